@@ -1,0 +1,89 @@
+//! Time as the product sees it: a wall clock for deadlines and a monotonic one
+//! for durations, real ([`SystemClock`]) or set by hand ([`ManualClock`]).
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A source of time.
+pub trait Clock: Send + Sync + Debug {
+    /// Milliseconds since 1970-01-01 UTC; entries expire by this clock.
+    fn unix_ms(&self) -> u64;
+
+    /// Nanoseconds since some fixed moment; never goes back.
+    fn monotonic_ns(&self) -> u64;
+
+    /// Waits, or moves a simulated clock on.
+    fn sleep(&self, duration: Duration);
+}
+
+/// The machine's clocks.
+#[derive(Debug)]
+pub struct SystemClock {
+    start: Instant,
+}
+
+impl SystemClock {
+    /// A clock whose monotonic time begins now.
+    #[expect(clippy::disallowed_methods, reason = "this is the seam that the ban points to")]
+    pub fn new() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the seam that the ban points to")]
+    fn unix_ms(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the seam that the ban points to")]
+    fn sleep(&self, duration: Duration) {
+        std::thread::sleep(duration);
+    }
+}
+
+/// A clock that moves only when told to; sleeping moves it.
+#[derive(Debug)]
+pub struct ManualClock {
+    ns: AtomicU64,
+    epoch_ms: u64,
+}
+
+impl ManualClock {
+    /// A clock that stands at `unix_ms`.
+    pub fn new(unix_ms: u64) -> Self {
+        Self { ns: AtomicU64::new(0), epoch_ms: unix_ms }
+    }
+
+    /// Moves the clock on.
+    pub fn advance(&self, duration: Duration) {
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.ns.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    fn unix_ms(&self) -> u64 {
+        self.epoch_ms + self.ns.load(Ordering::Relaxed) / 1_000_000
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.ns.load(Ordering::Relaxed)
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.advance(duration);
+    }
+}

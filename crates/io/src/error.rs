@@ -1,0 +1,160 @@
+//! The error of every storage operation: what was tried, on which path, and
+//! what the system answered.
+//!
+//! [`ErrorKind`] says what the caller can do; the operating system's error is
+//! kept as the source. `Display` is one sentence that names the file.
+
+use std::path::{Path, PathBuf};
+
+/// What a storage operation was trying to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Creating a file that did not exist.
+    Create,
+    /// Opening an existing file.
+    Open,
+    /// Reading bytes of a file.
+    Read,
+    /// Writing bytes of a file.
+    Write,
+    /// Making a file's bytes durable.
+    Sync,
+    /// Making a directory's entries durable.
+    SyncDirectory,
+    /// Reserving space for a file.
+    Allocate,
+    /// Changing a file's length.
+    Truncate,
+    /// Asking for a file's length or existence.
+    Inspect,
+    /// Renaming a file.
+    Rename,
+    /// Removing a file or directory.
+    Remove,
+    /// Making a hard link.
+    Link,
+    /// Creating a directory.
+    CreateDirectory,
+    /// Listing a directory.
+    List,
+    /// Taking a directory's lock.
+    Lock,
+}
+
+impl Operation {
+    /// The verb used in messages ("could not *read* …").
+    pub fn verb(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Open => "open",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Sync => "sync",
+            Self::SyncDirectory => "sync the directory",
+            Self::Allocate => "reserve space for",
+            Self::Truncate => "set the length of",
+            Self::Inspect => "inspect",
+            Self::Rename => "rename",
+            Self::Remove => "remove",
+            Self::Link => "link",
+            Self::CreateDirectory => "create the directory",
+            Self::List => "list",
+            Self::Lock => "lock",
+        }
+    }
+}
+
+/// What the caller can do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The path does not exist.
+    NotFound,
+    /// The path exists already.
+    AlreadyExists,
+    /// Another process holds the lock.
+    Locked,
+    /// No space (or quota) is left: free some and try again.
+    Full,
+    /// The file ended before the bytes that were asked for.
+    ShortRead,
+    /// The system does not support the operation here.
+    Unsupported,
+    /// The device or the system failed (EIO and all the rest).
+    Failed,
+}
+
+/// A storage operation that failed.
+#[derive(Debug, Clone)]
+pub struct Error {
+    kind: ErrorKind,
+    operation: Operation,
+    path: PathBuf,
+    source: Option<std::sync::Arc<std::io::Error>>,
+}
+
+/// The result of a storage operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of `kind` that no system call reported.
+    pub fn new(kind: ErrorKind, operation: Operation, path: impl Into<PathBuf>) -> Self {
+        Self { kind, operation, path: path.into(), source: None }
+    }
+
+    /// The system's answer to `operation` on `path`; the kind follows from it.
+    pub fn from_system(
+        operation: Operation,
+        path: impl Into<PathBuf>,
+        source: std::io::Error,
+    ) -> Self {
+        use std::io::ErrorKind as System;
+        let kind = match source.kind() {
+            System::NotFound => ErrorKind::NotFound,
+            System::AlreadyExists => ErrorKind::AlreadyExists,
+            System::StorageFull | System::QuotaExceeded => ErrorKind::Full,
+            System::UnexpectedEof => ErrorKind::ShortRead,
+            System::Unsupported | System::CrossesDevices => ErrorKind::Unsupported,
+            _ => ErrorKind::Failed,
+        };
+        Self { kind, operation, path: path.into(), source: Some(std::sync::Arc::new(source)) }
+    }
+
+    /// What the caller can do.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// What was tried.
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// The path it was tried on.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "could not {} {}", self.operation.verb(), self.path.display())?;
+        match (&self.source, self.kind) {
+            (Some(source), _) => write!(f, ": {source}"),
+            (None, ErrorKind::NotFound) => f.write_str(": it does not exist"),
+            (None, ErrorKind::AlreadyExists) => f.write_str(": it exists already"),
+            (None, ErrorKind::Locked) => f.write_str(": another process holds it"),
+            (None, ErrorKind::Full) => f.write_str(": no space is left"),
+            (None, ErrorKind::ShortRead) => f.write_str(": the file is shorter than it should be"),
+            (None, ErrorKind::Unsupported) => f.write_str(": not supported here"),
+            (None, ErrorKind::Failed) => f.write_str(": the device failed"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|e| e as _)
+    }
+}

@@ -1,0 +1,32 @@
+//! Files, clocks, randomness and threads: every way in which TideKV touches
+//! the world, as traits, each with a real implementation and a simulated one.
+//!
+//! Nothing here knows what a table or a key is. Everything above this crate
+//! reaches the operating system through it (`clippy.toml` bans the other
+//! ways), so the whole product runs unchanged on [`memory::MemoryStorage`],
+//! where power can be cut after any operation.
+//!
+//! Modules are declared bottom-up; a module names only modules above it.
+
+pub mod error;
+pub mod clock;
+pub mod random;
+pub mod threads;
+pub mod buffer;
+pub mod storage;
+pub mod append;
+mod uring;
+pub mod local;
+pub mod faults;
+pub mod memory;
+
+pub use append::AppendFile;
+pub use buffer::Buffer;
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use error::{Error, ErrorKind, Operation, Result};
+pub use faults::{Fault, FaultRule, Tear};
+pub use local::LocalStorage;
+pub use memory::MemoryStorage;
+pub use random::{Random, SeededRandom, SystemRandom};
+pub use storage::{Access, DirectoryEntry, File, Lock, ReadRequest, Storage};
+pub use threads::{Executor, InlineExecutor, Job, Priority, ThreadPool};

@@ -1,0 +1,143 @@
+//! The traits [`Storage`] (a file system) and [`File`], and the durability
+//! contract that every implementation keeps and every caller relies on.
+//!
+//! # The durability contract
+//!
+//! 1. Bytes written are visible to every later read through the same storage
+//!    at once, and survive the death of the process.
+//! 2. They survive a loss of power only once [`File::sync`] on that file has
+//!    returned `Ok`. Before that, any subset of the unsynced bytes may be on
+//!    the device, torn at any byte.
+//! 3. A name (created, renamed, linked or removed) survives a loss of power
+//!    only once [`Storage::sync_dir`] on its directory has returned `Ok`.
+//!    Before that, each unsynced change of names may or may not have happened;
+//!    a rename is never seen half done.
+//! 4. A sync that failed says nothing about what is on the device, and is not
+//!    to be retried on the same file: the system may have dropped the pages.
+//!
+//! All methods may be called from any thread at once; two writes to
+//! overlapping ranges of one file are the caller's fault.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::buffer::Buffer;
+use crate::error::Result;
+
+/// How a file is to be read and written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Past the system's page cache where the file system can (O_DIRECT), else
+    /// as `Buffered`. Writes must start and end at multiples of
+    /// [`File::alignment`]; reads may be anywhere.
+    Direct,
+    /// Through the system's page cache.
+    Buffered,
+}
+
+/// One entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// The name inside the directory.
+    pub name: String,
+    /// The file's length in bytes; 0 for a directory.
+    pub bytes: u64,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+}
+
+/// One read of a batch.
+#[derive(Debug, Clone)]
+pub struct ReadRequest {
+    /// The file to read.
+    pub file: Arc<dyn File>,
+    /// The first byte.
+    pub offset: u64,
+    /// How many bytes, all of which must exist.
+    pub len: usize,
+}
+
+/// An exclusive lock on a path, given up on drop (or when the process dies).
+pub trait Lock: Send + Sync + std::fmt::Debug {}
+
+/// A file system. Paths are absolute or relative to the process, as given.
+pub trait Storage: Send + Sync + std::fmt::Debug {
+    /// Creates a file that must not exist, for reading and writing.
+    fn create(&self, path: &Path, access: Access) -> Result<Arc<dyn File>>;
+
+    /// Opens an existing file for reading and writing.
+    fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn File>>;
+
+    /// Opens an existing file for reading only.
+    fn open_read(&self, path: &Path, access: Access) -> Result<Arc<dyn File>>;
+
+    /// Whether a file or directory stands at `path`.
+    fn exists(&self, path: &Path) -> Result<bool>;
+
+    /// Removes a file. Open handles go on working.
+    fn remove(&self, path: &Path) -> Result<()>;
+
+    /// Renames a file in one step, replacing any file at `to`.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Gives the file at `from` a second name. `to` must not exist.
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Creates a directory and its parents; an existing one is no error.
+    fn create_dir_all(&self, path: &Path) -> Result<()>;
+
+    /// The entries of a directory, ordered by name.
+    fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>>;
+
+    /// Makes the directory's names durable (contract, point 3).
+    fn sync_dir(&self, path: &Path) -> Result<()>;
+
+    /// Takes an exclusive lock on the file at `path`, creating it if needed.
+    /// Fails with [`crate::ErrorKind::Locked`] when it is held.
+    fn lock(&self, path: &Path) -> Result<Box<dyn Lock>>;
+
+    /// Reads many ranges, together where the system can; the results stand in
+    /// the order of the requests. Waits for all of them.
+    fn read_batch(&self, requests: &[ReadRequest]) -> Vec<Result<Buffer>>;
+
+    /// Bytes that can still be written under `path`, where the system tells.
+    fn free_bytes(&self, path: &Path) -> Result<u64>;
+}
+
+/// An open file.
+pub trait File: Send + Sync + std::fmt::Debug {
+    /// The path it was opened by (for messages; it may have been renamed).
+    fn path(&self) -> &Path;
+
+    /// The file's length in bytes.
+    fn len(&self) -> Result<u64>;
+
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Reads exactly `len` bytes at `offset`, whatever the alignment;
+    /// [`crate::ErrorKind::ShortRead`] when the file ends before.
+    fn read_at(&self, offset: u64, len: usize) -> Result<Buffer>;
+
+    /// Writes all of `data` at `offset`, growing the file as needed.
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()>;
+
+    /// Makes the bytes and the length durable (contract, point 2).
+    fn sync(&self) -> Result<()>;
+
+    /// Reserves space so that the file is at least `bytes` long; new bytes
+    /// read as zero. A system that cannot reserve only sets the length.
+    fn allocate(&self, bytes: u64) -> Result<()>;
+
+    /// Sets the file's length.
+    fn truncate(&self, bytes: u64) -> Result<()>;
+
+    /// What offset, length and address of a direct write must be multiples
+    /// of; 1 when anything goes.
+    fn alignment(&self) -> usize;
+
+    /// For implementations: the descriptor behind the file, if there is one.
+    fn as_any(&self) -> &dyn std::any::Any;
+}

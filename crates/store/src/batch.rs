@@ -1,0 +1,263 @@
+//! A batch of writes: encoded as it is built, exactly as it will stand in the
+//! log, so that committing it copies bytes and does not visit operations.
+//!
+//! ```text
+//! SIZE    MEANING                      (repeated, one operation after another)
+//! 1       kind: 0 delete, 1 put, 2 put with deadline, 3 range delete
+//! varint  keyspace
+//! varint+ key (for kind 3: the first key of the range)
+//! varint+ value; for kind 2 eight bytes of deadline, then the value; for
+//!         kind 3 the end of the range (exclusive). Missing for kind 0.
+//! ```
+//!
+//! `varint+` is a LEB128 length and that many bytes. Values on disk: do not
+//! change. A batch takes effect whole or not at all, in all its keyspaces.
+
+use crate::coding::{Reader, put_bytes, put_varint};
+use crate::error::{Error, Result};
+use crate::key::{KEY_BYTES_MAX, Kind, VALUE_BYTES_MAX};
+
+/// Most bytes of one batch.
+pub const BATCH_BYTES_MAX: usize = 1 << 30;
+
+/// What a batch needs to know of a keyspace; made from a
+/// [`Keyspace`](crate::Keyspace) by `Into`.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyspaceRef {
+    pub(crate) id: u32,
+    /// Deadline of entries that are written without one, from the keyspace's
+    /// default time to live.
+    pub(crate) default_deadline_ms: Option<u64>,
+}
+
+/// Writes that take effect together. A key, value or batch beyond its bound is
+/// remembered and refused when the batch is written.
+#[derive(Debug, Clone, Default)]
+pub struct WriteBatch {
+    bytes: Vec<u8>,
+    len: usize,
+    refused: Option<Error>,
+}
+
+/// One operation of a batch, borrowed from its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Operation<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) keyspace: u32,
+    pub(crate) key: &'a [u8],
+    /// The payload of the entry; for a range delete the end of the range.
+    pub(crate) payload: &'a [u8],
+}
+
+impl WriteBatch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets `key` to `value`.
+    pub fn put(&mut self, keyspace: impl Into<KeyspaceRef>, key: &[u8], value: &[u8]) {
+        let keyspace = keyspace.into();
+        match keyspace.default_deadline_ms {
+            Some(deadline) => self.put_until(keyspace, key, value, deadline),
+            None if self.admits(key, value.len()) => self.push(Kind::Value, keyspace.id, key, &[], value),
+            None => {}
+        }
+    }
+
+    /// Sets `key` to `value` until `expires_at_ms` (milliseconds since 1970).
+    pub fn put_until(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: &[u8],
+        value: &[u8],
+        expires_at_ms: u64,
+    ) {
+        if self.admits(key, value.len()) {
+            let deadline = expires_at_ms.to_le_bytes();
+            self.push(Kind::Expiring, keyspace.into().id, key, &deadline, value);
+        }
+    }
+
+    /// Sets `key` to `value`, without any deadline, whatever the keyspace's
+    /// default.
+    pub(crate) fn put_forever(&mut self, keyspace: u32, key: &[u8], value: &[u8]) {
+        if self.admits(key, value.len()) {
+            self.push(Kind::Value, keyspace, key, &[], value);
+        }
+    }
+
+    /// Removes `key`.
+    pub fn delete(&mut self, keyspace: impl Into<KeyspaceRef>, key: &[u8]) {
+        if self.admits(key, 0) {
+            self.push(Kind::Delete, keyspace.into().id, key, &[], &[]);
+        }
+    }
+
+    /// Removes every key from `start` up to `end` (exclusive); nothing when
+    /// `end` is not after `start`.
+    pub fn delete_range(&mut self, keyspace: impl Into<KeyspaceRef>, start: &[u8], end: &[u8]) {
+        if start >= end {
+            return;
+        }
+        // A range may begin before every key and end just behind the longest.
+        if start.len() > KEY_BYTES_MAX || end.len() > KEY_BYTES_MAX + 1 {
+            self.refuse(format!("a bound of a range deletion is longer than {KEY_BYTES_MAX} bytes"));
+            return;
+        }
+        self.push(Kind::RangeDelete, keyspace.into().id, start, &[], end);
+    }
+
+    /// How many operations it holds.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds no operation.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes it takes in the log.
+    pub fn bytes_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Forgets all operations and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.len = 0;
+        self.refused = None;
+    }
+
+    /// The encoded operations, or why the batch may not be written.
+    pub(crate) fn encoded(&self) -> Result<&[u8]> {
+        match &self.refused {
+            Some(error) => Err(error.clone()),
+            None => Ok(&self.bytes),
+        }
+    }
+
+    fn admits(&mut self, key: &[u8], value_len: usize) -> bool {
+        if key.is_empty() {
+            self.refuse("a key must have at least 1 byte".into());
+        } else if key.len() > KEY_BYTES_MAX {
+            self.refuse(format!("a key of {} bytes is longer than {KEY_BYTES_MAX} bytes", key.len()));
+        } else if value_len > VALUE_BYTES_MAX {
+            self.refuse(format!("a value of {value_len} bytes is longer than {VALUE_BYTES_MAX} bytes"));
+        } else if self.bytes.len() + key.len() + value_len + 32 > BATCH_BYTES_MAX {
+            self.refuse(format!("a batch is larger than {BATCH_BYTES_MAX} bytes"));
+        } else {
+            return true;
+        }
+        false
+    }
+
+    fn refuse(&mut self, why: String) {
+        self.refused.get_or_insert_with(|| Error::invalid(why));
+    }
+
+    fn push(&mut self, kind: Kind, keyspace: u32, key: &[u8], deadline: &[u8], value: &[u8]) {
+        self.bytes.push(kind as u8);
+        put_varint(&mut self.bytes, u64::from(keyspace));
+        put_bytes(&mut self.bytes, key);
+        if kind != Kind::Delete {
+            put_varint(&mut self.bytes, (deadline.len() + value.len()) as u64);
+            self.bytes.extend_from_slice(deadline);
+            self.bytes.extend_from_slice(value);
+        }
+        self.len += 1;
+    }
+}
+
+/// Walks the operations of encoded batches; `None` at the end, `Some(None)`
+/// where the bytes are no operation.
+#[derive(Debug, Clone)]
+pub(crate) struct Operations<'a> {
+    reader: Reader<'a>,
+}
+
+impl<'a> Operations<'a> {
+    pub(crate) fn new(encoded: &'a [u8]) -> Self {
+        Self { reader: Reader::new(encoded) }
+    }
+
+    fn decode(&mut self) -> Option<Operation<'a>> {
+        let reader = &mut self.reader;
+        let kind = Kind::from_u8(reader.u8()?)?;
+        let keyspace = u32::try_from(reader.varint()?).ok()?;
+        let key = reader.bytes()?;
+        let payload = if kind == Kind::Delete { &[][..] } else { reader.bytes()? };
+        if key.len() > KEY_BYTES_MAX || (kind != Kind::RangeDelete && key.is_empty()) {
+            return None;
+        }
+        if kind == Kind::Expiring && payload.len() < 8 {
+            return None;
+        }
+        Some(Operation { kind, keyspace, key, payload })
+    }
+}
+
+impl<'a> Iterator for Operations<'a> {
+    type Item = Option<Operation<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.reader.is_empty() {
+            return None;
+        }
+        let operation = self.decode();
+        if operation.is_none() {
+            self.reader = Reader::new(&[]);
+        }
+        Some(operation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keyspace(id: u32) -> KeyspaceRef {
+        KeyspaceRef { id, default_deadline_ms: None }
+    }
+
+    #[test]
+    fn operations_come_back_in_order() {
+        let mut batch = WriteBatch::new();
+        batch.put(keyspace(1), b"a", b"x");
+        batch.put_until(keyspace(300), b"b", b"y", 77);
+        batch.delete(keyspace(1), b"a");
+        batch.delete_range(keyspace(1), b"", b"zz");
+        let got: Vec<_> = Operations::new(batch.encoded().unwrap()).map(Option::unwrap).collect();
+        assert_eq!(got.len(), batch.len());
+        assert_eq!((got[0].kind, got[0].key, got[0].payload), (Kind::Value, &b"a"[..], &b"x"[..]));
+        assert_eq!((got[1].kind, got[1].keyspace, &got[1].payload[8..]), (Kind::Expiring, 300, &b"y"[..]));
+        assert_eq!(got[2].kind, Kind::Delete);
+        assert_eq!((got[3].key, got[3].payload), (&b""[..], &b"zz"[..]));
+    }
+
+    #[test]
+    fn bounds_are_refused_by_name() {
+        for (key, value_len, says) in [
+            (vec![], 0, "at least 1 byte"),
+            (vec![0; KEY_BYTES_MAX + 1], 0, "65537 bytes"),
+            (vec![0; 1], VALUE_BYTES_MAX + 1, "268435457 bytes"),
+        ] {
+            let mut batch = WriteBatch::new();
+            batch.put(keyspace(0), &key, &vec![0; value_len]);
+            let error = batch.encoded().unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_operations_are_found() {
+        let mut batch = WriteBatch::new();
+        batch.put(keyspace(1), b"key", b"value");
+        let bytes = batch.encoded().unwrap();
+        for cut in 1..bytes.len() {
+            assert!(Operations::new(&bytes[..cut]).any(|o| o.is_none()));
+        }
+        assert_eq!(Operations::new(&[9, 0, 1, 1]).next(), Some(None));
+    }
+}

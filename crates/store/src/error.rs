@@ -1,0 +1,93 @@
+//! The errors of the store: few kinds, each saying what the caller should do,
+//! and a sentence that names the file, key or bound.
+
+use std::sync::Arc;
+
+/// What the caller should do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The request breaks a bound or rule: change it.
+    InvalidInput,
+    /// The directory, keyspace or version is not there or not usable as asked.
+    Unavailable,
+    /// Another process (or another handle of this one) has the directory open.
+    Locked,
+    /// No space is left: free some; reads go on, writes work again afterwards.
+    Full,
+    /// A file is damaged; the message names it. Restore it from a copy.
+    Corrupt,
+    /// The storage failed. Reads go on; writes are refused until the store is
+    /// reopened when the message says so.
+    Storage,
+    /// The store was closed, or opened for reading only.
+    Closed,
+}
+
+/// The error of a store operation.
+#[derive(Debug, Clone)]
+pub struct Error {
+    kind: ErrorKind,
+    message: Arc<str>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+/// The result of a store operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error that carries `message`, a whole sentence without a full stop.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into().into(), source: None }
+    }
+
+    /// Input that breaks a bound or rule.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidInput, message)
+    }
+
+    /// Damage found in the file at `path`.
+    pub fn corrupt(path: &std::path::Path, what: impl std::fmt::Display) -> Self {
+        Self::new(ErrorKind::Corrupt, format!("{} is damaged: {what}", path.display()))
+    }
+
+    /// What the caller should do.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The same error with `context` in front of its message.
+    #[must_use]
+    pub fn context(&self, context: impl std::fmt::Display) -> Self {
+        Self {
+            kind: self.kind,
+            message: format!("{context}: {}", self.message).into(),
+            source: self.source.clone(),
+        }
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|e| e as _)
+    }
+}
+
+impl From<tidekv_io::Error> for Error {
+    fn from(error: tidekv_io::Error) -> Self {
+        let kind = match error.kind() {
+            tidekv_io::ErrorKind::NotFound => ErrorKind::Unavailable,
+            tidekv_io::ErrorKind::Locked => ErrorKind::Locked,
+            tidekv_io::ErrorKind::Full => ErrorKind::Full,
+            tidekv_io::ErrorKind::ShortRead => ErrorKind::Corrupt,
+            _ => ErrorKind::Storage,
+        };
+        Self { kind, message: error.to_string().into(), source: Some(Arc::new(error)) }
+    }
+}

@@ -1,0 +1,118 @@
+//! The settings of a store and of a keyspace: plain data, few knobs. What is
+//! not here is a named constant with a reason where it is used.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidekv_io::{Clock, Executor, Random, Storage};
+
+/// What a write waits for before it is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Durability {
+    /// Handed to the operating system: survives the death of the process, not
+    /// a power cut.
+    #[default]
+    Buffered,
+    /// On stable storage: survives a power cut.
+    Sync,
+}
+
+/// How the blocks of a table are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// LZ4: quick, about half the size on text.
+    Lz4,
+    /// Zstandard (level 3): slower, smaller.
+    Zstd,
+}
+
+/// The parts of the world that a store runs in. The default is the machine;
+/// tests hand in simulated ones.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// Where files live; the local disk when `None`.
+    pub storage: Option<Arc<dyn Storage>>,
+    /// Time; the machine's clocks when `None`.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// Randomness (only for choices that no answer depends on).
+    pub random: Option<Arc<dyn Random>>,
+    /// Where background work runs; a pool of threads when `None`.
+    pub executor: Option<Arc<dyn Executor>>,
+}
+
+/// The settings of a store.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// DRAM for everything (memtables, caches, metadata, reads in flight), in
+    /// bytes. `None`: a quarter of what the machine or its cgroup allows.
+    /// At least 8 MiB; less is raised to it.
+    pub memory_bytes: Option<u64>,
+    /// What writes wait for when they do not say so themselves.
+    pub durability: Durability,
+    /// Create the directory and the store when they are missing.
+    pub create_if_missing: bool,
+    /// Open without changing anything: no writes, no lock, no background work.
+    pub read_only: bool,
+    /// Read and write tables past the page cache (O_DIRECT) where possible.
+    pub direct_io: bool,
+    /// Background threads for compaction. `None`: as many as cores, at most 4.
+    pub compaction_threads: Option<usize>,
+    /// Bytes per second that compactions may read and write. `None`: no limit.
+    pub compaction_bytes_per_s: Option<u64>,
+    /// Target size of a memtable in bytes. `None`: an eighth of the memory, at
+    /// most 64 MiB.
+    pub memtable_bytes: Option<u64>,
+    /// Target size of a table file in bytes.
+    pub table_bytes: u64,
+    /// Seams to the world.
+    pub environment: Environment,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory_bytes: None,
+            durability: Durability::Buffered,
+            create_if_missing: true,
+            read_only: false,
+            direct_io: true,
+            compaction_threads: None,
+            compaction_bytes_per_s: None,
+            memtable_bytes: None,
+            table_bytes: 64 << 20,
+            environment: Environment::default(),
+        }
+    }
+}
+
+/// The settings of a keyspace. They are kept in the manifest; opening an
+/// existing keyspace with others changes them for new tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyspaceOptions {
+    /// Compression of tables on all levels but the last.
+    pub compression: Compression,
+    /// Compression of tables on the last level, which holds most of the data.
+    pub compression_last: Compression,
+    /// Target size of a data block in bytes (512 B to 64 KiB).
+    pub block_bytes: u32,
+    /// Filter bits per key on the last level; upper levels, which hold a tenth
+    /// of the keys, take six more. 0: no filters.
+    pub filter_bits_per_key: u8,
+    /// Time to live of entries written without one of their own.
+    pub default_ttl: Option<Duration>,
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> Self {
+        Self {
+            compression: Compression::None,
+            compression_last: Compression::None,
+            block_bytes: 4096,
+            filter_bits_per_key: 10,
+            default_ttl: None,
+        }
+    }
+}
