@@ -11,4 +11,4 @@
 pub mod lru;
 pub mod block;
 
-pub use block::{BlockCache, BlockCacheStats, BlockId, BlockKind, BlockTag};
+pub use block::{BlockCache, BlockCacheStats, BlockId, BlockKind, BlockTag, KindStats};

@@ -26,7 +26,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{Error, ErrorKind, Operation, Result};
 pub use faults::{Fault, FaultRule, Tear};
 pub use local::LocalStorage;
-pub use memory::MemoryStorage;
+pub use memory::{MemoryStorage, OperationRecord};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use storage::{Access, DirectoryEntry, File, Lock, ReadRequest, Storage};
 pub use threads::{Executor, InlineExecutor, Job, Priority, ThreadPool};

@@ -35,3 +35,68 @@ pub trait Executor: Send + Sync + Debug {
     /// Whether jobs run inside [`Executor::execute`].
     fn is_inline(&self) -> bool;
 }
+
+/// Runs each job in the thread that hands it in.
+#[derive(Debug, Default)]
+pub struct InlineExecutor {}
+
+impl InlineExecutor {
+    /// An executor with nothing to do.
+    pub fn new() -> Self {
+        todo!()
+    }
+}
+
+impl Executor for InlineExecutor {
+    fn execute(&self, _priority: Priority, _job: Job) {
+        todo!()
+    }
+    fn parallelism(&self) -> usize {
+        1
+    }
+    fn shutdown(&self) {
+        todo!()
+    }
+    fn is_inline(&self) -> bool {
+        true
+    }
+}
+
+/// A pool.
+#[derive(Debug)]
+pub struct ThreadPool {}
+
+impl ThreadPool {
+    /// Starts `low_threads` (at least 1) and one more for high priority.
+    pub fn new(_name: &str, _low_threads: usize) -> Self {
+        todo!()
+    }
+
+    /// How many jobs have panicked.
+    pub fn panics(&self) -> u64 {
+        todo!()
+    }
+}
+
+impl Executor for ThreadPool {
+    fn execute(&self, _priority: Priority, _job: Job) {
+        todo!()
+    }
+    fn parallelism(&self) -> usize {
+        todo!()
+    }
+    fn shutdown(&self) {
+        todo!()
+    }
+    fn is_inline(&self) -> bool {
+        false
+    }
+}
+
+/// Starts one long-lived thread of its own.
+pub fn spawn(
+    _name: &str,
+    _body: impl FnOnce() + Send + 'static,
+) -> std::io::Result<std::thread::JoinHandle<()>> {
+    todo!()
+}

@@ -1,0 +1,427 @@
+//! Memory for reads and direct writes: aligned to 4096 bytes, pooled, counted.
+//!
+//! [`AlignedVec`] is the writable form, [`Buffer`] the frozen one: a window
+//! into aligned memory, which is what a read returns. Both give their memory
+//! back on drop, either to a global pool or to the allocator.
+//!
+//! Guarantees:
+//! 1. The first byte of the memory stands at a multiple of [`ALIGNMENT`].
+//! 2. Every byte of the memory is initialised, always; no byte of a former
+//!    owner can be read through [`AlignedVec`] (its new bytes are written
+//!    first), nor through a [`Buffer`] made by a read that succeeded.
+//! 3. The pool holds at most [`POOL_BYTES_MAX`] bytes.
+//!
+//! Safe to use from all threads. This is one of the two modules with `unsafe`;
+//! its tests run under Miri.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+/// What the address of the memory is a multiple of.
+pub const ALIGNMENT: usize = 4096;
+
+/// The most bytes that the pool keeps for reuse.
+pub const POOL_BYTES_MAX: usize = 8 << 20;
+
+/// Sizes up to this one are rounded up to a multiple of [`ALIGNMENT`], one
+/// class each: a block read is two or three units long, and rounding it to a
+/// power of two would waste a third of the memory.
+const FINE_BYTES_MAX: usize = 64 << 10;
+
+/// Sizes above this one are not pooled: they are rare, and a few would fill
+/// the pool.
+const POOLED_BYTES_MAX: usize = 1 << 20;
+
+const FINE_CLASSES: usize = FINE_BYTES_MAX / ALIGNMENT;
+const COARSE_CLASSES: usize = (POOLED_BYTES_MAX / FINE_BYTES_MAX).trailing_zeros() as usize;
+const CLASSES: usize = FINE_CLASSES + COARSE_CLASSES;
+
+static POOL: [Mutex<Vec<Block>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
+static POOLED: AtomicUsize = AtomicUsize::new(0);
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes that lie in the pool, ready for reuse.
+pub fn pooled_bytes() -> usize {
+    POOLED.load(Ordering::Relaxed)
+}
+
+/// Bytes handed out now, whole blocks counted.
+pub fn live_bytes() -> usize {
+    LIVE.load(Ordering::Relaxed)
+}
+
+/// Gives all pooled memory back to the allocator.
+pub fn release_pool() {
+    for class in &POOL {
+        let blocks = std::mem::take(&mut *class.lock());
+        for block in blocks {
+            POOLED.fetch_sub(block.bytes, Ordering::Relaxed);
+            drop(block);
+        }
+    }
+}
+
+/// The class of a request of `bytes` and the size of its blocks; no class for
+/// sizes that are not pooled.
+fn class_of(bytes: usize) -> (Option<usize>, usize) {
+    let bytes = bytes.max(1).next_multiple_of(ALIGNMENT);
+    if bytes <= FINE_BYTES_MAX {
+        return (Some(bytes / ALIGNMENT - 1), bytes);
+    }
+    if bytes <= POOLED_BYTES_MAX {
+        let bytes = bytes.next_power_of_two();
+        let coarse = (bytes / FINE_BYTES_MAX).trailing_zeros() as usize - 1;
+        return (Some(FINE_CLASSES + coarse), bytes);
+    }
+    (None, bytes)
+}
+
+/// Aligned memory from the allocator, all of it initialised, owned alone.
+struct Block {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a block is plain memory that it alone owns; no thread is special.
+unsafe impl Send for Block {}
+// SAFETY: shared access only reads.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn layout(bytes: usize) -> Layout {
+        Layout::from_size_align(bytes, ALIGNMENT).expect("a buffer is smaller than isize::MAX")
+    }
+
+    /// `bytes` is a positive multiple of [`ALIGNMENT`].
+    fn allocate(bytes: usize) -> Self {
+        assert!(bytes > 0 && bytes.is_multiple_of(ALIGNMENT), "blocks are whole units");
+        let layout = Self::layout(bytes);
+        // SAFETY: the layout's size is not zero, as asserted.
+        let start = unsafe { alloc_zeroed(layout) };
+        match NonNull::new(start) {
+            Some(start) => Self { start, bytes },
+            None => handle_alloc_error(layout),
+        }
+    }
+
+    /// A block of at least `bytes`, from the pool when it has one.
+    fn take(bytes: usize) -> Self {
+        let (class, bytes) = class_of(bytes);
+        LIVE.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(block) = class.and_then(|class| POOL[class].lock().pop()) {
+            POOLED.fetch_sub(block.bytes, Ordering::Relaxed);
+            return block;
+        }
+        Self::allocate(bytes)
+    }
+
+    /// Back to the pool, or to the allocator when the pool is full.
+    fn give_back(self) {
+        LIVE.fetch_sub(self.bytes, Ordering::Relaxed);
+        let (Some(class), _) = class_of(self.bytes) else { return };
+        if POOLED.fetch_add(self.bytes, Ordering::Relaxed) + self.bytes > POOL_BYTES_MAX {
+            POOLED.fetch_sub(self.bytes, Ordering::Relaxed);
+            return;
+        }
+        POOL[class].lock().push(self);
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        // SAFETY: the block owns `bytes` initialised bytes at `start`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` is the only way to it.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `allocate` with this very layout, freed once.
+        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.bytes)) }
+    }
+}
+
+/// Owns a block that was handed out; gives it back on drop. `None` holds no
+/// memory.
+struct Lease(Option<Block>);
+
+impl Lease {
+    fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |block| block.bytes)
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], Block::as_slice)
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        self.0.as_mut().map_or(&mut [], Block::as_mut_slice)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(block) = self.0.take() {
+            block.give_back();
+        }
+    }
+}
+
+/// Bytes that were read: an immutable window into aligned, pooled memory.
+pub struct Buffer {
+    lease: Lease,
+    start: usize,
+    len: usize,
+}
+
+impl Buffer {
+    /// A buffer with no bytes and no memory.
+    pub fn empty() -> Self {
+        Self { lease: Lease(None), start: 0, len: 0 }
+    }
+
+    /// A copy of `bytes`.
+    pub fn copy_from(bytes: &[u8]) -> Self {
+        let mut copy = AlignedVec::with_capacity(bytes.len());
+        copy.extend_from_slice(bytes);
+        copy.into_buffer()
+    }
+
+    /// The part of this buffer that begins at `start`, `len` bytes long.
+    ///
+    /// # Panics
+    ///
+    /// When the part reaches past the end.
+    #[must_use]
+    pub fn window(mut self, start: usize, len: usize) -> Self {
+        let inside = start.checked_add(len).is_some_and(|end| end <= self.len);
+        assert!(inside, "window {start}+{len} of a buffer of {} bytes", self.len);
+        self.start += start;
+        self.len = len;
+        self
+    }
+
+    /// The memory that this buffer keeps from the pool; at least its length.
+    pub fn memory_bytes(&self) -> usize {
+        self.lease.bytes()
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.lease.as_slice()[self.start..self.start + self.len]
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer")
+            .field("len", &self.len)
+            .field("memory_bytes", &self.memory_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Growable bytes whose first one is aligned: what a direct write wants.
+pub struct AlignedVec {
+    lease: Lease,
+    len: usize,
+}
+
+impl AlignedVec {
+    /// No bytes yet, and room for `bytes`.
+    pub fn with_capacity(bytes: usize) -> Self {
+        let lease = Lease((bytes > 0).then(|| Block::take(bytes)));
+        Self { lease, len: 0 }
+    }
+
+    /// `len` zeros.
+    pub fn zeroed(len: usize) -> Self {
+        let mut bytes = Self::with_capacity(len);
+        bytes.resize(len, 0);
+        bytes
+    }
+
+    /// `len` bytes of any content, for a read to fill. Not public: what an
+    /// earlier owner left may stand in them.
+    pub(crate) fn stale(len: usize) -> Self {
+        let mut bytes = Self::with_capacity(len);
+        bytes.len = len;
+        bytes
+    }
+
+    /// How many bytes fit without moving.
+    pub fn capacity(&self) -> usize {
+        self.lease.bytes()
+    }
+
+    /// Appends `bytes`.
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        let end = self.len.checked_add(bytes.len()).expect("lengths fit memory");
+        self.reserve(end);
+        self.lease.as_mut_slice()[self.len..end].copy_from_slice(bytes);
+        self.len = end;
+    }
+
+    /// Sets the length; new bytes are `value`.
+    pub fn resize(&mut self, len: usize, value: u8) {
+        self.reserve(len);
+        if len > self.len {
+            self.lease.as_mut_slice()[self.len..len].fill(value);
+        }
+        self.len = len;
+    }
+
+    /// Forgets all bytes, keeps the memory.
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Freezes the bytes; nothing is copied.
+    pub fn into_buffer(self) -> Buffer {
+        let Self { lease, len } = self;
+        Buffer { lease, start: 0, len }
+    }
+
+    fn reserve(&mut self, bytes: usize) {
+        if bytes <= self.capacity() {
+            return;
+        }
+        let mut grown = Self::with_capacity(bytes.max(self.capacity() * 2));
+        grown.lease.as_mut_slice()[..self.len].copy_from_slice(self);
+        grown.len = self.len;
+        *self = grown;
+    }
+}
+
+impl Deref for AlignedVec {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.lease.as_slice()[..self.len]
+    }
+}
+
+impl DerefMut for AlignedVec {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.lease.as_mut_slice()[..self.len]
+    }
+}
+
+impl fmt::Debug for AlignedVec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AlignedVec")
+            .field("len", &self.len)
+            .field("capacity", &self.capacity())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pool and its counters are global: tests of them take turns.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    #[test]
+    fn classes_cover_every_size_in_order() {
+        let mut last = None;
+        for bytes in (1..=POOLED_BYTES_MAX).step_by(1021) {
+            let (class, rounded) = class_of(bytes);
+            assert!(rounded >= bytes && rounded.is_multiple_of(ALIGNMENT));
+            assert!(class >= last, "classes grow with sizes");
+            assert_eq!(class_of(rounded), (class, rounded), "a block goes back where it came from");
+            last = class;
+        }
+        assert_eq!(class_of(POOLED_BYTES_MAX).0, Some(CLASSES - 1));
+        assert_eq!(class_of(POOLED_BYTES_MAX + 1), (None, POOLED_BYTES_MAX + ALIGNMENT));
+    }
+
+    #[test]
+    fn memory_is_aligned_and_keeps_its_bytes_while_it_grows() {
+        let _turn = TURN.lock();
+        let mut bytes = AlignedVec::with_capacity(0);
+        for round in 0..300_u32 {
+            bytes.extend_from_slice(&[round as u8; 100]);
+            assert!(bytes.as_ptr().addr().is_multiple_of(ALIGNMENT));
+        }
+        let buffer = bytes.into_buffer();
+        assert_eq!(buffer.len(), 30_000);
+        assert!(buffer.chunks(100).zip(0..300_u32).all(|(c, n)| c.iter().all(|b| *b == n as u8)));
+    }
+
+    #[test]
+    fn a_window_of_a_window_counts_from_its_own_start() {
+        let _turn = TURN.lock();
+        let all: Vec<u8> = (0..=255).collect();
+        let part = Buffer::copy_from(&all).window(10, 100).window(5, 20);
+        assert_eq!(&*part, &all[15..35]);
+        assert_eq!(part.memory_bytes(), ALIGNMENT);
+    }
+
+    #[test]
+    #[should_panic(expected = "window 3+3 of a buffer of 5 bytes")]
+    fn a_window_past_the_end_panics() {
+        let _ = Buffer::copy_from(b"hello").window(3, 3);
+    }
+
+    #[test]
+    fn reused_memory_shows_zeros_where_zeros_were_asked_for() {
+        let _turn = TURN.lock();
+        let mut dirty = AlignedVec::with_capacity(ALIGNMENT);
+        dirty.resize(ALIGNMENT, 0xAA);
+        drop(dirty);
+        assert!(AlignedVec::zeroed(ALIGNMENT).iter().all(|b| *b == 0));
+    }
+
+    #[test]
+    fn counters_follow_the_memory_and_the_pool_is_bounded() {
+        let _turn = TURN.lock();
+        release_pool();
+        let before = live_bytes();
+        let held: Vec<_> = (0..12).map(|_| AlignedVec::with_capacity(1 << 20)).collect();
+        assert_eq!(live_bytes(), before + (12 << 20));
+        drop(held);
+        assert_eq!(live_bytes(), before);
+        assert_eq!(pooled_bytes(), POOL_BYTES_MAX);
+
+        let reused = Buffer::copy_from(&[1; 800_000]);
+        assert_eq!(pooled_bytes(), POOL_BYTES_MAX - (1 << 20), "a pooled block is used first");
+        drop(reused);
+        release_pool();
+        assert_eq!(pooled_bytes(), 0);
+    }
+
+    #[test]
+    fn an_empty_buffer_holds_no_memory() {
+        assert_eq!(Buffer::empty().memory_bytes(), 0);
+        assert!(Buffer::copy_from(&[]).is_empty());
+    }
+
+    #[test]
+    fn buffers_cross_threads() {
+        let _turn = TURN.lock();
+        let buffer = Buffer::copy_from(b"shared");
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert_eq!(&*buffer, b"shared"));
+            scope.spawn(|| assert_eq!(&*buffer, b"shared"));
+        });
+    }
+}

@@ -1,0 +1,1 @@
+//! Batched reads through io_uring.
