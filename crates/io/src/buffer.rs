@@ -337,9 +337,6 @@ impl fmt::Debug for AlignedVec {
 mod tests {
     use super::*;
 
-    /// The pool and its counters are global: tests of them take turns.
-    static TURN: Mutex<()> = Mutex::new(());
-
     #[test]
     fn classes_cover_every_size_in_order() {
         let mut last = None;
@@ -356,7 +353,6 @@ mod tests {
 
     #[test]
     fn memory_is_aligned_and_keeps_its_bytes_while_it_grows() {
-        let _turn = TURN.lock();
         let mut bytes = AlignedVec::with_capacity(0);
         for round in 0..300_u32 {
             bytes.extend_from_slice(&[round as u8; 100]);
@@ -369,7 +365,6 @@ mod tests {
 
     #[test]
     fn a_window_of_a_window_counts_from_its_own_start() {
-        let _turn = TURN.lock();
         let all: Vec<u8> = (0..=255).collect();
         let part = Buffer::copy_from(&all).window(10, 100).window(5, 20);
         assert_eq!(&*part, &all[15..35]);
@@ -384,29 +379,10 @@ mod tests {
 
     #[test]
     fn reused_memory_shows_zeros_where_zeros_were_asked_for() {
-        let _turn = TURN.lock();
         let mut dirty = AlignedVec::with_capacity(ALIGNMENT);
         dirty.resize(ALIGNMENT, 0xAA);
         drop(dirty);
         assert!(AlignedVec::zeroed(ALIGNMENT).iter().all(|b| *b == 0));
-    }
-
-    #[test]
-    fn counters_follow_the_memory_and_the_pool_is_bounded() {
-        let _turn = TURN.lock();
-        release_pool();
-        let before = live_bytes();
-        let held: Vec<_> = (0..12).map(|_| AlignedVec::with_capacity(1 << 20)).collect();
-        assert_eq!(live_bytes(), before + (12 << 20));
-        drop(held);
-        assert_eq!(live_bytes(), before);
-        assert_eq!(pooled_bytes(), POOL_BYTES_MAX);
-
-        let reused = Buffer::copy_from(&[1; 800_000]);
-        assert_eq!(pooled_bytes(), POOL_BYTES_MAX - (1 << 20), "a pooled block is used first");
-        drop(reused);
-        release_pool();
-        assert_eq!(pooled_bytes(), 0);
     }
 
     #[test]
@@ -417,7 +393,6 @@ mod tests {
 
     #[test]
     fn buffers_cross_threads() {
-        let _turn = TURN.lock();
         let buffer = Buffer::copy_from(b"shared");
         std::thread::scope(|scope| {
             scope.spawn(|| assert_eq!(&*buffer, b"shared"));
