@@ -1,6 +1,12 @@
 //! Time as the product sees it: a wall clock for deadlines and a monotonic one
 //! for durations, real ([`SystemClock`]) or set by hand ([`ManualClock`]).
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this is the seam that the bans point to"
+)]
+
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -25,7 +31,6 @@ pub struct SystemClock {
 
 impl SystemClock {
     /// A clock whose monotonic time begins now.
-    #[expect(clippy::disallowed_methods, reason = "this is the seam that the ban points to")]
     pub fn new() -> Self {
         Self { start: Instant::now() }
     }
@@ -38,7 +43,6 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the seam that the ban points to")]
     fn unix_ms(&self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -48,7 +52,6 @@ impl Clock for SystemClock {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the seam that the ban points to")]
     fn sleep(&self, duration: Duration) {
         std::thread::sleep(duration);
     }

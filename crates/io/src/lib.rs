@@ -18,6 +18,9 @@ pub mod append;
 mod uring;
 pub mod local;
 pub mod faults;
+mod content;
+mod inode;
+mod namespace;
 pub mod memory;
 
 pub use append::AppendFile;

@@ -1,1 +1,170 @@
-//! Batched reads through io_uring.
+//! Many reads with one system call, through io_uring.
+//!
+//! Guarantees:
+//! 1. The kernel writes only to memory that lives until it is done with it: a
+//!    buffer is owned by the table of its round until its completion has
+//!    arrived. When a ring fails, or the stack unwinds, what is still in the
+//!    table is leaked and the ring is not used again.
+//! 2. A round ends when all its reads have completed or the ring has failed;
+//!    a completion is never taken for one of another round.
+//!
+//! It does not retry: what came back short, interrupted or not at all is for
+//! the caller to finish with `pread`. A ring belongs to one thread at a time.
+//! One of the two modules with `unsafe`; the contract tests of
+//! [`crate::LocalStorage`] stand behind it.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use io_uring::{IoUring, Probe, opcode, types};
+
+use crate::buffer::AlignedVec;
+
+/// How many reads a round holds. A device answers a few dozen at a time; a
+/// larger ring would only cost memory.
+pub(crate) const ROUND_READS_MAX: usize = 64;
+
+/// The longest single read; longer ones gain nothing from a ring.
+pub(crate) const READ_BYTES_MAX: usize = 1 << 30;
+
+/// How often a round that makes no progress is tried again.
+const STALLS_MAX: u32 = 1000;
+
+/// One read: the whole buffer, from `offset` on.
+pub(crate) struct RingRead<'a> {
+    pub(crate) file: BorrowedFd<'a>,
+    pub(crate) offset: u64,
+    pub(crate) buffer: AlignedVec,
+}
+
+/// A read that completed.
+pub(crate) struct RingDone {
+    pub(crate) buffer: AlignedVec,
+    /// How many bytes came, or none if the read failed.
+    pub(crate) filled: usize,
+}
+
+/// A submission and a completion queue shared with the kernel.
+pub(crate) struct Ring {
+    ring: IoUring,
+    failed: bool,
+}
+
+impl Ring {
+    /// A ring, if the kernel lends one that can read.
+    pub(crate) fn new() -> io::Result<Self> {
+        let entries = u32::try_from(ROUND_READS_MAX).expect("a small constant");
+        let ring = IoUring::builder().dontfork().build(entries)?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        if !probe.is_supported(opcode::Read::CODE) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        Ok(Self { ring, failed: false })
+    }
+
+    /// Whether a round has failed; the ring is then to be dropped.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Does the reads, at most [`ROUND_READS_MAX`], and waits for them. `None`
+    /// stands for a read that did not complete because the ring failed.
+    pub(crate) fn round(&mut self, reads: Vec<RingRead<'_>>) -> Vec<Option<RingDone>> {
+        assert!(reads.len() <= ROUND_READS_MAX && !self.failed, "a round fits a working ring");
+        // Set first and taken back at the end, so that unwinding leaves it.
+        self.failed = true;
+        let mut table = InFlight::new(reads.len());
+        for (tag, read) in (0..).zip(reads) {
+            let RingRead { file, offset, mut buffer } = read;
+            let len = buffer.len();
+            assert!(len <= READ_BYTES_MAX, "the caller reads {len} bytes without a ring");
+            let entry = opcode::Read::new(
+                types::Fd(file.as_raw_fd()),
+                buffer.as_mut_ptr(),
+                u32::try_from(len).expect("at most READ_BYTES_MAX"),
+            );
+            table.slots.push(Slot { buffer, filled: None });
+            let entry = entry.offset(offset).build().user_data(tag);
+            // SAFETY: the buffer is in the table, which frees it only once its
+            // completion has come; its memory does not move with it. The file
+            // is open at least until the entry is submitted, after which the
+            // kernel holds it: the borrow outlives this function, and entries
+            // of a failed ring that were not submitted never are.
+            let pushed = unsafe { self.ring.submission().push(&entry) };
+            assert!(pushed.is_ok(), "a round fits the ring");
+        }
+        if self.complete(&mut table) {
+            self.failed = false;
+        }
+        table.finish()
+    }
+
+    /// Submits and waits until the table is complete; false when the ring has
+    /// failed.
+    fn complete(&mut self, table: &mut InFlight) -> bool {
+        let mut stalls = 0;
+        while table.left > 0 {
+            match self.ring.submit_and_wait(table.left) {
+                Ok(_) => {}
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    Some(libc::EAGAIN | libc::EBUSY) if stalls < STALLS_MAX => {
+                        stalls += 1;
+                        std::thread::yield_now();
+                    }
+                    _ => return false,
+                },
+            }
+            for completion in self.ring.completion() {
+                let slot = usize::try_from(completion.user_data())
+                    .ok()
+                    .and_then(|tag| table.slots.get_mut(tag))
+                    .filter(|slot| slot.filled.is_none());
+                let slot = slot.expect("a completion answers a read of its round");
+                slot.filled = Some(usize::try_from(completion.result()).unwrap_or(0));
+                table.left -= 1;
+                stalls = 0;
+            }
+        }
+        true
+    }
+}
+
+/// A buffer that the kernel may write to until `filled` is known.
+struct Slot {
+    buffer: AlignedVec,
+    filled: Option<usize>,
+}
+
+/// Owns the buffers of a round. Dropped before the round is complete, it leaks
+/// those that the kernel may still write to.
+struct InFlight {
+    slots: Vec<Slot>,
+    left: usize,
+}
+
+impl InFlight {
+    fn new(reads: usize) -> Self {
+        Self { slots: Vec::with_capacity(reads), left: reads }
+    }
+
+    fn finish(mut self) -> Vec<Option<RingDone>> {
+        std::mem::take(&mut self.slots).into_iter().map(Slot::finish).collect()
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.slots).into_iter().for_each(|slot| drop(slot.finish()));
+    }
+}
+
+impl Slot {
+    fn finish(self) -> Option<RingDone> {
+        let buffer = ManuallyDrop::new(self.buffer);
+        let filled = self.filled?;
+        Some(RingDone { buffer: ManuallyDrop::into_inner(buffer), filled })
+    }
+}
