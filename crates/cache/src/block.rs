@@ -1,6 +1,29 @@
-//! The block cache.
+//! The block cache: sharded LRU lists of blocks, bounded in bytes.
+//!
+//! Guarantees:
+//! 1. The bytes charged are at most the capacity at every moment, shard by
+//!    shard; what is charged is what is allocated: the value, as its owner
+//!    says, and the list's own memory for it.
+//! 2. A block that was put in is returned as it was, or not at all.
+//! 3. A hit takes one hash and one short lock, and allocates nothing.
+//! 4. No value is dropped under a lock.
+//!
+//! Safe to use from all threads. A thread holds one shard's lock at a time,
+//! inside that of the capacity when it changes it.
+//! `clone` of a value runs under that lock: it is to be cheap, as an `Arc`'s.
 
-use std::marker::PhantomData;
+use std::fmt;
+
+use parking_lot::Mutex;
+
+use crate::lru::{Key, Lru, Removed};
+
+/// A shard of fewer bytes would push out useful blocks for want of neighbours
+/// to balance with: 512 KiB are about a hundred blocks.
+const SHARD_BYTES_MIN: usize = 512 << 10;
+
+/// How many nodes [`BlockCache::evict_tables`] looks at under one lock.
+const SWEEP_NODES: usize = 1024;
 
 /// Which block: a table and the offset of the block in it. Both opaque.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -9,6 +32,16 @@ pub struct BlockId {
     pub table: u64,
     /// Where the block begins in the table.
     pub offset: u64,
+}
+
+impl Key for BlockId {
+    /// One wide multiplication whose halves are folded, as in wyhash: all bits
+    /// of both numbers reach all bits of the hash.
+    fn hash(&self) -> u64 {
+        let table = u128::from(self.table ^ 0xA076_1D64_78BD_642F);
+        let wide = table * u128::from(self.offset ^ 0xE703_7ED1_A0B4_28DB);
+        (wide >> 64) as u64 ^ wide as u64
+    }
 }
 
 /// What a block holds.
@@ -38,7 +71,7 @@ pub struct KindStats {
     pub hits: u64,
     /// Gets that did not.
     pub misses: u64,
-    /// Blocks that were put in.
+    /// Blocks that were put in and kept.
     pub inserts: u64,
     /// Blocks that were pushed out for want of room.
     pub evictions: u64,
@@ -55,55 +88,224 @@ pub struct BlockCacheStats {
     pub filter: KindStats,
 }
 
-/// A sharded LRU cache of blocks, bounded in bytes.
+impl BlockCacheStats {
+    /// The counters of one kind.
+    pub fn kind(&self, kind: BlockKind) -> &KindStats {
+        match kind {
+            BlockKind::Data => &self.data,
+            BlockKind::Index => &self.index,
+            BlockKind::Filter => &self.filter,
+        }
+    }
+
+    fn kind_mut(&mut self, kind: BlockKind) -> &mut KindStats {
+        match kind {
+            BlockKind::Data => &mut self.data,
+            BlockKind::Index => &mut self.index,
+            BlockKind::Filter => &mut self.filter,
+        }
+    }
+
+    /// The sums over all kinds.
+    pub fn total(&self) -> KindStats {
+        let mut total = self.data;
+        total += self.index;
+        total += self.filter;
+        total
+    }
+}
+
+impl std::ops::AddAssign for KindStats {
+    fn add_assign(&mut self, other: Self) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.inserts += other.inserts;
+        self.evictions += other.evictions;
+    }
+}
+
+impl std::ops::AddAssign for BlockCacheStats {
+    fn add_assign(&mut self, other: Self) {
+        self.data += other.data;
+        self.index += other.index;
+        self.filter += other.filter;
+    }
+}
+
 #[derive(Debug)]
+struct Cached<V> {
+    tag: BlockTag,
+    value: V,
+}
+
+#[derive(Debug)]
+struct Shard<V> {
+    blocks: Lru<BlockId, Cached<V>>,
+    stats: BlockCacheStats,
+}
+
+impl<V> Shard<V> {
+    fn count_evictions(&mut self, evicted: &Removed<Cached<V>>) {
+        for block in evicted.iter() {
+            self.stats.kind_mut(block.tag.kind).evictions += 1;
+        }
+    }
+}
+
+/// A shard on cache lines of its own: two shards' locks on one line would
+/// slow each other down (two lines, because the processor fetches pairs).
+#[derive(Debug)]
+#[repr(align(128))]
+struct Apart<V>(Mutex<Shard<V>>);
+
+/// A sharded LRU cache of blocks, bounded in bytes.
 pub struct BlockCache<V> {
-    _v: PhantomData<V>,
+    /// A power of two of them.
+    shards: Box<[Apart<V>]>,
+    /// Locked before the shards while it changes, so that two changes at once
+    /// leave all shards with the same one.
+    capacity: Mutex<usize>,
 }
 
 impl<V: Clone> BlockCache<V> {
-    /// A cache of `capacity_bytes` in about `shards` shards.
-    pub fn new(_capacity_bytes: usize, _shards: usize) -> Self {
-        todo!()
+    /// What a block is charged beside its own bytes.
+    pub const BLOCK_OVERHEAD_BYTES: usize = Lru::<BlockId, Cached<V>>::ENTRY_OVERHEAD_BYTES;
+
+    /// A cache of `capacity_bytes` in `shards` shards, rounded up to a power
+    /// of two; fewer when they would be smaller than 512 KiB. Their number
+    /// stays when the capacity changes.
+    pub fn new(capacity_bytes: usize, shards: usize) -> Self {
+        let most = (capacity_bytes / SHARD_BYTES_MIN).max(1);
+        let mut count = shards.clamp(1, 1 << 16).next_power_of_two();
+        while count > most {
+            count /= 2;
+        }
+        let shard = || Shard {
+            blocks: Lru::new(capacity_bytes / count),
+            stats: BlockCacheStats::default(),
+        };
+        Self {
+            shards: (0..count).map(|_| Apart(Mutex::new(shard()))).collect(),
+            capacity: Mutex::new(capacity_bytes),
+        }
     }
-    /// The block, if it is here; counts a hit or a miss.
-    pub fn get(&self, _id: BlockId, _tag: BlockTag) -> Option<V> {
-        todo!()
+
+    /// The shard of a hash. The hash table places by the lowest bits and
+    /// compares by the highest: these are others.
+    fn shard(&self, hash: u64) -> &Mutex<Shard<V>> {
+        let index = (hash >> 40) as usize & (self.shards.len() - 1);
+        &self.shards[index].0
     }
-    /// Whether the block is here; counts and moves nothing.
-    pub fn contains(&self, _id: BlockId) -> bool {
-        todo!()
+
+    /// The block, if it is here; it becomes the most recently used. Counts a
+    /// hit or a miss for the kind in `tag`.
+    pub fn get(&self, id: BlockId, tag: BlockTag) -> Option<V> {
+        let hash = id.hash();
+        let mut shard = self.shard(hash).lock();
+        let Shard { blocks, stats } = &mut *shard;
+        let found = blocks.get(hash, &id).map(|block| block.value.clone());
+        let counters = stats.kind_mut(tag.kind);
+        match found {
+            Some(_) => counters.hits += 1,
+            None => counters.misses += 1,
+        }
+        found
     }
-    /// Puts a block of `charge` bytes in.
-    pub fn insert(&self, _id: BlockId, _tag: BlockTag, _value: V, _charge: usize) {
-        todo!()
+
+    /// Whether the block is here; counts nothing and moves nothing.
+    pub fn contains(&self, id: BlockId) -> bool {
+        let hash = id.hash();
+        self.shard(hash).lock().blocks.contains(hash, &id)
     }
-    /// Removes all blocks of tables that are `dead`.
-    pub fn evict_tables(&self, _dead: &dyn Fn(u64) -> bool) {
-        todo!()
+
+    /// Puts a block in whose value takes `charge` bytes, in place of an older
+    /// one of that name. A block larger than a shard is not kept.
+    pub fn insert(&self, id: BlockId, tag: BlockTag, value: V, charge: usize) {
+        let hash = id.hash();
+        let mut shard = self.shard(hash).lock();
+        let inserted = shard.blocks.insert(hash, id, Cached { tag, value }, charge);
+        if inserted.refused.is_none() {
+            shard.stats.kind_mut(tag.kind).inserts += 1;
+        }
+        shard.count_evictions(&inserted.evicted);
+        drop(shard);
+        drop(inserted);
     }
-    /// Changes the capacity.
-    pub fn set_capacity(&self, _bytes: usize) {
-        todo!()
+
+    /// Takes out all blocks of tables that are `dead`: shard by shard, with
+    /// short locks, so that readers go on. Blocks that are put in meanwhile
+    /// may stay.
+    pub fn evict_tables(&self, dead: &dyn Fn(u64) -> bool) {
+        for Apart(shard) in &self.shards {
+            let mut first = 0;
+            loop {
+                let mut locked = shard.lock();
+                if first >= locked.blocks.nodes() {
+                    break;
+                }
+                let removed = locked.blocks.remove_where(first, SWEEP_NODES, |id| dead(id.table));
+                drop(locked);
+                drop(removed);
+                first += SWEEP_NODES;
+            }
+        }
     }
-    /// The capacity in bytes.
+
+    /// Changes the capacity, and pushes out blocks until all fit.
+    pub fn set_capacity(&self, bytes: usize) {
+        let mut evicted = Vec::with_capacity(self.shards.len());
+        let mut capacity = self.capacity.lock();
+        for Apart(shard) in &self.shards {
+            let mut shard = shard.lock();
+            let pushed_out = shard.blocks.set_capacity(bytes / self.shards.len());
+            shard.count_evictions(&pushed_out);
+            evicted.push(pushed_out);
+        }
+        *capacity = bytes;
+        drop(capacity);
+        drop(evicted);
+    }
+
+    /// The bound on [`BlockCache::charged_bytes`].
     pub fn capacity(&self) -> usize {
-        todo!()
+        *self.capacity.lock()
     }
+
     /// The bytes charged now.
     pub fn charged_bytes(&self) -> usize {
-        todo!()
+        self.sum(|shard| shard.blocks.charged())
     }
+
     /// How many blocks are here.
     pub fn len(&self) -> usize {
-        todo!()
+        self.sum(|shard| shard.blocks.len())
     }
+
     /// Whether no block is here.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The counters.
+
+    /// The counters, summed over the shards.
     pub fn stats(&self) -> BlockCacheStats {
-        todo!()
+        let mut stats = BlockCacheStats::default();
+        self.shards.iter().for_each(|shard| stats += shard.0.lock().stats);
+        stats
+    }
+
+    fn sum(&self, number: impl Fn(&Shard<V>) -> usize) -> usize {
+        self.shards.iter().map(|shard| number(&shard.0.lock())).sum()
     }
 }
+
+impl<V> fmt::Debug for BlockCache<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockCache")
+            .field("shards", &self.shards.len())
+            .field("capacity", &self.capacity)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -100,7 +100,10 @@ impl FaultRule {
     pub(crate) fn matches(&self, operation: Operation, path: &Path) -> bool {
         self.fault.can_befall(operation)
             && self.operation.is_none_or(|only| only == operation)
-            && self.path_contains.as_deref().is_none_or(|text| path.to_string_lossy().contains(text))
+            && self
+                .path_contains
+                .as_deref()
+                .is_none_or(|text| path.to_string_lossy().contains(text))
     }
 
     /// Counts one matching operation; the fault, if it befalls it.

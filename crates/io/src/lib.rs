@@ -8,20 +8,20 @@
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
-pub mod error;
-pub mod clock;
-pub mod random;
-pub mod threads;
-pub mod buffer;
-pub mod storage;
 pub mod append;
-mod uring;
-pub mod local;
-pub mod faults;
+pub mod buffer;
+pub mod clock;
 mod content;
+pub mod error;
+pub mod faults;
 mod inode;
-mod namespace;
+pub mod local;
 pub mod memory;
+mod namespace;
+pub mod random;
+pub mod storage;
+pub mod threads;
+mod uring;
 
 pub use append::AppendFile;
 pub use buffer::Buffer;

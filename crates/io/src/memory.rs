@@ -517,7 +517,12 @@ impl MemoryFile {
     }
 
     /// Changes the file, which becomes `len` bytes long, if there is room.
-    fn change(&self, operation: Operation, len: u64, change: impl FnOnce(&mut Inode)) -> Result<()> {
+    fn change(
+        &self,
+        operation: Operation,
+        len: u64,
+        change: impl FnOnce(&mut Inode),
+    ) -> Result<()> {
         let state = self.storage.state.lock();
         let used = state.capacity.map(|_| state.used_bytes());
         let mut inode = self.node.lock();

@@ -51,10 +51,7 @@ pub trait Executor: Send + Sync + Debug {
 }
 
 /// Starts a long-lived thread of its own, for work that is no job.
-pub fn spawn(
-    name: &str,
-    body: impl FnOnce() + Send + 'static,
-) -> std::io::Result<JoinHandle<()>> {
+pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(name.to_owned()).spawn(body)
 }
 

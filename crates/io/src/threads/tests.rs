@@ -74,7 +74,10 @@ fn an_inline_job_may_shut_down_and_later_jobs_are_dropped() {
         Priority::High,
         Box::new(move || {
             let waiting = Arc::clone(&count);
-            inner.execute(Priority::Low, Box::new(move || _ = waiting.fetch_add(1, Ordering::Relaxed)));
+            inner.execute(
+                Priority::Low,
+                Box::new(move || _ = waiting.fetch_add(1, Ordering::Relaxed)),
+            );
             inner.shutdown();
             inner.shutdown();
         }),
@@ -93,7 +96,10 @@ fn inline_jobs_from_many_threads_all_run() {
             scope.spawn(|| {
                 for _ in 0..50 {
                     let ran = Arc::clone(&ran);
-                    executor.execute(Priority::Low, Box::new(move || _ = ran.fetch_add(1, Ordering::Relaxed)));
+                    executor.execute(
+                        Priority::Low,
+                        Box::new(move || _ = ran.fetch_add(1, Ordering::Relaxed)),
+                    );
                 }
             });
         }

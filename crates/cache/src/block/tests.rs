@@ -1,0 +1,204 @@
+//! The cache as a whole: shards, counters, tables that die, many threads.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+
+const DATA: BlockTag = BlockTag { keyspace: 0, kind: BlockKind::Data };
+const INDEX: BlockTag = BlockTag { keyspace: 0, kind: BlockKind::Index };
+
+fn id(table: u64, offset: u64) -> BlockId {
+    BlockId { table, offset }
+}
+
+#[test]
+fn a_block_is_found_until_it_is_pushed_out() {
+    let cache = BlockCache::new(10_000, 1);
+    let fits = 10_000 / (1000 + BlockCache::<u64>::BLOCK_OVERHEAD_BYTES) as u64;
+    for n in 0..=fits {
+        cache.insert(id(1, n * 4096), DATA, n, 1000);
+        assert_eq!(cache.get(id(1, n * 4096), DATA), Some(n));
+    }
+    assert_eq!(cache.get(id(1, 0), DATA), None, "the oldest made room");
+    assert_eq!(cache.len() as u64, fits);
+    assert!(cache.charged_bytes() <= cache.capacity());
+}
+
+#[test]
+fn a_hit_keeps_a_block() {
+    let cache = BlockCache::new(10_000, 1);
+    for n in 0..1000 {
+        cache.insert(id(1, n), DATA, n, 1000);
+        assert_eq!(cache.get(id(1, 0), DATA), Some(0));
+    }
+    assert!(!cache.contains(id(1, 1)));
+}
+
+#[test]
+fn counters_are_kept_by_kind() {
+    let cache = BlockCache::new(3000, 1);
+    cache.insert(id(1, 0), INDEX, 0, 1200);
+    assert_eq!(cache.get(id(1, 0), INDEX), Some(0));
+    assert_eq!(cache.get(id(1, 1), DATA), None);
+    cache.insert(id(1, 1), DATA, 1, 1200);
+    cache.insert(id(1, 2), DATA, 2, 1200);
+    cache.insert(id(1, 3), DATA, 3, 9999);
+    let stats = cache.stats();
+    assert_eq!(stats.index, KindStats { hits: 1, misses: 0, inserts: 1, evictions: 1 });
+    assert_eq!(stats.data, KindStats { hits: 0, misses: 1, inserts: 2, evictions: 0 });
+    assert_eq!(stats.filter, KindStats::default());
+    assert_eq!(stats.total(), KindStats { hits: 1, misses: 1, inserts: 3, evictions: 1 });
+    assert_eq!(stats.kind(BlockKind::Index), &stats.index);
+}
+
+#[test]
+fn a_cache_of_nothing_keeps_nothing() {
+    let cache = BlockCache::new(0, 16);
+    cache.insert(id(1, 0), DATA, 1, 0);
+    assert_eq!(cache.get(id(1, 0), DATA), None);
+    assert_eq!((cache.len(), cache.charged_bytes(), cache.capacity()), (0, 0, 0));
+    cache.evict_tables(&|_| true);
+}
+
+#[test]
+fn shards_are_a_power_of_two_and_not_too_small() {
+    for (capacity, asked, shards) in [
+        (0, 16, 1),
+        (600 << 10, 16, 1),
+        (1 << 20, 16, 2),
+        (3 << 20, 16, 4),
+        (64 << 20, 16, 16),
+        (64 << 20, 10, 16),
+        (64 << 20, 0, 1),
+    ] {
+        let cache = BlockCache::<u8>::new(capacity, asked);
+        assert_eq!(cache.shards.len(), shards, "{capacity} bytes, {asked} asked for");
+    }
+}
+
+#[test]
+fn blocks_spread_evenly_over_the_shards() {
+    let cache = BlockCache::new(1 << 30, 16);
+    for table in 0..64 {
+        for block in 0..256 {
+            cache.insert(id(table, block * 4096), DATA, (), 0);
+        }
+    }
+    for Apart(shard) in &cache.shards {
+        let blocks = shard.lock().blocks.len();
+        assert!((900..1150).contains(&blocks), "{blocks} of 16384 blocks in one of 16 shards");
+    }
+}
+
+#[test]
+fn the_capacity_can_change() {
+    let cache = BlockCache::new(8 << 20, 4);
+    for n in 0..4000 {
+        cache.insert(id(n, 0), DATA, n, 1000);
+    }
+    let before = cache.len();
+    cache.set_capacity(1 << 20);
+    assert!(cache.charged_bytes() <= 1 << 20 && !cache.is_empty());
+    assert_eq!(cache.stats().data.evictions as usize, before - cache.len());
+    cache.set_capacity(0);
+    assert_eq!((cache.len(), cache.charged_bytes()), (0, 0));
+    cache.set_capacity(8 << 20);
+    cache.insert(id(1, 0), DATA, 1, 1000);
+    assert_eq!(cache.get(id(1, 0), DATA), Some(1));
+}
+
+#[test]
+fn blocks_of_dead_tables_go_and_the_others_stay() {
+    let cache = BlockCache::new(64 << 20, 2);
+    for table in 0..10 {
+        for offset in 0..1000 {
+            cache.insert(id(table, offset), DATA, table, 100);
+        }
+    }
+    cache.evict_tables(&|table| table % 2 == 0);
+    assert_eq!(cache.len(), 5000);
+    assert!((0..10).all(|table| cache.contains(id(table, 7)) == (table % 2 == 1)));
+    assert_eq!(cache.stats().data.evictions, 0, "nobody wanted their room");
+}
+
+/// A value that asks, when dropped, for the lock that dropped it.
+#[derive(Clone)]
+struct Curious {
+    _inner: Arc<CuriousInner>,
+}
+
+struct CuriousInner {
+    cache: std::sync::Weak<BlockCache<Curious>>,
+}
+
+impl Drop for CuriousInner {
+    fn drop(&mut self) {
+        if let Some(cache) = self.cache.upgrade() {
+            let _ = cache.len();
+        }
+    }
+}
+
+#[test]
+fn values_are_dropped_outside_of_the_locks() {
+    let cache = Arc::new(BlockCache::new(4000, 1));
+    let value = || Curious { _inner: Arc::new(CuriousInner { cache: Arc::downgrade(&cache) }) };
+    for n in 0..20 {
+        cache.insert(id(n, 0), DATA, value(), 1000);
+    }
+    cache.insert(id(19, 0), DATA, value(), 1000);
+    cache.insert(id(19, 0), DATA, value(), 5000);
+    cache.evict_tables(&|table| table == 18);
+    cache.set_capacity(0);
+    assert!(cache.is_empty());
+}
+
+#[test]
+fn many_threads_see_only_what_was_put_in() {
+    let cache = BlockCache::new(2 << 20, 4);
+    let over = AtomicBool::new(false);
+    let rounds = if cfg!(miri) { 200 } else { 50_000_u64 };
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let cache = &cache;
+            scope.spawn(move || {
+                let mut state = thread;
+                for round in 0..rounds {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let id = id((state >> 60) & 7, (state >> 33) % 512);
+                    match cache.get(id, DATA) {
+                        Some(value) => assert_eq!(value, id.table * 1000 + id.offset),
+                        None => cache.insert(id, DATA, id.table * 1000 + id.offset, 900),
+                    }
+                    if round % 5000 == 0 {
+                        cache.evict_tables(&|table| table == thread);
+                        cache.set_capacity((1 << 20) + (state >> 50) as usize);
+                    }
+                }
+            });
+        }
+        let (cache, over) = (&cache, &over);
+        scope.spawn(move || {
+            for _ in 0..rounds / 100 {
+                let beyond = cache.charged_bytes() > 2 << 20;
+                over.fetch_or(beyond, Ordering::Relaxed);
+            }
+        });
+    });
+    assert!(!over.into_inner(), "the bytes stayed within the capacity");
+    let stats = cache.stats().data;
+    assert_eq!(stats.hits + stats.misses, 4 * rounds);
+}
+
+#[test]
+fn neighbouring_names_have_different_hashes() {
+    let mut seen = HashMap::new();
+    for table in 0..100 {
+        for offset in (0..100).map(|block| block * 4096) {
+            let id = id(table, offset);
+            assert_eq!(seen.insert(id.hash(), id), None);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The list against a naive model, and its bounds.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TestKey(u8);
+
+impl Key for TestKey {
+    /// Poor on purpose: keys collide.
+    fn hash(&self) -> u64 {
+        u64::from(self.0 % 7) << 57 | u64::from(self.0 % 3)
+    }
+}
+
+const OVERHEAD: usize = Lru::<TestKey, u32>::ENTRY_OVERHEAD_BYTES;
+
+/// The same, as a vector from the least to the most recently used.
+#[derive(Default)]
+struct Model {
+    entries: Vec<(TestKey, u32, usize)>,
+    capacity: usize,
+}
+
+impl Model {
+    fn charged(&self) -> usize {
+        self.entries.iter().map(|(_, _, charge)| charge + OVERHEAD).sum()
+    }
+
+    fn take(&mut self, key: TestKey) -> Option<(TestKey, u32, usize)> {
+        let place = self.entries.iter().position(|entry| entry.0 == key)?;
+        Some(self.entries.remove(place))
+    }
+
+    fn get(&mut self, key: TestKey) -> Option<u32> {
+        let entry = self.take(key)?;
+        self.entries.push(entry);
+        Some(entry.1)
+    }
+
+    fn shrink(&mut self) -> Vec<u32> {
+        let mut evicted = Vec::new();
+        while self.charged() > self.capacity {
+            evicted.push(self.entries.remove(0).1);
+        }
+        evicted
+    }
+
+    fn insert(&mut self, key: TestKey, value: u32, charge: usize) -> Vec<u32> {
+        self.take(key);
+        if charge + OVERHEAD > self.capacity {
+            return Vec::new();
+        }
+        self.entries.push((key, value, charge));
+        self.shrink()
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Get(u8),
+    Insert(u8, u32, usize),
+    Remove(u8),
+    SetCapacity(usize),
+    RemoveWhere(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = 0..24_u8;
+    prop_oneof![
+        6 => key.clone().prop_map(Step::Get),
+        8 => (key.clone(), any::<u32>(), 0..400_usize).prop_map(|(k, v, c)| Step::Insert(k, v, c)),
+        2 => key.prop_map(Step::Remove),
+        1 => (0..2000_usize).prop_map(Step::SetCapacity),
+        1 => (2..5_u8).prop_map(Step::RemoveWhere),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 3 } else { 400 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn behaves_like_the_model(steps in prop::collection::vec(step(), 1..120)) {
+        let mut list = Lru::new(1500);
+        let mut model = Model { capacity: 1500, ..Model::default() };
+        for step in steps {
+            match step {
+                Step::Get(key) => {
+                    let key = TestKey(key);
+                    prop_assert_eq!(list.get(key.hash(), &key).copied(), model.get(key));
+                }
+                Step::Insert(key, value, charge) => {
+                    let key = TestKey(key);
+                    let inserted = list.insert(key.hash(), key, value, charge);
+                    let evicted: Vec<u32> = inserted.evicted.iter().copied().collect();
+                    prop_assert_eq!(evicted, model.insert(key, value, charge));
+                }
+                Step::Remove(key) => {
+                    let key = TestKey(key);
+                    let removed = list.remove(key.hash(), &key);
+                    prop_assert_eq!(removed, model.take(key).map(|entry| entry.1));
+                }
+                Step::SetCapacity(capacity) => {
+                    model.capacity = capacity;
+                    let evicted: Vec<u32> = list.set_capacity(capacity).iter().copied().collect();
+                    prop_assert_eq!(evicted, model.shrink());
+                }
+                Step::RemoveWhere(divisor) => {
+                    let dead = |key: &TestKey| key.0 % divisor == 0;
+                    let half = list.nodes() / 2;
+                    drop(list.remove_where(0, half, dead));
+                    drop(list.remove_where(half, usize::MAX, dead));
+                    model.entries.retain(|entry| !dead(&entry.0));
+                }
+            }
+            prop_assert_eq!(list.len(), model.entries.len());
+            prop_assert_eq!(list.charged(), model.charged());
+            prop_assert!(list.charged() <= list.capacity());
+            for (key, _, _) in &model.entries {
+                prop_assert!(list.contains(key.hash(), key));
+            }
+        }
+        let order: Vec<u32> = list.set_capacity(0).iter().copied().collect();
+        prop_assert_eq!(order, model.entries.iter().map(|entry| entry.1).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn an_entry_larger_than_all_is_refused_and_takes_the_old_one_along() {
+    let mut list = Lru::new(1000);
+    let key = TestKey(1);
+    drop(list.insert(key.hash(), key, 7, 10));
+    let inserted = list.insert(key.hash(), key, 8, 1000);
+    assert_eq!((inserted.refused, inserted.replaced), (Some(8), Some(7)));
+    assert!(list.is_empty());
+    let huge = list.insert(key.hash(), key, 9, usize::MAX);
+    assert_eq!(huge.refused, Some(9), "a charge that overflows is larger than all");
+}
+
+#[test]
+fn freed_nodes_are_used_again() {
+    let mut list = Lru::new(OVERHEAD * 3);
+    for n in 0..200 {
+        let key = TestKey(n);
+        drop(list.insert(key.hash(), key, u32::from(n), 0));
+    }
+    assert_eq!((list.len(), list.nodes()), (3, 3));
+}
+
+#[test]
+fn the_slab_wastes_little() {
+    let mut list = Lru::new(usize::MAX);
+    for n in 0..=255 {
+        let key = TestKey(n);
+        drop(list.insert(key.hash(), key, 0, 0));
+    }
+    let spent =
+        list.nodes.capacity() * size_of::<Node<TestKey, u32>>() + list.table.allocation_size();
+    assert!(spent <= list.charged() * 5 / 4, "spent {spent}, charged {}", list.charged());
+}
