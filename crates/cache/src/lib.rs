@@ -8,7 +8,7 @@
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
-pub mod block;
 pub mod lru;
+pub mod block;
 
 pub use block::{BlockCache, BlockCacheStats, BlockId, BlockKind, BlockTag, KindStats};

@@ -8,20 +8,20 @@
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
-pub mod append;
-pub mod buffer;
-pub mod clock;
-mod content;
 pub mod error;
-pub mod faults;
-mod inode;
-pub mod local;
-pub mod memory;
-mod namespace;
+pub mod clock;
 pub mod random;
-pub mod storage;
 pub mod threads;
+pub mod buffer;
+pub mod storage;
+pub mod append;
 mod uring;
+pub mod local;
+pub mod faults;
+mod content;
+mod inode;
+mod namespace;
+pub mod memory;
 
 pub use append::AppendFile;
 pub use buffer::Buffer;

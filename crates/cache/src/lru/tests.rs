@@ -111,7 +111,7 @@ proptest! {
                     prop_assert_eq!(evicted, model.shrink());
                 }
                 Step::RemoveWhere(divisor) => {
-                    let dead = |key: &TestKey| key.0 % divisor == 0;
+                    let dead = |key: &TestKey| key.0.is_multiple_of(divisor);
                     let half = list.nodes() / 2;
                     drop(list.remove_where(0, half, dead));
                     drop(list.remove_where(half, usize::MAX, dead));
