@@ -438,3 +438,6 @@ impl File for LocalFile {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

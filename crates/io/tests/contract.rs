@@ -111,7 +111,10 @@ fn aligned_writes_replace_and_grow() {
     everywhere(|place| {
         let file = place.create("a");
         let unit = 4096;
-        assert!(unit % file.alignment() == 0 && (place.access == Access::Direct || file.alignment() == 1));
+        assert!(
+            unit % file.alignment() == 0
+                && (place.access == Access::Direct || file.alignment() == 1)
+        );
         let mut page = AlignedVec::zeroed(unit);
         for (number, at) in [(1, 0), (2, 2 * unit), (3, unit), (4, 2 * unit)] {
             page.fill(number);
@@ -196,7 +199,9 @@ fn batches_answer_in_order() {
         let (one, two) = (place.filled("one", len), place.filled("two", 5000));
         let mut state = 1_usize;
         let mut draw = |bound: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % bound
         };
         for requests in [0, 1, 2, 7, 63, 64, 65, 200] {
@@ -215,8 +220,10 @@ fn batches_answer_in_order() {
             let results = place.storage.read_batch(&requests);
             assert_eq!(results.len(), requests.len());
             for (request, result) in requests.iter().zip(results) {
-                let exists = request.offset as usize <= len && request.len <= len
-                    && (!Arc::ptr_eq(&request.file, &two) || request.offset + request.len as u64 <= 5000);
+                let exists = request.offset as usize <= len
+                    && request.len <= len
+                    && (!Arc::ptr_eq(&request.file, &two)
+                        || request.offset + request.len as u64 <= 5000);
                 if exists {
                     assert_eq!(&*result.unwrap(), pattern(request.offset as usize, request.len));
                 } else {

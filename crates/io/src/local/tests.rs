@@ -1,0 +1,91 @@
+//! What is the local storage's own: the disk's answers, the ring, the kernel's
+//! refusals.
+
+use super::*;
+
+#[test]
+fn direct_files_have_the_alignment_of_the_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = LocalStorage::new();
+    let file = storage.create(&directory.path().join("a"), Access::Direct).unwrap();
+    let alignment = file.alignment();
+    assert!(alignment.is_power_of_two() && alignment <= buffer::ALIGNMENT);
+    let local = file.as_any().downcast_ref::<LocalFile>().unwrap();
+    let flags = rustix::fs::fcntl_getfl(&local.file).unwrap();
+    assert_eq!(flags.contains(OFlags::DIRECT), alignment > 1, "a refusal is remembered");
+    eprintln!("alignment {alignment}");
+}
+
+#[test]
+fn a_span_covers_what_is_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = fs::File::create(directory.path().join("a")).unwrap();
+    let file = LocalFile { file, path: "a".into(), alignment: 512 };
+    for (offset, len, start, bytes) in
+        [(0, 0, 0, 0), (0, 1, 0, 512), (511, 2, 0, 1024), (512, 512, 512, 512), (1000, 0, 512, 512)]
+    {
+        let span = file.span(offset, len).unwrap();
+        assert_eq!((span.start, span.bytes), (start, bytes), "{len} at {offset}");
+        assert_eq!(span.start + span.skip as u64, offset);
+    }
+}
+
+#[test]
+fn rings_are_reused_and_refusals_remembered() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = LocalStorage::new();
+    let path = directory.path().join("a");
+    fs::write(&path, [7; 10_000]).unwrap();
+    let file = storage.open_read(&path, Access::Buffered).unwrap();
+    let request = |offset| ReadRequest { file: Arc::clone(&file), offset, len: 100 };
+    for _ in 0..3 {
+        let results = storage.read_batch(&[request(0), request(5000), request(9950)]);
+        assert!(results[0].is_ok() && results[1].is_ok() && results[2].is_err());
+    }
+    let rings = storage.rings.lock().len();
+    assert_eq!(rings, usize::from(storage.uses_uring()), "one ring serves one batch at a time");
+    eprintln!("io_uring: {}", storage.uses_uring());
+
+    let without = LocalStorage::without_uring();
+    assert!(without.read_batch(&[request(0), request(1)]).iter().all(Result::is_ok));
+    assert!(without.rings.lock().is_empty());
+}
+
+#[test]
+fn a_read_that_the_ring_cannot_do_is_finished_without_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = LocalStorage::new();
+    let path = directory.path().join("a");
+    fs::write(&path, [7; 100]).unwrap();
+    // Open for writing only: the kernel refuses each read of the ring.
+    let write_only = OpenOptions::new().write(true).open(&path).unwrap();
+    let broken: Arc<dyn File> =
+        Arc::new(LocalFile { file: write_only, path: path.clone(), alignment: 1 });
+    let sound = storage.open_read(&path, Access::Buffered).unwrap();
+    let request = |file: &Arc<dyn File>| ReadRequest { file: Arc::clone(file), offset: 0, len: 50 };
+    let results = storage.read_batch(&[request(&broken), request(&sound), request(&broken)]);
+    assert_eq!(results[0].as_ref().unwrap_err().kind(), ErrorKind::Failed);
+    assert_eq!(&**results[1].as_ref().unwrap(), [7; 50]);
+    assert_eq!(results[2].as_ref().unwrap_err().operation(), Operation::Read);
+}
+
+#[test]
+fn a_file_system_in_memory_takes_direct_files_too() {
+    let Ok(directory) = tempfile::tempdir_in("/dev/shm") else { return };
+    let storage = LocalStorage::new();
+    let file = storage.create(&directory.path().join("a"), Access::Direct).unwrap();
+    file.write_at(0, &[1; 4096]).unwrap();
+    file.sync().unwrap();
+    assert_eq!(&*file.read_at(100, 10).unwrap(), [1; 10]);
+}
+
+#[test]
+fn a_lock_ends_with_its_holder() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("LOCK");
+    let lock = LocalStorage::new().lock(&path).unwrap();
+    let other = LocalStorage::new();
+    assert_eq!(other.lock(&path).unwrap_err().kind(), ErrorKind::Locked);
+    drop(lock);
+    assert!(other.lock(&path).is_ok());
+}
