@@ -439,5 +439,5 @@ impl File for LocalFile {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests;

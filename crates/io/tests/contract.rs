@@ -1,6 +1,8 @@
 //! What every storage does, on the disk (with and without io_uring) and in
 //! memory: each check runs on all of them, with both kinds of access.
 
+#![cfg(not(miri))]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -394,10 +394,10 @@ fn tampering_is_durable_and_no_operation() {
 #[test]
 fn thousands_of_aftermaths_are_cheap() {
     let storage = storage_with_directory();
+    let (bytes, aftermaths) = if cfg!(miri) { (1 << 13, 2) } else { (1 << 20, 2000) };
     for n in 0..20 {
-        storage.write_file(format!("/db/{n}"), &vec![n; 1 << 20]);
+        storage.write_file(format!("/db/{n}"), &vec![n; bytes]);
     }
-    let aftermaths = if cfg!(miri) { 2 } else { 2000 };
     let kept: Vec<_> =
         (0..aftermaths).map(|seed| storage.after_power_loss(Tear::Torn { seed })).collect();
     assert_eq!(kept.last().unwrap().paths().len(), 20);
