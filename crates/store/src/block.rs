@@ -1,24 +1,77 @@
-//! Skeleton; filled next.
-use std::sync::Arc;
+//! Blocks: the unit that is read, checked, cached and evicted. Data blocks and
+//! index blocks hold sorted entries; filter blocks hold a filter.
+//!
+//! Entries are (user key, trailer, payload) in internal order. A block of them
+//! is two columns, keys and values, so that a search runs over keys that lie
+//! side by side (a few cache lines) and nothing is decoded on the way: there
+//! are no restart points and no chains of prefixes to unroll.
+//!
+//! ```text
+//! SIZE      MEANING
+//! varint    entries, n
+//! varint+   prefix that all user keys share
+//! varint    form of the key column: 0 ends of two bytes, 1 ends of four
+//!           bytes, 2 + w all cells are w bytes wide          (do not change)
+//! varint    form of the value column
+//! 0/2n/4n   key ends: where each cell ends in its column, little-endian
+//! 0/2n/4n   value ends
+//! …         key cells: the user keys without the prefix
+//! …         value cells: varint `sequence << 3 | kind`, then the payload
+//! ```
+//!
+//! (`varint+` is a LEB128 length and that many bytes.) Keys of one length and
+//! values of one length cost no ends at all; on the last level, where
+//! sequences are zero, an entry costs one byte beyond its key and value.
+//!
+//! The payload of an index entry is the [`BlockHandle`] of a block whose
+//! entries are all at or before the index entry's (key, trailer), and after
+//! the entry before it; as separators compare with their trailer, the versions
+//! of one key may span blocks.
+//!
+//! Guarantee: bytes become a [`Block`] only through [`Block::new`], which
+//! checks them once; reading its entries afterwards cannot fail or panic.
+//! Whether they are in order is for the checksum to say (and for `check`).
+//!
+//! Modules, bottom-up.
+
+mod handle;
+mod envelope;
+mod layout;
+mod view;
+mod builder;
+#[cfg(test)]
+mod tests;
 
 use tidekv_cache::BlockKind;
 
-/// Where a block stands in its file, trailer included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(crate) struct BlockHandle {
-    pub(crate) offset: u64,
-    pub(crate) len: u32,
-}
+pub(crate) use builder::BlockBuilder;
+pub(crate) use envelope::{Content, Sealer, TRAILER_BYTES, open, open_part, seed};
+pub(crate) use handle::BlockHandle;
+pub(crate) use view::{BlockEntry, BlockView};
 
-/// A block in memory: checked, decompressed, immutable.
+use layout::Layout;
+
+/// A block in memory: checked, uncompressed, immutable.
 #[derive(Debug)]
 pub(crate) struct Block {
+    content: Content,
+    /// `None` for filters.
+    layout: Option<Layout>,
     kind: BlockKind,
     offset: u64,
-    bytes: Arc<[u8]>,
 }
 
 impl Block {
+    /// The block of `kind` at `offset` of its file; `None` when `content` is
+    /// no such block.
+    pub(crate) fn new(content: Content, kind: BlockKind, offset: u64) -> Option<Self> {
+        let layout = match kind {
+            BlockKind::Filter => None,
+            BlockKind::Data | BlockKind::Index => Some(Layout::parse(&content)?),
+        };
+        Some(Self { content, layout, kind, offset })
+    }
+
     /// What the block holds.
     pub(crate) fn kind(&self) -> BlockKind {
         self.kind
@@ -31,11 +84,21 @@ impl Block {
 
     /// Its content.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.content
     }
 
-    /// Bytes of DRAM held.
+    /// Its entries.
+    ///
+    /// # Panics
+    ///
+    /// When it is a filter: whoever asked for the block knows its kind.
+    #[inline]
+    pub(crate) fn view(&self) -> BlockView<'_> {
+        BlockView::new(&self.content, self.layout.as_ref().expect("filters have no entries"))
+    }
+
+    /// Bytes of DRAM held, the counts of its `Arc` included.
     pub(crate) fn charge(&self) -> usize {
-        todo!()
+        self.content.memory_bytes() + size_of::<Self>() + 2 * size_of::<usize>()
     }
 }

@@ -1,13 +1,34 @@
-//! Skeleton; filled next.
-#![allow(dead_code, unused_variables, clippy::todo, reason = "skeleton")]
+//! Where every block read goes: the cache, then one read that is shared by all
+//! who want the same block, then the checks that turn bytes into a block.
+//!
+//! Guarantees:
+//! 1. A block that is handed out has passed its checksum and its layout check.
+//! 2. Of many readers of one cold block one reads; the others wait and share
+//!    its block or its error. A reader that dies leaves nobody waiting.
+//! 3. No lock is held while storage is read.
+//! 4. [`Blocks::cached`] never waits for storage.
+//! 5. Reads for compaction leave the cache as it is.
+//!
+//! A block in the cache counts as one hit or one miss when it is asked for by
+//! [`Blocks::cached`]; the reading methods count neither, so ask first.
+//!
+//! All methods may be called from any thread.
+
+mod flight;
+#[cfg(test)]
+mod tests;
+
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidekv_cache::{BlockCache, BlockKind};
-use tidekv_io::{File, Storage};
+use tidekv_cache::{BlockCache, BlockId, BlockKind, BlockTag};
+use tidekv_io::{Buffer, File, ReadRequest, Storage};
 
-use crate::block::{Block, BlockHandle};
-use crate::error::Result;
+use self::flight::{Flights, Lead, Role};
+use crate::block::{Block, BlockHandle, Content, open, open_part, seed};
+use crate::error::{Error, Result};
+use crate::stats::Counter;
 
 /// A shared block.
 pub(crate) type BlockRef = Arc<Block>;
@@ -22,17 +43,44 @@ pub(crate) struct TableFile {
 }
 
 impl TableFile {
+    /// The table `id` in `file`, which is `bytes` long.
     pub(crate) fn new(file: Arc<dyn File>, id: u64, keyspace: u32, bytes: u64) -> Self {
         Self { file, id, keyspace, bytes }
     }
+
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
+
     pub(crate) fn path(&self) -> &Path {
         self.file.path()
     }
+
+    /// The file's length.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn corrupt(&self, offset: u64, what: impl std::fmt::Display) -> Error {
+        Error::corrupt(self.path(), format_args!("block at offset {offset}: {what}"))
+    }
+
+    /// Refuses handles that reach past the file before memory is taken for
+    /// them.
+    fn check(&self, handle: BlockHandle) -> Result<()> {
+        if handle.end() > self.bytes {
+            let what = format!("{} bytes reach past the file's end at {}", handle.len, self.bytes);
+            return Err(self.corrupt(handle.offset, what));
+        }
+        Ok(())
+    }
+
+    fn id_of(&self, handle: BlockHandle) -> BlockId {
+        BlockId { table: self.id, offset: handle.offset }
+    }
+
+    fn tag_of(&self, kind: BlockKind) -> BlockTag {
+        BlockTag { keyspace: self.keyspace, kind }
     }
 }
 
@@ -44,31 +92,187 @@ pub(crate) struct BlockAddress {
     pub(crate) kind: BlockKind,
 }
 
-/// Where every block read goes.
+impl BlockAddress {
+    /// The block that `content` is, or what is wrong with it.
+    fn admit(&self, content: std::result::Result<Content, String>) -> Result<BlockRef> {
+        let offset = self.handle.offset;
+        let content = content.map_err(|what| self.file.corrupt(offset, what))?;
+        let block = Block::new(content, self.kind, offset)
+            .ok_or_else(|| self.file.corrupt(offset, "its entries cannot be decoded"))?;
+        Ok(Arc::new(block))
+    }
+
+    fn block_of(&self, disk: Buffer) -> Result<BlockRef> {
+        self.admit(open(disk, seed(self.file.id, self.handle.offset)))
+    }
+
+    fn request(&self) -> ReadRequest {
+        ReadRequest {
+            file: self.file.file.clone(),
+            offset: self.handle.offset,
+            len: self.handle.len as usize,
+        }
+    }
+
+    fn failed(&self, error: tidekv_io::Error) -> Error {
+        Error::from(error).context(format_args!("block at offset {}", self.handle.offset))
+    }
+}
+
+/// What block reads count.
+#[derive(Debug, Default)]
+pub(crate) struct BlockStatistics {
+    /// Reads of storage by users' operations; a run of blocks is one.
+    pub(crate) reads: Counter,
+    pub(crate) read_bytes: Counter,
+    /// Blocks that were read before they were asked for.
+    pub(crate) read_ahead_blocks: Counter,
+    pub(crate) compaction_reads: Counter,
+    pub(crate) compaction_read_bytes: Counter,
+    /// Readers that waited for another one's read.
+    pub(crate) single_flight_waits: Counter,
+    /// Bytes that are being read now.
+    in_flight_bytes: AtomicU64,
+}
+
+/// Counts bytes as in flight while it lives.
+#[derive(Debug)]
+struct InFlight<'a> {
+    gauge: &'a AtomicU64,
+    bytes: u64,
+}
+
+impl<'a> InFlight<'a> {
+    fn new(statistics: &'a BlockStatistics, bytes: u64) -> Self {
+        let gauge = &statistics.in_flight_bytes;
+        gauge.fetch_add(bytes, Ordering::Relaxed);
+        Self { gauge, bytes }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.gauge.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// The way to all blocks of a store.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     storage: Arc<dyn Storage>,
     cache: Arc<BlockCache<BlockRef>>,
+    flights: Flights,
+    statistics: BlockStatistics,
 }
 
 impl Blocks {
     pub(crate) fn new(storage: Arc<dyn Storage>, cache: Arc<BlockCache<BlockRef>>) -> Self {
-        Self { storage, cache }
+        Self { storage, cache, flights: Flights::default(), statistics: BlockStatistics::default() }
     }
 
-    /// The block if it is in memory; no waiting, no I/O. Counts a hit or miss.
+    pub(crate) fn cache(&self) -> &Arc<BlockCache<BlockRef>> {
+        &self.cache
+    }
+
+    /// The block if it is in memory; counts a hit or a miss.
     pub(crate) fn cached(&self, address: &BlockAddress) -> Option<BlockRef> {
-        todo!()
+        self.cached_at(&address.file, address.handle, address.kind)
     }
 
-    /// Reads a block that [`Blocks::cached`] did not have.
+    /// As [`Blocks::cached`], without an address to make.
+    #[inline]
+    pub(crate) fn cached_at(
+        &self,
+        file: &TableFile,
+        handle: BlockHandle,
+        kind: BlockKind,
+    ) -> Option<BlockRef> {
+        let block = self.cache.get(file.id_of(handle), file.tag_of(kind))?;
+        // A damaged index could lead to a block as if it were of another kind.
+        (block.kind() == kind).then_some(block)
+    }
+
+    /// Reads a block that was not in memory.
     pub(crate) fn read(&self, address: &BlockAddress) -> Result<BlockRef> {
-        todo!()
+        let lead = match self.join(address) {
+            Role::Lead(lead) => lead,
+            Role::Follow(flight) => {
+                self.statistics.single_flight_waits.add(1);
+                return flight.wait();
+            }
+        };
+        let result = match self.landed_before(address) {
+            Some(block) => Ok(block),
+            None => self.read_alone(address),
+        };
+        self.publish(address, lead, result.clone());
+        result
     }
 
-    /// Reads many blocks that [`Blocks::cached`] did not have, in one batch.
+    /// Reads many blocks that were not in memory, in one batch. The blocks
+    /// stand in the order of the addresses, which may repeat.
     pub(crate) fn read_many(&self, addresses: &[BlockAddress]) -> Result<Vec<BlockRef>> {
-        todo!()
+        let mut slots: Vec<Option<Result<BlockRef>>> = vec![None; addresses.len()];
+        let mut leads = Vec::new();
+        let mut follows = Vec::new();
+        for (i, address) in addresses.iter().enumerate() {
+            match self.join(address) {
+                Role::Follow(flight) => follows.push((i, flight)),
+                Role::Lead(lead) => match self.landed_before(address) {
+                    Some(block) => {
+                        slots[i] = Some(Ok(block.clone()));
+                        lead.publish(Ok(block));
+                    }
+                    None => leads.push((i, lead)),
+                },
+            }
+        }
+        self.read_led(addresses, leads, &mut slots);
+        // Only now that all flights of this thread have landed may it wait:
+        // another thread may be waiting for one of them.
+        for (i, flight) in follows {
+            self.statistics.single_flight_waits.add(1);
+            slots[i] = Some(flight.wait());
+        }
+        slots.into_iter().map(|slot| slot.expect("every address was led or followed")).collect()
+    }
+
+    /// Reads the first block, which was not in memory, and with it the
+    /// following ones that nobody has read or reads. The addresses are of one
+    /// table and kind, and stand one after another in the file.
+    pub(crate) fn read_run(&self, run: &[BlockAddress]) -> Result<Vec<BlockRef>> {
+        let Some((first, rest)) = run.split_first() else {
+            return Ok(Vec::new());
+        };
+        let lead = match self.join(first) {
+            Role::Follow(flight) => {
+                self.statistics.single_flight_waits.add(1);
+                return Ok(vec![flight.wait()?]);
+            }
+            Role::Lead(lead) => lead,
+        };
+        if let Some(block) = self.landed_before(first) {
+            lead.publish(Ok(block.clone()));
+            return Ok(vec![block]);
+        }
+        let mut leads = vec![lead];
+        for address in rest {
+            if self.cache.contains(address.file.id_of(address.handle)) {
+                break;
+            }
+            let Role::Lead(lead) = self.join(address) else { break };
+            leads.push(lead);
+        }
+        self.read_led_run(&run[..leads.len()], leads)
+    }
+
+    /// Reads a run of blocks past the cache, in one read.
+    pub(crate) fn read_past_cache(&self, run: &[BlockAddress]) -> Result<Vec<BlockRef>> {
+        if run.is_empty() {
+            return Ok(Vec::new());
+        }
+        let disk = self.read_span(run, true)?;
+        run.iter().map(|address| part_of(&disk, run, address)).collect()
     }
 
     /// Drops the blocks of tables that are `dead`.
@@ -78,6 +282,155 @@ impl Blocks {
 
     /// Name and value of every counter, in a fixed order.
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
-        todo!()
+        let (own, cache) = (&self.statistics, self.cache.stats());
+        vec![
+            ("io.reads", own.reads.get()),
+            ("io.read_bytes", own.read_bytes.get()),
+            ("io.read_ahead_blocks", own.read_ahead_blocks.get()),
+            ("io.in_flight_bytes", own.in_flight_bytes.load(Ordering::Relaxed)),
+            ("compaction.reads", own.compaction_reads.get()),
+            ("compaction.read_bytes", own.compaction_read_bytes.get()),
+            ("single_flight.waits", own.single_flight_waits.get()),
+            ("cache.data.hits", cache.data.hits),
+            ("cache.data.misses", cache.data.misses),
+            ("cache.data.inserts", cache.data.inserts),
+            ("cache.data.evictions", cache.data.evictions),
+            ("cache.index.hits", cache.index.hits),
+            ("cache.index.misses", cache.index.misses),
+            ("cache.index.inserts", cache.index.inserts),
+            ("cache.index.evictions", cache.index.evictions),
+            ("cache.filter.hits", cache.filter.hits),
+            ("cache.filter.misses", cache.filter.misses),
+            ("cache.filter.inserts", cache.filter.inserts),
+            ("cache.filter.evictions", cache.filter.evictions),
+            ("cache.block.charged_bytes", self.cache.charged_bytes() as u64),
+        ]
     }
+
+    fn join(&self, address: &BlockAddress) -> Role<'_> {
+        self.flights.join((address.file.id_of(address.handle), address.kind))
+    }
+
+    /// The block, if another reader brought it in between this one's look at
+    /// the cache and its flight. Counts nothing unless it did.
+    fn landed_before(&self, address: &BlockAddress) -> Option<BlockRef> {
+        let here = self.cache.contains(address.file.id_of(address.handle));
+        if here { self.cached(address) } else { None }
+    }
+
+    /// Puts a block in the cache and wakes those who wait for it.
+    fn publish(&self, address: &BlockAddress, lead: Lead<'_>, result: Result<BlockRef>) {
+        if let Ok(block) = &result {
+            let file = &address.file;
+            let (id, tag) = (file.id_of(address.handle), file.tag_of(address.kind));
+            self.cache.insert(id, tag, block.clone(), block.charge());
+        }
+        lead.publish(result);
+    }
+
+    fn read_alone(&self, address: &BlockAddress) -> Result<BlockRef> {
+        let ReadRequest { file, offset, len } = address.request();
+        address.file.check(address.handle)?;
+        let _in_flight = InFlight::new(&self.statistics, len as u64);
+        self.statistics.reads.add(1);
+        self.statistics.read_bytes.add(len as u64);
+        let disk = file.read_at(offset, len).map_err(|e| address.failed(e))?;
+        address.block_of(disk)
+    }
+
+    /// Reads the blocks that this thread leads, in one batch.
+    fn read_led(
+        &self,
+        addresses: &[BlockAddress],
+        leads: Vec<(usize, Lead<'_>)>,
+        slots: &mut [Option<Result<BlockRef>>],
+    ) {
+        let mut requests = Vec::with_capacity(leads.len());
+        let mut readers = Vec::with_capacity(leads.len());
+        for (i, lead) in leads {
+            match addresses[i].file.check(addresses[i].handle) {
+                Ok(()) => {
+                    requests.push(addresses[i].request());
+                    readers.push((i, lead));
+                }
+                Err(error) => {
+                    slots[i] = Some(Err(error.clone()));
+                    lead.publish(Err(error));
+                }
+            }
+        }
+        if requests.is_empty() {
+            return;
+        }
+        let bytes = requests.iter().map(|r| r.len as u64).sum();
+        let in_flight = InFlight::new(&self.statistics, bytes);
+        self.statistics.reads.add(requests.len() as u64);
+        self.statistics.read_bytes.add(bytes);
+        let read = self.storage.read_batch(&requests);
+        drop(in_flight);
+        for ((i, lead), disk) in readers.into_iter().zip(read) {
+            let address = &addresses[i];
+            let block = disk.map_err(|e| address.failed(e)).and_then(|disk| address.block_of(disk));
+            slots[i] = Some(block.clone());
+            self.publish(address, lead, block);
+        }
+    }
+
+    /// Reads a run of blocks that this thread leads, in one read. Whatever is
+    /// wrong behind the first block is for those to meet who want it.
+    fn read_led_run(&self, run: &[BlockAddress], leads: Vec<Lead<'_>>) -> Result<Vec<BlockRef>> {
+        let disk = self.read_span(run, false);
+        let mut blocks = Vec::with_capacity(run.len());
+        let mut first_error = None;
+        for (i, (address, lead)) in run.iter().zip(leads).enumerate() {
+            let block = match &disk {
+                Ok(disk) => part_of(disk, run, address),
+                Err(_) if i == 0 && run.len() > 1 => self.read_alone(address),
+                Err(error) => Err(error.clone()),
+            };
+            self.publish(address, lead, block.clone());
+            match block {
+                Ok(block) if first_error.is_none() => blocks.push(block),
+                Ok(_) => {}
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        self.statistics.read_ahead_blocks.add(run.len() as u64 - 1);
+        match first_error {
+            Some(error) if blocks.is_empty() => Err(error),
+            _ => Ok(blocks),
+        }
+    }
+
+    /// Reads from the first block of a run to its last.
+    fn read_span(&self, run: &[BlockAddress], for_compaction: bool) -> Result<Buffer> {
+        let (first, last) = (&run[0], &run[run.len() - 1]);
+        for address in run {
+            address.file.check(address.handle)?;
+        }
+        let start = first.handle.offset;
+        let len = last.handle.end().saturating_sub(start);
+        let _in_flight = InFlight::new(&self.statistics, len);
+        let own = &self.statistics;
+        let (reads, bytes) = if for_compaction {
+            (&own.compaction_reads, &own.compaction_read_bytes)
+        } else {
+            (&own.reads, &own.read_bytes)
+        };
+        reads.add(1);
+        bytes.add(len);
+        first.file.file.read_at(start, len as usize).map_err(|e| first.failed(e))
+    }
+}
+
+/// The block at `address` out of what was read for `run`.
+fn part_of(disk: &[u8], run: &[BlockAddress], address: &BlockAddress) -> Result<BlockRef> {
+    let offset = address.handle.offset;
+    let part = offset
+        .checked_sub(run[0].handle.offset)
+        .and_then(|start| disk.get(start as usize..)?.get(..address.handle.len as usize))
+        .ok_or_else(|| {
+            address.file.corrupt(offset, "it does not stand behind the block before it")
+        })?;
+    address.admit(open_part(part, seed(address.file.id, offset)))
 }

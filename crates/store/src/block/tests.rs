@@ -1,0 +1,139 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::key::{Kind, Trailer, compare};
+
+type Entry = (Vec<u8>, Trailer, Vec<u8>);
+
+fn block_of(entries: &[Entry]) -> Vec<u8> {
+    let mut builder = BlockBuilder::default();
+    for (key, trailer, payload) in entries {
+        let announced = builder.bytes_with(key, *trailer, payload.len());
+        builder.add(key, *trailer, payload);
+        assert_eq!(builder.bytes(), announced);
+    }
+    let announced = builder.bytes();
+    let mut out = b"before".to_vec();
+    builder.finish(&mut out);
+    assert!(builder.is_empty());
+    assert_eq!(out.len(), 6 + announced);
+    out.split_off(6)
+}
+
+fn parsed(bytes: &[u8]) -> Option<Block> {
+    Block::new(Content::Exact(bytes.into()), BlockKind::Data, 0)
+}
+
+/// Keys that often share prefixes, lengths, and each other.
+fn entries() -> impl Strategy<Value = Vec<Entry>> {
+    let key = prop_oneof![
+        prop::collection::vec(0u8..3, 1..12),
+        prop::collection::vec(any::<u8>(), 9..10),
+        (0u8..4, prop::collection::vec(0u8..2, 1..3)).prop_map(|(n, tail)| {
+            let mut key = vec![n; usize::from(n) * 90 + 7];
+            key.extend(tail);
+            key
+        }),
+    ];
+    let entry = (key, 0u64..6, 0u8..3, prop::collection::vec(any::<u8>(), 0..40));
+    (prop::collection::vec(entry, 0..60), any::<bool>(), 0u64..2).prop_map(
+        |(list, shared, scale)| {
+            let mut entries: Vec<Entry> = list
+                .into_iter()
+                .map(|(mut key, sequence, kind, payload)| {
+                    if shared {
+                        key.splice(0..0, *b"shared/");
+                    }
+                    let trailer =
+                        Trailer::new(sequence << (40 * scale), Kind::from_u8(kind).unwrap());
+                    (key, trailer, payload)
+                })
+                .collect();
+            entries.sort_by(|a, b| compare((&a.0, a.1), (&b.0, b.1)));
+            entries.dedup_by(|a, b| a.0 == b.0 && a.1 == b.1);
+            entries
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn entries_come_back_and_searches_agree_with_a_scan(entries in entries(), probes in entries()) {
+        let block = parsed(&block_of(&entries)).unwrap();
+        let view = block.view();
+        prop_assert_eq!(view.len(), entries.len());
+        let mut key = Vec::new();
+        for (i, (user_key, trailer, payload)) in entries.iter().enumerate() {
+            let entry = view.entry(i);
+            view.key_into(i, &mut key);
+            prop_assert_eq!((&key, entry.trailer, entry.payload), (user_key, *trailer, &payload[..]));
+            prop_assert_eq!(&block.bytes()[entry.payload_range()], &payload[..]);
+            prop_assert!(view.has_key(i, user_key));
+        }
+        for (user_key, trailer, _) in probes.iter().chain(&entries) {
+            for trailer in [*trailer, Trailer(0), Trailer::seek(3)] {
+                let expected = entries
+                    .partition_point(|e| compare((&e.0, e.1), (user_key, trailer)).is_lt());
+                prop_assert_eq!(view.lower_bound(user_key, trailer), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_blocks_are_refused_or_read_safely(
+        entries in entries(), flips in prop::collection::vec((any::<prop::sample::Index>(), 0u8..8), 1..4),
+    ) {
+        let mut bytes = block_of(&entries);
+        for (at, bit) in flips {
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+        }
+        read_all(&bytes);
+        for cut in 0..bytes.len().min(100) {
+            read_all(&bytes[..cut]);
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        read_all(&bytes);
+    }
+}
+
+/// Reads everything that `bytes` offer, if they pass for a block.
+fn read_all(bytes: &[u8]) {
+    let Some(block) = parsed(bytes) else { return };
+    let view = block.view();
+    let mut key = Vec::new();
+    for i in 0..view.len() {
+        view.entry(i);
+        view.key_into(i, &mut key);
+        view.lower_bound(&key, Trailer::seek(3));
+    }
+    view.lower_bound(b"shared/\x01", Trailer(0));
+}
+
+#[test]
+fn an_entry_of_fixed_sizes_on_the_last_level_costs_one_byte() {
+    let entry =
+        |i: u32| (format!("user{i:012}").into_bytes(), Trailer::new(0, Kind::Value), vec![7; 100]);
+    let entries: Vec<Entry> = (0..30).map(entry).collect();
+    let bytes = block_of(&entries);
+    // Two digits differ; the other fourteen bytes of the keys stand there once.
+    assert_eq!(bytes.len(), 30 * (2 + 1 + 100) + 1 + 1 + 14 + 1 + 1);
+}
+
+#[test]
+fn large_columns_have_wide_ends() {
+    let entries: Vec<Entry> = (0..4u8)
+        .map(|i| {
+            (
+                vec![i; 1 + usize::from(i)],
+                Trailer::new(9, Kind::Value),
+                vec![i; 30_000 + usize::from(i)],
+            )
+        })
+        .collect();
+    let block = parsed(&block_of(&entries)).unwrap();
+    assert_eq!(block.view().entry(3).payload, &[3; 30_003]);
+}

@@ -1,0 +1,141 @@
+//! [`BlockView`]: reading and searching the entries of a checked block.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use super::layout::{Layout, split_trailer};
+use crate::key::Trailer;
+
+/// An entry of a block. Its user key is the block's prefix and `suffix`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BlockEntry<'a> {
+    pub(crate) suffix: &'a [u8],
+    pub(crate) trailer: Trailer,
+    pub(crate) payload: &'a [u8],
+    /// Where the payload begins in the block.
+    pub(crate) payload_start: usize,
+}
+
+impl BlockEntry<'_> {
+    /// Where the payload stands in the block's bytes.
+    pub(crate) fn payload_range(&self) -> Range<usize> {
+        self.payload_start..self.payload_start + self.payload.len()
+    }
+}
+
+/// A block whose layout was checked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BlockView<'a> {
+    bytes: &'a [u8],
+    layout: &'a Layout,
+}
+
+impl<'a> BlockView<'a> {
+    /// `layout` was parsed from these same `bytes`.
+    pub(crate) fn new(bytes: &'a [u8], layout: &'a Layout) -> Self {
+        Self { bytes, layout }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.layout.entries
+    }
+
+    /// What all user keys begin with.
+    pub(crate) fn prefix(&self) -> &'a [u8] {
+        &self.bytes[self.layout.prefix.0..self.layout.prefix.1]
+    }
+
+    /// What follows the prefix in the user key of entry `i`.
+    #[inline]
+    pub(crate) fn suffix(&self, i: usize) -> &'a [u8] {
+        let (start, end) = self.layout.keys.cell(self.bytes, i);
+        &self.bytes[start..end]
+    }
+
+    #[inline]
+    pub(crate) fn entry(&self, i: usize) -> BlockEntry<'a> {
+        let (start, end) = self.layout.values.cell(self.bytes, i);
+        let value = &self.bytes[start..end];
+        let (trailer, skip) = split_trailer(value).expect("checked when the block was parsed");
+        BlockEntry {
+            suffix: self.suffix(i),
+            trailer,
+            payload: &value[skip..],
+            payload_start: start + skip,
+        }
+    }
+
+    /// Puts the user key of entry `i` into `key`.
+    pub(crate) fn key_into(&self, i: usize, key: &mut Vec<u8>) {
+        key.clear();
+        key.extend_from_slice(self.prefix());
+        key.extend_from_slice(self.suffix(i));
+    }
+
+    /// Whether entry `i` has this user key.
+    pub(crate) fn has_key(&self, i: usize, user_key: &[u8]) -> bool {
+        let (prefix, suffix) = (self.prefix(), self.suffix(i));
+        user_key.len() == prefix.len() + suffix.len()
+            && user_key.starts_with(prefix)
+            && user_key.ends_with(suffix)
+    }
+
+    /// The first entry at or after an internal key; [`BlockView::len`] when
+    /// there is none.
+    pub(crate) fn lower_bound(&self, user_key: &[u8], trailer: Trailer) -> usize {
+        let prefix = self.prefix();
+        let Some(rest) = user_key.strip_prefix(prefix) else {
+            return if user_key < prefix { 0 } else { self.len() };
+        };
+        match self.layout.keys.width() {
+            // The common case, keys of one length: no ends to look up.
+            Some(width @ 8..) => {
+                let base = self.layout.keys.base();
+                self.search(rest, trailer, |i| {
+                    let at = base + i * width;
+                    let head: [u8; 8] = self.bytes[at..at + 8].try_into().expect("eight bytes");
+                    u64::from_be_bytes(head)
+                })
+            }
+            _ => self.search(rest, trailer, |i| head_of(self.suffix(i))),
+        }
+    }
+
+    /// Binary search that compares the first eight bytes of suffixes as one
+    /// number and looks further only when they are equal.
+    #[inline]
+    fn search(&self, rest: &[u8], trailer: Trailer, head_at: impl Fn(usize) -> u64) -> usize {
+        let head = head_of(rest);
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            let order =
+                head_at(middle).cmp(&head).then_with(|| self.compare(middle, rest, trailer));
+            if order == Ordering::Less {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    #[cold]
+    fn newer_first(&self, i: usize, trailer: Trailer) -> Ordering {
+        trailer.cmp(&self.entry(i).trailer)
+    }
+
+    fn compare(&self, i: usize, rest: &[u8], trailer: Trailer) -> Ordering {
+        self.suffix(i).cmp(rest).then_with(|| self.newer_first(i, trailer))
+    }
+}
+
+/// The first eight bytes as a number that orders like them; missing bytes
+/// count as zeros, so equal heads say nothing.
+#[inline]
+fn head_of(bytes: &[u8]) -> u64 {
+    if let Some(head) = bytes.first_chunk::<8>() {
+        return u64::from_be_bytes(*head);
+    }
+    bytes.iter().enumerate().fold(0, |head, (i, &byte)| head | u64::from(byte) << (56 - 8 * i))
+}

@@ -1,0 +1,181 @@
+use std::path::Path;
+use std::sync::Barrier;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use tidekv_io::{Access, MemoryStorage, Operation};
+
+use super::*;
+use crate::block::{BlockBuilder, Sealer};
+use crate::error::ErrorKind;
+use crate::key::{Kind, Trailer};
+use crate::options::Compression;
+
+const PATH: &str = "/9.table";
+
+/// A file of `count` data blocks, one entry each.
+fn file_of(storage: &MemoryStorage, count: usize) -> Vec<BlockAddress> {
+    let mut bytes = Vec::new();
+    let mut handles = Vec::new();
+    for n in 0..count {
+        let (mut content, offset) = (Vec::new(), bytes.len() as u64);
+        let mut builder = BlockBuilder::default();
+        builder.add(&n.to_be_bytes(), Trailer::new(1, Kind::Value), &[n as u8; 100]);
+        builder.finish(&mut content);
+        Sealer::default().seal(&content, Compression::None, seed(9, offset), &mut bytes);
+        handles.push(BlockHandle { offset, len: bytes.len() as u32 - offset as u32 });
+    }
+    storage.write_file(PATH, &bytes);
+    let file = storage.open_read(Path::new(PATH), Access::Direct).unwrap();
+    let file = Arc::new(TableFile::new(file, 9, 0, bytes.len() as u64));
+    let address = |handle| BlockAddress { file: file.clone(), handle, kind: BlockKind::Data };
+    handles.into_iter().map(address).collect()
+}
+
+fn blocks_of(storage: &MemoryStorage, cache_bytes: usize) -> Blocks {
+    Blocks::new(Arc::new(storage.clone()), Arc::new(BlockCache::new(cache_bytes, 1)))
+}
+
+fn is_block(block: &Block, n: usize) -> bool {
+    block.view().len() == 1 && block.view().has_key(0, &n.to_be_bytes())
+}
+
+#[test]
+fn of_many_readers_of_a_cold_block_one_reads() {
+    let storage = MemoryStorage::new();
+    let addresses = file_of(&storage, 1);
+    let blocks = blocks_of(&storage, 1 << 20);
+    storage.on_operation(|record| {
+        if record.operation == Operation::Read {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let barrier = Barrier::new(8);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                barrier.wait();
+                assert!(is_block(&blocks.read(&addresses[0]).unwrap(), 0));
+            });
+        }
+    });
+    assert_eq!(blocks.statistics.reads.get(), 1);
+    assert!(blocks.cached(&addresses[0]).is_some());
+    assert_eq!(blocks.statistics.in_flight_bytes.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_reader_that_dies_leaves_nobody_waiting() {
+    let storage = MemoryStorage::new();
+    let addresses = file_of(&storage, 1);
+    let blocks = blocks_of(&storage, 0);
+    let (armed, waiting) = (AtomicBool::new(true), Arc::new(Barrier::new(2)));
+    let in_read = waiting.clone();
+    storage.on_operation(move |record| {
+        if record.operation == Operation::Read && armed.swap(false, Ordering::Relaxed) {
+            in_read.wait();
+            std::thread::sleep(Duration::from_millis(20));
+            std::panic::resume_unwind(Box::new("the reader dies"));
+        }
+    });
+    std::thread::scope(|scope| {
+        let dies = scope.spawn(|| blocks.read(&addresses[0]));
+        waiting.wait();
+        let error = blocks.read(&addresses[0]).unwrap_err();
+        assert!(
+            error.kind() == ErrorKind::Storage && error.to_string().contains("given up"),
+            "{error}"
+        );
+        assert!(dies.join().is_err());
+    });
+    assert!(is_block(&blocks.read(&addresses[0]).unwrap(), 0));
+}
+
+#[test]
+fn batches_that_overlap_in_any_order_never_wait_for_each_other_in_a_ring() {
+    let storage = MemoryStorage::new();
+    let addresses = file_of(&storage, 12);
+    let blocks = blocks_of(&storage, 0);
+    std::thread::scope(|scope| {
+        for thread in 0..4usize {
+            let (blocks, addresses) = (&blocks, &addresses);
+            scope.spawn(move || {
+                for round in 0..200 {
+                    let order: Vec<usize> =
+                        (0..12).map(|i| (i * [1, 5, 7, 11][thread] + round) % 12).collect();
+                    let batch: Vec<_> = order.iter().map(|&n| addresses[n].clone()).collect();
+                    let read = blocks.read_many(&batch).unwrap();
+                    assert!(read.iter().zip(&order).all(|(block, &n)| is_block(block, n)));
+                    let run = blocks.read_run(&addresses[round % 12..]).unwrap();
+                    assert!(
+                        run.iter().enumerate().all(|(i, block)| is_block(block, round % 12 + i))
+                    );
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_batch_reads_a_repeated_block_once() {
+    let storage = MemoryStorage::new();
+    let addresses = file_of(&storage, 2);
+    let blocks = blocks_of(&storage, 0);
+    let batch = [&addresses[1], &addresses[0], &addresses[1]].map(Clone::clone);
+    let read = blocks.read_many(&batch).unwrap();
+    assert!(is_block(&read[0], 1) && is_block(&read[1], 0) && is_block(&read[2], 1));
+    assert_eq!(blocks.statistics.reads.get(), 2);
+}
+
+#[test]
+fn a_run_stops_where_others_have_read_and_hides_damage_behind_its_first_block() {
+    let storage = MemoryStorage::new();
+    let addresses = file_of(&storage, 6);
+    let blocks = blocks_of(&storage, 1 << 20);
+    blocks.read(&addresses[4]).unwrap();
+    assert_eq!(blocks.read_run(&addresses[1..]).unwrap().len(), 3);
+    assert_eq!(blocks.statistics.reads.get(), 2);
+    assert!(blocks.cached(&addresses[3]).is_some());
+
+    let damaged_at = addresses[3].handle.offset as usize + 9;
+    storage.corrupt(PATH, |bytes| bytes[damaged_at] ^= 4);
+    let blocks = blocks_of(&storage, 0);
+    assert_eq!(blocks.read_run(&addresses[1..]).unwrap().len(), 2);
+    assert_eq!(blocks.read_run(&addresses[3..]).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert!(blocks.read_past_cache(&addresses[1..]).is_err());
+}
+
+#[test]
+fn a_handle_past_the_file_is_refused_before_memory_is_taken() {
+    let storage = MemoryStorage::new();
+    let mut addresses = file_of(&storage, 2);
+    addresses[1].handle.len = u32::MAX;
+    let blocks = blocks_of(&storage, 0);
+    for result in [
+        blocks.read(&addresses[1]).map(|_| ()),
+        blocks.read_many(&addresses).map(|_| ()),
+        blocks.read_past_cache(&addresses).map(|_| ()),
+    ] {
+        assert!(result.unwrap_err().to_string().contains("reach past the file's end"));
+    }
+    assert_eq!(blocks.read_run(&addresses).unwrap().len(), 1);
+}
+
+#[test]
+fn a_lookup_counts_one_hit_or_one_miss_and_dead_tables_leave() {
+    let storage = MemoryStorage::new();
+    let addresses = file_of(&storage, 1);
+    let blocks = blocks_of(&storage, 1 << 20);
+    assert!(blocks.cached(&addresses[0]).is_none());
+    blocks.read(&addresses[0]).unwrap();
+    assert!(blocks.cached(&addresses[0]).is_some());
+    let stats = blocks.cache().stats().data;
+    assert_eq!((stats.hits, stats.misses), (1, 1));
+    let as_index = BlockAddress { kind: BlockKind::Index, ..addresses[0].clone() };
+    assert!(
+        blocks.cached(&as_index).is_none(),
+        "a block of another kind is not what was asked for"
+    );
+    blocks.evict_tables(&|table| table == 9);
+    assert!(blocks.cached(&addresses[0]).is_none());
+}

@@ -1,0 +1,296 @@
+//! [`TableBuilder`]: writes a table from its first entry to its last, in one
+//! pass; only the index and the key hashes of the current partition are held
+//! in memory, and a few bytes for each partition before.
+//!
+//! Relies on: entries come in internal order, each once. After an error the
+//! file is to be removed.
+
+use std::num::NonZeroU8;
+
+use tidekv_io::AppendFile;
+
+use super::format::{BEHIND_ALL_VERSIONS, Footer, PAGE_BYTES, Partition, encode_range_tombstones};
+use super::properties::TableProperties;
+use crate::block::{BlockBuilder, BlockHandle, Sealer, TRAILER_BYTES, seed};
+use crate::checksum::key_hash;
+use crate::error::Result;
+use crate::filter::{FilterBuilder, KIND_BLOCKED_BLOOM, LINE_BYTES};
+use crate::key::{Trailer, compare, shortest_separator};
+use crate::options::Compression;
+use crate::range_tombstones::RangeTombstone;
+
+/// Target size of an index block. Like a data block it is read at once and
+/// cached as one unit; at a page, one read of it leads to some 300 data blocks.
+const INDEX_BYTES: usize = 4096;
+
+/// Target size of a filter block, which is the larger half of a partition's
+/// metadata: four pages, about 13 000 keys at 10 bits. Larger ones would make
+/// a cold lookup read, and the cache keep, much more than it asks for.
+const FILTER_BYTES: usize = 16 << 10;
+
+/// A data block is padded to whole pages when that wastes at most one part in
+/// sixteen of it.
+const PADDING_MAX: u64 = 16;
+
+/// What a table is built with.
+#[derive(Debug, Clone)]
+pub(crate) struct TableOptions {
+    pub(crate) id: u64,
+    pub(crate) keyspace: u32,
+    pub(crate) compression: Compression,
+    /// Most bytes of a data block, envelope included, unless one entry is
+    /// larger.
+    pub(crate) block_bytes: u32,
+    /// 0: no filters.
+    pub(crate) filter_bits_per_key: u8,
+}
+
+/// Writes blocks one after another.
+#[derive(Debug)]
+struct BlockWriter {
+    file: AppendFile,
+    sealer: Sealer,
+    /// The last block in its envelope.
+    sealed: Vec<u8>,
+    table: u64,
+}
+
+impl BlockWriter {
+    fn write(&mut self, content: &[u8], compression: Compression) -> Result<(BlockHandle, bool)> {
+        let offset = self.file.offset();
+        self.sealed.clear();
+        let packed =
+            self.sealer.seal(content, compression, seed(self.table, offset), &mut self.sealed);
+        self.file.append(&self.sealed)?;
+        // A block is at most 256 MiB of value and a few KiB (`key.rs`).
+        let len = u32::try_from(self.sealed.len()).expect("blocks are shorter than 4 GiB");
+        Ok((BlockHandle { offset, len }, packed))
+    }
+
+    /// Bytes from here to the next multiple of `unit`.
+    fn gap(&self, unit: u64) -> u64 {
+        self.file.offset().next_multiple_of(unit) - self.file.offset()
+    }
+
+    fn pad_to(&mut self, unit: u64) -> Result<()> {
+        let zeros = [0; PAGE_BYTES as usize];
+        self.file.append(&zeros[..self.gap(unit) as usize])?;
+        Ok(())
+    }
+}
+
+/// Writes a table.
+#[derive(Debug)]
+pub(crate) struct TableBuilder {
+    writer: BlockWriter,
+    options: TableOptions,
+    properties: TableProperties,
+    range_tombstones: Vec<RangeTombstone>,
+    data: BlockBuilder,
+    index: BlockBuilder,
+    top: BlockBuilder,
+    filter: Option<FilterBuilder>,
+    last: Option<LastEntry>,
+    /// A written data block that waits for its separator: the next key.
+    unindexed: Option<BlockHandle>,
+    /// Whether data blocks begin at pages now.
+    paged: bool,
+    scratch: Vec<u8>,
+    separator: Vec<u8>,
+}
+
+/// The entry that was added last.
+#[derive(Debug)]
+struct LastEntry {
+    user_key: Vec<u8>,
+    trailer: Trailer,
+}
+
+impl TableBuilder {
+    /// A builder that appends to `file`, which is empty.
+    pub(crate) fn new(file: AppendFile, options: TableOptions) -> Self {
+        let filter = NonZeroU8::new(options.filter_bits_per_key).map(FilterBuilder::new);
+        let properties = TableProperties {
+            id: options.id,
+            keyspace: options.keyspace,
+            filter_kind: if filter.is_some() { KIND_BLOCKED_BLOOM } else { 0 },
+            filter_bits_per_key: options.filter_bits_per_key,
+            ..TableProperties::default()
+        };
+        Self {
+            writer: BlockWriter {
+                file,
+                sealer: Sealer::default(),
+                sealed: Vec::new(),
+                table: options.id,
+            },
+            options,
+            properties,
+            range_tombstones: Vec::new(),
+            data: BlockBuilder::default(),
+            index: BlockBuilder::default(),
+            top: BlockBuilder::default(),
+            filter,
+            last: None,
+            unindexed: None,
+            paged: false,
+            scratch: Vec::new(),
+            separator: Vec::new(),
+        }
+    }
+
+    /// Adds a point entry behind all others.
+    pub(crate) fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<()> {
+        if let Some(last) = &self.last {
+            let order = compare((&last.user_key, last.trailer), (user_key, trailer));
+            assert!(order.is_lt(), "entries are added in order, each once");
+        }
+        let bytes = self.data.bytes_with(user_key, trailer, payload.len()) + TRAILER_BYTES;
+        if !self.data.is_empty() && bytes > self.options.block_bytes as usize {
+            self.write_data_block()?;
+        }
+        self.index_block_before(user_key, trailer)?;
+        if self.properties.entries == 0 {
+            self.properties.smallest_key = user_key.into();
+        }
+        self.properties.count_entry(user_key, trailer, payload);
+        self.data.add(user_key, trailer, payload);
+        if let Some(filter) = &mut self.filter {
+            filter.add(key_hash(user_key));
+        }
+        let last = self.last.get_or_insert_with(|| LastEntry { user_key: Vec::new(), trailer });
+        last.user_key.clear();
+        last.user_key.extend_from_slice(user_key);
+        last.trailer = trailer;
+        Ok(())
+    }
+
+    /// Adds a range tombstone; these come in any order, between entries or
+    /// after them. An empty range is ignored.
+    pub(crate) fn add_range_tombstone(&mut self, tombstone: &RangeTombstone) {
+        if tombstone.start < tombstone.end {
+            self.properties.count_range_tombstone(tombstone);
+            self.range_tombstones.push(tombstone.clone());
+        }
+    }
+
+    /// Bytes of the file so far, the block under construction included and
+    /// what only [`TableBuilder::finish`] writes left out.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        let filter = self.filter.as_ref().map_or(0, FilterBuilder::bytes);
+        self.writer.file.offset() + (self.data.bytes() + self.index.bytes() + filter) as u64
+    }
+
+    /// Point entries so far.
+    pub(crate) fn entries(&self) -> u64 {
+        self.properties.entries
+    }
+
+    /// Whether nothing was added.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.properties.entries == 0 && self.range_tombstones.is_empty()
+    }
+
+    /// Writes the rest and makes the file durable.
+    pub(crate) fn finish(mut self) -> Result<TableProperties> {
+        if !self.data.is_empty() {
+            self.write_data_block()?;
+        }
+        if let (Some(handle), Some(last)) = (self.unindexed.take(), self.last.take()) {
+            self.properties.largest_key = last.user_key.as_slice().into();
+            self.separator.clear();
+            self.separator.extend_from_slice(&last.user_key);
+            self.add_to_index(handle, BEHIND_ALL_VERSIONS)?;
+        }
+        if !self.index.is_empty() {
+            self.write_partition(BEHIND_ALL_VERSIONS)?;
+        }
+        let none = Compression::None;
+        let range_tombstones = encode_range_tombstones(&self.range_tombstones);
+        let (range_tombstones, _) = self.writer.write(&range_tombstones, none)?;
+        let (properties, _) = self.writer.write(&self.properties.encode(), none)?;
+        self.scratch.clear();
+        self.top.finish(&mut self.scratch);
+        let (top, _) = self.writer.write(&self.scratch, none)?;
+        let footer = Footer { range_tombstones, properties, top };
+        self.writer.file.append(&footer.encode(self.options.id))?;
+        self.properties.file_bytes = self.writer.file.finish()?;
+        Ok(self.properties)
+    }
+
+    fn write_data_block(&mut self) -> Result<()> {
+        if self.paged && self.writer.gap(PAGE_BYTES) > 0 {
+            // Index and filter stand between this block and the one before.
+            self.writer.pad_to(PAGE_BYTES)?;
+        }
+        self.scratch.clear();
+        self.data.finish(&mut self.scratch);
+        let (handle, packed) = self.writer.write(&self.scratch, self.options.compression)?;
+        self.properties.data_bytes += u64::from(handle.len);
+        self.properties.data_blocks += 1;
+        self.unindexed = Some(handle);
+        let gap = self.writer.gap(PAGE_BYTES);
+        let padding_max = u64::from(self.options.block_bytes.max(handle.len)) / PADDING_MAX;
+        self.paged = !packed && gap <= padding_max;
+        if self.paged {
+            self.writer.pad_to(PAGE_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the data block that waits its separator, now that the entry
+    /// behind it is known.
+    fn index_block_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        let (Some(handle), Some(last)) = (self.unindexed.take(), &self.last) else {
+            return Ok(());
+        };
+        debug_assert!(compare((&last.user_key, last.trailer), (user_key, trailer)).is_lt());
+        let separator_trailer = if last.user_key == user_key {
+            self.separator.clear();
+            self.separator.extend_from_slice(user_key);
+            last.trailer
+        } else {
+            shortest_separator(&last.user_key, user_key, &mut self.separator);
+            BEHIND_ALL_VERSIONS
+        };
+        self.add_to_index(handle, separator_trailer)
+    }
+
+    /// Adds a data block under `self.separator`, and ends the partition when
+    /// it is full.
+    fn add_to_index(&mut self, handle: BlockHandle, trailer: Trailer) -> Result<()> {
+        let mut payload = Vec::with_capacity(16);
+        handle.encode(&mut payload);
+        self.index.add(&self.separator, trailer, &payload);
+        let filter_bytes = self.filter.as_ref().map_or(0, FilterBuilder::bytes);
+        // The next block's keys would come on top: stop while a block as long
+        // as those so far still fits.
+        let blocks = self.index.len();
+        let full = |bytes: usize, target: usize| bytes + bytes / blocks + TRAILER_BYTES > target;
+        if full(self.index.bytes(), INDEX_BYTES) || full(filter_bytes, FILTER_BYTES) {
+            self.write_partition(trailer)?;
+        }
+        Ok(())
+    }
+
+    /// Writes filter and index of the data blocks since the last partition;
+    /// `self.separator` and `trailer` stand behind them.
+    fn write_partition(&mut self, trailer: Trailer) -> Result<()> {
+        let mut filter_handle = BlockHandle::default();
+        // In a table of pages its metadata is worth whole pages too.
+        let unit = if self.paged { PAGE_BYTES } else { LINE_BYTES as u64 };
+        if let Some(filter) = &mut self.filter {
+            self.writer.pad_to(unit)?;
+            (filter_handle, _) = self.writer.write(&filter.finish(), Compression::None)?;
+        }
+        if self.paged {
+            self.writer.pad_to(unit)?;
+        }
+        self.scratch.clear();
+        self.index.finish(&mut self.scratch);
+        let (index, _) = self.writer.write(&self.scratch, Compression::None)?;
+        let partition = Partition { index, filter: filter_handle };
+        self.top.add(&self.separator, trailer, &partition.encode());
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! The layout of a table file: footer, range tombstones, partitions. (Blocks
+//! are in `block.rs`, their envelope in `block/envelope.rs`.)
+//!
+//! ```text
+//! data block …            ┐
+//! filter block            │ partition, repeated; no filter block when the
+//! index block             ┘ table has no filters
+//! range-tombstone block     varint count; each: varint+ start, varint+ end,
+//!                           varint sequence
+//! properties block          `table/properties.rs`
+//! top-level index block     an entry for each partition: its last separator;
+//!                           payload: handles of its index and filter block
+//! footer
+//! ```
+//!
+//! Every block stands in an envelope. Between blocks there may be zeros: an
+//! uncompressed data block that nearly fills its pages is padded so that the
+//! next one begins at a page, and a cold read of it is that one page.
+//!
+//! The footer is the last 64 bytes:
+//!
+//! ```text
+//! OFFSET  SIZE  MEANING                                  (little-endian)
+//! 0       12    range-tombstone block: offset (8), bytes with envelope (4)
+//! 12      12    properties block
+//! 24      12    top-level index block
+//! 36      12    zero
+//! 48      4     checksum of bytes 0..48 and 52..64, seeded with the table's id
+//! 52      4     format version, 1
+//! 56      8     magic "TideTabl"
+//! ```
+//!
+//! Version and magic stand at the same distance from the end in every version,
+//! so that an old program can say that a file is too new for it. Values on
+//! disk: do not change.
+
+use std::path::Path;
+
+use crate::block::BlockHandle;
+use crate::checksum::checksum;
+use crate::coding::{Reader, put_bytes, put_varint};
+use crate::error::{Error, ErrorKind, Result};
+use crate::key::{SEQUENCE_MAX, Trailer};
+use crate::range_tombstones::RangeTombstone;
+
+pub(super) const FOOTER_BYTES: usize = 64;
+
+/// What the padding of data blocks aims at: the page that a direct read reads.
+pub(super) const PAGE_BYTES: u64 = 4096;
+
+const FORMAT_VERSION: u32 = 1;
+const MAGIC: [u8; 8] = *b"TideTabl";
+
+const HANDLE_BYTES: usize = 12;
+const CHECKSUM_AT: usize = 48;
+const VERSION_AT: usize = 52;
+const MAGIC_AT: usize = 56;
+const _: () = assert!(3 * HANDLE_BYTES <= CHECKSUM_AT && MAGIC_AT + MAGIC.len() == FOOTER_BYTES);
+
+/// The trailer of a separator that stands behind all versions of its key.
+pub(super) const BEHIND_ALL_VERSIONS: Trailer = Trailer(0);
+
+/// What the footer says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Footer {
+    pub(super) range_tombstones: BlockHandle,
+    pub(super) properties: BlockHandle,
+    pub(super) top: BlockHandle,
+}
+
+impl Footer {
+    pub(super) fn encode(&self, table: u64) -> [u8; FOOTER_BYTES] {
+        let mut out = [0; FOOTER_BYTES];
+        for (i, handle) in [self.range_tombstones, self.properties, self.top].iter().enumerate() {
+            let at = i * HANDLE_BYTES;
+            out[at..at + 8].copy_from_slice(&handle.offset.to_le_bytes());
+            out[at + 8..at + HANDLE_BYTES].copy_from_slice(&handle.len.to_le_bytes());
+        }
+        out[VERSION_AT..MAGIC_AT].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out[MAGIC_AT..].copy_from_slice(&MAGIC);
+        let sum = footer_checksum(&out, table);
+        out[CHECKSUM_AT..VERSION_AT].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// Reads the footer of table `table` from untrusted bytes.
+    pub(super) fn decode(bytes: &[u8; FOOTER_BYTES], table: u64, path: &Path) -> Result<Self> {
+        if bytes[MAGIC_AT..] != MAGIC {
+            return Err(Error::corrupt(path, "it does not end like a table"));
+        }
+        let u32_at = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let version = u32_at(VERSION_AT);
+        if version > FORMAT_VERSION {
+            let what = format!(
+                "{} has table format {version}, and this version of TideKV reads up to {FORMAT_VERSION}: \
+                 the file was written by a newer one",
+                path.display()
+            );
+            return Err(Error::new(ErrorKind::Unavailable, what));
+        }
+        if version == 0 || u32_at(CHECKSUM_AT) != footer_checksum(bytes, table) {
+            return Err(Error::corrupt(
+                path,
+                format_args!("the footer of table {table} fails its checksum"),
+            ));
+        }
+        let mut reader = Reader::new(bytes);
+        let mut handle = || Some(BlockHandle { offset: reader.u64()?, len: reader.u32()? });
+        let footer =
+            (|| Some(Self { range_tombstones: handle()?, properties: handle()?, top: handle()? }))(
+            );
+        footer.ok_or_else(|| Error::corrupt(path, "the footer is too short"))
+    }
+}
+
+fn footer_checksum(footer: &[u8; FOOTER_BYTES], table: u64) -> u32 {
+    let mut covered = *footer;
+    covered[CHECKSUM_AT..VERSION_AT].fill(0);
+    checksum(table, &covered)
+}
+
+/// A part of a table: some data blocks with their index and filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Partition {
+    pub(super) index: BlockHandle,
+    /// None when the table has no filters.
+    pub(super) filter: BlockHandle,
+}
+
+impl Partition {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.index.encode(&mut out);
+        self.filter.encode(&mut out);
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(bytes);
+        let index = BlockHandle::decode(&mut reader)?;
+        let filter = BlockHandle::decode(&mut reader)?;
+        reader.is_empty().then_some(Self { index, filter })
+    }
+}
+
+pub(super) fn encode_range_tombstones(tombstones: &[RangeTombstone]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_varint(&mut out, tombstones.len() as u64);
+    for tombstone in tombstones {
+        put_bytes(&mut out, &tombstone.start);
+        put_bytes(&mut out, &tombstone.end);
+        put_varint(&mut out, tombstone.sequence);
+    }
+    out
+}
+
+/// Reads range tombstones from untrusted bytes.
+pub(super) fn decode_range_tombstones(bytes: &[u8]) -> Option<Vec<RangeTombstone>> {
+    let mut reader = Reader::new(bytes);
+    let count = reader.varint()?;
+    let mut tombstones = Vec::new();
+    for _ in 0..count {
+        let (start, end) = (reader.bytes()?, reader.bytes()?);
+        let sequence = reader.varint().filter(|&s| s <= SEQUENCE_MAX)?;
+        tombstones.push(RangeTombstone::new(start, end, sequence));
+    }
+    reader.is_empty().then_some(tombstones)
+}

@@ -1,0 +1,155 @@
+//! [`TableProbe`]: a point lookup in one table that never waits. It goes as
+//! far as memory allows and says which block it needs next, so that the caller
+//! decides how to read: one block, a batch for many probes, or not at all.
+//!
+//! ```text
+//!   start ──▶ Filter ──────────▶ Index ─────────▶ Data ──▶ Found
+//!     │          │ not in it       │ behind all      │ another key
+//!     └──────────┴───────────▶  Absent  ◀──────────┴─────┘
+//! ```
+//!
+//! Every edge is one turn of [`TableProbe::step`]. An entry that is found is
+//! the newest one that a reader at the lookup's sequence sees; range tombstones
+//! are the caller's affair. With all blocks in memory nothing is allocated.
+
+use std::ops::Range;
+
+use tidekv_cache::BlockKind;
+
+use super::reader::Table;
+use crate::block::BlockHandle;
+use crate::blocks::{BlockAddress, BlockRef, Blocks};
+use crate::error::Result;
+use crate::filter;
+use crate::key::{LookupKey, Trailer};
+
+/// An entry that a probe found; it keeps its block in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) trailer: Trailer,
+    block: BlockRef,
+    payload: Range<usize>,
+}
+
+impl Found {
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.block.bytes()[self.payload.clone()]
+    }
+}
+
+/// Where a probe stands.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// This block is not in memory: read it, and supply it to the next step.
+    Need(BlockAddress),
+    /// The key has this entry.
+    Found(Found),
+    /// The key has no entry that the reader sees.
+    Absent,
+}
+
+/// The block that the probe looks at next.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    Filter(usize),
+    Index(usize),
+    Data(BlockHandle),
+    Done,
+}
+
+/// A point lookup in one table.
+#[derive(Debug)]
+pub(crate) struct TableProbe<'a> {
+    table: &'a Table,
+    key: LookupKey<'a>,
+    stage: Stage,
+}
+
+impl<'a> TableProbe<'a> {
+    pub(super) fn new(table: &'a Table, key: LookupKey<'a>) -> Self {
+        let partition = table.partition_of(key.user_key, Trailer::seek(key.sequence));
+        let stage = match table.partitions().get(partition) {
+            None => Stage::Done,
+            Some(found) if found.filter.is_none() => Stage::Index(partition),
+            Some(_) => Stage::Filter(partition),
+        };
+        Self { table, key, stage }
+    }
+
+    /// Goes on as far as memory allows. The step after [`Step::Need`] is given
+    /// the block that was needed.
+    pub(crate) fn step(&mut self, blocks: &Blocks, mut supplied: Option<BlockRef>) -> Result<Step> {
+        let sought = Trailer::seek(self.key.sequence);
+        loop {
+            let Some((handle, kind)) = self.next_block() else {
+                return Ok(Step::Absent);
+            };
+            let block = match supplied.take() {
+                Some(block) => {
+                    assert!(
+                        block.kind() == kind && block.offset() == handle.offset,
+                        "the block that was needed is the one that is supplied"
+                    );
+                    block
+                }
+                None => match blocks.cached_at(self.table.file(), handle, kind) {
+                    Some(block) => block,
+                    None => return Ok(Step::Need(self.table.address(handle, kind))),
+                },
+            };
+            self.stage = match self.stage {
+                Stage::Filter(partition) if filter::may_contain(block.bytes(), self.key.hash) => {
+                    Stage::Index(partition)
+                }
+                Stage::Filter(_) | Stage::Done => Stage::Done,
+                Stage::Index(_) => {
+                    let view = block.view();
+                    let i = view.lower_bound(self.key.user_key, sought);
+                    if i < view.len() {
+                        Stage::Data(self.table.data_handle(&block, i)?)
+                    } else {
+                        Stage::Done
+                    }
+                }
+                Stage::Data(_) => {
+                    self.stage = Stage::Done;
+                    return Ok(self.find_in(block));
+                }
+            };
+        }
+    }
+
+    fn next_block(&self) -> Option<(BlockHandle, BlockKind)> {
+        match self.stage {
+            Stage::Filter(partition) => {
+                Some((self.table.partitions()[partition].filter, BlockKind::Filter))
+            }
+            Stage::Index(partition) => {
+                Some((self.table.partitions()[partition].index, BlockKind::Index))
+            }
+            Stage::Data(handle) => Some((handle, BlockKind::Data)),
+            Stage::Done => None,
+        }
+    }
+
+    /// The answer of the one data block that can hold it: separators compare
+    /// with their trailer, so the first entry at or after the lookup, if it is
+    /// of this key, is in the block that the index names.
+    fn find_in(&self, block: BlockRef) -> Step {
+        let view = block.view();
+        let i = view.lower_bound(self.key.user_key, Trailer::seek(self.key.sequence));
+        if i == view.len() || !view.has_key(i, self.key.user_key) {
+            return Step::Absent;
+        }
+        let entry = view.entry(i);
+        let (trailer, payload) = (entry.trailer, entry.payload_range());
+        Step::Found(Found { trailer, block, payload })
+    }
+}
+
+impl Table {
+    /// Starts a point lookup.
+    pub(crate) fn probe<'a>(&'a self, key: LookupKey<'a>) -> TableProbe<'a> {
+        TableProbe::new(self, key)
+    }
+}
