@@ -36,6 +36,8 @@ pub struct KeyspaceRef {
 pub struct WriteBatch {
     bytes: Vec<u8>,
     len: usize,
+    /// The keyspaces that are written to, each once.
+    keyspaces: Vec<u32>,
     refused: Option<Error>,
 }
 
@@ -60,7 +62,9 @@ impl WriteBatch {
         let keyspace = keyspace.into();
         match keyspace.default_deadline_ms {
             Some(deadline) => self.put_until(keyspace, key, value, deadline),
-            None if self.admits(key, value.len()) => self.push(Kind::Value, keyspace.id, key, &[], value),
+            None if self.admits(key, value.len()) => {
+                self.push(Kind::Value, keyspace.id, key, &[], value)
+            }
             None => {}
         }
     }
@@ -102,7 +106,9 @@ impl WriteBatch {
         }
         // A range may begin before every key and end just behind the longest.
         if start.len() > KEY_BYTES_MAX || end.len() > KEY_BYTES_MAX + 1 {
-            self.refuse(format!("a bound of a range deletion is longer than {KEY_BYTES_MAX} bytes"));
+            self.refuse(format!(
+                "a bound of a range deletion is longer than {KEY_BYTES_MAX} bytes"
+            ));
             return;
         }
         self.push(Kind::RangeDelete, keyspace.into().id, start, &[], end);
@@ -127,6 +133,7 @@ impl WriteBatch {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.len = 0;
+        self.keyspaces.clear();
         self.refused = None;
     }
 
@@ -138,13 +145,23 @@ impl WriteBatch {
         }
     }
 
+    /// The keyspaces that are written to.
+    pub(crate) fn keyspaces(&self) -> &[u32] {
+        &self.keyspaces
+    }
+
     fn admits(&mut self, key: &[u8], value_len: usize) -> bool {
         if key.is_empty() {
             self.refuse("a key must have at least 1 byte".into());
         } else if key.len() > KEY_BYTES_MAX {
-            self.refuse(format!("a key of {} bytes is longer than {KEY_BYTES_MAX} bytes", key.len()));
+            self.refuse(format!(
+                "a key of {} bytes is longer than {KEY_BYTES_MAX} bytes",
+                key.len()
+            ));
         } else if value_len > VALUE_BYTES_MAX {
-            self.refuse(format!("a value of {value_len} bytes is longer than {VALUE_BYTES_MAX} bytes"));
+            self.refuse(format!(
+                "a value of {value_len} bytes is longer than {VALUE_BYTES_MAX} bytes"
+            ));
         } else if self.bytes.len() + key.len() + value_len + 32 > BATCH_BYTES_MAX {
             self.refuse(format!("a batch is larger than {BATCH_BYTES_MAX} bytes"));
         } else {
@@ -158,6 +175,9 @@ impl WriteBatch {
     }
 
     fn push(&mut self, kind: Kind, keyspace: u32, key: &[u8], deadline: &[u8], value: &[u8]) {
+        if self.keyspaces.last() != Some(&keyspace) && !self.keyspaces.contains(&keyspace) {
+            self.keyspaces.push(keyspace);
+        }
         self.bytes.push(kind as u8);
         put_varint(&mut self.bytes, u64::from(keyspace));
         put_bytes(&mut self.bytes, key);
@@ -231,7 +251,10 @@ mod tests {
         let got: Vec<_> = Operations::new(batch.encoded().unwrap()).map(Option::unwrap).collect();
         assert_eq!(got.len(), batch.len());
         assert_eq!((got[0].kind, got[0].key, got[0].payload), (Kind::Value, &b"a"[..], &b"x"[..]));
-        assert_eq!((got[1].kind, got[1].keyspace, &got[1].payload[8..]), (Kind::Expiring, 300, &b"y"[..]));
+        assert_eq!(
+            (got[1].kind, got[1].keyspace, &got[1].payload[8..]),
+            (Kind::Expiring, 300, &b"y"[..])
+        );
         assert_eq!(got[2].kind, Kind::Delete);
         assert_eq!((got[3].key, got[3].payload), (&b""[..], &b"zz"[..]));
     }

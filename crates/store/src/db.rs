@@ -1,155 +1,233 @@
-//! SKELETON of the public face, to be filled: signatures are what they will be.
-#![allow(missing_docs, unused_variables, clippy::todo, reason = "skeleton")]
-use std::ops::RangeBounds;
+//! The store as its user sees it.
+
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
 
-use bytes::Bytes;
-
-use crate::batch::{KeyspaceRef, WriteBatch};
-use crate::error::Result;
+use crate::batch::WriteBatch;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::handle::Handle;
+use crate::keyspace::Keyspace;
+use crate::levels::Version;
+use crate::manifest::{Change, Edit};
 use crate::options::{Durability, KeyspaceOptions, Options};
+use crate::recovery;
+use crate::snapshot::Snapshot;
 use crate::stats::Statistics;
+use crate::transaction::{Transaction, Watch};
+use crate::tree::Tree;
 
-/// A store; cheap to clone, `Send + Sync`.
+/// An open store; cheap to clone, `Send + Sync`. It is closed when the last
+/// clone, keyspace, snapshot and walk is dropped, or by [`Db::close`].
+///
+/// ```
+/// # fn main() -> tidekv::Result<()> {
+/// # let environment = tidekv::Environment {
+/// #     storage: Some(std::sync::Arc::new(tidekv_io::MemoryStorage::new())),
+/// #     ..Default::default()
+/// # };
+/// # let options = tidekv::Options { environment, ..Default::default() };
+/// let db = tidekv::Db::open("data", options)?;
+/// let fruits = db.keyspace("fruits")?;
+/// fruits.put("apple", "red")?;
+/// assert_eq!(fruits.get("apple")?.as_deref(), Some(&b"red"[..]));
+///
+/// let mut batch = tidekv::WriteBatch::new();
+/// batch.put(&fruits, b"banana", b"yellow");
+/// batch.delete(&fruits, b"apple");
+/// db.write(batch)?; // both or neither, also after a crash
+///
+/// for entry in fruits.prefix("b") {
+///     let (key, entry) = entry?;
+///     println!("{key:?} = {:?}", entry.value);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
-pub struct Db {}
-/// A named, ordered map inside a store; cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Keyspace {}
-/// A moment of the store that reads can go back to.
-#[derive(Debug)]
-pub struct Snapshot {}
-/// Reads and writes that take effect together, if nothing that was read has
-/// changed meanwhile (optimistic).
-#[derive(Debug)]
-pub struct Transaction {}
-/// The state of a key at a moment, for [`Transaction::require_unchanged`].
-#[derive(Debug, Clone)]
-pub struct Watch {}
-/// A walk over a range of keys, from both ends.
-#[derive(Debug)]
-pub struct Iter {}
-
-/// A value with its deadline.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    pub value: Bytes,
-    /// Milliseconds since 1970 at which the entry is gone.
-    pub expires_at_ms: Option<u64>,
-}
-
-/// The answer of a read that never waits for storage.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cached<T> {
-    Ready(T),
-    /// Storage would have to be read: ask again with a blocking read.
-    WouldBlock,
-}
-
-/// How a transaction ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Commit {
-    Done,
-    /// Something that was read has changed: nothing was written.
-    Conflict,
+pub struct Db {
+    handle: Arc<Handle>,
 }
 
 impl Db {
-    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> { todo!() }
-    pub fn keyspace(&self, name: &str) -> Result<Keyspace> { todo!() }
-    pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> { todo!() }
-    pub fn keyspace_names(&self) -> Vec<String> { todo!() }
-    pub fn path(&self) -> &Path { todo!() }
-    pub fn write(&self, batch: WriteBatch) -> Result<()> { todo!() }
-    pub fn write_with(&self, batch: WriteBatch, durability: Durability) -> Result<()> { todo!() }
-    pub fn transaction(&self) -> Transaction { todo!() }
-    pub fn watch(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Watch> { todo!() }
-    pub fn snapshot(&self) -> Snapshot { todo!() }
-    /// Everything written so far stands in tables afterwards.
-    pub fn flush(&self) -> Result<()> { todo!() }
+    /// Opens the store in the directory `path`, creating it if the options say
+    /// so, and recovers what an earlier life has left in its log.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let (engine, lock) = recovery::open(path.as_ref(), options)?;
+        Ok(Self { handle: Arc::new(Handle::new(engine, lock)) })
+    }
+
+    fn engine(&self) -> &Arc<Engine> {
+        self.handle.engine()
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.engine().directory
+    }
+
+    /// The keyspace `name`, created with default options if it does not exist.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        match self.find(name) {
+            Some(tree) => Ok(Keyspace::new(Arc::clone(&self.handle), tree)),
+            None => self.keyspace_with(name, KeyspaceOptions::default()),
+        }
+    }
+
+    /// The keyspace `name`, created or changed to have `options`.
+    pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        check_keyspace(name, &options)?;
+        let engine = self.engine();
+        engine.check_writable()?;
+        let mut structure = engine.structure.lock();
+        let existing = self.find(name);
+        if let Some(tree) = &existing
+            && *tree.options() == options
+        {
+            return Ok(Keyspace::new(Arc::clone(&self.handle), Arc::clone(tree)));
+        }
+        let id = match &existing {
+            Some(tree) => tree.id,
+            None => engine.trees.load().keys().max().map_or(0, |id| id + 1),
+        };
+        let put = Change::PutKeyspace { id, name: name.into(), options: options.clone() };
+        structure.manifest.commit(Edit { changes: vec![put] })?;
+        let tree = match existing {
+            Some(tree) => {
+                tree.set_options(options);
+                tree
+            }
+            None => {
+                let view = engine.new_view(Version::default(), engine.visible());
+                let tree = Arc::new(Tree::new(id, name, options, view, 0));
+                let mut trees = (**engine.trees.load()).clone();
+                trees.insert(id, Arc::clone(&tree));
+                engine.trees.store(Arc::new(trees));
+                tree
+            }
+        };
+        Ok(Keyspace::new(Arc::clone(&self.handle), tree))
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Tree>> {
+        self.engine().trees.load().values().find(|tree| *tree.name == *name).cloned()
+    }
+
+    /// The names of all keyspaces, in the order of their creation.
+    pub fn keyspace_names(&self) -> Vec<String> {
+        self.engine().trees.load().values().map(|tree| tree.name.to_string()).collect()
+    }
+
+    /// Writes a batch, whole or not at all, as durably as the options say.
+    pub fn write(&self, batch: WriteBatch) -> Result<()> {
+        self.write_with(batch, self.engine().options.durability)
+    }
+
+    /// Writes a batch, whole or not at all, as durably as said.
+    pub fn write_with(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
+        self.engine().write(batch, durability, Vec::new()).map(|_| ())
+    }
+
+    /// Begins a transaction.
+    pub fn transaction(&self) -> Transaction {
+        Transaction::new(Arc::clone(&self.handle))
+    }
+
+    /// Notes the state of a key, for [`Transaction::require_unchanged`].
+    pub fn watch(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Watch> {
+        Watch::new(keyspace, key)
+    }
+
+    /// The store as it is now, to be read later.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(Arc::clone(&self.handle))
+    }
+
+    /// Brings everything written so far into tables.
+    pub fn flush(&self) -> Result<()> {
+        self.engine().flush(&self.engine().all_trees())
+    }
+
     /// Everything acknowledged so far is on stable storage afterwards.
-    pub fn sync(&self) -> Result<()> { todo!() }
-    pub fn compact(&self) -> Result<()> { todo!() }
-    pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> { todo!() }
-    pub fn statistics(&self) -> Statistics { todo!() }
-    pub fn memory_bytes(&self) -> u64 { todo!() }
-    pub fn set_memory_bytes(&self, bytes: u64) { todo!() }
-    /// Milliseconds since 1970 by the store's clock.
-    pub fn unix_ms(&self) -> u64 { todo!() }
-    /// Waits for background work, syncs the log, gives up the lock.
-    pub fn close(&self) -> Result<()> { todo!() }
+    pub fn sync(&self) -> Result<()> {
+        self.engine().sync()
+    }
+
+    /// Compacts everything.
+    pub fn compact(&self) -> Result<()> {
+        self.flush()?;
+        self.engine()
+            .all_trees()
+            .iter()
+            .try_for_each(|tree| self.engine().compact_range(tree, None, None))
+    }
+
+    /// Makes a store of its own in the directory `path`, on the same file
+    /// system, that holds what this one holds now. Tables are shared by hard
+    /// links, so it takes neither time nor space.
+    pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.engine().checkpoint(path.as_ref())
+    }
+
+    /// What the store has counted since it was opened.
+    pub fn statistics(&self) -> Statistics {
+        self.engine().statistics()
+    }
+
+    /// The memory budget in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.engine().memory_bytes.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Changes the memory budget (at least 8 MiB). Caches shrink at once.
+    pub fn set_memory_bytes(&self, bytes: u64) {
+        self.engine().set_memory_bytes(bytes);
+    }
+
+    /// Milliseconds since 1970 by the store's clock, which deadlines go by.
+    pub fn unix_ms(&self) -> u64 {
+        self.engine().clock.unix_ms()
+    }
+
+    /// Waits for background work, makes the log durable and gives up the
+    /// directory. Later calls on any handle fail with
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed).
+    pub fn close(&self) -> Result<()> {
+        self.handle.close()
+    }
 }
 
 impl Keyspace {
-    pub fn name(&self) -> &str { todo!() }
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> { todo!() }
-    pub fn get_entry(&self, key: impl AsRef<[u8]>) -> Result<Option<Entry>> { todo!() }
-    pub fn try_get_cached(&self, key: impl AsRef<[u8]>) -> Result<Cached<Option<Entry>>> { todo!() }
-    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Entry>>> { todo!() }
-    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> { todo!() }
-    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> { todo!() }
-    pub fn put_with_ttl(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, ttl: Duration) -> Result<()> { todo!() }
-    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> { todo!() }
-    pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> { todo!() }
-    /// Deletes every key, in one range deletion.
-    pub fn clear(&self) -> Result<()> { todo!() }
-    /// Sets `key` to `new` (deletes it for `None`) if it holds `expected` now.
-    pub fn compare_and_set(&self, key: impl AsRef<[u8]>, expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> { todo!() }
-    /// Adds to a decimal integer (0 when missing; keeps the deadline).
-    pub fn increment(&self, key: impl AsRef<[u8]>, delta: i64) -> Result<i64> { todo!() }
-    pub fn iter(&self) -> Iter { todo!() }
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter { todo!() }
-    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter { todo!() }
-    /// Keys and values in ascending order, straight into tables.
-    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, sorted: impl IntoIterator<Item = (K, V)>) -> Result<u64> { todo!() }
-    pub fn flush(&self) -> Result<()> { todo!() }
-    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> { todo!() }
-    /// Entries, counting overwritten and deleted ones that are not compacted yet.
-    pub fn approximate_len(&self) -> u64 { todo!() }
-    /// Bytes of table files.
-    pub fn storage_bytes(&self) -> u64 { todo!() }
+    /// Writes entries in ascending order of their keys straight into tables:
+    /// several times faster than writing them one by one. They become visible
+    /// together, durably, newer than anything written before. Returns how many
+    /// there were.
+    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        sorted: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64> {
+        let deadline = crate::batch::KeyspaceRef::from(self).default_deadline_ms;
+        self.engine().ingest(self.tree(), deadline, sorted)
+    }
 }
 
-impl Snapshot {
-    pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> { todo!() }
-    pub fn get_entry(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Entry>> { todo!() }
-    pub fn iter(&self, keyspace: &Keyspace) -> Iter { todo!() }
-    pub fn range<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, range: impl RangeBounds<K>) -> Iter { todo!() }
-    pub fn prefix(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Iter { todo!() }
-}
-
-impl Transaction {
-    /// Reads through the transaction's own writes; commit fails with
-    /// [`Commit::Conflict`] when the key has changed since.
-    pub fn get(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Entry>> { todo!() }
-    pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) { todo!() }
-    pub fn put_until(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8], expires_at_ms: Option<u64>) { todo!() }
-    pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) { todo!() }
-    /// Deletes all keys in `[start, end)`, own writes included.
-    pub fn delete_range(&mut self, keyspace: &Keyspace, start: &[u8], end: &[u8]) { todo!() }
-    /// All entries under `prefix`, own writes included, in order. Not checked
-    /// for conflicts: read a key that every writer touches as well.
-    pub fn prefix(&self, keyspace: &Keyspace, prefix: &[u8]) -> Result<Vec<(Bytes, Entry)>> { todo!() }
-    pub fn require_unchanged(&mut self, watch: &Watch) { todo!() }
-    pub fn is_read_only(&self) -> bool { todo!() }
-    pub fn commit(self, durability: Durability) -> Result<Commit> { todo!() }
-}
-
-impl Iter {
-    /// Skips the values: entries come with empty ones.
-    #[must_use]
-    pub fn keys_only(self) -> Self { todo!() }
-}
-
-impl Iterator for Iter {
-    type Item = Result<(Bytes, Entry)>;
-    fn next(&mut self) -> Option<Self::Item> { todo!() }
-}
-impl DoubleEndedIterator for Iter {
-    fn next_back(&mut self) -> Option<Self::Item> { todo!() }
-}
-
-impl From<&Keyspace> for KeyspaceRef {
-    fn from(keyspace: &Keyspace) -> Self { todo!() }
+fn check_keyspace(name: &str, options: &KeyspaceOptions) -> Result<()> {
+    if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
+        return Err(Error::invalid(format!(
+            "{name:?} is no name for a keyspace: 1 to 255 bytes, no control characters"
+        )));
+    }
+    if !(512..=64 << 10).contains(&options.block_bytes) {
+        return Err(Error::invalid(format!(
+            "blocks of {} bytes: 512 to 65536 are allowed",
+            options.block_bytes
+        )));
+    }
+    if options.filter_bits_per_key > 32 {
+        return Err(Error::invalid(format!(
+            "{} filter bits a key: 0 to 32 are allowed",
+            options.filter_bits_per_key
+        )));
+    }
+    Ok(())
 }

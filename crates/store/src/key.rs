@@ -137,8 +137,14 @@ mod tests {
 
     #[test]
     fn separators_lie_between_their_keys() {
-        let cases: [(&[u8], &[u8]); 6] =
-            [(b"abc", b"abe"), (b"abc", b"abd"), (b"a", b"ab"), (b"abz", b"b"), (b"a", b"c"), (b"a\xff", b"b")];
+        let cases: [(&[u8], &[u8]); 6] = [
+            (b"abc", b"abe"),
+            (b"abc", b"abd"),
+            (b"a", b"ab"),
+            (b"abz", b"b"),
+            (b"a", b"c"),
+            (b"a\xff", b"b"),
+        ];
         let mut out = Vec::new();
         for (left, right) in cases {
             shortest_separator(left, right, &mut out);

@@ -1,8 +1,9 @@
 //! TideKV: a durable, ordered key-value store that is embedded in a program.
 //!
-//! Modules are declared bottom-up; a module names only modules above it. Where
-//! to start reading: `docs/ARCHITECTURE.md` follows a read, a write and a
-//! recovery through the files.
+//! Open a [`Db`], take a [`Keyspace`] from it, read and write. Modules are
+//! declared bottom-up; a module names only modules above it. Where to start
+//! reading: `docs/ARCHITECTURE.md` follows a read, a write and a recovery
+//! through the files.
 
 pub mod error;
 pub mod options;
@@ -12,16 +13,48 @@ mod key;
 pub mod stats;
 pub mod batch;
 mod range_tombstones;
+mod arena;
+mod skiplist;
+mod files;
+mod log;
+mod manifest;
+mod queue;
+mod budget;
+mod throttle;
 mod filter;
 mod block;
 mod blocks;
 mod cursor;
 mod table;
+mod memtable;
+mod levels;
+mod level_cursor;
+mod view;
+mod merge;
+mod visible;
+mod retain;
+mod compaction;
+mod tree;
+mod engine;
+mod background;
+mod write;
+mod recovery;
+mod handle;
+mod upkeep;
+mod iter;
+mod keyspace;
+mod snapshot;
+mod transaction;
 mod db;
 
-pub use batch::{KeyspaceRef, WriteBatch};
+pub use batch::{BATCH_BYTES_MAX, KeyspaceRef, WriteBatch};
 pub use bytes::Bytes;
-pub use db::{Cached, Commit, Db, Entry, Iter, Keyspace, Snapshot, Transaction, Watch};
+pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
+pub use iter::{Entry, Iter};
 pub use key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+pub use keyspace::{Cached, Keyspace};
 pub use options::{Compression, Durability, Environment, KeyspaceOptions, Options};
+pub use snapshot::Snapshot;
+pub use stats::{Latency, Statistics};
+pub use transaction::{Commit, Transaction, Watch};

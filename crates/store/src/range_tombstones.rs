@@ -84,9 +84,9 @@ impl RangeTombstones {
 
     /// The fragments as tombstones, one for each sequence.
     pub(crate) fn tombstones(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
-        self.fragments.iter().flat_map(|f| {
-            f.sequences.iter().map(|&s| RangeTombstone::new(&f.start, &f.end, s))
-        })
+        self.fragments
+            .iter()
+            .flat_map(|f| f.sequences.iter().map(|&s| RangeTombstone::new(&f.start, &f.end, s)))
     }
 
     /// The fragment that holds `key`.
@@ -104,7 +104,9 @@ impl RangeTombstones {
 
     /// Bytes of DRAM held.
     pub(crate) fn charge(&self) -> usize {
-        let one = |f: &Fragment| size_of::<Fragment>() + f.start.len() + f.end.len() + 8 * f.sequences.len();
+        let one = |f: &Fragment| {
+            size_of::<Fragment>() + f.start.len() + f.end.len() + 8 * f.sequences.len()
+        };
         self.fragments.iter().map(one).sum()
     }
 }

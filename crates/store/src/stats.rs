@@ -15,6 +15,11 @@ impl Counter {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
+    /// Counts one and returns how many there were before.
+    pub(crate) fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -125,7 +130,8 @@ mod tests {
 
     #[test]
     fn buckets_cover_every_number_in_order() {
-        let mut numbers: Vec<u64> = (0..64).flat_map(|p| [1u64 << p, (1u64 << p) + 1, (1u64 << p) - 1]).collect();
+        let mut numbers: Vec<u64> =
+            (0..64).flat_map(|p| [1u64 << p, (1u64 << p) + 1, (1u64 << p) - 1]).collect();
         numbers.push(u64::MAX);
         numbers.sort_unstable();
         for pair in numbers.windows(2) {

@@ -60,7 +60,7 @@ pub(super) struct Column {
 
 impl Column {
     /// Where cell `i` stands in the block.
-    #[inline]
+    #[inline(always)]
     pub(super) fn cell(&self, block: &[u8], i: usize) -> (usize, usize) {
         if let Form::Fixed { width } = self.form {
             return (self.base + i * width, self.base + (i + 1) * width);
@@ -69,23 +69,8 @@ impl Column {
         (self.base + start, self.base + self.end(block, i))
     }
 
-    /// The width of all cells, when they have one.
-    #[inline]
-    pub(super) fn width(&self) -> Option<usize> {
-        match self.form {
-            Form::Fixed { width } => Some(width),
-            _ => None,
-        }
-    }
-
-    /// Where its bytes begin in the block.
-    #[inline]
-    pub(super) fn base(&self) -> usize {
-        self.base
-    }
-
     /// Where cell `i` ends, counted from the start of the column.
-    #[inline]
+    #[inline(always)]
     fn end(&self, block: &[u8], i: usize) -> usize {
         match self.form {
             Form::Fixed { width } => (i + 1) * width,

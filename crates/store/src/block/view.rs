@@ -1,6 +1,7 @@
 //! [`BlockView`]: reading and searching the entries of a checked block.
 
 use std::cmp::Ordering;
+use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::layout::{Layout, split_trailer};
@@ -87,55 +88,46 @@ impl<'a> BlockView<'a> {
         let Some(rest) = user_key.strip_prefix(prefix) else {
             return if user_key < prefix { 0 } else { self.len() };
         };
-        match self.layout.keys.width() {
-            // The common case, keys of one length: no ends to look up.
-            Some(width @ 8..) => {
-                let base = self.layout.keys.base();
-                self.search(rest, trailer, |i| {
-                    let at = base + i * width;
-                    let head: [u8; 8] = self.bytes[at..at + 8].try_into().expect("eight bytes");
-                    u64::from_be_bytes(head)
-                })
-            }
-            _ => self.search(rest, trailer, |i| head_of(self.suffix(i))),
-        }
+        self.search(rest, trailer)
     }
 
     /// Binary search that compares the first eight bytes of suffixes as one
-    /// number and looks further only when they are equal.
-    #[inline]
-    fn search(&self, rest: &[u8], trailer: Trailer, head_at: impl Fn(usize) -> u64) -> usize {
-        let head = head_of(rest);
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = low.midpoint(high);
-            let order =
-                head_at(middle).cmp(&head).then_with(|| self.compare(middle, rest, trailer));
-            if order == Ordering::Less {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
+    /// number and looks further only when they are equal. The number of steps
+    /// depends on the block alone, and no step is a branch to be mispredicted.
+    fn search(&self, rest: &[u8], trailer: Trailer) -> usize {
+        let head = head_of(rest, 0, rest.len());
+        let before = |i: usize| {
+            let (start, end) = self.layout.keys.cell(self.bytes, i);
+            let there = head_of(self.bytes, start, end - start);
+            there < head || (there == head && self.compare(i, rest, trailer).is_lt())
+        };
+        let (mut low, mut len) = (0, self.len());
+        while len > 1 {
+            let half = len / 2;
+            low = select_unpredictable(before(low + half - 1), low + half, low);
+            len -= half;
         }
-        low
+        low + usize::from(len == 1 && before(low))
     }
 
     #[cold]
-    fn newer_first(&self, i: usize, trailer: Trailer) -> Ordering {
-        trailer.cmp(&self.entry(i).trailer)
-    }
-
     fn compare(&self, i: usize, rest: &[u8], trailer: Trailer) -> Ordering {
-        self.suffix(i).cmp(rest).then_with(|| self.newer_first(i, trailer))
+        self.suffix(i).cmp(rest).then_with(|| trailer.cmp(&self.entry(i).trailer))
     }
 }
 
-/// The first eight bytes as a number that orders like them; missing bytes
-/// count as zeros, so equal heads say nothing.
+/// The first eight of the `len` bytes at `start` as a number that orders like
+/// them. Missing bytes count as zeros, so equal heads say nothing.
 #[inline]
-fn head_of(bytes: &[u8]) -> u64 {
-    if let Some(head) = bytes.first_chunk::<8>() {
-        return u64::from_be_bytes(*head);
-    }
-    bytes.iter().enumerate().fold(0, |head, (i, &byte)| head | u64::from(byte) << (56 - 8 * i))
+fn head_of(bytes: &[u8], start: usize, len: usize) -> u64 {
+    let Some(eight) = bytes.get(start..).and_then(<[u8]>::first_chunk::<8>) else {
+        let short = &bytes[start..start + len];
+        return short
+            .iter()
+            .enumerate()
+            .fold(0, |head, (i, &byte)| head | u64::from(byte) << (56 - 8 * i));
+    };
+    // Bytes behind a short suffix belong to its neighbour.
+    let beyond = u64::MAX.checked_shr(8 * len.min(8) as u32).unwrap_or(0);
+    u64::from_be_bytes(*eight) & !beyond
 }

@@ -1,0 +1,240 @@
+//! The tables that a flush or compaction writes: cut at their target size,
+//! each with its part of the range tombstones.
+//!
+//! Guarantees: tables are cut between user keys, so all versions of a key
+//! stand in one table of the level; range tombstones are clipped at the cuts,
+//! so tables do not overlap. Files are durable (with their directory entry)
+//! when [`Outputs::finish`] returns; until they are in the manifest they count
+//! for nothing, and a failed merge leaves them for [`Outputs`]' owner to remove.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidekv_io::{Access, AppendFile, Clock, Storage};
+
+use crate::error::Result;
+use crate::key::Trailer;
+use crate::levels::TableHandle;
+use crate::manifest::TableMeta;
+use crate::range_tombstones::RangeTombstone;
+use crate::table::{TableBuilder, TableOptions, TableProperties};
+
+/// A finished table.
+#[derive(Debug, Clone)]
+pub(crate) struct Output {
+    pub(crate) meta: TableMeta,
+}
+
+/// Writes are gathered into pieces of this size: large enough for any device,
+/// small beside the smallest budget.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// Keeps compactions under a rate of bytes per second.
+#[derive(Debug)]
+pub(crate) struct Pacer {
+    bytes_per_s: Option<u64>,
+    started_ns: u64,
+    bytes: u64,
+}
+
+impl Pacer {
+    pub(crate) fn new(bytes_per_s: Option<u64>, clock: &dyn Clock) -> Self {
+        Self { bytes_per_s, started_ns: clock.monotonic_ns(), bytes: 0 }
+    }
+
+    /// Waits until `bytes` more are due.
+    fn spend(&mut self, bytes: u64, clock: &dyn Clock) {
+        let Some(rate) = self.bytes_per_s else { return };
+        self.bytes += bytes;
+        let due_ns = (u128::from(self.bytes) * 1_000_000_000 / u128::from(rate.max(1))) as u64;
+        let passed_ns = clock.monotonic_ns().saturating_sub(self.started_ns);
+        if due_ns > passed_ns {
+            clock.sleep(std::time::Duration::from_nanos(due_ns - passed_ns));
+        }
+    }
+}
+
+/// Where and how tables are written.
+pub(crate) struct OutputOptions<'a> {
+    pub(crate) storage: &'a Arc<dyn Storage>,
+    pub(crate) access: Access,
+    /// A number and a path for the next table.
+    pub(crate) next_table: &'a dyn Fn() -> (u64, PathBuf),
+    /// All but the id.
+    pub(crate) table: TableOptions,
+    pub(crate) table_bytes: u64,
+    /// Ascending, of the level below the output.
+    pub(crate) grandparents: Vec<Arc<TableHandle>>,
+    pub(crate) pacer: Pacer,
+}
+
+struct Open {
+    id: u64,
+    builder: TableBuilder,
+}
+
+/// Tables being written, one after another.
+pub(crate) struct Outputs<'a> {
+    options: OutputOptions<'a>,
+    open: Option<Open>,
+    finished: Vec<Output>,
+    last_key: Vec<u8>,
+    /// Ascending by start; those before the first were written or clipped away.
+    tombstones: std::collections::VecDeque<RangeTombstone>,
+    grandparent: usize,
+    bytes_spent: u64,
+}
+
+impl<'a> Outputs<'a> {
+    pub(crate) fn new(options: OutputOptions<'a>) -> Self {
+        Self {
+            options,
+            open: None,
+            finished: Vec::new(),
+            last_key: Vec::new(),
+            tombstones: std::collections::VecDeque::new(),
+            grandparent: 0,
+            bytes_spent: 0,
+        }
+    }
+
+    /// The range tombstones to write along, clipped to `[start, end)`.
+    pub(crate) fn set_tombstones(
+        &mut self,
+        tombstones: Vec<RangeTombstone>,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) {
+        let clip = |mut tombstone: RangeTombstone| {
+            if let Some(start) = start.filter(|start| *tombstone.start < **start) {
+                tombstone.start = start.into();
+            }
+            if let Some(end) = end.filter(|end| *tombstone.end > **end) {
+                tombstone.end = end.into();
+            }
+            (tombstone.start < tombstone.end).then_some(tombstone)
+        };
+        self.tombstones = tombstones.into_iter().filter_map(clip).collect();
+    }
+
+    /// Adds the next entry.
+    pub(crate) fn add(
+        &mut self,
+        key: &[u8],
+        trailer: Trailer,
+        payload: &[u8],
+        clock: &dyn Clock,
+    ) -> Result<()> {
+        if self.open.is_some() && self.last_key != key && self.should_cut_before(key) {
+            self.finish_table(Some(key))?;
+        }
+        if self.open.is_none() {
+            self.open = Some(self.begin_table()?);
+        }
+        if self.last_key != key {
+            self.last_key.clear();
+            self.last_key.extend_from_slice(key);
+        }
+        let Some(open) = &mut self.open else { return Ok(()) };
+        open.builder.add(key, trailer, payload)?;
+        let bytes = open.builder.file_bytes();
+        if bytes.saturating_sub(self.bytes_spent) >= WRITE_BYTES as u64 {
+            self.options.pacer.spend(bytes - self.bytes_spent, clock);
+            self.bytes_spent = bytes;
+        }
+        Ok(())
+    }
+
+    /// At the target size; or at a border of the level below when the table is
+    /// nearly full, so that the next compaction has fewer tables to merge with.
+    fn should_cut_before(&mut self, key: &[u8]) -> bool {
+        let mut crossed = false;
+        let grandparents = &self.options.grandparents;
+        while grandparents.get(self.grandparent).is_some_and(|table| table.ends_before(key)) {
+            self.grandparent += 1;
+            crossed = true;
+        }
+        let bytes = self.open.as_ref().map_or(0, |open| open.builder.file_bytes());
+        bytes >= self.options.table_bytes || (crossed && bytes >= self.options.table_bytes / 2)
+    }
+
+    fn begin_table(&self) -> Result<Open> {
+        let (id, path) = (self.options.next_table)();
+        let file = self.options.storage.create(&path, self.options.access)?;
+        let options = TableOptions { id, ..self.options.table.clone() };
+        let builder = TableBuilder::new(AppendFile::new(file, WRITE_BYTES), options);
+        Ok(Open { id, builder })
+    }
+
+    /// Ends the open table; the next one begins at `cut`.
+    fn finish_table(&mut self, cut: Option<&[u8]>) -> Result<()> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        let mut range: Option<(Box<[u8]>, Box<[u8]>)> = None;
+        let mut later = Vec::new();
+        while let Some(mut tombstone) = self.tombstones.pop_front() {
+            if cut.is_some_and(|cut| *tombstone.start >= *cut) {
+                later.push(tombstone);
+                continue;
+            }
+            if let Some(cut) = cut.filter(|cut| *tombstone.end > **cut) {
+                later.push(RangeTombstone::new(cut, &tombstone.end, tombstone.sequence));
+                tombstone.end = cut.into();
+            }
+            open.builder.add_range_tombstone(&tombstone);
+            range = Some(match range {
+                None => (tombstone.start, tombstone.end),
+                Some((start, end)) => (start.min(tombstone.start), end.max(tombstone.end)),
+            });
+        }
+        self.tombstones = later.into();
+        let properties = open.builder.finish()?;
+        self.bytes_spent = 0;
+        self.finished.push(Output { meta: meta_of(open.id, &properties, range) });
+        Ok(())
+    }
+
+    /// Ends the last table. Range tombstones that no entry carried get a table
+    /// of their own.
+    pub(crate) fn finish(mut self) -> Result<Vec<Output>> {
+        if self.open.is_none() && !self.tombstones.is_empty() {
+            self.open = Some(self.begin_table()?);
+        }
+        self.finish_table(None)?;
+        Ok(self.finished)
+    }
+}
+
+/// What the manifest will say of a table; `range` is what its range tombstones
+/// span.
+pub(crate) fn meta_of(
+    id: u64,
+    properties: &TableProperties,
+    range: Option<(Box<[u8]>, Box<[u8]>)>,
+) -> TableMeta {
+    let has_entries = properties.entries > 0;
+    let mut smallest = properties.smallest_key.clone();
+    let mut largest = properties.largest_key.clone();
+    let mut largest_is_exclusive = false;
+    if let Some((start, end)) = range {
+        if !has_entries || start < smallest {
+            smallest = start;
+        }
+        if !has_entries || end > largest {
+            largest = end;
+            largest_is_exclusive = true;
+        }
+    }
+    TableMeta {
+        id,
+        bytes: properties.file_bytes,
+        smallest,
+        largest,
+        largest_is_exclusive,
+        entries: properties.entries,
+        tombstones: properties.tombstones,
+        range_tombstones: properties.range_tombstones,
+        largest_sequence: properties.largest_sequence,
+        sequence_override: 0,
+        earliest_deadline_ms: properties.earliest_deadline_ms,
+    }
+}

@@ -1,0 +1,241 @@
+//! What to compact next. Pure: looks at a version and decides.
+//!
+//! Level targets are dynamic (RocksDB's `level_compaction_dynamic_level_bytes`):
+//! the last level sets the scale and each level above aims at a tenth of the
+//! one below, down to the *base level*, into which level 0 is compacted. So
+//! space amplification stays near 1.1 whatever the size of the data.
+
+use std::sync::Arc;
+
+use crate::levels::{KeySpan, TableHandle, Version};
+use crate::manifest::LEVELS;
+
+/// How much larger each level is than the one above.
+const LEVEL_RATIO: u64 = 10;
+
+/// Tables in level 0 that start a compaction.
+pub(crate) const LEVEL0_TRIGGER: usize = 4;
+
+const LAST: usize = LEVELS - 1;
+
+/// A compaction to be done.
+#[derive(Debug, Clone)]
+pub(crate) struct Compaction {
+    /// Where the inputs stand.
+    pub(crate) level: usize,
+    /// Where the outputs go; may be the same level (a rewrite).
+    pub(crate) output_level: usize,
+    pub(crate) inputs: Vec<Arc<TableHandle>>,
+    /// Tables of the output level that overlap the inputs.
+    pub(crate) lower: Vec<Arc<TableHandle>>,
+    /// Tables of the level below the output that overlap.
+    pub(crate) grandparents: Vec<Arc<TableHandle>>,
+    /// The inputs can be moved as they are.
+    pub(crate) is_move: bool,
+}
+
+impl Compaction {
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
+        self.inputs.iter().chain(&self.lower)
+    }
+
+    pub(crate) fn input_bytes(&self) -> u64 {
+        self.tables().map(|table| table.meta().bytes).sum()
+    }
+
+    fn new(
+        version: &Version,
+        level: usize,
+        output_level: usize,
+        inputs: Vec<Arc<TableHandle>>,
+    ) -> Option<Self> {
+        let span = KeySpan::of(&inputs)?;
+        let lower = if output_level == level {
+            Vec::new()
+        } else {
+            version.overlapping(output_level, &span)
+        };
+        let whole = KeySpan::of(inputs.iter().chain(&lower))?;
+        let grandparents = if output_level < LAST {
+            version.overlapping(output_level + 1, &whole)
+        } else {
+            Vec::new()
+        };
+        let compaction = Self { level, output_level, inputs, lower, grandparents, is_move: false };
+        let is_idle = compaction.tables().all(|table| !table.is_busy());
+        is_idle.then_some(compaction)
+    }
+}
+
+/// What the picker goes by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PickerOptions {
+    /// Target size of the base level in bytes.
+    pub(crate) base_bytes: u64,
+    /// Target size of a table in bytes.
+    pub(crate) table_bytes: u64,
+    /// Whether tables of the last level are compressed otherwise than the
+    /// rest, so that they cannot simply be moved there.
+    pub(crate) last_differs: bool,
+}
+
+/// Target sizes of the levels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Targets {
+    pub(crate) base_level: usize,
+    /// In bytes; unused levels have the largest number there is.
+    pub(crate) bytes: [u64; LEVELS],
+}
+
+/// The targets of `version`'s levels.
+pub(crate) fn targets(version: &Version, base_bytes: u64) -> Targets {
+    let sizes: [u64; LEVELS] = std::array::from_fn(|level| version.level_bytes(level));
+    let mut bytes = [u64::MAX; LEVELS];
+    let Some(first) = (1..LEVELS).find(|&level| sizes[level] > 0) else {
+        bytes[LAST] = base_bytes;
+        return Targets { base_level: LAST, bytes };
+    };
+    let largest = sizes[1..].iter().copied().max().unwrap_or(0);
+    let mut base_level = first;
+    let mut size = largest / LEVEL_RATIO.pow((LAST - first) as u32);
+    let floor = base_bytes / LEVEL_RATIO;
+    if size <= floor {
+        size = floor + 1;
+    } else {
+        while base_level > 1 && size > base_bytes {
+            base_level -= 1;
+            size /= LEVEL_RATIO;
+        }
+        size = size.min(base_bytes);
+    }
+    for target in &mut bytes[base_level..] {
+        // No level below the base is kept smaller than it, or level 0 would be
+        // larger than what it is merged into.
+        *target = size.max(base_bytes);
+        size = size.saturating_mul(LEVEL_RATIO);
+    }
+    Targets { base_level, bytes }
+}
+
+/// Bytes that compactions still have to move to bring every level to its
+/// target.
+pub(crate) fn debt_bytes(version: &Version, base_bytes: u64) -> u64 {
+    let targets = targets(version, base_bytes);
+    let mut debt = 0;
+    let mut carried = match version.level(0).len() {
+        n if n >= LEVEL0_TRIGGER => version.level_bytes(0),
+        _ => 0,
+    };
+    for level in targets.base_level..LAST {
+        let bytes = version.level_bytes(level) + carried;
+        carried = bytes.saturating_sub(targets.bytes[level]);
+        debt += carried * (LEVEL_RATIO + 1);
+    }
+    debt
+}
+
+/// The compaction that is needed most, if any is.
+pub(crate) fn pick(version: &Version, options: PickerOptions) -> Option<Compaction> {
+    let targets = targets(version, options.base_bytes);
+    let mut scores: Vec<(f64, usize)> = vec![(level0_score(version, options), 0)];
+    for level in targets.base_level.min(first_filled(version))..LAST {
+        let idle: u64 =
+            version.level(level).iter().filter(|t| !t.is_busy()).map(|t| t.meta().bytes).sum();
+        let target = if level < targets.base_level { 1 } else { targets.bytes[level] };
+        scores.push((idle as f64 / target as f64, level));
+    }
+    scores.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scores.into_iter().take_while(|&(score, _)| score >= 1.0).find_map(|(_, level)| {
+        let mut compaction = match level {
+            0 => pick_level0(version, &targets),
+            _ => pick_from(version, level),
+        }?;
+        compaction.is_move = can_move(&compaction, options);
+        Some(compaction)
+    })
+}
+
+/// After the tree has shrunk, tables may stand above the base level.
+fn first_filled(version: &Version) -> usize {
+    (1..LEVELS).find(|&level| !version.level(level).is_empty()).unwrap_or(LAST)
+}
+
+fn level0_score(version: &Version, options: PickerOptions) -> f64 {
+    let tables = version.level(0).len();
+    let by_count = tables as f64 / LEVEL0_TRIGGER as f64;
+    let by_bytes = version.level_bytes(0) as f64 / options.base_bytes as f64;
+    if tables < 2 { by_count } else { by_count.max(by_bytes) }
+}
+
+/// All of level 0, so that what stays above is newer than what goes down.
+fn pick_level0(version: &Version, targets: &Targets) -> Option<Compaction> {
+    Compaction::new(version, 0, targets.base_level, version.level(0).to_vec())
+}
+
+/// The table whose merge rewrites the fewest bytes for each byte that moves
+/// down (RocksDB's `kMinOverlappingRatio`).
+fn pick_from(version: &Version, level: usize) -> Option<Compaction> {
+    let mut candidates: Vec<(f64, Compaction)> = version
+        .level(level)
+        .iter()
+        .filter(|table| !table.is_busy())
+        .filter_map(|table| {
+            let compaction = Compaction::new(version, level, level + 1, vec![Arc::clone(table)])?;
+            let lower: u64 = compaction.lower.iter().map(|t| t.meta().bytes).sum();
+            Some((lower as f64 / table.meta().bytes.max(1) as f64, compaction))
+        })
+        .collect();
+    candidates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    candidates.into_iter().next().map(|(_, compaction)| compaction)
+}
+
+/// A move costs no I/O, but a table that overlaps much of the level below its
+/// new place makes the next compaction dear.
+fn can_move(compaction: &Compaction, options: PickerOptions) -> bool {
+    let into_last = compaction.output_level == LAST;
+    let overlap: u64 = compaction.grandparents.iter().map(|t| t.meta().bytes).sum();
+    let mut inputs: Vec<_> = compaction.inputs.iter().collect();
+    inputs.sort_by(|a, b| a.meta().smallest.cmp(&b.meta().smallest));
+    compaction.lower.is_empty()
+        && compaction.output_level != compaction.level
+        && !(into_last && options.last_differs)
+        && overlap <= 10 * options.table_bytes
+        && inputs.windows(2).all(|pair| pair[0].ends_before(&pair[1].meta().smallest))
+        // Deletions that reach the last level should be dropped, not moved.
+        && !(into_last && inputs.iter().any(|t| t.meta().tombstones + t.meta().range_tombstones > 0))
+}
+
+/// The compaction of everything in `[start, end)` from `level` to the next
+/// (from level 0 to the base level); `None` when there is nothing or some of
+/// it is busy.
+pub(crate) fn pick_range(
+    version: &Version,
+    level: usize,
+    output_level: usize,
+    start: Option<&[u8]>,
+    end: Option<&[u8]>,
+) -> Option<Compaction> {
+    let overlapping = version.level(level).iter().filter(|table| table.overlaps(start, end));
+    let inputs: Vec<_> = if level == 0 {
+        // A table of level 0 takes all older ones with it that it overlaps;
+        // taking the whole level is simple and right.
+        overlapping.clone().next()?;
+        version.level(0).to_vec()
+    } else {
+        overlapping.cloned().collect()
+    };
+    Compaction::new(version, level, output_level, inputs)
+}
+
+/// The rewriting of one table in its level, to let go of what nobody can see.
+pub(crate) fn rewrite(table: &Arc<TableHandle>) -> Option<Compaction> {
+    let inputs = vec![Arc::clone(table)];
+    (!table.is_busy()).then(|| Compaction {
+        level: LAST,
+        output_level: LAST,
+        inputs,
+        lower: Vec::new(),
+        grandparents: Vec::new(),
+        is_move: false,
+    })
+}

@@ -1,0 +1,279 @@
+//! The engine: the parts that all keyspaces share, and what they agree on.
+//!
+//! Who guards what (`docs/concurrency.md` has the whole picture):
+//!
+//! - The commit queue lets one leader at a time append to the log, insert into
+//!   memtables and put full memtables aside.
+//! - `structure` guards the manifest and which tables are being compacted;
+//!   flushes, compactions and ingests install their results under it.
+//! - Readers take no lock: they load a view, then `visible`.
+//!
+//! Lock order: commit lead, then `structure`, then a tree's view lock, then
+//! `snapshots`. Nobody waits for a job while holding one.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use arc_swap::ArcSwap;
+use parking_lot::{Condvar, Mutex};
+use tidekv_cache::BlockCache;
+use tidekv_io::{Access, Clock, Executor, Storage};
+
+use crate::batch::WriteBatch;
+use crate::blocks::{BlockRef, Blocks};
+use crate::budget::{self, Shares};
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::table_path;
+use crate::key::Sequence;
+use crate::levels::{TableHandle, Trash};
+use crate::log::LogWriter;
+use crate::manifest::{Manifest, TableMeta};
+use crate::options::{Durability, Options};
+use crate::queue::Queue;
+use crate::stats::{Counter, Histogram};
+use crate::table::Table;
+use crate::tree::Tree;
+
+/// What the engine counts besides its blocks.
+#[derive(Debug, Default)]
+pub(crate) struct EngineStats {
+    pub(crate) gets: Counter,
+    pub(crate) writes: Counter,
+    pub(crate) write_bytes: Counter,
+    pub(crate) write_groups: Counter,
+    pub(crate) log_bytes: Counter,
+    pub(crate) log_syncs: Counter,
+    pub(crate) conflicts: Counter,
+    pub(crate) stall_ns: Counter,
+    pub(crate) flushes: Counter,
+    pub(crate) flush_bytes: Counter,
+    pub(crate) compactions: Counter,
+    pub(crate) compaction_moves: Counter,
+    pub(crate) compaction_read_bytes: Counter,
+    pub(crate) compaction_write_bytes: Counter,
+    pub(crate) entries_dropped: Counter,
+    pub(crate) entries_expired: Counter,
+    pub(crate) background_errors: Counter,
+    pub(crate) get_ns: Histogram,
+    pub(crate) write_ns: Histogram,
+    pub(crate) flush_ns: Histogram,
+    pub(crate) compaction_ns: Histogram,
+}
+
+/// A condition of a conditional write: the key has not been written after the
+/// sequence.
+#[derive(Debug, Clone)]
+pub(crate) struct Condition {
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) key: Box<[u8]>,
+    pub(crate) unchanged_since: Sequence,
+}
+
+/// A write on its way through the queue.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) batch: WriteBatch,
+    pub(crate) durability: Durability,
+    pub(crate) conditions: Vec<Condition>,
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    Done,
+    Conflict,
+}
+
+/// Why the last background jobs failed; `None` once one has succeeded.
+#[derive(Debug, Default)]
+pub(crate) struct BackgroundErrors {
+    pub(crate) flush: Option<Error>,
+    pub(crate) compaction: Option<Error>,
+}
+
+/// What `structure` guards.
+#[derive(Debug)]
+pub(crate) struct Structure {
+    pub(crate) manifest: Manifest,
+}
+
+/// The logs that exist, for the commit leader and for whoever removes them.
+#[derive(Debug)]
+pub(crate) struct Logs {
+    pub(crate) current: LogWriter,
+    /// The number that the current log's end record names, once it has one.
+    pub(crate) successor: Option<u64>,
+    /// Older logs that still count, oldest first.
+    pub(crate) older: VecDeque<u64>,
+    /// A finished log whose file the next log takes over.
+    pub(crate) spare: Option<u64>,
+}
+
+/// Everything behind a [`Db`](crate::Db).
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) directory: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) executor: Arc<dyn Executor>,
+    pub(crate) cache: Arc<BlockCache<BlockRef>>,
+    pub(crate) blocks: Arc<Blocks>,
+    pub(crate) trees: ArcSwap<BTreeMap<u32, Arc<Tree>>>,
+    pub(crate) queue: Queue<Request, Result<Written>>,
+    /// Locked by the commit leader only, but for sums of statistics.
+    pub(crate) logs: Mutex<Option<Logs>>,
+    /// The last sequence given out. Written by the commit leader.
+    pub(crate) last_sequence: AtomicU64,
+    /// Readers see writes up to here.
+    pub(crate) visible: AtomicU64,
+    pub(crate) snapshots: Mutex<BTreeMap<Sequence, usize>>,
+    pub(crate) structure: Mutex<Structure>,
+    pub(crate) trash: Arc<Trash>,
+    pub(crate) memory_bytes: AtomicU64,
+    pub(crate) shares: ArcSwap<Shares>,
+    pub(crate) metadata_bytes: AtomicUsize,
+    pub(crate) compactions_running: AtomicUsize,
+    pub(crate) is_closed: AtomicBool,
+    pub(crate) background_errors: Mutex<BackgroundErrors>,
+    /// Tables in the fullest level 0, for the write stall.
+    pub(crate) level0_tables: AtomicUsize,
+    /// Bytes that compactions have to move, for the write stall.
+    pub(crate) debt_bytes: AtomicU64,
+    /// Signalled when a background job has ended.
+    pub(crate) progress: (Mutex<u64>, Condvar),
+    pub(crate) stats: EngineStats,
+}
+
+impl Engine {
+    /// Fails when the store takes no writes.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.options.read_only {
+            return Err(Error::new(ErrorKind::Closed, "the store was opened for reading only"));
+        }
+        self.check_open()
+    }
+
+    /// Fails when the store was closed.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the store is closed"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn visible(&self) -> Sequence {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn tree(&self, id: u32) -> Option<Arc<Tree>> {
+        self.trees.load().get(&id).cloned()
+    }
+
+    /// How tables are read and written.
+    pub(crate) fn table_access(&self) -> Access {
+        if self.options.direct_io { Access::Direct } else { Access::Buffered }
+    }
+
+    /// The sequences that snapshots hold, ascending.
+    pub(crate) fn snapshot_sequences(&self) -> Vec<Sequence> {
+        self.snapshots.lock().keys().copied().collect()
+    }
+
+    /// Registers a snapshot of the present.
+    pub(crate) fn take_snapshot(&self) -> Sequence {
+        let mut snapshots = self.snapshots.lock();
+        // Read under the lock: a flush or compaction that copies the list
+        // before holds only writes that this snapshot sees the newest of.
+        let sequence = self.visible();
+        *snapshots.entry(sequence).or_insert(0) += 1;
+        sequence
+    }
+
+    pub(crate) fn release_snapshot(&self, sequence: Sequence) {
+        let mut snapshots = self.snapshots.lock();
+        if let Some(count) = snapshots.get_mut(&sequence) {
+            *count -= 1;
+            if *count == 0 {
+                snapshots.remove(&sequence);
+            }
+        }
+    }
+
+    /// Opens a table that the manifest knows.
+    pub(crate) fn open_table(&self, meta: TableMeta) -> Result<Arc<TableHandle>> {
+        let handle =
+            open_table(&*self.storage, &self.directory, self.table_access(), meta, &self.trash)?;
+        self.metadata_bytes.fetch_add(handle.table().charge(), Ordering::Relaxed);
+        Ok(handle)
+    }
+
+    /// Tables have gone or come: the cache gets what is left of the budget.
+    pub(crate) fn rebalance_memory(&self) {
+        let metadata: usize = self
+            .trees
+            .load()
+            .values()
+            .map(|tree| tree.view().version.tables().map(|t| t.table().charge()).sum::<usize>())
+            .sum();
+        self.metadata_bytes.store(metadata, Ordering::Relaxed);
+        let total = self.memory_bytes.load(Ordering::Relaxed);
+        let shares = budget::shares(total, self.options.memtable_bytes, metadata as u64);
+        self.shares.store(Arc::new(shares));
+        self.cache.set_capacity(usize::try_from(shares.cache_bytes).unwrap_or(usize::MAX));
+    }
+
+    /// Bytes in the memtables of all keyspaces.
+    pub(crate) fn memtables_bytes(&self) -> u64 {
+        let of_tree =
+            |tree: &Arc<Tree>| tree.view().memtables().map(|m| m.charge() as u64).sum::<u64>();
+        self.trees.load().values().map(of_tree).sum()
+    }
+
+    /// Tells waiting writers that a background job has ended.
+    pub(crate) fn signal_progress(&self) {
+        *self.progress.0.lock() += 1;
+        self.progress.1.notify_all();
+    }
+
+    /// Removes the files of tables that nobody reads any more.
+    pub(crate) fn empty_trash(&self) {
+        let dead = self.trash.take();
+        if dead.is_empty() {
+            return;
+        }
+        self.blocks.evict_tables(&|table| dead.contains(&table));
+        for id in dead {
+            // What cannot be removed now is removed at the next opening.
+            if let Err(error) = self.storage.remove(&table_path(&self.directory, id)) {
+                tracing::warn!(%error, "a table that is not needed any more stays behind");
+            }
+        }
+    }
+}
+
+/// Opens a table file and holds it against what the manifest says.
+pub(crate) fn open_table(
+    storage: &dyn Storage,
+    directory: &std::path::Path,
+    access: Access,
+    meta: TableMeta,
+    trash: &Arc<Trash>,
+) -> Result<Arc<TableHandle>> {
+    let path = table_path(directory, meta.id);
+    let file = storage.open_read(&path, access).map_err(|error| match error.kind() {
+        tidekv_io::ErrorKind::NotFound => {
+            Error::corrupt(&path, "the manifest names it, but it is missing")
+        }
+        _ => error.into(),
+    })?;
+    let bytes = file.len()?;
+    if bytes != meta.bytes {
+        let what = format!("it has {bytes} bytes, but the manifest says {}", meta.bytes);
+        return Err(Error::corrupt(&path, what));
+    }
+    let table = Table::open(file, meta.id)?;
+    Ok(Arc::new(TableHandle::new(meta, Arc::new(table), Arc::clone(trash))))
+}

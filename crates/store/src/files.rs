@@ -1,0 +1,96 @@
+//! The names of a store's files.
+//!
+//! ```text
+//! LOCK              held by the process that has the store open
+//! CURRENT           which manifest counts
+//! MANIFEST-000007   what the store consists of
+//! 000012.log        write-ahead log
+//! 000013.table      sorted table
+//! *.tmp             unfinished, removed at the next opening
+//! ```
+//!
+//! Numbers come from one counter and are never used twice, except that a
+//! finished log is renamed to be its own successor's successor (recycled).
+
+use std::path::{Path, PathBuf};
+
+pub(crate) const LOCK: &str = "LOCK";
+pub(crate) const CURRENT: &str = "CURRENT";
+pub(crate) const CURRENT_TEMPORARY: &str = "CURRENT.tmp";
+
+/// What a file name says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileName {
+    Lock,
+    Current,
+    Manifest(u64),
+    Log(u64),
+    Table(u64),
+    Temporary,
+}
+
+impl FileName {
+    /// The file's number, if it has one.
+    pub(crate) fn number(self) -> Option<u64> {
+        match self {
+            Self::Manifest(number) | Self::Log(number) | Self::Table(number) => Some(number),
+            Self::Lock | Self::Current | Self::Temporary => None,
+        }
+    }
+
+    /// `None` for a file that is not ours.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let number = |digits: &str| -> Option<u64> {
+            (digits.len() >= 6 && digits.bytes().all(|b| b.is_ascii_digit()))
+                .then(|| digits.parse().ok())?
+        };
+        match name {
+            LOCK => return Some(Self::Lock),
+            CURRENT => return Some(Self::Current),
+            CURRENT_TEMPORARY => return Some(Self::Temporary),
+            _ => {}
+        }
+        if let Some(digits) = name.strip_prefix("MANIFEST-") {
+            return number(digits).map(Self::Manifest);
+        }
+        match name.rsplit_once('.')? {
+            (digits, "log") => number(digits).map(Self::Log),
+            (digits, "table") => number(digits).map(Self::Table),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn manifest_name(number: u64) -> String {
+    format!("MANIFEST-{number:06}")
+}
+
+pub(crate) fn log_path(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("{number:06}.log"))
+}
+
+pub(crate) fn table_path(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("{number:06}.table"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart() {
+        let dir = Path::new("/d");
+        let name = |p: PathBuf| p.file_name().unwrap().to_str().unwrap().to_owned();
+        assert_eq!(FileName::parse(&name(log_path(dir, 12))), Some(FileName::Log(12)));
+        assert_eq!(
+            FileName::parse(&name(table_path(dir, 1_234_567))),
+            Some(FileName::Table(1_234_567))
+        );
+        assert_eq!(FileName::parse(&manifest_name(3)), Some(FileName::Manifest(3)));
+        assert_eq!(FileName::parse("LOCK"), Some(FileName::Lock));
+        for other in ["notes.txt", "12.log", "MANIFEST-", "000001.table.bak", "+00001.log", ".log"]
+        {
+            assert_eq!(FileName::parse(other), None, "{other}");
+        }
+    }
+}

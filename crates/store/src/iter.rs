@@ -1,0 +1,155 @@
+//! Walks over the entries of a keyspace, from both ends.
+//!
+//! A walk sees the store as it was when it was made: it holds the view and the
+//! sequence of that moment. Nothing is read before the first entry is asked
+//! for.
+
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::handle::Handle;
+use crate::key::Sequence;
+use crate::view::View;
+use crate::visible::{KeyRange, VisibleCursor};
+
+/// A value with its deadline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The value.
+    pub value: Bytes,
+    /// Milliseconds since 1970 at which the entry is gone; `None`: never.
+    pub expires_at_ms: Option<u64>,
+}
+
+/// A walk over a range of keys in ascending order; from the back in descending
+/// order. Yields keys with their entries.
+pub struct Iter {
+    handle: Arc<Handle>,
+    view: Arc<View>,
+    range: KeyRange,
+    sequence: Sequence,
+    now_ms: u64,
+    keys_only: bool,
+    front: Option<VisibleCursor>,
+    back: Option<VisibleCursor>,
+    /// The ends have met, or a read has failed.
+    is_done: bool,
+}
+
+impl std::fmt::Debug for Iter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Iter")
+            .field("range", &self.range)
+            .field("sequence", &self.sequence)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The range in terms of an included start and an excluded end.
+pub(crate) fn key_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange {
+    // The first key behind `key` is `key` with a zero byte.
+    let behind = |key: &[u8]| -> Box<[u8]> { [key, &[0]].concat().into() };
+    KeyRange {
+        start: match range.start_bound() {
+            Bound::Included(key) => Some(key.as_ref().into()),
+            Bound::Excluded(key) => Some(behind(key.as_ref())),
+            Bound::Unbounded => None,
+        },
+        end: match range.end_bound() {
+            Bound::Included(key) => Some(behind(key.as_ref())),
+            Bound::Excluded(key) => Some(key.as_ref().into()),
+            Bound::Unbounded => None,
+        },
+    }
+}
+
+impl Iter {
+    pub(crate) fn new(
+        handle: &Arc<Handle>,
+        view: Arc<View>,
+        range: KeyRange,
+        sequence: Sequence,
+    ) -> Self {
+        let now_ms = handle.engine().clock.unix_ms();
+        Self {
+            handle: Arc::clone(handle),
+            view,
+            range,
+            sequence,
+            now_ms,
+            keys_only: false,
+            front: None,
+            back: None,
+            is_done: false,
+        }
+    }
+
+    /// Leaves the values out: entries come with empty ones.
+    #[must_use]
+    pub fn keys_only(mut self) -> Self {
+        self.keys_only = true;
+        self
+    }
+
+    fn cursor(&self) -> VisibleCursor {
+        let blocks = &self.handle.engine().blocks;
+        VisibleCursor::new(&self.view, blocks, self.range.clone(), self.sequence, self.now_ms)
+    }
+
+    fn item(&self, cursor: &VisibleCursor) -> (Bytes, Entry) {
+        let (value, expires_at_ms) = cursor.value();
+        let value = if self.keys_only { Bytes::new() } else { Bytes::copy_from_slice(value) };
+        (Bytes::copy_from_slice(cursor.key()), Entry { value, expires_at_ms })
+    }
+
+    fn step_front(&mut self) -> Result<Option<(Bytes, Entry)>> {
+        let mut cursor = self.front.take().unwrap_or_else(|| self.cursor());
+        let met =
+            !cursor.next()? || self.back.as_ref().is_some_and(|back| cursor.key() >= back.key());
+        let item = (!met).then(|| self.item(&cursor));
+        self.front = Some(cursor);
+        Ok(item)
+    }
+
+    fn step_back(&mut self) -> Result<Option<(Bytes, Entry)>> {
+        let mut cursor = self.back.take().unwrap_or_else(|| self.cursor());
+        let met =
+            !cursor.prev()? || self.front.as_ref().is_some_and(|front| cursor.key() <= front.key());
+        let item = (!met).then(|| self.item(&cursor));
+        self.back = Some(cursor);
+        Ok(item)
+    }
+
+    fn finish(&mut self, step: Result<Option<(Bytes, Entry)>>) -> Option<Result<(Bytes, Entry)>> {
+        let item = step.transpose();
+        self.is_done = !matches!(item, Some(Ok(_)));
+        item
+    }
+}
+
+impl Iterator for Iter {
+    type Item = Result<(Bytes, Entry)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_done {
+            return None;
+        }
+        let step = self.step_front();
+        self.finish(step)
+    }
+}
+
+impl DoubleEndedIterator for Iter {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.is_done {
+            return None;
+        }
+        let step = self.step_back();
+        self.finish(step)
+    }
+}
+
+impl std::iter::FusedIterator for Iter {}

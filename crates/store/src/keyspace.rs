@@ -1,0 +1,349 @@
+//! A keyspace as its user sees it: a named, ordered map.
+
+use std::ops::RangeBounds;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::batch::{KeyspaceRef, WriteBatch};
+use crate::engine::{Condition, Engine, Written};
+use crate::error::{Error, Result};
+use crate::handle::Handle;
+use crate::iter::{Entry, Iter, key_range};
+use crate::key::{KEY_BYTES_MAX, Kind, LookupKey, Sequence, split_deadline};
+use crate::tree::Tree;
+use crate::view::{self, PointRead, ReadStep, Resolved};
+use crate::visible::KeyRange;
+
+/// A named, ordered map inside a store; cheap to clone, `Send + Sync`.
+///
+/// Keys are 1 B to 64 KiB, values up to 256 MiB. Writes return once they are as
+/// durable as the store's options say.
+#[derive(Debug, Clone)]
+pub struct Keyspace {
+    handle: Arc<Handle>,
+    tree: Arc<Tree>,
+}
+
+/// The answer of a read that never waits for storage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cached<T> {
+    /// The answer, from memory.
+    Ready(T),
+    /// Storage would have to be read: ask again with a blocking read.
+    WouldBlock,
+}
+
+/// One read in so many is timed: two looks at the clock cost a tenth of a read
+/// from memory.
+const READS_PER_SAMPLE: u64 = 16;
+
+/// What a version says at `now_ms`: an entry, or nothing when it is a deletion
+/// or past its deadline.
+pub(crate) fn entry_of(resolved: Option<Resolved>, engine: &Engine) -> Option<Entry> {
+    let resolved = resolved?;
+    match resolved.trailer.kind() {
+        Kind::Value => Some(Entry { value: resolved.payload, expires_at_ms: None }),
+        Kind::Expiring => {
+            let (deadline, _) = split_deadline(&resolved.payload)?;
+            let alive = deadline > engine.clock.unix_ms();
+            alive.then(|| Entry {
+                value: resolved.payload.slice(8..),
+                expires_at_ms: Some(deadline),
+            })
+        }
+        Kind::Delete | Kind::RangeDelete => None,
+    }
+}
+
+fn check_key(key: &[u8]) -> Result<()> {
+    match key.len() {
+        0 => Err(Error::invalid("a key must have at least 1 byte")),
+        len if len > KEY_BYTES_MAX => Err(Error::invalid(format!(
+            "a key of {len} bytes is longer than {KEY_BYTES_MAX} bytes"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+impl From<&Keyspace> for KeyspaceRef {
+    fn from(keyspace: &Keyspace) -> Self {
+        let ttl = keyspace.tree.options().default_ttl;
+        let default_deadline_ms = ttl.map(|ttl| keyspace.deadline_after(ttl));
+        Self { id: keyspace.tree.id, default_deadline_ms }
+    }
+}
+
+impl Keyspace {
+    pub(crate) fn new(handle: Arc<Handle>, tree: Arc<Tree>) -> Self {
+        Self { handle, tree }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        self.handle.engine()
+    }
+
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    pub(crate) fn tree(&self) -> &Arc<Tree> {
+        &self.tree
+    }
+
+    /// The name it was created under.
+    pub fn name(&self) -> &str {
+        &self.tree.name
+    }
+
+    fn deadline_after(&self, ttl: Duration) -> u64 {
+        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self.engine().clock.unix_ms().saturating_add(ttl_ms)
+    }
+
+    // ---- Reads ----
+
+    /// The newest version of `key` that a reader sees at the snapshot `at`, or
+    /// now, and the sequence it was read at.
+    pub(crate) fn resolve(
+        &self,
+        key: &[u8],
+        at: Option<Sequence>,
+    ) -> Result<(Option<Resolved>, Sequence)> {
+        check_key(key)?;
+        let engine = self.engine();
+        engine.check_open()?;
+        let is_timed = engine.stats.gets.next().is_multiple_of(READS_PER_SAMPLE);
+        let started = if is_timed { engine.clock.monotonic_ns() } else { 0 };
+        // The view first, see `view.rs`.
+        let view = self.tree.view();
+        let sequence = at.unwrap_or_else(|| engine.visible());
+        let resolved = view::read(&view, LookupKey::new(key, sequence), &engine.blocks)?;
+        if is_timed {
+            engine.stats.get_ns.record(engine.clock.monotonic_ns().saturating_sub(started));
+        }
+        Ok((resolved, sequence))
+    }
+
+    /// The value of `key`.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        Ok(self.get_entry(key)?.map(|entry| entry.value))
+    }
+
+    /// The value of `key` and its deadline.
+    pub fn get_entry(&self, key: impl AsRef<[u8]>) -> Result<Option<Entry>> {
+        Ok(entry_of(self.resolve(key.as_ref(), None)?.0, self.engine()))
+    }
+
+    /// Whether `key` has a value.
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get_entry(key)?.is_some())
+    }
+
+    /// The entry of `key`, if it (or its absence) can be told from memory alone.
+    pub fn try_get_cached(&self, key: impl AsRef<[u8]>) -> Result<Cached<Option<Entry>>> {
+        let key = key.as_ref();
+        check_key(key)?;
+        let engine = self.engine();
+        engine.check_open()?;
+        let view = self.tree.view();
+        let mut read = PointRead::new(&view, LookupKey::new(key, engine.visible()));
+        match read.step(&engine.blocks, None)? {
+            ReadStep::Need(_) => Ok(Cached::WouldBlock),
+            ReadStep::Done(resolved) => {
+                engine.stats.gets.add(1);
+                Ok(Cached::Ready(entry_of(resolved, engine)))
+            }
+        }
+    }
+
+    /// The entries of many keys, as of one moment. Blocks that must come from
+    /// storage are read together.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Entry>>> {
+        keys.iter().try_for_each(|key| check_key(key.as_ref()))?;
+        let engine = self.engine();
+        engine.check_open()?;
+        engine.stats.gets.add(keys.len() as u64);
+        let view = self.tree.view();
+        let sequence = engine.visible();
+        let lookups: Vec<_> =
+            keys.iter().map(|key| LookupKey::new(key.as_ref(), sequence)).collect();
+        let resolved = view::read_many(&view, &lookups, &engine.blocks)?;
+        Ok(resolved.into_iter().map(|resolved| entry_of(resolved, engine)).collect())
+    }
+
+    /// All entries, as of now.
+    pub fn iter(&self) -> Iter {
+        self.walk(KeyRange::default())
+    }
+
+    /// The entries of a range of keys, as of now.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+        self.walk(key_range(&range))
+    }
+
+    /// The entries whose keys begin with `prefix`, as of now.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        self.walk(KeyRange::prefix(prefix.as_ref()))
+    }
+
+    fn walk(&self, range: KeyRange) -> Iter {
+        let view = self.tree.view_full();
+        let sequence = self.engine().visible();
+        Iter::new(&self.handle, view, range, sequence)
+    }
+
+    /// Entries in tables and memtables. Overwritten and deleted ones that are
+    /// not compacted yet count as well.
+    pub fn approximate_len(&self) -> u64 {
+        let view = self.tree.view();
+        let in_tables: u64 = view
+            .version
+            .tables()
+            .map(|t| t.meta().entries.saturating_sub(2 * t.meta().tombstones))
+            .sum();
+        in_tables + view.memtables().map(|memtable| memtable.entries() as u64).sum::<u64>()
+    }
+
+    /// Bytes of table files.
+    pub fn storage_bytes(&self) -> u64 {
+        self.tree.view().version.tables().map(|table| table.meta().bytes).sum()
+    }
+
+    // ---- Writes ----
+
+    fn write(&self, batch: WriteBatch) -> Result<()> {
+        let engine = self.engine();
+        engine.write(batch, engine.options.durability, Vec::new()).map(|_| ())
+    }
+
+    /// Sets `key` to `value`.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.put(self, key.as_ref(), value.as_ref());
+        self.write(batch)
+    }
+
+    /// Sets `key` to `value` for as long as `ttl`.
+    pub fn put_with_ttl(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.put_until(self, key.as_ref(), value.as_ref(), self.deadline_after(ttl));
+        self.write(batch)
+    }
+
+    /// Removes `key`; no error when it is not there.
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete(self, key.as_ref());
+        self.write(batch)
+    }
+
+    /// Removes every key from `start` up to `end` (exclusive), in one step.
+    pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_range(self, start.as_ref(), end.as_ref());
+        self.write(batch)
+    }
+
+    /// Removes every key that is there now, in one step.
+    pub fn clear(&self) -> Result<()> {
+        let Some((last, _)) = self.iter().keys_only().next_back().transpose()? else {
+            return Ok(());
+        };
+        self.delete_range(b"", [&last[..], &[0]].concat())
+    }
+
+    /// Sets `key` to `new` (removes it for `None`) if its value is `expected`
+    /// (`None`: if it has none); whether it did. A deadline is dropped.
+    pub fn compare_and_set(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        let key = key.as_ref();
+        self.read_modify_write(key, |current, batch| {
+            if current.map(|entry| &*entry.value) != expected {
+                return Ok((false, false));
+            }
+            match new {
+                Some(value) => batch.put(self, key, value),
+                None => batch.delete(self, key),
+            }
+            Ok((true, true))
+        })
+    }
+
+    /// Adds `delta` to the decimal number that `key` holds (0 when it holds
+    /// none) and returns the sum. A deadline is kept. Fails when the value is
+    /// no 64-bit integer or the sum does not fit one.
+    pub fn increment(&self, key: impl AsRef<[u8]>, delta: i64) -> Result<i64> {
+        let key = key.as_ref();
+        self.read_modify_write(key, |current, batch| {
+            let number = match current {
+                None => 0,
+                Some(entry) => std::str::from_utf8(&entry.value)
+                    .ok()
+                    .and_then(|text| text.parse::<i64>().ok())
+                    .ok_or_else(|| Error::invalid("the value is not a decimal 64-bit integer"))?,
+            };
+            let sum = number
+                .checked_add(delta)
+                .ok_or_else(|| Error::invalid("the sum does not fit a 64-bit integer"))?;
+            let text = sum.to_string();
+            match current.and_then(|entry| entry.expires_at_ms) {
+                Some(deadline) => batch.put_until(self, key, text.as_bytes(), deadline),
+                None => batch.put(self, key, text.as_bytes()),
+            }
+            Ok((sum, true))
+        })
+    }
+
+    /// Reads `key`, lets `modify` fill a batch, and writes it if the key has
+    /// not changed meanwhile; else starts over. Each round that fails means
+    /// that another writer has succeeded.
+    fn read_modify_write<T>(
+        &self,
+        key: &[u8],
+        mut modify: impl FnMut(Option<&Entry>, &mut WriteBatch) -> Result<(T, bool)>,
+    ) -> Result<T> {
+        let engine = self.engine();
+        engine.check_writable()?;
+        loop {
+            let (resolved, seen) = self.resolve(key, None)?;
+            let current = entry_of(resolved, engine);
+            let mut batch = WriteBatch::new();
+            let (outcome, writes) = modify(current.as_ref(), &mut batch)?;
+            if !writes {
+                return Ok(outcome);
+            }
+            let condition =
+                Condition { tree: Arc::clone(&self.tree), key: key.into(), unchanged_since: seen };
+            if engine.write(batch, engine.options.durability, vec![condition])? == Written::Done {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    // ---- Upkeep ----
+
+    /// Brings everything written so far into tables.
+    pub fn flush(&self) -> Result<()> {
+        self.engine().flush(&[Arc::clone(&self.tree)])
+    }
+
+    /// Compacts every table that may hold keys of the range as far down as it
+    /// goes; what was deleted, overwritten or has expired there leaves the
+    /// storage (unless a snapshot still sees it).
+    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        let range = key_range(&range);
+        self.flush()?;
+        self.engine().compact_range(&self.tree, range.start.as_deref(), range.end.as_deref())
+    }
+}

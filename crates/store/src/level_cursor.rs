@@ -1,0 +1,209 @@
+//! Cursors over the tables of a version: one table ([`TableEntries`]), and all
+//! tables of a sorted level one after another ([`LevelCursor`]).
+//!
+//! A bulk-ingested table carries sequence 0 in its file and gets its real one
+//! from the manifest; here it is put in place.
+
+use std::sync::Arc;
+
+use crate::blocks::{BlockAddress, BlockRef, Blocks};
+use crate::cursor::{Cursor, Target};
+use crate::error::Result;
+use crate::key::{Sequence, Trailer};
+use crate::levels::TableHandle;
+use crate::table::{Reading, TableCursor};
+
+/// The entries of one table, with the sequence of an ingest in place.
+pub(crate) struct TableEntries {
+    cursor: TableCursor,
+    /// Holds the file in place.
+    _handle: Arc<TableHandle>,
+    sequence_override: Sequence,
+}
+
+impl TableEntries {
+    pub(crate) fn new(handle: Arc<TableHandle>, blocks: Arc<Blocks>, reading: Reading) -> Self {
+        let cursor = TableCursor::new(Arc::clone(handle.table()), blocks, reading);
+        Self { cursor, sequence_override: handle.meta().sequence_override, _handle: handle }
+    }
+
+    /// The target in terms of the file: an ingested table has one entry a key,
+    /// so the question is only whether a key's entry is before the target.
+    fn in_file<'t>(&self, target: Target<'t>) -> Target<'t> {
+        let place = |trailer: Trailer| match self.sequence_override {
+            0 => trailer,
+            number if Trailer::new(number, crate::key::Kind::Value) > trailer => Trailer(0),
+            _ => Trailer(u64::MAX),
+        };
+        match target {
+            Target::AtOrAfter(key, trailer) => Target::AtOrAfter(key, place(trailer)),
+            Target::Before(key, trailer) => Target::Before(key, place(trailer)),
+            other => other,
+        }
+    }
+}
+
+impl Cursor for TableEntries {
+    fn seek(&mut self, target: Target<'_>) -> Result<()> {
+        self.cursor.seek(self.in_file(target))
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.cursor.next()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.cursor.prev()
+    }
+
+    fn valid(&self) -> bool {
+        self.cursor.valid()
+    }
+
+    fn user_key(&self) -> &[u8] {
+        self.cursor.user_key()
+    }
+
+    fn trailer(&self) -> Trailer {
+        let trailer = self.cursor.trailer();
+        match self.sequence_override {
+            0 => trailer,
+            number => Trailer::new(number, trailer.kind()),
+        }
+    }
+
+    fn value(&self) -> &[u8] {
+        self.cursor.value()
+    }
+
+    fn want(&mut self, target: Target<'_>) -> Option<BlockAddress> {
+        self.cursor.want(self.in_file(target))
+    }
+
+    fn supply(&mut self, block: BlockRef) {
+        self.cursor.supply(block);
+    }
+}
+
+/// The entries of tables that do not overlap, ordered by key.
+pub(crate) struct LevelCursor {
+    tables: Vec<Arc<TableHandle>>,
+    blocks: Arc<Blocks>,
+    reading: Reading,
+    /// The table that `entries` walks.
+    at: usize,
+    entries: Option<TableEntries>,
+}
+
+impl LevelCursor {
+    pub(crate) fn new(
+        tables: Vec<Arc<TableHandle>>,
+        blocks: Arc<Blocks>,
+        reading: Reading,
+    ) -> Self {
+        Self { tables, blocks, reading, at: 0, entries: None }
+    }
+
+    /// Which table a seek to `target` begins in; `None` when it finds nothing.
+    fn table_for(&self, target: Target<'_>) -> Option<usize> {
+        let last = self.tables.len().checked_sub(1)?;
+        match target {
+            Target::First => Some(0),
+            Target::Last => Some(last),
+            Target::AtOrAfter(key, _) => {
+                let at = self.tables.partition_point(|table| table.ends_before(key));
+                (at <= last).then_some(at)
+            }
+            Target::Before(key, _) => {
+                let after = self.tables.partition_point(|table| *table.meta().smallest <= *key);
+                after.checked_sub(1)
+            }
+        }
+    }
+
+    fn open(&mut self, at: usize) -> &mut TableEntries {
+        if self.at != at {
+            self.entries = None;
+        }
+        self.at = at;
+        self.entries.get_or_insert_with(|| {
+            TableEntries::new(Arc::clone(&self.tables[at]), Arc::clone(&self.blocks), self.reading)
+        })
+    }
+
+    /// Goes on to the first entry of later tables while there is none here.
+    fn skip_forward(&mut self) -> Result<()> {
+        while !self.valid() && self.at + 1 < self.tables.len() {
+            let next = self.at + 1;
+            self.open(next).seek(Target::First)?;
+        }
+        Ok(())
+    }
+
+    fn skip_backward(&mut self) -> Result<()> {
+        while !self.valid() && self.at > 0 {
+            let previous = self.at - 1;
+            self.open(previous).seek(Target::Last)?;
+        }
+        Ok(())
+    }
+
+    fn entries(&self) -> &TableEntries {
+        self.entries.as_ref().expect("valid, so a table is open")
+    }
+
+    fn entries_mut(&mut self) -> &mut TableEntries {
+        self.entries.as_mut().expect("valid, so a table is open")
+    }
+}
+
+impl Cursor for LevelCursor {
+    fn seek(&mut self, target: Target<'_>) -> Result<()> {
+        let Some(at) = self.table_for(target) else {
+            self.entries = None;
+            return Ok(());
+        };
+        self.open(at).seek(target)?;
+        match target {
+            Target::First | Target::AtOrAfter(..) => self.skip_forward(),
+            Target::Last | Target::Before(..) => self.skip_backward(),
+        }
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.entries_mut().next()?;
+        self.skip_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.entries_mut().prev()?;
+        self.skip_backward()
+    }
+
+    fn valid(&self) -> bool {
+        self.entries.as_ref().is_some_and(TableEntries::valid)
+    }
+
+    fn user_key(&self) -> &[u8] {
+        self.entries().user_key()
+    }
+
+    fn trailer(&self) -> Trailer {
+        self.entries().trailer()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.entries().value()
+    }
+
+    fn want(&mut self, target: Target<'_>) -> Option<BlockAddress> {
+        let at = self.table_for(target)?;
+        self.open(at).want(target)
+    }
+
+    fn supply(&mut self, block: BlockRef) {
+        if let Some(entries) = &mut self.entries {
+            entries.supply(block);
+        }
+    }
+}

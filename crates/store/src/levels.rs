@@ -1,0 +1,213 @@
+//! The tables of a keyspace by level: an immutable [`Version`], replaced whole
+//! by every flush, compaction and ingest.
+//!
+//! Guarantees: level 0 stands newest first; on the levels below tables are
+//! ordered by key and do not overlap. For any key, whatever a table of an
+//! upper level (or further to the front of level 0) says is newer than what
+//! lower ones say. A table's file is removed when the last version, reader or
+//! cursor that knows it is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::key::Sequence;
+use crate::manifest::{LEVELS, TableMeta};
+use crate::range_tombstones::RangeTombstones;
+use crate::table::Table;
+
+/// Tables whose files are to be removed.
+#[derive(Debug, Default)]
+pub(crate) struct Trash {
+    tables: Mutex<Vec<u64>>,
+}
+
+impl Trash {
+    /// Takes what has gathered.
+    pub(crate) fn take(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.tables.lock())
+    }
+}
+
+/// An open table in its level.
+#[derive(Debug)]
+pub(crate) struct TableHandle {
+    meta: TableMeta,
+    table: Arc<Table>,
+    /// A compaction is reading it.
+    busy: AtomicBool,
+    /// No version holds it any more.
+    obsolete: AtomicBool,
+    trash: Arc<Trash>,
+}
+
+impl TableHandle {
+    pub(crate) fn new(meta: TableMeta, table: Arc<Table>, trash: Arc<Trash>) -> Self {
+        Self { meta, table, busy: AtomicBool::new(false), obsolete: AtomicBool::new(false), trash }
+    }
+
+    pub(crate) fn meta(&self) -> &TableMeta {
+        &self.meta
+    }
+
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    pub(crate) fn range_tombstones(&self) -> &RangeTombstones {
+        self.table.range_tombstones()
+    }
+
+    /// The file goes when the last holder does.
+    pub(crate) fn retire(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_busy(&self, busy: bool) {
+        self.busy.store(busy, Ordering::Release);
+    }
+
+    /// The newest sequence of the table, the override of bulk ingest applied.
+    pub(crate) fn newest_sequence(&self) -> Sequence {
+        self.meta.largest_sequence.max(self.meta.sequence_override)
+    }
+
+    /// Whether every key of the table is before `key`.
+    pub(crate) fn ends_before(&self, key: &[u8]) -> bool {
+        match (*self.meta.largest).cmp(key) {
+            std::cmp::Ordering::Less => true,
+            std::cmp::Ordering::Equal => self.meta.largest_is_exclusive,
+            std::cmp::Ordering::Greater => false,
+        }
+    }
+
+    /// Whether the table may hold `key`.
+    pub(crate) fn covers(&self, key: &[u8]) -> bool {
+        *self.meta.smallest <= *key && !self.ends_before(key)
+    }
+
+    /// Whether the table may hold a key in `[start, end)`; `None`: no bound.
+    pub(crate) fn overlaps(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> bool {
+        start.is_none_or(|start| !self.ends_before(start))
+            && end.is_none_or(|end| *self.meta.smallest < *end)
+    }
+}
+
+impl Drop for TableHandle {
+    fn drop(&mut self) {
+        if self.obsolete.load(Ordering::Acquire) {
+            self.trash.tables.lock().push(self.meta.id);
+        }
+    }
+}
+
+/// A set of keys, both ends included, for questions of overlap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeySpan {
+    pub(crate) smallest: Box<[u8]>,
+    pub(crate) largest: Box<[u8]>,
+}
+
+impl KeySpan {
+    /// The span of all `tables`; `None` when there are none.
+    pub(crate) fn of<'a>(tables: impl IntoIterator<Item = &'a Arc<TableHandle>>) -> Option<Self> {
+        let mut span: Option<Self> = None;
+        for table in tables {
+            let meta = table.meta();
+            match &mut span {
+                None => {
+                    span = Some(Self {
+                        smallest: meta.smallest.clone(),
+                        largest: meta.largest.clone(),
+                    });
+                }
+                Some(span) => {
+                    if meta.smallest < span.smallest {
+                        span.smallest = meta.smallest.clone();
+                    }
+                    if meta.largest > span.largest {
+                        span.largest = meta.largest.clone();
+                    }
+                }
+            }
+        }
+        span
+    }
+}
+
+/// The tables of a keyspace at one moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Version {
+    levels: [Vec<Arc<TableHandle>>; LEVELS],
+}
+
+impl Version {
+    /// A version of tables that stand in any order.
+    pub(crate) fn new(mut levels: [Vec<Arc<TableHandle>>; LEVELS]) -> Self {
+        levels[0].sort_by(|a, b| {
+            (b.newest_sequence(), b.meta.id).cmp(&(a.newest_sequence(), a.meta.id))
+        });
+        for level in &mut levels[1..] {
+            level.sort_by(|a, b| a.meta.smallest.cmp(&b.meta.smallest));
+            for pair in level.windows(2) {
+                assert!(
+                    pair[0].ends_before(&pair[1].meta.smallest),
+                    "tables {} and {} of a level overlap",
+                    pair[0].meta.id,
+                    pair[1].meta.id
+                );
+            }
+        }
+        Self { levels }
+    }
+
+    /// This version with tables taken out (by id) and added (with their level).
+    pub(crate) fn with(&self, removed: &[u64], added: &[(usize, Arc<TableHandle>)]) -> Self {
+        let mut levels = self.levels.clone();
+        for level in &mut levels {
+            level.retain(|table| !removed.contains(&table.meta.id));
+        }
+        for (level, table) in added {
+            levels[*level].push(Arc::clone(table));
+        }
+        Self::new(levels)
+    }
+
+    pub(crate) fn level(&self, level: usize) -> &[Arc<TableHandle>] {
+        &self.levels[level]
+    }
+
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
+        self.levels.iter().flatten()
+    }
+
+    pub(crate) fn level_bytes(&self, level: usize) -> u64 {
+        self.levels[level].iter().map(|table| table.meta.bytes).sum()
+    }
+
+    /// The one table of a level below 0 that may hold `key`.
+    pub(crate) fn find(&self, level: usize, key: &[u8]) -> Option<&Arc<TableHandle>> {
+        let tables = &self.levels[level];
+        let table = tables.get(tables.partition_point(|table| table.ends_before(key)))?;
+        (*table.meta.smallest <= *key).then_some(table)
+    }
+
+    /// The tables of a level that may hold keys of the span.
+    pub(crate) fn overlapping(&self, level: usize, span: &KeySpan) -> Vec<Arc<TableHandle>> {
+        self.levels[level]
+            .iter()
+            .filter(|t| !t.ends_before(&span.smallest) && t.meta.smallest <= span.largest)
+            .cloned()
+            .collect()
+    }
+
+    /// The deepest level that holds tables; 0 when there are none.
+    pub(crate) fn deepest(&self) -> usize {
+        (0..LEVELS).rev().find(|&level| !self.levels[level].is_empty()).unwrap_or(0)
+    }
+}

@@ -1,0 +1,82 @@
+//! The bytes of a log file: frames, one behind the other, from offset 0.
+//!
+//! ```text
+//! OFFSET SIZE MEANING
+//! 0      4    checksum of all that follows in the frame, seeded with the
+//!             number of the log
+//! 4      4    length of the payload, little-endian, at least 1
+//! 8      8    how many bytes of this log were on stable storage when the
+//!             frame was written, little-endian; at most the frame's offset
+//! 16     n    payload; its first byte is the kind of record
+//! ```
+//!
+//! Because the log's number stands under the checksum, a frame of a file's
+//! earlier life (files are recycled) is never taken for a new one. Behind the
+//! last frame stand zeros, or frames of an earlier life, or a torn frame.
+//!
+//! The last frame of a log that has a successor is [`RECORD_END`]: the log was
+//! synced whole before the successor was begun.
+//!
+//! Values on disk: do not change.
+
+use crate::checksum::checksum;
+
+/// Bytes of a frame before its payload.
+pub(crate) const HEADER_BYTES: usize = 16;
+
+/// Record kind: nothing follows in this log; eight bytes (little-endian) say
+/// which log comes next.
+pub(crate) const RECORD_END: u8 = 0;
+
+/// Record kind: writes (`commit.rs` gives the layout).
+pub(crate) const RECORD_WRITES: u8 = 1;
+
+/// Record kind: an edit of the manifest (`manifest/edit.rs`).
+pub(crate) const RECORD_EDIT: u8 = 2;
+
+const _: () = assert!(HEADER_BYTES == 4 + 4 + 8);
+
+/// The header of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) checksum: u32,
+    pub(crate) payload_len: u32,
+    pub(crate) synced: u64,
+}
+
+impl Header {
+    /// The header at the front of `bytes`, if it could stand at `offset` in a
+    /// log of `log_len` bytes.
+    pub(crate) fn decode(bytes: &[u8], offset: u64, log_len: u64) -> Option<Self> {
+        let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
+        let header = Self {
+            checksum: u32::from_le_bytes(bytes[0..4].try_into().ok()?),
+            payload_len: u32::from_le_bytes(bytes[4..8].try_into().ok()?),
+            synced: u64::from_le_bytes(bytes[8..16].try_into().ok()?),
+        };
+        let end = offset + HEADER_BYTES as u64 + u64::from(header.payload_len);
+        (header.payload_len > 0 && header.synced <= offset && end <= log_len).then_some(header)
+    }
+}
+
+/// Begins a frame in `out`: leaves room for its header.
+pub(crate) fn begin_frame(out: &mut Vec<u8>) {
+    out.clear();
+    out.resize(HEADER_BYTES, 0);
+}
+
+/// Fills in the header of the frame in `frame`, whose payload is complete.
+pub(crate) fn seal_frame(frame: &mut [u8], log_number: u64, synced: u64) {
+    let payload_len =
+        u32::try_from(frame.len() - HEADER_BYTES).expect("payloads are bounded below 4 GiB");
+    assert!(payload_len > 0, "a record has at least its kind");
+    frame[4..8].copy_from_slice(&payload_len.to_le_bytes());
+    frame[8..16].copy_from_slice(&synced.to_le_bytes());
+    let sum = checksum(log_number, &frame[4..]);
+    frame[0..4].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Whether `frame` (header and payload) carries the right checksum.
+pub(crate) fn is_intact(frame: &[u8], log_number: u64, header: Header) -> bool {
+    checksum(log_number, &frame[4..]) == header.checksum
+}

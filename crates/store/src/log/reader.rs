@@ -1,0 +1,266 @@
+//! Reads the records of a log file back, and tells a torn end from damage.
+//!
+//! A frame that is not intact at offset X ends the log. Whether that is
+//! innocent follows from the frames themselves: each says how many bytes were
+//! on stable storage when it was written. If any intact frame behind X says
+//! more than X, then X had been synced, and the file is damaged; else the end
+//! was torn by a loss of power and is cut at X.
+//!
+//! The whole file is read into memory in pieces of [`PIECE_BYTES`]; records
+//! larger than that are read on their own.
+
+use std::sync::Arc;
+
+use tidekv_io::File;
+
+use super::format::{HEADER_BYTES, Header, RECORD_END, is_intact};
+use crate::error::{Error, Result};
+
+/// Large enough that a replay is sequential, small beside any budget.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// How a log ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// With an end record: the log is complete.
+    Complete {
+        /// The number of the log that goes on.
+        successor: u64,
+    },
+    /// Behind the last whole record, with zeros or old frames following.
+    Cut {
+        /// Whether something followed that looked like part of a frame.
+        torn: bool,
+    },
+}
+
+/// The reading end of a log.
+#[derive(Debug)]
+pub(crate) struct LogReader {
+    file: Arc<dyn File>,
+    number: u64,
+    len: u64,
+    offset: u64,
+    piece: Vec<u8>,
+    piece_offset: u64,
+    record: Vec<u8>,
+    ending: Option<Ending>,
+}
+
+impl LogReader {
+    pub(crate) fn new(file: Arc<dyn File>, number: u64) -> Result<Self> {
+        let len = file.len()?;
+        Ok(Self {
+            file,
+            number,
+            len,
+            offset: 0,
+            piece: Vec::new(),
+            piece_offset: 0,
+            record: Vec::new(),
+            ending: None,
+        })
+    }
+
+    /// The next record; `None` at the end. Fails when the file is damaged.
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
+        if self.ending.is_some() {
+            return Ok(None);
+        }
+        let Some(frame_len) = self.intact_frame_at(self.offset)? else {
+            self.ending = Some(self.judge_ending()?);
+            return Ok(None);
+        };
+        self.offset += frame_len;
+        if self.record[HEADER_BYTES] == RECORD_END {
+            self.offset -= frame_len;
+            let number = self.record.get(HEADER_BYTES + 1..).and_then(|b| b.try_into().ok());
+            let Some(number) = number else {
+                return Err(Error::corrupt(self.file.path(), "its end record is malformed"));
+            };
+            self.ending = Some(Ending::Complete { successor: u64::from_le_bytes(number) });
+            return Ok(None);
+        }
+        Ok(Some(&self.record[HEADER_BYTES..]))
+    }
+
+    /// How the log ended. Only after [`Self::next`] has returned `None`.
+    pub(crate) fn ending(&self) -> Ending {
+        self.ending.expect("asked after the last record")
+    }
+
+    /// Behind the last whole record that is no end record.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Reads the frame at `offset` into `record`; its length if it is intact.
+    fn intact_frame_at(&mut self, offset: u64) -> Result<Option<u64>> {
+        let Some(header) = self.header_at(offset)? else { return Ok(None) };
+        let frame_len = HEADER_BYTES + header.payload_len as usize;
+        self.record.clear();
+        if frame_len <= PIECE_BYTES {
+            self.fill(offset, frame_len)?;
+            let start = (offset - self.piece_offset) as usize;
+            self.record.extend_from_slice(&self.piece[start..start + frame_len]);
+        } else {
+            self.record.extend_from_slice(&self.file.read_at(offset, frame_len)?);
+        }
+        Ok(is_intact(&self.record, self.number, header).then_some(frame_len as u64))
+    }
+
+    fn header_at(&mut self, offset: u64) -> Result<Option<Header>> {
+        if offset + HEADER_BYTES as u64 > self.len {
+            return Ok(None);
+        }
+        self.fill(offset, HEADER_BYTES)?;
+        let start = (offset - self.piece_offset) as usize;
+        Ok(Header::decode(&self.piece[start..], offset, self.len))
+    }
+
+    /// Makes `piece` hold `len` bytes from `offset`, which lie in the file.
+    fn fill(&mut self, offset: u64, len: usize) -> Result<()> {
+        let end = self.piece_offset + self.piece.len() as u64;
+        if offset >= self.piece_offset && offset + len as u64 <= end {
+            return Ok(());
+        }
+        let wanted = (self.len - offset).min(len.max(PIECE_BYTES) as u64) as usize;
+        self.piece.clear();
+        self.piece.extend_from_slice(&self.file.read_at(offset, wanted)?);
+        self.piece_offset = offset;
+        Ok(())
+    }
+
+    fn judge_ending(&mut self) -> Result<Ending> {
+        let cut = self.offset;
+        let mut torn = false;
+        let mut at = cut;
+        while at + HEADER_BYTES as u64 <= self.len {
+            self.fill(at, HEADER_BYTES)?;
+            // Zeros are the usual end: step over them without decoding.
+            let start = (at - self.piece_offset) as usize;
+            let zeros = self.piece[start..].iter().take_while(|&&b| b == 0).count();
+            if zeros > HEADER_BYTES {
+                at += (zeros - HEADER_BYTES) as u64;
+                continue;
+            }
+            torn |= at == cut;
+            let synced = self.header_at(at)?.map(|header| header.synced);
+            if synced.is_some_and(|s| s > cut) && self.intact_frame_at(at)?.is_some() {
+                let what = format!(
+                    "the record at offset {cut} is not intact, but {} bytes were on stable storage",
+                    synced.unwrap_or_default()
+                );
+                return Err(Error::corrupt(self.file.path(), what));
+            }
+            at += 1;
+        }
+        Ok(Ending::Cut { torn })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::LogWriter;
+    use crate::log::format::RECORD_WRITES;
+    use std::path::Path;
+    use tidekv_io::{Access, MemoryStorage, Storage};
+
+    const NUMBER: u64 = 7;
+
+    fn write(storage: &MemoryStorage, records: &[(&[u8], bool)], finish: bool) -> Vec<u64> {
+        let file = storage.create(Path::new("/log"), Access::Buffered).unwrap();
+        file.allocate(8192).unwrap();
+        let mut writer = LogWriter::new(file, NUMBER);
+        let mut offsets = vec![0];
+        for (payload, sync) in records {
+            writer
+                .append(|out| {
+                    out.push(RECORD_WRITES);
+                    out.extend_from_slice(payload);
+                })
+                .unwrap();
+            if *sync {
+                writer.sync().unwrap();
+            }
+            offsets.push(writer.offset());
+        }
+        if finish {
+            writer.finish(12).unwrap();
+        }
+        offsets
+    }
+
+    fn read(storage: &MemoryStorage) -> Result<(Vec<Vec<u8>>, Ending, u64)> {
+        let file = storage.open_read(Path::new("/log"), Access::Buffered).unwrap();
+        let mut reader = LogReader::new(file, NUMBER)?;
+        let mut records = Vec::new();
+        while let Some(record) = reader.next()? {
+            records.push(record[1..].to_vec());
+        }
+        Ok((records, reader.ending(), reader.offset()))
+    }
+
+    fn storage() -> MemoryStorage {
+        let storage = MemoryStorage::new();
+        storage.create_dir_all(Path::new("/")).unwrap();
+        storage
+    }
+
+    #[test]
+    fn records_come_back_in_order() {
+        let disk = storage();
+        let large = vec![5; PIECE_BYTES + 100];
+        write(&disk, &[(b"one", false), (&large, true), (b"three", false)], true);
+        let (records, ending, _) = read(&disk).unwrap();
+        assert_eq!(records, [b"one".to_vec(), large, b"three".to_vec()]);
+        assert_eq!(ending, Ending::Complete { successor: 12 });
+    }
+
+    #[test]
+    fn a_torn_end_is_cut_wherever_it_tears() {
+        let disk = storage();
+        let offsets = write(&disk, &[(b"one", true), (b"two", true), (b"three", false)], false);
+        let whole = disk.read_file(Path::new("/log")).unwrap();
+        for cut in offsets[2]..offsets[3] {
+            let mut torn = whole.clone();
+            torn[cut as usize..].fill(0);
+            disk.write_file(Path::new("/log"), &torn);
+            let (records, ending, offset) = read(&disk).unwrap();
+            assert_eq!(records.len(), 2, "cut at {cut}");
+            assert_eq!(offset, offsets[2]);
+            assert_eq!(ending, Ending::Cut { torn: cut > offsets[2] });
+        }
+    }
+
+    #[test]
+    fn damage_before_the_synced_offset_is_refused() {
+        let disk = storage();
+        let offsets = write(&disk, &[(b"one", true), (b"two", true), (b"three", false)], false);
+        let whole = disk.read_file(Path::new("/log")).unwrap();
+        for at in 0..offsets[2] as usize {
+            for bit in 0..8 {
+                let mut flipped = whole.clone();
+                flipped[at] ^= 1 << bit;
+                disk.write_file(Path::new("/log"), &flipped);
+                let error = read(&disk).unwrap_err();
+                assert_eq!(error.kind(), crate::ErrorKind::Corrupt, "byte {at} bit {bit}");
+                assert!(error.to_string().contains("/log"));
+            }
+        }
+    }
+
+    #[test]
+    fn frames_of_an_earlier_life_are_not_read() {
+        let disk = storage();
+        write(&disk, &[(b"old one", true), (b"old two", true), (b"old three", true)], false);
+        let file = disk.open(Path::new("/log"), Access::Buffered).unwrap();
+        let mut writer = LogWriter::new(file, NUMBER + 1);
+        writer.append(|out| out.extend_from_slice(&[RECORD_WRITES, b'n'])).unwrap();
+        let file = disk.open(Path::new("/log"), Access::Buffered).unwrap();
+        let mut reader = LogReader::new(file, NUMBER + 1).unwrap();
+        assert_eq!(reader.next().unwrap(), Some(&[RECORD_WRITES, b'n'][..]));
+        assert_eq!(reader.next().unwrap(), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! Appends records to a log file.
+//!
+//! Used by one thread at a time. After an error the end of the file is not
+//! known: [`LogWriter::append`] refuses, and [`LogWriter::finish`] may still end
+//! the log in front of the torn place. After a failed sync nothing brings a log
+//! back (the system may have dropped its pages).
+
+use std::sync::Arc;
+
+use tidekv_io::File;
+
+use super::format::{RECORD_END, begin_frame, seal_frame};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What is known of the end of the file.
+#[derive(Debug, Clone)]
+enum Health {
+    Good,
+    /// A write failed: part of a frame may stand at `offset`.
+    Torn(Error),
+    /// A sync failed.
+    Lost(Error),
+    /// The end record stands; nothing may follow.
+    Finished,
+}
+
+/// The writing end of a log.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    file: Arc<dyn File>,
+    number: u64,
+    offset: u64,
+    synced: u64,
+    health: Health,
+    frame: Vec<u8>,
+}
+
+/// Frame buffers larger than this are given back after use.
+const FRAME_BYTES_KEPT: usize = 4 << 20;
+
+impl LogWriter {
+    /// A writer at the start of `file`, whose bytes so far (if it is recycled)
+    /// belong to other logs.
+    pub(crate) fn new(file: Arc<dyn File>, number: u64) -> Self {
+        Self { file, number, offset: 0, synced: 0, health: Health::Good, frame: Vec::new() }
+    }
+
+    /// A writer that goes on behind the last whole record, at `offset`.
+    pub(crate) fn at(file: Arc<dyn File>, number: u64, offset: u64) -> Self {
+        Self { offset, ..Self::new(file, number) }
+    }
+
+    /// The log's number.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Bytes appended so far.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Appends one record, whose payload is what `fill` adds to the buffer, and
+    /// hands it to the operating system.
+    pub(crate) fn append(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        match &self.health {
+            Health::Good => self.write_frame(fill),
+            Health::Torn(error) | Health::Lost(error) => Err(error.clone()),
+            Health::Finished => {
+                unreachable!("a finished log is followed by another, not appended to")
+            }
+        }
+    }
+
+    fn write_frame(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        begin_frame(&mut self.frame);
+        fill(&mut self.frame);
+        seal_frame(&mut self.frame, self.number, self.synced);
+        let written = self.file.write_at(self.offset, &self.frame);
+        let len = self.frame.len() as u64;
+        if self.frame.capacity() > FRAME_BYTES_KEPT {
+            self.frame = Vec::new();
+        }
+        match written {
+            Ok(()) => {
+                self.offset += len;
+                Ok(())
+            }
+            Err(error) => {
+                let error = Error::from(error);
+                self.health = Health::Torn(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts everything appended on stable storage.
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        if let Health::Lost(error) = &self.health {
+            return Err(error.clone());
+        }
+        if self.synced == self.offset {
+            return Ok(());
+        }
+        match self.file.sync() {
+            Ok(()) => {
+                self.synced = self.offset;
+                Ok(())
+            }
+            Err(error) => {
+                let error = Error::new(
+                    ErrorKind::Storage,
+                    format!(
+                        "{error}; what was written since the last sync may be lost: reopen the store"
+                    ),
+                );
+                self.health = Health::Lost(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether records can be appended; otherwise [`Self::finish`] it and go on
+    /// in a successor.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.health, Health::Good)
+    }
+
+    /// The error that ended this log for good, if one did.
+    pub(crate) fn lost(&self) -> Option<&Error> {
+        match &self.health {
+            Health::Lost(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Ends the log behind its last whole record, names its successor and
+    /// syncs it; afterwards the successor may begin. May be called again after
+    /// an error, with the same successor.
+    pub(crate) fn finish(&mut self, successor: u64) -> Result<()> {
+        match &self.health {
+            Health::Lost(error) => return Err(error.clone()),
+            Health::Finished => {}
+            Health::Good | Health::Torn(_) => {
+                self.write_frame(|out| {
+                    out.push(RECORD_END);
+                    out.extend_from_slice(&successor.to_le_bytes());
+                })?;
+                self.health = Health::Finished;
+            }
+        }
+        self.sync()
+    }
+}

@@ -1,0 +1,230 @@
+//! Group commit: of the threads that write at once one leads and does the work
+//! of all that have queued up; the others wait for their outcome.
+//!
+//! Guarantees: items take effect in the order in which they were submitted; at
+//! any moment at most one thread leads; [`Queue::exclusive`] leads a group of
+//! its own, so nothing is committed while it runs. A leader always leads its
+//! own item.
+//!
+//! When a leader panics, everything that waits or comes later panics too: the
+//! state behind the queue cannot be trusted any more.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+enum Slot<R> {
+    Waiting,
+    /// The owner is to lead the next group.
+    Lead,
+    Done(R),
+    /// A leader panicked.
+    Broken,
+}
+
+struct Ticket<T, R> {
+    /// `None`: exclusive; only its owner can do the work.
+    item: Mutex<Option<T>>,
+    is_exclusive: bool,
+    weight: usize,
+    slot: Mutex<Slot<R>>,
+    changed: Condvar,
+}
+
+type TicketRef<T, R> = Arc<Ticket<T, R>>;
+
+struct State<T, R> {
+    waiting: VecDeque<TicketRef<T, R>>,
+    is_led: bool,
+    is_broken: bool,
+}
+
+/// A queue of items of type `T` whose outcomes are of type `R`.
+pub(crate) struct Queue<T, R> {
+    state: Mutex<State<T, R>>,
+    group_weight_max: usize,
+}
+
+impl<T, R> std::fmt::Debug for Queue<T, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue")
+            .field("waiting", &self.state.lock().waiting.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Passes the lead on, also when the leader panics.
+struct Leadership<'a, T, R> {
+    queue: &'a Queue<T, R>,
+    group: Vec<TicketRef<T, R>>,
+}
+
+impl<T, R> Drop for Leadership<'_, T, R> {
+    fn drop(&mut self) {
+        let broken = std::thread::panicking();
+        let mut state = self.queue.state.lock();
+        if broken {
+            state.is_broken = true;
+            for ticket in self.group.drain(..).chain(std::mem::take(&mut state.waiting)) {
+                ticket.set(Slot::Broken);
+            }
+        }
+        match state.waiting.front() {
+            Some(next) => next.set(Slot::Lead),
+            None => state.is_led = false,
+        }
+    }
+}
+
+impl<T, R> Ticket<T, R> {
+    fn set(&self, value: Slot<R>) {
+        *self.slot.lock() = value;
+        self.changed.notify_one();
+    }
+
+    /// Waits for an outcome; `None`: lead.
+    fn wait(&self) -> Option<R> {
+        let mut slot = self.slot.lock();
+        loop {
+            match std::mem::replace(&mut *slot, Slot::Waiting) {
+                Slot::Waiting => self.changed.wait(&mut slot),
+                Slot::Lead => return None,
+                Slot::Done(outcome) => return Some(outcome),
+                Slot::Broken => panic!("an earlier write panicked"),
+            }
+        }
+    }
+}
+
+impl<T, R> Queue<T, R> {
+    /// A queue whose groups close once their weight reaches `group_weight_max`.
+    pub(crate) fn new(group_weight_max: usize) -> Self {
+        let state = State { waiting: VecDeque::new(), is_led: false, is_broken: false };
+        Self { state: Mutex::new(state), group_weight_max }
+    }
+
+    /// Hands in `item` and returns its outcome. If this thread leads, it calls
+    /// `lead` with a group of items, which returns their outcomes in order.
+    pub(crate) fn submit(&self, item: T, weight: usize, lead: impl FnOnce(Vec<T>) -> Vec<R>) -> R {
+        let ticket = self.enqueue(Some(item), weight);
+        if let Some(outcome) = self.wait_for_lead(&ticket) {
+            return outcome;
+        }
+        let mut leadership = Leadership { queue: self, group: self.take_group() };
+        let items = leadership.group.iter().filter_map(|t| t.item.lock().take()).collect();
+        let mut outcomes = lead(items).into_iter();
+        let own = outcomes.next().expect("one outcome for each item");
+        for (ticket, outcome) in leadership.group.drain(..).skip(1).zip(outcomes) {
+            ticket.set(Slot::Done(outcome));
+        }
+        own
+    }
+
+    /// Runs `work` while nobody commits.
+    pub(crate) fn exclusive<X>(&self, work: impl FnOnce() -> X) -> X {
+        let ticket = self.enqueue(None, 0);
+        let outcome = self.wait_for_lead(&ticket);
+        assert!(outcome.is_none(), "only its owner can lead an exclusive item");
+        let _leadership = Leadership { queue: self, group: self.take_group() };
+        work()
+    }
+
+    fn enqueue(&self, item: Option<T>, weight: usize) -> TicketRef<T, R> {
+        Arc::new(Ticket {
+            is_exclusive: item.is_none(),
+            item: Mutex::new(item),
+            weight,
+            slot: Mutex::new(Slot::Waiting),
+            changed: Condvar::new(),
+        })
+    }
+
+    fn wait_for_lead(&self, ticket: &TicketRef<T, R>) -> Option<R> {
+        {
+            let mut state = self.state.lock();
+            assert!(!state.is_broken, "an earlier write panicked");
+            state.waiting.push_back(Arc::clone(ticket));
+            if !state.is_led {
+                state.is_led = true;
+                return None;
+            }
+        }
+        ticket.wait()
+    }
+
+    /// The leader's own ticket, which is first, and those that go with it.
+    fn take_group(&self) -> Vec<TicketRef<T, R>> {
+        let mut state = self.state.lock();
+        let first = state.waiting.pop_front().expect("the leader's own ticket");
+        let mut weight = first.weight;
+        let alone = first.is_exclusive;
+        let mut group = vec![first];
+        while !alone && weight < self.group_weight_max {
+            let Some(next) = state.waiting.pop_front_if(|next| !next.is_exclusive) else { break };
+            weight += next.weight;
+            group.push(next);
+        }
+        group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn every_item_is_done_once_and_exclusively() {
+        let queue: Queue<u64, u64> = Queue::new(8);
+        let (inside, sum, exclusive) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        let alone = |work: &dyn Fn()| {
+            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two leaders at once");
+            work();
+            inside.fetch_sub(1, Ordering::SeqCst);
+        };
+        std::thread::scope(|scope| {
+            for t in 0..4u64 {
+                let (queue, sum, exclusive, alone) = (&queue, &sum, &exclusive, &alone);
+                scope.spawn(move || {
+                    for i in 0..500 {
+                        let item = t * 1000 + i;
+                        let outcome = queue.submit(item, 1, |items| {
+                            assert!(items.len() <= 8);
+                            alone(&|| {
+                                sum.fetch_add(items.iter().sum(), Ordering::SeqCst);
+                            });
+                            items.iter().map(|i| i * 2).collect()
+                        });
+                        assert_eq!(outcome, item * 2);
+                        if i % 50 == 0 {
+                            queue.exclusive(|| {
+                                alone(&|| {
+                                    exclusive.fetch_add(1, Ordering::SeqCst);
+                                })
+                            });
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(
+            sum.into_inner(),
+            (0..4).map(|t| (0..500).map(|i| t * 1000 + i).sum::<u64>()).sum()
+        );
+        assert_eq!(exclusive.into_inner(), 40);
+    }
+
+    #[test]
+    fn a_panic_of_the_leader_reaches_everybody() {
+        let queue: Queue<u64, u64> = Queue::new(8);
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            queue.submit(1, 1, |_| panic!("a bug"))
+        }));
+        assert!(outcome.is_err());
+        let later = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            queue.submit(2, 1, |items| items)
+        }));
+        assert!(later.is_err());
+    }
+}

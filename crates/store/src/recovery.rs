@@ -1,0 +1,431 @@
+//! Opening a store: from files to an engine.
+//!
+//! 1. The directory is created if need be, and locked.
+//! 2. `CURRENT` and the manifest say what the store consists of; a store that
+//!    a newer version wrote is refused before anything is touched.
+//! 3. Every table is opened and held against the manifest.
+//! 4. The logs that still count are replayed in order. Each but the last must
+//!    be complete and name its successor, so a log that is damaged or missing
+//!    is found; the last is cut behind its last whole record. Operations that
+//!    already stand in tables (by sequence) are passed over.
+//! 5. What was replayed is written to tables of level 0, the last log is
+//!    ended, a new one is begun, and one edit puts all of it into the manifest.
+//!    A power cut anywhere before that edit leaves everything to be replayed
+//!    again.
+//! 6. Files that nothing refers to are removed.
+//!
+//! Opening for reading only does 2 to 4 and keeps the replayed writes in
+//! memory; nothing on storage is touched.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use arc_swap::ArcSwap;
+use parking_lot::{Condvar, Mutex};
+use tidekv_cache::BlockCache;
+use tidekv_io::{
+    Access, Clock, Executor, LocalStorage, Lock, Random, Storage, SystemClock, SystemRandom,
+    ThreadPool,
+};
+
+use crate::batch::Operations;
+use crate::blocks::Blocks;
+use crate::budget;
+use crate::coding::Reader;
+use crate::engine::{BackgroundErrors, Engine, EngineStats, Logs, Structure};
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::{FileName, LOCK, log_path, manifest_name, table_path};
+use crate::key::SEQUENCE_MAX;
+use crate::levels::{Trash, Version};
+use crate::log::format::RECORD_WRITES;
+use crate::log::{Ending, LogReader, LogWriter};
+use crate::manifest::{self, Change, Edit, Manifest, State};
+use crate::memtable::Memtable;
+use crate::options::Options;
+use crate::queue::Queue;
+use crate::tree::Tree;
+use crate::view::View;
+use crate::write::{self, GROUP_BYTES_MAX};
+
+/// Cache shards; each is locked for some tens of nanoseconds at a time.
+const CACHE_SHARDS: usize = 64;
+
+/// More compaction threads than this gain little and take memory.
+const COMPACTION_THREADS_MAX: usize = 4;
+
+/// What replaying the logs found.
+struct Replayed {
+    /// The last log, to be ended behind its last whole record.
+    last: Option<LogWriter>,
+}
+
+/// Opens the store in `directory`. The lock is held as long as it is kept.
+pub(crate) fn open(
+    directory: &Path,
+    options: Options,
+) -> Result<(Arc<Engine>, Option<Box<dyn Lock>>)> {
+    let storage: Arc<dyn Storage> = match &options.environment.storage {
+        Some(storage) => Arc::clone(storage),
+        None => Arc::new(LocalStorage::new()),
+    };
+    if !storage.exists(directory)? {
+        if options.read_only || !options.create_if_missing {
+            return Err(missing(directory));
+        }
+        storage.create_dir_all(directory)?;
+        if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            storage.sync_dir(parent)?;
+        }
+    }
+    let lock = if options.read_only { None } else { Some(lock(&*storage, directory)?) };
+    let found = manifest::file::read(&*storage, directory)?;
+    let state = match found.clone() {
+        Some((state, _)) => state,
+        None => {
+            refuse_leftovers(&*storage, directory)?;
+            if options.read_only || !options.create_if_missing {
+                return Err(missing(directory));
+            }
+            let random = options.environment.random.clone();
+            let random = random.unwrap_or_else(|| Arc::new(SystemRandom::new()) as Arc<dyn Random>);
+            State::new(random.next_u64() >> 1)
+        }
+    };
+    let is_new = found.is_none();
+    let engine = Arc::new(build_engine(directory, options, storage, state)?);
+    let opened =
+        if engine.options.read_only { engine.load_read_only() } else { engine.load(is_new) };
+    opened.inspect_err(|_| engine.stop_background())?;
+    engine.after_install();
+    if !engine.options.read_only {
+        engine.schedule_compactions();
+    }
+    Ok((engine, lock))
+}
+
+fn missing(directory: &Path) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("there is no store in {}", directory.display()))
+}
+
+fn lock(storage: &dyn Storage, directory: &Path) -> Result<Box<dyn Lock>> {
+    storage.lock(&directory.join(LOCK)).map_err(|error| match error.kind() {
+        tidekv_io::ErrorKind::Locked => Error::new(
+            ErrorKind::Locked,
+            format!("the store in {} is open in another process or handle", directory.display()),
+        ),
+        _ => error.into(),
+    })
+}
+
+/// Without `CURRENT` a directory may hold what a crash during its creation
+/// left, but no data.
+fn refuse_leftovers(storage: &dyn Storage, directory: &Path) -> Result<()> {
+    for entry in storage.list(directory)? {
+        if matches!(FileName::parse(&entry.name), Some(FileName::Table(_) | FileName::Log(_))) {
+            let current = directory.join(crate::files::CURRENT);
+            return Err(Error::corrupt(
+                &current,
+                format!("it is missing, but {} is there", entry.name),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn build_engine(
+    directory: &Path,
+    options: Options,
+    storage: Arc<dyn Storage>,
+    state: State,
+) -> Result<Engine> {
+    let clock: Arc<dyn Clock> =
+        options.environment.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
+    let executor: Arc<dyn Executor> = options.environment.executor.clone().unwrap_or_else(|| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads =
+            options.compaction_threads.unwrap_or(cores.min(COMPACTION_THREADS_MAX)).max(1);
+        Arc::new(ThreadPool::new("tidekv", threads))
+    });
+    let memory = options
+        .memory_bytes
+        .unwrap_or_else(budget::default_memory_bytes)
+        .max(budget::MEMORY_BYTES_MIN);
+    let shares = budget::shares(memory, options.memtable_bytes, 0);
+    let cache = Arc::new(BlockCache::new(shares.cache_bytes as usize, CACHE_SHARDS));
+    let blocks = Arc::new(Blocks::new(Arc::clone(&storage), Arc::clone(&cache)));
+    let last_sequence = state.last_sequence;
+    Ok(Engine {
+        directory: directory.to_owned(),
+        structure: Mutex::new(Structure {
+            manifest: Manifest::new(Arc::clone(&storage), directory.to_owned(), state),
+        }),
+        options,
+        storage,
+        clock,
+        executor,
+        cache,
+        blocks,
+        trees: ArcSwap::from_pointee(BTreeMap::new()),
+        queue: Queue::new(GROUP_BYTES_MAX),
+        logs: Mutex::new(None),
+        last_sequence: AtomicU64::new(last_sequence),
+        visible: AtomicU64::new(last_sequence),
+        snapshots: Mutex::new(BTreeMap::new()),
+        trash: Arc::new(Trash::default()),
+        memory_bytes: AtomicU64::new(memory),
+        shares: ArcSwap::from_pointee(shares),
+        metadata_bytes: AtomicUsize::new(0),
+        compactions_running: AtomicUsize::new(0),
+        is_closed: AtomicBool::new(false),
+        background_errors: Mutex::new(BackgroundErrors::default()),
+        level0_tables: AtomicUsize::new(0),
+        debt_bytes: AtomicU64::new(0),
+        progress: (Mutex::new(0), Condvar::new()),
+        stats: EngineStats::default(),
+    })
+}
+
+impl Engine {
+    fn load_read_only(self: &Arc<Self>) -> Result<()> {
+        self.open_trees()?;
+        self.replay(|_| Ok(()))?;
+        Ok(())
+    }
+
+    fn load(self: &Arc<Self>, is_new: bool) -> Result<()> {
+        self.pass_over_used_numbers()?;
+        if is_new {
+            // Before the first log: a directory with logs has a `CURRENT`.
+            self.structure.lock().manifest.commit(Edit::default())?;
+        }
+        self.open_trees()?;
+        let mut edit = Edit::default();
+        let mut tables = Vec::new();
+        let replayed = self.replay(|tree| self.spill(tree, &mut edit, &mut tables))?;
+        let trees: Vec<Arc<Tree>> = self.trees.load().values().cloned().collect();
+        for tree in &trees {
+            self.spill(tree, &mut edit, &mut tables)?;
+        }
+        let number = self.begin_first_log(replayed)?;
+        let last = self.last_sequence.load(Ordering::Relaxed);
+        for tree in &trees {
+            edit.push(Change::Flushed { keyspace: tree.id, sequence: last });
+        }
+        edit.push(Change::LastSequence(last));
+        edit.push(Change::MinLog(number));
+        self.structure.lock().manifest.commit(edit)?;
+        self.visible.store(last, Ordering::Release);
+        for tree in trees {
+            let own: Vec<_> = tables
+                .iter()
+                .filter(|(id, _)| *id == tree.id)
+                .map(|(_, table)| (0, Arc::clone(table)))
+                .collect();
+            tree.install_flush(&[], &own, last);
+        }
+        self.remove_unknown_files()
+    }
+
+    /// A life that was cut short may have left files with numbers that the
+    /// manifest believes to be free.
+    fn pass_over_used_numbers(&self) -> Result<()> {
+        let entries = self.storage.list(&self.directory)?;
+        let used = entries.iter().filter_map(|entry| FileName::parse(&entry.name)?.number()).max();
+        self.structure.lock().manifest.pass_over_files(used.unwrap_or(0));
+        Ok(())
+    }
+
+    /// Makes the trees that the manifest knows, with their tables.
+    fn open_trees(&self) -> Result<()> {
+        let state = self.structure.lock().manifest.state().clone();
+        let mut trees = BTreeMap::new();
+        for (&id, keyspace) in &state.keyspaces {
+            let mut levels: [Vec<_>; manifest::LEVELS] = Default::default();
+            for (level, tables) in keyspace.levels.iter().enumerate() {
+                for meta in tables.values() {
+                    levels[level].push(self.open_table(meta.clone())?);
+                }
+            }
+            let view = self.new_view(Version::new(levels), state.last_sequence);
+            let tree =
+                Tree::new(id, &keyspace.name, keyspace.options.clone(), view, keyspace.flushed);
+            trees.insert(id, Arc::new(tree));
+        }
+        self.trees.store(Arc::new(trees));
+        Ok(())
+    }
+
+    /// A view of `version` and an empty memtable.
+    pub(crate) fn new_view(&self, version: Version, last_sequence: u64) -> View {
+        let target = self.shares.load().memtable_bytes as usize;
+        let memtable = Arc::new(Memtable::new(target, last_sequence));
+        View { memtable, immutables: Vec::new(), version: Arc::new(version) }
+    }
+
+    /// Replays the logs that still count into memtables; `full` is called with
+    /// a tree whose memtable is full.
+    fn replay(&self, mut full: impl FnMut(&Arc<Tree>) -> Result<()>) -> Result<Replayed> {
+        let min_log = self.structure.lock().manifest.state().min_log;
+        let mut numbers: Vec<u64> = self
+            .storage
+            .list(&self.directory)?
+            .iter()
+            .filter_map(|entry| match FileName::parse(&entry.name) {
+                Some(FileName::Log(number)) if number >= min_log => Some(number),
+                _ => None,
+            })
+            .collect();
+        numbers.sort_unstable();
+        if min_log > 0 && numbers.first() != Some(&min_log) {
+            let path = log_path(&self.directory, min_log);
+            return Err(Error::corrupt(&path, "the manifest names it, but it is missing"));
+        }
+        let mut last = None;
+        for (index, &number) in numbers.iter().enumerate() {
+            let path = log_path(&self.directory, number);
+            let file = self.storage.open_read(&path, Access::Buffered)?;
+            let mut reader = LogReader::new(file, number)?;
+            while let Some(record) = reader.next()? {
+                self.replay_record(record, number, &path, &mut full)?;
+            }
+            let next = numbers.get(index + 1);
+            match (reader.ending(), next) {
+                (Ending::Complete { successor }, Some(&next)) if successor != next => {
+                    let path = log_path(&self.directory, successor);
+                    return Err(Error::corrupt(
+                        &path,
+                        format!("log {number} names it, but it is missing"),
+                    ));
+                }
+                (Ending::Cut { .. }, Some(next)) => {
+                    let what = format!(
+                        "it ends at offset {} without an end record, but log {next} follows",
+                        reader.offset()
+                    );
+                    return Err(Error::corrupt(&path, what));
+                }
+                (Ending::Cut { torn: true }, None) => {
+                    tracing::warn!(log = %path.display(), offset = reader.offset(),
+                        "the log ends in a torn record, as after a loss of power: it is cut there");
+                }
+                _ => {}
+            }
+            last = Some((number, reader.offset(), reader.ending()));
+        }
+        let last = match last {
+            Some((number, offset, _)) if !self.options.read_only => {
+                let file =
+                    self.storage.open(&log_path(&self.directory, number), Access::Buffered)?;
+                Some(LogWriter::at(file, number, offset))
+            }
+            _ => None,
+        };
+        Ok(Replayed { last })
+    }
+
+    fn replay_record(
+        &self,
+        record: &[u8],
+        log: u64,
+        path: &Path,
+        full: &mut impl FnMut(&Arc<Tree>) -> Result<()>,
+    ) -> Result<()> {
+        let malformed = |what: &str| Error::corrupt(path, format!("a record {what}"));
+        let mut reader = Reader::new(record);
+        if reader.u8() != Some(RECORD_WRITES) {
+            return Err(malformed("is of an unknown kind"));
+        }
+        let mut sequence = reader.varint().ok_or_else(|| malformed("has no sequence"))?;
+        for operation in Operations::new(reader.rest()) {
+            let operation = operation.ok_or_else(|| malformed("holds a malformed operation"))?;
+            if sequence > SEQUENCE_MAX {
+                return Err(malformed("has a sequence out of range"));
+            }
+            let tree = self
+                .tree(operation.keyspace)
+                .ok_or_else(|| malformed("writes to an unknown keyspace"))?;
+            if sequence > tree.flushed() {
+                write::apply(
+                    &tree,
+                    operation.kind,
+                    operation.key,
+                    operation.payload,
+                    sequence,
+                    log,
+                );
+            }
+            self.last_sequence.fetch_max(sequence, Ordering::Relaxed);
+            sequence += 1;
+            if tree.view().memtable.charge() as u64 >= self.shares.load().memtable_bytes {
+                full(&tree)?;
+            }
+        }
+        if self.options.read_only {
+            self.visible.store(self.last_sequence.load(Ordering::Relaxed), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Writes a tree's replayed memtable to a table of level 0.
+    fn spill(
+        &self,
+        tree: &Arc<Tree>,
+        edit: &mut Edit,
+        tables: &mut Vec<(u32, Arc<crate::levels::TableHandle>)>,
+    ) -> Result<()> {
+        if self.options.read_only || tree.view().memtable.is_empty() {
+            return Ok(());
+        }
+        let memtable = Arc::clone(&tree.view().memtable);
+        let made = Mutex::new(Vec::new());
+        for output in self.write_memtables(tree, &[memtable], &[], &made)? {
+            edit.push(Change::AddTable { keyspace: tree.id, level: 0, table: output.meta.clone() });
+            tables.push((tree.id, self.open_table(output.meta)?));
+        }
+        tree.reset_memtable(Memtable::new(
+            self.shares.load().memtable_bytes as usize,
+            self.last_sequence.load(Ordering::Relaxed),
+        ));
+        Ok(())
+    }
+
+    /// Ends the last log of the earlier life and begins the first of this one.
+    fn begin_first_log(&self, replayed: Replayed) -> Result<u64> {
+        let number = self.structure.lock().manifest.allocate_file();
+        if let Some(mut last) = replayed.last {
+            last.finish(number)?;
+        }
+        let current = self.begin_log(number, &mut None)?;
+        let older = VecDeque::new();
+        *self.logs.lock() = Some(Logs { current, successor: None, older, spare: None });
+        Ok(number)
+    }
+
+    fn remove_unknown_files(&self) -> Result<()> {
+        let (tables, min_log, manifest) = {
+            let structure = self.structure.lock();
+            let state = structure.manifest.state();
+            let tables: hashbrown::HashSet<u64> = state.table_ids().collect();
+            (tables, state.min_log, structure.manifest.file_number())
+        };
+        for entry in self.storage.list(&self.directory)? {
+            let path = match FileName::parse(&entry.name) {
+                Some(FileName::Table(id)) if !tables.contains(&id) => {
+                    table_path(&self.directory, id)
+                }
+                Some(FileName::Log(number)) if number < min_log => {
+                    log_path(&self.directory, number)
+                }
+                Some(FileName::Manifest(number)) if Some(number) != manifest => {
+                    self.directory.join(manifest_name(number))
+                }
+                Some(FileName::Temporary) => self.directory.join(&entry.name),
+                _ => continue,
+            };
+            self.storage.remove(&path)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,508 @@
+//! A concurrent, insert-only skip list of internal entries over an arena.
+//!
+//! Guarantees:
+//! 1. Any number of threads may insert and read at once; nobody blocks.
+//! 2. Once [`SkipList::insert`] has returned, every later search finds the
+//!    entry; a search that runs meanwhile finds it or not.
+//! 3. Nodes never move and are never removed before the list is dropped, so a
+//!    `&[u8]` into one lives as long as the list.
+//!
+//! Relies on: no two entries with the same user key and trailer (every write
+//! has its own sequence).
+//!
+//! A node is one run of arena memory: [`Header`], then `height` atomic
+//! pointers, then key and value. The header repeats the first eight bytes of
+//! the key as a number, so most comparisons touch one cache line. Links are
+//! published bottom-up by compare-and-swap with `Release` and followed with
+//! `Acquire`; a node's own bytes are written before its first link.
+//!
+//! `unsafe` here is confined to nodes; Miri runs the tests of this module.
+
+use std::cmp::Ordering as Order;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use crate::arena::Arena;
+use crate::key::Trailer;
+
+/// With one node in four rising a level, twelve levels suit 16 million entries.
+const HEIGHT_MAX: usize = 12;
+
+#[derive(Debug)]
+#[repr(C)]
+struct Header {
+    /// The first eight bytes of the key, big-endian, zero-padded.
+    prefix: u64,
+    trailer: Trailer,
+    value_len: u32,
+    /// Key length in the low 24 bits, height above.
+    key_len_and_height: u32,
+}
+
+const HEADER_BYTES: usize = size_of::<Header>();
+const LINK_BYTES: usize = size_of::<AtomicPtr<u8>>();
+
+/// A node, by address; null where there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Node(*mut u8);
+
+// SAFETY: a node is only read, through atomics where it can change; whoever
+// holds one keeps the list alive.
+unsafe impl Send for Node {}
+// SAFETY: as above.
+unsafe impl Sync for Node {}
+
+impl Node {
+    pub(crate) const NULL: Self = Self(std::ptr::null_mut());
+
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// # Safety
+    /// Not null, and its list must be alive for `'a`.
+    unsafe fn header<'a>(self) -> &'a Header {
+        // SAFETY: the caller's promise; nodes are aligned to 8.
+        unsafe { &*self.0.cast::<Header>() }
+    }
+
+    /// # Safety
+    /// As [`Self::header`], and `level` is below the node's height.
+    unsafe fn link<'a>(self, level: usize) -> &'a AtomicPtr<u8> {
+        // SAFETY: the links follow the header, and the caller vouches for both.
+        unsafe { &*self.0.add(HEADER_BYTES + level * LINK_BYTES).cast::<AtomicPtr<u8>>() }
+    }
+
+    /// # Safety
+    /// As [`Self::link`].
+    unsafe fn next(self, level: usize) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { self.link(level) }.load(Ordering::Acquire))
+    }
+
+    /// # Safety
+    /// As [`Self::header`].
+    pub(crate) unsafe fn trailer(self) -> Trailer {
+        // SAFETY: the caller's promise.
+        unsafe { self.header() }.trailer
+    }
+
+    /// # Safety
+    /// As [`Self::header`].
+    pub(crate) unsafe fn key<'a>(self) -> &'a [u8] {
+        // SAFETY: the key stands behind header and links, written before the
+        // node was published, and never changes.
+        unsafe {
+            let packed = self.header().key_len_and_height;
+            let start = self.0.add(HEADER_BYTES + (packed >> 24) as usize * LINK_BYTES);
+            std::slice::from_raw_parts(start, (packed & 0xff_ffff) as usize)
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::header`].
+    pub(crate) unsafe fn value<'a>(self) -> &'a [u8] {
+        // SAFETY: the value stands behind the key.
+        unsafe {
+            let key = self.key::<'a>();
+            let start = key.as_ptr().add(key.len());
+            std::slice::from_raw_parts(start, self.header().value_len as usize)
+        }
+    }
+}
+
+/// A key prepared for searching.
+#[derive(Clone, Copy)]
+struct Probe<'a> {
+    prefix: u64,
+    key: &'a [u8],
+    trailer: Trailer,
+}
+
+impl<'a> Probe<'a> {
+    fn new(key: &'a [u8], trailer: Trailer) -> Self {
+        Self { prefix: prefix_of(key), key, trailer }
+    }
+
+    /// Whether `node` sorts before the probe.
+    ///
+    /// # Safety
+    /// As [`Node::header`].
+    unsafe fn is_after(&self, node: Node) -> bool {
+        // SAFETY: the caller's promise.
+        let header = unsafe { node.header() };
+        match header.prefix.cmp(&self.prefix) {
+            Order::Less => true,
+            Order::Greater => false,
+            Order::Equal => {
+                // SAFETY: the caller's promise.
+                let key = unsafe { node.key() };
+                match key.cmp(self.key) {
+                    Order::Less => true,
+                    Order::Greater => false,
+                    Order::Equal => header.trailer > self.trailer,
+                }
+            }
+        }
+    }
+}
+
+/// Zero-padding keeps the order: a shorter key that is equal so far compares
+/// equal or less here, and the full comparison decides.
+fn prefix_of(key: &[u8]) -> u64 {
+    match key.first_chunk::<8>() {
+        Some(head) => u64::from_be_bytes(*head),
+        None => {
+            let mut head = [0; 8];
+            head[..key.len()].copy_from_slice(key);
+            u64::from_be_bytes(head)
+        }
+    }
+}
+
+/// Where the last insertion took place: the next one looks there first, which
+/// makes ascending insertions cheap.
+#[derive(Debug)]
+pub(crate) struct Splice {
+    before: [Node; HEIGHT_MAX],
+}
+
+impl Default for Splice {
+    fn default() -> Self {
+        Self { before: [Node::NULL; HEIGHT_MAX] }
+    }
+}
+
+/// The list.
+#[derive(Debug)]
+pub(crate) struct SkipList {
+    head: Node,
+    height: AtomicU32,
+    random: AtomicU32,
+    arena: Arena,
+}
+
+impl SkipList {
+    pub(crate) fn new() -> Self {
+        let arena = Arena::new();
+        let memory = arena.allocate(HEADER_BYTES + HEIGHT_MAX * LINK_BYTES).as_ptr();
+        let header = Header {
+            prefix: 0,
+            trailer: Trailer(0),
+            value_len: 0,
+            key_len_and_height: (HEIGHT_MAX as u32) << 24,
+        };
+        // SAFETY: the memory holds a header and HEIGHT_MAX links; links are
+        // zero, which is a null AtomicPtr.
+        unsafe { memory.cast::<Header>().write(header) };
+        Self {
+            head: Node(memory),
+            height: AtomicU32::new(1),
+            random: AtomicU32::new(0x9e37_79b9),
+            arena,
+        }
+    }
+
+    /// Bytes of DRAM held.
+    pub(crate) fn charge(&self) -> usize {
+        self.arena.charge()
+    }
+
+    /// Inserts an entry.
+    pub(crate) fn insert(&self, key: &[u8], trailer: Trailer, value: &[u8], splice: &mut Splice) {
+        let height = self.random_height();
+        let node = self.new_node(key, trailer, value, height);
+        let list_height = self.raise_to(height);
+        let probe = Probe::new(key, trailer);
+        if !self.brackets(splice, probe) {
+            self.find_before(probe, list_height, &mut splice.before);
+        }
+        for level in 0..height {
+            self.link(node, level, probe, splice);
+            splice.before[level] = node;
+        }
+    }
+
+    /// Whether `splice` is the place of `probe` on the lowest level (and then,
+    /// since upper levels only skip nodes, on all levels).
+    fn brackets(&self, splice: &Splice, probe: Probe<'_>) -> bool {
+        let before = splice.before[0];
+        if before.is_null() {
+            return false;
+        }
+        // SAFETY: nodes of a splice belong to this list.
+        unsafe {
+            if before != self.head && !probe.is_after(before) {
+                return false;
+            }
+            let after = before.next(0);
+            after.is_null() || !probe.is_after(after)
+        }
+    }
+
+    fn link(&self, node: Node, level: usize, probe: Probe<'_>, splice: &mut Splice) {
+        let mut before = splice.before[level];
+        if before.is_null() {
+            before = self.head;
+        }
+        loop {
+            // SAFETY: `before` is a node of this list that is linked on
+            // `level`, so it has that link; so has `node`.
+            unsafe {
+                let mut after = before.next(level);
+                // Others may have inserted in between: walk on.
+                while !after.is_null() && probe.is_after(after) {
+                    before = after;
+                    after = before.next(level);
+                }
+                node.link(level).store(after.0, Ordering::Relaxed);
+                let swapped = before.link(level).compare_exchange(
+                    after.0,
+                    node.0,
+                    Ordering::Release,
+                    Ordering::Relaxed,
+                );
+                if swapped.is_ok() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn new_node(&self, key: &[u8], trailer: Trailer, value: &[u8], height: usize) -> Node {
+        let links = height * LINK_BYTES;
+        let memory = self.arena.allocate(HEADER_BYTES + links + key.len() + value.len()).as_ptr();
+        let header = Header {
+            prefix: prefix_of(key),
+            trailer,
+            value_len: u32::try_from(value.len()).expect("values are bounded far below 4 GiB"),
+            key_len_and_height: (height as u32) << 24 | key.len() as u32,
+        };
+        debug_assert!(key.len() < 1 << 24);
+        // SAFETY: the memory is ours alone and large enough for all parts.
+        unsafe {
+            memory.cast::<Header>().write(header);
+            let bytes = memory.add(HEADER_BYTES + links);
+            bytes.copy_from_nonoverlapping(key.as_ptr(), key.len());
+            bytes.add(key.len()).copy_from_nonoverlapping(value.as_ptr(), value.len());
+        }
+        Node(memory)
+    }
+
+    /// Each level holds a quarter of the one below.
+    fn random_height(&self) -> usize {
+        // xorshift32; two threads that draw the same number do no harm.
+        let mut x = self.random.load(Ordering::Relaxed);
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        self.random.store(x, Ordering::Relaxed);
+        (1 + x.trailing_zeros() as usize / 2).min(HEIGHT_MAX)
+    }
+
+    fn raise_to(&self, height: usize) -> usize {
+        let height = height as u32;
+        self.height.fetch_max(height, Ordering::Relaxed).max(height) as usize
+    }
+
+    /// The last node before `probe` on every level below `height`.
+    fn find_before(
+        &self,
+        probe: Probe<'_>,
+        height: usize,
+        before: &mut [Node; HEIGHT_MAX],
+    ) -> Node {
+        let mut node = self.head;
+        for level in (0..height).rev() {
+            // SAFETY: `node` is the head or was reached on this level or above.
+            unsafe {
+                let mut next = node.next(level);
+                while !next.is_null() && probe.is_after(next) {
+                    node = next;
+                    next = node.next(level);
+                }
+            }
+            before[level] = node;
+        }
+        node
+    }
+
+    fn last_before(&self, probe: Probe<'_>) -> Node {
+        let height = self.height.load(Ordering::Relaxed) as usize;
+        let mut node = self.head;
+        for level in (0..height).rev() {
+            // SAFETY: as in `find_before`.
+            unsafe {
+                let mut next = node.next(level);
+                while !next.is_null() && probe.is_after(next) {
+                    node = next;
+                    next = node.next(level);
+                }
+            }
+        }
+        node
+    }
+
+    fn or_null(&self, node: Node) -> Node {
+        if node == self.head { Node::NULL } else { node }
+    }
+
+    /// The first entry at or after the internal key; null when there is none.
+    pub(crate) fn at_or_after(&self, key: &[u8], trailer: Trailer) -> Node {
+        // SAFETY: the node is of this list, and every node has a lowest link.
+        unsafe { self.last_before(Probe::new(key, trailer)).next(0) }
+    }
+
+    /// The last entry before the internal key; null when there is none.
+    pub(crate) fn before(&self, key: &[u8], trailer: Trailer) -> Node {
+        self.or_null(self.last_before(Probe::new(key, trailer)))
+    }
+
+    /// The first entry; null when the list is empty.
+    pub(crate) fn first(&self) -> Node {
+        // SAFETY: the head has all links.
+        unsafe { self.head.next(0) }
+    }
+
+    /// The last entry; null when the list is empty.
+    pub(crate) fn last(&self) -> Node {
+        let mut node = self.head;
+        for level in (0..self.height.load(Ordering::Relaxed) as usize).rev() {
+            // SAFETY: as in `find_before`.
+            unsafe {
+                let mut next = node.next(level);
+                while !next.is_null() {
+                    node = next;
+                    next = node.next(level);
+                }
+            }
+        }
+        self.or_null(node)
+    }
+
+    /// The entry after `node`, which must be of this list and not null.
+    pub(crate) fn next(&self, node: Node) -> Node {
+        debug_assert!(!node.is_null());
+        // SAFETY: the caller's node is of this list, which is alive.
+        unsafe { node.next(0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{Kind, compare};
+
+    fn trailer(sequence: u64) -> Trailer {
+        Trailer::new(sequence, Kind::Value)
+    }
+
+    fn walk(list: &SkipList) -> Vec<(Vec<u8>, Trailer, Vec<u8>)> {
+        let mut all = Vec::new();
+        let mut node = list.first();
+        while !node.is_null() {
+            // SAFETY: the list is alive.
+            unsafe { all.push((node.key().to_vec(), node.trailer(), node.value().to_vec())) };
+            node = list.next(node);
+        }
+        all
+    }
+
+    #[test]
+    fn entries_come_back_in_internal_order_and_searches_find_their_place() {
+        let list = SkipList::new();
+        let mut splice = Splice::default();
+        let count = if cfg!(miri) { 60 } else { 2000u64 };
+        let mut model = Vec::new();
+        for i in 0..count {
+            let key = format!("{}", i * 7919 % 311).into_bytes();
+            let value = vec![i as u8; (i % 50) as usize];
+            list.insert(&key, trailer(i + 1), &value, &mut splice);
+            model.push((key, trailer(i + 1), value));
+        }
+        model.sort_by(|a, b| compare((&a.0, a.1), (&b.0, b.1)));
+        assert_eq!(walk(&list), model);
+        for sequence in [0, count / 2, count + 5] {
+            for k in 0..320 {
+                let key = format!("{k}").into_bytes();
+                let seek = Trailer::seek(sequence);
+                let at = model.partition_point(|e| compare((&e.0, e.1), (&key, seek)).is_lt());
+                let got = |n: Node| {
+                    (!n.is_null()).then(|| {
+                        // SAFETY: the list is alive.
+                        unsafe { (n.key().to_vec(), n.trailer(), n.value().to_vec()) }
+                    })
+                };
+                assert_eq!(got(list.at_or_after(&key, seek)), model.get(at).cloned());
+                assert_eq!(
+                    got(list.before(&key, seek)),
+                    at.checked_sub(1).map(|i| model[i].clone())
+                );
+            }
+        }
+        // SAFETY: the list is alive and not empty.
+        assert_eq!(unsafe { list.last().key() }, &model.last().unwrap().0[..]);
+    }
+
+    #[test]
+    fn ascending_insertions_use_the_splice() {
+        let list = SkipList::new();
+        let mut splice = Splice::default();
+        for i in 0..if cfg!(miri) { 50 } else { 5000u32 } {
+            let key = i.to_be_bytes();
+            let probe = Probe::new(&key, trailer(1));
+            assert!(i == 0 || list.brackets(&splice, probe));
+            list.insert(&key, trailer(1), b"v", &mut splice);
+        }
+        assert!(walk(&list).windows(2).all(|w| w[0].0 < w[1].0));
+    }
+
+    #[test]
+    fn concurrent_insertions_and_readers_see_a_sorted_list() {
+        let list = SkipList::new();
+        let per_thread = if cfg!(miri) { 25 } else { 3000u64 };
+        std::thread::scope(|scope| {
+            for t in 0..3u64 {
+                let list = &list;
+                scope.spawn(move || {
+                    let mut splice = Splice::default();
+                    for i in 0..per_thread {
+                        let key = (i * 2_654_435_761 % 1009).to_be_bytes();
+                        let sequence = 1 + i * 3 + t;
+                        list.insert(&key, trailer(sequence), &sequence.to_le_bytes(), &mut splice);
+                        let found = list.at_or_after(&key, trailer(sequence));
+                        // SAFETY: the list is alive; the entry was just inserted.
+                        unsafe {
+                            assert_eq!(
+                                (found.key(), found.trailer()),
+                                (&key[..], trailer(sequence))
+                            );
+                        }
+                    }
+                });
+            }
+            let list = &list;
+            scope.spawn(move || {
+                for _ in 0..5 {
+                    assert!(
+                        walk(list).windows(2).all(|w| compare(
+                            (&w[0].0, w[0].1),
+                            (&w[1].0, w[1].1)
+                        )
+                        .is_lt())
+                    );
+                }
+            });
+        });
+        assert_eq!(walk(&list).len() as u64, 3 * per_thread);
+    }
+
+    #[test]
+    fn short_keys_sort_before_their_extensions() {
+        let list = SkipList::new();
+        let mut splice = Splice::default();
+        for key in [&b"a\0"[..], b"a", b"a\0\0\0\0\0\0\0\0", b"a\0\0\0\0\0\0\0", b"b"] {
+            list.insert(key, trailer(1), b"", &mut splice);
+        }
+        assert!(walk(&list).windows(2).all(|w| w[0].0 < w[1].0));
+    }
+}

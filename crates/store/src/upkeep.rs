@@ -1,0 +1,362 @@
+//! What a user asks of a whole store or keyspace: flush, compact, ingest,
+//! checkpoint, statistics.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::Mutex;
+
+use crate::background::table_options;
+use crate::compaction::output::{Output, Outputs};
+use crate::compaction::picker::{self, Compaction};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::table_path;
+use crate::key::{KEY_BYTES_MAX, Kind, Trailer, VALUE_BYTES_MAX};
+use crate::levels::{KeySpan, TableHandle};
+use crate::manifest::file::write_new;
+use crate::manifest::{Change, Edit, LEVELS};
+use crate::stats::Statistics;
+use crate::tree::Tree;
+
+const LAST: usize = LEVELS - 1;
+
+impl Engine {
+    /// Brings what `trees` hold in memory into tables.
+    pub(crate) fn flush(self: &Arc<Self>, trees: &[Arc<Tree>]) -> Result<()> {
+        self.check_writable()?;
+        self.queue.exclusive(|| self.rotate(trees))?;
+        self.wait_for_flush(trees)
+    }
+
+    /// Makes everything acknowledged durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.check_writable()?;
+        self.queue.exclusive(|| match self.logs.lock().as_mut() {
+            Some(logs) => logs.current.sync(),
+            None => Ok(()),
+        })
+    }
+
+    pub(crate) fn all_trees(&self) -> Vec<Arc<Tree>> {
+        self.trees.load().values().cloned().collect()
+    }
+
+    // ---- Compaction of a range ----
+
+    /// Compacts all tables that may hold keys of `[start, end)`, level by level
+    /// to the deepest, in this thread.
+    pub(crate) fn compact_range(
+        self: &Arc<Self>,
+        tree: &Arc<Tree>,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        for level in 0..LAST {
+            self.compact_level(tree, level, start, end)?;
+        }
+        self.rewrite_last(tree, start, end)
+    }
+
+    fn compact_level(
+        self: &Arc<Self>,
+        tree: &Arc<Tree>,
+        level: usize,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        loop {
+            self.check_open()?;
+            let seen = *self.progress.0.lock();
+            let version = tree.version();
+            if !version.level(level).iter().any(|table| table.overlaps(start, end)) {
+                return Ok(());
+            }
+            let output_level = match level {
+                0 => picker::targets(&version, self.base_bytes()).base_level,
+                _ => level + 1,
+            };
+            match self
+                .claim(tree, |version| picker::pick_range(version, level, output_level, start, end))
+            {
+                Some(compaction) => self.compact_here(tree, compaction)?,
+                None => self.wait_for_progress(seen),
+            }
+        }
+    }
+
+    /// Rewrites tables of the last level that hold what nobody can see.
+    fn rewrite_last(
+        self: &Arc<Self>,
+        tree: &Arc<Tree>,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        let now_ms = self.clock.unix_ms();
+        let has_garbage = |table: &&Arc<TableHandle>| {
+            let meta = table.meta();
+            let expired = meta.earliest_deadline_ms > 0 && meta.earliest_deadline_ms <= now_ms;
+            meta.tombstones + meta.range_tombstones > 0
+                || expired
+                || meta.sequence_override == 0 && meta.largest_sequence > 0
+        };
+        let tables: Vec<u64> = tree
+            .version()
+            .level(LAST)
+            .iter()
+            .filter(|table| table.overlaps(start, end))
+            .filter(has_garbage)
+            .map(|table| table.meta().id)
+            .collect();
+        for id in tables {
+            let rewrite = self.claim(tree, |version| {
+                let table = version.level(LAST).iter().find(|table| table.meta().id == id)?;
+                picker::rewrite(table)
+            });
+            if let Some(compaction) = rewrite {
+                self.compact_here(tree, compaction)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Picks a compaction and marks its tables, so that no other takes them.
+    fn claim(
+        &self,
+        tree: &Tree,
+        pick: impl FnOnce(&crate::levels::Version) -> Option<Compaction>,
+    ) -> Option<Compaction> {
+        let _structure = self.structure.lock();
+        let compaction = pick(&tree.version())?;
+        compaction.tables().for_each(|table| table.set_busy(true));
+        Some(compaction)
+    }
+
+    // ---- Bulk ingest ----
+
+    /// Writes sorted entries straight into tables, which become visible all at
+    /// once. Returns how many there were.
+    pub(crate) fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        self: &Arc<Self>,
+        tree: &Arc<Tree>,
+        deadline_ms: Option<u64>,
+        sorted: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64> {
+        self.check_writable()?;
+        let made = Mutex::new(Vec::new());
+        let (outputs, count) = self
+            .write_ingest(tree, deadline_ms, sorted, &made)
+            .inspect_err(|_| self.remove_tables(&made.lock()))?;
+        if !outputs.is_empty() {
+            self.queue.exclusive(|| self.install_ingest(tree, outputs))?;
+            self.after_install();
+            self.schedule_compactions();
+        }
+        Ok(count)
+    }
+
+    fn write_ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        tree: &Tree,
+        deadline_ms: Option<u64>,
+        sorted: impl IntoIterator<Item = (K, V)>,
+        made: &Mutex<Vec<u64>>,
+    ) -> Result<(Vec<Output>, u64)> {
+        let next_table = || self.new_table(made);
+        let mut options = self.output_options(tree, LAST, Vec::new(), &next_table);
+        options.table = table_options(tree.id, &tree.options(), LAST);
+        let mut outputs = Outputs::new(options);
+        let mut last: Option<Vec<u8>> = None;
+        let mut count = 0u64;
+        let mut expiring = Vec::new();
+        for (key, value) in sorted {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            check_ingested(last.as_deref(), key, value, count)?;
+            // Sequence 0 in the file; the manifest gives the real one.
+            match deadline_ms {
+                None => outputs.add(key, Trailer::new(0, Kind::Value), value, &*self.clock)?,
+                Some(deadline) => {
+                    expiring.clear();
+                    expiring.extend_from_slice(&deadline.to_le_bytes());
+                    expiring.extend_from_slice(value);
+                    outputs.add(key, Trailer::new(0, Kind::Expiring), &expiring, &*self.clock)?;
+                }
+            }
+            let last = last.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(key);
+            count += 1;
+        }
+        let outputs = outputs.finish()?;
+        self.storage.sync_dir(&self.directory)?;
+        Ok((outputs, count))
+    }
+
+    /// Publishes ingested tables. Only while leading: nothing is written
+    /// between the choice of the sequence and its becoming visible.
+    fn install_ingest(self: &Arc<Self>, tree: &Arc<Tree>, outputs: Vec<Output>) -> Result<()> {
+        self.check_open()?;
+        let span = KeySpan {
+            smallest: outputs[0].meta.smallest.clone(),
+            largest: outputs[outputs.len() - 1].meta.largest.clone(),
+        };
+        // Memtables are asked before tables, so nothing of these keys may stay
+        // in one.
+        if tree.view().memtables().any(|memtable| memtable.may_touch(&span.smallest, &span.largest))
+        {
+            self.rotate(std::slice::from_ref(tree))?;
+            self.wait_for_flush(std::slice::from_ref(tree))?;
+        }
+        let sequence = self.last_sequence.load(Ordering::Relaxed) + 1;
+        let mut structure = self.structure.lock();
+        let version = tree.version();
+        let is_free = (0..LEVELS).all(|level| version.overlapping(level, &span).is_empty());
+        // A compaction under way may be about to fill the gap.
+        let level =
+            if is_free && version.tables().all(|table| !table.is_busy()) { LAST } else { 0 };
+        let mut edit = Edit::default();
+        let mut added = Vec::new();
+        for output in outputs {
+            let mut meta = output.meta;
+            meta.sequence_override = sequence;
+            edit.push(Change::AddTable {
+                keyspace: tree.id,
+                level: level as u8,
+                table: meta.clone(),
+            });
+            added.push((level, self.open_table(meta)?));
+        }
+        edit.push(Change::LastSequence(sequence));
+        structure.manifest.commit(edit)?;
+        // Memtables do not know of these writes.
+        tree.note_ingest(sequence);
+        // The caches of point entries are brought up to date here, before the
+        // tables are published.
+        tree.install_tables(&[], &added);
+        self.last_sequence.store(sequence, Ordering::Relaxed);
+        self.visible.store(sequence, Ordering::Release);
+        Ok(())
+    }
+
+    // ---- Checkpoint ----
+
+    /// Makes a store of its own in `target` that holds what this one holds now:
+    /// tables are shared by hard links. Writers wait meanwhile.
+    pub(crate) fn checkpoint(self: &Arc<Self>, target: &Path) -> Result<()> {
+        self.check_writable()?;
+        if self.storage.exists(target)? && !self.storage.list(target)?.is_empty() {
+            return Err(Error::new(
+                ErrorKind::InvalidInput,
+                format!("{} is not empty: give a directory that does not exist", target.display()),
+            ));
+        }
+        let (state, _keep) = self.queue.exclusive(|| {
+            let trees = self.all_trees();
+            self.rotate(&trees)?;
+            self.wait_for_flush(&trees)?;
+            let structure = self.structure.lock();
+            let mut state = structure.manifest.state().clone();
+            let last = self.last_sequence.load(Ordering::Relaxed);
+            state.last_sequence = last;
+            state.min_log = 0;
+            state.keyspaces.values_mut().for_each(|keyspace| keyspace.flushed = last);
+            // The versions keep their files in place until they are linked.
+            let versions: Vec<_> = trees.iter().map(|tree| tree.version()).collect();
+            Ok::<_, Error>((state, versions))
+        })?;
+        self.storage.create_dir_all(target)?;
+        for id in state.table_ids() {
+            self.storage.hard_link(&table_path(&self.directory, id), &table_path(target, id))?;
+        }
+        self.storage.sync_dir(target)?;
+        write_new(&self.storage, target, state)?;
+        if let Some(parent) = target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            self.storage.sync_dir(parent)?;
+        }
+        Ok(())
+    }
+
+    // ---- Memory and statistics ----
+
+    /// Changes the budget; caches shrink at once, memtables as they are
+    /// flushed.
+    pub(crate) fn set_memory_bytes(self: &Arc<Self>, bytes: u64) {
+        self.memory_bytes.store(bytes.max(crate::budget::MEMORY_BYTES_MIN), Ordering::Relaxed);
+        self.after_install();
+    }
+
+    pub(crate) fn statistics(&self) -> Statistics {
+        let stats = &self.stats;
+        let mut counters = vec![
+            ("store.gets", stats.gets.get()),
+            ("store.writes", stats.writes.get()),
+            ("store.write_bytes", stats.write_bytes.get()),
+            ("store.write_groups", stats.write_groups.get()),
+            ("store.conflicts", stats.conflicts.get()),
+            ("store.stall_ns", stats.stall_ns.get()),
+            ("store.last_sequence", self.visible()),
+            ("log.bytes", stats.log_bytes.get()),
+            ("log.syncs", stats.log_syncs.get()),
+            ("flush.count", stats.flushes.get()),
+            ("flush.bytes", stats.flush_bytes.get()),
+            ("compaction.count", stats.compactions.get()),
+            ("compaction.moves", stats.compaction_moves.get()),
+            ("compaction.read_bytes", stats.compaction_read_bytes.get()),
+            ("compaction.write_bytes", stats.compaction_write_bytes.get()),
+            ("compaction.entries_dropped", stats.entries_dropped.get()),
+            ("compaction.entries_expired", stats.entries_expired.get()),
+            ("background.errors", stats.background_errors.get()),
+            ("memory.budget_bytes", self.memory_bytes.load(Ordering::Relaxed)),
+            ("memory.memtable_bytes", self.memtables_bytes()),
+            ("memory.metadata_bytes", self.metadata_bytes.load(Ordering::Relaxed) as u64),
+            ("memory.cache_bytes", self.cache.charged_bytes() as u64),
+            ("memory.cache_bytes_max", self.cache.capacity() as u64),
+        ];
+        counters.extend(self.blocks.counters());
+        for (level, (tables, bytes)) in LEVEL_NAMES.iter().enumerate() {
+            let versions: Vec<_> = self.all_trees().iter().map(|tree| tree.version()).collect();
+            counters.push((tables, versions.iter().map(|v| v.level(level).len() as u64).sum()));
+            counters.push((bytes, versions.iter().map(|v| v.level_bytes(level)).sum()));
+        }
+        Statistics {
+            counters,
+            latencies: vec![
+                ("get", stats.get_ns.summary()),
+                ("write", stats.write_ns.summary()),
+                ("flush", stats.flush_ns.summary()),
+                ("compaction", stats.compaction_ns.summary()),
+            ],
+        }
+    }
+}
+
+const LEVEL_NAMES: [(&str, &str); LEVELS] = [
+    ("level0.tables", "level0.bytes"),
+    ("level1.tables", "level1.bytes"),
+    ("level2.tables", "level2.bytes"),
+    ("level3.tables", "level3.bytes"),
+    ("level4.tables", "level4.bytes"),
+    ("level5.tables", "level5.bytes"),
+    ("level6.tables", "level6.bytes"),
+];
+
+fn check_ingested(last: Option<&[u8]>, key: &[u8], value: &[u8], count: u64) -> Result<()> {
+    if key.is_empty() || key.len() > KEY_BYTES_MAX {
+        let len = key.len();
+        return Err(Error::invalid(format!(
+            "key {count} has {len} bytes; 1 to {KEY_BYTES_MAX} are allowed"
+        )));
+    }
+    if value.len() > VALUE_BYTES_MAX {
+        let len = value.len();
+        return Err(Error::invalid(format!(
+            "value {count} has {len} bytes; the most is {VALUE_BYTES_MAX}"
+        )));
+    }
+    if last.is_some_and(|last| last >= key) {
+        return Err(Error::invalid(format!("key {count} is not greater than the key before it")));
+    }
+    Ok(())
+}

@@ -1,0 +1,386 @@
+//! The write path: from the queue to the log, the memtables and the readers.
+//!
+//! The leader of a group (see `queue.rs`), in this order:
+//! 1. makes room: puts full memtables aside, slows down or waits ([`throttle`]);
+//! 2. judges conditional writes;
+//! 3. appends one log record for the whole group, and syncs it if any of its
+//!    writes asks for that;
+//! 4. inserts into the memtables;
+//! 5. publishes the new `visible` sequence, all of the group at once.
+//!
+//! A log record is
+//!
+//! ```text
+//! SIZE    MEANING
+//! 1       1 (record kind "writes")
+//! varint  sequence of the first operation; the others count up from it
+//! n       operations (`batch.rs`)
+//! ```
+//!
+//! If step 3 fails nothing was inserted and the writers get the error. A write
+//! that failed leaves the log torn: the next group ends it in front of the torn
+//! place and goes on in a new log, so a full disk heals by itself. A sync that
+//! failed ends writing until the store is reopened.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hashbrown::HashSet;
+use tidekv_io::Access;
+
+use crate::batch::{Operations, WriteBatch};
+use crate::coding::put_varint;
+use crate::engine::{Condition, Engine, Logs, Request, Written};
+use crate::error::{Error, Result};
+use crate::files::log_path;
+use crate::key::{Kind, Sequence, Trailer};
+use crate::log::LogWriter;
+use crate::log::format::RECORD_WRITES;
+use crate::options::Durability;
+use crate::range_tombstones::RangeTombstone;
+use crate::throttle::{self, Backlog, Pace};
+use crate::tree::Tree;
+
+/// A group is closed at this size: larger ones would only add latency.
+pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
+
+/// More logs than this are not kept for the sake of a quiet keyspace: its
+/// memtable is flushed instead.
+const LOGS_MAX: usize = 8;
+
+/// A stalled writer looks again this often even when no job has ended.
+const STALL_POLL: Duration = Duration::from_millis(20);
+
+/// The longest single sleep of a slowed writer.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+impl Engine {
+    /// Writes `batch` if the conditions hold, and waits as `durability` says.
+    pub(crate) fn write(
+        self: &Arc<Self>,
+        batch: WriteBatch,
+        durability: Durability,
+        conditions: Vec<Condition>,
+    ) -> Result<Written> {
+        self.check_writable()?;
+        batch.encoded()?;
+        let trees = self.trees.load();
+        if let Some(unknown) = batch.keyspaces().iter().find(|&id| !trees.contains_key(id)) {
+            return Err(Error::invalid(format!(
+                "the batch writes to keyspace {unknown}, which is not of this store"
+            )));
+        }
+        drop(trees);
+        let started = self.clock.monotonic_ns();
+        let weight = batch.bytes_len() + 64;
+        let request = Request { batch, durability, conditions };
+        let outcome = self.queue.submit(request, weight, |group| self.lead(&group));
+        self.stats.write_ns.record(self.clock.monotonic_ns().saturating_sub(started));
+        outcome
+    }
+
+    fn lead(self: &Arc<Self>, group: &[Request]) -> Vec<Result<Written>> {
+        let bytes: usize = group.iter().map(|r| r.batch.bytes_len()).sum();
+        if let Err(error) = self.check_open().and_then(|()| self.make_room(bytes)) {
+            return group.iter().map(|_| Err(error.clone())).collect();
+        }
+        let verdicts = self.judge(group);
+        let batches: Vec<&WriteBatch> = group
+            .iter()
+            .zip(&verdicts)
+            .filter(|(_, v)| **v == Written::Done)
+            .map(|(r, _)| &r.batch)
+            .collect();
+        let sync = group.iter().any(|r| r.durability == Durability::Sync);
+        match self.commit(&batches, sync) {
+            Ok(()) => verdicts.into_iter().map(Ok).collect(),
+            Err(error) => group.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    fn commit(&self, batches: &[&WriteBatch], sync: bool) -> Result<()> {
+        let first = self.last_sequence.load(Ordering::Relaxed) + 1;
+        let count: usize = batches.iter().map(|batch| batch.len()).sum();
+        let log = {
+            let mut logs = self.logs.lock();
+            let logs = logs.as_mut().expect("a writable store has a log");
+            if count > 0 {
+                self.append(logs, first, batches)?;
+            }
+            if sync {
+                self.stats.log_syncs.add(1);
+                logs.current.sync()?;
+            }
+            logs.current.number()
+        };
+        if count > 0 {
+            self.insert(first, batches, log);
+            let last = first + count as u64 - 1;
+            self.last_sequence.store(last, Ordering::Relaxed);
+            self.visible.store(last, Ordering::Release);
+            self.stats.writes.add(count as u64);
+            self.stats.write_groups.add(1);
+        }
+        Ok(())
+    }
+
+    fn append(&self, logs: &mut Logs, first: Sequence, batches: &[&WriteBatch]) -> Result<()> {
+        if let Some(error) = logs.current.lost() {
+            return Err(error.clone());
+        }
+        if !logs.current.is_open() {
+            self.switch_log(logs)?;
+        }
+        let before = logs.current.offset();
+        logs.current.append(|out| {
+            out.push(RECORD_WRITES);
+            put_varint(out, first);
+            for batch in batches {
+                out.extend_from_slice(batch.encoded().expect("checked before it was queued"));
+            }
+        })?;
+        self.stats.log_bytes.add(logs.current.offset() - before);
+        Ok(())
+    }
+
+    fn insert(&self, first: Sequence, batches: &[&WriteBatch], log: u64) {
+        let mut sequence = first;
+        let mut last_tree: Option<Arc<Tree>> = None;
+        for batch in batches {
+            self.stats.write_bytes.add(batch.bytes_len() as u64);
+            for operation in Operations::new(batch.encoded().expect("checked before it was queued"))
+            {
+                let operation = operation.expect("batches encode what they were given");
+                let tree = match last_tree.take() {
+                    Some(tree) if tree.id == operation.keyspace => tree,
+                    _ => self.tree(operation.keyspace).expect("checked before it was queued"),
+                };
+                apply(&tree, operation.kind, operation.key, operation.payload, sequence, log);
+                sequence += 1;
+                last_tree = Some(tree);
+            }
+        }
+    }
+
+    /// Which writes of the group go ahead: those whose conditions hold, given
+    /// what stands in memtables and what the group writes before them.
+    fn judge(&self, group: &[Request]) -> Vec<Written> {
+        if group.iter().all(|request| request.conditions.is_empty()) {
+            return vec![Written::Done; group.len()];
+        }
+        let mut written: HashSet<(u32, &[u8])> = HashSet::new();
+        let mut ranges: Vec<(u32, &[u8], &[u8])> = Vec::new();
+        let mut verdicts = Vec::with_capacity(group.len());
+        for request in group {
+            let holds = request.conditions.iter().all(|condition| {
+                let (id, key) = (condition.tree.id, &*condition.key);
+                !written.contains(&(id, key))
+                    && !ranges
+                        .iter()
+                        .any(|&(tree, start, end)| tree == id && start <= key && key < end)
+                    && is_unchanged(condition)
+            });
+            if !holds {
+                self.stats.conflicts.add(1);
+                verdicts.push(Written::Conflict);
+                continue;
+            }
+            for operation in Operations::new(request.batch.encoded().unwrap_or_default()).flatten()
+            {
+                if operation.kind == Kind::RangeDelete {
+                    ranges.push((operation.keyspace, operation.key, operation.payload));
+                } else {
+                    written.insert((operation.keyspace, operation.key));
+                }
+            }
+            verdicts.push(Written::Done);
+        }
+        verdicts
+    }
+
+    /// Puts full memtables aside and waits as the backlog demands.
+    fn make_room(self: &Arc<Self>, bytes: usize) -> Result<()> {
+        self.rotate_full()?;
+        let mut pace = self.pace();
+        if pace == Pace::Free {
+            return Ok(());
+        }
+        let started = self.clock.monotonic_ns();
+        while pace == Pace::Stop {
+            let seen = *self.progress.0.lock();
+            self.push_background_work();
+            self.background_failure()?;
+            pace = self.pace();
+            if pace != Pace::Stop || self.executor.is_inline() {
+                break;
+            }
+            let mut progress = self.progress.0.lock();
+            if *progress == seen {
+                self.progress.1.wait_for(&mut progress, STALL_POLL);
+            }
+            drop(progress);
+            self.check_open()?;
+            pace = self.pace();
+        }
+        if let Pace::Slow(bytes_per_s) = pace {
+            self.clock.sleep(Duration::from_secs_f64(bytes as f64 / bytes_per_s).min(SLEEP_MAX));
+        }
+        self.stats.stall_ns.add(self.clock.monotonic_ns().saturating_sub(started));
+        Ok(())
+    }
+
+    fn pace(&self) -> Pace {
+        let shares = self.shares.load();
+        throttle::decide(Backlog {
+            memtables_bytes: self.memtables_bytes(),
+            memtables_bytes_max: shares.memtables_bytes_max,
+            level0_tables: self.level0_tables.load(Ordering::Relaxed),
+            debt_bytes: self.debt_bytes.load(Ordering::Relaxed),
+            debt_bytes_slow: 64 * self.base_bytes(),
+        })
+    }
+
+    /// Tries again what failed before and starts what is due.
+    fn push_background_work(self: &Arc<Self>) {
+        let trees: Vec<Arc<Tree>> = self.trees.load().values().cloned().collect();
+        trees.iter().for_each(|tree| self.schedule_flush(tree));
+        self.schedule_compactions();
+    }
+
+    /// Why background work does not get on, if it does not.
+    pub(crate) fn background_failure(&self) -> Result<()> {
+        let errors = self.background_errors.lock();
+        match errors.flush.as_ref().or(errors.compaction.as_ref()) {
+            None => Ok(()),
+            Some(error) => Err(error.context("writes wait for background work, which failed")),
+        }
+    }
+
+    /// Puts aside memtables that are full, and those that keep too many logs or
+    /// too much memory.
+    fn rotate_full(self: &Arc<Self>) -> Result<()> {
+        let shares = self.shares.load();
+        let trees = self.trees.load();
+        let charge = |tree: &Arc<Tree>| tree.view().memtable.charge() as u64;
+        let mut full: Vec<Arc<Tree>> =
+            trees.values().filter(|tree| charge(tree) >= shares.memtable_bytes).cloned().collect();
+        let active: u64 = trees.values().map(charge).sum();
+        if full.is_empty() && active > shares.memtables_bytes_max / 2 {
+            full.extend(trees.values().max_by_key(|tree| charge(tree)).cloned());
+        }
+        if full.is_empty() {
+            return Ok(());
+        }
+        let oldest = self
+            .logs
+            .lock()
+            .as_ref()
+            .and_then(|l| l.older.front().copied().filter(|_| l.older.len() >= LOGS_MAX));
+        if let Some(oldest) = oldest {
+            let holds = |tree: &&Arc<Tree>| {
+                tree.view().memtable.first_log().is_some_and(|log| log <= oldest)
+            };
+            let holders: Vec<_> = trees
+                .values()
+                .filter(holds)
+                .filter(|t| !full.iter().any(|f| f.id == t.id))
+                .cloned()
+                .collect();
+            full.extend(holders);
+        }
+        self.rotate(&full)
+    }
+
+    /// Puts the memtables of `trees` aside, begins a new log, and has them
+    /// flushed. Only while leading.
+    pub(crate) fn rotate(self: &Arc<Self>, trees: &[Arc<Tree>]) -> Result<()> {
+        let filled: Vec<_> = trees.iter().filter(|tree| !tree.view().memtable.is_empty()).collect();
+        if filled.is_empty() {
+            return Ok(());
+        }
+        {
+            let mut logs = self.logs.lock();
+            let logs = logs.as_mut().expect("a writable store has a log");
+            // What is flushed must not be ahead of the log: after a power cut
+            // a batch would be there in one keyspace and missing in another.
+            self.switch_log(logs)?;
+        }
+        let last = self.last_sequence.load(Ordering::Relaxed);
+        let target = self.shares.load().memtable_bytes as usize;
+        for tree in &filled {
+            tree.rotate(target, last);
+        }
+        for tree in filled {
+            self.schedule_flush(tree);
+        }
+        Ok(())
+    }
+
+    /// Ends the current log, durably, and begins its successor. After an error
+    /// it may be called again.
+    fn switch_log(&self, logs: &mut Logs) -> Result<()> {
+        let number =
+            *logs.successor.get_or_insert_with(|| self.structure.lock().manifest.allocate_file());
+        self.stats.log_syncs.add(1);
+        logs.current.finish(number)?;
+        let next = self.begin_log(number, &mut logs.spare)?;
+        let finished = std::mem::replace(&mut logs.current, next);
+        logs.older.push_back(finished.number());
+        logs.successor = None;
+        Ok(())
+    }
+
+    /// A new log, durable in its directory, in a recycled file if there is one.
+    pub(crate) fn begin_log(&self, number: u64, spare: &mut Option<u64>) -> Result<LogWriter> {
+        let path = log_path(&self.directory, number);
+        if !self.storage.exists(&path)?
+            && let Some(old) = *spare
+        {
+            self.storage.rename(&log_path(&self.directory, old), &path)?;
+            *spare = None;
+        }
+        let file = if self.storage.exists(&path)? {
+            self.storage.open(&path, Access::Buffered)?
+        } else {
+            let file = self.storage.create(&path, Access::Buffered)?;
+            // A memtable's worth of log; the rest is allocated as it comes.
+            let bytes = self.shares.load().memtable_bytes;
+            match file.allocate(bytes) {
+                Err(error) if error.kind() != tidekv_io::ErrorKind::Unsupported => {
+                    return Err(error.into());
+                }
+                _ => file,
+            }
+        };
+        self.storage.sync_dir(&self.directory)?;
+        Ok(LogWriter::new(file, number))
+    }
+}
+
+/// Whether the condition's key was not written since. The view is taken before
+/// `flushed`: a flush raises `flushed` before its memtables leave the view.
+fn is_unchanged(condition: &Condition) -> bool {
+    let view = condition.tree.view();
+    let newest = view.memtables().map(|memtable| memtable.newest_write(&condition.key)).max();
+    newest.unwrap_or(0) <= condition.unchanged_since
+        && condition.tree.flushed() <= condition.unchanged_since
+}
+
+/// Inserts one operation into the memtable of its tree.
+pub(crate) fn apply(
+    tree: &Tree,
+    kind: Kind,
+    key: &[u8],
+    payload: &[u8],
+    sequence: Sequence,
+    log: u64,
+) {
+    let view = tree.view();
+    if kind == Kind::RangeDelete {
+        view.memtable.insert_tombstone(RangeTombstone::new(key, payload, sequence), log);
+    } else {
+        let mut splice = tree.splice.lock();
+        view.memtable.insert(key, Trailer::new(sequence, kind), payload, log, &mut splice);
+    }
+}
