@@ -47,7 +47,7 @@ use tidekv_cache::BlockKind;
 pub(crate) use builder::BlockBuilder;
 pub(crate) use envelope::{Content, Sealer, TRAILER_BYTES, open, open_part, seed};
 pub(crate) use handle::BlockHandle;
-pub(crate) use view::{BlockEntry, BlockView};
+pub(crate) use view::BlockView;
 
 use layout::Layout;
 

@@ -28,9 +28,9 @@ mod check;
 mod tests;
 
 pub(crate) use builder::{TableBuilder, TableOptions};
-pub(crate) use check::{BlockDescription, TableCheck, check, describe};
+pub(crate) use check::{check, describe};
 pub(crate) use cursor::TableCursor;
 pub(crate) use fetch::Reading;
-pub(crate) use probe::{Found, Step, TableProbe};
+pub(crate) use probe::{Step, TableProbe};
 pub(crate) use properties::TableProperties;
 pub(crate) use reader::Table;

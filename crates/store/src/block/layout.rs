@@ -45,41 +45,44 @@ pub(super) fn split_trailer(value: &[u8]) -> Option<(Trailer, usize)> {
 /// How the cells of a column are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    Fixed { width: usize },
-    EndsU16 { at: usize },
-    EndsU32 { at: usize },
+    Fixed { width: u32 },
+    EndsU16 { at: u32 },
+    EndsU32 { at: u32 },
 }
 
-/// One byte string for each entry, one after another.
+/// One byte string for each entry, one after another. Small numbers, because
+/// a lookup should find a block's layout in the cache line of its `Arc`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
     form: Form,
     /// Where its bytes begin in the block.
-    base: usize,
+    base: u32,
 }
 
 impl Column {
     /// Where cell `i` stands in the block.
     #[inline(always)]
     pub(super) fn cell(&self, block: &[u8], i: usize) -> (usize, usize) {
+        let base = self.base as usize;
         if let Form::Fixed { width } = self.form {
-            return (self.base + i * width, self.base + (i + 1) * width);
+            let start = base + i * width as usize;
+            return (start, start + width as usize);
         }
         let start = if i == 0 { 0 } else { self.end(block, i - 1) };
-        (self.base + start, self.base + self.end(block, i))
+        (base + start, base + self.end(block, i))
     }
 
     /// Where cell `i` ends, counted from the start of the column.
     #[inline(always)]
     fn end(&self, block: &[u8], i: usize) -> usize {
         match self.form {
-            Form::Fixed { width } => (i + 1) * width,
+            Form::Fixed { width } => (i + 1) * width as usize,
             Form::EndsU16 { at } => {
-                let at = at + 2 * i;
+                let at = at as usize + 2 * i;
                 usize::from(u16::from_le_bytes([block[at], block[at + 1]]))
             }
             Form::EndsU32 { at } => {
-                let at = at + 4 * i;
+                let at = at as usize + 4 * i;
                 u32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]])
                     as usize
             }
@@ -90,7 +93,7 @@ impl Column {
     /// `bytes_max`.
     fn checked_bytes(&self, block: &[u8], entries: usize, bytes_max: usize) -> Option<usize> {
         if let Form::Fixed { width } = self.form {
-            return entries.checked_mul(width).filter(|&bytes| bytes <= bytes_max);
+            return entries.checked_mul(width as usize).filter(|&bytes| bytes <= bytes_max);
         }
         let mut last = 0;
         for i in 0..entries {
@@ -107,8 +110,8 @@ impl Column {
 /// Where the parts of a block stand.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
-    pub(super) entries: usize,
-    pub(super) prefix: (usize, usize),
+    pub(super) entries: u32,
+    pub(super) prefix: (u32, u32),
     pub(super) keys: Column,
     pub(super) values: Column,
 }
@@ -116,41 +119,38 @@ pub(crate) struct Layout {
 impl Layout {
     /// Reads and checks a block from untrusted bytes.
     pub(crate) fn parse(block: &[u8]) -> Option<Self> {
+        // With this, every position in the block is a `u32`.
+        u32::try_from(block.len()).ok()?;
         let mut reader = Reader::new(block);
+        let at = |reader: &Reader<'_>| (block.len() - reader.rest().len()) as u32;
         let entries = reader.varint_usize()?;
         // Every entry has at least one byte, its trailer.
         if entries > block.len() {
             return None;
         }
         let prefix = reader.bytes().filter(|p| p.len() <= KEY_BYTES_MAX)?;
-        let prefix_end = block.len() - reader.rest().len();
-        let key_form = reader.varint()?;
-        let value_form = reader.varint()?;
-        let key_form = take_form(&mut reader, block, key_form, entries)?;
-        let value_form = take_form(&mut reader, block, value_form, entries)?;
-        let base = block.len() - reader.rest().len();
-        let mut layout = Self {
-            entries,
-            prefix: (prefix_end - prefix.len(), prefix_end),
-            keys: Column { form: key_form, base },
-            values: Column { form: value_form, base },
-        };
-        let key_bytes = layout.keys.checked_bytes(block, entries, block.len() - base)?;
-        layout.values.base = base + key_bytes;
-        let left = block.len() - layout.values.base;
-        if layout.values.checked_bytes(block, entries, left)? != left {
+        let prefix = (at(&reader) - prefix.len() as u32, at(&reader));
+        let forms = (reader.varint()?, reader.varint()?);
+        let key_form = take_form(&mut reader, block, forms.0, entries)?;
+        let value_form = take_form(&mut reader, block, forms.1, entries)?;
+        let base = at(&reader);
+        let keys = Column { form: key_form, base };
+        let key_bytes = keys.checked_bytes(block, entries, block.len() - base as usize)?;
+        let values = Column { form: value_form, base: base + key_bytes as u32 };
+        let left = block.len() - values.base as usize;
+        if values.checked_bytes(block, entries, left)? != left {
             return None;
         }
         for i in 0..entries {
-            let (start, end) = layout.values.cell(block, i);
+            let (start, end) = values.cell(block, i);
             split_trailer(&block[start..end])?;
         }
-        Some(layout)
+        Some(Self { entries: entries as u32, prefix, keys, values })
     }
 }
 
 fn take_form(reader: &mut Reader<'_>, block: &[u8], form: u64, entries: usize) -> Option<Form> {
-    let at = block.len() - reader.rest().len();
+    let at = (block.len() - reader.rest().len()) as u32;
     Some(match form {
         FORM_ENDS_U16 => {
             reader.take(entries.checked_mul(2)?)?;
@@ -160,6 +160,6 @@ fn take_form(reader: &mut Reader<'_>, block: &[u8], form: u64, entries: usize) -
             reader.take(entries.checked_mul(4)?)?;
             Form::EndsU32 { at }
         }
-        _ => Form::Fixed { width: usize::try_from(form - FORM_FIXED).ok()? },
+        _ => Form::Fixed { width: u32::try_from(form - FORM_FIXED).ok()? },
     })
 }

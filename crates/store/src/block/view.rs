@@ -1,7 +1,6 @@
 //! [`BlockView`]: reading and searching the entries of a checked block.
 
 use std::cmp::Ordering;
-use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::layout::{Layout, split_trailer};
@@ -38,12 +37,12 @@ impl<'a> BlockView<'a> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.layout.entries
+        self.layout.entries as usize
     }
 
     /// What all user keys begin with.
     pub(crate) fn prefix(&self) -> &'a [u8] {
-        &self.bytes[self.layout.prefix.0..self.layout.prefix.1]
+        &self.bytes[self.layout.prefix.0 as usize..self.layout.prefix.1 as usize]
     }
 
     /// What follows the prefix in the user key of entry `i`.
@@ -101,13 +100,16 @@ impl<'a> BlockView<'a> {
             let there = head_of(self.bytes, start, end - start);
             there < head || (there == head && self.compare(i, rest, trailer).is_lt())
         };
-        let (mut low, mut len) = (0, self.len());
-        while len > 1 {
-            let half = len / 2;
-            low = select_unpredictable(before(low + half - 1), low + half, low);
-            len -= half;
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if before(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
         }
-        low + usize::from(len == 1 && before(low))
+        low
     }
 
     #[cold]
