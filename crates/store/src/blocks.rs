@@ -56,11 +56,6 @@ impl TableFile {
         self.file.path()
     }
 
-    /// The file's length.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     fn corrupt(&self, offset: u64, what: impl std::fmt::Display) -> Error {
         Error::corrupt(self.path(), format_args!("block at offset {offset}: {what}"))
     }
@@ -170,6 +165,7 @@ impl Blocks {
         Self { storage, cache, flights: Flights::default(), statistics: BlockStatistics::default() }
     }
 
+    #[cfg(test)]
     pub(crate) fn cache(&self) -> &Arc<BlockCache<BlockRef>> {
         &self.cache
     }

@@ -186,11 +186,6 @@ impl TableBuilder {
         self.properties.entries
     }
 
-    /// Whether nothing was added.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.properties.entries == 0 && self.range_tombstones.is_empty()
-    }
-
     /// Writes the rest and makes the file durable.
     pub(crate) fn finish(mut self) -> Result<TableProperties> {
         if !self.data.is_empty() {
