@@ -90,7 +90,7 @@ fn bucket_top(bucket: usize) -> u64 {
     let power = bucket / SUB_BUCKETS + 3;
     let sub = (bucket % SUB_BUCKETS) as u64;
     let low = (1u64 << power) + (sub << (power - 4));
-    low + (1u64 << (power - 4)) - 1
+    low + ((1u64 << (power - 4)) - 1)
 }
 
 /// What a latency histogram holds. Quantiles are upper edges of buckets.

@@ -1,0 +1,85 @@
+//! What the store's tests share: a store on simulated storage with tiny limits,
+//! and the ordered map that it must agree with.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidekv::{Db, Environment, Options};
+use tidekv_io::{InlineExecutor, ManualClock, MemoryStorage, SeededRandom};
+
+/// Where the simulated clock begins.
+pub const START_MS: u64 = 1_000_000;
+
+/// The directory of the store under test.
+pub const DIRECTORY: &str = "/data";
+
+/// Limits so small that a few hundred operations fill every level.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub memtable_bytes: u64,
+    pub table_bytes: u64,
+}
+
+pub const TINY: Limits = Limits { memtable_bytes: 8 << 10, table_bytes: 4 << 10 };
+
+/// Options for a store on `disk` in which everything happens in the caller's
+/// thread, so that every run is the same.
+pub fn options(disk: &MemoryStorage, clock: &Arc<ManualClock>, limits: Limits) -> Options {
+    Options {
+        memory_bytes: Some(8 << 20),
+        memtable_bytes: Some(limits.memtable_bytes),
+        table_bytes: limits.table_bytes,
+        environment: Environment {
+            storage: Some(Arc::new(disk.clone())),
+            clock: Some(clock.clone()),
+            random: Some(Arc::new(SeededRandom::new(1))),
+            executor: Some(Arc::new(InlineExecutor::new())),
+        },
+        ..Options::default()
+    }
+}
+
+/// A deterministic source of small numbers.
+#[derive(Debug, Clone)]
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// A value and its deadline.
+pub type Value = (Vec<u8>, Option<u64>);
+
+/// What a keyspace must hold.
+pub type Model = BTreeMap<Vec<u8>, Value>;
+
+/// The entries of `model` that are alive at `now_ms`.
+pub fn alive(model: &Model, now_ms: u64) -> Vec<(Vec<u8>, Value)> {
+    let living = model.iter().filter(|(_, (_, deadline))| deadline.is_none_or(|d| d > now_ms));
+    living.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// Everything a keyspace yields.
+pub fn contents(db: &Db, keyspace: &str) -> Vec<(Vec<u8>, Value)> {
+    let keyspace = db.keyspace(keyspace).unwrap();
+    collect(keyspace.iter())
+}
+
+pub fn collect(
+    iter: impl Iterator<Item = tidekv::Result<(tidekv::Bytes, tidekv::Entry)>>,
+) -> Vec<(Vec<u8>, Value)> {
+    iter.map(|item| {
+        let (key, entry) = item.unwrap();
+        (key.to_vec(), (entry.value.to_vec(), entry.expires_at_ms))
+    })
+    .collect()
+}
