@@ -98,7 +98,8 @@ pub enum FileRole {
     Log,
     /// A sorted table.
     Table,
-    /// Left over (an unfinished or obsolete file): the next opening removes it.
+    /// Left over (an unfinished or obsolete file, a log kept to be recycled):
+    /// the next opening removes it.
     LeftOver,
     /// Not a file of the store; it is left alone.
     Foreign,
@@ -214,9 +215,10 @@ pub enum LogEnding {
         /// The number of that log.
         successor: u64,
     },
-    /// Open: the store was not closed, or is open now.
+    /// With nothing: the store was not closed, or is open now.
     Open,
-    /// In a torn record, as after a loss of power: it is cut there.
+    /// In bytes that are no whole record of it: one that a loss of power has
+    /// torn, or what a recycled file held before. It is cut there.
     Torn,
 }
 
@@ -308,6 +310,14 @@ impl Inspector {
         let table = Table::open(file, id)?;
         let blocks = uncached_blocks(&self.storage);
         let properties = table.properties();
+        let blocks = table::describe(&table, &blocks)?;
+        let blocks = blocks.iter().map(|block| BlockDescription {
+            kind: kind_name(block.kind),
+            offset: block.offset,
+            bytes: u64::from(block.bytes),
+            content_bytes: block.content_bytes as u64,
+            entries: block.entries as u64,
+        });
         Ok(TableDescription {
             id,
             keyspace: properties.keyspace,
@@ -327,7 +337,7 @@ impl Inspector {
             ],
             smallest: properties.smallest_key.to_vec(),
             largest: properties.largest_key.to_vec(),
-            blocks: table::describe(&table, &blocks)?.iter().map(block_description).collect(),
+            blocks: blocks.collect(),
         })
     }
 
@@ -417,7 +427,11 @@ pub(crate) fn walk_log(
 }
 
 /// The writes that a record of a write-ahead log holds, or what is wrong.
-pub(crate) fn log_record(log: u64, offset: u64, record: &[u8]) -> Result<LogRecord, &'static str> {
+pub(crate) fn log_record(
+    log: u64,
+    offset: u64,
+    record: &[u8],
+) -> std::result::Result<LogRecord, &'static str> {
     let mut reader = Reader::new(record);
     if reader.u8() != Some(RECORD_WRITES) {
         return Err("is of an unknown kind");
@@ -498,17 +512,11 @@ fn summary(meta: &TableMeta) -> TableSummary {
     }
 }
 
-fn block_description(block: &table::BlockDescription) -> BlockDescription {
-    BlockDescription {
-        kind: match block.kind {
-            BlockKind::Data => "data",
-            BlockKind::Index => "index",
-            BlockKind::Filter => "filter",
-        },
-        offset: block.offset,
-        bytes: u64::from(block.bytes),
-        content_bytes: block.content_bytes as u64,
-        entries: block.entries as u64,
+fn kind_name(kind: BlockKind) -> &'static str {
+    match kind {
+        BlockKind::Data => "data",
+        BlockKind::Index => "index",
+        BlockKind::Filter => "filter",
     }
 }
 

@@ -45,6 +45,8 @@ mod iter;
 mod keyspace;
 mod snapshot;
 mod transaction;
+pub mod inspect;
+pub mod check;
 mod db;
 
 pub use batch::{BATCH_BYTES_MAX, KeyspaceRef, WriteBatch};
