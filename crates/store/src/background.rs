@@ -325,6 +325,10 @@ impl Engine {
                 let (engine, tree) = (Arc::clone(self), Arc::clone(&tree));
                 let job = move || engine.begin_compaction(&tree, compaction);
                 self.executor.execute(Priority::Low, Box::new(job));
+                // What fails is tried once a call, not for ever.
+                if self.background_errors.lock().compaction.is_some() {
+                    return;
+                }
             }
         }
     }

@@ -209,6 +209,11 @@ impl Engine {
             self.rotate(std::slice::from_ref(tree))?;
             self.wait_for_flush(std::slice::from_ref(tree))?;
         }
+        // The tables are durable; what was written before them must be too, or a
+        // power cut would leave a hole.
+        if let Some(logs) = self.logs.lock().as_mut() {
+            logs.current.sync()?;
+        }
         let sequence = self.last_sequence.load(Ordering::Relaxed) + 1;
         let mut structure = self.structure.lock();
         let version = tree.version();

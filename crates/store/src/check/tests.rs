@@ -31,7 +31,7 @@ fn run(disk: &MemoryStorage) -> Result<CheckReport> {
 
 fn contents(disk: &MemoryStorage) -> Vec<(String, Vec<u8>)> {
     let read = |name: String| {
-        let bytes = disk.read_file(&Path::new("/d").join(&name)).unwrap();
+        let bytes = disk.read_file(Path::new("/d").join(&name)).unwrap();
         (name, bytes)
     };
     disk.list(Path::new("/d")).unwrap().into_iter().map(|e| read(e.name)).collect()
