@@ -1,0 +1,153 @@
+//! The workspace against its own rules (`docs/STYLE.md`): layers, order of
+//! modules, sizes, names, leftovers, and documents that name what exists.
+//!
+//! It stands here because this crate depends on no other, so it is the first
+//! test to run. Every rule is a function from texts to complaints, and each is
+//! shown to complain: a check that cannot fail proves nothing.
+
+#![allow(clippy::disallowed_methods, reason = "reads the workspace's own sources")]
+
+#[path = "tidy/source.rs"]
+mod source;
+#[path = "tidy/layers.rs"]
+mod layers;
+#[path = "tidy/modules.rs"]
+mod modules;
+#[path = "tidy/sizes.rs"]
+mod sizes;
+#[path = "tidy/words.rs"]
+mod words;
+#[path = "tidy/documents.rs"]
+mod documents;
+
+use std::path::{Path, PathBuf};
+
+use source::Source;
+
+/// Entries of the root that a visitor sees at once.
+const ROOT_ENTRIES_MAX: usize = 20;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    let full = root().join(path);
+    std::fs::read_to_string(&full).unwrap_or_else(|error| panic!("{}: {error}", full.display()))
+}
+
+/// All files below `directory` whose names end in `.extension`, by path from
+/// the root. Without what a build leaves behind.
+fn files(directory: &str, extension: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        let Ok(entries) = std::fs::read_dir(root().join(&directory)) else { continue };
+        for entry in entries {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            let path = format!("{directory}/{name}");
+            if entry.file_type().unwrap().is_dir() {
+                if name != "target" && name != "node_modules" {
+                    waiting.push(path);
+                }
+            } else if name.ends_with(&format!(".{extension}")) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn sources() -> Vec<Source> {
+    files("crates", "rs").into_iter().map(|path| Source::new(&path, &read(&path))).collect()
+}
+
+#[track_caller]
+fn accept(complaints: Vec<String>) {
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
+
+#[test]
+fn crates_depend_as_the_architecture_says() {
+    let table = layers::Table::parse(&read("docs/ARCHITECTURE.md")).unwrap();
+    let manifests: Vec<(String, String)> = files("crates", "toml")
+        .into_iter()
+        .filter_map(|path| {
+            let folder = path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?.to_owned();
+            (!folder.contains('/')).then(|| (folder, read(&path)))
+        })
+        .collect();
+    assert!(manifests.len() >= 5, "the workspace has crates");
+    accept(layers::check(&table, &manifests));
+}
+
+#[test]
+fn modules_name_only_modules_above_them() {
+    let sources = sources();
+    accept(modules::check(&sources));
+}
+
+#[test]
+fn files_and_functions_are_short() {
+    accept(sources().iter().flat_map(sizes::check).collect());
+}
+
+#[test]
+fn files_open_with_what_they_are() {
+    accept(sources().iter().filter_map(words::opening).collect());
+}
+
+#[test]
+fn names_say_something() {
+    accept(sources().iter().flat_map(words::names).collect());
+}
+
+#[test]
+fn nothing_is_left_undone() {
+    accept(sources().iter().flat_map(words::leftovers).collect());
+}
+
+#[test]
+fn waiting_is_plain_below_the_server() {
+    accept(sources().iter().flat_map(words::asynchrony).collect());
+}
+
+#[test]
+fn unsafe_stands_where_it_is_expected() {
+    accept(words::unsafety(&sources()));
+}
+
+#[test]
+fn documents_name_what_exists() {
+    let sources = sources();
+    let mut paths = files("docs", "md");
+    paths.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(str::to_owned));
+    assert!(paths.len() > 8, "there are documents");
+    for path in &paths {
+        accept(documents::links(path, &read(path), &|target| root().join(target).exists()));
+    }
+    for path in ["docs/ARCHITECTURE.md", "docs/concurrency.md", "docs/format.md"] {
+        accept(documents::names(path, &read(path), &sources));
+    }
+}
+
+#[test]
+fn readme_and_ci_run_the_same_tests() {
+    accept(documents::commands(&read("README.md"), &read(".ci/run")));
+}
+
+#[test]
+fn the_root_fits_on_one_screen() {
+    let ignored = read(".gitignore");
+    let is_ours = |name: &String| {
+        name != ".git" && !ignored.lines().any(|line| line.trim_matches('/') == name)
+    };
+    let entries: Vec<String> = std::fs::read_dir(root())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(is_ours)
+        .collect();
+    assert!(entries.len() <= ROOT_ENTRIES_MAX, "{} entries: {entries:?}", entries.len());
+}

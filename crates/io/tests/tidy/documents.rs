@@ -1,0 +1,105 @@
+//! Documents that name only what is there.
+
+use crate::source::Source;
+
+/// Links of a Markdown text that lead nowhere. `exists` is asked with paths
+/// from the root.
+pub fn links(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut complaints = Vec::new();
+    for (at, _) in text.match_indices("](") {
+        let target = text[at + 2..].split([')', '#', '\n']).next().unwrap_or_default();
+        if target.is_empty() || target.contains("://") || target.starts_with("mailto:") {
+            continue;
+        }
+        let target = format!("{folder}/{target}");
+        if !exists(target.trim_start_matches('/')) {
+            complaints.push(format!("{path}: a link leads to {target}, which is not there"));
+        }
+    }
+    complaints
+}
+
+/// Names in backticks that no source knows: files (`write.rs`), functions
+/// (`commit()`, `Tree::rotate`) and types (`View`).
+pub fn names(path: &str, text: &str, sources: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (line, content) in text.lines().enumerate() {
+        for name in content.split('`').skip(1).step_by(2) {
+            if !is_known(name, sources) {
+                complaints.push(format!("{path}:{}: `{name}` is not in the code", line + 1));
+            }
+        }
+    }
+    complaints
+}
+
+fn is_known(name: &str, sources: &[Source]) -> bool {
+    if name.ends_with(".rs") && !name.contains(['*', ' ']) {
+        let suffix = format!("/{name}");
+        return sources.iter().any(|source| source.path.ends_with(&suffix));
+    }
+    let function = name.strip_suffix("()").or_else(|| {
+        let (owner, method) = name.rsplit_once("::")?;
+        let is_method = method.starts_with(|c: char| c.is_ascii_lowercase());
+        (is_method && !owner.contains(' ')).then_some(name)
+    });
+    match function {
+        None => true,
+        Some(function) => {
+            let mut parts = function.rsplit("::");
+            let method = parts.next().unwrap_or_default();
+            let owner = parts.next();
+            let head = format!("fn {method}");
+            sources.iter().any(|source| {
+                owner.is_none_or(|owner| source.bare.contains(owner))
+                    && source
+                        .bare
+                        .match_indices(&head)
+                        .any(|(at, _)| source.bare[at + head.len()..].starts_with(['(', '<']))
+            })
+        }
+    }
+}
+
+/// The README's command for the tests is what `.ci/run` runs.
+pub fn commands(readme: &str, ci: &str) -> Vec<String> {
+    let mut commands = readme.lines().filter(|line| line.starts_with("cargo test"));
+    let Some(command) = commands.next() else {
+        return vec!["README.md: no line begins with `cargo test`".into()];
+    };
+    let command = command.split('#').next().unwrap_or_default().trim();
+    let runs = ci.lines().any(|line| line.trim().trim_start_matches("run ") == command);
+    if runs { Vec::new() } else { vec![format!(".ci/run does not run `{command}`")] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dead_links_are_found() {
+        let exists = |path: &str| path == "docs/a.md";
+        assert!(links("docs/b.md", "[a](a.md#x) [w](https://x.y/z) [h](#h)", &exists).is_empty());
+        assert_eq!(links("docs/b.md", "[a](c.md)", &exists).len(), 1);
+        assert!(links("README.md", "[a](docs/a.md)", &exists).is_empty());
+    }
+
+    #[test]
+    fn names_without_code_are_found() {
+        let sources = [Source::new("crates/x/src/a.rs", "struct Tree; fn rotate(x: u8) {}")];
+        let text = "`a.rs` `x/src/a.rs` `rotate()` `Tree::rotate` `cargo test` `--flag` `View`";
+        assert_eq!(names("d.md", text, &sources), Vec::<String>::new());
+        for name in ["`b.rs`", "`turn()`", "`Tree::turn`", "`Bush::rotate`"] {
+            assert_eq!(names("d.md", name, &sources).len(), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_readme_that_differs_from_ci_is_found() {
+        let readme = "```\ncargo test --workspace   # all of it\n```\n";
+        assert!(commands(readme, "run cargo test --workspace\n").is_empty());
+        assert_eq!(commands(readme, "run cargo test\n").len(), 1);
+        assert_eq!(commands("nothing", "cargo test\n").len(), 1);
+    }
+}
