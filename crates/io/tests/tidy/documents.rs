@@ -37,7 +37,7 @@ pub fn names(path: &str, text: &str, sources: &[Source]) -> Vec<String> {
 fn is_known(name: &str, sources: &[Source]) -> bool {
     if name.ends_with(".rs") && !name.contains(['*', ' ']) {
         let suffix = format!("/{name}");
-        return sources.iter().any(|source| source.path.ends_with(&suffix));
+        return sources.iter().any(|s| s.path == name || s.path.ends_with(&suffix));
     }
     let function = name.strip_suffix("()").or_else(|| {
         let (owner, method) = name.rsplit_once("::")?;
@@ -88,7 +88,8 @@ mod tests {
     #[test]
     fn names_without_code_are_found() {
         let sources = [Source::new("crates/x/src/a.rs", "struct Tree; fn rotate(x: u8) {}")];
-        let text = "`a.rs` `x/src/a.rs` `rotate()` `Tree::rotate` `cargo test` `--flag` `View`";
+        let text =
+            "`a.rs` `crates/x/src/a.rs` `rotate()` `Tree::rotate` `cargo test` `--flag` `View`";
         assert_eq!(names("d.md", text, &sources), Vec::<String>::new());
         for name in ["`b.rs`", "`turn()`", "`Tree::turn`", "`Bush::rotate`"] {
             assert_eq!(names("d.md", name, &sources).len(), 1, "{name}");
