@@ -177,12 +177,14 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The manifest that `CURRENT` names, whether it is to be trusted or not.
+    /// The manifest that a `CURRENT` of this version names, whether it is to be
+    /// trusted or not.
     fn named_manifest(&self) -> Option<PathBuf> {
         let file = self.storage.open_read(&self.directory.join(CURRENT), Access::Buffered).ok()?;
         let bytes = file.read_at(0, file.len().ok()?.min(256) as usize).ok()?;
-        let name = std::str::from_utf8(&bytes).ok()?.split_whitespace().nth(2)?;
-        match FileName::parse(name)? {
+        let text = std::str::from_utf8(&bytes).ok()?;
+        let mut words = text.strip_prefix("tidekv 1 ")?.split_whitespace();
+        match FileName::parse(words.next()?)? {
             FileName::Manifest(number) => Some(self.directory.join(manifest_name(number))),
             _ => None,
         }

@@ -105,7 +105,12 @@ impl Keyspace {
     // ---- Reads ----
 
     /// The newest version of `key` that a reader sees at the snapshot `at`, or
-    /// now, and the sequence it was read at.
+    /// now; and a sequence up to which every write is known to have been seen.
+    ///
+    /// The second is not the sequence that is read at: when the memtable is
+    /// put aside between the look at the view and the look at `visible`, writes
+    /// of the new memtable are visible but not in the view. That makes the read
+    /// an earlier one, which is fine, but it must not vouch for those writes.
     pub(crate) fn resolve(
         &self,
         key: &[u8],
@@ -116,6 +121,7 @@ impl Keyspace {
         engine.check_open()?;
         let is_timed = engine.stats.gets.next().is_multiple_of(READS_PER_SAMPLE);
         let started = if is_timed { engine.clock.monotonic_ns() } else { 0 };
+        let seen = engine.visible();
         // The view first, see `view.rs`.
         let view = self.tree.view();
         let sequence = at.unwrap_or_else(|| engine.visible());
@@ -123,7 +129,7 @@ impl Keyspace {
         if is_timed {
             engine.stats.get_ns.record(engine.clock.monotonic_ns().saturating_sub(started));
         }
-        Ok((resolved, sequence))
+        Ok((resolved, at.unwrap_or(seen)))
     }
 
     /// The value of `key`.

@@ -326,20 +326,23 @@ impl SkipList {
         node
     }
 
-    fn last_before(&self, probe: Probe<'_>) -> Node {
+    /// The neighbours of `probe`: the last node before it (or the head), and
+    /// the first at or after it. Both from one look at each link: a node that
+    /// is inserted between two looks would be taken for the second.
+    fn around(&self, probe: Probe<'_>) -> (Node, Node) {
         let height = self.height.load(Ordering::Relaxed) as usize;
-        let mut node = self.head;
+        let (mut node, mut next) = (self.head, Node::NULL);
         for level in (0..height).rev() {
             // SAFETY: as in `find_before`.
             unsafe {
-                let mut next = node.next(level);
+                next = node.next(level);
                 while !next.is_null() && probe.is_after(next) {
                     node = next;
                     next = node.next(level);
                 }
             }
         }
-        node
+        (node, next)
     }
 
     fn or_null(&self, node: Node) -> Node {
@@ -348,13 +351,12 @@ impl SkipList {
 
     /// The first entry at or after the internal key; null when there is none.
     pub(crate) fn at_or_after(&self, key: &[u8], trailer: Trailer) -> Node {
-        // SAFETY: the node is of this list, and every node has a lowest link.
-        unsafe { self.last_before(Probe::new(key, trailer)).next(0) }
+        self.around(Probe::new(key, trailer)).1
     }
 
     /// The last entry before the internal key; null when there is none.
     pub(crate) fn before(&self, key: &[u8], trailer: Trailer) -> Node {
-        self.or_null(self.last_before(Probe::new(key, trailer)))
+        self.or_null(self.around(Probe::new(key, trailer)).0)
     }
 
     /// The first entry; null when the list is empty.
@@ -494,6 +496,38 @@ mod tests {
             });
         });
         assert_eq!(walk(&list).len() as u64, 3 * per_thread);
+    }
+
+    /// A reader at an older sequence was given a newer version that was inserted
+    /// while it searched: the search looked at the same link twice.
+    #[test]
+    fn a_search_never_returns_what_sorts_before_it() {
+        let list = SkipList::new();
+        let last = std::sync::atomic::AtomicU64::new(0);
+        let writes = if cfg!(miri) { 30 } else { 40_000u64 };
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let (list, last) = (&list, &last);
+                scope.spawn(move || {
+                    loop {
+                        let sequence = last.load(Ordering::Acquire);
+                        let node = list.at_or_after(b"key", Trailer::seek(sequence));
+                        if sequence > 0 {
+                            // SAFETY: the list is alive; the key was inserted.
+                            assert_eq!(unsafe { node.trailer() }.sequence(), sequence);
+                        }
+                        if sequence == writes {
+                            break;
+                        }
+                    }
+                });
+            }
+            let mut splice = Splice::default();
+            for sequence in 1..=writes {
+                list.insert(b"key", trailer(sequence), b"", &mut splice);
+                last.store(sequence, Ordering::Release);
+            }
+        });
     }
 
     #[test]

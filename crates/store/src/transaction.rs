@@ -6,8 +6,8 @@
 //! (`write.rs`); if one was, nothing is written and the caller starts over.
 //!
 //! Memtables answer that check. When the memtables no longer reach back far
-//! enough, because a flush came in between, the key is looked up in the tree
-//! before the commit is handed in.
+//! enough, because a flush came in between, the key is read again before the
+//! commit is handed in, and must hold what it held.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -39,29 +39,28 @@ pub struct Watch {
     keyspace: Keyspace,
     key: Box<[u8]>,
     since: Sequence,
-    existed: bool,
+    entry: Option<Entry>,
 }
 
 impl Watch {
     pub(crate) fn new(keyspace: &Keyspace, key: &[u8]) -> Result<Self> {
         let (resolved, since) = keyspace.resolve(key, None)?;
-        let existed = entry_of(resolved, keyspace.engine()).is_some();
-        Ok(Self { keyspace: keyspace.clone(), key: key.into(), since, existed })
+        let entry = entry_of(resolved, keyspace.engine());
+        Ok(Self { keyspace: keyspace.clone(), key: key.into(), since, entry })
     }
 
-    /// A watch as of now, if the key was not written meanwhile.
+    /// A watch that memtables can judge: this one, or when they do not reach
+    /// back so far, one as of now, if the key still holds what it held.
     ///
-    /// A key that was absent, written, deleted and compacted away looks
-    /// unchanged, which it is again.
+    /// Sequences of entries cannot tell: compaction sets them to 0. A key that
+    /// was changed and changed back counts as unchanged, which to a reader it
+    /// is.
     fn renewed(&self) -> Result<Option<Self>> {
         if self.keyspace.tree().flushed() <= self.since {
             return Ok(Some(self.clone()));
         }
-        let (resolved, now) = self.keyspace.resolve(&self.key, None)?;
-        let written = resolved.as_ref().map_or(0, |resolved| resolved.trailer.sequence());
-        let exists = entry_of(resolved, self.keyspace.engine()).is_some();
-        let is_unchanged = written <= self.since && exists == self.existed;
-        Ok(is_unchanged.then(|| Self { since: now, existed: exists, ..self.clone() }))
+        let now = Self::new(&self.keyspace, &self.key)?;
+        Ok((now.entry == self.entry).then_some(now))
     }
 }
 
@@ -77,7 +76,7 @@ pub struct Transaction {
     /// What the writes so far make of each key; `None`: deleted.
     written: BTreeMap<KeyId, Option<Entry>>,
     /// What was read, for the check and so that a key reads the same twice.
-    reads: HashMap<KeyId, (Watch, Option<Entry>)>,
+    reads: HashMap<KeyId, Watch>,
     watches: Vec<Watch>,
 }
 
@@ -99,14 +98,14 @@ impl Transaction {
         if let Some(entry) = self.written.get(&id) {
             return Ok(entry.clone());
         }
-        if let Some((_, entry)) = self.reads.get(&id) {
-            return Ok(entry.clone());
+        if let Some(watch) = self.reads.get(&id) {
+            return Ok(watch.entry.clone());
         }
         let (resolved, since) = keyspace.resolve(key, None)?;
         let entry = entry_of(resolved, self.handle.engine());
         let watch =
-            Watch { keyspace: keyspace.clone(), key: key.into(), since, existed: entry.is_some() };
-        self.reads.insert(id, (watch, entry.clone()));
+            Watch { keyspace: keyspace.clone(), key: key.into(), since, entry: entry.clone() };
+        self.reads.insert(id, watch);
         Ok(entry)
     }
 
@@ -191,7 +190,7 @@ impl Transaction {
     /// has changed.
     pub fn commit(self, durability: Durability) -> Result<Commit> {
         let mut conditions = Vec::new();
-        for watch in self.watches.iter().chain(self.reads.values().map(|(watch, _)| watch)) {
+        for watch in self.watches.iter().chain(self.reads.values()) {
             let Some(watch) = watch.renewed()? else { return Ok(Commit::Conflict) };
             conditions.push(Condition {
                 tree: Arc::clone(watch.keyspace.tree()),

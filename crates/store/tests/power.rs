@@ -100,7 +100,8 @@ impl Workload {
 
     fn ingest(&mut self, dice: &mut Dice) {
         let first = dice.below(20);
-        let entries: Vec<_> = (first..first + 5).map(|k| (format!("key-{k:02}"), "ingested")).collect();
+        let entries: Vec<_> =
+            (first..first + 5).map(|k| (format!("key-{k:02}"), "ingested")).collect();
         let mut state = self.latest();
         for (key, value) in &entries {
             state[0].insert(key.clone().into_bytes(), (value.as_bytes().to_vec(), None));
@@ -141,9 +142,12 @@ fn record(seed: u64, steps: u64) -> (Vec<Aftermath>, Vec<States>) {
     let progress = Arc::new(Mutex::new(Progress::default()));
     let aftermaths = Arc::new(Mutex::new(Vec::new()));
     {
-        let (disk_again, progress, aftermaths) = (disk.clone(), progress.clone(), aftermaths.clone());
+        let (disk_again, progress, aftermaths) =
+            (disk.clone(), progress.clone(), aftermaths.clone());
         disk.on_operation(move |operation| {
-            for tear in [Tear::DropUnsynced, Tear::KeepUnsynced, Tear::Torn { seed: operation.number }] {
+            for tear in
+                [Tear::DropUnsynced, Tear::KeepUnsynced, Tear::Torn { seed: operation.number }]
+            {
                 let disk = disk_again.after_power_loss(tear);
                 let progress = *progress.lock().unwrap();
                 let operation = operation.to_string();
@@ -196,7 +200,11 @@ fn check(aftermath: &Aftermath, states: &[States]) {
     db.keyspace("a").unwrap().put("after", "the cut").unwrap();
     db.close().unwrap();
     let db = Db::open(DIRECTORY, options(disk, &clock, LIMITS)).unwrap();
-    assert_eq!(db.keyspace("a").unwrap().get("after").unwrap().as_deref(), Some(&b"the cut"[..]), "{story}");
+    assert_eq!(
+        db.keyspace("a").unwrap().get("after").unwrap().as_deref(),
+        Some(&b"the cut"[..]),
+        "{story}"
+    );
     assert_eq!(contents(&db, "b"), found[1], "{story}");
 }
 
@@ -225,7 +233,10 @@ fn a_cut_during_recovery_loses_nothing_either() {
             let is_whole = opened.is_ok();
             drop(opened);
             let second = Aftermath {
-                operation: format!("{} and again {cut} operations into recovery", aftermath.operation),
+                operation: format!(
+                    "{} and again {cut} operations into recovery",
+                    aftermath.operation
+                ),
                 tear: Tear::Torn { seed: cut },
                 disk: disk.after_power_loss(Tear::Torn { seed: cut }),
                 progress: aftermath.progress,

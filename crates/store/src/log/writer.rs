@@ -142,6 +142,10 @@ impl LogWriter {
             Health::Lost(error) => return Err(error.clone()),
             Health::Finished => {}
             Health::Good | Health::Torn(_) => {
+                // First what stands there: then the end record can say that all
+                // of it is on stable storage, and damage to any of it is told
+                // from a torn end.
+                self.sync()?;
                 self.write_frame(|out| {
                     out.push(RECORD_END);
                     out.extend_from_slice(&successor.to_le_bytes());

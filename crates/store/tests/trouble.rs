@@ -1,0 +1,326 @@
+//! Bad input and bad luck: full disks, failing operations, damaged files, a
+//! second process, a directory from the future, keys and values out of bounds.
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use support::{DIRECTORY, Dice, START_MS, TINY, contents, options};
+use tidekv::{Db, Durability, ErrorKind, KEY_BYTES_MAX, Options, VALUE_BYTES_MAX, WriteBatch};
+use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Storage, Tear};
+
+fn world() -> (MemoryStorage, Arc<ManualClock>) {
+    (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)))
+}
+
+fn open(disk: &MemoryStorage, clock: &Arc<ManualClock>) -> tidekv::Result<Db> {
+    Db::open(DIRECTORY, options(disk, clock, TINY))
+}
+
+/// Fills a store so that it has tables on several levels and a log; returns
+/// what it holds.
+fn fill(db: &Db, writes: u64) -> Vec<(Vec<u8>, support::Value)> {
+    let keyspace = db.keyspace("k").unwrap();
+    let mut dice = Dice(9);
+    for i in 0..writes {
+        let value = vec![i as u8; 100 + dice.below(200) as usize];
+        keyspace.put(format!("key-{:03}", dice.below(300)), value).unwrap();
+    }
+    contents(db, "k")
+}
+
+#[test]
+fn a_full_disk_refuses_writes_goes_on_reading_and_heals() {
+    let (disk, clock) = world();
+    let db = open(&disk, &clock).unwrap();
+    let mut expected = fill(&db, 300);
+    let keyspace = db.keyspace("k").unwrap();
+    disk.set_capacity(Some(0));
+    let mut refused = 0;
+    for i in 0..400u32 {
+        // Some fit into space that was reserved before.
+        match keyspace.put("key-000", vec![7; 100 + i as usize]) {
+            Ok(()) => {
+                expected.retain(|(key, _)| key != b"key-000");
+                expected.insert(0, (b"key-000".to_vec(), (vec![7; 100 + i as usize], None)));
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0);
+    assert_eq!(contents(&db, "k"), expected);
+    disk.set_capacity(None);
+    keyspace.put("key-999", "again").unwrap();
+    db.flush().unwrap();
+    db.compact().unwrap();
+    expected.push((b"key-999".to_vec(), (b"again".to_vec(), None)));
+    assert_eq!(contents(&db, "k"), expected);
+    drop((keyspace, db));
+    assert_eq!(contents(&open(&disk, &clock).unwrap(), "k"), expected);
+}
+
+/// Every storage operation fails once, in its own run. Writes that were
+/// acknowledged stay; those that failed may or may not be there.
+#[test]
+fn any_failing_operation_loses_nothing_that_was_acknowledged() {
+    let mut failures = 0;
+    for skip in 0.. {
+        let (disk, clock) = world();
+        let fault = [Fault::Fail(tidekv_io::ErrorKind::Failed), Fault::ShortWrite, Fault::SyncLost]
+            [skip as usize % 3];
+        disk.add_fault(FaultRule {
+            operation: None,
+            path_contains: None,
+            skip,
+            times: Some(1),
+            fault,
+        });
+        let before = disk.operations();
+        let mut acknowledged = Vec::new();
+        let mut failed = false;
+        if let Ok(db) = open(&disk, &clock)
+            && let Ok(keyspace) = db.keyspace("k")
+        {
+            for i in 0..120u32 {
+                let (key, value) = (format!("{:03}", i * 7 % 120), vec![i as u8; 200]);
+                let mut batch = WriteBatch::new();
+                batch.put(&keyspace, key.as_bytes(), &value);
+                let durability = if i % 5 == 0 { Durability::Sync } else { Durability::Buffered };
+                match db.write_with(batch, durability) {
+                    Ok(()) => acknowledged.push((key, value)),
+                    Err(_) => failed = true,
+                }
+                if i == 60 {
+                    failed |= db.flush().is_err();
+                    failed |= db.compact().is_err();
+                }
+                // Reads go on, whatever happened to writes.
+                for (key, value) in acknowledged.iter().rev().take(3) {
+                    match keyspace.get(key) {
+                        Ok(found) => assert_eq!(found.as_deref(), Some(&value[..]), "fault {skip}"),
+                        Err(_) => failed = true,
+                    }
+                }
+            }
+            failed |= db.close().is_err();
+        } else {
+            failed = true;
+        }
+        failures += u32::from(failed);
+        let operations = disk.operations() - before;
+        disk.clear_faults();
+        let db =
+            open(&disk, &clock).unwrap_or_else(|error| panic!("fault {skip} ({fault:?}): {error}"));
+        let keyspace = db.keyspace("k").unwrap();
+        for (key, value) in &acknowledged {
+            assert_eq!(
+                keyspace.get(key).unwrap().as_deref(),
+                Some(&value[..]),
+                "fault {skip} ({fault:?}), key {key}"
+            );
+        }
+        if skip > operations {
+            break;
+        }
+    }
+    assert!(failures > 20, "only {failures} runs met their fault");
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_acknowledged_until_the_store_is_reopened() {
+    let (disk, clock) = world();
+    let db = open(&disk, &clock).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put("before", "1").unwrap();
+    db.sync().unwrap();
+    let rule = FaultRule::once(tidekv_io::Operation::Sync, Fault::SyncLost).on_path(".log");
+    disk.add_fault(rule);
+    keyspace.put("lost?", "2").unwrap();
+    assert_eq!(db.sync().unwrap_err().kind(), ErrorKind::Storage);
+    let error = keyspace.put("after", "3").unwrap_err();
+    assert!(error.to_string().contains("reopen"), "{error}");
+    assert!(db.sync().is_err(), "a failed sync is not retried");
+    assert_eq!(keyspace.get("lost?").unwrap().as_deref(), Some(&b"2"[..]));
+    drop((keyspace, db));
+    let after = disk.after_power_loss(Tear::DropUnsynced);
+    let db = open(&after, &clock).unwrap();
+    assert_eq!(db.keyspace("k").unwrap().get("before").unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+/// A bit flipped anywhere gives the truth or an error that names a file.
+#[test]
+fn a_flipped_bit_is_never_read_as_data() {
+    let (disk, clock) = world();
+    let db = open(&disk, &clock).unwrap();
+    let expected = fill(&db, 250);
+    drop(db);
+    let (mut noticed, mut kinds) = (0, std::collections::BTreeSet::new());
+    for path in disk.paths() {
+        let bytes = disk.read_file(&path).unwrap_or_default();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let step = (bytes.len() * 8 / 60).max(1);
+        for bit in (0..bytes.len() * 8).step_by(step) {
+            let hurt = disk.after_power_loss(Tear::KeepUnsynced);
+            hurt.corrupt(&path, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
+            if let Some(error) = read_all(&hurt, &clock, &expected) {
+                assert!(error.to_string().contains(DIRECTORY), "{name} bit {bit}: {error}");
+                noticed += 1;
+                kinds.insert(name.trim_matches(|c: char| c.is_ascii_digit()).to_owned());
+            }
+        }
+    }
+    assert!(noticed > 100);
+    for kind in ["CURRENT", "MANIFEST-", ".log", ".table"] {
+        assert!(kinds.contains(kind), "no damage was noticed in any {kind}: {kinds:?}");
+    }
+}
+
+/// Reads everything; the first error, or `None` when all is as it should be.
+fn read_all(
+    disk: &MemoryStorage,
+    clock: &Arc<ManualClock>,
+    expected: &[(Vec<u8>, support::Value)],
+) -> Option<tidekv::Error> {
+    let db = match open(disk, clock) {
+        Ok(db) => db,
+        Err(error) => return Some(error),
+    };
+    let keyspace = match db.keyspace("k") {
+        Ok(keyspace) => keyspace,
+        Err(error) => return Some(error),
+    };
+    let mut found = Vec::new();
+    for item in keyspace.iter() {
+        match item {
+            Ok((key, entry)) => {
+                found.push((key.to_vec(), (entry.value.to_vec(), entry.expires_at_ms)))
+            }
+            Err(error) => return Some(error),
+        }
+    }
+    assert_eq!(found, expected);
+    for (key, (value, _)) in expected {
+        match keyspace.get(key) {
+            Ok(found) => assert_eq!(found.as_deref(), Some(&value[..])),
+            Err(error) => return Some(error),
+        }
+    }
+    None
+}
+
+#[test]
+fn a_second_opening_is_refused_by_name() {
+    let (disk, clock) = world();
+    let db = open(&disk, &clock).unwrap();
+    let error = open(&disk, &clock).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    assert!(error.to_string().contains(DIRECTORY), "{error}");
+    drop(db);
+    open(&disk, &clock).unwrap();
+}
+
+#[test]
+fn a_directory_from_the_future_is_refused_and_untouched() {
+    let (disk, clock) = world();
+    fill(&open(&disk, &clock).unwrap(), 50);
+    let current = Path::new("/data/CURRENT");
+    disk.write_file(current, b"tidekv 2 SOMETHING-NEW\n");
+    let all = |disk: &MemoryStorage| -> Vec<_> {
+        disk.paths().into_iter().map(|path| (disk.read_file(&path), path)).collect()
+    };
+    let before = all(&disk);
+    let error = open(&disk, &clock).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("newer"), "{error}");
+    assert_eq!(all(&disk), before);
+}
+
+#[test]
+fn a_missing_log_or_table_is_found() {
+    let (disk, clock) = world();
+    let expected = fill(&open(&disk, &clock).unwrap(), 250);
+    let mut found = 0;
+    for path in disk.paths() {
+        let name = path.to_string_lossy().into_owned();
+        if !name.ends_with(".table") && !name.ends_with(".log") {
+            continue;
+        }
+        let hurt = disk.after_power_loss(Tear::KeepUnsynced);
+        hurt.remove(&path).unwrap();
+        // A finished log that is kept for reuse may go without harm.
+        if let Some(error) = read_all(&hurt, &clock, &expected) {
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+            assert!(error.to_string().contains(&name), "{name}: {error}");
+            found += 1;
+        }
+    }
+    assert!(found > 3);
+}
+
+#[test]
+fn keys_values_and_bounds_out_of_range_are_refused() {
+    let (disk, clock) = world();
+    let db = open(&disk, &clock).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    let long = vec![b'k'; KEY_BYTES_MAX + 1];
+    for error in [
+        keyspace.put("", "v").unwrap_err(),
+        keyspace.put(&long, "v").unwrap_err(),
+        keyspace.get(&long).unwrap_err(),
+        keyspace.delete("").unwrap_err(),
+        keyspace.put("k", vec![0; VALUE_BYTES_MAX + 1]).unwrap_err(),
+        keyspace.ingest([("b", "1"), ("a", "2")]).unwrap_err(),
+        keyspace.ingest([("b", "1"), ("b", "2")]).unwrap_err(),
+        db.keyspace("").unwrap_err(),
+        keyspace
+            .increment("text", 0)
+            .and(keyspace.put("text", "abc"))
+            .and(keyspace.increment("text", 1))
+            .unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    }
+    keyspace.put(&long[1..], "the longest key").unwrap();
+    assert_eq!(keyspace.get(&long[1..]).unwrap().as_deref(), Some(&b"the longest key"[..]));
+    // One refused operation refuses its whole batch.
+    let mut batch = WriteBatch::new();
+    batch.put(&keyspace, b"good", b"1");
+    batch.put(&keyspace, b"", b"2");
+    assert!(db.write(batch).is_err());
+    assert_eq!(keyspace.get("good").unwrap(), None);
+}
+
+#[test]
+fn reading_only_changes_nothing_and_needs_no_lock() {
+    let (disk, clock) = world();
+    let db = open(&disk, &clock).unwrap();
+    let expected = fill(&db, 200);
+    db.sync().unwrap();
+    let copy = disk.after_power_loss(Tear::KeepUnsynced);
+    let before: Vec<_> = copy.paths().into_iter().map(|path| copy.read_file(&path)).collect();
+    let reader =
+        Db::open(DIRECTORY, Options { read_only: true, ..options(&copy, &clock, TINY) }).unwrap();
+    assert_eq!(contents(&reader, "k"), expected);
+    assert_eq!(reader.keyspace("k").unwrap().put("a", "b").unwrap_err().kind(), ErrorKind::Closed);
+    drop(reader);
+    let after: Vec<_> = copy.paths().into_iter().map(|path| copy.read_file(&path)).collect();
+    assert!(before == after);
+    let missing = Db::open("/nowhere", Options { read_only: true, ..options(&copy, &clock, TINY) });
+    assert_eq!(missing.unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[test]
+fn a_closed_store_answers_with_an_error() {
+    let (disk, clock) = world();
+    let db = open(&disk, &clock).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put("a", "b").unwrap();
+    db.close().unwrap();
+    assert_eq!(keyspace.get("a").unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(keyspace.put("a", "c").unwrap_err().kind(), ErrorKind::Closed);
+    db.close().unwrap();
+}
