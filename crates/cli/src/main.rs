@@ -1,2 +1,126 @@
-//! The command line of TideKV.
-fn main() {}
+//! The command line of TideKV: arguments, config file, progress, exit codes.
+//! What is worth a unit test lives in the crates below.
+//!
+//! Exit codes: 0 done; 1 failed, and for `get` a missing key; 2 called wrongly.
+//! An error is one sentence on standard error that names the file, key or
+//! option.
+//!
+//! Modules are declared bottom-up; a module names only modules above it.
+
+mod failure;
+mod environment;
+mod quantity;
+mod files;
+mod formats;
+mod output;
+mod progress;
+mod store;
+mod config;
+mod commands;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use failure::{Failure, Result};
+
+/// glibc's allocator doubles the resident memory under the load of a store.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Where jemalloc looks for its settings: freed memory goes back to the system
+/// within a second, by a thread of the allocator, so that resident memory
+/// follows the budget when it shrinks.
+// SAFETY: jemalloc declares this name as `const char *`; a reference to an
+// array is one pointer, and the string ends with a zero byte.
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static ALLOCATOR_SETTINGS: &[u8; 63] =
+    b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:1000\0";
+
+/// TideKV: a durable, ordered key-value store.
+#[derive(Debug, Parser)]
+#[command(name = "tidekv", version, propagate_version = true)]
+#[command(after_help = "Examples:\n  tidekv serve --data ./data\n  \
+    tidekv put --data ./data greeting hello\n  tidekv get --data ./data greeting")]
+struct Arguments {
+    /// A TOML file with a table for each command that has the same names as
+    /// its flags; flags win.
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Get(commands::point::Get),
+    Put(commands::point::Put),
+    Delete(commands::point::Delete),
+    Scan(commands::scan::Scan),
+    Import(commands::import::Import),
+    Export(commands::export::Export),
+    Inspect(commands::inspect::Inspect),
+    Check(commands::check::Check),
+    Checkpoint(commands::upkeep::Checkpoint),
+    Compact(commands::upkeep::Compact),
+    Stats(commands::upkeep::Stats),
+}
+
+impl Command {
+    fn run(&self) -> Result<()> {
+        match self {
+            Self::Get(command) => command.run(),
+            Self::Put(command) => command.run(),
+            Self::Delete(command) => command.run(),
+            Self::Scan(command) => command.run(),
+            Self::Import(command) => command.run(),
+            Self::Export(command) => command.run(),
+            Self::Inspect(command) => command.run(),
+            Self::Check(command) => command.run(),
+            Self::Checkpoint(command) => command.run(),
+            Self::Compact(command) => command.run(),
+            Self::Stats(command) => command.run(),
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let root = Arguments::command();
+    let arguments = config::merge(&root, std::env::args_os().collect())?;
+    let matches = root.get_matches_from(arguments);
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    arguments.command.run()
+}
+
+fn main() -> ExitCode {
+    let Err(Failure { message, code }) = run() else { return ExitCode::SUCCESS };
+    if !message.is_empty() {
+        eprintln!("tidekv: {message}");
+    }
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_declarations_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_an_example_and_explains_every_argument() {
+        for command in Arguments::command().get_subcommands() {
+            let name = command.get_name();
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "{name}");
+            assert!(command.get_about().is_some(), "{name}");
+            for argument in command.get_arguments() {
+                assert!(argument.get_help().is_some(), "{name} {}", argument.get_id());
+            }
+        }
+    }
+}

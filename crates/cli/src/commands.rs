@@ -1,0 +1,10 @@
+//! The commands, each with its arguments and what it does.
+
+pub mod place;
+pub mod point;
+pub mod scan;
+pub mod import;
+pub mod export;
+pub mod inspect;
+pub mod check;
+pub mod upkeep;

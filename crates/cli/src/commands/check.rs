@@ -1,0 +1,114 @@
+//! `check`: verifies every checksum and invariant of a store's files.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use tidekv::check::{CheckReport, check};
+use tidekv::inspect::LogEnding;
+
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::progress::Progress;
+use crate::quantity::{count, show_size};
+
+/// Verify every checksum and invariant of a store.
+///
+/// Reads every byte, writes none, and goes on after the first damage. Damaged
+/// files are named and make the exit code 1. The directory may be open in a
+/// server.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  tidekv check --data ./data")]
+pub struct Check {
+    /// The data directory.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// Print the report as an object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    /// Runs the command.
+    pub fn run(&self) -> Result<()> {
+        let mut progress = Progress::new(None);
+        let report = check(&self.data, None, &mut |at| {
+            progress.set_bytes(at.bytes);
+            let name = at.file.file_name().unwrap_or_default();
+            progress.show(at.bytes_done, &name.to_string_lossy());
+        })?;
+        drop(progress);
+        if self.json {
+            output::line(&to_json(&report).to_string())?;
+        } else {
+            self.say(&report)?;
+        }
+        let mut files: Vec<_> = report.damage.iter().map(|damage| &damage.file).collect();
+        files.dedup();
+        match &files[..] {
+            [] => Ok(()),
+            [file] => {
+                let file = file.display();
+                Err(Failure::new(format!("{file} is damaged: restore it from a copy")))
+            }
+            files => {
+                let (count, data) = (files.len(), self.data.display());
+                let message =
+                    format!("{count} files of {data} are damaged: restore them from a copy");
+                Err(Failure::new(message))
+            }
+        }
+    }
+
+    fn say(&self, report: &CheckReport) -> Result<()> {
+        for damage in &report.damage {
+            output::line(&damage.message)?;
+        }
+        for log in &report.logs {
+            let (number, end) = (log.number, log.end);
+            let records = count(log.records, "record", "records");
+            let ending = match log.ending {
+                LogEnding::Complete { .. } => "it was closed".into(),
+                LogEnding::Open => "it is open".into(),
+                LogEnding::Torn => format!("what follows at offset {end} is no record of it"),
+            };
+            output::line(&format!("log {number}: {records}, {ending}"))?;
+        }
+        for (names, what) in [
+            (&report.left_over, "not needed any more, removed when the store is opened"),
+            (&report.foreign, "not a file of the store"),
+        ] {
+            for name in names {
+                output::line(&format!("{name}: {what}"))?;
+            }
+        }
+        let verdict = if report.damage.is_empty() { "sound" } else { "damaged" };
+        output::line(&format!(
+            "{} is {verdict}: {} with {} and {}, {}, {} read",
+            self.data.display(),
+            count(report.tables, "table", "tables"),
+            count(report.blocks, "block", "blocks"),
+            count(report.entries, "entry", "entries"),
+            count(report.logs.len() as u64, "log", "logs"),
+            show_size(report.bytes)
+        ))
+    }
+}
+
+fn to_json(report: &CheckReport) -> serde_json::Value {
+    let damage = report.damage.iter().map(
+        |damage| json!({"file": damage.file.display().to_string(), "message": damage.message}),
+    );
+    let logs = report.logs.iter().map(super::inspect::log_to_json);
+    json!({
+        "sound": report.damage.is_empty(),
+        "damage": damage.collect::<Vec<_>>(),
+        "tables": report.tables,
+        "blocks": report.blocks,
+        "entries": report.entries,
+        "bytes": report.bytes,
+        "logs": logs.collect::<Vec<_>>(),
+        "left_over": report.left_over,
+        "foreign": report.foreign,
+    })
+}

@@ -1,0 +1,104 @@
+//! `export`: the entries of a keyspace into a file, so that `import` brings
+//! every byte back.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use tidekv::Keyspace;
+
+use super::place::Place;
+use super::point::bytes_of;
+use super::scan::bounds;
+use crate::failure::Result;
+use crate::files::Output;
+use crate::formats::{Format, Record};
+use crate::output;
+use crate::progress::{Progress, show_rate};
+use crate::quantity::{count, show_size};
+use crate::store;
+
+/// Write the entries of a keyspace to standard output or a file.
+///
+/// They are those of one moment, in ascending order of their keys, so that
+/// importing them again is fast. The directory may be open in a server.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  tidekv export --data ./data --format binary --out all.tide\n  \
+    tidekv export --data ./data --prefix user: | gzip > users.tsv.gz"
+)]
+pub struct Export {
+    #[command(flatten)]
+    place: Place,
+
+    /// How they are written.
+    #[arg(long, value_enum, default_value_t = Format::Tsv)]
+    format: Format,
+
+    /// Only keys that begin with this.
+    #[arg(long, value_name = "KEY")]
+    prefix: Option<OsString>,
+
+    /// The prefix is base64.
+    #[arg(long)]
+    key_base64: bool,
+
+    /// The file, which appears when it is whole; standard output without it.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// With --out, print the summary as an object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Export {
+    /// Runs the command.
+    pub fn run(&self) -> Result<()> {
+        let prefix = self.prefix.as_ref();
+        let prefix = prefix.map(|key| bytes_of("--prefix", key, self.key_base64)).transpose()?;
+        let db = store::open_to_read(&self.place.data)?;
+        let keyspace = store::existing_keyspace(&db, &self.place.keyspace)?;
+        let mut out = match &self.out {
+            Some(path) => Output::aside(path)?,
+            None => Output::standard(),
+        };
+        let whole = keyspace.as_ref().filter(|_| prefix.is_none());
+        let mut progress = Progress::new(whole.map(Keyspace::storage_bytes));
+        let (entries, bytes) = self.write(keyspace, prefix, &mut out, &mut progress)?;
+        out.finish()?;
+        if self.out.is_none() {
+            return Ok(());
+        }
+        let seconds = progress.seconds();
+        output::line(&if self.json {
+            serde_json::json!({"entries": entries, "bytes": bytes, "seconds": seconds}).to_string()
+        } else {
+            let (size, rate) = (show_size(bytes), show_rate(entries, bytes, seconds));
+            let entries = count(entries, "entry", "entries");
+            format!("exported {entries}, {size}, in {seconds:.2} s ({rate})")
+        })
+    }
+
+    fn write(
+        &self,
+        keyspace: Option<Keyspace>,
+        prefix: Option<Vec<u8>>,
+        out: &mut Output,
+        progress: &mut Progress,
+    ) -> Result<(u64, u64)> {
+        let mut writer = self.format.writer();
+        let (mut entries, mut bytes) = (0, 0);
+        writer.begin(out).map_err(|error| out.failure(&error))?;
+        for item in keyspace.iter().flat_map(|k| k.range(bounds(prefix.clone(), None, None))) {
+            let (key, entry) = item?;
+            let record =
+                Record { key: &key, value: &entry.value, expires_at_ms: entry.expires_at_ms };
+            writer.write(out, record).map_err(|error| out.failure(&error))?;
+            entries += 1;
+            bytes += (key.len() + entry.value.len()) as u64;
+            progress.step(bytes);
+        }
+        writer.end(out).map_err(|error| out.failure(&error))?;
+        Ok((entries, bytes))
+    }
+}

@@ -1,0 +1,372 @@
+//! `import`: many records from a file.
+//!
+//! Right for any input, and in bounded memory: records are written in batches,
+//! the later of two with one key wins. Where the keyspace is empty and the
+//! input begins in order, it goes straight into tables instead, until a key is
+//! not greater than the one before it; what comes then is newer than those
+//! tables and goes in batches. With `--sorted` such a key is an error, and
+//! then nothing at all is imported.
+
+use std::path::PathBuf;
+
+use tidekv::{Db, KEY_BYTES_MAX, Keyspace, VALUE_BYTES_MAX, WriteBatch};
+
+use super::place::Place;
+use crate::failure::{Failure, Result};
+use crate::files;
+use crate::formats::{Format, ReadError, Record, RecordReader};
+use crate::progress::{Progress, show_rate};
+use crate::quantity::{count, parse_size, show_size};
+use crate::store;
+
+/// Large enough that what a batch costs by itself vanishes, small beside a
+/// memtable.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// So many records in order make it likely that the rest is.
+const SAMPLE_RECORDS: usize = 4096;
+const SAMPLE_BYTES: u64 = 1 << 20;
+
+/// Memtables of 64 MiB, the largest: fewer and larger tables on level 0.
+const MEMORY_BYTES: u64 = 512 << 20;
+
+/// Load records from a file.
+///
+/// The later of two records with one key wins. Sorted input into an empty
+/// keyspace is several times faster.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  tidekv import --data ./data users.tsv\n  \
+    zcat users.jsonl.gz | tidekv import --data ./data --format jsonl -")]
+pub struct Import {
+    #[command(flatten)]
+    place: Place,
+
+    /// The file; `-` for standard input.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// How it is written.
+    #[arg(long, value_enum, default_value_t = Format::Tsv)]
+    format: Format,
+
+    /// The input is in ascending order of its keys, each once: fail and import
+    /// nothing if it is not.
+    #[arg(long)]
+    sorted: bool,
+
+    /// Pass over malformed records and count them.
+    #[arg(long)]
+    skip_bad: bool,
+
+    /// Memory to use.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
+
+    /// Print the summary as an object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A record that is kept.
+struct Owned {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    expires_at_ms: Option<u64>,
+}
+
+impl Owned {
+    fn new(record: Record<'_>) -> Self {
+        let Record { key, value, expires_at_ms } = record;
+        Self { key: key.to_vec(), value: value.to_vec(), expires_at_ms }
+    }
+
+    fn record(&self) -> Record<'_> {
+        Record { key: &self.key, value: &self.value, expires_at_ms: self.expires_at_ms }
+    }
+}
+
+/// The records of the input, counted.
+struct Source {
+    reader: Box<dyn RecordReader>,
+    name: String,
+    skip_bad: bool,
+    skipped: u64,
+    bytes: u64,
+    progress: Progress,
+    /// What the next call of [`Source::advance`] fails with.
+    failure: Option<Failure>,
+}
+
+impl Source {
+    /// Goes to the next record that is well formed; whether there is one.
+    fn advance(&mut self) -> Result<bool> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        loop {
+            let what = match self.reader.advance() {
+                Ok(false) => return Ok(false),
+                Ok(true) => match check(self.reader.record()) {
+                    Ok(bytes) => {
+                        self.bytes += bytes;
+                        self.progress.step(self.reader.bytes_read());
+                        return Ok(true);
+                    }
+                    Err(what) => format!("{} {what}", self.reader.place()),
+                },
+                Err(ReadError::Bad(what)) => what,
+                Err(ReadError::Broken(what)) => return Err(self.failure(&what)),
+            };
+            if !self.skip_bad {
+                let what = format!("{what} (--skip-bad passes over it)");
+                return Err(self.failure(&what));
+            }
+            self.skipped += 1;
+        }
+    }
+
+    fn record(&self) -> Record<'_> {
+        self.reader.record()
+    }
+
+    fn failure(&self, what: &str) -> Failure {
+        Failure::new(format!("{}: {what}", self.name))
+    }
+}
+
+/// The bytes of a record that the store takes, or what is wrong with it.
+fn check(record: Record<'_>) -> std::result::Result<u64, String> {
+    match record.key.len() {
+        0 => Err("has an empty key: a key has at least 1 byte".into()),
+        len if len > KEY_BYTES_MAX => {
+            Err(format!("has a key of {len} bytes: the longest has {KEY_BYTES_MAX}"))
+        }
+        _ if record.value.len() > VALUE_BYTES_MAX => {
+            let len = record.value.len();
+            Err(format!("has a value of {len} bytes: the longest has {VALUE_BYTES_MAX}"))
+        }
+        len => Ok((len + record.value.len()) as u64),
+    }
+}
+
+/// The input as long as it is in order: what goes straight into tables.
+struct Run<'a> {
+    source: &'a mut Source,
+    /// Read already, to be handed out first.
+    sample: std::vec::IntoIter<Owned>,
+    last: Option<Vec<u8>>,
+    /// The first record that does not belong to the run.
+    behind: Option<Owned>,
+    failure: Option<Failure>,
+    insists: bool,
+}
+
+impl Run<'_> {
+    fn follow(&mut self) -> Result<Option<Owned>> {
+        if let Some(record) = self.sample.next() {
+            return Ok(Some(record));
+        }
+        Ok(if self.source.advance()? { Some(Owned::new(self.source.record())) } else { None })
+    }
+
+    fn step(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let Some(record) = self.follow()? else { return Ok(None) };
+        // Tables are written without deadlines of single entries.
+        let is_in_order = self.last.as_ref().is_none_or(|last| *last < record.key);
+        if is_in_order && record.expires_at_ms.is_none() {
+            self.last.get_or_insert_default().clone_from(&record.key);
+            return Ok(Some((record.key, record.value)));
+        }
+        if self.insists {
+            let place = self.source.reader.place();
+            let what = if is_in_order {
+                format!("{place} has a deadline: import it without --sorted")
+            } else {
+                format!("{place} is not in order: its key is not greater than the one before it")
+            };
+            return Err(self.source.failure(&what));
+        }
+        self.behind = Some(record);
+        Ok(None)
+    }
+}
+
+impl Iterator for Run<'_> {
+    type Item = (Vec<u8>, Vec<u8>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failure.is_some() || self.behind.is_some() {
+            return None;
+        }
+        match self.step() {
+            Ok(item) => item,
+            Err(failure) => {
+                self.failure = Some(failure);
+                // An empty key makes the store drop the whole run.
+                self.insists.then(|| (Vec::new(), Vec::new()))
+            }
+        }
+    }
+}
+
+impl Import {
+    /// Runs the command.
+    pub fn run(&self) -> Result<()> {
+        let (input, bytes) = files::open_input(&self.file)?;
+        let name = match self.file.to_str() {
+            Some("-") => "standard input".into(),
+            _ => self.file.display().to_string(),
+        };
+        let mut source = Source {
+            reader: self.format.reader(input),
+            name,
+            skip_bad: self.skip_bad,
+            skipped: 0,
+            bytes: 0,
+            progress: Progress::new(bytes),
+            failure: None,
+        };
+        let db = store::open_to_write(&self.place.data, Some(self.memory.unwrap_or(MEMORY_BYTES)))?;
+        let keyspace = db.keyspace(&self.place.keyspace)?;
+        let loaded = self.load(&db, &keyspace, &mut source);
+        db.close()?;
+        let imported = match loaded {
+            Ok(entries) => entries,
+            Err((entries, failure)) if entries > 0 => {
+                let (said, entries) = (failure.message, count(entries, "entry", "entries"));
+                return Err(Failure::new(format!("{said}; what came before it is in: {entries}")));
+            }
+            Err((_, failure)) => return Err(failure),
+        };
+        self.say(&source, imported)
+    }
+
+    /// Loads everything; how many entries, or how many before the failure.
+    fn load(
+        &self,
+        db: &Db,
+        keyspace: &Keyspace,
+        source: &mut Source,
+    ) -> std::result::Result<u64, (u64, Failure)> {
+        let is_empty = keyspace.iter().keys_only().next().is_none();
+        if !is_empty && !self.sorted {
+            return write_batches(db, keyspace, source, Vec::new());
+        }
+        let (sample, is_in_order) = sample(source);
+        if !is_in_order && !self.sorted {
+            return write_batches(db, keyspace, source, sample);
+        }
+        let mut run = Run {
+            source,
+            sample: sample.into_iter(),
+            last: None,
+            behind: None,
+            failure: None,
+            insists: self.sorted,
+        };
+        let ingested = keyspace.ingest(&mut run);
+        let Run { sample, behind, failure, insists, source, .. } = run;
+        let ingested = match (ingested, failure) {
+            (Ok(entries), None) => entries,
+            (_, Some(failure)) if insists => return Err((0, failure)),
+            (Ok(entries), Some(failure)) => return Err((entries, failure)),
+            (Err(error), _) => return Err((0, error.into())),
+        };
+        let rest: Vec<Owned> = behind.into_iter().chain(sample).collect();
+        write_batches(db, keyspace, source, rest)
+            .map(|entries| ingested + entries)
+            .map_err(|(entries, failure)| (ingested + entries, failure))
+    }
+
+    fn say(&self, source: &Source, imported: u64) -> Result<()> {
+        let (seconds, bytes, skipped) = (source.progress.seconds(), source.bytes, source.skipped);
+        let text = if self.json {
+            serde_json::json!({
+                "entries": imported,
+                "bytes": bytes,
+                "skipped": skipped,
+                "seconds": seconds,
+                "entries_per_s": (imported as f64 / seconds.max(1e-6)).round(),
+            })
+            .to_string()
+        } else {
+            let (size, rate) = (show_size(bytes), show_rate(imported, bytes, seconds));
+            let bad = match skipped {
+                0 => String::new(),
+                _ => format!(", {skipped} malformed ones passed over"),
+            };
+            let entries = count(imported, "entry", "entries");
+            format!("imported {entries}, {size}, in {seconds:.2} s ({rate}){bad}")
+        };
+        crate::output::line(&text)
+    }
+}
+
+/// The first records, and whether they can go straight into tables. A failure
+/// is left for whoever reads on.
+fn sample(source: &mut Source) -> (Vec<Owned>, bool) {
+    let mut sample: Vec<Owned> = Vec::new();
+    let mut is_in_order = true;
+    while is_in_order && sample.len() < SAMPLE_RECORDS && source.bytes < SAMPLE_BYTES {
+        match source.advance() {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(failure) => {
+                source.failure = Some(failure);
+                break;
+            }
+        }
+        let record = Owned::new(source.record());
+        is_in_order = sample.last().is_none_or(|last| last.key < record.key)
+            && record.expires_at_ms.is_none();
+        sample.push(record);
+    }
+    (sample, is_in_order)
+}
+
+/// Writes `first` and then the rest of the input in batches; how many entries,
+/// or how many before the failure.
+fn write_batches(
+    db: &Db,
+    keyspace: &Keyspace,
+    source: &mut Source,
+    first: Vec<Owned>,
+) -> std::result::Result<u64, (u64, Failure)> {
+    let mut batch = WriteBatch::new();
+    let mut written = 0;
+    for owned in first {
+        put(&mut batch, keyspace, owned.record());
+        written += write_if(db, &mut batch, BATCH_BYTES).map_err(|failure| (written, failure))?;
+    }
+    loop {
+        match source.advance() {
+            Ok(true) => put(&mut batch, keyspace, source.record()),
+            Ok(false) => break,
+            Err(failure) => {
+                written += write_if(db, &mut batch, 0).map_err(|failure| (written, failure))?;
+                return Err((written, failure));
+            }
+        }
+        written += write_if(db, &mut batch, BATCH_BYTES).map_err(|failure| (written, failure))?;
+    }
+    written += write_if(db, &mut batch, 0).map_err(|failure| (written, failure))?;
+    Ok(written)
+}
+
+fn put(batch: &mut WriteBatch, keyspace: &Keyspace, record: Record<'_>) {
+    match record.expires_at_ms {
+        Some(deadline) => batch.put_until(keyspace, record.key, record.value, deadline),
+        None => batch.put(keyspace, record.key, record.value),
+    }
+}
+
+/// Writes a batch of at least `bytes` bytes; how many entries it had.
+fn write_if(db: &Db, batch: &mut WriteBatch, bytes: usize) -> Result<u64> {
+    if batch.is_empty() || batch.bytes_len() < bytes {
+        return Ok(0);
+    }
+    let full = std::mem::take(batch);
+    let entries = full.len() as u64;
+    db.write(full)?;
+    Ok(entries)
+}

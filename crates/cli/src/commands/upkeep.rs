@@ -1,0 +1,126 @@
+//! `checkpoint`, `compact` and `stats`: care of a data directory.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+use tidekv::Statistics;
+
+use crate::failure::Result;
+use crate::output;
+use crate::progress::Progress;
+use crate::quantity::{count, parse_size, show_size};
+use crate::store;
+
+/// Compactions merge large blocks of many tables at once.
+const MEMORY_BYTES: u64 = 256 << 20;
+
+/// Make a store of its own that holds what this one holds now.
+///
+/// Tables are shared by hard links, so it takes neither time nor space; the
+/// target must be on the same file system.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  tidekv checkpoint --data ./data ./backup-monday")]
+pub struct Checkpoint {
+    /// The data directory.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// The directory of the new store: a missing or empty one.
+    #[arg(value_name = "TARGET")]
+    target: PathBuf,
+}
+
+/// Compact a store as far as it goes.
+///
+/// What was deleted, overwritten or has expired leaves the storage.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  tidekv compact --data ./data")]
+pub struct Compact {
+    /// The data directory.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// Memory to use.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
+}
+
+/// Print the counters of a store and the sizes of its keyspaces.
+///
+/// Counters count from this opening on; levels and sizes are those on storage.
+/// The directory may be open in a server.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  tidekv stats --data ./data --json")]
+pub struct Stats {
+    /// The data directory.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// Print an object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Checkpoint {
+    /// Runs the command.
+    pub fn run(&self) -> Result<()> {
+        let db = store::open_existing(&self.data, None)?;
+        db.checkpoint(&self.target)?;
+        Ok(db.close()?)
+    }
+}
+
+impl Compact {
+    /// Runs the command.
+    pub fn run(&self) -> Result<()> {
+        let db = store::open_existing(&self.data, Some(self.memory.unwrap_or(MEMORY_BYTES)))?;
+        let before = stored_bytes(&db)?;
+        let progress = Progress::new(None);
+        db.compact()?;
+        let seconds = progress.seconds();
+        let after = stored_bytes(&db)?;
+        db.close()?;
+        let (before, after) = (show_size(before), show_size(after));
+        output::line(&format!("compacted {before} to {after} in {seconds:.2} s"))
+    }
+}
+
+fn stored_bytes(db: &tidekv::Db) -> Result<u64> {
+    let mut bytes = 0;
+    for name in db.keyspace_names() {
+        bytes += db.keyspace(&name)?.storage_bytes();
+    }
+    Ok(bytes)
+}
+
+impl Stats {
+    /// Runs the command.
+    pub fn run(&self) -> Result<()> {
+        let db = store::open_to_read(&self.data)?;
+        let statistics = db.statistics();
+        let mut keyspaces = Map::new();
+        for name in db.keyspace_names() {
+            let keyspace = db.keyspace(&name)?;
+            let (entries, bytes) = (keyspace.approximate_len(), keyspace.storage_bytes());
+            if !self.json {
+                let (about, size) = (count(entries, "entry", "entries"), show_size(bytes));
+                output::line(&format!("keyspace {name:?}: about {about}, {size}"))?;
+            }
+            keyspaces.insert(name, json!({"approximate_entries": entries, "bytes": bytes}));
+        }
+        if self.json {
+            let counters = object(&statistics);
+            return output::line(
+                &json!({"keyspaces": keyspaces, "counters": counters}).to_string(),
+            );
+        }
+        for (name, value) in &statistics.counters {
+            output::line(&format!("{name:<32} {value:>16}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn object(statistics: &Statistics) -> Value {
+    statistics.counters.iter().map(|&(name, value)| (name.to_owned(), Value::from(value))).collect()
+}

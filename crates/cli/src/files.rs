@@ -1,0 +1,138 @@
+//! The user's own files: config, password, what `import` reads and `export`
+//! writes. (The store's files are the affair of `tidekv-io`.)
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "these are files of the user, not of the store: no simulation runs over them"
+)]
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, Result};
+
+/// Enough for sequential speed.
+const BUFFER_BYTES: usize = 256 << 10;
+
+fn could_not(what: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::system(format_args!("could not {what} {}", path.display()), error)
+}
+
+/// The text of a small file.
+pub fn read_text(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(|error| could_not("read", path, &error))
+}
+
+/// A file, or standard input for `-`, and its length if that is known.
+pub fn open_input(path: &Path) -> Result<(Box<dyn BufRead>, Option<u64>)> {
+    if path == Path::new("-") {
+        return Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, io::stdin())), None));
+    }
+    let file = File::open(path).map_err(|error| could_not("open", path, &error))?;
+    let metadata = file.metadata().map_err(|error| could_not("inspect", path, &error))?;
+    if metadata.is_dir() {
+        return Err(Failure::new(format!("{} is a directory: give a file", path.display())));
+    }
+    let bytes = metadata.is_file().then_some(metadata.len());
+    Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, file)), bytes))
+}
+
+/// All of standard input, at most `bytes_max` bytes.
+pub fn read_input(bytes_max: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = io::stdin().lock().take(bytes_max as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::system("could not read standard input", &error))?;
+    if bytes.len() > bytes_max {
+        let message = format!("standard input is longer than {bytes_max} bytes, the longest value");
+        return Err(Failure::new(message));
+    }
+    Ok(bytes)
+}
+
+/// Where an export goes: standard output, or a file that appears under its
+/// name only when it is whole and on stable storage.
+pub enum Output {
+    /// Standard output.
+    Standard(BufWriter<io::Stdout>),
+    /// Written aside, renamed by [`Output::finish`].
+    Aside {
+        /// The file, until it is finished.
+        file: BufWriter<File>,
+        /// Its name until then; removed if that never comes.
+        temporary: Temporary,
+        /// Its name to be.
+        path: PathBuf,
+    },
+}
+
+/// Removes the file on drop.
+pub struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // Gone already when it was renamed.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl Output {
+    /// Standard output.
+    pub fn standard() -> Self {
+        Self::Standard(BufWriter::with_capacity(BUFFER_BYTES, io::stdout()))
+    }
+
+    /// A file that will be called `path`.
+    pub fn aside(path: &Path) -> Result<Self> {
+        let Some(name) = path.file_name() else {
+            return Err(Failure::usage(format!("{} names no file", path.display())));
+        };
+        let mut aside = name.to_owned();
+        aside.push(format!(".{}.tmp", std::process::id()));
+        let temporary = Temporary(path.with_file_name(aside));
+        let file = File::create(&temporary.0)
+            .map_err(|error| could_not("create", &temporary.0, &error))?;
+        let file = BufWriter::with_capacity(BUFFER_BYTES, file);
+        Ok(Self::Aside { file, temporary, path: path.to_owned() })
+    }
+
+    /// Explains an error of writing.
+    pub fn failure(&self, error: &io::Error) -> Failure {
+        match self {
+            Self::Standard(_) => Failure::output(error),
+            Self::Aside { path, .. } => could_not("write", path, error),
+        }
+    }
+
+    /// Brings out what is still buffered and gives the file its name.
+    pub fn finish(mut self) -> Result<()> {
+        self.flush().map_err(|error| self.failure(&error))?;
+        if let Self::Aside { file, temporary, path } = &self {
+            let finish = || {
+                file.get_ref().sync_all()?;
+                fs::rename(&temporary.0, path)?;
+                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+            };
+            finish().map_err(|error| could_not("finish", path, &error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Standard(out) => out.write(bytes),
+            Self::Aside { file, .. } => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Standard(out) => out.flush(),
+            Self::Aside { file, .. } => file.flush(),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Takes lines from a stream and counts them. A line ends with a newline or
+//! with a carriage return and a newline; the last one may lack it. No line
+//! takes more memory than the longest record can need.
+
+use std::io::{BufRead, Read};
+
+use super::record::ReadError;
+
+/// Lines of a stream, one at a time.
+pub struct Lines<'a> {
+    input: Box<dyn BufRead + 'a>,
+    line: Vec<u8>,
+    number: u64,
+    bytes_read: u64,
+    bytes_max: u64,
+}
+
+impl<'a> Lines<'a> {
+    /// Lines of at most `bytes_max` bytes.
+    pub fn new(input: Box<dyn BufRead + 'a>, bytes_max: usize) -> Self {
+        Self { input, line: Vec::new(), number: 0, bytes_read: 0, bytes_max: bytes_max as u64 }
+    }
+
+    /// Goes to the next line; whether there is one.
+    pub fn advance(&mut self) -> Result<bool, ReadError> {
+        self.line.clear();
+        self.number += 1;
+        let mut limited = (&mut self.input).take(self.bytes_max + 2);
+        let read = limited.read_until(b'\n', &mut self.line);
+        let bytes = read.map_err(|error| {
+            ReadError::Broken(format!("line {} cannot be read: {error}", self.number))
+        })?;
+        self.bytes_read += bytes as u64;
+        if bytes == 0 {
+            return Ok(false);
+        }
+        if self.line.last() == Some(&b'\n') {
+            self.line.pop();
+            if self.line.last() == Some(&b'\r') {
+                self.line.pop();
+            }
+        }
+        if self.line.len() as u64 > self.bytes_max {
+            let (number, most) = (self.number, self.bytes_max);
+            return Err(ReadError::Broken(format!(
+                "line {number} is longer than {most} bytes, which no record needs"
+            )));
+        }
+        Ok(true)
+    }
+
+    /// The line, without its end.
+    pub fn line(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// Its number, from 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Bytes taken so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+}

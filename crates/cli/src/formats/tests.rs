@@ -1,0 +1,111 @@
+//! Every format keeps every byte, and arbitrary bytes never panic.
+
+use proptest::prelude::*;
+
+use super::*;
+
+type Owned = (Vec<u8>, Vec<u8>, Option<u64>);
+
+fn write(format: Format, records: &[Owned]) -> Vec<u8> {
+    let (mut out, mut writer) = (Vec::new(), format.writer());
+    writer.begin(&mut out).unwrap();
+    for (key, value, expires_at_ms) in records {
+        let record = Record { key, value, expires_at_ms: *expires_at_ms };
+        writer.write(&mut out, record).unwrap();
+    }
+    writer.end(&mut out).unwrap();
+    out
+}
+
+fn read(format: Format, bytes: &[u8]) -> Result<Vec<Owned>, ReadError> {
+    let mut reader = format.reader(Box::new(bytes));
+    let mut records = Vec::new();
+    while reader.advance()? {
+        let record = reader.record();
+        records.push((record.key.to_vec(), record.value.to_vec(), record.expires_at_ms));
+    }
+    Ok(records)
+}
+
+fn message(format: Format, bytes: &[u8]) -> String {
+    match read(format, bytes).unwrap_err() {
+        ReadError::Bad(message) | ReadError::Broken(message) => message,
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_byte_comes_back(
+        records in prop::collection::vec(
+            (
+                prop::collection::vec(any::<u8>(), 1..12),
+                prop_oneof![
+                    prop::collection::vec(any::<u8>(), 0..40),
+                    "[a-z\\\\\t\n\r\"]{0,20}".prop_map(String::into_bytes),
+                ],
+                prop::option::of(any::<u64>()),
+            ),
+            0..8,
+        )
+    ) {
+        for format in [Format::Jsonl, Format::Binary] {
+            prop_assert_eq!(read(format, &write(format, &records)).unwrap(), records.clone());
+        }
+        let mut plain = records;
+        plain.iter_mut().for_each(|record| record.2 = None);
+        prop_assert_eq!(read(Format::Tsv, &write(Format::Tsv, &plain)).unwrap(), plain);
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        for format in [Format::Tsv, Format::Jsonl, Format::Binary] {
+            let _ = read(format, &bytes);
+        }
+        let _ = read(Format::Binary, &[b"TideRec1", &bytes[..]].concat());
+    }
+}
+
+#[test]
+fn a_cut_or_changed_binary_file_is_refused() {
+    let records: Vec<Owned> =
+        vec![(b"a".to_vec(), vec![1; 30], None), (b"b".to_vec(), vec![], Some(7))];
+    let whole = write(Format::Binary, &records);
+    for cut in 0..whole.len() {
+        assert!(read(Format::Binary, &whole[..cut]).is_err(), "cut at {cut}");
+    }
+    for bit in 0..whole.len() * 8 {
+        let mut changed = whole.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert!(read(Format::Binary, &changed).is_err(), "bit {bit}");
+    }
+    assert!(read(Format::Binary, &[&whole[..], b"x"].concat()).is_err());
+    assert!(message(Format::Binary, b"TideRec2....").contains("newer version"));
+    assert!(message(Format::Binary, b"a\tb\nc\td\n").contains("--format"));
+}
+
+#[test]
+fn broken_lines_are_named() {
+    for (format, text, says) in [
+        (Format::Tsv, "a\tb\nc\n", "line 2 has no tab"),
+        (Format::Tsv, "a\tb\n\n", "line 2 has no tab"),
+        (Format::Tsv, "a\tb\tc\n", "line 1 has a second tab"),
+        (Format::Tsv, "a\\x\tb\n", "line 1 has the unknown escape \\x"),
+        (Format::Tsv, "a\tb\\", "line 1 ends with a lone backslash"),
+        (Format::Jsonl, "{}", "line 1 has neither key nor key_base64"),
+        (Format::Jsonl, "{\"key\":\"a\",\"key_base64\":\"YQ==\"}", "line 1 has both key and"),
+        (Format::Jsonl, "{\"key_base64\":\"%\"}", "line 1 has a key_base64 that is no base64"),
+        (Format::Jsonl, "{\"key\":\"a\"", "line 1 is no record in JSON (column 10)"),
+        (Format::Jsonl, "{\"kei\":\"a\"}", "unknown field `kei`"),
+    ] {
+        let message = message(format, text.as_bytes());
+        assert!(message.contains(says), "{text:?}: {message}");
+    }
+}
+
+#[test]
+fn line_ends_of_other_systems_and_a_missing_last_one_are_taken() {
+    let expected: Vec<Owned> =
+        vec![(b"a".to_vec(), b"1".to_vec(), None), (b"b".to_vec(), b"2\r".to_vec(), None)];
+    assert_eq!(read(Format::Tsv, b"a\t1\r\nb\t2\\r\r\n").unwrap(), expected);
+    assert_eq!(read(Format::Tsv, b"a\t1\nb\t2\\r").unwrap(), expected);
+}

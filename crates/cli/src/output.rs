@@ -1,0 +1,34 @@
+//! What commands print on standard output: lines, and keys in them.
+
+use std::io::Write;
+
+use crate::failure::{Failure, Result};
+use crate::formats::jsonl::text_or_base64;
+
+/// Prints `text` and a newline.
+pub fn line(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
+}
+
+/// Adds bytes to an object: as text under `name`, or else as base64 under
+/// `name_base64`.
+pub fn put_bytes(
+    object: &mut serde_json::Map<String, serde_json::Value>,
+    name: &str,
+    bytes: &[u8],
+) {
+    match text_or_base64(bytes) {
+        (Some(text), _) => object.insert(name.into(), text.into()),
+        (None, base64) => object.insert(format!("{name}_base64"), base64.into()),
+    };
+}
+
+/// Shows a key to people: printable characters as they are, quoted, at most 40
+/// bytes of it.
+pub fn show_key(key: &[u8]) -> String {
+    const SHOWN_BYTES_MAX: usize = 40;
+    let shown = &key[..key.len().min(SHOWN_BYTES_MAX)];
+    let more = if shown.len() < key.len() { "…" } else { "" };
+    format!("\"{}\"{more}", shown.escape_ascii())
+}

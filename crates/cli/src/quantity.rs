@@ -1,0 +1,114 @@
+//! Sizes and times as people write them: `512MiB`, `4GiB`, `64K`, `30s`.
+
+use std::time::Duration;
+
+const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/// Reads a size: a number of bytes, or one with a unit (`K`, `KB` and `KiB`
+/// all are 1024 bytes; so on to `T`). `1.5GiB` is fine.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let refused = || format!("{text:?} is no size: write it as 512MiB, 4GiB, 64K or in bytes");
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.trim_start().to_ascii_lowercase();
+    let power = match unit.strip_suffix("ib").or(unit.strip_suffix('b')).unwrap_or(&unit) {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        _ => return Err(refused()),
+    };
+    let factor = 1u64 << (10 * power);
+    if let Ok(number) = number.parse::<u64>() {
+        return number.checked_mul(factor).ok_or_else(refused);
+    }
+    let number: f64 = number.parse().map_err(|_| refused())?;
+    let bytes = number * factor as f64;
+    if power == 0 || !(0.0..9e18).contains(&bytes) {
+        return Err(refused());
+    }
+    Ok(bytes as u64)
+}
+
+/// Writes a size with the largest unit that leaves a number of at least 1.
+pub fn show_size(bytes: u64) -> String {
+    let power = (63 - bytes.max(1).leading_zeros() as usize) / 10;
+    let power = power.min(UNITS.len() - 1);
+    let whole = bytes >> (10 * power);
+    if whole << (10 * power) == bytes {
+        return format!("{whole} {}", UNITS[power]);
+    }
+    format!("{:.1} {}", bytes as f64 / (1u64 << (10 * power)) as f64, UNITS[power])
+}
+
+/// A number of things: `1 table`, `2 tables`.
+pub fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// Reads a time: seconds, or a number with `ms`, `s`, `m`, `h` or `d`.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let refused = || format!("{text:?} is no time: write it as 500ms, 30s, 5m, 2h or 1d");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| refused())?;
+    let unit_ms = match unit.trim_start() {
+        "ms" => 1,
+        "" | "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(refused()),
+    };
+    number.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("123", 123),
+            ("64K", 64 << 10),
+            ("64k", 64 << 10),
+            ("512MiB", 512 << 20),
+            ("4GB", 4 << 30),
+            ("1.5 GiB", 3 << 29),
+            ("2T", 2 << 40),
+            ("7B", 7),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "x", "1.5", "1X", "-1", "99999999999T", "1KiBx", "."] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_shown() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1 KiB"),
+            (1536, "1.5 KiB"),
+            (512 << 20, "512 MiB"),
+            (u64::MAX, "16777216.0 TiB"),
+        ] {
+            assert_eq!(show_size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn times_are_read() {
+        assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_duration("30"), Ok(Duration::from_secs(30)));
+        assert_eq!(parse_duration("2h"), Ok(Duration::from_secs(7200)));
+        for text in ["", "s", "1w", "-3s", "99999999999999999999d"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+}

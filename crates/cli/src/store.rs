@@ -1,0 +1,71 @@
+//! Opening a data directory for one command.
+//!
+//! Commands that only read take no lock and change nothing, so they work beside
+//! a server that has the directory open: they see what it had acknowledged when
+//! they opened it. If the server removes a file in that very moment, the
+//! opening is tried again.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tidekv::{Db, ErrorKind, Keyspace, Options};
+use tidekv_io::{Clock, SystemClock};
+
+use crate::failure::{Failure, Result};
+
+/// Enough for one read or write.
+const MEMORY_BYTES: u64 = 64 << 20;
+
+/// Attempts to open a store that changes under the reader. Each takes
+/// milliseconds and needs a compaction or rotation to end within.
+const ATTEMPTS: u32 = 5;
+
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
+
+/// The keyspace that is there even before anything is written.
+pub const DEFAULT_KEYSPACE: &str = "default";
+
+/// Opens the store in `directory` for reading.
+pub fn open_to_read(directory: &Path) -> Result<Db> {
+    let options =
+        || Options { read_only: true, memory_bytes: Some(MEMORY_BYTES), ..Options::default() };
+    let mut attempt = 1;
+    loop {
+        match Db::open(directory, options()) {
+            Ok(db) => return Ok(db),
+            Err(error) if error.kind() == ErrorKind::Corrupt && attempt < ATTEMPTS => {
+                attempt += 1;
+                SystemClock::new().sleep(BETWEEN_ATTEMPTS);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Opens the store in `directory` for writing, creating it.
+pub fn open_to_write(directory: &Path, memory_bytes: Option<u64>) -> Result<Db> {
+    let memory_bytes = Some(memory_bytes.unwrap_or(MEMORY_BYTES));
+    Ok(Db::open(directory, Options { memory_bytes, ..Options::default() })?)
+}
+
+/// Opens the store in `directory` for writing, if there is one.
+pub fn open_existing(directory: &Path, memory_bytes: Option<u64>) -> Result<Db> {
+    let memory_bytes = Some(memory_bytes.unwrap_or(MEMORY_BYTES));
+    let options = Options { memory_bytes, create_if_missing: false, ..Options::default() };
+    Ok(Db::open(directory, options)?)
+}
+
+/// The keyspace `name`, which must exist. `None`: the default keyspace, to which
+/// nothing was written yet.
+pub fn existing_keyspace(db: &Db, name: &str) -> Result<Option<Keyspace>> {
+    let names = db.keyspace_names();
+    if names.iter().any(|known| known == name) {
+        return Ok(Some(db.keyspace(name)?));
+    }
+    if name == DEFAULT_KEYSPACE {
+        return Ok(None);
+    }
+    let path = db.path().display();
+    let names = if names.is_empty() { "none".into() } else { names.join(", ") };
+    Err(Failure::new(format!("the store in {path} has no keyspace {name:?}; it has {names}")))
+}

@@ -1,0 +1,19 @@
+//! The real binary, run as a user runs it: answers, exit codes, messages, and
+//! what is left on the disk.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the binary is tested on the real disk, from outside"
+)]
+
+#[path = "commands/run.rs"]
+mod run;
+#[path = "commands/point.rs"]
+mod point;
+#[path = "commands/transfer.rs"]
+mod transfer;
+#[path = "commands/config.rs"]
+mod config;
+#[path = "commands/damage.rs"]
+mod damage;
