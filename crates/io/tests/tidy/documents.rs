@@ -21,7 +21,7 @@ pub fn links(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<Strin
 }
 
 /// Names in backticks that no source knows: files (`write.rs`), functions
-/// (`commit()`, `Tree::rotate`) and types (`View`).
+/// (`commit()`, `Tree::rotate`) and fields (`Engine::visible`).
 pub fn names(path: &str, text: &str, sources: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for (line, content) in text.lines().enumerate() {
@@ -50,16 +50,23 @@ fn is_known(name: &str, sources: &[Source]) -> bool {
             let mut parts = function.rsplit("::");
             let method = parts.next().unwrap_or_default();
             let owner = parts.next();
-            let head = format!("fn {method}");
             sources.iter().any(|source| {
                 owner.is_none_or(|owner| source.bare.contains(owner))
-                    && source
-                        .bare
-                        .match_indices(&head)
-                        .any(|(at, _)| source.bare[at + head.len()..].starts_with(['(', '<']))
+                    && (declares(&source.bare, "fn ", method, &['(', '<'])
+                        || owner.is_some() && declares(&source.bare, "", method, &[':']))
             })
         }
     }
+}
+
+/// Whether `bare` holds `before`, `name` and one of `after` in a row.
+fn declares(bare: &str, before: &str, name: &str, after: &[char]) -> bool {
+    let head = format!("{before}{name}");
+    bare.match_indices(&head).any(|(at, _)| {
+        !bare[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_')
+            && bare[at + head.len()..].starts_with(after)
+            && !bare[at + head.len()..].starts_with("::")
+    })
 }
 
 /// The README's command for the tests is what `.ci/run` runs.
@@ -87,11 +94,11 @@ mod tests {
 
     #[test]
     fn names_without_code_are_found() {
-        let sources = [Source::new("crates/x/src/a.rs", "struct Tree; fn rotate(x: u8) {}")];
-        let text =
-            "`a.rs` `crates/x/src/a.rs` `rotate()` `Tree::rotate` `cargo test` `--flag` `View`";
+        let sources =
+            [Source::new("crates/x/src/a.rs", "struct Tree { age: u8 } fn rotate(x: u8) {}")];
+        let text = "`a.rs` `crates/x/src/a.rs` `rotate()` `Tree::rotate` `Tree::age` `cargo test` `--flag` `View`";
         assert_eq!(names("d.md", text, &sources), Vec::<String>::new());
-        for name in ["`b.rs`", "`turn()`", "`Tree::turn`", "`Bush::rotate`"] {
+        for name in ["`b.rs`", "`turn()`", "`Tree::turn`", "`Bush::rotate`", "`ge()`"] {
             assert_eq!(names("d.md", name, &sources).len(), 1, "{name}");
         }
     }
