@@ -76,6 +76,9 @@ pub(crate) fn table_options(tree: u32, options: &KeyspaceOptions, level: usize) 
     }
 }
 
+/// What a merge has written, or why it failed.
+type Merged = Result<(Vec<Output>, MergeCounts)>;
+
 /// A compaction that is being done in parts.
 struct Parts {
     compaction: Compaction,
@@ -83,7 +86,8 @@ struct Parts {
     snapshots: Vec<Sequence>,
     tombstones: RangeTombstones,
     borders: Vec<Box<[u8]>>,
-    outcomes: Mutex<Vec<Option<Result<(Vec<Output>, MergeCounts)>>>>,
+    /// By part; `None` until it has ended.
+    outcomes: Mutex<Vec<Option<Merged>>>,
     running: AtomicUsize,
     started_ns: u64,
 }

@@ -48,10 +48,6 @@ impl TableFile {
         Self { file, id, keyspace, bytes }
     }
 
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
     pub(crate) fn path(&self) -> &Path {
         self.file.path()
     }

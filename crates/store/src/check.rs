@@ -387,9 +387,7 @@ impl Checker<'_> {
         for (index, &number) in logs.iter().enumerate() {
             let path = log_path(self.directory, number);
             self.begins(&path);
-            // A record that was being written while it was read is whole now.
-            let log = self.read_log(&path, number).or_else(|_| self.read_log(&path, number));
-            match log {
+            match self.read_log(&path, number) {
                 Ok(log) => {
                     self.report.bytes += log.bytes;
                     self.check_torn_end(&path, &log);

@@ -362,12 +362,18 @@ impl Inspector {
         let mut logs = Vec::new();
         for number in log_numbers(&*self.storage, &self.directory, state.min_log)? {
             let path = log_path(&self.directory, number);
-            logs.push(walk_log(&*self.storage, &path, number, |offset, record| {
+            let log = walk_log(&*self.storage, &path, number, |offset, record| {
                 let record = log_record(number, offset, record)
                     .map_err(|what| malformed(&path, offset, what))?;
                 visit(record);
                 Ok(())
-            })?);
+            });
+            match log {
+                Ok(log) => logs.push(log),
+                // It has stopped counting, and its file may be another's.
+                Err(_) if self.state()?.0.min_log > number => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(logs)
     }
@@ -405,25 +411,36 @@ pub(crate) fn log_numbers(
 }
 
 /// Reads a log from its first to its last whole record, each handed to `visit`
-/// with its offset.
+/// once with its offset. What looks damaged is looked at again: it may have
+/// been written while it was read.
 pub(crate) fn walk_log(
     storage: &dyn Storage,
     path: &Path,
     number: u64,
     mut visit: impl FnMut(u64, &[u8]) -> Result<()>,
 ) -> Result<LogDescription> {
-    let file = storage.open_read(path, Access::Buffered)?;
-    let bytes = file.len()?;
-    let mut reader = LogReader::new(file, number)?;
-    let mut records = 0;
-    let mut offset = 0;
-    while let Some(record) = reader.next()? {
-        visit(offset, record)?;
-        records += 1;
-        offset = reader.offset();
+    let mut visited = None;
+    let mut walk = || -> Result<LogDescription> {
+        let file = storage.open_read(path, Access::Buffered)?;
+        let bytes = file.len()?;
+        let mut reader = LogReader::new(file, number)?;
+        let mut records = 0;
+        let mut offset = 0;
+        while let Some(record) = reader.next()? {
+            if visited < Some(offset) {
+                visit(offset, record)?;
+                visited = Some(offset);
+            }
+            records += 1;
+            offset = reader.offset();
+        }
+        let ending = reader.ending().into();
+        Ok(LogDescription { number, bytes, end: offset, records, ending })
+    };
+    match walk() {
+        Err(error) if error.kind() == ErrorKind::Corrupt => walk(),
+        walked => walked,
     }
-    let ending = reader.ending().into();
-    Ok(LogDescription { number, bytes, end: reader.offset(), records, ending })
 }
 
 /// The writes that a record of a write-ahead log holds, or what is wrong.

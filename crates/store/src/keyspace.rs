@@ -84,10 +84,6 @@ impl Keyspace {
         self.handle.engine()
     }
 
-    pub(crate) fn handle(&self) -> &Arc<Handle> {
-        &self.handle
-    }
-
     pub(crate) fn tree(&self) -> &Arc<Tree> {
         &self.tree
     }

@@ -206,8 +206,4 @@ impl Version {
             .collect()
     }
 
-    /// The deepest level that holds tables; 0 when there are none.
-    pub(crate) fn deepest(&self) -> usize {
-        (0..LEVELS).rev().find(|&level| !self.levels[level].is_empty()).unwrap_or(0)
-    }
 }

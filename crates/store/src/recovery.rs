@@ -61,11 +61,14 @@ struct Replayed {
     last: Option<LogWriter>,
 }
 
+/// An engine, and the lock on its directory unless it only reads.
+type Opened = (Arc<Engine>, Option<Box<dyn Lock>>);
+
 /// Opens the store in `directory`. The lock is held as long as it is kept.
 pub(crate) fn open(
     directory: &Path,
     options: Options,
-) -> Result<(Arc<Engine>, Option<Box<dyn Lock>>)> {
+) -> Result<Opened> {
     let storage: Arc<dyn Storage> = match &options.environment.storage {
         Some(storage) => Arc::clone(storage),
         None => Arc::new(LocalStorage::new()),
@@ -337,8 +340,8 @@ impl Engine {
         if reader.u8() != Some(RECORD_WRITES) {
             return Err(malformed("is of an unknown kind"));
         }
-        let mut sequence = reader.varint().ok_or_else(|| malformed("has no sequence"))?;
-        for operation in Operations::new(reader.rest()) {
+        let first = reader.varint().ok_or_else(|| malformed("has no sequence"))?;
+        for (sequence, operation) in (first..).zip(Operations::new(reader.rest())) {
             let operation = operation.ok_or_else(|| malformed("holds a malformed operation"))?;
             if sequence > SEQUENCE_MAX {
                 return Err(malformed("has a sequence out of range"));
@@ -357,7 +360,6 @@ impl Engine {
                 );
             }
             self.last_sequence.fetch_max(sequence, Ordering::Relaxed);
-            sequence += 1;
             if tree.view().memtable.charge() as u64 >= self.shares.load().memtable_bytes {
                 full(&tree)?;
             }

@@ -1,3 +1,5 @@
+//! Blocks of random entries against a sorted list, and damaged ones.
+
 use proptest::prelude::*;
 
 use super::*;

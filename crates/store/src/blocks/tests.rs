@@ -1,3 +1,6 @@
+//! Reads through the cache: single flight, batches, errors.
+#![allow(clippy::disallowed_methods, reason = "real threads wait for each other here")]
+
 use std::path::Path;
 use std::sync::Barrier;
 use std::sync::atomic::AtomicBool;

@@ -29,6 +29,9 @@ pub(crate) struct Output {
 /// small beside the smallest budget.
 const WRITE_BYTES: usize = 256 << 10;
 
+/// First key and end (exclusive) of a table's range tombstones.
+type Stretch = (Box<[u8]>, Box<[u8]>);
+
 /// Keeps compactions under a rate of bytes per second.
 #[derive(Debug)]
 pub(crate) struct Pacer {
@@ -169,7 +172,7 @@ impl<'a> Outputs<'a> {
     /// Ends the open table; the next one begins at `cut`.
     fn finish_table(&mut self, cut: Option<&[u8]>) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
-        let mut range: Option<(Box<[u8]>, Box<[u8]>)> = None;
+        let mut range: Option<Stretch> = None;
         let mut later = Vec::new();
         while let Some(mut tombstone) = self.tombstones.pop_front() {
             if cut.is_some_and(|cut| *tombstone.start >= *cut) {
@@ -209,7 +212,7 @@ impl<'a> Outputs<'a> {
 pub(crate) fn meta_of(
     id: u64,
     properties: &TableProperties,
-    range: Option<(Box<[u8]>, Box<[u8]>)>,
+    range: Option<Stretch>,
 ) -> TableMeta {
     let has_entries = properties.entries > 0;
     let mut smallest = properties.smallest_key.clone();

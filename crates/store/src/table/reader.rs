@@ -78,10 +78,6 @@ impl Table {
         })
     }
 
-    pub(crate) fn id(&self) -> u64 {
-        self.file.id()
-    }
-
     pub(crate) fn path(&self) -> &Path {
         self.file.path()
     }
