@@ -8,6 +8,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use tidekv::inspect::Inspector;
 use tidekv::{Db, ErrorKind, Keyspace, Options};
 use tidekv_io::{Clock, SystemClock};
 
@@ -33,13 +34,20 @@ pub fn open_to_read(directory: &Path) -> Result<Db> {
     loop {
         match Db::open(directory, options()) {
             Ok(db) => return Ok(db),
-            Err(error) if error.kind() == ErrorKind::Corrupt && attempt < ATTEMPTS => {
+            Err(error) if attempt < ATTEMPTS && may_pass(directory, &error) => {
                 attempt += 1;
                 SystemClock::new().sleep(BETWEEN_ATTEMPTS);
             }
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Whether the store may have changed under the reader: there is one, but a
+/// file of it was not there or not as expected.
+fn may_pass(directory: &Path, error: &tidekv::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable)
+        && Inspector::new(directory, None).is_ok()
 }
 
 /// Opens the store in `directory` for writing, creating it.
