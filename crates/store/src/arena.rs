@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 /// The first chunk is small, because a store may have many quiet keyspaces;
 /// later ones double up to [`CHUNK_BYTES_MAX`].
-const CHUNK_BYTES_MIN: usize = 4 << 10;
+const CHUNK_BYTES_MIN: usize = 512;
 
 /// Larger chunks would leave larger unused tails; 1 MiB is 1.6 % of a memtable.
 const CHUNK_BYTES_MAX: usize = 1 << 20;

@@ -17,7 +17,7 @@ use crate::compaction::output::{Output, OutputOptions, Outputs, Pacer};
 use crate::compaction::picker::{self, Compaction, PickerOptions};
 use crate::compaction::{LevelsBelow, MergeCounts, MergePlan, merge_tables};
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::files::{log_path, table_path};
 use crate::key::Sequence;
 use crate::level_cursor::{LevelCursor, TableEntries};
@@ -104,6 +104,7 @@ impl Engine {
             JobKind::Compaction => &mut errors.compaction,
         };
         *slot = outcome.clone().err();
+        errors.flush_failures += u64::from(matches!(job, JobKind::Flush) && outcome.is_err());
     }
 
     /// Where a merge writes tables for `level` of `tree`.
@@ -155,7 +156,7 @@ impl Engine {
 
     fn run_flush(self: &Arc<Self>, tree: &Arc<Tree>) {
         let started = self.clock.monotonic_ns();
-        let flushed = self.flush_immutables(tree);
+        let flushed = guarded(|| self.flush_immutables(tree));
         tree.is_flushing.store(false, Ordering::Release);
         self.stats.flush_ns.record(self.clock.monotonic_ns() - started);
         self.note_outcome(JobKind::Flush, &flushed);
@@ -292,6 +293,8 @@ impl Engine {
     /// After tables have come or gone: what the cache may hold and what writers
     /// must wait for follows from them.
     pub(crate) fn after_install(&self) {
+        // Under the lock, so that of two callers the later stores what both did.
+        let _structure = self.structure.lock();
         self.rebalance_memory();
         let (mut level0, mut debt) = (0, 0);
         for tree in self.trees.load().values() {
@@ -352,16 +355,16 @@ impl Engine {
     fn begin_compaction(self: &Arc<Self>, tree: &Arc<Tree>, compaction: Compaction) {
         let parts = Arc::new(self.plan_parts(tree, compaction));
         if parts.compaction.is_move {
-            let outcome = self.install_move(&parts);
-            self.end_compaction(&parts, outcome);
+            let outcome = guarded(|| self.install_move(&parts));
+            self.end_compaction(parts, outcome);
             return;
         }
         for part in 1..=parts.borders.len() {
             let (engine, parts) = (Arc::clone(self), Arc::clone(&parts));
-            let job = move || engine.run_part(&parts, part);
+            let job = move || engine.run_part(parts, part);
             self.executor.execute(Priority::Low, Box::new(job));
         }
-        self.run_part(&parts, 0);
+        self.run_part(parts, 0);
     }
 
     /// Does a compaction whole, in this thread.
@@ -416,8 +419,8 @@ impl Engine {
         (1..parts).filter_map(|part| keys.get(part * step).cloned()).filter(|_| step > 0).collect()
     }
 
-    fn run_part(self: &Arc<Self>, parts: &Arc<Parts>, part: usize) {
-        let outcome = self.merge_part(parts, part);
+    fn run_part(self: &Arc<Self>, parts: Arc<Parts>, part: usize) {
+        let outcome = guarded(|| self.merge_part(&parts, part));
         parts.outcomes.lock()[part] = Some(outcome);
         if parts.running.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
@@ -437,7 +440,7 @@ impl Engine {
             }
         }
         let outcome = match failed {
-            None => self.install_merge(parts, outputs, counts),
+            None => guarded(|| self.install_merge(&parts, outputs, counts)),
             Some(error) => {
                 self.remove_tables(&outputs.iter().map(|o| o.meta.id).collect::<Vec<_>>());
                 Err(error)
@@ -532,8 +535,7 @@ impl Engine {
                 level: level as u8,
                 table: meta.clone(),
             });
-            let moved = TableHandle::new(meta, Arc::clone(table.table()), Arc::clone(&self.trash));
-            added.push((level, Arc::new(moved)));
+            added.push((level, Arc::new(table.moved())));
         }
         self.install_edit(parts, edit, &added)?;
         self.stats.compaction_moves.add(compaction.inputs.len() as u64);
@@ -555,7 +557,7 @@ impl Engine {
         Ok(())
     }
 
-    fn end_compaction(self: &Arc<Self>, parts: &Arc<Parts>, outcome: Result<()>) {
+    fn end_compaction(self: &Arc<Self>, parts: Arc<Parts>, outcome: Result<()>) {
         {
             let _structure = self.structure.lock();
             parts.compaction.tables().for_each(|table| table.set_busy(false));
@@ -563,12 +565,25 @@ impl Engine {
         self.compactions_running.fetch_sub(1, Ordering::AcqRel);
         self.stats.compaction_ns.record(self.clock.monotonic_ns() - parts.started_ns);
         self.note_outcome(JobKind::Compaction, &outcome);
+        // The inputs' files can go once nobody holds them.
+        drop(parts);
         self.empty_trash();
         self.signal_progress();
         if outcome.is_ok() {
             self.schedule_compactions();
         }
     }
+}
+
+/// Turns a panic of background work, a bug, into an error: the work's
+/// bookkeeping is done as for any failure, so nobody waits for it for ever.
+fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Error::new(
+            ErrorKind::Storage,
+            "background work panicked, which is a bug: reopen the store",
+        ))
+    })
 }
 
 fn push_removals(edit: &mut Edit, tree: &Tree, compaction: &Compaction) {

@@ -25,6 +25,8 @@ pub const BATCH_BYTES_MAX: usize = 1 << 30;
 #[derive(Debug, Clone, Copy)]
 pub struct KeyspaceRef {
     pub(crate) id: u32,
+    /// Which of the stores that this process has open it belongs to.
+    pub(crate) instance: u64,
     /// Deadline of entries that are written without one, from the keyspace's
     /// default time to live.
     pub(crate) default_deadline_ms: Option<u64>,
@@ -38,6 +40,8 @@ pub struct WriteBatch {
     len: usize,
     /// The keyspaces that are written to, each once.
     keyspaces: Vec<u32>,
+    /// The store that the keyspaces belong to; 0 while there are none.
+    instance: u64,
     refused: Option<Error>,
 }
 
@@ -63,7 +67,7 @@ impl WriteBatch {
         match keyspace.default_deadline_ms {
             Some(deadline) => self.put_until(keyspace, key, value, deadline),
             None if self.admits(key, value.len()) => {
-                self.push(Kind::Value, keyspace.id, key, &[], value)
+                self.push(Kind::Value, keyspace, key, &[], value)
             }
             None => {}
         }
@@ -79,22 +83,27 @@ impl WriteBatch {
     ) {
         if self.admits(key, value.len()) {
             let deadline = expires_at_ms.to_le_bytes();
-            self.push(Kind::Expiring, keyspace.into().id, key, &deadline, value);
+            self.push(Kind::Expiring, keyspace.into(), key, &deadline, value);
         }
     }
 
     /// Sets `key` to `value`, without any deadline, whatever the keyspace's
     /// default.
-    pub(crate) fn put_forever(&mut self, keyspace: u32, key: &[u8], value: &[u8]) {
+    pub(crate) fn put_forever(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: &[u8],
+        value: &[u8],
+    ) {
         if self.admits(key, value.len()) {
-            self.push(Kind::Value, keyspace, key, &[], value);
+            self.push(Kind::Value, keyspace.into(), key, &[], value);
         }
     }
 
     /// Removes `key`.
     pub fn delete(&mut self, keyspace: impl Into<KeyspaceRef>, key: &[u8]) {
         if self.admits(key, 0) {
-            self.push(Kind::Delete, keyspace.into().id, key, &[], &[]);
+            self.push(Kind::Delete, keyspace.into(), key, &[], &[]);
         }
     }
 
@@ -111,7 +120,7 @@ impl WriteBatch {
             ));
             return;
         }
-        self.push(Kind::RangeDelete, keyspace.into().id, start, &[], end);
+        self.push(Kind::RangeDelete, keyspace.into(), start, &[], end);
     }
 
     /// How many operations it holds.
@@ -134,6 +143,7 @@ impl WriteBatch {
         self.bytes.clear();
         self.len = 0;
         self.keyspaces.clear();
+        self.instance = 0;
         self.refused = None;
     }
 
@@ -143,6 +153,11 @@ impl WriteBatch {
             Some(error) => Err(error.clone()),
             None => Ok(&self.bytes),
         }
+    }
+
+    /// Which store's keyspaces it names; 0: none's.
+    pub(crate) fn instance(&self) -> u64 {
+        self.instance
     }
 
     /// The keyspaces that are written to.
@@ -174,7 +189,20 @@ impl WriteBatch {
         self.refused.get_or_insert_with(|| Error::invalid(why));
     }
 
-    fn push(&mut self, kind: Kind, keyspace: u32, key: &[u8], deadline: &[u8], value: &[u8]) {
+    fn push(
+        &mut self,
+        kind: Kind,
+        keyspace: KeyspaceRef,
+        key: &[u8],
+        deadline: &[u8],
+        value: &[u8],
+    ) {
+        if self.instance != 0 && self.instance != keyspace.instance {
+            self.refuse("a batch writes to keyspaces of two stores".into());
+            return;
+        }
+        self.instance = keyspace.instance;
+        let keyspace = keyspace.id;
         if self.keyspaces.last() != Some(&keyspace) && !self.keyspaces.contains(&keyspace) {
             self.keyspaces.push(keyspace);
         }
@@ -238,7 +266,7 @@ mod tests {
     use super::*;
 
     fn keyspace(id: u32) -> KeyspaceRef {
-        KeyspaceRef { id, default_deadline_ms: None }
+        KeyspaceRef { id, instance: 1, default_deadline_ms: None }
     }
 
     #[test]

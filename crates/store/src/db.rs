@@ -78,7 +78,7 @@ impl Db {
     pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         check_keyspace(name, &options)?;
         let engine = self.engine();
-        engine.check_writable()?;
+        let _gate = engine.enter()?;
         let mut structure = engine.structure.lock();
         let existing = self.find(name);
         if let Some(tree) = &existing
@@ -135,7 +135,8 @@ impl Db {
 
     /// Notes the state of a key, for [`Transaction::require_unchanged`].
     pub fn watch(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Watch> {
-        Watch::new(keyspace, key)
+        self.engine().check_open()?;
+        Ok(Watch::new(&self.handle, keyspace, key))
     }
 
     /// The store as it is now, to be read later.

@@ -8,8 +8,8 @@
 //!   flushes, compactions and ingests install their results under it.
 //! - Readers take no lock: they load a view, then `visible`.
 //!
-//! Lock order: commit lead, then `structure`, then a tree's view lock, then
-//! `snapshots`. Nobody waits for a job while holding one.
+//! Lock order: the gate, then the commit lead, then `logs`, then `structure`,
+//! then a tree's view lock, then `snapshots`. Nobody waits for a job while holding one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use tidekv_cache::BlockCache;
 use tidekv_io::{Access, Clock, Executor, Storage};
 
@@ -90,6 +90,8 @@ pub(crate) enum Written {
 #[derive(Debug, Default)]
 pub(crate) struct BackgroundErrors {
     pub(crate) flush: Option<Error>,
+    /// How many flushes have failed since the store was opened.
+    pub(crate) flush_failures: u64,
     pub(crate) compaction: Option<Error>,
 }
 
@@ -137,6 +139,11 @@ pub(crate) struct Engine {
     pub(crate) metadata_bytes: AtomicUsize,
     pub(crate) compactions_running: AtomicUsize,
     pub(crate) is_closed: AtomicBool,
+    /// Held for reading by whatever changes files in a user's thread, for
+    /// writing by the closing of the store.
+    pub(crate) gate: RwLock<()>,
+    /// Tells the stores of this process apart.
+    pub(crate) instance: u64,
     pub(crate) background_errors: Mutex<BackgroundErrors>,
     /// Tables in the fullest level 0, for the write stall.
     pub(crate) level0_tables: AtomicUsize,
@@ -162,6 +169,14 @@ impl Engine {
             return Err(Error::new(ErrorKind::Closed, "the store is closed"));
         }
         Ok(())
+    }
+
+    /// Lets a user's thread change files until the guard is dropped. Not to be
+    /// entered twice by one thread.
+    pub(crate) fn enter(&self) -> Result<RwLockReadGuard<'_, ()>> {
+        let gate = self.gate.read();
+        self.check_writable()?;
+        Ok(gate)
     }
 
     pub(crate) fn visible(&self) -> Sequence {
@@ -210,7 +225,8 @@ impl Engine {
         Ok(handle)
     }
 
-    /// Tables have gone or come: the cache gets what is left of the budget.
+    /// Gives the cache what open tables leave of the budget. Only while holding
+    /// `structure`, so that the last to call has seen the last change.
     pub(crate) fn rebalance_memory(&self) {
         let metadata: usize = self
             .trees

@@ -39,7 +39,13 @@ impl Handle {
         if engine.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let finished = engine.queue.exclusive(|| engine.finish_log());
+        // Operations that hold the gate see that the store is closed and end.
+        let _gate = engine.gate.write();
+        let finished = match engine.queue.is_broken() {
+            // A write panicked: what it left is for recovery to sort out.
+            true => Ok(()),
+            false => engine.queue.exclusive(|| engine.finish_log()),
+        };
         engine.stop_background();
         engine.empty_trash();
         *self.lock.lock() = None;
@@ -78,7 +84,8 @@ impl Engine {
                 || self.trees.load().values().any(|tree| tree.is_flushing.load(Ordering::Acquire))
         };
         while is_busy() {
-            self.wait_for_progress(*self.progress.0.lock());
+            let seen = *self.progress.0.lock();
+            self.wait_for_progress(seen);
         }
     }
 
@@ -90,28 +97,26 @@ impl Engine {
         }
     }
 
-    /// Waits until nothing of `trees` waits for its flush.
+    /// Waits until nothing of `trees` waits for its flush; fails when a flush
+    /// fails meanwhile.
     pub(crate) fn wait_for_flush(self: &Arc<Self>, trees: &[Arc<Tree>]) -> Result<()> {
+        let failures_before = self.background_errors.lock().flush_failures;
         loop {
             let seen = *self.progress.0.lock();
             let Some(waiting) = trees.iter().find(|tree| !tree.view().immutables.is_empty()) else {
                 return Ok(());
             };
-            let failed_before = self.background_errors.lock().flush.is_some();
+            self.check_open()?;
             self.schedule_flush(waiting);
-            let failure = self.background_errors.lock().flush.clone();
-            match failure {
-                // The attempt that was just made, or the one before it.
-                Some(error) if !failed_before || self.executor.is_inline() => {
-                    return Err(flush_failed(&error));
-                }
-                _ => self.wait_for_progress(seen),
-            }
-            if let (true, Some(error)) =
-                (failed_before, self.background_errors.lock().flush.clone())
             {
-                return Err(flush_failed(&error));
+                let errors = self.background_errors.lock();
+                if let (true, Some(error)) =
+                    (errors.flush_failures > failures_before, &errors.flush)
+                {
+                    return Err(flush_failed(error));
+                }
             }
+            self.wait_for_progress(seen);
         }
     }
 }

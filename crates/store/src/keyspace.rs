@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::iter::{Entry, Iter, key_range};
 use crate::key::{KEY_BYTES_MAX, Kind, LookupKey, Sequence, split_deadline};
+use crate::levels::TableHandle;
 use crate::tree::Tree;
 use crate::view::{self, PointRead, ReadStep, Resolved};
 use crate::visible::KeyRange;
@@ -71,7 +72,7 @@ impl From<&Keyspace> for KeyspaceRef {
     fn from(keyspace: &Keyspace) -> Self {
         let ttl = keyspace.tree.options().default_ttl;
         let default_deadline_ms = ttl.map(|ttl| keyspace.deadline_after(ttl));
-        Self { id: keyspace.tree.id, default_deadline_ms }
+        Self { id: keyspace.tree.id, instance: keyspace.engine().instance, default_deadline_ms }
     }
 }
 
@@ -211,6 +212,20 @@ impl Keyspace {
     /// Bytes of table files.
     pub fn storage_bytes(&self) -> u64 {
         self.tree.view().version.tables().map(|table| table.meta().bytes).sum()
+    }
+
+    /// About how many bytes of table files the range takes.
+    pub fn approximate_bytes<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> u64 {
+        let range = key_range(&range);
+        let (start, end) = (range.start.as_deref(), range.end.as_deref());
+        let view = self.tree.view();
+        let tables = view.version.tables().filter(|table| table.overlaps(start, end));
+        let part = |table: &Arc<TableHandle>| {
+            let before = |key: &[u8]| table.table().approximate_offset_of(key);
+            let until = end.map_or(table.meta().bytes, before);
+            until.saturating_sub(start.map_or(0, before))
+        };
+        tables.map(part).sum()
     }
 
     // ---- Writes ----

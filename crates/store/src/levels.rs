@@ -37,14 +37,41 @@ pub(crate) struct TableHandle {
     table: Arc<Table>,
     /// A compaction is reading it.
     busy: AtomicBool,
-    /// No version holds it any more.
-    obsolete: AtomicBool,
+    file: Arc<FileGuard>,
+}
+
+/// Keeps a table's file in place; shared by the handles of a table that was
+/// moved from level to level.
+#[derive(Debug)]
+struct FileGuard {
+    id: u64,
+    /// No version will hold it any more.
+    is_obsolete: AtomicBool,
     trash: Arc<Trash>,
+}
+
+impl Drop for FileGuard {
+    fn drop(&mut self) {
+        if self.is_obsolete.load(Ordering::Acquire) {
+            self.trash.tables.lock().push(self.id);
+        }
+    }
 }
 
 impl TableHandle {
     pub(crate) fn new(meta: TableMeta, table: Arc<Table>, trash: Arc<Trash>) -> Self {
-        Self { meta, table, busy: AtomicBool::new(false), obsolete: AtomicBool::new(false), trash }
+        let file = FileGuard { id: meta.id, is_obsolete: AtomicBool::new(false), trash };
+        Self { meta, table, busy: AtomicBool::new(false), file: Arc::new(file) }
+    }
+
+    /// The same table for another place in the version.
+    pub(crate) fn moved(&self) -> Self {
+        Self {
+            meta: self.meta.clone(),
+            table: Arc::clone(&self.table),
+            busy: AtomicBool::new(false),
+            file: Arc::clone(&self.file),
+        }
     }
 
     pub(crate) fn meta(&self) -> &TableMeta {
@@ -61,7 +88,7 @@ impl TableHandle {
 
     /// The file goes when the last holder does.
     pub(crate) fn retire(&self) {
-        self.obsolete.store(true, Ordering::Release);
+        self.file.is_obsolete.store(true, Ordering::Release);
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -95,14 +122,6 @@ impl TableHandle {
     pub(crate) fn overlaps(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> bool {
         start.is_none_or(|start| !self.ends_before(start))
             && end.is_none_or(|end| *self.meta.smallest < *end)
-    }
-}
-
-impl Drop for TableHandle {
-    fn drop(&mut self) {
-        if self.obsolete.load(Ordering::Acquire) {
-            self.trash.tables.lock().push(self.meta.id);
-        }
     }
 }
 
@@ -205,5 +224,4 @@ impl Version {
             .cloned()
             .collect()
     }
-
 }

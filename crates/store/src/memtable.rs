@@ -121,8 +121,27 @@ impl Memtable {
     ) {
         self.note_log(log);
         self.list.insert(key, trailer, payload, splice);
-        self.filter.get_or_init(|| KeyFilter::new(self.filter_bytes)).insert(key_hash(key));
+        match self.filter.get() {
+            Some(filter) => filter.insert(key_hash(key)),
+            None if self.list.charge() >= self.filter_bytes => {
+                self.filter.get_or_init(|| self.new_filter());
+            }
+            None => {}
+        }
         self.entries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A filter of the entries so far. Small memtables do without: searching
+    /// them is cheap, and a store may have many.
+    fn new_filter(&self) -> KeyFilter {
+        let filter = KeyFilter::new(self.filter_bytes);
+        let mut node = self.list.first();
+        while !node.is_null() {
+            // SAFETY: nodes live as long as the list, which `self` borrows.
+            filter.insert(key_hash(unsafe { node.key() }));
+            node = self.list.next(node);
+        }
+        filter
     }
 
     /// Adds a range tombstone that was written to log number `log`.
@@ -141,7 +160,7 @@ impl Memtable {
     /// The newest entry of the key that a reader at `key.sequence` sees. Range
     /// tombstones are not weighed in: see [`Self::tombstone_over`].
     pub(crate) fn get(&self, key: &LookupKey<'_>) -> Option<Found<'_>> {
-        if !self.filter.get()?.may_contain(key.hash) {
+        if self.filter.get().is_some_and(|filter| !filter.may_contain(key.hash)) {
             return None;
         }
         let node = self.list.at_or_after(key.user_key, Trailer::seek(key.sequence));

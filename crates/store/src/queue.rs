@@ -130,6 +130,11 @@ impl<T, R> Queue<T, R> {
         work()
     }
 
+    /// Whether a leader has panicked.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.state.lock().is_broken
+    }
+
     fn enqueue(&self, item: Option<T>, weight: usize) -> TicketRef<T, R> {
         Arc::new(Ticket {
             is_exclusive: item.is_none(),

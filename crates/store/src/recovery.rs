@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, RwLock};
 use tidekv_cache::BlockCache;
 use tidekv_io::{
     Access, Clock, Executor, LocalStorage, Lock, Random, Storage, SystemClock, SystemRandom,
@@ -49,6 +49,9 @@ use crate::tree::Tree;
 use crate::view::View;
 use crate::write::{self, GROUP_BYTES_MAX};
 
+/// Numbers the stores that this process opens.
+static INSTANCES: AtomicU64 = AtomicU64::new(1);
+
 /// Cache shards; each is locked for some tens of nanoseconds at a time.
 const CACHE_SHARDS: usize = 64;
 
@@ -65,10 +68,7 @@ struct Replayed {
 type Opened = (Arc<Engine>, Option<Box<dyn Lock>>);
 
 /// Opens the store in `directory`. The lock is held as long as it is kept.
-pub(crate) fn open(
-    directory: &Path,
-    options: Options,
-) -> Result<Opened> {
+pub(crate) fn open(directory: &Path, options: Options) -> Result<Opened> {
     let storage: Arc<dyn Storage> = match &options.environment.storage {
         Some(storage) => Arc::clone(storage),
         None => Arc::new(LocalStorage::new()),
@@ -77,10 +77,7 @@ pub(crate) fn open(
         if options.read_only || !options.create_if_missing {
             return Err(missing(directory));
         }
-        storage.create_dir_all(directory)?;
-        if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            storage.sync_dir(parent)?;
-        }
+        create_directory(&*storage, directory)?;
     }
     let lock = if options.read_only { None } else { Some(lock(&*storage, directory)?) };
     let found = manifest::file::read(&*storage, directory)?;
@@ -91,6 +88,9 @@ pub(crate) fn open(
             if options.read_only || !options.create_if_missing {
                 return Err(missing(directory));
             }
+            // An earlier life may have died between creating the directory and
+            // making its name durable.
+            storage.sync_dir(parent_of(directory))?;
             let random = options.environment.random.clone();
             let random = random.unwrap_or_else(|| Arc::new(SystemRandom::new()) as Arc<dyn Random>);
             State::new(random.next_u64() >> 1)
@@ -106,6 +106,25 @@ pub(crate) fn open(
         engine.schedule_compactions();
     }
     Ok((engine, lock))
+}
+
+/// The directory in which `path` is an entry.
+pub(crate) fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) => Path::new("."),
+        None => path,
+    }
+}
+
+/// Creates a directory and those above it, and makes their names durable.
+pub(crate) fn create_directory(storage: &dyn Storage, directory: &Path) -> Result<()> {
+    let missing: Vec<&Path> = directory
+        .ancestors()
+        .take_while(|path| !path.as_os_str().is_empty() && !storage.exists(path).unwrap_or(true))
+        .collect();
+    storage.create_dir_all(directory)?;
+    missing.into_iter().rev().try_for_each(|created| Ok(storage.sync_dir(parent_of(created))?))
 }
 
 fn missing(directory: &Path) -> Error {
@@ -182,6 +201,8 @@ fn build_engine(
         metadata_bytes: AtomicUsize::new(0),
         compactions_running: AtomicUsize::new(0),
         is_closed: AtomicBool::new(false),
+        gate: RwLock::new(()),
+        instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
         background_errors: Mutex::new(BackgroundErrors::default()),
         level0_tables: AtomicUsize::new(0),
         debt_bytes: AtomicU64::new(0),
@@ -310,8 +331,8 @@ impl Engine {
                     return Err(Error::corrupt(&path, what));
                 }
                 (Ending::Cut { torn: true }, None) => {
-                    tracing::warn!(log = %path.display(), offset = reader.offset(),
-                        "the log ends in a torn record, as after a loss of power: it is cut there");
+                    tracing::info!(log = %path.display(), offset = reader.offset(),
+                        "the log was not ended: it is cut behind its last whole record");
                 }
                 _ => {}
             }

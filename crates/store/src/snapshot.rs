@@ -27,6 +27,11 @@ impl Snapshot {
         Self { handle, sequence }
     }
 
+    /// Everything written up to here is seen.
+    pub(crate) fn sequence(&self) -> Sequence {
+        self.sequence
+    }
+
     /// The value that `key` had.
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         Ok(self.get_entry(keyspace, key)?.map(|entry| entry.value))

@@ -1,13 +1,16 @@
 //! Reads and writes that take effect together, or not at all.
 //!
-//! Optimistic: nothing is locked. A transaction gathers its writes in memory,
-//! reads through them, and remembers which keys it has read and as of which
-//! sequence. The commit leader checks that none of those keys was written since
-//! (`write.rs`); if one was, nothing is written and the caller starts over.
+//! Optimistic: nothing is locked. A transaction reads a snapshot, which it takes
+//! at its first read, through its own writes, and remembers which keys it has
+//! read. The commit leader checks that none of them was written since the
+//! snapshot (`write.rs`); if one was, nothing is written and the caller starts
+//! over. So committed transactions are serializable, as far as they read keys
+//! one by one.
 //!
-//! Memtables answer that check. When the memtables no longer reach back far
-//! enough, because a flush came in between, the key is read again before the
-//! commit is handed in, and must hold what it held.
+//! Memtables answer that check. When they no longer reach back far enough,
+//! because a flush came in between, the key is looked up in the tree before the
+//! commit is handed in; the snapshot has kept flushes and compactions from
+//! dropping or renumbering anything that was written after it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,9 +22,9 @@ use crate::engine::{Condition, Written};
 use crate::error::Result;
 use crate::handle::Handle;
 use crate::iter::Entry;
-use crate::key::Sequence;
-use crate::keyspace::{Keyspace, entry_of};
+use crate::keyspace::Keyspace;
 use crate::options::Durability;
+use crate::snapshot::Snapshot;
 use crate::visible::KeyRange;
 
 /// How a transaction ended.
@@ -33,34 +36,35 @@ pub enum Commit {
     Conflict,
 }
 
-/// The state of a key at a moment, for [`Transaction::require_unchanged`].
+/// The state of a key at a moment, for [`Transaction::require_unchanged`]. Holds
+/// a snapshot: while it lives, the storage keeps what that sees.
 #[derive(Debug, Clone)]
 pub struct Watch {
     keyspace: Keyspace,
     key: Box<[u8]>,
-    since: Sequence,
-    entry: Option<Entry>,
+    snapshot: Arc<Snapshot>,
 }
 
 impl Watch {
-    pub(crate) fn new(keyspace: &Keyspace, key: &[u8]) -> Result<Self> {
-        let (resolved, since) = keyspace.resolve(key, None)?;
-        let entry = entry_of(resolved, keyspace.engine());
-        Ok(Self { keyspace: keyspace.clone(), key: key.into(), since, entry })
+    pub(crate) fn new(handle: &Arc<Handle>, keyspace: &Keyspace, key: &[u8]) -> Self {
+        let snapshot = Arc::new(Snapshot::new(Arc::clone(handle)));
+        Self { keyspace: keyspace.clone(), key: key.into(), snapshot }
     }
 
-    /// A watch that memtables can judge: this one, or when they do not reach
-    /// back so far, one as of now, if the key still holds what it held.
-    ///
-    /// Sequences of entries cannot tell: compaction sets them to 0. A key that
-    /// was changed and changed back counts as unchanged, which to a reader it
-    /// is.
-    fn renewed(&self) -> Result<Option<Self>> {
-        if self.keyspace.tree().flushed() <= self.since {
-            return Ok(Some(self.clone()));
+    /// The condition that the key was not written since, in terms that
+    /// memtables can judge; `None` when it was written.
+    fn condition(&self) -> Result<Option<Condition>> {
+        let tree = self.keyspace.tree();
+        let mut unchanged_since = self.snapshot.sequence();
+        if tree.flushed() > unchanged_since {
+            let (resolved, seen) = self.keyspace.resolve(&self.key, None)?;
+            let written = resolved.map_or(0, |resolved| resolved.trailer.sequence());
+            if written > unchanged_since {
+                return Ok(None);
+            }
+            unchanged_since = seen.max(unchanged_since);
         }
-        let now = Self::new(&self.keyspace, &self.key)?;
-        Ok((now.entry == self.entry).then_some(now))
+        Ok(Some(Condition { tree: Arc::clone(tree), key: self.key.clone(), unchanged_since }))
     }
 }
 
@@ -75,7 +79,9 @@ pub struct Transaction {
     batch: WriteBatch,
     /// What the writes so far make of each key; `None`: deleted.
     written: BTreeMap<KeyId, Option<Entry>>,
-    /// What was read, for the check and so that a key reads the same twice.
+    /// What is read; taken at the first read.
+    snapshot: Option<Arc<Snapshot>>,
+    /// The keys that were read.
     reads: HashMap<KeyId, Watch>,
     watches: Vec<Watch>,
 }
@@ -86,6 +92,7 @@ impl Transaction {
             handle,
             batch: WriteBatch::new(),
             written: BTreeMap::new(),
+            snapshot: None,
             reads: HashMap::new(),
             watches: Vec::new(),
         }
@@ -98,15 +105,19 @@ impl Transaction {
         if let Some(entry) = self.written.get(&id) {
             return Ok(entry.clone());
         }
-        if let Some(watch) = self.reads.get(&id) {
-            return Ok(watch.entry.clone());
-        }
-        let (resolved, since) = keyspace.resolve(key, None)?;
-        let entry = entry_of(resolved, self.handle.engine());
-        let watch =
-            Watch { keyspace: keyspace.clone(), key: key.into(), since, entry: entry.clone() };
-        self.reads.insert(id, watch);
-        Ok(entry)
+        let snapshot = self.snapshot();
+        self.reads.entry(id).or_insert_with(|| Watch {
+            keyspace: keyspace.clone(),
+            key: key.into(),
+            snapshot: Arc::clone(&snapshot),
+        });
+        snapshot.get_entry(keyspace, key)
+    }
+
+    fn snapshot(&mut self) -> Arc<Snapshot> {
+        let handle = &self.handle;
+        let take = || Arc::new(Snapshot::new(Arc::clone(handle)));
+        Arc::clone(self.snapshot.get_or_insert_with(take))
     }
 
     /// Sets `key` to `value`.
@@ -124,7 +135,7 @@ impl Transaction {
     ) {
         match expires_at_ms {
             Some(deadline) => self.batch.put_until(keyspace, key, value, deadline),
-            None => self.batch.put_forever(keyspace.tree().id, key, value),
+            None => self.batch.put_forever(keyspace, key, value),
         }
         let entry = Entry { value: Bytes::copy_from_slice(value), expires_at_ms };
         self.written.insert((keyspace.tree().id, key.into()), Some(entry));
@@ -144,7 +155,7 @@ impl Transaction {
         }
         // Keys that exist now are noted as deleted, so that later reads of this
         // transaction do not find them.
-        for item in keyspace.range(start..end).keys_only() {
+        for item in self.snapshot().range(keyspace, start..end).keys_only() {
             self.written.insert((keyspace.tree().id, item?.0.as_ref().into()), None);
         }
         let id = keyspace.tree().id;
@@ -158,9 +169,10 @@ impl Transaction {
     /// All entries whose keys begin with `prefix`, own writes included, in
     /// order. Not checked for conflicts: read a key that every writer of the
     /// prefix touches as well.
-    pub fn prefix(&self, keyspace: &Keyspace, prefix: &[u8]) -> Result<Vec<(Bytes, Entry)>> {
+    pub fn prefix(&mut self, keyspace: &Keyspace, prefix: &[u8]) -> Result<Vec<(Bytes, Entry)>> {
         let id = keyspace.tree().id;
-        let mut entries: BTreeMap<Bytes, Entry> = keyspace.prefix(prefix).collect::<Result<_>>()?;
+        let mut entries: BTreeMap<Bytes, Entry> =
+            self.snapshot().prefix(keyspace, prefix).collect::<Result<_>>()?;
         let range = KeyRange::prefix(prefix);
         let own = self
             .written
@@ -191,12 +203,8 @@ impl Transaction {
     pub fn commit(self, durability: Durability) -> Result<Commit> {
         let mut conditions = Vec::new();
         for watch in self.watches.iter().chain(self.reads.values()) {
-            let Some(watch) = watch.renewed()? else { return Ok(Commit::Conflict) };
-            conditions.push(Condition {
-                tree: Arc::clone(watch.keyspace.tree()),
-                key: watch.key,
-                unchanged_since: watch.since,
-            });
+            let Some(condition) = watch.condition()? else { return Ok(Commit::Conflict) };
+            conditions.push(condition);
         }
         let engine = self.handle.engine();
         if self.batch.is_empty() && engine.options.read_only {

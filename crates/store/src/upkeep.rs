@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 
 use crate::background::table_options;
+use crate::budget::MEMORY_BYTES_MIN;
 use crate::compaction::output::{Output, Outputs};
 use crate::compaction::picker::{self, Compaction};
 use crate::engine::Engine;
@@ -17,6 +18,7 @@ use crate::key::{KEY_BYTES_MAX, Kind, Trailer, VALUE_BYTES_MAX};
 use crate::levels::{KeySpan, TableHandle};
 use crate::manifest::file::write_new;
 use crate::manifest::{Change, Edit, LEVELS};
+use crate::recovery::create_directory;
 use crate::stats::Statistics;
 use crate::tree::Tree;
 
@@ -25,14 +27,14 @@ const LAST: usize = LEVELS - 1;
 impl Engine {
     /// Brings what `trees` hold in memory into tables.
     pub(crate) fn flush(self: &Arc<Self>, trees: &[Arc<Tree>]) -> Result<()> {
-        self.check_writable()?;
+        let _gate = self.enter()?;
         self.queue.exclusive(|| self.rotate(trees))?;
         self.wait_for_flush(trees)
     }
 
     /// Makes everything acknowledged durable.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.check_writable()?;
+        let _gate = self.enter()?;
         self.queue.exclusive(|| match self.logs.lock().as_mut() {
             Some(logs) => logs.current.sync(),
             None => Ok(()),
@@ -53,7 +55,7 @@ impl Engine {
         start: Option<&[u8]>,
         end: Option<&[u8]>,
     ) -> Result<()> {
-        self.check_writable()?;
+        let _gate = self.enter()?;
         for level in 0..LAST {
             self.compact_level(tree, level, start, end)?;
         }
@@ -67,20 +69,25 @@ impl Engine {
         start: Option<&[u8]>,
         end: Option<&[u8]>,
     ) -> Result<()> {
+        // Those that are there now: under steady writes more keep coming.
+        let overlapping = |table: &&Arc<TableHandle>| table.overlaps(start, end);
+        let tables: Vec<u64> =
+            tree.version().level(level).iter().filter(overlapping).map(|t| t.meta().id).collect();
         loop {
             self.check_open()?;
             let seen = *self.progress.0.lock();
-            let version = tree.version();
-            if !version.level(level).iter().any(|table| table.overlaps(start, end)) {
+            let is_left = |table: &Arc<TableHandle>| tables.contains(&table.meta().id);
+            if !tree.version().level(level).iter().any(is_left) {
                 return Ok(());
             }
-            let output_level = match level {
-                0 => picker::targets(&version, self.base_bytes()).base_level,
-                _ => level + 1,
-            };
-            match self
-                .claim(tree, |version| picker::pick_range(version, level, output_level, start, end))
-            {
+            let claimed = self.claim(tree, |version| {
+                let output_level = match level {
+                    0 => picker::targets(version, self.base_bytes()).base_level,
+                    _ => level + 1,
+                };
+                picker::pick_range(version, level, output_level, start, end)
+            });
+            match claimed {
                 Some(compaction) => self.compact_here(tree, compaction)?,
                 None => self.wait_for_progress(seen),
             }
@@ -144,7 +151,7 @@ impl Engine {
         deadline_ms: Option<u64>,
         sorted: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64> {
-        self.check_writable()?;
+        let _gate = self.enter()?;
         let made = Mutex::new(Vec::new());
         let (outputs, count) = self
             .write_ingest(tree, deadline_ms, sorted, &made)
@@ -250,7 +257,7 @@ impl Engine {
     /// Makes a store of its own in `target` that holds what this one holds now:
     /// tables are shared by hard links. Writers wait meanwhile.
     pub(crate) fn checkpoint(self: &Arc<Self>, target: &Path) -> Result<()> {
-        self.check_writable()?;
+        let _gate = self.enter()?;
         if self.storage.exists(target)? && !self.storage.list(target)?.is_empty() {
             return Err(Error::new(
                 ErrorKind::InvalidInput,
@@ -271,16 +278,12 @@ impl Engine {
             let versions: Vec<_> = trees.iter().map(|tree| tree.version()).collect();
             Ok::<_, Error>((state, versions))
         })?;
-        self.storage.create_dir_all(target)?;
+        create_directory(&*self.storage, target)?;
         for id in state.table_ids() {
             self.storage.hard_link(&table_path(&self.directory, id), &table_path(target, id))?;
         }
         self.storage.sync_dir(target)?;
-        write_new(&self.storage, target, state)?;
-        if let Some(parent) = target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            self.storage.sync_dir(parent)?;
-        }
-        Ok(())
+        write_new(&self.storage, target, state)
     }
 
     // ---- Memory and statistics ----
@@ -288,7 +291,7 @@ impl Engine {
     /// Changes the budget; caches shrink at once, memtables as they are
     /// flushed.
     pub(crate) fn set_memory_bytes(self: &Arc<Self>, bytes: u64) {
-        self.memory_bytes.store(bytes.max(crate::budget::MEMORY_BYTES_MIN), Ordering::Relaxed);
+        self.memory_bytes.store(bytes.max(MEMORY_BYTES_MIN), Ordering::Relaxed);
         self.after_install();
     }
 

@@ -66,6 +66,9 @@ impl Engine {
         self.check_writable()?;
         batch.encoded()?;
         let trees = self.trees.load();
+        if batch.instance() != 0 && batch.instance() != self.instance {
+            return Err(Error::invalid("the batch writes to keyspaces of another store"));
+        }
         if let Some(unknown) = batch.keyspaces().iter().find(|&id| !trees.contains_key(id)) {
             return Err(Error::invalid(format!(
                 "the batch writes to keyspace {unknown}, which is not of this store"
@@ -209,8 +212,10 @@ impl Engine {
         let started = self.clock.monotonic_ns();
         while pace == Pace::Stop {
             let seen = *self.progress.0.lock();
+            self.rotate_full()?;
             self.push_background_work();
             self.background_failure()?;
+            self.after_install();
             pace = self.pace();
             if pace != Pace::Stop || self.executor.is_inline() {
                 break;

@@ -3,9 +3,10 @@
 //!
 //! Guarantees: tables are cut between user keys, so all versions of a key
 //! stand in one table of the level; range tombstones are clipped at the cuts,
-//! so tables do not overlap. Files are durable (with their directory entry)
-//! when [`Outputs::finish`] returns; until they are in the manifest they count
-//! for nothing, and a failed merge leaves them for [`Outputs`]' owner to remove.
+//! so tables do not overlap. The files' bytes are durable when
+//! [`Outputs::finish`] returns; their names are once the owner has synced the
+//! directory. Until they are in the manifest they count for nothing, and a
+//! failed merge leaves them for the owner to remove.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -209,11 +210,7 @@ impl<'a> Outputs<'a> {
 
 /// What the manifest will say of a table; `range` is what its range tombstones
 /// span.
-pub(crate) fn meta_of(
-    id: u64,
-    properties: &TableProperties,
-    range: Option<Stretch>,
-) -> TableMeta {
+pub(crate) fn meta_of(id: u64, properties: &TableProperties, range: Option<Stretch>) -> TableMeta {
     let has_entries = properties.entries > 0;
     let mut smallest = properties.smallest_key.clone();
     let mut largest = properties.largest_key.clone();

@@ -28,7 +28,7 @@ pub(crate) const HEADER_BYTES: usize = 16;
 /// which log comes next.
 pub(crate) const RECORD_END: u8 = 0;
 
-/// Record kind: writes (`commit.rs` gives the layout).
+/// Record kind: writes (`write.rs` gives the layout).
 pub(crate) const RECORD_WRITES: u8 = 1;
 
 /// Record kind: an edit of the manifest (`manifest/edit.rs`).

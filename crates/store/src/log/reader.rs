@@ -19,6 +19,10 @@ use crate::error::{Error, Result};
 /// Large enough that a replay is sequential, small beside any budget.
 const PIECE_BYTES: usize = 256 << 10;
 
+/// Looking for frames behind a torn place, so many times the log's length is
+/// checksummed at most: values may be made to look like headers of frames.
+const SEARCH_EFFORT: u64 = 16;
+
 /// How a log ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -131,10 +135,20 @@ impl LogReader {
         Ok(())
     }
 
+    /// Whether an intact frame stands at `offset`; takes its length off
+    /// `effort` and gives up when that is spent.
+    fn is_intact_at(&mut self, offset: u64, effort: &mut u64) -> Result<bool> {
+        let len = self.header_at(offset)?.map_or(0, |header| u64::from(header.payload_len));
+        let Some(rest) = effort.checked_sub(len) else { return Ok(false) };
+        *effort = rest;
+        Ok(self.intact_frame_at(offset)?.is_some())
+    }
+
     fn judge_ending(&mut self) -> Result<Ending> {
         let cut = self.offset;
         let mut torn = false;
         let mut at = cut;
+        let mut effort = SEARCH_EFFORT * self.len;
         while at + HEADER_BYTES as u64 <= self.len {
             self.fill(at, HEADER_BYTES)?;
             // Zeros are the usual end: step over them without decoding.
@@ -146,7 +160,7 @@ impl LogReader {
             }
             torn |= at == cut;
             let synced = self.header_at(at)?.map(|header| header.synced);
-            if synced.is_some_and(|s| s > cut) && self.intact_frame_at(at)?.is_some() {
+            if synced.is_some_and(|s| s > cut) && self.is_intact_at(at, &mut effort)? {
                 let what = format!(
                     "the record at offset {cut} is not intact, but {} bytes were on stable storage",
                     synced.unwrap_or_default()

@@ -44,10 +44,7 @@ fn entries_come_back_in_internal_order_and_searches_find_their_place() {
                 })
             };
             assert_eq!(got(list.at_or_after(&key, seek)), model.get(at).cloned());
-            assert_eq!(
-                got(list.before(&key, seek)),
-                at.checked_sub(1).map(|i| model[i].clone())
-            );
+            assert_eq!(got(list.before(&key, seek)), at.checked_sub(1).map(|i| model[i].clone()));
         }
     }
     // SAFETY: the list is alive and not empty.
@@ -83,10 +80,7 @@ fn concurrent_insertions_and_readers_see_a_sorted_list() {
                     let found = list.at_or_after(&key, trailer(sequence));
                     // SAFETY: the list is alive; the entry was just inserted.
                     unsafe {
-                        assert_eq!(
-                            (found.key(), found.trailer()),
-                            (&key[..], trailer(sequence))
-                        );
+                        assert_eq!((found.key(), found.trailer()), (&key[..], trailer(sequence)));
                     }
                 }
             });
@@ -95,11 +89,9 @@ fn concurrent_insertions_and_readers_see_a_sorted_list() {
         scope.spawn(move || {
             for _ in 0..5 {
                 assert!(
-                    walk(list).windows(2).all(|w| compare(
-                        (&w[0].0, w[0].1),
-                        (&w[1].0, w[1].1)
-                    )
-                    .is_lt())
+                    walk(list)
+                        .windows(2)
+                        .all(|w| compare((&w[0].0, w[0].1), (&w[1].0, w[1].1)).is_lt())
                 );
             }
         });

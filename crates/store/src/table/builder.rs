@@ -181,11 +181,6 @@ impl TableBuilder {
         self.writer.file.offset() + (self.data.bytes() + self.index.bytes() + filter) as u64
     }
 
-    /// Point entries so far.
-    pub(crate) fn entries(&self) -> u64 {
-        self.properties.entries
-    }
-
     /// Writes the rest and makes the file durable.
     pub(crate) fn finish(mut self) -> Result<TableProperties> {
         if !self.data.is_empty() {

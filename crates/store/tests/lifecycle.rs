@@ -1,0 +1,265 @@
+//! Stories of opening, closing and conflicts that once went wrong: each test
+//! opens with what was lost or hung, and why.
+#![allow(clippy::disallowed_methods, reason = "real threads wait and are waited for")]
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+use tidekv::{Commit, Db, Durability, Environment, Options};
+use tidekv_io::{
+    Executor, Fault, FaultRule, InlineExecutor, MemoryStorage, Operation, Tear, ThreadPool,
+};
+
+fn within<T: Send + 'static>(s: u64, f: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (tx, rx) = mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = tx.send(f());
+    });
+    rx.recv_timeout(Duration::from_secs(s)).ok()
+}
+fn options(disk: &MemoryStorage, executor: Option<Arc<dyn Executor>>) -> Options {
+    Options {
+        memory_bytes: Some(8 << 20),
+        environment: Environment {
+            storage: Some(Arc::new(disk.clone())),
+            executor,
+            ..Default::default()
+        },
+        ..Default::default()
+    }
+}
+fn inline() -> Option<Arc<dyn Executor>> {
+    Some(Arc::new(InlineExecutor::new()))
+}
+
+/// A write between a transaction's read and its commit was flushed and compacted:
+/// its sequence became 0, so the commit went ahead and the write was lost.
+#[test]
+fn a_write_between_read_and_commit_is_seen_through_a_compaction() {
+    let disk = MemoryStorage::new();
+    let db = Db::open("/d", options(&disk, inline())).unwrap();
+    let ks = db.keyspace("k").unwrap();
+    ks.put("k", "v1").unwrap();
+    let mut tx = db.transaction();
+    assert_eq!(tx.get(&ks, b"k").unwrap().unwrap().value, "v1");
+    let watch = db.watch(&ks, b"k").unwrap();
+    ks.put("k", "v2").unwrap();
+    db.compact().unwrap();
+    tx.put(&ks, b"k", b"v3");
+    assert_eq!(tx.commit(Durability::Buffered).unwrap(), Commit::Conflict, "lost update");
+    let mut tx = db.transaction();
+    tx.require_unchanged(&watch);
+    tx.put(&ks, b"x", b"y");
+    assert_eq!(tx.commit(Durability::Buffered).unwrap(), Commit::Conflict, "watch missed");
+}
+
+/// Closing waited for progress while holding the lock that progress takes.
+#[test]
+fn closing_waits_for_the_jobs_of_a_shared_pool() {
+    let done = within(30, || {
+        let disk = MemoryStorage::new();
+        let pool: Arc<dyn Executor> = Arc::new(ThreadPool::new("p", 2));
+        let slow = disk.clone();
+        slow.on_operation(|r| {
+            if format!("{r:?}").contains("table") {
+                std::thread::sleep(Duration::from_millis(5))
+            }
+        });
+        let db = Db::open("/d", options(&disk, Some(pool))).unwrap();
+        let ks = db.keyspace("k").unwrap();
+        for i in 0..3000u32 {
+            ks.put(i.to_be_bytes(), vec![1; 1000]).unwrap();
+        }
+        db.close().unwrap();
+    });
+    assert!(done.is_some(), "close hangs");
+}
+
+/// The pool dropped the queued flush at shutdown, and the flushing thread waited
+/// for it for ever.
+#[test]
+fn a_flush_beside_close_comes_back() {
+    let done = within(60, || {
+        let disk = MemoryStorage::new();
+        disk.on_operation(|r| {
+            if format!("{r:?}").contains("table") {
+                std::thread::sleep(Duration::from_millis(5))
+            }
+        });
+        let mut o = options(&disk, None);
+        o.compaction_threads = Some(1);
+        let db = Db::open("/d", o).unwrap();
+        let keyspaces: Vec<_> = (0..8).map(|i| db.keyspace(&format!("k{i}")).unwrap()).collect();
+        for ks in &keyspaces {
+            ks.put("a", "b").unwrap();
+        }
+        let other = db.clone();
+        let t = std::thread::spawn(move || other.flush());
+        std::thread::sleep(Duration::from_millis(10));
+        db.close().unwrap();
+        let _ = t.join().unwrap();
+    });
+    assert!(done.is_some(), "flush hangs beside close");
+}
+
+/// Synced writes to `./data` were gone after a power cut: the directory's own
+/// entry had never been synced, nor those of its new parents.
+#[test]
+fn the_directory_itself_survives_a_loss_of_power() {
+    for path in ["data", "/a/b/c"] {
+        let disk = MemoryStorage::new();
+        let mut o = options(&disk, inline());
+        o.durability = Durability::Sync;
+        let db = Db::open(path, o).unwrap();
+        db.keyspace("k").unwrap().put("a", "b").unwrap();
+        let after = disk.after_power_loss(Tear::DropUnsynced);
+        let db = Db::open(path, options(&after, inline())).unwrap();
+        assert_eq!(
+            db.keyspace("k").unwrap().get("a").unwrap().as_deref(),
+            Some(&b"b"[..]),
+            "{path}"
+        );
+    }
+}
+
+/// Empty memtables were charged 4 KiB each: 600 of them filled the share of the
+/// memtables with nothing to flush, and writers stopped for ever.
+#[test]
+fn many_quiet_keyspaces_do_not_stop_writers() {
+    let done = within(100, || {
+        let disk = MemoryStorage::new();
+        let db = Db::open("/d", options(&disk, None)).unwrap();
+        for i in 0..600 {
+            let ks = db.keyspace(&format!("k{i}")).unwrap();
+            ks.put("a", "b").unwrap();
+        }
+        println!("{:?}", db.statistics());
+    });
+    assert!(done.is_some(), "writers hang with 600 keyspaces");
+}
+
+/// A compaction that failed was picked again at once, for ever.
+#[test]
+fn a_failing_compaction_is_not_retried_for_ever() {
+    let done = within(30, || {
+        let disk = MemoryStorage::new();
+        let db = Db::open("/d", options(&disk, inline())).unwrap();
+        let ks = db.keyspace("k").unwrap();
+        for round in 0..3 {
+            for i in 0..100u32 {
+                ks.put(i.to_be_bytes(), vec![round; 100]).unwrap();
+            }
+            ks.flush().unwrap();
+        }
+        disk.add_fault(
+            FaultRule::always(Operation::Read, Fault::Fail(tidekv_io::ErrorKind::Failed))
+                .on_path(".table"),
+        );
+        for i in 0..100u32 {
+            ks.put(i.to_be_bytes(), vec![9; 100]).unwrap();
+        }
+        let _ = ks.flush();
+        disk.clear_faults();
+        disk.add_fault(
+            FaultRule::always(Operation::Create, Fault::Fail(tidekv_io::ErrorKind::Failed))
+                .on_path(".table"),
+        );
+        let _ = ks.ingest([("zzz", "b")]);
+        drop(ks);
+        drop(db);
+        disk.clear_faults();
+        disk.add_fault(
+            FaultRule::always(Operation::Create, Fault::Fail(tidekv_io::ErrorKind::Failed))
+                .on_path(".table"),
+        );
+        let _ = Db::open("/d", options(&disk, inline()));
+    });
+    assert!(done.is_some(), "hangs");
+}
+
+/// Closing did not wait for a compaction in a user's thread; the next opening
+/// removed its outputs while it was about to publish them.
+#[test]
+fn closing_waits_for_a_compaction_in_another_thread() {
+    let disk = MemoryStorage::new();
+    let db = Db::open("/d", options(&disk, None)).unwrap();
+    let ks = db.keyspace("k").unwrap();
+    for r in 0..3u8 {
+        for i in 0..2000u32 {
+            ks.put(i.to_be_bytes(), vec![r; 500]).unwrap();
+        }
+        ks.flush().unwrap();
+    }
+    let slow = disk.clone();
+    slow.on_operation(|r| {
+        if format!("{r:?}").contains("table") {
+            std::thread::sleep(Duration::from_millis(3))
+        }
+    });
+    let other = db.clone();
+    let t = std::thread::spawn(move || other.compact());
+    std::thread::sleep(Duration::from_millis(15));
+    db.close().unwrap();
+    let again = Db::open("/d", options(&disk, inline())).unwrap();
+    let ks = again.keyspace("k").unwrap();
+    println!("compact: {:?}", t.join().unwrap());
+    drop(again.clone());
+    for i in 0..2000u32 {
+        assert_eq!(ks.get(i.to_be_bytes()).unwrap().as_deref(), Some(&vec![2u8; 500][..]), "{i}");
+    }
+    drop(ks);
+    drop(again);
+    let again = Db::open("/d", options(&disk, inline())).unwrap();
+    let ks = again.keyspace("k").unwrap();
+    for i in 0..2000u32 {
+        assert_eq!(ks.get(i.to_be_bytes()).unwrap().as_deref(), Some(&vec![2u8; 500][..]), "{i}");
+    }
+}
+
+/// As above, at opening.
+#[test]
+fn a_compaction_that_fails_at_opening_does_not_keep_it_shut() {
+    let done = within(20, || {
+        let disk = MemoryStorage::new();
+        let db = Db::open("/d", options(&disk, inline())).unwrap();
+        let ks = db.keyspace("k").unwrap();
+        disk.add_fault(
+            FaultRule::always(Operation::Read, Fault::Fail(tidekv_io::ErrorKind::Failed))
+                .on_path(".table"),
+        );
+        for round in 0..3 {
+            for i in 0..100u32 {
+                ks.put(i.to_be_bytes(), vec![round; 100]).unwrap();
+            }
+            let _ = ks.flush();
+        }
+        disk.clear_faults();
+        for round in 0..3 {
+            for i in 0..100u32 {
+                ks.put(i.to_be_bytes(), vec![round; 100]).unwrap();
+            }
+            let _ = ks.flush();
+        }
+        disk.add_fault(FaultRule::always(
+            Operation::Rename,
+            Fault::Fail(tidekv_io::ErrorKind::Failed),
+        ));
+        let snap = db.snapshot();
+        for i in 0..100u32 {
+            ks.put(i.to_be_bytes(), vec![9; 100]).unwrap();
+        }
+        drop(snap);
+        drop(ks);
+        drop(db);
+        disk.clear_faults();
+        let mut rule =
+            FaultRule::always(Operation::Create, Fault::Fail(tidekv_io::ErrorKind::Failed))
+                .on_path(".table")
+                .after(1);
+        rule.times = None;
+        disk.add_fault(rule);
+        let opened = Db::open("/d", options(&disk, inline()));
+        println!("{:?}", opened.map(|db| db.statistics()));
+    });
+    assert!(done.is_some(), "hangs");
+}
