@@ -1,1 +1,21 @@
-//! The Redis protocol over the store.
+//! The Redis protocol over the embedded store.
+//!
+//! [`Server::start`] listens and serves until [`Server::shutdown`]. Modules are
+//! declared bottom-up; a module names only modules above it. The way of a
+//! request: `listener` accepts a `connection`, whose `request` parser cuts the
+//! stream into calls of the `catalogue`; the `pipeline` runs them over an
+//! `execution`, on the event loop or an I/O thread; the `reply` goes back.
+
+pub mod error;
+pub mod options;
+mod glob;
+mod number;
+mod reply;
+mod request;
+mod budget;
+mod stripes;
+mod cursors;
+mod password;
+
+pub use error::{Error, ErrorKind, Result};
+pub use options::{Address, DEFAULT_PORT, ServerOptions, TlsFiles};

@@ -1,0 +1,170 @@
+//! Numbers as text, read and written in Redis's manner.
+//!
+//! Guarantees: [`parse_i64`] takes exactly the canonical form (no sign `+`, no
+//! leading zero, no space), so that an integer read and written back is the
+//! same bytes. [`Decimal`] arithmetic is exact for numbers below 10²⁰ with at
+//! most 17 digits behind the point; beyond that it is that of `f64`. (Redis
+//! computes in the 80-bit floats of x86 and prints 17 digits behind the point;
+//! where its result shows the rounding of those, ours is the true one.)
+
+use bytes::Bytes;
+
+/// Digits behind the point that Redis prints.
+const SCALE_DIGITS: usize = 17;
+const SCALE: i128 = 10_i128.pow(SCALE_DIGITS as u32);
+/// Digits before the point that fit beside [`SCALE_DIGITS`] into 127 bits with
+/// room for a sum.
+const INTEGER_DIGITS_MAX: usize = 20;
+
+/// A canonical decimal integer.
+pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let canonical = match digits {
+        [b'0'] => digits.len() == text.len(),
+        [b'1'..=b'9', rest @ ..] => rest.len() < 19 && rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    if !canonical {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// A decimal number without a sign, leading zeros allowed.
+pub(crate) fn parse_u64(text: &[u8]) -> Option<u64> {
+    if !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// The text of an integer.
+pub(crate) fn integer_text(number: i64) -> Bytes {
+    Bytes::copy_from_slice(itoa::Buffer::new().format(number).as_bytes())
+}
+
+/// A number that may have digits behind the point.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Decimal {
+    /// Exact, in units of 10⁻¹⁷.
+    Fixed(i128),
+    /// Too large or too fine for [`Decimal::Fixed`].
+    Float(f64),
+}
+
+impl Decimal {
+    /// Reads a number as C's `strtod` would, without surrounding space.
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        if let Some(fixed) = parse_fixed(text) {
+            return Some(Self::Fixed(fixed));
+        }
+        let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+        (!number.is_nan()).then_some(Self::Float(number))
+    }
+
+    /// The sum; `None` when it is not finite.
+    pub(crate) fn checked_add(self, other: Self) -> Option<Self> {
+        if let (Self::Fixed(a), Self::Fixed(b)) = (self, other) {
+            return a.checked_add(b).map(Self::Fixed);
+        }
+        let sum = self.to_f64() + other.to_f64();
+        sum.is_finite().then_some(Self::Float(sum))
+    }
+
+    fn to_f64(self) -> f64 {
+        match self {
+            Self::Fixed(units) => units as f64 / SCALE as f64,
+            Self::Float(number) => number,
+        }
+    }
+}
+
+fn parse_fixed(text: &[u8]) -> Option<i128> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let point = digits.iter().position(|&byte| byte == b'.').unwrap_or(digits.len());
+    let (whole, fraction) = (&digits[..point], digits.get(point + 1..).unwrap_or_default());
+    if whole.len() + fraction.len() == 0
+        || whole.len() > INTEGER_DIGITS_MAX
+        || fraction.len() > SCALE_DIGITS
+    {
+        return None;
+    }
+    let mut units = 0_i128;
+    let padding = std::iter::repeat_n(&b'0', SCALE_DIGITS - fraction.len());
+    for &digit in whole.iter().chain(fraction).chain(padding) {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        units = units * 10 + i128::from(digit - b'0');
+    }
+    Some(if digits.len() == text.len() { units } else { -units })
+}
+
+impl std::fmt::Display for Decimal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = match *self {
+            Self::Fixed(units) => {
+                let sign = if units < 0 { "-" } else { "" };
+                let units = units.unsigned_abs();
+                let scale = SCALE.unsigned_abs();
+                format!("{sign}{}.{:0SCALE_DIGITS$}", units / scale, units % scale)
+            }
+            Self::Float(number) => format!("{number:.SCALE_DIGITS$}"),
+        };
+        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_canonical_integers_are_integers() {
+        for text in ["0", "7", "-7", "9223372036854775807", "-9223372036854775808"] {
+            let number = parse_i64(text.as_bytes()).unwrap();
+            assert_eq!(&integer_text(number)[..], text.as_bytes());
+        }
+        for text in ["", "-", "+1", "01", "-0", " 1", "1 ", "1.0", "9223372036854775808", "abc"] {
+            assert_eq!(parse_i64(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn decimal_sums_are_those_of_paper_and_pencil() {
+        for (a, b, sum) in [
+            ("10.5", "0.1", "10.6"),
+            ("0.1", "0.2", "0.3"),
+            ("5.0e3", "200", "5200"),
+            ("3", "-3", "0"),
+            ("-1.5", "1", "-0.5"),
+            (".5", "1.", "1.5"),
+            ("99999999999999999999", "1", "100000000000000000000"),
+            ("1e30", "1", "1000000000000000019884624838656"),
+        ] {
+            let parse = |text: &str| Decimal::parse(text.as_bytes()).unwrap();
+            assert_eq!(parse(a).checked_add(parse(b)).unwrap().to_string(), sum);
+        }
+        assert!(Decimal::parse(b"inf").unwrap().checked_add(Decimal::Fixed(0)).is_none());
+        for text in ["", "-", ".", "1x", " 1", "nan", "1 "] {
+            assert_eq!(Decimal::parse(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn text_survives_a_round_trip(number: i64) {
+            prop_assert_eq!(parse_i64(&integer_text(number)), Some(number));
+            prop_assert_eq!(Decimal::parse(&integer_text(number)).unwrap().to_string(), number.to_string());
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(text: Vec<u8>) {
+            parse_i64(&text);
+            parse_u64(&text);
+            Decimal::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What a command answers, and how it is written in RESP2 and RESP3.
+//!
+//! A [`Reply`] is a tree that knows no protocol; [`ReplyBuffer`] writes it in
+//! the one that the client speaks. Where RESP2 has no such type, a map or a set
+//! becomes an array and a null the null of its place.
+//!
+//! Guarantees: what is written is well-formed whatever the strings hold (a
+//! message loses its line ends); a large value is not copied, the buffer holds
+//! on to the bytes of the store.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// A value from this size on is handed to the socket as it is. Smaller ones
+/// cost less copied than as a write of their own.
+const UNCOPIED_BYTES_MIN: usize = 16 << 10;
+
+/// The version of the protocol that a client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Protocol {
+    /// RESP2, until the client says otherwise.
+    #[default]
+    Two,
+    /// RESP3, from `HELLO 3` on.
+    Three,
+}
+
+/// Why a command has no answer of the usual kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CommandError {
+    /// Storage would have to be waited for, which the event loop must not.
+    WouldBlock,
+    /// For the client: an error code in capitals, a space, a sentence.
+    Message(Cow<'static, str>),
+}
+
+impl CommandError {
+    pub(crate) const fn text(message: &'static str) -> Self {
+        Self::Message(Cow::Borrowed(message))
+    }
+}
+
+impl From<String> for CommandError {
+    fn from(message: String) -> Self {
+        Self::Message(Cow::Owned(message))
+    }
+}
+
+impl From<tidekv::Error> for CommandError {
+    fn from(error: tidekv::Error) -> Self {
+        Self::Message(Cow::Owned(format!("ERR {error}")))
+    }
+}
+
+/// What the function of a command returns.
+pub(crate) type CommandResult = Result<Reply, CommandError>;
+
+/// The answer to a command.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Reply {
+    /// A short text without line ends, like `OK`.
+    Simple(&'static str),
+    /// An error, with its code in front.
+    Error(Cow<'static, str>),
+    /// A number.
+    Integer(i64),
+    /// Bytes.
+    Bulk(Bytes),
+    /// Text for a person, in lines.
+    Verbatim(String),
+    /// Nothing, in the place of bytes.
+    Null,
+    /// Nothing, in the place of an array.
+    NullArray,
+    /// Replies in order.
+    Array(Vec<Reply>),
+    /// Replies without order.
+    Set(Vec<Reply>),
+    /// Keys and values.
+    Map(Vec<(Reply, Reply)>),
+}
+
+impl Reply {
+    pub(crate) const OK: Self = Self::Simple("OK");
+
+    /// A bulk string of text that lives as long as the program.
+    pub(crate) const fn word(text: &'static str) -> Self {
+        Self::Bulk(Bytes::from_static(text.as_bytes()))
+    }
+
+    /// A bulk string.
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::Bulk(Bytes::from(text.into()))
+    }
+
+    /// A bulk string, or null.
+    pub(crate) fn bulk_or_null(bytes: Option<Bytes>) -> Self {
+        bytes.map_or(Self::Null, Self::Bulk)
+    }
+
+    /// 1 or 0.
+    pub(crate) fn flag(on: bool) -> Self {
+        Self::Integer(i64::from(on))
+    }
+
+    /// A number of things.
+    pub(crate) fn count(count: usize) -> Self {
+        Self::Integer(i64::try_from(count).unwrap_or(i64::MAX))
+    }
+
+    /// About what the reply takes in memory and on the wire.
+    pub(crate) fn bytes_len(&self) -> usize {
+        let of_all = |replies: &[Self]| replies.iter().map(Self::bytes_len).sum::<usize>();
+        size_of::<Self>()
+            + match self {
+                Self::Bulk(bytes) => bytes.len(),
+                Self::Verbatim(text) => text.len(),
+                Self::Error(text) => text.len(),
+                Self::Array(replies) | Self::Set(replies) => of_all(replies),
+                Self::Map(pairs) => pairs.iter().map(|(k, v)| k.bytes_len() + v.bytes_len()).sum(),
+                _ => 0,
+            }
+    }
+}
+
+impl From<CommandError> for Reply {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Message(message) => Self::Error(message),
+            // Only the event loop reads without waiting, and it takes this
+            // error for itself.
+            CommandError::WouldBlock => unreachable!("only reads from memory alone would block"),
+        }
+    }
+}
+
+impl From<CommandResult> for Reply {
+    fn from(result: CommandResult) -> Self {
+        result.unwrap_or_else(Self::from)
+    }
+}
+
+/// Written replies on their way to the socket, in pieces.
+#[derive(Debug, Default)]
+pub(crate) struct ReplyBuffer {
+    pieces: VecDeque<Bytes>,
+    pieces_bytes: usize,
+    tail: BytesMut,
+}
+
+impl ReplyBuffer {
+    /// Bytes that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.pieces_bytes + self.tail.len()
+    }
+
+    /// The next piece to send.
+    pub(crate) fn pop(&mut self) -> Option<Bytes> {
+        self.seal_tail();
+        let piece = self.pieces.pop_front()?;
+        self.pieces_bytes -= piece.len();
+        Some(piece)
+    }
+
+    /// Gives up the memory; for a client that falls idle.
+    pub(crate) fn shrink(&mut self) {
+        debug_assert_eq!(self.len(), 0, "nothing is thrown away");
+        *self = Self::default();
+    }
+
+    /// Writes `reply` behind what is there.
+    pub(crate) fn push(&mut self, reply: &Reply, protocol: Protocol) {
+        let resp3 = protocol == Protocol::Three;
+        match reply {
+            Reply::Simple(text) => self.line(b'+', text),
+            Reply::Error(text) if text.contains(['\r', '\n']) => {
+                self.line(b'-', &text.replace(['\r', '\n'], " "));
+            }
+            Reply::Error(text) => self.line(b'-', text),
+            Reply::Integer(number) => self.number(b':', *number),
+            Reply::Bulk(bytes) => self.bulk(bytes),
+            Reply::Verbatim(text) if resp3 => {
+                self.header(b'=', text.len() + 4);
+                self.tail.put_slice(b"txt:");
+                self.tail.put_slice(text.as_bytes());
+                self.tail.put_slice(b"\r\n");
+            }
+            Reply::Verbatim(text) => {
+                self.header(b'$', text.len());
+                self.tail.put_slice(text.as_bytes());
+                self.tail.put_slice(b"\r\n");
+            }
+            Reply::Null | Reply::NullArray if resp3 => self.tail.put_slice(b"_\r\n"),
+            Reply::Null => self.tail.put_slice(b"$-1\r\n"),
+            Reply::NullArray => self.tail.put_slice(b"*-1\r\n"),
+            Reply::Array(replies) => self.sequence(b'*', replies, protocol),
+            Reply::Set(replies) => {
+                self.sequence(if resp3 { b'~' } else { b'*' }, replies, protocol);
+            }
+            Reply::Map(pairs) => {
+                let (kind, count) =
+                    if resp3 { (b'%', pairs.len()) } else { (b'*', 2 * pairs.len()) };
+                self.header(kind, count);
+                for (key, value) in pairs {
+                    self.push(key, protocol);
+                    self.push(value, protocol);
+                }
+            }
+        }
+    }
+
+    fn sequence(&mut self, kind: u8, replies: &[Reply], protocol: Protocol) {
+        self.header(kind, replies.len());
+        for reply in replies {
+            self.push(reply, protocol);
+        }
+    }
+
+    fn bulk(&mut self, bytes: &Bytes) {
+        self.header(b'$', bytes.len());
+        if bytes.len() >= UNCOPIED_BYTES_MIN {
+            self.seal_tail();
+            self.pieces_bytes += bytes.len();
+            self.pieces.push_back(bytes.clone());
+        } else {
+            self.tail.put_slice(bytes);
+        }
+        self.tail.put_slice(b"\r\n");
+    }
+
+    fn seal_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.pieces_bytes += self.tail.len();
+            self.pieces.push_back(self.tail.split().freeze());
+        }
+    }
+
+    fn line(&mut self, kind: u8, text: &str) {
+        self.tail.put_u8(kind);
+        self.tail.put_slice(text.as_bytes());
+        self.tail.put_slice(b"\r\n");
+    }
+
+    fn header(&mut self, kind: u8, count: usize) {
+        self.number(kind, count as i64);
+    }
+
+    fn number(&mut self, kind: u8, number: i64) {
+        self.tail.put_u8(kind);
+        self.tail.put_slice(itoa::Buffer::new().format(number).as_bytes());
+        self.tail.put_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(reply: &Reply, protocol: Protocol) -> String {
+        let mut buffer = ReplyBuffer::default();
+        buffer.push(reply, protocol);
+        let mut all = Vec::new();
+        while let Some(piece) = buffer.pop() {
+            all.extend_from_slice(&piece);
+        }
+        assert_eq!(buffer.len(), 0);
+        String::from_utf8(all).unwrap()
+    }
+
+    #[test]
+    fn each_type_is_written_in_both_versions() {
+        let map = Reply::Map(vec![(Reply::word("a"), Reply::Integer(-1))]);
+        for (reply, two, three) in [
+            (Reply::OK, "+OK\r\n", "+OK\r\n"),
+            (Reply::Null, "$-1\r\n", "_\r\n"),
+            (Reply::NullArray, "*-1\r\n", "_\r\n"),
+            (map, "*2\r\n$1\r\na\r\n:-1\r\n", "%1\r\n$1\r\na\r\n:-1\r\n"),
+            (Reply::Set(vec![Reply::OK]), "*1\r\n+OK\r\n", "~1\r\n+OK\r\n"),
+            (Reply::Verbatim("hi".into()), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),
+            (Reply::Error("ERR a\r\nb".into()), "-ERR a  b\r\n", "-ERR a  b\r\n"),
+        ] {
+            assert_eq!(written(&reply, Protocol::Two), two);
+            assert_eq!(written(&reply, Protocol::Three), three);
+        }
+    }
+
+    #[test]
+    fn large_values_are_not_copied() {
+        let value = Bytes::from(vec![b'x'; UNCOPIED_BYTES_MIN]);
+        let mut buffer = ReplyBuffer::default();
+        buffer.push(&Reply::Array(vec![Reply::Bulk(value.clone()), Reply::OK]), Protocol::Two);
+        assert_eq!(buffer.len(), value.len() + "*1\r\n$16384\r\n\r\n+OK\r\n".len());
+        assert_eq!(&buffer.pop().unwrap()[..], b"*2\r\n$16384\r\n");
+        assert_eq!(buffer.pop().unwrap().as_ptr(), value.as_ptr());
+        assert_eq!(&buffer.pop().unwrap()[..], b"\r\n+OK\r\n");
+    }
+}

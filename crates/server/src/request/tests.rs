@@ -1,0 +1,148 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const LIMITS: Limits = Limits { request_bytes_max: 1 << 20, authenticated: true };
+
+/// Everything that `pieces` hold one after another, and how it ended.
+fn read_all(pieces: &[&[u8]], limits: Limits) -> (Vec<Arguments>, Option<String>) {
+    let (mut parser, mut buffer) = (Parser::default(), BytesMut::new());
+    let mut requests = Vec::new();
+    for piece in pieces {
+        buffer.extend_from_slice(piece);
+        loop {
+            match parser.next(&mut buffer, limits) {
+                Ok(Some(arguments)) => requests.push(arguments),
+                Ok(None) => break,
+                Err(error) => return (requests, Some(error.to_string())),
+            }
+        }
+    }
+    (requests, None)
+}
+
+fn words(words: &[&str]) -> Arguments {
+    words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect()
+}
+
+fn encode(arguments: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", arguments.len()).into_bytes();
+    for argument in arguments {
+        out.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
+        out.extend_from_slice(argument);
+        out.extend_from_slice(b"\r\n");
+    }
+    out
+}
+
+#[test]
+fn requests_come_one_after_another() {
+    let stream = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n*0\r\n*-1\r\nPING\r\n\r\n  \n*1\r\n$0\r\n\r\n";
+    let (requests, error) = read_all(&[stream], LIMITS);
+    assert_eq!(error, None);
+    assert_eq!(requests, [words(&["GET", "a"]), words(&["PING"]), words(&[""])]);
+}
+
+#[test]
+fn inline_commands_know_quotes() {
+    for (line, expected) in [
+        ("SET a b\n", vec!["SET", "a", "b"]),
+        ("SET  a\t'b c'\r\n", vec!["SET", "a", "b c"]),
+        ("SET a \"b\\n\\x41\\q\"\r\n", vec!["SET", "a", "b\nAq"]),
+        ("SET a 'it\\'s'\r\n", vec!["SET", "a", "it's"]),
+        ("SET a\"b\" ''\r\n", vec!["SET", "ab", ""]),
+    ] {
+        assert_eq!(read_all(&[line.as_bytes()], LIMITS), (vec![words(&expected)], None));
+    }
+    for line in ["SET a \"b\n", "SET a 'b\n", "SET a \"b\"c\n"] {
+        let (requests, error) = read_all(&[line.as_bytes()], LIMITS);
+        assert!(requests.is_empty());
+        assert_eq!(error.unwrap(), "Protocol error: unbalanced quotes in request");
+    }
+}
+
+#[test]
+fn broken_streams_are_refused_in_redis_words() {
+    let long_line = vec![b'1'; LINE_BYTES_MAX + 2];
+    let long_count = [b"*", &long_line[..]].concat();
+    let long_bulk = [b"*1\r\n$", &long_line[..]].concat();
+    let cases: [(&[u8], &str); 14] = [
+        (b"*x\r\n", "invalid multibulk length"),
+        (b"*1048577\r\n", "invalid multibulk length"),
+        (b"*99999999999999999999\r\n", "invalid multibulk length"),
+        (b"*1\r\n:3\r\n", "expected '$', got ':'"),
+        (b"*1\r\n\x01", "expected '$', got '?'"),
+        (b"*1\r\n$-1\r\n", "invalid bulk length"),
+        (b"*1\r\n$x\r\n", "invalid bulk length"),
+        (b"*1\r\n$536870912\r\n", "invalid bulk length"),
+        (b"*1\r\n$1048576\r\n", "invalid bulk length"),
+        (b"*1\r\n$1\r\nabc", "expected '\\r\\n' behind a bulk string"),
+        (b"*1\rx", "expected '\\n' behind '\\r'"),
+        (&long_line, "too big inline request"),
+        (&long_count, "too big mbulk count string"),
+        (&long_bulk, "too big bulk count string"),
+    ];
+    for (stream, expected) in cases {
+        let (requests, error) = read_all(&[stream], LIMITS);
+        assert!(requests.is_empty());
+        assert_eq!(error.unwrap(), format!("Protocol error: {expected}"));
+    }
+}
+
+#[test]
+fn strangers_get_less() {
+    let limits = Limits { authenticated: false, ..LIMITS };
+    for (stream, expected) in [
+        ("*11\r\n", "Protocol error: unauthenticated multibulk length"),
+        ("*2\r\n$4\r\nAUTH\r\n$16385\r\n", "Protocol error: unauthenticated bulk length"),
+    ] {
+        assert_eq!(read_all(&[stream.as_bytes()], limits).1.unwrap(), expected);
+        assert_eq!(read_all(&[stream.as_bytes()], LIMITS).1, None);
+    }
+}
+
+#[test]
+fn the_parser_says_what_a_value_still_needs() {
+    let (mut parser, mut buffer) = (Parser::default(), BytesMut::from(&b"*1\r\n$10\r\nabc"[..]));
+    assert_eq!(parser.next(&mut buffer, LIMITS), Ok(None));
+    assert_eq!(parser.wanted_bytes(buffer.len()), 9);
+    buffer.extend_from_slice(b"defghij\r\n");
+    assert!(parser.next(&mut buffer, LIMITS).unwrap().is_some());
+    assert_eq!(parser.wanted_bytes(buffer.len()), 0);
+}
+
+fn requests() -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
+    let argument = prop::collection::vec(any::<u8>(), 0..40);
+    prop::collection::vec(prop::collection::vec(argument, 1..5), 0..6)
+}
+
+proptest! {
+    #[test]
+    fn any_cut_gives_the_same_requests(sent in requests(), cuts in prop::collection::vec(0_usize..800, 0..10)) {
+        let stream: Vec<u8> = sent.iter().flat_map(|request| encode(request)).collect();
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(stream.len())).collect();
+        cuts.extend([0, stream.len()]);
+        cuts.sort_unstable();
+        let pieces: Vec<&[u8]> = cuts.windows(2).map(|cut| &stream[cut[0]..cut[1]]).collect();
+        let (got, error) = read_all(&pieces, LIMITS);
+        prop_assert_eq!(error, None);
+        prop_assert_eq!(got, sent);
+    }
+
+    #[test]
+    fn any_cut_of_any_bytes_gives_the_same_end(
+        stream in prop::collection::vec(prop::sample::select(&b"*$123-\r\n\"'\\x ab\0"[..]), 0..60),
+        cut in 0_usize..60,
+    ) {
+        let cut = cut.min(stream.len());
+        prop_assert_eq!(
+            read_all(&[&stream], LIMITS),
+            read_all(&[&stream[..cut], &stream[cut..]], LIMITS)
+        );
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(stream: Vec<u8>) {
+        read_all(&[&stream], LIMITS);
+    }
+}
