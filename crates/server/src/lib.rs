@@ -16,6 +16,17 @@ mod budget;
 mod stripes;
 mod cursors;
 mod password;
+mod settings;
+mod keyspaces;
+mod clients;
+mod session;
+mod state;
+mod execution;
+mod hash;
+mod values;
+mod command;
+mod commands;
+mod catalogue;
 
 pub use error::{Error, ErrorKind, Result};
 pub use options::{Address, DEFAULT_PORT, ServerOptions, TlsFiles};

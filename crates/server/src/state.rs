@@ -1,0 +1,95 @@
+//! What all connections of a server share. Everything in it may be used from
+//! any thread; what each part guards stands with the part.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidekv::Db;
+use tidekv_io::{Random, SeededRandom, SystemRandom};
+use tokio::sync::Semaphore;
+
+use crate::budget::Budget;
+use crate::clients::Clients;
+use crate::cursors::Cursors;
+use crate::error::Result;
+use crate::keyspaces::Keyspaces;
+use crate::options::ServerOptions;
+use crate::settings::Settings;
+use crate::stripes::Stripes;
+
+/// The shared state of a server.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) db: Db,
+    pub(crate) keyspaces: Keyspaces,
+    pub(crate) settings: Settings,
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) budget: Budget,
+    pub(crate) cursors: Cursors,
+    pub(crate) stripes: Stripes,
+    /// Walks over many keys that may run at once: one I/O thread always stays
+    /// free for everybody else.
+    pub(crate) walks: Arc<Semaphore>,
+    pub(crate) counters: Counters,
+    /// For choices and identities, not for secrets.
+    pub(crate) random: SeededRandom,
+    pub(crate) started_ms: u64,
+    /// The first TCP port that is listened on; 0 without one.
+    pub(crate) port: u16,
+}
+
+impl State {
+    pub(crate) fn new(db: Db, options: &ServerOptions, port: u16) -> Result<Self> {
+        let settings = Settings::new(options)?;
+        Ok(Self {
+            keyspaces: Keyspaces::open(&db)?,
+            clients: Arc::default(),
+            budget: Budget::new(options.buffered_bytes_max),
+            cursors: Cursors::new(SystemRandom::new().next_u64()),
+            stripes: Stripes::new(),
+            walks: Arc::new(Semaphore::new(settings.io_threads.saturating_sub(1).max(1))),
+            counters: Counters::default(),
+            random: SeededRandom::new(SystemRandom::new().next_u64()),
+            started_ms: db.unix_ms(),
+            settings,
+            port,
+            db,
+        })
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.db.unix_ms()
+    }
+}
+
+/// What the server counts; `INFO stats` shows it.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) connections: Counter,
+    pub(crate) rejected_connections: Counter,
+    pub(crate) commands: Counter,
+    pub(crate) failed_commands: Counter,
+    /// Commands answered from memory on the event loop.
+    pub(crate) loop_commands: Counter,
+    pub(crate) input_bytes: Counter,
+    pub(crate) output_bytes: Counter,
+    pub(crate) hits: Counter,
+    pub(crate) misses: Counter,
+    /// Transactions that had to start over because of another writer.
+    pub(crate) conflicts: Counter,
+    pub(crate) panics: Counter,
+}
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, n: usize) {
+        self.0.fetch_add(n as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
