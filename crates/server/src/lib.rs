@@ -27,6 +27,15 @@ mod values;
 mod command;
 mod commands;
 mod catalogue;
+mod pipeline;
+mod sweep;
+mod queue;
+mod input;
+mod connection;
+mod tls;
+mod listener;
+mod server;
 
 pub use error::{Error, ErrorKind, Result};
 pub use options::{Address, DEFAULT_PORT, ServerOptions, TlsFiles};
+pub use server::Server;

@@ -1,0 +1,468 @@
+//! A connection: reads requests, has them run, writes the replies.
+//!
+//! ```text
+//!             read() ─ bytes ─► parse() ─ requests ─► execute() ─┐
+//!               ▲                  ▲  └─ nothing whole ─► flush() │
+//!               │                  └──────── more buffered ───────┤
+//!               └────────────────── flush() ◄─────────────────────┘
+//!   read() ─ end, idle, shutdown ─► close()      any ─ error ─► close()
+//! ```
+//!
+//! Guarantees:
+//! 1. Replies come in the order of requests.
+//! 2. Nothing waits for storage on the event loop.
+//! 3. What waits to be sent is bounded: beyond a few replies, requests are not
+//!    read until the client has taken them, and a client that takes none for
+//!    the write time-out is closed.
+//! 4. What one client sends or a command does, a panic included, ends at most
+//!    its own connection.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tidekv::Watch;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::catalogue;
+use crate::command::{Call, Flag, Place, Run, Verb};
+use crate::input::{Input, Stream};
+use crate::pipeline;
+use crate::queue::Queue;
+use crate::reply::{CommandError, Reply, ReplyBuffer};
+use crate::request::{Arguments, Limits};
+use crate::session::Session;
+use crate::state::State;
+
+/// Requests that are taken from the input before they are run.
+const REQUESTS_MAX: usize = pipeline::WRITE_CALLS_MAX;
+/// Bytes of them.
+const REQUEST_BYTES: usize = 1 << 20;
+/// Replies are sent when they have grown to this, even if more could be made.
+const REPLY_BYTES: usize = 256 << 10;
+/// How long, and for how many bytes, to wait for the client's end after ours:
+/// closing before it has read the last reply would destroy that reply.
+const LINGER: Duration = Duration::from_millis(500);
+const LINGER_BYTES: usize = 1 << 20;
+
+const NO_AUTH: CommandError = CommandError::text("NOAUTH Authentication required.");
+const INTERNAL: CommandError = CommandError::text("ERR internal error");
+const OUT_OF_MEMORY: CommandError =
+    CommandError::text("ERR too many bytes of unfinished requests; try again later");
+
+/// A request as it stands in line.
+enum Request {
+    Call(Call),
+    /// It never was one that could run.
+    Refused(CommandError),
+    /// The stream makes no sense any more; what came before still counts.
+    End,
+}
+
+/// One connection.
+pub(crate) struct Connection {
+    state: Arc<State>,
+    stream: Box<dyn Stream>,
+    /// Shared with the I/O thread that runs a call, and with nobody else.
+    session: Arc<Mutex<Session>>,
+    input: Input,
+    replies: ReplyBuffer,
+    queue: Option<Queue>,
+    watches: Vec<Watch>,
+}
+
+impl Connection {
+    pub(crate) fn new(state: Arc<State>, stream: Box<dyn Stream>, session: Session) -> Self {
+        Self {
+            stream,
+            session: Arc::new(Mutex::new(session)),
+            input: Input::new(state.budget.reservation()),
+            replies: ReplyBuffer::default(),
+            queue: None,
+            watches: Vec::new(),
+            state,
+        }
+    }
+
+    /// Serves the client until it leaves, is asked to, or `shutdown` turns
+    /// true.
+    pub(crate) async fn serve(mut self, mut shutdown: watch::Receiver<bool>) {
+        loop {
+            tokio::select! {
+                biased;
+                _ = shutdown.wait_for(|stop| *stop) => break,
+                is_open = self.read() => if !is_open { break },
+            }
+            match self.work().await {
+                Ok(()) if !self.session.lock().is_closing => {}
+                Ok(()) => break,
+                // The client is gone: there is nobody to say goodbye to.
+                Err(_) => return,
+            }
+        }
+        self.close().await;
+    }
+
+    /// Waits for input; false when there will be none.
+    async fn read(&mut self) -> bool {
+        let fill = self.input.fill(&mut *self.stream);
+        let filled = match self.state.settings.idle_timeout() {
+            None => Ok(fill.await),
+            Some(idle) => timeout(idle, fill).await,
+        };
+        match filled {
+            Ok(Ok(bytes)) => {
+                self.state.counters.input_bytes.add(bytes);
+                bytes > 0
+            }
+            Ok(Err(error)) if error.kind() == io::ErrorKind::OutOfMemory => {
+                self.reply(&Reply::from(OUT_OF_MEMORY));
+                false
+            }
+            Ok(Err(_)) | Err(_) => false,
+        }
+    }
+
+    /// Runs everything that is complete, and sends the replies.
+    async fn work(&mut self) -> io::Result<()> {
+        loop {
+            let requests = self.parse();
+            if requests.is_empty() {
+                return self.flush().await;
+            }
+            self.execute(requests).await?;
+            if self.session.lock().is_closing {
+                return self.flush().await;
+            }
+        }
+    }
+
+    /// Takes complete requests from the input, not too many at a time.
+    fn parse(&mut self) -> VecDeque<Request> {
+        let mut requests = VecDeque::new();
+        let mut bytes = 0;
+        let limits = Limits {
+            request_bytes_max: self.state.settings.request_bytes_max,
+            authenticated: self.session.lock().is_authenticated,
+        };
+        // A stranger's requests are taken one by one: after AUTH it has the
+        // limits of a friend.
+        let requests_max = if limits.authenticated { REQUESTS_MAX } else { 1 };
+        let mut last_command = None;
+        while requests.len() < requests_max && bytes < REQUEST_BYTES {
+            match self.input.next(limits) {
+                Ok(None) => break,
+                Ok(Some(words)) if is_http(&words) => {
+                    self.session.lock().is_closing = true;
+                    break;
+                }
+                Ok(Some(words)) => requests.push_back(match catalogue::resolve(words) {
+                    Ok(call) => {
+                        bytes += call.bytes_len();
+                        last_command = Some(call.command.name);
+                        Request::Call(call)
+                    }
+                    Err(error) => Request::Refused(error),
+                }),
+                Err(error) => {
+                    let error = CommandError::from(format!("ERR {error}"));
+                    requests.extend([Request::Refused(error), Request::End]);
+                    break;
+                }
+            }
+        }
+        self.state.counters.commands.add(requests.len());
+        if let Some(name) = last_command {
+            self.session.lock().client.touch(self.state.now_ms(), name);
+        }
+        requests
+    }
+
+    async fn execute(&mut self, mut requests: VecDeque<Request>) -> io::Result<()> {
+        while let Some(request) = requests.pop_front() {
+            match request {
+                Request::End => self.session.lock().is_closing = true,
+                Request::Refused(error) => self.refuse(error),
+                Request::Call(call) => {
+                    if let ControlFlow::Continue(call) = self.step(call).await {
+                        requests.push_front(Request::Call(call));
+                        self.offload(&mut requests).await;
+                    }
+                }
+            }
+            if self.session.lock().is_closing {
+                return Ok(());
+            }
+            if self.replies.len() >= REPLY_BYTES {
+                self.flush().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a call that needs no I/O thread; gives back one that does.
+    async fn step(&mut self, call: Call) -> ControlFlow<(), Call> {
+        if !call.command.has(Flag::NoAuth) && !self.session.lock().is_authenticated {
+            self.refuse(NO_AUTH);
+            return ControlFlow::Break(());
+        }
+        let verb = match call.command.run {
+            Run::Transaction(verb) => Some(verb),
+            _ => None,
+        };
+        let is_queued = matches!(verb, None | Some(Verb::Unwatch)) && call.command.name != "quit";
+        if self.queue.is_some() && is_queued {
+            self.enqueue(call).await;
+            return ControlFlow::Break(());
+        }
+        if let Some(verb) = verb {
+            return self.step_transaction(verb, call);
+        }
+        if !matches!(call.command.place, Place::Loop | Place::Point) {
+            return ControlFlow::Continue(call);
+        }
+        let mut session = self.session.lock();
+        let run = || pipeline::run_in_memory(&self.state, &mut session, &call);
+        let result = catch_unwind(AssertUnwindSafe(run));
+        drop(session);
+        match result {
+            Ok(Some(reply)) => self.reply(&reply),
+            Ok(None) => return ControlFlow::Continue(call),
+            Err(_) => self.fail(),
+        }
+        ControlFlow::Break(())
+    }
+
+    async fn enqueue(&mut self, call: Call) {
+        let Some(queue) = &mut self.queue else { return };
+        let pushed = queue.push(call).await;
+        let len = queue.len();
+        self.session.lock().client.queued.store(len as i64, Ordering::Relaxed);
+        match pushed {
+            Ok(()) => self.reply(&Reply::Simple("QUEUED")),
+            Err(error) => self.refuse(error),
+        }
+    }
+
+    fn step_transaction(&mut self, verb: Verb, call: Call) -> ControlFlow<(), Call> {
+        let reply = match (verb, self.queue.is_some()) {
+            (Verb::Multi, false) => {
+                let reservation = self.state.budget.reservation();
+                let bytes_max = self.state.settings.request_bytes_max;
+                self.set_queue(Some(Queue::new(reservation, bytes_max)));
+                Reply::OK
+            }
+            (Verb::Multi, true) => Reply::Error("ERR MULTI calls can not be nested".into()),
+            (Verb::Exec, true) | (Verb::Watch, false) => return ControlFlow::Continue(call),
+            (Verb::Exec, false) => Reply::Error("ERR EXEC without MULTI".into()),
+            (Verb::Discard, true) => {
+                self.set_queue(None);
+                self.set_watches(Vec::new());
+                Reply::OK
+            }
+            (Verb::Discard, false) => Reply::Error("ERR DISCARD without MULTI".into()),
+            (Verb::Watch, true) => Reply::Error("ERR WATCH inside MULTI is not allowed".into()),
+            (Verb::Unwatch, _) => {
+                self.set_watches(Vec::new());
+                Reply::OK
+            }
+        };
+        self.reply(&reply);
+        ControlFlow::Break(())
+    }
+
+    /// Has the first of `requests`, a call, run on an I/O thread, together with
+    /// its followers where that is possible.
+    async fn offload(&mut self, requests: &mut VecDeque<Request>) {
+        let Some(Request::Call(first)) = requests.pop_front() else { return };
+        match (first.command.run, first.command.place) {
+            (Run::Transaction(Verb::Exec), _) => self.exec().await,
+            (Run::Transaction(_), _) => self.watch(first).await,
+            (_, Place::Alone | Place::Walk) => self.run_alone(first).await,
+            _ => {
+                let mut calls = vec![first];
+                while let Some(Request::Call(next)) = requests.front()
+                    && matches!(next.command.place, Place::Point | Place::Write)
+                    && let Some(Request::Call(next)) = requests.pop_front()
+                {
+                    calls.push(next);
+                }
+                let rest = self.run_batch(calls).await;
+                rest.into_iter().rev().for_each(|call| requests.push_front(Request::Call(call)));
+            }
+        }
+    }
+
+    /// Runs calls that read a few keys or write; returns those that are left.
+    async fn run_batch(&mut self, calls: Vec<Call>) -> Vec<Call> {
+        let outcome = self
+            .on_io_thread(move |state, session| {
+                let replies = if calls.iter().all(|call| call.command.place == Place::Point) {
+                    pipeline::run_points(state, session, &calls)
+                } else {
+                    pipeline::run_writes(state, session, &calls)
+                };
+                (calls, replies)
+            })
+            .await;
+        let Some((mut calls, replies)) = outcome else {
+            return Vec::new();
+        };
+        replies.iter().for_each(|reply| self.reply(reply));
+        calls.split_off(replies.len())
+    }
+
+    async fn run_alone(&mut self, call: Call) {
+        let walks = match call.command.place {
+            Place::Walk => self.state.walks.clone().acquire_owned().await.ok(),
+            _ => None,
+        };
+        let run = move |state: &State, session: &mut Session| {
+            let reply = pipeline::run_alone(state, session, &call);
+            drop(walks);
+            reply
+        };
+        if let Some(reply) = self.on_io_thread(run).await {
+            self.reply(&reply);
+        }
+    }
+
+    async fn exec(&mut self) {
+        let queue = self.queue.take();
+        self.set_queue(None);
+        let watches = std::mem::take(&mut self.watches);
+        self.set_watches(Vec::new());
+        let Some(calls) = queue.and_then(Queue::into_calls) else {
+            let aborted = "EXECABORT Transaction discarded because of previous errors.";
+            return self.reply(&Reply::Error(aborted.into()));
+        };
+        let run = move |state: &State, session: &mut Session| {
+            pipeline::run_queue(state, session, &calls, &watches)
+        };
+        if let Some(reply) = self.on_io_thread(run).await {
+            self.reply(&reply);
+        }
+    }
+
+    async fn watch(&mut self, call: Call) {
+        let watched = self.on_io_thread(move |state, _| pipeline::watch(state, &call)).await;
+        match watched {
+            None => {}
+            Some(Err(error)) => self.refuse(error),
+            Some(Ok(more)) => {
+                let watches = std::mem::take(&mut self.watches);
+                self.set_watches([watches, more].concat());
+                self.reply(&Reply::OK);
+            }
+        }
+    }
+
+    /// Runs `work` where it may wait; `None` when it has panicked.
+    ///
+    /// The threads are those of the runtime for blocking work, as many as the
+    /// settings say. Their queue needs no bound: a connection has one piece of
+    /// work at a time.
+    async fn on_io_thread<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&State, &mut Session) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (state, session) = (Arc::clone(&self.state), Arc::clone(&self.session));
+        let done = tokio::task::spawn_blocking(move || work(&state, &mut session.lock())).await;
+        match done {
+            Ok(value) => Some(value),
+            Err(_) => {
+                self.fail();
+                None
+            }
+        }
+    }
+
+    fn set_queue(&mut self, queue: Option<Queue>) {
+        let queued = if queue.is_some() { 0 } else { -1 };
+        self.session.lock().client.queued.store(queued, Ordering::Relaxed);
+        self.queue = queue;
+    }
+
+    fn set_watches(&mut self, watches: Vec<Watch>) {
+        // A key is watched in two keyspaces.
+        let keys = watches.len() / 2;
+        self.session.lock().client.watched.store(keys, Ordering::Relaxed);
+        self.watches = watches;
+    }
+
+    fn reply(&mut self, reply: &Reply) {
+        if matches!(reply, Reply::Error(_)) {
+            self.state.counters.failed_commands.add(1);
+        }
+        let protocol = self.session.lock().protocol();
+        self.replies.push(reply, protocol);
+    }
+
+    /// Answers what could not be run; a `MULTI` in progress is spoilt by it.
+    fn refuse(&mut self, error: CommandError) {
+        if let Some(queue) = &mut self.queue {
+            queue.abort();
+        }
+        self.reply(&Reply::from(error));
+    }
+
+    /// A command has panicked: the client must not go on as if it knew what
+    /// was done.
+    fn fail(&mut self) {
+        self.state.counters.panics.add(1);
+        tracing::error!("a command has panicked; its connection is closed");
+        self.reply(&Reply::from(INTERNAL));
+        self.session.lock().is_closing = true;
+    }
+
+    /// Sends all replies.
+    async fn flush(&mut self) -> io::Result<()> {
+        if self.replies.len() == 0 {
+            return Ok(());
+        }
+        let patience = self.state.settings.write_timeout;
+        while let Some(mut piece) = self.replies.pop() {
+            while !piece.is_empty() {
+                let sent = timeout(patience, self.stream.write(&piece)).await??;
+                if sent == 0 {
+                    return Err(io::ErrorKind::WriteZero.into());
+                }
+                self.state.counters.output_bytes.add(sent);
+                drop(piece.split_to(sent));
+            }
+        }
+        self.replies.shrink();
+        timeout(patience, self.stream.flush()).await?
+    }
+
+    /// Ends the stream so that the last replies arrive.
+    async fn close(mut self) {
+        if self.flush().await.is_err() || self.stream.shutdown().await.is_err() {
+            return;
+        }
+        let linger = async {
+            let mut scratch = [0; 1024];
+            let mut discarded = 0;
+            while discarded < LINGER_BYTES {
+                match self.stream.read(&mut scratch).await {
+                    Ok(count) if count > 0 => discarded += count,
+                    _ => break,
+                }
+            }
+        };
+        let _ = timeout(LINGER, linger).await;
+    }
+}
+
+/// Whether a web page has made a browser talk to us: its body could hold
+/// commands. Redis closes such a connection without a word, and so do we.
+fn is_http(words: &Arguments) -> bool {
+    words[0].eq_ignore_ascii_case(b"post") || words[0].eq_ignore_ascii_case(b"host:")
+}

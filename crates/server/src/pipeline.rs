@@ -1,0 +1,260 @@
+//! Runs the calls of a connection: on the event loop from memory, or on an I/O
+//! thread in one transaction.
+//!
+//! Guarantees:
+//! 1. Calls of a connection take effect in the order in which they were sent.
+//! 2. A call is whole: none sees half of another, wherever both run. (Points
+//!    from memory by stripes, points from storage by one moment for all of
+//!    them, writes by transactions.)
+//! 3. When a function here returns, what it answers is committed as durably as
+//!    the settings ask for; calls that are answered with a store's error have
+//!    written nothing.
+//! 4. A writer that meets a conflict takes a turn on its keys and starts over,
+//!    so it gets through.
+//!
+//! Functions that take several calls may answer only the first of them, so that
+//! neither replies nor writes pile up; the caller comes back with the rest.
+
+use std::collections::{BTreeSet, HashMap};
+
+use bytes::Bytes;
+use tidekv::{Commit, Entry, KEY_BYTES_MAX, Watch};
+
+use crate::catalogue::COMMANDS;
+use crate::command::{Call, Flag, Group, Place, Run, Verb};
+use crate::execution::{Backing, Execution, check_reply_bytes};
+use crate::keyspaces::Space;
+use crate::reply::{CommandError, CommandResult, Reply};
+use crate::session::Session;
+use crate::state::State;
+use crate::stripes::KeySet;
+
+/// After so many bytes of replies or writes, a batch ends.
+const BATCH_BYTES: usize = 1 << 20;
+/// Most calls of a batch that writes.
+pub(crate) const WRITE_CALLS_MAX: usize = 1024;
+/// Most calls of a batch that only reads: their values are in memory together
+/// before the first reply is made.
+const POINT_CALLS_MAX: usize = 64;
+
+/// Runs one call; a failed one has written nothing.
+fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
+    let result = match call.command.run {
+        Run::Data(run) => run(execution, call.arguments()),
+        Run::Catalogue(run) => run(COMMANDS, call.arguments()),
+        // In a queue: EXEC has forgotten the watched keys already.
+        Run::Transaction(Verb::Unwatch) => Ok(Reply::OK),
+        Run::Transaction(_) | Run::Container(()) => {
+            Err(CommandError::text("ERR this command cannot run here"))
+        }
+    };
+    execution.settle(result.is_ok())?;
+    result
+}
+
+/// Runs `calls` until the replies or writes are enough for a batch.
+fn run_batch(execution: &mut Execution<'_>, calls: &[Call]) -> Vec<Reply> {
+    let mut replies = Vec::with_capacity(calls.len());
+    let mut bytes = 0;
+    for call in calls {
+        let reply = Reply::from(run(execution, call));
+        bytes += reply.bytes_len();
+        replies.push(reply);
+        if bytes + execution.written_bytes() > BATCH_BYTES {
+            break;
+        }
+    }
+    replies
+}
+
+/// Runs a call on the event loop; `None` when that would have to wait.
+pub(crate) fn run_in_memory(state: &State, session: &mut Session, call: &Call) -> Option<Reply> {
+    let mut execution = Execution::new(state, session, Backing::Memory);
+    let result = if call.command.place == Place::Loop {
+        run(&mut execution, call)
+    } else {
+        let mut keys = KeySet::default();
+        call.collect_keys(&mut keys);
+        let mark = state.stripes.begin_read(&keys)?;
+        let result = run(&mut execution, call);
+        if !state.stripes.is_unchanged(&mark) {
+            return None;
+        }
+        result
+    };
+    match result {
+        Err(CommandError::WouldBlock) => None,
+        result => {
+            state.counters.loop_commands.add(1);
+            Some(Reply::from(result))
+        }
+    }
+}
+
+/// Runs calls that read a few keys each.
+pub(crate) fn run_points(state: &State, session: &mut Session, calls: &[Call]) -> Vec<Reply> {
+    let calls = &calls[..calls.len().min(POINT_CALLS_MAX)];
+    let backing = match fetch(state, calls) {
+        Some(entries) => Backing::Fetched(entries),
+        None => Backing::Snapshot(state.db.snapshot()),
+    };
+    run_batch(&mut Execution::new(state, session, backing), calls)
+}
+
+/// Reads all keys of `calls` together, so that the disk is waited for once;
+/// `None` when they cannot be had as of one moment, or are not all that the
+/// calls will read.
+fn fetch(state: &State, calls: &[Call]) -> Option<HashMap<(Space, Bytes), Entry>> {
+    if calls.iter().any(|call| call.command.group == Group::Hash) {
+        return None;
+    }
+    let mut set = KeySet::default();
+    calls.iter().for_each(|call| call.collect_keys(&mut set));
+    let keys: BTreeSet<&Bytes> = calls
+        .iter()
+        .flat_map(|call| call.command.keys(&call.words))
+        .filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len()))
+        .collect();
+    let mark = state.stripes.begin_read(&set)?;
+    let mut keys: Vec<&Bytes> = keys.into_iter().collect();
+    let mut entries = HashMap::with_capacity(keys.len());
+    for space in [Space::Strings, Space::Hashes] {
+        if space == Space::Hashes && !state.keyspaces.hashes().exist() {
+            break;
+        }
+        // An error is met again, by the call that it belongs to.
+        let found = state.keyspaces.get(space).multi_get(&keys).ok()?;
+        let mut missing = Vec::new();
+        for (key, entry) in keys.into_iter().zip(found) {
+            match entry {
+                Some(entry) => drop(entries.insert((space, key.clone()), entry)),
+                None => missing.push(key),
+            }
+        }
+        keys = missing;
+    }
+    state.stripes.is_unchanged(&mark).then_some(entries)
+}
+
+/// Runs calls of which some write, in one transaction.
+pub(crate) fn run_writes(state: &State, session: &mut Session, calls: &[Call]) -> Vec<Reply> {
+    let calls = &calls[..calls.len().min(WRITE_CALLS_MAX)];
+    let outcome = transact(state, session, calls, &[], |execution| Ok(run_batch(execution, calls)));
+    match outcome {
+        Ok(Some(replies)) => replies,
+        Ok(None) => unreachable!("nothing is watched"),
+        Err(error) => vec![Reply::from(error); calls.len()],
+    }
+}
+
+/// Runs one call by itself, reading from one moment.
+pub(crate) fn run_alone(state: &State, session: &mut Session, call: &Call) -> Reply {
+    let mut execution = Execution::new(state, session, Backing::Snapshot(state.db.snapshot()));
+    let result = run(&mut execution, call);
+    let mut keys = KeySet::default();
+    if call.command.has(Flag::Write) {
+        call.collect_keys(&mut keys);
+    }
+    let mark = state.stripes.begin_commit(&keys);
+    let committed = execution.commit(state.settings.durability());
+    drop(mark);
+    Reply::from(committed.and(result))
+}
+
+/// Notes the state of the keys behind `WATCH`.
+pub(crate) fn watch(state: &State, call: &Call) -> Result<Vec<Watch>, CommandError> {
+    let mut watches = Vec::new();
+    for key in call.command.keys(&call.words) {
+        if !(1..=KEY_BYTES_MAX).contains(&key.len()) {
+            continue;
+        }
+        for space in [Space::Strings, Space::Hashes] {
+            watches.push(state.db.watch(state.keyspaces.get(space), key)?);
+        }
+    }
+    Ok(watches)
+}
+
+/// Runs the calls of a `MULTI` as one; null when a watched key has changed.
+pub(crate) fn run_queue(
+    state: &State,
+    session: &mut Session,
+    calls: &[Call],
+    watches: &[Watch],
+) -> Reply {
+    let run_all = |execution: &mut Execution<'_>| {
+        let mut replies = Vec::with_capacity(calls.len());
+        let mut bytes = 0;
+        for call in calls {
+            let reply = Reply::from(run(execution, call));
+            bytes += reply.bytes_len();
+            check_reply_bytes(bytes)?;
+            replies.push(reply);
+        }
+        Ok(replies)
+    };
+    let outcome = if calls.iter().any(|call| call.command.has(Flag::Write)) {
+        transact(state, session, calls, watches, run_all)
+    } else {
+        let backing = Backing::Snapshot(state.db.snapshot());
+        let replies = run_all(&mut Execution::new(state, session, backing));
+        // Unchanged until now means unchanged when the snapshot was taken.
+        replies.and_then(|replies| Ok((!have_changed(state, watches)?).then_some(replies)))
+    };
+    match outcome {
+        Ok(Some(replies)) => Reply::Array(replies),
+        Ok(None) => Reply::NullArray,
+        Err(error) => Reply::from(error),
+    }
+}
+
+fn have_changed(state: &State, watches: &[Watch]) -> Result<bool, CommandError> {
+    if watches.is_empty() {
+        return Ok(false);
+    }
+    let mut transaction = state.db.transaction();
+    watches.iter().for_each(|watch| transaction.require_unchanged(watch));
+    Ok(transaction.commit(tidekv::Durability::Buffered)? == Commit::Conflict)
+}
+
+/// Runs `body` in a transaction, again and again until no other writer comes
+/// in between; `None` when a watched key has changed.
+fn transact<T>(
+    state: &State,
+    session: &mut Session,
+    calls: &[Call],
+    watches: &[Watch],
+    body: impl Fn(&mut Execution<'_>) -> Result<T, CommandError>,
+) -> Result<Option<T>, CommandError> {
+    let mut keys = KeySet::default();
+    calls.iter().for_each(|call| call.collect_keys(&mut keys));
+    let makes_hash =
+        |call: &Call| call.command.group == Group::Hash && call.command.has(Flag::Write);
+    let hashes = state.keyspaces.hashes();
+    if calls.iter().any(makes_hash) {
+        hashes.announce();
+    }
+    let mut turns = Vec::new();
+    loop {
+        let gate = hashes.enter();
+        let mut transaction = state.db.transaction();
+        watches.iter().for_each(|watch| transaction.require_unchanged(watch));
+        let backing = Backing::Transaction(Box::new(transaction));
+        let mut execution = Execution::new(state, session, backing);
+        let value = body(&mut execution)?;
+        let mark = state.stripes.begin_commit(&keys);
+        let commit = execution.commit(state.settings.durability())?;
+        drop(mark);
+        drop(gate);
+        if commit == Commit::Done {
+            return Ok(Some(value));
+        }
+        state.counters.conflicts.add(1);
+        if have_changed(state, watches)? {
+            return Ok(None);
+        }
+        if turns.is_empty() {
+            turns = state.stripes.take_turn(&keys);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The server as its user sees it: started, asked where it listens, shut down.
+//!
+//! It owns its runtime: event loops, one for each core, and the I/O threads.
+//! Nothing of it is asynchronous to the outside.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidekv::Db;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, watch};
+use tokio::time::MissedTickBehavior;
+
+use crate::error::{Error, Result};
+use crate::listener::{self, Listener};
+use crate::options::{Address, ServerOptions};
+use crate::state::State;
+use crate::sweep;
+use crate::tls;
+
+/// How often the fields of hashes that are gone are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A running server. Dropping it ends all connections at once;
+/// [`Server::shutdown`] lets them finish.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let environment = tidekv::Environment {
+/// #     storage: Some(std::sync::Arc::new(tidekv_io::MemoryStorage::new())),
+/// #     ..Default::default()
+/// # };
+/// # let options = tidekv::Options { environment, ..Default::default() };
+/// use std::time::Duration;
+/// use tidekv_server::{Server, ServerOptions};
+///
+/// let db = tidekv::Db::open("data", options)?;
+/// let listen = vec!["127.0.0.1:0".parse()?];
+/// let server = Server::start(db.clone(), ServerOptions { listen, ..Default::default() })?;
+/// println!("listening on {}", server.local_addresses()[0]);
+/// server.shutdown(Duration::from_secs(10));
+/// db.close()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    runtime: Option<Runtime>,
+    addresses: Vec<Address>,
+    state: Arc<State>,
+    stop: watch::Sender<bool>,
+    /// Ends when the last connection has.
+    alive: mpsc::Receiver<()>,
+}
+
+impl Server {
+    /// Binds the addresses of `options` and serves `db` on them.
+    ///
+    /// # Errors
+    ///
+    /// When an address cannot be bound or is public without authentication, a
+    /// file of TLS is missing or wrong, or the store refuses its keyspaces.
+    pub fn start(db: Db, options: ServerOptions) -> Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .enable_all()
+            .thread_name("tide-server")
+            .max_blocking_threads(options.io_threads.max(1))
+            .build()
+            .map_err(|error| Error::unavailable("the server's threads", error))?;
+        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        listener::raise_file_limit(options.connections_max);
+        let listeners = runtime.block_on(listener::bind_all(&options))?;
+        let addresses = listeners.iter().map(Listener::address).collect::<Result<Vec<_>>>()?;
+        let port = addresses.iter().find_map(|address| match address {
+            Address::Tcp(_, port) => Some(*port),
+            Address::Unix(_) => None,
+        });
+        let state = Arc::new(State::new(db, &options, port.unwrap_or(0))?);
+        let (stop, stopped) = watch::channel(false);
+        let (guard, alive) = mpsc::channel(1);
+        for listener in listeners {
+            let (state, stopped) = (Arc::clone(&state), stopped.clone());
+            runtime.spawn(listener.run(state, tls.clone(), stopped, guard.clone()));
+        }
+        runtime.spawn(sweep_regularly(Arc::clone(&state), stopped, guard));
+        Ok(Self { runtime: Some(runtime), addresses, state, stop, alive })
+    }
+
+    /// Where it listens, with the ports that the system has chosen.
+    pub fn local_addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// Connections at this moment.
+    pub fn connections(&self) -> usize {
+        self.state.clients.len()
+    }
+
+    /// Stops accepting, lets every connection finish what it has received, and
+    /// closes them all; those that are not done after `deadline` are cut off.
+    /// Whether none had to be. The store is still open afterwards.
+    ///
+    /// # Panics
+    ///
+    /// When called from asynchronous code, which must not wait.
+    pub fn shutdown(mut self, deadline: Duration) -> bool {
+        let _ = self.stop.send(true);
+        let Some(runtime) = self.runtime.take() else { return true };
+        let alive = &mut self.alive;
+        let drained = runtime.block_on(async {
+            tokio::time::timeout(deadline, async { while alive.recv().await.is_some() {} }).await
+        });
+        // A commit on an I/O thread cannot be cut off; it ends by itself.
+        runtime.shutdown_timeout(if drained.is_ok() { deadline } else { Duration::ZERO });
+        drained.is_ok()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn sweep_regularly(
+    state: Arc<State>,
+    mut stopped: watch::Receiver<bool>,
+    alive: mpsc::Sender<()>,
+) {
+    let mut ticks = tokio::time::interval(SWEEP_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stop| *stop) => break,
+            _ = ticks.tick() => {}
+        }
+        let Ok(permit) = state.walks.clone().acquire_owned().await else { break };
+        let sweeper = Arc::clone(&state);
+        let swept = tokio::task::spawn_blocking(move || {
+            let swept = sweep::sweep(&sweeper);
+            drop(permit);
+            swept
+        });
+        match swept.await {
+            Ok(Ok(count)) if count == sweep::NOTES_MAX => ticks.reset_immediately(),
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!("fields of deleted hashes stay for now: {error:?}"),
+            Err(_) => break,
+        }
+    }
+    drop(alive);
+}
