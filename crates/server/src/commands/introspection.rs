@@ -100,9 +100,8 @@ pub(crate) fn info(catalogue: &'static [Command], arguments: &[Bytes]) -> Comman
     if arguments.is_empty() {
         return command(catalogue, arguments);
     }
-    let tell = |name| {
-        find(catalogue, name).map_or(Reply::NullArray, |command| describe(catalogue, command))
-    };
+    let tell =
+        |name| find(catalogue, name).map_or(Reply::Null, |command| describe(catalogue, command));
     Ok(Reply::Array(arguments.iter().map(tell).collect()))
 }
 
