@@ -93,7 +93,8 @@ pub struct ServerOptions {
     /// something for its command.
     pub request_bytes_max: usize,
     /// Most bytes of incomplete requests over all connections; default 1 GiB.
-    /// Requests of up to 64 KiB are not counted.
+    /// Requests of up to 64 KiB are not counted. Raised to
+    /// [`ServerOptions::request_bytes_max`].
     pub buffered_bytes_max: usize,
     /// What a write waits for before its reply.
     pub durability: Durability,

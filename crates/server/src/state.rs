@@ -44,7 +44,8 @@ impl State {
         Ok(Self {
             keyspaces: Keyspaces::open(&db)?,
             clients: Arc::default(),
-            budget: Budget::new(options.buffered_bytes_max),
+            // A request that is within its own bound must fit.
+            budget: Budget::new(options.buffered_bytes_max.max(options.request_bytes_max)),
             cursors: Cursors::new(SystemRandom::new().next_u64()),
             stripes: Stripes::new(),
             walks: Arc::new(Semaphore::new(settings.io_threads.saturating_sub(1).max(1))),

@@ -77,6 +77,9 @@ fn clients(state: &State, lines: &mut Lines) {
 }
 
 fn memory(state: &State, lines: &mut Lines) {
+    let statistics = state.db.statistics();
+    let parts = ["memory.memtable_bytes", "memory.metadata_bytes", "memory.cache_bytes"];
+    lines.add("used_memory", parts.iter().map(|part| statistics.counter(part)).sum::<u64>());
     lines.add("maxmemory", state.db.memory_bytes());
     lines.add("maxmemory_policy", "noeviction");
 }

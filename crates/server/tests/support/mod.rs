@@ -66,28 +66,44 @@ pub enum Value {
     List(Vec<Value>),
 }
 
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Self::Text(text.into())
+impl PartialEq<&str> for Value {
+    fn eq(&self, other: &&str) -> bool {
+        matches!(self, Self::Text(text) if text == other)
     }
 }
 
-impl From<i64> for Value {
-    fn from(number: i64) -> Self {
-        Self::Integer(number)
+impl PartialEq<i64> for Value {
+    fn eq(&self, other: &i64) -> bool {
+        *self == Self::Integer(*other)
     }
 }
 
-impl<T: Into<Value>> From<Vec<T>> for Value {
-    fn from(list: Vec<T>) -> Self {
-        Self::List(list.into_iter().map(T::into).collect())
+impl Value {
+    /// Whether it is an error that begins with `words`.
+    pub fn is_error(&self, words: &str) -> bool {
+        matches!(self, Self::Error(text) if text.starts_with(words))
+    }
+
+    /// Itself as the list that it must be.
+    pub fn items(self) -> Vec<Value> {
+        match self {
+            Self::List(items) => items,
+            other => panic!("{other:?} is no list"),
+        }
+    }
+
+    /// Itself as the text that it must be.
+    pub fn text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            other => panic!("{other:?} is no text"),
+        }
     }
 }
 
-impl<T: Into<Value> + Copy> PartialEq<T> for Value {
-    fn eq(&self, other: &T) -> bool {
-        *self == (*other).into()
-    }
+/// A list of texts.
+pub fn list<const N: usize>(texts: [&str; N]) -> Value {
+    Value::List(texts.map(|text| Value::Text(text.into())).into())
 }
 
 pub fn tcp_address(server: &Server) -> String {
@@ -172,6 +188,11 @@ impl Client {
             b'%' => (0..2 * count()).for_each(|_| self.read_into(raw)),
             _ => {}
         }
+    }
+
+    /// Everything up to the end of the connection.
+    pub fn read_to_end(&mut self, bytes: &mut Vec<u8>) -> std::io::Result<usize> {
+        self.wire.read_to_end(bytes)
     }
 
     /// Whether the server has closed the connection (waits for it).
