@@ -47,10 +47,9 @@ const REQUESTS_MAX: usize = pipeline::WRITE_CALLS_MAX;
 const REQUEST_BYTES: usize = 1 << 20;
 /// Replies are sent when they have grown to this, even if more could be made.
 const REPLY_BYTES: usize = 256 << 10;
-/// How long, and for how many bytes, to wait for the client's end after ours:
-/// closing before it has read the last reply would destroy that reply.
+/// How long to wait for the client's end after ours: closing while more of its
+/// requests arrive would destroy the reply that it has not read yet.
 const LINGER: Duration = Duration::from_millis(500);
-const LINGER_BYTES: usize = 1 << 20;
 
 const NO_AUTH: CommandError = CommandError::text("NOAUTH Authentication required.");
 const INTERNAL: CommandError = CommandError::text("ERR internal error");
@@ -448,14 +447,8 @@ impl Connection {
             return;
         }
         let linger = async {
-            let mut scratch = [0; 1024];
-            let mut discarded = 0;
-            while discarded < LINGER_BYTES {
-                match self.stream.read(&mut scratch).await {
-                    Ok(count) if count > 0 => discarded += count,
-                    _ => break,
-                }
-            }
+            let mut scratch = [0; 4096];
+            while self.stream.read(&mut scratch).await.is_ok_and(|count| count > 0) {}
         };
         let _ = timeout(LINGER, linger).await;
     }

@@ -86,7 +86,7 @@ fn large_values_go_both_ways() {
         let value: Vec<u8> = (0..len).map(|i| b'a' + (i % 23) as u8).collect();
         client.send(&encode(&[b"SET", b"big", &value]));
         assert_eq!(client.read(), "OK");
-        assert_eq!(client.ask("STRLEN big"), i64::try_from(len).unwrap());
+        assert_eq!(client.ask("STRLEN big"), i64::from(len));
         assert_eq!(client.ask("GET big"), std::str::from_utf8(&value).unwrap());
     }
 }

@@ -1,3 +1,5 @@
+//! Lookup, arity, the catalogue's agreement with itself and with its page.
+
 use std::fmt::Write;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Streams that are whole, cut, broken and arbitrary.
+
 use proptest::prelude::*;
 
 use super::*;
