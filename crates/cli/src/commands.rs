@@ -8,3 +8,4 @@ pub mod export;
 pub mod inspect;
 pub mod check;
 pub mod upkeep;
+pub mod serve;

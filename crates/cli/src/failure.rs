@@ -60,3 +60,9 @@ impl From<tidekv::Error> for Failure {
         Self::new(format!("{error}{advice}"))
     }
 }
+
+impl From<tidekv_server::Error> for Failure {
+    fn from(error: tidekv_server::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}

@@ -105,8 +105,9 @@ impl Output {
         }
     }
 
-    /// Brings out what is still buffered and gives the file its name.
-    pub fn finish(mut self) -> Result<()> {
+    /// Brings out what is still buffered and gives the file its name; whether
+    /// there is a file.
+    pub fn finish(mut self) -> Result<bool> {
         self.flush().map_err(|error| self.failure(&error))?;
         if let Self::Aside { file, temporary, path } = &self {
             let finish = || {
@@ -117,7 +118,7 @@ impl Output {
             };
             finish().map_err(|error| could_not("finish", path, &error))?;
         }
-        Ok(())
+        Ok(matches!(self, Self::Aside { .. }))
     }
 }
 

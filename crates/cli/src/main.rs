@@ -18,6 +18,7 @@ mod store;
 mod config;
 mod commands;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -55,6 +56,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(commands::serve::Serve),
     Get(commands::point::Get),
     Put(commands::point::Put),
     Delete(commands::point::Delete),
@@ -71,6 +73,7 @@ enum Command {
 impl Command {
     fn run(&self) -> Result<()> {
         match self {
+            Self::Serve(command) => command.run(),
             Self::Get(command) => command.run(),
             Self::Put(command) => command.run(),
             Self::Delete(command) => command.run(),
@@ -97,7 +100,8 @@ fn run() -> Result<()> {
 fn main() -> ExitCode {
     let Err(Failure { message, code }) = run() else { return ExitCode::SUCCESS };
     if !message.is_empty() {
-        eprintln!("tidekv: {message}");
+        // Where even this cannot be said, the exit code says it.
+        let _ = writeln!(std::io::stderr(), "tidekv: {message}");
     }
     ExitCode::from(code)
 }

@@ -2,6 +2,7 @@
 //! two seconds; nothing when standard error is no terminal.
 
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tidekv_io::{Clock, SystemClock};
@@ -13,6 +14,9 @@ const QUIET_NS: u64 = 2_000_000_000;
 
 /// The clock is looked at once in so many steps.
 const STEPS_PER_LOOK: u64 = 256;
+
+/// How often a spinner turns.
+const TICK: Duration = Duration::from_millis(200);
 
 /// A command's progress in bytes.
 pub struct Progress {
@@ -55,6 +59,15 @@ impl Progress {
         let bar = self.bar.get_or_insert_with(|| bar(self.bytes));
         bar.set_position(bytes);
         bar.set_message(what.to_owned());
+    }
+
+    /// A sign of life for work that cannot say how far it is.
+    pub fn spin(&mut self, what: &'static str) {
+        if self.is_shown {
+            let bar = ProgressBar::new_spinner().with_message(what);
+            bar.enable_steady_tick(TICK);
+            self.bar = Some(bar);
+        }
     }
 
     /// Makes the bar longer, when there turns out to be more.

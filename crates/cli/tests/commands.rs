@@ -17,3 +17,5 @@ mod transfer;
 mod config;
 #[path = "commands/damage.rs"]
 mod damage;
+#[path = "commands/serve.rs"]
+mod serve;

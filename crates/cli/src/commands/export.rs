@@ -42,7 +42,8 @@ pub struct Export {
     #[arg(long)]
     key_base64: bool,
 
-    /// The file, which appears when it is whole; standard output without it.
+    /// The file, which appears when it is whole; standard output without it or
+    /// for `-`.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -58,15 +59,15 @@ impl Export {
         let prefix = prefix.map(|key| bytes_of("--prefix", key, self.key_base64)).transpose()?;
         let db = store::open_to_read(&self.place.data)?;
         let keyspace = store::existing_keyspace(&db, &self.place.keyspace)?;
-        let mut out = match &self.out {
+        let out = self.out.as_ref().filter(|path| path.as_os_str() != "-");
+        let mut out = match out {
             Some(path) => Output::aside(path)?,
             None => Output::standard(),
         };
         let whole = keyspace.as_ref().filter(|_| prefix.is_none());
         let mut progress = Progress::new(whole.map(Keyspace::storage_bytes));
         let (entries, bytes) = self.write(keyspace, prefix, &mut out, &mut progress)?;
-        out.finish()?;
-        if self.out.is_none() {
+        if !out.finish()? {
             return Ok(());
         }
         let seconds = progress.seconds();

@@ -102,7 +102,7 @@ impl Scan {
         if let Some(keyspace) = store::existing_keyspace(&db, &self.place.keyspace)? {
             self.walk(&keyspace, range, &mut out)?;
         }
-        out.finish()
+        out.finish().map(drop)
     }
 
     fn walk(

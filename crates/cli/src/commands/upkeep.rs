@@ -75,11 +75,13 @@ impl Compact {
     pub fn run(&self) -> Result<()> {
         let db = store::open_existing(&self.data, Some(self.memory.unwrap_or(MEMORY_BYTES)))?;
         let before = stored_bytes(&db)?;
-        let progress = Progress::new(None);
+        let mut progress = Progress::new(None);
+        progress.spin("compacting");
         db.compact()?;
         let seconds = progress.seconds();
         let after = stored_bytes(&db)?;
         db.close()?;
+        drop(progress);
         let (before, after) = (show_size(before), show_size(after));
         output::line(&format!("compacted {before} to {after} in {seconds:.2} s"))
     }

@@ -132,7 +132,7 @@ fn wrong_arguments_are_exit_code_2() {
 fn help_has_an_example() {
     let root = run(&["--help"]);
     assert!(root.text().contains("tidekv put --data"));
-    for name in ["get", "put", "delete", "scan", "import", "export", "inspect", "check"] {
+    for name in ["serve", "get", "put", "delete", "scan", "import", "export", "inspect", "check"] {
         let help = run(&[name, "--help"]);
         assert!(help.text().contains(&format!("  tidekv {name}")), "{name}");
         assert_eq!(help.code, 0);
@@ -149,8 +149,11 @@ fn upkeep_keeps_the_data() {
     let said = place.run("compact", &[]);
     assert!(said.text().starts_with("compacted "), "{said:?}");
     assert_eq!(place.run("get", &["a"]).ok(), b"2");
-    let copy = run(&["get", "--data", target.to_str().unwrap(), "a"]);
-    assert_eq!(copy.ok(), b"2");
+    let copy = target.to_str().unwrap();
+    run(&["check", "--data", copy]).ok();
+    run(&["put", "--data", copy, "b", "3"]).ok();
+    assert_eq!(run(&["scan", "--data", copy]).ok(), b"a\t2\nb\t3\n");
+    run(&["check", "--data", copy]).ok();
     place.run("checkpoint", &[target.to_str().unwrap()]).fails(1, &["copy", "not empty"]);
     assert!(place.run("stats", &[]).text().contains("keyspace \"default\": about 1 entry,"));
     let stats: serde_json::Value =
