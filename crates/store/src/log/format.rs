@@ -34,6 +34,10 @@ pub(crate) const RECORD_WRITES: u8 = 1;
 /// Record kind: an edit of the manifest (`manifest/edit.rs`).
 pub(crate) const RECORD_EDIT: u8 = 2;
 
+/// Record kind: says nothing. Its header vouches for what was synced before it,
+/// so that damage to the record before it is told from a torn end.
+pub(crate) const RECORD_MARK: u8 = 3;
+
 const _: () = assert!(HEADER_BYTES == 4 + 4 + 8);
 
 /// The header of a frame.

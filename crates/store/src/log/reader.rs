@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use tidekv_io::File;
 
-use super::format::{HEADER_BYTES, Header, RECORD_END, is_intact};
+use super::format::{HEADER_BYTES, Header, RECORD_END, RECORD_MARK, is_intact};
 use crate::error::{Error, Result};
 
 /// Large enough that a replay is sequential, small beside any budget.
@@ -68,24 +68,32 @@ impl LogReader {
 
     /// The next record; `None` at the end. Fails when the file is damaged.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
-        if self.ending.is_some() {
-            return Ok(None);
-        }
-        let Some(frame_len) = self.intact_frame_at(self.offset)? else {
-            self.ending = Some(self.judge_ending()?);
-            return Ok(None);
-        };
-        self.offset += frame_len;
-        if self.record[HEADER_BYTES] == RECORD_END {
-            self.offset -= frame_len;
-            let number = self.record.get(HEADER_BYTES + 1..).and_then(|b| b.try_into().ok());
-            let Some(number) = number else {
-                return Err(Error::corrupt(self.file.path(), "its end record is malformed"));
+        loop {
+            if self.ending.is_some() {
+                return Ok(None);
+            }
+            let Some(frame_len) = self.intact_frame_at(self.offset)? else {
+                self.ending = Some(self.judge_ending()?);
+                return Ok(None);
             };
-            self.ending = Some(Ending::Complete { successor: u64::from_le_bytes(number) });
-            return Ok(None);
+            match self.record[HEADER_BYTES] {
+                RECORD_END => self.ending = Some(self.complete()?),
+                RECORD_MARK => self.offset += frame_len,
+                _ => {
+                    self.offset += frame_len;
+                    return Ok(Some(&self.record[HEADER_BYTES..]));
+                }
+            }
         }
-        Ok(Some(&self.record[HEADER_BYTES..]))
+    }
+
+    /// What the end record in `record` says.
+    fn complete(&self) -> Result<Ending> {
+        let number = self.record.get(HEADER_BYTES + 1..).and_then(|b| b.try_into().ok());
+        let Some(number) = number else {
+            return Err(Error::corrupt(self.file.path(), "its end record is malformed"));
+        };
+        Ok(Ending::Complete { successor: u64::from_le_bytes(number) })
     }
 
     /// How the log ended. Only after [`Self::next`] has returned `None`.

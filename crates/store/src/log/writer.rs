@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tidekv_io::File;
 
-use super::format::{RECORD_END, begin_frame, seal_frame};
+use super::format::{RECORD_END, RECORD_MARK, begin_frame, seal_frame};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What is known of the end of the file.
@@ -118,6 +118,12 @@ impl LogWriter {
                 Err(error)
             }
         }
+    }
+
+    /// Appends a record that says nothing but vouches for what was synced. It
+    /// reaches the disk some time; nothing depends on it.
+    pub(crate) fn mark(&mut self) -> Result<()> {
+        self.append(|out| out.push(RECORD_MARK))
     }
 
     /// Whether records can be appended; otherwise [`Self::finish`] it and go on

@@ -94,6 +94,11 @@ impl Manifest {
                 return Err(error);
             }
         }
+        // Vouches for the edit, so that damage to it is not taken for a commit
+        // that was torn. Where it fails the next commit begins a new file.
+        if self.log.as_mut().is_some_and(|log| log.mark().is_err()) {
+            self.log = None;
+        }
         self.state = next;
         Ok(())
     }
