@@ -246,8 +246,6 @@ impl Engine {
         {
             let mut structure = self.structure.lock();
             structure.manifest.commit(edit)?;
-            // The caches of point entries are brought up to date here, before
-            // the flushed memtables leave the read path.
             tree.install_flush(flushed, &tables, up_to);
         }
         self.after_install();

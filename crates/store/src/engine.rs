@@ -9,7 +9,8 @@
 //! - Readers take no lock: they load a view, then `visible`.
 //!
 //! Lock order: the gate, then the commit lead, then `logs`, then `structure`,
-//! then a tree's view lock, then `snapshots`. Nobody waits for a job while holding one.
+//! then a tree's view lock, then `snapshots`. Nobody waits for a job while
+//! holding one of the last four; no job needs the first two.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;

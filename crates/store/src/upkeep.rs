@@ -244,8 +244,6 @@ impl Engine {
         structure.manifest.commit(edit)?;
         // Memtables do not know of these writes.
         tree.note_ingest(sequence);
-        // The caches of point entries are brought up to date here, before the
-        // tables are published.
         tree.install_tables(&[], &added);
         self.last_sequence.store(sequence, Ordering::Relaxed);
         self.visible.store(sequence, Ordering::Release);
