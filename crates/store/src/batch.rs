@@ -15,7 +15,8 @@
 
 use crate::coding::{Reader, put_bytes, put_varint};
 use crate::error::{Error, Result};
-use crate::key::{KEY_BYTES_MAX, Kind, VALUE_BYTES_MAX};
+use crate::key::{KEY_BYTES_MAX, Kind, Sequence, VALUE_BYTES_MAX};
+use crate::log::format::RECORD_WRITES;
 
 /// Most bytes of one batch.
 pub const BATCH_BYTES_MAX: usize = 1 << 30;
@@ -216,6 +217,33 @@ impl WriteBatch {
         }
         self.len += 1;
     }
+}
+
+/// Begins a log record of writes whose first operation has sequence `first`; the
+/// batches' operations follow as they are encoded.
+///
+/// ```text
+/// SIZE    MEANING
+/// 1       1 (record kind "writes", `log/format.rs`)
+/// varint  sequence of the first operation; the others count up from it
+/// n       operations
+/// ```
+pub(crate) fn begin_record(out: &mut Vec<u8>, first: Sequence) {
+    out.push(RECORD_WRITES);
+    put_varint(out, first);
+}
+
+/// The sequence of the first operation of a log record, and its operations; or
+/// what is wrong with it.
+pub(crate) fn decode_record(
+    record: &[u8],
+) -> std::result::Result<(Sequence, Operations<'_>), &'static str> {
+    let mut reader = Reader::new(record);
+    if reader.u8() != Some(RECORD_WRITES) {
+        return Err("is of an unknown kind");
+    }
+    let first = reader.varint().ok_or("has no sequence")?;
+    Ok((first, Operations::new(reader.rest())))
 }
 
 /// Walks the operations of encoded batches; `None` at the end, `Some(None)`

@@ -21,10 +21,9 @@ use tidekv_io::{Access, LocalStorage, Storage};
 
 use crate::compaction::output::meta_of;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{CURRENT, FileName, log_path, manifest_name, table_path};
+use crate::files::{CURRENT, FileName, log_numbers, log_path, manifest_name, table_path};
 use crate::inspect::{
-    FileRole, LogDescription, LogEnding, log_numbers, log_record, malformed, missing, role_of,
-    uncached_blocks, walk_log,
+    FileRole, LogDescription, LogEnding, log_record, malformed, role_of, uncached_blocks, walk_log,
 };
 use crate::key::SEQUENCE_MAX;
 use crate::log::format::{HEADER_BYTES, Header, is_intact};
@@ -87,7 +86,7 @@ pub fn check(
     let storage = storage.unwrap_or_else(|| Arc::new(LocalStorage::new()));
     let directory = directory.as_ref();
     if !storage.exists(directory)? {
-        return Err(missing(directory));
+        return Err(Error::no_store(directory));
     }
     let mut checker = Checker {
         storage,
@@ -154,7 +153,7 @@ impl Checker<'_> {
                 let ours = |name: &str| FileName::parse(name).is_some_and(|n| n.number().is_some());
                 let files = self.storage.list(self.directory)?;
                 let Some(file) = files.iter().find(|file| ours(&file.name)) else {
-                    return Err(missing(self.directory));
+                    return Err(Error::no_store(self.directory));
                 };
                 let what = format!("it is missing, but {} is there", file.name);
                 self.damaged(&current, Error::corrupt(&current, what));

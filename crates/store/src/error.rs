@@ -46,6 +46,12 @@ impl Error {
         Self::new(ErrorKind::InvalidInput, message)
     }
 
+    /// There is no store where one was expected.
+    pub(crate) fn no_store(directory: &std::path::Path) -> Self {
+        let message = format!("there is no store in {}", directory.display());
+        Self::new(ErrorKind::Unavailable, message)
+    }
+
     /// Damage found in the file at `path`.
     pub fn corrupt(path: &std::path::Path, what: impl std::fmt::Display) -> Self {
         Self::new(ErrorKind::Corrupt, format!("{} is damaged: {what}", path.display()))

@@ -14,6 +14,10 @@
 
 use std::path::{Path, PathBuf};
 
+use tidekv_io::Storage;
+
+use crate::error::Result;
+
 pub(crate) const LOCK: &str = "LOCK";
 pub(crate) const CURRENT: &str = "CURRENT";
 pub(crate) const CURRENT_TEMPORARY: &str = "CURRENT.tmp";
@@ -71,6 +75,24 @@ pub(crate) fn log_path(directory: &Path, number: u64) -> PathBuf {
 
 pub(crate) fn table_path(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{number:06}.table"))
+}
+
+/// The numbers of the logs in `directory` from `min_log` on, ascending.
+pub(crate) fn log_numbers(
+    storage: &dyn Storage,
+    directory: &Path,
+    min_log: u64,
+) -> Result<Vec<u64>> {
+    let entries = storage.list(directory)?;
+    let mut numbers: Vec<u64> = entries
+        .iter()
+        .filter_map(|entry| match FileName::parse(&entry.name) {
+            Some(FileName::Log(number)) if number >= min_log => Some(number),
+            _ => None,
+        })
+        .collect();
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
 #[cfg(test)]

@@ -14,13 +14,11 @@ use std::sync::Arc;
 use tidekv_cache::{BlockCache, BlockKind};
 use tidekv_io::{Access, LocalStorage, Storage};
 
-use crate::batch::Operations;
+use crate::batch::decode_record;
 use crate::blocks::Blocks;
-use crate::coding::Reader;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{FileName, log_path, manifest_name, table_path};
+use crate::files::{FileName, log_numbers, log_path, manifest_name, table_path};
 use crate::key::{Kind, split_deadline};
-use crate::log::format::RECORD_WRITES;
 use crate::log::{Ending, LogReader};
 use crate::manifest::{self, Change, Edit, LEVELS, State, TableMeta};
 use crate::options::KeyspaceOptions;
@@ -281,7 +279,7 @@ impl Inspector {
 
     fn state(&self) -> Result<(State, u64)> {
         let found = manifest::file::read(&*self.storage, &self.directory)?;
-        found.ok_or_else(|| missing(&self.directory))
+        found.ok_or_else(|| Error::no_store(&self.directory))
     }
 
     /// The whole of the store.
@@ -379,10 +377,6 @@ impl Inspector {
     }
 }
 
-pub(crate) fn missing(directory: &Path) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("there is no store in {}", directory.display()))
-}
-
 pub(crate) fn malformed(path: &Path, offset: u64, what: &str) -> Error {
     Error::corrupt(path, format!("the record at offset {offset} {what}"))
 }
@@ -390,24 +384,6 @@ pub(crate) fn malformed(path: &Path, offset: u64, what: &str) -> Error {
 /// A way to blocks that keeps none of them.
 pub(crate) fn uncached_blocks(storage: &Arc<dyn Storage>) -> Blocks {
     Blocks::new(Arc::clone(storage), Arc::new(BlockCache::new(0, 1)))
-}
-
-/// The numbers of the logs in `directory` from `min_log` on, ascending.
-pub(crate) fn log_numbers(
-    storage: &dyn Storage,
-    directory: &Path,
-    min_log: u64,
-) -> Result<Vec<u64>> {
-    let entries = storage.list(directory)?;
-    let mut numbers: Vec<u64> = entries
-        .iter()
-        .filter_map(|entry| match FileName::parse(&entry.name) {
-            Some(FileName::Log(number)) if number >= min_log => Some(number),
-            _ => None,
-        })
-        .collect();
-    numbers.sort_unstable();
-    Ok(numbers)
 }
 
 /// Reads a log from its first to its last whole record, each handed to `visit`
@@ -449,13 +425,9 @@ pub(crate) fn log_record(
     offset: u64,
     record: &[u8],
 ) -> std::result::Result<LogRecord, &'static str> {
-    let mut reader = Reader::new(record);
-    if reader.u8() != Some(RECORD_WRITES) {
-        return Err("is of an unknown kind");
-    }
-    let sequence = reader.varint().ok_or("has no sequence")?;
+    let (sequence, encoded) = decode_record(record)?;
     let mut operations = Vec::new();
-    for operation in Operations::new(reader.rest()) {
+    for operation in encoded {
         let operation = operation.ok_or("holds a malformed operation")?;
         let (kind, range_end, expires_at_ms, value_bytes) = match operation.kind {
             Kind::Delete => ("delete", None, None, 0),

@@ -105,6 +105,15 @@ pub(crate) fn split_deadline(payload: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_le_bytes(*head), value))
 }
 
+/// The first key behind all that begin with `prefix`; `None` when there is none,
+/// because the prefix is empty or all 0xff.
+pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte < 0xff)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
 /// The shortest key that is at or after `left` and before `right`, for index
 /// separators. `left < right` must hold.
 pub(crate) fn shortest_separator(left: &[u8], right: &[u8], out: &mut Vec<u8>) {

@@ -10,23 +10,28 @@ pub mod options;
 mod checksum;
 mod coding;
 mod key;
-pub mod stats;
-pub mod batch;
 mod range_tombstones;
-mod arena;
-mod skiplist;
+pub mod stats;
+
 mod files;
 mod log;
 mod manifest;
+
+pub mod batch;
 mod queue;
 mod budget;
 mod throttle;
+
 mod filter;
 mod block;
 mod blocks;
 mod cursor;
 mod table;
+
+mod arena;
+mod skiplist;
 mod memtable;
+
 mod levels;
 mod level_cursor;
 mod view;
@@ -34,27 +39,32 @@ mod merge;
 mod visible;
 mod retain;
 mod compaction;
+
 mod tree;
 mod engine;
 mod background;
+mod compactor;
+mod flusher;
 mod write;
 mod recovery;
-mod handle;
 mod upkeep;
+
+mod handle;
 mod iter;
 mod keyspace;
 mod snapshot;
 mod transaction;
+mod db;
+
 pub mod inspect;
 pub mod check;
-mod db;
 
 pub use batch::{BATCH_BYTES_MAX, KeyspaceRef, WriteBatch};
 pub use bytes::Bytes;
 pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
 pub use iter::{Entry, Iter};
-pub use key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+pub use key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, prefix_end};
 pub use keyspace::{Cached, Keyspace};
 pub use options::{Compression, Durability, Environment, KeyspaceOptions, Options};
 pub use snapshot::Snapshot;

@@ -30,16 +30,14 @@ use tidekv_io::{
     ThreadPool,
 };
 
-use crate::batch::Operations;
+use crate::batch::decode_record;
 use crate::blocks::Blocks;
 use crate::budget;
-use crate::coding::Reader;
 use crate::engine::{BackgroundErrors, Engine, EngineStats, Logs, Structure};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{FileName, LOCK, log_path, manifest_name, table_path};
+use crate::files::{FileName, LOCK, log_numbers, log_path, manifest_name, table_path};
 use crate::key::SEQUENCE_MAX;
 use crate::levels::{Trash, Version};
-use crate::log::format::RECORD_WRITES;
 use crate::log::{Ending, LogReader, LogWriter};
 use crate::manifest::{self, Change, Edit, Manifest, State};
 use crate::memtable::Memtable;
@@ -75,7 +73,7 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Opened> {
     };
     if !storage.exists(directory)? {
         if options.read_only || !options.create_if_missing {
-            return Err(missing(directory));
+            return Err(Error::no_store(directory));
         }
         create_directory(&*storage, directory)?;
     }
@@ -86,7 +84,7 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Opened> {
         None => {
             refuse_leftovers(&*storage, directory)?;
             if options.read_only || !options.create_if_missing {
-                return Err(missing(directory));
+                return Err(Error::no_store(directory));
             }
             // An earlier life may have died between creating the directory and
             // making its name durable.
@@ -125,10 +123,6 @@ pub(crate) fn create_directory(storage: &dyn Storage, directory: &Path) -> Resul
         .collect();
     storage.create_dir_all(directory)?;
     missing.into_iter().rev().try_for_each(|created| Ok(storage.sync_dir(parent_of(created))?))
-}
-
-fn missing(directory: &Path) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("there is no store in {}", directory.display()))
 }
 
 fn lock(storage: &dyn Storage, directory: &Path) -> Result<Box<dyn Lock>> {
@@ -292,16 +286,7 @@ impl Engine {
     /// a tree whose memtable is full.
     fn replay(&self, mut full: impl FnMut(&Arc<Tree>) -> Result<()>) -> Result<Replayed> {
         let min_log = self.structure.lock().manifest.state().min_log;
-        let mut numbers: Vec<u64> = self
-            .storage
-            .list(&self.directory)?
-            .iter()
-            .filter_map(|entry| match FileName::parse(&entry.name) {
-                Some(FileName::Log(number)) if number >= min_log => Some(number),
-                _ => None,
-            })
-            .collect();
-        numbers.sort_unstable();
+        let numbers = log_numbers(&*self.storage, &self.directory, min_log)?;
         if min_log > 0 && numbers.first() != Some(&min_log) {
             let path = log_path(&self.directory, min_log);
             return Err(Error::corrupt(&path, "the manifest names it, but it is missing"));
@@ -357,12 +342,8 @@ impl Engine {
         full: &mut impl FnMut(&Arc<Tree>) -> Result<()>,
     ) -> Result<()> {
         let malformed = |what: &str| Error::corrupt(path, format!("a record {what}"));
-        let mut reader = Reader::new(record);
-        if reader.u8() != Some(RECORD_WRITES) {
-            return Err(malformed("is of an unknown kind"));
-        }
-        let first = reader.varint().ok_or_else(|| malformed("has no sequence"))?;
-        for (sequence, operation) in (first..).zip(Operations::new(reader.rest())) {
+        let (first, operations) = decode_record(record).map_err(malformed)?;
+        for (sequence, operation) in (first..).zip(operations) {
             let operation = operation.ok_or_else(|| malformed("holds a malformed operation"))?;
             if sequence > SEQUENCE_MAX {
                 return Err(malformed("has a sequence out of range"));

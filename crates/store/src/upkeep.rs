@@ -7,10 +7,9 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 
-use crate::background::table_options;
 use crate::budget::MEMORY_BYTES_MIN;
 use crate::compaction::output::{Output, Outputs};
-use crate::compaction::picker::{self, Compaction};
+use crate::compaction::picker;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::table_path;
@@ -129,18 +128,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Picks a compaction and marks its tables, so that no other takes them.
-    fn claim(
-        &self,
-        tree: &Tree,
-        pick: impl FnOnce(&crate::levels::Version) -> Option<Compaction>,
-    ) -> Option<Compaction> {
-        let _structure = self.structure.lock();
-        let compaction = pick(&tree.version())?;
-        compaction.tables().for_each(|table| table.set_busy(true));
-        Some(compaction)
-    }
-
     // ---- Bulk ingest ----
 
     /// Writes sorted entries straight into tables, which become visible all at
@@ -172,8 +159,7 @@ impl Engine {
         made: &Mutex<Vec<u64>>,
     ) -> Result<(Vec<Output>, u64)> {
         let next_table = || self.new_table(made);
-        let mut options = self.output_options(tree, LAST, Vec::new(), &next_table);
-        options.table = table_options(tree.id, &tree.options(), LAST);
+        let options = self.output_options(tree, LAST, Vec::new(), &next_table);
         let mut outputs = Outputs::new(options);
         let mut last: Option<Vec<u8>> = None;
         let mut count = 0u64;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::blocks::Blocks;
 use crate::cursor::{Cursor, Target};
 use crate::error::Result;
-use crate::key::{Kind, Sequence, Trailer, split_deadline};
+use crate::key::{Kind, Sequence, Trailer, prefix_end, split_deadline};
 use crate::level_cursor::{LevelCursor, TableEntries};
 use crate::levels::TableHandle;
 use crate::manifest::LEVELS;
@@ -33,13 +33,7 @@ pub(crate) struct KeyRange {
 impl KeyRange {
     /// All keys that begin with `prefix`.
     pub(crate) fn prefix(prefix: &[u8]) -> Self {
-        // The first key behind them all: the prefix with its last byte that can
-        // be raised raised, and nothing after it.
-        let end = prefix.iter().rposition(|&byte| byte < 0xff).map(|last| {
-            let mut end = prefix[..=last].to_vec();
-            end[last] += 1;
-            end.into()
-        });
+        let end = prefix_end(prefix).map(Into::into);
         Self { start: Some(prefix.into()), end }
     }
 

@@ -8,15 +8,6 @@
 //! 4. inserts into the memtables;
 //! 5. publishes the new `visible` sequence, all of the group at once.
 //!
-//! A log record is
-//!
-//! ```text
-//! SIZE    MEANING
-//! 1       1 (record kind "writes")
-//! varint  sequence of the first operation; the others count up from it
-//! n       operations (`batch.rs`)
-//! ```
-//!
 //! If step 3 fails nothing was inserted and the writers get the error. A write
 //! that failed leaves the log torn: the next group ends it in front of the torn
 //! place and goes on in a new log, so a full disk heals by itself. A sync that
@@ -29,14 +20,12 @@ use std::time::Duration;
 use hashbrown::HashSet;
 use tidekv_io::Access;
 
-use crate::batch::{Operations, WriteBatch};
-use crate::coding::put_varint;
+use crate::batch::{Operations, WriteBatch, begin_record};
 use crate::engine::{Condition, Engine, Logs, Request, Written};
 use crate::error::{Error, Result};
 use crate::files::log_path;
 use crate::key::{Kind, Sequence, Trailer};
 use crate::log::LogWriter;
-use crate::log::format::RECORD_WRITES;
 use crate::options::Durability;
 use crate::range_tombstones::RangeTombstone;
 use crate::throttle::{self, Backlog, Pace};
@@ -137,8 +126,7 @@ impl Engine {
         }
         let before = logs.current.offset();
         logs.current.append(|out| {
-            out.push(RECORD_WRITES);
-            put_varint(out, first);
+            begin_record(out, first);
             for batch in batches {
                 out.extend_from_slice(batch.encoded().expect("checked before it was queued"));
             }
@@ -334,6 +322,15 @@ impl Engine {
         logs.older.push_back(finished.number());
         logs.successor = None;
         Ok(())
+    }
+
+    /// Ends the log for good. Only while leading.
+    pub(crate) fn finish_log(&self) -> Result<()> {
+        let mut logs = self.logs.lock();
+        let Some(logs) = logs.as_mut() else { return Ok(()) };
+        let number =
+            *logs.successor.get_or_insert_with(|| self.structure.lock().manifest.allocate_file());
+        logs.current.finish(number)
     }
 
     /// A new log, durable in its directory, in a recycled file if there is one.

@@ -63,13 +63,7 @@ pub fn bounds(
     start: Option<Vec<u8>>,
     end: Option<Vec<u8>>,
 ) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-    // The first key behind all with the prefix.
-    let behind = prefix.as_ref().and_then(|prefix| {
-        let last = prefix.iter().rposition(|&byte| byte < 0xff)?;
-        let mut behind = prefix[..=last].to_vec();
-        behind[last] += 1;
-        Some(behind)
-    });
+    let behind = prefix.as_deref().and_then(tidekv::prefix_end);
     // `None` sorts first, which is right for the start and wrong for the end.
     let start = start.max(prefix);
     let end = match (end, behind) {

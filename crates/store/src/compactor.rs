@@ -1,0 +1,330 @@
+//! Compactions as jobs: picked under the structure lock, split into parts that
+//! run side by side, installed by the part that ends last.
+//!
+//! Guarantees: a table is read by one compaction at a time (its busy flag); the
+//! inputs stay in the view until the outputs stand in the manifest; a failed
+//! compaction changes nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tidekv_io::Priority;
+
+use crate::background::{JobKind, guarded};
+use crate::compaction::output::{Output, Outputs};
+use crate::compaction::picker::{self, Compaction, PickerOptions};
+use crate::compaction::{LevelsBelow, MergeCounts, MergePlan, merge_tables};
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::key::Sequence;
+use crate::level_cursor::{LevelCursor, TableEntries};
+use crate::levels::{TableHandle, Version};
+use crate::manifest::{Change, Edit};
+use crate::merge::{Child, MergingCursor};
+use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::table::Reading;
+use crate::tree::Tree;
+
+/// A compaction of at least this many tables' worth of bytes is split.
+const TABLES_PER_PART: u64 = 2;
+
+/// What a merge has written, or why it failed.
+type Merged = Result<(Vec<Output>, MergeCounts)>;
+
+/// A compaction that is being done in parts.
+struct Parts {
+    compaction: Compaction,
+    tree: Arc<Tree>,
+    snapshots: Vec<Sequence>,
+    tombstones: RangeTombstones,
+    borders: Vec<Box<[u8]>>,
+    /// By part; `None` until it has ended.
+    outcomes: Mutex<Vec<Option<Merged>>>,
+    running: AtomicUsize,
+    started_ns: u64,
+}
+
+impl Engine {
+    pub(crate) fn picker_options(&self, tree: &Tree) -> PickerOptions {
+        let options = tree.options();
+        PickerOptions {
+            base_bytes: self.base_bytes(),
+            table_bytes: self.options.table_bytes,
+            last_differs: options.compression != options.compression_last,
+        }
+    }
+
+    /// Starts compactions while some are needed and threads are free.
+    pub(crate) fn schedule_compactions(self: &Arc<Self>) {
+        let trees: Vec<Arc<Tree>> = self.trees.load().values().cloned().collect();
+        for tree in trees {
+            while self.compactions_running.load(Ordering::Acquire) < self.executor.parallelism() {
+                let Some(compaction) = self.pick(&tree) else { break };
+                self.compactions_running.fetch_add(1, Ordering::AcqRel);
+                let (engine, tree) = (Arc::clone(self), Arc::clone(&tree));
+                let job = move || engine.begin_compaction(&tree, compaction);
+                self.executor.execute(Priority::Low, Box::new(job));
+                // What fails is tried once a call, not for ever.
+                if self.background_errors.lock().compaction.is_some() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn pick(&self, tree: &Tree) -> Option<Compaction> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return None;
+        }
+        self.claim(tree, |version| picker::pick(version, self.picker_options(tree)))
+    }
+
+    /// Picks a compaction and marks its tables, so that no other takes them.
+    pub(crate) fn claim(
+        &self,
+        tree: &Tree,
+        pick: impl FnOnce(&Version) -> Option<Compaction>,
+    ) -> Option<Compaction> {
+        let _structure = self.structure.lock();
+        let compaction = pick(&tree.version())?;
+        compaction.tables().for_each(|table| table.set_busy(true));
+        Some(compaction)
+    }
+
+    /// Does a compaction: a move at once, a merge in parts, each a job. The
+    /// part that ends last installs the result.
+    fn begin_compaction(self: &Arc<Self>, tree: &Arc<Tree>, compaction: Compaction) {
+        let parts = Arc::new(self.plan_parts(tree, compaction));
+        if parts.compaction.is_move {
+            let outcome = guarded(|| self.install_move(&parts));
+            self.end_compaction(parts, outcome);
+            return;
+        }
+        for part in 1..=parts.borders.len() {
+            let (engine, parts) = (Arc::clone(self), Arc::clone(&parts));
+            let job = move || engine.run_part(parts, part);
+            self.executor.execute(Priority::Low, Box::new(job));
+        }
+        self.run_part(parts, 0);
+    }
+
+    /// Does a compaction whole, in this thread.
+    pub(crate) fn compact_here(
+        self: &Arc<Self>,
+        tree: &Arc<Tree>,
+        compaction: Compaction,
+    ) -> Result<()> {
+        let mut parts = self.plan_parts(tree, compaction);
+        parts.borders.clear();
+        parts.outcomes = Mutex::new(vec![None]);
+        let merged = self.merge_part(&parts, 0);
+        let outcome =
+            merged.and_then(|(outputs, counts)| self.install_merge(&parts, outputs, counts));
+        parts.compaction.tables().for_each(|table| table.set_busy(false));
+        drop(parts);
+        self.empty_trash();
+        self.signal_progress();
+        outcome
+    }
+
+    fn plan_parts(&self, tree: &Arc<Tree>, compaction: Compaction) -> Parts {
+        let tombstones: Vec<RangeTombstone> = compaction
+            .tables()
+            .flat_map(|t| t.range_tombstones().tombstones().collect::<Vec<_>>())
+            .collect();
+        let borders = if compaction.is_move { Vec::new() } else { self.borders(&compaction) };
+        Parts {
+            tree: Arc::clone(tree),
+            snapshots: self.snapshot_sequences(),
+            tombstones: RangeTombstones::new(&tombstones),
+            outcomes: Mutex::new((0..=borders.len()).map(|_| None).collect()),
+            running: AtomicUsize::new(borders.len() + 1),
+            borders,
+            compaction,
+            started_ns: self.clock.monotonic_ns(),
+        }
+    }
+
+    /// Where a compaction is split so that its parts can run side by side.
+    fn borders(&self, compaction: &Compaction) -> Vec<Box<[u8]>> {
+        let worth = compaction.input_bytes() / (TABLES_PER_PART * self.options.table_bytes).max(1);
+        let parts = worth.min(self.executor.parallelism() as u64) as usize;
+        if parts < 2 || self.executor.is_inline() {
+            return Vec::new();
+        }
+        let mut keys: Vec<Box<[u8]>> =
+            compaction.tables().flat_map(|t| t.table().separators()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let step = keys.len() / parts;
+        (1..parts).filter_map(|part| keys.get(part * step).cloned()).filter(|_| step > 0).collect()
+    }
+
+    fn run_part(self: &Arc<Self>, parts: Arc<Parts>, part: usize) {
+        let outcome = guarded(|| self.merge_part(&parts, part));
+        parts.outcomes.lock()[part] = Some(outcome);
+        if parts.running.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        let outcomes = std::mem::take(&mut *parts.outcomes.lock());
+        let mut outputs = Vec::new();
+        let mut counts = MergeCounts::default();
+        let mut failed = None;
+        for outcome in outcomes.into_iter().flatten() {
+            match outcome {
+                Ok((more, count)) => {
+                    outputs.extend(more);
+                    counts.entries_dropped += count.entries_dropped;
+                    counts.entries_expired += count.entries_expired;
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        let outcome = match failed {
+            None => guarded(|| self.install_merge(&parts, outputs, counts)),
+            Some(error) => {
+                self.remove_tables(&outputs.iter().map(|o| o.meta.id).collect::<Vec<_>>());
+                Err(error)
+            }
+        };
+        self.end_compaction(parts, outcome);
+    }
+
+    fn merge_part(&self, parts: &Parts, part: usize) -> Result<(Vec<Output>, MergeCounts)> {
+        let compaction = &parts.compaction;
+        let mut children: Vec<Child> = Vec::new();
+        let level = |tables: &[Arc<TableHandle>]| -> Child {
+            Box::new(LevelCursor::new(
+                tables.to_vec(),
+                Arc::clone(&self.blocks),
+                Reading::Compaction,
+            ))
+        };
+        if compaction.level == 0 {
+            for table in &compaction.inputs {
+                let entries = TableEntries::new(
+                    Arc::clone(table),
+                    Arc::clone(&self.blocks),
+                    Reading::Compaction,
+                );
+                children.push(Box::new(entries));
+            }
+        } else {
+            children.push(level(&compaction.inputs));
+        }
+        if !compaction.lower.is_empty() {
+            children.push(level(&compaction.lower));
+        }
+        let plan = MergePlan {
+            snapshots: &parts.snapshots,
+            now_ms: self.clock.unix_ms(),
+            tombstones: &parts.tombstones,
+            start: part.checked_sub(1).map(|before| &*parts.borders[before]),
+            end: parts.borders.get(part).map(|border| &**border),
+            below: Some(LevelsBelow::new(&parts.tree.version(), compaction.output_level)),
+        };
+        let made = Mutex::new(Vec::new());
+        let next_table = || self.new_table(&made);
+        let grandparents = compaction.grandparents.clone();
+        let options =
+            self.output_options(&parts.tree, compaction.output_level, grandparents, &next_table);
+        merge_tables(MergingCursor::new(children), plan, Outputs::new(options), &*self.clock)
+            .inspect_err(|_| self.remove_tables(&made.lock()))
+    }
+
+    fn install_merge(
+        &self,
+        parts: &Parts,
+        outputs: Vec<Output>,
+        counts: MergeCounts,
+    ) -> Result<()> {
+        let (compaction, tree) = (&parts.compaction, &parts.tree);
+        self.storage.sync_dir(&self.directory)?;
+        let written = outputs.iter().map(|o| o.meta.bytes).sum();
+        let mut edit = Edit::default();
+        push_removals(&mut edit, tree, compaction);
+        let mut added = Vec::new();
+        for output in outputs {
+            let level = compaction.output_level;
+            edit.push(Change::AddTable {
+                keyspace: tree.id,
+                level: level as u8,
+                table: output.meta.clone(),
+            });
+            added.push((level, self.open_table(output.meta)?));
+        }
+        self.install_edit(parts, edit, &added)?;
+        compaction.tables().for_each(|table| table.retire());
+        self.count_merge(counts);
+        self.stats.compactions.add(1);
+        self.stats.compaction_read_bytes.add(compaction.input_bytes());
+        self.stats.compaction_write_bytes.add(written);
+        Ok(())
+    }
+
+    /// Moves tables a level down without touching their files.
+    fn install_move(&self, parts: &Parts) -> Result<()> {
+        let (compaction, tree) = (&parts.compaction, &parts.tree);
+        let mut edit = Edit::default();
+        push_removals(&mut edit, tree, compaction);
+        let level = compaction.output_level;
+        let mut added = Vec::new();
+        for table in &compaction.inputs {
+            let meta = table.meta().clone();
+            edit.push(Change::AddTable {
+                keyspace: tree.id,
+                level: level as u8,
+                table: meta.clone(),
+            });
+            added.push((level, Arc::new(table.moved())));
+        }
+        self.install_edit(parts, edit, &added)?;
+        self.stats.compaction_moves.add(compaction.inputs.len() as u64);
+        Ok(())
+    }
+
+    fn install_edit(
+        &self,
+        parts: &Parts,
+        edit: Edit,
+        added: &[(usize, Arc<TableHandle>)],
+    ) -> Result<()> {
+        let removed: Vec<u64> = parts.compaction.tables().map(|table| table.meta().id).collect();
+        let mut structure = self.structure.lock();
+        structure.manifest.commit(edit)?;
+        parts.tree.install_tables(&removed, added);
+        drop(structure);
+        self.after_install();
+        Ok(())
+    }
+
+    fn end_compaction(self: &Arc<Self>, parts: Arc<Parts>, outcome: Result<()>) {
+        {
+            let _structure = self.structure.lock();
+            parts.compaction.tables().for_each(|table| table.set_busy(false));
+        }
+        self.compactions_running.fetch_sub(1, Ordering::AcqRel);
+        self.stats.compaction_ns.record(self.clock.monotonic_ns() - parts.started_ns);
+        self.note_outcome(JobKind::Compaction, &outcome);
+        // The inputs' files can go once nobody holds them.
+        drop(parts);
+        self.empty_trash();
+        self.signal_progress();
+        if outcome.is_ok() {
+            self.schedule_compactions();
+        }
+    }
+}
+
+fn push_removals(edit: &mut Edit, tree: &Tree, compaction: &Compaction) {
+    let mut remove = |level: usize, table: &Arc<TableHandle>| {
+        edit.push(Change::RemoveTable {
+            keyspace: tree.id,
+            level: level as u8,
+            id: table.meta().id,
+        });
+    };
+    compaction.inputs.iter().for_each(|table| remove(compaction.level, table));
+    compaction.lower.iter().for_each(|table| remove(compaction.output_level, table));
+}

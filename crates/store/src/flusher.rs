@@ -1,0 +1,191 @@
+//! Flushes: full memtables become a table of level 0.
+//!
+//! Guarantees: at any moment a write stands in a memtable of the view, in one of
+//! its tables, or in both; the log keeps it until its table is in the manifest.
+//! One flush of a tree runs at a time; it takes all memtables that wait.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::Mutex;
+use tidekv_io::Priority;
+
+use crate::background::{JobKind, guarded};
+use crate::compaction::output::{Output, Outputs};
+use crate::compaction::{MergePlan, merge_tables};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::files::log_path;
+use crate::key::Sequence;
+use crate::manifest::{Change, Edit};
+use crate::memtable::{Memtable, MemtableCursor};
+use crate::merge::{Child, MergingCursor};
+use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::tree::Tree;
+
+impl Engine {
+    /// Sees to it that the tree's full memtables are flushed.
+    pub(crate) fn schedule_flush(self: &Arc<Self>, tree: &Arc<Tree>) {
+        if tree.view().immutables.is_empty() || tree.is_flushing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (engine, tree) = (Arc::clone(self), Arc::clone(tree));
+        self.executor.execute(Priority::High, Box::new(move || engine.run_flush(&tree)));
+    }
+
+    fn run_flush(self: &Arc<Self>, tree: &Arc<Tree>) {
+        let started = self.clock.monotonic_ns();
+        let flushed = guarded(|| self.flush_immutables(tree));
+        tree.is_flushing.store(false, Ordering::Release);
+        self.stats.flush_ns.record(self.clock.monotonic_ns() - started);
+        self.note_outcome(JobKind::Flush, &flushed);
+        self.empty_trash();
+        self.signal_progress();
+        if flushed.is_ok() {
+            // More may have been put aside meanwhile.
+            self.schedule_flush(tree);
+            self.schedule_compactions();
+        }
+    }
+
+    /// Flushes the memtables that wait now into one table of level 0.
+    fn flush_immutables(self: &Arc<Self>, tree: &Arc<Tree>) -> Result<()> {
+        let view = tree.view_full();
+        let Some(newest) = view.immutables.first() else { return Ok(()) };
+        debug_assert!(newest.created_at() <= view.memtable.created_at());
+        let up_to = view.memtable.created_at();
+        let snapshots = self.snapshot_sequences();
+        let made = Mutex::new(Vec::new());
+        let outputs = self
+            .write_memtables(tree, &view.immutables, &snapshots, &made)
+            .inspect_err(|_| self.remove_tables(&made.lock()))?;
+        // From here on a failure leaves the new table in place: the edit that
+        // names it may have reached the disk.
+        self.install_flush(tree, &view.immutables, outputs, up_to)
+    }
+
+    /// Writes the entries of `memtables` (newest first) into a table of level 0.
+    pub(crate) fn write_memtables(
+        &self,
+        tree: &Tree,
+        memtables: &[Arc<Memtable>],
+        snapshots: &[Sequence],
+        made: &Mutex<Vec<u64>>,
+    ) -> Result<Vec<Output>> {
+        let children = memtables
+            .iter()
+            .map(|m| Box::new(MemtableCursor::new(Arc::clone(m))) as Child)
+            .collect();
+        let tombstones: Vec<RangeTombstone> = memtables
+            .iter()
+            .flat_map(|m| m.range_tombstones().tombstones().collect::<Vec<_>>())
+            .collect();
+        let tombstones = RangeTombstones::new(&tombstones);
+        let plan = MergePlan {
+            snapshots,
+            now_ms: self.clock.unix_ms(),
+            tombstones: &tombstones,
+            start: None,
+            end: None,
+            below: None,
+        };
+        let next_table = || self.new_table(made);
+        let outputs = Outputs::new(self.output_options(tree, 0, Vec::new(), &next_table));
+        let (outputs, counts) =
+            merge_tables(MergingCursor::new(children), plan, outputs, &*self.clock)?;
+        self.count_merge(counts);
+        self.stats.flushes.add(1);
+        self.stats.flush_bytes.add(outputs.iter().map(|o| o.meta.bytes).sum());
+        self.storage.sync_dir(&self.directory)?;
+        Ok(outputs)
+    }
+
+    fn install_flush(
+        self: &Arc<Self>,
+        tree: &Arc<Tree>,
+        flushed: &[Arc<Memtable>],
+        outputs: Vec<Output>,
+        up_to: Sequence,
+    ) -> Result<()> {
+        let mut tables = Vec::new();
+        let mut edit = Edit::default();
+        for output in outputs {
+            edit.push(Change::AddTable { keyspace: tree.id, level: 0, table: output.meta.clone() });
+            tables.push((0, self.open_table(output.meta)?));
+        }
+        edit.push(Change::Flushed { keyspace: tree.id, sequence: up_to });
+        edit.push(Change::LastSequence(up_to));
+        let min_log = self.min_log_without(flushed);
+        edit.push(Change::MinLog(min_log));
+        {
+            let mut structure = self.structure.lock();
+            structure.manifest.commit(edit)?;
+            tree.install_flush(flushed, &tables, up_to);
+        }
+        self.after_install();
+        self.remove_logs_before(min_log);
+        Ok(())
+    }
+
+    /// The oldest log that is needed once `flushed` is in tables.
+    fn min_log_without(&self, flushed: &[Arc<Memtable>]) -> u64 {
+        // Taken first: an empty memtable that is written meanwhile is in this
+        // log or a later one.
+        let current = self.logs.lock().as_ref().map_or(0, |logs| logs.current.number());
+        let needed = |tree: &Arc<Tree>| {
+            let view = tree.view();
+            let logs = view.memtables().filter(|m| !flushed.iter().any(|f| Arc::ptr_eq(f, m)));
+            logs.filter_map(|memtable| memtable.first_log()).min()
+        };
+        self.trees
+            .load()
+            .values()
+            .filter_map(needed)
+            .min()
+            .map_or(current, |oldest| oldest.min(current))
+    }
+
+    /// Logs that do not count any more are removed, one of them kept for reuse.
+    fn remove_logs_before(&self, min_log: u64) {
+        let mut removable = Vec::new();
+        if let Some(logs) = self.logs.lock().as_mut() {
+            while let Some(number) = logs.older.pop_front_if(|&mut number| number < min_log) {
+                if logs.spare.is_none() {
+                    logs.spare = Some(number);
+                } else {
+                    removable.push(number);
+                }
+            }
+        }
+        for number in removable {
+            let _ = self.storage.remove(&log_path(&self.directory, number));
+        }
+    }
+
+    /// Waits until nothing of `trees` waits for its flush; fails when a flush
+    /// fails meanwhile.
+    pub(crate) fn wait_for_flush(self: &Arc<Self>, trees: &[Arc<Tree>]) -> Result<()> {
+        let failures_before = self.background_errors.lock().flush_failures;
+        loop {
+            let seen = *self.progress.0.lock();
+            let Some(waiting) = trees.iter().find(|tree| !tree.view().immutables.is_empty()) else {
+                return Ok(());
+            };
+            self.check_open()?;
+            self.schedule_flush(waiting);
+            {
+                let errors = self.background_errors.lock();
+                if let (true, Some(error)) =
+                    (errors.flush_failures > failures_before, &errors.flush)
+                {
+                    return Err(flush_failed(error));
+                }
+            }
+            self.wait_for_progress(seen);
+        }
+    }
+}
+
+fn flush_failed(error: &Error) -> Error {
+    error.context("the flush failed")
+}
