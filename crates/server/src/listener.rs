@@ -7,11 +7,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixSocket, UnixStream};
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
@@ -26,6 +26,10 @@ use crate::state::State;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long to wait when accepting fails.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Clients that may wait to be accepted; the system's own bound is lower where
+/// it must be. With the 128 of the standard library a thousand clients that come
+/// at once wait seconds: those that find no place try again after one second.
+const BACKLOG: u32 = 4096;
 /// File handles beside those of connections: tables, logs, the runtime.
 const OTHER_FILES: u64 = 1024;
 
@@ -57,7 +61,7 @@ pub(crate) async fn bind_all(options: &ServerOptions) -> Result<Vec<Listener>> {
             Address::Tcp(host, port) => {
                 for address in resolve(host, *port).await? {
                     check_exposure(address, options)?;
-                    let listener = TcpListener::bind(address).await;
+                    let listener = bind_tcp(address);
                     let listener = listener.map_err(|error| {
                         Error::unavailable(format!("listen on {address}"), error)
                     })?;
@@ -93,17 +97,36 @@ fn check_exposure(address: SocketAddr, options: &ServerOptions) -> Result<()> {
     )))
 }
 
+fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A restart need not wait until the connections of the last life are
+    // forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Makes the file and the socket that it stands for.
+fn make_unix(path: &Path) -> io::Result<UnixListener> {
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    socket.listen(BACKLOG)
+}
+
 async fn bind_unix(path: PathBuf) -> Result<Listener> {
     let unavailable =
         |error: io::Error| Error::unavailable(format!("listen on unix:{}", path.display()), error);
-    let listener = match UnixListener::bind(&path) {
+    let listener = match make_unix(&path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             // Left behind by a server that was killed, if nobody answers.
             if UnixStream::connect(&path).await.is_ok() || !is_socket(&path) {
                 return Err(unavailable(error));
             }
             rustix::fs::unlink(&path).map_err(|error| unavailable(error.into()))?;
-            UnixListener::bind(&path)
+            make_unix(&path)
         }
         bound => bound,
     };
@@ -114,7 +137,7 @@ async fn bind_unix(path: PathBuf) -> Result<Listener> {
     Ok(Listener::Unix(listener, file))
 }
 
-fn is_socket(path: &PathBuf) -> bool {
+fn is_socket(path: &Path) -> bool {
     rustix::fs::stat(path).is_ok_and(|stat| {
         rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Socket
     })
