@@ -336,6 +336,37 @@ fn shutting_down_finishes_what_was_received() {
     db.close().unwrap();
 }
 
+#[test]
+fn a_panic_ends_its_connection_and_no_other() {
+    let storage = tidekv_io::MemoryStorage::new();
+    let open = || {
+        let environment = tidekv::Environment {
+            storage: Some(Arc::new(storage.clone())),
+            ..tidekv::Environment::default()
+        };
+        support::open_db_with(environment)
+    };
+    let db = open();
+    db.keyspace("default").unwrap().put("cold", "v").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    drop(db);
+    let server = Server::start(open(), options()).unwrap();
+    let mut bystander = Client::connect(&server);
+    let mut client = Client::connect(&server);
+    assert_eq!(bystander.ask("SET other 1"), "OK");
+    storage.on_operation(|operation| {
+        assert!(operation.operation != tidekv_io::Operation::Read, "a panic on purpose");
+    });
+    let replies = client.ask_all(&["PING", "GET cold"]);
+    storage.clear_on_operation();
+    assert_eq!(replies[0], "PONG");
+    assert!(replies[1].is_error("ERR internal error"), "{replies:?}");
+    assert!(client.is_closed());
+    assert_eq!(bystander.ask("GET other"), "1");
+    assert_eq!(bystander.ask("GET cold"), "v");
+}
+
 /// A certificate of its own making, and its files.
 fn certificate(directory: &std::path::Path) -> (TlsFiles, rustls::ClientConfig) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
