@@ -17,11 +17,11 @@ use parking_lot::Mutex;
 use crate::compaction::MergeCounts;
 use crate::compaction::output::{OutputOptions, Pacer};
 use crate::compaction::picker;
-use crate::engine::Engine;
+use crate::engine::{Engine, Structure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::table_path;
 use crate::levels::TableHandle;
-use crate::manifest::LEVELS;
+use crate::manifest::{Edit, LEVELS};
 use crate::options::KeyspaceOptions;
 use crate::table::TableOptions;
 use crate::tree::Tree;
@@ -117,6 +117,32 @@ impl Engine {
         let id = self.structure.lock().manifest.allocate_file();
         made.lock().push(id);
         (id, table_path(&self.directory, id))
+    }
+
+    /// Makes a change of `tree`'s tables durable, once it is sure that it can be
+    /// made at all. Publishing it is the caller's, under the same lock.
+    pub(crate) fn commit_tables(
+        &self,
+        structure: &mut Structure,
+        tree: &Tree,
+        edit: Edit,
+        removed: &[u64],
+        added: &[(usize, Arc<TableHandle>)],
+    ) -> Result<()> {
+        tree.version().with(removed, added).map_err(|overlap| {
+            Error::new(ErrorKind::Storage, format!("a change was refused, because {overlap}"))
+        })?;
+        match structure.manifest.commit(edit) {
+            Ok(()) => {
+                self.remove_tables(&std::mem::take(&mut structure.orphans));
+                Ok(())
+            }
+            Err(error) => {
+                let made = added.iter().map(|(_, table)| table.meta().id);
+                structure.orphans.extend(made.filter(|id| !removed.contains(id)));
+                Err(error)
+            }
+        }
     }
 
     pub(crate) fn remove_tables(&self, ids: &[u64]) {

@@ -374,10 +374,11 @@ impl Blocks {
         let disk = self.read_span(run, false);
         let mut blocks = Vec::with_capacity(run.len());
         let mut first_error = None;
-        for (i, (address, lead)) in run.iter().zip(leads).enumerate() {
+        for (address, lead) in run.iter().zip(leads) {
             let block = match &disk {
                 Ok(disk) => part_of(disk, run, address),
-                Err(_) if i == 0 && run.len() > 1 => self.read_alone(address),
+                // Of many blocks one may be unreadable: the others are not.
+                Err(_) if run.len() > 1 => self.read_alone(address),
                 Err(error) => Err(error.clone()),
             };
             self.publish(address, lead, block.clone());

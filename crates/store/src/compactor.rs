@@ -118,9 +118,10 @@ impl Engine {
         let mut parts = self.plan_parts(tree, compaction);
         parts.borders.clear();
         parts.outcomes = Mutex::new(vec![None]);
-        let merged = self.merge_part(&parts, 0);
-        let outcome =
-            merged.and_then(|(outputs, counts)| self.install_merge(&parts, outputs, counts));
+        let outcome = guarded(|| {
+            let (outputs, counts) = self.merge_part(&parts, 0)?;
+            self.install_merge(&parts, outputs, counts)
+        });
         parts.compaction.tables().for_each(|table| table.set_busy(false));
         drop(parts);
         self.empty_trash();
@@ -292,7 +293,7 @@ impl Engine {
     ) -> Result<()> {
         let removed: Vec<u64> = parts.compaction.tables().map(|table| table.meta().id).collect();
         let mut structure = self.structure.lock();
-        structure.manifest.commit(edit)?;
+        self.commit_tables(&mut structure, &parts.tree, edit, &removed, added)?;
         parts.tree.install_tables(&removed, added);
         drop(structure);
         self.after_install();

@@ -53,8 +53,8 @@ impl Db {
     /// Opens the store in the directory `path`, creating it if the options say
     /// so, and recovers what an earlier life has left in its log.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
-        let (engine, lock) = recovery::open(path.as_ref(), options)?;
-        Ok(Self { handle: Arc::new(Handle::new(engine, lock)) })
+        let engine = recovery::open(path.as_ref(), options)?;
+        Ok(Self { handle: Arc::new(Handle::new(engine)) })
     }
 
     fn engine(&self) -> &Arc<Engine> {

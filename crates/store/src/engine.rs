@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use tidekv_cache::BlockCache;
-use tidekv_io::{Access, Clock, Executor, Storage};
+use tidekv_io::{Access, Clock, Executor, Lock, Storage};
 
 use crate::batch::WriteBatch;
 use crate::blocks::{BlockRef, Blocks};
@@ -100,6 +100,10 @@ pub(crate) struct BackgroundErrors {
 #[derive(Debug)]
 pub(crate) struct Structure {
     pub(crate) manifest: Manifest,
+    /// Tables of edits that failed to be committed. They may be named by the
+    /// manifest file that the failure ended, so they stay until the next commit
+    /// has begun a new one.
+    pub(crate) orphans: Vec<u64>,
 }
 
 /// The logs that exist, for the commit leader and for whoever removes them.
@@ -124,6 +128,9 @@ pub(crate) struct Engine {
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) cache: Arc<BlockCache<BlockRef>>,
     pub(crate) blocks: Arc<Blocks>,
+    /// Held until the last job has let go of the engine, or until the store is
+    /// closed.
+    pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
     pub(crate) trees: ArcSwap<BTreeMap<u32, Arc<Tree>>>,
     pub(crate) queue: Queue<Request, Result<Written>>,
     /// Locked by the commit leader only, but for sums of statistics.

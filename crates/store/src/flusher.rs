@@ -119,7 +119,7 @@ impl Engine {
         edit.push(Change::MinLog(min_log));
         {
             let mut structure = self.structure.lock();
-            structure.manifest.commit(edit)?;
+            self.commit_tables(&mut structure, tree, edit, &[], &tables)?;
             tree.install_flush(flushed, &tables, up_to);
         }
         self.after_install();

@@ -4,9 +4,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
-use tidekv_io::Lock;
-
 use crate::engine::Engine;
 use crate::error::Result;
 
@@ -14,12 +11,11 @@ use crate::error::Result;
 #[derive(Debug)]
 pub(crate) struct Handle {
     engine: Arc<Engine>,
-    lock: Mutex<Option<Box<dyn Lock>>>,
 }
 
 impl Handle {
-    pub(crate) fn new(engine: Arc<Engine>, lock: Option<Box<dyn Lock>>) -> Self {
-        Self { engine, lock: Mutex::new(lock) }
+    pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
@@ -42,7 +38,7 @@ impl Handle {
         };
         engine.stop_background();
         engine.empty_trash();
-        *self.lock.lock() = None;
+        *engine.lock.lock() = None;
         finished
     }
 }
@@ -50,6 +46,9 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            // Jobs may run on for a moment; the directory stays locked until
+            // the last of them has let go of the engine.
+            self.engine.is_closed.store(true, Ordering::Release);
             return;
         }
         if let Err(error) = self.close() {

@@ -166,27 +166,30 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// A version of tables that stand in any order.
-    pub(crate) fn new(mut levels: [Vec<Arc<TableHandle>>; LEVELS]) -> Self {
+    /// A version of tables that stand in any order; the error says which tables
+    /// of a level overlap.
+    pub(crate) fn new(mut levels: [Vec<Arc<TableHandle>>; LEVELS]) -> Result<Self, String> {
         levels[0].sort_by(|a, b| {
             (b.newest_sequence(), b.meta.id).cmp(&(a.newest_sequence(), a.meta.id))
         });
-        for level in &mut levels[1..] {
+        for (number, level) in levels.iter_mut().enumerate().skip(1) {
             level.sort_by(|a, b| a.meta.smallest.cmp(&b.meta.smallest));
             for pair in level.windows(2) {
-                assert!(
-                    pair[0].ends_before(&pair[1].meta.smallest),
-                    "tables {} and {} of a level overlap",
-                    pair[0].meta.id,
-                    pair[1].meta.id
-                );
+                if !pair[0].ends_before(&pair[1].meta.smallest) {
+                    let (a, b) = (pair[0].meta.id, pair[1].meta.id);
+                    return Err(format!("tables {a} and {b} of level {number} overlap"));
+                }
             }
         }
-        Self { levels }
+        Ok(Self { levels })
     }
 
     /// This version with tables taken out (by id) and added (with their level).
-    pub(crate) fn with(&self, removed: &[u64], added: &[(usize, Arc<TableHandle>)]) -> Self {
+    pub(crate) fn with(
+        &self,
+        removed: &[u64],
+        added: &[(usize, Arc<TableHandle>)],
+    ) -> Result<Self, String> {
         let mut levels = self.levels.clone();
         for level in &mut levels {
             level.retain(|table| !removed.contains(&table.meta.id));

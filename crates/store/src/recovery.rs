@@ -62,11 +62,8 @@ struct Replayed {
     last: Option<LogWriter>,
 }
 
-/// An engine, and the lock on its directory unless it only reads.
-type Opened = (Arc<Engine>, Option<Box<dyn Lock>>);
-
-/// Opens the store in `directory`. The lock is held as long as it is kept.
-pub(crate) fn open(directory: &Path, options: Options) -> Result<Opened> {
+/// Opens the store in `directory`.
+pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
     let storage: Arc<dyn Storage> = match &options.environment.storage {
         Some(storage) => Arc::clone(storage),
         None => Arc::new(LocalStorage::new()),
@@ -96,6 +93,7 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Opened> {
     };
     let is_new = found.is_none();
     let engine = Arc::new(build_engine(directory, options, storage, state)?);
+    *engine.lock.lock() = lock;
     let opened =
         if engine.options.read_only { engine.load_read_only() } else { engine.load(is_new) };
     opened.inspect_err(|_| engine.stop_background())?;
@@ -103,7 +101,7 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Opened> {
     if !engine.options.read_only {
         engine.schedule_compactions();
     }
-    Ok((engine, lock))
+    Ok(engine)
 }
 
 /// The directory in which `path` is an entry.
@@ -176,6 +174,7 @@ fn build_engine(
         directory: directory.to_owned(),
         structure: Mutex::new(Structure {
             manifest: Manifest::new(Arc::clone(&storage), directory.to_owned(), state),
+            orphans: Vec::new(),
         }),
         options,
         storage,
@@ -183,6 +182,7 @@ fn build_engine(
         executor,
         cache,
         blocks,
+        lock: Mutex::new(None),
         trees: ArcSwap::from_pointee(BTreeMap::new()),
         queue: Queue::new(GROUP_BYTES_MAX),
         logs: Mutex::new(None),
@@ -266,7 +266,10 @@ impl Engine {
                     levels[level].push(self.open_table(meta.clone())?);
                 }
             }
-            let view = self.new_view(Version::new(levels), state.last_sequence);
+            let version = Version::new(levels).map_err(|overlap| {
+                Error::corrupt(&self.directory, format!("in its manifest {overlap}"))
+            })?;
+            let view = self.new_view(version, state.last_sequence);
             let tree =
                 Tree::new(id, &keyspace.name, keyspace.options.clone(), view, keyspace.flushed);
             trees.insert(id, Arc::new(tree));

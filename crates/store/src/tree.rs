@@ -129,7 +129,7 @@ impl Tree {
                 .filter(|memtable| !flushed.iter().any(|f| Arc::ptr_eq(f, memtable)))
                 .cloned()
                 .collect(),
-            version: Arc::new(view.version.with(&[], tables)),
+            version: Arc::new(changed(&view.version, &[], tables)),
         });
     }
 
@@ -138,7 +138,7 @@ impl Tree {
         self.update(|view| View {
             memtable: Arc::clone(&view.memtable),
             immutables: view.immutables.clone(),
-            version: Arc::new(view.version.with(removed, added)),
+            version: Arc::new(changed(&view.version, removed, added)),
         });
     }
 
@@ -149,4 +149,9 @@ impl Tree {
     pub(crate) fn version(&self) -> Arc<Version> {
         Arc::clone(&self.view().version)
     }
+}
+
+/// A change that was tried before it went into the manifest.
+fn changed(version: &Version, removed: &[u64], added: &[(usize, Arc<TableHandle>)]) -> Version {
+    version.with(removed, added).expect("tried under the same lock before it was made durable")
 }

@@ -227,7 +227,7 @@ impl Engine {
             added.push((level, self.open_table(meta)?));
         }
         edit.push(Change::LastSequence(sequence));
-        structure.manifest.commit(edit)?;
+        self.commit_tables(&mut structure, tree, edit, &[], &added)?;
         // Memtables do not know of these writes.
         tree.note_ingest(sequence);
         tree.install_tables(&[], &added);

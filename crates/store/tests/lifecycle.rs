@@ -1,6 +1,10 @@
 //! Stories of opening, closing and conflicts that once went wrong: each test
 //! opens with what was lost or hung, and why.
-#![allow(clippy::disallowed_methods, reason = "real threads wait and are waited for")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "real threads wait and are waited for"
+)]
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -262,4 +266,42 @@ fn a_compaction_that_fails_at_opening_does_not_keep_it_shut() {
         println!("{:?}", opened.map(|db| db.statistics()));
     });
     assert!(done.is_some(), "hangs");
+}
+
+/// A panicking thread that held the last handle gave up the directory's lock while
+/// its background jobs ran on: a second engine opened beside them.
+#[test]
+fn a_panic_keeps_the_directory_locked_until_its_jobs_have_ended() {
+    let disk = MemoryStorage::new();
+    let tiny = || Options {
+        memtable_bytes: Some(16 << 10),
+        table_bytes: 16 << 10,
+        ..options(&disk, None)
+    };
+    for round in 1..=4u32 {
+        let opening = std::time::Instant::now();
+        let db = loop {
+            match Db::open("/d", tiny()) {
+                Ok(db) => break db,
+                Err(error) => assert_eq!(error.kind(), tidekv::ErrorKind::Locked, "{error}"),
+            }
+            assert!(opening.elapsed() < Duration::from_secs(30), "the lock is never given up");
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        let keyspace = db.keyspace("k").unwrap();
+        for i in 0..if round == 1 { 0 } else { 3000u32 } {
+            let value = keyspace.get(i.to_be_bytes()).unwrap().unwrap();
+            assert_eq!(value[..4], (round - 1).to_be_bytes(), "round {round}, key {i}");
+        }
+        let panicking = std::thread::spawn(move || {
+            for i in 0..3000u32 {
+                let value = [&round.to_be_bytes()[..], &[0; 100]].concat();
+                keyspace.put(i.to_be_bytes(), value).unwrap();
+            }
+            drop(keyspace);
+            let _db = db;
+            panic!("as the test wants it");
+        });
+        assert!(panicking.join().is_err());
+    }
 }

@@ -205,9 +205,12 @@ fn can_move(compaction: &Compaction, options: PickerOptions) -> bool {
         && !(into_last && inputs.iter().any(|t| t.meta().tombstones + t.meta().range_tombstones > 0))
 }
 
-/// The compaction of everything in `[start, end)` from `level` to the next
-/// (from level 0 to the base level); `None` when there is nothing or some of
-/// it is busy.
+/// A compaction of tables in `[start, end)` from `level` to `output_level`; `None`
+/// when there are none or they are busy.
+///
+/// Below level 0 it takes one table at a time: between two tables of a level
+/// there is a gap into which another compaction may put a table, and an output
+/// that spans the gap would overlap it.
 pub(crate) fn pick_range(
     version: &Version,
     level: usize,
@@ -215,16 +218,14 @@ pub(crate) fn pick_range(
     start: Option<&[u8]>,
     end: Option<&[u8]>,
 ) -> Option<Compaction> {
-    let overlapping = version.level(level).iter().filter(|table| table.overlaps(start, end));
-    let inputs: Vec<_> = if level == 0 {
+    let mut overlapping = version.level(level).iter().filter(|table| table.overlaps(start, end));
+    if level == 0 {
         // A table of level 0 takes all older ones with it that it overlaps;
         // taking the whole level is simple and right.
-        overlapping.clone().next()?;
-        version.level(0).to_vec()
-    } else {
-        overlapping.cloned().collect()
-    };
-    Compaction::new(version, level, output_level, inputs)
+        overlapping.next()?;
+        return Compaction::new(version, 0, output_level, version.level(0).to_vec());
+    }
+    overlapping.find_map(|table| Compaction::new(version, level, output_level, vec![table.clone()]))
 }
 
 /// The rewriting of one table in its level, to let go of what nobody can see.
@@ -238,4 +239,31 @@ pub(crate) fn rewrite(table: &Arc<TableHandle>) -> Option<Compaction> {
         grandparents: Vec::new(),
         is_move: false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+
+    /// Two tables of a level with a gap between them were compacted together;
+    /// meanwhile another compaction put a table into the gap, and the output
+    /// that spanned it made a manifest that could not be opened.
+    #[test]
+    fn a_range_is_compacted_one_table_at_a_time() {
+        let mut options = Options { memory_bytes: Some(8 << 20), ..Options::default() };
+        options.environment.storage = Some(Arc::new(tidekv_io::MemoryStorage::new()));
+        let db = crate::Db::open("/d", options).unwrap();
+        let keyspace = db.keyspace("k").unwrap();
+        keyspace.ingest([("a1", "x"), ("a2", "x")]).unwrap();
+        keyspace.ingest([("c1", "x"), ("c2", "x")]).unwrap();
+        let version = keyspace.tree().version();
+        assert_eq!(version.level(LAST).len(), 2);
+        let picked = pick_range(&version, LAST, LAST, None, None).unwrap();
+        assert_eq!(picked.inputs.len(), 1);
+        picked.inputs[0].set_busy(true);
+        let next = pick_range(&version, LAST, LAST, None, None).unwrap();
+        assert_ne!(next.inputs[0].meta().id, picked.inputs[0].meta().id);
+        picked.inputs[0].set_busy(false);
+    }
 }
