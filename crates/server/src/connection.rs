@@ -351,13 +351,14 @@ impl Connection {
     }
 
     async fn watch(&mut self, call: Call) {
-        let watched = self.on_io_thread(move |state, _| pipeline::watch(state, &call)).await;
+        let watches = self.watches.clone();
+        let watched =
+            self.on_io_thread(move |state, _| pipeline::watch(state, &call, watches)).await;
         match watched {
             None => {}
             Some(Err(error)) => self.refuse(error),
-            Some(Ok(more)) => {
-                let watches = std::mem::take(&mut self.watches);
-                self.set_watches([watches, more].concat());
+            Some(Ok(watches)) => {
+                self.set_watches(watches);
                 self.reply(&Reply::OK);
             }
         }

@@ -152,8 +152,7 @@ impl<'a> Execution<'a> {
                 Ok(walk_of(if keys_only { walk.keys_only() } else { walk }))
             }
             // The store walks through a transaction's own writes by prefix
-            // only, and takes all of its entries at once. This happens inside
-            // MULTI and nowhere else.
+            // only, and gathers the entries, up to a bound.
             Backing::Transaction(transaction) => {
                 let entries = transaction.prefix(keyspace, &common_prefix(&bounds))?;
                 let inside = move |(key, _): &(Bytes, Entry)| bounds.contains(key);

@@ -31,11 +31,20 @@ use crate::stripes::KeySet;
 
 /// After so many bytes of replies or writes, a batch ends.
 const BATCH_BYTES: usize = 1 << 20;
+/// Most watches of a connection, two for each key.
+const WATCHES_MAX: usize = 4096;
 /// Most calls of a batch that writes.
 pub(crate) const WRITE_CALLS_MAX: usize = 1024;
 /// Most calls of a batch that only reads: their values are in memory together
 /// before the first reply is made.
 const POINT_CALLS_MAX: usize = 64;
+
+/// More bytes of values than this are not fetched together: calls then read one
+/// key after another, and their replies are counted as they grow.
+const FETCHED_BYTES_MAX: usize = 16 << 20;
+/// Keys of the first round of a fetch, and of later ones.
+const FIRST_FETCH_KEYS: usize = 8;
+const FETCH_KEYS: usize = 64;
 
 /// Runs one call; a failed one has written nothing.
 fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
@@ -118,18 +127,32 @@ fn fetch(state: &State, calls: &[Call]) -> Option<HashMap<(Space, Bytes), Entry>
     let mark = state.stripes.begin_read(&set)?;
     let mut keys: Vec<&Bytes> = keys.into_iter().collect();
     let mut entries = HashMap::with_capacity(keys.len());
+    let mut bytes = 0;
     for space in [Space::Strings, Space::Hashes] {
         if space == Space::Hashes && !state.keyspaces.hashes().exist() {
             break;
         }
-        // An error is met again, by the call that it belongs to.
-        let found = state.keyspaces.get(space).multi_get(&keys).ok()?;
         let mut missing = Vec::new();
-        for (key, entry) in keys.into_iter().zip(found) {
-            match entry {
-                Some(entry) => drop(entries.insert((space, key.clone()), entry)),
-                None => missing.push(key),
+        let mut rest = &keys[..];
+        // Few at first: how large the values are is not known before.
+        let mut count = FIRST_FETCH_KEYS;
+        while !rest.is_empty() {
+            let (some, later) = rest.split_at(count.min(rest.len()));
+            // An error is met again, by the call that it belongs to.
+            let found = state.keyspaces.get(space).multi_get(some).ok()?;
+            for (key, entry) in some.iter().zip(found) {
+                match entry {
+                    Some(entry) => {
+                        bytes += entry.value.len();
+                        entries.insert((space, Bytes::clone(key)), entry);
+                    }
+                    None => missing.push(*key),
+                }
             }
+            if bytes > FETCHED_BYTES_MAX {
+                return None;
+            }
+            (rest, count) = (later, FETCH_KEYS);
         }
         keys = missing;
     }
@@ -162,14 +185,27 @@ pub(crate) fn run_alone(state: &State, session: &mut Session, call: &Call) -> Re
 }
 
 /// Notes the state of the keys behind `WATCH`.
-pub(crate) fn watch(state: &State, call: &Call) -> Result<Vec<Watch>, CommandError> {
-    let mut watches = Vec::new();
+///
+/// A key that is watched already stays as it is: the older watch is the stricter
+/// one. Each watch holds a snapshot, so there is a bound to them.
+pub(crate) fn watch(
+    state: &State,
+    call: &Call,
+    mut watches: Vec<Watch>,
+) -> Result<Vec<Watch>, CommandError> {
     for key in call.command.keys(&call.words) {
         if !(1..=KEY_BYTES_MAX).contains(&key.len()) {
             continue;
         }
         for space in [Space::Strings, Space::Hashes] {
-            watches.push(state.db.watch(state.keyspaces.get(space), key)?);
+            let keyspace = state.keyspaces.get(space);
+            if watches.iter().any(|watch| watch.is_of(keyspace, key)) {
+                continue;
+            }
+            if watches.len() == WATCHES_MAX {
+                return Err(CommandError::text("ERR too many watched keys"));
+            }
+            watches.push(state.db.watch(keyspace, key)?);
         }
     }
     Ok(watches)

@@ -38,13 +38,19 @@ pub(crate) fn sweep(state: &State) -> Result<usize, CommandError> {
     let mut swept = 0;
     for item in garbage.range(..end).take(NOTES_MAX) {
         let (note_key, entry) = item?;
-        if let Some(note) = Note::decode(&note_key)
-            && (note.due_ms == 0 || is_dead(state, &note, &entry.value)?)
-        {
-            delete_fields(state, &note, &mut batch)?;
+        swept += 1;
+        if let Some(note) = Note::decode(&note_key) {
+            let fate = match note.due_ms {
+                0 => Fate::Dead,
+                _ => fate_of(state, &note, &note_key, &entry.value)?,
+            };
+            match fate {
+                Fate::Dead => delete_fields(state, &note, &mut batch)?,
+                Fate::Alive => {}
+                Fate::Moved => continue,
+            }
         }
         batch.delete(garbage, &note_key);
-        swept += 1;
         if batch.bytes_len() > BATCH_BYTES {
             state.db.write_with(std::mem::take(&mut batch), Durability::Buffered)?;
         }
@@ -55,12 +61,31 @@ pub(crate) fn sweep(state: &State) -> Result<usize, CommandError> {
     Ok(swept)
 }
 
-/// Whether no head bears the note's identity, now and for ever.
-fn is_dead(state: &State, note: &Note, key: &[u8]) -> Result<bool, CommandError> {
+/// What a sweep finds out about the identity of a note.
+enum Fate {
+    /// No head bears it, now and for ever.
+    Dead,
+    /// A head bears it; the note is out of date.
+    Alive,
+    /// The note was changed after the sweep had read it: another writer has
+    /// moved the head, and the note that counts is elsewhere.
+    Moved,
+}
+
+/// Judges the note at `note_key`, which named `key` when it was read.
+fn fate_of(state: &State, note: &Note, note_key: &[u8], key: &[u8]) -> Result<Fate, CommandError> {
     let hashes = state.keyspaces.get(Space::Hashes);
     let mut transaction = state.db.transaction();
+    let current = transaction.get(state.keyspaces.get(Space::Garbage), note_key)?;
+    if current.is_none_or(|current| current.value != key) {
+        return Ok(Fate::Moved);
+    }
     match transaction.get(hashes, key)? {
-        Some(entry) => return Ok(Hash::decode(&entry)?.identity != note.identity),
+        Some(entry) => {
+            let is_same = Hash::decode(&entry)?.identity == note.identity;
+            return Ok(if is_same { Fate::Alive } else { Fate::Dead });
+        }
+        // A writer that saw the head before its deadline must not bring it back.
         None => transaction.delete(hashes, key),
     }
     let mut keys = KeySet::default();
@@ -69,9 +94,9 @@ fn is_dead(state: &State, note: &Note, key: &[u8]) -> Result<bool, CommandError>
     let commit = transaction.commit(Durability::Buffered)?;
     drop(mark);
     match commit {
-        Commit::Done => Ok(true),
-        // Somebody has written the head meanwhile: look again.
-        Commit::Conflict => is_dead(state, note, key),
+        Commit::Done => Ok(Fate::Dead),
+        // Somebody has written the head or the note meanwhile: look again.
+        Commit::Conflict => fate_of(state, note, note_key, key),
     }
 }
 

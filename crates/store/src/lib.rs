@@ -69,4 +69,4 @@ pub use keyspace::{Cached, Keyspace};
 pub use options::{Compression, Durability, Environment, KeyspaceOptions, Options};
 pub use snapshot::Snapshot;
 pub use stats::{Latency, Statistics};
-pub use transaction::{Commit, Transaction, Watch};
+pub use transaction::{Commit, GATHERED_BYTES_MAX, Transaction, Watch};

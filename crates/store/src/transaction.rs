@@ -19,7 +19,7 @@ use bytes::Bytes;
 
 use crate::batch::WriteBatch;
 use crate::engine::{Condition, Written};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::iter::Entry;
 use crate::keyspace::Keyspace;
@@ -51,6 +51,11 @@ impl Watch {
         Self { keyspace: keyspace.clone(), key: key.into(), snapshot }
     }
 
+    /// Whether it watches `key` of `keyspace`.
+    pub fn is_of(&self, keyspace: &Keyspace, key: &[u8]) -> bool {
+        Arc::ptr_eq(self.keyspace.tree(), keyspace.tree()) && *self.key == *key
+    }
+
     /// The condition that the key was not written since, in terms that
     /// memtables can judge; `None` when it was written.
     fn condition(&self) -> Result<Option<Condition>> {
@@ -68,7 +73,13 @@ impl Watch {
     }
 }
 
+/// Most bytes of keys and values that [`Transaction::prefix`] gathers.
+pub const GATHERED_BYTES_MAX: usize = 64 << 20;
+
 type KeyId = (u32, Box<[u8]>);
+
+/// Keyspace, start and end (excluded) of a range deletion.
+type Deleted = (u32, Box<[u8]>, Box<[u8]>);
 
 /// Reads and writes that take effect together, if nothing that was read has
 /// changed meanwhile. Dropping it without [`Transaction::commit`] forgets the
@@ -79,6 +90,8 @@ pub struct Transaction {
     batch: WriteBatch,
     /// What the writes so far make of each key; `None`: deleted.
     written: BTreeMap<KeyId, Option<Entry>>,
+    /// The ranges it deletes.
+    deleted: Vec<Deleted>,
     /// What is read; taken at the first read.
     snapshot: Option<Arc<Snapshot>>,
     /// The keys that were read.
@@ -92,6 +105,7 @@ impl Transaction {
             handle,
             batch: WriteBatch::new(),
             written: BTreeMap::new(),
+            deleted: Vec::new(),
             snapshot: None,
             reads: HashMap::new(),
             watches: Vec::new(),
@@ -104,6 +118,9 @@ impl Transaction {
         let id = (keyspace.tree().id, Box::from(key));
         if let Some(entry) = self.written.get(&id) {
             return Ok(entry.clone());
+        }
+        if self.is_deleted(id.0, key) {
+            return Ok(None);
         }
         let snapshot = self.snapshot();
         self.reads.entry(id).or_insert_with(|| Watch {
@@ -153,26 +170,41 @@ impl Transaction {
         if start >= end {
             return Ok(());
         }
-        // Keys that exist now are noted as deleted, so that later reads of this
-        // transaction do not find them.
-        for item in self.snapshot().range(keyspace, start..end).keys_only() {
-            self.written.insert((keyspace.tree().id, item?.0.as_ref().into()), None);
-        }
         let id = keyspace.tree().id;
         for (_, entry) in self.written.range_mut((id, start.into())..(id, end.into())) {
             *entry = None;
         }
+        self.deleted.push((id, start.into(), end.into()));
         self.batch.delete_range(keyspace, start, end);
         Ok(())
     }
 
+    /// Whether a range deletion of this transaction covers `key`, as far as it
+    /// was not written again (which `written` knows).
+    fn is_deleted(&self, tree: u32, key: &[u8]) -> bool {
+        self.deleted.iter().any(|(id, start, end)| *id == tree && **start <= *key && *key < **end)
+    }
+
     /// All entries whose keys begin with `prefix`, own writes included, in
     /// order. Not checked for conflicts: read a key that every writer of the
-    /// prefix touches as well.
+    /// prefix touches as well. They are gathered in memory, so more than
+    /// [`GATHERED_BYTES_MAX`] are refused.
     pub fn prefix(&mut self, keyspace: &Keyspace, prefix: &[u8]) -> Result<Vec<(Bytes, Entry)>> {
         let id = keyspace.tree().id;
-        let mut entries: BTreeMap<Bytes, Entry> =
-            self.snapshot().prefix(keyspace, prefix).collect::<Result<_>>()?;
+        let mut entries: BTreeMap<Bytes, Entry> = BTreeMap::new();
+        let mut bytes = 0;
+        for item in self.snapshot().prefix(keyspace, prefix) {
+            let (key, entry) = item?;
+            bytes += key.len() + entry.value.len();
+            if bytes > GATHERED_BYTES_MAX {
+                return Err(Error::invalid(format!(
+                    "a transaction cannot walk over more than {GATHERED_BYTES_MAX} bytes at once"
+                )));
+            }
+            if !self.is_deleted(id, &key) {
+                entries.insert(key, entry);
+            }
+        }
         let range = KeyRange::prefix(prefix);
         let own = self
             .written

@@ -305,3 +305,31 @@ fn a_panic_keeps_the_directory_locked_until_its_jobs_have_ended() {
         assert!(panicking.join().is_err());
     }
 }
+
+/// A transaction's range deletion hides what it covers from the transaction's own
+/// later reads, and what is written after it shows again.
+#[test]
+fn a_transaction_reads_through_its_own_range_deletion() {
+    let disk = MemoryStorage::new();
+    let db = Db::open("/d", options(&disk, inline())).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    for key in ["a", "b", "c", "d"] {
+        keyspace.put(key, "old").unwrap();
+    }
+    let mut tx = db.transaction();
+    tx.put(&keyspace, b"bb", b"own");
+    tx.delete_range(&keyspace, b"b", b"d").unwrap();
+    tx.put(&keyspace, b"c", b"new");
+    assert_eq!(tx.get(&keyspace, b"b").unwrap(), None);
+    assert_eq!(tx.get(&keyspace, b"bb").unwrap(), None);
+    assert_eq!(tx.get(&keyspace, b"c").unwrap().unwrap().value, "new");
+    assert_eq!(tx.get(&keyspace, b"d").unwrap().unwrap().value, "old");
+    let keys = |entries: Vec<(tidekv::Bytes, tidekv::Entry)>| {
+        entries.into_iter().map(|e| e.0).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(tx.prefix(&keyspace, b"").unwrap()), ["a", "c", "d"]);
+    assert_eq!(tx.commit(Durability::Buffered).unwrap(), Commit::Done);
+    let after: Vec<_> = keyspace.iter().map(|item| item.unwrap().0).collect();
+    assert_eq!(after, ["a", "c", "d"]);
+    assert_eq!(keyspace.get("c").unwrap().unwrap(), "new");
+}

@@ -331,7 +331,7 @@ fn a_scan_reads_ahead_and_a_compaction_reads_in_large_pieces() {
             assert!(current(&cursor).as_ref() == Some(entry));
             cursor.next().unwrap();
         }
-        (counter(&blocks, "io.reads"), counter(&blocks, "compaction.reads"))
+        (counter(&blocks, "io.reads"), counter(&blocks, "io.compaction_reads"))
     };
     let data_blocks = 600;
     for cache_bytes in [0, 64 << 20] {
