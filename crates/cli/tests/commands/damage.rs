@@ -143,12 +143,20 @@ struct Holder(Child);
 
 impl Holder {
     fn new(place: &Place) -> Self {
-        let mut command = tidekv();
-        command.arg("import").arg("--data").arg(place.data()).arg("-");
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let holder = Self(child);
-        while place.run("put", &["k", "v"]).code == 0 {}
-        holder
+        loop {
+            let mut command = tidekv();
+            command.arg("import").arg("--data").arg(place.data()).arg("-");
+            let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+            let mut holder = Self(child);
+            // Either the import has the directory, and the put is refused; or
+            // a put had it first, and the import was: then again.
+            while holder.0.try_wait().unwrap().is_none() {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                if place.run("put", &["k", "v"]).code != 0 {
+                    return holder;
+                }
+            }
+        }
     }
 }
 
