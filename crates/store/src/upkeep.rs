@@ -227,13 +227,17 @@ impl Engine {
             added.push((level, self.open_table(meta)?));
         }
         edit.push(Change::LastSequence(sequence));
-        self.commit_tables(&mut structure, tree, edit, &[], &added)?;
-        // Memtables do not know of these writes.
-        tree.note_ingest(sequence);
-        tree.install_tables(&[], &added);
+        let committed = self.commit_tables(&mut structure, tree, edit, &[], &added);
+        if committed.is_ok() {
+            // Memtables do not know of these writes.
+            tree.note_ingest(sequence);
+            tree.install_tables(&[], &added);
+        }
+        // Used up either way: an edit that failed may have reached the disk, and
+        // no later write may share its sequence.
         self.last_sequence.store(sequence, Ordering::Relaxed);
         self.visible.store(sequence, Ordering::Release);
-        Ok(())
+        committed
     }
 
     // ---- Checkpoint ----

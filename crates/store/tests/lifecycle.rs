@@ -333,3 +333,23 @@ fn a_transaction_reads_through_its_own_range_deletion() {
     assert_eq!(after, ["a", "c", "d"]);
     assert_eq!(keyspace.get("c").unwrap().unwrap(), "new");
 }
+
+/// An ingest whose commit failed gave its sequence to the next write; the failed
+/// edit may have reached the disk, and recovery would have met both.
+#[test]
+fn a_failed_ingest_uses_its_sequence_up() {
+    let disk = MemoryStorage::new();
+    let db = Db::open("/d", options(&disk, inline())).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put("a", "1").unwrap();
+    // Or the ingest would flush first, and the flush would meet the fault.
+    keyspace.flush().unwrap();
+    let before = db.statistics().counter("store.last_sequence");
+    let failed = Fault::Fail(tidekv_io::ErrorKind::Failed);
+    disk.add_fault(FaultRule::once(Operation::Sync, failed).on_path("MANIFEST"));
+    assert!(keyspace.ingest([("a", "2"), ("b", "2")]).is_err());
+    assert_eq!(keyspace.get("a").unwrap().unwrap(), "1");
+    assert_eq!(keyspace.increment("n", 1).unwrap(), 1);
+    assert_eq!(db.statistics().counter("store.last_sequence"), before + 2);
+    assert_eq!(keyspace.get("b").unwrap(), None);
+}
