@@ -1,0 +1,213 @@
+//! Rows of evidence: what a run of an experiment or of a proof found, and
+//! where, when and on which commit.
+//!
+//! A row is one line of JSON,
+//! `{"experiment","subject","params":{},"metrics":{},"seed","host","commit","date"}`.
+//! Runs append rows to a file; reports are made from such files and from nothing
+//! else, so no figure in a document was typed by hand.
+//!
+//! Guarantees: a row is appended whole, in one write at the end of the file, so
+//! several processes may share one. Relies on a local file system for that.
+//!
+//! This is a log of the workshop, not data of the store: it goes around the
+//! seams of the storage on purpose.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "rows of evidence are written by tests and the lab, for people"
+)]
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+pub use serde_json::Value;
+
+/// The variable that names the file to which [`Row::record`] appends.
+pub const ROWS_VARIABLE: &str = "TIDEKV_ROWS";
+/// The variable that names the host in rows, where its own name says too little.
+pub const HOST_VARIABLE: &str = "TIDEKV_HOST";
+/// The variable that names the commit in rows, where the binary runs outside a
+/// checkout.
+pub const COMMIT_VARIABLE: &str = "TIDEKV_COMMIT";
+
+/// What one run found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// The name of the experiment or proof, as in `engine-get-cold`.
+    pub experiment: String,
+    /// What was measured: the engine, then its setting, as in `rocksdb:lru`.
+    pub subject: String,
+    /// What all subjects had in common, such as keys, threads, budget.
+    pub params: BTreeMap<String, Value>,
+    /// What was found, by the names that the documentation of the lab fixes.
+    pub metrics: BTreeMap<String, Value>,
+    /// The seed that repeats the run.
+    pub seed: u64,
+    /// The machine.
+    pub host: String,
+    /// The commit, with `-dirty` behind it if files differed.
+    pub commit: String,
+    /// The day (UTC), as in `2026-11-21`.
+    pub date: String,
+}
+
+impl Row {
+    /// A row of this machine, commit and day, without parameters and metrics.
+    pub fn new(experiment: &str, subject: &str) -> Self {
+        Self {
+            experiment: experiment.to_owned(),
+            subject: subject.to_owned(),
+            params: BTreeMap::new(),
+            metrics: BTreeMap::new(),
+            seed: 0,
+            host: host(),
+            commit: commit(),
+            date: today(),
+        }
+    }
+
+    /// Adds a parameter.
+    #[must_use]
+    pub fn param(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.params.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Adds a metric.
+    #[must_use]
+    pub fn metric(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.metrics.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Sets the seed.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The metric `name` as a number, if it is there and is one.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.metrics.get(name)?.as_f64()
+    }
+
+    /// Appends the row to the file at `path`, which is created if missing.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn append_to(&self, path: &Path) -> io::Result<()> {
+        let mut line = serde_json::to_vec(self).expect("strings and numbers become JSON");
+        line.push(b'\n');
+        OpenOptions::new().create(true).append(true).open(path)?.write_all(&line)
+    }
+
+    /// Appends the row to the file that [`ROWS_VARIABLE`] names; without it,
+    /// does nothing. Tests call this: in the suite they leave no trace, in an
+    /// evidence run a row.
+    ///
+    /// # Panics
+    /// If the row cannot be written: evidence must not go missing silently.
+    pub fn record(&self) {
+        if let Some(path) = std::env::var_os(ROWS_VARIABLE).map(PathBuf::from) {
+            self.append_to(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        }
+    }
+}
+
+/// Reads the rows of the file at `path`, in their order.
+///
+/// # Errors
+/// Those of the file system; a line that is not a row is
+/// [`io::ErrorKind::InvalidData`] and names its number.
+pub fn read(path: &Path) -> io::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (number, line) in BufReader::new(File::open(path)?).lines().enumerate() {
+        let row = serde_json::from_str(&line?).map_err(|error| {
+            let text = format!("{}, line {}: {error}", path.display(), number + 1);
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        })?;
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// This machine's name: [`HOST_VARIABLE`], or what the system says, with the
+/// number of processors.
+pub fn host() -> String {
+    std::env::var(HOST_VARIABLE).unwrap_or_else(|_| {
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let processors = std::thread::available_parallelism().map_or(0, usize::from);
+        format!("{name}{processors}c")
+    })
+}
+
+/// The commit of the working directory: [`COMMIT_VARIABLE`], or what git says,
+/// or `unknown`.
+pub fn commit() -> String {
+    std::env::var(COMMIT_VARIABLE).unwrap_or_else(|_| {
+        let git = |arguments: &[&str]| {
+            let output = Command::new("git").args(arguments).output().ok()?;
+            let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            output.status.success().then_some(text)
+        };
+        let Some(hash) = git(&["rev-parse", "--short=7", "HEAD"]) else { return "unknown".into() };
+        // What the runs themselves leave under `results/` changes no code.
+        match git(&["status", "--porcelain", "--untracked-files=no", "--", ":!results"]) {
+            Some(changes) if changes.is_empty() => hash,
+            _ => format!("{hash}-dirty"),
+        }
+    })
+}
+
+/// Today's date (UTC), as in `2026-11-21`.
+pub fn today() -> String {
+    let text = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    text[..10].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_as_they_were_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("rows.jsonl");
+        let rows: Vec<_> = (0..3u64)
+            .map(|n| {
+                let row = Row::new("engine-open", "tidekv:block-lru").param("keys", n).seed(n);
+                row.metric("ops_per_s", n as f64 / 3.0)
+            })
+            .collect();
+        rows.iter().for_each(|row| row.append_to(&path).unwrap());
+        assert_eq!(read(&path).unwrap(), rows);
+        assert_eq!(rows[1].number("ops_per_s"), Some(1.0 / 3.0));
+        assert_eq!(rows[1].number("p50_us"), None);
+    }
+
+    #[test]
+    fn a_broken_line_is_named_by_number() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("rows.jsonl");
+        Row::new("a", "b").append_to(&path).unwrap();
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"{\"experiment\":\n").unwrap();
+        let error = read(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(error.to_string().contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn a_row_says_where_and_when() {
+        let row = Row::new("a", "b");
+        assert!(!row.host.is_empty() && !row.commit.is_empty());
+        assert!(row.date.len() == 10 && row.date.starts_with("20"), "{}", row.date);
+    }
+}

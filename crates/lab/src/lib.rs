@@ -1,0 +1,1 @@
+//! The lab: is it better, by how much, and why.

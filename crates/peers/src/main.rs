@@ -1,0 +1,2 @@
+//! The lab with its peers.
+fn main() {}
