@@ -1,0 +1,198 @@
+//! Breaks the store in the ways that `tests/mutations/list.rs` lists, one at a
+//! time, and sees to it that the test named there notices.
+//!
+//! ```sh
+//! cargo run -p tidekv --example mutations            # all of them
+//! cargo run -p tidekv --example mutations snapshot   # those with that word
+//! ```
+//!
+//! The workspace is copied below the target directory and changed there only.
+//! Each named test must pass in the copy as it is. With a mutation the copy must
+//! still compile, and the test must run to its end and fail: what does not
+//! compile or hangs shows nothing. Prints a table, leaves a row of evidence
+//! for each (`TIDEKV_ROWS`), and exits with 1 if a mutation was not noticed.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a tool of the workshop: copies sources and runs cargo"
+)]
+
+#[path = "../tests/mutations/list.rs"]
+mod list;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use list::{MUTATIONS, Mutation};
+use tidekv_evidence::Row;
+
+/// A build from nothing, on a slow machine.
+const BUILD_S_MAX: u32 = 1800;
+
+/// The named tests take less than a second.
+const TEST_S_MAX: u32 = 120;
+
+/// What became of a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Failed,
+    DidNotCompile,
+    DidNotEnd,
+    /// Neither of the above: the test was not found, or did not start.
+    DidNotRun,
+}
+
+/// The copy of the workspace in which mutations are tried.
+struct Copy {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+impl Copy {
+    /// Brings the copy up to date; files that are the same keep their times, so
+    /// that little is built.
+    fn new(workspace: &Path, scratch: &Path) -> io::Result<Self> {
+        let root = scratch.join("tree");
+        fs::create_dir_all(&root)?;
+        mirror(workspace, &root)?;
+        Ok(Self { root, target: scratch.join("target") })
+    }
+
+    fn cargo(
+        &self,
+        mutation: &Mutation,
+        seconds: u32,
+        rest: &[&str],
+    ) -> io::Result<(bool, String)> {
+        let output = Command::new("timeout")
+            .arg(seconds.to_string())
+            .args(["cargo", "test", "-p", mutation.package, "--test", mutation.target])
+            .args(rest)
+            .current_dir(&self.root)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env_remove(tidekv_evidence::ROWS_VARIABLE)
+            .output()?;
+        let text = [output.stdout, output.stderr].concat();
+        Ok((output.status.code() == Some(124), String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    fn test(&self, mutation: &Mutation) -> io::Result<(Outcome, String)> {
+        let (_, built) = self.cargo(mutation, BUILD_S_MAX, &["--no-run"])?;
+        if !built.contains("Executable tests/") {
+            return Ok((Outcome::DidNotCompile, built));
+        }
+        let (is_late, text) =
+            self.cargo(mutation, TEST_S_MAX, &["--", "--exact", mutation.test])?;
+        let said = |end: &str| text.contains(&format!("test {} ... {end}\n", mutation.test));
+        let outcome = match () {
+            () if is_late => Outcome::DidNotEnd,
+            () if said("ok") => Outcome::Passed,
+            () if said("FAILED") => Outcome::Failed,
+            () => Outcome::DidNotRun,
+        };
+        Ok((outcome, text))
+    }
+
+    /// What becomes of the test with the mutation in place.
+    fn mutate(&self, mutation: &Mutation) -> io::Result<(Outcome, String)> {
+        let path = self.root.join(mutation.file);
+        let sound = fs::read_to_string(&path)?;
+        let places = sound.matches(mutation.find).count();
+        assert_eq!(places, 1, "how often the text stands in {}", mutation.file);
+        fs::write(&path, sound.replace(mutation.find, mutation.replace))?;
+        let outcome = self.test(mutation);
+        fs::write(&path, sound)?;
+        outcome
+    }
+}
+
+/// Makes `to` hold what `from` holds, without what builds leave behind.
+fn mirror(from: &Path, to: &Path) -> io::Result<()> {
+    let mut there = BTreeSet::new();
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if ["target", ".git", "node_modules", "data"].iter().any(|&out| name == out) {
+            continue;
+        }
+        let copy = to.join(&name);
+        if entry.file_type()?.is_dir() {
+            fs::create_dir_all(&copy)?;
+            mirror(&entry.path(), &copy)?;
+        } else {
+            let bytes = fs::read(entry.path())?;
+            if fs::read(&copy).ok().as_ref() != Some(&bytes) {
+                fs::write(&copy, bytes)?;
+            }
+        }
+        there.insert(name);
+    }
+    for entry in fs::read_dir(to)? {
+        let entry = entry?;
+        if there.contains(&entry.file_name()) {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn record(mutation: &Mutation, caught: bool, seconds: f64) {
+    Row::new("proof-mutations", "tidekv")
+        .param("mutation", mutation.name)
+        .param("test", format!("{}::{}", mutation.target, mutation.test))
+        .metric("caught", u64::from(caught))
+        .metric("seconds", (seconds * 10.0).round() / 10.0)
+        .record();
+}
+
+fn run() -> io::Result<bool> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let is_chosen = |m: &&Mutation| words.iter().all(|word| m.name.contains(word.as_str()));
+    let chosen: Vec<_> = MUTATIONS.iter().filter(is_chosen).collect();
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let scratch = target.unwrap_or_else(|| workspace.join("target")).join("mutations");
+    let copy = Copy::new(&workspace, &scratch)?;
+    println!("{:<9} {:>7}  {:<62} test", "outcome", "seconds", "mutation");
+    let mut all_caught = !chosen.is_empty();
+    for mutation in chosen {
+        let (sound, text) = copy.test(mutation)?;
+        if sound != Outcome::Passed {
+            eprintln!("{text}\n{}: unchanged, the test ended with {sound:?}", mutation.name);
+            return Ok(false);
+        }
+        let started = Instant::now();
+        let (outcome, text) = copy.mutate(mutation)?;
+        let seconds = started.elapsed().as_secs_f64();
+        let caught = outcome == Outcome::Failed;
+        let word = if caught { "caught".to_owned() } else { format!("{outcome:?}") };
+        println!("{word:<9} {seconds:>7.1}  {:<62} {}", mutation.name, mutation.test);
+        if !caught {
+            eprintln!("{text}");
+        }
+        record(mutation, caught, seconds);
+        all_caught &= caught;
+    }
+    Ok(all_caught)
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The list of mutations against the sources: every text that a mutation
+//! replaces stands exactly once, and every test that must notice exists. The
+//! mutations themselves are tried by `cargo run -p tidekv --example mutations`.
+#![allow(clippy::disallowed_methods, reason = "reads the workspace's own sources")]
+
+#[path = "mutations/list.rs"]
+mod list;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use list::MUTATIONS;
+
+fn read(path: &str) -> String {
+    let full = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    std::fs::read_to_string(&full).unwrap_or_else(|error| panic!("{}: {error}", full.display()))
+}
+
+#[test]
+fn every_mutation_has_its_place_and_its_test() {
+    let names: BTreeSet<_> = MUTATIONS.iter().map(|mutation| mutation.name).collect();
+    assert_eq!(names.len(), MUTATIONS.len(), "two mutations bear one name");
+    for mutation in MUTATIONS {
+        let name = mutation.name;
+        let places = read(mutation.file).matches(mutation.find).count();
+        assert_eq!(places, 1, "{name}: how often its text stands in {}", mutation.file);
+        assert_ne!(mutation.find, mutation.replace, "{name}: it changes nothing");
+        let folder = mutation.package.strip_prefix("tidekv-").unwrap_or("store");
+        let tests = read(&format!("crates/{folder}/tests/{}.rs", mutation.target));
+        let head = format!("#[test]\nfn {}() {{", mutation.test);
+        assert!(tests.contains(&head), "{name}: there is no test {}", mutation.test);
+    }
+}

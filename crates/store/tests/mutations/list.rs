@@ -1,0 +1,157 @@
+//! Ways to break the store, each with the test that must notice. The runner is
+//! `examples/mutations.rs`; `tests/mutations.rs` holds the list against the
+//! sources, so that it cannot rot.
+
+/// A change of the code that breaks a promise.
+#[derive(Debug, Clone, Copy)]
+pub struct Mutation {
+    /// What the broken store does, in a few words.
+    pub name: &'static str,
+    /// From the root of the workspace.
+    pub file: &'static str,
+    /// Stands exactly once in the file.
+    pub find: &'static str,
+    /// What stands there instead; it must compile.
+    pub replace: &'static str,
+    pub package: &'static str,
+    /// The file of tests, `crates/*/tests/<target>.rs`.
+    pub target: &'static str,
+    /// The one test that must fail.
+    pub test: &'static str,
+}
+
+/// In the store, caught by one of its promises.
+const fn mutation(
+    name: &'static str,
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+    test: &'static str,
+) -> Mutation {
+    Mutation { name, file, find, replace, package: "tidekv", target: "promises", test }
+}
+
+pub const MUTATIONS: &[Mutation] = &[
+    mutation(
+        "the log is not synced before the acknowledgement",
+        "crates/store/src/write.rs",
+        "logs.current.sync()?;",
+        "",
+        "a_synced_write_survives_a_loss_of_power",
+    ),
+    mutation(
+        "the directory is not synced after CURRENT was renamed",
+        "crates/store/src/manifest/file.rs",
+        "    storage.rename(&temporary, &directory.join(CURRENT))?;\n    storage.sync_dir(directory)?;",
+        "    storage.rename(&temporary, &directory.join(CURRENT))?;",
+        "a_keyspace_in_a_new_manifest_survives_a_loss_of_power",
+    ),
+    mutation(
+        "the directory is not synced after a recycled log was renamed",
+        "crates/store/src/write.rs",
+        "        self.storage.sync_dir(&self.directory)?;\n        Ok(LogWriter::new(file, number))",
+        "        Ok(LogWriter::new(file, number))",
+        "a_synced_write_in_a_recycled_log_survives_a_loss_of_power",
+    ),
+    mutation(
+        "the manifest names a table before its bytes are synced",
+        "crates/io/src/append.rs",
+        "        self.file.sync()?;\n",
+        "",
+        "a_flushed_table_survives_a_loss_of_power",
+    ),
+    mutation(
+        "the manifest names a table before its name is synced",
+        "crates/store/src/flusher.rs",
+        "        self.storage.sync_dir(&self.directory)?;\n",
+        "",
+        "a_flushed_table_survives_a_loss_of_power",
+    ),
+    mutation(
+        "the checksum of a block is not tested",
+        "crates/store/src/block/envelope.rs",
+        "if stored != computed {",
+        "if stored != computed && disk.is_empty() {",
+        "a_damaged_block_is_not_read",
+    ),
+    mutation(
+        "the checksum of a frame of the log is not tested",
+        "crates/store/src/log/format.rs",
+        "    checksum(log_number, &frame[4..]) == header.checksum",
+        "    checksum(log_number, &frame[4..]) == header.checksum || frame.len() > 16",
+        "a_damaged_frame_of_the_log_is_not_replayed",
+    ),
+    mutation(
+        "recovery goes on past a torn record",
+        "crates/store/src/log/reader.rs",
+        "                self.ending = Some(self.judge_ending()?);\n",
+        "                if let Some(header) = self.header_at(self.offset)? {\n\
+         self.offset += (HEADER_BYTES + header.payload_len as usize) as u64;\n\
+         continue;\n\
+         }\n\
+         self.ending = Some(self.judge_ending()?);\n",
+        "recovery_stops_at_a_torn_record",
+    ),
+    mutation(
+        "a get of a snapshot ignores its sequence number",
+        "crates/store/src/snapshot.rs",
+        "keyspace.resolve(key.as_ref(), Some(self.sequence))?",
+        "keyspace.resolve(key.as_ref(), None)?",
+        "a_snapshot_gets_what_was_there",
+    ),
+    mutation(
+        "a walk of a snapshot ignores its sequence number",
+        "crates/store/src/snapshot.rs",
+        "range, self.sequence)",
+        "range, self.handle.engine().visible())",
+        "a_snapshot_walks_over_what_was_there",
+    ),
+    mutation(
+        "a flush drops a tombstone above older versions",
+        "crates/store/src/retain.rs",
+        "let oldest = stripe == 0 && is_base(key);",
+        "let oldest = stripe == 0 && (is_base(key) || trailer.kind() == Kind::Delete);",
+        "a_flushed_deletion_hides_older_tables",
+    ),
+    mutation(
+        "a compaction drops a tombstone above older versions",
+        "crates/store/src/compaction.rs",
+        "tables.get(*finger).is_none_or(|table| *key < *table.meta().smallest)",
+        "tables.get(*finger).is_none_or(|table| *key < *table.meta().largest)",
+        "a_compacted_deletion_hides_lower_levels",
+    ),
+    mutation(
+        "a range tombstone is lost at the end of a table",
+        "crates/store/src/compaction/output.rs",
+        "later.push(RangeTombstone::new(cut, &tombstone.end, tombstone.sequence));",
+        "",
+        "a_range_deletion_reaches_over_the_ends_of_tables",
+    ),
+    mutation(
+        "half of a batch is applied before the log is written",
+        "crates/store/src/write.rs",
+        "                self.append(logs, first, batches)?;\n",
+        "                let bytes = batches[0].encoded().expect(\"checked before\");\n\
+         let half = batches[0].len().div_ceil(2);\n\
+         for (operation, at) in Operations::new(bytes).flatten().zip(first..).take(half) {\n\
+         let tree = self.tree(operation.keyspace).expect(\"checked before\");\n\
+         apply(&tree, operation.kind, operation.key, operation.payload, at, 0);\n\
+         }\n\
+         self.append(logs, first, batches)?;\n",
+        "a_batch_that_the_log_refused_leaves_nothing",
+    ),
+    mutation(
+        "a walk skips the memtables that wait for their flush",
+        "crates/store/src/visible.rs",
+        "for memtable in view.memtables() {",
+        "for memtable in std::iter::once(&view.memtable) {",
+        "a_walk_sees_memtables_that_wait_for_their_flush",
+    ),
+    mutation(
+        "the file of a table is removed while a walk reads it",
+        "crates/store/src/levels.rs",
+        "        self.file.is_obsolete.store(true, Ordering::Release);\n",
+        "        self.file.trash.tables.lock().push(self.file.id);\n",
+        "a_table_stays_while_a_walk_reads_it",
+    ),
+];

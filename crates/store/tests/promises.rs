@@ -1,0 +1,293 @@
+//! The store's promises, one test each, in the smallest scene that shows the
+//! promise broken. `tests/mutations/list.rs` breaks the code in ways that these
+//! tests must notice.
+
+mod support;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use support::{DIRECTORY, START_MS, TINY, options};
+use tidekv::{Db, Durability, ErrorKind, Keyspace, WriteBatch};
+use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, Tear};
+
+const FAILED: Fault = Fault::Fail(tidekv_io::ErrorKind::Failed);
+
+fn open(disk: &MemoryStorage) -> Db {
+    try_open(disk).unwrap()
+}
+
+fn try_open(disk: &MemoryStorage) -> tidekv::Result<Db> {
+    Db::open(DIRECTORY, options(disk, &Arc::new(ManualClock::new(START_MS)), TINY))
+}
+
+/// A new store with a keyspace whose first write is in a log.
+fn scene() -> (MemoryStorage, Db, Keyspace) {
+    let disk = MemoryStorage::new();
+    let db = open(&disk);
+    let keyspace = db.keyspace("k").unwrap();
+    (disk, db, keyspace)
+}
+
+fn put_synced(db: &Db, keyspace: &Keyspace, key: &str, value: &str) {
+    let mut batch = WriteBatch::new();
+    batch.put(keyspace, key.as_bytes(), value.as_bytes());
+    db.write_with(batch, Durability::Sync).unwrap();
+}
+
+/// What a keyspace of the store on `disk` holds under `keys`.
+fn reopened(disk: &MemoryStorage, keys: &[&str]) -> Vec<Option<String>> {
+    let db = open(disk);
+    let keyspace = db.keyspace("k").unwrap();
+    keys.iter().map(|key| value(&keyspace, key)).collect()
+}
+
+fn value(keyspace: &Keyspace, key: &str) -> Option<String> {
+    keyspace.get(key).unwrap().map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+fn some(values: &[&str]) -> Vec<Option<String>> {
+    values.iter().map(|value| Some((*value).to_owned())).collect()
+}
+
+fn files(disk: &MemoryStorage, suffix: &str) -> Vec<PathBuf> {
+    disk.paths().into_iter().filter(|path| path.to_string_lossy().ends_with(suffix)).collect()
+}
+
+/// Flips a bit of `text` in whichever file that ends in `suffix` holds it once.
+fn hurt(disk: &MemoryStorage, suffix: &str, text: &str) {
+    let mut places = 0;
+    for path in files(disk, suffix) {
+        let bytes = disk.read_file(&path).unwrap();
+        for at in 0..bytes.len().saturating_sub(text.len()) {
+            if bytes[at..].starts_with(text.as_bytes()) {
+                disk.corrupt(&path, |bytes| bytes[at] ^= 1);
+                places += 1;
+            }
+        }
+    }
+    assert_eq!(places, 1, "{text} stands once in {suffix}");
+}
+
+#[test]
+fn a_synced_write_survives_a_loss_of_power() {
+    let (disk, db, keyspace) = scene();
+    put_synced(&db, &keyspace, "a", "1");
+    put_synced(&db, &keyspace, "b", "2");
+    let after = disk.after_power_loss(Tear::DropUnsynced);
+    assert_eq!(reopened(&after, &["a", "b"]), some(&["1", "2"]));
+}
+
+/// A finished log is renamed into its successor; what is then synced in the
+/// successor must be found under its new name.
+#[test]
+fn a_synced_write_in_a_recycled_log_survives_a_loss_of_power() {
+    let (disk, db, keyspace) = scene();
+    keyspace.put("a", "1").unwrap();
+    db.flush().unwrap();
+    // The next log takes over the file of the first. Its flush fails, so that
+    // nothing else syncs the directory.
+    disk.add_fault(FaultRule::always(Operation::Create, FAILED).on_path(".table"));
+    keyspace.put("b", "2").unwrap();
+    disk.record_history(true);
+    db.flush().unwrap_err();
+    assert!(
+        disk.history().iter().any(|r| r.to_string().contains("rename")),
+        "no log was recycled: {:?}",
+        disk.history()
+    );
+    put_synced(&db, &keyspace, "c", "3");
+    let after = disk.after_power_loss(Tear::DropUnsynced);
+    after.clear_faults();
+    assert_eq!(reopened(&after, &["a", "b", "c"]), some(&["1", "2", "3"]));
+}
+
+/// After a failed sync the manifest goes on in a new file, which `CURRENT` names.
+#[test]
+fn a_keyspace_in_a_new_manifest_survives_a_loss_of_power() {
+    let (disk, db, _) = scene();
+    disk.add_fault(FaultRule::once(Operation::Sync, Fault::SyncLost).on_path("MANIFEST"));
+    db.keyspace("refused").unwrap_err();
+    db.keyspace("made").unwrap();
+    let after = disk.after_power_loss(Tear::DropUnsynced);
+    assert!(open(&after).keyspace_names().contains(&"made".to_owned()));
+}
+
+#[test]
+fn a_flushed_table_survives_a_loss_of_power() {
+    let (disk, db, keyspace) = scene();
+    keyspace.put("a", "1").unwrap();
+    db.flush().unwrap();
+    let after = disk.after_power_loss(Tear::DropUnsynced);
+    assert_eq!(reopened(&after, &["a"]), some(&["1"]));
+}
+
+#[test]
+fn a_damaged_block_is_not_read() {
+    let (disk, db, keyspace) = scene();
+    keyspace.put("key", "a value that is hurt").unwrap();
+    db.flush().unwrap();
+    drop((db, keyspace));
+    hurt(&disk, ".table", "a value that is hurt");
+    let db = open(&disk);
+    let error = db.keyspace("k").unwrap().get("key").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+}
+
+#[test]
+fn a_damaged_frame_of_the_log_is_not_replayed() {
+    let (disk, _db, keyspace) = scene();
+    keyspace.put("a", "1").unwrap();
+    keyspace.put("key", "a value that is hurt").unwrap();
+    let after = disk.after_power_loss(Tear::KeepUnsynced);
+    hurt(&after, ".log", "a value that is hurt");
+    assert_eq!(reopened(&after, &["a", "key"]), [Some("1".to_owned()), None]);
+}
+
+/// What survives of unsynced writes is a prefix of them.
+#[test]
+fn recovery_stops_at_a_torn_record() {
+    let (disk, _db, keyspace) = scene();
+    for (key, value) in [("a", "the first"), ("b", "the second"), ("c", "the third")] {
+        keyspace.put(key, value).unwrap();
+    }
+    let after = disk.after_power_loss(Tear::KeepUnsynced);
+    hurt(&after, ".log", "the second");
+    assert_eq!(reopened(&after, &["a", "b", "c"]), [Some("the first".to_owned()), None, None]);
+}
+
+#[test]
+fn a_snapshot_gets_what_was_there() {
+    let (_disk, db, keyspace) = scene();
+    keyspace.put("a", "old").unwrap();
+    let snapshot = db.snapshot();
+    keyspace.put("a", "new").unwrap();
+    keyspace.put("b", "new").unwrap();
+    let get = |key| snapshot.get(&keyspace, key).unwrap();
+    assert_eq!(get("a").as_deref(), Some(&b"old"[..]));
+    assert_eq!(get("b"), None);
+}
+
+#[test]
+fn a_snapshot_walks_over_what_was_there() {
+    let (_disk, db, keyspace) = scene();
+    keyspace.put("a", "old").unwrap();
+    let snapshot = db.snapshot();
+    keyspace.put("a", "new").unwrap();
+    keyspace.put("b", "new").unwrap();
+    let found: Vec<_> = snapshot
+        .iter(&keyspace)
+        .map(|item| item.map(|(key, entry)| (key, entry.value)).unwrap())
+        .collect();
+    assert_eq!(found, [("a".into(), "old".into())]);
+}
+
+#[test]
+fn a_flushed_deletion_hides_older_tables() {
+    let (_disk, db, keyspace) = scene();
+    keyspace.put("a", "old").unwrap();
+    db.flush().unwrap();
+    keyspace.delete("a").unwrap();
+    db.flush().unwrap();
+    assert_eq!(value(&keyspace, "a"), None);
+}
+
+/// Deletions are compacted level by level, with the values they hide always
+/// further down.
+#[test]
+fn a_compacted_deletion_hides_lower_levels() {
+    let (_disk, db, keyspace) = scene();
+    let key = |i: u32| format!("key-{:04}", i * 7919 % 2000);
+    for i in 0..2000 {
+        keyspace.put(key(i), [b'v'; 100]).unwrap();
+    }
+    let tables_of_levels: Vec<u64> =
+        (1..7).map(|l| db.statistics().counter(&format!("level{l}.tables"))).collect();
+    assert!(
+        tables_of_levels.iter().filter(|&&tables| tables > 0).count() > 1,
+        "tables stand on one level only: {tables_of_levels:?}"
+    );
+    for i in 0..1000 {
+        keyspace.delete(key(i)).unwrap();
+        assert_eq!(value(&keyspace, &key(i / 2)), None, "deletion {}, found again at {i}", i / 2);
+    }
+    db.flush().unwrap();
+    for i in 0..1000 {
+        assert_eq!(value(&keyspace, &key(i)), None, "deletion {i} is gone");
+    }
+}
+
+/// The versions that a snapshot sees stand beside the range tombstone that hides
+/// them from the present, over several tables.
+#[test]
+fn a_range_deletion_reaches_over_the_ends_of_tables() {
+    let (disk, db, keyspace) = scene();
+    for i in 0..200 {
+        keyspace.put(format!("key-{i:03}"), [b'v'; 100]).unwrap();
+    }
+    let snapshot = db.snapshot();
+    keyspace.delete_range("key-", "key-~").unwrap();
+    db.compact().unwrap();
+    assert!(files(&disk, ".table").len() > 3, "the keys fill several tables");
+    assert_eq!(keyspace.iter().count(), 0);
+    for i in 0..200 {
+        let key = format!("key-{i:03}");
+        assert_eq!(keyspace.get(&key).unwrap(), None, "{key}");
+        assert!(snapshot.get(&keyspace, &key).unwrap().is_some(), "{key} of the snapshot");
+    }
+}
+
+/// The next write takes the sequences of a batch that failed: whatever was
+/// inserted of it would become visible then.
+#[test]
+fn a_batch_that_the_log_refused_leaves_nothing() {
+    let (disk, db, keyspace) = scene();
+    let mut batch = WriteBatch::new();
+    batch.put(&keyspace, b"a", b"1");
+    batch.put(&keyspace, b"b", b"2");
+    disk.add_fault(FaultRule::once(Operation::Write, FAILED).on_path(".log"));
+    db.write(batch).unwrap_err();
+    keyspace.put("c", "3").unwrap();
+    keyspace.put("d", "4").unwrap();
+    let keys: Vec<_> = keyspace.iter().map(|item| item.unwrap().0).collect();
+    assert_eq!(keys, ["c", "d"]);
+    assert_eq!((value(&keyspace, "a"), value(&keyspace, "b")), (None, None));
+}
+
+#[test]
+fn a_walk_sees_memtables_that_wait_for_their_flush() {
+    let (disk, db, keyspace) = scene();
+    keyspace.put("a", "1").unwrap();
+    // The memtable is put aside and stays.
+    disk.add_fault(FaultRule::always(Operation::Create, FAILED).on_path(".table"));
+    db.flush().unwrap_err();
+    keyspace.put("b", "2").unwrap();
+    let forwards: Vec<_> = keyspace.iter().map(|item| item.unwrap().0).collect();
+    assert_eq!(forwards, ["a", "b"]);
+    let backwards: Vec<_> = keyspace.iter().rev().map(|item| item.unwrap().0).collect();
+    assert_eq!(backwards, ["b", "a"]);
+}
+
+#[test]
+fn a_table_stays_while_a_walk_reads_it() {
+    let (disk, db, keyspace) = scene();
+    for i in 0..200 {
+        keyspace.put(format!("key-{i:03}"), [b'v'; 100]).unwrap();
+    }
+    db.compact().unwrap();
+    let mut walk = keyspace.iter();
+    walk.next().unwrap().unwrap();
+    let held = files(&disk, ".table");
+    assert!(held.len() > 3, "the keys fill several tables");
+    for i in 0..200 {
+        keyspace.put(format!("key-{i:03}"), [b'w'; 100]).unwrap();
+    }
+    db.compact().unwrap();
+    let there = files(&disk, ".table");
+    assert!(held.iter().all(|path| there.contains(path)), "{held:?} were read, {there:?} are left");
+    assert_eq!(walk.map(|item| item.unwrap().1.value).filter(|v| v[0] == b'v').count(), 199);
+    keyspace.put("more", "1").unwrap();
+    db.flush().unwrap();
+    let there = files(&disk, ".table");
+    assert!(!held.iter().any(|path| there.contains(path)), "nobody reads {held:?} any more");
+}
