@@ -14,9 +14,8 @@
 
 use std::fmt;
 
-use parking_lot::Mutex;
-
 use crate::lru::{Key, Lru, Removed};
+use crate::sync::Mutex;
 
 /// A shard of fewer bytes would push out useful blocks for want of neighbours
 /// to balance with: 512 KiB are about a hundred blocks.

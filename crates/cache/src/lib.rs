@@ -8,6 +8,7 @@
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
+mod sync;
 pub mod lru;
 pub mod block;
 

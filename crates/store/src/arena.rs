@@ -10,9 +10,9 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{Mutex, Witness};
 
 /// The first chunk is small, because a store may have many quiet keyspaces;
 /// later ones double up to [`CHUNK_BYTES_MAX`].
@@ -29,6 +29,8 @@ struct Chunk {
     memory: NonNull<u8>,
     bytes: usize,
     used: AtomicUsize,
+    /// Of the fields above that are no atomics.
+    witness: Witness,
 }
 
 // SAFETY: a chunk owns its memory, and `used` decides by atomic additions
@@ -43,7 +45,9 @@ impl Chunk {
         // SAFETY: the layout has a size above zero (callers ask for ≥ 1 byte).
         let memory = unsafe { alloc_zeroed(layout) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        Box::new(Self { memory, bytes, used: AtomicUsize::new(0) })
+        let witness = Witness::new();
+        witness.write();
+        Box::new(Self { memory, bytes, used: AtomicUsize::new(0), witness })
     }
 
     fn layout(bytes: usize) -> Layout {
@@ -52,6 +56,7 @@ impl Chunk {
 
     /// `len` (a multiple of the alignment) bytes, if they are left.
     fn take(&self, len: usize) -> Option<NonNull<u8>> {
+        self.witness.read();
         // A cheap look first keeps `used` from running away when many threads
         // find the chunk full.
         if self.used.load(Ordering::Relaxed) + len > self.bytes {

@@ -12,8 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::compaction::MergeCounts;
 use crate::compaction::output::{OutputOptions, Pacer};
 use crate::compaction::picker;
@@ -23,6 +21,7 @@ use crate::files::table_path;
 use crate::levels::TableHandle;
 use crate::manifest::{Edit, LEVELS};
 use crate::options::KeyspaceOptions;
+use crate::sync::Mutex;
 use crate::table::TableOptions;
 use crate::tree::Tree;
 

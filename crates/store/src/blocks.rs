@@ -20,7 +20,6 @@ mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidekv_cache::{BlockCache, BlockId, BlockKind, BlockTag};
 use tidekv_io::{Buffer, File, ReadRequest, Storage};
@@ -29,6 +28,7 @@ use self::flight::{Flights, Lead, Role};
 use crate::block::{Block, BlockHandle, Content, open, open_part, seed};
 use crate::error::{Error, Result};
 use crate::stats::Counter;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// A shared block.
 pub(crate) type BlockRef = Arc<Block>;

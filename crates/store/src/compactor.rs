@@ -6,9 +6,7 @@
 //! compaction changes nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
 use tidekv_io::Priority;
 
 use crate::background::{JobKind, guarded};
@@ -23,6 +21,8 @@ use crate::levels::{TableHandle, Version};
 use crate::manifest::{Change, Edit};
 use crate::merge::{Child, MergingCursor};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::table::Reading;
 use crate::tree::Tree;
 

@@ -15,10 +15,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use arc_swap::ArcSwap;
-use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use tidekv_cache::BlockCache;
 use tidekv_io::{Access, Clock, Executor, Lock, Storage};
 
@@ -34,6 +31,8 @@ use crate::manifest::{Manifest, TableMeta};
 use crate::options::{Durability, Options};
 use crate::queue::Queue;
 use crate::stats::{Counter, Histogram};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{ArcSwap, Condvar, Mutex, RwLock, RwLockReadGuard};
 use crate::table::Table;
 use crate::tree::Tree;
 

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
 use tidekv_io::Priority;
 
 use crate::background::{JobKind, guarded};
@@ -21,6 +20,7 @@ use crate::manifest::{Change, Edit};
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::merge::{Child, MergingCursor};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::sync::Mutex;
 use crate::tree::Tree;
 
 impl Engine {

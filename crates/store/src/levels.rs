@@ -8,13 +8,12 @@
 //! cursor that knows it is gone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::key::Sequence;
 use crate::manifest::{LEVELS, TableMeta};
 use crate::range_tombstones::RangeTombstones;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::table::Table;
 
 /// Tables whose files are to be removed.

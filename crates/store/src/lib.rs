@@ -5,6 +5,7 @@
 //! reading: `docs/ARCHITECTURE.md` follows a read, a write and a recovery
 //! through the files.
 
+mod sync;
 pub mod error;
 pub mod options;
 mod checksum;

@@ -9,10 +9,7 @@
 //!
 //! Expired entries are returned as they are; the reader judges the deadline.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-
-use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
 
 use crate::checksum::key_hash;
 use crate::cursor::{Cursor, Target};
@@ -20,6 +17,8 @@ use crate::error::Result;
 use crate::key::{LookupKey, Sequence, Trailer};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::skiplist::{Node, SkipList, Splice};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, OnceLock, RwLock};
 
 /// One filter byte for so many bytes of memtable: 16 bits for an entry of
 /// about 130 bytes with its node, so one absent key in a few hundred passes.

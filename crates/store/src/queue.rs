@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex};
 
 enum Slot<R> {
     Waiting,
@@ -215,7 +215,7 @@ mod tests {
         });
         assert_eq!(
             sum.into_inner(),
-            (0..4).map(|t| (0..500).map(|i| t * 1000 + i).sum::<u64>()).sum()
+            (0..4).map(|t| (0..500).map(|i| t * 1000 + i).sum::<u64>()).sum::<u64>()
         );
         assert_eq!(exclusive.into_inner(), 40);
     }

@@ -20,10 +20,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use arc_swap::ArcSwap;
-use parking_lot::{Condvar, Mutex, RwLock};
 use tidekv_cache::BlockCache;
 use tidekv_io::{
     Access, Clock, Executor, LocalStorage, Lock, Random, Storage, SystemClock, SystemRandom,
@@ -43,12 +40,14 @@ use crate::manifest::{self, Change, Edit, Manifest, State};
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::queue::Queue;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{ArcSwap, Condvar, Mutex, RwLock};
 use crate::tree::Tree;
 use crate::view::View;
 use crate::write::{self, GROUP_BYTES_MAX};
 
 /// Numbers the stores that this process opens.
-static INSTANCES: AtomicU64 = AtomicU64::new(1);
+static INSTANCES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
 /// Cache shards; each is locked for some tens of nanoseconds at a time.
 const CACHE_SHARDS: usize = 64;

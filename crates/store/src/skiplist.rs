@@ -19,10 +19,11 @@
 //! `unsafe` here is confined to nodes; Miri runs the tests of this module.
 
 use std::cmp::Ordering as Order;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::arena::Arena;
 use crate::key::Trailer;
+use crate::sync::Witness;
+use crate::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// With one node in four rising a level, twelve levels suit 16 million entries.
 const HEIGHT_MAX: usize = 12;
@@ -36,6 +37,8 @@ struct Header {
     value_len: u32,
     /// Key length in the low 24 bits, height above.
     key_len_and_height: u32,
+    /// Of all bytes of the node but its links.
+    witness: Witness,
 }
 
 const HEADER_BYTES: usize = size_of::<Header>();
@@ -62,7 +65,9 @@ impl Node {
     /// Not null, and its list must be alive for `'a`.
     unsafe fn header<'a>(self) -> &'a Header {
         // SAFETY: the caller's promise; nodes are aligned to 8.
-        unsafe { &*self.0.cast::<Header>() }
+        let header = unsafe { &*self.0.cast::<Header>() };
+        header.witness.read();
+        header
     }
 
     /// # Safety
@@ -70,6 +75,24 @@ impl Node {
     unsafe fn link<'a>(self, level: usize) -> &'a AtomicPtr<u8> {
         // SAFETY: the links follow the header, and the caller vouches for both.
         unsafe { &*self.0.add(HEADER_BYTES + level * LINK_BYTES).cast::<AtomicPtr<u8>>() }
+    }
+
+    /// A node of `height` in memory that holds nothing yet: its header and links
+    /// that lead nowhere.
+    ///
+    /// # Safety
+    /// The memory is the caller's alone, aligned to 8 and large enough for both.
+    unsafe fn write(memory: *mut u8, header: Header, height: usize) -> Self {
+        // SAFETY: the caller's promise; links follow the header.
+        unsafe {
+            header.witness.write();
+            memory.cast::<Header>().write(header);
+            let links = memory.add(HEADER_BYTES).cast::<AtomicPtr<u8>>();
+            for level in 0..height {
+                links.add(level).write(AtomicPtr::new(std::ptr::null_mut()));
+            }
+        }
+        Self(memory)
     }
 
     /// # Safety
@@ -190,12 +213,11 @@ impl SkipList {
             trailer: Trailer(0),
             value_len: 0,
             key_len_and_height: (HEIGHT_MAX as u32) << 24,
+            witness: Witness::new(),
         };
-        // SAFETY: the memory holds a header and HEIGHT_MAX links; links are
-        // zero, which is a null AtomicPtr.
-        unsafe { memory.cast::<Header>().write(header) };
         Self {
-            head: Node(memory),
+            // SAFETY: the memory was handed out for a header and HEIGHT_MAX links.
+            head: unsafe { Node::write(memory, header, HEIGHT_MAX) },
             height: AtomicU32::new(1),
             random: AtomicU32::new(0x9e37_79b9),
             arena,
@@ -276,16 +298,17 @@ impl SkipList {
             trailer,
             value_len: u32::try_from(value.len()).expect("values are bounded far below 4 GiB"),
             key_len_and_height: (height as u32) << 24 | key.len() as u32,
+            witness: Witness::new(),
         };
         debug_assert!(key.len() < 1 << 24);
         // SAFETY: the memory is ours alone and large enough for all parts.
         unsafe {
-            memory.cast::<Header>().write(header);
+            let node = Node::write(memory, header, height);
             let bytes = memory.add(HEADER_BYTES + links);
             bytes.copy_from_nonoverlapping(key.as_ptr(), key.len());
             bytes.add(key.len()).copy_from_nonoverlapping(value.as_ptr(), value.len());
+            node
         }
-        Node(memory)
     }
 
     /// Each level holds a quarter of the one below.

@@ -5,16 +5,14 @@
 //! installers of flushes, compactions and ingests.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use arc_swap::{ArcSwap, Guard};
-use parking_lot::Mutex;
 
 use crate::key::Sequence;
 use crate::levels::{TableHandle, Version};
 use crate::memtable::Memtable;
 use crate::options::KeyspaceOptions;
 use crate::skiplist::Splice;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{ArcSwap, Guard, Mutex};
 use crate::view::View;
 
 /// A keyspace.

@@ -5,8 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
-
 use crate::budget::MEMORY_BYTES_MIN;
 use crate::compaction::output::{Output, Outputs};
 use crate::compaction::picker;
@@ -19,6 +17,7 @@ use crate::manifest::file::write_new;
 use crate::manifest::{Change, Edit, LEVELS};
 use crate::recovery::create_directory;
 use crate::stats::Statistics;
+use crate::sync::Mutex;
 use crate::tree::Tree;
 
 const LAST: usize = LEVELS - 1;

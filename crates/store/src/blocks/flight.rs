@@ -18,11 +18,11 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use parking_lot::{Condvar, Mutex};
 use tidekv_cache::{BlockId, BlockKind};
 
 use crate::block::Block;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{Condvar, Mutex};
 
 /// What a flight fetches.
 pub(super) type FlightKey = (BlockId, BlockKind);

@@ -1,0 +1,9 @@
+//! The lock of the shards: `parking_lot`'s. In unit tests it is that of
+//! `tidekv-models`, which behaves the same, and which models can take apart; under
+//! Miri it is the product's.
+
+#[cfg(all(test, not(miri)))]
+pub(crate) use tidekv_models::Mutex;
+
+#[cfg(any(not(test), miri))]
+pub(crate) use parking_lot::Mutex;
