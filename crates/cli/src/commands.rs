@@ -9,3 +9,4 @@ pub mod inspect;
 pub mod check;
 pub mod upkeep;
 pub mod serve;
+pub mod lab;

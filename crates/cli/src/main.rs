@@ -68,6 +68,7 @@ enum Command {
     Checkpoint(commands::upkeep::Checkpoint),
     Compact(commands::upkeep::Compact),
     Stats(commands::upkeep::Stats),
+    Lab(tidekv_lab::command::Lab),
 }
 
 impl Command {
@@ -85,6 +86,7 @@ impl Command {
             Self::Checkpoint(command) => command.run(),
             Self::Compact(command) => command.run(),
             Self::Stats(command) => command.run(),
+            Self::Lab(command) => commands::lab::run(command),
         }
     }
 }

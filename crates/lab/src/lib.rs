@@ -1,1 +1,41 @@
 //! The lab: is it better, by how much, and why.
+//!
+//! An *experiment* is a list of points, each a *job* that is the same for all
+//! *subjects* (engines with a setting). The runner lets subjects take turns, every
+//! turn in a process of its own, and writes what they did as rows; reports are made
+//! of rows alone. Whoever builds a binary around this hands in the subjects and
+//! calls [`command::run`].
+//!
+//! Modules are declared bottom-up; a module names only modules above it.
+
+pub mod failure;
+mod quantity;
+mod dice;
+pub mod keys;
+pub mod values;
+pub mod workload;
+mod kernel;
+
+pub mod subject;
+pub mod tide;
+mod nothing;
+
+mod latency;
+pub mod job;
+mod lane;
+mod drive;
+mod worker;
+
+mod scale;
+mod experiment;
+mod engine;
+mod catalogue;
+
+mod place;
+mod turn;
+mod summary;
+mod runner;
+
+mod show;
+mod report;
+pub mod command;

@@ -1,2 +1,52 @@
-//! The lab with its peers.
-fn main() {}
+//! The lab with its peers: TideKV beside RocksDB and fjall, in one binary, so that
+//! compiler, allocator and drive are the same for all.
+//!
+//! Modules are declared bottom-up; a module names only modules above it.
+
+mod rocks;
+mod fjalls;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use tidekv_lab::command::Lab;
+use tidekv_lab::subject::SubjectRecord;
+use tidekv_lab::tide::TIDEKV_BLOCK_LRU;
+
+/// RocksDB is built to allocate through the same one.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// The settings of the allocator: those of the binary `tidekv`, for all engines.
+// SAFETY: jemalloc declares this name as `const char *`; a reference to an
+// array is one pointer, and the string ends with a zero byte.
+#[unsafe(export_name = "malloc_conf")]
+pub static ALLOCATOR_SETTINGS: &[u8; 63] =
+    b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:1000\0";
+
+const SUBJECTS: [SubjectRecord; 6] = [
+    TIDEKV_BLOCK_LRU,
+    rocks::LRU,
+    rocks::HYPERCLOCK,
+    rocks::PIPELINED,
+    rocks::DEFAULT,
+    fjalls::FJALL,
+];
+
+/// Experiments on TideKV and its peers.
+#[derive(Debug, Parser)]
+#[command(name = "tidekv-lab", version, propagate_version = true)]
+struct Arguments {
+    #[command(flatten)]
+    lab: Lab,
+}
+
+fn main() -> ExitCode {
+    let Err(failure) = Arguments::parse().lab.run(&SUBJECTS, &[]) else {
+        return ExitCode::SUCCESS;
+    };
+    // Where even this cannot be said, the exit code says it.
+    let _ = writeln!(std::io::stderr(), "tidekv-lab: {failure}");
+    ExitCode::from(if failure.is_usage { 2 } else { 1 })
+}

@@ -1,0 +1,230 @@
+//! The command line of the lab, for every binary that has it.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use tidekv_evidence::Row;
+
+use crate::catalogue;
+use crate::failure::{Failure, Result};
+use crate::nothing::NOTHING;
+use crate::place::Place;
+use crate::runner::Runner;
+use crate::scale::{Scale, Size};
+use crate::show;
+use crate::subject::SubjectRecord;
+use crate::worker::{self, Launcher};
+
+/// Where results go when no directory is given: out of the way of the sources.
+const OUT: &str = "target/lab";
+
+/// Run experiments: is it better, by how much, and why.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  lab list\n  lab run engine-get-cold --quick\n  \
+    lab run 'engine-*' --out results/today\n  lab report results/today")]
+pub struct Lab {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    List(List),
+    Run(Run),
+    #[command(name = worker::COMMAND, hide = true)]
+    Worker,
+}
+
+/// List the experiments and the subjects.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  lab list")]
+struct List {
+    /// Print an array of objects.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Run experiments.
+///
+/// Subjects take turns, each in a process of its own. Rows are appended to
+/// `rows.jsonl` in the directory of the results as they are measured; a run that is
+/// begun again with the same binary goes on where it ended.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  lab run engine-get-cold --quick\n  \
+    lab run 'engine-*' --out results/today --subject 'tidekv:*' --subject rocksdb:lru")]
+struct Run {
+    /// Experiments; `*` stands for any text.
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+
+    /// A million entries, one second a turn: under a minute an experiment.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+
+    /// Fifty million entries, ten seconds a turn.
+    #[arg(long)]
+    full: bool,
+
+    /// The seed of all random choices.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// The directory of the results.
+    #[arg(long, value_name = "DIR", default_value = OUT)]
+    out: PathBuf,
+
+    /// The directory of the stores; `stores` in that of the results if not given.
+    #[arg(long, value_name = "DIR")]
+    stores: Option<PathBuf>,
+
+    /// Print rows, one JSON object a line.
+    #[arg(long)]
+    json: bool,
+
+    /// Only these subjects (repeatable); `*` stands for any text.
+    #[arg(long = "subject", value_name = "NAME")]
+    subjects: Vec<String>,
+
+    /// Numbers of threads, as in `1,2,8`.
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    threads: Vec<u64>,
+
+    /// Entries of 116 bytes; of larger ones there are fewer.
+    #[arg(long, value_name = "N")]
+    entries: Option<u64>,
+
+    /// Seconds that one turn is measured.
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+
+    /// How often the subjects take turns.
+    #[arg(long, value_name = "N")]
+    alternations: Option<u64>,
+}
+
+impl Lab {
+    /// Runs the command with `subjects`. `arguments` is how the same binary comes to
+    /// this command again: what stands before the lab's own words.
+    pub fn run(&self, subjects: &[SubjectRecord], arguments: &[&str]) -> Result<()> {
+        match &self.command {
+            Command::List(command) => command.run(subjects),
+            Command::Run(command) => command.run(subjects, arguments),
+            Command::Worker => {
+                let mut known = subjects.to_vec();
+                known.push(NOTHING);
+                worker::serve(&known)
+            }
+        }
+    }
+}
+
+impl List {
+    fn run(&self, subjects: &[SubjectRecord]) -> Result<()> {
+        if self.json {
+            let experiments = catalogue::all().map(|experiment| {
+                serde_json::json!({
+                    "name": experiment.name,
+                    "about": experiment.about,
+                    "claim": experiment.claim,
+                })
+            });
+            return print(&serde_json::Value::from_iter(experiments).to_string());
+        }
+        let width = catalogue::all().map(|experiment| experiment.name.len()).max().unwrap_or(0);
+        for experiment in catalogue::all() {
+            print(&format!("{:<width$}  {}", experiment.name, experiment.about))?;
+            print(&format!("{:<width$}  expected: {}", "", experiment.claim))?;
+        }
+        print("")?;
+        let width = subjects.iter().map(|record| record.name.len()).max().unwrap_or(0);
+        for record in subjects {
+            let when = if record.is_default { "" } else { " (when asked for)" };
+            print(&format!("{:<width$}  {}{when}", record.name, record.about))?;
+        }
+        Ok(())
+    }
+}
+
+impl Run {
+    fn run(&self, subjects: &[SubjectRecord], arguments: &[&str]) -> Result<()> {
+        let experiments = catalogue::select(&self.names)?;
+        let runner = Runner {
+            subjects: self.chosen(subjects)?,
+            launcher: Launcher { arguments: arguments.iter().map(|&a| a.to_owned()).collect() },
+            place: Place::new(&self.out, self.stores.as_deref())?,
+            scale: self.scale()?,
+            seed: self.seed,
+            tell: &|what| {
+                // Progress that cannot be shown is no reason to stop.
+                let _ = writeln!(std::io::stderr(), "{what}");
+            },
+        };
+        for experiment in experiments {
+            runner.run(experiment, &mut |rows| self.show(rows))?;
+        }
+        Ok(())
+    }
+
+    fn chosen(&self, subjects: &[SubjectRecord]) -> Result<Vec<SubjectRecord>> {
+        if self.subjects.is_empty() {
+            return Ok(subjects.iter().filter(|record| record.is_default).copied().collect());
+        }
+        for pattern in &self.subjects {
+            if !subjects.iter().any(|record| catalogue::matches(pattern, record.name)) {
+                let names: Vec<&str> = subjects.iter().map(|record| record.name).collect();
+                return Err(catalogue::unknown("subject", pattern, &names));
+            }
+        }
+        let is_chosen = |record: &&SubjectRecord| {
+            self.subjects.iter().any(|pattern| catalogue::matches(pattern, record.name))
+        };
+        Ok(subjects.iter().filter(is_chosen).copied().collect())
+    }
+
+    fn scale(&self) -> Result<Scale> {
+        let size = match (self.quick, self.full) {
+            (true, _) => Size::Quick,
+            (_, true) => Size::Full,
+            _ => Size::Usual,
+        };
+        let mut scale = Scale::new(size);
+        if !self.threads.is_empty() {
+            scale.threads.clone_from(&self.threads);
+        }
+        scale.entries = self.entries.unwrap_or(scale.entries);
+        scale.seconds = self.seconds.unwrap_or(scale.seconds);
+        scale.alternations = self.alternations.unwrap_or(scale.alternations);
+        let is_sound = scale.threads.iter().all(|&threads| (1..=1024).contains(&threads))
+            && scale.entries > 0
+            && scale.seconds > 0.0
+            && scale.seconds < 1e6
+            && scale.alternations > 0;
+        if !is_sound {
+            let what = "--threads (at most 1024), --entries, --seconds and --alternations \
+                        must be above 0";
+            return Err(Failure::usage(what));
+        }
+        Ok(scale)
+    }
+
+    fn show(&self, rows: &[Row]) -> Result<()> {
+        if !self.json {
+            return print(&show::lines(rows));
+        }
+        rows.iter().try_for_each(|row| {
+            print(&serde_json::to_string(row).expect("strings and numbers become JSON"))
+        })
+    }
+}
+
+/// Prints a line; a reader that has gone has read enough.
+fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::system("could not write to standard output", e))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,304 @@
+//! Drives an open store with several threads, and measures.
+//!
+//! Closed loop: a thread begins its next operation when the last one is done.
+//! Open loop: operations arrive at random moments that are fixed beforehand, and
+//! their latency counts from there, so that a stall is felt by all that it holds
+//! up (no coordinated omission).
+//!
+//! ```text
+//!   warm-up ──the rule holds──▶ measured ──time or operations are up──▶ end
+//! ```
+//!
+//! The threads learn of a change by one relaxed load an operation; clocks are read
+//! for one operation in [`Drive::operations_per_sample`].
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tidekv_io::{Clock, SystemClock};
+
+use crate::dice::Dice;
+use crate::failure::{Failure, Result};
+use crate::job::{Drive, Job, Length, Measurement, WarmUp};
+use crate::kernel::{Kernel, KernelCounts};
+use crate::keys::KEY_BYTES;
+use crate::lane::Lane;
+use crate::latency::Latencies;
+use crate::subject::{Counts, Subject};
+use crate::values::Values;
+use crate::workload::Kind;
+
+const WARMING: u8 = 0;
+const MEASURING: u8 = 1;
+const OVER: u8 = 2;
+
+/// How often the rule of the warm-up is looked at.
+const WINDOW: Duration = Duration::from_millis(250);
+
+/// Storage counts as hardly read below so many bytes an operation: a
+/// thousandth of a block.
+const CACHED_BYTES_PER_OPERATION: f64 = 4.0;
+
+/// Reads an operation have stopped changing when two windows differ by less.
+const STEADY_DIFFERENCE: f64 = 0.03;
+
+/// A thread that waits longer than this for the next arrival sleeps.
+const SPIN: Duration = Duration::from_micros(100);
+
+/// A counter that no other thread's writes slow down.
+#[derive(Default)]
+#[repr(align(128))]
+struct Tally(AtomicU64);
+
+struct Shared<'a> {
+    drive: &'a Drive,
+    clock: SystemClock,
+    phase: AtomicU8,
+    is_broken: AtomicBool,
+    tallies: Vec<Tally>,
+}
+
+impl Shared<'_> {
+    fn operations(&self) -> u64 {
+        self.tallies.iter().map(|tally| tally.0.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// What all counters say at one moment.
+struct Moment {
+    ns: u64,
+    operations: u64,
+    counts: Counts,
+    kernel: KernelCounts,
+}
+
+/// Runs the drive of `job` against `subject`. Fills in the measured part.
+pub(crate) fn run(
+    job: &Job,
+    drive: &Drive,
+    subject: &dyn Subject,
+    kernel: &Kernel,
+    measurement: &mut Measurement,
+) -> Result<()> {
+    let values = Values::new(job.value_bytes);
+    let shared = Shared {
+        drive,
+        clock: SystemClock::new(),
+        phase: AtomicU8::new(WARMING),
+        is_broken: AtomicBool::new(false),
+        tallies: (0..drive.threads).map(|_| Tally::default()).collect(),
+    };
+    if drive.warm_up == WarmUp::UntilCached {
+        walk_over_everything(subject, drive)?;
+    }
+    let look = || -> Result<Moment> {
+        Ok(Moment {
+            ns: shared.clock.monotonic_ns(),
+            operations: shared.operations(),
+            counts: subject.counts()?,
+            kernel: kernel.counts(),
+        })
+    };
+    let (latencies, first, last) = run_lanes(job, &shared, subject, &values, kernel, &look)?;
+    let seconds = (last.ns - first.ns) as f64 / 1e9;
+    measurement.operations = last.operations - first.operations;
+    measurement.seconds = seconds;
+    measurement.latencies = latencies.quantiles();
+    measurement.counts = last.counts.since(&first.counts);
+    measurement.kernel = last.kernel.since(&first.kernel);
+    let written: u32 = drive.workload.mix.iter().filter(|m| m.0 == Kind::Put).map(|m| m.1).sum();
+    let total: u32 = drive.workload.mix.iter().map(|m| m.1).sum();
+    let written = last.operations as f64 * f64::from(written) / f64::from(total);
+    measurement.user_bytes = written as u64 * (KEY_BYTES + job.value_bytes) as u64;
+    Ok(())
+}
+
+/// Lets all threads work; their latencies, and what all counters said at both ends
+/// of the measured part.
+fn run_lanes(
+    job: &Job,
+    shared: &Shared<'_>,
+    subject: &dyn Subject,
+    values: &Values,
+    kernel: &Kernel,
+    look: &dyn Fn() -> Result<Moment>,
+) -> Result<(Latencies, Moment, Moment)> {
+    let workload = &shared.drive.workload;
+    let seconds = match shared.drive.length {
+        Length::Seconds(seconds) => Some(seconds),
+        Length::Operations(_) => None,
+    };
+    let first = look()?;
+    if seconds.is_none() {
+        shared.phase.store(MEASURING, Ordering::Relaxed);
+    }
+    std::thread::scope(|scope| {
+        let spawn = |thread| {
+            let stream = workload.stream(job.seed, thread, shared.drive.threads);
+            let lane = Lane::new(subject, values, workload, stream);
+            scope.spawn(move || {
+                let outcome = work(shared, lane, Pace::new(shared, job.seed, thread), thread);
+                if outcome.is_err() {
+                    shared.is_broken.store(true, Ordering::Relaxed);
+                }
+                outcome
+            })
+        };
+        let lanes: Vec<_> = (0..shared.drive.threads).map(spawn).collect();
+        let ends = seconds.map(|seconds| watch(job, shared, kernel, seconds, look));
+        if seconds.is_some() {
+            shared.phase.store(OVER, Ordering::Relaxed);
+        }
+        let mut latencies = Latencies::new();
+        for lane in lanes {
+            let outcome =
+                lane.join().map_err(|_| Failure::new("a thread of the drive panicked"))?;
+            latencies.add(&outcome?);
+        }
+        let (first, last) = match ends {
+            Some(ends) => ends?,
+            None => (first, look()?),
+        };
+        Ok((latencies, first, last))
+    })
+}
+
+/// Waits for the end of the warm-up, then for that of the measured time; what
+/// all counters said at both ends.
+fn watch(
+    job: &Job,
+    shared: &Shared<'_>,
+    kernel: &Kernel,
+    seconds: f64,
+    look: &dyn Fn() -> Result<Moment>,
+) -> Result<(Moment, Moment)> {
+    let started_ns = shared.clock.monotonic_ns();
+    let started = kernel.counts();
+    let mut before: Option<(u64, KernelCounts, f64)> = None;
+    while shared.drive.warm_up != WarmUp::None && !shared.is_broken.load(Ordering::Relaxed) {
+        shared.clock.sleep(WINDOW);
+        let (operations, now) = (shared.operations(), kernel.counts());
+        let (earlier_operations, earlier, earlier_rate) =
+            before.unwrap_or((0, started, f64::INFINITY));
+        let done = (operations - earlier_operations).max(1) as f64;
+        let rate = now.since(&earlier).read_bytes as f64 / done;
+        let is_over = match shared.drive.warm_up {
+            WarmUp::None => true,
+            WarmUp::UntilCached => operations > 0 && rate < CACHED_BYTES_PER_OPERATION,
+            WarmUp::UntilSteady => {
+                let is_full = now.since(&started).read_bytes >= job.settings.memory_bytes;
+                is_full && (rate - earlier_rate).abs() <= STEADY_DIFFERENCE * rate
+            }
+        };
+        let waited = (shared.clock.monotonic_ns() - started_ns) as f64 / 1e9;
+        if is_over || waited > shared.drive.warm_up_seconds_max {
+            break;
+        }
+        before = Some((operations, now, rate));
+    }
+    shared.phase.store(MEASURING, Ordering::Relaxed);
+    let first = look()?;
+    let end_ns = first.ns + (seconds * 1e9) as u64;
+    loop {
+        let left = end_ns.saturating_sub(shared.clock.monotonic_ns());
+        if left == 0 || shared.is_broken.load(Ordering::Relaxed) {
+            break;
+        }
+        shared.clock.sleep(Duration::from_nanos(left).min(WINDOW));
+    }
+    Ok((first, look()?))
+}
+
+/// When operations arrive at one thread.
+struct Pace<'a> {
+    clock: &'a SystemClock,
+    /// Nanoseconds between arrivals on average; `None`: closed loop.
+    gap_ns: Option<f64>,
+    due_ns: f64,
+    dice: Dice,
+}
+
+impl<'a> Pace<'a> {
+    fn new(shared: &'a Shared<'_>, seed: u64, thread: u64) -> Self {
+        let threads = shared.drive.threads as f64;
+        let gap_ns = shared.drive.arrivals_per_s.map(|rate| 1e9 * threads / rate);
+        let clock = &shared.clock;
+        let dice = Dice::of_thread(!seed, thread);
+        Self { clock, gap_ns, due_ns: clock.monotonic_ns() as f64, dice }
+    }
+
+    /// Waits for the next arrival, and says when it was; `None`: closed loop.
+    #[inline]
+    fn next_arrival(&mut self) -> Option<u64> {
+        let gap_ns = self.gap_ns?;
+        self.due_ns -= gap_ns * (1.0 - self.dice.unit()).ln();
+        let due = self.due_ns as u64;
+        loop {
+            let left = Duration::from_nanos(due.saturating_sub(self.clock.monotonic_ns()));
+            if left.is_zero() {
+                return Some(due);
+            }
+            if left > SPIN {
+                self.clock.sleep(left - SPIN / 2);
+            } else {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// What one thread does.
+fn work(
+    shared: &Shared<'_>,
+    mut lane: Lane<'_>,
+    mut pace: Pace<'_>,
+    thread: u64,
+) -> Result<Latencies> {
+    let drive = shared.drive;
+    let mut latencies = Latencies::new();
+    let mut seen = shared.phase.load(Ordering::Relaxed);
+    let limit = match drive.length {
+        Length::Seconds(_) => u64::MAX,
+        Length::Operations(total) => {
+            total / drive.threads + u64::from(thread < total % drive.threads)
+        }
+    };
+    let tally = &shared.tallies[thread as usize].0;
+    let mut until_sample = 0;
+    for done in 1..=limit {
+        let arrival = pace.next_arrival();
+        if arrival.is_some() || until_sample == 0 {
+            until_sample = drive.operations_per_sample;
+            let begun = arrival.unwrap_or_else(|| shared.clock.monotonic_ns());
+            lane.step()?;
+            latencies.record(shared.clock.monotonic_ns().saturating_sub(begun));
+        } else {
+            lane.step()?;
+        }
+        until_sample -= 1;
+        tally.store(done, Ordering::Relaxed);
+        let phase = shared.phase.load(Ordering::Relaxed);
+        if phase != seen {
+            if phase == OVER {
+                break;
+            }
+            latencies.clear();
+            seen = phase;
+        }
+        if shared.is_broken.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(latencies)
+}
+
+/// Reads every entry once, front to back.
+fn walk_over_everything(subject: &dyn Subject, drive: &Drive) -> Result<()> {
+    let mut seen = 0;
+    subject.scan(&[0], u64::MAX, &mut |_, _| seen += 1)?;
+    if seen < drive.workload.entries {
+        let entries = drive.workload.entries;
+        return Err(Failure::new(format!("wrong answer: a walk saw {seen} of {entries} entries")));
+    }
+    Ok(())
+}

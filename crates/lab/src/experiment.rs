@@ -1,0 +1,128 @@
+//! What an experiment is: points to measure, and targets to hold the result
+//! against.
+
+use std::collections::BTreeMap;
+
+use tidekv_evidence::Value;
+
+use crate::job::{Drive, Ending};
+use crate::keys::Choice;
+use crate::scale::Scale;
+
+/// The axes that subjects share, by name.
+pub(crate) type Params = BTreeMap<String, Value>;
+
+/// One entry of the catalogue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Experiment {
+    pub(crate) name: &'static str,
+    /// What is done, in one sentence.
+    pub(crate) about: &'static str,
+    /// What we expect, in one sentence.
+    pub(crate) claim: &'static str,
+    pub(crate) points: fn(&Scale) -> Vec<Point>,
+    pub(crate) targets: &'static [Target],
+}
+
+/// One combination of parameters, measured with every subject in turns.
+#[derive(Debug, Clone)]
+pub(crate) struct Point {
+    pub(crate) params: Params,
+    pub(crate) memory_bytes: u64,
+    pub(crate) value_bytes: u64,
+    pub(crate) is_compressed: bool,
+    /// The store that is there beforehand; `None`: an empty directory.
+    pub(crate) store: Option<StorePlan>,
+    /// The store changes, so each turn has a copy.
+    pub(crate) changes_store: bool,
+    pub(crate) drive: Option<Drive>,
+    pub(crate) ending: Ending,
+    /// Subjects count all they can, also where that costs time.
+    pub(crate) counts_everything: bool,
+    /// Operations arrive at this share of what the slowest subject bears.
+    pub(crate) share_of_slowest: Option<f64>,
+    pub(crate) alternations: u64,
+    /// Nothing is measured but the drive itself.
+    pub(crate) is_of_drive: bool,
+}
+
+/// A store that is built once and then used by many turns.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StorePlan {
+    pub(crate) entries: u64,
+    pub(crate) value_bytes: u64,
+    pub(crate) is_compressed: bool,
+    pub(crate) choice: Choice,
+    pub(crate) memory_bytes: u64,
+    /// The process was killed behind its last write, rather than having settled.
+    pub(crate) is_killed: bool,
+}
+
+impl StorePlan {
+    /// A name for its directory.
+    pub(crate) fn name(&self) -> String {
+        let Self { entries, value_bytes, memory_bytes, .. } = self;
+        let compression = if self.is_compressed { "lz4" } else { "plain" };
+        let end = if self.is_killed { "killed" } else { "settled" };
+        let order = match self.choice {
+            Choice::Sequential => "sequential",
+            _ => "shuffled",
+        };
+        format!("{entries}x{value_bytes}-{compression}-{order}-{memory_bytes}-{end}")
+    }
+}
+
+/// A bound that a metric of TideKV must keep.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Target {
+    /// The metric.
+    pub(crate) of: &'static str,
+    pub(crate) rule: Rule,
+}
+
+/// Kinds of bounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Rule {
+    /// The ratio to the baseline is at least this.
+    RatioAtLeast(f64),
+    /// The ratio to the baseline is at most this.
+    RatioAtMost(f64),
+    /// The metric itself is at most this.
+    AtMost(f64),
+    /// The ratio to the same subject at the point where the parameter is 0 is at
+    /// least this.
+    RatioToZeroAtLeast(&'static str, f64),
+}
+
+impl Rule {
+    /// The bound, and whether it is one from below.
+    pub(crate) fn bound(&self) -> (f64, bool) {
+        match *self {
+            Self::RatioAtLeast(bound) | Self::RatioToZeroAtLeast(_, bound) => (bound, true),
+            Self::RatioAtMost(bound) | Self::AtMost(bound) => (bound, false),
+        }
+    }
+
+    /// Whether `value` keeps the bound.
+    pub(crate) fn is_kept(&self, value: f64) -> bool {
+        let (bound, is_from_below) = self.bound();
+        if is_from_below { value >= bound } else { value <= bound }
+    }
+
+    /// Whether it bounds a ratio.
+    pub(crate) fn is_of_ratio(&self) -> bool {
+        !matches!(self, Self::AtMost(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_bound_from_their_side() {
+        assert!(Rule::RatioAtLeast(1.2).is_kept(1.2) && !Rule::RatioAtLeast(1.2).is_kept(1.19));
+        assert!(Rule::AtMost(1.02).is_kept(1.02) && !Rule::AtMost(1.02).is_kept(1.03));
+        assert!(Rule::RatioAtMost(1.0).is_kept(0.5) && !Rule::RatioAtMost(1.0).is_kept(1.1));
+    }
+}

@@ -1,0 +1,100 @@
+//! What one process of the lab is asked to do, and what it answers: plain data
+//! that passes between processes as JSON.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::KernelCounts;
+use crate::latency::Quantiles;
+use crate::subject::{Counts, Settings};
+use crate::workload::Workload;
+
+/// One turn of one subject.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Job {
+    /// The subject's name.
+    pub(crate) subject: String,
+    /// Where its store is or will be.
+    pub(crate) directory: PathBuf,
+    pub(crate) settings: Settings,
+    pub(crate) value_bytes: usize,
+    pub(crate) seed: u64,
+    /// What is done between opening and the end; nothing: opening is what counts.
+    pub(crate) drive: Option<Drive>,
+    pub(crate) ending: Ending,
+}
+
+/// Operations against an open store.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Drive {
+    pub(crate) workload: Workload,
+    pub(crate) threads: u64,
+    pub(crate) warm_up: WarmUp,
+    /// A warm-up that does not come to its end by then is ended.
+    pub(crate) warm_up_seconds_max: f64,
+    pub(crate) length: Length,
+    /// One operation in so many is timed.
+    pub(crate) operations_per_sample: u64,
+    /// Operations arrive at this rate, whether earlier ones are done or not;
+    /// `None`: each thread begins its next one when it is done.
+    pub(crate) arrivals_per_s: Option<f64>,
+    /// Snapshots with iterators that are open meanwhile.
+    pub(crate) holds: u64,
+}
+
+/// When the measurement begins.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum WarmUp {
+    /// At once.
+    None,
+    /// Once storage is hardly read any more, after a walk over everything.
+    UntilCached,
+    /// Once as much has been read as there is memory, and the reads an operation
+    /// have stopped changing.
+    UntilSteady,
+}
+
+/// When the measurement ends.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Length {
+    Seconds(f64),
+    Operations(u64),
+}
+
+/// What happens behind the drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Ending {
+    Close,
+    /// Background work is waited for.
+    Settle,
+    /// The process waits to be killed.
+    AwaitKill,
+}
+
+/// What one turn found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Measurement {
+    /// Operations of the measured part, and how long it took.
+    pub(crate) operations: u64,
+    pub(crate) seconds: f64,
+    pub(crate) latencies: Quantiles,
+    /// What the subject and the kernel counted in the measured part.
+    pub(crate) counts: Counts,
+    pub(crate) kernel: KernelCounts,
+    /// The same from opening until background work was done.
+    pub(crate) life: Counts,
+    pub(crate) life_kernel: KernelCounts,
+    pub(crate) open_seconds: f64,
+    pub(crate) warm_up_seconds: f64,
+    /// From the last operation until background work was done.
+    pub(crate) settle_seconds: f64,
+    /// Bytes of keys and values that were written.
+    pub(crate) user_bytes: u64,
+    pub(crate) rss_bytes_max: u64,
+    /// Reads can be held against a block device.
+    pub(crate) has_device: bool,
+}

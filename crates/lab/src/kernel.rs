@@ -1,0 +1,141 @@
+//! What the kernel says about this process and the disk under a directory.
+//!
+//! It checks what subjects count themselves: bytes against this process's own
+//! (`/proc/self/io`), reads against the block device's, which others use as well.
+#![allow(clippy::disallowed_methods, reason = "asks the kernel, not for data of a store")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a sector, whatever the device: a constant of the kernel.
+const SECTOR_BYTES: u64 = 512;
+
+/// Counts of the kernel at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct KernelCounts {
+    /// Bytes that this process has had fetched from storage.
+    pub(crate) read_bytes: u64,
+    /// Bytes that this process has had sent to storage, now or later.
+    pub(crate) written_bytes: u64,
+    /// Read requests that the device has completed, for anybody.
+    pub(crate) device_reads: u64,
+    /// Bytes of them.
+    pub(crate) device_read_bytes: u64,
+    /// Bytes that were written to the device, by anybody.
+    pub(crate) device_written_bytes: u64,
+    /// Time on processors, of all threads.
+    pub(crate) cpu_ns: u64,
+}
+
+impl KernelCounts {
+    /// What has come on top since `earlier`.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
+            written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
+            device_reads: self.device_reads.saturating_sub(earlier.device_reads),
+            device_read_bytes: self.device_read_bytes.saturating_sub(earlier.device_read_bytes),
+            device_written_bytes: self
+                .device_written_bytes
+                .saturating_sub(earlier.device_written_bytes),
+            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
+        }
+    }
+}
+
+/// Where to look for the counts of this process and of one device.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    device: Option<PathBuf>,
+}
+
+impl Kernel {
+    /// With the device on which `directory` lies, if it is a block device.
+    pub(crate) fn new(directory: &Path) -> Self {
+        let device = rustix::fs::stat(directory).ok().map(|stat| {
+            let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+            PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat"))
+        });
+        Self { device: device.filter(|path| fs::metadata(path).is_ok()) }
+    }
+
+    /// Whether reads can be held against a device.
+    pub(crate) fn has_device(&self) -> bool {
+        self.device.is_some()
+    }
+
+    /// The counts now; 0 for what this kernel does not tell.
+    pub(crate) fn counts(&self) -> KernelCounts {
+        let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
+        let device = self.device.as_ref().and_then(|path| fs::read_to_string(path).ok());
+        let device: Vec<u64> = device
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(|field| field.parse().unwrap_or(0))
+            .collect();
+        let device = |index: usize| device.get(index).copied().unwrap_or(0);
+        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        KernelCounts {
+            read_bytes: labelled(&io, "read_bytes:"),
+            written_bytes: labelled(&io, "write_bytes:"),
+            device_reads: device(0),
+            device_read_bytes: device(2) * SECTOR_BYTES,
+            device_written_bytes: device(6) * SECTOR_BYTES,
+            cpu_ns: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64,
+        }
+    }
+}
+
+/// The number behind `label` at the beginning of a line.
+fn labelled(text: &str, label: &str) -> u64 {
+    let rest = text.lines().find_map(|line| line.strip_prefix(label));
+    rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// The most memory that this process ever had resident, in bytes.
+pub(crate) fn resident_bytes_max() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    labelled(&status, "VmHWM:") * 1024
+}
+
+/// Makes everything written durable and lets the kernel forget cached files, so
+/// that reads come from storage. Whether it could: that takes root.
+pub(crate) fn drop_caches() -> bool {
+    rustix::fs::sync();
+    fs::write("/proc/sys/vm/drop_caches", "3").is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_whole_words_at_the_beginning() {
+        let text = "read_bytes: 12\nwrite_bytes: 34\ncancelled_write_bytes: 56\n";
+        assert_eq!(labelled(text, "read_bytes:"), 12);
+        assert_eq!(labelled(text, "write_bytes:"), 34);
+        assert_eq!(labelled(text, "other:"), 0);
+    }
+
+    #[test]
+    fn the_kernel_counts_what_this_process_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let kernel = Kernel::new(directory.path());
+        let before = kernel.counts();
+        fs::write(directory.path().join("file"), vec![1; 1 << 20]).unwrap();
+        let mut word = 1u64;
+        while kernel.counts().cpu_ns < before.cpu_ns + 1_000_000 {
+            word = std::hint::black_box(word.wrapping_mul(3));
+        }
+        let spent = kernel.counts().since(&before);
+        assert!(spent.cpu_ns >= 1_000_000);
+        // A file system in memory sends nothing to storage.
+        if kernel.has_device() {
+            assert!(spent.written_bytes >= 1 << 20, "{spent:?}");
+        }
+        assert!(resident_bytes_max() > 1 << 20);
+    }
+}

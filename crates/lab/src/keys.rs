@@ -1,0 +1,282 @@
+//! Which keys there are, and which of them an operation takes.
+//!
+//! Entry *i* of a store has the key number 2*i*; odd numbers are keys that are not
+//! there, each between two that are. A key is its number, big-endian in 8 bytes,
+//! and 8 bytes `0`: the order of keys is that of numbers, and `db_bench` of RocksDB
+//! makes them so, too.
+//!
+//! A [`Picker`] chooses entries: one thread's part of a [`Choice`]. The same
+//! seed gives the same choices.
+
+use serde::{Deserialize, Serialize};
+
+use crate::dice::{Dice, mix};
+
+/// Bytes of a key.
+pub const KEY_BYTES: usize = 16;
+
+/// The number of the key of entry `index`.
+#[inline]
+pub fn present(index: u64) -> u64 {
+    2 * index
+}
+
+/// The number of a key that is not there, next to that of entry `index`.
+#[inline]
+pub fn absent(index: u64) -> u64 {
+    2 * index + 1
+}
+
+/// The key with this number.
+#[inline]
+pub fn key_of(number: u64) -> [u8; KEY_BYTES] {
+    let mut key = [b'0'; KEY_BYTES];
+    key[..8].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// The number of a key.
+#[inline]
+pub fn number_of(key: &[u8]) -> Option<u64> {
+    let head = key.first_chunk::<8>()?;
+    (key.len() == KEY_BYTES).then(|| u64::from_be_bytes(*head))
+}
+
+/// How operations choose among the entries of a store.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// Every entry once, in order.
+    Sequential,
+    /// Every entry once, in an order that has none.
+    Shuffled,
+    /// Any entry, each equally likely.
+    Uniform,
+    /// The entry of rank *r* with a likelihood of 1 / *r* ^ `alpha`.
+    Zipf {
+        /// Above 0; 0.99 is that of YCSB.
+        alpha: f64,
+        /// Popular entries lie scattered over all keys, rather than at their
+        /// beginning.
+        is_scattered: bool,
+    },
+}
+
+/// The choices of one thread of several.
+#[derive(Debug, Clone)]
+pub struct Picker {
+    entries: u64,
+    way: Way,
+}
+
+#[derive(Debug, Clone)]
+enum Way {
+    /// The next step, the distance between steps, and where a step leads.
+    Walk {
+        step: u64,
+        threads: u64,
+        order: Option<Permutation>,
+    },
+    Uniform,
+    Zipf {
+        zipf: Zipf,
+        order: Option<Permutation>,
+    },
+}
+
+impl Picker {
+    /// The part of `thread` (of `threads`) in a choice among `entries`.
+    pub fn new(choice: &Choice, entries: u64, seed: u64, thread: u64, threads: u64) -> Self {
+        assert!(entries > 0 && thread < threads, "{thread} of {threads}, {entries} entries");
+        let order = || Permutation::new(entries, seed);
+        let way = match *choice {
+            Choice::Sequential => Way::Walk { step: thread, threads, order: None },
+            Choice::Shuffled => Way::Walk { step: thread, threads, order: Some(order()) },
+            Choice::Uniform => Way::Uniform,
+            Choice::Zipf { alpha, is_scattered } => {
+                Way::Zipf { zipf: Zipf::new(entries, alpha), order: is_scattered.then(order) }
+            }
+        };
+        Self { entries, way }
+    }
+
+    /// The index of the next entry.
+    #[inline]
+    pub(crate) fn next(&mut self, dice: &mut Dice) -> u64 {
+        match &mut self.way {
+            Way::Walk { step, threads, order } => {
+                let here = *step % self.entries;
+                *step += *threads;
+                order.as_ref().map_or(here, |order| order.of(here))
+            }
+            Way::Uniform => dice.below(self.entries),
+            Way::Zipf { zipf, order } => {
+                let rank = zipf.next(dice);
+                order.as_ref().map_or(rank, |order| order.of(rank))
+            }
+        }
+    }
+}
+
+/// A one-to-one map of the numbers below `len` onto themselves, without a table.
+///
+/// Three rounds of xor-shift and odd multiplication permute the next power of two;
+/// whoever lands outside goes on until inside (at most two rounds on average).
+#[derive(Debug, Clone)]
+struct Permutation {
+    len: u64,
+    mask: u64,
+    shift: u32,
+    keys: [u64; 3],
+}
+
+impl Permutation {
+    fn new(len: u64, seed: u64) -> Self {
+        let bits = (64 - (len - 1).leading_zeros()).max(2);
+        let keys = [1, 2, 3].map(|round| mix(seed ^ mix(round)) | 1);
+        Self { len, mask: u64::MAX >> (64 - bits), shift: bits.div_ceil(2), keys }
+    }
+
+    #[inline]
+    fn of(&self, index: u64) -> u64 {
+        let mut word = index;
+        loop {
+            for key in self.keys {
+                word = word.wrapping_add(key >> 7) & self.mask;
+                word = word.wrapping_mul(key) & self.mask;
+                word ^= word >> self.shift;
+            }
+            if word < self.len {
+                return word;
+            }
+        }
+    }
+}
+
+/// Ranks by Zipf's law, for any exponent above 0 and without a table.
+///
+/// Rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate
+/// variates from monotone discrete distributions", 1996): a rank is drawn by
+/// inverting the integral of the density's hat, and kept if it falls below the
+/// histogram; more than 9 of 10 are.
+#[derive(Debug, Clone)]
+struct Zipf {
+    alpha: f64,
+    /// Integral of the hat up to rank 1 and up to the last rank.
+    low: f64,
+    high: f64,
+    /// Ranks within this of the drawn number are kept at once.
+    slack: f64,
+    ranks: u64,
+}
+
+impl Zipf {
+    fn new(ranks: u64, alpha: f64) -> Self {
+        assert!(alpha > 0.0, "an exponent of {alpha} is no Zipf's law");
+        let mut zipf = Self { alpha, low: 0.0, high: 0.0, slack: 0.0, ranks };
+        zipf.low = zipf.integral(1.5) - 1.0;
+        zipf.high = zipf.integral(ranks as f64 + 0.5);
+        zipf.slack = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.density(2.0));
+        zipf
+    }
+
+    fn density(&self, x: f64) -> f64 {
+        x.powf(-self.alpha)
+    }
+
+    fn integral(&self, x: f64) -> f64 {
+        let exponent = 1.0 - self.alpha;
+        let log = x.ln();
+        if (exponent * log).abs() < 1e-9 { log } else { (exponent * log).exp_m1() / exponent }
+    }
+
+    fn inverse(&self, area: f64) -> f64 {
+        let exponent = 1.0 - self.alpha;
+        let t = (area * exponent).max(-1.0);
+        if t.abs() < 1e-9 { area.exp() } else { (t.ln_1p() / exponent).exp() }
+    }
+
+    /// A rank, from 0.
+    fn next(&self, dice: &mut Dice) -> u64 {
+        loop {
+            let area = self.high + dice.unit() * (self.low - self.high);
+            let x = self.inverse(area);
+            let rank = x.round().clamp(1.0, self.ranks as f64);
+            if rank - x <= self.slack || area >= self.integral(rank + 0.5) - self.density(rank) {
+                return rank as u64 - 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picks(choice: &Choice, entries: u64, count: usize) -> Vec<u64> {
+        let mut picker = Picker::new(choice, entries, 7, 0, 1);
+        let mut dice = Dice::new(7);
+        (0..count).map(|_| picker.next(&mut dice)).collect()
+    }
+
+    #[test]
+    fn keys_are_ordered_as_their_numbers_and_absent_ones_lie_between() {
+        for index in [0, 1, 255, 256, 1 << 40] {
+            let keys = [present(index), absent(index), present(index + 1)].map(key_of);
+            assert!(keys[0] < keys[1] && keys[1] < keys[2]);
+            assert_eq!(number_of(&keys[1]), Some(absent(index)));
+        }
+        assert_eq!(number_of(b"short"), None);
+    }
+
+    #[test]
+    fn threads_together_take_every_entry_once() {
+        for choice in [Choice::Sequential, Choice::Shuffled] {
+            for entries in [1, 2, 3, 100, 1000, 1023, 1025] {
+                let mut seen = vec![0; entries as usize];
+                for thread in 0..3 {
+                    let mut picker = Picker::new(&choice, entries, 9, thread, 3);
+                    let share = (entries + 2 - thread) / 3;
+                    (0..share).for_each(|_| seen[picker.next(&mut Dice::new(0)) as usize] += 1);
+                }
+                assert!(seen.iter().all(|&n| n == 1), "{choice:?} {entries}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_shuffle_is_not_an_order() {
+        let shuffled = picks(&Choice::Shuffled, 10_000, 10_000);
+        let ascents = shuffled.windows(2).filter(|pair| pair[0] < pair[1]).count();
+        assert!((4_500..5_500).contains(&ascents), "{ascents}");
+        let near = shuffled.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 10).count();
+        assert!(near < 100, "{near}");
+    }
+
+    #[test]
+    fn zipf_s_law_holds() {
+        for alpha in [0.5, 0.99, 1.0, 1.5] {
+            let ranks = 100;
+            let choice = Choice::Zipf { alpha, is_scattered: false };
+            let mut counts = vec![0u32; ranks as usize];
+            let total = 200_000;
+            picks(&choice, ranks, total).iter().for_each(|&rank| counts[rank as usize] += 1);
+            let norm: f64 = (1..=ranks).map(|rank| (rank as f64).powf(-alpha)).sum();
+            for rank in [1u64, 2, 3, 10, 100] {
+                let expected = total as f64 * (rank as f64).powf(-alpha) / norm;
+                let found = f64::from(counts[rank as usize - 1]);
+                // Five standard deviations.
+                let slack = 5.0 * expected.sqrt();
+                assert!((found - expected).abs() < slack, "{alpha} {rank}: {found} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn popular_entries_can_be_scattered() {
+        let choice = Choice::Zipf { alpha: 1.2, is_scattered: true };
+        let picked = picks(&choice, 10_000, 1000);
+        let low = picked.iter().filter(|&&index| index < 100).count();
+        assert!(low < 500, "{low}");
+    }
+}

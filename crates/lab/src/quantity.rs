@@ -1,0 +1,66 @@
+//! Numbers as people read them.
+
+const BYTE_UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/// A size with the largest unit that leaves a number of at least 1.
+pub(crate) fn show_bytes(bytes: f64) -> String {
+    let mut value = bytes;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < BYTE_UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 || value.fract() == 0.0 {
+        return format!("{value:.0} {}", BYTE_UNITS[unit]);
+    }
+    format!("{value:.1} {}", BYTE_UNITS[unit])
+}
+
+/// A number with three digits that count, and thousands as `k`, `M`, `G`.
+pub(crate) fn show_number(number: f64) -> String {
+    let magnitude = number.abs();
+    let (scaled, suffix) = match magnitude {
+        m if m >= 1e9 => (number / 1e9, " G"),
+        m if m >= 1e6 => (number / 1e6, " M"),
+        m if m >= 1e4 => (number / 1e3, " k"),
+        _ => (number, ""),
+    };
+    let digits = match scaled.abs() {
+        m if m >= 100.0 || scaled.fract() == 0.0 => 0,
+        m if m >= 10.0 => 1,
+        m if m >= 0.01 => 2,
+        _ => 4,
+    };
+    format!("{scaled:.digits$}{suffix}")
+}
+
+/// A whole number with a comma between thousands.
+pub(crate) fn show_count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(show_bytes(512.0), "512 B");
+        assert_eq!(show_bytes(1.5 * 1024.0 * 1024.0), "1.5 MiB");
+        assert_eq!(show_number(0.0), "0");
+        assert_eq!(show_number(0.0021), "0.0021");
+        assert_eq!(show_number(1.018), "1.02");
+        assert_eq!(show_number(16_600.0), "16.6 k");
+        assert_eq!(show_number(2_345_678.0), "2.35 M");
+        assert_eq!(show_count(1_234_567), "1,234,567");
+        assert_eq!(show_count(12), "12");
+    }
+}

@@ -1,0 +1,1 @@
+//! Reports, made of rows and of nothing else.

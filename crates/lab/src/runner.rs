@@ -1,0 +1,233 @@
+//! Runs experiments: builds the stores they need, lets subjects take turns, and
+//! writes rows.
+//!
+//! For every point: alternation 0 of all subjects, alternation 1 of all subjects,
+//! and so on, so that a slow minute of the machine hits all of them.
+
+use std::path::PathBuf;
+
+use tidekv_evidence::Row;
+
+use crate::experiment::{Experiment, Point, StorePlan};
+use crate::failure::{Failure, Result};
+use crate::job::{Drive, Ending, Job, Length, Measurement, WarmUp};
+use crate::kernel;
+use crate::nothing::NOTHING;
+use crate::place::{Place, ROWS, TURNS, build_of_this_binary, copy_directory};
+use crate::scale::Scale;
+use crate::subject::{Settings, SubjectRecord};
+use crate::summary::{Series, measured_row, metrics, verdict_rows, warnings};
+use crate::turn::{Turn, TurnId, TurnLog};
+use crate::worker::Launcher;
+use crate::workload::{Kind, Workload};
+
+/// What a run is asked for.
+pub(crate) struct Runner<'a> {
+    pub(crate) subjects: Vec<SubjectRecord>,
+    pub(crate) launcher: Launcher,
+    pub(crate) place: Place,
+    pub(crate) scale: Scale,
+    pub(crate) seed: u64,
+    /// Is told what is being done.
+    pub(crate) tell: &'a dyn Fn(&str),
+}
+
+impl Runner<'_> {
+    /// Measures all points of `experiment` and hands out rows point by point.
+    pub(crate) fn run(
+        &self,
+        experiment: &Experiment,
+        show: &mut dyn FnMut(&[Row]) -> Result<()>,
+    ) -> Result<()> {
+        let mut log = TurnLog::open(&self.place.file(TURNS))?;
+        let mut all: Vec<Series> = Vec::new();
+        for point in (experiment.points)(&self.scale) {
+            let subjects = if point.is_of_drive { vec![NOTHING] } else { self.subjects.clone() };
+            let point = self.paced(experiment, point, &subjects, &mut log)?;
+            let mut series: Vec<Series> = subjects
+                .iter()
+                .map(|record| Series {
+                    subject: record.name,
+                    params: point.params.clone(),
+                    turns: Vec::new(),
+                    warnings: Vec::new(),
+                })
+                .collect();
+            for alternation in 0..point.alternations {
+                for (record, series) in subjects.iter().zip(&mut series) {
+                    let found = self.turn(experiment, &point, record, alternation, &mut log)?;
+                    series.turns.push(metrics(&point, &found));
+                    series.warnings.extend(warnings(&found));
+                }
+            }
+            let from = all.len();
+            all.extend(series);
+            let rows: Vec<Row> = all[from..]
+                .iter()
+                .flat_map(|series| {
+                    let mut rows = vec![measured_row(experiment, series, self.seed)];
+                    let is_judged = series.subject.starts_with("tidekv") || point.is_of_drive;
+                    if is_judged {
+                        rows.extend(verdict_rows(experiment, series, &all, self.seed));
+                    }
+                    rows
+                })
+                .collect();
+            self.record(&rows)?;
+            show(&rows)?;
+        }
+        Ok(())
+    }
+
+    /// Appends the rows that are not there yet.
+    fn record(&self, rows: &[Row]) -> Result<()> {
+        let path = self.place.file(ROWS);
+        let failed = |e| Failure::system(format!("rows in {}", path.display()), e);
+        let known = match tidekv_evidence::read(&path) {
+            Ok(rows) => rows,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(e) => return Err(failed(e)),
+        };
+        let is_known = |row: &&Row| {
+            known.iter().any(|other| {
+                (&other.experiment, &other.subject) == (&row.experiment, &row.subject)
+                    && (&other.params, &other.metrics) == (&row.params, &row.metrics)
+            })
+        };
+        rows.iter()
+            .filter(|row| !is_known(row))
+            .try_for_each(|row| row.append_to(&path).map_err(failed))
+    }
+
+    /// Sets the rate of arrivals of a point that asks for a share of what the
+    /// slowest subject bears.
+    fn paced(
+        &self,
+        experiment: &Experiment,
+        mut point: Point,
+        subjects: &[SubjectRecord],
+        log: &mut TurnLog,
+    ) -> Result<Point> {
+        let Some(share) = point.share_of_slowest else { return Ok(point) };
+        let mut closed = point.clone();
+        closed.params.insert("loop".into(), "closed".into());
+        let mut slowest = f64::INFINITY;
+        for record in subjects {
+            let found = self.turn(experiment, &closed, record, 0, log)?;
+            slowest = slowest.min(found.operations as f64 / found.seconds);
+        }
+        let rate = (slowest * share / 100.0).floor().max(1.0) * 100.0;
+        point.params.insert("arrivals_per_s".into(), rate.into());
+        if let Some(drive) = &mut point.drive {
+            drive.arrivals_per_s = Some(rate);
+        }
+        Ok(point)
+    }
+
+    /// One turn of one subject, from the log if this binary has measured it.
+    fn turn(
+        &self,
+        experiment: &Experiment,
+        point: &Point,
+        record: &SubjectRecord,
+        alternation: u64,
+        log: &mut TurnLog,
+    ) -> Result<Measurement> {
+        let id = TurnId {
+            experiment: experiment.name.to_owned(),
+            subject: record.name.to_owned(),
+            params: point.params.clone(),
+            seed: self.seed,
+            alternation,
+            seconds: self.scale.seconds,
+            build: build_of_this_binary(),
+        };
+        if let Some(found) = log.find(&id) {
+            return Ok(*found);
+        }
+        let directory = self.prepare(point, record)?;
+        let job = Job {
+            subject: record.name.to_owned(),
+            directory: directory.clone(),
+            settings: Settings {
+                memory_bytes: point.memory_bytes,
+                is_compressed: point.is_compressed,
+                counts_everything: point.counts_everything,
+            },
+            value_bytes: point.value_bytes as usize,
+            // Alternations differ from each other, subjects do not.
+            seed: self.seed.wrapping_add(alternation),
+            drive: point.drive.clone(),
+            ending: point.ending,
+        };
+        let of = format!("{}/{}", alternation + 1, point.alternations);
+        (self.tell)(&format!("{} {} {of}: {}", experiment.name, record.name, brief(point)));
+        kernel::drop_caches();
+        let measurement = self.launcher.run(&job)?;
+        if point.store.is_none() || point.changes_store {
+            self.place.remove(&directory)?;
+        }
+        log.add(Turn { id, measurement })?;
+        Ok(measurement)
+    }
+
+    /// The directory in which a turn finds its store.
+    fn prepare(&self, point: &Point, record: &SubjectRecord) -> Result<PathBuf> {
+        let scratch = self.place.scratch();
+        let Some(plan) = &point.store else {
+            self.place.clear(&scratch)?;
+            return Ok(scratch);
+        };
+        let built = self.build(plan, record)?;
+        if !point.changes_store {
+            return Ok(built);
+        }
+        self.place.remove(&scratch)?;
+        copy_directory(&built, &scratch)?;
+        Ok(scratch)
+    }
+
+    /// The store of `plan`, built unless it is there.
+    fn build(&self, plan: &StorePlan, record: &SubjectRecord) -> Result<PathBuf> {
+        let directory = self.place.store(record.format, &plan.name());
+        if self.place.built_by(&directory).is_some() {
+            return Ok(directory);
+        }
+        (self.tell)(&format!("building a store of {}: {}", record.format, plan.name()));
+        self.place.clear(&directory)?;
+        let drive = Drive {
+            workload: Workload::only(Kind::Put, plan.choice.clone(), plan.entries),
+            threads: 1,
+            warm_up: WarmUp::None,
+            warm_up_seconds_max: 0.0,
+            length: Length::Operations(plan.entries),
+            operations_per_sample: 1000,
+            arrivals_per_s: None,
+            holds: 0,
+        };
+        self.launcher.run(&Job {
+            subject: record.name.to_owned(),
+            directory: directory.clone(),
+            settings: Settings {
+                memory_bytes: plan.memory_bytes,
+                is_compressed: plan.is_compressed,
+                counts_everything: false,
+            },
+            value_bytes: plan.value_bytes as usize,
+            seed: self.seed,
+            drive: Some(drive),
+            ending: if plan.is_killed { Ending::AwaitKill } else { Ending::Settle },
+        })?;
+        self.place.mark_built(&directory, &tidekv_evidence::commit())?;
+        Ok(directory)
+    }
+}
+
+/// The parameters of a point in one line.
+pub(crate) fn brief(point: &Point) -> String {
+    let show = |(name, value): (&String, &tidekv_evidence::Value)| match value.as_str() {
+        Some(text) => format!("{name} {text}"),
+        None => format!("{name} {value}"),
+    };
+    point.params.iter().map(show).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,191 @@
+//! Rows as people read them: which metrics matter, in which unit.
+
+use tidekv_evidence::{Row, Value};
+
+use crate::quantity::{show_bytes, show_count, show_number};
+
+/// Metrics in the order in which they are shown; what stands first and is there
+/// is what a row is about.
+const SHOWN: [&str; 14] = [
+    "open_s",
+    "ops_per_s",
+    "settled_ops_per_s",
+    "p50_us",
+    "p99_us",
+    "p999_us",
+    "cpu_us_per_op",
+    "reads_per_op",
+    "device_reads_per_op",
+    "read_bytes_per_op",
+    "hit_ratio",
+    "write_amp",
+    "space_amp",
+    "rss_bytes_max",
+];
+
+/// Whether a row says how a target was met, rather than what was measured.
+pub(crate) fn is_verdict(row: &Row) -> bool {
+    row.metrics.contains_key("target")
+}
+
+/// The metrics of a row that people look at, in order.
+pub(crate) fn shown(row: &Row) -> Vec<(&'static str, f64)> {
+    let value = |name: &'static str| row.number(name).map(|value| (name, value));
+    SHOWN.into_iter().filter_map(value).collect()
+}
+
+/// A number in the unit of its metric.
+pub(crate) fn show_value(metric: &str, value: f64) -> String {
+    match metric {
+        "rss_bytes_max" | "read_bytes_per_op" | "kernel_read_bytes_per_op" => show_bytes(value),
+        "open_s" => format!("{} s", show_number(value)),
+        _ if metric.ends_with("_us") || metric == "cpu_us_per_op" => {
+            format!("{} µs", show_number(value))
+        }
+        _ => show_number(value),
+    }
+}
+
+/// A metric in words.
+pub(crate) fn label(metric: &str) -> &str {
+    match metric {
+        "open_s" => "open",
+        "ops_per_s" => "ops/s",
+        "settled_ops_per_s" => "ops/s settled",
+        "p50_us" => "p50",
+        "p99_us" => "p99",
+        "p999_us" => "p99.9",
+        "cpu_us_per_op" => "CPU/op",
+        "reads_per_op" => "reads/op",
+        "device_reads_per_op" => "device reads/op",
+        "read_bytes_per_op" => "read/op",
+        "hit_ratio" => "hits",
+        "write_amp" => "write amp",
+        "space_amp" => "space amp",
+        "rss_bytes_max" => "RSS",
+        other => other,
+    }
+}
+
+/// A metric with its spread, as `1.04 (0.98 to 1.10)`.
+pub(crate) fn with_spread(row: &Row, metric: &str) -> Option<String> {
+    let middle = show_value(metric, row.number(metric)?);
+    let ends = ["min", "max"].map(|end| row.number(&format!("{metric}_{end}")));
+    match ends {
+        [Some(least), Some(greatest)] if least < greatest => {
+            let [least, greatest] = [least, greatest].map(|end| show_value(metric, end));
+            Some(format!("{middle} ({least} to {greatest})"))
+        }
+        _ => Some(middle),
+    }
+}
+
+/// The bound of a verdict, as `≥ 1.5`.
+pub(crate) fn show_bound(row: &Row) -> String {
+    let sign =
+        if row.metrics.get("is_at_least") == Some(&Value::Bool(true)) { "≥" } else { "≤" };
+    let metric = judged_metric(row);
+    format!("{sign} {}", show_value(metric, row.number("target").unwrap_or(f64::NAN)))
+}
+
+/// The metric that a verdict bounds: a ratio, or a metric as it is.
+pub(crate) fn judged_metric(row: &Row) -> &str {
+    if row.metrics.contains_key("ratio") { "ratio" } else { target_of(row) }
+}
+
+/// The metric that a verdict is about.
+pub(crate) fn target_of(row: &Row) -> &str {
+    row.metrics.get("of").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether the bound of a verdict is kept.
+pub(crate) fn is_met(row: &Row) -> bool {
+    row.metrics.get("is_met") == Some(&Value::Bool(true))
+}
+
+/// The parameters of a row in one line.
+pub(crate) fn params(row: &Row) -> String {
+    let show = |(name, value): (&String, &Value)| match (name.as_str(), value) {
+        ("memory_bytes", Value::Number(n)) => {
+            format!("{} of memory", show_bytes(n.as_f64().unwrap_or(0.0)))
+        }
+        ("value_bytes", value) => format!("values of {value} B"),
+        ("compression", Value::String(text)) if text == "none" => "not compressed".to_owned(),
+        ("threads", value) if *value == 1 => "1 thread".to_owned(),
+        ("operation" | "loop", Value::String(text)) => text.clone(),
+        (name, Value::Number(n)) => {
+            let number = n.as_u64().map_or_else(|| n.to_string(), show_count);
+            format!("{number} {}", name.replace('_', " "))
+        }
+        (name, Value::String(text)) => format!("{} {text}", name.replace('_', " ")),
+        (name, value) => format!("{} {value}", name.replace('_', " ")),
+    };
+    row.params.iter().map(show).collect::<Vec<_>>().join(", ")
+}
+
+/// The rows of one point as lines.
+pub(crate) fn lines(rows: &[Row]) -> String {
+    let mut out = String::new();
+    let Some(first) = rows.first() else { return out };
+    out.push_str(&format!("{}: {}\n", first.experiment, params(first)));
+    let width = rows.iter().map(|row| row.subject.len()).max().unwrap_or(0);
+    for row in rows.iter().filter(|row| !is_verdict(row)) {
+        let metrics = shown(row).into_iter().enumerate().filter_map(|(at, (name, value))| {
+            let value = if at == 0 { with_spread(row, name)? } else { show_value(name, value) };
+            Some(format!("{} {value}", label(name)))
+        });
+        let metrics = metrics.collect::<Vec<_>>().join("  ");
+        out.push_str(&format!("  {:<width$}  {metrics}\n", row.subject));
+        if let Some(warning) = row.metrics.get("warning").and_then(Value::as_str) {
+            out.push_str(&format!("  {:<width$}  warning: {warning}\n", ""));
+        }
+    }
+    for row in rows.iter().filter(|row| is_verdict(row)) {
+        out.push_str(&format!("  {}\n", verdict(row)));
+    }
+    out
+}
+
+/// A verdict in one line.
+pub(crate) fn verdict(row: &Row) -> String {
+    let metric = judged_metric(row);
+    let value = with_spread(row, metric).unwrap_or_default();
+    let baseline = row.metrics.get("baseline").and_then(Value::as_str).unwrap_or_default();
+    let what = match metric {
+        "ratio" => format!("{} against {baseline}: {value}", label(target_of(row))),
+        metric => format!("{}: {value}", label(metric)),
+    };
+    let outcome = if is_met(row) { "pass" } else { "FAIL" };
+    format!("{outcome}  {what}, target {}", show_bound(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_is_a_few_lines() {
+        let measured = Row::new("engine-open", "tidekv:block-lru")
+            .param("entries", 10_000_000)
+            .param("memory_bytes", 64 << 20)
+            .metric("open_s", 0.25)
+            .metric("open_s_min", 0.2)
+            .metric("open_s_max", 0.5)
+            .metric("rss_bytes_max", 100 << 20)
+            .metric("warning", "the kernel saw more");
+        let verdict = Row::new("engine-open", "tidekv:block-lru")
+            .metric("of", "open_s")
+            .metric("baseline", "rocksdb:lru")
+            .metric("ratio", 1.5)
+            .metric("target", 1.0)
+            .metric("is_at_least", false)
+            .metric("is_met", false);
+        assert_eq!(
+            lines(&[measured, verdict]),
+            "engine-open: 10,000,000 entries, 64 MiB of memory\n  \
+             tidekv:block-lru  open 0.25 s (0.20 s to 0.50 s)  RSS 100 MiB\n                    \
+             warning: the kernel saw more\n  \
+             FAIL  open against rocksdb:lru: 1.50, target ≤ 1\n"
+        );
+    }
+}

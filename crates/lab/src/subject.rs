@@ -1,0 +1,147 @@
+//! What is measured: a store, as narrow as an experiment needs it, and the list
+//! entry by which the lab opens one.
+//!
+//! All subjects are used through the same calls, so that what these cost
+//! is the same for all; values are handed to a closure where they lie, so that no
+//! subject pays for a copy that its own interface does not make.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Result;
+
+/// Settings that all subjects of a comparison share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Memory for everything: write buffers, caches, metadata.
+    pub memory_bytes: u64,
+    /// Compress tables with LZ4.
+    pub is_compressed: bool,
+    /// Count reads and writes even where counting costs time.
+    pub counts_everything: bool,
+}
+
+/// What a subject has counted since it was opened; `None`: it does not count that.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Reads from storage for the sake of answers.
+    pub reads: Option<u64>,
+    /// Bytes of them.
+    pub read_bytes: Option<u64>,
+    /// Reads from storage in the background, if told apart.
+    pub background_reads: Option<u64>,
+    /// Bytes of them.
+    pub background_read_bytes: Option<u64>,
+    /// Bytes of tables written: flushes and compactions.
+    pub table_written_bytes: Option<u64>,
+    /// Bytes of the log written.
+    pub log_bytes: Option<u64>,
+    /// Lookups in the block cache that found their block.
+    pub cache_hits: Option<u64>,
+    /// Lookups in the block cache that did not.
+    pub cache_misses: Option<u64>,
+    /// Bytes of tables that are there now.
+    pub table_bytes: Option<u64>,
+}
+
+impl Counts {
+    /// What has come on top since `earlier`; [`Counts::table_bytes`] as it is.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let difference = |now: Option<u64>, then: Option<u64>| {
+            now.map(|now| now.saturating_sub(then.unwrap_or(0)))
+        };
+        Self {
+            reads: difference(self.reads, earlier.reads),
+            read_bytes: difference(self.read_bytes, earlier.read_bytes),
+            background_reads: difference(self.background_reads, earlier.background_reads),
+            background_read_bytes: difference(
+                self.background_read_bytes,
+                earlier.background_read_bytes,
+            ),
+            table_written_bytes: difference(self.table_written_bytes, earlier.table_written_bytes),
+            log_bytes: difference(self.log_bytes, earlier.log_bytes),
+            cache_hits: difference(self.cache_hits, earlier.cache_hits),
+            cache_misses: difference(self.cache_misses, earlier.cache_misses),
+            table_bytes: self.table_bytes,
+        }
+    }
+}
+
+/// Something that an open subject keeps for us, such as a snapshot.
+pub trait Hold: Send {}
+
+impl<T: Send> Hold for T {}
+
+/// An open store. Writes are acknowledged once the operating system has them: the
+/// log is on and not synced.
+pub trait Subject: Send + Sync {
+    /// Sets `key` to `value`.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Removes `key`.
+    fn delete(&self, key: &[u8]) -> Result<()>;
+
+    /// Shows the value of `key` to `see`; whether there is one.
+    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool>;
+
+    /// Shows the values of many keys with their positions; how many there are.
+    fn multi_get(&self, keys: &[&[u8]], see: &mut dyn FnMut(usize, &[u8])) -> Result<u64>;
+
+    /// Shows up to `limit` entries from `start` on; how many there were.
+    fn scan(&self, start: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64>;
+
+    /// Takes a snapshot and an iterator on it that has read the entry at `start`,
+    /// and keeps both until the answer is dropped.
+    fn hold(&self, start: &[u8]) -> Result<Box<dyn Hold + '_>>;
+
+    /// Brings everything written into tables and waits until no background work
+    /// is left.
+    fn settle(&self) -> Result<()>;
+
+    /// What it has counted.
+    fn counts(&self) -> Result<Counts>;
+
+    /// Closes the store in order.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// How the lab knows a subject.
+#[derive(Debug, Clone, Copy)]
+pub struct SubjectRecord {
+    /// The engine, then the setting, as in `rocksdb:lru`.
+    pub name: &'static str,
+    /// What is set, and why that is fair; and what is not.
+    pub about: &'static str,
+    /// Runs when no subjects are named.
+    pub is_default: bool,
+    /// Subjects with the same one can open each other's stores.
+    pub format: &'static str,
+    /// Opens or creates a store in a directory.
+    pub open: fn(&Path, &Settings) -> Result<Box<dyn Subject>>,
+}
+
+/// The subject that ratios are to.
+pub const BASELINE: &str = "rocksdb:lru";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_taken_apart_by_name() {
+        let earlier = Counts { reads: Some(3), table_bytes: Some(5), ..Counts::default() };
+        let later = Counts {
+            reads: Some(10),
+            log_bytes: Some(4),
+            table_bytes: Some(7),
+            ..Counts::default()
+        };
+        let between = later.since(&earlier);
+        assert_eq!(between.reads, Some(7));
+        assert_eq!(between.log_bytes, Some(4));
+        assert_eq!(between.table_bytes, Some(7));
+        assert_eq!(between.cache_hits, None);
+    }
+}

@@ -1,0 +1,232 @@
+//! From turns to rows: the metrics of a turn, their middle and spread over the
+//! alternations, and the verdict on each target.
+
+use std::collections::BTreeMap;
+
+use tidekv_evidence::{Row, Value};
+
+use crate::experiment::{Experiment, Params, Point, Rule, Target};
+use crate::job::{Ending, Measurement};
+use crate::keys::KEY_BYTES;
+use crate::subject::BASELINE;
+
+/// Metrics by their fixed names.
+pub(crate) type Metrics = BTreeMap<&'static str, f64>;
+
+/// Counts of a subject and of the kernel may differ by this much.
+const DISAGREEMENT: f64 = 0.02;
+
+/// The kernel counts whole sectors, a subject perhaps what it wanted of them: at
+/// both ends of a read up to a sector less.
+const SECTOR_BYTES_PER_READ_MAX: u64 = 2 * 511;
+
+/// Below this many reads an operation there is nothing to compare.
+const READS_PER_OPERATION_MIN: f64 = 0.01;
+
+/// All alternations of one subject at one point.
+#[derive(Debug, Clone)]
+pub(crate) struct Series {
+    pub(crate) subject: &'static str,
+    pub(crate) params: Params,
+    pub(crate) turns: Vec<Metrics>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Series {
+    fn values(&self, metric: &str) -> Vec<f64> {
+        self.turns.iter().filter_map(|turn| turn.get(metric).copied()).collect()
+    }
+}
+
+/// The metrics of one turn.
+pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
+    let mut found = Metrics::new();
+    if point.drive.is_none() {
+        found.insert("open_s", turn.open_seconds);
+    }
+    found.insert("rss_bytes_max", turn.rss_bytes_max as f64);
+    let operations = turn.operations as f64;
+    if turn.operations > 0 {
+        found.insert("ops_per_s", operations / turn.seconds);
+        found.insert("cpu_us_per_op", turn.kernel.cpu_ns as f64 / 1e3 / operations);
+        let latencies = &turn.latencies;
+        for (name, ns) in [
+            ("p50_us", latencies.p50_ns),
+            ("p99_us", latencies.p99_ns),
+            ("p999_us", latencies.p999_ns),
+            ("p9999_us", latencies.p9999_ns),
+        ] {
+            found.insert(name, ns as f64 / 1e3);
+        }
+        let counted = [
+            ("reads_per_op", turn.counts.reads),
+            ("read_bytes_per_op", turn.counts.read_bytes),
+            ("kernel_read_bytes_per_op", Some(turn.kernel.read_bytes)),
+        ];
+        for (name, count) in counted {
+            count.map(|count| found.insert(name, count as f64 / operations));
+        }
+        if turn.has_device {
+            found.insert("device_reads_per_op", turn.kernel.device_reads as f64 / operations);
+        }
+        if let (Some(hits), Some(misses)) = (turn.counts.cache_hits, turn.counts.cache_misses)
+            && hits + misses > 0
+        {
+            found.insert("hit_ratio", hits as f64 / (hits + misses) as f64);
+        }
+    }
+    if point.ending == Ending::Settle && turn.operations > 0 {
+        let seconds = turn.seconds + turn.settle_seconds;
+        found.insert("settled_ops_per_s", operations / seconds);
+        let user_bytes = turn.user_bytes as f64;
+        let amplifications = [
+            ("write_amp", turn.life.table_written_bytes),
+            ("log_amp", turn.life.log_bytes),
+            ("kernel_write_amp", Some(turn.life_kernel.written_bytes)),
+        ];
+        for (name, bytes) in amplifications {
+            bytes.map(|bytes| found.insert(name, bytes as f64 / user_bytes));
+        }
+        if let (Some(bytes), Some(drive)) = (turn.life.table_bytes, &point.drive) {
+            let live = drive.workload.entries * (KEY_BYTES as u64 + point.value_bytes);
+            found.insert("space_amp", bytes as f64 / live as f64);
+        }
+    }
+    found
+}
+
+/// What the kernel saw otherwise than the subject, in a turn that only read.
+pub(crate) fn warnings(turn: &Measurement) -> Vec<String> {
+    let mut found = Vec::new();
+    let counts = &turn.counts;
+    if turn.operations == 0 || turn.user_bytes > 0 {
+        return found;
+    }
+    let per_operation = |count: u64| count as f64 / turn.operations as f64;
+    let mut compare =
+        |what: &str, who: &str, own: Option<u64>, background: u64, seen: u64, slack: u64| {
+            let Some(own) = own else { return };
+            let own = own + background;
+            // What the kernel has seen beyond the slack, or has not seen at all.
+            let apart = if seen > own { (seen - own).saturating_sub(slack) } else { own - seen };
+            let differs = apart as f64 > DISAGREEMENT * own.max(seen) as f64;
+            if differs && per_operation(own.max(seen)) >= READS_PER_OPERATION_MIN {
+                found.push(format!(
+                    "{what} an operation: {:.3} by the subject's count, {:.3} by that of the {who}",
+                    per_operation(own),
+                    per_operation(seen)
+                ));
+            }
+        };
+    let bytes_before = counts.background_read_bytes.unwrap_or(0);
+    let reads_before = counts.background_reads.unwrap_or(0);
+    let ends = (counts.reads.unwrap_or(0) + reads_before) * SECTOR_BYTES_PER_READ_MAX;
+    compare("bytes", "kernel", counts.read_bytes, bytes_before, turn.kernel.read_bytes, ends);
+    if turn.has_device {
+        compare("reads", "device", counts.reads, reads_before, turn.kernel.device_reads, 0);
+    }
+    found
+}
+
+/// The middle of `values` with their least and greatest.
+pub(crate) fn spread(values: &[f64]) -> Option<(f64, f64, f64)> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (first, last) = (*sorted.first()?, *sorted.last()?);
+    let half = sorted.len() / 2;
+    let middle = if sorted.len() % 2 == 1 {
+        sorted[half]
+    } else {
+        f64::midpoint(sorted[half - 1], sorted[half])
+    };
+    Some((middle, first, last))
+}
+
+/// Six digits that count; more would be noise.
+fn rounded(value: f64) -> Value {
+    let text = format!("{value:.5e}");
+    text.parse::<f64>().unwrap_or(value).into()
+}
+
+/// A row with the metrics of one subject at one point.
+pub(crate) fn measured_row(experiment: &Experiment, series: &Series, seed: u64) -> Row {
+    let mut row = Row::new(experiment.name, series.subject).seed(seed);
+    row.params = series.params.clone();
+    let names: Vec<&str> =
+        series.turns.first().into_iter().flat_map(Metrics::keys).copied().collect();
+    for name in names {
+        if let Some((middle, least, greatest)) = spread(&series.values(name)) {
+            row = row
+                .metric(name, rounded(middle))
+                .metric(&format!("{name}_min"), rounded(least))
+                .metric(&format!("{name}_max"), rounded(greatest));
+        }
+    }
+    row = row.metric("alternations", series.turns.len());
+    if let Some(warning) = series.warnings.first() {
+        row = row.metric("warning", warning.as_str());
+    }
+    row
+}
+
+/// Rows that hold `series`, one of TideKV, against the targets; `others` are all
+/// series of the experiment so far.
+pub(crate) fn verdict_rows(
+    experiment: &Experiment,
+    series: &Series,
+    others: &[Series],
+    seed: u64,
+) -> Vec<Row> {
+    let verdicts = experiment.targets.iter().filter_map(|target| {
+        let (values, baseline) = judged(target, series, others)?;
+        let (middle, least, greatest) = spread(&values)?;
+        let (bound, is_from_below) = target.rule.bound();
+        let name = if target.rule.is_of_ratio() { "ratio" } else { target.of };
+        let mut row = Row::new(experiment.name, series.subject).seed(seed);
+        row.params = series.params.clone();
+        Some(
+            row.metric("of", target.of)
+                .metric("baseline", baseline)
+                .metric(name, rounded(middle))
+                .metric(&format!("{name}_min"), rounded(least))
+                .metric(&format!("{name}_max"), rounded(greatest))
+                .metric("target", bound)
+                .metric("is_at_least", is_from_below)
+                .metric("is_met", target.rule.is_kept(middle)),
+        )
+    });
+    verdicts.collect()
+}
+
+/// What a target judges, alternation by alternation, and the name of what it is
+/// held against.
+fn judged(target: &Target, series: &Series, others: &[Series]) -> Option<(Vec<f64>, String)> {
+    let own = series.values(target.of);
+    match target.rule {
+        Rule::AtMost(_) => Some((own, String::new())),
+        Rule::RatioAtLeast(_) | Rule::RatioAtMost(_) => {
+            let baseline = others
+                .iter()
+                .find(|other| other.subject == BASELINE && other.params == series.params)?;
+            Some((ratios(&own, &baseline.values(target.of)), BASELINE.to_owned()))
+        }
+        Rule::RatioToZeroAtLeast(param, _) => {
+            let mut params = series.params.clone();
+            let own_value = params.insert(param.to_owned(), 0.into())?;
+            if own_value == 0 {
+                return None;
+            }
+            let baseline = others
+                .iter()
+                .find(|other| other.subject == series.subject && other.params == params)?;
+            Some((ratios(&own, &baseline.values(target.of)), format!("{param} 0")))
+        }
+    }
+}
+
+fn ratios(own: &[f64], baseline: &[f64]) -> Vec<f64> {
+    own.iter().zip(baseline).map(|(own, baseline)| own / baseline).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Tests of rows and verdicts.
+
+use super::*;
+use crate::catalogue;
+use crate::kernel::KernelCounts;
+use crate::scale::{Scale, Size};
+use crate::subject::Counts;
+
+fn series(subject: &'static str, holds: u64, values: &[f64]) -> Series {
+    Series {
+        subject,
+        params: [("snapshots".to_owned(), Value::from(holds))].into(),
+        turns: values
+            .iter()
+            .map(|&value| {
+                [("ops_per_s", value), ("reads_per_op", value / 100.0), ("p999_us", value)].into()
+            })
+            .collect(),
+        warnings: Vec::new(),
+    }
+}
+
+fn verdicts(name: &str, own: &Series, others: &[Series]) -> Vec<Row> {
+    verdict_rows(catalogue::find(name).unwrap(), own, others, 1)
+}
+
+#[test]
+fn the_middle_of_the_spread() {
+    assert_eq!(spread(&[3.0, 1.0, 2.0]), Some((2.0, 1.0, 3.0)));
+    assert_eq!(spread(&[4.0, 1.0]), Some((2.5, 1.0, 4.0)));
+    assert_eq!(spread(&[]), None);
+}
+
+#[test]
+fn ratios_pair_the_alternations() {
+    let own = series("tidekv:block-lru", 0, &[100.0, 300.0, 200.0]);
+    let baseline = series(BASELINE, 0, &[100.0, 200.0, 50.0]);
+    let rows = verdicts("engine-get-cold", &own, &[own.clone(), baseline]);
+    assert_eq!(rows.len(), 2);
+    let number = |row: &Row, name: &str| row.number(name).unwrap();
+    assert_eq!(
+        ["ratio", "ratio_min", "ratio_max", "target"].map(|name| number(&rows[0], name)),
+        [1.5, 1.0, 4.0, 1.0]
+    );
+    assert_eq!(rows[0].metrics["is_met"], true);
+    // reads_per_op is 2, above 1.02.
+    assert_eq!(number(&rows[1], "reads_per_op"), 2.0);
+    assert_eq!(rows[1].metrics["is_met"], false);
+}
+
+#[test]
+fn without_the_baseline_only_absolute_targets_are_judged() {
+    let own = series("tidekv:block-lru", 0, &[100.0]);
+    assert_eq!(verdicts("engine-get-cold", &own, &[]).len(), 1);
+    assert_eq!(verdicts("engine-write-tail", &own, &[]).len(), 0);
+}
+
+#[test]
+fn a_subject_can_be_its_own_baseline() {
+    let idle = series("tidekv:block-lru", 0, &[100.0, 100.0]);
+    let slowed = series("tidekv:block-lru", 1000, &[96.0, 86.0]);
+    let all = [idle.clone(), slowed.clone()];
+    assert!(verdicts("engine-snapshots", &idle, &all).is_empty());
+    let rows = verdicts("engine-snapshots", &slowed, &all);
+    assert_eq!(rows[0].number("ratio"), Some(0.91));
+    assert_eq!(rows[0].metrics["is_met"], true);
+}
+
+fn cold_point() -> Point {
+    (catalogue::find("engine-get-cold").unwrap().points)(&Scale::new(Size::Quick)).remove(0)
+}
+
+#[test]
+fn metrics_are_per_operation() {
+    let turn = Measurement {
+        operations: 1000,
+        seconds: 2.0,
+        counts: Counts {
+            reads: Some(1100),
+            cache_hits: Some(300),
+            cache_misses: Some(700),
+            ..Counts::default()
+        },
+        kernel: KernelCounts { cpu_ns: 5_000_000, read_bytes: 4_096_000, ..Default::default() },
+        ..Measurement::default()
+    };
+    let found = metrics(&cold_point(), &turn);
+    for (name, value) in [
+        ("ops_per_s", 500.0),
+        ("cpu_us_per_op", 5.0),
+        ("reads_per_op", 1.1),
+        ("kernel_read_bytes_per_op", 4096.0),
+        ("hit_ratio", 0.3),
+    ] {
+        assert_eq!(found[name], value, "{name}");
+    }
+    assert!(!found.contains_key("read_bytes_per_op") && !found.contains_key("write_amp"));
+}
+
+#[test]
+fn the_kernel_is_believed_when_it_disagrees() {
+    let turn = |reads, device_reads| Measurement {
+        operations: 1000,
+        has_device: true,
+        counts: Counts {
+            reads: Some(reads),
+            read_bytes: Some(4_096_000),
+            background_reads: Some(10),
+            ..Counts::default()
+        },
+        kernel: KernelCounts { read_bytes: 4_096_000, device_reads, ..Default::default() },
+        ..Measurement::default()
+    };
+    assert!(warnings(&turn(1000, 1015)).is_empty());
+    let found = warnings(&turn(1000, 1100));
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("1.010") && found[0].contains("1.100"), "{found:?}");
+    // Sectors at the ends of reads are none either, bytes that nobody counted are.
+    let wider = |read_bytes| Measurement {
+        kernel: KernelCounts { read_bytes, device_reads: 1010, ..Default::default() },
+        ..turn(1000, 1010)
+    };
+    assert!(warnings(&wider(4_096_000 + 512 * 1000)).is_empty());
+    assert_eq!(warnings(&wider(4_096_000 + 1200 * 1000)).len(), 1);
+    assert_eq!(warnings(&wider(4_096_000 - 100 * 1000)).len(), 1);
+    // A hit in memory now and then is no disagreement.
+    let rare = Measurement { counts: Counts::default(), ..turn(0, 3) };
+    assert!(warnings(&rare).is_empty());
+}

@@ -1,0 +1,192 @@
+//! TideKV as a subject: in this process, through its public face.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tidekv::{Compression, Db, Iter, Keyspace, KeyspaceOptions, Options, Snapshot, Statistics};
+use tidekv_io::{Clock, SystemClock};
+
+use crate::failure::Result;
+use crate::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
+
+/// TideKV as it stands: one budget, of which blocks get what the rest leaves.
+pub const TIDEKV_BLOCK_LRU: SubjectRecord = SubjectRecord {
+    name: "tidekv:block-lru",
+    about: "TideKV with its block cache; direct I/O for tables, log on and unsynced, \
+            one budget for memtables (at most a quarter), metadata, reads in flight and cache",
+    is_default: true,
+    format: "tidekv",
+    open,
+};
+
+/// The store counts as idle when nothing has moved for this long.
+const IDLE: Duration = Duration::from_millis(300);
+
+/// How often it is asked.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+struct Tide {
+    db: Db,
+    keyspace: Keyspace,
+    clock: SystemClock,
+}
+
+fn open(directory: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
+    let options = Options { memory_bytes: Some(settings.memory_bytes), ..Options::default() };
+    let db = Db::open(directory, options)?;
+    let compression = if settings.is_compressed { Compression::Lz4 } else { Compression::None };
+    let options = KeyspaceOptions {
+        compression,
+        compression_last: compression,
+        ..KeyspaceOptions::default()
+    };
+    let keyspace = db.keyspace_with("lab", options)?;
+    Ok(Box::new(Tide { db, keyspace, clock: SystemClock::new() }))
+}
+
+/// Counters that move while background work is under way.
+fn background_work(statistics: &Statistics) -> [u64; 6] {
+    [
+        "flush.count",
+        "flush.bytes",
+        "compaction.count",
+        "compaction.moves",
+        "compaction.write_bytes",
+        "io.compaction_reads",
+    ]
+    .map(|name| statistics.counter(name))
+}
+
+struct Held {
+    _snapshot: Snapshot,
+    _iter: Iter,
+}
+
+impl Subject for Tide {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.keyspace.put(key, value)?)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        Ok(self.keyspace.delete(key)?)
+    }
+
+    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let value = self.keyspace.get(key)?;
+        if let Some(value) = &value {
+            see(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], see: &mut dyn FnMut(usize, &[u8])) -> Result<u64> {
+        let mut found = 0;
+        for (position, entry) in self.keyspace.multi_get(keys)?.iter().enumerate() {
+            if let Some(entry) = entry {
+                see(position, &entry.value);
+                found += 1;
+            }
+        }
+        Ok(found)
+    }
+
+    fn scan(&self, start: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+        let mut count = 0;
+        for entry in self.keyspace.range(start..).take(limit as usize) {
+            let (key, entry) = entry?;
+            see(&key, &entry.value);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn hold(&self, start: &[u8]) -> Result<Box<dyn Hold + '_>> {
+        let snapshot = self.db.snapshot();
+        let mut iter = snapshot.range(&self.keyspace, start..);
+        iter.next().transpose()?;
+        Ok(Box::new(Held { _snapshot: snapshot, _iter: iter }))
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.db.flush()?;
+        let mut seen = background_work(&self.db.statistics());
+        let mut moved_ns = self.clock.monotonic_ns();
+        while self.clock.monotonic_ns() - moved_ns < IDLE.as_nanos() as u64 {
+            self.clock.sleep(BETWEEN_LOOKS);
+            let now = background_work(&self.db.statistics());
+            if now != seen {
+                seen = now;
+                moved_ns = self.clock.monotonic_ns();
+            }
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> Result<Counts> {
+        let statistics = self.db.statistics();
+        let counter = |name: &str| statistics.counter(name);
+        let of_cache = |what: &str| {
+            ["data", "index", "filter"]
+                .map(|kind| counter(&format!("cache.{kind}.{what}")))
+                .iter()
+                .sum()
+        };
+        Ok(Counts {
+            reads: Some(counter("io.reads")),
+            read_bytes: Some(counter("io.read_bytes")),
+            background_reads: Some(counter("io.compaction_reads")),
+            background_read_bytes: Some(counter("io.compaction_read_bytes")),
+            table_written_bytes: Some(counter("flush.bytes") + counter("compaction.write_bytes")),
+            log_bytes: Some(counter("log.bytes")),
+            cache_hits: Some(of_cache("hits")),
+            cache_misses: Some(of_cache("misses")),
+            table_bytes: Some(self.keyspace.storage_bytes()),
+        })
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.db.close()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What every subject must do.
+    fn behaves(open: impl Fn() -> Box<dyn Subject>) {
+        let subject = open();
+        for number in 0..100u8 {
+            subject.put(&[b'k', number], &[number; 50]).unwrap();
+        }
+        subject.delete(&[b'k', 7]).unwrap();
+        let hold = subject.hold(&[b'k', 20]).unwrap();
+        drop(hold);
+        subject.settle().unwrap();
+        assert!(subject.counts().unwrap().table_bytes.unwrap() > 1000);
+        subject.close().unwrap();
+
+        let subject = open();
+        let mut seen = Vec::new();
+        assert!(subject.get(&[b'k', 8], &mut |value| seen = value.to_vec()).unwrap());
+        assert_eq!(seen, [8; 50]);
+        assert!(!subject.get(&[b'k', 7], &mut |_| unreachable!()).unwrap());
+        let mut scanned = Vec::new();
+        let count = subject.scan(&[b'k', 6], 3, &mut |key, _| scanned.push(key[1])).unwrap();
+        assert_eq!((count, &*scanned), (3, &[6, 8, 9][..]));
+        let keys: [&[u8]; 3] = [b"k\x01", b"k\x07", b"k\x63"];
+        let mut found = Vec::new();
+        let count = subject.multi_get(&keys, &mut |at, value| found.push((at, value[0]))).unwrap();
+        assert_eq!((count, &*found), (2, &[(0, 1), (2, 99)][..]));
+        assert!(subject.counts().unwrap().reads.unwrap() > 0);
+        subject.close().unwrap();
+    }
+
+    #[test]
+    fn tidekv_behaves_as_a_subject() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings =
+            Settings { memory_bytes: 8 << 20, is_compressed: true, counts_everything: true };
+        behaves(|| (TIDEKV_BLOCK_LRU.open)(directory.path(), &settings).unwrap());
+    }
+}

@@ -1,0 +1,252 @@
+//! RocksDB as a subject, set up as well as we know for one budget of memory.
+//!
+//! What is set, and why:
+//!
+//! | setting | value | reason |
+//! |---|---|---|
+//! | direct reads, direct flush and compaction | on | as TideKV; the page cache would be memory outside the budget |
+//! | write-ahead log | on, not synced | as TideKV: an acknowledged write survives the process |
+//! | block cache | the whole budget | write buffers are charged to it, so that one number bounds both |
+//! | write buffers | an eighth of the budget, at most 64 MiB each; a quarter together | as TideKV |
+//! | index and filters | partitioned, in the cache, with high priority, top level pinned | whole ones of large tables do not fit a small cache and ruin it |
+//! | filter | Bloom, 10 bits a key | as TideKV |
+//! | blocks | 4 KiB; format 6 | as TideKV; the newest format that all settings know |
+//! | background jobs | a flush and as many compactions as TideKV has threads | the default of 2 is one of each |
+//! | subcompactions | as many as compactions | large compactions use all threads |
+//! | levels | dynamic level sizes | less space and fewer bytes written than static ones |
+//! | open files | all | tables stay open, as TideKV's do |
+//! | statistics | off where speed is measured without storage; tickers only elsewhere | tickers cost cached reads some percent |
+//!
+//! What it has not: io_uring, which the crate leaves out of the build here, so
+//! `multi_get` reads blocks one after another. Auto-tuned read-ahead of iterators
+//! is on, as by default.
+
+use std::path::Path;
+
+use rocksdb::statistics::{StatsLevel, Ticker};
+use rocksdb::{
+    BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, DBRawIterator,
+    LruCacheOptions, Options, ReadOptions, Snapshot, WaitForCompactOptions, WriteBufferManager,
+    properties,
+};
+use tidekv_lab::failure::{Failure, Result};
+use tidekv_lab::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
+
+/// The peer that ratios are to.
+pub const LRU: SubjectRecord = SubjectRecord {
+    name: "rocksdb:lru",
+    about: "RocksDB set up for one budget: LRU block cache that write buffers are charged to, \
+            partitioned index and filters in it, direct I/O, log on and unsynced",
+    is_default: true,
+    format: "rocksdb",
+    open: |path, settings| open(path, settings, Variant::Lru),
+};
+
+/// With the newer cache.
+pub const HYPERCLOCK: SubjectRecord = SubjectRecord {
+    name: "rocksdb:hyperclock",
+    about: "the same with the HyperClock cache, whose entries' size it finds out by itself",
+    is_default: false,
+    open: |path, settings| open(path, settings, Variant::HyperClock),
+    ..LRU
+};
+
+/// With another write path.
+pub const PIPELINED: SubjectRecord = SubjectRecord {
+    name: "rocksdb:pipelined",
+    about: "the same as rocksdb:lru with pipelined writes: the log of one group while another \
+            is in the memtable",
+    is_default: false,
+    open: |path, settings| open(path, settings, Variant::Pipelined),
+    ..LRU
+};
+
+/// As it comes.
+pub const DEFAULT: SubjectRecord = SubjectRecord {
+    name: "rocksdb:default",
+    about: "RocksDB as it comes, but for the size of its block cache, a Bloom filter and direct \
+            I/O; index and filters lie outside of the budget",
+    is_default: false,
+    format: "rocksdb-default",
+    open: |path, settings| open(path, settings, Variant::Default),
+};
+
+/// The column family that everything is in.
+const COLUMN: &str = "default";
+
+/// TideKV has no more compaction threads either.
+const COMPACTIONS_MAX: usize = 4;
+
+const WRITE_BUFFER_BYTES_MAX: usize = 64 << 20;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Variant {
+    Lru,
+    HyperClock,
+    Pipelined,
+    Default,
+}
+
+struct Rocks {
+    db: DB,
+    options: Options,
+    has_statistics: bool,
+}
+
+fn failed(error: rocksdb::Error) -> Failure {
+    Failure::new(format!("RocksDB: {error}"))
+}
+
+fn open(path: &Path, settings: &Settings, variant: Variant) -> Result<Box<dyn Subject>> {
+    let mut options = options(settings, variant);
+    if settings.counts_everything {
+        options.enable_statistics();
+        options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
+    }
+    let db = DB::open_cf_with_opts(&options, path, [(COLUMN, options.clone())]).map_err(failed)?;
+    Ok(Box::new(Rocks { db, options, has_statistics: settings.counts_everything }))
+}
+
+fn options(settings: &Settings, variant: Variant) -> Options {
+    let memory = settings.memory_bytes as usize;
+    let cache = match variant {
+        Variant::HyperClock => Cache::new_hyper_clock_cache(memory, 0),
+        _ => {
+            // Shards: as many as the cache chooses for its size.
+            let mut options = LruCacheOptions::default();
+            options.set_capacity(memory);
+            options.set_num_shard_bits(-1);
+            Cache::new_lru_cache_opts(&options)
+        }
+    };
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&cache);
+    table.set_block_size(4096);
+    table.set_bloom_filter(10.0, false);
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_use_direct_reads(true);
+    options.set_use_direct_io_for_flush_and_compaction(true);
+    let compression =
+        if settings.is_compressed { DBCompressionType::Lz4 } else { DBCompressionType::None };
+    options.set_compression_type(compression);
+    if variant != Variant::Default {
+        table.set_format_version(6);
+        table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+        table.set_partition_filters(true);
+        table.set_metadata_block_size(4096);
+        table.set_cache_index_and_filter_blocks(true);
+        table.set_cache_index_and_filter_blocks_with_high_priority(true);
+        table.set_pin_top_level_index_and_filter(true);
+        let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(
+            memory / 4,
+            false,
+            cache.clone(),
+        );
+        options.set_write_buffer_manager(&buffers);
+        options.set_write_buffer_size((memory / 8).min(WRITE_BUFFER_BYTES_MAX));
+        options.set_max_write_buffer_number(4);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let compactions = cores.min(COMPACTIONS_MAX);
+        options.increase_parallelism(compactions as i32 + 1);
+        options.set_max_subcompactions(compactions as u32);
+        options.set_level_compaction_dynamic_level_bytes(true);
+        options.set_max_open_files(-1);
+        options.set_bytes_per_sync(1 << 20);
+        options.set_enable_pipelined_write(variant == Variant::Pipelined);
+    }
+    options.set_block_based_table_factory(&table);
+    options
+}
+
+struct Held<'a> {
+    // Before the snapshot that it reads.
+    _iter: DBRawIterator<'a>,
+    _snapshot: Snapshot<'a>,
+}
+
+impl Subject for Rocks {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.db.put(key, value).map_err(failed)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.db.delete(key).map_err(failed)
+    }
+
+    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let value = self.db.get_pinned(key).map_err(failed)?;
+        if let Some(value) = &value {
+            see(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], see: &mut dyn FnMut(usize, &[u8])) -> Result<u64> {
+        let column = self.db.cf_handle(COLUMN).expect("it was opened with this column");
+        let mut found = 0;
+        let values = self.db.batched_multi_get_cf(&column, keys.iter().copied(), false);
+        for (position, value) in values.into_iter().enumerate() {
+            if let Some(value) = value.map_err(failed)? {
+                see(position, &value);
+                found += 1;
+            }
+        }
+        Ok(found)
+    }
+
+    fn scan(&self, start: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+        let mut iter = self.db.raw_iterator();
+        iter.seek(start);
+        let mut count = 0;
+        while count < limit {
+            let Some((key, value)) = iter.item() else { break };
+            see(key, value);
+            count += 1;
+            if count < limit {
+                iter.next();
+            }
+        }
+        iter.status().map_err(failed)?;
+        Ok(count)
+    }
+
+    fn hold(&self, start: &[u8]) -> Result<Box<dyn Hold + '_>> {
+        let snapshot = self.db.snapshot();
+        let mut options = ReadOptions::default();
+        options.set_snapshot(&snapshot);
+        let mut iter = self.db.raw_iterator_opt(options);
+        iter.seek(start);
+        iter.status().map_err(failed)?;
+        Ok(Box::new(Held { _iter: iter, _snapshot: snapshot }))
+    }
+
+    fn settle(&self) -> Result<()> {
+        let mut options = WaitForCompactOptions::default();
+        options.set_flush(true);
+        self.db.wait_for_compact(&options).map_err(failed)
+    }
+
+    fn counts(&self) -> Result<Counts> {
+        let ticker = |ticker| self.has_statistics.then(|| self.options.get_ticker_count(ticker));
+        let sum = |one, other| Some(ticker(one)? + ticker(other)?);
+        let bytes = self.db.property_int_value(properties::TOTAL_SST_FILES_SIZE);
+        Ok(Counts {
+            // Those of compactions included: RocksDB does not tell them apart here.
+            reads: sum(Ticker::LastLevelReadCount, Ticker::NonLastLevelReadCount),
+            read_bytes: sum(Ticker::LastLevelReadBytes, Ticker::NonLastLevelReadBytes),
+            background_reads: None,
+            background_read_bytes: None,
+            table_written_bytes: sum(Ticker::FlushWriteBytes, Ticker::CompactWriteBytes),
+            log_bytes: ticker(Ticker::WalFileBytes),
+            cache_hits: ticker(Ticker::BlockCacheHit),
+            cache_misses: ticker(Ticker::BlockCacheMiss),
+            table_bytes: bytes.map_err(failed)?,
+        })
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.db.cancel_all_background_work(true);
+        Ok(())
+    }
+}
