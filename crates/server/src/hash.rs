@@ -289,6 +289,7 @@ pub(crate) fn find(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::Dump;
 
     #[test]
     fn records_have_their_bytes() {
@@ -306,5 +307,28 @@ mod tests {
         assert_eq!(&note.key()[..8], [0, 0, 0, 0, 0, 0, 1, 2]);
         assert_eq!(Note::decode(&note.key()), Some(note));
         assert_eq!(Note::decode(b"short"), None);
+    }
+
+    #[test]
+    fn records_have_the_released_bytes_and_they_are_still_read() {
+        let identity = *b"time..randomness";
+        let hash = Hash { identity, len: 2, expires_at_ms: Some(1_800_000_000_000) };
+        let note = Note { due_ms: 1_800_000_000_000, identity };
+        let mut dump = Dump::new(
+            "The records of a hash with a deadline, fields apart. See crates/server/src/hash.rs.",
+        );
+        let mut add = |name: &str, bytes: Bytes, parts: &[(usize, &str)]| {
+            dump.file(name);
+            dump.parts(&bytes, parts);
+        };
+        add("head", hash.encode(), &[(16, "Identity"), (24, "Number of fields")]);
+        add("key of a field", hash.field_key(b"tide"), &[(16, "Identity"), (20, "Field")]);
+        add("key of a note", note.key(), &[(8, "Due"), (24, "Identity")]);
+        let released = dump.hold_against("hash");
+        let value = Bytes::from(released[0].1.clone());
+        let entry = Entry { value, expires_at_ms: hash.expires_at_ms };
+        assert_eq!(Hash::decode(&entry).unwrap(), hash);
+        assert_eq!(released[1].1.strip_prefix(&identity), Some(&b"tide"[..]));
+        assert_eq!(Note::decode(&released[2].1), Some(note));
     }
 }

@@ -6,6 +6,10 @@
 //! stream into calls of the `catalogue`; the `pipeline` runs them over an
 //! `execution`, on the event loop or an I/O thread; the `reply` goes back.
 
+#[cfg(test)]
+#[path = "../../store/src/golden.rs"]
+mod golden;
+
 pub mod error;
 pub mod options;
 mod glob;

@@ -292,6 +292,7 @@ impl<'a> Iterator for Operations<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::Dump;
 
     fn keyspace(id: u32) -> KeyspaceRef {
         KeyspaceRef { id, instance: 1, default_deadline_ms: None }
@@ -313,6 +314,37 @@ mod tests {
         );
         assert_eq!(got[2].kind, Kind::Delete);
         assert_eq!((got[3].key, got[3].payload), (&b""[..], &b"zz"[..]));
+    }
+
+    #[test]
+    fn a_record_has_the_released_bytes_and_they_are_still_read() {
+        let mut batch = WriteBatch::new();
+        batch.put(keyspace(1), b"tide/high", b"spring");
+        batch.put_until(keyspace(300), b"tide/slack", b"calm", 1_800_000_000_000);
+        batch.delete(keyspace(1), b"tide/low");
+        batch.delete_range(keyspace(1), b"", b"tide");
+        let mut record = Vec::new();
+        begin_record(&mut record, 300);
+        let mut parts = vec![(record.len(), "Kind of record, first sequence")];
+        record.extend_from_slice(batch.encoded().unwrap());
+        for name in ["Put", "Put with deadline", "Delete", "Range delete"] {
+            let mut walk = Operations::new(&record[parts.last().unwrap().0..]);
+            walk.next();
+            parts.push((record.len() - walk.reader.rest().len(), name));
+        }
+        let mut dump = Dump::new("A record of writes. See crates/store/src/batch.rs.");
+        dump.parts(&record, &parts);
+        let released = dump.hold_against("batch");
+        let (first, operations) = decode_record(&released[0].1).unwrap();
+        assert_eq!(first, 300);
+        let operation = |kind, keyspace, key, payload| Operation { kind, keyspace, key, payload };
+        let expiring = [&1_800_000_000_000u64.to_le_bytes()[..], b"calm"].concat();
+        assert!(operations.map(Option::unwrap).eq([
+            operation(Kind::Value, 1, b"tide/high", b"spring"),
+            operation(Kind::Expiring, 300, b"tide/slack", &expiring),
+            operation(Kind::Delete, 1, b"tide/low", b""),
+            operation(Kind::RangeDelete, 1, b"", b"tide"),
+        ]));
     }
 
     #[test]

@@ -142,6 +142,7 @@ fn bits_of(hash: u64, probes: u8) -> impl Iterator<Item = usize> {
 mod tests {
     use super::*;
     use crate::checksum::key_hash;
+    use crate::golden::Dump;
     use proptest::prelude::*;
 
     fn filter_of(bits: u8, keys: std::ops::Range<u64>) -> Vec<u8> {
@@ -179,6 +180,22 @@ mod tests {
             }
         }
         assert_eq!(builder.finish().len(), 2 * LINE_BYTES + TAIL_BYTES);
+    }
+
+    #[test]
+    fn a_filter_has_the_released_bytes_and_they_are_still_read() {
+        let filter = filter_of(10, 0..60);
+        let mut dump = Dump::new(
+            "The filter of the keys 0 to 59 (eight bytes each, big-endian) at 10 bits a key. \
+             See crates/store/src/filter.rs.",
+        );
+        let lines = [(64, "First line"), (128, "Second line")];
+        dump.parts(&filter, &[&lines[..], &[(130, "Probes, kind")]].concat());
+        let released = dump.hold_against("filter");
+        let passes =
+            |key: u64| usize::from(may_contain(&released[0].1, key_hash(&key.to_be_bytes())));
+        assert_eq!((0..60).map(passes).sum::<usize>(), 60);
+        assert!((60..1060).map(passes).sum::<usize>() < 50);
     }
 
     #[test]

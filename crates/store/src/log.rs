@@ -8,6 +8,8 @@
 pub(crate) mod format;
 pub(crate) mod writer;
 pub(crate) mod reader;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use reader::{Ending, LogReader};
 pub(crate) use writer::LogWriter;

@@ -7,6 +7,8 @@
 pub(crate) mod edit;
 pub(crate) mod state;
 pub(crate) mod file;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use edit::{Change, Edit, TableMeta};
 pub(crate) use file::Manifest;

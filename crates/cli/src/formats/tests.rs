@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::golden::Dump;
 
 type Owned = (Vec<u8>, Vec<u8>, Option<u64>);
 
@@ -108,4 +109,38 @@ fn line_ends_of_other_systems_and_a_missing_last_one_are_taken() {
         vec![(b"a".to_vec(), b"1".to_vec(), None), (b"b".to_vec(), b"2\r".to_vec(), None)];
     assert_eq!(read(Format::Tsv, b"a\t1\r\nb\t2\\r\r\n").unwrap(), expected);
     assert_eq!(read(Format::Tsv, b"a\t1\nb\t2\\r").unwrap(), expected);
+}
+
+#[test]
+fn files_have_the_released_bytes_and_they_are_still_read() {
+    let records: Vec<Owned> = vec![
+        (b"tide/high".to_vec(), b"spring\ttide\n".to_vec(), None),
+        (b"tide/low".to_vec(), b"\xff\x00\\".to_vec(), None),
+        (b"tide/slack".to_vec(), Vec::new(), Some(1_800_000_000_000)),
+    ];
+    let names = ["tsv", "jsonl", "binary"];
+    let formats = [Format::Tsv, Format::Jsonl, Format::Binary];
+    let mut dump = Dump::new(
+        "Three records in each format of export and import. See crates/cli/src/formats/.",
+    );
+    for (format, name) in formats.into_iter().zip(names) {
+        dump.file(name);
+        let bytes = write(format, &records);
+        let ends = [&bytes[..], &bytes[..bytes.len() - 17], &bytes[..8]].map(<[u8]>::len);
+        match format {
+            Format::Binary => {
+                dump.parts(&bytes, &[(ends[2], "Magic"), (ends[1], "Records"), (ends[0], "End")])
+            }
+            _ => dump.part("Lines", &bytes),
+        }
+    }
+    let released = dump.hold_against("export");
+    for ((name, bytes), (format, expected_name)) in released.iter().zip(formats.iter().zip(names)) {
+        let mut expected = records.clone();
+        if *format == Format::Tsv {
+            expected[2].2 = None;
+        }
+        assert_eq!((read(*format, bytes).unwrap(), &**name), (expected, expected_name));
+    }
+    assert_eq!(released.len(), 3);
 }

@@ -1,0 +1,99 @@
+//! Golden bytes of logs: a fresh file, and one that had an earlier life.
+
+use std::path::Path;
+
+use tidekv_io::{Access, MemoryStorage, Storage};
+
+use super::format::{Header, RECORD_END, RECORD_MARK, RECORD_WRITES};
+use super::*;
+use crate::golden::Dump;
+
+const PATH: &str = "/000007.log";
+
+/// What is under test is the frame; these are payloads of the kind "writes".
+const RECORDS: [&[u8]; 3] = [b"spring", b"neap, and what follows it", b"slack"];
+
+fn write(writer: &mut LogWriter, payload: &[u8]) {
+    let fill = |out: &mut Vec<u8>| {
+        out.push(RECORD_WRITES);
+        out.extend_from_slice(payload);
+    };
+    writer.append(fill).unwrap();
+}
+
+fn file(disk: &MemoryStorage) -> std::sync::Arc<dyn tidekv_io::File> {
+    disk.open(Path::new(PATH), Access::Buffered).unwrap()
+}
+
+/// Three records, the first two synced before the third, a mark, an end.
+fn fresh(disk: &MemoryStorage) {
+    let file = disk.create(Path::new(PATH), Access::Buffered).unwrap();
+    file.allocate(192).unwrap();
+    let mut writer = LogWriter::new(file, 7);
+    write(&mut writer, RECORDS[0]);
+    write(&mut writer, RECORDS[1]);
+    writer.sync().unwrap();
+    writer.mark().unwrap();
+    write(&mut writer, RECORDS[2]);
+    writer.finish(9).unwrap();
+}
+
+/// Adds the frames of `bytes`, and `rest` behind the last that is intact.
+fn add_frames(dump: &mut Dump, bytes: &[u8], number: u64, rest: &str) {
+    let mut at = 0;
+    let header_at = |at: usize| Header::decode(&bytes[at..], at as u64, bytes.len() as u64);
+    while let Some(header) = header_at(at) {
+        let frame = &bytes[at..at + format::HEADER_BYTES + header.payload_len as usize];
+        if !format::is_intact(frame, number, header) {
+            break;
+        }
+        let kind = match frame[format::HEADER_BYTES] {
+            RECORD_END => "end, the next log is 9",
+            RECORD_MARK => "mark",
+            _ => "record",
+        };
+        dump.part(&format!("Frame, {kind}, {} bytes were synced", header.synced), frame);
+        at += frame.len();
+    }
+    dump.part(rest, &bytes[at..]);
+}
+
+fn read(bytes: &[u8], number: u64) -> (Vec<Vec<u8>>, Ending) {
+    let disk = MemoryStorage::new();
+    disk.write_file(PATH, bytes);
+    let mut reader = LogReader::new(file(&disk), number).unwrap();
+    let mut records = Vec::new();
+    while let Some(record) = reader.next().unwrap() {
+        assert_eq!(record[0], RECORD_WRITES);
+        records.push(record[1..].to_vec());
+    }
+    (records, reader.ending())
+}
+
+#[test]
+fn a_fresh_log_has_the_released_bytes_and_they_are_still_read() {
+    let disk = MemoryStorage::new();
+    fresh(&disk);
+    let mut dump = Dump::new("Log 7, ended. See crates/store/src/log/format.rs.");
+    add_frames(&mut dump, &disk.read_file(PATH).unwrap(), 7, "Allocated, not written");
+    let released = dump.hold_against("log");
+    let (records, ending) = read(&released[0].1, 7);
+    assert_eq!(records, RECORDS);
+    assert_eq!(ending, Ending::Complete { successor: 9 });
+}
+
+#[test]
+fn a_recycled_log_has_the_released_bytes_and_they_are_still_read() {
+    let disk = MemoryStorage::new();
+    fresh(&disk);
+    let mut writer = LogWriter::new(file(&disk), 9);
+    write(&mut writer, b"ebb");
+    let mut dump = Dump::new(
+        "Log 9 in the file that was log 7, not ended. See crates/store/src/log/format.rs.",
+    );
+    add_frames(&mut dump, &disk.read_file(PATH).unwrap(), 9, "What is left of log 7");
+    let released = dump.hold_against("log-recycled");
+    let (records, ending) = read(&released[0].1, 9);
+    assert_eq!(records, [b"ebb"]);
+    assert!(matches!(ending, Ending::Cut { .. }));
+}
