@@ -1,6 +1,9 @@
 //! Reads through the cache: single flight, batches, errors.
 #![allow(clippy::disallowed_methods, reason = "real threads wait for each other here")]
 
+#[cfg(not(miri))]
+mod models;
+
 use std::path::Path;
 use std::sync::Barrier;
 use std::sync::atomic::AtomicBool;
