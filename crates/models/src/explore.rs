@@ -22,7 +22,7 @@ use tidekv_evidence::Row;
 use crate::mode::{Inside, Mode};
 
 /// Schedules a model of shuttle's in the suite; half at random, half by PCT.
-pub const SCHEDULES: usize = 400;
+pub const SCHEDULES: usize = 2000;
 
 /// How many places PCT chooses where the running thread loses its turn: few
 /// known bugs of this kind need more.

@@ -164,6 +164,9 @@ impl Arena {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(not(miri))]
+    mod models;
+
     use super::*;
 
     #[test]

@@ -232,3 +232,6 @@ fn check_keyspace(name: &str, options: &KeyspaceOptions) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -327,6 +327,9 @@ impl Cursor for MemtableCursor {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(not(miri))]
+    mod models;
+
     use super::*;
     use crate::key::Kind;
 

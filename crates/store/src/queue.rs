@@ -176,6 +176,9 @@ impl<T, R> Queue<T, R> {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(not(miri))]
+    mod models;
+
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
 

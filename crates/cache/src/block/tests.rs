@@ -1,5 +1,8 @@
 //! The cache as a whole: shards, counters, tables that die, many threads.
 
+#[cfg(not(miri))]
+mod models;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

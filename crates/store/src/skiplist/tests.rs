@@ -1,5 +1,8 @@
 //! The list against a sorted one, alone and among threads. Miri runs these.
 
+#[cfg(not(miri))]
+mod models;
+
 use super::*;
 use crate::key::{Kind, compare};
 

@@ -1,0 +1,4 @@
+//! The store as a whole.
+
+#[cfg(not(miri))]
+mod models;
