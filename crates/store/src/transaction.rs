@@ -57,11 +57,12 @@ impl Watch {
     }
 
     /// The condition that the key was not written since, in terms that
-    /// memtables can judge; `None` when it was written.
-    fn condition(&self) -> Result<Option<Condition>> {
+    /// memtables can judge; `None` when it was written. The key is looked up
+    /// only where memtables cannot tell, or when `must_look`.
+    fn condition(&self, must_look: bool) -> Result<Option<Condition>> {
         let tree = self.keyspace.tree();
         let mut unchanged_since = self.snapshot.sequence();
-        if tree.flushed() > unchanged_since {
+        if must_look || tree.flushed() > unchanged_since {
             let (resolved, seen) = self.keyspace.resolve(&self.key, None)?;
             let written = resolved.map_or(0, |resolved| resolved.trailer.sequence());
             if written > unchanged_since {
@@ -232,19 +233,31 @@ impl Transaction {
 
     /// Writes everything in one step, unless a key that was read or watched
     /// has changed.
-    pub fn commit(self, durability: Durability) -> Result<Commit> {
-        let mut conditions = Vec::new();
-        for watch in self.watches.iter().chain(self.reads.values()) {
-            let Some(condition) = watch.condition()? else { return Ok(Commit::Conflict) };
-            conditions.push(condition);
+    pub fn commit(mut self, durability: Durability) -> Result<Commit> {
+        let mut must_look = false;
+        loop {
+            let mut conditions = Vec::new();
+            for watch in self.watches.iter().chain(self.reads.values()) {
+                let Some(condition) = watch.condition(must_look)? else {
+                    return Ok(Commit::Conflict);
+                };
+                conditions.push(condition);
+            }
+            let engine = self.handle.engine();
+            if self.batch.is_empty() && engine.options.read_only {
+                return Ok(Commit::Done);
+            }
+            let batch = match conditions.is_empty() {
+                true => std::mem::take(&mut self.batch),
+                false => self.batch.clone(),
+            };
+            if engine.write(batch, durability, conditions)? == Written::Done {
+                return Ok(Commit::Done);
+            }
+            // A key was written, or a flush since the conditions were made has
+            // left memtables that cannot tell: then the keys themselves do, and
+            // the commit is tried again. Each round more takes a flush.
+            must_look = true;
         }
-        let engine = self.handle.engine();
-        if self.batch.is_empty() && engine.options.read_only {
-            return Ok(Commit::Done);
-        }
-        Ok(match engine.write(self.batch, durability, conditions)? {
-            Written::Done => Commit::Done,
-            Written::Conflict => Commit::Conflict,
-        })
     }
 }
