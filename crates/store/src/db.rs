@@ -185,6 +185,13 @@ impl Db {
         self.engine().set_memory_bytes(bytes);
     }
 
+    /// Keeps the block cache below what the budget would leave it, down to
+    /// nothing. For proofs that caches never change an answer: no setting.
+    #[doc(hidden)]
+    pub fn set_cache_bytes_max(&self, bytes: u64) {
+        self.engine().set_cache_bytes_max(bytes);
+    }
+
     /// Milliseconds since 1970 by the store's clock, which deadlines go by.
     pub fn unix_ms(&self) -> u64 {
         self.engine().clock.unix_ms()

@@ -142,6 +142,8 @@ pub(crate) struct Engine {
     pub(crate) structure: Mutex<Structure>,
     pub(crate) trash: Arc<Trash>,
     pub(crate) memory_bytes: AtomicU64,
+    /// The most that the block cache may take of it.
+    pub(crate) cache_bytes_max: AtomicU64,
     pub(crate) shares: ArcSwap<Shares>,
     pub(crate) metadata_bytes: AtomicUsize,
     pub(crate) compactions_running: AtomicUsize,
@@ -243,7 +245,8 @@ impl Engine {
             .sum();
         self.metadata_bytes.store(metadata, Ordering::Relaxed);
         let total = self.memory_bytes.load(Ordering::Relaxed);
-        let shares = budget::shares(total, self.options.memtable_bytes, metadata as u64);
+        let mut shares = budget::shares(total, self.options.memtable_bytes, metadata as u64);
+        shares.cache_bytes = shares.cache_bytes.min(self.cache_bytes_max.load(Ordering::Relaxed));
         self.shares.store(Arc::new(shares));
         self.cache.set_capacity(usize::try_from(shares.cache_bytes).unwrap_or(usize::MAX));
     }

@@ -190,6 +190,7 @@ fn build_engine(
         snapshots: Mutex::new(BTreeMap::new()),
         trash: Arc::new(Trash::default()),
         memory_bytes: AtomicU64::new(memory),
+        cache_bytes_max: AtomicU64::new(u64::MAX),
         shares: ArcSwap::from_pointee(shares),
         metadata_bytes: AtomicUsize::new(0),
         compactions_running: AtomicUsize::new(0),

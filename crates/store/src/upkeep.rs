@@ -282,6 +282,11 @@ impl Engine {
         self.after_install();
     }
 
+    pub(crate) fn set_cache_bytes_max(self: &Arc<Self>, bytes: u64) {
+        self.cache_bytes_max.store(bytes, Ordering::Relaxed);
+        self.after_install();
+    }
+
     pub(crate) fn statistics(&self) -> Statistics {
         let stats = &self.stats;
         let mut counters = vec![
