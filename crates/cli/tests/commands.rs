@@ -19,3 +19,5 @@ mod config;
 mod damage;
 #[path = "commands/serve.rs"]
 mod serve;
+#[path = "commands/lab.rs"]
+mod lab;

@@ -10,7 +10,6 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
 }
 
 /// The experiment called `name`.
-#[cfg(test)]
 pub(crate) fn find(name: &str) -> Option<&'static Experiment> {
     all().find(|experiment| experiment.name == name)
 }

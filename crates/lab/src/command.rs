@@ -1,7 +1,8 @@
 //! The command line of the lab, for every binary that has it.
 
+use std::cell::RefCell;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use tidekv_evidence::Row;
@@ -10,6 +11,7 @@ use crate::catalogue;
 use crate::failure::{Failure, Result};
 use crate::nothing::NOTHING;
 use crate::place::Place;
+use crate::report;
 use crate::runner::Runner;
 use crate::scale::{Scale, Size};
 use crate::show;
@@ -32,6 +34,7 @@ pub struct Lab {
 enum Command {
     List(List),
     Run(Run),
+    Report(Report),
     #[command(name = worker::COMMAND, hide = true)]
     Worker,
 }
@@ -78,6 +81,16 @@ struct Run {
     #[arg(long, value_name = "DIR")]
     stores: Option<PathBuf>,
 
+    /// Build the stores anew that earlier runs have left; for when the store writes
+    /// its tables in another way than before.
+    #[arg(long)]
+    rebuild: bool,
+
+    /// Leave the kernel's caches of files alone; otherwise root drops them before
+    /// every turn, for the whole machine.
+    #[arg(long)]
+    keep_caches: bool,
+
     /// Print rows, one JSON object a line.
     #[arg(long)]
     json: bool,
@@ -103,6 +116,27 @@ struct Run {
     alternations: Option<u64>,
 }
 
+/// Make reports from rows.
+///
+/// Writes `report.html` and `report.md` beside the rows of a run.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  lab report results/today\n  \
+    lab report results --reliability docs/reliability.md")]
+struct Report {
+    /// The directory of a run; with `--reliability` any directory above runs.
+    #[arg(value_name = "DIR", default_value = OUT)]
+    directory: PathBuf,
+
+    /// Write what the proofs have counted, from all rows below the directory, to
+    /// this document.
+    #[arg(long, value_name = "FILE")]
+    reliability: Option<PathBuf>,
+
+    /// Put the table of ratios between its marks in this document.
+    #[arg(long, value_name = "FILE")]
+    readme: Option<PathBuf>,
+}
+
 impl Lab {
     /// Runs the command with `subjects`. `arguments` is how the same binary comes to
     /// this command again: what stands before the lab's own words.
@@ -110,6 +144,7 @@ impl Lab {
         match &self.command {
             Command::List(command) => command.run(subjects),
             Command::Run(command) => command.run(subjects, arguments),
+            Command::Report(command) => command.run(),
             Command::Worker => {
                 let mut known = subjects.to_vec();
                 known.push(NOTHING);
@@ -155,6 +190,9 @@ impl Run {
             place: Place::new(&self.out, self.stores.as_deref())?,
             scale: self.scale()?,
             seed: self.seed,
+            rebuilds: self.rebuild,
+            drops_caches: !self.keep_caches,
+            fresh: RefCell::default(),
             tell: &|what| {
                 // Progress that cannot be shown is no reason to stop.
                 let _ = writeln!(std::io::stderr(), "{what}");
@@ -216,6 +254,42 @@ impl Run {
             print(&serde_json::to_string(row).expect("strings and numbers become JSON"))
         })
     }
+}
+
+impl Report {
+    fn run(&self) -> Result<()> {
+        if let Some(path) = &self.reliability {
+            let rows = report::reliability::read_proofs(&self.directory)?;
+            write(path, &report::reliability::write(&rows))?;
+        }
+        let is_run = report::has_rows(&self.directory);
+        if self.reliability.is_some() && self.readme.is_none() && !is_run {
+            return Ok(());
+        }
+        let results = report::read_results(&self.directory)?;
+        write(&self.directory.join("report.html"), &report::page(&results))?;
+        write(&self.directory.join("report.md"), &report::markdown(&results))?;
+        if let Some(path) = &self.readme {
+            let document = read(path)?;
+            let table = report::readme_table(&results);
+            write(path, &report::replace_marked(&document, &table)?)?;
+        }
+        Ok(())
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a document, not data of a store")]
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path)
+        .map_err(|e| Failure::system(format!("could not read {}", path.display()), e))
+}
+
+/// Writes a document and says so.
+#[expect(clippy::disallowed_methods, reason = "a document, not data of a store")]
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text)
+        .map_err(|e| Failure::system(format!("could not write {}", path.display()), e))?;
+    print(&format!("wrote {}", path.display()))
 }
 
 /// Prints a line; a reader that has gone has read enough.

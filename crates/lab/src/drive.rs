@@ -32,8 +32,13 @@ const WARMING: u8 = 0;
 const MEASURING: u8 = 1;
 const OVER: u8 = 2;
 
-/// How often the rule of the warm-up is looked at.
-const WINDOW: Duration = Duration::from_millis(250);
+/// How often the rule of the warm-up is looked at: four times while as long as the
+/// measurement takes, within these bounds.
+const WINDOW_MIN: Duration = Duration::from_millis(10);
+const WINDOW_MAX: Duration = Duration::from_millis(250);
+
+/// A measurement goes on until so many operations are done, however long it takes.
+const OPERATIONS_MIN: u64 = 10;
 
 /// Storage counts as hardly read below so many bytes an operation: a
 /// thousandth of a block.
@@ -172,11 +177,12 @@ fn watch(
     seconds: f64,
     look: &dyn Fn() -> Result<Moment>,
 ) -> Result<(Moment, Moment)> {
+    let window = Duration::from_secs_f64(seconds / 4.0).clamp(WINDOW_MIN, WINDOW_MAX);
     let started_ns = shared.clock.monotonic_ns();
     let started = kernel.counts();
     let mut before: Option<(u64, KernelCounts, f64)> = None;
     while shared.drive.warm_up != WarmUp::None && !shared.is_broken.load(Ordering::Relaxed) {
-        shared.clock.sleep(WINDOW);
+        shared.clock.sleep(window);
         let (operations, now) = (shared.operations(), kernel.counts());
         let (earlier_operations, earlier, earlier_rate) =
             before.unwrap_or((0, started, f64::INFINITY));
@@ -201,10 +207,11 @@ fn watch(
     let end_ns = first.ns + (seconds * 1e9) as u64;
     loop {
         let left = end_ns.saturating_sub(shared.clock.monotonic_ns());
-        if left == 0 || shared.is_broken.load(Ordering::Relaxed) {
+        let has_measured = shared.operations() >= first.operations + OPERATIONS_MIN;
+        if (left == 0 && has_measured) || shared.is_broken.load(Ordering::Relaxed) {
             break;
         }
-        shared.clock.sleep(Duration::from_nanos(left).min(WINDOW));
+        shared.clock.sleep(Duration::from_nanos(left).clamp(WINDOW_MIN, window));
     }
     Ok((first, look()?))
 }

@@ -20,6 +20,9 @@ use crate::workload::{Kind, Workload};
 
 const MIB: u64 = 1 << 20;
 
+/// A warm-up takes at most so many times as long as what is measured.
+const WARM_UP_SHARE_MAX: f64 = 12.0;
+
 /// Snapshots that must not slow writes down.
 const HOLDS: u64 = 1000;
 
@@ -84,7 +87,7 @@ fn reading(scale: &Scale, shape: Shape, threads: u64, kind: Kind, warm_up: WarmU
             workload: Workload::only(kind, Choice::Uniform, shape.entries),
             threads,
             warm_up,
-            warm_up_seconds_max: if scale.is_quick { 5.0 } else { 60.0 },
+            warm_up_seconds_max: WARM_UP_SHARE_MAX * scale.seconds,
             length: Length::Seconds(scale.seconds),
             operations_per_sample: if is_cached && kind == Kind::Get { 16 } else { 1 },
             arrivals_per_s: None,
@@ -198,8 +201,9 @@ fn snapshots(scale: &Scale) -> Vec<Point> {
 }
 
 fn write_tail(scale: &Scale) -> Vec<Point> {
-    let threads = scale.threads.iter().copied().find(|&threads| threads > 1).unwrap_or(1);
-    let mut point = writing(scale, Shape::small(scale), threads, vec![(Kind::Put, 1)]);
+    // One thread waits for arrivals on a processor of its own; the rest is for the
+    // engine's background work.
+    let mut point = writing(scale, Shape::small(scale), 1, vec![(Kind::Put, 1)]);
     point.params.insert("share_of_slowest".into(), SUSTAINED_SHARE.into());
     point.share_of_slowest = Some(SUSTAINED_SHARE);
     if let Some(drive) = &mut point.drive {

@@ -4,6 +4,7 @@
 //! For every point: alternation 0 of all subjects, alternation 1 of all subjects,
 //! and so on, so that a slow minute of the machine hits all of them.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 
 use tidekv_evidence::Row;
@@ -28,6 +29,12 @@ pub(crate) struct Runner<'a> {
     pub(crate) place: Place,
     pub(crate) scale: Scale,
     pub(crate) seed: u64,
+    /// Stores of earlier runs are built anew.
+    pub(crate) rebuilds: bool,
+    /// The kernel forgets files before every turn, where it may be told to.
+    pub(crate) drops_caches: bool,
+    /// Stores that this run has built.
+    pub(crate) fresh: RefCell<Vec<PathBuf>>,
     /// Is told what is being done.
     pub(crate) tell: &'a dyn Fn(&str),
 }
@@ -65,7 +72,11 @@ impl Runner<'_> {
             let rows: Vec<Row> = all[from..]
                 .iter()
                 .flat_map(|series| {
-                    let mut rows = vec![measured_row(experiment, series, self.seed)];
+                    let mut row = measured_row(experiment, series, self.seed);
+                    if let Some(commit) = self.store_commit(&point, series.subject) {
+                        row = row.metric("store_commit", commit);
+                    }
+                    let mut rows = vec![row];
                     let is_judged = series.subject.starts_with("tidekv") || point.is_of_drive;
                     if is_judged {
                         rows.extend(verdict_rows(experiment, series, &all, self.seed));
@@ -117,7 +128,7 @@ impl Runner<'_> {
             slowest = slowest.min(found.operations as f64 / found.seconds);
         }
         let rate = (slowest * share / 100.0).floor().max(1.0) * 100.0;
-        point.params.insert("arrivals_per_s".into(), rate.into());
+        point.params.insert("arrivals_per_s".into(), (rate as u64).into());
         if let Some(drive) = &mut point.drive {
             drive.arrivals_per_s = Some(rate);
         }
@@ -162,13 +173,22 @@ impl Runner<'_> {
         };
         let of = format!("{}/{}", alternation + 1, point.alternations);
         (self.tell)(&format!("{} {} {of}: {}", experiment.name, record.name, brief(point)));
-        kernel::drop_caches();
+        if self.drops_caches {
+            kernel::drop_caches();
+        }
         let measurement = self.launcher.run(&job)?;
         if point.store.is_none() || point.changes_store {
             self.place.remove(&directory)?;
         }
         log.add(Turn { id, measurement })?;
         Ok(measurement)
+    }
+
+    /// The commit whose build has made the store of a point.
+    fn store_commit(&self, point: &Point, subject: &str) -> Option<String> {
+        let record = self.subjects.iter().find(|record| record.name == subject)?;
+        let plan = point.store.as_ref()?;
+        self.place.built_by(&self.place.store(record.format, &plan.name()))
     }
 
     /// The directory in which a turn finds its store.
@@ -190,7 +210,8 @@ impl Runner<'_> {
     /// The store of `plan`, built unless it is there.
     fn build(&self, plan: &StorePlan, record: &SubjectRecord) -> Result<PathBuf> {
         let directory = self.place.store(record.format, &plan.name());
-        if self.place.built_by(&directory).is_some() {
+        let is_stale = self.rebuilds && !self.fresh.borrow().contains(&directory);
+        if !is_stale && self.place.built_by(&directory).is_some() {
             return Ok(directory);
         }
         (self.tell)(&format!("building a store of {}: {}", record.format, plan.name()));
@@ -219,6 +240,7 @@ impl Runner<'_> {
             ending: if plan.is_killed { Ending::AwaitKill } else { Ending::Settle },
         })?;
         self.place.mark_built(&directory, &tidekv_evidence::commit())?;
+        self.fresh.borrow_mut().push(directory.clone());
         Ok(directory)
     }
 }

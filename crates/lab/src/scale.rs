@@ -24,8 +24,6 @@ pub(crate) struct Scale {
     pub(crate) alternations: u64,
     /// Numbers of threads.
     pub(crate) threads: Vec<u64>,
-    /// Every experiment in one small variant more or less, rather than all.
-    pub(crate) is_quick: bool,
 }
 
 impl Scale {
@@ -35,13 +33,7 @@ impl Scale {
             Size::Usual => (10_000_000, 5.0, 5),
             Size::Full => (50_000_000, 10.0, 5),
         };
-        Self {
-            entries,
-            seconds,
-            alternations,
-            threads: vec![1, 2, 8],
-            is_quick: size == Size::Quick,
-        }
+        Self { entries, seconds, alternations, threads: vec![1, 2, 8] }
     }
 
     /// Alternations of turns that each take long: those that fill a store.

@@ -23,6 +23,9 @@ const SHOWN: [&str; 14] = [
     "rss_bytes_max",
 ];
 
+/// From here on times are shown in milliseconds.
+const MILLISECONDS_FROM_US: f64 = 10_000.0;
+
 /// Whether a row says how a target was met, rather than what was measured.
 pub(crate) fn is_verdict(row: &Row) -> bool {
     row.metrics.contains_key("target")
@@ -40,7 +43,10 @@ pub(crate) fn show_value(metric: &str, value: f64) -> String {
         "rss_bytes_max" | "read_bytes_per_op" | "kernel_read_bytes_per_op" => show_bytes(value),
         "open_s" => format!("{} s", show_number(value)),
         _ if metric.ends_with("_us") || metric == "cpu_us_per_op" => {
-            format!("{} µs", show_number(value))
+            match value >= MILLISECONDS_FROM_US {
+                true => format!("{} ms", show_number(value / 1e3)),
+                false => format!("{} µs", show_number(value)),
+            }
         }
         _ => show_number(value),
     }

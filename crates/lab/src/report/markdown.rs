@@ -1,0 +1,242 @@
+//! A report as Markdown, and the table that the README shows of it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use tidekv_evidence::Row;
+
+use super::gather::{PointResults, Results};
+use crate::failure::{Failure, Result};
+use crate::show;
+
+/// What stands around a generated part of another document.
+const BEGIN: &str = "<!-- made by `lab report`: begin -->";
+const END: &str = "<!-- end -->";
+
+/// Writing to a string does not fail.
+const FINE: &str = "a string takes everything";
+
+/// The whole report.
+pub(crate) fn write(results: &[Results]) -> String {
+    let mut out = String::from("# Lab report\n\n");
+    writeln!(out, "{}\n", origin(results)).expect(FINE);
+    out.push_str("## Targets\n\n");
+    out.push_str(&targets(results));
+    for results in results {
+        write!(out, "\n## {}\n\n", results.name).expect(FINE);
+        if let Some(experiment) = results.experiment {
+            writeln!(out, "{}. Expected: {}.\n", experiment.about, experiment.claim).expect(FINE);
+        }
+        for point in &results.points {
+            out.push_str(&table(point));
+        }
+    }
+    out
+}
+
+/// Where and when rows were measured, and how many targets are met.
+pub(crate) fn origin(results: &[Results]) -> String {
+    let all = |of: fn(&Row) -> &String| -> String {
+        let rows = results.iter().flat_map(|results| &results.points);
+        let rows = rows.flat_map(|point| &point.measured);
+        let distinct: BTreeSet<&String> = rows.map(of).collect();
+        distinct.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+    };
+    let verdicts: Vec<&Row> = results.iter().flat_map(Results::verdicts).collect();
+    let met = verdicts.iter().filter(|row| show::is_met(row)).count();
+    format!(
+        "Host {}, commit {}, {}. {met} of {} targets met.",
+        all(|row| &row.host),
+        all(|row| &row.commit),
+        all(|row| &row.date),
+        verdicts.len()
+    )
+}
+
+/// A line for every target: what was found for the subject and for the baseline.
+fn targets(results: &[Results]) -> String {
+    let mut out = String::from(
+        "| experiment | parameters | of | TideKV | baseline | ratio | target | |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for results in results {
+        for point in &results.points {
+            for verdict in &point.verdicts {
+                let metric = show::target_of(verdict);
+                let value = |subject: &str| {
+                    let row = point.measured.iter().find(|row| row.subject == subject);
+                    row.and_then(|row| show::with_spread(row, metric)).unwrap_or_default()
+                };
+                let baseline = verdict.metrics.get("baseline").and_then(|name| name.as_str());
+                writeln!(
+                    out,
+                    "| {} | {} | {} | {} | {} | {} | {} | {} |",
+                    results.name,
+                    show::params(verdict),
+                    show::label(metric),
+                    value(&verdict.subject),
+                    baseline.map(value).unwrap_or_default(),
+                    show::with_spread(verdict, "ratio").unwrap_or_default(),
+                    show::show_bound(verdict),
+                    if show::is_met(verdict) { "pass" } else { "**fail**" },
+                )
+                .expect(FINE);
+            }
+        }
+    }
+    out
+}
+
+/// All subjects of a point, a column for each metric.
+fn table(point: &PointResults) -> String {
+    let mut out = String::new();
+    let Some(first) = point.measured.first() else { return out };
+    let mut names: Vec<&str> = Vec::new();
+    for row in &point.measured {
+        for (name, _) in show::shown(row) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    let labels: Vec<&str> = names.iter().map(|name| show::label(name)).collect();
+    writeln!(out, "{}:\n\n| subject | {} |", show::params(first), labels.join(" | ")).expect(FINE);
+    writeln!(out, "|---|{}", "---|".repeat(names.len())).expect(FINE);
+    for row in &point.measured {
+        let cells = names.iter().enumerate().map(|(at, name)| {
+            let spread = (at == 0).then(|| show::with_spread(row, name)).flatten();
+            let plain = || row.number(name).map(|value| show::show_value(name, value));
+            spread.or_else(plain).unwrap_or_default()
+        });
+        let cells: Vec<String> = cells.collect();
+        writeln!(out, "| {} | {} |", row.subject, cells.join(" | ")).expect(FINE);
+    }
+    out.push('\n');
+    for row in &point.measured {
+        if let Some(warning) = row.metrics.get("warning").and_then(|warning| warning.as_str()) {
+            writeln!(out, "{}: {warning}.\n", row.subject).expect(FINE);
+        }
+    }
+    out
+}
+
+/// The table for people who do not know the lab: ratios to the baseline.
+pub(crate) fn readme_table(results: &[Results]) -> String {
+    let mut out = String::from(
+        "| | TideKV | RocksDB | ratio (least to greatest) | target |\n|---|---|---|---|---|\n",
+    );
+    for results in results {
+        for point in &results.points {
+            for verdict in point.verdicts.iter().filter(|row| row.number("ratio").is_some()) {
+                let metric = show::target_of(verdict);
+                let value = |subject: &str| {
+                    let row = point.measured.iter().find(|row| row.subject == subject);
+                    row.and_then(|row| Some(show::show_value(metric, row.number(metric)?)))
+                };
+                let baseline = verdict.metrics.get("baseline").and_then(|name| name.as_str());
+                let Some(theirs) = baseline.and_then(value) else { continue };
+                writeln!(
+                    out,
+                    "| {}, {}: {} | {} | {theirs} | {} | {}{} |",
+                    results.name.trim_start_matches("engine-"),
+                    brief(verdict),
+                    show::label(metric),
+                    value(&verdict.subject).unwrap_or_default(),
+                    show::with_spread(verdict, "ratio").unwrap_or_default(),
+                    show::show_bound(verdict),
+                    if show::is_met(verdict) { "" } else { ", missed" },
+                )
+                .expect(FINE);
+            }
+        }
+    }
+    write!(out, "\n{}", origin(results)).expect(FINE);
+    out
+}
+
+/// The parameters in which points of the README's table differ.
+fn brief(row: &Row) -> String {
+    let mut parts = Vec::new();
+    if let Some(threads) = row.params.get("threads").and_then(serde_json::Value::as_u64) {
+        parts.push(if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") });
+    }
+    if let Some(bytes) = row.params.get("value_bytes") {
+        parts.push(format!("{bytes} B"));
+    }
+    if row.params.get("compression").is_some_and(|name| *name == "lz4") {
+        parts.push("LZ4".to_owned());
+    }
+    parts.join(", ")
+}
+
+/// `document` with `part` between its marks, in place of what stands there.
+pub(crate) fn replace_marked(document: &str, part: &str) -> Result<String> {
+    let marked = document.split_once(BEGIN).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(END)?;
+        Some(format!("{before}{BEGIN}\n\n{part}\n\n{END}{after}"))
+    });
+    marked.ok_or_else(|| {
+        Failure::new(format!("the document has no place for the table: `{BEGIN}` and `{END}`"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::gather::gather;
+    use super::*;
+
+    fn row(subject: &str) -> Row {
+        let mut row = Row::new("engine-get-cold", subject).param("threads", 2);
+        (row.host, row.commit, row.date) = ("h".into(), "c".into(), "2026-01-01".into());
+        row
+    }
+
+    fn results() -> Vec<Results> {
+        let measured = |subject: &str, ops: f64| {
+            row(subject)
+                .metric("ops_per_s", ops)
+                .metric("ops_per_s_min", ops / 2.0)
+                .metric("ops_per_s_max", ops)
+                .metric("p99_us", 120.0)
+        };
+        let verdict = row("tidekv:block-lru")
+            .metric("of", "ops_per_s")
+            .metric("baseline", "rocksdb:lru")
+            .metric("ratio", 1.25)
+            .metric("target", 1.0)
+            .metric("is_at_least", true)
+            .metric("is_met", true);
+        gather(vec![
+            measured("tidekv:block-lru", 5000.0),
+            measured("rocksdb:lru", 4000.0).metric("warning", "half of it"),
+            verdict,
+        ])
+    }
+
+    #[test]
+    fn a_report_says_what_was_found_and_whether_it_is_enough() {
+        let text = write(&results());
+        for line in [
+            "Host h, commit c, 2026-01-01. 1 of 1 targets met.",
+            "| engine-get-cold | 2 threads | ops/s | 5000 (2500 to 5000) | 4000 (2000 to 4000) \
+             | 1.25 | ≥ 1 | pass |",
+            "| subject | ops/s | p99 |",
+            "| rocksdb:lru | 4000 (2000 to 4000) | 120 µs |",
+            "rocksdb:lru: half of it.",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line:?} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_table_takes_its_place() {
+        let document = format!("a\n{BEGIN}\nold\n{END}\nb");
+        let table = readme_table(&results());
+        assert!(table.contains("| get-cold, 2 threads: ops/s | 5000 | 4000 | 1.25 | ≥ 1 |"));
+        let replaced = replace_marked(&document, &table).unwrap();
+        assert!(replaced.starts_with("a\n") && replaced.ends_with("\nb"));
+        assert!(replaced.contains("get-cold") && !replaced.contains("old\n"));
+        assert_eq!(replace_marked(&replaced, &table).unwrap(), replaced);
+        assert!(replace_marked("nothing", "x").is_err());
+    }
+}
