@@ -33,6 +33,10 @@ pub struct KeyspaceRef {
     pub(crate) default_deadline_ms: Option<u64>,
 }
 
+/// Bytes of an operation besides its key and payload: the kind and three
+/// varints of 32 bits.
+const OPERATION_OVERHEAD_BYTES_MAX: usize = 1 + 3 * 5;
+
 /// Writes that take effect together. A key, value or batch beyond its bound is
 /// remembered and refused when the batch is written.
 #[derive(Debug, Clone, Default)]
@@ -156,6 +160,11 @@ impl WriteBatch {
         }
     }
 
+    /// The encoded operations that were within bounds.
+    pub(crate) fn accepted(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Which store's keyspaces it names; 0: none's.
     pub(crate) fn instance(&self) -> u64 {
         self.instance
@@ -207,6 +216,7 @@ impl WriteBatch {
         if self.keyspaces.last() != Some(&keyspace) && !self.keyspaces.contains(&keyspace) {
             self.keyspaces.push(keyspace);
         }
+        self.bytes.reserve(OPERATION_OVERHEAD_BYTES_MAX + key.len() + deadline.len() + value.len());
         self.bytes.push(kind as u8);
         put_varint(&mut self.bytes, u64::from(keyspace));
         put_bytes(&mut self.bytes, key);

@@ -139,6 +139,12 @@ impl Db {
         Ok(Watch::new(&self.handle, keyspace, key))
     }
 
+    /// Whether a writer is at work at this moment, so that
+    /// [`Transaction::try_commit`] would be in vain.
+    pub fn is_busy(&self) -> bool {
+        self.engine().queue.is_led()
+    }
+
     /// The store as it is now, to be read later.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(Arc::clone(&self.handle))

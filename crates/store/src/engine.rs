@@ -86,6 +86,21 @@ pub(crate) enum Written {
     Conflict,
 }
 
+/// How a write that does not wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempt {
+    /// It is in.
+    Done,
+    /// A key that was read or watched has changed: nothing was written.
+    Conflict,
+    /// Another writer is at work, mostly for microseconds: nothing was written,
+    /// and soon it may be.
+    Busy,
+    /// Room in memory or storage would have to be waited for: nothing was
+    /// written, and it is to be done by a thread that may wait.
+    WouldBlock,
+}
+
 /// Why the last background jobs failed; `None` once one has succeeded.
 #[derive(Debug, Default)]
 pub(crate) struct BackgroundErrors {
@@ -115,6 +130,9 @@ pub(crate) struct Logs {
     pub(crate) older: VecDeque<u64>,
     /// A finished log whose file the next log takes over.
     pub(crate) spare: Option<u64>,
+    /// Up to where in the current log writes that do not wait need not look
+    /// whether there is room for them.
+    pub(crate) has_room_until: u64,
 }
 
 /// Everything behind a [`Db`](crate::Db).

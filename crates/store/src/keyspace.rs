@@ -27,12 +27,12 @@ pub struct Keyspace {
     tree: Arc<Tree>,
 }
 
-/// The answer of a read that never waits for storage.
+/// The answer of a read that never waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cached<T> {
     /// The answer, from memory.
     Ready(T),
-    /// Storage would have to be read: ask again with a blocking read.
+    /// Storage would have to be read: ask again with a read that waits.
     WouldBlock,
 }
 
@@ -146,12 +146,21 @@ impl Keyspace {
 
     /// The entry of `key`, if it (or its absence) can be told from memory alone.
     pub fn try_get_cached(&self, key: impl AsRef<[u8]>) -> Result<Cached<Option<Entry>>> {
-        let key = key.as_ref();
+        self.try_read(key.as_ref(), None)
+    }
+
+    /// The entry of `key` at the snapshot `at`, or now, from memory alone.
+    pub(crate) fn try_read(
+        &self,
+        key: &[u8],
+        at: Option<Sequence>,
+    ) -> Result<Cached<Option<Entry>>> {
         check_key(key)?;
         let engine = self.engine();
         engine.check_open()?;
         let view = self.tree.view();
-        let mut read = PointRead::new(&view, LookupKey::new(key, engine.visible()));
+        let sequence = at.unwrap_or_else(|| engine.visible());
+        let mut read = PointRead::new(&view, LookupKey::new(key, sequence));
         match read.step(&engine.blocks, None)? {
             ReadStep::Need(_) => Ok(Cached::WouldBlock),
             ReadStep::Done(resolved) => {
@@ -164,12 +173,21 @@ impl Keyspace {
     /// The entries of many keys, as of one moment. Blocks that must come from
     /// storage are read together.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Entry>>> {
+        self.read_many(keys, None)
+    }
+
+    /// The entries of many keys at the snapshot `at`, or now.
+    pub(crate) fn read_many<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        at: Option<Sequence>,
+    ) -> Result<Vec<Option<Entry>>> {
         keys.iter().try_for_each(|key| check_key(key.as_ref()))?;
         let engine = self.engine();
         engine.check_open()?;
         engine.stats.gets.add(keys.len() as u64);
         let view = self.tree.view();
-        let sequence = engine.visible();
+        let sequence = at.unwrap_or_else(|| engine.visible());
         let lookups: Vec<_> =
             keys.iter().map(|key| LookupKey::new(key.as_ref(), sequence)).collect();
         let resolved = view::read_many(&view, &lookups, &engine.blocks)?;

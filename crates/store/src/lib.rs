@@ -66,6 +66,7 @@ pub mod check;
 pub use batch::{BATCH_BYTES_MAX, KeyspaceRef, WriteBatch};
 pub use bytes::Bytes;
 pub use db::Db;
+pub use engine::Attempt;
 pub use error::{Error, ErrorKind, Result};
 pub use iter::{Entry, Iter};
 pub use key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, prefix_end};

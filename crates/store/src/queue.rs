@@ -4,7 +4,7 @@
 //! Guarantees: items take effect in the order in which they were submitted; at
 //! any moment at most one thread leads; [`Queue::exclusive`] leads a group of
 //! its own, so nothing is committed while it runs. A leader always leads its
-//! own item.
+//! own item. [`Queue::try_exclusive`] leads only if it need not wait for that.
 //!
 //! When a leader panics, everything that waits or comes later panics too: the
 //! state behind the queue cannot be trusted any more.
@@ -130,6 +130,26 @@ impl<T, R> Queue<T, R> {
         work()
     }
 
+    /// Runs `work` while nobody commits, if nobody leads at this moment (then
+    /// nobody waits either). Those who come meanwhile wait for it.
+    pub(crate) fn try_exclusive<X>(&self, work: impl FnOnce() -> X) -> Option<X> {
+        {
+            let mut state = self.state.lock();
+            assert!(!state.is_broken, "an earlier write panicked");
+            if state.is_led {
+                return None;
+            }
+            state.is_led = true;
+        }
+        let _leadership = Leadership { queue: self, group: Vec::new() };
+        Some(work())
+    }
+
+    /// Whether somebody leads at this moment.
+    pub(crate) fn is_led(&self) -> bool {
+        self.state.lock().is_led
+    }
+
     /// Whether a leader has panicked.
     pub(crate) fn is_broken(&self) -> bool {
         self.state.lock().is_broken
@@ -186,6 +206,7 @@ mod tests {
     fn every_item_is_done_once_and_exclusively() {
         let queue: Queue<u64, u64> = Queue::new(8);
         let (inside, sum, exclusive) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        let (tried, refused) = (AtomicU64::new(0), AtomicU64::new(0));
         let alone = |work: &dyn Fn()| {
             assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two leaders at once");
             work();
@@ -194,6 +215,7 @@ mod tests {
         std::thread::scope(|scope| {
             for t in 0..4u64 {
                 let (queue, sum, exclusive, alone) = (&queue, &sum, &exclusive, &alone);
+                let (tried, refused) = (&tried, &refused);
                 scope.spawn(move || {
                     for i in 0..500 {
                         let item = t * 1000 + i;
@@ -212,6 +234,9 @@ mod tests {
                                 })
                             });
                         }
+                        let outcome = queue.try_exclusive(|| alone(&|| ()));
+                        if outcome.is_some() { tried } else { refused }
+                            .fetch_add(1, Ordering::SeqCst);
                     }
                 });
             }
@@ -221,6 +246,37 @@ mod tests {
             (0..4).map(|t| (0..500).map(|i| t * 1000 + i).sum::<u64>()).sum::<u64>()
         );
         assert_eq!(exclusive.into_inner(), 40);
+        assert_eq!(tried.into_inner() + refused.into_inner(), 4 * 500);
+    }
+
+    #[test]
+    fn who_only_tries_waits_for_nobody_and_is_waited_for() {
+        let queue: Queue<u64, u64> = Queue::new(8);
+        // While somebody leads, a try is refused.
+        queue.exclusive(|| assert_eq!(queue.try_exclusive(|| ()), None));
+        queue.submit(1, 1, |items| {
+            assert_eq!(queue.try_exclusive(|| ()), None);
+            items
+        });
+        // Who comes while a try is at work is passed the lead afterwards.
+        let is_over = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let outcome = queue.try_exclusive(|| {
+                let (queue, is_over) = (&queue, &is_over);
+                scope.spawn(move || {
+                    queue.submit(2, 1, |items| {
+                        assert_eq!(is_over.load(Ordering::SeqCst), 1);
+                        items
+                    })
+                });
+                while queue.state.lock().waiting.is_empty() {
+                    std::thread::yield_now();
+                }
+                is_over.store(1, Ordering::SeqCst);
+            });
+            assert_eq!(outcome, Some(()));
+        });
+        assert_eq!(queue.try_exclusive(|| 7), Some(7));
     }
 
     #[test]

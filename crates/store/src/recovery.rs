@@ -406,7 +406,8 @@ impl Engine {
         }
         let current = self.begin_log(number, &mut None)?;
         let older = VecDeque::new();
-        *self.logs.lock() = Some(Logs { current, successor: None, older, spare: None });
+        *self.logs.lock() =
+            Some(Logs { current, successor: None, older, spare: None, has_room_until: 0 });
         Ok(number)
     }
 

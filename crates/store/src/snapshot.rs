@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::handle::Handle;
 use crate::iter::{Entry, Iter, key_range};
 use crate::key::Sequence;
-use crate::keyspace::{Keyspace, entry_of};
+use crate::keyspace::{Cached, Keyspace, entry_of};
 use crate::visible::KeyRange;
 
 /// The store as it was when the snapshot was taken, in all keyspaces alike.
@@ -41,6 +41,25 @@ impl Snapshot {
     pub fn get_entry(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Entry>> {
         let (resolved, _) = keyspace.resolve(key.as_ref(), Some(self.sequence))?;
         Ok(entry_of(resolved, self.handle.engine()))
+    }
+
+    /// The entry of `key`, if it (or its absence) can be told from memory alone.
+    pub fn try_get_cached(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Cached<Option<Entry>>> {
+        keyspace.try_read(key.as_ref(), Some(self.sequence))
+    }
+
+    /// The entries of many keys. Blocks that must come from storage are read
+    /// together.
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+    ) -> Result<Vec<Option<Entry>>> {
+        keyspace.read_many(keys, Some(self.sequence))
     }
 
     /// All entries that there were.

@@ -17,12 +17,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::batch::WriteBatch;
-use crate::engine::{Condition, Written};
+use crate::batch::{Operations, WriteBatch};
+use crate::engine::{Attempt, Condition, Written};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::iter::Entry;
-use crate::keyspace::Keyspace;
+use crate::key::{Kind, Sequence, split_deadline};
+use crate::keyspace::{Cached, Keyspace};
 use crate::options::Durability;
 use crate::snapshot::Snapshot;
 use crate::visible::KeyRange;
@@ -60,9 +61,8 @@ impl Watch {
     /// memtables can judge; `None` when it was written. The key is looked up
     /// only where memtables cannot tell, or when `must_look`.
     fn condition(&self, must_look: bool) -> Result<Option<Condition>> {
-        let tree = self.keyspace.tree();
         let mut unchanged_since = self.snapshot.sequence();
-        if must_look || tree.flushed() > unchanged_since {
+        if must_look || self.is_beyond_memtables() {
             let (resolved, seen) = self.keyspace.resolve(&self.key, None)?;
             let written = resolved.map_or(0, |resolved| resolved.trailer.sequence());
             if written > unchanged_since {
@@ -70,7 +70,17 @@ impl Watch {
             }
             unchanged_since = seen.max(unchanged_since);
         }
-        Ok(Some(Condition { tree: Arc::clone(tree), key: self.key.clone(), unchanged_since }))
+        Ok(Some(self.condition_since(unchanged_since)))
+    }
+
+    /// Whether memtables no longer reach back to the watch's moment.
+    fn is_beyond_memtables(&self) -> bool {
+        self.keyspace.tree().flushed() > self.snapshot.sequence()
+    }
+
+    fn condition_since(&self, unchanged_since: Sequence) -> Condition {
+        let tree = Arc::clone(self.keyspace.tree());
+        Condition { tree, key: self.key.clone(), unchanged_since }
     }
 }
 
@@ -89,9 +99,13 @@ type Deleted = (u32, Box<[u8]>, Box<[u8]>);
 pub struct Transaction {
     handle: Arc<Handle>,
     batch: WriteBatch,
-    /// What the writes so far make of each key; `None`: deleted.
+    /// The first so many bytes of the batch are in `written` and `deleted`. Only
+    /// reads need those, so writes that nothing is read after cost no more than
+    /// their place in the batch.
+    indexed_bytes: usize,
+    /// What the writes make of each key; `None`: deleted.
     written: BTreeMap<KeyId, Option<Entry>>,
-    /// The ranges it deletes.
+    /// The ranges they delete.
     deleted: Vec<Deleted>,
     /// What is read; taken at the first read.
     snapshot: Option<Arc<Snapshot>>,
@@ -105,6 +119,7 @@ impl Transaction {
         Self {
             handle,
             batch: WriteBatch::new(),
+            indexed_bytes: 0,
             written: BTreeMap::new(),
             deleted: Vec::new(),
             snapshot: None,
@@ -116,20 +131,78 @@ impl Transaction {
     /// The entry of `key`, own writes included. The commit fails with
     /// [`Commit::Conflict`] when another writer has changed it since.
     pub fn get(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Entry>> {
+        match self.own(keyspace, key) {
+            Some(entry) => Ok(entry),
+            None => self.snapshot_watching(keyspace, key).get_entry(keyspace, key),
+        }
+    }
+
+    /// Like [`Transaction::get`], if memory alone can tell.
+    pub fn try_get_cached(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+    ) -> Result<Cached<Option<Entry>>> {
+        match self.own(keyspace, key) {
+            Some(entry) => Ok(Cached::Ready(entry)),
+            None => self.snapshot_watching(keyspace, key).try_get_cached(keyspace, key),
+        }
+    }
+
+    /// What its own writes make of `key`; `None`: they do not touch it.
+    fn own(&mut self, keyspace: &Keyspace, key: &[u8]) -> Option<Option<Entry>> {
+        if self.batch.is_empty() {
+            return None;
+        }
+        self.index();
         let id = (keyspace.tree().id, Box::from(key));
-        if let Some(entry) = self.written.get(&id) {
-            return Ok(entry.clone());
+        match self.written.get(&id) {
+            Some(entry) => Some(entry.clone()),
+            None => self.is_deleted(id.0, key).then_some(None),
         }
-        if self.is_deleted(id.0, key) {
-            return Ok(None);
+    }
+
+    /// Brings `written` and `deleted` up to date.
+    fn index(&mut self) {
+        let bytes = self.batch.accepted();
+        for operation in Operations::new(&bytes[self.indexed_bytes..]).flatten() {
+            let id = (operation.keyspace, Box::from(operation.key));
+            let entry = match operation.kind {
+                Kind::Value => (operation.payload, None),
+                Kind::Expiring => {
+                    let (deadline, value) =
+                        split_deadline(operation.payload).expect("batches encode the deadline");
+                    (value, Some(deadline))
+                }
+                Kind::Delete => {
+                    self.written.insert(id, None);
+                    continue;
+                }
+                Kind::RangeDelete => {
+                    let end: Box<[u8]> = operation.payload.into();
+                    for (_, entry) in self.written.range_mut(id.clone()..(id.0, end.clone())) {
+                        *entry = None;
+                    }
+                    self.deleted.push((id.0, id.1, end));
+                    continue;
+                }
+            };
+            let (value, expires_at_ms) = (Bytes::copy_from_slice(entry.0), entry.1);
+            self.written.insert(id, Some(Entry { value, expires_at_ms }));
         }
+        self.indexed_bytes = bytes.len();
+    }
+
+    /// The snapshot, for a read of `key` that the commit is to check.
+    fn snapshot_watching(&mut self, keyspace: &Keyspace, key: &[u8]) -> Arc<Snapshot> {
         let snapshot = self.snapshot();
+        let id = (keyspace.tree().id, Box::from(key));
         self.reads.entry(id).or_insert_with(|| Watch {
             keyspace: keyspace.clone(),
             key: key.into(),
             snapshot: Arc::clone(&snapshot),
         });
-        snapshot.get_entry(keyspace, key)
+        snapshot
     }
 
     fn snapshot(&mut self) -> Arc<Snapshot> {
@@ -155,29 +228,17 @@ impl Transaction {
             Some(deadline) => self.batch.put_until(keyspace, key, value, deadline),
             None => self.batch.put_forever(keyspace, key, value),
         }
-        let entry = Entry { value: Bytes::copy_from_slice(value), expires_at_ms };
-        self.written.insert((keyspace.tree().id, key.into()), Some(entry));
     }
 
     /// Removes `key`.
     pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) {
         self.batch.delete(keyspace, key);
-        self.written.insert((keyspace.tree().id, key.into()), None);
     }
 
     /// Removes all keys from `start` up to `end` (exclusive), own writes
     /// included.
-    pub fn delete_range(&mut self, keyspace: &Keyspace, start: &[u8], end: &[u8]) -> Result<()> {
-        if start >= end {
-            return Ok(());
-        }
-        let id = keyspace.tree().id;
-        for (_, entry) in self.written.range_mut((id, start.into())..(id, end.into())) {
-            *entry = None;
-        }
-        self.deleted.push((id, start.into(), end.into()));
+    pub fn delete_range(&mut self, keyspace: &Keyspace, start: &[u8], end: &[u8]) {
         self.batch.delete_range(keyspace, start, end);
-        Ok(())
     }
 
     /// Whether a range deletion of this transaction covers `key`, as far as it
@@ -191,6 +252,7 @@ impl Transaction {
     /// prefix touches as well. They are gathered in memory, so more than
     /// [`GATHERED_BYTES_MAX`] are refused.
     pub fn prefix(&mut self, keyspace: &Keyspace, prefix: &[u8]) -> Result<Vec<(Bytes, Entry)>> {
+        self.index();
         let id = keyspace.tree().id;
         let mut entries: BTreeMap<Bytes, Entry> = BTreeMap::new();
         let mut bytes = 0;
@@ -259,5 +321,22 @@ impl Transaction {
             // the commit is tried again. Each round more takes a flush.
             must_look = true;
         }
+    }
+
+    /// Like [`Transaction::commit`] with [`Durability::Buffered`], if that needs
+    /// to wait neither for another writer nor for room in memory nor for
+    /// storage. Otherwise nothing was written, and the transaction is gone.
+    ///
+    /// For event loops. The log's bytes are handed to the operating system
+    /// here; one that is short of memory may hold up even that.
+    pub fn try_commit(self) -> Result<Attempt> {
+        let mut conditions = Vec::with_capacity(self.watches.len() + self.reads.len());
+        for watch in self.watches.iter().chain(self.reads.values()) {
+            if watch.is_beyond_memtables() {
+                return Ok(Attempt::WouldBlock);
+            }
+            conditions.push(watch.condition_since(watch.snapshot.sequence()));
+        }
+        self.handle.engine().try_write(self.batch, conditions)
     }
 }

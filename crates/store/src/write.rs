@@ -12,6 +12,9 @@
 //! that failed leaves the log torn: the next group ends it in front of the torn
 //! place and goes on in a new log, so a full disk heals by itself. A sync that
 //! failed ends writing until the store is reopened.
+//!
+//! [`Engine::try_write`] takes steps 2 to 5 alone, if it need not wait for
+//! anything: for threads that must not stand still.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +24,7 @@ use hashbrown::HashSet;
 use tidekv_io::Access;
 
 use crate::batch::{Operations, WriteBatch, begin_record};
-use crate::engine::{Condition, Engine, Logs, Request, Written};
+use crate::engine::{Attempt, Condition, Engine, Logs, Request, Written};
 use crate::error::{Error, Result};
 use crate::files::log_path;
 use crate::key::{Kind, Sequence, Trailer};
@@ -38,6 +41,10 @@ pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
 /// memtable is flushed instead.
 const LOGS_MAX: usize = 8;
 
+/// Writes that do not wait look for room once in so many bytes of log: looking
+/// costs as much as a small write, and memtables are larger by far.
+const ROOM_BYTES: u64 = 16 << 10;
+
 /// A stalled writer looks again this often even when no job has ended.
 const STALL_POLL: Duration = Duration::from_millis(20);
 
@@ -52,6 +59,36 @@ impl Engine {
         durability: Durability,
         conditions: Vec<Condition>,
     ) -> Result<Written> {
+        self.check_batch(&batch)?;
+        let started = self.clock.monotonic_ns();
+        let weight = batch.bytes_len() + 64;
+        let request = Request { batch, durability, conditions };
+        let outcome = self.queue.submit(request, weight, |group| self.lead(&group));
+        self.stats.write_ns.record(self.clock.monotonic_ns().saturating_sub(started));
+        outcome
+    }
+
+    /// Like [`Engine::write`] without a sync, but waits for nobody and nothing:
+    /// not for other writers, for room in memory, for background work or for a
+    /// disk (it hands the log's bytes to the operating system, which takes them
+    /// into memory unless it is short of it).
+    pub(crate) fn try_write(
+        &self,
+        batch: WriteBatch,
+        conditions: Vec<Condition>,
+    ) -> Result<Attempt> {
+        self.check_batch(&batch)?;
+        let started = self.clock.monotonic_ns();
+        let request = Request { batch, durability: Durability::Buffered, conditions };
+        let outcome = self.queue.try_exclusive(|| self.try_lead(&request));
+        let outcome = outcome.unwrap_or(Ok(Attempt::Busy));
+        if matches!(outcome, Ok(Attempt::Done | Attempt::Conflict)) {
+            self.stats.write_ns.record(self.clock.monotonic_ns().saturating_sub(started));
+        }
+        outcome
+    }
+
+    fn check_batch(&self, batch: &WriteBatch) -> Result<()> {
         self.check_writable()?;
         batch.encoded()?;
         let trees = self.trees.load();
@@ -63,13 +100,7 @@ impl Engine {
                 "the batch writes to keyspace {unknown}, which is not of this store"
             )));
         }
-        drop(trees);
-        let started = self.clock.monotonic_ns();
-        let weight = batch.bytes_len() + 64;
-        let request = Request { batch, durability, conditions };
-        let outcome = self.queue.submit(request, weight, |group| self.lead(&group));
-        self.stats.write_ns.record(self.clock.monotonic_ns().saturating_sub(started));
-        outcome
+        Ok(())
     }
 
     fn lead(self: &Arc<Self>, group: &[Request]) -> Vec<Result<Written>> {
@@ -89,6 +120,30 @@ impl Engine {
             Ok(()) => verdicts.into_iter().map(Ok).collect(),
             Err(error) => group.iter().map(|_| Err(error.clone())).collect(),
         }
+    }
+
+    fn try_lead(&self, request: &Request) -> Result<Attempt> {
+        self.check_open()?;
+        {
+            // Only leaders keep this lock for longer than a look.
+            let mut logs = self.logs.lock();
+            let logs = logs.as_mut().expect("a writable store has a log");
+            // A log that was torn is ended with a sync.
+            if !logs.current.is_open() {
+                return Ok(Attempt::WouldBlock);
+            }
+            if logs.current.offset() >= logs.has_room_until {
+                if !self.full_trees().is_empty() || self.pace() != Pace::Free {
+                    return Ok(Attempt::WouldBlock);
+                }
+                logs.has_room_until = logs.current.offset() + ROOM_BYTES;
+            }
+        }
+        if self.judge(std::slice::from_ref(request)) != [Written::Done] {
+            return Ok(Attempt::Conflict);
+        }
+        self.commit(&[&request.batch], false)?;
+        Ok(Attempt::Done)
     }
 
     fn commit(&self, batches: &[&WriteBatch], sync: bool) -> Result<()> {
@@ -250,9 +305,9 @@ impl Engine {
         }
     }
 
-    /// Puts aside memtables that are full, and those that keep too many logs or
-    /// too much memory.
-    fn rotate_full(self: &Arc<Self>) -> Result<()> {
+    /// The keyspaces whose memtables are to be put aside: those that are full,
+    /// or the largest where all of them together take too much.
+    fn full_trees(&self) -> Vec<Arc<Tree>> {
         let shares = self.shares.load();
         let trees = self.trees.load();
         let charge = |tree: &Arc<Tree>| tree.view().memtable.charge() as u64;
@@ -262,6 +317,13 @@ impl Engine {
         if full.is_empty() && active > shares.memtables_bytes_max / 2 {
             full.extend(trees.values().max_by_key(|tree| charge(tree)).cloned());
         }
+        full
+    }
+
+    /// Puts aside memtables that are full, and those that keep too many logs or
+    /// too much memory.
+    fn rotate_full(self: &Arc<Self>) -> Result<()> {
+        let mut full = self.full_trees();
         if full.is_empty() {
             return Ok(());
         }
@@ -274,6 +336,7 @@ impl Engine {
             let holds = |tree: &&Arc<Tree>| {
                 tree.view().memtable.first_log().is_some_and(|log| log <= oldest)
             };
+            let trees = self.trees.load();
             let holders: Vec<_> = trees
                 .values()
                 .filter(holds)
@@ -321,6 +384,7 @@ impl Engine {
         let finished = std::mem::replace(&mut logs.current, next);
         logs.older.push_back(finished.number());
         logs.successor = None;
+        logs.has_room_until = 0;
         Ok(())
     }
 

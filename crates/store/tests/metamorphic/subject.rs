@@ -558,7 +558,7 @@ impl Subject {
                     tx.delete(&self.spaces[space], &key(k));
                 }
                 &Step::Write(Write::DeleteRange { space, from, to }) => {
-                    tx.delete_range(&self.spaces[space], &key(from), &key(to)).unwrap();
+                    tx.delete_range(&self.spaces[space], &key(from), &key(to));
                 }
                 Step::Foreign(write) => self.write(write),
                 &Step::Flush { space } => self.spaces[space].flush().unwrap(),

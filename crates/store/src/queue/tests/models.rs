@@ -54,11 +54,18 @@ impl Scene {
 
     /// Nothing takes effect meanwhile.
     fn exclusive(&self) {
-        self.queue.exclusive(|| {
-            self.alone(|| {
-                let before = self.published.load(Ordering::Acquire);
-                assert_eq!(self.done.lock().len() as u64, before);
-            });
+        self.queue.exclusive(|| self.stand_still());
+    }
+
+    /// The same, if nobody leads.
+    fn try_exclusive(&self) {
+        self.queue.try_exclusive(|| self.stand_still());
+    }
+
+    fn stand_still(&self) {
+        self.alone(|| {
+            let before = self.published.load(Ordering::Acquire);
+            assert_eq!(self.done.lock().len() as u64, before);
         });
     }
 
@@ -75,7 +82,7 @@ impl Scene {
 
 #[test]
 fn groups_form_end_and_hand_the_lead_on() {
-    explore::shuttle("queue: three writers of two items, one exclusive", || {
+    explore::shuttle("queue: three writers of two items, one exclusive and one try", || {
         let scene = Scene::new(2);
         let writers: Vec<_> = (0..3)
             .map(|thread| {
@@ -87,6 +94,7 @@ fn groups_form_end_and_hand_the_lead_on() {
             })
             .collect();
         scene.exclusive();
+        scene.try_exclusive();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         scene.end(6);
     });
@@ -104,6 +112,24 @@ fn no_wake_up_is_lost_between_two_threads() {
             })
         };
         scene.exclusive();
+        writer.join().unwrap();
+        scene.end(2);
+    });
+}
+
+#[test]
+fn who_only_tries_passes_the_lead_on() {
+    explore::loom("queue: a writer of two items, two tries", 3, Some(6), || {
+        let scene = Scene::new(2);
+        let writer = {
+            let scene = Arc::clone(&scene);
+            loom::thread::spawn(move || {
+                scene.submit(0);
+                scene.submit(1);
+            })
+        };
+        scene.try_exclusive();
+        scene.try_exclusive();
         writer.join().unwrap();
         scene.end(2);
     });
