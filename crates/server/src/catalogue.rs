@@ -5,10 +5,10 @@
 //! The fields of a record, in this order: name, arity, where it runs, flags,
 //! keys, since; syntax; summary; function. [`Command`] explains them.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
+use hashbrown::HashMap;
 
 use crate::command::{Call, Command, Flag, Group, Keys, Place, Run, Verb};
 use crate::commands::errors::wrong_arity;

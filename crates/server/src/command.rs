@@ -16,7 +16,8 @@ pub(crate) enum Place {
     /// Reads a few keys: on the event loop when they are in memory, else on an
     /// I/O thread with its neighbours.
     Point,
-    /// Writes: on an I/O thread, in one transaction with its neighbours.
+    /// Writes, in one transaction with its neighbours: on the event loop when
+    /// nothing has to be waited for, else on an I/O thread.
     Write,
     /// On an I/O thread, by itself.
     Alone,

@@ -10,7 +10,8 @@
 //!
 //! Guarantees:
 //! 1. Replies come in the order of requests.
-//! 2. Nothing waits for storage on the event loop.
+//! 2. Nothing waits for storage on the event loop, but that the operating system
+//!    may let a buffered write wait; see `detour.rs`.
 //! 3. What waits to be sent is bounded: beyond a few replies, requests are not
 //!    read until the client has taken them, and a client that takes none for
 //!    the write time-out is closed.
@@ -18,14 +19,16 @@
 //!    its own connection.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tidekv::Watch;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
@@ -34,7 +37,7 @@ use tokio::time::timeout;
 use crate::catalogue;
 use crate::command::{Call, Flag, Place, Run, Verb};
 use crate::input::{Input, Stream};
-use crate::pipeline;
+use crate::pipeline::{self, Tried};
 use crate::queue::Queue;
 use crate::reply::{CommandError, Reply, ReplyBuffer};
 use crate::request::{Arguments, Limits};
@@ -50,6 +53,11 @@ const REPLY_BYTES: usize = 256 << 10;
 /// How long to wait for the client's end after ours: closing while more of its
 /// requests arrive would destroy the reply that it has not read yet.
 const LINGER: Duration = Duration::from_millis(500);
+
+/// How long to look again and again whether another writer is done, most of
+/// which need microseconds: about what handing work to a thread and back costs
+/// where processors are short.
+const BUSY_NS_MAX: u64 = 200_000;
 
 const NO_AUTH: CommandError = CommandError::text("NOAUTH Authentication required.");
 const INTERNAL: CommandError = CommandError::text("ERR internal error");
@@ -69,8 +77,9 @@ enum Request {
 pub(crate) struct Connection {
     state: Arc<State>,
     stream: Box<dyn Stream>,
-    /// Shared with the I/O thread that runs a call, and with nobody else.
-    session: Arc<Mutex<Session>>,
+    /// Goes with the work to an I/O thread and comes back with its outcome; `None`
+    /// meanwhile.
+    session: Option<Box<Session>>,
     input: Input,
     replies: ReplyBuffer,
     queue: Option<Queue>,
@@ -81,7 +90,7 @@ impl Connection {
     pub(crate) fn new(state: Arc<State>, stream: Box<dyn Stream>, session: Session) -> Self {
         Self {
             stream,
-            session: Arc::new(Mutex::new(session)),
+            session: Some(Box::new(session)),
             input: Input::new(state.budget.reservation()),
             replies: ReplyBuffer::default(),
             queue: None,
@@ -92,21 +101,29 @@ impl Connection {
 
     /// Serves the client until it leaves, is asked to, or `shutdown` turns
     /// true.
-    pub(crate) async fn serve(mut self, mut shutdown: watch::Receiver<bool>) {
-        loop {
+    pub(crate) async fn serve(mut self, shutdown: watch::Receiver<bool>) {
+        let mut waiter = shutdown.clone();
+        let mut stop = pin!(waiter.wait_for(|stop| *stop));
+        // Nothing else is ever sent. A look at the clock of changes is cheaper
+        // than to wait for one, and a flood of requests leaves no time to wait.
+        while shutdown.has_changed().is_ok_and(|changed| !changed) {
             tokio::select! {
                 biased;
-                _ = shutdown.wait_for(|stop| *stop) => break,
                 is_open = self.read() => if !is_open { break },
+                _ = &mut stop => break,
             }
             match self.work().await {
-                Ok(()) if !self.session.lock().is_closing => {}
+                Ok(()) if !self.session().is_closing => {}
                 Ok(()) => break,
                 // The client is gone: there is nobody to say goodbye to.
                 Err(_) => return,
             }
         }
         self.close().await;
+    }
+
+    fn session(&mut self) -> &mut Session {
+        self.session.as_mut().expect("it is away only while its work is waited for")
     }
 
     /// Waits for input; false when there will be none.
@@ -137,7 +154,7 @@ impl Connection {
                 return self.flush().await;
             }
             self.execute(requests).await?;
-            if self.session.lock().is_closing {
+            if self.session().is_closing {
                 return self.flush().await;
             }
         }
@@ -149,7 +166,7 @@ impl Connection {
         let mut bytes = 0;
         let limits = Limits {
             request_bytes_max: self.state.settings.request_bytes_max,
-            authenticated: self.session.lock().is_authenticated,
+            authenticated: self.session().is_authenticated,
         };
         // A stranger's requests are taken one by one: after AUTH it has the
         // limits of a friend.
@@ -159,7 +176,7 @@ impl Connection {
             match self.input.next(limits) {
                 Ok(None) => break,
                 Ok(Some(words)) if is_http(&words) => {
-                    self.session.lock().is_closing = true;
+                    self.session().is_closing = true;
                     break;
                 }
                 Ok(Some(words)) => requests.push_back(match catalogue::resolve(words) {
@@ -179,7 +196,8 @@ impl Connection {
         }
         self.state.counters.commands.add(requests.len());
         if let Some(name) = last_command {
-            self.session.lock().client.touch(self.state.now_ms(), name);
+            let now_ms = self.state.now_ms();
+            self.session().client.touch(now_ms, name);
         }
         requests
     }
@@ -187,7 +205,7 @@ impl Connection {
     async fn execute(&mut self, mut requests: VecDeque<Request>) -> io::Result<()> {
         while let Some(request) = requests.pop_front() {
             match request {
-                Request::End => self.session.lock().is_closing = true,
+                Request::End => self.session().is_closing = true,
                 Request::Refused(error) => self.refuse(error),
                 Request::Call(call) => {
                     if let ControlFlow::Continue(call) = self.step(call).await {
@@ -196,7 +214,7 @@ impl Connection {
                     }
                 }
             }
-            if self.session.lock().is_closing {
+            if self.session().is_closing {
                 return Ok(());
             }
             if self.replies.len() >= REPLY_BYTES {
@@ -208,7 +226,7 @@ impl Connection {
 
     /// Answers a call that needs no I/O thread; gives back one that does.
     async fn step(&mut self, call: Call) -> ControlFlow<(), Call> {
-        if !call.command.has(Flag::NoAuth) && !self.session.lock().is_authenticated {
+        if !call.command.has(Flag::NoAuth) && !self.session().is_authenticated {
             self.refuse(NO_AUTH);
             return ControlFlow::Break(());
         }
@@ -227,14 +245,10 @@ impl Connection {
         if !matches!(call.command.place, Place::Loop | Place::Point) {
             return ControlFlow::Continue(call);
         }
-        let mut session = self.session.lock();
-        let run = || pipeline::run_in_memory(&self.state, &mut session, &call);
-        let result = catch_unwind(AssertUnwindSafe(run));
-        drop(session);
-        match result {
-            Ok(Some(reply)) => self.reply(&reply),
-            Ok(None) => return ControlFlow::Continue(call),
-            Err(_) => self.fail(),
+        match self.on_event_loop(|state, session| pipeline::run_in_memory(state, session, &call)) {
+            None => {}
+            Some(Some(reply)) => self.reply(&reply),
+            Some(None) => return ControlFlow::Continue(call),
         }
         ControlFlow::Break(())
     }
@@ -243,7 +257,7 @@ impl Connection {
         let Some(queue) = &mut self.queue else { return };
         let pushed = queue.push(call).await;
         let len = queue.len();
-        self.session.lock().client.queued.store(len as i64, Ordering::Relaxed);
+        self.session().client.queued.store(len as i64, Ordering::Relaxed);
         match pushed {
             Ok(()) => self.reply(&Reply::Simple("QUEUED")),
             Err(error) => self.refuse(error),
@@ -277,8 +291,9 @@ impl Connection {
         ControlFlow::Break(())
     }
 
-    /// Has the first of `requests`, a call, run on an I/O thread, together with
-    /// its followers where that is possible.
+    /// Has the first of `requests`, a call, run together with its followers where
+    /// that is possible: writes on the event loop, if they need not wait, and
+    /// everything else on an I/O thread.
     async fn offload(&mut self, requests: &mut VecDeque<Request>) {
         let Some(Request::Call(first)) = requests.pop_front() else { return };
         match (first.command.run, first.command.place) {
@@ -300,22 +315,44 @@ impl Connection {
     }
 
     /// Runs calls that read a few keys or write; returns those that are left.
-    async fn run_batch(&mut self, calls: Vec<Call>) -> Vec<Call> {
-        let outcome = self
-            .on_io_thread(move |state, session| {
-                let replies = if calls.iter().all(|call| call.command.place == Place::Point) {
-                    pipeline::run_points(state, session, &calls)
-                } else {
-                    pipeline::run_writes(state, session, &calls)
+    async fn run_batch(&mut self, mut calls: Vec<Call>) -> Vec<Call> {
+        let writes = calls.iter().any(|call| call.command.place == Place::Write);
+        let tried = if writes { self.try_writes(&calls).await } else { Some(Tried::Offload) };
+        let replies = match tried {
+            None => return Vec::new(),
+            Some(Tried::Done(replies)) => replies,
+            Some(Tried::Busy | Tried::Offload) => {
+                let run = move |state: &State, session: &mut Session| {
+                    let run = if writes { pipeline::run_writes } else { pipeline::run_points };
+                    let replies = run(state, session, &calls);
+                    (calls, replies)
                 };
-                (calls, replies)
-            })
-            .await;
-        let Some((mut calls, replies)) = outcome else {
-            return Vec::new();
+                let Some(outcome) = self.on_io_thread(run).await else { return Vec::new() };
+                calls = outcome.0;
+                outcome.1
+            }
         };
         replies.iter().for_each(|reply| self.reply(reply));
         calls.split_off(replies.len())
+    }
+
+    /// Runs calls that write here, if they need not wait; `None` when one has
+    /// panicked. While another writer is at work, other connections have their
+    /// turn.
+    async fn try_writes(&mut self, calls: &[Call]) -> Option<Tried> {
+        let mut until_ns = None;
+        loop {
+            let tried =
+                self.on_event_loop(|state, session| pipeline::try_writes(state, session, calls))?;
+            if !matches!(tried, Tried::Busy) {
+                return Some(tried);
+            }
+            let now_ns = self.state.monotonic_ns();
+            if now_ns > *until_ns.get_or_insert(now_ns + BUSY_NS_MAX) {
+                return Some(tried);
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     async fn run_alone(&mut self, call: Call) {
@@ -364,6 +401,14 @@ impl Connection {
         }
     }
 
+    /// Runs `work`, which does not wait, here; `None` when it has panicked.
+    fn on_event_loop<T>(&mut self, work: impl FnOnce(&State, &mut Session) -> T) -> Option<T> {
+        let Self { state, session, .. } = self;
+        let session = session.as_mut().expect("it is away only while its work is waited for");
+        let done = catch_unwind(AssertUnwindSafe(|| work(state, session)));
+        done.map_err(|_| self.fail()).ok()
+    }
+
     /// Runs `work` where it may wait; `None` when it has panicked.
     ///
     /// The threads are those of the runtime for blocking work, as many as the
@@ -373,27 +418,30 @@ impl Connection {
         &mut self,
         work: impl FnOnce(&State, &mut Session) -> T + Send + 'static,
     ) -> Option<T> {
-        let (state, session) = (Arc::clone(&self.state), Arc::clone(&self.session));
-        let done = tokio::task::spawn_blocking(move || work(&state, &mut session.lock())).await;
-        match done {
-            Ok(value) => Some(value),
-            Err(_) => {
-                self.fail();
-                None
-            }
-        }
+        let state = Arc::clone(&self.state);
+        let mut session = self.session.take().expect("one piece of work at a time");
+        let work = move || {
+            let done = catch_unwind(AssertUnwindSafe(|| work(&state, &mut session)));
+            (session, done)
+        };
+        let Ok((session, done)) = tokio::task::spawn_blocking(work).await else {
+            // The runtime ends before the work has begun, and this task with it.
+            return std::future::pending().await;
+        };
+        self.session = Some(session);
+        done.map_err(|_| self.fail()).ok()
     }
 
     fn set_queue(&mut self, queue: Option<Queue>) {
         let queued = if queue.is_some() { 0 } else { -1 };
-        self.session.lock().client.queued.store(queued, Ordering::Relaxed);
+        self.session().client.queued.store(queued, Ordering::Relaxed);
         self.queue = queue;
     }
 
     fn set_watches(&mut self, watches: Vec<Watch>) {
         // A key is watched in two keyspaces.
         let keys = watches.len() / 2;
-        self.session.lock().client.watched.store(keys, Ordering::Relaxed);
+        self.session().client.watched.store(keys, Ordering::Relaxed);
         self.watches = watches;
     }
 
@@ -401,7 +449,7 @@ impl Connection {
         if matches!(reply, Reply::Error(_)) {
             self.state.counters.failed_commands.add(1);
         }
-        let protocol = self.session.lock().protocol();
+        let protocol = self.session().protocol();
         self.replies.push(reply, protocol);
     }
 
@@ -419,7 +467,7 @@ impl Connection {
         self.state.counters.panics.add(1);
         tracing::error!("a command has panicked; its connection is closed");
         self.reply(&Reply::from(INTERNAL));
-        self.session.lock().is_closing = true;
+        self.session().is_closing = true;
     }
 
     /// Sends all replies.
@@ -428,18 +476,16 @@ impl Connection {
             return Ok(());
         }
         let patience = self.state.settings.write_timeout;
-        while let Some(mut piece) = self.replies.pop() {
-            while !piece.is_empty() {
-                let sent = timeout(patience, self.stream.write(&piece)).await??;
-                if sent == 0 {
-                    return Err(io::ErrorKind::WriteZero.into());
-                }
-                self.state.counters.output_bytes.add(sent);
-                drop(piece.split_to(sent));
+        while self.replies.len() > 0 {
+            let sent = within(patience, self.stream.write(self.replies.front())).await?;
+            if sent == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
             }
+            self.state.counters.output_bytes.add(sent);
+            self.replies.advance(sent);
         }
         self.replies.shrink();
-        timeout(patience, self.stream.flush()).await?
+        within(patience, self.stream.flush()).await
     }
 
     /// Ends the stream so that the last replies arrive.
@@ -452,6 +498,19 @@ impl Connection {
             while self.stream.read(&mut scratch).await.is_ok_and(|count| count > 0) {}
         };
         let _ = timeout(LINGER, linger).await;
+    }
+}
+
+/// Like [`timeout`], but looks at a clock only if the future is not ready at once.
+async fn within<T>(limit: Duration, future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let mut future = pin!(future);
+    let at_once = poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => Poll::Ready(None),
+    });
+    match at_once.await {
+        Some(result) => result,
+        None => timeout(limit, future).await?,
     }
 }
 

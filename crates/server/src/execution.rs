@@ -17,8 +17,8 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 use tidekv::{
-    BATCH_BYTES_MAX, Cached, Commit, Durability, Entry, KEY_BYTES_MAX, Snapshot, Transaction,
-    VALUE_BYTES_MAX, WriteBatch,
+    Attempt, BATCH_BYTES_MAX, Cached, Commit, Durability, Entry, KEY_BYTES_MAX, Snapshot,
+    Transaction, VALUE_BYTES_MAX, WriteBatch,
 };
 
 use crate::keyspaces::{SPACES, Space};
@@ -55,6 +55,19 @@ pub(crate) enum Backing {
     Snapshot(Snapshot),
     /// All or nothing.
     Transaction(Box<Transaction>),
+    /// All or nothing, from memory; else [`CommandError::WouldBlock`].
+    TransactionInMemory(Box<Transaction>),
+}
+
+impl Backing {
+    fn transaction(&mut self) -> Option<&mut Transaction> {
+        match self {
+            Self::Transaction(transaction) | Self::TransactionInMemory(transaction) => {
+                Some(transaction)
+            }
+            Self::Memory | Self::Fetched(_) | Self::Snapshot(_) => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -101,15 +114,15 @@ impl<'a> Execution<'a> {
         }
         let keyspace = self.state.keyspaces.get(space);
         let entry = match &mut self.backing {
-            Backing::Memory => match keyspace.try_get_cached(key)? {
-                Cached::Ready(entry) => entry,
-                Cached::WouldBlock => return Err(CommandError::WouldBlock),
-            },
+            Backing::Memory => ready(keyspace.try_get_cached(key)?)?,
             Backing::Fetched(entries) => {
                 entries.get(&(space, Bytes::copy_from_slice(key))).cloned()
             }
             Backing::Snapshot(snapshot) => snapshot.get_entry(keyspace, key)?,
             Backing::Transaction(transaction) => transaction.get(keyspace, key)?,
+            Backing::TransactionInMemory(transaction) => {
+                ready(transaction.try_get_cached(keyspace, key)?)?
+            }
         };
         if space == Space::Strings {
             let counters = &self.state.counters;
@@ -122,7 +135,9 @@ impl<'a> Execution<'a> {
     pub(crate) fn prefix(&mut self, space: Space, prefix: &[u8]) -> Result<Walk, CommandError> {
         let keyspace = self.state.keyspaces.get(space);
         match &mut self.backing {
-            Backing::Memory | Backing::Fetched(_) => Err(CommandError::WouldBlock),
+            Backing::Memory | Backing::Fetched(_) | Backing::TransactionInMemory(_) => {
+                Err(CommandError::WouldBlock)
+            }
             Backing::Snapshot(snapshot) => Ok(walk_of(snapshot.prefix(keyspace, prefix))),
             Backing::Transaction(transaction) => {
                 let entries = transaction.prefix(keyspace, prefix)?;
@@ -146,7 +161,9 @@ impl<'a> Execution<'a> {
         }
         let keyspace = self.state.keyspaces.get(space);
         match &mut self.backing {
-            Backing::Memory | Backing::Fetched(_) => Err(CommandError::WouldBlock),
+            Backing::Memory | Backing::Fetched(_) | Backing::TransactionInMemory(_) => {
+                Err(CommandError::WouldBlock)
+            }
             Backing::Snapshot(snapshot) => {
                 let walk = snapshot.range::<Bytes>(keyspace, bounds);
                 Ok(walk_of(if keys_only { walk.keys_only() } else { walk }))
@@ -211,48 +228,46 @@ impl<'a> Execution<'a> {
 
     /// Takes over what the command has written if `succeeded`, and forgets it
     /// otherwise.
-    pub(crate) fn settle(&mut self, succeeded: bool) -> Result<(), CommandError> {
+    pub(crate) fn settle(&mut self, succeeded: bool) {
         let bytes = std::mem::take(&mut self.gathered_bytes);
-        let writes = std::mem::take(&mut self.writes);
-        if !succeeded {
-            return Ok(());
+        let mut writes = std::mem::take(&mut self.writes);
+        if succeeded {
+            self.settled_bytes += bytes;
+            writes.drain(..).for_each(|write| self.take_over(write));
+        } else {
+            writes.clear();
         }
-        self.settled_bytes += bytes;
-        writes.into_iter().try_for_each(|write| self.take_over(write))
+        self.writes = writes;
     }
 
-    fn take_over(&mut self, write: Write) -> Result<(), CommandError> {
-        debug_assert!(!matches!(self.backing, Backing::Memory), "the event loop writes nothing");
+    fn take_over(&mut self, write: Write) {
+        debug_assert!(!matches!(self.backing, Backing::Memory), "a read writes nothing");
         let keyspaces = &self.state.keyspaces;
-        match (&mut self.backing, write) {
-            (
-                Backing::Transaction(transaction),
-                Write::Put { space, key, value, expires_at_ms },
-            ) => {
+        match (self.backing.transaction(), write) {
+            (Some(transaction), Write::Put { space, key, value, expires_at_ms }) => {
                 transaction.put_until(keyspaces.get(space), &key, &value, expires_at_ms);
             }
-            (Backing::Transaction(transaction), Write::Delete { space, key }) => {
+            (Some(transaction), Write::Delete { space, key }) => {
                 transaction.delete(keyspaces.get(space), &key);
             }
-            (Backing::Transaction(transaction), Write::DeleteAll) => {
+            (Some(transaction), Write::DeleteAll) => {
                 for (space, _) in SPACES {
-                    transaction.delete_range(keyspaces.get(space), b"", &BEHIND_ALL_KEYS)?;
+                    transaction.delete_range(keyspaces.get(space), b"", &BEHIND_ALL_KEYS);
                 }
             }
-            (_, Write::Put { space, key, value, expires_at_ms: Some(deadline) }) => {
+            (None, Write::Put { space, key, value, expires_at_ms: Some(deadline) }) => {
                 self.batch.put_until(keyspaces.get(space), &key, &value, deadline);
             }
-            (_, Write::Put { space, key, value, expires_at_ms: None }) => {
+            (None, Write::Put { space, key, value, expires_at_ms: None }) => {
                 self.batch.put(keyspaces.get(space), &key, &value);
             }
-            (_, Write::Delete { space, key }) => self.batch.delete(keyspaces.get(space), &key),
-            (_, Write::DeleteAll) => {
+            (None, Write::Delete { space, key }) => self.batch.delete(keyspaces.get(space), &key),
+            (None, Write::DeleteAll) => {
                 for (space, _) in SPACES {
                     self.batch.delete_range(keyspaces.get(space), b"", &BEHIND_ALL_KEYS);
                 }
             }
         }
-        Ok(())
     }
 
     /// Bytes written by the commands so far.
@@ -264,13 +279,34 @@ impl<'a> Execution<'a> {
     pub(crate) fn commit(self, durability: Durability) -> Result<Commit, CommandError> {
         debug_assert!(self.writes.is_empty(), "every command has been settled");
         match self.backing {
-            Backing::Transaction(transaction) => Ok(transaction.commit(durability)?),
+            Backing::Transaction(transaction) | Backing::TransactionInMemory(transaction) => {
+                Ok(transaction.commit(durability)?)
+            }
             _ if self.batch.is_empty() => Ok(Commit::Done),
             _ => {
                 self.state.db.write_with(self.batch, durability)?;
                 Ok(Commit::Done)
             }
         }
+    }
+    /// Makes the settled writes happen at once, with no sync, if nothing has to
+    /// be waited for. Only over a transaction.
+    pub(crate) fn try_commit(self) -> Result<Attempt, CommandError> {
+        debug_assert!(self.writes.is_empty(), "every command has been settled");
+        match self.backing {
+            Backing::Transaction(transaction) | Backing::TransactionInMemory(transaction) => {
+                Ok(transaction.try_commit()?)
+            }
+            _ => unreachable!("writes of event loops are transactions"),
+        }
+    }
+}
+
+/// The answer of a call that does not wait, if it has one.
+fn ready<T>(cached: Cached<T>) -> Result<T, CommandError> {
+    match cached {
+        Cached::Ready(answer) => Ok(answer),
+        Cached::WouldBlock => Err(CommandError::WouldBlock),
     }
 }
 

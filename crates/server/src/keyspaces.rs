@@ -90,6 +90,11 @@ impl HashPresence {
     pub(crate) fn enter(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read()
     }
+
+    /// Like [`HashPresence::enter`], unless that has to wait.
+    pub(crate) fn try_enter(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.gate.try_read()
+    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod reply;
 mod request;
 mod budget;
 mod stripes;
+mod detour;
 mod cursors;
 mod password;
 mod settings;

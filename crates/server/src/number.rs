@@ -27,6 +27,9 @@ pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
     if !canonical {
         return None;
     }
+    if digits.len() == text.len() && digits.len() < 19 {
+        return Some(digits.iter().fold(0, |number, digit| 10 * number + i64::from(digit - b'0')));
+    }
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 

@@ -101,6 +101,8 @@ pub struct ServerOptions {
     /// Threads that wait for storage. Default 16: with synced writes, about so
     /// many connections share one write to the disk.
     pub io_threads: usize,
+    /// Threads that serve connections. Default: one fewer than processors.
+    pub event_loops: Option<usize>,
     /// Starts on a public address even without a password.
     pub insecure: bool,
 }
@@ -118,6 +120,7 @@ impl Default for ServerOptions {
             buffered_bytes_max: 1 << 30,
             durability: Durability::Buffered,
             io_threads: 16,
+            event_loops: None,
             insecure: false,
         }
     }

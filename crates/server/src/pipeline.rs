@@ -1,5 +1,5 @@
-//! Runs the calls of a connection: on the event loop from memory, or on an I/O
-//! thread in one transaction.
+//! Runs the calls of a connection: on the event loop, if nothing has to be waited
+//! for, or on an I/O thread; writes in one transaction.
 //!
 //! Guarantees:
 //! 1. Calls of a connection take effect in the order in which they were sent.
@@ -18,7 +18,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
-use tidekv::{Commit, Entry, KEY_BYTES_MAX, Watch};
+use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Snapshot, Watch};
 
 use crate::catalogue::COMMANDS;
 use crate::command::{Call, Flag, Group, Place, Run, Verb};
@@ -35,6 +35,11 @@ const BATCH_BYTES: usize = 1 << 20;
 const WATCHES_MAX: usize = 4096;
 /// Most calls of a batch that writes.
 pub(crate) const WRITE_CALLS_MAX: usize = 1024;
+/// Most calls of a batch that writes on the event loop: about a tenth of a
+/// millisecond, which others of the loop wait.
+const LOOP_CALLS_MAX: usize = 64;
+/// Most bytes of their words; and of replies or writes, after which it ends.
+const LOOP_BYTES_MAX: usize = 64 << 10;
 /// Most calls of a batch that only reads: their values are in memory together
 /// before the first reply is made.
 const POINT_CALLS_MAX: usize = 64;
@@ -57,23 +62,31 @@ fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
             Err(CommandError::text("ERR this command cannot run here"))
         }
     };
-    execution.settle(result.is_ok())?;
+    execution.settle(result.is_ok());
     result
 }
 
-/// Runs `calls` until the replies or writes are enough for a batch.
-fn run_batch(execution: &mut Execution<'_>, calls: &[Call]) -> Vec<Reply> {
+/// Runs `calls` until the replies or writes are enough for a batch. The only
+/// error is [`CommandError::WouldBlock`].
+fn run_batch(
+    execution: &mut Execution<'_>,
+    calls: &[Call],
+    bytes_max: usize,
+) -> Result<Vec<Reply>, CommandError> {
     let mut replies = Vec::with_capacity(calls.len());
     let mut bytes = 0;
     for call in calls {
-        let reply = Reply::from(run(execution, call));
+        let reply = match run(execution, call) {
+            Err(CommandError::WouldBlock) => return Err(CommandError::WouldBlock),
+            result => Reply::from(result),
+        };
         bytes += reply.bytes_len();
         replies.push(reply);
-        if bytes + execution.written_bytes() > BATCH_BYTES {
+        if bytes + execution.written_bytes() > bytes_max {
             break;
         }
     }
-    replies
+    Ok(replies)
 }
 
 /// Runs a call on the event loop; `None` when that would have to wait.
@@ -103,28 +116,30 @@ pub(crate) fn run_in_memory(state: &State, session: &mut Session, call: &Call) -
 /// Runs calls that read a few keys each.
 pub(crate) fn run_points(state: &State, session: &mut Session, calls: &[Call]) -> Vec<Reply> {
     let calls = &calls[..calls.len().min(POINT_CALLS_MAX)];
-    let backing = match fetch(state, calls) {
+    let snapshot = state.db.snapshot();
+    let backing = match fetch(state, &snapshot, calls) {
         Some(entries) => Backing::Fetched(entries),
-        None => Backing::Snapshot(state.db.snapshot()),
+        None => Backing::Snapshot(snapshot),
     };
-    run_batch(&mut Execution::new(state, session, backing), calls)
+    run_batch(&mut Execution::new(state, session, backing), calls, BATCH_BYTES)
+        .unwrap_or_else(|error| vec![Reply::from(error)])
 }
 
 /// Reads all keys of `calls` together, so that the disk is waited for once;
-/// `None` when they cannot be had as of one moment, or are not all that the
-/// calls will read.
-fn fetch(state: &State, calls: &[Call]) -> Option<HashMap<(Space, Bytes), Entry>> {
+/// `None` when they are not all that the calls will read, or too much.
+fn fetch(
+    state: &State,
+    snapshot: &Snapshot,
+    calls: &[Call],
+) -> Option<HashMap<(Space, Bytes), Entry>> {
     if calls.iter().any(|call| call.command.group == Group::Hash) {
         return None;
     }
-    let mut set = KeySet::default();
-    calls.iter().for_each(|call| call.collect_keys(&mut set));
     let keys: BTreeSet<&Bytes> = calls
         .iter()
         .flat_map(|call| call.command.keys(&call.words))
         .filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len()))
         .collect();
-    let mark = state.stripes.begin_read(&set)?;
     let mut keys: Vec<&Bytes> = keys.into_iter().collect();
     let mut entries = HashMap::with_capacity(keys.len());
     let mut bytes = 0;
@@ -139,7 +154,7 @@ fn fetch(state: &State, calls: &[Call]) -> Option<HashMap<(Space, Bytes), Entry>
         while !rest.is_empty() {
             let (some, later) = rest.split_at(count.min(rest.len()));
             // An error is met again, by the call that it belongs to.
-            let found = state.keyspaces.get(space).multi_get(some).ok()?;
+            let found = snapshot.multi_get(state.keyspaces.get(space), some).ok()?;
             for (key, entry) in some.iter().zip(found) {
                 match entry {
                     Some(entry) => {
@@ -156,13 +171,66 @@ fn fetch(state: &State, calls: &[Call]) -> Option<HashMap<(Space, Bytes), Entry>
         }
         keys = missing;
     }
-    state.stripes.is_unchanged(&mark).then_some(entries)
+    Some(entries)
+}
+
+/// What became of writes that were tried on the event loop.
+#[derive(Debug)]
+pub(crate) enum Tried {
+    /// They are done.
+    Done(Vec<Reply>),
+    /// Another writer is at work: soon they may be done.
+    Busy,
+    /// They have to wait for something, or have failed in whatever way: nothing
+    /// was written, and [`run_writes`] knows what to do.
+    Offload,
+}
+
+/// Runs calls of which some write on the event loop, in one transaction.
+pub(crate) fn try_writes(state: &State, session: &mut Session, calls: &[Call]) -> Tried {
+    let calls = &calls[..calls.len().min(LOOP_CALLS_MAX)];
+    if state.settings.durability() != Durability::Buffered
+        || calls.iter().map(Call::bytes_len).sum::<usize>() > LOOP_BYTES_MAX
+        || state.detour.is_on(|| state.monotonic_ns())
+    {
+        return Tried::Offload;
+    }
+    if state.db.is_busy() {
+        return Tried::Busy;
+    }
+    let mut keys = KeySet::default();
+    calls.iter().for_each(|call| call.collect_keys(&mut keys));
+    let hashes = state.keyspaces.hashes();
+    let Some(gate) = hashes.try_enter() else { return Tried::Offload };
+    if state.stripes.has_turn(&keys) || (!hashes.exist() && calls.iter().any(makes_hash)) {
+        return Tried::Offload;
+    }
+    let backing = Backing::TransactionInMemory(Box::new(state.db.transaction()));
+    let mut execution = Execution::new(state, session, backing);
+    let Ok(replies) = run_batch(&mut execution, calls, LOOP_BYTES_MAX) else {
+        return Tried::Offload;
+    };
+    let began_ns = state.monotonic_ns();
+    let mark = state.stripes.begin_commit(&keys);
+    let attempt = execution.try_commit();
+    drop(mark);
+    drop(gate);
+    state.detour.note(began_ns, state.monotonic_ns());
+    match attempt {
+        Ok(Attempt::Done) => {
+            state.counters.loop_commands.add(replies.len());
+            Tried::Done(replies)
+        }
+        Ok(Attempt::Busy) => Tried::Busy,
+        Ok(Attempt::Conflict | Attempt::WouldBlock) | Err(_) => Tried::Offload,
+    }
 }
 
 /// Runs calls of which some write, in one transaction.
 pub(crate) fn run_writes(state: &State, session: &mut Session, calls: &[Call]) -> Vec<Reply> {
     let calls = &calls[..calls.len().min(WRITE_CALLS_MAX)];
-    let outcome = transact(state, session, calls, &[], |execution| Ok(run_batch(execution, calls)));
+    let outcome =
+        transact(state, session, calls, &[], |execution| run_batch(execution, calls, BATCH_BYTES));
     match outcome {
         Ok(Some(replies)) => replies,
         Ok(None) => unreachable!("nothing is watched"),
@@ -250,7 +318,12 @@ fn have_changed(state: &State, watches: &[Watch]) -> Result<bool, CommandError> 
     }
     let mut transaction = state.db.transaction();
     watches.iter().for_each(|watch| transaction.require_unchanged(watch));
-    Ok(transaction.commit(tidekv::Durability::Buffered)? == Commit::Conflict)
+    Ok(transaction.commit(Durability::Buffered)? == Commit::Conflict)
+}
+
+/// Whether the call may make a hash where there was none.
+fn makes_hash(call: &Call) -> bool {
+    call.command.group == Group::Hash && call.command.has(Flag::Write)
 }
 
 /// Runs `body` in a transaction, again and again until no other writer comes
@@ -264,8 +337,6 @@ fn transact<T>(
 ) -> Result<Option<T>, CommandError> {
     let mut keys = KeySet::default();
     calls.iter().for_each(|call| call.collect_keys(&mut keys));
-    let makes_hash =
-        |call: &Call| call.command.group == Group::Hash && call.command.has(Flag::Write);
     let hashes = state.keyspaces.hashes();
     if calls.iter().any(makes_hash) {
         hashes.announce();

@@ -11,11 +11,15 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes};
 
 /// A value from this size on is handed to the socket as it is. Smaller ones
 /// cost less copied than as a write of their own.
 const UNCOPIED_BYTES_MIN: usize = 16 << 10;
+
+/// What a connection keeps of its buffer when all is sent: most replies are
+/// short, and ten thousand idle clients hold a few megabytes.
+const TAIL_BYTES_KEPT: usize = 512;
 
 /// The version of the protocol that a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -147,27 +151,46 @@ impl From<CommandResult> for Reply {
 pub(crate) struct ReplyBuffer {
     pieces: VecDeque<Bytes>,
     pieces_bytes: usize,
-    tail: BytesMut,
+    tail: Vec<u8>,
+    /// Bytes of the tail that have been sent, while there are no pieces.
+    tail_sent: usize,
 }
 
 impl ReplyBuffer {
     /// Bytes that wait.
     pub(crate) fn len(&self) -> usize {
-        self.pieces_bytes + self.tail.len()
+        self.pieces_bytes + self.tail.len() - self.tail_sent
     }
 
-    /// The next piece to send.
-    pub(crate) fn pop(&mut self) -> Option<Bytes> {
-        self.seal_tail();
-        let piece = self.pieces.pop_front()?;
-        self.pieces_bytes -= piece.len();
-        Some(piece)
+    /// What is to be sent next; empty when nothing waits.
+    pub(crate) fn front(&self) -> &[u8] {
+        match self.pieces.front() {
+            Some(piece) => piece,
+            None => &self.tail[self.tail_sent..],
+        }
     }
 
-    /// Gives up the memory; for a client that falls idle.
+    /// So many bytes of [`ReplyBuffer::front`] have been sent.
+    pub(crate) fn advance(&mut self, bytes: usize) {
+        match self.pieces.front_mut() {
+            None => self.tail_sent += bytes,
+            Some(piece) => {
+                self.pieces_bytes -= bytes;
+                piece.advance(bytes);
+                if piece.is_empty() {
+                    self.pieces.pop_front();
+                }
+            }
+        }
+    }
+
+    /// Gives up the memory, but for a little; for a client that falls idle.
     pub(crate) fn shrink(&mut self) {
         debug_assert_eq!(self.len(), 0, "nothing is thrown away");
-        *self = Self::default();
+        self.pieces = VecDeque::new();
+        self.tail.clear();
+        self.tail_sent = 0;
+        self.tail.shrink_to(TAIL_BYTES_KEPT);
     }
 
     /// Writes `reply` behind what is there.
@@ -232,8 +255,10 @@ impl ReplyBuffer {
 
     fn seal_tail(&mut self) {
         if !self.tail.is_empty() {
-            self.pieces_bytes += self.tail.len();
-            self.pieces.push_back(self.tail.split().freeze());
+            let mut piece = Bytes::from(std::mem::take(&mut self.tail));
+            piece.advance(std::mem::take(&mut self.tail_sent));
+            self.pieces_bytes += piece.len();
+            self.pieces.push_back(piece);
         }
     }
 
@@ -262,9 +287,13 @@ mod tests {
         let mut buffer = ReplyBuffer::default();
         buffer.push(reply, protocol);
         let mut all = Vec::new();
-        while let Some(piece) = buffer.pop() {
-            all.extend_from_slice(&piece);
+        while buffer.len() > 0 {
+            // A socket takes as much as it likes.
+            let taken = buffer.front().len().min(3);
+            all.extend_from_slice(&buffer.front()[..taken]);
+            buffer.advance(taken);
         }
+        buffer.shrink();
         assert_eq!(buffer.len(), 0);
         String::from_utf8(all).unwrap()
     }
@@ -292,8 +321,15 @@ mod tests {
         let mut buffer = ReplyBuffer::default();
         buffer.push(&Reply::Array(vec![Reply::Bulk(value.clone()), Reply::OK]), Protocol::Two);
         assert_eq!(buffer.len(), value.len() + "*1\r\n$16384\r\n\r\n+OK\r\n".len());
-        assert_eq!(&buffer.pop().unwrap()[..], b"*2\r\n$16384\r\n");
-        assert_eq!(buffer.pop().unwrap().as_ptr(), value.as_ptr());
-        assert_eq!(&buffer.pop().unwrap()[..], b"\r\n+OK\r\n");
+        assert_eq!(buffer.front(), b"*2\r\n$16384\r\n");
+        buffer.advance(buffer.front().len());
+        assert_eq!(buffer.front().as_ptr(), value.as_ptr());
+        buffer.advance(buffer.front().len());
+        assert_eq!(buffer.front(), b"\r\n+OK\r\n");
+        // What comes while a part of the tail is sent goes behind it.
+        buffer.advance(2);
+        buffer.push(&Reply::Bulk(value.clone()), Protocol::Two);
+        assert_eq!(buffer.len(), "+OK\r\n$16384\r\n\r\n".len() + value.len());
+        assert_eq!(buffer.front(), b"+OK\r\n$16384\r\n");
     }
 }

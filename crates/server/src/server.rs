@@ -1,6 +1,6 @@
 //! The server as its user sees it: started, asked where it listens, shut down.
 //!
-//! It owns its runtime: event loops, one for each core, and the I/O threads.
+//! It owns its runtime: event loops and I/O threads.
 //! Nothing of it is asynchronous to the outside.
 
 use std::sync::Arc;
@@ -62,6 +62,7 @@ impl Server {
     /// file of TLS is missing or wrong, or the store refuses its keyspaces.
     pub fn start(db: Db, options: ServerOptions) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
+            .worker_threads(options.event_loops.unwrap_or_else(event_loops).max(1))
             .enable_all()
             .thread_name("tide-server")
             .max_blocking_threads(options.io_threads.max(1))
@@ -122,6 +123,13 @@ impl Drop for Server {
             runtime.shutdown_background();
         }
     }
+}
+
+/// One event loop for each processor but one: flushes, compactions and threads
+/// that wait for storage need theirs as well. Writers of several loops wait for
+/// each other, and longest for one that has just lost its processor.
+fn event_loops() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).max(1))
 }
 
 async fn sweep_regularly(

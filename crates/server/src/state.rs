@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidekv::Db;
-use tidekv_io::{Random, SeededRandom, SystemRandom};
+use tidekv_io::{Clock, Random, SeededRandom, SystemClock, SystemRandom};
 use tokio::sync::Semaphore;
 
 use crate::budget::Budget;
 use crate::clients::Clients;
 use crate::cursors::Cursors;
+use crate::detour::Detour;
 use crate::error::Result;
 use crate::keyspaces::Keyspaces;
 use crate::options::ServerOptions;
@@ -27,6 +28,8 @@ pub(crate) struct State {
     pub(crate) budget: Budget,
     pub(crate) cursors: Cursors,
     pub(crate) stripes: Stripes,
+    pub(crate) detour: Detour,
+    clock: SystemClock,
     /// Walks over many keys that may run at once: one I/O thread always stays
     /// free for everybody else.
     pub(crate) walks: Arc<Semaphore>,
@@ -48,6 +51,8 @@ impl State {
             budget: Budget::new(options.buffered_bytes_max.max(options.request_bytes_max)),
             cursors: Cursors::new(SystemRandom::new().next_u64()),
             stripes: Stripes::new(),
+            detour: Detour::default(),
+            clock: SystemClock::new(),
             walks: Arc::new(Semaphore::new(settings.io_threads.saturating_sub(1).max(1))),
             counters: Counters::default(),
             random: SeededRandom::new(SystemRandom::new().next_u64()),
@@ -58,8 +63,14 @@ impl State {
         })
     }
 
+    /// Milliseconds since 1970 by the store's clock.
     pub(crate) fn now_ms(&self) -> u64 {
         self.db.unix_ms()
+    }
+
+    /// Nanoseconds since some moment, by the machine's clock.
+    pub(crate) fn monotonic_ns(&self) -> u64 {
+        self.clock.monotonic_ns()
     }
 }
 
@@ -70,7 +81,7 @@ pub(crate) struct Counters {
     pub(crate) rejected_connections: Counter,
     pub(crate) commands: Counter,
     pub(crate) failed_commands: Counter,
-    /// Commands answered from memory on the event loop.
+    /// Commands answered on the event loop.
     pub(crate) loop_commands: Counter,
     pub(crate) input_bytes: Counter,
     pub(crate) output_bytes: Counter,

@@ -18,17 +18,18 @@
 //!
 //! Lock order: stripes ascending; nothing else is locked by this module.
 
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
 
 /// Enough that the 160 keys of sixteen pipelined `MSET`s seldom meet another's.
 const STRIPES: usize = 1 << 14;
 
 #[derive(Debug, Default)]
 struct Stripe {
-    begun: AtomicU32,
-    ended: AtomicU32,
+    begun: AtomicU64,
+    ended: AtomicU64,
     turn: Mutex<()>,
 }
 
@@ -44,7 +45,7 @@ pub(crate) struct Stripes {
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct KeySet {
     /// Stripes, ascending, each once.
-    stripes: Vec<usize>,
+    stripes: SmallVec<[usize; 4]>,
     all: bool,
 }
 
@@ -67,8 +68,9 @@ impl KeySet {
 #[derive(Debug)]
 pub(crate) struct ReadMark<'a> {
     keys: &'a KeySet,
-    begun: Vec<u32>,
-    all_begun: u32,
+    /// The sum of the counts: they only grow, so it stays the same only if each
+    /// of them does.
+    begun: u64,
 }
 
 /// Ends the commit that it stands for when it is dropped.
@@ -88,7 +90,7 @@ impl Stripe {
     }
 
     /// How many commits have begun, when all of them have ended.
-    fn begun_if_quiet(&self) -> Option<u32> {
+    fn begun_if_quiet(&self) -> Option<u64> {
         // `ended` first: read the other way round, a commit that begins and
         // ends in between would hide one that is under way.
         let ended = self.ended.load(Ordering::SeqCst);
@@ -104,18 +106,21 @@ impl Stripes {
 
     /// Before reading `keys`; `None` when one of them is being committed.
     pub(crate) fn begin_read<'a>(&self, keys: &'a KeySet) -> Option<ReadMark<'a>> {
-        let all_begun = self.all.begun_if_quiet()?;
-        let begun = keys.stripes.iter().map(|&stripe| self.stripes[stripe].begun_if_quiet());
-        Some(ReadMark { keys, begun: begun.collect::<Option<_>>()?, all_begun })
+        let mut begun = self.all.begun_if_quiet()?;
+        for &stripe in &keys.stripes {
+            begun += self.stripes[stripe].begun_if_quiet()?;
+        }
+        Some(ReadMark { keys, begun })
     }
 
     /// After reading: whether no commit of these keys has begun since.
     pub(crate) fn is_unchanged(&self, mark: &ReadMark<'_>) -> bool {
         // The reads of the data come before the second look at the counts.
         fence(Ordering::SeqCst);
-        let begun = mark.keys.stripes.iter().map(|&s| self.stripes[s].begun.load(Ordering::SeqCst));
-        begun.eq(mark.begun.iter().copied())
-            && self.all.begun.load(Ordering::SeqCst) == mark.all_begun
+        let begun = |stripe: &Stripe| stripe.begun.load(Ordering::SeqCst);
+        let of_keys: u64 =
+            mark.keys.stripes.iter().map(|&stripe| begun(&self.stripes[stripe])).sum();
+        of_keys + begun(&self.all) == mark.begun
     }
 
     /// Before a commit that writes `keys`; keep the mark until it is visible
@@ -129,6 +134,12 @@ impl Stripes {
             self.all.begin();
         }
         CommitMark { stripes: self, keys }
+    }
+
+    /// Whether somebody holds a turn for one of `keys`: whoever could wait
+    /// should not get in between.
+    pub(crate) fn has_turn(&self, keys: &KeySet) -> bool {
+        keys.stripes.iter().any(|&stripe| self.stripes[stripe].turn.is_locked())
     }
 
     /// Waits until no other holds a turn for any of `keys`.
@@ -153,8 +164,6 @@ impl Drop for CommitMark<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-
     use super::*;
 
     fn keys(names: &[&str]) -> KeySet {
@@ -191,6 +200,17 @@ mod tests {
         drop(commit);
         assert!(!stripes.is_unchanged(&mark));
         assert_eq!(stripes.take_turn(&all).len(), STRIPES);
+    }
+
+    #[test]
+    fn a_turn_is_seen_by_those_after_the_same_keys() {
+        let stripes = Stripes::new();
+        let (ours, others) = (keys(&["a", "b"]), keys(&["c"]));
+        assert!(!stripes.has_turn(&ours));
+        let turn = stripes.take_turn(&keys(&["b"]));
+        assert!(stripes.has_turn(&ours) && !stripes.has_turn(&others));
+        drop(turn);
+        assert!(!stripes.has_turn(&ours));
     }
 
     #[test]

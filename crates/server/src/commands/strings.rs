@@ -62,10 +62,9 @@ impl<'a> SetOptions<'a> {
 pub(crate) fn set(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let (key, value) = (&arguments[0], &arguments[1]);
     let options = SetOptions::parse(&arguments[2..])?;
-    let now_ms = execution.state.now_ms();
     let deadline = options
         .deadline
-        .map(|(clock, number)| positive_deadline("set", clock, number, now_ms))
+        .map(|(clock, number)| positive_deadline("set", clock, number, execution.state.now_ms()))
         .transpose()?;
     let is_blind =
         !(options.if_missing || options.if_present || options.get_old || options.keep_deadline);

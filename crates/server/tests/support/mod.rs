@@ -35,8 +35,13 @@ pub fn open_db_at(unix_ms: u64) -> (Db, Arc<ManualClock>) {
     (open_db_with(environment), clock)
 }
 
+/// Several event loops, so that they meet, also where there are few processors.
 pub fn options() -> ServerOptions {
-    ServerOptions { listen: vec!["127.0.0.1:0".parse().unwrap()], ..ServerOptions::default() }
+    ServerOptions {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        event_loops: Some(3),
+        ..ServerOptions::default()
+    }
 }
 
 pub fn start() -> Server {
