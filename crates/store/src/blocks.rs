@@ -30,6 +30,10 @@ use crate::error::{Error, Result};
 use crate::stats::Counter;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
+/// Less than this stands between two blocks where the second was moved to the
+/// start of a page.
+const PADDING_BYTES: u64 = 4096;
+
 /// A shared block.
 pub(crate) type BlockRef = Arc<Block>;
 
@@ -103,6 +107,12 @@ impl BlockAddress {
             offset: self.handle.offset,
             len: self.handle.len as usize,
         }
+    }
+
+    /// Whether `next` stands behind this block, with at most padding between.
+    fn is_followed_by(&self, next: &Self) -> bool {
+        let gap = next.handle.offset.checked_sub(self.handle.end());
+        Arc::ptr_eq(&self.file, &next.file) && gap.is_some_and(|gap| gap < PADDING_BYTES)
     }
 
     fn failed(&self, error: tidekv_io::Error) -> Error {
@@ -341,18 +351,25 @@ impl Blocks {
         leads: Vec<(usize, Lead<'_>)>,
         slots: &mut [Option<Result<BlockRef>>],
     ) {
-        let mut requests = Vec::with_capacity(leads.len());
-        let mut readers = Vec::with_capacity(leads.len());
+        // Blocks that stand one behind another are one request.
+        let mut runs: Vec<Vec<(usize, Lead<'_>)>> = Vec::with_capacity(leads.len());
+        let mut requests: Vec<ReadRequest> = Vec::with_capacity(leads.len());
         for (i, lead) in leads {
-            match addresses[i].file.check(addresses[i].handle) {
-                Ok(()) => {
-                    requests.push(addresses[i].request());
-                    readers.push((i, lead));
-                }
-                Err(error) => {
-                    slots[i] = Some(Err(error.clone()));
-                    lead.publish(Err(error));
-                }
+            let address = &addresses[i];
+            if let Err(error) = address.file.check(address.handle) {
+                slots[i] = Some(Err(error.clone()));
+                lead.publish(Err(error));
+                continue;
+            }
+            if let (Some(run), Some(request)) = (runs.last_mut(), requests.last_mut())
+                && let Some((before, _)) = run.last()
+                && addresses[*before].is_followed_by(address)
+            {
+                request.len = (address.handle.end() - request.offset) as usize;
+                run.push((i, lead));
+            } else {
+                requests.push(address.request());
+                runs.push(vec![(i, lead)]);
             }
         }
         if requests.is_empty() {
@@ -364,12 +381,40 @@ impl Blocks {
         self.statistics.read_bytes.add(bytes);
         let read = self.storage.read_batch(&requests);
         drop(in_flight);
-        for ((i, lead), disk) in readers.into_iter().zip(read) {
-            let address = &addresses[i];
-            let block = disk.map_err(|e| address.failed(e)).and_then(|disk| address.block_of(disk));
-            slots[i] = Some(block.clone());
-            self.publish(address, lead, block);
+        for (run, disk) in runs.into_iter().zip(read) {
+            let (indices, leads): (Vec<_>, Vec<_>) = run.into_iter().unzip();
+            let span: Vec<_> = indices.iter().map(|&i| addresses[i].clone()).collect();
+            let disk = disk.map_err(|e| span[0].failed(e));
+            for (i, block) in indices.into_iter().zip(self.land(&span, leads, disk)) {
+                slots[i] = Some(block);
+            }
         }
+    }
+
+    /// Takes the blocks of `run`, which this thread leads, out of what was read
+    /// for it, and publishes them.
+    fn land(
+        &self,
+        run: &[BlockAddress],
+        leads: Vec<Lead<'_>>,
+        disk: Result<Buffer>,
+    ) -> Vec<Result<BlockRef>> {
+        if let ([address], Ok(_)) = (run, &disk) {
+            let block = disk.and_then(|disk| address.block_of(disk));
+            leads.into_iter().for_each(|lead| self.publish(address, lead, block.clone()));
+            return vec![block];
+        }
+        let blocks = run.iter().zip(leads).map(|(address, lead)| {
+            let block = match &disk {
+                Ok(disk) => part_of(disk, run, address),
+                // Of many blocks one may be unreadable: the others are not.
+                Err(_) if run.len() > 1 => self.read_alone(address),
+                Err(error) => Err(error.clone()),
+            };
+            self.publish(address, lead, block.clone());
+            block
+        });
+        blocks.collect()
     }
 
     /// Reads a run of blocks that this thread leads, in one read. Whatever is
@@ -378,14 +423,7 @@ impl Blocks {
         let disk = self.read_span(run, false);
         let mut blocks = Vec::with_capacity(run.len());
         let mut first_error = None;
-        for (address, lead) in run.iter().zip(leads) {
-            let block = match &disk {
-                Ok(disk) => part_of(disk, run, address),
-                // Of many blocks one may be unreadable: the others are not.
-                Err(_) if run.len() > 1 => self.read_alone(address),
-                Err(error) => Err(error.clone()),
-            };
-            self.publish(address, lead, block.clone());
+        for block in self.land(run, leads, disk) {
             match block {
                 Ok(block) if first_error.is_none() => blocks.push(block),
                 Ok(_) => {}

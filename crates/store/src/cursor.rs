@@ -6,9 +6,9 @@
 //! fails anew.
 //!
 //! Seeking in two phases keeps a cold scan at one round trip for all levels:
-//! before a seek the caller asks each cursor which block it *wants* and does
+//! before a seek the caller asks each cursor which blocks it *wants* and does
 //! not find in memory, reads all of them in one batch, *supplies* them, asks
-//! again (an index block leads to a data block), and then seeks.
+//! again (an index block leads to data blocks), and then seeks.
 
 use crate::blocks::{BlockAddress, BlockRef};
 use crate::error::Result;
@@ -50,11 +50,13 @@ pub(crate) trait Cursor {
     /// The payload. Must be valid.
     fn value(&self) -> &[u8];
 
-    /// A block that a seek to `target` needs next and that is not in memory.
-    fn want(&mut self, _target: Target<'_>) -> Option<BlockAddress> {
-        None
+    /// Blocks that a seek to `target` and the moves after it need next and that
+    /// are not in memory: at least the first one that the seek needs, or none.
+    fn want(&mut self, _target: Target<'_>) -> Vec<BlockAddress> {
+        Vec::new()
     }
 
-    /// Hands in a block that was wanted; it is kept until the next seek.
+    /// Hands in a block that was wanted; it is kept until a move has used it or
+    /// gone past it.
     fn supply(&mut self, _block: BlockRef) {}
 }

@@ -76,7 +76,7 @@ impl Cursor for TableEntries {
         self.cursor.value()
     }
 
-    fn want(&mut self, target: Target<'_>) -> Option<BlockAddress> {
+    fn want(&mut self, target: Target<'_>) -> Vec<BlockAddress> {
         self.cursor.want(self.in_file(target))
     }
 
@@ -127,7 +127,8 @@ impl LevelCursor {
         }
         self.at = at;
         self.entries.get_or_insert_with(|| {
-            TableEntries::new(Arc::clone(&self.tables[at]), Arc::clone(&self.blocks), self.reading)
+            let table = Arc::clone(&self.tables[at]);
+            TableEntries::new(table, Arc::clone(&self.blocks), self.reading.clone())
         })
     }
 
@@ -196,9 +197,8 @@ impl Cursor for LevelCursor {
         self.entries().value()
     }
 
-    fn want(&mut self, target: Target<'_>) -> Option<BlockAddress> {
-        let at = self.table_for(target)?;
-        self.open(at).want(target)
+    fn want(&mut self, target: Target<'_>) -> Vec<BlockAddress> {
+        self.table_for(target).map_or(Vec::new(), |at| self.open(at).want(target))
     }
 
     fn supply(&mut self, block: BlockRef) {

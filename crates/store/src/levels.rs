@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::key::Sequence;
 use crate::manifest::{LEVELS, TableMeta};
 use crate::range_tombstones::RangeTombstones;
+use crate::scan_lengths::ScanLengths;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::table::Table;
@@ -162,6 +163,8 @@ impl KeySpan {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Version {
     levels: [Vec<Arc<TableHandle>>; LEVELS],
+    /// By level; the versions of a keyspace share them.
+    scan_lengths: [Arc<ScanLengths>; LEVELS],
 }
 
 impl Version {
@@ -180,7 +183,7 @@ impl Version {
                 }
             }
         }
-        Ok(Self { levels })
+        Ok(Self { levels, scan_lengths: Default::default() })
     }
 
     /// This version with tables taken out (by id) and added (with their level).
@@ -196,7 +199,12 @@ impl Version {
         for (level, table) in added {
             levels[*level].push(Arc::clone(table));
         }
-        Self::new(levels)
+        Ok(Self { scan_lengths: self.scan_lengths.clone(), ..Self::new(levels)? })
+    }
+
+    /// How far scans go in a level.
+    pub(crate) fn scan_lengths(&self, level: usize) -> &Arc<ScanLengths> {
+        &self.scan_lengths[level]
     }
 
     pub(crate) fn level(&self, level: usize) -> &[Arc<TableHandle>] {

@@ -25,6 +25,7 @@ pub mod batch;
 mod queue;
 mod budget;
 mod throttle;
+mod scan_lengths;
 
 mod filter;
 mod block;

@@ -41,13 +41,12 @@ impl MergingCursor {
         loop {
             let (mut askers, mut wanted) = (Vec::new(), Vec::new());
             for (number, child) in self.children.iter_mut().enumerate() {
-                if let Some(address) = child.want(target) {
-                    askers.push(number);
-                    wanted.push(address);
-                }
+                let run = child.want(target);
+                askers.extend(std::iter::repeat_n(number, run.len()));
+                wanted.extend(run);
             }
-            // A single block needs no batch: the seek itself will read it.
-            if wanted.len() < 2 {
+            // What one child wants needs no batch: its seek will read it.
+            if askers.first() == askers.last() {
                 return Ok(());
             }
             for (asker, block) in askers.into_iter().zip(blocks.read_many(&wanted)?) {

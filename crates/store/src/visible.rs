@@ -120,22 +120,17 @@ impl VisibleCursor {
         for table in reachable.iter().flatten().filter(|t| !t.range_tombstones().is_empty()) {
             tombstones.push(TombstoneSource::Table(Arc::clone(table)));
         }
+        let reading = |level| Reading::Cached(Arc::clone(view.version.scan_lengths(level)));
         for (level, mut tables) in reachable.into_iter().enumerate() {
             tables.retain(|table| !is_buried(table, &tombstones, sequence));
             if level == 0 {
                 for table in tables {
-                    children.push(Box::new(TableEntries::new(
-                        table,
-                        Arc::clone(blocks),
-                        Reading::Cached,
-                    )));
+                    let entries = TableEntries::new(table, Arc::clone(blocks), reading(level));
+                    children.push(Box::new(entries));
                 }
             } else if !tables.is_empty() {
-                children.push(Box::new(LevelCursor::new(
-                    tables,
-                    Arc::clone(blocks),
-                    Reading::Cached,
-                )));
+                let cursor = LevelCursor::new(tables, Arc::clone(blocks), reading(level));
+                children.push(Box::new(cursor));
             }
         }
         Self {

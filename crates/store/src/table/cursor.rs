@@ -3,7 +3,7 @@
 //! It holds the index block and the data block that it stands in, so it does
 //! not depend on the cache to keep them. All moves are one algorithm over
 //! blocks that a [`Fetcher`] gets; asked for memory only, it finds out which
-//! block a seek would have to read (`want`), else it reads it.
+//! blocks a seek would have to read (`want`), else it reads them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -163,6 +163,8 @@ impl TableCursor {
             if spot.block.offset() == handle.offset {
                 if ask == Ask::Memory {
                     self.fetcher.hold(spot.block.clone());
+                } else {
+                    self.fetcher.walk_on();
                 }
                 return Ok(spot.block.clone());
             }
@@ -208,13 +210,15 @@ impl TableCursor {
     }
 }
 
+fn goes_forward(target: Target<'_>) -> bool {
+    matches!(target, Target::First | Target::AtOrAfter(..))
+}
+
 impl Cursor for TableCursor {
     fn seek(&mut self, target: Target<'_>) -> Result<()> {
-        self.fetcher.end_streak();
-        let moved = self.place(target, Ask::Alone);
-        if self.fetcher.reading() == Reading::Cached {
-            self.fetcher.release();
-        }
+        self.fetcher.aim(goes_forward(target));
+        let moved = self.place(target, Ask::Storage);
+        self.fetcher.settle(self.spot.as_ref().map(|spot| &*spot.block));
         self.finish(moved)
     }
 
@@ -242,8 +246,8 @@ impl Cursor for TableCursor {
             self.stand_within(entry);
             return Ok(());
         }
-        self.fetcher.end_streak();
-        let moved = self.stand_at_last_before(partition, in_index, Ask::Alone);
+        self.fetcher.aim(false);
+        let moved = self.stand_at_last_before(partition, in_index, Ask::Storage);
         self.finish(moved)
     }
 
@@ -265,11 +269,12 @@ impl Cursor for TableCursor {
         &spot.block.bytes()[spot.payload.clone()]
     }
 
-    fn want(&mut self, target: Target<'_>) -> Option<BlockAddress> {
+    fn want(&mut self, target: Target<'_>) -> Vec<BlockAddress> {
+        self.fetcher.aim(goes_forward(target));
         match self.place(target, Ask::Memory) {
-            Err(Missing::Unread(address)) => Some(address),
+            Err(Missing::Unread(run)) => run,
             // Whatever is wrong, the seek will say.
-            Ok(()) | Err(Missing::Failed(_)) => None,
+            Ok(()) | Err(Missing::Failed(_)) => Vec::new(),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Kind, LookupKey, SEQUENCE_MAX, Trailer, compare};
 use crate::options::Compression;
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::scan_lengths::ScanLengths;
 
 mod damage;
 mod golden;
@@ -177,8 +178,14 @@ fn walk(cursor: &mut TableCursor, blocks: &Blocks, entries: &[Entry], moves: &[M
         };
         if *two_phases {
             let mut rounds = 0;
-            while let Some(address) = cursor.want(target) {
-                cursor.supply(blocks.read_many(&[address]).unwrap().remove(0));
+            loop {
+                let run = cursor.want(target);
+                if run.is_empty() {
+                    break;
+                }
+                for block in blocks.read_many(&run).unwrap() {
+                    cursor.supply(block);
+                }
                 rounds += 1;
                 assert!(rounds <= 4, "a seek wants at most two index and two data blocks");
             }
@@ -211,7 +218,7 @@ proptest! {
                 prop_assert_eq!(get(&table, &blocks, key, sequence).unwrap(), expected(&entries, key, sequence));
             }
         }
-        let mut cursor = TableCursor::new(table.clone(), blocks.clone(), Reading::Cached);
+        let mut cursor = TableCursor::new(table.clone(), blocks.clone(), Reading::Cached(Arc::default()));
         walk(&mut cursor, &blocks, &entries, &moves);
         let found = check(&table, &blocks);
         prop_assert_eq!(found.damage, Vec::<String>::new());
@@ -294,7 +301,7 @@ fn the_longest_keys_and_long_values_come_back() {
             let want = expected(&entries, key, trailer.sequence());
             assert!(get(&table, &blocks, key, trailer.sequence()).unwrap() == want);
         }
-        let mut cursor = TableCursor::new(table, blocks, Reading::Cached);
+        let mut cursor = TableCursor::new(table, blocks, Reading::Cached(Arc::default()));
         cursor.seek(Target::Last).unwrap();
         for entry in entries.iter().rev() {
             assert!(current(&cursor).as_ref() == Some(entry));
@@ -335,11 +342,44 @@ fn a_scan_reads_ahead_and_a_compaction_reads_in_large_pieces() {
     };
     let data_blocks = 600;
     for cache_bytes in [0, 64 << 20] {
-        let (reads, compaction) = count(Reading::Cached, cache_bytes);
+        let (reads, compaction) = count(Reading::Cached(Arc::default()), cache_bytes);
         assert!(reads < data_blocks / 15 && compaction == 0, "{reads} reads");
     }
     let (reads, compaction) = count(Reading::Compaction, 64 << 20);
     assert!(reads == 0 && compaction < 12, "{compaction} reads");
+}
+
+#[test]
+fn a_seek_reads_what_scans_usually_need_in_one_trip() {
+    let entries = numbered(20_000, 100);
+    for two_phases in [false, true] {
+        let (table, blocks) = table_of(options(), &entries, 1 << 20);
+        let lengths = Arc::<ScanLengths>::default();
+        let mut reads = Vec::new();
+        for scan in 0..40 {
+            let before = counter(&blocks, "io.reads");
+            let reading = Reading::Cached(lengths.clone());
+            let mut cursor = TableCursor::new(table.clone(), blocks.clone(), reading);
+            let first = scan * 450;
+            let target = Target::AtOrAfter(&entries[first].0, Trailer::seek(SEQUENCE_MAX));
+            while two_phases {
+                let run = cursor.want(target);
+                blocks.read_many(&run).unwrap().into_iter().for_each(|b| cursor.supply(b));
+                if run.is_empty() {
+                    break;
+                }
+            }
+            cursor.seek(target).unwrap();
+            for entry in &entries[first..first + 100] {
+                assert!(current(&cursor).as_ref() == Some(entry));
+                cursor.next().unwrap();
+            }
+            reads.push(counter(&blocks, "io.reads") - before);
+        }
+        // A few of the later scans need an index block as well.
+        let sum = |reads: &[u64]| reads.iter().sum::<u64>();
+        assert!(sum(&reads[..3]) >= 9 && sum(&reads[20..]) <= 25, "{two_phases}: {reads:?}");
+    }
 }
 
 #[test]
@@ -390,7 +430,8 @@ fn a_table_of_range_tombstones_alone_is_a_table() {
     let (table, blocks) = open(&storage, 0).unwrap();
     assert_eq!(table.range_tombstones().newest_over(b"a", 10), 9);
     assert_eq!(get(&table, &blocks, b"a", 10).unwrap(), None);
-    let mut cursor = TableCursor::new(table.clone(), blocks.clone(), Reading::Cached);
+    let mut cursor =
+        TableCursor::new(table.clone(), blocks.clone(), Reading::Cached(Arc::default()));
     for target in [
         Target::First,
         Target::Last,

@@ -31,7 +31,7 @@ fn reads_truly(storage: &MemoryStorage, entries: &[Entry]) -> bool {
             Err(_) => sound = false,
         }
     }
-    let mut cursor = TableCursor::new(table, blocks, Reading::Cached);
+    let mut cursor = TableCursor::new(table, blocks, Reading::Cached(Arc::default()));
     let mut seen = 0;
     let mut moved = cursor.seek(Target::First);
     while moved.is_ok() && cursor.valid() {
