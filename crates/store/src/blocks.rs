@@ -30,9 +30,9 @@ use crate::error::{Error, Result};
 use crate::stats::Counter;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Less than this stands between two blocks where the second was moved to the
-/// start of a page.
-const PADDING_BYTES: u64 = 4096;
+/// A block may stand at the next multiple of one of these behind the one before
+/// it: a builder that pads moves it to a new cache line or page.
+const ALIGNMENTS: [u64; 3] = [1, 64, 4096];
 
 /// A shared block.
 pub(crate) type BlockRef = Arc<Block>;
@@ -111,8 +111,8 @@ impl BlockAddress {
 
     /// Whether `next` stands behind this block, with at most padding between.
     fn is_followed_by(&self, next: &Self) -> bool {
-        let gap = next.handle.offset.checked_sub(self.handle.end());
-        Arc::ptr_eq(&self.file, &next.file) && gap.is_some_and(|gap| gap < PADDING_BYTES)
+        let ends = ALIGNMENTS.map(|alignment| self.handle.end().next_multiple_of(alignment));
+        Arc::ptr_eq(&self.file, &next.file) && ends.contains(&next.handle.offset)
     }
 
     fn failed(&self, error: tidekv_io::Error) -> Error {

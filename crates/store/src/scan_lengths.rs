@@ -13,7 +13,7 @@
 //! Safe to use from all threads; a count that is lost to a race does no harm.
 //! Pure: no reads happen here.
 
-use crate::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Lengths that are told apart, in blocks: a scan counts for the least of these
 /// that covers it. What goes beyond the last reads ahead in longer runs anyway.

@@ -4,8 +4,8 @@
 //! this code and not a copy of it (`docs/design/0010-models-of-concurrency.md`).
 //! Under Miri the unit tests use the product's as well.
 //!
-//! Counters of `stats.rs` stay outside: nothing is decided by them, and each
-//! would multiply the schedules.
+//! Counters of `stats.rs` and `scan_lengths.rs` stay outside: no answer depends on
+//! them, and each would multiply the schedules.
 
 #[cfg(all(test, not(miri)))]
 pub(crate) use tidekv_models::{

@@ -74,7 +74,7 @@ fn a_tiny_table_has_the_released_bytes_and_they_are_still_read() {
     let (table, blocks) = open(&storage, 0).unwrap();
     let found = check(&table, &blocks);
     assert_eq!((found.entries, found.damage), (5, Vec::new()));
-    let mut cursor = TableCursor::new(table.clone(), blocks, Reading::Cached);
+    let mut cursor = TableCursor::new(table.clone(), blocks, Reading::Cached(Arc::default()));
     cursor.seek(Target::First).unwrap();
     for entry in entries() {
         assert_eq!(current(&cursor), Some(entry));
