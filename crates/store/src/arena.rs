@@ -1,14 +1,14 @@
 //! The memory of a memtable: bytes are handed out from large chunks and all
 //! given back at once, when the arena is dropped.
 //!
-//! Guarantees: memory handed out is zeroed, aligned to 8 bytes, never moves
-//! and lives as long as the arena. Any thread may allocate at any time.
-//! [`Arena::charge`] is what was taken from the allocator, unused tails
-//! included.
+//! Guarantees: memory handed out is aligned to 8 bytes, never moves and lives as
+//! long as the arena; what it holds is for its owner to write first. Any thread
+//! may allocate at any time. [`Arena::charge`] is what was taken from the
+//! allocator, unused tails included.
 //!
 //! `unsafe` here is confined to taking and giving back chunks.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -43,7 +43,7 @@ impl Chunk {
     fn new(bytes: usize) -> Box<Self> {
         let layout = Self::layout(bytes);
         // SAFETY: the layout has a size above zero (callers ask for ≥ 1 byte).
-        let memory = unsafe { alloc_zeroed(layout) };
+        let memory = unsafe { alloc(layout) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
         let witness = Witness::new();
         witness.write();
@@ -122,7 +122,8 @@ impl Arena {
         }
     }
 
-    /// `len` zeroed bytes that stay where they are until the arena is dropped.
+    /// `len` bytes of any content that stay where they are until the arena is
+    /// dropped.
     pub(crate) fn allocate(&self, len: usize) -> NonNull<u8> {
         let len = len.max(1).next_multiple_of(ALIGNMENT);
         let current = self.current.load(Ordering::Acquire);
@@ -170,17 +171,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_zeroed_aligned_apart_and_charged() {
+    fn memory_is_aligned_apart_and_charged() {
         let arena = Arena::new();
         let mut taken: Vec<(usize, usize)> = Vec::new();
         let mut bytes = 0;
         for i in 0..300usize {
             let len = 1 + i * 37 % 3000;
             let memory = arena.allocate(len);
-            // SAFETY: `len` bytes were handed out and are zeroed.
-            let slice = unsafe { std::slice::from_raw_parts_mut(memory.as_ptr(), len) };
-            assert!(slice.iter().all(|&b| b == 0));
-            slice.fill(0xaa);
+            // SAFETY: `len` bytes were handed out.
+            unsafe { memory.as_ptr().write_bytes(0xaa, len) };
             let start = memory.as_ptr() as usize;
             assert_eq!(start % ALIGNMENT, 0);
             assert!(taken.iter().all(|&(s, e)| start + len <= s || start >= e));

@@ -70,7 +70,7 @@ fn check_key(key: &[u8]) -> Result<()> {
 
 impl From<&Keyspace> for KeyspaceRef {
     fn from(keyspace: &Keyspace) -> Self {
-        let ttl = keyspace.tree.options().default_ttl;
+        let ttl = keyspace.tree.default_ttl();
         let default_deadline_ms = ttl.map(|ttl| keyspace.deadline_after(ttl));
         Self { id: keyspace.tree.id, instance: keyspace.engine().instance, default_deadline_ms }
     }

@@ -5,6 +5,7 @@
 //! installers of flushes, compactions and ingests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::key::Sequence;
 use crate::levels::{TableHandle, Version};
@@ -64,6 +65,11 @@ impl Tree {
 
     pub(crate) fn options(&self) -> Arc<KeyspaceOptions> {
         self.options.load_full()
+    }
+
+    /// Of its options, without holding on to them: every write asks.
+    pub(crate) fn default_ttl(&self) -> Option<Duration> {
+        self.options.load().default_ttl
     }
 
     pub(crate) fn set_options(&self, options: KeyspaceOptions) {
