@@ -42,6 +42,10 @@ pub enum Fault {
     /// A sync fails, and what it should have made durable stays visible but
     /// never reaches the device, not even by a later sync that succeeds.
     SyncLost,
+    /// A sync of a file fails, and the system drops the pages that it could
+    /// not write: reads show what the device holds, and so it stays. A sync of
+    /// a directory goes wrong as with `SyncLost`.
+    SyncDropped,
 }
 
 impl Fault {
@@ -51,7 +55,9 @@ impl Fault {
             Self::Fail(_) => true,
             Self::ShortWrite => operation == Operation::Write,
             Self::ShortRead | Self::FlipBit { .. } => operation == Operation::Read,
-            Self::SyncLost => matches!(operation, Operation::Sync | Operation::SyncDirectory),
+            Self::SyncLost | Self::SyncDropped => {
+                matches!(operation, Operation::Sync | Operation::SyncDirectory)
+            }
         }
     }
 }

@@ -67,6 +67,13 @@ impl Inode {
         self.pending.clear();
     }
 
+    /// A sync that fails and takes the unsynced bytes along.
+    pub(crate) fn drop_pending(&mut self) {
+        self.pending.clear();
+        self.visible = self.durable.clone();
+        self.lost = false;
+    }
+
     /// What the device holds after a loss of power now.
     pub(crate) fn aftermath(&self, tear: Tear, random: &SeededRandom) -> Content {
         match tear {

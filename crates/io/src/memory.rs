@@ -71,6 +71,7 @@ struct State {
     callback: Option<Callback>,
     cut_at: Option<u64>,
     faults: Vec<FaultRule>,
+    struck: Vec<OperationRecord>,
     capacity: Option<u64>,
     locks: HashSet<PathBuf>,
 }
@@ -84,6 +85,7 @@ impl State {
             callback: None,
             cut_at: None,
             faults: Vec::new(),
+            struck: Vec::new(),
             capacity: None,
             locks: HashSet::new(),
         }
@@ -210,6 +212,11 @@ impl MemoryStorage {
         self.state.lock().faults.clear();
     }
 
+    /// The operations that a fault has befallen, oldest first.
+    pub fn struck(&self) -> Vec<OperationRecord> {
+        self.state.lock().struck.clone()
+    }
+
     /// Limits the sum of the lengths of all files; growing past it fails with
     /// [`ErrorKind::Full`].
     pub fn set_capacity(&self, bytes: Option<u64>) {
@@ -296,6 +303,9 @@ impl MemoryStorage {
             if matches && let Some(strike) = rule.strike() {
                 fault = fault.or(Some(strike));
             }
+        }
+        if fault.is_some() {
+            state.struck.push(record);
         }
         match fault {
             Some(Fault::Fail(kind)) => Err(Error::new(kind, operation, path)),
@@ -440,7 +450,7 @@ impl Storage for MemoryStorage {
         if state.names.visible().directory(path).is_none() {
             return Err(Error::new(ErrorKind::NotFound, Operation::SyncDirectory, path));
         }
-        if fault == Some(Fault::SyncLost) {
+        if matches!(fault, Some(Fault::SyncLost | Fault::SyncDropped)) {
             state.names.lose_pending(path);
             return Err(Error::new(ErrorKind::Failed, Operation::SyncDirectory, path));
         }
@@ -586,12 +596,15 @@ impl File for MemoryFile {
     fn sync(&self) -> Result<()> {
         let fault = self.begin(Operation::Sync)?;
         let _state = self.storage.state.lock();
-        if fault == Some(Fault::SyncLost) {
-            self.node.lock().lose_pending();
-            return Err(self.error(Operation::Sync));
+        match fault {
+            Some(Fault::SyncLost) => self.node.lock().lose_pending(),
+            Some(Fault::SyncDropped) => self.node.lock().drop_pending(),
+            _ => {
+                self.node.lock().sync();
+                return Ok(());
+            }
         }
-        self.node.lock().sync();
-        Ok(())
+        Err(self.error(Operation::Sync))
     }
 
     fn allocate(&self, bytes: u64) -> Result<()> {

@@ -343,6 +343,24 @@ fn a_lost_sync_is_not_mended_by_the_next() {
     assert_eq!(after.read_file("/db/a").unwrap(), b"old\0\0\0kept");
 }
 
+/// What Linux may do after a failed fsync: the pages are gone, and the next
+/// fsync succeeds without them.
+#[test]
+fn a_sync_that_drops_pages_shows_what_the_device_holds() {
+    let (storage, file) = storage_with_file();
+    file.write_at(0, b"gone for good").unwrap();
+    storage.add_fault(FaultRule::once(Operation::Sync, Fault::SyncDropped));
+    assert_eq!(kind(file.sync()), ErrorKind::Failed);
+    assert_eq!(storage.read_file("/db/a").unwrap(), b"old");
+    file.sync().unwrap();
+    file.write_at(3, b"er").unwrap();
+    file.sync().unwrap();
+    let after = storage.after_power_loss(Tear::DropUnsynced);
+    assert_eq!(after.read_file("/db/a").unwrap(), b"older");
+    let struck = storage.struck();
+    assert_eq!((struck.len(), struck[0].operation), (1, Operation::Sync));
+}
+
 #[test]
 fn a_lost_directory_sync_is_not_mended_by_the_next() {
     let (storage, _) = storage_with_file();
