@@ -1,250 +1,593 @@
-//! A power cut at every storage operation of a recorded workload.
+//! The proof of power: power is cut at every storage operation of a recorded
+//! workload, and of the recoveries that follow.
 //!
-//! The workload runs once on the simulated disk. Before each of its operations
-//! the test notes what the device would hold if power were lost there, with
-//! unsynced data dropped, kept and torn, and how many writes were begun and how
-//! many were promised to be durable. Afterwards each aftermath is opened: it
-//! must hold exactly the writes up to some point between those two: nothing
-//! synced is lost, what survives has no holes, and no batch is half there.
+//! Before each operation the test notes what the device would hold if power
+//! were lost there, with unsynced data dropped, kept and torn, and how many
+//! writes were begun and how many were promised to be durable. Each aftermath
+//! is then opened: it must hold exactly the writes up to some point between
+//! those two: nothing synced is lost, what survives has no holes, and no batch
+//! is half there. `tidekv::check` must find it sound. Writes go on, and a second
+//! cut must leave them and all that was found. Checkpoints are held to their own
+//! promise: one that was acknowledged opens to the moment it was taken at, one
+//! that was cut opens to that as well or is refused.
+//!
+//! The workload runs in one thread, so that every run repeats; a further test
+//! cuts the power under writers and background work in threads of their own.
+//!
+//! `TIDEKV_POWER_SEEDS` and `TIDEKV_POWER_TORN` set how many workloads there
+//! are and how often each cut is torn; of `TIDEKV_POWER_SAMPLE` aftermaths the
+//! recovery of one is cut as well.
 
+#[path = "support/expected.rs"]
+mod expected;
 mod support;
+#[path = "support/workload.rs"]
+mod workload;
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use support::{DIRECTORY, Dice, Limits, Model, START_MS, Value, alive, contents, options};
-use tidekv::{Db, Durability, WriteBatch};
-use tidekv_io::{ManualClock, MemoryStorage, Tear};
+use expected::{Found, found_in};
+use support::{DIRECTORY, Dice, START_MS, contents};
+use tidekv::{Db, Durability, KeyspaceOptions, Options, WriteBatch};
+use tidekv_evidence::Row;
+use tidekv_io::{Clock, ManualClock, MemoryStorage, Operation, OperationRecord, Storage, Tear};
+use workload::{Counted, Progress, Workload, settings};
 
-const KEYSPACES: [&str; 2] = ["a", "b"];
-const LIMITS: Limits = Limits { memtable_bytes: 6 << 10, table_bytes: 4 << 10 };
-
-type States = [Model; 2];
-
-/// Where the workload stands.
-#[derive(Debug, Clone, Copy, Default)]
-struct Progress {
-    /// Both keyspaces exist durably.
-    is_created: bool,
-    /// Writes begun.
-    begun: usize,
-    /// Writes that were promised to be on stable storage.
-    durable: usize,
-}
-
+/// What the device holds after a cut, and what it must hold.
 struct Aftermath {
-    operation: String,
-    tear: Tear,
+    story: String,
+    /// Counts aftermaths, for taking samples and for tears.
+    number: u64,
     disk: MemoryStorage,
     progress: Progress,
+    now_ms: u64,
 }
 
-struct Workload {
-    db: Db,
-    progress: Arc<Mutex<Progress>>,
-    /// What the store must hold after each write.
-    states: Vec<States>,
+/// What a proof has done so far.
+#[derive(Debug, Default)]
+struct Tally {
+    /// Operations before which power was cut.
+    cuts: u64,
+    aftermaths: u64,
+    recoveries_cut: u64,
+    checkpoints: u64,
+    losses: Vec<String>,
 }
 
-impl Workload {
-    fn latest(&self) -> States {
-        self.states.last().unwrap().clone()
-    }
-
-    fn begin(&mut self, state: States) {
-        self.states.push(state);
-        self.progress.lock().unwrap().begun += 1;
-    }
-
-    /// Everything so far is promised to be durable.
-    fn all_durable(&self) {
-        let mut progress = self.progress.lock().unwrap();
-        progress.durable = progress.begun;
-    }
-
-    fn batch(&mut self, dice: &mut Dice) {
-        let mut batch = WriteBatch::new();
-        let mut state = self.latest();
-        for _ in 0..1 + dice.below(6) {
-            let (s, k) = (dice.below(2) as usize, dice.below(30));
-            let keyspace = self.db.keyspace(KEYSPACES[s]).unwrap();
-            let key = format!("key-{k:02}").into_bytes();
-            match dice.below(8) {
-                0 => {
-                    batch.delete(&keyspace, &key);
-                    state[s].remove(&key);
-                }
-                1 => {
-                    let deadline = START_MS + 1000;
-                    batch.put_until(&keyspace, &key, b"expiring", deadline);
-                    state[s].insert(key, (b"expiring".to_vec(), Some(deadline)));
-                }
-                2 => {
-                    let end = format!("key-{:02}", k + dice.below(5)).into_bytes();
-                    batch.delete_range(&keyspace, &key, &end);
-                    state[s].retain(|k, _| !(key <= *k && *k < end));
-                }
-                _ => {
-                    let value = vec![dice.below(256) as u8; dice.below(400) as usize];
-                    batch.put(&keyspace, &key, &value);
-                    state[s].insert(key, (value, None));
-                }
-            }
-        }
-        self.begin(state);
-        let durability = if dice.one_in(4) { Durability::Sync } else { Durability::Buffered };
-        self.db.write_with(batch, durability).unwrap();
-        if durability == Durability::Sync {
-            self.all_durable();
-        }
-    }
-
-    fn ingest(&mut self, dice: &mut Dice) {
-        let first = dice.below(20);
-        let entries: Vec<_> =
-            (first..first + 5).map(|k| (format!("key-{k:02}"), "ingested")).collect();
-        let mut state = self.latest();
-        for (key, value) in &entries {
-            state[0].insert(key.clone().into_bytes(), (value.as_bytes().to_vec(), None));
-        }
-        self.begin(state);
-        self.db.keyspace(KEYSPACES[0]).unwrap().ingest(entries).unwrap();
-        self.all_durable();
-    }
-
-    fn step(&mut self, dice: &mut Dice, number: u64) {
-        match dice.below(40) {
-            0 => {
-                self.db.flush().unwrap();
-                self.all_durable();
-            }
-            1 => {
-                self.db.compact().unwrap();
-                self.all_durable();
-            }
-            2 => self.ingest(dice),
-            3 => {
-                self.db.checkpoint(format!("/checkpoint-{number}")).unwrap();
-                self.all_durable();
-            }
-            4 => {
-                self.db.sync().unwrap();
-                self.all_durable();
-            }
-            _ => self.batch(dice),
-        }
+impl Tally {
+    /// Writes the row of evidence, then fails if anything was lost.
+    fn finish(self, part: &str, row: Row) {
+        let count = self.losses.len();
+        row.param("part", part)
+            .metric("cuts", self.cuts)
+            .metric("aftermaths", self.aftermaths)
+            .metric("recoveries_cut", self.recoveries_cut)
+            .metric("checkpoints", self.checkpoints)
+            .metric("losses", count)
+            .record();
+        let shown: Vec<_> = self.losses.iter().take(5).collect();
+        assert!(count == 0, "{count} losses, among them {shown:#?}");
     }
 }
 
-/// Runs the workload; returns every aftermath and the states to hold them to.
-fn record(seed: u64, steps: u64) -> (Vec<Aftermath>, Vec<States>) {
-    let disk = MemoryStorage::new();
-    let clock = Arc::new(ManualClock::new(START_MS));
-    let progress = Arc::new(Mutex::new(Progress::default()));
-    let aftermaths = Arc::new(Mutex::new(Vec::new()));
-    {
-        let (disk_again, progress, aftermaths) =
-            (disk.clone(), progress.clone(), aftermaths.clone());
+fn scale(variable: &str, default: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")),
+        Err(_) => default,
+    }
+}
+
+fn tears(number: u64) -> impl Iterator<Item = Tear> {
+    let torn = scale("TIDEKV_POWER_TORN", 1);
+    let seeds = (0..torn).map(move |i| Tear::Torn { seed: number * torn + i });
+    [Tear::DropUnsynced, Tear::KeepUnsynced].into_iter().chain(seeds)
+}
+
+fn copy(disk: &MemoryStorage) -> MemoryStorage {
+    disk.after_power_loss(Tear::KeepUnsynced)
+}
+
+/// Gathers an aftermath of every kind before each operation on `disk`.
+#[derive(Default)]
+struct Recorder {
+    gathered: Arc<Mutex<Vec<Aftermath>>>,
+    numbers: Arc<Mutex<u64>>,
+    /// Kinds of operations, with the ending of the file.
+    kinds: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Recorder {
+    fn watch(
+        &self,
+        disk: &MemoryStorage,
+        story: String,
+        clock: Arc<ManualClock>,
+        progress: impl Fn() -> Progress + Send + Sync + 'static,
+    ) {
+        let (gathered, numbers, kinds) =
+            (self.gathered.clone(), self.numbers.clone(), self.kinds.clone());
+        let device = disk.clone();
         disk.on_operation(move |operation| {
-            for tear in
-                [Tear::DropUnsynced, Tear::KeepUnsynced, Tear::Torn { seed: operation.number }]
-            {
-                let disk = disk_again.after_power_loss(tear);
-                let progress = *progress.lock().unwrap();
-                let operation = operation.to_string();
-                aftermaths.lock().unwrap().push(Aftermath { operation, tear, disk, progress });
+            kinds.lock().unwrap().insert(kind(operation));
+            for tear in tears(operation.number) {
+                let mut numbers = numbers.lock().unwrap();
+                *numbers += 1;
+                let aftermath = Aftermath {
+                    story: format!("{story}power lost before {operation}, {tear:?}; "),
+                    number: *numbers,
+                    disk: device.after_power_loss(tear),
+                    progress: progress(),
+                    now_ms: clock.unix_ms(),
+                };
+                gathered.lock().unwrap().push(aftermath);
             }
         });
     }
-    let mut dice = Dice(seed);
-    let db = Db::open(DIRECTORY, options(&disk, &clock, LIMITS)).unwrap();
-    for name in KEYSPACES {
-        db.keyspace(name).unwrap();
+
+    fn take(&self) -> Vec<Aftermath> {
+        std::mem::take(&mut *self.gathered.lock().unwrap())
     }
-    progress.lock().unwrap().is_created = true;
-    let mut workload = Workload { db, progress, states: vec![States::default()] };
-    for number in 0..steps {
-        workload.step(&mut dice, number);
-    }
-    workload.db.close().unwrap();
-    workload.all_durable();
-    disk.clear_on_operation();
-    let states = std::mem::take(&mut workload.states);
-    drop(workload);
-    let aftermaths = std::mem::take(&mut *aftermaths.lock().unwrap());
-    (aftermaths, states)
 }
 
-fn live(state: &States) -> [Vec<(Vec<u8>, Value)>; 2] {
-    [alive(&state[0], START_MS), alive(&state[1], START_MS)]
-}
-
-fn check(aftermath: &Aftermath, states: &[States]) {
-    let Aftermath { operation, tear, disk, progress } = aftermath;
-    let clock = Arc::new(ManualClock::new(START_MS));
-    let story = format!("power lost before {operation}, {tear:?}, {progress:?}");
-    let db = match Db::open(DIRECTORY, options(disk, &clock, LIMITS)) {
-        Ok(db) => db,
-        Err(error) => panic!("{story}: {error}"),
+/// "rename .log -> .log" and the like.
+fn kind(operation: &OperationRecord) -> String {
+    let ending = |path: &std::path::Path| {
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        name.trim_start_matches(|c: char| c.is_ascii_digit())
+            .trim_end_matches(|c: char| c.is_ascii_digit())
+            .to_owned()
     };
-    if progress.is_created {
-        assert_eq!(db.keyspace_names(), KEYSPACES, "{story}");
+    let target = operation.target.as_deref().map(|target| format!(" -> {}", ending(target)));
+    format!(
+        "{} {}{}",
+        operation.operation.verb(),
+        ending(&operation.path),
+        target.unwrap_or_default()
+    )
+}
+
+// ---- What an aftermath is held to ----
+
+fn check(aftermath: &Aftermath, tally: &mut Tally) {
+    tally.aftermaths += 1;
+    let disk = copy(&aftermath.disk);
+    // Opened first where it is: what is done to a checkpoint, whose tables are
+    // those of the store, must not be seen in the store.
+    if let Err(loss) = check_checkpoints(aftermath, &disk, tally) {
+        tally.losses.push(format!("{}{loss}", aftermath.story));
     }
-    let found = KEYSPACES.map(|name| contents(&db, name));
-    let possible = progress.durable..=progress.begun;
-    assert!(
-        possible.clone().any(|n| live(&states[n]) == found),
-        "{story}: the contents are those of writes {:?}, not of {possible:?}",
-        (0..states.len()).filter(|&n| live(&states[n]) == found).collect::<Vec<_>>()
+    if let Err(loss) = check_store(aftermath, &disk) {
+        tally.losses.push(format!("{}{loss}", aftermath.story));
+    }
+}
+
+fn check_store(aftermath: &Aftermath, disk: &MemoryStorage) -> Result<(), String> {
+    let Aftermath { number, progress, now_ms, .. } = aftermath;
+    let clock = Arc::new(ManualClock::new(*now_ms));
+    let db = Db::open(DIRECTORY, settings(disk, &clock, *number)).map_err(|e| e.to_string())?;
+    if progress.is_created && db.keyspace_names() != expected::KEYSPACES {
+        return Err(format!("only keyspaces {:?} are there", db.keyspace_names()));
+    }
+    let mut found = found_in(&db).map_err(|e| e.to_string())?;
+    progress.judge(&found, *now_ms)?;
+    check_sound(disk, DIRECTORY)?;
+    // It goes on from there, and a second cut takes nothing of that.
+    let keyspace = db.keyspace("a").map_err(|e| e.to_string())?;
+    let mut batch = WriteBatch::new();
+    batch.put(&keyspace, b"!after", b"the cut");
+    db.write_with(batch, Durability::Sync).map_err(|e| e.to_string())?;
+    if number % 3 == 0 {
+        db.flush().map_err(|e| e.to_string())?;
+    }
+    found[0].retain(|(key, _)| key != b"!after");
+    found[0].insert(0, (b"!after".to_vec(), (b"the cut".to_vec(), None)));
+    found[0].sort();
+    let again = [Tear::DropUnsynced, Tear::Torn { seed: *number }][(*number % 2) as usize];
+    let second = disk.after_power_loss(again);
+    drop((keyspace, db));
+    let db = Db::open(DIRECTORY, settings(&second, &clock, number + 1))
+        .map_err(|e| format!("after a second cut ({again:?}): {e}"))?;
+    if found_in(&db).map_err(|e| e.to_string())? != found {
+        return Err(format!("a second cut ({again:?}) took what had been found or synced"));
+    }
+    Ok(())
+}
+
+fn check_sound(disk: &MemoryStorage, directory: &str) -> Result<(), String> {
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let report = tidekv::check::check(directory, Some(storage), &mut |_| ())
+        .map_err(|e| format!("the check failed: {e}"))?;
+    match report.damage.first() {
+        None => Ok(()),
+        Some(damage) => Err(format!("the check finds damage: {}", damage.message)),
+    }
+}
+
+/// The newest checkpoint that was acknowledged, and the one under way.
+fn check_checkpoints(
+    aftermath: &Aftermath,
+    disk: &MemoryStorage,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let checkpoints = &aftermath.progress.checkpoints;
+    let newest = checkpoints.iter().rfind(|checkpoint| checkpoint.is_done);
+    let under_way = checkpoints.last().filter(|checkpoint| !checkpoint.is_done);
+    for checkpoint in newest.into_iter().chain(under_way) {
+        // The acknowledged one stays the same for long.
+        if checkpoint.is_done && !aftermath.number.is_multiple_of(5) {
+            continue;
+        }
+        tally.checkpoints += 1;
+        let clock = Arc::new(ManualClock::new(aftermath.now_ms));
+        let options =
+            Options { create_if_missing: false, ..settings(disk, &clock, aftermath.number) };
+        let path = &checkpoint.path;
+        let db = match Db::open(path, options) {
+            Ok(db) => db,
+            Err(error) if checkpoint.is_done => return Err(format!("{path}: {error}")),
+            Err(_) => continue,
+        };
+        let found = found_in(&db).map_err(|e| e.to_string())?;
+        let state = &aftermath.progress.states[checkpoint.writes];
+        if let Some(why) = state.contradiction(&found, aftermath.now_ms) {
+            return Err(format!("{path} holds other things than its moment: {why}"));
+        }
+        check_sound(disk, path)?;
+        let keyspace = db.keyspace("a").map_err(|e| e.to_string())?;
+        keyspace.delete_range("", "z").and_then(|()| db.compact()).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+// ---- Proofs ----
+
+/// Runs a workload; each step's aftermaths are handed to `each`.
+fn run(
+    seed: u64,
+    steps: u64,
+    tally: &mut Tally,
+    mut each: impl FnMut(Aftermath, &mut Tally),
+) -> (Workload, Recorder, u64) {
+    let mut workload = Workload::new();
+    let recorder = Recorder::default();
+    let progress = workload.progress.clone();
+    recorder.watch(
+        &workload.disk,
+        format!("workload {seed}: "),
+        workload.clock.clone(),
+        move || progress.lock().unwrap().clone(),
     );
-    // It goes on from there, and keeps that as well.
-    db.keyspace("a").unwrap().put("after", "the cut").unwrap();
-    db.close().unwrap();
-    let db = Db::open(DIRECTORY, options(disk, &clock, LIMITS)).unwrap();
-    assert_eq!(
-        db.keyspace("a").unwrap().get("after").unwrap().as_deref(),
-        Some(&b"the cut"[..]),
-        "{story}"
-    );
-    assert_eq!(contents(&db, "b"), found[1], "{story}");
+    let mut dice = Dice(seed);
+    workload.open().unwrap();
+    for _ in 0..steps {
+        workload.step(&mut dice).unwrap();
+        recorder.take().into_iter().for_each(|aftermath| each(aftermath, tally));
+    }
+    workload.verify().unwrap();
+    workload.close().unwrap();
+    tally.losses.append(&mut workload.losses);
+    recorder.take().into_iter().for_each(|aftermath| each(aftermath, tally));
+    let operations = workload.disk.operations();
+    workload.disk.clear_on_operation();
+    tally.cuts += operations;
+    (workload, recorder, operations)
 }
 
 #[test]
 fn a_cut_at_any_operation_loses_nothing_that_was_synced() {
-    let mut cuts = 0;
-    for seed in 1..=4 {
-        let (aftermaths, states) = record(seed, 60);
-        cuts += aftermaths.len();
-        aftermaths.iter().for_each(|aftermath| check(aftermath, &states));
+    let (seeds, steps) = (scale("TIDEKV_POWER_SEEDS", 2), 150);
+    let mut tally = Tally::default();
+    let (mut total, mut operations) = (Vec::new(), 0);
+    let mut kinds = BTreeSet::new();
+    for seed in 1..=seeds {
+        let (workload, recorder, n) = run(seed, steps, &mut tally, |a, tally| check(&a, tally));
+        operations += n;
+        kinds.append(&mut recorder.kinds.lock().unwrap());
+        total.push(workload.counted);
     }
-    assert!(cuts > 2000, "only {cuts} aftermaths were checked");
+    let sum = |of: fn(&Counted) -> u64| total.iter().map(of).sum::<u64>();
+    for (what, count) in [
+        ("flushes", sum(|c| c.flushes)),
+        ("compactions", sum(|c| c.compactions)),
+        ("expired entries dropped", sum(|c| c.expired)),
+        ("ingests", sum(|c| c.ingests)),
+        ("checkpoints", sum(|c| c.checkpoints)),
+        ("reopenings", sum(|c| c.reopenings)),
+        ("transactions", sum(|c| c.transactions)),
+        ("clearings", sum(|c| c.clears)),
+    ] {
+        assert!(count > 0, "the workload has no {what}");
+    }
+    for kind in ["rename .log -> .log", "link .table -> .table", "rename CURRENT.tmp -> CURRENT"] {
+        assert!(kinds.contains(kind), "no {kind} among {kinds:?}");
+    }
+    let torn = scale("TIDEKV_POWER_TORN", 1);
+    let row = Row::new("proof-power", "tidekv")
+        .param("workloads", seeds)
+        .param("steps", steps)
+        .param("torn_seeds", torn)
+        .metric("operations", operations)
+        .metric("writes", sum(|c| c.writes))
+        .seed(1);
+    assert_eq!(tally.aftermaths, operations * (2 + torn));
+    tally.finish("workload", row);
+}
+
+/// Recovers from `aftermath` and cuts that at each of its operations; samples
+/// of those recoveries are cut again, `depth` times in all.
+fn cut_recovery(aftermath: &Aftermath, depth: u64, tally: &mut Tally) {
+    let disk = copy(&aftermath.disk);
+    let clock = Arc::new(ManualClock::new(aftermath.now_ms));
+    let recorder = Recorder::default();
+    *recorder.numbers.lock().unwrap() = aftermath.number;
+    let progress = aftermath.progress.clone();
+    let story = format!("{}recovering, ", aftermath.story);
+    recorder.watch(&disk, story, clock.clone(), move || progress.clone());
+    let opened = Db::open(DIRECTORY, settings(&disk, &clock, aftermath.number));
+    disk.clear_on_operation();
+    tally.recoveries_cut += 1;
+    tally.cuts += disk.operations();
+    if let Err(error) = opened {
+        tally.losses.push(format!("{}{error}", aftermath.story));
+    }
+    for (index, second) in recorder.take().iter().enumerate() {
+        check(second, tally);
+        if depth > 1 && (index as u64 + aftermath.number) % 251 == 0 {
+            cut_recovery(second, depth - 1, tally);
+        }
+    }
 }
 
 #[test]
 fn a_cut_during_recovery_loses_nothing_either() {
-    let (aftermaths, states) = record(77, 40);
-    // Opening one of every seventh aftermath is cut at each of its operations.
-    for aftermath in aftermaths.iter().skip(aftermaths.len() / 2).step_by(7) {
-        let clock = Arc::new(ManualClock::new(START_MS));
-        for cut in 0.. {
-            let disk = aftermath.disk.after_power_loss(Tear::KeepUnsynced);
-            let start = disk.operations();
-            disk.cut_power_at(start + cut);
-            let opened = Db::open(DIRECTORY, options(&disk, &clock, LIMITS));
-            let is_whole = opened.is_ok();
-            drop(opened);
-            let second = Aftermath {
-                operation: format!(
-                    "{} and again {cut} operations into recovery",
-                    aftermath.operation
-                ),
-                tear: Tear::Torn { seed: cut },
-                disk: disk.after_power_loss(Tear::Torn { seed: cut }),
-                progress: aftermath.progress,
-            };
-            check(&second, &states);
-            if is_whole {
-                break;
+    let seeds = scale("TIDEKV_POWER_SEEDS", 2);
+    let sample = scale("TIDEKV_POWER_SAMPLE", 401);
+    let mut tally = Tally::default();
+    let mut operations = 0;
+    for seed in 101..=100 + seeds.div_ceil(2) {
+        // The beginning is dense in openings of half-made stores.
+        let each = |a: Aftermath, tally: &mut Tally| {
+            if a.number % sample == 0 || (a.number < 150 && a.number % 30 == 0) {
+                cut_recovery(&a, 2, tally);
+            }
+        };
+        operations += run(seed, 100, &mut tally, each).2;
+    }
+    // The workload's own operations were not all cut here.
+    tally.cuts -= operations;
+    let row = Row::new("proof-power", "tidekv")
+        .param("workloads", seeds.div_ceil(2))
+        .param("steps", 100)
+        .param("sample", sample)
+        .param("torn_seeds", scale("TIDEKV_POWER_TORN", 1))
+        .metric("operations", operations)
+        .seed(101);
+    assert!(tally.recoveries_cut > 20);
+    tally.finish("recovery", row);
+}
+
+/// A manifest that has grown too long is begun anew in the middle of work.
+#[test]
+fn a_cut_while_the_manifest_is_begun_anew_loses_nothing() {
+    let mut workload = Workload::new();
+    workload.open().unwrap();
+    let mut dice = Dice(5);
+    for _ in 0..30 {
+        workload.batch(&mut dice, Durability::Buffered).unwrap();
+    }
+    workload.store().flush().unwrap();
+    workload.all_durable();
+    // Every change of a keyspace's settings is an edit of the manifest.
+    let db = workload.store().clone();
+    let name = "long".repeat(63);
+    let bytes = |disk: &MemoryStorage| {
+        let manifest =
+            disk.paths().into_iter().filter(|p| p.to_string_lossy().contains("MANIFEST-"));
+        manifest.map(|path| disk.read_file(path).unwrap().len()).max().unwrap()
+    };
+    let change = |n: u32| {
+        let options = KeyspaceOptions { block_bytes: 512 + n, ..KeyspaceOptions::default() };
+        db.keyspace_with(&name, options).unwrap();
+    };
+    let mut n = 0;
+    while bytes(&workload.disk) <= (1 << 20) - 300 {
+        for _ in 0..if bytes(&workload.disk) < 1_000_000 { 100 } else { 1 } {
+            n += 1;
+            change(n % 60_000);
+        }
+    }
+    let recorder = Recorder::default();
+    let progress = workload.progress.clone();
+    recorder.watch(&workload.disk, String::new(), workload.clock.clone(), move || {
+        let mut progress = progress.lock().unwrap().clone();
+        progress.is_created = false;
+        progress
+    });
+    let before = workload.disk.operations();
+    for _ in 0..3 {
+        n += 1;
+        change(n);
+        workload.batch(&mut dice, Durability::Sync).unwrap();
+    }
+    workload.store().flush().unwrap();
+    workload.disk.clear_on_operation();
+    let kinds = recorder.kinds.lock().unwrap().clone();
+    assert!(kinds.contains("rename CURRENT.tmp -> CURRENT"), "{kinds:?}");
+    let mut tally = Tally { cuts: workload.disk.operations() - before, ..Tally::default() };
+    recorder.take().iter().for_each(|aftermath| check(aftermath, &mut tally));
+    let operations = tally.cuts;
+    tally.finish("manifest", Row::new("proof-power", "tidekv").metric("operations", operations));
+}
+
+// ---- Threads ----
+
+const WRITERS: usize = 3;
+
+/// The writes of one thread, all made up before it starts.
+struct Writer {
+    batches: Vec<Vec<(usize, Vec<u8>, Vec<u8>)>>,
+    /// What its keys hold after each.
+    states: Vec<[support::Model; 2]>,
+    begun: AtomicUsize,
+    durable: AtomicUsize,
+}
+
+impl Writer {
+    fn new(index: usize, batches: u64) -> Self {
+        let mut dice = Dice(1000 + index as u64);
+        let mut state = <[support::Model; 2]>::default();
+        let mut writer = Self {
+            batches: Vec::new(),
+            states: vec![state.clone()],
+            begun: AtomicUsize::new(0),
+            durable: AtomicUsize::new(0),
+        };
+        for number in 0..batches {
+            let mut batch = Vec::new();
+            for s in [0, 1] {
+                let last = format!("w{index}-last").into_bytes();
+                batch.push((s, last, number.to_string().into_bytes()));
+                let key = format!("w{index}-key-{:02}", dice.below(40)).into_bytes();
+                batch.push((s, key, vec![dice.below(256) as u8; dice.below(400) as usize]));
+            }
+            for (s, key, value) in &batch {
+                state[*s].insert(key.clone(), (value.clone(), None));
+            }
+            writer.states.push(state.clone());
+            writer.batches.push(batch);
+        }
+        writer
+    }
+
+    fn run(&self, db: &Db, index: usize) {
+        let mut dice = Dice(index as u64);
+        let keyspaces = ["a", "b"].map(|name| db.keyspace(name).unwrap());
+        for (number, writes) in self.batches.iter().enumerate() {
+            let mut batch = WriteBatch::new();
+            for (s, key, value) in writes {
+                batch.put(&keyspaces[*s], key, value);
+            }
+            let sync = dice.one_in(4);
+            let durability = if sync { Durability::Sync } else { Durability::Buffered };
+            self.begun.store(number + 1, Ordering::SeqCst);
+            db.write_with(batch, durability).unwrap();
+            if sync {
+                self.durable.store(number + 1, Ordering::SeqCst);
+            }
+            if dice.one_in(40) {
+                db.compact().unwrap();
+                self.durable.store(number + 1, Ordering::SeqCst);
             }
         }
     }
+
+    /// Whether the part of `found` that is this writer's is that after some
+    /// number of batches in `possible`.
+    fn judge(&self, index: usize, found: &Found, possible: (usize, usize)) -> Result<(), String> {
+        let prefix = format!("w{index}-");
+        let own = [0, 1].map(|s| -> support::Model {
+            let mine = found[s].iter().filter(|(key, _)| key.starts_with(prefix.as_bytes()));
+            mine.cloned().collect()
+        });
+        let fit = (0..self.states.len()).find(|&n| self.states[n] == own);
+        match fit {
+            Some(n) if (possible.0..=possible.1).contains(&n) => Ok(()),
+            _ => {
+                Err(format!("writer {index}: the writes up to {fit:?} are there, not {possible:?}"))
+            }
+        }
+    }
+}
+
+/// Writers and background work in threads of their own. What is on the device
+/// at an operation is taken after asking what is durable and before asking what
+/// is begun, so both bounds hold for it.
+#[test]
+fn a_cut_under_threads_leaves_each_writer_a_prefix() {
+    let batches = scale("TIDEKV_POWER_SEEDS", 2) * 60;
+    let writers: Arc<Vec<Writer>> =
+        Arc::new((0..WRITERS).map(|index| Writer::new(index, batches)).collect());
+    let disk = MemoryStorage::new();
+    let clock = Arc::new(ManualClock::new(START_MS));
+    let threaded = |disk: &MemoryStorage, clock: &Arc<ManualClock>, n| {
+        let mut options = settings(disk, clock, n);
+        options.environment.executor = None;
+        options.compaction_threads = Some(2);
+        options
+    };
+    let db = Db::open(DIRECTORY, threaded(&disk, &clock, 0)).unwrap();
+    ["a", "b"].iter().for_each(|name| _ = db.keyspace(name).unwrap());
+    type Cut = (String, u64, MemoryStorage, Vec<(usize, usize)>);
+    let cuts: Arc<Mutex<Vec<Cut>>> = Arc::default();
+    let first = disk.operations();
+    {
+        let (device, writers, cuts) = (disk.clone(), writers.clone(), cuts.clone());
+        disk.on_operation(move |operation| {
+            let is_read = matches!(operation.operation, Operation::Read | Operation::Inspect);
+            if is_read || operation.number % 3 != 0 {
+                return;
+            }
+            for tear in tears(operation.number) {
+                let durable: Vec<_> =
+                    writers.iter().map(|w| w.durable.load(Ordering::SeqCst)).collect();
+                let after = device.after_power_loss(tear);
+                let begun = writers.iter().map(|w| w.begun.load(Ordering::SeqCst));
+                let bounds = durable.into_iter().zip(begun).collect();
+                let story = format!("power lost before {operation}, {tear:?}");
+                cuts.lock().unwrap().push((story, operation.number, after, bounds));
+            }
+        });
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let running: Vec<_> = writers
+            .iter()
+            .enumerate()
+            .map(|(index, writer)| {
+                scope.spawn({
+                    let db = &db;
+                    move || writer.run(db, index)
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let found = contents(&db, "a");
+                assert!(found.windows(2).all(|pair| pair[0].0 < pair[1].0));
+            }
+        });
+        let ended: Vec<_> = running.into_iter().map(|thread| thread.join()).collect();
+        stop.store(true, Ordering::Relaxed);
+        ended.into_iter().for_each(|end| end.expect("the writer ends well"));
+    });
+    disk.clear_on_operation();
+    let operations = disk.operations() - first;
+    drop(db);
+    let mut tally = Tally::default();
+    let mut seen = BTreeSet::new();
+    for (story, number, after, bounds) in std::mem::take(&mut *cuts.lock().unwrap()) {
+        tally.aftermaths += 1;
+        seen.insert(number);
+        let judged = Db::open(DIRECTORY, settings(&after, &clock, number))
+            .map_err(|error| error.to_string())
+            .and_then(|db| {
+                let found = found_in(&db).map_err(|e| e.to_string())?;
+                let judge =
+                    |(index, bounds): (usize, _)| writers[index].judge(index, &found, bounds);
+                bounds.iter().copied().enumerate().try_for_each(judge)?;
+                check_sound(&after, DIRECTORY)
+            });
+        if let Err(loss) = judged {
+            tally.losses.push(format!("{story}: {loss}"));
+        }
+    }
+    tally.cuts = seen.len() as u64;
+    assert!(tally.cuts > 100, "only {} cuts", tally.cuts);
+    let row = Row::new("proof-power", "tidekv")
+        .param("writers", WRITERS as u64)
+        .param("batches", batches)
+        .metric("operations", operations);
+    tally.finish("threads", row);
 }

@@ -1,0 +1,161 @@
+//! What a store may hold after trouble: for every key all that may be found
+//! there. A write that was acknowledged leaves one possibility, a write that
+//! failed adds one, since it may or may not have reached the disk.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidekv::Db;
+
+use crate::support::{Model, Value, alive};
+
+/// The keyspaces of the workload. The third has a time to live of its own and
+/// is cleared now and then.
+pub const KEYSPACES: [&str; 3] = ["a", "b", "c"];
+
+/// The contents of all keyspaces.
+pub type Found = [Vec<(Vec<u8>, Value)>; 3];
+
+/// One change of one keyspace.
+#[derive(Debug, Clone)]
+pub enum Write {
+    Put(usize, Vec<u8>, Value),
+    Delete(usize, Vec<u8>),
+    /// From the first key up to the second (exclusive).
+    DeleteRange(usize, Vec<u8>, Vec<u8>),
+}
+
+impl Write {
+    /// Applies it to what the store shows.
+    pub fn apply(&self, live: &mut [Model; 3]) {
+        match self {
+            Self::Put(s, key, value) => {
+                live[*s].insert(key.clone(), value.clone());
+            }
+            Self::Delete(s, key) => {
+                live[*s].remove(key);
+            }
+            Self::DeleteRange(s, start, end) => live[*s].retain(|k, _| !(start <= k && k < end)),
+        }
+    }
+}
+
+/// All that may be found.
+#[derive(Debug, Clone, Default)]
+pub struct Expected {
+    keys: [BTreeMap<Vec<u8>, Vec<Option<Value>>>; 3],
+}
+
+impl Expected {
+    /// Exactly `live`.
+    pub fn exactly(live: &[Model; 3]) -> Self {
+        let certain = |model: &Model| {
+            model.iter().map(|(key, value)| (key.clone(), vec![Some(value.clone())])).collect()
+        };
+        Self { keys: [certain(&live[0]), certain(&live[1]), certain(&live[2])] }
+    }
+
+    /// An acknowledged write.
+    pub fn apply(&mut self, write: &Write) {
+        match write {
+            Write::Put(s, key, value) => {
+                self.keys[*s].insert(key.clone(), vec![Some(value.clone())]);
+            }
+            Write::Delete(s, key) => {
+                self.keys[*s].remove(key);
+            }
+            Write::DeleteRange(s, start, end) => {
+                self.keys[*s].retain(|k, _| !(start <= k && k < end));
+            }
+        }
+    }
+
+    /// A write that failed: it may be there or not.
+    pub fn apply_perhaps(&mut self, write: &Write) {
+        let mut add = |s: usize, key: &Vec<u8>, value: Option<Value>| {
+            let may_be = self.keys[s].entry(key.clone()).or_insert_with(|| vec![None]);
+            if !may_be.contains(&value) {
+                may_be.push(value);
+            }
+        };
+        match write {
+            Write::Put(s, key, value) => add(*s, key, Some(value.clone())),
+            Write::Delete(s, key) => add(*s, key, None),
+            Write::DeleteRange(s, start, end) => {
+                for (_, may_be) in self.keys[*s].range_mut(start.clone()..end.clone()) {
+                    if !may_be.contains(&None) {
+                        may_be.push(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The first key at which `found` is not what it may be at `now_ms`.
+    pub fn contradiction(&self, found: &Found, now_ms: u64) -> Option<String> {
+        for (s, may_be) in self.keys.iter().enumerate() {
+            let there: BTreeMap<&[u8], &Value> =
+                found[s].iter().map(|(key, value)| (&key[..], value)).collect();
+            let keys: BTreeSet<&[u8]> =
+                may_be.keys().map(|key| &key[..]).chain(there.keys().copied()).collect();
+            for key in keys {
+                let found = there.get(key).copied();
+                let living = |value: &&Value| value.1.is_none_or(|deadline| deadline > now_ms);
+                let fits = match may_be.get(key) {
+                    None => found.is_none(),
+                    Some(values) => {
+                        values.iter().any(|value| value.as_ref().filter(living) == found)
+                    }
+                };
+                if !fits {
+                    let short = |value: &Value| {
+                        let end = value.0.len().min(12);
+                        (value.0.len(), String::from_utf8_lossy(&value.0[..end]).into_owned())
+                    };
+                    let expected = may_be.get(key).map(|values| {
+                        values.iter().map(|v| v.as_ref().map(short)).collect::<Vec<_>>()
+                    });
+                    return Some(format!(
+                        "{}/{} holds {:?} instead of {expected:?}",
+                        KEYSPACES[s],
+                        String::from_utf8_lossy(key),
+                        found.map(short),
+                    ));
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether `found` is what may be found at `now_ms`.
+    pub fn admits(&self, found: &Found, now_ms: u64) -> bool {
+        self.contradiction(found, now_ms).is_none()
+    }
+}
+
+/// What a model shows at `now_ms`.
+pub fn shown(live: &[Model; 3], now_ms: u64) -> Found {
+    [alive(&live[0], now_ms), alive(&live[1], now_ms), alive(&live[2], now_ms)]
+}
+
+/// What a store shows now. Keyspaces that do not exist count as empty and are
+/// not created.
+pub fn found_in(db: &Db) -> tidekv::Result<Found> {
+    let names = db.keyspace_names();
+    let mut found = Found::default();
+    for (name, entries) in KEYSPACES.iter().zip(&mut found) {
+        if names.iter().any(|n| n == name) {
+            for item in db.keyspace(name)?.iter() {
+                let (key, entry) = item?;
+                entries.push((key.to_vec(), (entry.value.to_vec(), entry.expires_at_ms)));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// As a model.
+pub fn as_live(found: &Found) -> [Model; 3] {
+    let model = |entries: &Vec<(Vec<u8>, Value)>| entries.iter().cloned().collect();
+    [model(&found[0]), model(&found[1]), model(&found[2])]
+}

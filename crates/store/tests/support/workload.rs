@@ -1,0 +1,510 @@
+//! The workload of the power and fault proofs: everything that a store can be
+//! asked to write, drawn by dice, beside the model that it must agree with.
+//!
+//! It holds batches over keyspaces, synced and not, transactions, conditional
+//! writes, expiry (the clock moves on), range deletes, clearing, bulk ingest,
+//! flushes, compactions, checkpoints, changes of the budget and reopening with
+//! other settings. All of it happens in one thread, so that a run repeats
+//! operation for operation.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tidekv::{Commit, Compression, Db, Durability, Keyspace, KeyspaceOptions, Options, WriteBatch};
+use tidekv_io::{Clock, Executor, InlineExecutor, Job, ManualClock, MemoryStorage, Priority};
+
+use crate::expected::{Expected, Found, KEYSPACES, Write, as_live, found_in, shown};
+use crate::support::{DIRECTORY, Dice, Limits, Model, START_MS, Value, options};
+
+/// How far the clock moves at once, and how long expiring entries live.
+const TICK: Duration = Duration::from_millis(400);
+const LIFE_MS: u64 = 1000;
+
+/// Runs jobs in the caller like the inline executor, but has compactions split
+/// as if four threads did them.
+#[derive(Debug, Default)]
+pub struct SplitExecutor(InlineExecutor);
+
+impl Executor for SplitExecutor {
+    fn execute(&self, priority: Priority, job: Job) {
+        self.0.execute(priority, job);
+    }
+
+    fn parallelism(&self) -> usize {
+        4
+    }
+
+    fn shutdown(&self) {
+        self.0.shutdown();
+    }
+
+    fn is_inline(&self) -> bool {
+        false
+    }
+}
+
+/// The settings that the store is opened with the `n`th time.
+pub fn settings(disk: &MemoryStorage, clock: &Arc<ManualClock>, n: u64) -> Options {
+    let memtable_bytes = [6 << 10, 10 << 10, 4 << 10][(n % 3) as usize];
+    let mut options = options(
+        disk,
+        clock,
+        Limits { memtable_bytes, table_bytes: [4 << 10, 2 << 10][(n % 2) as usize] },
+    );
+    options.direct_io = n % 2 == 0;
+    options.environment.executor = Some(Arc::new(SplitExecutor::default()));
+    options
+}
+
+/// A checkpoint that was asked for.
+#[derive(Debug, Clone)]
+pub struct Checkpoint {
+    pub path: String,
+    /// How many writes it holds.
+    pub writes: usize,
+    pub is_done: bool,
+}
+
+/// Where the workload stands.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// All keyspaces exist durably.
+    pub is_created: bool,
+    /// What may be found after so many writes; the last was begun.
+    pub states: Arc<Vec<Arc<Expected>>>,
+    /// Writes that were promised to be on stable storage.
+    pub durable: usize,
+    pub checkpoints: Vec<Checkpoint>,
+}
+
+impl Progress {
+    /// Writes that were begun.
+    pub fn begun(&self) -> usize {
+        self.states.len() - 1
+    }
+
+    /// Holds what was found to all that was acknowledged, synced or not.
+    pub fn judge_all(&self, found: &Found, now_ms: u64) -> Result<(), String> {
+        match self.states[self.begun()].contradiction(found, now_ms) {
+            None => Ok(()),
+            Some(why) => Err(why),
+        }
+    }
+
+    /// Holds what was found after a loss of power to what was promised.
+    pub fn judge(&self, found: &Found, now_ms: u64) -> Result<(), String> {
+        let possible = self.durable..=self.begun();
+        if possible.clone().any(|n| self.states[n].admits(found, now_ms)) {
+            return Ok(());
+        }
+        let fit: Vec<usize> =
+            (0..self.states.len()).filter(|&n| self.states[n].admits(found, now_ms)).collect();
+        let why = self.states[self.begun()].contradiction(found, now_ms);
+        Err(format!("it holds what {fit:?} writes leave, not {possible:?}: {why:?}"))
+    }
+}
+
+/// A store, what is asked of it, and what it must hold.
+pub struct Workload {
+    pub disk: MemoryStorage,
+    pub clock: Arc<ManualClock>,
+    pub db: Option<Db>,
+    pub progress: Arc<Mutex<Progress>>,
+    /// What reads must show.
+    pub live: [Model; 3],
+    pub openings: u64,
+    /// A failed sync may have taken what was acknowledged and not synced.
+    pub buffered_may_go: bool,
+    /// What was not as it must be.
+    pub losses: Vec<String>,
+    /// Of stores that were closed.
+    pub counted: Counted,
+}
+
+/// What a workload has gone through.
+#[derive(Debug, Clone, Default)]
+pub struct Counted {
+    pub writes: u64,
+    pub failed: u64,
+    pub flushes: u64,
+    pub compactions: u64,
+    pub moves: u64,
+    pub expired: u64,
+    pub background_errors: u64,
+    pub ingests: u64,
+    pub checkpoints: u64,
+    pub reopenings: u64,
+    pub transactions: u64,
+    pub clears: u64,
+}
+
+impl Workload {
+    /// A workload on an empty disk; nothing is opened yet.
+    pub fn new() -> Self {
+        Self {
+            disk: MemoryStorage::new(),
+            clock: Arc::new(ManualClock::new(START_MS)),
+            db: None,
+            progress: Arc::new(Mutex::new(Progress {
+                is_created: false,
+                states: Arc::new(vec![Arc::default()]),
+                durable: 0,
+                checkpoints: Vec::new(),
+            })),
+            live: Default::default(),
+            openings: 0,
+            buffered_may_go: false,
+            losses: Vec::new(),
+            counted: Counted::default(),
+        }
+    }
+
+    pub fn now_ms(&self) -> u64 {
+        self.clock.unix_ms()
+    }
+
+    fn progress(&self) -> std::sync::MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap()
+    }
+
+    /// Everything so far is promised to be durable.
+    pub fn all_durable(&self) {
+        let mut progress = self.progress();
+        progress.durable = progress.begun();
+    }
+
+    /// Opens the store. What it holds then is all there is to know, and durable.
+    pub fn open(&mut self) -> tidekv::Result<()> {
+        let db = Db::open(DIRECTORY, settings(&self.disk, &self.clock, self.openings))?;
+        self.openings += 1;
+        for name in KEYSPACES {
+            db.keyspace_with(name, keyspace_options(name))?;
+        }
+        let found = found_in(&db)?;
+        let mut progress = self.progress.lock().unwrap();
+        progress.is_created = true;
+        let judged = match self.buffered_may_go {
+            true => progress.judge(&found, self.clock.unix_ms()),
+            false => progress.judge_all(&found, self.clock.unix_ms()),
+        };
+        if let Err(why) = judged {
+            self.losses.push(format!("after opening: {why}"));
+        }
+        self.live = as_live(&found);
+        let settled = Arc::new(Expected::exactly(&self.live));
+        Arc::make_mut(&mut progress.states).push(settled);
+        progress.durable = progress.begun();
+        drop(progress);
+        self.db = Some(db);
+        Ok(())
+    }
+
+    /// Opens the store for reading only beside the one that is open.
+    fn look(&mut self) -> tidekv::Result<()> {
+        let options = settings(&self.disk, &self.clock, self.openings);
+        let db = Db::open(DIRECTORY, Options { read_only: true, ..options })?;
+        let found = found_in(&db)?;
+        let progress = self.progress.lock().unwrap();
+        if let Err(why) = progress.judge(&found, self.clock.unix_ms()) {
+            self.losses.push(format!("reading only: {why}"));
+        }
+        Ok(())
+    }
+
+    pub fn store(&self) -> &Db {
+        self.db.as_ref().expect("the store is open")
+    }
+
+    fn keyspace(&self, s: usize) -> Keyspace {
+        self.store().keyspace(KEYSPACES[s]).expect("it exists")
+    }
+
+    /// Closes the store; whatever comes of it, it is gone afterwards.
+    pub fn close(&mut self) -> tidekv::Result<()> {
+        let Some(db) = self.db.take() else { return Ok(()) };
+        let statistics = db.statistics();
+        let counted = &mut self.counted;
+        counted.flushes += statistics.counter("flush.count");
+        counted.compactions += statistics.counter("compaction.count");
+        counted.moves += statistics.counter("compaction.moves");
+        counted.expired += statistics.counter("compaction.entries_expired");
+        counted.background_errors += statistics.counter("background.errors");
+        let closed = db.close();
+        if closed.is_ok() {
+            self.all_durable();
+        }
+        closed
+    }
+
+    /// What the store shows is exactly what was acknowledged. An error of the
+    /// storage is the caller's to judge.
+    pub fn verify(&mut self) -> tidekv::Result<()> {
+        let (found, expected) = (found_in(self.store())?, shown(&self.live, self.now_ms()));
+        if found != expected {
+            let why = Expected::exactly(&self.live).contradiction(&found, self.now_ms());
+            self.losses.push(why.unwrap_or_else(|| "entries are out of order".into()));
+        }
+        Ok(())
+    }
+
+    /// Reads some keys one by one; the first error, if any, after all of them.
+    pub fn read_points(&mut self, dice: &mut Dice) -> tidekv::Result<()> {
+        let mut outcome = Ok(());
+        for _ in 0..4 {
+            let s = dice.below(3) as usize;
+            let key = format!("key-{:02}", dice.below(30)).into_bytes();
+            let expected = self.shown(s, &key);
+            match self.keyspace(s).get_entry(&key) {
+                Ok(entry) => {
+                    let found = entry.map(|e| (e.value.to_vec(), e.expires_at_ms));
+                    if found != expected {
+                        self.losses.push(format!("a get in {} shows another value", KEYSPACES[s]));
+                    }
+                }
+                Err(error) => outcome = Err(error),
+            }
+        }
+        outcome
+    }
+
+    /// What a read of `key` must show.
+    fn shown(&self, s: usize, key: &[u8]) -> Option<Value> {
+        let now_ms = self.now_ms();
+        self.live[s].get(key).filter(|(_, deadline)| deadline.is_none_or(|d| d > now_ms)).cloned()
+    }
+
+    // ---- Writes ----
+
+    /// Notes `writes` as begun, does them with `run`, and notes what came of it.
+    fn write<T: Debug>(
+        &mut self,
+        writes: Vec<Write>,
+        durable: bool,
+        run: impl FnOnce(&Self) -> tidekv::Result<T>,
+    ) -> tidekv::Result<()> {
+        let before = {
+            let mut progress = self.progress.lock().unwrap();
+            let before = Expected::clone(&progress.states[progress.begun()]);
+            let mut state = before.clone();
+            writes.iter().for_each(|write| state.apply(write));
+            Arc::make_mut(&mut progress.states).push(Arc::new(state));
+            before
+        };
+        let outcome = run(self);
+        match &outcome {
+            Ok(_) => {
+                self.counted.writes += 1;
+                writes.iter().for_each(|write| write.apply(&mut self.live));
+                if durable {
+                    self.all_durable();
+                }
+            }
+            Err(_) => {
+                self.counted.failed += 1;
+                let mut perhaps = before;
+                writes.iter().for_each(|write| perhaps.apply_perhaps(write));
+                let mut progress = self.progress.lock().unwrap();
+                *Arc::make_mut(&mut progress.states).last_mut().unwrap() = Arc::new(perhaps);
+            }
+        }
+        outcome.map(|_| ())
+    }
+
+    /// A batch over the keyspaces. It always writes its number to two of them,
+    /// which must therefore agree for ever.
+    pub fn batch(&mut self, dice: &mut Dice, durability: Durability) -> tidekv::Result<()> {
+        let mut writes = Vec::new();
+        let number = self.progress().states.len().to_string().into_bytes();
+        writes.push(Write::Put(0, b"!last".to_vec(), (number.clone(), None)));
+        writes.push(Write::Put(1, b"!last".to_vec(), (number, None)));
+        for _ in 0..1 + dice.below(6) {
+            let (s, k) = (dice.below(3) as usize, dice.below(30));
+            let key = format!("key-{k:02}").into_bytes();
+            writes.push(match dice.below(8) {
+                0 => Write::Delete(s, key),
+                1 => {
+                    let deadline = self.now_ms() + LIFE_MS;
+                    Write::Put(s, key, (b"expiring".to_vec(), Some(deadline)))
+                }
+                2 => {
+                    let end = format!("key-{:02}", k + dice.below(5)).into_bytes();
+                    Write::DeleteRange(s, key, end)
+                }
+                _ => {
+                    let value = vec![dice.below(256) as u8; dice.below(400) as usize];
+                    Write::Put(s, key, (value, self.default_deadline(s)))
+                }
+            });
+        }
+        let mut batch = WriteBatch::new();
+        for write in &writes {
+            match write {
+                Write::Put(2, key, (value, Some(deadline))) if value != b"expiring" => {
+                    assert_eq!(Some(*deadline), self.default_deadline(2));
+                    batch.put(&self.keyspace(2), key, value);
+                }
+                Write::Put(s, key, (value, Some(deadline))) => {
+                    batch.put_until(&self.keyspace(*s), key, value, *deadline);
+                }
+                Write::Put(s, key, (value, None)) => batch.put(&self.keyspace(*s), key, value),
+                Write::Delete(s, key) => batch.delete(&self.keyspace(*s), key),
+                Write::DeleteRange(s, start, end) => {
+                    batch.delete_range(&self.keyspace(*s), start, end);
+                }
+            }
+        }
+        self.write(writes, durability == Durability::Sync, |this| {
+            this.store().write_with(batch, durability)
+        })
+    }
+
+    /// The third keyspace gives entries without a deadline one of its own.
+    fn default_deadline(&self, s: usize) -> Option<u64> {
+        (s == 2).then(|| self.now_ms() + 3 * LIFE_MS)
+    }
+
+    fn ingest(&mut self, dice: &mut Dice) -> tidekv::Result<()> {
+        let first = dice.below(20);
+        let s = dice.below(2) as usize;
+        // Now and then more than fits one table, or beyond everything else.
+        let (count, prefix, len) = match dice.below(4) {
+            0 => (40, "key-", 200),
+            1 => (8, "new-", 100),
+            _ => (5, "key-", 30),
+        };
+        let value = vec![b'i'; len];
+        let entries: Vec<_> =
+            (first..first + count).map(|k| (format!("{prefix}{k:02}"), value.clone())).collect();
+        let put = |(key, value): &(String, Vec<u8>)| {
+            Write::Put(s, key.clone().into_bytes(), (value.clone(), None))
+        };
+        let writes = entries.iter().map(put).collect();
+        self.counted.ingests += 1;
+        self.write(writes, true, |this| this.keyspace(s).ingest(entries))
+    }
+
+    /// Moves a value from one keyspace to another in a transaction.
+    fn transaction(&mut self, dice: &mut Dice) -> tidekv::Result<()> {
+        let key = format!("key-{:02}", dice.below(30)).into_bytes();
+        let shown = self.shown(0, &key);
+        let (a, b) = (self.keyspace(0), self.keyspace(1));
+        let mut transaction = self.store().transaction();
+        let found = transaction.get(&a, &key)?.map(|e| (e.value.to_vec(), e.expires_at_ms));
+        if found != shown {
+            self.losses.push("a transaction reads another value".into());
+        }
+        let moved: Value = (shown.map_or(b"nothing".to_vec(), |(value, _)| value), None);
+        transaction.delete(&a, &key);
+        transaction.put(&b, &key, &moved.0);
+        let durability = if dice.one_in(2) { Durability::Sync } else { Durability::Buffered };
+        self.counted.transactions += 1;
+        let writes = vec![Write::Delete(0, key.clone()), Write::Put(1, key, moved)];
+        self.write(writes, durability == Durability::Sync, |_| {
+            let commit = transaction.commit(durability)?;
+            assert_eq!(commit, Commit::Done, "nobody else writes");
+            Ok(())
+        })
+    }
+
+    fn increment(&mut self) -> tidekv::Result<()> {
+        let number = self.live[1]
+            .get(&b"count"[..])
+            .map_or(0, |(text, _)| std::str::from_utf8(text).unwrap().parse::<i64>().unwrap());
+        let sum = (number + 3).to_string().into_bytes();
+        self.write(vec![Write::Put(1, b"count".to_vec(), (sum, None))], false, |this| {
+            let sum = this.keyspace(1).increment("count", 3)?;
+            assert_eq!(sum, number + 3);
+            Ok(())
+        })
+    }
+
+    /// Empties the third keyspace.
+    fn clear(&mut self) -> tidekv::Result<()> {
+        self.counted.clears += 1;
+        let all = Write::DeleteRange(2, Vec::new(), vec![0xff; 8]);
+        self.write(vec![all], false, |this| this.keyspace(2).clear())
+    }
+
+    // ---- Upkeep ----
+
+    fn promises(&self, outcome: tidekv::Result<()>) -> tidekv::Result<()> {
+        if outcome.is_ok() {
+            self.all_durable();
+        }
+        outcome
+    }
+
+    fn checkpoint(&mut self) -> tidekv::Result<()> {
+        let (path, writes) = {
+            let mut progress = self.progress();
+            let path = format!("/checkpoints/{}", progress.checkpoints.len());
+            let writes = progress.begun();
+            let is_done = false;
+            progress.checkpoints.push(Checkpoint { path: path.clone(), writes, is_done });
+            (path, writes)
+        };
+        self.counted.checkpoints += 1;
+        let outcome = self.store().checkpoint(path);
+        let mut progress = self.progress();
+        if outcome.is_ok() {
+            progress.checkpoints.last_mut().unwrap().is_done = true;
+            progress.durable = writes;
+        }
+        outcome
+    }
+
+    /// Reopens the store, with other settings.
+    pub fn reopen(&mut self) -> tidekv::Result<()> {
+        self.counted.reopenings += 1;
+        self.close()?;
+        self.open()
+    }
+
+    /// One step.
+    pub fn step(&mut self, dice: &mut Dice) -> tidekv::Result<()> {
+        match dice.below(48) {
+            0 => self.promises(self.store().flush()),
+            1 => self.promises(self.store().compact()),
+            2 | 3 => self.ingest(dice),
+            4 => self.checkpoint(),
+            5 => self.promises(self.store().sync()),
+            6 | 7 => self.transaction(dice),
+            8 => self.increment(),
+            9 => self.clear(),
+            10 => self.reopen(),
+            11 => {
+                self.store().set_memory_bytes([8 << 20, 64 << 20][dice.below(2) as usize]);
+                Ok(())
+            }
+            12 | 13 => {
+                self.clock.advance(TICK);
+                Ok(())
+            }
+            15 => self.look(),
+            14 => self.keyspace(0).compact_range("key-05".."key-15"),
+            _ => {
+                let durability =
+                    if dice.one_in(4) { Durability::Sync } else { Durability::Buffered };
+                self.batch(dice, durability)
+            }
+        }
+    }
+}
+
+/// Each keyspace has settings of its own.
+fn keyspace_options(name: &str) -> KeyspaceOptions {
+    match name {
+        "b" => KeyspaceOptions {
+            compression: Compression::Lz4,
+            block_bytes: 1024,
+            ..KeyspaceOptions::default()
+        },
+        "c" => KeyspaceOptions {
+            default_ttl: Some(Duration::from_millis(3 * LIFE_MS)),
+            ..KeyspaceOptions::default()
+        },
+        _ => KeyspaceOptions::default(),
+    }
+}
