@@ -383,19 +383,36 @@ impl Checker<'_> {
             let what = "the manifest names it, but it is missing";
             self.damaged(&path, Error::corrupt(&path, what));
         }
-        for (index, &number) in logs.iter().enumerate() {
+        let mut read = Vec::new();
+        for number in logs {
             let path = log_path(self.directory, number);
             self.begins(&path);
             match self.read_log(&path, number) {
                 Ok(log) => {
                     self.report.bytes += log.bytes;
                     self.check_torn_end(&path, &log);
-                    self.check_successor(&path, &log, logs.get(index + 1).copied());
-                    self.report.logs.push(log);
+                    read.push((number, Some(log)));
                 }
-                Err(error) => self.damaged(&path, error),
+                Err(error) => {
+                    self.damaged(&path, error);
+                    read.push((number, None));
+                }
             }
         }
+        // Openings that were cut short leave logs behind that hold nothing.
+        let is_empty = |log: &Option<LogDescription>| {
+            let is_open = |ending| !matches!(ending, LogEnding::Complete { .. });
+            log.as_ref().is_some_and(|log| log.end == 0 && is_open(log.ending))
+        };
+        let empty = read.iter().rev().take_while(|(_, log)| is_empty(log)).count();
+        let counting = read.len() - empty.min(read.len().saturating_sub(1));
+        for (index, (number, log)) in read.iter().take(counting).enumerate() {
+            let next = read[..counting].get(index + 1).map(|(next, _)| *next);
+            if let Some(log) = log {
+                self.check_successor(&log_path(self.directory, *number), log, next);
+            }
+        }
+        self.report.logs.extend(read.into_iter().filter_map(|(_, log)| log));
         Ok(())
     }
 

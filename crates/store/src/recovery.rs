@@ -7,11 +7,13 @@
 //! 4. The logs that still count are replayed in order. Each but the last must
 //!    be complete and name its successor, so a log that is damaged or missing
 //!    is found; the last is cut behind its last whole record. Operations that
-//!    already stand in tables (by sequence) are passed over.
-//! 5. What was replayed is written to tables of level 0, the last log is
-//!    ended, a new one is begun, and one edit puts all of it into the manifest.
-//!    A power cut anywhere before that edit leaves everything to be replayed
-//!    again.
+//!    already stand in tables (by sequence) are passed over. Logs in the end
+//!    that hold nothing are: openings that were cut short have begun them.
+//! 5. What was replayed is written to tables of level 0, a new log is begun,
+//!    and one edit puts all of it into the manifest. A power cut anywhere
+//!    before that edit leaves everything to be replayed again. The logs of the
+//!    earlier life are only read: a sync of one may have failed in that life,
+//!    and another that succeeds would vouch for pages that are gone.
 //! 6. Files that nothing refers to are removed.
 //!
 //! Opening for reading only does 2 to 4 and keeps the replayed writes in
@@ -35,7 +37,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::{FileName, LOCK, log_numbers, log_path, manifest_name, table_path};
 use crate::key::SEQUENCE_MAX;
 use crate::levels::{Trash, Version};
-use crate::log::{Ending, LogReader, LogWriter};
+use crate::log::{Ending, LogReader};
 use crate::manifest::{self, Change, Edit, Manifest, State};
 use crate::memtable::Memtable;
 use crate::options::Options;
@@ -54,12 +56,6 @@ const CACHE_SHARDS: usize = 64;
 
 /// More compaction threads than this gain little and take memory.
 const COMPACTION_THREADS_MAX: usize = 4;
-
-/// What replaying the logs found.
-struct Replayed {
-    /// The last log, to be ended behind its last whole record.
-    last: Option<LogWriter>,
-}
 
 /// Opens the store in `directory`.
 pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
@@ -221,12 +217,12 @@ impl Engine {
         self.open_trees()?;
         let mut edit = Edit::default();
         let mut tables = Vec::new();
-        let replayed = self.replay(|tree| self.spill(tree, &mut edit, &mut tables))?;
+        self.replay(|tree| self.spill(tree, &mut edit, &mut tables))?;
         let trees: Vec<Arc<Tree>> = self.trees.load().values().cloned().collect();
         for tree in &trees {
             self.spill(tree, &mut edit, &mut tables)?;
         }
-        let number = self.begin_first_log(replayed)?;
+        let number = self.begin_first_log()?;
         let last = self.last_sequence.load(Ordering::Relaxed);
         for tree in &trees {
             edit.push(Change::Flushed { keyspace: tree.id, sequence: last });
@@ -287,14 +283,16 @@ impl Engine {
 
     /// Replays the logs that still count into memtables; `full` is called with
     /// a tree whose memtable is full.
-    fn replay(&self, mut full: impl FnMut(&Arc<Tree>) -> Result<()>) -> Result<Replayed> {
+    fn replay(&self, mut full: impl FnMut(&Arc<Tree>) -> Result<()>) -> Result<()> {
         let min_log = self.structure.lock().manifest.state().min_log;
-        let numbers = log_numbers(&*self.storage, &self.directory, min_log)?;
+        let mut numbers = log_numbers(&*self.storage, &self.directory, min_log)?;
         if min_log > 0 && numbers.first() != Some(&min_log) {
             let path = log_path(&self.directory, min_log);
             return Err(Error::corrupt(&path, "the manifest names it, but it is missing"));
         }
-        let mut last = None;
+        while numbers.len() > 1 && self.is_log_empty(numbers[numbers.len() - 1])? {
+            numbers.pop();
+        }
         for (index, &number) in numbers.iter().enumerate() {
             let path = log_path(&self.directory, number);
             let file = self.storage.open_read(&path, Access::Buffered)?;
@@ -324,17 +322,16 @@ impl Engine {
                 }
                 _ => {}
             }
-            last = Some((number, reader.offset(), reader.ending()));
         }
-        let last = match last {
-            Some((number, offset, _)) if !self.options.read_only => {
-                let file =
-                    self.storage.open(&log_path(&self.directory, number), Access::Buffered)?;
-                Some(LogWriter::at(file, number, offset))
-            }
-            _ => None,
-        };
-        Ok(Replayed { last })
+        Ok(())
+    }
+
+    /// Whether a log holds nothing, not even its end.
+    fn is_log_empty(&self, number: u64) -> Result<bool> {
+        let file = self.storage.open_read(&log_path(&self.directory, number), Access::Buffered)?;
+        let mut reader = LogReader::new(file, number)?;
+        let is_first = reader.next()?.is_some();
+        Ok(!is_first && matches!(reader.ending(), Ending::Cut { .. }) && reader.offset() == 0)
     }
 
     fn replay_record(
@@ -398,12 +395,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends the last log of the earlier life and begins the first of this one.
-    fn begin_first_log(&self, replayed: Replayed) -> Result<u64> {
+    /// Begins the first log of this life.
+    fn begin_first_log(&self) -> Result<u64> {
         let number = self.structure.lock().manifest.allocate_file();
-        if let Some(mut last) = replayed.last {
-            last.finish(number)?;
-        }
         let current = self.begin_log(number, &mut None)?;
         let older = VecDeque::new();
         *self.logs.lock() =

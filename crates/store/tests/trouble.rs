@@ -4,7 +4,7 @@
 mod support;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use support::{DIRECTORY, Dice, START_MS, TINY, contents, options};
 use tidekv::{Db, Durability, ErrorKind, KEY_BYTES_MAX, Options, VALUE_BYTES_MAX, WriteBatch};
@@ -149,6 +149,39 @@ fn after_a_failed_sync_nothing_is_acknowledged_until_the_store_is_reopened() {
     let after = disk.after_power_loss(Tear::DropUnsynced);
     let db = open(&after, &clock).unwrap();
     assert_eq!(db.keyspace("k").unwrap().get("before").unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+/// Recovery used to end the log of the life before: it synced that file, whose
+/// sync had failed, and let the end record vouch for all of it. The system had
+/// dropped the pages, so the end record was on the device and what it vouched
+/// for was not; when power went before the recovery was through, the next one
+/// took that for damage and refused to open. Now logs of an earlier life are
+/// only read.
+#[test]
+fn a_log_whose_sync_failed_is_not_vouched_for_by_the_next_life() {
+    let (disk, clock) = world();
+    let db = open(&disk, &clock).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put("synced", "1").unwrap();
+    db.sync().unwrap();
+    keyspace.put("unsynced", "2").unwrap();
+    disk.add_fault(FaultRule::once(tidekv_io::Operation::Sync, Fault::SyncLost).on_path(".log"));
+    db.sync().unwrap_err();
+    drop((keyspace, db));
+    let cuts = Arc::new(Mutex::new(Vec::new()));
+    let (device, gathered) = (disk.clone(), cuts.clone());
+    disk.on_operation(move |operation| {
+        let after = device.after_power_loss(Tear::DropUnsynced);
+        gathered.lock().unwrap().push((operation.to_string(), after));
+    });
+    let db = open(&disk, &clock).unwrap();
+    disk.clear_on_operation();
+    let get = |db: &Db, key| db.keyspace("k").unwrap().get(key).unwrap();
+    assert_eq!(get(&db, "unsynced").as_deref(), Some(&b"2"[..]), "it was still to be read");
+    for (operation, after) in std::mem::take(&mut *cuts.lock().unwrap()) {
+        let db = open(&after, &clock).unwrap_or_else(|error| panic!("{operation}: {error}"));
+        assert_eq!(get(&db, "synced").as_deref(), Some(&b"1"[..]), "{operation}");
+    }
 }
 
 /// A bit flipped anywhere gives the truth or an error that names a file.

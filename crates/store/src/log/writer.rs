@@ -45,11 +45,6 @@ impl LogWriter {
         Self { file, number, offset: 0, synced: 0, health: Health::Good, frame: Vec::new() }
     }
 
-    /// A writer that goes on behind the last whole record, at `offset`.
-    pub(crate) fn at(file: Arc<dyn File>, number: u64, offset: u64) -> Self {
-        Self { offset, ..Self::new(file, number) }
-    }
-
     /// The log's number.
     pub(crate) fn number(&self) -> u64 {
         self.number
