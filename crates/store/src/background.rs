@@ -144,6 +144,15 @@ impl Engine {
         }
     }
 
+    /// Removes tables of a job that failed, but not those that the manifest may
+    /// name because their edit was on its way.
+    pub(crate) fn discard_tables(&self, ids: impl IntoIterator<Item = u64>) {
+        let structure = self.structure.lock();
+        let gone: Vec<u64> = ids.into_iter().filter(|id| !structure.orphans.contains(id)).collect();
+        drop(structure);
+        self.remove_tables(&gone);
+    }
+
     pub(crate) fn remove_tables(&self, ids: &[u64]) {
         for &id in ids {
             let _ = self.storage.remove(&table_path(&self.directory, id));

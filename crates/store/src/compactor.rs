@@ -120,7 +120,7 @@ impl Engine {
         parts.outcomes = Mutex::new(vec![None]);
         let outcome = guarded(|| {
             let (outputs, counts) = self.merge_part(&parts, 0)?;
-            self.install_merge(&parts, outputs, counts)
+            self.install_or_discard(&parts, outputs, counts)
         });
         parts.compaction.tables().for_each(|table| table.set_busy(false));
         drop(parts);
@@ -183,7 +183,7 @@ impl Engine {
             }
         }
         let outcome = match failed {
-            None => guarded(|| self.install_merge(&parts, outputs, counts)),
+            None => guarded(|| self.install_or_discard(&parts, outputs, counts)),
             Some(error) => {
                 self.remove_tables(&outputs.iter().map(|o| o.meta.id).collect::<Vec<_>>());
                 Err(error)
@@ -193,6 +193,7 @@ impl Engine {
     }
 
     fn merge_part(&self, parts: &Parts, part: usize) -> Result<(Vec<Output>, MergeCounts)> {
+        self.names.check()?;
         let compaction = &parts.compaction;
         let mut children: Vec<Child> = Vec::new();
         let level = |tables: &[Arc<TableHandle>]| -> Child {
@@ -234,6 +235,16 @@ impl Engine {
             .inspect_err(|_| self.remove_tables(&made.lock()))
     }
 
+    fn install_or_discard(
+        &self,
+        parts: &Parts,
+        outputs: Vec<Output>,
+        counts: MergeCounts,
+    ) -> Result<()> {
+        let made: Vec<u64> = outputs.iter().map(|output| output.meta.id).collect();
+        self.install_merge(parts, outputs, counts).inspect_err(|_| self.discard_tables(made))
+    }
+
     fn install_merge(
         &self,
         parts: &Parts,
@@ -241,7 +252,7 @@ impl Engine {
         counts: MergeCounts,
     ) -> Result<()> {
         let (compaction, tree) = (&parts.compaction, &parts.tree);
-        self.storage.sync_dir(&self.directory)?;
+        self.names.sync()?;
         let written = outputs.iter().map(|o| o.meta.bytes).sum();
         let mut edit = Edit::default();
         push_removals(&mut edit, tree, compaction);

@@ -28,6 +28,7 @@ use crate::key::Sequence;
 use crate::levels::{TableHandle, Trash};
 use crate::log::LogWriter;
 use crate::manifest::{Manifest, TableMeta};
+use crate::names::Names;
 use crate::options::{Durability, Options};
 use crate::queue::Queue;
 use crate::stats::{Counter, Histogram};
@@ -141,6 +142,7 @@ pub(crate) struct Engine {
     pub(crate) directory: PathBuf,
     pub(crate) options: Options,
     pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) names: Arc<Names>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) cache: Arc<BlockCache<BlockRef>>,

@@ -56,12 +56,10 @@ impl Engine {
         let up_to = view.memtable.created_at();
         let snapshots = self.snapshot_sequences();
         let made = Mutex::new(Vec::new());
-        let outputs = self
+        let flushed = self
             .write_memtables(tree, &view.immutables, &snapshots, &made)
-            .inspect_err(|_| self.remove_tables(&made.lock()))?;
-        // From here on a failure leaves the new table in place: the edit that
-        // names it may have reached the disk.
-        self.install_flush(tree, &view.immutables, outputs, up_to)
+            .and_then(|outputs| self.install_flush(tree, &view.immutables, outputs, up_to));
+        flushed.inspect_err(|_| self.discard_tables(made.into_inner()))
     }
 
     /// Writes the entries of `memtables` (newest first) into a table of level 0.
@@ -72,6 +70,7 @@ impl Engine {
         snapshots: &[Sequence],
         made: &Mutex<Vec<u64>>,
     ) -> Result<Vec<Output>> {
+        self.names.check()?;
         let children = memtables
             .iter()
             .map(|m| Box::new(MemtableCursor::new(Arc::clone(m))) as Child)
@@ -96,7 +95,7 @@ impl Engine {
         self.count_merge(counts);
         self.stats.flushes.add(1);
         self.stats.flush_bytes.add(outputs.iter().map(|o| o.meta.bytes).sum());
-        self.storage.sync_dir(&self.directory)?;
+        self.names.sync()?;
         Ok(outputs)
     }
 

@@ -18,6 +18,7 @@ mod range_tombstones;
 pub mod stats;
 
 mod files;
+mod names;
 mod log;
 mod manifest;
 

@@ -36,10 +36,11 @@ use crate::engine::{BackgroundErrors, Engine, EngineStats, Logs, Structure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{FileName, LOCK, log_numbers, log_path, manifest_name, table_path};
 use crate::key::SEQUENCE_MAX;
-use crate::levels::{Trash, Version};
+use crate::levels::{TableHandle, Trash, Version};
 use crate::log::{Ending, LogReader};
 use crate::manifest::{self, Change, Edit, Manifest, State};
 use crate::memtable::Memtable;
+use crate::names::Names;
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -56,6 +57,9 @@ const CACHE_SHARDS: usize = 64;
 
 /// More compaction threads than this gain little and take memory.
 const COMPACTION_THREADS_MAX: usize = 4;
+
+/// Tables that replaying has made, with the ids of their trees.
+type Spilled = Vec<(u32, Arc<TableHandle>)>;
 
 /// Opens the store in `directory`.
 pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
@@ -108,12 +112,19 @@ pub(crate) fn parent_of(path: &Path) -> &Path {
     }
 }
 
-/// Creates a directory and those above it, and makes their names durable.
+/// Creates a directory and those above it, and makes their names durable; its
+/// own also when it is there, for whoever made it may have died before that.
 pub(crate) fn create_directory(storage: &dyn Storage, directory: &Path) -> Result<()> {
-    let missing: Vec<&Path> = directory
-        .ancestors()
-        .take_while(|path| !path.as_os_str().is_empty() && !storage.exists(path).unwrap_or(true))
-        .collect();
+    let mut missing = vec![directory];
+    let above = directory.ancestors().take_while(|path| !path.as_os_str().is_empty());
+    for (depth, path) in above.enumerate() {
+        if storage.exists(path)? {
+            break;
+        }
+        if depth > 0 {
+            missing.push(path);
+        }
+    }
     storage.create_dir_all(directory)?;
     missing.into_iter().rev().try_for_each(|created| Ok(storage.sync_dir(parent_of(created))?))
 }
@@ -164,15 +175,17 @@ fn build_engine(
     let shares = budget::shares(memory, options.memtable_bytes, 0);
     let cache = Arc::new(BlockCache::new(shares.cache_bytes as usize, CACHE_SHARDS));
     let blocks = Arc::new(Blocks::new(Arc::clone(&storage), Arc::clone(&cache)));
+    let names = Arc::new(Names::new(Arc::clone(&storage), directory));
     let last_sequence = state.last_sequence;
     Ok(Engine {
         directory: directory.to_owned(),
         structure: Mutex::new(Structure {
-            manifest: Manifest::new(Arc::clone(&storage), directory.to_owned(), state),
+            manifest: Manifest::new(Arc::clone(&names), state),
             orphans: Vec::new(),
         }),
         options,
         storage,
+        names,
         clock,
         executor,
         cache,
@@ -215,14 +228,11 @@ impl Engine {
             self.structure.lock().manifest.commit(Edit::default())?;
         }
         self.open_trees()?;
-        let mut edit = Edit::default();
-        let mut tables = Vec::new();
-        self.replay(|tree| self.spill(tree, &mut edit, &mut tables))?;
-        let trees: Vec<Arc<Tree>> = self.trees.load().values().cloned().collect();
-        for tree in &trees {
-            self.spill(tree, &mut edit, &mut tables)?;
-        }
-        let number = self.begin_first_log()?;
+        let made = Mutex::new(Vec::new());
+        // Else each opening of a full disk would fill it further.
+        let (mut edit, tables, number) =
+            self.load_logs(&made).inspect_err(|_| self.remove_tables(&made.lock()))?;
+        let trees = self.all_trees();
         let last = self.last_sequence.load(Ordering::Relaxed);
         for tree in &trees {
             edit.push(Change::Flushed { keyspace: tree.id, sequence: last });
@@ -240,6 +250,18 @@ impl Engine {
             tree.install_flush(&[], &own, last);
         }
         self.remove_unknown_files()
+    }
+
+    /// Brings what the logs hold into tables, and begins the next log.
+    fn load_logs(self: &Arc<Self>, made: &Mutex<Vec<u64>>) -> Result<(Edit, Spilled, u64)> {
+        let mut edit = Edit::default();
+        let mut tables = Vec::new();
+        self.replay(|tree| self.spill(tree, &mut edit, &mut tables, made))?;
+        for tree in self.all_trees() {
+            self.spill(&tree, &mut edit, &mut tables, made)?;
+        }
+        let number = self.begin_first_log()?;
+        Ok((edit, tables, number))
     }
 
     /// A life that was cut short may have left files with numbers that the
@@ -377,14 +399,14 @@ impl Engine {
         &self,
         tree: &Arc<Tree>,
         edit: &mut Edit,
-        tables: &mut Vec<(u32, Arc<crate::levels::TableHandle>)>,
+        tables: &mut Spilled,
+        made: &Mutex<Vec<u64>>,
     ) -> Result<()> {
         if self.options.read_only || tree.view().memtable.is_empty() {
             return Ok(());
         }
         let memtable = Arc::clone(&tree.view().memtable);
-        let made = Mutex::new(Vec::new());
-        for output in self.write_memtables(tree, &[memtable], &[], &made)? {
+        for output in self.write_memtables(tree, &[memtable], &[], made)? {
             edit.push(Change::AddTable { keyspace: tree.id, level: 0, table: output.meta.clone() });
             tables.push((tree.id, self.open_table(output.meta)?));
         }

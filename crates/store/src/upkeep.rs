@@ -139,11 +139,15 @@ impl Engine {
     ) -> Result<u64> {
         let _gate = self.enter()?;
         let made = Mutex::new(Vec::new());
-        let (outputs, count) = self
-            .write_ingest(tree, deadline_ms, sorted, &made)
-            .inspect_err(|_| self.remove_tables(&made.lock()))?;
-        if !outputs.is_empty() {
-            self.queue.exclusive(|| self.install_ingest(tree, outputs))?;
+        let ingested = self.write_ingest(tree, deadline_ms, sorted, &made);
+        let ingested = ingested.and_then(|(outputs, count)| {
+            if !outputs.is_empty() {
+                self.queue.exclusive(|| self.install_ingest(tree, outputs))?;
+            }
+            Ok(count)
+        });
+        let count = ingested.inspect_err(|_| self.discard_tables(made.into_inner()))?;
+        if count > 0 {
             self.after_install();
             self.schedule_compactions();
         }
@@ -157,6 +161,7 @@ impl Engine {
         sorted: impl IntoIterator<Item = (K, V)>,
         made: &Mutex<Vec<u64>>,
     ) -> Result<(Vec<Output>, u64)> {
+        self.names.check()?;
         let next_table = || self.new_table(made);
         let options = self.output_options(tree, LAST, Vec::new(), &next_table);
         let mut outputs = Outputs::new(options);
@@ -182,7 +187,7 @@ impl Engine {
             count += 1;
         }
         let outputs = outputs.finish()?;
-        self.storage.sync_dir(&self.directory)?;
+        self.names.sync()?;
         Ok((outputs, count))
     }
 

@@ -399,6 +399,7 @@ impl Engine {
 
     /// A new log, durable in its directory, in a recycled file if there is one.
     pub(crate) fn begin_log(&self, number: u64, spare: &mut Option<u64>) -> Result<LogWriter> {
+        self.names.check()?;
         let path = log_path(&self.directory, number);
         if !self.storage.exists(&path)?
             && let Some(old) = *spare
@@ -419,7 +420,7 @@ impl Engine {
                 _ => file,
             }
         };
-        self.storage.sync_dir(&self.directory)?;
+        self.names.sync()?;
         Ok(LogWriter::new(file, number))
     }
 }

@@ -184,6 +184,113 @@ fn a_log_whose_sync_failed_is_not_vouched_for_by_the_next_life() {
     }
 }
 
+/// A directory whose sync had failed was synced again, and the second success
+/// was taken for the first: writes were acknowledged as synced in a log whose
+/// name had been lost with the first, and went with the power. Now the store
+/// takes no new name after such a failure and asks to be reopened.
+#[test]
+fn a_failed_sync_of_the_directory_is_not_made_up_for_by_the_next() {
+    let (disk, clock) = world();
+    let db = open(&disk, &clock).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    let put = |i: u32| {
+        let mut batch = WriteBatch::new();
+        batch.put(&keyspace, format!("{i:03}").as_bytes(), &[7; 500]);
+        db.write_with(batch, Durability::Sync)
+    };
+    disk.add_fault(FaultRule::once(tidekv_io::Operation::SyncDirectory, Fault::SyncLost));
+    let (done, refused): (Vec<_>, Vec<_>) =
+        (0..100).map(|i| (i, put(i))).partition(|(_, outcome)| outcome.is_ok());
+    assert!(done.len() > 5 && !refused.is_empty());
+    for (_, outcome) in &refused {
+        let error = outcome.as_ref().unwrap_err();
+        assert!(error.to_string().contains("reopen"), "{error}");
+    }
+    assert!(db.flush().unwrap_err().to_string().contains("reopen"));
+    let after = disk.after_power_loss(Tear::DropUnsynced);
+    for db in [open(&after, &clock).unwrap(), {
+        drop(db.close());
+        open(&disk, &clock).unwrap()
+    }] {
+        let keyspace = db.keyspace("k").unwrap();
+        for (i, _) in &done {
+            assert!(keyspace.contains(format!("{i:03}")).unwrap(), "{i} is lost");
+        }
+        keyspace.put("again", "1").unwrap();
+        db.flush().unwrap();
+    }
+}
+
+/// The mark behind the first edit of a life could not be written, which is no
+/// harm: the manifest is begun anew at the next edit. But then no manifest was
+/// thought to count, and the opening removed the one that `CURRENT` names
+/// together with the old ones: the store was gone. One full disk was enough.
+#[test]
+fn a_manifest_whose_mark_failed_still_counts() {
+    let (disk, clock) = world();
+    let expected = fill(&open(&disk, &clock).unwrap(), 50);
+    let mut opened = 0;
+    for skip in 0..12 {
+        let disk = disk.after_power_loss(Tear::KeepUnsynced);
+        let full = Fault::Fail(tidekv_io::ErrorKind::Full);
+        let rule = FaultRule::once(tidekv_io::Operation::Write, full).on_path("MANIFEST-");
+        disk.add_fault(rule.after(skip));
+        if let Ok(db) = open(&disk, &clock) {
+            opened += u32::from(!disk.struck().is_empty());
+            assert_eq!(contents(&db, "k"), expected);
+        }
+        let after = disk.after_power_loss(Tear::KeepUnsynced);
+        assert_eq!(contents(&open(&after, &clock).unwrap(), "k"), expected, "fault {skip}");
+    }
+    assert!(opened > 0, "no opening went on without its mark");
+}
+
+/// Whoever could not find out whether a directory exists took it to exist, and
+/// did not make the names above it durable: the whole store went with the power.
+#[test]
+fn a_new_store_is_durable_up_to_the_root_or_is_not_opened() {
+    let place = "/one/two/three";
+    for skip in 0.. {
+        let (disk, clock) = world();
+        let failed = Fault::Fail(tidekv_io::ErrorKind::Failed);
+        disk.add_fault(FaultRule::once(tidekv_io::Operation::Inspect, failed).after(skip));
+        let is_over = match Db::open(place, options(&disk, &clock, TINY)) {
+            Err(_) => false,
+            Ok(db) => {
+                let keyspace = db.keyspace("k").unwrap();
+                keyspace.put("a", "b").unwrap();
+                db.sync().unwrap();
+                disk.struck().is_empty()
+            }
+        };
+        if let Ok(db) = Db::open(place, options(&disk, &clock, TINY)) {
+            db.keyspace("k").unwrap().put("a", "b").unwrap();
+            db.sync().unwrap();
+            let after = disk.after_power_loss(Tear::DropUnsynced);
+            let db = Db::open(place, options(&after, &clock, TINY)).unwrap();
+            assert!(db.keyspace("k").unwrap().contains("a").unwrap(), "after fault {skip}");
+        }
+        if is_over {
+            assert!(skip > 3);
+            break;
+        }
+    }
+}
+
+/// A checkpoint in a directory that was there already did not make that name
+/// durable, and whoever had made it may not have either.
+#[test]
+fn a_checkpoint_in_an_empty_directory_is_durable_too() {
+    let (disk, clock) = world();
+    let db = open(&disk, &clock).unwrap();
+    let expected = fill(&db, 50);
+    disk.create_dir_all(Path::new("/copy")).unwrap();
+    db.checkpoint("/copy").unwrap();
+    let after = disk.after_power_loss(Tear::DropUnsynced);
+    let copy = Options { create_if_missing: false, ..options(&after, &clock, TINY) };
+    assert_eq!(contents(&Db::open("/copy", copy).unwrap(), "k"), expected);
+}
+
 /// A bit flipped anywhere gives the truth or an error that names a file.
 #[test]
 fn a_flipped_bit_is_never_read_as_data() {

@@ -18,7 +18,7 @@
 //!
 //! version of this line, name, and the checksum (hex) of all before its space.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tidekv_io::{Access, Storage};
@@ -29,6 +29,7 @@ use crate::checksum::checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{CURRENT, CURRENT_TEMPORARY, FileName, manifest_name};
 use crate::log::{LogReader, LogWriter};
+use crate::names::Names;
 
 /// A manifest that has grown past this, and past twice its first snapshot, is
 /// begun anew: replaying it would take longer than the snapshot.
@@ -37,19 +38,20 @@ const ROLL_BYTES: u64 = 1 << 20;
 /// The manifest of an open store.
 #[derive(Debug)]
 pub(crate) struct Manifest {
-    storage: Arc<dyn Storage>,
-    directory: PathBuf,
+    names: Arc<Names>,
     state: State,
     /// `None` before the first commit and after a failure.
     log: Option<LogWriter>,
+    /// The file that `CURRENT` names since the last commit that began one.
+    file_number: Option<u64>,
     snapshot_bytes: u64,
 }
 
 impl Manifest {
     /// A manifest that begins with `state`; nothing is written before the
     /// first commit.
-    pub(crate) fn new(storage: Arc<dyn Storage>, directory: PathBuf, state: State) -> Self {
-        Self { storage, directory, state, log: None, snapshot_bytes: 0 }
+    pub(crate) fn new(names: Arc<Names>, state: State) -> Self {
+        Self { names, state, log: None, file_number: None, snapshot_bytes: 0 }
     }
 
     /// What the store consists of.
@@ -57,9 +59,10 @@ impl Manifest {
         &self.state
     }
 
-    /// The number of the manifest file that counts, once one is written.
+    /// The number of the manifest file that counts, once one is written. It
+    /// counts also when nothing more can be appended to it.
     pub(crate) fn file_number(&self) -> Option<u64> {
-        self.log.as_ref().map(|log| log.number())
+        self.file_number
     }
 
     /// Numbers up to `used` are not given out any more.
@@ -108,18 +111,20 @@ impl Manifest {
         // The number is used up even if this fails half-way.
         self.state.next_file = number + 1;
         next.next_file = number + 1;
-        let old = self.log.take().map(|log| log.number());
-        let path = self.directory.join(manifest_name(number));
-        let mut log = LogWriter::new(self.storage.create(&path, Access::Buffered)?, number);
+        self.log = None;
+        self.names.check()?;
+        let storage = Arc::clone(self.names.storage());
+        let path = self.names.directory().join(manifest_name(number));
+        let mut log = LogWriter::new(storage.create(&path, Access::Buffered)?, number);
         log.append(|out| next.snapshot().encode(out))?;
         log.sync()?;
-        self.storage.sync_dir(&self.directory)?;
-        write_current(&*self.storage, &self.directory, number)?;
+        self.names.sync()?;
+        write_current(&self.names, number)?;
         self.snapshot_bytes = log.offset();
         self.log = Some(log);
-        if let Some(old) = old {
+        if let Some(old) = self.file_number.replace(number) {
             // Left behind at worst: the next opening removes it.
-            let _ = self.storage.remove(&self.directory.join(manifest_name(old)));
+            let _ = storage.remove(&self.names.directory().join(manifest_name(old)));
         }
         Ok(())
     }
@@ -127,7 +132,8 @@ impl Manifest {
 
 /// Writes a manifest of `state` and `CURRENT` into a directory that has none.
 pub(crate) fn write_new(storage: &Arc<dyn Storage>, directory: &Path, state: State) -> Result<()> {
-    let mut manifest = Manifest::new(Arc::clone(storage), directory.to_owned(), state);
+    let names = Arc::new(Names::new(Arc::clone(storage), directory));
+    let mut manifest = Manifest::new(names, state);
     manifest.commit(Edit::default())
 }
 
@@ -177,7 +183,8 @@ fn current_line(number: u64) -> String {
     format!("{line} {sum:08x}\n")
 }
 
-fn write_current(storage: &dyn Storage, directory: &Path, number: u64) -> Result<()> {
+fn write_current(names: &Names, number: u64) -> Result<()> {
+    let (storage, directory) = (names.storage(), names.directory());
     let temporary = directory.join(CURRENT_TEMPORARY);
     if storage.exists(&temporary)? {
         storage.remove(&temporary)?;
@@ -186,8 +193,7 @@ fn write_current(storage: &dyn Storage, directory: &Path, number: u64) -> Result
     file.write_at(0, current_line(number).as_bytes())?;
     file.sync()?;
     storage.rename(&temporary, &directory.join(CURRENT))?;
-    storage.sync_dir(directory)?;
-    Ok(())
+    names.sync()
 }
 
 fn read_current(storage: &dyn Storage, path: &Path) -> Result<u64> {
@@ -223,7 +229,8 @@ mod tests {
     fn new(disk: &MemoryStorage) -> Manifest {
         disk.create_dir_all(Path::new("/d")).unwrap();
         disk.sync_dir(Path::new("/")).unwrap();
-        Manifest::new(Arc::new(disk.clone()), "/d".into(), State::new(1))
+        let names = Names::new(Arc::new(disk.clone()), Path::new("/d"));
+        Manifest::new(Arc::new(names), State::new(1))
     }
 
     fn keyspaces(disk: &MemoryStorage) -> Vec<u32> {

@@ -9,6 +9,7 @@ use tidekv_io::{MemoryStorage, Storage};
 use super::*;
 use crate::golden::Dump;
 use crate::log::format::{HEADER_BYTES, Header};
+use crate::names::Names;
 use crate::options::{Compression, KeyspaceOptions};
 
 const DIRECTORY: &str = "/data";
@@ -69,7 +70,8 @@ fn expected() -> State {
 fn a_manifest_has_the_released_bytes_and_they_are_still_read() {
     let disk = MemoryStorage::new();
     disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
-    let mut manifest = Manifest::new(Arc::new(disk.clone()), DIRECTORY.into(), State::new(77));
+    let names = Names::new(Arc::new(disk.clone()), Path::new(DIRECTORY));
+    let mut manifest = Manifest::new(Arc::new(names), State::new(77));
     edits().into_iter().for_each(|edit| manifest.commit(edit).unwrap());
     let mut dump = Dump::new(
         "CURRENT, and a manifest of three edits, each with a mark behind it. See \

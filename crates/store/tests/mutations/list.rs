@@ -42,14 +42,14 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "the directory is not synced after CURRENT was renamed",
         "crates/store/src/manifest/file.rs",
-        "    storage.rename(&temporary, &directory.join(CURRENT))?;\n    storage.sync_dir(directory)?;",
-        "    storage.rename(&temporary, &directory.join(CURRENT))?;",
+        "    storage.rename(&temporary, &directory.join(CURRENT))?;\n    names.sync()",
+        "    storage.rename(&temporary, &directory.join(CURRENT))?;\n    Ok(())",
         "a_keyspace_in_a_new_manifest_survives_a_loss_of_power",
     ),
     mutation(
         "the directory is not synced after a recycled log was renamed",
         "crates/store/src/write.rs",
-        "        self.storage.sync_dir(&self.directory)?;\n        Ok(LogWriter::new(file, number))",
+        "        self.names.sync()?;\n        Ok(LogWriter::new(file, number))",
         "        Ok(LogWriter::new(file, number))",
         "a_synced_write_in_a_recycled_log_survives_a_loss_of_power",
     ),
@@ -63,7 +63,7 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "the manifest names a table before its name is synced",
         "crates/store/src/flusher.rs",
-        "        self.storage.sync_dir(&self.directory)?;\n",
+        "        self.names.sync()?;\n",
         "",
         "a_flushed_table_survives_a_loss_of_power",
     ),
