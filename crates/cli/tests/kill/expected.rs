@@ -1,0 +1,286 @@
+//! What the server must hold: the commands of a client, what each does to a
+//! plain map, and what the server shows of that map.
+//!
+//! A client has keys of its own, and its commands run in the order in which it
+//! sent them. So after a kill its part is what the acknowledged commands made of
+//! it, and then some of those that were under way, from the first on: each whole
+//! or not at all, and none before its predecessor.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::wire::{Client, Reply, Words};
+
+/// Hashes a client has.
+pub const HASHES: usize = 4;
+
+#[derive(Debug, Clone)]
+pub enum Command {
+    Set {
+        key: String,
+        value: String,
+        deadline_ms: Option<u64>,
+    },
+    SetMany(Vec<(String, String)>),
+    Append {
+        key: String,
+        more: String,
+    },
+    Increment {
+        key: String,
+    },
+    Delete {
+        keys: Vec<String>,
+    },
+    HashSet {
+        key: String,
+        fields: Vec<(String, String)>,
+    },
+    HashDelete {
+        key: String,
+        field: String,
+    },
+    Get {
+        key: String,
+    },
+    /// All of it at once.
+    Transaction(Vec<Command>),
+}
+
+impl Command {
+    /// The requests that it takes.
+    pub fn requests(&self, out: &mut Vec<Words>) {
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        let pairs = |head: &[&str], pairs: &[(String, String)]| {
+            let pairs = pairs.iter().flat_map(|(a, b)| [a.clone(), b.clone()]);
+            head.iter().map(|&word| word.to_owned()).chain(pairs).collect()
+        };
+        let request = match self {
+            Self::Set { key, value, deadline_ms: None } => words(&["SET", key, value]),
+            Self::Set { key, value, deadline_ms: Some(ms) } => {
+                words(&["SET", key, value, "PXAT", &ms.to_string()])
+            }
+            Self::SetMany(entries) => pairs(&["MSET"], entries),
+            Self::Append { key, more } => words(&["APPEND", key, more]),
+            Self::Increment { key } => words(&["INCR", key]),
+            Self::Delete { keys } => {
+                std::iter::once("DEL".to_owned()).chain(keys.iter().cloned()).collect()
+            }
+            Self::HashSet { key, fields } => pairs(&["HSET", key], fields),
+            Self::HashDelete { key, field } => words(&["HDEL", key, field]),
+            Self::Get { key } => words(&["GET", key]),
+            Self::Transaction(commands) => {
+                out.push(words(&["MULTI"]));
+                commands.iter().for_each(|command| command.requests(out));
+                words(&["EXEC"])
+            }
+        };
+        out.push(request);
+    }
+}
+
+/// What a key holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    Text(String, Option<u64>),
+    Hash(BTreeMap<String, String>),
+}
+
+/// What a client's keys hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State(pub BTreeMap<String, Value>);
+
+impl State {
+    /// The text of a key, empty when there is none.
+    fn text(&self, key: &str) -> &str {
+        match self.0.get(key) {
+            Some(Value::Text(text, _)) => text,
+            _ => "",
+        }
+    }
+
+    /// Does what `command` does; what its reply must say, where that is worth
+    /// a look.
+    pub fn apply(&mut self, command: &Command) -> Option<Reply> {
+        match command {
+            Command::Set { key, value, deadline_ms } => {
+                self.0.insert(key.clone(), Value::Text(value.clone(), *deadline_ms));
+            }
+            Command::SetMany(entries) => {
+                for (key, value) in entries {
+                    self.0.insert(key.clone(), Value::Text(value.clone(), None));
+                }
+            }
+            Command::Append { key, more } => {
+                let text = self.text(key).to_owned() + more;
+                let len = text.len() as i64;
+                self.0.insert(key.clone(), Value::Text(text, None));
+                return Some(Reply::Number(len));
+            }
+            Command::Increment { key } => {
+                let sum = self.text(key).parse().unwrap_or(0) + 1;
+                self.0.insert(key.clone(), Value::Text(sum.to_string(), None));
+                return Some(Reply::Number(sum));
+            }
+            Command::Delete { keys } => keys.iter().for_each(|key| {
+                self.0.remove(key);
+            }),
+            Command::HashSet { key, fields } => {
+                let hash = self.0.entry(key.clone()).or_insert(Value::Hash(BTreeMap::new()));
+                let Value::Hash(hash) = hash else { panic!("{key} is no hash") };
+                let before = hash.len();
+                hash.extend(fields.iter().cloned());
+                return Some(Reply::Number((hash.len() - before) as i64));
+            }
+            Command::HashDelete { key, field } => {
+                let Some(Value::Hash(hash)) = self.0.get_mut(key) else {
+                    return Some(Reply::Number(0));
+                };
+                let was_there = hash.remove(field).is_some();
+                if hash.is_empty() {
+                    self.0.remove(key);
+                }
+                return Some(Reply::Number(was_there.into()));
+            }
+            Command::Get { key } => {
+                return Some(match self.0.get(key) {
+                    Some(Value::Text(text, _)) => Reply::Text(text.clone()),
+                    _ => Reply::Nil,
+                });
+            }
+            Command::Transaction(commands) => commands.iter().for_each(|command| {
+                self.apply(command);
+            }),
+        }
+        None
+    }
+
+    /// Forgets what is past its deadline at `from_ms`, and those that are until
+    /// `to_ms`, whose keys are returned.
+    fn expire(&mut self, from_ms: u64, to_ms: u64) -> Vec<String> {
+        let deadline = |value: &Value| match value {
+            Value::Text(_, deadline) => *deadline,
+            Value::Hash(_) => None,
+        };
+        self.0.retain(|_, value| deadline(value).is_none_or(|d| d > from_ms));
+        let passing =
+            self.0.iter().filter(|(_, value)| deadline(value).is_some_and(|d| d <= to_ms));
+        let passing: Vec<String> = passing.map(|(key, _)| key.clone()).collect();
+        passing.iter().for_each(|key| {
+            self.0.remove(key);
+        });
+        passing
+    }
+}
+
+pub fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
+}
+
+/// What the server holds of `client`'s keys; by a walk, and by single reads of
+/// what the walk found.
+fn look(connection: &mut Client, client: usize) -> Option<State> {
+    let mut state = State::default();
+    let (from, to) = (format!("[c{client}:"), format!("(c{client};"));
+    let items = connection.ask(&["TIDE.RANGE", &from, &to])?.many();
+    let mut texts = items.into_iter().map(Reply::text);
+    let mut keys = Vec::new();
+    while let (Some(key), Some(text)) = (texts.next(), texts.next()) {
+        keys.push(key.clone());
+        state.0.insert(key, Value::Text(text, None));
+    }
+    let read =
+        |key: &String| [vec!["GET".into(), key.clone()], vec!["PEXPIRETIME".into(), key.clone()]];
+    let requests: Vec<Words> = keys.iter().flat_map(read).collect();
+    if !connection.send(&requests) {
+        return None;
+    }
+    for key in keys {
+        let (single, deadline) = (connection.reply()?, connection.reply()?);
+        let Some(Value::Text(text, known)) = state.0.get_mut(&key) else { unreachable!() };
+        // Nil: its deadline has passed since the walk.
+        assert!(single == Reply::Text(text.clone()) || single == Reply::Nil, "{key}: {single:?}");
+        if let Reply::Number(ms @ 0..) = deadline {
+            *known = Some(ms as u64);
+        }
+        if deadline == Reply::Number(-2) || single == Reply::Nil {
+            state.0.remove(&key);
+        }
+    }
+    for number in 0..HASHES {
+        let key = format!("c{client}:hash-{number}");
+        let mut texts = connection.ask(&["HGETALL", &key])?.many().into_iter().map(Reply::text);
+        let mut fields = BTreeMap::new();
+        while let (Some(field), Some(value)) = (texts.next(), texts.next()) {
+            fields.insert(field, value);
+        }
+        if !fields.is_empty() {
+            state.0.insert(key, Value::Hash(fields));
+        }
+    }
+    Some(state)
+}
+
+/// What one client knows.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// What the acknowledged commands have made.
+    pub state: State,
+    /// Sent, not acknowledged, oldest first.
+    pub under_way: VecDeque<Command>,
+    /// Makes every value a new one.
+    pub written: u64,
+    pub acknowledged: u64,
+    pub checked: u64,
+}
+
+impl Ledger {
+    /// Holds what the server shows against what it may hold, and takes it as
+    /// what it holds from now on; why it cannot be.
+    pub fn check(&mut self, connection: &mut Client, client: usize) -> Result<(), String> {
+        let from_ms = now_ms();
+        let mut found = look(connection, client).ok_or("the server is gone while it is read")?;
+        let to_ms = now_ms();
+        found.expire(from_ms, to_ms);
+        self.checked += found.0.len() as u64;
+        let first = self.state.clone();
+        loop {
+            let (mut possible, mut shown) = (self.state.clone(), found.clone());
+            for key in possible.expire(from_ms, to_ms) {
+                // Either way is right.
+                shown.0.remove(&key);
+            }
+            if possible == shown {
+                self.under_way.clear();
+                self.state = possible;
+                return Ok(());
+            }
+            match self.under_way.pop_front() {
+                Some(command) => self.state.apply(&command),
+                None => break,
+            };
+        }
+        let mut first = first;
+        first.expire(from_ms, to_ms);
+        self.state.expire(from_ms, to_ms);
+        let differing = |other: &State| -> Vec<String> {
+            let keys: std::collections::BTreeSet<_> =
+                other.0.keys().chain(found.0.keys()).collect();
+            let differs = keys.into_iter().filter(|key| other.0.get(*key) != found.0.get(*key));
+            let short =
+                |value: Option<&Value>| format!("{value:?}").chars().take(90).collect::<String>();
+            differs
+                .take(12)
+                .map(|key| {
+                    format!("{key}: {} for {}", short(found.0.get(key)), short(other.0.get(key)))
+                })
+                .collect()
+        };
+        Err(format!(
+            "client {client} finds what no prefix of its commands has made; against all \
+             acknowledged: {:#?}; against all sent: {:#?}",
+            differing(&first),
+            differing(&self.state)
+        ))
+    }
+}

@@ -1,0 +1,107 @@
+//! Processes of the binary that are killed (SIGKILL) when they least expect it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::dice::Dice;
+use crate::wire::Client;
+
+/// What a life of the server is given.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    durability: &'static str,
+    memory: &'static str,
+    is_from_file: bool,
+}
+
+impl Settings {
+    pub fn new(dice: &mut Dice) -> Self {
+        Self {
+            durability: ["buffered", "sync"][dice.below(2) as usize],
+            memory: ["8MiB", "9MiB", "16MiB", "64MiB"][dice.below(4) as usize],
+            is_from_file: dice.below(3) == 0,
+        }
+    }
+}
+
+pub fn tidekv(arguments: &[&str], data: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidekv"));
+    command.args(arguments).arg("--data").arg(data);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Waits for at most `life`, then kills; how it ended if it did by itself.
+pub fn run_for(command: &mut Command, life: Option<Duration>) -> Option<ExitStatus> {
+    let mut process = command.spawn().unwrap();
+    let started = Instant::now();
+    loop {
+        if let Some(status) = process.try_wait().unwrap() {
+            return Some(status);
+        }
+        if life.is_some_and(|life| started.elapsed() >= life) {
+            process.kill().unwrap();
+            process.wait().unwrap();
+            return None;
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
+pub struct Server {
+    process: Child,
+    pub socket: PathBuf,
+}
+
+impl Server {
+    fn spawn(directory: &Path, settings: Settings) -> Self {
+        let socket = directory.join("socket");
+        let listen = format!("unix:{}", socket.display());
+        let (durability, memory) = (settings.durability, settings.memory);
+        let data = directory.join("data");
+        let mut command = match settings.is_from_file {
+            false => {
+                let arguments = ["serve", "--durability", durability, "--memory", memory];
+                tidekv(&arguments, &data)
+            }
+            true => {
+                let file = directory.join("config.toml");
+                let text =
+                    format!("[serve]\ndurability = \"{durability}\"\nmemory = \"{memory}\"\n");
+                std::fs::write(&file, text).unwrap();
+                let mut command = tidekv(&["serve"], &data);
+                command.arg("--config").arg(file);
+                command
+            }
+        };
+        let process = command.args(["--listen", &listen]).spawn().unwrap();
+        Self { process, socket }
+    }
+
+    /// A server that answers.
+    pub fn start(directory: &Path, settings: Settings) -> Self {
+        let mut server = Self::spawn(directory, settings);
+        let start = Instant::now();
+        while Client::connect(&server.socket).is_none() {
+            if let Some(status) = server.process.try_wait().unwrap() {
+                panic!("the server ended with {status}: it does not open its own store");
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "the server does not come up");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        server
+    }
+
+    /// A life that ends while the store is being opened.
+    pub fn start_and_kill(directory: &Path, settings: Settings, life: Duration) {
+        let server = Self::spawn(directory, settings);
+        std::thread::sleep(life);
+        server.kill();
+    }
+
+    pub fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
