@@ -9,32 +9,52 @@ use tidekv_models::loom::thread;
 use super::*;
 use crate::sync::atomic::AtomicU64;
 
-/// So small that the first insertion makes the filter, of one line.
-const TARGET_BYTES: usize = 64;
+/// So large that it gets memory of its own.
+const LARGE_BYTES: usize = 1100;
 
-/// The filter comes into being, and then gets a key, beside a reader.
+/// A memtable whose filter is made by the insertion after which `bytes` more than
+/// with one small entry are held.
+fn memtable(bytes: usize) -> Memtable {
+    let first = Memtable::new(usize::MAX, 0);
+    put(&first, b"a", 1, b"");
+    Memtable::new((first.charge() + bytes) * BYTES_PER_FILTER_BYTE, 0)
+}
+
+/// Inserts two keys, the second with a value of `len`, beside a reader.
+fn insert_beside_a_reader(memtable: Memtable, len: usize) {
+    let shared = Arc::new((memtable, AtomicU64::new(0)));
+    let reader = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || {
+            let (memtable, visible) = &*shared;
+            let sequence = visible.load(Ordering::Acquire);
+            for (key, written_at) in [(b"a", 1), (b"b", 2)] {
+                let found = memtable.get(&LookupKey::new(key, sequence));
+                assert_eq!(found.is_some(), sequence >= written_at);
+            }
+        })
+    };
+    let (memtable, visible) = &*shared;
+    for (key, sequence, value) in [(b"a", 1, vec![]), (b"b", 2, vec![0; len])] {
+        put(memtable, key, sequence, &value);
+        visible.store(sequence, Ordering::Release);
+    }
+    reader.join().unwrap();
+    assert!(memtable.filter.get().is_some());
+}
+
 #[test]
-fn the_filter_hides_nothing_that_is_visible() {
-    explore::loom("memtable: a filter is made beside a reader", 2, Some(3), || {
-        let shared = Arc::new((Memtable::new(TARGET_BYTES, 0), AtomicU64::new(0)));
-        let reader = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || {
-                let (memtable, visible) = &*shared;
-                let sequence = visible.load(Ordering::Acquire);
-                for (key, written_at) in [(b"a", 1), (b"b", 2)] {
-                    let found = memtable.get(&LookupKey::new(key, sequence));
-                    assert_eq!(found.is_some(), sequence >= written_at);
-                    assert!(found.is_none_or(|found| found.payload == key));
-                }
-            })
-        };
-        let (memtable, visible) = &*shared;
-        for (key, sequence) in [(b"a", 1), (b"b", 2)] {
-            put(memtable, key, sequence, key);
-            visible.store(sequence, Ordering::Release);
-        }
-        reader.join().unwrap();
+fn a_filter_that_comes_into_being_hides_nothing_that_is_visible() {
+    explore::loom("memtable: a filter is made beside a reader", 2, None, || {
+        insert_beside_a_reader(memtable(LARGE_BYTES), LARGE_BYTES);
+    });
+}
+
+/// The first insertion makes the filter, of one line; the second adds to it.
+#[test]
+fn a_filter_that_gets_a_key_hides_nothing_that_is_visible() {
+    explore::loom("memtable: a filter gets a key beside a reader", 2, None, || {
+        insert_beside_a_reader(Memtable::new(64, 0), 0);
     });
 }
 
@@ -43,7 +63,7 @@ fn the_filter_hides_nothing_that_is_visible() {
 #[test]
 fn a_visible_tombstone_is_in_the_fragments() {
     explore::loom("memtable: tombstones come while fragments are made", 2, Some(3), || {
-        let shared = Arc::new((Memtable::new(TARGET_BYTES, 0), AtomicU64::new(0)));
+        let shared = Arc::new((Memtable::new(1 << 16, 0), AtomicU64::new(0)));
         let reader = |shared: &Arc<(Memtable, AtomicU64)>| {
             let shared = Arc::clone(shared);
             thread::spawn(move || {

@@ -11,6 +11,12 @@ use tidekv_models::loom::thread;
 use super::*;
 use crate::sync::atomic::AtomicU64;
 
+/// An empty list whose first nodes are 2, 1, 2 and 2 links high, so that the
+/// models see more than one level.
+fn list() -> SkipList {
+    SkipList { random: AtomicU32::new(490), ..SkipList::new() }
+}
+
 /// Asserts that the list is sorted, and that every node is whole: its value says
 /// its sequence.
 fn check(list: &SkipList) -> usize {
@@ -29,11 +35,11 @@ fn insert(list: &SkipList, key: &[u8], sequence: u64, splice: &mut Splice) {
 /// One inserter, as in the product; a reader walks, another searches.
 #[test]
 fn readers_find_whole_nodes_in_order() {
-    explore::loom("skiplist: an inserter, a walk and a search", 2, Some(3), || {
-        let list = Arc::new(SkipList::new());
+    explore::loom("skiplist: an inserter, a walk and a search", 2, Some(5), || {
+        let list = Arc::new(list());
         let walker = {
             let list = Arc::clone(&list);
-            thread::spawn(move || assert!(check(&list) <= 2))
+            thread::spawn(move || assert!(check(&list) <= 3))
         };
         let searcher = {
             let list = Arc::clone(&list);
@@ -48,9 +54,11 @@ fn readers_find_whole_nodes_in_order() {
         let mut splice = Splice::default();
         insert(&list, b"b", 2, &mut splice);
         insert(&list, b"a", 1, &mut splice);
+        insert(&list, b"a", 3, &mut splice);
         walker.join().unwrap();
         searcher.join().unwrap();
-        assert_eq!(check(&list), 2);
+        assert_eq!(check(&list), 3);
+        assert_eq!(list.height.load(Ordering::Relaxed), 2);
     });
 }
 
@@ -58,7 +66,7 @@ fn readers_find_whole_nodes_in_order() {
 #[test]
 fn a_published_entry_is_found() {
     explore::loom("skiplist: publication of a sequence", 3, None, || {
-        let shared = Arc::new((SkipList::new(), AtomicU64::new(0)));
+        let shared = Arc::new((list(), AtomicU64::new(0)));
         let reader = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
@@ -84,15 +92,19 @@ fn a_published_entry_is_found() {
 /// The list promises more than the product asks for: several may insert.
 #[test]
 fn inserters_do_not_lose_each_others_nodes() {
-    explore::loom("skiplist: two inserters at one place", 3, Some(5), || {
-        let list = Arc::new(SkipList::new());
+    explore::loom("skiplist: two inserters at one place", 2, Some(5), || {
+        let list = Arc::new(list());
         let other = {
             let list = Arc::clone(&list);
-            thread::spawn(move || insert(&list, b"k", 2, &mut Splice::default()))
+            thread::spawn(move || {
+                let mut splice = Splice::default();
+                insert(&list, b"k", 2, &mut splice);
+                insert(&list, b"m", 4, &mut splice);
+            })
         };
         insert(&list, b"k", 1, &mut Splice::default());
         assert!(check(&list) >= 1);
         other.join().unwrap();
-        assert_eq!(check(&list), 2);
+        assert_eq!(check(&list), 3);
     });
 }
