@@ -69,9 +69,14 @@ impl Copy {
         seconds: u32,
         rest: &[&str],
     ) -> io::Result<(bool, String)> {
+        let target = match mutation.target {
+            "lib" => vec!["--lib"],
+            file => vec!["--test", file],
+        };
         let output = Command::new("timeout")
             .arg(seconds.to_string())
-            .args(["cargo", "test", "-p", mutation.package, "--test", mutation.target])
+            .args(["cargo", "test", "-p", mutation.package])
+            .args(target)
             .args(rest)
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", &self.target)
@@ -83,7 +88,7 @@ impl Copy {
 
     fn test(&self, mutation: &Mutation) -> io::Result<(Outcome, String)> {
         let (_, built) = self.cargo(mutation, BUILD_S_MAX, &["--no-run"])?;
-        if !built.contains("Executable tests/") {
+        if !built.contains("Executable ") {
             return Ok((Outcome::DidNotCompile, built));
         }
         let (is_late, text) =

@@ -26,8 +26,14 @@ fn every_mutation_has_its_place_and_its_test() {
         assert_eq!(places, 1, "{name}: how often its text stands in {}", mutation.file);
         assert_ne!(mutation.find, mutation.replace, "{name}: it changes nothing");
         let folder = mutation.package.strip_prefix("tidekv-").unwrap_or("store");
-        let tests = read(&format!("crates/{folder}/tests/{}.rs", mutation.target));
-        let head = format!("#[test]\nfn {}() {{", mutation.test);
+        let (file, test) = match mutation.test.rsplit_once("::") {
+            Some((modules, test)) if mutation.target == "lib" => {
+                (format!("src/{}", modules.replace("::", "/")), test)
+            }
+            _ => (format!("tests/{}", mutation.target), mutation.test),
+        };
+        let tests = read(&format!("crates/{folder}/{file}.rs"));
+        let head = format!("#[test]\nfn {test}() {{");
         assert!(tests.contains(&head), "{name}: there is no test {}", mutation.test);
     }
 }

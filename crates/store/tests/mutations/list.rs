@@ -14,7 +14,8 @@ pub struct Mutation {
     /// What stands there instead; it must compile.
     pub replace: &'static str,
     pub package: &'static str,
-    /// The file of tests, `crates/*/tests/<target>.rs`.
+    /// The file of tests, `crates/*/tests/<target>.rs`; `lib`: a unit test, which
+    /// is named with its modules.
     pub target: &'static str,
     /// The one test that must fail.
     pub test: &'static str,
@@ -29,6 +30,17 @@ const fn mutation(
     test: &'static str,
 ) -> Mutation {
     Mutation { name, file, find, replace, package: "tidekv", target: "promises", test }
+}
+
+/// Between threads, caught by a model (`tests/models.rs` beside the code).
+const fn race(
+    name: &'static str,
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+    test: &'static str,
+) -> Mutation {
+    Mutation { name, file, find, replace, package: "tidekv", target: "lib", test }
 }
 
 pub const MUTATIONS: &[Mutation] = &[
@@ -154,4 +166,80 @@ pub const MUTATIONS: &[Mutation] = &[
         "        self.file.trash.tables.lock().push(self.file.id);\n",
         "a_table_stays_while_a_walk_reads_it",
     ),
+    race(
+        "a node of the skip list is published before its bytes",
+        "crates/store/src/skiplist.rs",
+        "                    Ordering::Release,\n",
+        "                    Ordering::Relaxed,\n",
+        "skiplist::tests::models::readers_find_whole_nodes_in_order",
+    ),
+    race(
+        "two threads take the same bytes of the arena",
+        "crates/store/src/arena.rs",
+        "let start = self.used.fetch_add(len, Ordering::Relaxed);",
+        "let start = self.used.load(Ordering::Relaxed);\n\
+         self.used.store(start + len, Ordering::Relaxed);",
+        "arena::tests::models::no_byte_is_handed_out_twice_where_chunks_change",
+    ),
+    race(
+        "the filter of a memtable forgets what came before it",
+        "crates/store/src/memtable.rs",
+        "        let mut node = self.list.first();\n",
+        "        let mut node = self.list.last();\n",
+        "memtable::tests::models::\
+         a_filter_that_comes_into_being_hides_nothing_that_is_visible",
+    ),
+    race(
+        "writers follow a leader that has just ended",
+        "crates/store/src/queue.rs",
+        "            if !state.is_led {\n",
+        "            let is_led = state.is_led;\n\
+         drop(state);\n\
+         let mut state = self.state.lock();\n\
+         if !is_led {\n",
+        "queue::tests::models::no_wake_up_is_lost_between_two_threads",
+    ),
+    race(
+        "writers are told before the leader lets readers see the group",
+        "crates/store/src/write.rs",
+        "let outcome = self.queue.submit(request, weight, |group| self.lead(&group));\n",
+        "let mut seen = None;\n\
+         let outcome = self.queue.submit(request, weight, |group| {\n\
+         let before = self.visible();\n\
+         let outcomes = self.lead(&group);\n\
+         seen = Some(self.visible.swap(before, Ordering::AcqRel));\n\
+         outcomes\n\
+         });\n\
+         seen.map(|seen| self.visible.fetch_max(seen, Ordering::AcqRel));\n",
+        "db::tests::models::a_write_is_visible_before_it_is_acknowledged",
+    ),
+    race(
+        "readers see a group before it is in the memtables",
+        "crates/store/src/write.rs",
+        "            self.insert(first, batches, log);\n",
+        "            self.visible.store(first + count as u64 - 1, Ordering::Release);\n\
+         self.insert(first, batches, log);\n",
+        "db::tests::models::batches_are_whole_and_reads_never_go_back",
+    ),
+    race(
+        "a reader does not look again once it leads the flight of a block",
+        "crates/store/src/blocks.rs",
+        "        let result = match self.landed_before(address) {\n",
+        "        let result = match None::<BlockRef> {\n",
+        "blocks::tests::models::a_cold_block_is_read_once_however_its_readers_meet",
+    ),
+    Mutation {
+        package: "tidekv-cache",
+        ..race(
+            "a shard of the cache is changed outside of its lock",
+            "crates/cache/src/block.rs",
+            "        let inserted = shard.blocks.insert(",
+            "        let mut blocks = std::mem::replace(&mut shard.blocks, Lru::new(0));\n\
+             drop(shard);\n\
+             let mut shard = self.shard(hash).lock();\n\
+             std::mem::swap(&mut shard.blocks, &mut blocks);\n\
+             let inserted = shard.blocks.insert(",
+            "block::tests::models::changes_of_the_capacity_leave_all_shards_with_the_last_one",
+        )
+    },
 ];
