@@ -132,22 +132,33 @@ impl Node {
     pub(crate) unsafe fn key<'a>(self) -> &'a [u8] {
         // SAFETY: the key stands behind header and links, written before the
         // node was published, and never changes.
-        unsafe {
-            let packed = self.header().key_len_and_height;
-            let start = self.0.add(HEADER_BYTES + (packed >> 24) as usize * LINK_BYTES);
-            std::slice::from_raw_parts(start, (packed & 0xff_ffff) as usize)
-        }
+        unsafe { std::slice::from_raw_parts(self.0.add(self.key_offset()), self.key_len()) }
     }
 
     /// # Safety
     /// As [`Self::header`].
     pub(crate) unsafe fn value<'a>(self) -> &'a [u8] {
-        // SAFETY: the value stands behind the key.
+        // SAFETY: the value stands behind the key. Its pointer comes from the
+        // node's: one made from the key may reach the key only.
         unsafe {
-            let key = self.key::<'a>();
-            let start = key.as_ptr().add(key.len());
+            let start = self.0.add(self.key_offset() + self.key_len());
             std::slice::from_raw_parts(start, self.header().value_len as usize)
         }
+    }
+
+    /// # Safety
+    /// As [`Self::header`].
+    unsafe fn key_offset(self) -> usize {
+        // SAFETY: the caller's promise.
+        let packed = unsafe { self.header() }.key_len_and_height;
+        HEADER_BYTES + (packed >> 24) as usize * LINK_BYTES
+    }
+
+    /// # Safety
+    /// As [`Self::header`].
+    unsafe fn key_len(self) -> usize {
+        // SAFETY: the caller's promise.
+        (unsafe { self.header() }.key_len_and_height & 0xff_ffff) as usize
     }
 }
 
