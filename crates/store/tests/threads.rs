@@ -1,6 +1,9 @@
 //! Many threads on a real directory with real background threads: counters that
 //! add up, conditional writes that exclude each other, batches that are never
 //! seen half, reads that never go back, while flushes and compactions run.
+//!
+//! `TIDEKV_THREADS_SCALE` makes each test that many times longer. Each prints how
+//! many operations the store counted.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -16,6 +19,18 @@ fn options() -> Options {
     }
 }
 
+fn scale() -> u32 {
+    std::env::var("TIDEKV_THREADS_SCALE").map_or(1, |scale| scale.parse().expect("a number"))
+}
+
+/// Says what was done since the store was opened, for runs that count it.
+fn report(db: &Db) {
+    let statistics = db.statistics();
+    let [gets, writes] = ["store.gets", "store.writes"].map(|name| statistics.counter(name));
+    assert!(writes > 0);
+    println!("operations: {}", gets + writes);
+}
+
 #[test]
 fn increments_of_many_threads_add_up() {
     let directory = tempfile::tempdir().unwrap();
@@ -24,7 +39,7 @@ fn increments_of_many_threads_add_up() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                for i in 0..1500u32 {
+                for i in 0..1500 * scale() {
                     keyspace.increment(format!("counter-{}", i % 3), 1).unwrap();
                     keyspace.put(format!("filler-{i}"), vec![0; 100]).unwrap();
                 }
@@ -32,8 +47,12 @@ fn increments_of_many_threads_add_up() {
         }
     });
     for i in 0..3 {
-        assert_eq!(keyspace.increment(format!("counter-{i}"), 0).unwrap(), 2000);
+        assert_eq!(
+            keyspace.increment(format!("counter-{i}"), 0).unwrap(),
+            2000 * i64::from(scale())
+        );
     }
+    report(&db);
 }
 
 #[test]
@@ -46,7 +65,7 @@ fn a_lock_made_of_compare_and_set_is_held_by_one() {
         for _ in 0..3 {
             scope.spawn(|| {
                 let mut held = 0;
-                while held < 200 {
+                while held < 200 * scale() {
                     if keyspace.compare_and_set("lock", None, Some(b"held")).unwrap() {
                         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                         keyspace.put("filler", vec![0; 2000]).unwrap();
@@ -58,6 +77,7 @@ fn a_lock_made_of_compare_and_set_is_held_by_one() {
             });
         }
     });
+    report(&db);
 }
 
 /// Two accounts in two keyspaces; money moves between them in transactions and
@@ -79,7 +99,7 @@ fn transactions_keep_a_sum_that_every_snapshot_sees() {
             .map(|t| {
                 let (db, keyspaces, number, moved) = (&db, &keyspaces, &number, &moved);
                 scope.spawn(move || {
-                    for i in 0..600usize {
+                    for i in 0..600 * scale() as usize {
                         let (from, to) = (&keyspaces[(i + t) % 2], &keyspaces[(i + t + 1) % 2]);
                         let mut tx = db.transaction();
                         let balance = |tx: &mut tidekv::Transaction, k: &tidekv::Keyspace| {
@@ -110,6 +130,7 @@ fn transactions_keep_a_sum_that_every_snapshot_sees() {
         done.store(true, Ordering::Relaxed);
     });
     assert!(moved.load(Ordering::Relaxed) > 300);
+    report(&db);
     db.close().unwrap();
     drop((keyspaces, db));
     let db = Db::open(directory.path(), options()).unwrap();
@@ -133,7 +154,7 @@ fn reads_never_go_back() {
     let round = |bytes: &[u8]| u64::from_le_bytes(bytes[..8].try_into().unwrap());
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            for number in 1..=400u64 {
+            for number in 1..=400 * u64::from(scale()) {
                 for k in 0..KEYS {
                     let mut value = number.to_le_bytes().to_vec();
                     value.resize(150, 0);
@@ -199,4 +220,5 @@ fn reads_never_go_back() {
     });
     let flushes = db.statistics().counter("flush.count");
     assert!(flushes > 5, "only {flushes} flushes ran");
+    report(&db);
 }

@@ -70,24 +70,21 @@ pub(crate) const PROOFS: &[Proof] = &[
                under shuttle, which draws many schedules. Every execution must keep what the \
                model asserts.",
         command: "TIDEKV_MODELS_EXHAUSTIVE=1 TIDEKV_MODELS_SCHEDULES=100000 \
-                  cargo test --release -p tidekv -p tidekv-cache models",
+                  cargo test --release -p tidekv -p tidekv-cache --lib models::",
     },
     Proof {
         name: "proof-miri",
         title: "Undefined behaviour",
         what: "The modules that hold `unsafe` run their tests under Miri, which interprets every \
                instruction and stops at undefined behaviour: stray pointers, data races, leaks.",
-        command: "cargo +nightly miri test -p tidekv-io buffer::\n\
-                  cargo +nightly miri test -p tidekv skiplist::\n\
-                  cargo +nightly miri test -p tidekv arena::",
+        command: "cargo run -p tidekv --example sanitizers miri",
     },
     Proof {
         name: "proof-tsan",
         title: "Data races",
         what: "The stress test of the store runs with the thread sanitizer built into it and into \
                the standard library. It reports every pair of accesses that nothing orders.",
-        command: "RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std \
-                  --target x86_64-unknown-linux-gnu -p tidekv --test threads",
+        command: "TIDEKV_THREADS_SCALE=10 cargo run -p tidekv --example sanitizers tsan",
     },
     Proof {
         name: "proof-fuzz",

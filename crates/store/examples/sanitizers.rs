@@ -1,0 +1,164 @@
+//! Runs tests under Miri or the thread sanitizer, counts what they said and
+//! leaves a row of evidence for each run (`TIDEKV_ROWS`).
+//!
+//! ```sh
+//! rustup +nightly component add miri rust-src
+//! cargo run -p tidekv --example sanitizers miri
+//! cargo run -p tidekv --example sanitizers tsan
+//! ```
+//!
+//! Exits with 1 if a test failed, a report was made, or nothing ran. Both build
+//! below the target directory, apart from the rest. `TIDEKV_THREADS_SCALE` makes
+//! the stress tests under the thread sanitizer longer.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use tidekv_evidence::Row;
+
+/// A run: package, arguments behind it, and what the tests are of.
+type Run = (&'static str, &'static [&'static str], &'static str);
+
+/// Every module with `unsafe` that the tidy test lists, but two: `uring.rs`
+/// (Miri knows no io_uring; the contract tests stand behind it) and the binary's
+/// `main.rs` (a name for the linker). The cache and the memtable's neighbours come
+/// along for their threads.
+const MIRI: &[Run] = &[
+    ("tidekv-io", &["--lib", "--", "buffer::", "threads::"], "buffer, threads"),
+    ("tidekv-io", &["--test", "buffer_pool"], "the pool of buffers"),
+    ("tidekv-cache", &["--lib"], "the cache"),
+    (
+        "tidekv",
+        &["--lib", "--", "arena::", "skiplist::", "memtable::", "queue::"],
+        "arena, skip list, memtable, queue",
+    ),
+];
+
+const TSAN: &[Run] = &[
+    ("tidekv", &["--test", "threads", "--", "--nocapture"], "stress tests of the store"),
+    ("tidekv", &["--lib", "--", "--skip", "models::"], "unit tests of the store"),
+    ("tidekv-cache", &["--lib", "--", "--skip", "models::"], "unit tests of the cache"),
+];
+
+/// What the tests of one run said.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    passed: u64,
+    failed: u64,
+    /// Data races and undefined behaviour.
+    reports: u64,
+    /// As tests say that count.
+    operations: u64,
+}
+
+impl Outcome {
+    fn of(text: &str) -> Self {
+        let mut outcome = Self::default();
+        for line in text.lines() {
+            let number_before = |word: &str| {
+                let (before, _) = line.split_once(word)?;
+                before.split_whitespace().last()?.parse::<u64>().ok()
+            };
+            if line.starts_with("test result:") {
+                outcome.passed += number_before(" passed").unwrap_or(0);
+                outcome.failed += number_before(" failed").unwrap_or(0);
+            }
+            let is_report = line.contains("WARNING: ThreadSanitizer")
+                || line.contains("error: Undefined Behavior")
+                || line.contains("error: memory leaked");
+            outcome.reports += u64::from(is_report);
+            if let Some((_, number)) = line.split_once("operations: ") {
+                outcome.operations += number.trim().parse::<u64>().unwrap_or(0);
+            }
+        }
+        outcome
+    }
+
+    fn is_clean(&self) -> bool {
+        self.passed > 0 && self.failed == 0 && self.reports == 0
+    }
+}
+
+fn command(tool: &str, target: &Path, (package, arguments, _): &Run) -> Command {
+    let mut command = Command::new("cargo");
+    command.arg("+nightly").env("CARGO_TARGET_DIR", target.join(tool));
+    command.env_remove(tidekv_evidence::ROWS_VARIABLE).env_remove("RUSTUP_TOOLCHAIN");
+    match tool {
+        "miri" => drop(command.args(["miri", "test"])),
+        // The standard library is built with the sanitizer too: without it, what
+        // its channels and joins order would pass for races.
+        _ => drop(
+            command
+                .env("RUSTFLAGS", "-Zsanitizer=thread")
+                .args(["test", "--release", "-Zbuild-std"])
+                .args(["--target", "x86_64-unknown-linux-gnu"]),
+        ),
+    }
+    command.args(["-p", package]).args(*arguments);
+    command
+}
+
+fn run(tool: &str, runs: &[Run]) -> std::io::Result<bool> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| workspace.join("target"));
+    let mut is_clean = true;
+    for run in runs {
+        let output = command(tool, &target, run).current_dir(&workspace).output()?;
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        let outcome = Outcome::of(&text);
+        println!("{} ({}): {outcome:?}", run.2, run.0);
+        if !output.status.success() || !outcome.is_clean() {
+            eprintln!("{text}");
+            is_clean = false;
+        }
+        let row = Row::new(&format!("proof-{tool}"), "tidekv").param("tests_of", run.2);
+        row.metric("tests", outcome.passed + outcome.failed)
+            .metric("failures", outcome.failed)
+            .metric("reports", outcome.reports)
+            .metric("operations", outcome.operations)
+            .record();
+    }
+    Ok(is_clean)
+}
+
+fn main() -> ExitCode {
+    let tool = std::env::args().nth(1).unwrap_or_default();
+    let outcome = match tool.as_str() {
+        "miri" => run(&tool, MIRI),
+        "tsan" => run(&tool, TSAN),
+        _ => {
+            eprintln!("say `miri` or `tsan`");
+            return ExitCode::FAILURE;
+        }
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tests_say_is_counted_and_trouble_is_not_clean() {
+        let good = "operations: 12\nx\ntest result: ok. 3 passed; 0 failed; 0 ignored;\n";
+        let outcome = Outcome::of(good);
+        assert_eq!(outcome, Outcome { passed: 3, failed: 0, reports: 0, operations: 12 });
+        assert!(outcome.is_clean());
+        for bad in [
+            "test result: FAILED. 3 passed; 1 failed;",
+            "test result: ok. 0 passed; 0 failed;",
+            "WARNING: ThreadSanitizer: data race (pid=1)\ntest result: ok. 3 passed; 0 failed;",
+            "error: Undefined Behavior: x",
+        ] {
+            assert!(!Outcome::of(bad).is_clean(), "{bad}");
+        }
+    }
+}
