@@ -47,6 +47,9 @@ const CACHED_BYTES_PER_OPERATION: f64 = 4.0;
 /// Reads an operation have stopped changing when two windows differ by less.
 const STEADY_DIFFERENCE: f64 = 0.03;
 
+/// A cache counts as filled after so many times what is measured, at the latest.
+const FILL_SHARE_MAX: f64 = 2.0;
+
 /// A thread that waits longer than this for the next arrival sleeps.
 const SPIN: Duration = Duration::from_micros(100);
 
@@ -184,6 +187,7 @@ fn watch(
     while shared.drive.warm_up != WarmUp::None && !shared.is_broken.load(Ordering::Relaxed) {
         shared.clock.sleep(window);
         let (operations, now) = (shared.operations(), kernel.counts());
+        let waited = (shared.clock.monotonic_ns() - started_ns) as f64 / 1e9;
         let (earlier_operations, earlier, earlier_rate) =
             before.unwrap_or((0, started, f64::INFINITY));
         let done = (operations - earlier_operations).max(1) as f64;
@@ -192,11 +196,12 @@ fn watch(
             WarmUp::None => true,
             WarmUp::UntilCached => operations > 0 && rate < CACHED_BYTES_PER_OPERATION,
             WarmUp::UntilSteady => {
-                let is_full = now.since(&started).read_bytes >= job.settings.memory_bytes;
+                // Or there is no more to be had: absent keys need no more than filters.
+                let is_full = now.since(&started).read_bytes >= job.settings.memory_bytes
+                    || waited >= FILL_SHARE_MAX * seconds;
                 is_full && (rate - earlier_rate).abs() <= STEADY_DIFFERENCE * rate
             }
         };
-        let waited = (shared.clock.monotonic_ns() - started_ns) as f64 / 1e9;
         if is_over || waited > shared.drive.warm_up_seconds_max {
             break;
         }

@@ -17,6 +17,7 @@ pub mod workload;
 mod kernel;
 
 pub mod subject;
+pub mod conformance;
 pub mod tide;
 mod nothing;
 

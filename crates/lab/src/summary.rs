@@ -8,7 +8,7 @@ use tidekv_evidence::{Row, Value};
 use crate::experiment::{Experiment, Params, Point, Rule, Target};
 use crate::job::{Ending, Measurement};
 use crate::keys::KEY_BYTES;
-use crate::subject::BASELINE;
+use crate::subject::BASELINES;
 
 /// Metrics by their fixed names.
 pub(crate) type Metrics = BTreeMap<&'static str, f64>;
@@ -177,8 +177,11 @@ pub(crate) fn verdict_rows(
     others: &[Series],
     seed: u64,
 ) -> Vec<Row> {
-    let verdicts = experiment.targets.iter().filter_map(|target| {
-        let (values, baseline) = judged(target, series, others)?;
+    let judged = experiment
+        .targets
+        .iter()
+        .flat_map(|target| judged(target, series, others).into_iter().map(move |j| (target, j)));
+    let verdicts = judged.filter_map(|(target, (values, baseline))| {
         let (middle, least, greatest) = spread(&values)?;
         let (bound, is_from_below) = target.rule.bound();
         let name = if target.rule.is_of_ratio() { "ratio" } else { target.of };
@@ -198,28 +201,29 @@ pub(crate) fn verdict_rows(
     verdicts.collect()
 }
 
-/// What a target judges, alternation by alternation, and the name of what it is
-/// held against.
-fn judged(target: &Target, series: &Series, others: &[Series]) -> Option<(Vec<f64>, String)> {
+/// What a target judges, alternation by alternation, with the name of what it is
+/// held against: one for each baseline.
+fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<(Vec<f64>, String)> {
     let own = series.values(target.of);
+    let against = |other: &Series, name: String| (ratios(&own, &other.values(target.of)), name);
     match target.rule {
-        Rule::AtMost(_) => Some((own, String::new())),
-        Rule::RatioAtLeast(_) | Rule::RatioAtMost(_) => {
-            let baseline = others
-                .iter()
-                .find(|other| other.subject == BASELINE && other.params == series.params)?;
-            Some((ratios(&own, &baseline.values(target.of)), BASELINE.to_owned()))
-        }
+        Rule::AtMost(_) => vec![(own, String::new())],
+        Rule::RatioAtLeast(_) | Rule::RatioAtMost(_) => others
+            .iter()
+            .filter(|other| other.subject.starts_with(BASELINES) && other.params == series.params)
+            .map(|other| against(other, other.subject.to_owned()))
+            .collect(),
         Rule::RatioToZeroAtLeast(param, _) => {
             let mut params = series.params.clone();
-            let own_value = params.insert(param.to_owned(), 0.into())?;
-            if own_value == 0 {
-                return None;
+            params.insert(param.to_owned(), 0.into());
+            if params == series.params {
+                return Vec::new();
             }
-            let baseline = others
+            others
                 .iter()
-                .find(|other| other.subject == series.subject && other.params == params)?;
-            Some((ratios(&own, &baseline.values(target.of)), format!("{param} 0")))
+                .filter(|other| other.subject == series.subject && other.params == params)
+                .map(|other| against(other, format!("{param} 0")))
+                .collect()
         }
     }
 }

@@ -152,41 +152,13 @@ impl Subject for Tide {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// What every subject must do.
-    fn behaves(open: impl Fn() -> Box<dyn Subject>) {
-        let subject = open();
-        for number in 0..100u8 {
-            subject.put(&[b'k', number], &[number; 50]).unwrap();
-        }
-        subject.delete(&[b'k', 7]).unwrap();
-        let hold = subject.hold(&[b'k', 20]).unwrap();
-        drop(hold);
-        subject.settle().unwrap();
-        assert!(subject.counts().unwrap().table_bytes.unwrap() > 1000);
-        subject.close().unwrap();
-
-        let subject = open();
-        let mut seen = Vec::new();
-        assert!(subject.get(&[b'k', 8], &mut |value| seen = value.to_vec()).unwrap());
-        assert_eq!(seen, [8; 50]);
-        assert!(!subject.get(&[b'k', 7], &mut |_| unreachable!()).unwrap());
-        let mut scanned = Vec::new();
-        let count = subject.scan(&[b'k', 6], 3, &mut |key, _| scanned.push(key[1])).unwrap();
-        assert_eq!((count, &*scanned), (3, &[6, 8, 9][..]));
-        let keys: [&[u8]; 3] = [b"k\x01", b"k\x07", b"k\x63"];
-        let mut found = Vec::new();
-        let count = subject.multi_get(&keys, &mut |at, value| found.push((at, value[0]))).unwrap();
-        assert_eq!((count, &*found), (2, &[(0, 1), (2, 99)][..]));
-        assert!(subject.counts().unwrap().reads.unwrap() > 0);
-        subject.close().unwrap();
-    }
+    use crate::conformance;
 
     #[test]
     fn tidekv_behaves_as_a_subject() {
         let directory = tempfile::tempdir().unwrap();
         let settings =
             Settings { memory_bytes: 8 << 20, is_compressed: true, counts_everything: true };
-        behaves(|| (TIDEKV_BLOCK_LRU.open)(directory.path(), &settings).unwrap());
+        conformance::check(|| (TIDEKV_BLOCK_LRU.open)(directory.path(), &settings).unwrap());
     }
 }

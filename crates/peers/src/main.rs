@@ -25,9 +25,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static ALLOCATOR_SETTINGS: &[u8; 63] =
     b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:1000\0";
 
-const SUBJECTS: [SubjectRecord; 6] = [
+const SUBJECTS: [SubjectRecord; 7] = [
     TIDEKV_BLOCK_LRU,
     rocks::LRU,
+    rocks::PINNED,
     rocks::HYPERCLOCK,
     rocks::PIPELINED,
     rocks::DEFAULT,
@@ -49,4 +50,48 @@ fn main() -> ExitCode {
     // Where even this cannot be said, the exit code says it.
     let _ = writeln!(std::io::stderr(), "tidekv-lab: {failure}");
     ExitCode::from(if failure.is_usage { 2 } else { 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use tidekv_lab::conformance;
+    use tidekv_lab::subject::Settings;
+
+    use super::*;
+
+    #[test]
+    fn every_subject_behaves() {
+        for record in SUBJECTS {
+            for is_compressed in [false, true] {
+                let directory = tempfile::tempdir().unwrap();
+                let settings =
+                    Settings { memory_bytes: 16 << 20, is_compressed, counts_everything: true };
+                conformance::check(|| (record.open)(directory.path(), &settings).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn rocksdb_counts_its_reads() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings =
+            Settings { memory_bytes: 16 << 20, is_compressed: false, counts_everything: true };
+        let open = || (rocks::LRU.open)(directory.path(), &settings).unwrap();
+        let subject = open();
+        (0..100u8).for_each(|number| subject.put(&[number], &[number; 100]).unwrap());
+        subject.settle().unwrap();
+        let written = subject.counts().unwrap();
+        assert!(written.table_written_bytes.unwrap() > 10_000, "{written:?}");
+        assert!(written.log_bytes.unwrap() > 10_000, "{written:?}");
+        subject.close().unwrap();
+        let subject = open();
+        let before = subject.counts().unwrap();
+        assert!(subject.get(&[50], &mut |_| ()).unwrap());
+        assert!(subject.get(&[50], &mut |_| ()).unwrap());
+        let counts = subject.counts().unwrap().since(&before);
+        // At least the data block, once.
+        assert!((1..=4).contains(&counts.reads.unwrap()), "{counts:?}");
+        assert!(counts.read_bytes.unwrap() >= 3500, "{counts:?}");
+        assert!(counts.cache_hits.unwrap() > 0 && counts.cache_misses.unwrap() > 0, "{counts:?}");
+    }
 }

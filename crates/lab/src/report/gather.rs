@@ -73,6 +73,7 @@ pub(crate) fn gather(rows: Vec<Row>) -> Vec<Results> {
             true => (&mut point.verdicts, |one, other| {
                 one.subject == other.subject
                     && target_of(one) == target_of(other)
+                    && one.metrics.get("baseline") == other.metrics.get("baseline")
                     && judged_metric(one) == judged_metric(other)
             }),
             false => (&mut point.measured, |one, other| one.subject == other.subject),

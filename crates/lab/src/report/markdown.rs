@@ -56,8 +56,8 @@ pub(crate) fn origin(results: &[Results]) -> String {
 /// A line for every target: what was found for the subject and for the baseline.
 fn targets(results: &[Results]) -> String {
     let mut out = String::from(
-        "| experiment | parameters | of | TideKV | baseline | ratio | target | |\n\
-         |---|---|---|---|---|---|---|---|\n",
+        "| experiment | parameters | of | TideKV | baseline | baseline's | ratio | target | |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
     for results in results {
         for point in &results.points {
@@ -70,11 +70,12 @@ fn targets(results: &[Results]) -> String {
                 let baseline = verdict.metrics.get("baseline").and_then(|name| name.as_str());
                 writeln!(
                     out,
-                    "| {} | {} | {} | {} | {} | {} | {} | {} |",
+                    "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                     results.name,
                     show::params(verdict),
                     show::label(metric),
                     value(&verdict.subject),
+                    baseline.unwrap_or_default(),
                     baseline.map(value).unwrap_or_default(),
                     show::with_spread(verdict, "ratio").unwrap_or_default(),
                     show::show_bound(verdict),
@@ -137,11 +138,12 @@ pub(crate) fn readme_table(results: &[Results]) -> String {
                 let Some(theirs) = baseline.and_then(value) else { continue };
                 writeln!(
                     out,
-                    "| {}, {}: {} | {} | {theirs} | {} | {}{} |",
+                    "| {}, {}: {} | {} | {theirs} ({}) | {} | {}{} |",
                     results.name.trim_start_matches("engine-"),
                     brief(verdict),
                     show::label(metric),
                     value(&verdict.subject).unwrap_or_default(),
+                    baseline.unwrap_or_default().trim_start_matches("rocksdb:"),
                     show::with_spread(verdict, "ratio").unwrap_or_default(),
                     show::show_bound(verdict),
                     if show::is_met(verdict) { "" } else { ", missed" },
@@ -218,8 +220,8 @@ mod tests {
         let text = write(&results());
         for line in [
             "Host h, commit c, 2026-01-01. 1 of 1 targets met.",
-            "| engine-get-cold | 2 threads | ops/s | 5000 (2500 to 5000) | 4000 (2000 to 4000) \
-             | 1.25 | ≥ 1 | pass |",
+            "| engine-get-cold | 2 threads | ops/s | 5000 (2500 to 5000) | rocksdb:lru \
+             | 4000 (2000 to 4000) | 1.25 | ≥ 1 | pass |",
             "| subject | ops/s | p99 |",
             "| rocksdb:lru | 4000 (2000 to 4000) | 120 µs |",
             "rocksdb:lru: half of it.",
@@ -232,7 +234,7 @@ mod tests {
     fn a_table_takes_its_place() {
         let document = format!("a\n{BEGIN}\nold\n{END}\nb");
         let table = readme_table(&results());
-        assert!(table.contains("| get-cold, 2 threads: ops/s | 5000 | 4000 | 1.25 | ≥ 1 |"));
+        assert!(table.contains("| get-cold, 2 threads: ops/s | 5000 | 4000 (lru) | 1.25 | ≥ 1 |"));
         let replaced = replace_marked(&document, &table).unwrap();
         assert!(replaced.starts_with("a\n") && replaced.ends_with("\nb"));
         assert!(replaced.contains("get-cold") && !replaced.contains("old\n"));

@@ -34,7 +34,7 @@ fn the_middle_of_the_spread() {
 #[test]
 fn ratios_pair_the_alternations() {
     let own = series("tidekv:block-lru", 0, &[100.0, 300.0, 200.0]);
-    let baseline = series(BASELINE, 0, &[100.0, 200.0, 50.0]);
+    let baseline = series("rocksdb:lru", 0, &[100.0, 200.0, 50.0]);
     let rows = verdicts("engine-get-cold", &own, &[own.clone(), baseline]);
     assert_eq!(rows.len(), 2);
     let number = |row: &Row, name: &str| row.number(name).unwrap();
@@ -45,6 +45,24 @@ fn ratios_pair_the_alternations() {
     assert_eq!(rows[0].metrics["is_met"], true);
     // reads_per_op is 2, above 1.02.
     assert_eq!(number(&rows[1], "reads_per_op"), 2.0);
+    assert_eq!(rows[1].metrics["is_met"], false);
+}
+
+#[test]
+fn a_target_holds_against_every_setting_of_the_baseline() {
+    let own = series("tidekv:block-lru", 0, &[100.0]);
+    let others = [
+        series("rocksdb:lru", 0, &[50.0]),
+        series("fjall", 0, &[1.0]),
+        series("rocksdb:pinned", 0, &[125.0]),
+    ];
+    let rows = verdicts("engine-get-absent", &own, &others);
+    let found: Vec<_> = rows
+        .iter()
+        .map(|row| (row.metrics["baseline"].as_str().unwrap(), row.number("ratio").unwrap()))
+        .collect();
+    assert_eq!(found, [("rocksdb:lru", 2.0), ("rocksdb:pinned", 0.8)]);
+    assert_eq!(rows[0].metrics["is_met"], true);
     assert_eq!(rows[1].metrics["is_met"], false);
 }
 
