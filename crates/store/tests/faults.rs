@@ -166,8 +166,21 @@ impl Trial {
             if number - struck_at < 2 {
                 self.cut(number, tally);
             }
+            // Before the workload reopens the store, which tidies up.
+            if self.rule.times == Some(1) && number == struck_at && self.write_through().is_ok() {
+                self.expect_no_strays();
+            }
         }
         self.disk().clear_faults();
+    }
+
+    /// Writes and flushes once more, if the store is open.
+    fn write_through(&mut self) -> tidekv::Result<()> {
+        if self.workload.db.is_none() {
+            return Ok(());
+        }
+        self.workload.batch(&mut self.dice.clone(), Durability::Sync)?;
+        self.workload.promises(self.workload.store().flush())
     }
 
     /// Power is lost in the middle of the trouble.
@@ -200,10 +213,7 @@ impl Trial {
             false => self.workload.open(),
         };
         match outcome {
-            Ok(()) => {
-                tally.recovered += 1;
-                self.expect_no_strays();
-            }
+            Ok(()) => tally.recovered += 1,
             Err(error) if says_reopen(&error) => tally.reopened += 1,
             Err(error) => self.workload.losses.push(format!("it does not recover: {error}")),
         }
@@ -217,7 +227,9 @@ impl Trial {
     /// What failed has not left tables behind that nobody removes: a full disk
     /// would never heal. Where removing itself fails the next opening does it.
     fn expect_no_strays(&mut self) {
-        if self.rule.operation.is_none_or(|operation| operation == Operation::Remove) {
+        if self.workload.db.is_none()
+            || self.rule.operation.is_none_or(|operation| operation == Operation::Remove)
+        {
             return;
         }
         let storage: Arc<dyn Storage> = Arc::new(self.disk().clone());
@@ -338,7 +350,7 @@ fn healthy(seed: u64) -> Vec<OperationRecord> {
 fn any_operation_may_fail_in_any_way() {
     let (seeds, sample) = (scale("TIDEKV_FAULTS_SEEDS", 1), scale("TIDEKV_FAULTS_SAMPLE", 13));
     let mut tally = Tally::default();
-    let (mut trials, mut number, mut operations) = (0, 0, 0);
+    let (mut trials, mut number, mut operations) = (0, 0_u64, 0);
     for seed in 1..=seeds {
         let history = healthy(seed);
         operations += history.len();
@@ -349,13 +361,13 @@ fn any_operation_may_fail_in_any_way() {
                 }
                 for times in TIMES {
                     number += 1;
-                    if number % sample != 0 {
+                    if !number.is_multiple_of(sample) {
                         continue;
                     }
                     trials += 1;
                     // What lasts befalls every second time all that it can.
-                    let only =
-                        (times.is_some() || position % 2 == 0).then_some(operation.operation);
+                    let only = (times.is_some() || position.is_multiple_of(2))
+                        .then_some(operation.operation);
                     let before = history[..position].iter().filter(|before| match only {
                         Some(only) => before.operation == only,
                         None => fault.can_befall(before.operation),

@@ -53,7 +53,7 @@ pub fn settings(disk: &MemoryStorage, clock: &Arc<ManualClock>, n: u64) -> Optio
         clock,
         Limits { memtable_bytes, table_bytes: [4 << 10, 2 << 10][(n % 2) as usize] },
     );
-    options.direct_io = n % 2 == 0;
+    options.direct_io = n.is_multiple_of(2);
     options.environment.executor = Some(Arc::new(SplitExecutor::default()));
     options
 }
@@ -429,7 +429,8 @@ impl Workload {
 
     // ---- Upkeep ----
 
-    fn promises(&self, outcome: tidekv::Result<()>) -> tidekv::Result<()> {
+    /// What succeeds makes everything before it durable.
+    pub fn promises(&self, outcome: tidekv::Result<()>) -> tidekv::Result<()> {
         if outcome.is_ok() {
             self.all_durable();
         }
