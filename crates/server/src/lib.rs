@@ -40,6 +40,8 @@ mod connection;
 mod tls;
 mod listener;
 mod server;
+#[doc(hidden)]
+pub mod fuzzing;
 
 pub use error::{Error, ErrorKind, Result};
 pub use options::{Address, DEFAULT_PORT, ServerOptions, TlsFiles};

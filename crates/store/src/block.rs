@@ -45,7 +45,7 @@ mod tests;
 use tidekv_cache::BlockKind;
 
 pub(crate) use builder::BlockBuilder;
-pub(crate) use envelope::{Content, Sealer, TRAILER_BYTES, open, open_part, seed};
+pub(crate) use envelope::{Content, Sealer, TRAILER_BYTES, mend, open, open_part, seed};
 pub(crate) use handle::BlockHandle;
 pub(crate) use view::BlockView;
 

@@ -64,6 +64,8 @@ mod db;
 
 pub mod inspect;
 pub mod check;
+#[doc(hidden)]
+pub mod fuzzing;
 
 pub use batch::{BATCH_BYTES_MAX, KeyspaceRef, WriteBatch};
 pub use bytes::Bytes;

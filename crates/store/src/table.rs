@@ -24,6 +24,7 @@ mod probe;
 mod fetch;
 mod cursor;
 mod check;
+mod mend;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ pub(crate) use builder::{TableBuilder, TableOptions};
 pub(crate) use check::{check, describe};
 pub(crate) use cursor::TableCursor;
 pub(crate) use fetch::Reading;
+pub(crate) use mend::{mend, parts_come_back};
 pub(crate) use probe::{Step, TableProbe};
 pub(crate) use properties::TableProperties;
 pub(crate) use reader::Table;

@@ -177,7 +177,7 @@ fn newer(path: &Path) -> Error {
     )
 }
 
-fn current_line(number: u64) -> String {
+pub(crate) fn current_line(number: u64) -> String {
     let line = format!("tidekv 1 {}", manifest_name(number));
     let sum = checksum(0, line.as_bytes());
     format!("{line} {sum:08x}\n")

@@ -106,12 +106,17 @@ impl Footer {
                 format_args!("the footer of table {table} fails its checksum"),
             ));
         }
+        Ok(Self::decode_unchecked(bytes))
+    }
+
+    /// The handles that stand in a footer.
+    pub(super) fn decode_unchecked(bytes: &[u8; FOOTER_BYTES]) -> Self {
         let mut reader = Reader::new(bytes);
-        let mut handle = || Some(BlockHandle { offset: reader.u64()?, len: reader.u32()? });
-        let footer =
-            (|| Some(Self { range_tombstones: handle()?, properties: handle()?, top: handle()? }))(
-            );
-        footer.ok_or_else(|| Error::corrupt(path, "the footer is too short"))
+        let mut handle = || BlockHandle {
+            offset: reader.u64().expect("three handles fit into a footer"),
+            len: reader.u32().expect("three handles fit into a footer"),
+        };
+        Self { range_tombstones: handle(), properties: handle(), top: handle() }
     }
 }
 

@@ -1,0 +1,4 @@
+//! See `edit` in `src/store.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tidekv_fuzz::store::edit(data));

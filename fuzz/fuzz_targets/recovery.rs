@@ -1,0 +1,4 @@
+//! See `recovery` in `src/store.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tidekv_fuzz::store::recovery(data));

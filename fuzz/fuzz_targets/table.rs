@@ -1,0 +1,4 @@
+//! See `table` in `src/store.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tidekv_fuzz::store::table(data));

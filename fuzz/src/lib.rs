@@ -1,0 +1,20 @@
+//! What the fuzz targets run. The same functions replay the committed corpora in
+//! the test suite, which includes these files (`crates/*/tests/corpus.rs`).
+
+pub mod allocation;
+pub mod input;
+pub mod corpus;
+pub mod store;
+pub mod requests;
+pub mod import;
+
+/// The formats of import belong to a program, not to a library.
+#[path = "../../crates/cli/src"]
+#[allow(dead_code)]
+mod cli {
+    pub mod formats;
+}
+pub(crate) use cli::formats;
+
+#[global_allocator]
+static ALLOCATOR: allocation::Counting = allocation::Counting;
