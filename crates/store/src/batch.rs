@@ -13,7 +13,7 @@
 //! `varint+` is a LEB128 length and that many bytes. Values on disk: do not
 //! change. A batch takes effect whole or not at all, in all its keyspaces.
 
-use crate::coding::{Reader, put_bytes, put_varint};
+use crate::coding::{COUNT_MAX, Reader, put_bytes, put_varint};
 use crate::error::{Error, Result};
 use crate::key::{KEY_BYTES_MAX, Kind, Sequence, VALUE_BYTES_MAX};
 use crate::log::format::RECORD_WRITES;
@@ -253,6 +253,9 @@ pub(crate) fn decode_record(
         return Err("is of an unknown kind");
     }
     let first = reader.varint().ok_or("has no sequence")?;
+    if first > COUNT_MAX {
+        return Err("has a sequence out of range");
+    }
     Ok((first, Operations::new(reader.rest())))
 }
 

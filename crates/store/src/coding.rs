@@ -1,6 +1,11 @@
 //! Little-endian integers and LEB128 varints, and [`Reader`], which takes them
 //! from untrusted bytes: it never panics and never allocates.
 
+/// No counter of a store gets here (sequences, file numbers, entries): at 10⁹
+/// counts a second it takes a year. Where a file says more it is damaged, so
+/// whoever counts on from a number that was read stays in range.
+pub(crate) const COUNT_MAX: u64 = 1 << 55;
+
 /// Appends `value` as a LEB128 varint (1–10 bytes).
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {

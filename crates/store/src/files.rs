@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use tidekv_io::Storage;
 
+use crate::coding::COUNT_MAX;
 use crate::error::Result;
 
 pub(crate) const LOCK: &str = "LOCK";
@@ -47,6 +48,7 @@ impl FileName {
         let number = |digits: &str| -> Option<u64> {
             (digits.len() >= 6 && digits.bytes().all(|b| b.is_ascii_digit()))
                 .then(|| digits.parse().ok())?
+                .filter(|&number| number <= COUNT_MAX)
         };
         match name {
             LOCK => return Some(Self::Lock),

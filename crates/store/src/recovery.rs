@@ -35,7 +35,6 @@ use crate::budget;
 use crate::engine::{BackgroundErrors, Engine, EngineStats, Logs, Structure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{FileName, LOCK, log_numbers, log_path, manifest_name, table_path};
-use crate::key::SEQUENCE_MAX;
 use crate::levels::{TableHandle, Trash, Version};
 use crate::log::{Ending, LogReader};
 use crate::manifest::{self, Change, Edit, Manifest, State};
@@ -367,9 +366,6 @@ impl Engine {
         let (first, operations) = decode_record(record).map_err(malformed)?;
         for (sequence, operation) in (first..).zip(operations) {
             let operation = operation.ok_or_else(|| malformed("holds a malformed operation"))?;
-            if sequence > SEQUENCE_MAX {
-                return Err(malformed("has a sequence out of range"));
-            }
             let tree = self
                 .tree(operation.keyspace)
                 .ok_or_else(|| malformed("writes to an unknown keyspace"))?;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::edit::{Change, Edit, FORMAT_VERSION, TableMeta};
+use crate::coding::COUNT_MAX;
 use crate::key::Sequence;
 use crate::options::KeyspaceOptions;
 
@@ -19,6 +20,32 @@ pub(crate) struct KeyspaceState {
     pub(crate) flushed: Sequence,
     /// By level, then by table id.
     pub(crate) levels: [BTreeMap<u64, TableMeta>; LEVELS],
+}
+
+/// Keyspaces are numbered on from the largest.
+const KEYSPACE_MAX: u32 = u32::MAX / 2;
+
+/// The largest of the numbers in `change` from which the store counts on, or
+/// which it adds up.
+fn largest_number(change: &Change) -> u64 {
+    match change {
+        Change::NextFile(number) | Change::LastSequence(number) | Change::MinLog(number) => *number,
+        Change::Flushed { sequence, .. } => *sequence,
+        Change::PutKeyspace { id, .. } if *id > KEYSPACE_MAX => u64::MAX,
+        Change::AddTable { table, .. } => [
+            table.id,
+            table.bytes,
+            table.entries,
+            table.tombstones,
+            table.range_tombstones,
+            table.largest_sequence,
+            table.sequence_override,
+        ]
+        .into_iter()
+        .max()
+        .unwrap_or(0),
+        Change::Identity { .. } | Change::PutKeyspace { .. } | Change::RemoveTable { .. } => 0,
+    }
 }
 
 /// A store as the manifest knows it.
@@ -40,6 +67,9 @@ impl State {
     /// Applies `edit`; the error says what contradicts the state.
     pub(crate) fn apply(&mut self, edit: &Edit) -> Result<(), String> {
         for change in &edit.changes {
+            if largest_number(change) > COUNT_MAX {
+                return Err("a number in one of its edits is out of range".into());
+            }
             match change {
                 Change::Identity { store, .. } => self.store = *store,
                 Change::NextFile(number) => self.next_file = self.next_file.max(*number),

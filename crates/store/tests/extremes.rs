@@ -1,0 +1,111 @@
+//! Files whose checksums agree and whose numbers are out of all reason, as no
+//! sound store writes them: errors that name the file, never a panic.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use support::{DIRECTORY, START_MS, TINY, options};
+use tidekv::{Db, fuzzing};
+use tidekv_io::{ManualClock, MemoryStorage, Tear};
+
+fn open(disk: &MemoryStorage) -> tidekv::Result<Db> {
+    Db::open(DIRECTORY, options(disk, &Arc::new(ManualClock::new(START_MS)), TINY))
+}
+
+/// A store with a write in its log, and the files of it that end or begin so.
+fn killed(part: &str) -> (MemoryStorage, PathBuf, u64) {
+    let disk = MemoryStorage::new();
+    let db = open(&disk).unwrap();
+    db.keyspace("k").unwrap().put("a", "b").unwrap();
+    let killed = disk.after_power_loss(Tear::KeepUnsynced);
+    let path = killed.paths().into_iter().find(|p| p.to_string_lossy().contains(part)).unwrap();
+    let digits: String = path.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
+    (killed, path, digits.parse().unwrap())
+}
+
+/// Frames of `records`, kinds included.
+fn log_of(records: &[Vec<u8>], number: u64) -> Vec<u8> {
+    let mut file = Vec::new();
+    for record in records {
+        file.extend_from_slice(&[0; 4]);
+        file.extend_from_slice(&(record.len() as u32).to_le_bytes());
+        file.extend_from_slice(&[0; 8]);
+        file.extend_from_slice(record);
+    }
+    fuzzing::mend_log(&mut file, number);
+    file
+}
+
+fn varint(mut value: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+    out
+}
+
+/// What the store says of its directory once `path` holds `bytes`; it may as well
+/// open, and then take writes.
+fn outcome(disk: &MemoryStorage, path: &Path, bytes: &[u8]) -> Result<(), String> {
+    disk.write_file(path, bytes);
+    let use_it = || -> tidekv::Result<()> {
+        let db = open(disk)?;
+        db.keyspace("k")?.put("c", "d")?;
+        db.flush()?;
+        db.keyspace("new")?.put("c", "d")?;
+        db.compact()?;
+        db.close()?;
+        open(disk)?.keyspace("new")?.get("c").map(drop)
+    };
+    use_it().map_err(|error| error.to_string())
+}
+
+const SEQUENCES: [u64; 4] = [u64::MAX, u64::MAX - 1, 1 << 56, (1 << 56) - 1];
+
+/// The sequences of a record count up from its first: past the last number there
+/// is they wrapped around, and with checks for that the program ended.
+#[test]
+fn a_record_at_the_end_of_all_sequences_is_an_error() {
+    for first in SEQUENCES {
+        let (disk, path, number) = killed(".log");
+        let operations = [&[1, 1, 1][..], b"x", &[1], b"y"].concat();
+        let record = [&[1][..], &varint(first), &operations, &operations, &operations].concat();
+        let error = outcome(&disk, &path, &log_of(&[record], number)).unwrap_err();
+        assert!(error.contains(".log") && error.contains("sequence"), "{first}: {error}");
+    }
+}
+
+/// Files and sequences are numbered on from what the manifest says.
+#[test]
+fn a_manifest_at_the_end_of_all_numbers_is_an_error() {
+    const NEXT_FILE: u8 = 2;
+    const LAST_SEQUENCE: u8 = 3;
+    const MIN_LOG: u8 = 4;
+    for tag in [NEXT_FILE, LAST_SEQUENCE, MIN_LOG] {
+        for number in SEQUENCES {
+            let (disk, path, file) = killed("MANIFEST-");
+            let body = varint(number);
+            let edit = [&[2, tag, body.len() as u8][..], &body].concat();
+            let sound = disk.read_file(&path).unwrap();
+            let bytes = [&sound[..], &log_of(&[edit], file)].concat();
+            let error = outcome(&disk, &path, &bytes).unwrap_err();
+            let names_it = error.contains("MANIFEST-") || tag == MIN_LOG && error.contains(".log");
+            assert!(names_it, "tag {tag}, {number}: {error}");
+        }
+    }
+}
+
+/// A file that only bears a name of ours, with the largest number there is.
+#[test]
+fn a_file_with_the_last_number_is_not_ours() {
+    let (disk, _, _) = killed(".log");
+    disk.write_file("/data/18446744073709551615.table", b"a stranger's");
+    let db = open(&disk).unwrap();
+    assert_eq!(db.keyspace("k").unwrap().get("a").unwrap().as_deref(), Some(&b"b"[..]));
+    db.flush().unwrap();
+    assert!(disk.read_file("/data/18446744073709551615.table").is_some());
+}
