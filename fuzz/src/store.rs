@@ -291,23 +291,27 @@ pub fn recovery(data: &[u8]) {
     for (path, bytes) in files {
         disk.write_file(path, if path == replaced { &file } else { bytes });
     }
+    // Where index, filter or bounds contradict entries and all checksums agree,
+    // there is nothing to tell it by. Logs have nothing that could contradict.
+    let is_consistent = flags & 1 != 0 || name.ends_with(".log");
     let bytes_max = (64 << 20) + 4 * RATIO_MAX * file.len();
     bounded(bytes_max, || {
         if let Ok(db) = open(&disk) {
-            let _ = use_store(&db);
+            let _ = use_store(&db, is_consistent);
             let _ = db.close();
             drop(db);
-            let _ = open(&disk).map(|db| use_store(&db));
+            let _ = open(&disk).map(|db| use_store(&db, is_consistent));
         }
     });
 }
 
-fn use_store(db: &Db) -> tidekv::Result<()> {
+fn use_store(db: &Db, is_consistent: bool) -> tidekv::Result<()> {
     for name in db.keyspace_names().into_iter().take(4) {
         let keyspace = db.keyspace(&name)?;
         for item in keyspace.iter().take(200) {
             let (key, entry) = item?;
-            assert_eq!(keyspace.get(&key)?.as_ref(), Some(&entry.value), "a walk and a get agree");
+            let found = keyspace.get(&key)?;
+            assert!(!is_consistent || found == Some(entry.value), "a walk and a get agree");
         }
         keyspace.iter().rev().take(200).try_for_each(|item| item.map(drop))?;
         keyspace.put("written", "again")?;
