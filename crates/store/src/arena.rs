@@ -21,7 +21,7 @@ const CHUNK_BYTES_MIN: usize = 512;
 /// Larger chunks would leave larger unused tails; 1 MiB is 1.6 % of a memtable.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
 
-/// All memory is aligned to this, which is what skip list nodes need.
+/// All memory is aligned to this, which is what the entries and pages of a sorted list need.
 pub(crate) const ALIGNMENT: usize = 8;
 
 #[derive(Debug)]

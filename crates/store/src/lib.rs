@@ -35,7 +35,7 @@ mod cursor;
 mod table;
 
 mod arena;
-mod skiplist;
+mod sorted_list;
 mod memtable;
 
 mod levels;

@@ -16,7 +16,7 @@ use crate::cursor::{Cursor, Target};
 use crate::error::Result;
 use crate::key::{LookupKey, Sequence, Trailer};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
-use crate::skiplist::{Node, SkipList, Splice};
+use crate::sorted_list::{Node, SortedList, Splice};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, OnceLock, RwLock};
 
@@ -74,7 +74,7 @@ pub(crate) struct Found<'a> {
 /// A sorted buffer of recent writes.
 #[derive(Debug)]
 pub(crate) struct Memtable {
-    list: SkipList,
+    list: SortedList,
     filter: OnceLock<KeyFilter>,
     filter_bytes: usize,
     tombstones: Tombstones,
@@ -99,7 +99,7 @@ impl Memtable {
     /// `created_at` stand elsewhere.
     pub(crate) fn new(target_bytes: usize, created_at: Sequence) -> Self {
         Self {
-            list: SkipList::new(),
+            list: SortedList::new(),
             filter: OnceLock::new(),
             filter_bytes: target_bytes / BYTES_PER_FILTER_BYTE,
             tombstones: Tombstones::default(),

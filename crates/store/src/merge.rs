@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use crate::key::Kind;
     use crate::memtable::{Memtable, MemtableCursor};
-    use crate::skiplist::Splice;
+    use crate::sorted_list::Splice;
     use std::sync::Arc;
 
     #[test]

@@ -11,7 +11,7 @@ use crate::key::Sequence;
 use crate::levels::{TableHandle, Version};
 use crate::memtable::Memtable;
 use crate::options::KeyspaceOptions;
-use crate::skiplist::Splice;
+use crate::sorted_list::Splice;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{ArcSwap, Guard, Mutex};
 use crate::view::View;

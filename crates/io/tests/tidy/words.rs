@@ -20,7 +20,7 @@ const UNSAFE_FILES: [&str; 7] = [
     "crates/peers/src/main.rs",
     "crates/store/src/arena.rs",
     "crates/store/src/memtable.rs",
-    "crates/store/src/skiplist.rs",
+    "crates/store/src/sorted_list.rs",
 ];
 
 /// Every file opens with a paragraph about itself.

@@ -167,11 +167,22 @@ pub const MUTATIONS: &[Mutation] = &[
         "a_table_stays_while_a_walk_reads_it",
     ),
     race(
-        "a node of the skip list is published before its bytes",
-        "crates/store/src/skiplist.rs",
-        "                    Ordering::Release,\n",
-        "                    Ordering::Relaxed,\n",
-        "skiplist::tests::models::readers_find_whole_nodes_in_order",
+        "an entry of a memtable is published before its bytes",
+        "crates/store/src/sorted_list.rs",
+        "(*before.0).next.store(entry.0, Ordering::Release);",
+        "(*before.0).next.store(entry.0, Ordering::Relaxed);",
+        "sorted_list::tests::models::readers_find_whole_entries_in_order",
+    ),
+    race(
+        "a slot gets its prefix before what it leads to",
+        "crates/store/src/sorted_list.rs",
+        "            self.targets[slot + 1].store(self.target(slot), Ordering::Release);\n\
+         \x20           let moved = self.prefixes[slot].load(Ordering::Relaxed);\n\
+         \x20           self.prefixes[slot + 1].store(moved, Ordering::Release);\n",
+        "            let moved = self.prefixes[slot].load(Ordering::Relaxed);\n\
+         \x20           self.prefixes[slot + 1].store(moved, Ordering::Release);\n\
+         \x20           self.targets[slot + 1].store(self.target(slot), Ordering::Release);\n",
+        "sorted_list::tests::models::a_page_that_splits_loses_nothing",
     ),
     race(
         "two threads take the same bytes of the arena",
