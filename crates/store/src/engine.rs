@@ -58,6 +58,8 @@ pub(crate) struct EngineStats {
     pub(crate) entries_expired: Counter,
     pub(crate) background_errors: Counter,
     pub(crate) get_ns: Histogram,
+    /// Calls, of which some are timed.
+    pub(crate) write_calls: Counter,
     pub(crate) write_ns: Histogram,
     pub(crate) flush_ns: Histogram,
     pub(crate) compaction_ns: Histogram,

@@ -40,7 +40,8 @@
 //!    is forgotten in the page it was split from.
 //! 3. Who was led too far left, beyond the end of a page's range, finds that all
 //!    of the page is before the target, whatever the prefixes seem to say there;
-//!    the walk along the list is longer, that is all.
+//!    the walk along the list is longer, that is all. The same holds for a target
+//!    behind all keys of a page that does not share their first bytes.
 
 use std::cmp::Ordering as Order;
 use std::ptr::null_mut;
@@ -48,7 +49,7 @@ use std::ptr::null_mut;
 use crate::arena::Arena;
 use crate::key::Trailer;
 use crate::sync::Witness;
-use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Entries of a leaf, and children of an inner page. In unit tests pages are so
 /// small that models see them split.
@@ -192,14 +193,16 @@ fn common_len(a: &[u8], b: &[u8]) -> usize {
 struct Page {
     /// 0 for a leaf.
     level: u32,
-    /// So many first bytes are the same in all keys of its range.
+    /// So many first bytes are the same in all its keys.
     skip: u32,
     count: AtomicU32,
     /// The first entry of its range; null for the first page of a level.
     low: Node,
-    /// The first entry behind its range; null for the last page of a level.
-    /// Only the writer looks at it.
+    /// The first entry behind its range; null for the last page of a level. Here
+    /// and in the next only the writer looks.
     high: AtomicPtr<Header>,
+    /// What comes between its last key and `high` may begin otherwise.
+    is_skip_guessed: AtomicBool,
     prefixes: [AtomicU64; SLOTS],
     /// Entries in a leaf, pages in an inner page.
     targets: [AtomicPtr<u8>; SLOTS],
@@ -218,6 +221,7 @@ impl Page {
             count: AtomicU32::new(0),
             low,
             high: AtomicPtr::new(high.0),
+            is_skip_guessed: AtomicBool::new(high.is_null()),
             prefixes: std::array::from_fn(|_| AtomicU64::new(0)),
             targets: std::array::from_fn(|_| AtomicPtr::new(null_mut())),
             witness,
@@ -288,9 +292,8 @@ impl Page {
         from
     }
 
-    /// Whether `key`, which belongs into this page or behind the last one, has
-    /// the first bytes that all keys of this page have. Only the last leaf may
-    /// say no: what it shares was a guess.
+    /// Whether `key`, which belongs into the range of this page, has the first
+    /// bytes that all keys of the page have. If not it comes behind all of them.
     ///
     /// # Safety
     /// The list is alive.
@@ -298,8 +301,20 @@ impl Page {
         let skip = self.skip as usize;
         // SAFETY: a page that skips anything has a first entry.
         skip == 0
-            || !self.high().is_null()
+            || !self.is_skip_guessed.load(Ordering::Relaxed)
             || key.get(..skip) == unsafe { self.low.key() }.get(..skip)
+    }
+
+    /// The range ends at `high` from now on.
+    ///
+    /// # Safety
+    /// Only the writer.
+    unsafe fn end_at(&self, high: Node) {
+        self.high.store(high.0, Ordering::Relaxed);
+        // SAFETY: the caller's promise; `high` is an entry. What stands between two
+        // keys begins as both do.
+        let is_guessed = !unsafe { self.shares(high.key()) };
+        self.is_skip_guessed.store(is_guessed, Ordering::Relaxed);
     }
 
     /// Puts a slot in at `at`; there must be room.
@@ -488,7 +503,7 @@ impl SortedList {
                 return (page, at);
             }
             // Where keys ascend, full pages are left behind; else half full ones.
-            let is_appended = at == count && high.is_null();
+            let is_appended = at == count && (high.is_null() || !shares);
             let kept = if is_appended { count } else { SLOTS / 2 };
             let low = if is_appended { first } else { page.entry(kept) };
             // What stands between two keys begins as both do. For what comes behind
@@ -507,7 +522,7 @@ impl SortedList {
             if goes_right {
                 right.insert_at(at - kept, prefix_of(first.key(), skip), target);
             }
-            page.high.store(low.0, Ordering::Relaxed);
+            page.end_at(low);
             self.add_page(path, level, page, right);
             page.count.store(kept as u32, Ordering::Release);
             if goes_right {

@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hashbrown::HashSet;
+use smallvec::{SmallVec, smallvec};
 use tidekv_io::Access;
 
 use crate::batch::{Operations, WriteBatch, begin_record};
@@ -41,9 +42,14 @@ pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
 /// memtable is flushed instead.
 const LOGS_MAX: usize = 8;
 
-/// Writes that do not wait look for room once in so many bytes of log: looking
-/// costs as much as a small write, and memtables are larger by far.
+/// Writers look for room in memory once in so many bytes of log, for looking
+/// costs as much as a small write; and once in this share of a memtable, so that
+/// small ones do not grow far beyond their bound.
 const ROOM_BYTES: u64 = 16 << 10;
+const ROOM_SHARE: u64 = 64;
+
+/// One write in so many is timed.
+const WRITES_PER_SAMPLE: u64 = 8;
 
 /// A stalled writer looks again this often even when no job has ended.
 const STALL_POLL: Duration = Duration::from_millis(20);
@@ -60,12 +66,28 @@ impl Engine {
         conditions: Vec<Condition>,
     ) -> Result<Written> {
         self.check_batch(&batch)?;
-        let started = self.clock.monotonic_ns();
+        let timer = self.write_timer();
         let weight = batch.bytes_len() + 64;
         let request = Request { batch, durability, conditions };
-        let outcome = self.queue.submit(request, weight, |group| self.lead(&group));
-        self.stats.write_ns.record(self.clock.monotonic_ns().saturating_sub(started));
+        // Alone, a writer needs no place in the queue.
+        let outcome = match self.queue.try_exclusive(|| self.lead_one(&request)) {
+            Some(outcome) => outcome,
+            None => self.queue.submit(request, weight, |group| self.lead(&group)),
+        };
+        self.stop(timer);
         outcome
+    }
+
+    /// When the write began, if it is one of those that are timed.
+    fn write_timer(&self) -> Option<u64> {
+        let is_timed = self.stats.write_calls.next().is_multiple_of(WRITES_PER_SAMPLE);
+        is_timed.then(|| self.clock.monotonic_ns())
+    }
+
+    fn stop(&self, timer: Option<u64>) {
+        if let Some(started) = timer {
+            self.stats.write_ns.record(self.clock.monotonic_ns().saturating_sub(started));
+        }
     }
 
     /// Like [`Engine::write`] without a sync, but waits for nobody and nothing:
@@ -78,12 +100,12 @@ impl Engine {
         conditions: Vec<Condition>,
     ) -> Result<Attempt> {
         self.check_batch(&batch)?;
-        let started = self.clock.monotonic_ns();
+        let timer = self.write_timer();
         let request = Request { batch, durability: Durability::Buffered, conditions };
         let outcome = self.queue.try_exclusive(|| self.try_lead(&request));
         let outcome = outcome.unwrap_or(Ok(Attempt::Busy));
         if matches!(outcome, Ok(Attempt::Done | Attempt::Conflict)) {
-            self.stats.write_ns.record(self.clock.monotonic_ns().saturating_sub(started));
+            self.stop(timer);
         }
         outcome
     }
@@ -122,24 +144,29 @@ impl Engine {
         }
     }
 
+    fn lead_one(self: &Arc<Self>, request: &Request) -> Result<Written> {
+        self.check_open()?;
+        self.make_room(request.batch.bytes_len())?;
+        if self.judge(std::slice::from_ref(request))[0] == Written::Conflict {
+            return Ok(Written::Conflict);
+        }
+        self.commit(&[&request.batch], request.durability == Durability::Sync)?;
+        Ok(Written::Done)
+    }
+
     fn try_lead(&self, request: &Request) -> Result<Attempt> {
         self.check_open()?;
-        {
-            // Only leaders keep this lock for longer than a look.
-            let mut logs = self.logs.lock();
-            let logs = logs.as_mut().expect("a writable store has a log");
-            // A log that was torn is ended with a sync.
-            if !logs.current.is_open() {
+        // A log that was torn is ended with a sync.
+        if !self.with_logs(|logs| logs.current.is_open()) {
+            return Ok(Attempt::WouldBlock);
+        }
+        if !self.has_room() {
+            if !self.full_trees().is_empty() || self.pace() != Pace::Free {
                 return Ok(Attempt::WouldBlock);
             }
-            if logs.current.offset() >= logs.has_room_until {
-                if !self.full_trees().is_empty() || self.pace() != Pace::Free {
-                    return Ok(Attempt::WouldBlock);
-                }
-                logs.has_room_until = logs.current.offset() + ROOM_BYTES;
-            }
+            self.note_room();
         }
-        if self.judge(std::slice::from_ref(request)) != [Written::Done] {
+        if self.judge(std::slice::from_ref(request))[0] == Written::Conflict {
             return Ok(Attempt::Conflict);
         }
         self.commit(&[&request.batch], false)?;
@@ -211,13 +238,13 @@ impl Engine {
 
     /// Which writes of the group go ahead: those whose conditions hold, given
     /// what stands in memtables and what the group writes before them.
-    fn judge(&self, group: &[Request]) -> Vec<Written> {
+    fn judge(&self, group: &[Request]) -> SmallVec<[Written; 8]> {
         if group.iter().all(|request| request.conditions.is_empty()) {
-            return vec![Written::Done; group.len()];
+            return smallvec![Written::Done; group.len()];
         }
         let mut written: HashSet<(u32, &[u8])> = HashSet::new();
         let mut ranges: Vec<(u32, &[u8], &[u8])> = Vec::new();
-        let mut verdicts = Vec::with_capacity(group.len());
+        let mut verdicts = SmallVec::with_capacity(group.len());
         for request in group {
             let holds = request.conditions.iter().all(|condition| {
                 let (id, key) = (condition.tree.id, &*condition.key);
@@ -247,9 +274,13 @@ impl Engine {
 
     /// Puts full memtables aside and waits as the backlog demands.
     fn make_room(self: &Arc<Self>, bytes: usize) -> Result<()> {
+        if self.has_room() {
+            return Ok(());
+        }
         self.rotate_full()?;
         let mut pace = self.pace();
         if pace == Pace::Free {
+            self.note_room();
             return Ok(());
         }
         let started = self.clock.monotonic_ns();
@@ -276,6 +307,22 @@ impl Engine {
         }
         self.stats.stall_ns.add(self.clock.monotonic_ns().saturating_sub(started));
         Ok(())
+    }
+
+    /// Runs `look` on the logs. Only leaders keep their lock for longer.
+    fn with_logs<X>(&self, look: impl FnOnce(&mut Logs) -> X) -> X {
+        look(self.logs.lock().as_mut().expect("a writable store has a log"))
+    }
+
+    /// Whether so little was written since room was found that there is no need
+    /// to look again.
+    fn has_room(&self) -> bool {
+        self.with_logs(|logs| logs.current.offset() < logs.has_room_until)
+    }
+
+    fn note_room(&self) {
+        let room = (self.shares.load().memtable_bytes / ROOM_SHARE).min(ROOM_BYTES);
+        self.with_logs(|logs| logs.has_room_until = logs.current.offset() + room);
     }
 
     fn pace(&self) -> Pace {
