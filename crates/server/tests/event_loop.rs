@@ -94,7 +94,8 @@ fn a_slow_disk_holds_up_those_who_write_and_no_others() {
     let disk = MemoryStorage::new();
     let environment =
         Environment { storage: Some(Arc::new(disk.clone())), ..Environment::default() };
-    let server = Server::start(open_db_with(environment), options()).unwrap();
+    let one_loop = ServerOptions { event_loops: Some(1), ..options() };
+    let server = Server::start(open_db_with(environment), one_loop).unwrap();
     let (mut reader, mut writer) = (Client::connect(&server), Client::connect(&server));
     assert_eq!(writer.ask("SET k 0"), "OK");
     let before = on_the_loop(&mut reader);
@@ -105,6 +106,7 @@ fn a_slow_disk_holds_up_those_who_write_and_no_others() {
             slow.sleep(pause);
         }
     });
+    let started = clock.monotonic_ns();
     let is_over = Arc::new(AtomicBool::new(false));
     let over = Arc::clone(&is_over);
     let writing = threads::spawn("writer", move || {
@@ -121,9 +123,11 @@ fn a_slow_disk_holds_up_those_who_write_and_no_others() {
     writing.unwrap().join().unwrap();
     disk.clear_on_operation();
     assert_eq!(reader.ask("GET k"), "40");
-    // Forty writes took two seconds; after the first, and then ever less often,
-    // one was tried on an event loop: 0.1, 0.2, 0.4 and 0.8 seconds apart.
+    // The first was tried on the event loop, and then ever less often another:
+    // 0.1, 0.2, 0.4, … seconds apart. Two more are granted to a busy machine.
     let writes = on_the_loop(&mut reader) - before - reads - 1;
-    assert!((1..=5).contains(&writes), "{writes} slow writes on the event loop");
-    assert!(held_up <= 6, "{held_up} of {reads} reads were held up");
+    let tenths = (clock.monotonic_ns() - started) / 100_000_000;
+    let most = 1 + u64::from((tenths + 1).ilog2()) + 2;
+    assert!((1..=most).contains(&writes), "{writes} of 40 slow writes on the event loop");
+    assert!(4 * held_up < reads, "{held_up} of {reads} reads were held up");
 }
