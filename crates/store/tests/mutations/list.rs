@@ -213,15 +213,18 @@ pub const MUTATIONS: &[Mutation] = &[
     race(
         "writers are told before the leader lets readers see the group",
         "crates/store/src/write.rs",
-        "let outcome = self.queue.submit(request, weight, |group| self.lead(&group));\n",
-        "let mut seen = None;\n\
+        "None => self.queue.submit(request, weight, |group| self.lead(&group)),\n",
+        "None => {\n\
+         let mut seen = None;\n\
          let outcome = self.queue.submit(request, weight, |group| {\n\
          let before = self.visible();\n\
          let outcomes = self.lead(&group);\n\
          seen = Some(self.visible.swap(before, Ordering::AcqRel));\n\
          outcomes\n\
          });\n\
-         seen.map(|seen| self.visible.fetch_max(seen, Ordering::AcqRel));\n",
+         seen.map(|seen| self.visible.fetch_max(seen, Ordering::AcqRel));\n\
+         outcome\n\
+         }\n",
         "db::tests::models::a_write_is_visible_before_it_is_acknowledged",
     ),
     race(
