@@ -29,7 +29,7 @@ const MIRI: &[Run] = &[
     ("tidekv-cache", &["--lib"], "the cache"),
     (
         "tidekv",
-        &["--lib", "--", "arena::", "skiplist::", "memtable::", "queue::"],
+        &["--lib", "--", "arena::", "sorted_list::", "memtable::", "queue::"],
         "arena, skip list, memtable, queue",
     ),
 ];
