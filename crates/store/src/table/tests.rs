@@ -362,12 +362,12 @@ fn a_seek_reads_what_scans_usually_need_in_one_trip() {
             let mut cursor = TableCursor::new(table.clone(), blocks.clone(), reading);
             let first = scan * 450;
             let target = Target::AtOrAfter(&entries[first].0, Trailer::seek(SEQUENCE_MAX));
-            while two_phases {
-                let run = cursor.want(target);
-                blocks.read_many(&run).unwrap().into_iter().for_each(|b| cursor.supply(b));
+            loop {
+                let run = if two_phases { cursor.want(target) } else { Vec::new() };
                 if run.is_empty() {
                     break;
                 }
+                blocks.read_many(&run).unwrap().into_iter().for_each(|b| cursor.supply(b));
             }
             cursor.seek(target).unwrap();
             for entry in &entries[first..first + 100] {

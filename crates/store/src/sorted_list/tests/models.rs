@@ -131,10 +131,8 @@ fn slots_that_are_used_again_lead_nobody_astray() {
                 for (key, sequence) in [(b"g", 4), (b"c", 2)] {
                     let node = list.at_or_after(key, trailer(sequence));
                     // SAFETY: the list is alive; the entry is there.
-                    assert_eq!(
-                        unsafe { (node.key(), node.trailer()) },
-                        (&key[..], trailer(sequence))
-                    );
+                    let found = unsafe { (node.key(), node.trailer()) };
+                    assert_eq!(found, (&key[..], trailer(sequence)));
                 }
             })
         };
