@@ -19,9 +19,9 @@ use tidekv_evidence::Row;
 /// A run: package, arguments behind it, and what the tests are of.
 type Run = (&'static str, &'static [&'static str], &'static str);
 
-/// Every module with `unsafe` that the tidy test lists, but two: `uring.rs`
-/// (Miri knows no io_uring; the contract tests stand behind it) and the binary's
-/// `main.rs` (a name for the linker). The cache and the memtable's neighbours come
+/// Every module with `unsafe` that the tidy test lists, but for `uring.rs`
+/// (Miri knows no io_uring; the contract tests stand behind it) and the binaries
+/// (names for the linker). The cache and the memtable's neighbours come
 /// along for their threads.
 const MIRI: &[Run] = &[
     ("tidekv-io", &["--lib", "--", "buffer::", "threads::"], "buffer, threads"),
@@ -30,7 +30,7 @@ const MIRI: &[Run] = &[
     (
         "tidekv",
         &["--lib", "--", "arena::", "sorted_list::", "memtable::", "queue::"],
-        "arena, skip list, memtable, queue",
+        "arena, sorted list, memtable, queue",
     ),
 ];
 
