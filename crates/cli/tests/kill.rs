@@ -17,8 +17,6 @@
 #![cfg(unix)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "drives real processes")]
 
-#[path = "kill/dice.rs"]
-mod dice;
 #[path = "kill/wire.rs"]
 mod wire;
 #[path = "kill/expected.rs"]
@@ -34,10 +32,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dice::Dice;
 use expected::Ledger;
 use process::{Server, Settings};
 use tidekv_evidence::Row;
+use tidekv_io::SeededRandom;
 use upkeep::Upkeep;
 use wire::Client;
 
@@ -64,7 +62,7 @@ impl World {
         Ok(())
     }
 
-    fn round(&mut self, directory: &Path, round: u64, dice: &mut Dice) -> Result<(), String> {
+    fn round(&mut self, directory: &Path, round: u64, dice: &SeededRandom) -> Result<(), String> {
         let short_lives = [0, 0, 1, 2][dice.below(4) as usize];
         for _ in 0..short_lives {
             let life = Duration::from_micros(dice.below(30_000));
@@ -99,7 +97,7 @@ impl World {
         Ok(())
     }
 
-    fn end(&mut self, directory: &Path, dice: &mut Dice) -> Result<(), String> {
+    fn end(&mut self, directory: &Path, dice: &SeededRandom) -> Result<(), String> {
         let data = directory.join("data");
         upkeep::check(&data)?;
         let server = Server::start(directory, Settings::new(dice));
@@ -118,18 +116,18 @@ fn a_killed_server_loses_nothing_that_was_acknowledged() {
     let rounds = number("TIDEKV_KILL_ROUNDS", 4);
     let seed = number("TIDEKV_KILL_SEED", u64::from(std::process::id()));
     let directory = tempfile::tempdir().unwrap();
-    let mut dice = Dice(seed);
+    let dice = SeededRandom::new(seed);
     let mut world = World::default();
     world.ledgers.resize_with(CLIENTS, Ledger::default);
     let mut losses = Vec::new();
     for round in 0..rounds {
-        if let Err(loss) = world.round(directory.path(), round, &mut dice) {
+        if let Err(loss) = world.round(directory.path(), round, &dice) {
             losses.push(format!("round {round} of seed {seed}: {loss}"));
             break;
         }
     }
     if losses.is_empty() {
-        losses.extend(world.end(directory.path(), &mut dice).err());
+        losses.extend(world.end(directory.path(), &dice).err());
     }
     if !losses.is_empty() {
         let kept = directory.keep();

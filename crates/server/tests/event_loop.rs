@@ -14,10 +14,7 @@ use tidekv_server::{Server, ServerOptions};
 
 /// Commands that the server says it has answered on the event loop.
 fn on_the_loop(client: &mut Client) -> u64 {
-    let info = client.ask("INFO stats").text();
-    let name = "tide_commands_from_memory:";
-    let line = info.lines().find_map(|line| line.strip_prefix(name)).expect("a line of INFO");
-    line.parse().expect("a number")
+    client.info("stats", "tide_commands_from_memory")
 }
 
 #[test]

@@ -28,11 +28,8 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Bytes of unfinished requests that the server says it holds.
-fn request_bytes_buffered(client: &mut Client) -> usize {
-    let info = client.ask("INFO clients").text();
-    let name = "tide_request_bytes_buffered:";
-    let line = info.lines().find_map(|line| line.strip_prefix(name)).expect("a line of INFO");
-    line.parse().expect("a number of bytes")
+fn request_bytes_buffered(client: &mut Client) -> u64 {
+    client.info("clients", "tide_request_bytes_buffered")
 }
 
 #[test]
@@ -346,13 +343,7 @@ fn shutting_down_finishes_what_was_received() {
 #[test]
 fn a_panic_ends_its_connection_and_no_other() {
     let storage = tidekv_io::MemoryStorage::new();
-    let open = || {
-        let environment = tidekv::Environment {
-            storage: Some(Arc::new(storage.clone())),
-            ..tidekv::Environment::default()
-        };
-        support::open_db_with(environment)
-    };
+    let open = || support::open_db_on(&storage);
     let db = open();
     db.keyspace("default").unwrap().put("cold", "v").unwrap();
     db.flush().unwrap();

@@ -185,13 +185,7 @@ fn watches_see_every_kind_of_change() {
 #[test]
 fn what_exec_acknowledged_is_there_after_a_restart() {
     let storage = tidekv_io::MemoryStorage::new();
-    let open = || {
-        let environment = tidekv::Environment {
-            storage: Some(Arc::new(storage.clone())),
-            ..tidekv::Environment::default()
-        };
-        support::open_db_with(environment)
-    };
+    let open = || support::open_db_on(&storage);
     let db = open();
     let server = Server::start(db.clone(), options()).unwrap();
     let mut client = Client::connect(&server);

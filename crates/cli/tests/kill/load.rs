@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::dice::Dice;
+use tidekv_io::SeededRandom;
+
 use crate::expected::{Command, HASHES, Ledger, now_ms};
 use crate::wire::{Client, Reply};
 
@@ -11,15 +12,15 @@ const KEYS: u64 = 250;
 /// Commands sent before their replies are read.
 const PIPELINE: u64 = 12;
 
-fn command(client: usize, ledger: &mut Ledger, dice: &mut Dice) -> Command {
+fn command(client: usize, ledger: &mut Ledger, dice: &SeededRandom) -> Command {
     ledger.written += 1;
     let number = ledger.written;
     // Mostly long enough that flushes and compactions happen.
     let value = format!("{number}{}", "x".repeat(dice.below(1200) as usize));
     let key = format!("c{client}:key-{}", dice.below(KEYS));
-    let next = |dice: &mut Dice| format!("c{client}:key-{}", dice.below(KEYS));
+    let next = |dice: &SeededRandom| format!("c{client}:key-{}", dice.below(KEYS));
     let hash = format!("c{client}:hash-{}", dice.below(HASHES as u64));
-    let field = |dice: &mut Dice| format!("field-{}", dice.below(30));
+    let field = |dice: &SeededRandom| format!("field-{}", dice.below(30));
     match dice.below(40) {
         0..12 => Command::Set { key, value, deadline_ms: None },
         12..14 => {
@@ -81,11 +82,11 @@ fn acknowledge(connection: &mut Client, ledger: &mut Ledger) -> Option<()> {
 
 /// Writes until the server is gone.
 pub fn load(socket: &Path, client: usize, ledger: &mut Ledger, seed: u64, stop: &AtomicBool) {
-    let mut dice = Dice(seed ^ (client as u64) << 40);
+    let dice = SeededRandom::new(seed ^ (client as u64) << 40);
     let Some(mut connection) = Client::connect(socket) else { return };
     while !stop.load(Ordering::Relaxed) {
         let commands: Vec<Command> =
-            (0..1 + dice.below(PIPELINE)).map(|_| command(client, ledger, &mut dice)).collect();
+            (0..1 + dice.below(PIPELINE)).map(|_| command(client, ledger, &dice)).collect();
         let mut requests = Vec::new();
         commands.iter().for_each(|command| command.requests(&mut requests));
         let count = commands.len();

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::dice::Dice;
+use tidekv_io::SeededRandom;
+
 use crate::wire::Client;
 
 /// What a life of the server is given.
@@ -16,7 +17,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub fn new(dice: &mut Dice) -> Self {
+    pub fn new(dice: &SeededRandom) -> Self {
         Self {
             durability: ["buffered", "sync"][dice.below(2) as usize],
             memory: ["8MiB", "9MiB", "16MiB", "64MiB"][dice.below(4) as usize],
@@ -52,6 +53,14 @@ pub fn run_for(command: &mut Command, life: Option<Duration>) -> Option<ExitStat
 pub struct Server {
     process: Child,
     pub socket: PathBuf,
+}
+
+/// A check that failed leaves no server behind.
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 impl Server {

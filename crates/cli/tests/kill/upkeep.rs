@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::dice::Dice;
+use tidekv_io::SeededRandom;
+
 use crate::process::{run_for, tidekv};
 
 /// Records of an imported file, and how long their values are: several batches.
@@ -26,7 +27,7 @@ pub struct Upkeep {
     imports: u64,
 }
 
-fn life(dice: &mut Dice) -> Option<Duration> {
+fn life(dice: &SeededRandom) -> Option<Duration> {
     (dice.below(4) > 0).then(|| Duration::from_micros(dice.below(60_000)))
 }
 
@@ -41,7 +42,7 @@ pub fn check(data: &Path) -> Result<(), String> {
 
 impl Upkeep {
     /// One command, perhaps killed.
-    pub fn step(&mut self, directory: &Path, dice: &mut Dice) -> Result<(), String> {
+    pub fn step(&mut self, directory: &Path, dice: &SeededRandom) -> Result<(), String> {
         let data = directory.join("data");
         match dice.below(3) {
             0 => {
@@ -70,7 +71,12 @@ impl Upkeep {
     }
 
     /// A checkpoint that is whole takes the place of the store.
-    fn checkpoint(&mut self, directory: &Path, data: &Path, dice: &mut Dice) -> Result<(), String> {
+    fn checkpoint(
+        &mut self,
+        directory: &Path,
+        data: &Path,
+        dice: &SeededRandom,
+    ) -> Result<(), String> {
         let target = directory.join("copy");
         let status = run_for(tidekv(&["checkpoint"], data).arg(&target), life(dice));
         if self.count(status, "checkpoint")? {
@@ -86,7 +92,7 @@ impl Upkeep {
 
     /// After an import that was killed, the records of the file are there from
     /// its beginning up to some place, and behind it what was there before.
-    fn import(&mut self, directory: &Path, data: &Path, dice: &mut Dice) -> Result<(), String> {
+    fn import(&mut self, directory: &Path, data: &Path, dice: &SeededRandom) -> Result<(), String> {
         self.imports += 1;
         let (file, import) = (directory.join("records.tsv"), self.imports);
         let (step, first) = ([1, 7, 601][dice.below(3) as usize], dice.below(RECORDS));

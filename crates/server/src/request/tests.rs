@@ -8,19 +8,7 @@ const LIMITS: Limits = Limits { request_bytes_max: 1 << 20, authenticated: true 
 
 /// Everything that `pieces` hold one after another, and how it ended.
 fn read_all(pieces: &[&[u8]], limits: Limits) -> (Vec<Arguments>, Option<String>) {
-    let (mut parser, mut buffer) = (Parser::default(), BytesMut::new());
-    let mut requests = Vec::new();
-    for piece in pieces {
-        buffer.extend_from_slice(piece);
-        loop {
-            match parser.next(&mut buffer, limits) {
-                Ok(Some(arguments)) => requests.push(arguments),
-                Ok(None) => break,
-                Err(error) => return (requests, Some(error.to_string())),
-            }
-        }
-    }
-    (requests, None)
+    crate::fuzzing::read_all(pieces.iter().copied(), limits)
 }
 
 fn words(words: &[&str]) -> Arguments {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv::{Db, Environment, Options};
-use tidekv_io::{ManualClock, MemoryStorage};
+use tidekv_io::{ManualClock, MemoryStorage, Storage};
 use tidekv_server::{Address, Server, ServerOptions};
 
 /// What tests wait for at most.
@@ -26,6 +26,12 @@ pub fn open_db_with(environment: Environment) -> Db {
     };
     let options = Options { environment, memory_bytes: Some(64 << 20), ..Options::default() };
     Db::open("data", options).unwrap()
+}
+
+/// A store on `storage`, which outlives it.
+pub fn open_db_on(storage: &MemoryStorage) -> Db {
+    let storage: Option<Arc<dyn Storage>> = Some(Arc::new(storage.clone()));
+    open_db_with(Environment { storage, ..Environment::default() })
 }
 
 /// A store whose time stands still until it is moved.
@@ -141,6 +147,13 @@ impl Client {
     pub fn send(&mut self, bytes: &[u8]) {
         self.wire.get_mut().write_all(bytes).unwrap();
         self.wire.get_mut().flush().unwrap();
+    }
+
+    /// The number behind `name` in a section of INFO.
+    pub fn info(&mut self, section: &str, name: &str) -> u64 {
+        let text = self.ask(&format!("INFO {section}")).text();
+        let number = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        number.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
     }
 
     /// Sends a command of words that are separated by single spaces.

@@ -3,6 +3,8 @@
 #[cfg(not(miri))]
 mod models;
 
+use tidekv_io::SeededRandom;
+
 use super::*;
 use crate::key::{Kind, compare};
 
@@ -115,17 +117,13 @@ fn pages_tell_keys_apart_behind_what_they_share() {
 #[test]
 fn keys_of_few_letters_in_any_order_are_told_apart() {
     let (rounds, count) = if cfg!(miri) { (1, 60) } else { (60, 400u64) };
-    let mut dice = 1u64;
-    let mut below = |n: u64| {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (dice >> 33) % n
-    };
+    let random = SeededRandom::new(1);
     for round in 0..rounds {
         let (list, mut splice) = (SortedList::new(), Splice::default());
         let mut model = std::collections::BTreeSet::new();
         for sequence in 1..=count {
-            let same = if below(2) == 0 { 0 } else { below(12) };
-            let letters = (0..below(4) + 1).map(|_| b'a' + below(3) as u8);
+            let same = if random.below(2) == 0 { 0 } else { random.below(12) };
+            let letters = (0..random.below(4) + 1).map(|_| b'a' + random.below(3) as u8);
             let key: Vec<u8> = std::iter::repeat_n(b'b', same as usize).chain(letters).collect();
             list.insert(&key, trailer(sequence), b"", &mut splice);
             model.insert((key, std::cmp::Reverse(trailer(sequence))));
@@ -154,12 +152,11 @@ fn readers_beside_the_inserter_see_a_sorted_list_and_find_what_is_there() {
         for reader in 0..2u64 {
             let (list, inserted) = (&list, &inserted);
             scope.spawn(move || {
-                let mut dice = reader;
+                let random = SeededRandom::new(reader);
                 loop {
                     let there = inserted.load(Ordering::Acquire);
-                    dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(7);
                     if there > 0 {
-                        let i = (dice >> 33) % there;
+                        let i = random.below(there);
                         let found = list.at_or_after(&key(i), trailer(i + 1));
                         // SAFETY: the list is alive; the entry was inserted.
                         unsafe {
@@ -170,7 +167,7 @@ fn readers_beside_the_inserter_see_a_sorted_list_and_find_what_is_there() {
                     if there == count {
                         break;
                     }
-                    if dice >> 56 == 0 {
+                    if random.below(256) == 0 {
                         let in_order = |w: &[(Vec<u8>, Trailer, Vec<u8>)]| {
                             compare((&w[0].0, w[0].1), (&w[1].0, w[1].1)).is_lt()
                         };
