@@ -10,7 +10,7 @@
 //! 5. Reads for compaction leave the cache as it is.
 //!
 //! A block in the cache counts as one hit or one miss when it is asked for by
-//! [`Blocks::cached`]; the reading methods count neither, so ask first.
+//! [`Blocks::cached`]; the reading methods count no miss, so ask first.
 //!
 //! All methods may be called from any thread.
 
@@ -30,9 +30,13 @@ use crate::error::{Error, Result};
 use crate::stats::Counter;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// A block may stand at the next multiple of one of these behind the one before
-/// it: a builder that pads moves it to a new cache line or page.
-const ALIGNMENTS: [u64; 3] = [1, 64, 4096];
+/// Blocks of a batch that stand this near to each other are one request: what
+/// lies between them is padding or in memory already. A request of its own would
+/// cost the processor and the device more than so many bytes.
+const GAP_BYTES_MAX: u64 = 16 << 10;
+
+/// The longest request that is made of several blocks.
+const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
 /// A shared block.
 pub(crate) type BlockRef = Arc<Block>;
@@ -109,10 +113,14 @@ impl BlockAddress {
         }
     }
 
-    /// Whether `next` stands behind this block, with at most padding between.
-    fn is_followed_by(&self, next: &Self) -> bool {
-        let ends = ALIGNMENTS.map(|alignment| self.handle.end().next_multiple_of(alignment));
-        Arc::ptr_eq(&self.file, &next.file) && ends.contains(&next.handle.offset)
+    /// How many bytes lie between this block and `next`, if one request that
+    /// begins at `start` may read both.
+    fn gap_before(&self, next: &Self, start: u64) -> Option<u64> {
+        let is_near = next.handle.end().saturating_sub(start) <= REQUEST_BYTES_MAX;
+        next.handle
+            .offset
+            .checked_sub(self.handle.end())
+            .filter(|&gap| gap <= GAP_BYTES_MAX && is_near && Arc::ptr_eq(&self.file, &next.file))
     }
 
     fn failed(&self, error: tidekv_io::Error) -> Error {
@@ -126,6 +134,8 @@ pub(crate) struct BlockStatistics {
     /// Reads of storage by users' operations; a run of blocks is one.
     pub(crate) reads: Counter,
     pub(crate) read_bytes: Counter,
+    /// Of these, bytes that nobody asked for, between two blocks of a request.
+    pub(crate) gap_bytes: Counter,
     /// Blocks that were read before they were asked for.
     pub(crate) read_ahead_blocks: Counter,
     pub(crate) compaction_reads: Counter,
@@ -214,8 +224,34 @@ impl Blocks {
     /// Reads many blocks that were not in memory, in one batch. The blocks
     /// stand in the order of the addresses, which may repeat.
     pub(crate) fn read_many(&self, addresses: &[BlockAddress]) -> Result<Vec<BlockRef>> {
+        let (blocks, _) = self.gather(addresses);
+        blocks.into_iter().collect()
+    }
+
+    /// Reads the first block, which was not in memory, and with it the
+    /// following ones, which are of its table and stand behind it in the file.
+    /// Those that are in memory already are passed over on the way. Whatever is
+    /// wrong behind the first block is for those to meet who want it: the run
+    /// ends before it.
+    pub(crate) fn read_run(&self, run: &[BlockAddress]) -> Result<Vec<BlockRef>> {
+        let (read, led) = self.gather(run);
+        self.statistics.read_ahead_blocks.add(led.saturating_sub(1) as u64);
+        let mut blocks = Vec::with_capacity(run.len());
+        for block in read {
+            match block {
+                Ok(block) => blocks.push(block),
+                Err(error) if blocks.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// The blocks at `addresses`, in their order, and how many of them this
+    /// thread has read.
+    fn gather(&self, addresses: &[BlockAddress]) -> (Vec<Result<BlockRef>>, usize) {
         let mut slots: Vec<Option<Result<BlockRef>>> = vec![None; addresses.len()];
-        let mut leads = Vec::new();
+        let mut leads = Vec::with_capacity(addresses.len());
         let mut follows = Vec::new();
         for (i, address) in addresses.iter().enumerate() {
             match self.join(address) {
@@ -229,6 +265,7 @@ impl Blocks {
                 },
             }
         }
+        let led = leads.len();
         self.read_led(addresses, leads, &mut slots);
         // Only now that all flights of this thread have landed may it wait:
         // another thread may be waiting for one of them.
@@ -236,40 +273,8 @@ impl Blocks {
             self.statistics.single_flight_waits.add(1);
             slots[i] = Some(flight.wait());
         }
-        slots.into_iter().map(|slot| slot.expect("every address was led or followed")).collect()
-    }
-
-    /// Reads the first block, which was not in memory, and with it the
-    /// following ones that nobody has read or reads. The addresses are of one
-    /// table and kind, and stand one after another in the file.
-    pub(crate) fn read_run(&self, run: &[BlockAddress]) -> Result<Vec<BlockRef>> {
-        let Some((first, rest)) = run.split_first() else {
-            return Ok(Vec::new());
-        };
-        let lead = match self.join(first) {
-            Role::Follow(flight) => {
-                self.statistics.single_flight_waits.add(1);
-                return Ok(vec![flight.wait()?]);
-            }
-            Role::Lead(lead) => lead,
-        };
-        if let Some(block) = self.landed_before(first) {
-            lead.publish(Ok(block.clone()));
-            return Ok(vec![block]);
-        }
-        let mut leads = vec![lead];
-        for address in rest {
-            if self.cache.contains(address.file.id_of(address.handle)) {
-                break;
-            }
-            let Role::Lead(lead) = self.join(address) else { break };
-            if let Some(block) = self.landed_before(address) {
-                lead.publish(Ok(block));
-                break;
-            }
-            leads.push(lead);
-        }
-        self.read_led_run(&run[..leads.len()], leads)
+        let blocks = slots.into_iter().map(|slot| slot.expect("every address was led or followed"));
+        (blocks.collect(), led)
     }
 
     /// Reads a run of blocks past the cache, in one read.
@@ -277,7 +282,7 @@ impl Blocks {
         if run.is_empty() {
             return Ok(Vec::new());
         }
-        let disk = self.read_span(run, true)?;
+        let disk = self.read_span(run)?;
         run.iter().map(|address| part_of(&disk, run, address)).collect()
     }
 
@@ -292,6 +297,7 @@ impl Blocks {
         vec![
             ("io.reads", own.reads.get()),
             ("io.read_bytes", own.read_bytes.get()),
+            ("io.gap_bytes", own.gap_bytes.get()),
             ("io.read_ahead_blocks", own.read_ahead_blocks.get()),
             ("io.in_flight_bytes", own.in_flight_bytes.load(Ordering::Relaxed)),
             ("io.compaction_reads", own.compaction_reads.get()),
@@ -351,7 +357,7 @@ impl Blocks {
         leads: Vec<(usize, Lead<'_>)>,
         slots: &mut [Option<Result<BlockRef>>],
     ) {
-        // Blocks that stand one behind another are one request.
+        // Blocks that stand near to each other are one request.
         let mut runs: Vec<Vec<(usize, Lead<'_>)>> = Vec::with_capacity(leads.len());
         let mut requests: Vec<ReadRequest> = Vec::with_capacity(leads.len());
         for (i, lead) in leads {
@@ -363,8 +369,9 @@ impl Blocks {
             }
             if let (Some(run), Some(request)) = (runs.last_mut(), requests.last_mut())
                 && let Some((before, _)) = run.last()
-                && addresses[*before].is_followed_by(address)
+                && let Some(gap) = addresses[*before].gap_before(address, request.offset)
             {
+                self.statistics.gap_bytes.add(gap);
                 request.len = (address.handle.end() - request.offset) as usize;
                 run.push((i, lead));
             } else {
@@ -417,28 +424,8 @@ impl Blocks {
         blocks.collect()
     }
 
-    /// Reads a run of blocks that this thread leads, in one read. Whatever is
-    /// wrong behind the first block is for those to meet who want it.
-    fn read_led_run(&self, run: &[BlockAddress], leads: Vec<Lead<'_>>) -> Result<Vec<BlockRef>> {
-        let disk = self.read_span(run, false);
-        let mut blocks = Vec::with_capacity(run.len());
-        let mut first_error = None;
-        for block in self.land(run, leads, disk) {
-            match block {
-                Ok(block) if first_error.is_none() => blocks.push(block),
-                Ok(_) => {}
-                Err(error) => first_error = first_error.or(Some(error)),
-            }
-        }
-        self.statistics.read_ahead_blocks.add(run.len() as u64 - 1);
-        match first_error {
-            Some(error) if blocks.is_empty() => Err(error),
-            _ => Ok(blocks),
-        }
-    }
-
-    /// Reads from the first block of a run to its last.
-    fn read_span(&self, run: &[BlockAddress], for_compaction: bool) -> Result<Buffer> {
+    /// Reads from the first block of a run to its last, for a compaction.
+    fn read_span(&self, run: &[BlockAddress]) -> Result<Buffer> {
         let (first, last) = (&run[0], &run[run.len() - 1]);
         for address in run {
             address.file.check(address.handle)?;
@@ -446,14 +433,8 @@ impl Blocks {
         let start = first.handle.offset;
         let len = last.handle.end().saturating_sub(start);
         let _in_flight = InFlight::new(&self.statistics, len);
-        let own = &self.statistics;
-        let (reads, bytes) = if for_compaction {
-            (&own.compaction_reads, &own.compaction_read_bytes)
-        } else {
-            (&own.reads, &own.read_bytes)
-        };
-        reads.add(1);
-        bytes.add(len);
+        self.statistics.compaction_reads.add(1);
+        self.statistics.compaction_read_bytes.add(len);
         first.file.file.read_at(start, len as usize).map_err(|e| first.failed(e))
     }
 }

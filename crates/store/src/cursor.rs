@@ -51,7 +51,7 @@ pub(crate) trait Cursor {
     fn value(&self) -> &[u8];
 
     /// Blocks that a seek to `target` and the moves after it need next and that
-    /// are not in memory: at least the first one that the seek needs, or none.
+    /// are not in memory: if the seek needs one, that one first.
     fn want(&mut self, _target: Target<'_>) -> Vec<BlockAddress> {
         Vec::new()
     }

@@ -5,7 +5,7 @@
 //! block, a short one pays a round trip for every block; read far ahead, it
 //! pays for bytes that nobody wants. [`ScanLengths`] counts how many blocks
 //! recent scans went through and picks the first read that would have cost them
-//! least: the blocks read, plus a round trip for each scan that went further.
+//! least: the blocks read, plus the round trips of the scans that went further.
 //!
 //! Old scans are forgotten: when [`SCANS_REMEMBERED`] have been counted, all
 //! counts are halved. With fewer than [`SCANS_MIN`], a seek reads one block.
@@ -16,14 +16,21 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Lengths that are told apart, in blocks: a scan counts for the least of these
-/// that covers it. What goes beyond the last reads ahead in longer runs anyway.
-const LENGTHS: [u32; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64];
+/// that covers it, so that at most one block in eight is read in vain. What goes
+/// beyond the last reads ahead in longer runs anyway.
+const LENGTHS: [u32; 28] = [
+    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 22, 24, 27, 30, 33, 36, 40, 45, 50,
+    56, 64,
+];
 
 /// Counts are halved at this many.
 const SCANS_REMEMBERED: u32 = 512;
 
 /// Fewer say nothing.
 const SCANS_MIN: u32 = 4;
+
+/// So many of the first runs that a scan reads further take the time of one trip.
+const RUNS_PER_TRIP: u32 = 4;
 
 /// What recent scans of one level went through.
 #[derive(Debug, Default)]
@@ -50,20 +57,28 @@ impl ScanLengths {
     /// a trip to storage costs as much as reading `trip_blocks` blocks.
     pub(crate) fn first_read(&self, trip_blocks: u32) -> u32 {
         let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
-        let total: u32 = counts.iter().sum();
-        if total < SCANS_MIN {
+        if counts.iter().sum::<u32>() < SCANS_MIN {
             return 1;
         }
-        let mut further = total;
-        let mut best = (u64::MAX, 1);
-        for (length, count) in LENGTHS.into_iter().zip(counts) {
-            further -= count.min(further);
-            let cost =
-                u64::from(total) * u64::from(length) + u64::from(further) * u64::from(trip_blocks);
-            best = best.min((cost, length));
-        }
-        best.1
+        let scans = || LENGTHS.into_iter().zip(counts).filter(|&(_, count)| count > 0);
+        let cost_of_all = |first: u32| -> u64 {
+            scans().map(|(scan, count)| u64::from(count) * cost(scan, first, trip_blocks)).sum()
+        };
+        // To read further than one scan went and less far than the next only costs.
+        let candidates = std::iter::once(1).chain(scans().map(|(length, _)| length));
+        candidates.min_by_key(|&first| cost_of_all(first)).unwrap_or(1)
     }
+}
+
+/// What a scan of `scan` blocks costs whose first read brings `first`, in blocks.
+/// What lies further is read in runs, each twice as long as the one before.
+fn cost(scan: u32, first: u32, trip_blocks: u32) -> u64 {
+    let Some(further) = scan.checked_sub(first).filter(|&further| further > 0) else {
+        return u64::from(first);
+    };
+    let first_run = (trip_blocks / RUNS_PER_TRIP).max(1);
+    let trips = ((further - 1) / first_run + 1).ilog2() + 1;
+    u64::from(scan) + u64::from(trips) * u64::from(trip_blocks)
 }
 
 #[cfg(test)]
@@ -84,7 +99,11 @@ mod tests {
         assert_eq!(after(&[(4, 3)]).first_read(16), 1, "three scans say nothing");
         assert_eq!(after(&[(1, 100)]).first_read(16), 1);
         assert_eq!(after(&[(3, 20), (4, 80)]).first_read(16), 4);
-        assert_eq!(after(&[(9, 50)]).first_read(16), 10);
+        assert_eq!(after(&[(17, 50)]).first_read(16), 18);
+        for blocks in 1..=64 {
+            let read = after(&[(blocks, 50)]).first_read(16);
+            assert!((blocks..=blocks + blocks / 7).contains(&read), "{read} for {blocks}");
+        }
     }
 
     #[test]
@@ -94,6 +113,15 @@ mod tests {
         assert_eq!(after(&[(1, 50), (4, 50)]).first_read(16), 4);
         // Not where a trip is cheap.
         assert_eq!(after(&[(1, 50), (4, 50)]).first_read(1), 1);
+    }
+
+    #[test]
+    fn what_is_read_in_the_end_is_not_saved_by_reading_it_later() {
+        // Two blocks more than a trip is worth, which all scans go through.
+        assert_eq!(after(&[(34, 100)]).first_read(32), 36);
+        // Every other scan would make three more trips.
+        assert_eq!(after(&[(1, 50), (34, 50)]).first_read(32), 36);
+        assert_eq!(after(&[(1, 90), (34, 10)]).first_read(32), 1);
     }
 
     #[test]

@@ -42,6 +42,11 @@ fn blocks_of(storage: &MemoryStorage, cache_bytes: usize) -> Blocks {
     Blocks::new(Arc::new(storage.clone()), Arc::new(BlockCache::new(cache_bytes, 1)))
 }
 
+fn counter(blocks: &Blocks, name: &str) -> u64 {
+    let name = format!("io.{name}");
+    blocks.counters().iter().find(|(known, _)| *known == name).expect("it is counted").1
+}
+
 fn is_block(block: &Block, n: usize) -> bool {
     block.view().len() == 1 && block.view().has_key(0, &n.to_be_bytes())
 }
@@ -134,15 +139,48 @@ fn a_batch_reads_a_repeated_block_once() {
 }
 
 #[test]
-fn a_run_stops_where_others_have_read_and_hides_damage_behind_its_first_block() {
+fn a_run_passes_over_what_is_in_memory_in_one_read() {
+    let storage = MemoryStorage::new();
+    let addresses = file_of(&storage, 8);
+    let blocks = blocks_of(&storage, 1 << 20);
+    let in_memory = blocks.read_many(&[3, 4, 7].map(|n: usize| addresses[n].clone())).unwrap();
+    let counts = || ["reads", "read_bytes", "gap_bytes"].map(|what| counter(&blocks, what));
+    let before = counts();
+    let run = blocks.read_run(&addresses[1..]).unwrap();
+    assert_eq!(run.len(), 7);
+    assert!(run.iter().zip(1..).all(|(block, n)| is_block(block, n)));
+    assert!([2, 3, 6].iter().zip(&in_memory).all(|(&at, block)| Arc::ptr_eq(&run[at], block)));
+    // Up to the last block that was missing, and what lay between was read as well.
+    let bytes_of = |part: &[BlockAddress]| -> u64 {
+        part.iter().map(|address| u64::from(address.handle.len)).sum()
+    };
+    let [reads, read_bytes, gap_bytes] = counts();
+    assert_eq!(reads - before[0], 1);
+    assert_eq!(read_bytes - before[1], bytes_of(&addresses[1..7]));
+    assert_eq!(gap_bytes - before[2], bytes_of(&addresses[3..5]));
+    assert_eq!(counter(&blocks, "in_flight_bytes"), 0);
+    assert_eq!(counter(&blocks, "read_ahead_blocks"), 3, "2, 5 and 6");
+}
+
+#[test]
+fn blocks_that_lie_far_apart_are_requests_of_their_own() {
+    let storage = MemoryStorage::new();
+    let addresses = file_of(&storage, 400);
+    let blocks = blocks_of(&storage, 0);
+    let apart = |from: usize, to: usize| addresses[to].handle.offset - addresses[from].handle.end();
+    let near = (1..400).take_while(|&n| apart(0, n) <= GAP_BYTES_MAX).last().unwrap();
+    blocks.read_many(&[addresses[0].clone(), addresses[near].clone()]).unwrap();
+    assert_eq!((counter(&blocks, "reads"), counter(&blocks, "gap_bytes")), (1, apart(0, near)));
+    blocks.read_many(&[addresses[0].clone(), addresses[near + 1].clone()]).unwrap();
+    // Nor are they one request backwards.
+    blocks.read_many(&[addresses[9].clone(), addresses[8].clone()]).unwrap();
+    assert_eq!((counter(&blocks, "reads"), counter(&blocks, "gap_bytes")), (5, apart(0, near)));
+}
+
+#[test]
+fn a_run_hides_damage_behind_its_first_block() {
     let storage = MemoryStorage::new();
     let addresses = file_of(&storage, 6);
-    let blocks = blocks_of(&storage, 1 << 20);
-    blocks.read(&addresses[4]).unwrap();
-    assert_eq!(blocks.read_run(&addresses[1..]).unwrap().len(), 3);
-    assert_eq!(blocks.statistics.reads.get(), 2);
-    assert!(blocks.cached(&addresses[3]).is_some());
-
     let damaged_at = addresses[3].handle.offset as usize + 9;
     storage.corrupt(PATH, |bytes| bytes[damaged_at] ^= 4);
     let blocks = blocks_of(&storage, 0);

@@ -2,8 +2,8 @@
 //! from the cache, from storage; and decides how far to read ahead.
 //!
 //! Read-ahead of a scan: a forward seek reads as many blocks at once as scans
-//! of this level are used to go through ([`ScanLengths`]). A scan that goes
-//! further, and has read two blocks or more from storage one after another,
+//! of this level are used to go through ([`ScanLengths`]), passing over those
+//! that are in memory. A scan that goes further, and has read two blocks or more from storage one after another,
 //! reads runs of the blocks behind them, [`WINDOW_BYTES_MIN`] at first and twice
 //! as much each time up to [`WINDOW_BYTES_MAX`]. Blocks of a run go into the
 //! cache, and the cursor holds on to them, so that it works with no cache.
@@ -50,8 +50,8 @@ pub(crate) enum Reading {
 /// Why there is no block.
 #[derive(Debug)]
 pub(super) enum Missing {
-    /// The first of these is not in memory, and storage was not to be read; the
-    /// others will be needed after it.
+    /// These are not in memory, and storage was not to be read: the block that
+    /// was asked for, or such as will be needed after it.
     Unread(Vec<BlockAddress>),
     /// It could not be read.
     Failed(Error),
@@ -83,7 +83,7 @@ pub(super) struct Fetcher {
     table: Arc<Table>,
     blocks: Arc<Blocks>,
     reading: Reading,
-    /// Supplied or read ahead, in the order in which they will be asked for.
+    /// Supplied or read ahead, in the order in which they stand in the file.
     held: VecDeque<BlockRef>,
     /// The last seek was one to go forward from.
     is_forward: bool,
@@ -120,8 +120,24 @@ impl Fetcher {
 
     /// Keeps a block for the seek that follows.
     pub(super) fn hold(&mut self, block: BlockRef) {
-        if !self.held.iter().any(|held| held.offset() == block.offset()) {
-            self.held.push_back(block);
+        if let Err(at) = self.find_held(block.offset()) {
+            self.held.insert(at, block);
+        }
+    }
+
+    /// Where the block at `offset` is held, or would be.
+    fn find_held(&self, offset: u64) -> std::result::Result<usize, usize> {
+        // A scan takes them from the front, and what is read stands at the back.
+        match (self.held.front(), self.held.back()) {
+            (Some(front), _) if offset <= front.offset() => {
+                if offset == front.offset() {
+                    Ok(0)
+                } else {
+                    Err(0)
+                }
+            }
+            (_, Some(back)) if offset > back.offset() => Err(self.held.len()),
+            _ => self.held.binary_search_by_key(&offset, |held| held.offset()),
         }
     }
 
@@ -179,21 +195,18 @@ impl Fetcher {
     /// The data block that entry `i` of `index` leads to.
     pub(super) fn data(&mut self, index: &Block, i: usize, ask: Ask) -> Fetched<BlockRef> {
         let handle = self.table.data_handle(index, i)?;
-        let held = self.in_memory(handle, BlockKind::Data, ask);
         if ask == Ask::Memory {
-            return match held {
-                Some(block) => Ok(block),
-                None => Err(Missing::Unread(self.usual_run(index, i, handle)?)),
-            };
+            return self.data_in_memory(index, i, handle);
         }
+        let held = self.in_memory(handle, BlockKind::Data, ask);
         self.walk_on();
         if let Some(block) = held {
             return Ok(block);
         }
-        let mut blocks = match self.reading {
+        let blocks = match self.reading {
             Reading::Compaction => {
                 let run = self.run(index, i, handle, COMPACTION_BYTES, u32::MAX)?;
-                self.blocks.read_past_cache(&run)?
+                self.blocks.read_past_cache(&self.addresses(&run))?
             }
             Reading::Cached(_) => {
                 let mut run = self.usual_run(index, i, handle)?;
@@ -201,19 +214,43 @@ impl Fetcher {
                     run = self.run(index, i, handle, self.window_bytes, u32::MAX)?;
                     self.window_bytes = (self.window_bytes * 2).min(WINDOW_BYTES_MAX);
                 }
-                self.blocks.read_run(&run)?
+                self.blocks.read_run(&self.addresses(&run))?
             }
         };
         self.streak += blocks.len() as u32;
-        let ahead = blocks.split_off(1);
-        self.held.clear();
-        self.held.extend(ahead);
-        Ok(blocks.swap_remove(0))
+        let mut blocks = blocks.into_iter();
+        let first = blocks.next().expect("a run has a first block");
+        blocks.for_each(|block| self.hold(block));
+        Ok(first)
+    }
+
+    /// The block at `handle` if it is in memory, and with it all that a scan
+    /// from there usually goes through; else what is not. What is, is held.
+    fn data_in_memory(
+        &mut self,
+        index: &Block,
+        i: usize,
+        handle: BlockHandle,
+    ) -> Fetched<BlockRef> {
+        let mut run = self.usual_run(index, i, handle)?;
+        let first = self.in_memory(handle, BlockKind::Data, Ask::Memory);
+        run.retain(|&next| match next == handle {
+            true => first.is_none(),
+            false => self.in_memory(next, BlockKind::Data, Ask::Memory).is_none(),
+        });
+        match first {
+            Some(block) if run.is_empty() => Ok(block),
+            _ => Err(Missing::Unread(self.addresses(&run))),
+        }
+    }
+
+    fn addresses(&self, run: &[BlockHandle]) -> Vec<BlockAddress> {
+        run.iter().map(|&handle| self.table.address(handle, BlockKind::Data)).collect()
     }
 
     /// The data blocks from entry `i` of `index` on that a scan usually goes
     /// through, counted from its seek.
-    fn usual_run(&self, index: &Block, i: usize, first: BlockHandle) -> Result<Vec<BlockAddress>> {
+    fn usual_run(&self, index: &Block, i: usize, first: BlockHandle) -> Result<Vec<BlockHandle>> {
         let blocks = match &self.reading {
             Reading::Cached(lengths) if self.is_forward => {
                 lengths.first_read((TRIP_BYTES / first.len.max(1)).max(1))
@@ -228,8 +265,9 @@ impl Fetcher {
     /// The block if it is held or in the cache. What `want` meets is held for
     /// the seek that follows, however small the cache.
     fn in_memory(&mut self, handle: BlockHandle, kind: BlockKind, ask: Ask) -> Option<BlockRef> {
-        let here = |block: &BlockRef| block.offset() == handle.offset && block.kind() == kind;
-        if let Some(at) = self.held.iter().position(here) {
+        if let Ok(at) = self.find_held(handle.offset)
+            && self.held[at].kind() == kind
+        {
             return if ask == Ask::Memory {
                 self.held.get(at).cloned()
             } else {
@@ -256,8 +294,8 @@ impl Fetcher {
         first: BlockHandle,
         bytes_max: u64,
         blocks_max: u32,
-    ) -> Result<Vec<BlockAddress>> {
-        let mut run = vec![self.table.address(first, BlockKind::Data)];
+    ) -> Result<Vec<BlockHandle>> {
+        let mut run = vec![first];
         let mut end = first.end();
         for next in i + 1..index.view().len() {
             if run.len() as u64 >= u64::from(blocks_max) {
@@ -268,7 +306,7 @@ impl Fetcher {
                 break;
             }
             end = handle.end();
-            run.push(self.table.address(handle, BlockKind::Data));
+            run.push(handle);
         }
         Ok(run)
     }

@@ -383,6 +383,36 @@ fn a_seek_reads_what_scans_usually_need_in_one_trip() {
 }
 
 #[test]
+fn a_seek_passes_over_blocks_in_memory_in_one_trip() {
+    let entries = numbered(400, 1000);
+    let (table, blocks) = table_of(options(), &entries, 16 << 20);
+    let lengths = Arc::<ScanLengths>::default();
+    (0..4).for_each(|_| lengths.record(34));
+    // Somebody has got the index, the first entry and two in the middle.
+    for n in [100, 120, 170] {
+        let target = Target::AtOrAfter(&entries[n].0, Trailer::seek(SEQUENCE_MAX));
+        let mut cursor =
+            TableCursor::new(table.clone(), blocks.clone(), Reading::Cached(Arc::default()));
+        cursor.seek(target).unwrap();
+    }
+    let counts = || ["io.reads", "io.read_ahead_blocks"].map(|name| counter(&blocks, name));
+    let before = counts();
+    let reading = Reading::Cached(lengths);
+    let mut cursor = TableCursor::new(table, blocks.clone(), reading);
+    let target = Target::AtOrAfter(&entries[100].0, Trailer::seek(SEQUENCE_MAX));
+    // All is wanted that is missing, though the seek itself needs nothing.
+    let wanted = cursor.want(target);
+    assert_eq!(wanted.len(), 36 - 3);
+    cursor.seek(target).unwrap();
+    for entry in &entries[100..200] {
+        assert!(current(&cursor).as_ref() == Some(entry));
+        cursor.next().unwrap();
+    }
+    let after = counts();
+    assert_eq!((after[0] - before[0], after[1] - before[1]), (1, 33 - 1));
+}
+
+#[test]
 fn an_open_table_knows_its_properties_separators_and_offsets() {
     let storage = MemoryStorage::new();
     let mut entries = numbered(30_000, 100);
