@@ -2,12 +2,15 @@
 //! in flight.
 //!
 //! ```text
-//! total = memtables (a quarter) + reads and compactions in flight (a sixteenth)
+//! total = memtables (what they take, at most a quarter)
+//!       + reads and compactions in flight (a sixteenth)
 //!       + metadata of open tables (what it takes) + block cache (the rest)
 //! ```
 //!
 //! Metadata of open tables (the top of each index, range tombstones) cannot be
-//! given up while the tables are open; when it grows the cache shrinks.
+//! given up while the tables are open; when it grows the cache shrinks. So it
+//! does when memtables grow, in steps ahead of them, and grows when they were
+//! flushed: a store that is only read has no use for a quarter of its memory.
 
 use std::path::Path;
 
@@ -17,6 +20,11 @@ pub(crate) const MEMORY_BYTES_MIN: u64 = 8 << 20;
 /// A memtable larger than this makes flushes long and gains little.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 
+/// What memtables may take grows by this share of their bound at a time, and by
+/// so many bytes at most: a writer pushes that much out of the cache at once.
+const STEPS: u64 = 32;
+const STEP_BYTES_MAX: u64 = 1 << 20;
+
 /// How the memory is shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shares {
@@ -24,20 +32,37 @@ pub(crate) struct Shares {
     pub(crate) memtable_bytes: u64,
     /// What all memtables together may take before writers wait.
     pub(crate) memtables_bytes_max: u64,
+    /// What of that is kept from the cache now.
+    pub(crate) memtables_bytes_kept: u64,
     /// The capacity of the block cache.
     pub(crate) cache_bytes: u64,
 }
 
-/// Shares `total` bytes out while open tables take `metadata` bytes.
-pub(crate) fn shares(total: u64, memtable_bytes: Option<u64>, metadata: u64) -> Shares {
+/// Shares `total` bytes out while memtables take `memtables` bytes and open
+/// tables `metadata` bytes.
+pub(crate) fn shares(
+    total: u64,
+    memtable_bytes: Option<u64>,
+    memtables: u64,
+    metadata: u64,
+) -> Shares {
     let memtables_bytes_max = total / 4;
+    let memtables_bytes_kept = kept(memtables_bytes_max, memtables);
     let memtable_bytes = memtable_bytes.unwrap_or((total / 8).min(MEMTABLE_BYTES_MAX));
     let in_flight = total / 16;
     Shares {
         memtable_bytes: memtable_bytes.min(memtables_bytes_max / 2),
         memtables_bytes_max,
-        cache_bytes: total.saturating_sub(memtables_bytes_max + in_flight + metadata),
+        memtables_bytes_kept,
+        cache_bytes: total.saturating_sub(memtables_bytes_kept + in_flight + metadata),
     }
+}
+
+/// What is kept for memtables that take `taken` bytes: a step or two more,
+/// unless that is beyond `max`.
+pub(crate) fn kept(max: u64, taken: u64) -> u64 {
+    let step = (max / STEPS).clamp(1, STEP_BYTES_MAX);
+    (taken / step).saturating_add(2).saturating_mul(step).min(max)
 }
 
 /// A quarter of the memory that this process may use: the least of the
@@ -82,15 +107,31 @@ mod tests {
     fn shares_add_up_to_no_more_than_the_total() {
         for total in [MEMORY_BYTES_MIN, 64 << 20, 10 << 30] {
             for metadata in [0, total / 3, 2 * total] {
-                let shares = shares(total, None, metadata);
-                assert!(
-                    shares.memtables_bytes_max + shares.cache_bytes + metadata.min(total)
-                        <= total + total / 4
-                );
-                assert!(2 * shares.memtable_bytes <= shares.memtables_bytes_max);
+                for taken in [0, total / 100, total / 8, total / 4, total, u64::MAX] {
+                    let shares = shares(total, None, taken, metadata);
+                    let memtables = taken.min(shares.memtables_bytes_max);
+                    assert!(memtables <= shares.memtables_bytes_kept);
+                    assert!(shares.memtables_bytes_kept <= shares.memtables_bytes_max);
+                    let fixed = shares.memtables_bytes_kept + metadata;
+                    assert!(shares.cache_bytes + fixed <= total.max(fixed));
+                    assert!(2 * shares.memtable_bytes <= shares.memtables_bytes_max);
+                }
             }
-            assert!(shares(total, None, 0).cache_bytes >= total / 2);
+            assert!(shares(total, None, total, 0).cache_bytes >= total / 2);
+            assert!(shares(total, None, 0, 0).cache_bytes >= total * 9 / 10);
         }
+    }
+
+    #[test]
+    fn what_memtables_take_is_kept_for_them_in_steps_ahead() {
+        let max = 16 << 20;
+        let step = max / STEPS;
+        for taken in [0, 1, step - 1, step, step + 1, max / 2, max - 2 * step] {
+            let kept = kept(max, taken);
+            assert!(kept > taken + step && kept <= taken + 2 * step && kept.is_multiple_of(step));
+        }
+        assert_eq!(kept(max, max), max);
+        assert_eq!(kept(10 << 30, 5), 2 * STEP_BYTES_MAX);
     }
 
     #[test]

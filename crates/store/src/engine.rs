@@ -167,6 +167,8 @@ pub(crate) struct Engine {
     /// The most that the block cache may take of it.
     pub(crate) cache_bytes_max: AtomicU64,
     pub(crate) shares: ArcSwap<Shares>,
+    /// Held while the memory is shared out anew.
+    pub(crate) balance: Mutex<()>,
     pub(crate) metadata_bytes: AtomicUsize,
     pub(crate) compactions_running: AtomicUsize,
     pub(crate) is_closed: AtomicBool,
@@ -256,8 +258,9 @@ impl Engine {
         Ok(handle)
     }
 
-    /// Gives the cache what open tables leave of the budget. Only while holding
-    /// `structure`, so that the last to call has seen the last change.
+    /// Counts what open tables take of the budget, and shares the rest out. Only
+    /// while holding `structure`, so that the last to call has seen the last
+    /// change.
     pub(crate) fn rebalance_memory(&self) {
         let metadata: usize = self
             .trees
@@ -266,8 +269,27 @@ impl Engine {
             .map(|tree| tree.view().version.tables().map(|t| t.table().charge()).sum::<usize>())
             .sum();
         self.metadata_bytes.store(metadata, Ordering::Relaxed);
+        self.share_memory_out();
+    }
+
+    /// After memtables may have grown: lets them push blocks out of the cache.
+    /// Never waits for a change of the tables.
+    pub(crate) fn follow_memtables(&self) {
+        let shares = self.shares.load();
+        let kept = budget::kept(shares.memtables_bytes_max, self.memtables_bytes());
+        if kept != shares.memtables_bytes_kept {
+            self.share_memory_out();
+        }
+    }
+
+    /// Gives the cache what memtables and open tables leave of the budget.
+    fn share_memory_out(&self) {
+        // Of two callers the later has seen what the earlier did.
+        let _balance = self.balance.lock();
         let total = self.memory_bytes.load(Ordering::Relaxed);
-        let mut shares = budget::shares(total, self.options.memtable_bytes, metadata as u64);
+        let metadata = self.metadata_bytes.load(Ordering::Relaxed) as u64;
+        let memtables = self.memtables_bytes();
+        let mut shares = budget::shares(total, self.options.memtable_bytes, memtables, metadata);
         shares.cache_bytes = shares.cache_bytes.min(self.cache_bytes_max.load(Ordering::Relaxed));
         self.shares.store(Arc::new(shares));
         self.cache.set_capacity(usize::try_from(shares.cache_bytes).unwrap_or(usize::MAX));

@@ -171,7 +171,8 @@ fn build_engine(
         .memory_bytes
         .unwrap_or_else(budget::default_memory_bytes)
         .max(budget::MEMORY_BYTES_MIN);
-    let shares = budget::shares(memory, options.memtable_bytes, 0);
+    // As if memtables were full: replayed logs may fill them.
+    let shares = budget::shares(memory, options.memtable_bytes, memory, 0);
     let cache = Arc::new(BlockCache::new(shares.cache_bytes as usize, CACHE_SHARDS));
     let blocks = Arc::new(Blocks::new(Arc::clone(&storage), Arc::clone(&cache)));
     let names = Arc::new(Names::new(Arc::clone(&storage), directory));
@@ -200,6 +201,7 @@ fn build_engine(
         memory_bytes: AtomicU64::new(memory),
         cache_bytes_max: AtomicU64::new(u64::MAX),
         shares: ArcSwap::from_pointee(shares),
+        balance: Mutex::new(()),
         metadata_bytes: AtomicUsize::new(0),
         compactions_running: AtomicUsize::new(0),
         is_closed: AtomicBool::new(false),

@@ -277,6 +277,7 @@ impl Engine {
         if self.has_room() {
             return Ok(());
         }
+        self.follow_memtables();
         self.rotate_full()?;
         let mut pace = self.pace();
         if pace == Pace::Free {

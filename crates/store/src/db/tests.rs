@@ -1,4 +1,5 @@
 //! The store as a whole.
 
+mod memory;
 #[cfg(not(miri))]
 mod models;

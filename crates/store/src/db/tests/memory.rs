@@ -1,0 +1,70 @@
+//! The budget while a store is written and read.
+
+use std::sync::Arc;
+
+use tidekv_io::{InlineExecutor, MemoryStorage};
+
+use crate::{Db, Environment, Keyspace, Options};
+
+const BUDGET: u64 = 16 << 20;
+
+const VALUE_BYTES: usize = 4 << 10;
+
+fn store() -> (Db, Keyspace) {
+    let environment = Environment {
+        storage: Some(Arc::new(MemoryStorage::new())),
+        executor: Some(Arc::new(InlineExecutor::new())),
+        ..Environment::default()
+    };
+    let options = Options { memory_bytes: Some(BUDGET), environment, ..Options::default() };
+    let db = Db::open("db", options).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    (db, keyspace)
+}
+
+fn cache_bytes_max(db: &Db) -> u64 {
+    db.statistics().counter("memory.cache_bytes_max")
+}
+
+/// Nothing is given to two: what memtables and open tables take and what the
+/// cache may take fit the budget.
+fn check(db: &Db) {
+    let statistics = db.statistics();
+    let of = |name: &str| statistics.counter(name);
+    let taken = of("memory.memtable_bytes") + of("memory.metadata_bytes");
+    assert!(taken + of("memory.cache_bytes_max") <= BUDGET, "{:?}", statistics.counters);
+    assert!(of("memory.cache_bytes") <= of("memory.cache_bytes_max"));
+}
+
+fn key(i: u32) -> [u8; 4] {
+    i.to_be_bytes()
+}
+
+#[test]
+fn the_cache_has_what_memtables_do_not_take() {
+    let (db, keyspace) = store();
+    let at_rest = cache_bytes_max(&db);
+    assert!(at_rest > BUDGET / 8 * 7, "{at_rest}");
+
+    let mut least = at_rest;
+    for i in 0..4000 {
+        keyspace.put(key(i), [i as u8; VALUE_BYTES]).unwrap();
+        if i % 8 == 0 {
+            // So that there is something in the cache to be pushed out.
+            keyspace.get(key(i / 2)).unwrap();
+        }
+        check(&db);
+        least = least.min(cache_bytes_max(&db));
+    }
+    assert!(db.statistics().counter("flush.count") > 2);
+    assert!(at_rest - least > BUDGET / 16, "{least} of {at_rest}: it never gave way");
+
+    db.flush().unwrap();
+    let metadata = db.statistics().counter("memory.metadata_bytes");
+    assert_eq!(cache_bytes_max(&db) + metadata, at_rest);
+    for i in 0..4000 {
+        assert_eq!(&keyspace.get(key(i)).unwrap().unwrap()[..], &[i as u8; VALUE_BYTES]);
+    }
+    check(&db);
+    assert!(db.statistics().counter("memory.cache_bytes") > BUDGET / 4 * 3);
+}
