@@ -11,7 +11,7 @@
 //!    first), nor through a [`Buffer`] made by a read that succeeded.
 //! 3. The pool holds at most [`POOL_BYTES_MAX`] bytes.
 //!
-//! Safe to use from all threads. This is one of the two modules with `unsafe`;
+//! Safe to use from all threads. This is one of the modules with `unsafe`;
 //! its tests run under Miri.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};

@@ -16,6 +16,7 @@ pub mod buffer;
 pub mod storage;
 pub mod append;
 mod uring;
+mod writeback;
 pub mod local;
 pub mod faults;
 mod content;

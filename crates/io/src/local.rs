@@ -36,6 +36,7 @@ use crate::buffer::{self, AlignedVec, Buffer};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::storage::{Access, DirectoryEntry, File, Lock, ReadRequest, Storage};
 use crate::uring::{READ_BYTES_MAX, ROUND_READS_MAX, Ring, RingDone, RingRead};
+use crate::writeback;
 
 /// Reads longer than this look at the file's length before they allocate, so
 /// that a length from a damaged file costs nothing.
@@ -407,6 +408,10 @@ impl File for LocalFile {
 
     fn sync(&self) -> Result<()> {
         self.system(Operation::Sync, self.file.sync_data())
+    }
+
+    fn start_writeback(&self, offset: u64, bytes: u64) {
+        writeback::start(self.file.as_fd(), offset, bytes);
     }
 
     fn allocate(&self, bytes: u64) -> Result<()> {

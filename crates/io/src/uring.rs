@@ -10,7 +10,7 @@
 //!
 //! It does not retry: what came back short, interrupted or not at all is for
 //! the caller to finish with `pread`. A ring belongs to one thread at a time.
-//! One of the two modules with `unsafe`; the contract tests of
+//! The contract tests of
 //! [`crate::LocalStorage`] stand behind it.
 
 use std::io;

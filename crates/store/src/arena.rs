@@ -15,10 +15,17 @@ use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::{Mutex, Witness};
 
 /// The first chunk is small, because a store may have many quiet keyspaces;
-/// later ones double up to [`CHUNK_BYTES_MAX`].
+/// later ones double up to [`CHUNK_BYTES_DOUBLED`].
 const CHUNK_BYTES_MIN: usize = 512;
 
-/// Larger chunks would leave larger unused tails; 1 MiB is 1.6 % of a memtable.
+/// Chunks as large as these suit an arena of a MiB.
+const CHUNK_BYTES_DOUBLED: usize = 64 << 10;
+
+/// Larger arenas get chunks of one part in so many of what they have, for the
+/// unused tail of the last chunk counts as if it were filled.
+const CHUNK_SHARE: usize = 16;
+
+/// No chunk of many requests is larger: there is nothing to gain.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
 
 /// All memory is aligned to this, which is what the entries and pages of a sorted list need.
@@ -143,7 +150,8 @@ impl Arena {
         if let Some(memory) = unsafe { current.as_ref() }.and_then(|chunk| chunk.take(len)) {
             return memory;
         }
-        let regular = (CHUNK_BYTES_MIN << chunks.len().min(16)).min(CHUNK_BYTES_MAX);
+        let doubled = (CHUNK_BYTES_MIN << chunks.len().min(16)).min(CHUNK_BYTES_DOUBLED);
+        let regular = (self.charge() / CHUNK_SHARE).min(CHUNK_BYTES_MAX).max(doubled);
         // Large requests get a chunk of their own, so that they do not throw
         // away the rest of the current one.
         let own = len > regular / 4;
@@ -187,6 +195,17 @@ mod tests {
             bytes += len;
         }
         assert!(arena.charge() >= bytes && arena.charge() < 3 * bytes);
+    }
+
+    #[test]
+    fn little_is_charged_that_is_not_handed_out() {
+        let (arena, mut bytes) = (Arena::new(), 0);
+        while bytes < 8 << 20 {
+            arena.allocate(1 << 10);
+            bytes += 1 << 10;
+            let waste = arena.charge() - bytes;
+            assert!(waste <= bytes / CHUNK_SHARE + 2 * CHUNK_BYTES_DOUBLED, "{waste} of {bytes}");
+        }
     }
 
     #[test]

@@ -26,8 +26,10 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::table::Reading;
 use crate::tree::Tree;
 
-/// A compaction of at least this many tables' worth of bytes is split.
+/// A compaction is split into parts of at least so many tables' worth of bytes, or
+/// of so many bytes where tables are large: that is some ten milliseconds of work.
 const TABLES_PER_PART: u64 = 2;
+const PART_BYTES: u64 = 8 << 20;
 
 /// What a merge has written, or why it failed.
 type Merged = Result<(Vec<Output>, MergeCounts)>;
@@ -149,7 +151,8 @@ impl Engine {
 
     /// Where a compaction is split so that its parts can run side by side.
     fn borders(&self, compaction: &Compaction) -> Vec<Box<[u8]>> {
-        let worth = compaction.input_bytes() / (TABLES_PER_PART * self.options.table_bytes).max(1);
+        let part_bytes = (TABLES_PER_PART * self.options.table_bytes).clamp(1, PART_BYTES);
+        let worth = compaction.input_bytes() / part_bytes;
         let parts = worth.min(self.executor.parallelism() as u64) as usize;
         if parts < 2 || self.executor.is_inline() {
             return Vec::new();

@@ -35,6 +35,7 @@ use crate::stats::{Counter, Histogram};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex, RwLock, RwLockReadGuard};
 use crate::table::Table;
+use crate::throttle::Pauses;
 use crate::tree::Tree;
 
 /// What the engine counts besides its blocks.
@@ -136,6 +137,8 @@ pub(crate) struct Logs {
     /// Up to where in the current log writes that do not wait need not look
     /// whether there is room for them.
     pub(crate) has_room_until: u64,
+    /// Of slowed writers.
+    pub(crate) pauses: Pauses,
 }
 
 /// Everything behind a [`Db`](crate::Db).
@@ -182,6 +185,9 @@ pub(crate) struct Engine {
     pub(crate) level0_tables: AtomicUsize,
     /// Bytes that compactions have to move, for the write stall.
     pub(crate) debt_bytes: AtomicU64,
+    /// How fast flushes are, for the write stall: their mean, the last ones
+    /// counting most. 0: not known.
+    pub(crate) flush_bytes_per_s: AtomicU64,
     /// Signalled when a background job has ended.
     pub(crate) progress: (Mutex<u64>, Condvar),
     pub(crate) stats: EngineStats,

@@ -56,10 +56,25 @@ impl Engine {
         let up_to = view.memtable.created_at();
         let snapshots = self.snapshot_sequences();
         let made = Mutex::new(Vec::new());
+        let started = self.clock.monotonic_ns();
         let flushed = self
             .write_memtables(tree, &view.immutables, &snapshots, &made)
             .and_then(|outputs| self.install_flush(tree, &view.immutables, outputs, up_to));
-        flushed.inspect_err(|_| self.discard_tables(made.into_inner()))
+        flushed.inspect_err(|_| self.discard_tables(made.into_inner()))?;
+        let bytes = view.immutables.iter().map(|memtable| memtable.charge() as u64).sum();
+        self.note_flush_rate(bytes, self.clock.monotonic_ns().saturating_sub(started));
+        Ok(())
+    }
+
+    /// Keyspaces may be flushed at once: then one of two rates is lost, which
+    /// does no harm.
+    fn note_flush_rate(&self, bytes: u64, took_ns: u64) {
+        let rate = (u128::from(bytes) * 1_000_000_000 / u128::from(took_ns.max(1))) as u64;
+        let mean = match self.flush_bytes_per_s.load(Ordering::Relaxed) {
+            0 => rate,
+            mean => mean - mean / 4 + rate / 4,
+        };
+        self.flush_bytes_per_s.store(mean, Ordering::Relaxed);
     }
 
     /// Writes the entries of `memtables` (newest first) into a table of level 0.

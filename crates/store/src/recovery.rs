@@ -44,6 +44,7 @@ use crate::options::Options;
 use crate::queue::Queue;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex, RwLock};
+use crate::throttle::Pauses;
 use crate::tree::Tree;
 use crate::view::View;
 use crate::write::{self, GROUP_BYTES_MAX};
@@ -210,6 +211,7 @@ fn build_engine(
         background_errors: Mutex::new(BackgroundErrors::default()),
         level0_tables: AtomicUsize::new(0),
         debt_bytes: AtomicU64::new(0),
+        flush_bytes_per_s: AtomicU64::new(0),
         progress: (Mutex::new(0), Condvar::new()),
         stats: EngineStats::default(),
     })
@@ -420,8 +422,14 @@ impl Engine {
         let number = self.structure.lock().manifest.allocate_file();
         let current = self.begin_log(number, &mut None)?;
         let older = VecDeque::new();
-        *self.logs.lock() =
-            Some(Logs { current, successor: None, older, spare: None, has_room_until: 0 });
+        *self.logs.lock() = Some(Logs {
+            current,
+            successor: None,
+            older,
+            spare: None,
+            has_room_until: 0,
+            pauses: Pauses::default(),
+        });
         Ok(number)
     }
 

@@ -1,7 +1,14 @@
 //! Write stalls: how much writers are slowed so that flushes and compactions
 //! keep up. Smooth: the rate falls with the backlog instead of jumping to zero.
 //!
-//! Pure: [`decide`] looks at the backlog; the commit pipeline does the waiting.
+//! Memory that fills is emptied by flushes, so there the rate is set by how fast
+//! those have been; tables that pile up are merged at a rate that nobody knows
+//! beforehand, so there it falls through all rates that could be right.
+//!
+//! Pure: [`decide`] looks at the backlog, [`Pauses`] turns a rate into pauses; the
+//! commit pipeline does the waiting.
+
+use std::time::Duration;
 
 /// Tables in level 0 from which writers are slowed: five times what starts a
 /// compaction, so bursts pass freely.
@@ -17,6 +24,20 @@ const RATE_TOP: f64 = 64e6;
 /// The rate just before writers wait.
 const RATE_BOTTOM: f64 = 1e6;
 
+/// Flushes are as fast as this as long as none was measured: a slow disk's rate,
+/// in bytes per second.
+const FLUSH_RATE_UNKNOWN: u64 = 128 << 20;
+
+/// Memory of memtables from which writers are slowed, of what they may take.
+const MEMORY_SLOW: f64 = 0.8;
+
+/// A slowed writer pauses this long at a time: writes in between are as quick as
+/// ever, and no timer is asked for less than it can do.
+const PAUSE_NS: u64 = 4_000_000;
+
+/// The longest single pause.
+const PAUSE_MAX_NS: u64 = 100_000_000;
+
 /// The backlog that writers meet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Backlog {
@@ -24,6 +45,9 @@ pub(crate) struct Backlog {
     pub(crate) memtables_bytes: u64,
     /// Bytes that they may take.
     pub(crate) memtables_bytes_max: u64,
+    /// How fast the last flushes emptied memtables, in bytes per second; 0: not
+    /// known.
+    pub(crate) flush_bytes_per_s: u64,
     /// Tables in the fullest level 0.
     pub(crate) level0_tables: usize,
     /// Bytes that compactions must move to restore the levels, of the worst
@@ -50,18 +74,48 @@ pub(crate) fn decide(backlog: Backlog) -> Pace {
     let slow = backlog.debt_bytes_slow as f64;
     let debt = share(backlog.debt_bytes as f64, slow, 4.0 * slow);
     let full = backlog.memtables_bytes_max as f64;
-    let memory = share(backlog.memtables_bytes as f64, 0.8 * full, full);
-    match level0.max(debt).max(memory) {
-        pressure if pressure >= 1.0 => Pace::Stop,
-        pressure if pressure <= 0.0 => Pace::Free,
-        // Geometric: each step of pressure costs the same factor of speed.
-        pressure => Pace::Slow(RATE_TOP * (RATE_BOTTOM / RATE_TOP).powf(pressure)),
+    let memory = share(backlog.memtables_bytes as f64, MEMORY_SLOW * full, full);
+    let tables = level0.max(debt);
+    if tables.max(memory) >= 1.0 {
+        return Pace::Stop;
     }
+    let mut rate = f64::INFINITY;
+    if tables > 0.0 {
+        // Geometric: each step of pressure costs the same factor of speed.
+        rate = RATE_TOP * (RATE_BOTTOM / RATE_TOP).powf(tables);
+    }
+    if memory > 0.0 {
+        let flush = match backlog.flush_bytes_per_s {
+            0 => FLUSH_RATE_UNKNOWN,
+            measured => measured,
+        };
+        // From twice what flushes manage to half of it.
+        rate = rate.min(flush as f64 * 4f64.powf(0.5 - memory));
+    }
+    if rate.is_finite() { Pace::Slow(rate) } else { Pace::Free }
 }
 
 /// How far `now` has gone from `begin` to `end`.
 fn share(now: f64, begin: f64, end: f64) -> f64 {
     if end <= begin { 0.0 } else { (now - begin) / (end - begin) }
+}
+
+/// Keeps writers to a rate by pauses that are few and long enough for a timer.
+#[derive(Debug, Default)]
+pub(crate) struct Pauses {
+    /// When what was written so far is due at the rates that it was slowed to.
+    due_ns: u64,
+}
+
+impl Pauses {
+    /// Notes `bytes` written at `now_ns` that are to come at `bytes_per_s`;
+    /// returns how long to pause, if it is time to.
+    pub(crate) fn after(&mut self, bytes: u64, bytes_per_s: f64, now_ns: u64) -> Option<Duration> {
+        let takes_ns = (bytes as f64 * 1e9 / bytes_per_s) as u64;
+        self.due_ns = self.due_ns.max(now_ns).saturating_add(takes_ns.min(PAUSE_MAX_NS));
+        let ahead_ns = self.due_ns - now_ns;
+        (ahead_ns >= PAUSE_NS).then(|| Duration::from_nanos(ahead_ns.min(PAUSE_MAX_NS)))
+    }
 }
 
 #[cfg(test)]
@@ -95,5 +149,46 @@ mod tests {
         assert_eq!(decide(Backlog { memtables_bytes: 100, ..base }), Pace::Stop);
         assert_eq!(decide(Backlog { debt_bytes: 400, ..base }), Pace::Stop);
         assert!(matches!(decide(Backlog { debt_bytes: 200, ..base }), Pace::Slow(_)));
+    }
+
+    #[test]
+    fn full_memory_slows_writers_to_what_flushes_manage() {
+        let at = |memtables_bytes, flush_bytes_per_s| {
+            let backlog = Backlog {
+                memtables_bytes,
+                flush_bytes_per_s,
+                memtables_bytes_max: 1000,
+                debt_bytes_slow: 100,
+                ..Backlog::default()
+            };
+            match decide(backlog) {
+                Pace::Slow(rate) => rate.round() as u64,
+                pace => panic!("{pace:?}"),
+            }
+        };
+        assert_eq!(at(801, 1_000_000), 1_986_185);
+        assert_eq!(at(900, 1_000_000), 1_000_000);
+        assert_eq!(at(999, 1_000_000), 503_478);
+        assert_eq!(at(900, 0), FLUSH_RATE_UNKNOWN);
+    }
+
+    #[test]
+    fn pauses_are_few_and_add_up_to_the_rate() {
+        let (mut pauses, mut now_ns, mut count) = (Pauses::default(), 1_000_000_000u64, 0u64);
+        let (start_ns, bytes, writes) = (now_ns, 1000, 100_000);
+        for _ in 0..writes {
+            // The write itself takes 2 µs, at the rate it may take 10.
+            now_ns += 2_000;
+            if let Some(pause) = pauses.after(bytes, 100e6, now_ns) {
+                now_ns += pause.as_nanos() as u64;
+                count += 1;
+            }
+        }
+        let took_ns = now_ns - start_ns;
+        assert!((980_000_000..1_010_000_000).contains(&took_ns), "{took_ns}");
+        assert!((150..=200).contains(&count), "{count} pauses");
+        // Whoever writes slowly enough of itself is never held up.
+        let pause = |second: u64| pauses.after(bytes, 100e6, now_ns + second * 1_000_000_000);
+        assert!((1..100).map(pause).all(|pause| pause.is_none()));
     }
 }

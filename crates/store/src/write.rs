@@ -54,9 +54,6 @@ const WRITES_PER_SAMPLE: u64 = 8;
 /// A stalled writer looks again this often even when no job has ended.
 const STALL_POLL: Duration = Duration::from_millis(20);
 
-/// The longest single sleep of a slowed writer.
-const SLEEP_MAX: Duration = Duration::from_millis(100);
-
 impl Engine {
     /// Writes `batch` if the conditions hold, and waits as `durability` says.
     pub(crate) fn write(
@@ -304,7 +301,12 @@ impl Engine {
             pace = self.pace();
         }
         if let Pace::Slow(bytes_per_s) = pace {
-            self.clock.sleep(Duration::from_secs_f64(bytes as f64 / bytes_per_s).min(SLEEP_MAX));
+            let bytes = self.note_room().max(bytes as u64);
+            let now_ns = self.clock.monotonic_ns();
+            let pause = self.with_logs(|logs| logs.pauses.after(bytes, bytes_per_s, now_ns));
+            if let Some(pause) = pause {
+                self.clock.sleep(pause);
+            }
         }
         self.stats.stall_ns.add(self.clock.monotonic_ns().saturating_sub(started));
         Ok(())
@@ -321,9 +323,11 @@ impl Engine {
         self.with_logs(|logs| logs.current.offset() < logs.has_room_until)
     }
 
-    fn note_room(&self) {
+    /// Lets writers go on for some bytes of log, which it returns.
+    fn note_room(&self) -> u64 {
         let room = (self.shares.load().memtable_bytes / ROOM_SHARE).min(ROOM_BYTES);
         self.with_logs(|logs| logs.has_room_until = logs.current.offset() + room);
+        room
     }
 
     fn pace(&self) -> Pace {
@@ -334,6 +338,7 @@ impl Engine {
             level0_tables: self.level0_tables.load(Ordering::Relaxed),
             debt_bytes: self.debt_bytes.load(Ordering::Relaxed),
             debt_bytes_slow: 64 * self.base_bytes(),
+            flush_bytes_per_s: self.flush_bytes_per_s.load(Ordering::Relaxed),
         })
     }
 

@@ -89,6 +89,10 @@ pub(crate) fn seed(table: u64, offset: u64) -> u64 {
 /// Puts blocks into envelopes; keeps the memory of its compressors.
 #[derive(Debug, Default)]
 pub(crate) struct Sealer {
+    /// The uncompressed length, as a varint.
+    head: Vec<u8>,
+    /// Large enough for whatever was compressed so far; never cleared, for that
+    /// would cost as much as a small block.
     packed: Vec<u8>,
 }
 
@@ -112,8 +116,9 @@ impl Sealer {
         let start = out.len();
         let packed = self.pack(content, compression);
         match packed {
-            Some(tag) => {
-                out.extend_from_slice(&self.packed);
+            Some((tag, len)) => {
+                out.extend_from_slice(&self.head);
+                out.extend_from_slice(&self.packed[..len]);
                 out.push(tag);
             }
             None => {
@@ -126,28 +131,25 @@ impl Sealer {
         packed.is_some()
     }
 
-    /// Compresses `content` into `self.packed`, if that is worth it.
-    fn pack(&mut self, content: &[u8], compression: Compression) -> Option<u8> {
-        if compression == Compression::None {
-            return None;
-        }
-        let packed = &mut self.packed;
-        packed.clear();
-        put_varint(packed, content.len() as u64);
-        let head = packed.len();
-        let (tag, len) = match compression {
+    /// Compresses `content` into the first bytes of `self.packed`, if that is
+    /// worth it: how, and how many bytes.
+    fn pack(&mut self, content: &[u8], compression: Compression) -> Option<(u8, usize)> {
+        let (tag, bound) = match compression {
             Compression::None => return None,
-            Compression::Lz4 => {
-                packed.resize(head + lz4_flex::block::get_maximum_output_size(content.len()), 0);
-                (LZ4, lz4_flex::block::compress_into(content, &mut packed[head..]).ok()?)
-            }
-            Compression::Zstd => {
-                packed.resize(head + zstd::zstd_safe::compress_bound(content.len()), 0);
-                (ZSTD, zstd_compress(content, &mut packed[head..])?)
-            }
+            Compression::Lz4 => (LZ4, lz4::block::compress_bound(content.len()).ok()?),
+            Compression::Zstd => (ZSTD, zstd::zstd_safe::compress_bound(content.len())),
         };
-        packed.truncate(head + len);
-        (packed.len() <= content.len() - content.len() / SAVING_MIN).then_some(tag)
+        self.head.clear();
+        put_varint(&mut self.head, content.len() as u64);
+        if self.packed.len() < bound {
+            self.packed.resize(bound, 0);
+        }
+        let len = match compression {
+            Compression::Zstd => zstd_compress(content, &mut self.packed)?,
+            _ => lz4::block::compress_to_buffer(content, None, false, &mut self.packed).ok()?,
+        };
+        let worth = content.len() - content.len() / SAVING_MIN;
+        (self.head.len() + len <= worth).then_some((tag, len))
     }
 }
 
@@ -158,6 +160,11 @@ fn zstd_compress(content: &[u8], out: &mut [u8]) -> Option<usize> {
         }
         context.as_mut()?.compress_to_buffer(content, out).ok()
     })
+}
+
+fn lz4_decompress(packed: &[u8], out: &mut [u8]) -> Option<usize> {
+    let len = i32::try_from(out.len()).ok()?;
+    lz4::block::decompress_to_buffer(packed, Some(len), out).ok()
 }
 
 fn zstd_decompress(packed: &[u8], out: &mut [u8]) -> Option<usize> {
@@ -233,7 +240,7 @@ fn unpack(packed: &[u8], tag: u8) -> Result<Box<[u8]>, String> {
     }
     let mut content = vec![0; len];
     let got = match tag {
-        LZ4 => lz4_flex::block::decompress_into(body, &mut content).ok(),
+        LZ4 => lz4_decompress(body, &mut content),
         _ => zstd_decompress(body, &mut content),
     };
     if got != Some(len) {

@@ -1,12 +1,15 @@
-//! Golden bytes of logs: a fresh file, and one that had an earlier life.
+//! Golden bytes of logs: a fresh file, and one that had an earlier life; and what
+//! the disk is asked for meanwhile.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use tidekv_io::{Access, MemoryStorage, Storage};
+use tidekv_io::{Access, File, MemoryStorage, Storage};
 
 use super::format::{Header, RECORD_END, RECORD_MARK, RECORD_WRITES};
 use super::*;
 use crate::golden::Dump;
+use crate::sync::Mutex;
 
 const PATH: &str = "/000007.log";
 
@@ -21,7 +24,7 @@ fn write(writer: &mut LogWriter, payload: &[u8]) {
     writer.append(fill).unwrap();
 }
 
-fn file(disk: &MemoryStorage) -> std::sync::Arc<dyn tidekv_io::File> {
+fn file(disk: &MemoryStorage) -> Arc<dyn File> {
     disk.open(Path::new(PATH), Access::Buffered).unwrap()
 }
 
@@ -96,4 +99,75 @@ fn a_recycled_log_has_the_released_bytes_and_they_are_still_read() {
     let (records, ending) = read(&released[0].1, 9);
     assert_eq!(records, [b"ebb"]);
     assert!(matches!(ending, Ending::Cut { .. }));
+}
+
+/// Hands everything on and remembers which ranges were to be written back.
+#[derive(Debug)]
+struct Asked {
+    file: Arc<dyn File>,
+    ranges: Mutex<Vec<(u64, u64)>>,
+}
+
+impl File for Asked {
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    fn len(&self) -> tidekv_io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> tidekv_io::Result<tidekv_io::Buffer> {
+        self.file.read_at(offset, len)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> tidekv_io::Result<()> {
+        self.file.write_at(offset, data)
+    }
+
+    fn sync(&self) -> tidekv_io::Result<()> {
+        self.file.sync()
+    }
+
+    fn start_writeback(&self, offset: u64, bytes: u64) {
+        self.ranges.lock().push((offset, bytes));
+    }
+
+    fn allocate(&self, bytes: u64) -> tidekv_io::Result<()> {
+        self.file.allocate(bytes)
+    }
+
+    fn truncate(&self, bytes: u64) -> tidekv_io::Result<()> {
+        self.file.truncate(bytes)
+    }
+
+    fn alignment(&self) -> usize {
+        self.file.alignment()
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+#[test]
+fn the_disk_is_kept_busy_behind_a_long_log() {
+    let disk = MemoryStorage::new();
+    let file = disk.create(Path::new(PATH), Access::Buffered).unwrap();
+    let asked = Arc::new(Asked { file, ranges: Mutex::default() });
+    let mut writer = LogWriter::new(asked.clone(), 7);
+    let payload = vec![7; 10_000];
+    let mut left_max = 0;
+    while writer.offset() < 5 << 20 {
+        write(&mut writer, &payload);
+        let ranges = asked.ranges.lock();
+        let mut end = 0;
+        for &(offset, bytes) in &*ranges {
+            assert_eq!(offset, end, "every byte once");
+            end = offset + bytes;
+        }
+        left_max = left_max.max(writer.offset() - end);
+    }
+    assert!(left_max < 1 << 20, "{left_max} bytes were left");
+    assert!(asked.ranges.lock().len() < 6, "asking costs a system call");
 }

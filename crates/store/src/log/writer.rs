@@ -31,9 +31,16 @@ pub(crate) struct LogWriter {
     number: u64,
     offset: u64,
     synced: u64,
+    /// Up to where the system was asked to write to the disk.
+    written_back: u64,
     health: Health,
     frame: Vec<u8>,
 }
+
+/// The system is asked to write to the disk whenever there is so much: a log that
+/// is ended then waits for little, whatever the size of its memtable, and not
+/// for as much as the disk takes in a second.
+const WRITEBACK_BYTES: u64 = 1 << 20;
 
 /// Frame buffers larger than this are given back after use.
 const FRAME_BYTES_KEPT: usize = 4 << 20;
@@ -42,7 +49,8 @@ impl LogWriter {
     /// A writer at the start of `file`, whose bytes so far (if it is recycled)
     /// belong to other logs.
     pub(crate) fn new(file: Arc<dyn File>, number: u64) -> Self {
-        Self { file, number, offset: 0, synced: 0, health: Health::Good, frame: Vec::new() }
+        let health = Health::Good;
+        Self { file, number, offset: 0, synced: 0, written_back: 0, health, frame: Vec::new() }
     }
 
     /// The log's number.
@@ -79,6 +87,10 @@ impl LogWriter {
         match written {
             Ok(()) => {
                 self.offset += len;
+                if self.offset - self.written_back >= WRITEBACK_BYTES {
+                    self.file.start_writeback(self.written_back, self.offset - self.written_back);
+                    self.written_back = self.offset;
+                }
                 Ok(())
             }
             Err(error) => {
