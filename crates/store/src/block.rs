@@ -42,6 +42,10 @@ mod builder;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
 use tidekv_cache::BlockKind;
 
 pub(crate) use builder::BlockBuilder;
@@ -50,6 +54,12 @@ pub(crate) use handle::BlockHandle;
 pub(crate) use view::BlockView;
 
 use layout::Layout;
+
+/// Shorter values are copied out of their block: that costs no more than sharing it.
+const SHARED_BYTES_MIN: usize = 512;
+
+/// A value keeps at most so many times its length in memory.
+const PINNED_RATIO_MAX: usize = 5;
 
 /// A block in memory: checked, uncompressed, immutable.
 #[derive(Debug)]
@@ -70,6 +80,21 @@ impl Block {
             BlockKind::Data | BlockKind::Index => Some(Layout::parse(&content)?),
         };
         Some(Self { content, layout, kind, offset })
+    }
+
+    /// The part at `range`, for whoever wants to keep it: a copy where it is short
+    /// or a small part of the block, else a share in the block.
+    pub(crate) fn part(self: &Arc<Self>, range: Range<usize>) -> Bytes {
+        if self.may_share(range.len()) {
+            Bytes::from_owner(Part { block: Arc::clone(self), range })
+        } else {
+            Bytes::copy_from_slice(&self.bytes()[range])
+        }
+    }
+
+    /// Whether a part of `len` bytes may keep the block in memory.
+    pub(crate) fn may_share(&self, len: usize) -> bool {
+        len >= SHARED_BYTES_MIN && len.saturating_mul(PINNED_RATIO_MAX) >= self.charge()
     }
 
     /// What the block holds.
@@ -100,5 +125,17 @@ impl Block {
     /// Bytes of DRAM held, the counts of its `Arc` included.
     pub(crate) fn charge(&self) -> usize {
         self.content.memory_bytes() + size_of::<Self>() + 2 * size_of::<usize>()
+    }
+}
+
+/// A part of a block that keeps all of it.
+struct Part {
+    block: Arc<Block>,
+    range: Range<usize>,
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.block.bytes()[self.range.clone()]
     }
 }

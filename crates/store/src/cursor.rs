@@ -10,6 +10,8 @@
 //! not find in memory, reads all of them in one batch, *supplies* them, asks
 //! again (an index block leads to data blocks), and then seeks.
 
+use bytes::Bytes;
+
 use crate::blocks::{BlockAddress, BlockRef};
 use crate::error::Result;
 use crate::key::Trailer;
@@ -49,6 +51,11 @@ pub(crate) trait Cursor {
 
     /// The payload. Must be valid.
     fn value(&self) -> &[u8];
+
+    /// The payload, for whoever wants to keep it. Must be valid.
+    fn value_bytes(&self) -> Bytes {
+        Bytes::copy_from_slice(self.value())
+    }
 
     /// Blocks that a seek to `target` and the moves after it need next and that
     /// are not in memory: if the seek needs one, that one first.

@@ -18,7 +18,9 @@ use crate::visible::{KeyRange, VisibleCursor};
 /// A value with its deadline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The value.
+    /// The value. A long one (512 bytes and more) may share the memory of the block
+    /// that it was read from, at most five times its length, which then stays in
+    /// memory beside the budget for as long as the value does: copy what you keep.
     pub value: Bytes,
     /// Milliseconds since 1970 at which the entry is gone; `None`: never.
     pub expires_at_ms: Option<u64>,
@@ -100,8 +102,8 @@ impl Iter {
     }
 
     fn item(&self, cursor: &VisibleCursor) -> (Bytes, Entry) {
-        let (value, expires_at_ms) = cursor.value();
-        let value = if self.keys_only { Bytes::new() } else { Bytes::copy_from_slice(value) };
+        let (value, expires_at_ms) =
+            if self.keys_only { (Bytes::new(), cursor.value().1) } else { cursor.value_bytes() };
         (Bytes::copy_from_slice(cursor.key()), Entry { value, expires_at_ms })
     }
 

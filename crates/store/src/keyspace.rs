@@ -129,7 +129,8 @@ impl Keyspace {
         Ok((resolved, at.unwrap_or(seen)))
     }
 
-    /// The value of `key`.
+    /// The value of `key`. A long one may share memory with its neighbours, see
+    /// [`Entry::value`].
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         Ok(self.get_entry(key)?.map(|entry| entry.value))
     }

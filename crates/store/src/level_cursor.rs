@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::blocks::{BlockAddress, BlockRef, Blocks};
 use crate::cursor::{Cursor, Target};
 use crate::error::Result;
@@ -74,6 +76,10 @@ impl Cursor for TableEntries {
 
     fn value(&self) -> &[u8] {
         self.cursor.value()
+    }
+
+    fn value_bytes(&self) -> Bytes {
+        self.cursor.value_bytes()
     }
 
     fn want(&mut self, target: Target<'_>) -> Vec<BlockAddress> {
@@ -195,6 +201,10 @@ impl Cursor for LevelCursor {
 
     fn value(&self) -> &[u8] {
         self.entries().value()
+    }
+
+    fn value_bytes(&self) -> Bytes {
+        self.entries().value_bytes()
     }
 
     fn want(&mut self, target: Target<'_>) -> Vec<BlockAddress> {

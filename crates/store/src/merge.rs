@@ -7,6 +7,8 @@
 //! A binary heap of child numbers keeps the next entry on top. Runs from one
 //! child, the usual case, cost one or two comparisons an entry.
 
+use bytes::Bytes;
+
 use crate::blocks::Blocks;
 use crate::cursor::{Cursor, Target};
 use crate::error::Result;
@@ -168,6 +170,10 @@ impl Cursor for MergingCursor {
 
     fn value(&self) -> &[u8] {
         self.top().value()
+    }
+
+    fn value_bytes(&self) -> Bytes {
+        self.top().value_bytes()
     }
 }
 

@@ -112,7 +112,7 @@ impl<'a> PointRead<'a> {
                     number => Trailer::new(number, found.trailer.kind()),
                 };
                 if trailer.sequence() >= covered {
-                    let payload = Bytes::copy_from_slice(found.payload());
+                    let payload = found.payload_bytes();
                     return Ok(ReadStep::Done(Some(Resolved { trailer, payload })));
                 }
             }

@@ -8,6 +8,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::blocks::Blocks;
 use crate::cursor::{Cursor, Target};
 use crate::error::Result;
@@ -164,6 +166,16 @@ impl VisibleCursor {
             }
             _ => (payload, None),
         }
+    }
+
+    /// As [`VisibleCursor::value`], for whoever wants to keep it.
+    pub(crate) fn value_bytes(&self) -> (Bytes, Option<u64>) {
+        let (value, deadline) = self.value();
+        if self.position != Position::OnEntry {
+            return (Bytes::copy_from_slice(value), deadline);
+        }
+        let payload = self.merge.value_bytes();
+        (payload.slice(payload.len() - value.len()..), deadline)
     }
 
     fn seek(&mut self, target: Target<'_>) -> Result<()> {

@@ -60,6 +60,11 @@ pub(super) struct Column {
 }
 
 impl Column {
+    /// Where the cells begin in the block.
+    pub(super) fn start(&self) -> u32 {
+        self.base
+    }
+
     /// Where cell `i` stands in the block.
     #[inline(always)]
     pub(super) fn cell(&self, block: &[u8], i: usize) -> (usize, usize) {

@@ -186,3 +186,37 @@ fn released_blocks_are_still_read_under_every_compression() {
         assert_eq!(block.view().len(), entries.len());
     }
 }
+
+#[test]
+fn a_long_part_shares_its_block_and_a_small_one_does_not_keep_it() {
+    for (bytes, len, is_shared) in [
+        (4000, 1000, true),
+        (1000, 512, true),
+        (1000, 511, false),
+        (4000, 700, false),
+        (1 << 20, 64 << 10, false),
+        (1 << 20, 256 << 10, true),
+    ] {
+        let content: Vec<u8> = (0..bytes).map(|i: usize| i as u8).collect();
+        let block =
+            Arc::new(Block::new(Content::Exact(content.into()), BlockKind::Filter, 0).unwrap());
+        let part = block.part(100..100 + len);
+        let there = &block.bytes()[100..100 + len];
+        assert_eq!(part, there);
+        assert_eq!(part.as_ptr() == there.as_ptr(), is_shared, "{len} of {bytes}");
+        // What is kept in memory for it is bounded, and nothing else is kept.
+        assert_eq!(Arc::strong_count(&block), 1 + usize::from(is_shared));
+        assert!(!is_shared || block.charge() <= PINNED_RATIO_MAX * len);
+        drop(part);
+        assert_eq!(Arc::strong_count(&block), 1);
+    }
+}
+
+#[test]
+fn touching_a_block_reads_any_block() {
+    let long = (b"key".to_vec(), Trailer::new(1, Kind::Value), vec![7; 3000]);
+    let short = (b"lock".to_vec(), Trailer::new(1, Kind::Delete), Vec::new());
+    for entries in [vec![], vec![long.clone()], vec![long, short.clone()], vec![short]] {
+        parsed(&block_of(&entries)).unwrap().view().touch();
+    }
+}

@@ -5,8 +5,11 @@
 //! blocks that a [`Fetcher`] gets; asked for memory only, it finds out which
 //! blocks a seek would have to read (`want`), else it reads them.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 use super::fetch::{Ask, Fetched, Fetcher, Missing, Reading};
 use super::reader::Table;
@@ -25,6 +28,8 @@ struct Spot {
     entry: usize,
     trailer: Trailer,
     payload: Range<usize>,
+    /// The whole block, as the values that were handed out share it.
+    shared: OnceCell<Bytes>,
 }
 
 /// Walks the entries of a table.
@@ -177,7 +182,15 @@ impl TableCursor {
         view.key_into(entry, &mut self.key);
         let found = view.entry(entry);
         let (trailer, payload) = (found.trailer, found.payload_range());
-        self.spot = Some(Spot { partition, in_index, block, entry, trailer, payload });
+        self.spot = Some(Spot {
+            partition,
+            in_index,
+            block,
+            entry,
+            trailer,
+            payload,
+            shared: OnceCell::new(),
+        });
     }
 
     /// Stands on another entry of the same block.
@@ -267,6 +280,15 @@ impl Cursor for TableCursor {
     fn value(&self) -> &[u8] {
         let spot = self.spot();
         &spot.block.bytes()[spot.payload.clone()]
+    }
+
+    fn value_bytes(&self) -> Bytes {
+        let spot = self.spot();
+        if !spot.block.may_share(spot.payload.len()) {
+            return Bytes::copy_from_slice(self.value());
+        }
+        let whole = spot.shared.get_or_init(|| spot.block.part(0..spot.block.bytes().len()));
+        whole.slice(spot.payload.clone())
     }
 
     fn want(&mut self, target: Target<'_>) -> Vec<BlockAddress> {

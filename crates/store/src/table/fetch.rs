@@ -239,7 +239,11 @@ impl Fetcher {
             false => self.in_memory(next, BlockKind::Data, Ask::Memory).is_none(),
         });
         match first {
-            Some(block) if run.is_empty() => Ok(block),
+            Some(block) if run.is_empty() => {
+                let ahead = self.held.iter().filter(|held| held.kind() == BlockKind::Data);
+                ahead.for_each(|held| held.view().touch());
+                Ok(block)
+            }
             _ => Err(Missing::Unread(self.addresses(&run))),
         }
     }

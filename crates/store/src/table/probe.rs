@@ -14,6 +14,7 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
 use tidekv_cache::BlockKind;
 
 use super::reader::Table;
@@ -32,6 +33,11 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// The payload, for whoever wants to keep it.
+    pub(crate) fn payload_bytes(&self) -> Bytes {
+        self.block.part(self.payload.clone())
+    }
+
     pub(crate) fn payload(&self) -> &[u8] {
         &self.block.bytes()[self.payload.clone()]
     }

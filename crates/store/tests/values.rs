@@ -1,0 +1,87 @@
+//! Values that are handed out: long ones share the memory of their block, so that
+//! nothing is copied, short ones do not keep theirs; both stay what they were.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidekv::{Compression, Db, Entry, Environment, Keyspace, KeyspaceOptions, Options};
+use tidekv_io::{InlineExecutor, MemoryStorage};
+
+fn value(n: u8, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i as u8).wrapping_mul(31) ^ n).collect()
+}
+
+/// Sixty entries of `len` bytes in tables and nowhere else, every third with a
+/// deadline.
+fn store(len: usize, compression: Compression) -> (Db, Keyspace) {
+    let environment = Environment {
+        storage: Some(Arc::new(MemoryStorage::new())),
+        executor: Some(Arc::new(InlineExecutor::new())),
+        ..Environment::default()
+    };
+    let options = Options { memory_bytes: Some(8 << 20), environment, ..Options::default() };
+    let db = Db::open("/d", options).unwrap();
+    let options = KeyspaceOptions {
+        compression,
+        compression_last: compression,
+        ..KeyspaceOptions::default()
+    };
+    let keyspace = db.keyspace_with("k", options).unwrap();
+    for n in 0..60 {
+        match n % 3 {
+            0 => keyspace.put_with_ttl([n], value(n, len), Duration::from_secs(3600)).unwrap(),
+            _ => keyspace.put([n], value(n, len)).unwrap(),
+        }
+    }
+    db.flush().unwrap();
+    (db, keyspace)
+}
+
+/// Every entry as each kind of read gets it.
+fn reads(keyspace: &Keyspace) -> Vec<Vec<Entry>> {
+    let keys: Vec<[u8; 1]> = (0..60).map(|n| [n]).collect();
+    let get = |key: &[u8; 1]| keyspace.get_entry(key).unwrap().unwrap();
+    vec![
+        keys.iter().map(get).collect(),
+        keyspace.multi_get(&keys).unwrap().into_iter().map(Option::unwrap).collect(),
+        keyspace.iter().map(|entry| entry.unwrap().1).collect(),
+    ]
+}
+
+#[test]
+fn long_values_of_a_block_share_it_however_they_are_read() {
+    for compression in [Compression::None, Compression::Lz4] {
+        for (len, is_shared) in [(100, false), (1000, true), (10_000, true)] {
+            let (_db, keyspace) = store(len, compression);
+            let all = reads(&keyspace);
+            for n in 0..60u8 {
+                let of_key = |entries: &Vec<Entry>| entries[usize::from(n)].clone();
+                let entries: Vec<Entry> = all.iter().map(of_key).collect();
+                for entry in &entries {
+                    assert_eq!(entry.value, value(n, len));
+                    assert_eq!(entry.expires_at_ms.is_some(), n % 3 == 0);
+                    let same = entry.value.as_ptr() == entries[0].value.as_ptr();
+                    let is_first = std::ptr::eq(entry, &entries[0]);
+                    assert_eq!(same, is_shared || is_first, "{len} bytes of {n}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_value_outlives_its_block_its_table_and_its_store() {
+    let (db, keyspace) = store(1000, Compression::Lz4);
+    let all = reads(&keyspace);
+    for n in 0..60u8 {
+        keyspace.put([n], value(!n, 1000)).unwrap();
+    }
+    db.compact().unwrap();
+    assert_eq!(keyspace.get([7]).unwrap().unwrap(), value(!7, 1000));
+    drop(keyspace);
+    db.close().unwrap();
+    for entries in all {
+        let is_right = |(n, entry): (usize, Entry)| entry.value == value(n as u8, 1000);
+        assert!(entries.into_iter().enumerate().all(is_right));
+    }
+}
