@@ -55,6 +55,10 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Resul
     std::thread::Builder::new().name(name.to_owned()).spawn(body)
 }
 
+/// How far threads of housekeeping step back: five steps of niceness are a factor
+/// of three in the scheduler's weights.
+const NICE: i32 = 5;
+
 /// Waiting jobs, high priority first, else in the order of arrival.
 #[derive(Default)]
 struct Queues {
@@ -212,8 +216,9 @@ thread_local! {
 }
 
 impl ThreadPool {
-    /// Starts `low_threads` (at least one) for all jobs, and one more for jobs
-    /// of high priority. Threads are named after `name`.
+    /// Starts `low_threads` (at least one) for all jobs, which step back where
+    /// processors are short, and one more for jobs of high priority, which does
+    /// not. Threads are named after `name`.
     ///
     /// # Panics
     ///
@@ -245,8 +250,21 @@ impl ThreadPool {
     }
 }
 
+/// Where processors are short, this thread gets a third of the share of others:
+/// whoever waits for an answer goes before housekeeping.
+fn step_back() {
+    let me = Some(rustix::thread::gettid());
+    if let Ok(nice) = rustix::process::getpriority_process(me) {
+        // A system that refuses leaves things as they are.
+        let _ = rustix::process::setpriority_process(me, (nice + NICE).min(19));
+    }
+}
+
 impl PoolShared {
     fn work(self: Arc<Self>, takes_low: bool) {
+        if takes_low {
+            step_back();
+        }
         CURRENT_POOL.set(Arc::as_ptr(&self).addr());
         let mut state = self.state.lock();
         loop {

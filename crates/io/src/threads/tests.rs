@@ -140,6 +140,22 @@ fn a_high_job_runs_while_low_jobs_fill_the_pool() {
 }
 
 #[test]
+fn threads_of_housekeeping_step_back() {
+    let nice = || rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap();
+    let pool = ThreadPool::new("pool", 1);
+    let (send, receive) = mpsc::channel();
+    let own = send.clone();
+    pool.execute(Priority::Low, Box::new(move || own.send(nice()).unwrap()));
+    assert_eq!(receive.recv_timeout(PATIENCE).unwrap(), (nice() + NICE).min(19));
+    // A flush on the thread that is kept for it does not.
+    let (go_on, wait) = mpsc::channel::<()>();
+    pool.execute(Priority::Low, Box::new(move || wait.recv().unwrap()));
+    pool.execute(Priority::High, Box::new(move || send.send(nice()).unwrap()));
+    assert_eq!(receive.recv_timeout(PATIENCE).unwrap(), nice());
+    go_on.send(()).unwrap();
+}
+
+#[test]
 fn a_panic_is_counted_and_the_pool_goes_on() {
     let pool = ThreadPool::new("test", 1);
     let (done, ran) = mpsc::channel();

@@ -2,8 +2,13 @@
 //!
 //! Level targets are dynamic (RocksDB's `level_compaction_dynamic_level_bytes`):
 //! the last level sets the scale and each level above aims at a tenth of the
-//! one below, down to the *base level*, into which level 0 is compacted. So
+//! one below, up to the *base level*, into which level 0 is compacted. So
 //! space amplification stays near 1.1 whatever the size of the data.
+//!
+//! Unlike there, the base level may be ten times what level 0 brings at a time
+//! before a level is put above it: as long as data are no more than that, all of
+//! them are rewritten at no higher cost than through a level in between, and reads
+//! look in one place less (docs/design/0014).
 
 use std::sync::Arc;
 
@@ -87,30 +92,28 @@ pub(crate) struct Targets {
     pub(crate) bytes: [u64; LEVELS],
 }
 
-/// The targets of `version`'s levels.
+/// The targets of `version`'s levels; level 0 brings `base_bytes` at a time.
 pub(crate) fn targets(version: &Version, base_bytes: u64) -> Targets {
-    let sizes: [u64; LEVELS] = std::array::from_fn(|level| version.level_bytes(level));
+    targets_for(std::array::from_fn(|level| version.level_bytes(level)), base_bytes)
+}
+
+/// As [`targets`], of levels of these `sizes` in bytes.
+fn targets_for(sizes: [u64; LEVELS], base_bytes: u64) -> Targets {
     let mut bytes = [u64::MAX; LEVELS];
     let Some(first) = (1..LEVELS).find(|&level| sizes[level] > 0) else {
         bytes[LAST] = base_bytes;
         return Targets { base_level: LAST, bytes };
     };
     let largest = sizes[1..].iter().copied().max().unwrap_or(0);
+    // Never below a level that has tables: what comes from level 0 is newer.
     let mut base_level = first;
     let mut size = largest / LEVEL_RATIO.pow((LAST - first) as u32);
-    let floor = base_bytes / LEVEL_RATIO;
-    if size <= floor {
-        size = floor + 1;
-    } else {
-        while base_level > 1 && size > base_bytes {
-            base_level -= 1;
-            size /= LEVEL_RATIO;
-        }
-        size = size.min(base_bytes);
+    while base_level > 1 && size > LEVEL_RATIO * base_bytes {
+        base_level -= 1;
+        size /= LEVEL_RATIO;
     }
     for target in &mut bytes[base_level..] {
-        // No level below the base is kept smaller than it, or level 0 would be
-        // larger than what it is merged into.
+        // No level is kept smaller than what level 0 brings at a time.
         *target = size.max(base_bytes);
         size = size.saturating_mul(LEVEL_RATIO);
     }
@@ -245,6 +248,27 @@ pub(crate) fn rewrite(table: &Arc<TableHandle>) -> Option<Compaction> {
 mod tests {
     use super::*;
     use crate::options::Options;
+
+    #[test]
+    fn a_level_is_put_above_the_base_once_that_is_ten_times_what_comes_at_a_time() {
+        let of = |sizes: &[(usize, u64)]| {
+            let mut all = [0; LEVELS];
+            sizes.iter().for_each(|&(level, bytes)| all[level] = bytes);
+            let targets = targets_for(all, 100);
+            (targets.base_level, targets.bytes[targets.base_level])
+        };
+        // What waits in level 0 does not count.
+        assert_eq!(of(&[]), (LAST, 100));
+        assert_eq!(of(&[(0, 5000)]), (LAST, 100));
+        assert_eq!(of(&[(LAST, 7)]), (LAST, 100));
+        assert_eq!(of(&[(LAST, 1000)]), (LAST, 1000));
+        assert_eq!(of(&[(LAST, 1010)]), (LAST - 1, 101));
+        assert_eq!(of(&[(LAST - 1, 500), (LAST, 10_000)]), (LAST - 1, 1000));
+        assert_eq!(of(&[(LAST - 1, 500), (LAST, 20_000)]), (LAST - 2, 200));
+        // Where a level above has tables, what is newer must not pass them.
+        assert_eq!(of(&[(LAST - 1, 60), (LAST, 100)]), (LAST - 1, 100));
+        assert_eq!(of(&[(LAST - 3, 1), (LAST, 100)]), (LAST - 3, 100));
+    }
 
     /// Two tables of a level with a gap between them were compacted together;
     /// meanwhile another compaction put a table into the gap, and the output
