@@ -8,6 +8,8 @@
 
 use std::cmp::Ordering;
 
+use bytes::{Buf, Bytes};
+
 /// The number of a write; every write of a store has its own, ascending.
 pub(crate) type Sequence = u64;
 
@@ -103,6 +105,14 @@ impl<'a> LookupKey<'a> {
 pub(crate) fn split_deadline(payload: &[u8]) -> Option<(u64, &[u8])> {
     let (head, value) = payload.split_first_chunk::<8>()?;
     Some((u64::from_le_bytes(*head), value))
+}
+
+/// Takes the deadline off the payload of an [`Kind::Expiring`] entry.
+pub(crate) fn take_deadline(payload: &mut Bytes) -> Option<u64> {
+    let (deadline, _) = split_deadline(payload)?;
+    // A slice of bytes that nobody shares yet would allocate.
+    payload.advance(size_of::<u64>());
+    Some(deadline)
 }
 
 /// The first key behind all that begin with `prefix`; `None` when there is none,

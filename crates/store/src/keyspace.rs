@@ -11,7 +11,7 @@ use crate::engine::{Condition, Engine, Written};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::iter::{Entry, Iter, key_range};
-use crate::key::{KEY_BYTES_MAX, Kind, LookupKey, Sequence, split_deadline};
+use crate::key::{KEY_BYTES_MAX, Kind, LookupKey, Sequence, take_deadline};
 use crate::levels::TableHandle;
 use crate::tree::Tree;
 use crate::view::{self, PointRead, ReadStep, Resolved};
@@ -43,16 +43,13 @@ const READS_PER_SAMPLE: u64 = 16;
 /// What a version says at `now_ms`: an entry, or nothing when it is a deletion
 /// or past its deadline.
 pub(crate) fn entry_of(resolved: Option<Resolved>, engine: &Engine) -> Option<Entry> {
-    let resolved = resolved?;
+    let mut resolved = resolved?;
     match resolved.trailer.kind() {
         Kind::Value => Some(Entry { value: resolved.payload, expires_at_ms: None }),
         Kind::Expiring => {
-            let (deadline, _) = split_deadline(&resolved.payload)?;
+            let deadline = take_deadline(&mut resolved.payload)?;
             let alive = deadline > engine.clock.unix_ms();
-            alive.then(|| Entry {
-                value: resolved.payload.slice(8..),
-                expires_at_ms: Some(deadline),
-            })
+            alive.then_some(Entry { value: resolved.payload, expires_at_ms: Some(deadline) })
         }
         Kind::Delete | Kind::RangeDelete => None,
     }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use crate::blocks::Blocks;
 use crate::cursor::{Cursor, Target};
 use crate::error::Result;
-use crate::key::{Kind, Sequence, Trailer, prefix_end, split_deadline};
+use crate::key::{Kind, Sequence, Trailer, prefix_end, split_deadline, take_deadline};
 use crate::level_cursor::{LevelCursor, TableEntries};
 use crate::levels::TableHandle;
 use crate::manifest::LEVELS;
@@ -170,12 +170,15 @@ impl VisibleCursor {
 
     /// As [`VisibleCursor::value`], for whoever wants to keep it.
     pub(crate) fn value_bytes(&self) -> (Bytes, Option<u64>) {
-        let (value, deadline) = self.value();
-        if self.position != Position::OnEntry {
-            return (Bytes::copy_from_slice(value), deadline);
+        let mut payload = match self.position {
+            Position::OnEntry => self.merge.value_bytes(),
+            _ => Bytes::copy_from_slice(&self.payload),
+        };
+        if self.kind != Kind::Expiring {
+            return (payload, None);
         }
-        let payload = self.merge.value_bytes();
-        (payload.slice(payload.len() - value.len()..), deadline)
+        let deadline = take_deadline(&mut payload);
+        (payload, deadline)
     }
 
     fn seek(&mut self, target: Target<'_>) -> Result<()> {
