@@ -224,8 +224,12 @@ impl Blocks {
     /// Reads many blocks that were not in memory, in one batch. The blocks
     /// stand in the order of the addresses, which may repeat.
     pub(crate) fn read_many(&self, addresses: &[BlockAddress]) -> Result<Vec<BlockRef>> {
-        let (blocks, _) = self.gather(addresses);
-        blocks.into_iter().collect()
+        self.try_read_many(addresses).into_iter().collect()
+    }
+
+    /// As [`Blocks::read_many`], with each block's own error.
+    pub(crate) fn try_read_many(&self, addresses: &[BlockAddress]) -> Vec<Result<BlockRef>> {
+        self.gather(addresses).0
     }
 
     /// Reads the first block, which was not in memory, and with it the

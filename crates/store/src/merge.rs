@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::blocks::Blocks;
 use crate::cursor::{Cursor, Target};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::key::{Trailer, compare};
 
 /// A child of a merge.
@@ -39,6 +39,8 @@ impl MergingCursor {
 
     /// Brings the blocks that a seek to `target` will touch into memory, those
     /// of all children in one batch: a round for index blocks, one for data.
+    /// A damaged block behind the first that a child wants is for the move to report
+    /// that needs it.
     pub(crate) fn prefetch(&mut self, target: Target<'_>, blocks: &Blocks) -> Result<()> {
         loop {
             let (mut askers, mut wanted) = (Vec::new(), Vec::new());
@@ -51,8 +53,19 @@ impl MergingCursor {
             if askers.first() == askers.last() {
                 return Ok(());
             }
-            for (asker, block) in askers.into_iter().zip(blocks.read_many(&wanted)?) {
-                self.children[asker].supply(block);
+            let (mut is_whole, mut last) = (true, None);
+            for (asker, block) in askers.into_iter().zip(blocks.try_read_many(&wanted)) {
+                let is_first = last.replace(asker) != Some(asker);
+                match block {
+                    Ok(block) => self.children[asker].supply(block),
+                    Err(error) if !is_first && error.kind() == ErrorKind::Corrupt => {
+                        is_whole = false;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            if !is_whole {
+                return Ok(());
             }
         }
     }

@@ -7,7 +7,7 @@ mod support;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use support::{DIRECTORY, START_MS, TINY, options};
+use support::{DIRECTORY, Limits, START_MS, TINY, options};
 use tidekv::{Db, Durability, ErrorKind, Keyspace, WriteBatch};
 use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, Tear};
 
@@ -290,4 +290,35 @@ fn a_table_stays_while_a_walk_reads_it() {
     db.flush().unwrap();
     let there = files(&disk, ".table");
     assert!(!held.iter().any(|path| there.contains(path)), "nobody reads {held:?} any more");
+}
+
+/// A seek reads for all tables at once what scans usually go through. A damaged
+/// block among that failed walks which end before it.
+#[test]
+fn a_walk_that_ends_before_damage_does_not_meet_it() {
+    let disk = MemoryStorage::new();
+    let limits = Limits { memtable_bytes: 1 << 20, table_bytes: 64 << 20 };
+    let clock = Arc::new(ManualClock::new(START_MS));
+    let db = Db::open(DIRECTORY, options(&disk, &clock, limits)).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    for table in 0..2 {
+        for n in 0..200 {
+            let value = if (table, n) == (0, 100) { "what is hurt" } else { "sound" };
+            keyspace.put(format!("{n:03}{table}"), format!("{value:100}")).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    // Scans that go through all of it become the usual ones.
+    for _ in 0..8 {
+        assert!(keyspace.iter().all(|entry| entry.is_ok()));
+    }
+    hurt(&disk, ".table", "what is hurt");
+    // What was read so far leaves the cache.
+    let other = db.keyspace("other").unwrap();
+    (0..200).for_each(|n: u8| other.put([n], vec![n; 64 << 10]).unwrap());
+    db.flush().unwrap();
+    (0..200).for_each(|n: u8| assert!(other.get([n]).unwrap().is_some()));
+    assert_eq!(keyspace.iter().take(20).filter(|entry| entry.is_ok()).count(), 20);
+    let error = keyspace.iter().find_map(Result::err).expect("a whole walk meets it");
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
 }
