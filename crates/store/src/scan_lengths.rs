@@ -119,6 +119,7 @@ mod tests {
     fn what_is_read_in_the_end_is_not_saved_by_reading_it_later() {
         // Two blocks more than a trip is worth, which all scans go through.
         assert_eq!(after(&[(34, 100)]).first_read(32), 36);
+        assert_eq!(after(&[(4, 50)]).first_read(1), 4);
         // Every other scan would make three more trips.
         assert_eq!(after(&[(1, 50), (34, 50)]).first_read(32), 36);
         assert_eq!(after(&[(1, 90), (34, 10)]).first_read(32), 1);
