@@ -4,15 +4,24 @@
 //! Guarantee: when [`AppendFile::finish`] has returned `Ok`, the file holds
 //! exactly the bytes that were appended, and they are durable (its name is
 //! not: that is the directory's affair). After an error the file is to be
-//! removed; nothing more can be appended to it.
+//! removed; nothing more can be appended to it. Pieces are written one after
+//! another, in their order.
+//!
+//! With a helper ([`AppendFile::with_helper`]) a piece is written while the next one
+//! is being made. Nobody waits for the helper to begin: a piece that it has not
+//! taken when the next one is ready is written by the owner.
 //!
 //! Owned by one thread at a time.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
+use parking_lot::{Condvar, Mutex};
+
 use crate::buffer::AlignedVec;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::storage::File;
+use crate::threads::{Executor, Priority};
 
 /// Collects bytes and writes them in pieces of a fixed, aligned size.
 #[derive(Debug)]
@@ -20,8 +29,10 @@ pub struct AppendFile {
     file: Arc<dyn File>,
     pending: AlignedVec,
     piece_bytes: usize,
-    written: u64,
+    /// Bytes that were written or handed to the helper.
+    handed: u64,
     failed: bool,
+    helper: Option<Helper>,
 }
 
 impl AppendFile {
@@ -33,9 +44,18 @@ impl AppendFile {
             file,
             pending: AlignedVec::with_capacity(piece_bytes),
             piece_bytes,
-            written: 0,
+            handed: 0,
             failed: false,
+            helper: None,
         }
+    }
+
+    /// Has `executor` write pieces while the next ones are made, for the memory of
+    /// a second piece. An error is then told one piece later.
+    #[must_use]
+    pub fn with_helper(mut self, executor: Arc<dyn Executor>) -> Self {
+        self.helper = Some(Helper { executor, piece: Arc::default() });
+        self
     }
 
     /// Appends `bytes`.
@@ -59,7 +79,7 @@ impl AppendFile {
 
     /// How many bytes were appended so far.
     pub fn offset(&self) -> u64 {
-        self.written + self.pending.len() as u64
+        self.handed + self.pending.len() as u64
     }
 
     /// The file behind.
@@ -81,6 +101,9 @@ impl AppendFile {
             self.pending.resize(padded, 0);
             self.write_pending()?;
         }
+        if let Some(helper) = &self.helper {
+            helper.piece.settle()?;
+        }
         if self.file.len()? != len {
             self.file.truncate(len)?;
         }
@@ -90,10 +113,130 @@ impl AppendFile {
 
     fn write_pending(&mut self) -> Result<()> {
         self.failed = true;
-        self.file.write_at(self.written, &self.pending)?;
+        let len = self.pending.len() as u64;
+        match &self.helper {
+            None => {
+                self.file.write_at(self.handed, &self.pending)?;
+                self.pending.clear();
+            }
+            Some(helper) => {
+                let memory = helper.piece.settle()?;
+                let memory = memory.unwrap_or_else(|| AlignedVec::with_capacity(self.piece_bytes));
+                let bytes = std::mem::replace(&mut self.pending, memory);
+                helper.hand(Piece { file: Arc::clone(&self.file), offset: self.handed, bytes });
+            }
+        }
         self.failed = false;
-        self.written += self.pending.len() as u64;
-        self.pending.clear();
+        self.handed += len;
         Ok(())
+    }
+}
+
+/// A piece that is left is not written, one that is being written is waited for:
+/// nothing touches the file any more.
+impl Drop for AppendFile {
+    fn drop(&mut self) {
+        if let Some(helper) = &self.helper {
+            helper.piece.abandon();
+        }
+    }
+}
+
+/// Who writes pieces in the background, and the one that is on its way.
+#[derive(Debug)]
+struct Helper {
+    executor: Arc<dyn Executor>,
+    piece: Arc<Handed>,
+}
+
+impl Helper {
+    fn hand(&self, piece: Piece) {
+        *self.piece.stage.lock() = Stage::Waiting(piece);
+        let handed = Arc::clone(&self.piece);
+        // Behind all that cannot be done by its owner.
+        self.executor.execute(Priority::Low, Box::new(move || handed.write()));
+    }
+}
+
+#[derive(Debug)]
+struct Piece {
+    file: Arc<dyn File>,
+    offset: u64,
+    bytes: AlignedVec,
+}
+
+/// How far a piece is.
+#[derive(Debug, Default)]
+enum Stage {
+    /// There is none.
+    #[default]
+    Idle,
+    Waiting(Piece),
+    Writing,
+    /// With its memory.
+    Written(Result<AlignedVec>),
+}
+
+/// The place where a piece is handed over. Whoever takes it first writes it.
+#[derive(Debug, Default)]
+struct Handed {
+    stage: Mutex<Stage>,
+    written: Condvar,
+}
+
+impl Handed {
+    /// Writes the piece, if it still waits for somebody.
+    fn write(&self) {
+        let piece = {
+            let mut stage = self.stage.lock();
+            match std::mem::replace(&mut *stage, Stage::Writing) {
+                Stage::Waiting(piece) => piece,
+                other => {
+                    *stage = other;
+                    return;
+                }
+            }
+        };
+        let attempt = || piece.file.write_at(piece.offset, &piece.bytes);
+        let attempt = catch_unwind(AssertUnwindSafe(attempt));
+        let (outcome, panic) = match attempt {
+            Ok(outcome) => (outcome, None),
+            Err(panic) => {
+                let path = piece.file.path();
+                (Err(Error::new(ErrorKind::Failed, Operation::Write, path)), Some(panic))
+            }
+        };
+        *self.stage.lock() = Stage::Written(outcome.map(|()| piece.bytes));
+        self.written.notify_all();
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Returns once the piece is written, if there is one, with its memory,
+    /// emptied.
+    fn settle(&self) -> Result<Option<AlignedVec>> {
+        self.write();
+        let mut stage = self.stage.lock();
+        while matches!(*stage, Stage::Writing) {
+            self.written.wait(&mut stage);
+        }
+        match std::mem::take(&mut *stage) {
+            Stage::Written(outcome) => outcome.map(|mut memory| {
+                memory.clear();
+                Some(memory)
+            }),
+            _ => Ok(None),
+        }
+    }
+
+    fn abandon(&self) {
+        let mut stage = self.stage.lock();
+        if matches!(*stage, Stage::Waiting(_)) {
+            *stage = Stage::Idle;
+        }
+        while matches!(*stage, Stage::Writing) {
+            self.written.wait(&mut stage);
+        }
     }
 }

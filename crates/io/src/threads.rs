@@ -278,9 +278,9 @@ impl PoolShared {
             } else if takes_low {
                 self.low_wake.wait(&mut state);
             } else {
+                // Whoever wakes it takes that back.
                 state.reserved_is_idle = true;
                 self.high_wake.wait(&mut state);
-                state.reserved_is_idle = false;
             }
         }
     }
@@ -317,9 +317,11 @@ impl Executor for ThreadPool {
         // An idle reserved thread takes a high job; if it is busy, any low
         // thread may.
         if priority == Priority::High && state.reserved_is_idle {
+            state.reserved_is_idle = false;
             self.shared.high_wake.notify_one();
+        } else {
+            self.shared.low_wake.notify_one();
         }
-        self.shared.low_wake.notify_one();
     }
 
     fn parallelism(&self) -> usize {

@@ -3,12 +3,37 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use std::sync::Arc;
+
 use tidekv_io::{
-    Access, AppendFile, ErrorKind, Fault, FaultRule, MemoryStorage, Operation, Storage, Tear,
+    Access, AppendFile, ErrorKind, Executor, Fault, FaultRule, InlineExecutor, Job, MemoryStorage,
+    Operation, Priority, Storage, Tear, ThreadPool,
 };
 
 fn start(storage: &MemoryStorage) -> AppendFile {
     AppendFile::new(storage.create(Path::new("/a"), Access::Direct).unwrap(), 8192)
+}
+
+/// Loses all jobs, as an executor that is shut down.
+#[derive(Debug)]
+struct Nobody;
+
+impl Executor for Nobody {
+    fn execute(&self, _: Priority, _: Job) {}
+
+    fn parallelism(&self) -> usize {
+        1
+    }
+
+    fn shutdown(&self) {}
+
+    fn is_inline(&self) -> bool {
+        false
+    }
+}
+
+fn helpers() -> [Arc<dyn Executor>; 3] {
+    [Arc::new(ThreadPool::new("helper", 1)), Arc::new(InlineExecutor::new()), Arc::new(Nobody)]
 }
 
 #[test]
@@ -51,4 +76,58 @@ fn nothing_is_appended_after_a_failure() {
     assert!(append.append(&[7; 9000]).is_err());
     assert!(catch_unwind(AssertUnwindSafe(|| append.append(b"more"))).is_err());
     assert!(catch_unwind(AssertUnwindSafe(|| append.finish())).is_err());
+}
+
+#[test]
+fn with_a_helper_the_same_is_written() {
+    for helper in helpers() {
+        for len in [0, 1, 8191, 8192, 8193, 100_000] {
+            let storage = MemoryStorage::new();
+            let mut append = start(&storage).with_helper(Arc::clone(&helper));
+            storage.sync_dir(Path::new("/")).unwrap();
+            let bytes: Vec<u8> = (0..len).map(|n: usize| (n * 7 / 5) as u8).collect();
+            for part in bytes.chunks(777) {
+                append.append(part).unwrap();
+            }
+            assert_eq!(append.offset(), len as u64);
+            assert_eq!(append.finish().unwrap(), len as u64);
+            let after = storage.after_power_loss(Tear::DropUnsynced);
+            assert_eq!(after.read_file("/a").unwrap(), bytes, "{helper:?}");
+        }
+    }
+}
+
+#[test]
+fn with_a_helper_every_failure_reaches_the_caller() {
+    for helper in helpers() {
+        for (operation, lengths) in [
+            (Operation::Write, &[100, 8192, 9000, 30_000][..]),
+            (Operation::Truncate, &[100, 9000]),
+            (Operation::Sync, &[100, 8192, 30_000]),
+        ] {
+            for &len in lengths {
+                let storage = MemoryStorage::new();
+                storage.add_fault(FaultRule::once(operation, Fault::Fail(ErrorKind::Full)));
+                let mut append = start(&storage).with_helper(Arc::clone(&helper));
+                let result = append.append(&vec![7; len]).and_then(|()| append.finish());
+                assert_eq!(result.unwrap_err().operation(), operation);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_given_up_is_not_written_later() {
+    for helper in helpers() {
+        let storage = MemoryStorage::new();
+        for _ in 0..50 {
+            let mut append = start(&storage).with_helper(Arc::clone(&helper));
+            append.append(&[7; 8192]).unwrap();
+            drop(append);
+            let written = storage.read_file("/a").unwrap().len();
+            std::thread::yield_now();
+            assert_eq!(storage.read_file("/a").unwrap().len(), written);
+            storage.remove(Path::new("/a")).unwrap();
+        }
+    }
 }

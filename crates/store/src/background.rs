@@ -98,6 +98,7 @@ impl Engine {
     ) -> OutputOptions<'a> {
         OutputOptions {
             storage: &self.storage,
+            executor: &self.executor,
             access: self.table_access(),
             next_table,
             table: table_options(tree.id, &tree.options(), level),

@@ -26,14 +26,20 @@ use crate::tree::Tree;
 impl Engine {
     /// Sees to it that the tree's full memtables are flushed.
     pub(crate) fn schedule_flush(self: &Arc<Self>, tree: &Arc<Tree>) {
-        if tree.view().immutables.is_empty() || tree.is_flushing.swap(true, Ordering::AcqRel) {
+        if !begins_flush(tree) {
             return;
         }
         let (engine, tree) = (Arc::clone(self), Arc::clone(tree));
-        self.executor.execute(Priority::High, Box::new(move || engine.run_flush(&tree)));
+        self.executor.execute(Priority::High, Box::new(move || engine.run_flushes(&tree)));
     }
 
-    fn run_flush(self: &Arc<Self>, tree: &Arc<Tree>) {
+    /// Flushes until nothing waits: what was put aside meanwhile stays with this
+    /// thread, which may be the one that is kept for flushes.
+    fn run_flushes(self: &Arc<Self>, tree: &Arc<Tree>) {
+        while self.run_flush(tree) && begins_flush(tree) {}
+    }
+
+    fn run_flush(self: &Arc<Self>, tree: &Arc<Tree>) -> bool {
         let started = self.clock.monotonic_ns();
         let flushed = guarded(|| self.flush_immutables(tree));
         tree.is_flushing.store(false, Ordering::Release);
@@ -42,10 +48,9 @@ impl Engine {
         self.empty_trash();
         self.signal_progress();
         if flushed.is_ok() {
-            // More may have been put aside meanwhile.
-            self.schedule_flush(tree);
             self.schedule_compactions();
         }
+        flushed.is_ok()
     }
 
     /// Flushes the memtables that wait now into one table of level 0.
@@ -198,6 +203,11 @@ impl Engine {
             self.wait_for_progress(seen);
         }
     }
+}
+
+/// Whether there is something to flush, and nobody does it: then the caller does.
+fn begins_flush(tree: &Tree) -> bool {
+    !tree.view().immutables.is_empty() && !tree.is_flushing.swap(true, Ordering::AcqRel)
 }
 
 fn flush_failed(error: &Error) -> Error {

@@ -11,7 +11,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidekv_io::{Access, AppendFile, Clock, Storage};
+use tidekv_io::{Access, AppendFile, Clock, Executor, Storage};
 
 use crate::error::Result;
 use crate::key::Trailer;
@@ -61,6 +61,8 @@ impl Pacer {
 /// Where and how tables are written.
 pub(crate) struct OutputOptions<'a> {
     pub(crate) storage: &'a Arc<dyn Storage>,
+    /// Writes pieces while the next ones are made.
+    pub(crate) executor: &'a Arc<dyn Executor>,
     pub(crate) access: Access,
     /// A number and a path for the next table.
     pub(crate) next_table: &'a dyn Fn() -> (u64, PathBuf),
@@ -166,7 +168,9 @@ impl<'a> Outputs<'a> {
         let (id, path) = (self.options.next_table)();
         let file = self.options.storage.create(&path, self.options.access)?;
         let options = TableOptions { id, ..self.options.table.clone() };
-        let builder = TableBuilder::new(AppendFile::new(file, WRITE_BYTES), options);
+        let file =
+            AppendFile::new(file, WRITE_BYTES).with_helper(Arc::clone(self.options.executor));
+        let builder = TableBuilder::new(file, options);
         Ok(Open { id, builder })
     }
 

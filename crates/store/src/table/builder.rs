@@ -32,6 +32,10 @@ const FILTER_BYTES: usize = 16 << 10;
 /// sixteen of it.
 const PADDING_MAX: u64 = 16;
 
+/// A data block that is compressed may be larger by one part in so many than asked
+/// for, if without its last entry it would be smaller by more than that.
+const OVERFLOW_SHARE: usize = 8;
+
 /// What a table is built with.
 #[derive(Debug, Clone)]
 pub(crate) struct TableOptions {
@@ -39,7 +43,7 @@ pub(crate) struct TableOptions {
     pub(crate) keyspace: u32,
     pub(crate) compression: Compression,
     /// Most bytes of a data block, envelope included, unless one entry is
-    /// larger.
+    /// larger (or a little more where it is compressed).
     pub(crate) block_bytes: u32,
     /// 0: no filters.
     pub(crate) filter_bits_per_key: u8,
@@ -146,7 +150,7 @@ impl TableBuilder {
             assert!(order.is_lt(), "entries are added in order, each once");
         }
         let bytes = self.data.bytes_with(user_key, trailer, payload.len()) + TRAILER_BYTES;
-        if !self.data.is_empty() && bytes > self.options.block_bytes as usize {
+        if !self.data.is_empty() && self.is_full_before(bytes) {
             self.write_data_block()?;
         }
         self.index_block_before(user_key, trailer)?;
@@ -163,6 +167,18 @@ impl TableBuilder {
         last.user_key.extend_from_slice(user_key);
         last.trailer = trailer;
         Ok(())
+    }
+
+    /// Whether the data block ends before an entry that would make it `bytes`
+    /// long.
+    fn is_full_before(&self, bytes: usize) -> bool {
+        let target = self.options.block_bytes as usize;
+        // What is compressed begins and ends anywhere in a page: there a block may
+        // as well be a little too large as much too small.
+        let is_compressed = self.options.compression != Compression::None;
+        let is_much_too_small = self.data.bytes() < target - target / OVERFLOW_SHARE;
+        let is_near = bytes <= target + target / OVERFLOW_SHARE;
+        bytes > target && !(is_compressed && is_much_too_small && is_near)
     }
 
     /// Adds a range tombstone; these come in any order, between entries or

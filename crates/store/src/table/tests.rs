@@ -328,6 +328,22 @@ fn a_cold_block_is_one_page_and_most_of_it_is_entries() {
 }
 
 #[test]
+fn compressed_blocks_of_large_values_are_a_little_larger_rather_than_much_too_small() {
+    let blocks = |compression, len| {
+        let options = TableOptions { compression, ..options() };
+        let (table, _) = table_of(options, &numbered(120, len), 1 << 20);
+        table.properties().data_blocks
+    };
+    // Four of them are 4.2 KB; in whole pages that would be two.
+    assert_eq!(blocks(Compression::None, 1024), 40);
+    assert_eq!(blocks(Compression::Lz4, 1024), 30);
+    // Where they would be much larger, or are nearly full, nothing changes.
+    for len in [100, 1200, 1900, 3000, 9000] {
+        assert_eq!(blocks(Compression::Lz4, len), blocks(Compression::None, len), "{len}");
+    }
+}
+
+#[test]
 fn a_scan_reads_ahead_and_a_compaction_reads_in_large_pieces() {
     let entries = numbered(20_000, 100);
     let count = |reading, cache_bytes| {

@@ -90,7 +90,11 @@ impl Settings {
             durability: if is_sync { Durability::Sync } else { Durability::Buffered },
             direct_io: dice.one_in(2),
             memory_bytes: [0, 8 << 20, 12 << 20, 64 << 20][dice.below(4) as usize],
-            memtable_bytes: between(&mut dice, memtable_bytes_min, (bytes / 2).max(2048)),
+            // The smallest now and then, for only then are there several levels.
+            memtable_bytes: match seed % 6 {
+                0 => memtable_bytes_min,
+                _ => between(&mut dice, memtable_bytes_min, (bytes / 2).max(2048)),
+            },
             table_bytes: between(&mut dice, (bytes / 300).max(256), bytes.max(4096)),
             compaction_bytes_per_s: dice.one_in(6).then(|| between(&mut dice, 1000, 1 << 30)),
             cache_bytes_max: match dice.below(4) {
