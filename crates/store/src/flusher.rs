@@ -1,7 +1,8 @@
 //! Flushes: full memtables become a table of level 0.
 //!
 //! Guarantees: at any moment a write stands in a memtable of the view, in one of
-//! its tables, or in both; the log keeps it until its table is in the manifest.
+//! its tables, or in both; the log keeps it until its table is in the manifest, and
+//! is on stable storage before that.
 //! One flush of a tree runs at a time; it takes all memtables that wait.
 
 use std::sync::Arc;
@@ -64,6 +65,9 @@ impl Engine {
         let started = self.clock.monotonic_ns();
         let flushed = self
             .write_memtables(tree, &view.immutables, &snapshots, &made)
+            // What is in tables must not be ahead of the log: after a power cut a
+            // batch would be there in one keyspace and missing in another.
+            .and_then(|outputs| self.sync_log().map(|()| outputs))
             .and_then(|outputs| self.install_flush(tree, &view.immutables, outputs, up_to));
         flushed.inspect_err(|_| self.discard_tables(made.into_inner()))?;
         let bytes = view.immutables.iter().map(|memtable| memtable.charge() as u64).sum();
@@ -80,6 +84,18 @@ impl Engine {
             mean => mean - mean / 4 + rate / 4,
         };
         self.flush_bytes_per_s.store(mean, Ordering::Relaxed);
+    }
+
+    /// Puts all that was written so far on stable storage. Writers go on
+    /// meanwhile.
+    fn sync_log(&self) -> Result<()> {
+        let (syncer, offset) = {
+            let logs = self.logs.lock();
+            let current = &logs.as_ref().expect("a writable store has a log").current;
+            (Arc::clone(current.syncer()), current.offset())
+        };
+        self.stats.log_syncs.add(1);
+        syncer.sync_up_to(offset)
     }
 
     /// Writes the entries of `memtables` (newest first) into a table of level 0.

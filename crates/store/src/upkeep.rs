@@ -19,6 +19,7 @@ use crate::recovery::create_directory;
 use crate::stats::Statistics;
 use crate::sync::Mutex;
 use crate::tree::Tree;
+use crate::write::LogEnds;
 
 const LAST: usize = LEVELS - 1;
 
@@ -26,7 +27,7 @@ impl Engine {
     /// Brings what `trees` hold in memory into tables.
     pub(crate) fn flush(self: &Arc<Self>, trees: &[Arc<Tree>]) -> Result<()> {
         let _gate = self.enter()?;
-        self.queue.exclusive(|| self.rotate(trees))?;
+        self.queue.exclusive(|| self.rotate(trees, LogEnds::Now))?;
         self.wait_for_flush(trees)
     }
 
@@ -203,7 +204,7 @@ impl Engine {
         // in one.
         if tree.view().memtables().any(|memtable| memtable.may_touch(&span.smallest, &span.largest))
         {
-            self.rotate(std::slice::from_ref(tree))?;
+            self.rotate(std::slice::from_ref(tree), LogEnds::Now)?;
             self.wait_for_flush(std::slice::from_ref(tree))?;
         }
         // The tables are durable; what was written before them must be too, or a
@@ -258,7 +259,7 @@ impl Engine {
         }
         let (state, _keep) = self.queue.exclusive(|| {
             let trees = self.all_trees();
-            self.rotate(&trees)?;
+            self.rotate(&trees, LogEnds::Now)?;
             self.wait_for_flush(&trees)?;
             let structure = self.structure.lock();
             let mut state = structure.manifest.state().clone();

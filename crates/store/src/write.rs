@@ -42,6 +42,12 @@ pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
 /// memtable is flushed instead.
 const LOGS_MAX: usize = 8;
 
+/// A log takes the writes of so many memtables, or of one if that is more than this
+/// many bytes: writers wait for the disk when a log ends, and an opening reads the
+/// log to its end.
+const MEMTABLES_PER_LOG: u64 = 8;
+const LOG_BYTES: u64 = 16 << 20;
+
 /// Writers look for room in memory once in so many bytes of log, for looking
 /// costs as much as a small write; and once in this share of a memtable, so that
 /// small ones do not grow far beyond their bound.
@@ -53,6 +59,14 @@ const WRITES_PER_SAMPLE: u64 = 8;
 
 /// A stalled writer looks again this often even when no job has ended.
 const STALL_POLL: Duration = Duration::from_millis(20);
+
+/// Whether the log ends with memtables that are put aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogEnds {
+    /// For whoever asks for a flush: the next opening has nothing to read.
+    Now,
+    WhenLong,
+}
 
 impl Engine {
     /// Writes `batch` if the conditions hold, and waits as `durability` says.
@@ -198,7 +212,7 @@ impl Engine {
 
     fn append(&self, logs: &mut Logs, first: Sequence, batches: &[&WriteBatch]) -> Result<()> {
         if let Some(error) = logs.current.lost() {
-            return Err(error.clone());
+            return Err(error);
         }
         if !logs.current.is_open() {
             self.switch_log(logs)?;
@@ -398,12 +412,12 @@ impl Engine {
                 .collect();
             full.extend(holders);
         }
-        self.rotate(&full)
+        self.rotate(&full, LogEnds::WhenLong)
     }
 
-    /// Puts the memtables of `trees` aside, begins a new log, and has them
-    /// flushed. Only while leading.
-    pub(crate) fn rotate(self: &Arc<Self>, trees: &[Arc<Tree>]) -> Result<()> {
+    /// Puts the memtables of `trees` aside and has them flushed, and begins a new
+    /// log if it is time to. Only while leading.
+    pub(crate) fn rotate(self: &Arc<Self>, trees: &[Arc<Tree>], log_ends: LogEnds) -> Result<()> {
         let filled: Vec<_> = trees.iter().filter(|tree| !tree.view().memtable.is_empty()).collect();
         if filled.is_empty() {
             return Ok(());
@@ -411,9 +425,11 @@ impl Engine {
         {
             let mut logs = self.logs.lock();
             let logs = logs.as_mut().expect("a writable store has a log");
-            // What is flushed must not be ahead of the log: after a power cut
-            // a batch would be there in one keyspace and missing in another.
-            self.switch_log(logs)?;
+            let memtable_bytes = self.shares.load().memtable_bytes;
+            let log_bytes = memtable_bytes.max(LOG_BYTES.min(MEMTABLES_PER_LOG * memtable_bytes));
+            if log_ends == LogEnds::Now || logs.current.offset() >= log_bytes {
+                self.switch_log(logs)?;
+            }
         }
         let last = self.last_sequence.load(Ordering::Relaxed);
         let target = self.shares.load().memtable_bytes as usize;

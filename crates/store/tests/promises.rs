@@ -78,6 +78,11 @@ fn a_synced_write_survives_a_loss_of_power() {
     assert_eq!(reopened(&after, &["a", "b"]), some(&["1", "2"]));
 }
 
+/// Fills a memtable, which is put aside and flushed by the next write.
+fn fill_memtable(keyspace: &Keyspace) {
+    (0..2).for_each(|_| keyspace.put("filler", vec![0; 4 << 10]).unwrap());
+}
+
 /// A finished log is renamed into its successor; what is then synced in the
 /// successor must be found under its new name.
 #[test]
@@ -120,6 +125,44 @@ fn a_flushed_table_survives_a_loss_of_power() {
     db.flush().unwrap();
     let after = disk.after_power_loss(Tear::DropUnsynced);
     assert_eq!(reopened(&after, &["a"]), some(&["1"]));
+}
+
+/// The log that holds the other half of the batch is not ended by the flush.
+#[test]
+fn a_batch_of_which_half_was_flushed_survives_whole() {
+    let (disk, db, keyspace) = scene();
+    let other = db.keyspace("other").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(&keyspace, b"a", b"1");
+    batch.put(&other, b"b", b"2");
+    db.write(batch).unwrap();
+    fill_memtable(&keyspace);
+    keyspace.put("next", "3").unwrap();
+    assert_eq!(files(&disk, ".table").len(), 1, "half of it was flushed");
+    let after = disk.after_power_loss(Tear::DropUnsynced);
+    assert_eq!(reopened(&after, &["a"]), some(&["1"]));
+    assert_eq!(value(&open(&after).keyspace("other").unwrap(), "b").as_deref(), Some("2"));
+}
+
+/// Whoever syncs the log behind the writers' backs tells them when it fails.
+#[test]
+fn a_flush_that_cannot_sync_the_log_ends_writing() {
+    let (disk, db, keyspace) = scene();
+    keyspace.put("a", "1").unwrap();
+    disk.add_fault(FaultRule::once(Operation::Sync, Fault::SyncLost).on_path(".log"));
+    fill_memtable(&keyspace);
+    // The flush that this starts fails; the disk would say that all is well if it
+    // were asked again, but has dropped what it was given.
+    let error = keyspace.put("b", "2").unwrap_err();
+    assert!(error.to_string().contains("reopen the store"), "{error}");
+    assert_eq!(db.statistics().counter("background.errors"), 1);
+    let mut batch = WriteBatch::new();
+    batch.put(&keyspace, b"c", b"3");
+    db.write_with(batch, Durability::Sync).unwrap_err();
+    assert_eq!(value(&keyspace, "a").as_deref(), Some("1"));
+    drop((db, keyspace));
+    let after = disk.after_power_loss(Tear::DropUnsynced);
+    reopened(&after, &["a"]);
 }
 
 #[test]

@@ -200,8 +200,8 @@ fn a_failed_sync_of_the_directory_is_not_made_up_for_by_the_next() {
     };
     disk.add_fault(FaultRule::once(tidekv_io::Operation::SyncDirectory, Fault::SyncLost));
     let (done, refused): (Vec<_>, Vec<_>) =
-        (0..100).map(|i| (i, put(i))).partition(|(_, outcome)| outcome.is_ok());
-    assert!(done.len() > 5 && !refused.is_empty());
+        (0..300).map(|i| (i, put(i))).partition(|(_, outcome)| outcome.is_ok());
+    assert!(done.len() > 5 && !refused.is_empty(), "until the log needs a successor");
     for (_, outcome) in &refused {
         let error = outcome.as_ref().unwrap_err();
         assert!(error.to_string().contains("reopen"), "{error}");

@@ -80,6 +80,21 @@ pub const MUTATIONS: &[Mutation] = &[
         "a_flushed_table_survives_a_loss_of_power",
     ),
     mutation(
+        "a flush does not sync the log",
+        "crates/store/src/flusher.rs",
+        "        syncer.sync_up_to(offset)\n",
+        "        let _ = (syncer, offset);\n        Ok(())\n",
+        "a_batch_of_which_half_was_flushed_survives_whole",
+    ),
+    mutation(
+        "a sync that failed behind the writers' backs is not told to them",
+        "crates/store/src/log/writer.rs",
+        "                *failure = Some(error.clone());\n\
+         \x20               self.is_lost.store(true, Ordering::Release);\n",
+        "",
+        "a_flush_that_cannot_sync_the_log_ends_writing",
+    ),
+    mutation(
         "the checksum of a block is not tested",
         "crates/store/src/block/envelope.rs",
         "if stored != computed {",
