@@ -17,12 +17,14 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::files::log_path;
 use crate::key::Sequence;
+use crate::log::LogPosition;
 use crate::manifest::{Change, Edit};
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::merge::{Child, MergingCursor};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::sync::Mutex;
 use crate::tree::Tree;
+use crate::view::View;
 
 impl Engine {
     /// Sees to it that the tree's full memtables are flushed.
@@ -59,7 +61,6 @@ impl Engine {
         let view = tree.view_full();
         let Some(newest) = view.immutables.first() else { return Ok(()) };
         debug_assert!(newest.created_at() <= view.memtable.created_at());
-        let up_to = view.memtable.created_at();
         let snapshots = self.snapshot_sequences();
         let made = Mutex::new(Vec::new());
         let started = self.clock.monotonic_ns();
@@ -68,7 +69,7 @@ impl Engine {
             // What is in tables must not be ahead of the log: after a power cut a
             // batch would be there in one keyspace and missing in another.
             .and_then(|outputs| self.sync_log().map(|()| outputs))
-            .and_then(|outputs| self.install_flush(tree, &view.immutables, outputs, up_to));
+            .and_then(|outputs| self.install_flush(tree, &view, outputs));
         flushed.inspect_err(|_| self.discard_tables(made.into_inner()))?;
         let bytes = view.immutables.iter().map(|memtable| memtable.charge() as u64).sum();
         self.note_flush_rate(bytes, self.clock.monotonic_ns().saturating_sub(started));
@@ -138,10 +139,10 @@ impl Engine {
     fn install_flush(
         self: &Arc<Self>,
         tree: &Arc<Tree>,
-        flushed: &[Arc<Memtable>],
+        before: &View,
         outputs: Vec<Output>,
-        up_to: Sequence,
     ) -> Result<()> {
+        let (flushed, up_to) = (&before.immutables, before.memtable.created_at());
         let mut tables = Vec::new();
         let mut edit = Edit::default();
         for output in outputs {
@@ -150,34 +151,37 @@ impl Engine {
         }
         edit.push(Change::Flushed { keyspace: tree.id, sequence: up_to });
         edit.push(Change::LastSequence(up_to));
-        let min_log = self.min_log_without(flushed);
-        edit.push(Change::MinLog(min_log));
+        let needed = self.log_needed_after(before);
+        edit.push(Change::MinLog(needed.log));
+        if needed.offset > 0 {
+            edit.push(Change::LogPassed(needed));
+        }
         {
             let mut structure = self.structure.lock();
             self.commit_tables(&mut structure, tree, edit, &[], &tables)?;
             tree.install_flush(flushed, &tables, up_to);
         }
         self.after_install();
-        self.remove_logs_before(min_log);
+        self.remove_logs_before(needed.log);
         Ok(())
     }
 
-    /// The oldest log that is needed once `flushed` is in tables.
-    fn min_log_without(&self, flushed: &[Arc<Memtable>]) -> u64 {
-        // Taken first: an empty memtable that is written meanwhile is in this
-        // log or a later one.
-        let current = self.logs.lock().as_ref().map_or(0, |logs| logs.current.number());
+    /// From where the logs are needed once the memtables that were put aside in
+    /// `before` are in tables.
+    fn log_needed_after(&self, before: &View) -> LogPosition {
+        let is_flushed =
+            |memtable: &Arc<Memtable>| before.immutables.iter().any(|f| Arc::ptr_eq(f, memtable));
         let needed = |tree: &Arc<Tree>| {
             let view = tree.view();
-            let logs = view.memtables().filter(|m| !flushed.iter().any(|f| Arc::ptr_eq(f, m)));
-            logs.filter_map(|memtable| memtable.first_log()).min()
+            let others = view.memtables().filter(|memtable| !is_flushed(memtable));
+            others.filter_map(|memtable| memtable.first_write_at()).min()
         };
-        self.trees
-            .load()
-            .values()
-            .filter_map(needed)
-            .min()
-            .map_or(current, |oldest| oldest.min(current))
+        let oldest = self.trees.load().values().filter_map(needed).min();
+        // A memtable that is empty now, of any keyspace, was empty when the flushed
+        // ones were put aside, or has been since: what is on its way into it stands
+        // in the logs behind that.
+        let put_aside_at = before.memtable.begins_at();
+        oldest.map_or(put_aside_at, |oldest| oldest.min(put_aside_at))
     }
 
     /// Logs that do not count any more are removed, one of them kept for reuse.

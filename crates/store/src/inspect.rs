@@ -520,6 +520,10 @@ fn change(change: &Change) -> ManifestChange {
         Change::NextFile(number) => ("next-file", vec![("number", Number(*number))]),
         Change::LastSequence(sequence) => ("last-sequence", vec![("sequence", Number(*sequence))]),
         Change::MinLog(number) => ("min-log", vec![("number", Number(*number))]),
+        Change::LogPassed(position) => {
+            let fields = [("number", position.log), ("offset", position.offset)];
+            ("log-passed", fields.map(|(name, value)| (name, Number(value))).to_vec())
+        }
         Change::PutKeyspace { id, name, .. } => {
             ("put-keyspace", vec![id_of(id), ("name", Text(name.to_string()))])
         }

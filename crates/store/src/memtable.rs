@@ -15,6 +15,7 @@ use crate::checksum::key_hash;
 use crate::cursor::{Cursor, Target};
 use crate::error::Result;
 use crate::key::{LookupKey, Sequence, Trailer};
+use crate::log::LogPosition;
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::sorted_list::{Node, SortedList, Splice};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -81,6 +82,8 @@ pub(crate) struct Memtable {
     entries: AtomicUsize,
     /// The log that holds its first write; 0 while it is empty.
     first_log: AtomicU64,
+    /// Its writes stand in the logs from here on.
+    begins_at: LogPosition,
     /// Writes up to this one are in older memtables or tables.
     created_at: Sequence,
 }
@@ -105,8 +108,16 @@ impl Memtable {
             tombstones: Tombstones::default(),
             entries: AtomicUsize::new(0),
             first_log: AtomicU64::new(0),
+            begins_at: LogPosition::default(),
             created_at,
         }
+    }
+
+    /// The same, for writes that will stand in the logs from `position` on.
+    #[must_use]
+    pub(crate) fn beginning_at(mut self, position: LogPosition) -> Self {
+        self.begins_at = position;
+        self
     }
 
     /// Adds an entry that was written to log number `log`.
@@ -222,6 +233,16 @@ impl Memtable {
     /// The number of the log that holds its first write; `None` while empty.
     pub(crate) fn first_log(&self) -> Option<u64> {
         Some(self.first_log.load(Ordering::Relaxed)).filter(|&log| log != 0)
+    }
+
+    /// Its writes stand in the logs from here on.
+    pub(crate) fn begins_at(&self) -> LogPosition {
+        self.begins_at
+    }
+
+    /// As near before its first write as is known; `None` while empty.
+    pub(crate) fn first_write_at(&self) -> Option<LogPosition> {
+        Some(self.begins_at.max(LogPosition { log: self.first_log()?, offset: 0 }))
     }
 
     /// Writes up to this one stand elsewhere.

@@ -36,7 +36,7 @@ use crate::engine::{BackgroundErrors, Engine, EngineStats, Logs, Structure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{FileName, LOCK, log_numbers, log_path, manifest_name, table_path};
 use crate::levels::{TableHandle, Trash, Version};
-use crate::log::{Ending, LogReader};
+use crate::log::{Ending, LogPosition, LogReader};
 use crate::manifest::{self, Change, Edit, Manifest, State};
 use crate::memtable::Memtable;
 use crate::names::Names;
@@ -309,7 +309,10 @@ impl Engine {
     /// Replays the logs that still count into memtables; `full` is called with
     /// a tree whose memtable is full.
     fn replay(&self, mut full: impl FnMut(&Arc<Tree>) -> Result<()>) -> Result<()> {
-        let min_log = self.structure.lock().manifest.state().min_log;
+        let (min_log, start) = {
+            let structure = self.structure.lock();
+            (structure.manifest.state().min_log, structure.manifest.state().log_start())
+        };
         let mut numbers = log_numbers(&*self.storage, &self.directory, min_log)?;
         if min_log > 0 && numbers.first() != Some(&min_log) {
             let path = log_path(&self.directory, min_log);
@@ -321,7 +324,9 @@ impl Engine {
         for (index, &number) in numbers.iter().enumerate() {
             let path = log_path(&self.directory, number);
             let file = self.storage.open_read(&path, Access::Buffered)?;
-            let mut reader = LogReader::new(file, number)?;
+            let begin = LogPosition { log: number, offset: 0 };
+            let begin = if number == start.log { start } else { begin };
+            let mut reader = LogReader::starting_at(file, begin)?;
             while let Some(record) = reader.next()? {
                 self.replay_record(record, number, &path, &mut full)?;
             }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::key::Sequence;
 use crate::levels::{TableHandle, Version};
+use crate::log::LogPosition;
 use crate::memtable::Memtable;
 use crate::options::KeyspaceOptions;
 use crate::sorted_list::Splice;
@@ -87,7 +88,13 @@ impl Tree {
     }
 
     /// Puts the memtable aside and begins a new one. Only the commit leader.
-    pub(crate) fn rotate(&self, target_bytes: usize, last_sequence: Sequence) {
+    /// `log_end` is where the logs end now.
+    pub(crate) fn rotate(
+        &self,
+        target_bytes: usize,
+        last_sequence: Sequence,
+        log_end: LogPosition,
+    ) {
         // A splice points into the memtable it was made for.
         *self.splice.lock() = Splice::default();
         self.update(|view| {
@@ -95,7 +102,9 @@ impl Tree {
             immutables.push(Arc::clone(&view.memtable));
             immutables.extend_from_slice(&view.immutables);
             View {
-                memtable: Arc::new(Memtable::new(target_bytes, last_sequence)),
+                memtable: Arc::new(
+                    Memtable::new(target_bytes, last_sequence).beginning_at(log_end),
+                ),
                 immutables,
                 version: Arc::clone(&view.version),
             }

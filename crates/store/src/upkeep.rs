@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::table_path;
 use crate::key::{KEY_BYTES_MAX, Kind, Trailer, VALUE_BYTES_MAX};
 use crate::levels::{KeySpan, TableHandle};
+use crate::log::LogPosition;
 use crate::manifest::file::write_new;
 use crate::manifest::{Change, Edit, LEVELS};
 use crate::recovery::create_directory;
@@ -266,6 +267,7 @@ impl Engine {
             let last = self.last_sequence.load(Ordering::Relaxed);
             state.last_sequence = last;
             state.min_log = 0;
+            state.log_passed = LogPosition::default();
             state.keyspaces.values_mut().for_each(|keyspace| keyspace.flushed = last);
             // The versions keep their files in place until they are linked.
             let versions: Vec<_> = trees.iter().map(|tree| tree.version()).collect();

@@ -29,7 +29,7 @@ use crate::engine::{Attempt, Condition, Engine, Logs, Request, Written};
 use crate::error::{Error, Result};
 use crate::files::log_path;
 use crate::key::{Kind, Sequence, Trailer};
-use crate::log::LogWriter;
+use crate::log::{LogPosition, LogWriter};
 use crate::options::Durability;
 use crate::range_tombstones::RangeTombstone;
 use crate::throttle::{self, Backlog, Pace};
@@ -422,7 +422,7 @@ impl Engine {
         if filled.is_empty() {
             return Ok(());
         }
-        {
+        let log_end = {
             let mut logs = self.logs.lock();
             let logs = logs.as_mut().expect("a writable store has a log");
             let memtable_bytes = self.shares.load().memtable_bytes;
@@ -430,11 +430,12 @@ impl Engine {
             if log_ends == LogEnds::Now || logs.current.offset() >= log_bytes {
                 self.switch_log(logs)?;
             }
-        }
+            LogPosition { log: logs.current.number(), offset: logs.current.offset() }
+        };
         let last = self.last_sequence.load(Ordering::Relaxed);
         let target = self.shares.load().memtable_bytes as usize;
         for tree in &filled {
-            tree.rotate(target, last);
+            tree.rotate(target, last, log_end);
         }
         for tree in filled {
             self.schedule_flush(tree);

@@ -144,6 +144,36 @@ fn a_batch_of_which_half_was_flushed_survives_whole() {
     assert_eq!(value(&open(&after).keyspace("other").unwrap(), "b").as_deref(), Some("2"));
 }
 
+/// A log goes on behind what a flush has brought into tables; an opening reads only
+/// what another keyspace still needs, to the byte.
+#[test]
+fn an_opening_passes_over_what_is_in_tables() {
+    let (disk, db, keyspace) = scene();
+    keyspace.put("flushed", "in a table").unwrap();
+    fill_memtable(&keyspace);
+    keyspace.put("first", "1").unwrap();
+    assert_eq!(files(&disk, ".table").len(), 1);
+    drop((db, keyspace));
+    let other = disk.after_power_loss(Tear::KeepUnsynced);
+    hurt(&other, ".log", "in a table");
+    assert_eq!(reopened(&other, &["flushed", "first"]), some(&["in a table", "1"]));
+
+    // Here the frame before the flushed ones is another keyspace's.
+    let (disk, db, keyspace) = scene();
+    db.keyspace("other").unwrap().put("needed", "in the log only").unwrap();
+    keyspace.put("flushed", "in a table").unwrap();
+    fill_memtable(&keyspace);
+    keyspace.put("first", "1").unwrap();
+    assert_eq!(files(&disk, ".table").len(), 1);
+    drop((db, keyspace));
+    let db = open(&disk);
+    let needed = value(&db.keyspace("other").unwrap(), "needed");
+    assert_eq!(needed.as_deref(), Some("in the log only"));
+    let keyspace = db.keyspace("k").unwrap();
+    assert_eq!(value(&keyspace, "flushed").as_deref(), Some("in a table"));
+    assert_eq!(value(&keyspace, "first").as_deref(), Some("1"));
+}
+
 /// Whoever syncs the log behind the writers' backs tells them when it fails.
 #[test]
 fn a_flush_that_cannot_sync_the_log_ends_writing() {

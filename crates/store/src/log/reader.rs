@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use tidekv_io::File;
 
+use super::LogPosition;
 use super::format::{HEADER_BYTES, Header, RECORD_END, RECORD_MARK, is_intact};
 use crate::error::{Error, Result};
 
@@ -52,13 +53,19 @@ pub(crate) struct LogReader {
 }
 
 impl LogReader {
+    /// A reader of all of log `number`.
     pub(crate) fn new(file: Arc<dyn File>, number: u64) -> Result<Self> {
+        Self::starting_at(file, LogPosition { log: number, offset: 0 })
+    }
+
+    /// A reader from the frame at `start` on.
+    pub(crate) fn starting_at(file: Arc<dyn File>, start: LogPosition) -> Result<Self> {
         let len = file.len()?;
         Ok(Self {
             file,
-            number,
+            number: start.log,
             len,
-            offset: 0,
+            offset: start.offset,
             piece: Vec::new(),
             piece_offset: 0,
             record: Vec::new(),

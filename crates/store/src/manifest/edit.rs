@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use crate::coding::{Reader, put_bytes, put_varint};
 use crate::key::Sequence;
+use crate::log::LogPosition;
 use crate::log::format::RECORD_EDIT;
 use crate::options::{Compression, KeyspaceOptions};
 
@@ -60,6 +61,8 @@ pub(crate) enum Change {
     LastSequence(Sequence),
     /// Logs with smaller numbers do not count any more.
     MinLog(u64),
+    /// Nor do the frames of this log before the offset.
+    LogPassed(LogPosition),
     /// A keyspace comes into being or changes its options.
     PutKeyspace {
         id: u32,
@@ -100,6 +103,7 @@ mod tag {
     pub(super) const FLUSHED: u8 = 6;
     pub(super) const ADD_TABLE: u8 = 7;
     pub(super) const REMOVE_TABLE: u8 = 8;
+    pub(super) const LOG_PASSED: u8 = 9;
 }
 
 /// Why bytes are no edit.
@@ -138,7 +142,7 @@ impl Edit {
         while !reader.is_empty() {
             let tag = reader.u8().ok_or(Refused::Damaged)?;
             let mut body = Reader::new(reader.bytes().ok_or(Refused::Damaged)?);
-            if !(tag::IDENTITY..=tag::REMOVE_TABLE).contains(&tag) {
+            if !(tag::IDENTITY..=tag::LOG_PASSED).contains(&tag) {
                 return Err(Refused::Newer);
             }
             let change = Change::decode(tag, &mut body).ok_or(Refused::Damaged)?;
@@ -174,6 +178,11 @@ impl Change {
                 put_varint(out, *number);
                 tag::MIN_LOG
             }
+            Self::LogPassed(position) => {
+                put_varint(out, position.log);
+                put_varint(out, position.offset);
+                tag::LOG_PASSED
+            }
             Self::PutKeyspace { id, name, options } => {
                 put_varint(out, u64::from(*id));
                 put_bytes(out, name.as_bytes());
@@ -207,6 +216,9 @@ impl Change {
             tag::NEXT_FILE => Self::NextFile(body.varint()?),
             tag::LAST_SEQUENCE => Self::LastSequence(body.varint()?),
             tag::MIN_LOG => Self::MinLog(body.varint()?),
+            tag::LOG_PASSED => {
+                Self::LogPassed(LogPosition { log: body.varint()?, offset: body.varint()? })
+            }
             tag::PUT_KEYSPACE => Self::PutKeyspace {
                 id: keyspace(body)?,
                 name: std::str::from_utf8(body.bytes()?).ok()?.into(),
@@ -329,6 +341,7 @@ mod tests {
                 Change::NextFile(10),
                 Change::LastSequence(300),
                 Change::MinLog(4),
+                Change::LogPassed(LogPosition { log: 4, offset: 4096 }),
                 Change::PutKeyspace { id: 1, name: "default".into(), options },
                 Change::Flushed { keyspace: 1, sequence: 200 },
                 Change::AddTable { keyspace: 1, level: 0, table },

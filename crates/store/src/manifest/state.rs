@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::edit::{Change, Edit, FORMAT_VERSION, TableMeta};
 use crate::coding::COUNT_MAX;
 use crate::key::Sequence;
+use crate::log::LogPosition;
 use crate::options::KeyspaceOptions;
 
 /// Level 0 holds flushed tables, which overlap; levels 1 to 6 are sorted runs.
@@ -30,6 +31,7 @@ const KEYSPACE_MAX: u32 = u32::MAX / 2;
 fn largest_number(change: &Change) -> u64 {
     match change {
         Change::NextFile(number) | Change::LastSequence(number) | Change::MinLog(number) => *number,
+        Change::LogPassed(position) => position.log.max(position.offset),
         Change::Flushed { sequence, .. } => *sequence,
         Change::PutKeyspace { id, .. } if *id > KEYSPACE_MAX => u64::MAX,
         Change::AddTable { table, .. } => [
@@ -55,6 +57,8 @@ pub(crate) struct State {
     pub(crate) next_file: u64,
     pub(crate) last_sequence: Sequence,
     pub(crate) min_log: u64,
+    /// Frames before this do not count any more.
+    pub(crate) log_passed: LogPosition,
     pub(crate) keyspaces: BTreeMap<u32, KeyspaceState>,
 }
 
@@ -76,7 +80,11 @@ impl State {
                 Change::LastSequence(sequence) => {
                     self.last_sequence = self.last_sequence.max(*sequence)
                 }
-                Change::MinLog(number) => self.min_log = self.min_log.max(*number),
+                Change::MinLog(number) => {
+                    self.min_log = self.min_log.max(*number);
+                    self.pass_log(self.log_passed);
+                }
+                Change::LogPassed(position) => self.pass_log(self.log_passed.max(*position)),
                 Change::PutKeyspace { id, name, options } => self.put_keyspace(*id, name, options),
                 Change::Flushed { keyspace, sequence } => {
                     let flushed = &mut self.keyspace(*keyspace)?.flushed;
@@ -96,6 +104,12 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// What logs say that do not count is not kept.
+    fn pass_log(&mut self, position: LogPosition) {
+        let counts = position.log >= self.min_log && position.offset > 0;
+        self.log_passed = if counts { position } else { LogPosition::default() };
     }
 
     fn put_keyspace(&mut self, id: u32, name: &str, options: &KeyspaceOptions) {
@@ -126,6 +140,9 @@ impl State {
         edit.push(Change::NextFile(self.next_file));
         edit.push(Change::LastSequence(self.last_sequence));
         edit.push(Change::MinLog(self.min_log));
+        if self.log_passed != LogPosition::default() {
+            edit.push(Change::LogPassed(self.log_passed));
+        }
         for (&id, keyspace) in &self.keyspaces {
             let name = keyspace.name.clone();
             edit.push(Change::PutKeyspace { id, name, options: keyspace.options.clone() });
@@ -138,6 +155,12 @@ impl State {
             }
         }
         edit
+    }
+
+    /// Where the first log that counts is to be read from.
+    pub(crate) fn log_start(&self) -> LogPosition {
+        let begin = LogPosition { log: self.min_log, offset: 0 };
+        if self.log_passed.log == self.min_log { self.log_passed } else { begin }
     }
 
     /// The ids of all tables.

@@ -8,6 +8,7 @@ use tidekv_io::{MemoryStorage, Storage};
 
 use super::*;
 use crate::golden::Dump;
+use crate::log::LogPosition;
 use crate::log::format::{HEADER_BYTES, Header};
 use crate::names::Names;
 use crate::options::{Compression, KeyspaceOptions};
@@ -48,6 +49,7 @@ fn edits() -> Vec<Edit> {
             Change::Flushed { keyspace: 1, sequence: 300 },
             Change::LastSequence(300),
             Change::MinLog(3),
+            Change::LogPassed(LogPosition { log: 3, offset: 5000 }),
         ],
         vec![
             Change::RemoveTable { keyspace: 1, level: 0, id: 4 },

@@ -87,6 +87,13 @@ pub const MUTATIONS: &[Mutation] = &[
         "a_batch_of_which_half_was_flushed_survives_whole",
     ),
     mutation(
+        "an opening passes over writes that are in no table",
+        "crates/store/src/flusher.rs",
+        "        oldest.map_or(put_aside_at, |oldest| oldest.min(put_aside_at))\n",
+        "        let _ = oldest;\n        put_aside_at\n",
+        "an_opening_passes_over_what_is_in_tables",
+    ),
+    mutation(
         "a sync that failed behind the writers' backs is not told to them",
         "crates/store/src/log/writer.rs",
         "                *failure = Some(error.clone());\n\
