@@ -159,6 +159,23 @@ impl LogReader {
         Ok(self.intact_frame_at(offset)?.is_some())
     }
 
+    /// The first place from `from` on, in the piece that holds its header, where a
+    /// header would say that more than `cut` bytes were on stable storage; or the
+    /// first that is to be looked at in the next piece. What is behind the end of a
+    /// log is mostly its file's earlier life, many times as long as what counts, so
+    /// this loop is the time that an opening takes.
+    fn next_witness(&self, from: u64, cut: u64) -> (u64, bool) {
+        let bytes = &self.piece[(from - self.piece_offset) as usize..];
+        let says_more = |&(at, header): &(u64, &[u8])| {
+            let synced = header[8..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            synced > cut && synced <= at
+        };
+        match (from..).zip(bytes.windows(HEADER_BYTES)).find(says_more) {
+            Some((at, _)) => (at, true),
+            None => (from + (bytes.len() - HEADER_BYTES) as u64 + 1, false),
+        }
+    }
+
     fn judge_ending(&mut self) -> Result<Ending> {
         let cut = self.offset;
         let mut torn = false;
@@ -166,14 +183,16 @@ impl LogReader {
         let mut effort = SEARCH_EFFORT * self.len;
         while at + HEADER_BYTES as u64 <= self.len {
             self.fill(at, HEADER_BYTES)?;
-            // Zeros are the usual end: step over them without decoding.
-            let start = (at - self.piece_offset) as usize;
-            let zeros = self.piece[start..].iter().take_while(|&&b| b == 0).count();
-            if zeros > HEADER_BYTES {
-                at += (zeros - HEADER_BYTES) as u64;
+            if at == cut {
+                // Zeros are the usual end.
+                let start = (at - self.piece_offset) as usize;
+                torn = self.piece[start..].iter().take(HEADER_BYTES + 1).any(|&byte| byte != 0);
+            }
+            let is_witness;
+            (at, is_witness) = self.next_witness(at, cut);
+            if !is_witness {
                 continue;
             }
-            torn |= at == cut;
             let synced = self.header_at(at)?.map(|header| header.synced);
             if synced.is_some_and(|s| s > cut) && self.is_intact_at(at, &mut effort)? {
                 let what = format!(
