@@ -270,8 +270,8 @@ fn a_flushed_deletion_hides_older_tables() {
 #[test]
 fn a_compacted_deletion_hides_lower_levels() {
     let (_disk, db, keyspace) = scene();
-    let key = |i: u32| format!("key-{:04}", i * 7919 % 2000);
-    for i in 0..2000 {
+    let key = |i: u32| format!("key-{:04}", i * 7919 % 5000);
+    for i in 0..5000 {
         keyspace.put(key(i), [b'v'; 100]).unwrap();
     }
     let tables_of_levels: Vec<u64> =
