@@ -64,11 +64,12 @@ impl Engine {
         let snapshots = self.snapshot_sequences();
         let made = Mutex::new(Vec::new());
         let started = self.clock.monotonic_ns();
+        let sync_log = self.begin_log_sync();
         let flushed = self
             .write_memtables(tree, &view.immutables, &snapshots, &made)
             // What is in tables must not be ahead of the log: after a power cut a
             // batch would be there in one keyspace and missing in another.
-            .and_then(|outputs| self.sync_log().map(|()| outputs))
+            .and_then(|outputs| sync_log().map(|()| outputs))
             .and_then(|outputs| self.install_flush(tree, &view, outputs));
         flushed.inspect_err(|_| self.discard_tables(made.into_inner()))?;
         let bytes = view.immutables.iter().map(|memtable| memtable.charge() as u64).sum();
@@ -87,16 +88,19 @@ impl Engine {
         self.flush_bytes_per_s.store(mean, Ordering::Relaxed);
     }
 
-    /// Puts all that was written so far on stable storage. Writers go on
-    /// meanwhile.
-    fn sync_log(&self) -> Result<()> {
+    /// Has what was written so far put on stable storage while this thread does
+    /// something else and writers go on. The result waits for it, or does it.
+    fn begin_log_sync(&self) -> impl FnOnce() -> Result<()> + use<> {
         let (syncer, offset) = {
             let logs = self.logs.lock();
             let current = &logs.as_ref().expect("a writable store has a log").current;
             (Arc::clone(current.syncer()), current.offset())
         };
         self.stats.log_syncs.add(1);
-        syncer.sync_up_to(offset)
+        let same = Arc::clone(&syncer);
+        // A failure is told to whoever asks next.
+        self.executor.execute(Priority::Low, Box::new(move || drop(same.sync_up_to(offset))));
+        move || syncer.sync_up_to(offset)
     }
 
     /// Writes the entries of `memtables` (newest first) into a table of level 0.

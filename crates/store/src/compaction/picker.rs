@@ -18,9 +18,9 @@ use crate::manifest::LEVELS;
 /// How much larger each level is than the one above.
 const LEVEL_RATIO: u64 = 10;
 
-/// Tables in level 0 that start a compaction, however small they are: each is one
-/// more place in which reads look.
-pub(crate) const LEVEL0_TRIGGER: usize = 8;
+/// Tables in level 0 that start a compaction: each is one more place in which reads
+/// look.
+pub(crate) const LEVEL0_TRIGGER: usize = 4;
 
 const LAST: usize = LEVELS - 1;
 
@@ -164,9 +164,6 @@ fn first_filled(version: &Version) -> usize {
     (1..LEVELS).find(|&level| !version.level(level).is_empty()).unwrap_or(LAST)
 }
 
-/// A compaction of level 0 rewrites what it is merged into, so it waits for a load of
-/// what four memtables hold; where tables are smaller than that (they are compressed, or
-/// somebody asked for flushes), for eight of them.
 fn level0_score(version: &Version, options: PickerOptions) -> f64 {
     let tables = version.level(0).len();
     let by_count = tables as f64 / LEVEL0_TRIGGER as f64;

@@ -82,8 +82,9 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "a flush does not sync the log",
         "crates/store/src/flusher.rs",
-        "        syncer.sync_up_to(offset)\n",
-        "        let _ = (syncer, offset);\n        Ok(())\n",
+        "        self.executor.execute(Priority::Low, Box::new(move || drop(same.sync_up_to(offset))));\n\
+         \x20       move || syncer.sync_up_to(offset)\n",
+        "        move || {\n            drop((same, syncer, offset));\n            Ok(())\n        }\n",
         "a_batch_of_which_half_was_flushed_survives_whole",
     ),
     mutation(
