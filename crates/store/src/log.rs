@@ -11,14 +11,6 @@ pub(crate) mod reader;
 #[cfg(test)]
 mod tests;
 
-/// A place in the logs, between two frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct LogPosition {
-    /// The number of the log.
-    pub(crate) log: u64,
-    /// In bytes from its beginning.
-    pub(crate) offset: u64,
-}
-
+pub(crate) use format::LogPosition;
 pub(crate) use reader::{Ending, LogReader};
 pub(crate) use writer::LogWriter;

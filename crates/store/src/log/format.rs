@@ -38,6 +38,15 @@ pub(crate) const RECORD_EDIT: u8 = 2;
 /// so that damage to the record before it is told from a torn end.
 pub(crate) const RECORD_MARK: u8 = 3;
 
+/// A place in the logs, between two frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct LogPosition {
+    /// The number of the log.
+    pub(crate) log: u64,
+    /// In bytes from its beginning.
+    pub(crate) offset: u64,
+}
+
 const _: () = assert!(HEADER_BYTES == 4 + 4 + 8);
 
 /// The header of a frame.

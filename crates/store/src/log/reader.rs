@@ -13,8 +13,7 @@ use std::sync::Arc;
 
 use tidekv_io::File;
 
-use super::LogPosition;
-use super::format::{HEADER_BYTES, Header, RECORD_END, RECORD_MARK, is_intact};
+use super::format::{HEADER_BYTES, Header, LogPosition, RECORD_END, RECORD_MARK, is_intact};
 use crate::error::{Error, Result};
 
 /// Large enough that a replay is sequential, small beside any budget.
