@@ -410,8 +410,8 @@ impl File for LocalFile {
         self.system(Operation::Sync, self.file.sync_data())
     }
 
-    fn start_writeback(&self, offset: u64, bytes: u64) {
-        writeback::start(self.file.as_fd(), offset, bytes);
+    fn start_writeback(&self, offset: u64, bytes: u64) -> Result<()> {
+        self.system(Operation::Sync, writeback::start(self.file.as_fd(), offset, bytes))
     }
 
     fn allocate(&self, bytes: u64) -> Result<()> {

@@ -128,9 +128,11 @@ pub trait File: Send + Sync + std::fmt::Debug {
     fn sync(&self) -> Result<()>;
 
     /// Lets the system begin to write `bytes` bytes from `offset` on to the
-    /// disk, so that a later [`File::sync`] has less to do. Waits for nothing and
-    /// promises nothing.
-    fn start_writeback(&self, _offset: u64, _bytes: u64) {}
+    /// disk, so that a later [`File::sync`] has less to do. Promises nothing. An
+    /// error is one of a sync: the next sync may not tell it again.
+    fn start_writeback(&self, _offset: u64, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
 
     /// Reserves space so that the file is at least `bytes` long; new bytes
     /// read as zero. A system that cannot reserve only sets the length.

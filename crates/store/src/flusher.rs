@@ -29,7 +29,7 @@ use crate::view::View;
 impl Engine {
     /// Sees to it that the tree's full memtables are flushed.
     pub(crate) fn schedule_flush(self: &Arc<Self>, tree: &Arc<Tree>) {
-        if !begins_flush(tree) {
+        if tree.view().immutables.is_empty() || tree.is_flushing.swap(true, Ordering::AcqRel) {
             return;
         }
         let (engine, tree) = (Arc::clone(self), Arc::clone(tree));
@@ -39,13 +39,20 @@ impl Engine {
     /// Flushes until nothing waits: what was put aside meanwhile stays with this
     /// thread, which may be the one that is kept for flushes.
     fn run_flushes(self: &Arc<Self>, tree: &Arc<Tree>) {
-        while self.run_flush(tree) && begins_flush(tree) {}
+        let goes_on =
+            || !self.is_closed.load(Ordering::Acquire) && !tree.view().immutables.is_empty();
+        while self.run_flush(tree) && goes_on() {}
+        tree.is_flushing.store(false, Ordering::Release);
+        self.signal_progress();
+        if goes_on() && self.background_errors.lock().flush.is_none() {
+            // Put aside at the last moment.
+            self.schedule_flush(tree);
+        }
     }
 
     fn run_flush(self: &Arc<Self>, tree: &Arc<Tree>) -> bool {
         let started = self.clock.monotonic_ns();
         let flushed = guarded(|| self.flush_immutables(tree));
-        tree.is_flushing.store(false, Ordering::Release);
         self.stats.flush_ns.record(self.clock.monotonic_ns() - started);
         self.note_outcome(JobKind::Flush, &flushed);
         self.empty_trash();
@@ -77,9 +84,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Keyspaces may be flushed at once: then one of two rates is lost, which
-    /// does no harm.
+    /// Small flushes are mostly syncs and say little. Keyspaces may be flushed at
+    /// once: then one of two rates is lost, which does no harm.
     fn note_flush_rate(&self, bytes: u64, took_ns: u64) {
+        if bytes < self.shares.load().memtable_bytes / 2 {
+            return;
+        }
         let rate = (u128::from(bytes) * 1_000_000_000 / u128::from(took_ns.max(1))) as u64;
         let mean = match self.flush_bytes_per_s.load(Ordering::Relaxed) {
             0 => rate,
@@ -227,11 +237,6 @@ impl Engine {
             self.wait_for_progress(seen);
         }
     }
-}
-
-/// Whether there is something to flush, and nobody does it: then the caller does.
-fn begins_flush(tree: &Tree) -> bool {
-    !tree.view().immutables.is_empty() && !tree.is_flushing.swap(true, Ordering::AcqRel)
 }
 
 fn flush_failed(error: &Error) -> Error {

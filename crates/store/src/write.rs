@@ -175,6 +175,7 @@ impl Engine {
             if !self.full_trees().is_empty() || self.pace() != Pace::Free {
                 return Ok(Attempt::WouldBlock);
             }
+            self.follow_memtables();
             self.note_room();
         }
         if self.judge(std::slice::from_ref(request))[0] == Written::Conflict {
@@ -427,7 +428,10 @@ impl Engine {
             let logs = logs.as_mut().expect("a writable store has a log");
             let memtable_bytes = self.shares.load().memtable_bytes;
             let log_bytes = memtable_bytes.max(LOG_BYTES.min(MEMTABLES_PER_LOG * memtable_bytes));
-            if log_ends == LogEnds::Now || logs.current.offset() >= log_bytes {
+            let is_long = logs.current.offset() >= log_bytes;
+            // One that cannot be written any more ends here: behind its end record
+            // nothing begins.
+            if log_ends == LogEnds::Now || is_long || !logs.current.is_open() {
                 self.switch_log(logs)?;
             }
             LogPosition { log: logs.current.number(), offset: logs.current.offset() }

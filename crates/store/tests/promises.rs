@@ -174,6 +174,22 @@ fn an_opening_passes_over_what_is_in_tables() {
     assert_eq!(value(&keyspace, "first").as_deref(), Some("1"));
 }
 
+/// A log was ended, and its successor could not be begun. What is put aside then
+/// ends where the successor begins, not behind the end.
+#[test]
+fn a_log_that_could_not_be_followed_is_followed_later() {
+    let (disk, db, keyspace) = scene();
+    keyspace.put("a", "1".repeat(12 << 10)).unwrap();
+    disk.add_fault(FaultRule::once(Operation::Create, FAILED).on_path(".log"));
+    db.flush().unwrap_err();
+    put_synced(&db, &keyspace, "b", "2");
+    assert_eq!(files(&disk, ".table").len(), 1, "it was flushed in passing");
+    drop((db, keyspace));
+    let after = disk.after_power_loss(Tear::DropUnsynced);
+    assert_eq!(reopened(&after, &["b"]), some(&["2"]));
+    assert_eq!(reopened(&after, &["a"]), some(&[&"1".repeat(12 << 10)]));
+}
+
 /// Whoever syncs the log behind the writers' backs tells them when it fails.
 #[test]
 fn a_flush_that_cannot_sync_the_log_ends_writing() {

@@ -106,6 +106,8 @@ fn a_recycled_log_has_the_released_bytes_and_they_are_still_read() {
 struct Asked {
     file: Arc<dyn File>,
     ranges: Mutex<Vec<(u64, u64)>>,
+    /// From this offset on the disk is broken.
+    fails_from: u64,
 }
 
 impl File for Asked {
@@ -129,8 +131,16 @@ impl File for Asked {
         self.file.sync()
     }
 
-    fn start_writeback(&self, offset: u64, bytes: u64) {
+    fn start_writeback(&self, offset: u64, bytes: u64) -> tidekv_io::Result<()> {
         self.ranges.lock().push((offset, bytes));
+        match offset < self.fails_from {
+            true => Ok(()),
+            false => Err(tidekv_io::Error::new(
+                tidekv_io::ErrorKind::Failed,
+                tidekv_io::Operation::Sync,
+                self.path(),
+            )),
+        }
     }
 
     fn allocate(&self, bytes: u64) -> tidekv_io::Result<()> {
@@ -154,7 +164,7 @@ impl File for Asked {
 fn the_disk_is_kept_busy_behind_a_long_log() {
     let disk = MemoryStorage::new();
     let file = disk.create(Path::new(PATH), Access::Buffered).unwrap();
-    let asked = Arc::new(Asked { file, ranges: Mutex::default() });
+    let asked = Arc::new(Asked { file, ranges: Mutex::default(), fails_from: u64::MAX });
     let mut writer = LogWriter::new(asked.clone(), 7);
     let payload = vec![7; 10_000];
     let mut left_max = 0;
@@ -170,4 +180,17 @@ fn the_disk_is_kept_busy_behind_a_long_log() {
     }
     assert!(left_max < 1 << 20, "{left_max} bytes were left");
     assert!(asked.ranges.lock().len() < 6, "asking costs a system call");
+}
+
+/// What the disk could not take is as lost as if a sync had failed.
+#[test]
+fn a_log_that_cannot_be_written_back_is_lost() {
+    let disk = MemoryStorage::new();
+    let file = disk.create(Path::new(PATH), Access::Buffered).unwrap();
+    let asked = Arc::new(Asked { file, ranges: Mutex::default(), fails_from: 1 << 20 });
+    let mut writer = LogWriter::new(asked, 7);
+    let fill = |out: &mut Vec<u8>| out.resize(out.len() + 600_000, RECORD_WRITES);
+    let outcomes: Vec<bool> = (0..6).map(|_| writer.append(fill).is_ok()).collect();
+    assert_eq!(outcomes, [true, true, true, false, false, false]);
+    assert!(!writer.is_open() && writer.sync().is_err() && writer.finish(8).is_err());
 }

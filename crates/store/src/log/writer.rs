@@ -58,18 +58,25 @@ impl LogSyncer {
                 self.synced.store(offset, Ordering::Release);
                 Ok(())
             }
-            Err(error) => {
-                let error = Error::new(
-                    ErrorKind::Storage,
-                    format!(
-                        "{error}; what was written since the last sync may be lost: reopen the store"
-                    ),
-                );
-                *failure = Some(error.clone());
-                self.is_lost.store(true, Ordering::Release);
-                Err(error)
-            }
+            Err(error) => Err(self.lose(&mut failure, &error)),
         }
+    }
+
+    /// Ends the log for good.
+    fn lose(&self, failure: &mut Option<Error>, error: &tidekv_io::Error) -> Error {
+        let error = Error::new(
+            ErrorKind::Storage,
+            format!("{error}; what was written since the last sync may be lost: reopen the store"),
+        );
+        *failure = Some(error.clone());
+        self.is_lost.store(true, Ordering::Release);
+        error
+    }
+
+    /// Has the system begin to write a part of the log to the disk.
+    fn start_writeback(&self, offset: u64, bytes: u64) -> Result<()> {
+        let started = self.file.start_writeback(offset, bytes);
+        started.map_err(|error| self.lose(&mut self.failure.lock(), &error))
     }
 
     fn synced(&self) -> u64 {
@@ -165,8 +172,9 @@ impl LogWriter {
         match written {
             Ok(()) => {
                 self.offset += len;
-                if self.offset - self.written_back >= WRITEBACK_BYTES {
-                    self.file.start_writeback(self.written_back, self.offset - self.written_back);
+                let bytes = self.offset - self.written_back;
+                if bytes >= WRITEBACK_BYTES {
+                    self.syncer.start_writeback(self.written_back, bytes)?;
                     self.written_back = self.offset;
                 }
                 Ok(())

@@ -95,11 +95,18 @@ pub const MUTATIONS: &[Mutation] = &[
         "an_opening_passes_over_what_is_in_tables",
     ),
     mutation(
+        "a memtable ends behind the end of its log",
+        "crates/store/src/write.rs",
+        "if log_ends == LogEnds::Now || is_long || !logs.current.is_open() {",
+        "if log_ends == LogEnds::Now || is_long {",
+        "a_log_that_could_not_be_followed_is_followed_later",
+    ),
+    mutation(
         "a sync that failed behind the writers' backs is not told to them",
         "crates/store/src/log/writer.rs",
-        "                *failure = Some(error.clone());\n\
-         \x20               self.is_lost.store(true, Ordering::Release);\n",
-        "",
+        "        *failure = Some(error.clone());\n\
+         \x20       self.is_lost.store(true, Ordering::Release);\n",
+        "        let _ = failure;\n",
         "a_flush_that_cannot_sync_the_log_ends_writing",
     ),
     mutation(
