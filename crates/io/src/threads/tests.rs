@@ -147,9 +147,15 @@ fn threads_of_housekeeping_step_back() {
     let own = send.clone();
     pool.execute(Priority::Low, Box::new(move || own.send(nice()).unwrap()));
     assert_eq!(receive.recv_timeout(PATIENCE).unwrap(), (nice() + NICE).min(19));
-    // A flush on the thread that is kept for it does not.
+    // A flush on the thread that is kept for it does not: the other one is busy.
     let (go_on, wait) = mpsc::channel::<()>();
-    pool.execute(Priority::Low, Box::new(move || wait.recv().unwrap()));
+    let (busy, is_busy) = mpsc::channel();
+    let block = move || {
+        busy.send(()).unwrap();
+        wait.recv().unwrap();
+    };
+    pool.execute(Priority::Low, Box::new(block));
+    is_busy.recv_timeout(PATIENCE).unwrap();
     pool.execute(Priority::High, Box::new(move || send.send(nice()).unwrap()));
     assert_eq!(receive.recv_timeout(PATIENCE).unwrap(), nice());
     go_on.send(()).unwrap();
