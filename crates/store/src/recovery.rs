@@ -325,8 +325,7 @@ impl Engine {
             let path = log_path(&self.directory, number);
             let file = self.storage.open_read(&path, Access::Buffered)?;
             let begin = LogPosition { log: number, offset: 0 };
-            let begin = if number == start.log { start } else { begin };
-            let mut reader = LogReader::starting_at(file, begin)?;
+            let mut reader = LogReader::starting_at(file, begin.max(start))?;
             while let Some(record) = reader.next()? {
                 self.replay_record(record, number, &path, &mut full)?;
             }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tidekv_io::{InlineExecutor, MemoryStorage};
 
-use crate::{Db, Environment, Keyspace, Options};
+use crate::sync::atomic::Ordering;
+use crate::{Attempt, Db, Environment, Keyspace, Options};
 
 const BUDGET: u64 = 16 << 20;
 
@@ -67,4 +68,31 @@ fn the_cache_has_what_memtables_do_not_take() {
     }
     check(&db);
     assert!(db.statistics().counter("memory.cache_bytes") > BUDGET / 4 * 3);
+}
+
+/// Those of an event loop, which never wait for room.
+#[test]
+fn writes_that_do_not_wait_push_blocks_out_as_well() {
+    let (db, keyspace) = store();
+    let at_rest = cache_bytes_max(&db);
+    for i in 0..200 {
+        let mut transaction = db.transaction();
+        transaction.put(&keyspace, &key(i), &[i as u8; VALUE_BYTES]);
+        assert_eq!(transaction.try_commit().unwrap(), Attempt::Done);
+        check(&db);
+    }
+    let taken = db.statistics().counter("memory.memtable_bytes");
+    assert!(at_rest - cache_bytes_max(&db) >= taken / 2, "{taken} bytes");
+}
+
+/// A flush of a few bytes is mostly syncs.
+#[test]
+fn only_flushes_of_full_memtables_tell_how_fast_flushes_are() {
+    let (db, keyspace) = store();
+    let rate = || db.engine().flush_bytes_per_s.load(Ordering::Relaxed);
+    keyspace.put(key(0), "1").unwrap();
+    db.flush().unwrap();
+    assert_eq!(rate(), 0);
+    (0..600).for_each(|i| keyspace.put(key(i), [1; VALUE_BYTES]).unwrap());
+    assert!(db.statistics().counter("flush.count") > 1 && rate() > 0);
 }
