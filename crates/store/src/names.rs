@@ -1,17 +1,19 @@
 //! The names in a store's directory, and how they become durable.
 //!
-//! Guarantee: once a sync of the directory has failed, every later one fails
+//! Guarantee: once a sync of a directory has failed, every later one of it fails
 //! too, without asking the system, until the store is reopened. The system may
 //! have dropped any change of names made before the failed sync, also one that
 //! another thread made meanwhile; a later sync that succeeds would vouch for it.
-//! What needs a new name (a flush, a compaction, the next log) is refused from
-//! then on; reads go on, and so do writes to the log that stands.
+//! What needs a new name (a flush, a compaction, the next log; where another
+//! directory was struck: a checkpoint in it) is refused from then on; reads go
+//! on, and so do writes to the log that stands.
 //!
 //! Reopening is sound: nothing that the manifest names or that was acknowledged
 //! depends on a name whose sync had failed, and recovery makes new names for
 //! what it writes. Syncs come one after another, so that none which begins
 //! before a failed one is over can miss the failure.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,45 +22,52 @@ use tidekv_io::Storage;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
 
-/// A directory whose names are made durable.
+/// The directory of a store, and others into which it writes copies of itself.
 #[derive(Debug)]
 pub(crate) struct Names {
     storage: Arc<dyn Storage>,
     directory: PathBuf,
-    /// The failure that ended it.
-    lost: Mutex<Option<Error>>,
+    /// The directories whose sync has failed, and how.
+    lost: Mutex<BTreeMap<PathBuf, Error>>,
 }
 
 impl Names {
     pub(crate) fn new(storage: Arc<dyn Storage>, directory: &Path) -> Self {
-        Self { storage, directory: directory.to_owned(), lost: Mutex::new(None) }
+        Self { storage, directory: directory.to_owned(), lost: Mutex::default() }
     }
 
     pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
     }
 
+    /// The store's own.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Fails when a sync has failed: what would need another need not begin.
+    /// Fails when a sync of the store's directory has failed: what would need
+    /// another need not begin.
     pub(crate) fn check(&self) -> Result<()> {
-        self.lost.lock().as_ref().map_or(Ok(()), |error| Err(error.clone()))
+        self.lost.lock().get(&self.directory).map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Makes every change of names so far durable.
+    /// Makes every change of names in the store's directory so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
+        self.sync_in(&self.directory)
+    }
+
+    /// Makes every change of names in `directory` so far durable.
+    pub(crate) fn sync_in(&self, directory: &Path) -> Result<()> {
         let mut lost = self.lost.lock();
-        if let Some(error) = &*lost {
+        if let Some(error) = lost.get(directory) {
             return Err(error.clone());
         }
-        self.storage.sync_dir(&self.directory).map_err(|error| {
+        self.storage.sync_dir(directory).map_err(|error| {
             let error = Error::new(
                 ErrorKind::Storage,
                 format!("{error}; names made since the last sync may be lost: reopen the store"),
             );
-            *lost = Some(error.clone());
+            lost.insert(directory.to_owned(), error.clone());
             error
         })
     }

@@ -71,7 +71,7 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
         if options.read_only || !options.create_if_missing {
             return Err(Error::no_store(directory));
         }
-        create_directory(&*storage, directory)?;
+        create_directory(&*storage, directory, |names| Ok(storage.sync_dir(names)?))?;
     }
     let lock = if options.read_only { None } else { Some(lock(&*storage, directory)?) };
     let found = manifest::file::read(&*storage, directory)?;
@@ -112,9 +112,14 @@ pub(crate) fn parent_of(path: &Path) -> &Path {
     }
 }
 
-/// Creates a directory and those above it, and makes their names durable; its
-/// own also when it is there, for whoever made it may have died before that.
-pub(crate) fn create_directory(storage: &dyn Storage, directory: &Path) -> Result<()> {
+/// Creates a directory and those above it, and makes their names durable by a
+/// `sync` of what each stands in; its own also when it is there, for whoever made
+/// it may have died before that.
+pub(crate) fn create_directory(
+    storage: &dyn Storage,
+    directory: &Path,
+    sync: impl Fn(&Path) -> Result<()>,
+) -> Result<()> {
     let mut missing = vec![directory];
     let above = directory.ancestors().take_while(|path| !path.as_os_str().is_empty());
     for (depth, path) in above.enumerate() {
@@ -126,7 +131,7 @@ pub(crate) fn create_directory(storage: &dyn Storage, directory: &Path) -> Resul
         }
     }
     storage.create_dir_all(directory)?;
-    missing.into_iter().rev().try_for_each(|created| Ok(storage.sync_dir(parent_of(created))?))
+    missing.into_iter().rev().try_for_each(|created| sync(parent_of(created)))
 }
 
 fn lock(storage: &dyn Storage, directory: &Path) -> Result<Box<dyn Lock>> {

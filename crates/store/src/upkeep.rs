@@ -273,11 +273,11 @@ impl Engine {
             let versions: Vec<_> = trees.iter().map(|tree| tree.version()).collect();
             Ok::<_, Error>((state, versions))
         })?;
-        create_directory(&*self.storage, target)?;
+        create_directory(&*self.storage, target, |names| self.names.sync_in(names))?;
         for id in state.table_ids() {
             self.storage.hard_link(&table_path(&self.directory, id), &table_path(target, id))?;
         }
-        self.storage.sync_dir(target)?;
+        self.names.sync_in(target)?;
         write_new(&self.storage, target, state)
     }
 

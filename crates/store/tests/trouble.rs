@@ -291,6 +291,34 @@ fn a_checkpoint_in_an_empty_directory_is_durable_too() {
     assert_eq!(contents(&Db::open("/copy", copy).unwrap(), "k"), expected);
 }
 
+/// A checkpoint failed because the directory above it could not be synced; the
+/// next one found its directory there and empty, synced again with success and
+/// was told to be safe. The name had been lost with the first.
+#[test]
+fn a_checkpoint_is_not_vouched_for_by_the_sync_after_a_failed_one() {
+    let (disk, clock) = world();
+    let db = open(&disk, &clock).unwrap();
+    let expected = fill(&db, 50);
+    let rule = FaultRule::once(tidekv_io::Operation::SyncDirectory, Fault::SyncLost);
+    disk.add_fault(rule.on_path("/copies"));
+    for path in ["/copies/one", "/copies/one", "/copies/two"] {
+        let error = db.checkpoint(path).unwrap_err();
+        assert!(error.to_string().contains("reopen"), "{path}: {error}");
+    }
+    assert_eq!(disk.struck().len(), 1);
+    // Other directories are none the worse, the store's own included.
+    db.keyspace("other").unwrap().put("a", "b").unwrap();
+    db.flush().unwrap();
+    db.checkpoint("/elsewhere").unwrap();
+    db.close().unwrap();
+    open(&disk, &clock).unwrap().checkpoint("/copies/three").unwrap();
+    let after = disk.after_power_loss(Tear::DropUnsynced);
+    for path in ["/elsewhere", "/copies/three"] {
+        let copy = Options { create_if_missing: false, ..options(&after, &clock, TINY) };
+        assert_eq!(contents(&Db::open(path, copy).unwrap(), "k"), expected, "{path}");
+    }
+}
+
 /// A bit flipped anywhere gives the truth or an error that names a file.
 #[test]
 fn a_flipped_bit_is_never_read_as_data() {

@@ -3,10 +3,11 @@
 //!
 //! Read-ahead of a scan: a forward seek reads as many blocks at once as scans
 //! of this level are used to go through ([`ScanLengths`]), passing over those
-//! that are in memory. A scan that goes further, and has read two blocks or more from storage one after another,
-//! reads runs of the blocks behind them, [`WINDOW_BYTES_MIN`] at first and twice
-//! as much each time up to [`WINDOW_BYTES_MAX`]. Blocks of a run go into the
-//! cache, and the cursor holds on to them, so that it works with no cache.
+//! that are in memory. A scan that goes further, and has read two blocks or more
+//! from storage one after another, reads runs of the blocks behind them,
+//! [`WINDOW_BYTES_MIN`] at first and twice as much each time up to
+//! [`WINDOW_BYTES_MAX`]. Blocks of a run go into the cache, and the cursor holds
+//! on to them, so that it works with no cache.
 //!
 //! A compaction reads [`COMPACTION_BYTES`] at a time past the cache, forward.
 

@@ -196,6 +196,16 @@ pub const MUTATIONS: &[Mutation] = &[
         "        self.file.trash.tables.lock().push(self.file.id);\n",
         "a_table_stays_while_a_walk_reads_it",
     ),
+    Mutation {
+        target: "trouble",
+        ..mutation(
+            "a checkpoint trusts the sync of a directory after a failed one",
+            "crates/store/src/upkeep.rs",
+            "|names| self.names.sync_in(names)",
+            "|names| Ok(self.storage.sync_dir(names)?)",
+            "a_checkpoint_is_not_vouched_for_by_the_sync_after_a_failed_one",
+        )
+    },
     race(
         "an entry of a memtable is published before its bytes",
         "crates/store/src/sorted_list.rs",
