@@ -122,10 +122,6 @@ impl BlockAddress {
             .checked_sub(self.handle.end())
             .filter(|&gap| gap <= GAP_BYTES_MAX && is_near && Arc::ptr_eq(&self.file, &next.file))
     }
-
-    fn failed(&self, error: tidekv_io::Error) -> Error {
-        Error::from(error).context(format_args!("block at offset {}", self.handle.offset))
-    }
 }
 
 /// What block reads count.
@@ -136,6 +132,9 @@ pub(crate) struct BlockStatistics {
     pub(crate) read_bytes: Counter,
     /// Of these, bytes that nobody asked for, between two blocks of a request.
     pub(crate) gap_bytes: Counter,
+    /// Reads that failed, told to a caller or not: what was read ahead, or in one
+    /// run with others, is read again alone once it is asked for.
+    pub(crate) read_failures: Counter,
     /// Blocks that were read before they were asked for.
     pub(crate) read_ahead_blocks: Counter,
     pub(crate) compaction_reads: Counter,
@@ -302,6 +301,7 @@ impl Blocks {
             ("io.reads", own.reads.get()),
             ("io.read_bytes", own.read_bytes.get()),
             ("io.gap_bytes", own.gap_bytes.get()),
+            ("io.read_failures", own.read_failures.get()),
             ("io.read_ahead_blocks", own.read_ahead_blocks.get()),
             ("io.in_flight_bytes", own.in_flight_bytes.load(Ordering::Relaxed)),
             ("io.compaction_reads", own.compaction_reads.get()),
@@ -344,13 +344,18 @@ impl Blocks {
         lead.publish(result);
     }
 
+    fn failed(&self, address: &BlockAddress, error: tidekv_io::Error) -> Error {
+        self.statistics.read_failures.add(1);
+        Error::from(error).context(format_args!("block at offset {}", address.handle.offset))
+    }
+
     fn read_alone(&self, address: &BlockAddress) -> Result<BlockRef> {
         let ReadRequest { file, offset, len } = address.request();
         address.file.check(address.handle)?;
         let _in_flight = InFlight::new(&self.statistics, len as u64);
         self.statistics.reads.add(1);
         self.statistics.read_bytes.add(len as u64);
-        let disk = file.read_at(offset, len).map_err(|e| address.failed(e))?;
+        let disk = file.read_at(offset, len).map_err(|e| self.failed(address, e))?;
         address.block_of(disk)
     }
 
@@ -395,7 +400,7 @@ impl Blocks {
         for (run, disk) in runs.into_iter().zip(read) {
             let (indices, leads): (Vec<_>, Vec<_>) = run.into_iter().unzip();
             let span: Vec<_> = indices.iter().map(|&i| addresses[i].clone()).collect();
-            let disk = disk.map_err(|e| span[0].failed(e));
+            let disk = disk.map_err(|e| self.failed(&span[0], e));
             for (i, block) in indices.into_iter().zip(self.land(&span, leads, disk)) {
                 slots[i] = Some(block);
             }
@@ -439,7 +444,7 @@ impl Blocks {
         let _in_flight = InFlight::new(&self.statistics, len);
         self.statistics.compaction_reads.add(1);
         self.statistics.compaction_read_bytes.add(len);
-        first.file.file.read_at(start, len as usize).map_err(|e| first.failed(e))
+        first.file.file.read_at(start, len as usize).map_err(|e| self.failed(first, e))
     }
 }
 

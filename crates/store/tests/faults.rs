@@ -5,8 +5,9 @@
 //! Each trial runs the workload of the power proof with one fault in it and
 //! holds the store to this:
 //!
-//! 1. the error reaches the caller: of the call itself, or through the counter
-//!    of background errors; what may be absorbed is listed, with reasons;
+//! 1. the error reaches the caller: of the call itself, or through the counters
+//!    of background errors and of failed reads (a run of blocks that cannot be read
+//!    is read block by block); what may be absorbed is listed, with reasons;
 //! 2. reads go on and show exactly what was acknowledged;
 //! 3. a power cut during the trouble leaves what was synced, and no holes;
 //! 4. once the cause is gone the store writes again, or says that it must be
@@ -302,9 +303,11 @@ fn attempt(seed: u64, word: &'static str, rule: FaultRule, tally: &mut Tally) {
     let mut trial =
         Trial { seed, word, rule, struck_at: None, surfaced: false, workload, dice: Dice(seed) };
     trial.run(tally);
-    let background =
-        trial.workload.db.as_ref().map_or(0, |db| db.statistics().counter("background.errors"));
-    let heard = trial.surfaced || background + trial.workload.counted.background_errors > 0;
+    let counter = |name| trial.workload.db.as_ref().map_or(0, |db| db.statistics().counter(name));
+    let counted = &trial.workload.counted;
+    let heard = trial.surfaced
+        || counter("background.errors") + counted.background_errors > 0
+        || counter("io.read_failures") + counted.read_failures > 0;
     trial.recover(tally);
     if let Err(loss) = trial.reopen() {
         trial.workload.losses.push(loss);

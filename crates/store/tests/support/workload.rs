@@ -133,6 +133,7 @@ pub struct Counted {
     pub moves: u64,
     pub expired: u64,
     pub background_errors: u64,
+    pub read_failures: u64,
     pub ingests: u64,
     pub checkpoints: u64,
     pub reopenings: u64,
@@ -206,6 +207,7 @@ impl Workload {
         let options = settings(&self.disk, &self.clock, self.openings);
         let db = Db::open(DIRECTORY, Options { read_only: true, ..options })?;
         let found = found_in(&db)?;
+        self.counted.read_failures += db.statistics().counter("io.read_failures");
         let progress = self.progress.lock().unwrap();
         if let Err(why) = progress.judge(&found, self.clock.unix_ms()) {
             self.losses.push(format!("reading only: {why}"));
@@ -231,6 +233,7 @@ impl Workload {
         counted.moves += statistics.counter("compaction.moves");
         counted.expired += statistics.counter("compaction.entries_expired");
         counted.background_errors += statistics.counter("background.errors");
+        counted.read_failures += statistics.counter("io.read_failures");
         let closed = db.close();
         if closed.is_ok() {
             self.all_durable();
