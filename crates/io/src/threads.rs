@@ -11,12 +11,13 @@
     reason = "this is the seam that the bans point to"
 )]
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Debug};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{JoinHandle, ThreadId};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -38,6 +39,13 @@ pub trait Executor: Send + Sync + Debug {
     /// hold no lock that the job takes. After [`Executor::shutdown`] jobs are
     /// dropped.
     fn execute(&self, priority: Priority, job: Job);
+
+    /// Runs `job` with low priority when `delay` is over and there is nothing else
+    /// to do, or never: for what may as well be left undone. Executors that know no
+    /// time drop it.
+    fn execute_later(&self, delay: Duration, job: Job) {
+        let _ = (delay, job);
+    }
 
     /// How many low-priority jobs can run at once; at least 1.
     fn parallelism(&self) -> usize;
@@ -203,6 +211,9 @@ struct PoolShared {
 #[derive(Default)]
 struct PoolState {
     queues: Queues,
+    /// Jobs whose time has not come, by that and by their number.
+    later: BTreeMap<(Instant, u64), Job>,
+    later_jobs: u64,
     running: usize,
     /// How many running jobs wait in `shutdown` themselves.
     stopping: usize,
@@ -276,13 +287,30 @@ impl PoolShared {
             } else if state.closed {
                 return;
             } else if takes_low {
-                self.low_wake.wait(&mut state);
+                state = self.wait_for_low(state);
             } else {
                 // Whoever wakes it takes that back.
                 state.reserved_is_idle = true;
                 self.high_wake.wait(&mut state);
             }
         }
+    }
+
+    /// Waits for a job that a low thread may take, or until the time of one has
+    /// come, which then stands in the queue.
+    fn wait_for_low<'a>(&self, mut state: MutexGuard<'a, PoolState>) -> MutexGuard<'a, PoolState> {
+        let Some(first) = state.later.first_entry() else {
+            self.low_wake.wait(&mut state);
+            return state;
+        };
+        let (due, _) = *first.key();
+        if due <= Instant::now() {
+            let job = first.remove();
+            state.queues.push(Priority::Low, job);
+        } else {
+            self.low_wake.wait_until(&mut state, due);
+        }
+        state
     }
 
     fn run(&self, job: Job) {
@@ -324,6 +352,20 @@ impl Executor for ThreadPool {
         }
     }
 
+    fn execute_later(&self, delay: Duration, job: Job) {
+        let mut state = self.shared.state.lock();
+        if state.closed {
+            drop(state);
+            drop(job);
+            return;
+        }
+        state.later_jobs += 1;
+        let place = (Instant::now() + delay, state.later_jobs);
+        state.later.insert(place, job);
+        // One that waits for no time, or for a later one, shall wait for this.
+        self.shared.low_wake.notify_one();
+    }
+
     fn parallelism(&self) -> usize {
         self.low_threads
     }
@@ -334,7 +376,7 @@ impl Executor for ThreadPool {
         state.closed = true;
         self.shared.low_wake.notify_all();
         self.shared.high_wake.notify_all();
-        let dropped = std::mem::take(&mut state.queues);
+        let dropped = (std::mem::take(&mut state.queues), std::mem::take(&mut state.later));
         MutexGuard::unlocked(&mut state, || drop(dropped));
         if from_job {
             state.stopping += 1;

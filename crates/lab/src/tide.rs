@@ -19,8 +19,9 @@ pub const TIDEKV_BLOCK_LRU: SubjectRecord = SubjectRecord {
     open,
 };
 
-/// The store counts as idle when nothing has moved for this long.
-const IDLE: Duration = Duration::from_millis(300);
+/// The store counts as idle when nothing has moved for this long: half of it
+/// passes before level 0 is merged in the quiet.
+const IDLE: Duration = Duration::from_millis(1000);
 
 /// How often it is asked.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);

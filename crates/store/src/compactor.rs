@@ -6,6 +6,7 @@
 //! compaction changes nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidekv_io::Priority;
 
@@ -62,11 +63,9 @@ impl Engine {
         let trees: Vec<Arc<Tree>> = self.trees.load().values().cloned().collect();
         for tree in trees {
             while self.compactions_running.load(Ordering::Acquire) < self.executor.parallelism() {
-                let Some(compaction) = self.pick(&tree) else { break };
-                self.compactions_running.fetch_add(1, Ordering::AcqRel);
-                let (engine, tree) = (Arc::clone(self), Arc::clone(&tree));
-                let job = move || engine.begin_compaction(&tree, compaction);
-                self.executor.execute(Priority::Low, Box::new(job));
+                let picked = self.pick(&tree, |v| picker::pick(v, self.picker_options(&tree)));
+                let Some(compaction) = picked else { break };
+                self.start_compaction(&tree, compaction);
                 // What fails is tried once a call, not for ever.
                 if self.background_errors.lock().compaction.is_some() {
                     return;
@@ -75,11 +74,55 @@ impl Engine {
         }
     }
 
-    fn pick(&self, tree: &Tree) -> Option<Compaction> {
+    fn start_compaction(self: &Arc<Self>, tree: &Arc<Tree>, compaction: Compaction) {
+        self.compactions_running.fetch_add(1, Ordering::AcqRel);
+        let (engine, tree) = (Arc::clone(self), Arc::clone(tree));
+        let job = move || engine.begin_compaction(&tree, compaction);
+        self.executor.execute(Priority::Low, Box::new(job));
+    }
+
+    /// Notes that `bytes` have come to level 0, which is merged when no more come.
+    pub(crate) fn wait_for_quiet(self: &Arc<Self>, bytes: u64) {
+        if let Some(delay) = self.quiet.note_flush(bytes, self.clock.monotonic_ns()) {
+            self.look_later(delay);
+        }
+    }
+
+    fn look_later(self: &Arc<Self>, delay: Duration) {
+        // Whoever waits for quiet does not keep a store open.
+        let engine = Arc::downgrade(self);
+        let look = move || {
+            if let Some(engine) = engine.upgrade() {
+                engine.look_for_quiet();
+            }
+        };
+        self.executor.execute_later(delay, Box::new(look));
+    }
+
+    fn look_for_quiet(self: &Arc<Self>) {
+        if let Some(delay) = self.quiet.look(self.clock.monotonic_ns()) {
+            return self.look_later(delay);
+        }
+        let trees: Vec<Arc<Tree>> = self.trees.load().values().cloned().collect();
+        for tree in trees {
+            let (options, spare) = (self.picker_options(&tree), self.quiet.spare_bytes());
+            let picked = self.pick(&tree, |v| picker::pick_in_quiet(v, options, spare));
+            if let Some(compaction) = picked {
+                self.quiet.spend(compaction.cost_bytes());
+                self.start_compaction(&tree, compaction);
+            }
+        }
+    }
+
+    fn pick(
+        &self,
+        tree: &Tree,
+        pick: impl FnOnce(&Version) -> Option<Compaction>,
+    ) -> Option<Compaction> {
         if self.is_closed.load(Ordering::Acquire) {
             return None;
         }
-        self.claim(tree, |version| picker::pick(version, self.picker_options(tree)))
+        self.claim(tree, pick)
     }
 
     /// Picks a compaction and marks its tables, so that no other takes them.

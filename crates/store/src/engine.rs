@@ -31,6 +31,7 @@ use crate::manifest::{Manifest, TableMeta};
 use crate::names::Names;
 use crate::options::{Durability, Options};
 use crate::queue::Queue;
+use crate::quiet::Quiet;
 use crate::stats::{Counter, Histogram};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex, RwLock, RwLockReadGuard};
@@ -188,6 +189,7 @@ pub(crate) struct Engine {
     /// How fast flushes are, for the write stall: their mean, the last ones
     /// counting most. 0: not known.
     pub(crate) flush_bytes_per_s: AtomicU64,
+    pub(crate) quiet: Quiet,
     /// Signalled when a background job has ended.
     pub(crate) progress: (Mutex<u64>, Condvar),
     pub(crate) stats: EngineStats,

@@ -77,9 +77,13 @@ impl Engine {
             // What is in tables must not be ahead of the log: after a power cut a
             // batch would be there in one keyspace and missing in another.
             .and_then(|outputs| sync_log().map(|()| outputs))
-            .and_then(|outputs| self.install_flush(tree, &view, outputs));
-        flushed.inspect_err(|_| self.discard_tables(made.into_inner()))?;
+            .and_then(|outputs| {
+                let written = outputs.iter().map(|output| output.meta.bytes).sum();
+                self.install_flush(tree, &view, outputs).map(|()| written)
+            });
+        let written = flushed.inspect_err(|_| self.discard_tables(made.into_inner()))?;
         let bytes = view.immutables.iter().map(|memtable| memtable.charge() as u64).sum();
+        self.wait_for_quiet(written);
         self.note_flush_rate(bytes, self.clock.monotonic_ns().saturating_sub(started));
         Ok(())
     }

@@ -26,6 +26,7 @@ pub mod batch;
 mod queue;
 mod budget;
 mod throttle;
+mod quiet;
 mod scan_lengths;
 
 mod filter;

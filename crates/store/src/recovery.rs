@@ -42,6 +42,7 @@ use crate::memtable::Memtable;
 use crate::names::Names;
 use crate::options::Options;
 use crate::queue::Queue;
+use crate::quiet::Quiet;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex, RwLock};
 use crate::throttle::Pauses;
@@ -99,6 +100,9 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
     engine.after_install();
     if !engine.options.read_only {
         engine.schedule_compactions();
+        // Flushed by an earlier life, or by this one when it replayed the logs.
+        let trees = engine.trees.load();
+        engine.wait_for_quiet(trees.values().map(|tree| tree.version().level_bytes(0)).sum());
     }
     Ok(engine)
 }
@@ -217,6 +221,7 @@ fn build_engine(
         level0_tables: AtomicUsize::new(0),
         debt_bytes: AtomicU64::new(0),
         flush_bytes_per_s: AtomicU64::new(0),
+        quiet: Quiet::default(),
         progress: (Mutex::new(0), Condvar::new()),
         stats: EngineStats::default(),
     })

@@ -238,3 +238,33 @@ fn the_last_handle_may_be_dropped_by_a_job() {
     drop(go);
     ends.recv_timeout(PATIENCE).expect("the drop does not wait for its own thread");
 }
+
+#[test]
+fn a_job_for_later_runs_once_its_time_has_come_and_not_before() {
+    let pool = ThreadPool::new("later", 2);
+    let (done, order) = mpsc::channel();
+    let started = Instant::now();
+    for (name, delay_ms) in [("third", 90), ("first", 30), ("second", 60)] {
+        let done = done.clone();
+        let delay = Duration::from_millis(delay_ms);
+        let job = move || done.send((name, delay, started.elapsed())).unwrap();
+        pool.execute_later(delay, Box::new(job));
+    }
+    for expected in ["first", "second", "third"] {
+        let (name, delay, ran_at) = order.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(name, expected);
+        assert!(ran_at >= delay, "{name} ran after {ran_at:?}");
+    }
+}
+
+#[test]
+fn a_pool_that_shuts_down_drops_what_was_for_later() {
+    let pool = ThreadPool::new("later", 1);
+    let held = Arc::new(());
+    for _ in 0..2 {
+        let kept = Arc::clone(&held);
+        pool.execute_later(PATIENCE, Box::new(move || drop(kept)));
+        pool.shutdown();
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
+}

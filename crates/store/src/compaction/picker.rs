@@ -18,9 +18,10 @@ use crate::manifest::LEVELS;
 /// How much larger each level is than the one above.
 const LEVEL_RATIO: u64 = 10;
 
-/// Tables in level 0 that start a compaction: each is one more place in which reads
-/// look.
-pub(crate) const LEVEL0_TRIGGER: usize = 4;
+/// Tables in level 0 that start a compaction. Each is one more place in which reads
+/// look, but each merge rewrites what it overlaps of the base level; when writers
+/// rest, fewer are merged as well ([`pick_in_quiet`]; docs/design/0016).
+pub(crate) const LEVEL0_TRIGGER: usize = 8;
 
 const LAST: usize = LEVELS - 1;
 
@@ -47,6 +48,11 @@ impl Compaction {
 
     pub(crate) fn input_bytes(&self) -> u64 {
         self.tables().map(|table| table.meta().bytes).sum()
+    }
+
+    /// Bytes that are read for it, and about as many written.
+    pub(crate) fn cost_bytes(&self) -> u64 {
+        if self.is_move { 0 } else { self.input_bytes() }
     }
 
     fn new(
@@ -157,6 +163,18 @@ pub(crate) fn pick(version: &Version, options: PickerOptions) -> Option<Compacti
         compaction.is_move = can_move(&compaction, options);
         Some(compaction)
     })
+}
+
+/// The merge of what stands in level 0 when writers rest, if it costs no more than
+/// `spare_bytes`.
+pub(crate) fn pick_in_quiet(
+    version: &Version,
+    options: PickerOptions,
+    spare_bytes: u64,
+) -> Option<Compaction> {
+    let mut compaction = pick_level0(version, &targets(version, options.base_bytes))?;
+    compaction.is_move = can_move(&compaction, options);
+    (compaction.cost_bytes() <= spare_bytes).then_some(compaction)
 }
 
 /// After the tree has shrunk, tables may stand above the base level.

@@ -1,5 +1,6 @@
 //! The store as a whole.
 
 mod memory;
+mod quiet;
 #[cfg(not(miri))]
 mod models;
