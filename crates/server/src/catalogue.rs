@@ -266,9 +266,19 @@ fn find_subcommand(container: &str, name: &[u8]) -> Option<&'static Command> {
 }
 
 /// The command that `words` (at least one) call, with the right number of
-/// arguments.
-pub(crate) fn resolve(words: Vec<Bytes>) -> Result<Call, CommandError> {
-    let mut command = find(&words[0]).ok_or_else(|| unknown(&words))?;
+/// arguments. It often is that of the call before, the `likely` one.
+pub(crate) fn resolve(
+    words: Vec<Bytes>,
+    likely: Option<&'static Command>,
+) -> Result<Call, CommandError> {
+    // The separator of a subcommand is ours, as in `find`.
+    let is_likely = |command: &&Command| {
+        words[0].eq_ignore_ascii_case(command.name.as_bytes()) && !words[0].contains(&b'|')
+    };
+    let mut command = match likely.filter(is_likely) {
+        Some(command) => command,
+        None => find(&words[0]).ok_or_else(|| unknown(&words))?,
+    };
     if matches!(command.run, Run::Container(()) | Run::Catalogue(_)) && words.len() > 1 {
         command = find_subcommand(command.name, &words[1])
             .ok_or_else(|| unknown_subcommand(command.name, &words[1]))?;

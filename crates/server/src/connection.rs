@@ -21,7 +21,6 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
-use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -35,7 +34,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::catalogue;
-use crate::command::{Call, Flag, Place, Run, Verb};
+use crate::command::{Call, Command, Flag, Place, Run, Verb};
 use crate::input::{Input, Stream};
 use crate::pipeline::{self, Tried};
 use crate::queue::Queue;
@@ -46,6 +45,8 @@ use crate::state::State;
 
 /// Requests that are taken from the input before they are run.
 const REQUESTS_MAX: usize = pipeline::WRITE_CALLS_MAX;
+/// Places for them that are made at once.
+const REQUESTS_USUAL: usize = 16;
 /// Bytes of them.
 const REQUEST_BYTES: usize = 1 << 20;
 /// Replies are sent when they have grown to this, even if more could be made.
@@ -71,6 +72,16 @@ enum Request {
     Refused(CommandError),
     /// The stream makes no sense any more; what came before still counts.
     End,
+}
+
+/// What becomes of a call.
+enum Step {
+    /// It is answered.
+    Done,
+    /// It waits for `EXEC`.
+    Enqueue(Call),
+    /// It needs an I/O thread, or belongs together with others.
+    Offload(Call),
 }
 
 /// One connection.
@@ -162,7 +173,7 @@ impl Connection {
 
     /// Takes complete requests from the input, not too many at a time.
     fn parse(&mut self) -> VecDeque<Request> {
-        let mut requests = VecDeque::new();
+        let mut requests = VecDeque::with_capacity(REQUESTS_USUAL);
         let mut bytes = 0;
         let limits = Limits {
             request_bytes_max: self.state.settings.request_bytes_max,
@@ -171,7 +182,7 @@ impl Connection {
         // A stranger's requests are taken one by one: after AUTH it has the
         // limits of a friend.
         let requests_max = if limits.authenticated { REQUESTS_MAX } else { 1 };
-        let mut last_command = None;
+        let mut last_command: Option<&'static Command> = None;
         while requests.len() < requests_max && bytes < REQUEST_BYTES {
             match self.input.next(limits) {
                 Ok(None) => break,
@@ -179,14 +190,16 @@ impl Connection {
                     self.session().is_closing = true;
                     break;
                 }
-                Ok(Some(words)) => requests.push_back(match catalogue::resolve(words) {
-                    Ok(call) => {
-                        bytes += call.bytes_len();
-                        last_command = Some(call.command.name);
-                        Request::Call(call)
-                    }
-                    Err(error) => Request::Refused(error),
-                }),
+                Ok(Some(words)) => {
+                    requests.push_back(match catalogue::resolve(words, last_command) {
+                        Ok(call) => {
+                            bytes += call.bytes_len();
+                            last_command = Some(call.command);
+                            Request::Call(call)
+                        }
+                        Err(error) => Request::Refused(error),
+                    })
+                }
                 Err(error) => {
                     let error = CommandError::from(format!("ERR {error}"));
                     requests.extend([Request::Refused(error), Request::End]);
@@ -195,9 +208,9 @@ impl Connection {
             }
         }
         self.state.counters.commands.add(requests.len());
-        if let Some(name) = last_command {
+        if let Some(command) = last_command {
             let now_ms = self.state.now_ms();
-            self.session().client.touch(now_ms, name);
+            self.session().client.touch(now_ms, command.name);
         }
         requests
     }
@@ -207,12 +220,14 @@ impl Connection {
             match request {
                 Request::End => self.session().is_closing = true,
                 Request::Refused(error) => self.refuse(error),
-                Request::Call(call) => {
-                    if let ControlFlow::Continue(call) = self.step(call).await {
+                Request::Call(call) => match self.step(call) {
+                    Step::Done => {}
+                    Step::Enqueue(call) => self.enqueue(call).await,
+                    Step::Offload(call) => {
                         requests.push_front(Request::Call(call));
                         self.offload(&mut requests).await;
                     }
-                }
+                },
             }
             if self.session().is_closing {
                 return Ok(());
@@ -225,10 +240,10 @@ impl Connection {
     }
 
     /// Answers a call that needs no I/O thread; gives back one that does.
-    async fn step(&mut self, call: Call) -> ControlFlow<(), Call> {
-        if !call.command.has(Flag::NoAuth) && !self.session().is_authenticated {
+    fn step(&mut self, call: Call) -> Step {
+        if !self.session().is_authenticated && !call.command.has(Flag::NoAuth) {
             self.refuse(NO_AUTH);
-            return ControlFlow::Break(());
+            return Step::Done;
         }
         let verb = match call.command.run {
             Run::Transaction(verb) => Some(verb),
@@ -236,21 +251,20 @@ impl Connection {
         };
         let is_queued = matches!(verb, None | Some(Verb::Unwatch)) && call.command.name != "quit";
         if self.queue.is_some() && is_queued {
-            self.enqueue(call).await;
-            return ControlFlow::Break(());
+            return Step::Enqueue(call);
         }
         if let Some(verb) = verb {
             return self.step_transaction(verb, call);
         }
         if !matches!(call.command.place, Place::Loop | Place::Point) {
-            return ControlFlow::Continue(call);
+            return Step::Offload(call);
         }
         match self.on_event_loop(|state, session| pipeline::run_in_memory(state, session, &call)) {
             None => {}
             Some(Some(reply)) => self.reply(&reply),
-            Some(None) => return ControlFlow::Continue(call),
+            Some(None) => return Step::Offload(call),
         }
-        ControlFlow::Break(())
+        Step::Done
     }
 
     async fn enqueue(&mut self, call: Call) {
@@ -264,7 +278,7 @@ impl Connection {
         }
     }
 
-    fn step_transaction(&mut self, verb: Verb, call: Call) -> ControlFlow<(), Call> {
+    fn step_transaction(&mut self, verb: Verb, call: Call) -> Step {
         let reply = match (verb, self.queue.is_some()) {
             (Verb::Multi, false) => {
                 let reservation = self.state.budget.reservation();
@@ -273,7 +287,7 @@ impl Connection {
                 Reply::OK
             }
             (Verb::Multi, true) => Reply::Error("ERR MULTI calls can not be nested".into()),
-            (Verb::Exec, true) | (Verb::Watch, false) => return ControlFlow::Continue(call),
+            (Verb::Exec, true) | (Verb::Watch, false) => return Step::Offload(call),
             (Verb::Exec, false) => Reply::Error("ERR EXEC without MULTI".into()),
             (Verb::Discard, true) => {
                 self.set_queue(None);
@@ -288,7 +302,7 @@ impl Connection {
             }
         };
         self.reply(&reply);
-        ControlFlow::Break(())
+        Step::Done
     }
 
     /// Has the first of `requests`, a call, run together with its followers where

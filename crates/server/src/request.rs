@@ -5,8 +5,9 @@
 //! 1. How the stream is cut into pieces does not change what is read.
 //! 2. Memory is asked for as bytes arrive, never on the word of a length; a
 //!    length beyond the limits is refused when it is read.
-//! 3. A request is looked at once: what is known of an incomplete one is kept,
-//!    so a value in a thousand pieces costs no more than in one.
+//! 3. A request is looked at once (its first few words twice, if it is not whole
+//!    then): what is known of an incomplete one is kept, so a value in a thousand
+//!    pieces costs no more than in one.
 //! 4. Arguments are slices of the buffer, not copies.
 //!
 //! After an error the stream is of no use any more and the connection ends.
@@ -21,6 +22,8 @@ use crate::number::parse_i64;
 const ARGUMENTS_MAX: usize = 1 << 20;
 /// Most bytes of a line: an inline command, or a length.
 const LINE_BYTES_MAX: usize = 64 << 10;
+/// Most words of a request that is read at one go.
+const SHORT_WORDS_MAX: usize = 4;
 /// Before they have authenticated, clients get no more than these.
 const UNAUTHENTICATED_ARGUMENTS_MAX: usize = 10;
 const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 << 10;
@@ -77,6 +80,9 @@ impl Parser {
             match (self.missing, buffer.first()) {
                 (None, None) => return Ok(None),
                 (None, Some(b'*')) => {
+                    if let Some(arguments) = short(buffer, limits) {
+                        return Ok(Some(arguments));
+                    }
                     if !self.array_header(buffer, limits)? {
                         return Ok(None);
                     }
@@ -231,6 +237,50 @@ impl Parser {
         self.found.shrink_to(64);
         (self.missing, self.bulk, self.at, self.searched) = (None, None, 0, 0);
     }
+}
+
+/// Takes a request of a few words off the front of `buffer`, if it is whole and
+/// nothing is wrong with it. Most are like this, so this is the quick way.
+fn short(buffer: &mut BytesMut, limits: Limits) -> Option<Arguments> {
+    if !limits.authenticated {
+        return None;
+    }
+    let (count, mut at) = header(buffer, 0, b'*')?;
+    let mut spans = [(0, 0); SHORT_WORDS_MAX];
+    let spans = spans.get_mut(..count).filter(|spans| !spans.is_empty())?;
+    for span in &mut *spans {
+        let (length, start) = header(buffer, at, b'$')?;
+        let end = start + length;
+        if end > limits.request_bytes_max || buffer.get(end..end + 2)? != b"\r\n" {
+            return None;
+        }
+        *span = (start, end);
+        at = end + 2;
+    }
+    let request = buffer.split_to(at).freeze();
+    Some(spans.iter().map(|&(start, end)| request.slice(start..end)).collect())
+}
+
+/// The number behind `kind` at `at`, canonical and of at most seven digits, and
+/// what follows its line end.
+fn header(bytes: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
+    let rest = bytes.get(at..)?;
+    if *rest.first()? != kind {
+        return None;
+    }
+    let mut number = 0;
+    for (digits, &byte) in rest.iter().enumerate().skip(1).take(8) {
+        match byte {
+            b'0'..=b'9' if digits == 1 || number > 0 => {
+                number = 10 * number + usize::from(byte - b'0');
+            }
+            b'\r' if digits > 1 && rest.get(digits + 1) == Some(&b'\n') => {
+                return Some((number, at + digits + 2));
+            }
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// Splits a line at spaces, with quotes as in a shell: `"..."` knows `\n`,

@@ -19,7 +19,7 @@ fn words(text: &str) -> Vec<Bytes> {
 }
 
 fn refusal(text: &str) -> String {
-    match resolve(words(text)).unwrap_err() {
+    match resolve(words(text), None).unwrap_err() {
         CommandError::Message(message) => message.into_owned(),
         CommandError::WouldBlock => unreachable!(),
     }
@@ -27,11 +27,11 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn commands_are_found_in_any_case() {
-    assert_eq!(resolve(words("GeT a")).unwrap().command.name, "get");
-    let call = resolve(words("CLIENT SetName me")).unwrap();
+    assert_eq!(resolve(words("GeT a"), None).unwrap().command.name, "get");
+    let call = resolve(words("CLIENT SetName me"), None).unwrap();
     assert_eq!(call.command.name, "client|setname");
     assert_eq!(call.arguments(), words("me"));
-    assert_eq!(resolve(words("command")).unwrap().command.name, "command");
+    assert_eq!(resolve(words("command"), None).unwrap().command.name, "command");
 }
 
 #[test]
