@@ -263,24 +263,23 @@ fn short(buffer: &mut BytesMut, limits: Limits) -> Option<Arguments> {
 
 /// The number behind `kind` at `at`, canonical and of at most seven digits, and
 /// what follows its line end.
+#[inline]
 fn header(bytes: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
     let rest = bytes.get(at..)?;
+    let digit = |i: usize| Some(rest.get(i)?.wrapping_sub(b'0')).filter(|&digit| digit <= 9);
     if *rest.first()? != kind {
         return None;
     }
-    let mut number = 0;
-    for (digits, &byte) in rest.iter().enumerate().skip(1).take(8) {
-        match byte {
-            b'0'..=b'9' if digits == 1 || number > 0 => {
-                number = 10 * number + usize::from(byte - b'0');
-            }
-            b'\r' if digits > 1 && rest.get(digits + 1) == Some(&b'\n') => {
-                return Some((number, at + digits + 2));
-            }
-            _ => return None,
+    let mut number = usize::from(digit(1)?);
+    let mut end = 2;
+    while let Some(next) = digit(end) {
+        if number == 0 || end > 7 {
+            return None;
         }
+        number = 10 * number + usize::from(next);
+        end += 1;
     }
-    None
+    (rest.get(end..end + 2)? == b"\r\n").then_some((number, at + end + 2))
 }
 
 /// Splits a line at spaces, with quotes as in a shell: `"..."` knows `\n`,
