@@ -6,6 +6,7 @@
 //! subject pays for a copy that its own interface does not make.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -97,8 +98,9 @@ pub trait Subject: Send + Sync {
     fn hold(&self, start: &[u8]) -> Result<Box<dyn Hold + '_>>;
 
     /// Brings everything written into tables and waits until no background work
-    /// is left.
-    fn settle(&self) -> Result<()>;
+    /// is left. Returns how long ago the last of it ended, for subjects that can
+    /// only be watched.
+    fn settle(&self) -> Result<Duration>;
 
     /// What it has counted.
     fn counts(&self) -> Result<Counts>;

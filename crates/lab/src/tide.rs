@@ -108,7 +108,7 @@ impl Subject for Tide {
         Ok(Box::new(Held { _snapshot: snapshot, _iter: iter }))
     }
 
-    fn settle(&self) -> Result<()> {
+    fn settle(&self) -> Result<Duration> {
         self.db.flush()?;
         let mut seen = background_work(&self.db.statistics());
         let mut moved_ns = self.clock.monotonic_ns();
@@ -120,7 +120,7 @@ impl Subject for Tide {
                 moved_ns = self.clock.monotonic_ns();
             }
         }
-        Ok(())
+        Ok(Duration::from_nanos(self.clock.monotonic_ns() - moved_ns))
     }
 
     fn counts(&self) -> Result<Counts> {

@@ -76,8 +76,8 @@ fn carry_out(job: &Job, record: &SubjectRecord) -> Result<(Box<dyn Subject>, Mea
     }
     if job.ending == Ending::Settle {
         let started_ns = clock.monotonic_ns();
-        subject.settle()?;
-        measurement.settle_seconds = seconds_since(started_ns);
+        let watched = subject.settle()?;
+        measurement.settle_seconds = (seconds_since(started_ns) - watched.as_secs_f64()).max(0.0);
     }
     measurement.life = subject.counts()?.since(&Counts::default());
     measurement.life_kernel = kernel.counts().since(&kernel_at_start);

@@ -99,7 +99,7 @@ impl Subject for Fjall {
         Ok(Box::new(Held { _iter: iter, _snapshot: snapshot }))
     }
 
-    fn settle(&self) -> Result<()> {
+    fn settle(&self) -> Result<Duration> {
         self.keyspace.rotate_memtable_and_wait().map_err(failed)?;
         let mut idle_looks = 0;
         while idle_looks < IDLE_LOOKS {
@@ -107,7 +107,7 @@ impl Subject for Fjall {
             let is_idle = self.db.active_compactions() == 0 && self.db.outstanding_flushes() == 0;
             idle_looks = if is_idle { idle_looks + 1 } else { 0 };
         }
-        Ok(())
+        Ok(BETWEEN_LOOKS * IDLE_LOOKS)
     }
 
     fn counts(&self) -> Result<Counts> {

@@ -23,6 +23,7 @@
 //! is on, as by default.
 
 use std::path::Path;
+use std::time::Duration;
 
 use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
@@ -243,10 +244,11 @@ impl Subject for Rocks {
         Ok(Box::new(Held { _iter: iter, _snapshot: snapshot }))
     }
 
-    fn settle(&self) -> Result<()> {
+    fn settle(&self) -> Result<Duration> {
         let mut options = WaitForCompactOptions::default();
         options.set_flush(true);
-        self.db.wait_for_compact(&options).map_err(failed)
+        self.db.wait_for_compact(&options).map_err(failed)?;
+        Ok(Duration::ZERO)
     }
 
     fn counts(&self) -> Result<Counts> {

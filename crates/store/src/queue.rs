@@ -12,7 +12,19 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex};
+
+/// How often a waiter looks for its outcome before it sleeps: first at once again,
+/// for most leaders need a microsecond or two, then with a turn for other threads in
+/// between, since the leader may be without a processor. To wake a sleeper costs the
+/// leader more than the write, and one that is handed the lead asleep keeps all
+/// others waiting.
+#[cfg(not(test))]
+const LOOKS: (u32, u32) = (50, 20);
+/// Each look multiplies the schedules of the models.
+#[cfg(test)]
+const LOOKS: (u32, u32) = (1, 1);
 
 enum Slot<R> {
     Waiting,
@@ -29,6 +41,8 @@ struct Ticket<T, R> {
     is_exclusive: bool,
     weight: usize,
     slot: Mutex<Slot<R>>,
+    /// The slot does not wait any more.
+    is_set: AtomicBool,
     changed: Condvar,
 }
 
@@ -80,11 +94,28 @@ impl<T, R> Drop for Leadership<'_, T, R> {
 impl<T, R> Ticket<T, R> {
     fn set(&self, value: Slot<R>) {
         *self.slot.lock() = value;
+        self.is_set.store(true, Ordering::Release);
         self.changed.notify_one();
+    }
+
+    /// Looks for an outcome for a while.
+    fn watch(&self) {
+        let (at_once, in_turn) = LOOKS;
+        for look in 0..at_once + in_turn {
+            if self.is_set.load(Ordering::Acquire) {
+                return;
+            }
+            if look < at_once {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
     }
 
     /// Waits for an outcome; `None`: lead.
     fn wait(&self) -> Option<R> {
+        self.watch();
         let mut slot = self.slot.lock();
         loop {
             match std::mem::replace(&mut *slot, Slot::Waiting) {
@@ -161,6 +192,7 @@ impl<T, R> Queue<T, R> {
             item: Mutex::new(item),
             weight,
             slot: Mutex::new(Slot::Waiting),
+            is_set: AtomicBool::new(false),
             changed: Condvar::new(),
         })
     }
@@ -200,7 +232,7 @@ mod tests {
     mod models;
 
     use super::*;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn every_item_is_done_once_and_exclusively() {
