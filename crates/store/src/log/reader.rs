@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use memchr::memmem::Finder;
 use tidekv_io::File;
 
 use super::format::{HEADER_BYTES, Header, LogPosition, RECORD_END, RECORD_MARK, is_intact};
@@ -22,6 +23,12 @@ const PIECE_BYTES: usize = 256 << 10;
 /// Looking for frames behind a torn place, so many times the log's length is
 /// checksummed at most: values may be made to look like headers of frames.
 const SEARCH_EFFORT: u64 = 16;
+
+/// Where in a header it says how many bytes were synced, in eight bytes.
+const SYNCED_AT: usize = 8;
+/// As many of these bytes are used: no log has a tebibyte.
+const SYNCED_DIGITS: usize = 5;
+const ZEROS: [u8; 8 - SYNCED_DIGITS] = [0; 8 - SYNCED_DIGITS];
 
 /// How a log ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,19 +119,25 @@ impl LogReader {
         self.offset
     }
 
-    /// Reads the frame at `offset` into `record`; its length if it is intact.
+    /// Reads the frame at `offset` into `record` if it is intact; its length.
     fn intact_frame_at(&mut self, offset: u64) -> Result<Option<u64>> {
         let Some(header) = self.header_at(offset)? else { return Ok(None) };
         let frame_len = HEADER_BYTES + header.payload_len as usize;
-        self.record.clear();
-        if frame_len <= PIECE_BYTES {
+        let alone;
+        let frame = if frame_len <= PIECE_BYTES {
             self.fill(offset, frame_len)?;
             let start = (offset - self.piece_offset) as usize;
-            self.record.extend_from_slice(&self.piece[start..start + frame_len]);
+            &self.piece[start..start + frame_len]
         } else {
-            self.record.extend_from_slice(&self.file.read_at(offset, frame_len)?);
+            alone = self.file.read_at(offset, frame_len)?;
+            &alone[..]
+        };
+        let is_intact = is_intact(frame, self.number, header);
+        if is_intact {
+            self.record.clear();
+            self.record.extend_from_slice(frame);
         }
-        Ok(is_intact(&self.record, self.number, header).then_some(frame_len as u64))
+        Ok(is_intact.then_some(frame_len as u64))
     }
 
     fn header_at(&mut self, offset: u64) -> Result<Option<Header>> {
@@ -160,19 +173,30 @@ impl LogReader {
 
     /// The first place from `from` on, in the piece that holds its header, where a
     /// header would say that more than `cut` bytes were on stable storage; or the
-    /// first that is to be looked at in the next piece. What is behind the end of a
-    /// log is mostly its file's earlier life, many times as long as what counts, so
-    /// this loop is the time that an opening takes.
-    fn next_witness(&self, from: u64, cut: u64) -> (u64, bool) {
+    /// first that is to be looked at in the next piece. `zeros` finds [`ZEROS`].
+    ///
+    /// What is behind the end of a log is mostly its file's earlier life, many times
+    /// as long as what counts, so this loop is much of the time of an opening.
+    fn next_witness(&self, from: u64, cut: u64, zeros: &Finder<'_>) -> (u64, bool) {
         let bytes = &self.piece[(from - self.piece_offset) as usize..];
-        let says_more = |&(at, header): &(u64, &[u8])| {
-            let synced = header[8..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-            synced > cut && synced <= at
+        let places = bytes.len() - HEADER_BYTES + 1;
+        let says_more = |place: &usize| {
+            let synced = bytes[place + SYNCED_AT..].first_chunk();
+            let synced = synced.map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            synced > cut && synced <= from + *place as u64
         };
-        match (from..).zip(bytes.windows(HEADER_BYTES)).find(says_more) {
-            Some((at, _)) => (at, true),
-            None => (from + (bytes.len() - HEADER_BYTES) as u64 + 1, false),
+        // Behind its number of bytes, a header has these zeros.
+        let mut at = SYNCED_AT + SYNCED_DIGITS;
+        while let Some(found) = zeros.find(&bytes[at..]) {
+            at += found;
+            // The number does not consist of zeros only: it begins in front of them.
+            let first = at - SYNCED_AT - SYNCED_DIGITS;
+            if let Some(place) = (first..places.min(first + SYNCED_DIGITS)).find(says_more) {
+                return (from + place as u64, true);
+            }
+            at += zeros_at_start(&bytes[at..]) - ZEROS.len() + 1;
         }
+        (from + places as u64, false)
     }
 
     fn judge_ending(&mut self) -> Result<Ending> {
@@ -180,6 +204,7 @@ impl LogReader {
         let mut torn = false;
         let mut at = cut;
         let mut effort = SEARCH_EFFORT * self.len;
+        let zeros = Finder::new(&ZEROS);
         while at + HEADER_BYTES as u64 <= self.len {
             self.fill(at, HEADER_BYTES)?;
             if at == cut {
@@ -188,7 +213,7 @@ impl LogReader {
                 torn = self.piece[start..].iter().take(HEADER_BYTES + 1).any(|&byte| byte != 0);
             }
             let is_witness;
-            (at, is_witness) = self.next_witness(at, cut);
+            (at, is_witness) = self.next_witness(at, cut, &zeros);
             if !is_witness {
                 continue;
             }
@@ -206,6 +231,12 @@ impl LogReader {
     }
 }
 
+/// How many zeros `bytes` begin with.
+fn zeros_at_start(bytes: &[u8]) -> usize {
+    let whole = bytes.chunks_exact(32).take_while(|chunk| **chunk == [0; 32]).count() * 32;
+    whole + bytes[whole..].iter().take_while(|&&byte| byte == 0).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,6 +246,32 @@ mod tests {
     use tidekv_io::{Access, MemoryStorage, Storage};
 
     const NUMBER: u64 = 7;
+
+    proptest::proptest! {
+        /// The search finds what a look at every place finds.
+        #[test]
+        fn no_witness_is_passed_over(
+            piece in proptest::collection::vec(proptest::sample::select(&[0u8, 0, 0, 1, 40][..]), 16..120),
+            cut in 0u64..60,
+            skipped in 0u64..40,
+        ) {
+            let storage = MemoryStorage::new();
+            let file = storage.create(Path::new("/log"), Access::Buffered).unwrap();
+            let mut reader = LogReader::new(file, NUMBER).unwrap();
+            reader.piece_offset = 30;
+            reader.piece = piece.clone();
+            let from = 30 + skipped.min(piece.len() as u64 - 16);
+            let places = from - 30..=piece.len() as u64 - 16;
+            let expected = places.map(|place| place + 30).find(|&at| {
+                let start = (at - 30) as usize + 8;
+                let synced = u64::from_le_bytes(piece[start..start + 8].try_into().unwrap());
+                synced > cut && synced <= at
+            });
+            let behind = 30 + piece.len() as u64 - 15;
+            let expected = expected.map_or((behind, false), |at| (at, true));
+            proptest::prop_assert_eq!(reader.next_witness(from, cut, &Finder::new(&ZEROS)), expected);
+        }
+    }
 
     fn write(storage: &MemoryStorage, records: &[(&[u8], bool)], finish: bool) -> Vec<u64> {
         let file = storage.create(Path::new("/log"), Access::Buffered).unwrap();
