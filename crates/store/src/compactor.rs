@@ -197,7 +197,8 @@ impl Engine {
         let part_bytes = (TABLES_PER_PART * self.options.table_bytes).clamp(1, PART_BYTES);
         let worth = compaction.input_bytes() / part_bytes;
         let parts = worth.min(self.executor.parallelism() as u64) as usize;
-        if parts < 2 || self.executor.is_inline() {
+        let may_split = compaction.output_level > 0 && !self.executor.is_inline();
+        if parts < 2 || !may_split {
             return Vec::new();
         }
         let mut keys: Vec<Box<[u8]>> =

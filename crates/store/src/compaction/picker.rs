@@ -23,6 +23,10 @@ const LEVEL_RATIO: u64 = 10;
 /// rest, fewer are merged as well ([`pick_in_quiet`]; docs/design/0016).
 pub(crate) const LEVEL0_TRIGGER: usize = 8;
 
+/// Up to here a merge with the base level may cost as many times what level 0 holds,
+/// while writers rest; each of its bytes costs about as much under load.
+const LOWER_RATIO_MAX: u64 = 8;
+
 const LAST: usize = LEVELS - 1;
 
 /// A compaction to be done.
@@ -68,7 +72,8 @@ impl Compaction {
             version.overlapping(output_level, &span)
         };
         let whole = KeySpan::of(inputs.iter().chain(&lower))?;
-        let grandparents = if output_level < LAST {
+        // Level 0 is not cut by what stands below: each table is looked into.
+        let grandparents = if (1..LAST).contains(&output_level) {
             version.overlapping(output_level + 1, &whole)
         } else {
             Vec::new()
@@ -165,8 +170,9 @@ pub(crate) fn pick(version: &Version, options: PickerOptions) -> Option<Compacti
     })
 }
 
-/// The merge of what stands in level 0 when writers rest, if it costs no more than
-/// `spare_bytes`.
+/// What is done to level 0 when writers rest, if it costs no more than `spare_bytes`:
+/// its tables are merged with the base level, or where that is large beside them,
+/// with each other.
 pub(crate) fn pick_in_quiet(
     version: &Version,
     options: PickerOptions,
@@ -174,6 +180,12 @@ pub(crate) fn pick_in_quiet(
 ) -> Option<Compaction> {
     let mut compaction = pick_level0(version, &targets(version, options.base_bytes))?;
     compaction.is_move = can_move(&compaction, options);
+    if compaction.cost_bytes() > LOWER_RATIO_MAX * version.level_bytes(0) {
+        if compaction.inputs.len() < 2 {
+            return None;
+        }
+        compaction = Compaction::new(version, 0, 0, compaction.inputs)?;
+    }
     (compaction.cost_bytes() <= spare_bytes).then_some(compaction)
 }
 

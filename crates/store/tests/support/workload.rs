@@ -23,13 +23,41 @@ const TICK: Duration = Duration::from_millis(400);
 const LIFE_MS: u64 = 1000;
 
 /// Runs jobs in the caller like the inline executor, but has compactions split
-/// as if four threads did them.
-#[derive(Debug, Default)]
-pub struct SplitExecutor(InlineExecutor);
+/// as if four threads did them, and keeps those for later until their time has come.
+pub struct SplitExecutor {
+    inline: InlineExecutor,
+    clock: Arc<ManualClock>,
+    later: Mutex<Vec<(u64, Job)>>,
+}
+
+impl SplitExecutor {
+    fn new(clock: &Arc<ManualClock>) -> Self {
+        let (inline, later) = (InlineExecutor::new(), Mutex::default());
+        Self { inline, clock: Arc::clone(clock), later }
+    }
+
+    fn run_due(&self) {
+        let now_ns = self.clock.monotonic_ns();
+        let due = self.later.lock().unwrap().extract_if(.., |(at, _)| *at <= now_ns).collect();
+        let due: Vec<(u64, Job)> = due;
+        due.into_iter().for_each(|(_, job)| self.inline.execute(Priority::Low, job));
+    }
+}
+
+impl Debug for SplitExecutor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SplitExecutor").finish_non_exhaustive()
+    }
+}
 
 impl Executor for SplitExecutor {
     fn execute(&self, priority: Priority, job: Job) {
-        self.0.execute(priority, job);
+        self.inline.execute(priority, job);
+    }
+
+    fn execute_later(&self, delay: Duration, job: Job) {
+        let due = self.clock.monotonic_ns() + delay.as_nanos() as u64;
+        self.later.lock().unwrap().push((due, job));
     }
 
     fn parallelism(&self) -> usize {
@@ -37,7 +65,8 @@ impl Executor for SplitExecutor {
     }
 
     fn shutdown(&self) {
-        self.0.shutdown();
+        self.later.lock().unwrap().clear();
+        self.inline.shutdown();
     }
 
     fn is_inline(&self) -> bool {
@@ -54,7 +83,7 @@ pub fn settings(disk: &MemoryStorage, clock: &Arc<ManualClock>, n: u64) -> Optio
         Limits { memtable_bytes, table_bytes: [4 << 10, 2 << 10][(n % 2) as usize] },
     );
     options.direct_io = n.is_multiple_of(2);
-    options.environment.executor = Some(Arc::new(SplitExecutor::default()));
+    options.environment.executor = Some(Arc::new(SplitExecutor::new(clock)));
     options
 }
 
@@ -121,6 +150,8 @@ pub struct Workload {
     pub losses: Vec<String>,
     /// Of stores that were closed.
     pub counted: Counted,
+    /// That of the store opened last.
+    executor: Option<Arc<SplitExecutor>>,
 }
 
 /// What a workload has gone through.
@@ -159,6 +190,7 @@ impl Workload {
             buffered_may_go: false,
             losses: Vec::new(),
             counted: Counted::default(),
+            executor: None,
         }
     }
 
@@ -178,7 +210,11 @@ impl Workload {
 
     /// Opens the store. What it holds then is all there is to know, and durable.
     pub fn open(&mut self) -> tidekv::Result<()> {
-        let db = Db::open(DIRECTORY, settings(&self.disk, &self.clock, self.openings))?;
+        let executor = Arc::new(SplitExecutor::new(&self.clock));
+        let mut options = settings(&self.disk, &self.clock, self.openings);
+        options.environment.executor = Some(Arc::clone(&executor) as Arc<dyn Executor>);
+        let db = Db::open(DIRECTORY, options)?;
+        self.executor = Some(executor);
         self.openings += 1;
         for name in KEYSPACES {
             db.keyspace_with(name, keyspace_options(name))?;
@@ -484,6 +520,9 @@ impl Workload {
             }
             12 | 13 => {
                 self.clock.advance(TICK);
+                if let (Some(executor), true) = (&self.executor, self.db.is_some()) {
+                    executor.run_due();
+                }
                 Ok(())
             }
             15 => self.look(),

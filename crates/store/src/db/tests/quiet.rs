@@ -7,6 +7,7 @@ use tidekv_io::{Clock, MemoryStorage, SystemClock};
 
 use super::super::Db;
 use crate::keyspace::Keyspace;
+use crate::manifest::LEVELS;
 use crate::options::Options;
 
 /// Far more than the half second that it takes.
@@ -35,8 +36,12 @@ fn flush(db: &Db, keyspace: &Keyspace, tables: usize) {
 
 /// Whether level 0 is merged in time.
 fn is_merged(keyspace: &Keyspace) -> bool {
+    comes_true(|| level0(keyspace) == 0)
+}
+
+fn comes_true(condition: impl Fn() -> bool) -> bool {
     let clock = SystemClock::new();
-    while level0(keyspace) > 0 {
+    while !condition() {
         if clock.monotonic_ns() > PATIENCE.as_nanos() as u64 {
             return false;
         }
@@ -68,22 +73,44 @@ fn what_an_earlier_life_left_in_level_0_is_merged_too() {
     assert!(is_merged(&keyspace), "{left} tables were left");
 }
 
-/// One byte behind much in the level below: it waits until enough has come.
-#[test]
-fn no_more_is_rewritten_than_flushes_have_paid_for() {
+/// A store with a large table in its last level and two small ones, which span it,
+/// in level 0.
+fn little_above_much() -> (Db, Keyspace) {
     let (db, keyspace) = open(&MemoryStorage::new());
     let large = vec![7; 1 << 20];
     (0..4).for_each(|i| keyspace.put(format!("{i}"), &large[..]).unwrap());
     db.flush().unwrap();
     keyspace.compact_range::<&str>(..).unwrap();
-    let spare = || db.engine().quiet.spare_bytes();
-    db.engine().quiet.spend(spare());
-    flush(&db, &keyspace, 1);
-    // The span of what was flushed holds all that is below.
-    keyspace.put("0", "new").unwrap();
-    keyspace.put("9", "new").unwrap();
-    db.flush().unwrap();
-    assert!(spare() < 1 << 20);
+    for value in ["new", "newer"] {
+        keyspace.put("0", value).unwrap();
+        keyspace.put("9", value).unwrap();
+        db.flush().unwrap();
+    }
+    assert_eq!(level0(&keyspace), 2);
+    (db, keyspace)
+}
+
+#[test]
+fn what_is_little_beside_the_base_level_is_merged_with_itself() {
+    let (_db, keyspace) = little_above_much();
+    let below = keyspace.tree().version().level(LEVELS - 1)[0].meta().id;
+    assert!(comes_true(|| level0(&keyspace) == 1));
+    let version = keyspace.tree().version();
+    assert_eq!(version.level(LEVELS - 1)[0].meta().id, below);
+    for key in ["0", "9"] {
+        assert_eq!(keyspace.get(key).unwrap().as_deref(), Some(&b"newer"[..]));
+    }
+    // What comes later is newer.
+    keyspace.put("0", "newest").unwrap();
+    keyspace.compact_range::<&str>(..).unwrap();
+    assert_eq!(keyspace.get("0").unwrap().as_deref(), Some(&b"newest"[..]));
+}
+
+#[test]
+fn no_more_is_rewritten_than_flushes_have_paid_for() {
+    let (db, keyspace) = little_above_much();
+    let quiet = &db.engine().quiet;
+    quiet.spend(quiet.spare_bytes());
     SystemClock::new().sleep(Duration::from_millis(1200));
     assert_eq!(level0(&keyspace), 2);
 }
