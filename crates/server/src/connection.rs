@@ -45,10 +45,10 @@ use crate::state::State;
 
 /// Requests that are taken from the input before they are run.
 const REQUESTS_MAX: usize = pipeline::WRITE_CALLS_MAX;
-/// Places for them that are made at once.
-const REQUESTS_USUAL: usize = 16;
-/// Bytes of them.
+/// Bytes of these requests, beyond which no more are taken.
 const REQUEST_BYTES: usize = 1 << 20;
+/// Room that is made for them before any is read.
+const REQUESTS_USUAL: usize = 16;
 /// Replies are sent when they have grown to this, even if more could be made.
 const REPLY_BYTES: usize = 256 << 10;
 /// How long to wait for the client's end after ours: closing while more of its
@@ -239,7 +239,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Answers a call that needs no I/O thread; gives back one that does.
+    /// Answers a call that needs neither the queue of a transaction nor an I/O thread.
     fn step(&mut self, call: Call) -> Step {
         if !self.session().is_authenticated && !call.command.has(Flag::NoAuth) {
             self.refuse(NO_AUTH);

@@ -5,9 +5,9 @@
 //! 1. How the stream is cut into pieces does not change what is read.
 //! 2. Memory is asked for as bytes arrive, never on the word of a length; a
 //!    length beyond the limits is refused when it is read.
-//! 3. A request is looked at once (its first few words twice, if it is not whole
-//!    then): what is known of an incomplete one is kept, so a value in a thousand
-//!    pieces costs no more than in one.
+//! 3. What is known of an incomplete request is kept, so a value in a thousand
+//!    pieces costs no more than in one. (Only the headers of a request of a few words
+//!    are read twice at most.)
 //! 4. Arguments are slices of the buffer, not copies.
 //!
 //! After an error the stream is of no use any more and the connection ends.
@@ -80,7 +80,8 @@ impl Parser {
             match (self.missing, buffer.first()) {
                 (None, None) => return Ok(None),
                 (None, Some(b'*')) => {
-                    if let Some(arguments) = short(buffer, limits) {
+                    if let Some(arguments) = whole_short_request(buffer, limits) {
+                        self.reset();
                         return Ok(Some(arguments));
                     }
                     if !self.array_header(buffer, limits)? {
@@ -239,17 +240,18 @@ impl Parser {
     }
 }
 
-/// Takes a request of a few words off the front of `buffer`, if it is whole and
-/// nothing is wrong with it. Most are like this, so this is the quick way.
-fn short(buffer: &mut BytesMut, limits: Limits) -> Option<Arguments> {
+/// Takes a request of a few words off the front of `buffer` if it is whole and
+/// plainly right, as most are. Everything else, errors included, is left to the
+/// steps of [`Parser`], which read it from its beginning.
+fn whole_short_request(buffer: &mut BytesMut, limits: Limits) -> Option<Arguments> {
     if !limits.authenticated {
         return None;
     }
-    let (count, mut at) = header(buffer, 0, b'*')?;
+    let (count, mut at) = short_header(buffer, 0, b'*')?;
     let mut spans = [(0, 0); SHORT_WORDS_MAX];
     let spans = spans.get_mut(..count).filter(|spans| !spans.is_empty())?;
     for span in &mut *spans {
-        let (length, start) = header(buffer, at, b'$')?;
+        let (length, start) = short_header(buffer, at, b'$')?;
         let end = start + length;
         if end > limits.request_bytes_max || buffer.get(end..end + 2)? != b"\r\n" {
             return None;
@@ -264,7 +266,7 @@ fn short(buffer: &mut BytesMut, limits: Limits) -> Option<Arguments> {
 /// The number behind `kind` at `at`, canonical and of at most seven digits, and
 /// what follows its line end.
 #[inline]
-fn header(bytes: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
+fn short_header(bytes: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
     let rest = bytes.get(at..)?;
     let digit = |i: usize| Some(rest.get(i)?.wrapping_sub(b'0')).filter(|&digit| digit <= 9);
     if *rest.first()? != kind {

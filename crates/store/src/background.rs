@@ -29,8 +29,8 @@ use crate::tree::Tree;
 /// if no job has ended.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The base level aims at this many memtables, the size at which level 0
-/// (four tables) is merged into it.
+/// The base level aims at this many memtables; as many bytes in level 0 start a
+/// compaction, as `picker::LEVEL0_TRIGGER` tables do.
 const BASE_MEMTABLES: u64 = 4;
 
 /// Upper levels hold a tenth of the keys but are asked first by every read:
@@ -104,11 +104,14 @@ impl Engine {
             table: table_options(tree.id, &tree.options(), level),
             table_bytes: if level == 0 { u64::MAX } else { self.options.table_bytes },
             grandparents,
-            pacer: Pacer::new(
-                self.options.compaction_bytes_per_s.filter(|_| level > 0),
-                &*self.clock,
-            ),
+            pacer: Pacer::new(None, &*self.clock),
         }
+    }
+
+    /// Holds compactions and ingests to the rate that is set; writers wait for
+    /// flushes, which are never held back.
+    pub(crate) fn compaction_pacer(&self) -> Pacer {
+        Pacer::new(self.options.compaction_bytes_per_s, &*self.clock)
     }
 
     /// A number and path for a new table, noted in `made` so that the file can
@@ -192,6 +195,8 @@ impl Engine {
             self.executor.shutdown();
             return;
         }
+        // Whoever picks a compaction from here on sees that the store is closed.
+        drop(self.structure.lock());
         let is_busy = || {
             self.compactions_running.load(Ordering::Acquire) > 0
                 || self.trees.load().values().any(|tree| tree.is_flushing.load(Ordering::Acquire))

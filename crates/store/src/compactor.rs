@@ -11,7 +11,7 @@ use std::time::Duration;
 use tidekv_io::Priority;
 
 use crate::background::{JobKind, guarded};
-use crate::compaction::output::{Output, Outputs};
+use crate::compaction::output::{Output, OutputOptions, Outputs};
 use crate::compaction::picker::{self, Compaction, PickerOptions};
 use crate::compaction::{LevelsBelow, MergeCounts, MergePlan, merge_tables};
 use crate::engine::Engine;
@@ -74,16 +74,17 @@ impl Engine {
         }
     }
 
+    /// Has a compaction done that was picked.
     fn start_compaction(self: &Arc<Self>, tree: &Arc<Tree>, compaction: Compaction) {
-        self.compactions_running.fetch_add(1, Ordering::AcqRel);
         let (engine, tree) = (Arc::clone(self), Arc::clone(tree));
         let job = move || engine.begin_compaction(&tree, compaction);
         self.executor.execute(Priority::Low, Box::new(job));
     }
 
-    /// Notes that `bytes` have come to level 0, which is merged when no more come.
-    pub(crate) fn wait_for_quiet(self: &Arc<Self>, bytes: u64) {
-        if let Some(delay) = self.quiet.note_flush(bytes, self.clock.monotonic_ns()) {
+    /// Notes that level 0 has changed, and that `bytes` have come to it: it is put in
+    /// order when no more come.
+    pub(crate) fn expect_quiet(self: &Arc<Self>, bytes: u64) {
+        if let Some(delay) = self.quiet.note_change(bytes, self.clock.monotonic_ns()) {
             self.look_later(delay);
         }
     }
@@ -105,24 +106,33 @@ impl Engine {
         }
         let trees: Vec<Arc<Tree>> = self.trees.load().values().cloned().collect();
         for tree in trees {
-            let (options, spare) = (self.picker_options(&tree), self.quiet.spare_bytes());
-            let picked = self.pick(&tree, |v| picker::pick_in_quiet(v, options, spare));
+            let options = self.picker_options(&tree);
+            let picked = self.pick(&tree, |version| {
+                let spare = self.quiet.spare_bytes();
+                let picked = picker::pick_in_quiet(version, options, spare)?;
+                self.quiet.spend(picked.cost_bytes());
+                Some(picked)
+            });
             if let Some(compaction) = picked {
-                self.quiet.spend(compaction.cost_bytes());
                 self.start_compaction(&tree, compaction);
             }
         }
     }
 
+    /// Picks a compaction for a background job and counts it as running, both under
+    /// the structure lock: who closes the store takes that once, and then either sees
+    /// the job or knows that none comes (`Engine::stop_background`).
     fn pick(
         &self,
         tree: &Tree,
         pick: impl FnOnce(&Version) -> Option<Compaction>,
     ) -> Option<Compaction> {
-        if self.is_closed.load(Ordering::Acquire) {
-            return None;
-        }
-        self.claim(tree, pick)
+        self.claim(tree, |version| {
+            let is_open = !self.is_closed.load(Ordering::Acquire);
+            let compaction = is_open.then(|| pick(version)).flatten()?;
+            self.compactions_running.fetch_add(1, Ordering::AcqRel);
+            Some(compaction)
+        })
     }
 
     /// Picks a compaction and marks its tables, so that no other takes them.
@@ -197,6 +207,7 @@ impl Engine {
         let part_bytes = (TABLES_PER_PART * self.options.table_bytes).clamp(1, PART_BYTES);
         let worth = compaction.input_bytes() / part_bytes;
         let parts = worth.min(self.executor.parallelism() as u64) as usize;
+        // Level 0 gets one table: several would be several places to look.
         let may_split = compaction.output_level > 0 && !self.executor.is_inline();
         if parts < 2 || !may_split {
             return Vec::new();
@@ -278,6 +289,7 @@ impl Engine {
         let grandparents = compaction.grandparents.clone();
         let options =
             self.output_options(&parts.tree, compaction.output_level, grandparents, &next_table);
+        let options = OutputOptions { pacer: self.compaction_pacer(), ..options };
         merge_tables(MergingCursor::new(children), plan, Outputs::new(options), &*self.clock)
             .inspect_err(|_| self.remove_tables(&made.lock()))
     }
@@ -372,6 +384,8 @@ impl Engine {
         self.signal_progress();
         if outcome.is_ok() {
             self.schedule_compactions();
+            // Whoever looked meanwhile has found the tables busy.
+            self.expect_quiet(0);
         }
     }
 }

@@ -83,7 +83,7 @@ impl Engine {
             });
         let written = flushed.inspect_err(|_| self.discard_tables(made.into_inner()))?;
         let bytes = view.immutables.iter().map(|memtable| memtable.charge() as u64).sum();
-        self.wait_for_quiet(written);
+        self.expect_quiet(written);
         self.note_flush_rate(bytes, self.clock.monotonic_ns().saturating_sub(started));
         Ok(())
     }

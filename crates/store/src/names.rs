@@ -1,12 +1,13 @@
-//! The names in a store's directory, and how they become durable.
+//! The names in a store's directory and in those of its checkpoints, and how they
+//! become durable.
 //!
 //! Guarantee: once a sync of a directory has failed, every later one of it fails
 //! too, without asking the system, until the store is reopened. The system may
 //! have dropped any change of names made before the failed sync, also one that
 //! another thread made meanwhile; a later sync that succeeds would vouch for it.
-//! What needs a new name (a flush, a compaction, the next log; where another
-//! directory was struck: a checkpoint in it) is refused from then on; reads go
-//! on, and so do writes to the log that stands.
+//! What needs a new name in that directory is refused from then on: in the store's
+//! a flush, a compaction, the next log; in another a checkpoint. Reads go on, and so
+//! do writes to the log that stands.
 //!
 //! Reopening is sound: nothing that the manifest names or that was acknowledged
 //! depends on a name whose sync had failed, and recovery makes new names for

@@ -1,5 +1,6 @@
 //! Group commit: of the threads that write at once one leads and does the work
-//! of all that have queued up; the others wait for their outcome.
+//! of all that have queued up; the others wait for their outcome, at first without
+//! sleeping.
 //!
 //! Guarantees: items take effect in the order in which they were submitted; at
 //! any moment at most one thread leads; [`Queue::exclusive`] leads a group of
@@ -15,16 +16,19 @@ use std::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// How often a waiter looks for its outcome before it sleeps: first at once again,
-/// for most leaders need a microsecond or two, then with a turn for other threads in
-/// between, since the leader may be without a processor. To wake a sleeper costs the
-/// leader more than the write, and one that is handed the lead asleep keeps all
-/// others waiting.
+/// A waiter spins so often before it yields: most leaders need a microsecond or two.
+/// Waking a sleeper costs the leader more than the write does, and one that is handed
+/// the lead asleep keeps all others waiting.
 #[cfg(not(test))]
-const LOOKS: (u32, u32) = (50, 20);
-/// Each look multiplies the schedules of the models.
+const SPINS: u32 = 50;
+/// So often it yields before it sleeps: the leader may be without a processor.
+#[cfg(not(test))]
+const YIELDS: u32 = 20;
+/// In tests once each, for every look multiplies the schedules of the models.
 #[cfg(test)]
-const LOOKS: (u32, u32) = (1, 1);
+const SPINS: u32 = 1;
+#[cfg(test)]
+const YIELDS: u32 = 1;
 
 enum Slot<R> {
     Waiting,
@@ -41,8 +45,8 @@ struct Ticket<T, R> {
     is_exclusive: bool,
     weight: usize,
     slot: Mutex<Slot<R>>,
-    /// The slot does not wait any more.
-    is_set: AtomicBool,
+    /// Whether `slot` has one, for waiters that do not sleep yet.
+    has_outcome: AtomicBool,
     changed: Condvar,
 }
 
@@ -94,18 +98,17 @@ impl<T, R> Drop for Leadership<'_, T, R> {
 impl<T, R> Ticket<T, R> {
     fn set(&self, value: Slot<R>) {
         *self.slot.lock() = value;
-        self.is_set.store(true, Ordering::Release);
+        self.has_outcome.store(true, Ordering::Release);
         self.changed.notify_one();
     }
 
-    /// Looks for an outcome for a while.
-    fn watch(&self) {
-        let (at_once, in_turn) = LOOKS;
-        for look in 0..at_once + in_turn {
-            if self.is_set.load(Ordering::Acquire) {
+    /// Spins, then yields, until there is an outcome or it has been long enough.
+    fn spin(&self) {
+        for round in 0..SPINS + YIELDS {
+            if self.has_outcome.load(Ordering::Acquire) {
                 return;
             }
-            if look < at_once {
+            if round < SPINS {
                 std::hint::spin_loop();
             } else {
                 std::thread::yield_now();
@@ -115,7 +118,7 @@ impl<T, R> Ticket<T, R> {
 
     /// Waits for an outcome; `None`: lead.
     fn wait(&self) -> Option<R> {
-        self.watch();
+        self.spin();
         let mut slot = self.slot.lock();
         loop {
             match std::mem::replace(&mut *slot, Slot::Waiting) {
@@ -192,7 +195,7 @@ impl<T, R> Queue<T, R> {
             item: Mutex::new(item),
             weight,
             slot: Mutex::new(Slot::Waiting),
-            is_set: AtomicBool::new(false),
+            has_outcome: AtomicBool::new(false),
             changed: Condvar::new(),
         })
     }

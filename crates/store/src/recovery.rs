@@ -72,7 +72,7 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
         if options.read_only || !options.create_if_missing {
             return Err(Error::no_store(directory));
         }
-        create_directory(&*storage, directory, |names| Ok(storage.sync_dir(names)?))?;
+        create_directory(&*storage, directory, |parent| Ok(storage.sync_dir(parent)?))?;
     }
     let lock = if options.read_only { None } else { Some(lock(&*storage, directory)?) };
     let found = manifest::file::read(&*storage, directory)?;
@@ -102,7 +102,7 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
         engine.schedule_compactions();
         // Flushed by an earlier life, or by this one when it replayed the logs.
         let trees = engine.trees.load();
-        engine.wait_for_quiet(trees.values().map(|tree| tree.version().level_bytes(0)).sum());
+        engine.expect_quiet(trees.values().map(|tree| tree.version().level_bytes(0)).sum());
     }
     Ok(engine)
 }

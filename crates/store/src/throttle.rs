@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-/// Tables in level 0 from which writers are slowed: several times what starts a
+/// Tables in level 0 from which writers are slowed: more than twice what starts a
 /// compaction, so bursts pass freely.
 pub(crate) const LEVEL0_SLOW: usize = 20;
 

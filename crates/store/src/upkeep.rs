@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::budget::MEMORY_BYTES_MIN;
-use crate::compaction::output::{Output, Outputs};
+use crate::compaction::output::{Output, OutputOptions, Outputs};
 use crate::compaction::picker;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -69,14 +69,20 @@ impl Engine {
         start: Option<&[u8]>,
         end: Option<&[u8]>,
     ) -> Result<()> {
-        // Those that are there now: under steady writes more keep coming.
+        // Those that are there now: under steady writes more keep coming. Tables of
+        // level 0 may be merged into another one of it meanwhile.
         let overlapping = |table: &&Arc<TableHandle>| table.overlaps(start, end);
-        let tables: Vec<u64> =
-            tree.version().level(level).iter().filter(overlapping).map(|t| t.meta().id).collect();
+        let version = tree.version();
+        let found = || version.level(level).iter().filter(overlapping);
+        let tables: Vec<u64> = found().map(|table| table.meta().id).collect();
+        let newest = found().map(|table| table.newest_sequence()).max();
         loop {
             self.check_open()?;
             let seen = *self.progress.0.lock();
-            let is_left = |table: &Arc<TableHandle>| tables.contains(&table.meta().id);
+            let is_left = |table: &Arc<TableHandle>| match level {
+                0 => overlapping(&table) && Some(table.newest_sequence()) <= newest,
+                _ => tables.contains(&table.meta().id),
+            };
             if !tree.version().level(level).iter().any(is_left) {
                 return Ok(());
             }
@@ -152,6 +158,7 @@ impl Engine {
         if count > 0 {
             self.after_install();
             self.schedule_compactions();
+            self.expect_quiet(0);
         }
         Ok(count)
     }
@@ -166,6 +173,7 @@ impl Engine {
         self.names.check()?;
         let next_table = || self.new_table(made);
         let options = self.output_options(tree, LAST, Vec::new(), &next_table);
+        let options = OutputOptions { pacer: self.compaction_pacer(), ..options };
         let mut outputs = Outputs::new(options);
         let mut last: Option<Vec<u8>> = None;
         let mut count = 0u64;
@@ -273,7 +281,7 @@ impl Engine {
             let versions: Vec<_> = trees.iter().map(|tree| tree.version()).collect();
             Ok::<_, Error>((state, versions))
         })?;
-        create_directory(&*self.storage, target, |names| self.names.sync_in(names))?;
+        create_directory(&*self.storage, target, |parent| self.names.sync_in(parent))?;
         for id in state.table_ids() {
             self.storage.hard_link(&table_path(&self.directory, id), &table_path(target, id))?;
         }

@@ -33,6 +33,21 @@ fn requests_come_one_after_another() {
     assert_eq!(requests, [words(&["GET", "a"]), words(&["PING"]), words(&[""])]);
 }
 
+/// What was found in the first piece of a request that is then read at one go must not
+/// be taken for something of the next.
+#[test]
+fn a_request_in_pieces_leaves_nothing_to_the_next() {
+    let first = [&b"*1"[..], b"\r\n$4\r\nPING\r\n"];
+    for (rest, expected) in [
+        (&[&b"a\nb\n"[..]][..], vec![words(&["PING"]), words(&["a"]), words(&["b"])]),
+        (&[b"*", b"1\r\n$1\r\nx\r\n"], vec![words(&["PING"]), words(&["x"])]),
+        (&[b"\n", b"*1\r", b"\n$0\r\n\r\n"], vec![words(&["PING"]), words(&[""])]),
+    ] {
+        let pieces: Vec<&[u8]> = first.iter().chain(rest).copied().collect();
+        assert_eq!(read_all(&pieces, LIMITS), (expected, None), "{rest:?}");
+    }
+}
+
 #[test]
 fn inline_commands_know_quotes() {
     for (line, expected) in [
@@ -106,6 +121,32 @@ fn requests() -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
     prop::collection::vec(prop::collection::vec(argument, 1..5), 0..6)
 }
 
+/// What streams consist of, whole requests and single bytes.
+const PARTS: [&[u8]; 22] = [
+    b"*1\r\n$4\r\nPING\r\n",
+    b"*2\r\n$1\r\na\r\n$2\r\nbb\r\n",
+    b"PING\r\n",
+    b"a b\n",
+    b"*1\r\n",
+    b"$1\r\n",
+    b"*",
+    b"$",
+    b"1",
+    b"2",
+    b"3",
+    b"-",
+    b"\r",
+    b"\n",
+    b"\r\n",
+    b"\"",
+    b"'",
+    b"\\x",
+    b" ",
+    b"a",
+    b"b",
+    b"\0",
+];
+
 proptest! {
     #[test]
     fn any_cut_gives_the_same_requests(sent in requests(), cuts in prop::collection::vec(0_usize..800, 0..10)) {
@@ -121,14 +162,15 @@ proptest! {
 
     #[test]
     fn any_cut_of_any_bytes_gives_the_same_end(
-        stream in prop::collection::vec(prop::sample::select(&b"*$123-\r\n\"'\\x ab\0"[..]), 0..60),
-        cut in 0_usize..60,
+        parts in prop::collection::vec(prop::sample::select(&PARTS[..]), 0..20),
+        cuts in prop::collection::vec(0_usize..100, 0..6),
     ) {
-        let cut = cut.min(stream.len());
-        prop_assert_eq!(
-            read_all(&[&stream], LIMITS),
-            read_all(&[&stream[..cut], &stream[cut..]], LIMITS)
-        );
+        let stream = parts.concat();
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(stream.len())).collect();
+        cuts.extend([0, stream.len()]);
+        cuts.sort_unstable();
+        let pieces: Vec<&[u8]> = cuts.windows(2).map(|cut| &stream[cut[0]..cut[1]]).collect();
+        prop_assert_eq!(read_all(&[&stream], LIMITS), read_all(&pieces, LIMITS));
     }
 
     #[test]

@@ -34,7 +34,8 @@ const LAST: usize = LEVELS - 1;
 pub(crate) struct Compaction {
     /// Where the inputs stand.
     pub(crate) level: usize,
-    /// Where the outputs go; may be the same level (a rewrite).
+    /// Where the outputs go; may be the same level (a rewrite of one table, or level 0
+    /// merged with itself).
     pub(crate) output_level: usize,
     pub(crate) inputs: Vec<Arc<TableHandle>>,
     /// Tables of the output level that overlap the inputs.
@@ -72,7 +73,7 @@ impl Compaction {
             version.overlapping(output_level, &span)
         };
         let whole = KeySpan::of(inputs.iter().chain(&lower))?;
-        // Level 0 is not cut by what stands below: each table is looked into.
+        // Level 0 gets one table, whatever stands below.
         let grandparents = if (1..LAST).contains(&output_level) {
             version.overlapping(output_level + 1, &whole)
         } else {
@@ -180,8 +181,11 @@ pub(crate) fn pick_in_quiet(
 ) -> Option<Compaction> {
     let mut compaction = pick_level0(version, &targets(version, options.base_bytes))?;
     compaction.is_move = can_move(&compaction, options);
-    if compaction.cost_bytes() > LOWER_RATIO_MAX * version.level_bytes(0) {
-        if compaction.inputs.len() < 2 {
+    if compaction.cost_bytes() > spare_bytes.min(LOWER_RATIO_MAX * version.level_bytes(0)) {
+        // An ingested table is newer than what a memtable may still hold of other
+        // keys; merged with older tables it would pass for newer there as well.
+        let is_ingested = |table: &Arc<TableHandle>| table.meta().sequence_override > 0;
+        if compaction.inputs.len() < 2 || compaction.inputs.iter().any(is_ingested) {
             return None;
         }
         compaction = Compaction::new(version, 0, 0, compaction.inputs)?;

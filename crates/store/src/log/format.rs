@@ -49,6 +49,16 @@ pub(crate) struct LogPosition {
 
 const _: () = assert!(HEADER_BYTES == 4 + 4 + 8);
 
+/// Where a header says how many bytes were on stable storage.
+pub(crate) const SYNCED_OFFSET: usize = 8;
+
+/// The low bytes of that number, which may differ from 0: logs stay below
+/// [`LOG_BYTES_MAX`]. The others are 0 in every header.
+pub(crate) const SYNCED_LOW_BYTES: usize = 5;
+
+/// No log is as long as this.
+pub(crate) const LOG_BYTES_MAX: u64 = 1 << (8 * SYNCED_LOW_BYTES);
+
 /// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
@@ -65,7 +75,7 @@ impl Header {
         let header = Self {
             checksum: u32::from_le_bytes(bytes[0..4].try_into().ok()?),
             payload_len: u32::from_le_bytes(bytes[4..8].try_into().ok()?),
-            synced: u64::from_le_bytes(bytes[8..16].try_into().ok()?),
+            synced: u64::from_le_bytes(bytes[SYNCED_OFFSET..].try_into().ok()?),
         };
         let end = offset + HEADER_BYTES as u64 + u64::from(header.payload_len);
         (header.payload_len > 0 && header.synced <= offset && end <= log_len).then_some(header)
@@ -83,8 +93,9 @@ pub(crate) fn seal_frame(frame: &mut [u8], log_number: u64, synced: u64) {
     let payload_len =
         u32::try_from(frame.len() - HEADER_BYTES).expect("payloads are bounded below 4 GiB");
     assert!(payload_len > 0, "a record has at least its kind");
+    assert!(synced < LOG_BYTES_MAX, "logs end long before that");
     frame[4..8].copy_from_slice(&payload_len.to_le_bytes());
-    frame[8..16].copy_from_slice(&synced.to_le_bytes());
+    frame[SYNCED_OFFSET..HEADER_BYTES].copy_from_slice(&synced.to_le_bytes());
     let sum = checksum(log_number, &frame[4..]);
     frame[0..4].copy_from_slice(&sum.to_le_bytes());
 }

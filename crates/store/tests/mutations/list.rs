@@ -201,9 +201,40 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a checkpoint trusts the sync of a directory after a failed one",
             "crates/store/src/upkeep.rs",
-            "|names| self.names.sync_in(names)",
-            "|names| Ok(self.storage.sync_dir(names)?)",
+            "|parent| self.names.sync_in(parent)",
+            "|parent| Ok(self.storage.sync_dir(parent)?)",
             "a_checkpoint_is_not_vouched_for_by_the_sync_after_a_failed_one",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "an ingested table is merged with older ones within level 0",
+            "crates/store/src/compaction/picker.rs",
+            " || compaction.inputs.iter().any(is_ingested)",
+            " || (false && compaction.inputs.iter().any(is_ingested))",
+            "db::tests::quiet::an_older_version_is_not_made_newer_by_an_ingested_neighbour",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "tables merged within level 0 are taken to have gone down",
+            "crates/store/src/upkeep.rs",
+            "                0 => overlapping(&table) && Some(table.newest_sequence()) <= newest,",
+            "                0 if newest.is_none() => false,",
+            "db::tests::quiet::a_range_is_compacted_also_while_level_0_is_merged_with_itself",
+        )
+    },
+    Mutation {
+        package: "tidekv-server",
+        target: "lib",
+        ..mutation(
+            "a request read at one go leaves what was known of its beginning",
+            "crates/server/src/request.rs",
+            "                        self.reset();\n                        return Ok(Some(arguments));",
+            "                        return Ok(Some(arguments));",
+            "request::tests::a_request_in_pieces_leaves_nothing_to_the_next",
         )
     },
     race(

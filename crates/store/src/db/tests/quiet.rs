@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidekv_io::{Clock, MemoryStorage, SystemClock};
 
 use super::super::Db;
+use crate::compaction::picker;
 use crate::keyspace::Keyspace;
 use crate::manifest::LEVELS;
 use crate::options::Options;
@@ -113,4 +114,36 @@ fn no_more_is_rewritten_than_flushes_have_paid_for() {
     quiet.spend(quiet.spare_bytes());
     SystemClock::new().sleep(Duration::from_millis(1200));
     assert_eq!(level0(&keyspace), 2);
+}
+
+/// An ingested table is newer than what a memtable still holds of other keys. Merged
+/// with an older table of level 0 it made that pass for newer than the memtable.
+#[test]
+fn an_older_version_is_not_made_newer_by_an_ingested_neighbour() {
+    let (db, keyspace) = little_above_much();
+    keyspace.put("0", "in a memtable").unwrap();
+    keyspace.ingest([("2", "ingested")]).unwrap();
+    assert_eq!(level0(&keyspace), 3);
+    SystemClock::new().sleep(Duration::from_millis(1200));
+    db.flush().unwrap();
+    assert_eq!(keyspace.get("0").unwrap().as_deref(), Some(&b"in a memtable"[..]));
+    assert_eq!(keyspace.get("2").unwrap().as_deref(), Some(&b"ingested"[..]));
+}
+
+/// Tables that had become one of the same level were taken to have gone down.
+#[test]
+fn a_range_is_compacted_also_while_level_0_is_merged_with_itself() {
+    let (db, keyspace) = little_above_much();
+    let (engine, tree) = (db.engine(), keyspace.tree());
+    let itself = engine
+        .claim(tree, |version| picker::pick_in_quiet(version, engine.picker_options(tree), 1 << 20))
+        .unwrap();
+    assert_eq!((itself.inputs.len(), itself.output_level), (2, 0));
+    std::thread::scope(|scope| {
+        let compacted = scope.spawn(|| keyspace.compact_range::<&str>(..));
+        SystemClock::new().sleep(Duration::from_millis(100));
+        engine.compact_here(tree, itself).unwrap();
+        compacted.join().unwrap().unwrap();
+    });
+    assert_eq!(level0(&keyspace), 0);
 }
