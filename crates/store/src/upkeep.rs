@@ -72,10 +72,13 @@ impl Engine {
         // Those that are there now: under steady writes more keep coming. Tables of
         // level 0 may be merged into another one of it meanwhile.
         let overlapping = |table: &&Arc<TableHandle>| table.overlaps(start, end);
-        let version = tree.version();
-        let found = || version.level(level).iter().filter(overlapping);
-        let tables: Vec<u64> = found().map(|table| table.meta().id).collect();
-        let newest = found().map(|table| table.newest_sequence()).max();
+        let (tables, newest): (Vec<u64>, _) = {
+            // Not held on to: that would keep the files of what is compacted.
+            let version = tree.version();
+            let found = || version.level(level).iter().filter(overlapping);
+            let newest = found().map(|table| table.newest_sequence()).max();
+            (found().map(|table| table.meta().id).collect(), newest)
+        };
         loop {
             self.check_open()?;
             let seen = *self.progress.0.lock();
