@@ -35,6 +35,7 @@ use crate::budget;
 use crate::engine::{BackgroundErrors, Engine, EngineStats, Logs, Structure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{FileName, LOCK, log_numbers, log_path, manifest_name, table_path};
+use crate::key::Sequence;
 use crate::levels::{TableHandle, Trash, Version};
 use crate::log::{Ending, LogPosition, LogReader};
 use crate::manifest::{self, Change, Edit, Manifest, State};
@@ -331,13 +332,14 @@ impl Engine {
         while numbers.len() > 1 && self.is_log_empty(numbers[numbers.len() - 1])? {
             numbers.pop();
         }
+        let mut last = 0;
         for (index, &number) in numbers.iter().enumerate() {
             let path = log_path(&self.directory, number);
             let file = self.storage.open_read(&path, Access::Buffered)?;
             let begin = LogPosition { log: number, offset: 0 };
             let mut reader = LogReader::starting_at(file, begin.max(start))?;
             while let Some(record) = reader.next()? {
-                self.replay_record(record, number, &path, &mut full)?;
+                self.replay_record(record, number, &path, &mut last, &mut full)?;
             }
             let next = numbers.get(index + 1);
             match (reader.ending(), next) {
@@ -373,16 +375,22 @@ impl Engine {
         Ok(!is_first && matches!(reader.ending(), Ending::Cut { .. }) && reader.offset() == 0)
     }
 
+    /// Replays a record of writes, whose sequences are above the `last` one before it.
     fn replay_record(
         &self,
         record: &[u8],
         log: u64,
         path: &Path,
+        last: &mut Sequence,
         full: &mut impl FnMut(&Arc<Tree>) -> Result<()>,
     ) -> Result<()> {
         let malformed = |what: &str| Error::corrupt(path, format!("a record {what}"));
         let (first, operations) = decode_record(record).map_err(malformed)?;
+        if first <= *last {
+            return Err(malformed("repeats the sequence of one before it"));
+        }
         for (sequence, operation) in (first..).zip(operations) {
+            *last = sequence;
             let operation = operation.ok_or_else(|| malformed("holds a malformed operation"))?;
             let tree = self
                 .tree(operation.keyspace)
