@@ -319,6 +319,29 @@ fn a_checkpoint_is_not_vouched_for_by_the_sync_after_a_failed_one() {
     }
 }
 
+/// A log in which a record comes again was forged: its sequences are there twice.
+#[test]
+fn a_log_that_repeats_a_record_is_refused() {
+    let (disk, clock) = world();
+    let db = open(&disk, &clock).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put("a", "1").unwrap();
+    keyspace.put("b", "2").unwrap();
+    let after = disk.after_power_loss(Tear::KeepUnsynced);
+    let logs = after.list(Path::new(DIRECTORY)).unwrap().into_iter();
+    let log = logs.map(|entry| entry.name).filter(|name| name.ends_with(".log")).max().unwrap();
+    let path = Path::new(DIRECTORY).join(log);
+    let mut bytes = after.read_file(&path).unwrap();
+    let payload_len = u32::from_le_bytes(bytes[4..8].try_into().unwrap());
+    let frame_len = 16 + payload_len as usize;
+    assert_ne!(bytes[..frame_len], bytes[frame_len..2 * frame_len]);
+    bytes.copy_within(..frame_len, frame_len);
+    after.write_file(&path, &bytes);
+    let error = open(&after, &clock).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(error.to_string().contains("repeats the sequence"), "{error}");
+}
+
 /// A bit flipped anywhere gives the truth or an error that names a file.
 #[test]
 fn a_flipped_bit_is_never_read_as_data() {

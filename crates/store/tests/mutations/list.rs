@@ -207,6 +207,16 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
+        target: "trouble",
+        ..mutation(
+            "an opening takes a record of a log twice",
+            "crates/store/src/recovery.rs",
+            "        if first <= *last {",
+            "        if first < *last {",
+            "a_log_that_repeats_a_record_is_refused",
+        )
+    },
+    Mutation {
         target: "lib",
         ..mutation(
             "an ingested table is merged with older ones within level 0",
