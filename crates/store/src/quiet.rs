@@ -7,7 +7,7 @@
 //! it.
 //!
 //! Guarantee: such merges read no more than [`SPARE_PER_BYTE`] bytes for each byte
-//! that came to level 0, by a flush, an ingest or from an earlier life of the store.
+//! that came to level 0 by a flush or from an earlier life of the store.
 //! So writers that pause ever so often cannot have it rewritten over and over.
 //!
 //! Pure: the engine tells the time and does the work.
