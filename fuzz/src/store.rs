@@ -297,12 +297,19 @@ pub fn recovery(data: &[u8]) {
     let bytes_max = (64 << 20) + 4 * RATIO_MAX * file.len();
     bounded(bytes_max, || {
         if let Ok(db) = open(&disk) {
-            let _ = use_store(&db, is_consistent);
-            let _ = db.close();
+            expect_no_panic(use_store(&db, is_consistent));
+            expect_no_panic(db.close());
             drop(db);
-            let _ = open(&disk).map(|db| use_store(&db, is_consistent));
+            expect_no_panic(open(&disk).and_then(|db| use_store(&db, is_consistent)));
         }
     });
+}
+
+/// A panic in background work comes back as an error: damage must not cause any.
+fn expect_no_panic(outcome: tidekv::Result<()>) {
+    if let Err(error) = outcome {
+        assert!(!error.to_string().contains("panicked"), "{error}");
+    }
 }
 
 fn use_store(db: &Db, is_consistent: bool) -> tidekv::Result<()> {

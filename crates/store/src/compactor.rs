@@ -15,7 +15,8 @@ use crate::compaction::output::{Output, OutputOptions, Outputs};
 use crate::compaction::picker::{self, Compaction, PickerOptions};
 use crate::compaction::{LevelsBelow, MergeCounts, MergePlan, merge_tables};
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
+use crate::files::table_name;
 use crate::key::Sequence;
 use crate::level_cursor::{LevelCursor, TableEntries};
 use crate::levels::{TableHandle, Version};
@@ -292,6 +293,10 @@ impl Engine {
         let options = OutputOptions { pacer: self.compaction_pacer(), ..options };
         merge_tables(MergingCursor::new(children), plan, Outputs::new(options), &*self.clock)
             .inspect_err(|_| self.remove_tables(&made.lock()))
+            .map_err(|error| match error.kind() {
+                ErrorKind::Corrupt => error.context(format!("merging {}", file_names(compaction))),
+                _ => error,
+            })
     }
 
     fn install_or_discard(
@@ -388,6 +393,12 @@ impl Engine {
             self.expect_quiet(0);
         }
     }
+}
+
+/// The file names of the tables that are merged.
+fn file_names(compaction: &Compaction) -> String {
+    let names: Vec<String> = compaction.tables().map(|t| table_name(t.meta().id)).collect();
+    names.join(", ")
 }
 
 fn push_removals(edit: &mut Edit, tree: &Tree, compaction: &Compaction) {

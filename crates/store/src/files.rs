@@ -76,7 +76,11 @@ pub(crate) fn log_path(directory: &Path, number: u64) -> PathBuf {
 }
 
 pub(crate) fn table_path(directory: &Path, number: u64) -> PathBuf {
-    directory.join(format!("{number:06}.table"))
+    directory.join(table_name(number))
+}
+
+pub(crate) fn table_name(number: u64) -> String {
+    format!("{number:06}.table")
 }
 
 /// The numbers of the logs in `directory` from `min_log` on, ascending.
