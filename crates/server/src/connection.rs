@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use tidekv::Watch;
+use tidekv::{Durability, Watch};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -36,10 +36,11 @@ use tokio::time::timeout;
 use crate::catalogue;
 use crate::command::{Call, Command, Flag, Place, Run, Verb};
 use crate::input::{Input, Stream};
-use crate::pipeline::{self, Tried};
+use crate::pipeline::{self, Tried, Work};
 use crate::queue::Queue;
 use crate::reply::{CommandError, Reply, ReplyBuffer};
 use crate::request::{Arguments, Limits};
+use crate::rounds::Rounds;
 use crate::session::Session;
 use crate::state::State;
 
@@ -59,6 +60,9 @@ const LINGER: Duration = Duration::from_millis(500);
 /// which need microseconds: about what handing work to a thread and back costs
 /// where processors are short.
 const BUSY_NS_MAX: u64 = 200_000;
+
+/// What a connection whose session is away relies on.
+const ONE_PIECE: &str = "one piece of work at a time";
 
 const NO_AUTH: CommandError = CommandError::text("NOAUTH Authentication required.");
 const INTERNAL: CommandError = CommandError::text("ERR internal error");
@@ -87,6 +91,7 @@ enum Step {
 /// One connection.
 pub(crate) struct Connection {
     state: Arc<State>,
+    rounds: Arc<Rounds>,
     stream: Box<dyn Stream>,
     /// Goes with the work to an I/O thread and comes back with its outcome; `None`
     /// meanwhile.
@@ -98,8 +103,14 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(state: Arc<State>, stream: Box<dyn Stream>, session: Session) -> Self {
+    pub(crate) fn new(
+        state: Arc<State>,
+        rounds: Arc<Rounds>,
+        stream: Box<dyn Stream>,
+        session: Session,
+    ) -> Self {
         Self {
+            rounds,
             stream,
             session: Some(Box::new(session)),
             input: Input::new(state.budget.reservation()),
@@ -331,7 +342,14 @@ impl Connection {
     /// Runs calls that read a few keys or write; returns those that are left.
     async fn run_batch(&mut self, mut calls: Vec<Call>) -> Vec<Call> {
         let writes = calls.iter().any(|call| call.command.place == Place::Write);
-        let tried = if writes { self.try_writes(&calls).await } else { Some(Tried::Offload) };
+        let is_synced = self.state.settings.durability() == Durability::Sync;
+        let tried = if !writes {
+            Some(Tried::Offload)
+        } else if is_synced && pipeline::may_share(&calls) {
+            self.write_together(&mut calls).await
+        } else {
+            self.try_writes(&calls).await
+        };
         let replies = match tried {
             None => return Vec::new(),
             Some(Tried::Done(replies)) => replies,
@@ -367,6 +385,20 @@ impl Connection {
             }
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Runs calls that write together with those of other connections, and waits until
+    /// they are durable; `None` when one has panicked.
+    async fn write_together(&mut self, calls: &mut Vec<Call>) -> Option<Tried> {
+        let session = self.session.take().expect(ONE_PIECE);
+        let work = Work { calls: std::mem::take(calls), session };
+        let (work, outcome) = self.rounds.write(work).await;
+        *calls = work.calls;
+        self.session = Some(work.session);
+        if outcome.is_none() {
+            self.fail();
+        }
+        outcome
     }
 
     async fn run_alone(&mut self, call: Call) {
@@ -433,7 +465,7 @@ impl Connection {
         work: impl FnOnce(&State, &mut Session) -> T + Send + 'static,
     ) -> Option<T> {
         let state = Arc::clone(&self.state);
-        let mut session = self.session.take().expect("one piece of work at a time");
+        let mut session = self.session.take().expect(ONE_PIECE);
         let work = move || {
             let done = catch_unwind(AssertUnwindSafe(|| work(&state, &mut session)));
             (session, done)

@@ -275,6 +275,18 @@ impl<'a> Execution<'a> {
         self.settled_bytes
     }
 
+    /// The transaction with the settled writes, for whoever adds more. Only over a
+    /// transaction.
+    pub(crate) fn into_transaction(self) -> Box<Transaction> {
+        debug_assert!(self.writes.is_empty(), "every command has been settled");
+        match self.backing {
+            Backing::Transaction(transaction) | Backing::TransactionInMemory(transaction) => {
+                transaction
+            }
+            _ => unreachable!("what is added to is a transaction"),
+        }
+    }
+
     /// Makes the settled writes happen.
     pub(crate) fn commit(self, durability: Durability) -> Result<Commit, CommandError> {
         debug_assert!(self.writes.is_empty(), "every command has been settled");
@@ -289,6 +301,7 @@ impl<'a> Execution<'a> {
             }
         }
     }
+
     /// Makes the settled writes happen at once, with no sync, if nothing has to
     /// be waited for. Only over a transaction.
     pub(crate) fn try_commit(self) -> Result<Attempt, CommandError> {

@@ -33,6 +33,7 @@ mod command;
 mod commands;
 mod catalogue;
 mod pipeline;
+mod rounds;
 mod sweep;
 mod queue;
 mod input;

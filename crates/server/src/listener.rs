@@ -19,6 +19,7 @@ use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::input::Stream;
 use crate::options::{Address, ServerOptions};
+use crate::rounds::Rounds;
 use crate::session::Session;
 use crate::state::State;
 
@@ -180,6 +181,7 @@ impl Listener {
     pub(crate) async fn run(
         self,
         state: Arc<State>,
+        rounds: Arc<Rounds>,
         tls: Option<TlsAcceptor>,
         mut shutdown: watch::Receiver<bool>,
         alive: mpsc::Sender<()>,
@@ -192,7 +194,8 @@ impl Listener {
             };
             match accepted {
                 Ok(arrival) => {
-                    arrival.welcome(&state, tls.clone(), shutdown.clone(), alive.clone());
+                    let (shutdown, alive) = (shutdown.clone(), alive.clone());
+                    arrival.welcome(&state, &rounds, tls.clone(), shutdown, alive);
                 }
                 Err(error) => {
                     tracing::warn!("a connection could not be accepted: {error}");
@@ -238,6 +241,7 @@ impl Arrival {
     fn welcome(
         self,
         state: &Arc<State>,
+        rounds: &Arc<Rounds>,
         tls: Option<TlsAcceptor>,
         shutdown: watch::Receiver<bool>,
         alive: mpsc::Sender<()>,
@@ -250,7 +254,7 @@ impl Arrival {
         }
         let client = state.clients.register(self.peer, self.local, state.now_ms());
         let session = Session::new(client, state.settings.password().is_none());
-        let state = Arc::clone(state);
+        let (state, rounds) = (Arc::clone(state), Arc::clone(rounds));
         tokio::spawn(async move {
             let stream: Box<dyn Stream> = match (self.stream, tls) {
                 (Socket::Unix(stream), _) => Box::new(stream),
@@ -263,7 +267,7 @@ impl Arrival {
                     }
                 }
             };
-            Connection::new(state, stream, session).serve(shutdown).await;
+            Connection::new(state, rounds, stream, session).serve(shutdown).await;
             drop(alive);
         });
     }

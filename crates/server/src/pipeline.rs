@@ -16,9 +16,11 @@
 //! neither replies nor writes pile up; the caller comes back with the rest.
 
 use std::collections::{BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
-use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Snapshot, Watch};
+use parking_lot::RwLockReadGuard;
+use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Snapshot, Transaction, Watch};
 
 use crate::catalogue::COMMANDS;
 use crate::command::{Call, Flag, Group, Place, Run, Verb};
@@ -66,8 +68,9 @@ fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
     result
 }
 
-/// Runs `calls` until the replies or writes are enough for a batch. The only
-/// error is [`CommandError::WouldBlock`].
+/// Runs `calls` until the replies or writes are enough for a batch, or until one
+/// would have to wait. The only error is [`CommandError::WouldBlock`], of the first
+/// call.
 fn run_batch(
     execution: &mut Execution<'_>,
     calls: &[Call],
@@ -77,7 +80,10 @@ fn run_batch(
     let mut bytes = 0;
     for call in calls {
         let reply = match run(execution, call) {
-            Err(CommandError::WouldBlock) => return Err(CommandError::WouldBlock),
+            Err(CommandError::WouldBlock) if replies.is_empty() => {
+                return Err(CommandError::WouldBlock);
+            }
+            Err(CommandError::WouldBlock) => break,
             result => Reply::from(result),
         };
         bytes += reply.bytes_len();
@@ -226,6 +232,89 @@ pub(crate) fn try_writes(state: &State, session: &mut Session, calls: &[Call]) -
     }
 }
 
+/// Calls of a connection, with what they run in.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) calls: Vec<Call>,
+    pub(crate) session: Box<Session>,
+}
+
+/// What became of a work; `None` if one of its calls has panicked.
+pub(crate) type Outcome = Option<Tried>;
+
+/// Whether writes may share a transaction with those of other connections: a large
+/// one would make all of them wait.
+pub(crate) fn may_share(calls: &[Call]) -> bool {
+    calls.iter().map(Call::bytes_len).sum::<usize>() <= LOOP_BYTES_MAX
+}
+
+/// A transaction with the writes of several connections.
+#[derive(Debug)]
+pub(crate) struct Shared<'a> {
+    state: &'a State,
+    transaction: Box<Transaction>,
+    keys: KeySet,
+    gate: RwLockReadGuard<'a, ()>,
+}
+
+/// Runs the calls of several connections in one transaction, from memory. For each:
+/// what becomes of it, if it is done then once the transaction is committed; `None`
+/// if one of its calls has panicked.
+pub(crate) fn run_together<'a>(
+    state: &'a State,
+    works: &mut [&mut Work],
+) -> (Vec<Outcome>, Shared<'a>) {
+    let hashes = state.keyspaces.hashes();
+    let transaction = || Box::new(state.db.transaction());
+    let mut shared =
+        Shared { state, transaction: transaction(), keys: KeySet::default(), gate: hashes.enter() };
+    let mut outcomes = Vec::with_capacity(works.len());
+    let mut bytes = 0;
+    for Work { calls, session } in works.iter_mut().map(|work| &mut **work) {
+        let mut keys = KeySet::default();
+        calls.iter().for_each(|call| call.collect_keys(&mut keys));
+        if bytes > BATCH_BYTES
+            || state.stripes.has_turn(&keys)
+            || (!hashes.exist() && calls.iter().any(makes_hash))
+        {
+            outcomes.push(Some(Tried::Offload));
+            continue;
+        }
+        let backing = Backing::TransactionInMemory(shared.transaction);
+        let mut execution = Execution::new(state, session, backing);
+        let run = AssertUnwindSafe(|| run_batch(&mut execution, calls, BATCH_BYTES));
+        match catch_unwind(run) {
+            Ok(replies) => outcomes.push(Some(replies.map_or(Tried::Offload, Tried::Done))),
+            Err(_) => {
+                // The transaction may hold half of a command. The others start over,
+                // each by itself.
+                let panicked = outcomes.len();
+                let outcome = |at| (at != panicked).then_some(Tried::Offload);
+                shared.transaction = transaction();
+                return ((0..works.len()).map(outcome).collect(), shared);
+            }
+        }
+        bytes += execution.written_bytes();
+        shared.transaction = execution.into_transaction();
+        shared.keys.extend(&keys);
+    }
+    (outcomes, shared)
+}
+
+impl Shared<'_> {
+    /// Makes all of it durable, unless another writer has come in between.
+    pub(crate) fn commit(self) -> Result<Commit, CommandError> {
+        let mark = self.state.stripes.begin_commit(&self.keys);
+        let committed = self.transaction.commit(Durability::Sync)?;
+        drop(mark);
+        drop(self.gate);
+        if committed == Commit::Conflict {
+            self.state.counters.conflicts.add(1);
+        }
+        Ok(committed)
+    }
+}
+
 /// Runs calls of which some write, in one transaction.
 pub(crate) fn run_writes(state: &State, session: &mut Session, calls: &[Call]) -> Vec<Reply> {
     let calls = &calls[..calls.len().min(WRITE_CALLS_MAX)];
@@ -363,5 +452,109 @@ fn transact<T>(
         if turns.is_empty() {
             turns = state.stripes.take_turn(&keys);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tidekv::{Environment, Options};
+    use tidekv_io::MemoryStorage;
+
+    use super::*;
+    use crate::catalogue;
+    use crate::command::{Command, Keys};
+    use crate::options::ServerOptions;
+
+    static PANICS: Command = Command {
+        name: "panics",
+        arity: -1,
+        place: Place::Write,
+        flags: &[Flag::Write],
+        keys: Keys::ONE,
+        group: Group::String,
+        since: "",
+        syntax: "",
+        summary: "",
+        run: Run::Data(|execution, arguments| {
+            execution.delete(Space::Strings, arguments[0].clone())?;
+            panic!("a bug")
+        }),
+    };
+
+    fn state() -> State {
+        let storage: Arc<dyn tidekv_io::Storage> = Arc::new(MemoryStorage::new());
+        let environment = Environment { storage: Some(storage), ..Environment::default() };
+        let db = tidekv::Db::open("data", Options { environment, ..Options::default() }).unwrap();
+        State::new(db, &ServerOptions::default(), 0).unwrap()
+    }
+
+    /// What a connection hands in; words that are no command panic.
+    fn work(state: &State, commands: &[&str]) -> Work {
+        let call = |command: &&str| {
+            let words: Vec<Bytes> =
+                command.split(' ').map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
+            let panics = Call { command: &PANICS, words: words.clone() };
+            catalogue::resolve(words, None).unwrap_or(panics)
+        };
+        let client = state.clients.register(String::new(), String::new(), 0);
+        let session = Box::new(Session::new(client, true));
+        Work { calls: commands.iter().map(call).collect(), session }
+    }
+
+    fn value(state: &State, key: &str) -> Option<Bytes> {
+        state.keyspaces.get(Space::Strings).get(key).unwrap()
+    }
+
+    #[test]
+    fn writes_of_several_connections_are_one_transaction() {
+        let state = state();
+        let mut works = [
+            work(&state, &["SET a 1", "INCR a"]),
+            work(&state, &["INCR a"]),
+            work(&state, &["INCR a", "HSET h f v"]),
+            work(&state, &["INCR a"]),
+        ];
+        let (outcomes, shared) = run_together(&state, &mut works.each_mut());
+        let done = |outcome: &Outcome| match outcome {
+            Some(Tried::Done(replies)) => replies.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(done(&outcomes[0]), [Reply::OK, Reply::Integer(2)]);
+        // The first hash is for one who may wait at the gate.
+        assert_eq!(done(&outcomes[1]), [Reply::Integer(3)]);
+        assert!(matches!(outcomes[2], Some(Tried::Offload)));
+        assert_eq!(done(&outcomes[3]), [Reply::Integer(4)]);
+        assert_eq!(value(&state, "a"), None);
+        assert_eq!(shared.commit(), Ok(Commit::Done));
+        assert_eq!(value(&state, "a").unwrap(), "4");
+    }
+
+    #[test]
+    fn a_writer_that_comes_in_between_is_noticed() {
+        let state = state();
+        let mut works = [work(&state, &["INCR a"]), work(&state, &["SET b 1"])];
+        let (_, shared) = run_together(&state, &mut works.each_mut());
+        state.keyspaces.get(Space::Strings).put("a", "7").unwrap();
+        assert_eq!(shared.commit(), Ok(Commit::Conflict));
+        assert_eq!(value(&state, "b"), None);
+    }
+
+    #[test]
+    fn a_call_that_panics_is_alone_with_it() {
+        let state = state();
+        let mut works = [
+            work(&state, &["SET a 1"]),
+            work(&state, &["SET b 1", "panics a"]),
+            work(&state, &["SET c 1"]),
+        ];
+        let (outcomes, shared) = run_together(&state, &mut works.each_mut());
+        assert!(
+            matches!(outcomes[..], [Some(Tried::Offload), None, Some(Tried::Offload)]),
+            "{outcomes:?}"
+        );
+        assert_eq!(shared.commit(), Ok(Commit::Done));
+        assert!(["a", "b", "c"].iter().all(|key| value(&state, key).is_none()));
     }
 }

@@ -14,6 +14,7 @@ use tokio::time::MissedTickBehavior;
 use crate::error::{Error, Result};
 use crate::listener::{self, Listener};
 use crate::options::{Address, ServerOptions};
+use crate::rounds::Rounds;
 use crate::state::State;
 use crate::sweep;
 use crate::tls;
@@ -77,11 +78,13 @@ impl Server {
             Address::Unix(_) => None,
         });
         let state = Arc::new(State::new(db, &options, port.unwrap_or(0))?);
+        let rounds = Arc::new(Rounds::new(Arc::clone(&state)));
         let (stop, stopped) = watch::channel(false);
         let (guard, alive) = mpsc::channel(1);
         for listener in listeners {
-            let (state, stopped) = (Arc::clone(&state), stopped.clone());
-            runtime.spawn(listener.run(state, tls.clone(), stopped, guard.clone()));
+            let (state, rounds) = (Arc::clone(&state), Arc::clone(&rounds));
+            let (tls, stopped, alive) = (tls.clone(), stopped.clone(), guard.clone());
+            runtime.spawn(listener.run(state, rounds, tls, stopped, alive));
         }
         runtime.spawn(sweep_regularly(Arc::clone(&state), stopped, guard));
         Ok(Self { runtime: Some(runtime), addresses, state, stop, alive })

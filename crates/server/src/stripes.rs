@@ -58,6 +58,14 @@ impl KeySet {
         }
     }
 
+    /// Adds the keys of another set.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        self.stripes.extend_from_slice(&other.stripes);
+        self.stripes.sort_unstable();
+        self.stripes.dedup();
+        self.all |= other.all;
+    }
+
     /// Adds every key there is.
     pub(crate) fn insert_all(&mut self) {
         self.all = true;
