@@ -38,6 +38,9 @@ pub(crate) const RECORD_EDIT: u8 = 2;
 /// so that damage to the record before it is told from a torn end.
 pub(crate) const RECORD_MARK: u8 = 3;
 
+/// Kinds are below this, also those that are still to come.
+const RECORD_KINDS: u8 = 8;
+
 /// A place in the logs, between two frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct LogPosition {
@@ -79,6 +82,15 @@ impl Header {
         };
         let end = offset + HEADER_BYTES as u64 + u64::from(header.payload_len);
         (header.payload_len > 0 && header.synced <= offset && end <= log_len).then_some(header)
+    }
+}
+
+/// Whether a payload of `payload_len` bytes may begin with `kind`.
+pub(crate) fn is_possible(kind: u8, payload_len: u32) -> bool {
+    match kind {
+        RECORD_END => payload_len == 1 + 8,
+        RECORD_MARK => payload_len == 1,
+        _ => kind < RECORD_KINDS,
     }
 }
 

@@ -12,11 +12,11 @@
 use std::sync::Arc;
 
 use memchr::memmem::Finder;
-use tidekv_io::File;
+use tidekv_io::{Buffer, File};
 
 use super::format::{
     HEADER_BYTES, Header, LogPosition, RECORD_END, RECORD_MARK, SYNCED_LOW_BYTES, SYNCED_OFFSET,
-    is_intact,
+    is_intact, is_possible,
 };
 use crate::error::{Error, Result};
 
@@ -53,7 +53,7 @@ pub(crate) struct LogReader {
     number: u64,
     len: u64,
     offset: u64,
-    piece: Vec<u8>,
+    piece: Buffer,
     piece_offset: u64,
     record: Vec<u8>,
     ending: Option<Ending>,
@@ -73,7 +73,7 @@ impl LogReader {
             number: start.log,
             len,
             offset: start.offset,
-            piece: Vec::new(),
+            piece: Buffer::empty(),
             piece_offset: 0,
             record: Vec::new(),
             ending: None,
@@ -157,8 +157,7 @@ impl LogReader {
             return Ok(());
         }
         let wanted = (self.len - offset).min(len.max(PIECE_BYTES) as u64) as usize;
-        self.piece.clear();
-        self.piece.extend_from_slice(&self.file.read_at(offset, wanted)?);
+        self.piece = self.file.read_at(offset, wanted)?;
         self.piece_offset = offset;
         Ok(())
     }
@@ -166,8 +165,15 @@ impl LogReader {
     /// Whether an intact frame stands at `offset`; takes its length off
     /// `effort` and gives up when that is spent.
     fn is_intact_at(&mut self, offset: u64, effort: &mut u64) -> Result<bool> {
-        let len = self.header_at(offset)?.map_or(0, |header| u64::from(header.payload_len));
-        let Some(rest) = effort.checked_sub(len) else { return Ok(false) };
+        let Some(header) = self.header_at(offset)? else { return Ok(false) };
+        // Bytes that only look like a header, such as those two in front of a real one,
+        // make a frame as long as chance has it. The kind tells nearly all of them.
+        self.fill(offset, HEADER_BYTES + 1)?;
+        let kind = self.piece[(offset - self.piece_offset) as usize + HEADER_BYTES];
+        let Some(rest) = effort.checked_sub(header.payload_len.into()) else { return Ok(false) };
+        if !is_possible(kind, header.payload_len) {
+            return Ok(false);
+        }
         *effort = rest;
         Ok(self.intact_frame_at(offset)?.is_some())
     }
