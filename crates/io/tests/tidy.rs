@@ -128,6 +128,7 @@ fn documents_name_what_exists() {
     let is_there = |target: &str| root().join(target).exists();
     let mut complaints: Vec<String> =
         paths.iter().flat_map(|path| documents::links(path, &read(path), &is_there)).collect();
+    complaints.extend(paths.iter().flat_map(|path| documents::merges(path, &read(path))));
     for path in ["docs/ARCHITECTURE.md", "docs/concurrency.md", "docs/format.md"] {
         complaints.extend(documents::names(path, &read(path), &sources));
     }

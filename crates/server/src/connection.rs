@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use tidekv::{Durability, Watch};
+use tidekv::Watch;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -36,10 +36,11 @@ use tokio::time::timeout;
 use crate::catalogue;
 use crate::command::{Call, Command, Flag, Place, Run, Verb};
 use crate::input::{Input, Stream};
-use crate::pipeline::{self, Tried, Work};
+use crate::pipeline::{self, Tried, Way};
 use crate::queue::Queue;
 use crate::reply::{CommandError, Reply, ReplyBuffer};
 use crate::request::{Arguments, Limits};
+use crate::round::{Outcome, Part};
 use crate::rounds::Rounds;
 use crate::session::Session;
 use crate::state::State;
@@ -341,28 +342,36 @@ impl Connection {
 
     /// Runs calls that read a few keys or write; returns those that are left.
     async fn run_batch(&mut self, mut calls: Vec<Call>) -> Vec<Call> {
-        let writes = calls.iter().any(|call| call.command.place == Place::Write);
-        let is_synced = self.state.settings.durability() == Durability::Sync;
-        let tried = if !writes {
-            Some(Tried::Offload)
-        } else if is_synced && pipeline::may_share(&calls) {
-            self.write_together(&mut calls).await
-        } else {
-            self.try_writes(&calls).await
+        let way = pipeline::way_of(&self.state, &calls);
+        let tried = match way {
+            Way::Loop => self.try_writes(&calls).await,
+            Way::Round => self.write_together(&mut calls).await,
+            Way::Thread => Some(Tried::Offload),
         };
         let replies = match tried {
             None => return Vec::new(),
             Some(Tried::Done(replies)) => replies,
-            Some(Tried::Busy | Tried::Offload) => {
-                let run = move |state: &State, session: &mut Session| {
-                    let run = if writes { pipeline::run_writes } else { pipeline::run_points };
-                    let replies = run(state, session, &calls);
-                    (calls, replies)
-                };
-                let Some(outcome) = self.on_io_thread(run).await else { return Vec::new() };
-                calls = outcome.0;
-                outcome.1
-            }
+            Some(Tried::Busy | Tried::Offload) => Vec::new(),
+        };
+        replies.iter().for_each(|reply| self.reply(reply));
+        let rest = calls.split_off(replies.len());
+        // What is left of a round has to wait for storage.
+        let is_begun = way == Way::Loop && !replies.is_empty();
+        if rest.is_empty() || is_begun { rest } else { self.run_on_thread(rest).await }
+    }
+
+    /// Runs calls on an I/O thread; returns those that are left.
+    async fn run_on_thread(&mut self, mut calls: Vec<Call>) -> Vec<Call> {
+        let writes = calls.iter().any(|call| call.command.place == Place::Write);
+        let run = move |state: &State, session: &mut Session| {
+            let run = if writes { pipeline::run_writes } else { pipeline::run_points };
+            let replies = run(state, session, &calls);
+            (calls, replies)
+        };
+        let replies;
+        (calls, replies) = match self.on_io_thread(run).await {
+            Some(done) => done,
+            None => return Vec::new(),
         };
         replies.iter().for_each(|reply| self.reply(reply));
         calls.split_off(replies.len())
@@ -387,18 +396,22 @@ impl Connection {
         }
     }
 
-    /// Runs calls that write together with those of other connections, and waits until
-    /// they are durable; `None` when one has panicked.
+    /// Has calls that write done together with those of other connections, and waits
+    /// until they are durable; `None` when one has panicked.
     async fn write_together(&mut self, calls: &mut Vec<Call>) -> Option<Tried> {
         let session = self.session.take().expect(ONE_PIECE);
-        let work = Work { calls: std::mem::take(calls), session };
-        let (work, outcome) = self.rounds.write(work).await;
-        *calls = work.calls;
-        self.session = Some(work.session);
-        if outcome.is_none() {
-            self.fail();
+        let part = Part { calls: std::mem::take(calls), session };
+        let (part, outcome) = self.rounds.write(part).await;
+        *calls = part.calls;
+        self.session = Some(part.session);
+        match outcome {
+            Outcome::Done(replies) => Some(Tried::Done(replies)),
+            Outcome::Alone | Outcome::InTurn => Some(Tried::Offload),
+            Outcome::Panicked => {
+                self.fail();
+                None
+            }
         }
-        outcome
     }
 
     async fn run_alone(&mut self, call: Call) {

@@ -4,7 +4,8 @@
 //! declared bottom-up; a module names only modules above it. The way of a
 //! request: `listener` accepts a `connection`, whose `request` parser cuts the
 //! stream into calls of the `catalogue`; the `pipeline` runs them over an
-//! `execution`, on the event loop or an I/O thread; the `reply` goes back.
+//! `execution`, on the event loop or an I/O thread, or they are part of a `round`
+//! of synced writes; the `reply` goes back.
 
 #[cfg(test)]
 #[path = "../../store/src/golden.rs"]
@@ -33,6 +34,7 @@ mod command;
 mod commands;
 mod catalogue;
 mod pipeline;
+mod round;
 mod rounds;
 mod sweep;
 mod queue;

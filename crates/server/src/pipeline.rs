@@ -1,5 +1,6 @@
 //! Runs the calls of a connection: on the event loop, if nothing has to be waited
-//! for, or on an I/O thread; writes in one transaction.
+//! for, or on an I/O thread; writes in one transaction. Those of several connections
+//! together: [`round`](crate::round).
 //!
 //! Guarantees:
 //! 1. Calls of a connection take effect in the order in which they were sent.
@@ -16,11 +17,9 @@
 //! neither replies nor writes pile up; the caller comes back with the rest.
 
 use std::collections::{BTreeSet, HashMap};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
-use parking_lot::RwLockReadGuard;
-use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Snapshot, Transaction, Watch};
+use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Snapshot, Watch};
 
 use crate::catalogue::COMMANDS;
 use crate::command::{Call, Flag, Group, Place, Run, Verb};
@@ -32,7 +31,7 @@ use crate::state::State;
 use crate::stripes::KeySet;
 
 /// After so many bytes of replies or writes, a batch ends.
-const BATCH_BYTES: usize = 1 << 20;
+pub(crate) const BATCH_BYTES: usize = 1 << 20;
 /// Most watches of a connection, two for each key.
 const WATCHES_MAX: usize = 4096;
 /// Most calls of a batch that writes.
@@ -40,8 +39,9 @@ pub(crate) const WRITE_CALLS_MAX: usize = 1024;
 /// Most calls of a batch that writes on the event loop: about a tenth of a
 /// millisecond, which others of the loop wait.
 const LOOP_CALLS_MAX: usize = 64;
-/// Most bytes of their words; and of replies or writes, after which it ends.
-const LOOP_BYTES_MAX: usize = 64 << 10;
+/// Most bytes of their words, and of those that share a round with other connections;
+/// of replies or writes on the event loop, after which a batch ends.
+const SMALL_BYTES_MAX: usize = 64 << 10;
 /// Most calls of a batch that only reads: their values are in memory together
 /// before the first reply is made.
 const POINT_CALLS_MAX: usize = 64;
@@ -71,7 +71,7 @@ fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
 /// Runs `calls` until the replies or writes are enough for a batch, or until one
 /// would have to wait. The only error is [`CommandError::WouldBlock`], of the first
 /// call.
-fn run_batch(
+pub(crate) fn run_batch(
     execution: &mut Execution<'_>,
     calls: &[Call],
     bytes_max: usize,
@@ -180,6 +180,41 @@ fn fetch(
     Some(entries)
 }
 
+/// The way of calls that an event loop does not answer one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// They are tried on the event loop: [`try_writes`].
+    Loop,
+    /// They are written together with those of other connections:
+    /// [`round`](crate::round).
+    Round,
+    /// They go to an I/O thread by themselves: [`run_writes`] if some write, else
+    /// [`run_points`].
+    Thread,
+}
+
+/// The way of `calls`.
+pub(crate) fn way_of(state: &State, calls: &[Call]) -> Way {
+    let is_small =
+        |calls: &[Call]| calls.iter().map(Call::bytes_len).sum::<usize>() <= SMALL_BYTES_MAX;
+    if !calls.iter().any(|call| call.command.place == Place::Write) {
+        return Way::Thread;
+    }
+    match state.settings.durability() {
+        Durability::Sync if is_small(calls) => Way::Round,
+        Durability::Buffered if is_small(on_loop(calls)) => {
+            let is_detoured = state.detour.is_on(|| state.monotonic_ns());
+            if is_detoured { Way::Thread } else { Way::Loop }
+        }
+        _ => Way::Thread,
+    }
+}
+
+/// Those of `calls` that an event loop takes at a time.
+fn on_loop(calls: &[Call]) -> &[Call] {
+    &calls[..calls.len().min(LOOP_CALLS_MAX)]
+}
+
 /// What became of writes that were tried on the event loop.
 #[derive(Debug)]
 pub(crate) enum Tried {
@@ -194,11 +229,9 @@ pub(crate) enum Tried {
 
 /// Runs calls of which some write on the event loop, in one transaction.
 pub(crate) fn try_writes(state: &State, session: &mut Session, calls: &[Call]) -> Tried {
-    let calls = &calls[..calls.len().min(LOOP_CALLS_MAX)];
-    if state.settings.durability() != Durability::Buffered
-        || calls.iter().map(Call::bytes_len).sum::<usize>() > LOOP_BYTES_MAX
-        || state.detour.is_on(|| state.monotonic_ns())
-    {
+    let calls = on_loop(calls);
+    // While another writer was waited for, the setting may have changed.
+    if state.settings.durability() != Durability::Buffered {
         return Tried::Offload;
     }
     if state.db.is_busy() {
@@ -213,7 +246,7 @@ pub(crate) fn try_writes(state: &State, session: &mut Session, calls: &[Call]) -
     }
     let backing = Backing::TransactionInMemory(Box::new(state.db.transaction()));
     let mut execution = Execution::new(state, session, backing);
-    let Ok(replies) = run_batch(&mut execution, calls, LOOP_BYTES_MAX) else {
+    let Ok(replies) = run_batch(&mut execution, calls, SMALL_BYTES_MAX) else {
         return Tried::Offload;
     };
     let began_ns = state.monotonic_ns();
@@ -229,89 +262,6 @@ pub(crate) fn try_writes(state: &State, session: &mut Session, calls: &[Call]) -
         }
         Ok(Attempt::Busy) => Tried::Busy,
         Ok(Attempt::Conflict | Attempt::WouldBlock) | Err(_) => Tried::Offload,
-    }
-}
-
-/// Calls of a connection, with what they run in.
-#[derive(Debug)]
-pub(crate) struct Work {
-    pub(crate) calls: Vec<Call>,
-    pub(crate) session: Box<Session>,
-}
-
-/// What became of a work; `None` if one of its calls has panicked.
-pub(crate) type Outcome = Option<Tried>;
-
-/// Whether writes may share a transaction with those of other connections: a large
-/// one would make all of them wait.
-pub(crate) fn may_share(calls: &[Call]) -> bool {
-    calls.iter().map(Call::bytes_len).sum::<usize>() <= LOOP_BYTES_MAX
-}
-
-/// A transaction with the writes of several connections.
-#[derive(Debug)]
-pub(crate) struct Shared<'a> {
-    state: &'a State,
-    transaction: Box<Transaction>,
-    keys: KeySet,
-    gate: RwLockReadGuard<'a, ()>,
-}
-
-/// Runs the calls of several connections in one transaction, from memory. For each:
-/// what becomes of it, if it is done then once the transaction is committed; `None`
-/// if one of its calls has panicked.
-pub(crate) fn run_together<'a>(
-    state: &'a State,
-    works: &mut [&mut Work],
-) -> (Vec<Outcome>, Shared<'a>) {
-    let hashes = state.keyspaces.hashes();
-    let transaction = || Box::new(state.db.transaction());
-    let mut shared =
-        Shared { state, transaction: transaction(), keys: KeySet::default(), gate: hashes.enter() };
-    let mut outcomes = Vec::with_capacity(works.len());
-    let mut bytes = 0;
-    for Work { calls, session } in works.iter_mut().map(|work| &mut **work) {
-        let mut keys = KeySet::default();
-        calls.iter().for_each(|call| call.collect_keys(&mut keys));
-        if bytes > BATCH_BYTES
-            || state.stripes.has_turn(&keys)
-            || (!hashes.exist() && calls.iter().any(makes_hash))
-        {
-            outcomes.push(Some(Tried::Offload));
-            continue;
-        }
-        let backing = Backing::TransactionInMemory(shared.transaction);
-        let mut execution = Execution::new(state, session, backing);
-        let run = AssertUnwindSafe(|| run_batch(&mut execution, calls, BATCH_BYTES));
-        match catch_unwind(run) {
-            Ok(replies) => outcomes.push(Some(replies.map_or(Tried::Offload, Tried::Done))),
-            Err(_) => {
-                // The transaction may hold half of a command. The others start over,
-                // each by itself.
-                let panicked = outcomes.len();
-                let outcome = |at| (at != panicked).then_some(Tried::Offload);
-                shared.transaction = transaction();
-                return ((0..works.len()).map(outcome).collect(), shared);
-            }
-        }
-        bytes += execution.written_bytes();
-        shared.transaction = execution.into_transaction();
-        shared.keys.extend(&keys);
-    }
-    (outcomes, shared)
-}
-
-impl Shared<'_> {
-    /// Makes all of it durable, unless another writer has come in between.
-    pub(crate) fn commit(self) -> Result<Commit, CommandError> {
-        let mark = self.state.stripes.begin_commit(&self.keys);
-        let committed = self.transaction.commit(Durability::Sync)?;
-        drop(mark);
-        drop(self.gate);
-        if committed == Commit::Conflict {
-            self.state.counters.conflicts.add(1);
-        }
-        Ok(committed)
     }
 }
 
@@ -411,7 +361,7 @@ fn have_changed(state: &State, watches: &[Watch]) -> Result<bool, CommandError> 
 }
 
 /// Whether the call may make a hash where there was none.
-fn makes_hash(call: &Call) -> bool {
+pub(crate) fn makes_hash(call: &Call) -> bool {
     call.command.group == Group::Hash && call.command.has(Flag::Write)
 }
 
@@ -452,109 +402,5 @@ fn transact<T>(
         if turns.is_empty() {
             turns = state.stripes.take_turn(&keys);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use tidekv::{Environment, Options};
-    use tidekv_io::MemoryStorage;
-
-    use super::*;
-    use crate::catalogue;
-    use crate::command::{Command, Keys};
-    use crate::options::ServerOptions;
-
-    static PANICS: Command = Command {
-        name: "panics",
-        arity: -1,
-        place: Place::Write,
-        flags: &[Flag::Write],
-        keys: Keys::ONE,
-        group: Group::String,
-        since: "",
-        syntax: "",
-        summary: "",
-        run: Run::Data(|execution, arguments| {
-            execution.delete(Space::Strings, arguments[0].clone())?;
-            panic!("a bug")
-        }),
-    };
-
-    fn state() -> State {
-        let storage: Arc<dyn tidekv_io::Storage> = Arc::new(MemoryStorage::new());
-        let environment = Environment { storage: Some(storage), ..Environment::default() };
-        let db = tidekv::Db::open("data", Options { environment, ..Options::default() }).unwrap();
-        State::new(db, &ServerOptions::default(), 0).unwrap()
-    }
-
-    /// What a connection hands in; words that are no command panic.
-    fn work(state: &State, commands: &[&str]) -> Work {
-        let call = |command: &&str| {
-            let words: Vec<Bytes> =
-                command.split(' ').map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
-            let panics = Call { command: &PANICS, words: words.clone() };
-            catalogue::resolve(words, None).unwrap_or(panics)
-        };
-        let client = state.clients.register(String::new(), String::new(), 0);
-        let session = Box::new(Session::new(client, true));
-        Work { calls: commands.iter().map(call).collect(), session }
-    }
-
-    fn value(state: &State, key: &str) -> Option<Bytes> {
-        state.keyspaces.get(Space::Strings).get(key).unwrap()
-    }
-
-    #[test]
-    fn writes_of_several_connections_are_one_transaction() {
-        let state = state();
-        let mut works = [
-            work(&state, &["SET a 1", "INCR a"]),
-            work(&state, &["INCR a"]),
-            work(&state, &["INCR a", "HSET h f v"]),
-            work(&state, &["INCR a"]),
-        ];
-        let (outcomes, shared) = run_together(&state, &mut works.each_mut());
-        let done = |outcome: &Outcome| match outcome {
-            Some(Tried::Done(replies)) => replies.clone(),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(done(&outcomes[0]), [Reply::OK, Reply::Integer(2)]);
-        // The first hash is for one who may wait at the gate.
-        assert_eq!(done(&outcomes[1]), [Reply::Integer(3)]);
-        assert!(matches!(outcomes[2], Some(Tried::Offload)));
-        assert_eq!(done(&outcomes[3]), [Reply::Integer(4)]);
-        assert_eq!(value(&state, "a"), None);
-        assert_eq!(shared.commit(), Ok(Commit::Done));
-        assert_eq!(value(&state, "a").unwrap(), "4");
-    }
-
-    #[test]
-    fn a_writer_that_comes_in_between_is_noticed() {
-        let state = state();
-        let mut works = [work(&state, &["INCR a"]), work(&state, &["SET b 1"])];
-        let (_, shared) = run_together(&state, &mut works.each_mut());
-        state.keyspaces.get(Space::Strings).put("a", "7").unwrap();
-        assert_eq!(shared.commit(), Ok(Commit::Conflict));
-        assert_eq!(value(&state, "b"), None);
-    }
-
-    #[test]
-    fn a_call_that_panics_is_alone_with_it() {
-        let state = state();
-        let mut works = [
-            work(&state, &["SET a 1"]),
-            work(&state, &["SET b 1", "panics a"]),
-            work(&state, &["SET c 1"]),
-        ];
-        let (outcomes, shared) = run_together(&state, &mut works.each_mut());
-        assert!(
-            matches!(outcomes[..], [Some(Tried::Offload), None, Some(Tried::Offload)]),
-            "{outcomes:?}"
-        );
-        assert_eq!(shared.commit(), Ok(Commit::Done));
-        assert!(["a", "b", "c"].iter().all(|key| value(&state, key).is_none()));
     }
 }

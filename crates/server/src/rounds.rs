@@ -1,20 +1,20 @@
-//! Synced writes of several connections together: one transaction, one sync.
+//! Gathers the synced writes of connections into rounds.
 //!
 //! A write that has to be durable waits for the disk, which takes as long for one
-//! write as for fifty. So connections hand such writes in, and a *round* on an I/O
-//! thread commits all that have come; what comes meanwhile is in the next one. Before
-//! a round begins, the event loop gets to all whose requests have arrived: clients
-//! that were answered together mostly come back together, and rounds of one and of
-//! all the others would take turns otherwise.
+//! write as for fifty. The store's group commit joins *threads* that wait at once; a
+//! connection would need an I/O thread of its own for the length of a sync, and two
+//! wake-ups. This is group commit for *connections*: they hand their writes in, and a
+//! [`Round`] on one I/O thread commits all that have come; what comes meanwhile is in
+//! the next one. Before a round begins, the event loop gets to the connections whose
+//! requests have arrived: clients that were answered together mostly come back
+//! together, and rounds of a few and of all the others would take turns otherwise.
+//! (With several event loops, connections of the others may miss a round.)
 //!
-//! Guarantees:
-//! 1. Every work that is handed in is answered, once, or the runtime ends before.
-//! 2. What is answered with [`Tried::Done`] is durable, or its replies say why it is
-//!    not; what is answered otherwise has written nothing. (But for a panic of the
-//!    store: then nobody knows.)
-//! 3. A command that panics ends its own connection only.
+//! Guarantees: every part that is handed in is answered, once, when its writes are
+//! durable or when it is clear that none was made; or the runtime ends before.
 //!
-//! Relies on: a connection hands in one work at a time.
+//! Relies on: a connection hands in one part at a time. [`Rounds::write`] belongs on
+//! an event loop.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,17 +23,18 @@ use parking_lot::Mutex;
 use tidekv::Commit;
 use tokio::sync::oneshot;
 
-use crate::pipeline::{self, Outcome, Tried, Work};
 use crate::reply::Reply;
+use crate::round::{Outcome, Part, Round};
 use crate::state::State;
+use crate::stripes::KeySet;
 
-/// How often the event loop goes round before a round begins: once for the
-/// connections that it knows to be ready, once for those that it finds then.
-const TURNS: usize = 2;
+/// How often the event loop's other tasks run before a round begins: once those that
+/// it knows to be ready, once those that it finds then.
+const YIELDS: usize = 2;
 
-/// How often writes are tried together before each is on its own: another writer
-/// that has come in between once is seldom there twice.
-const ATTEMPTS: usize = 2;
+/// How often writes that hold their turns are tried together before each is on its
+/// own: writers that have met nobody yet take no turn, and may still be in the way.
+const ATTEMPTS: usize = 3;
 
 /// Writes that wait for the next round.
 #[derive(Debug)]
@@ -49,11 +50,11 @@ struct Gathering {
     is_running: bool,
 }
 
-/// A work that waits, and who waits for it.
+/// A part that waits, and who waits for it.
 #[derive(Debug)]
 struct Waiting {
-    work: Work,
-    answer: oneshot::Sender<(Work, Outcome)>,
+    part: Part,
+    answer: oneshot::Sender<(Part, Outcome)>,
 }
 
 impl Rounds {
@@ -61,12 +62,12 @@ impl Rounds {
         Self { state, gathering: Mutex::default() }
     }
 
-    /// Hands in `work` for the next round and waits for its end.
-    pub(crate) async fn write(self: &Arc<Self>, work: Work) -> (Work, Outcome) {
+    /// Hands in `part` for the next round and waits for what becomes of it.
+    pub(crate) async fn write(self: &Arc<Self>, part: Part) -> (Part, Outcome) {
         let (answer, answered) = oneshot::channel();
         let was_running = {
             let mut gathering = self.gathering.lock();
-            gathering.waiting.push(Waiting { work, answer });
+            gathering.waiting.push(Waiting { part, answer });
             std::mem::replace(&mut gathering.is_running, true)
         };
         if !was_running {
@@ -79,11 +80,12 @@ impl Rounds {
         }
     }
 
-    /// Has rounds run until no more writes wait. Each is a task of its own for the I/O
+    /// Has rounds run until no more parts wait. Each is a task of its own for the I/O
     /// threads, whose other work has its turn between two of them.
     async fn run(self: Arc<Self>) {
+        let bail_out = BailOut(&self);
         loop {
-            for _ in 0..TURNS {
+            for _ in 0..YIELDS {
                 tokio::task::yield_now().await;
             }
             let waiting = {
@@ -92,60 +94,91 @@ impl Rounds {
                 std::mem::take(&mut gathering.waiting)
             };
             if waiting.is_empty() {
-                return;
+                return std::mem::forget(bail_out);
             }
             let state = Arc::clone(&self.state);
-            let committed = tokio::task::spawn_blocking(move || commit(&state, waiting)).await;
-            // It does not panic; if the runtime ends before it has begun, so does this
-            // task. Answers from here wake nobody on another thread.
-            for (waiting, outcome) in committed.into_iter().flatten() {
-                waiting.answer(outcome);
-            }
+            // It answers by itself. If the runtime ends before it has begun, so does
+            // this task.
+            let _ = tokio::task::spawn_blocking(move || commit(&state, waiting)).await;
         }
+    }
+}
+
+/// If the task that runs rounds cannot go on (the system may have no thread for it),
+/// those that wait hear of it, and the next to come begins another.
+struct BailOut<'a>(&'a Rounds);
+
+impl Drop for BailOut<'_> {
+    fn drop(&mut self) {
+        let waiting = {
+            let mut gathering = self.0.gathering.lock();
+            gathering.is_running = false;
+            std::mem::take(&mut gathering.waiting)
+        };
+        waiting.into_iter().for_each(|waiting| waiting.answer(Outcome::Panicked));
     }
 }
 
 impl Waiting {
     fn answer(self, outcome: Outcome) {
         // A connection that has ended meanwhile wants no answer.
-        let _ = self.answer.send((self.work, outcome));
+        let _ = self.answer.send((self.part, outcome));
     }
 }
 
-/// Commits the writes of all that wait; what became of each.
-fn commit(state: &State, mut waiting: Vec<Waiting>) -> Vec<(Waiting, Outcome)> {
-    for _ in 0..ATTEMPTS {
-        let mut works: Vec<&mut Work> = waiting.iter_mut().map(|w| &mut w.work).collect();
-        let run = AssertUnwindSafe(|| pipeline::run_together(state, &mut works));
-        // What panics here, and below, is the store.
-        let Ok((outcomes, shared)) = catch_unwind(run) else {
-            return waiting.into_iter().map(|waiting| (waiting, None)).collect();
-        };
-        // Who cannot be part of it goes on at once, elsewhere.
-        let mut partners = Vec::with_capacity(waiting.len());
-        for (waiting, outcome) in waiting.into_iter().zip(outcomes) {
-            match outcome {
-                Some(Tried::Done(replies)) => partners.push((waiting, replies)),
-                outcome => waiting.answer(outcome),
-            }
-        }
-        if partners.is_empty() {
-            return Vec::new();
-        }
-        let committed = catch_unwind(AssertUnwindSafe(|| shared.commit()));
-        if let Ok(Ok(Commit::Conflict)) = committed {
-            waiting = partners.into_iter().map(|(waiting, _)| waiting).collect();
-            continue;
-        }
-        let outcome = |mut replies: Vec<Reply>| match &committed {
-            Ok(Ok(_)) => Some(Tried::Done(replies)),
-            Ok(Err(error)) => {
-                replies.fill(Reply::from(error.clone()));
-                Some(Tried::Done(replies))
-            }
-            Err(_) => None,
-        };
-        return partners.into_iter().map(|(w, replies)| (w, outcome(replies))).collect();
+/// Commits the parts of all that wait, and answers each.
+fn commit(state: &State, waiting: Vec<Waiting>) {
+    let mut later = commit_together(state, waiting, false);
+    if later.is_empty() {
+        return;
     }
-    waiting.into_iter().map(|waiting| (waiting, Some(Tried::Offload))).collect()
+    // They have met another writer, or a key of theirs is somebody's turn: they take
+    // theirs together.
+    let keys = KeySet::union(later.iter().map(|waiting| waiting.part.keys()));
+    let turns = state.stripes.take_turn(&keys);
+    for _ in 0..ATTEMPTS {
+        later = commit_together(state, later, true);
+    }
+    drop(turns);
+    later.into_iter().for_each(|waiting| waiting.answer(Outcome::Alone));
 }
+
+/// One round. Answers those that are done and those that go on alone; the others may be
+/// in a round that holds the turns of their keys.
+fn commit_together(state: &State, mut waiting: Vec<Waiting>, holds_turns: bool) -> Vec<Waiting> {
+    let mut parts: Vec<&mut Part> = waiting.iter_mut().map(|w| &mut w.part).collect();
+    let run = AssertUnwindSafe(|| Round::run(state, &mut parts, holds_turns));
+    // What panics here, and below, is the store: nobody knows what it has written.
+    let Ok((outcomes, round)) = catch_unwind(run) else {
+        waiting.into_iter().for_each(|waiting| waiting.answer(Outcome::Panicked));
+        return Vec::new();
+    };
+    let (mut later, mut partners) = (Vec::new(), Vec::new());
+    for (waiting, outcome) in waiting.into_iter().zip(outcomes) {
+        match outcome {
+            Outcome::Done(replies) => partners.push((waiting, replies)),
+            Outcome::InTurn => later.push(waiting),
+            // They go on at once.
+            Outcome::Alone | Outcome::Panicked => waiting.answer(outcome),
+        }
+    }
+    if partners.is_empty() {
+        return later;
+    }
+    let committed = catch_unwind(AssertUnwindSafe(|| round.commit()));
+    for (waiting, replies) in partners {
+        match &committed {
+            Ok(Ok(Commit::Done)) => waiting.answer(Outcome::Done(replies)),
+            Ok(Ok(Commit::Conflict)) => later.push(waiting),
+            Ok(Err(error)) => {
+                let error = Reply::from(error.clone());
+                waiting.answer(Outcome::Done(vec![error; replies.len()]));
+            }
+            Err(_) => waiting.answer(Outcome::Panicked),
+        }
+    }
+    later
+}
+
+#[cfg(test)]
+mod tests;

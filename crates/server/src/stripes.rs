@@ -58,12 +58,16 @@ impl KeySet {
         }
     }
 
-    /// Adds the keys of another set.
-    pub(crate) fn extend(&mut self, other: &Self) {
-        self.stripes.extend_from_slice(&other.stripes);
-        self.stripes.sort_unstable();
-        self.stripes.dedup();
-        self.all |= other.all;
+    /// The keys of all `sets`.
+    pub(crate) fn union(sets: impl IntoIterator<Item = Self>) -> Self {
+        let mut union = Self::default();
+        for set in sets {
+            union.stripes.extend_from_slice(&set.stripes);
+            union.all |= set.all;
+        }
+        union.stripes.sort_unstable();
+        union.stripes.dedup();
+        union
     }
 
     /// Adds every key there is.
@@ -208,6 +212,15 @@ mod tests {
         drop(commit);
         assert!(!stripes.is_unchanged(&mark));
         assert_eq!(stripes.take_turn(&all).len(), STRIPES);
+    }
+
+    #[test]
+    fn a_union_has_each_stripe_once() {
+        let union = KeySet::union([keys(&["b", "a"]), keys(&["c", "b"])]);
+        assert_eq!(union, keys(&["a", "b", "c"]));
+        let mut all = KeySet::default();
+        all.insert_all();
+        assert!(KeySet::union([union, all]).all);
     }
 
     #[test]

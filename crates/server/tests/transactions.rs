@@ -6,8 +6,9 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use support::{Client, PATIENCE, Value, list, open_db, options, start};
-use tidekv_server::Server;
+use support::{Client, PATIENCE, Value, list, open_db, options, start, start_with};
+use tidekv::Durability;
+use tidekv_server::{Server, ServerOptions};
 
 /// Runs `work` with each number below `count` in a thread of its own.
 fn in_parallel(count: usize, work: impl Fn(usize) + Send + Sync + 'static) {
@@ -21,9 +22,20 @@ fn in_parallel(count: usize, work: impl Fn(usize) + Send + Sync + 'static) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
+/// Servers that write in each of the two ways.
+fn of_each_durability() -> [Arc<Server>; 2] {
+    [Durability::Buffered, Durability::Sync]
+        .map(|durability| Arc::new(start_with(ServerOptions { durability, ..options() })))
+}
+
 #[test]
 fn increments_are_never_lost() {
-    let server = Arc::new(start());
+    for server in of_each_durability() {
+        increment_counters(server);
+    }
+}
+
+fn increment_counters(server: Arc<Server>) {
     let clients = Arc::clone(&server);
     in_parallel(8, move |number| {
         let mut client = Client::connect(&clients);
@@ -67,7 +79,12 @@ fn watched_counters_count_right() {
 
 #[test]
 fn several_keys_are_read_and_written_as_one() {
-    let server = Arc::new(start());
+    for server in of_each_durability() {
+        read_and_write_several_keys(server);
+    }
+}
+
+fn read_and_write_several_keys(server: Arc<Server>) {
     let stop = Arc::new(AtomicBool::new(false));
     let mut client = Client::connect(&server);
     client.ask("MSET a 0 b 0 c 0");
@@ -119,7 +136,12 @@ fn several_keys_are_read_and_written_as_one() {
 
 #[test]
 fn a_key_has_one_type_whoever_wins() {
-    let server = Arc::new(start());
+    for server in of_each_durability() {
+        change_types_of_keys(server);
+    }
+}
+
+fn change_types_of_keys(server: Arc<Server>) {
     let clients = Arc::clone(&server);
     in_parallel(6, move |number| {
         let mut client = Client::connect(&clients);

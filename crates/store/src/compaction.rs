@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tidekv_io::Clock;
 
 use crate::cursor::{Cursor, Target};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Sequence, Trailer};
 use crate::levels::{TableHandle, Version};
 use crate::manifest::LEVELS;
@@ -20,6 +20,9 @@ use crate::merge::MergingCursor;
 use crate::range_tombstones::{Fragment, RangeTombstones};
 use crate::retain::{Retention, Verdict, retained_tombstones};
 use output::{Output, Outputs};
+
+/// So much of a key stands in an error.
+const KEY_BYTES_SHOWN: usize = 64;
 
 /// Which older data lies below the level that is written: keys ascend, so a
 /// finger in each level moves forward.
@@ -111,9 +114,17 @@ pub(crate) fn merge_tables(
                 outputs.add(key, kept, payload, clock)?;
             }
             Verdict::Drop => counts.entries_dropped += 1,
+            Verdict::Misplaced => return Err(out_of_order(key)),
         }
         cursor.next()?;
     }
     counts.entries_expired = retention.expired();
     Ok((outputs.finish()?, counts))
+}
+
+/// What is wrong with tables whose entries are not in order though their checksums
+/// agree.
+fn out_of_order(key: &[u8]) -> Error {
+    let key = key[..key.len().min(KEY_BYTES_SHOWN)].escape_ascii();
+    Error::new(ErrorKind::Corrupt, format!("an entry is out of order, its key begins \"{key}\""))
 }

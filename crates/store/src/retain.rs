@@ -18,6 +18,8 @@
 //!
 //! Pure: time, snapshots and the levels below are handed in.
 
+use std::cmp::Ordering;
+
 use crate::key::{Kind, Sequence, Trailer, split_deadline};
 use crate::range_tombstones::{Fragment, RangeTombstone, RangeTombstones};
 
@@ -28,6 +30,8 @@ pub(crate) enum Verdict {
     Keep(Trailer),
     /// Nobody can see it.
     Drop,
+    /// It does not come behind the entry before: what it was read from is damaged.
+    Misplaced,
 }
 
 /// Judges the entries of one flush or compaction, in their order.
@@ -37,8 +41,9 @@ pub(crate) struct Retention<'a> {
     snapshots: &'a [Sequence],
     now_ms: u64,
     tombstones: &'a RangeTombstones,
+    /// The entry before this one; none is in front of the empty key.
     key: Vec<u8>,
-    has_key: bool,
+    trailer: Trailer,
     /// The stripe of the newest version of `key` so far.
     stripe: usize,
     expired: u64,
@@ -56,8 +61,8 @@ impl<'a> Retention<'a> {
             now_ms,
             tombstones,
             key: Vec::new(),
-            has_key: false,
-            stripe: 0,
+            trailer: Trailer(u64::MAX),
+            stripe: usize::MAX,
             expired: 0,
         }
     }
@@ -68,6 +73,7 @@ impl<'a> Retention<'a> {
 
     /// Judges the next entry. `is_base(key)` says whether no older level may
     /// hold the key; it is asked at most once an entry, with ascending keys.
+    /// (An entry that is there twice is dropped the second time.)
     pub(crate) fn judge(
         &mut self,
         key: &[u8],
@@ -76,14 +82,18 @@ impl<'a> Retention<'a> {
         is_base: impl FnOnce(&[u8]) -> bool,
     ) -> Verdict {
         let stripe = self.stripe_of(trailer.sequence());
-        if self.has_key && self.key == key {
-            if stripe == self.stripe {
-                return Verdict::Drop;
+        let is_same_key = match self.key.as_slice().cmp(key) {
+            Ordering::Less => {
+                self.key.clear();
+                self.key.extend_from_slice(key);
+                false
             }
-        } else {
-            self.key.clear();
-            self.key.extend_from_slice(key);
-            self.has_key = true;
+            Ordering::Equal if trailer <= self.trailer => true,
+            Ordering::Equal | Ordering::Greater => return Verdict::Misplaced,
+        };
+        self.trailer = trailer;
+        if is_same_key && stripe == self.stripe {
+            return Verdict::Drop;
         }
         self.stripe = stripe;
         if self.is_covered(key, trailer.sequence(), stripe) {
@@ -145,82 +155,4 @@ pub(crate) fn retained_tombstones(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
-
-    /// What a reader at `at` sees of one key's entries.
-    fn seen(
-        entries: &[(Trailer, Vec<u8>)],
-        tombstones: &RangeTombstones,
-        key: &[u8],
-        at: Sequence,
-        now: u64,
-    ) -> Option<Vec<u8>> {
-        let (trailer, payload) = entries.iter().find(|(t, _)| t.sequence() <= at)?;
-        if tombstones.newest_over(key, at) > trailer.sequence() {
-            return None;
-        }
-        match trailer.kind() {
-            Kind::Value => Some(payload.clone()),
-            Kind::Expiring => {
-                let (deadline, value) = split_deadline(payload).unwrap();
-                (deadline > now).then(|| value.to_vec())
-            }
-            _ => None,
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_reader_notices(
-            writes in prop::collection::vec((0u8..6, 0u8..3, 90u64..110), 1..40),
-            ranges in prop::collection::vec((0u8..6, 0u8..7, 1u64..45), 0..4),
-            snapshots in prop::collection::btree_set(1u64..45, 0..4),
-            base in any::<bool>(),
-            range_base in any::<bool>(),
-        ) {
-            // Where no key of a range lies below, none of its keys does.
-            let range_base = range_base && base;
-            let now = 100;
-            let snapshots: Vec<_> = snapshots.into_iter().collect();
-            let mut entries: BTreeMap<u8, Vec<(Trailer, Vec<u8>)>> = BTreeMap::new();
-            for (i, &(key, kind, deadline)) in writes.iter().enumerate() {
-                let sequence = i as u64 + 1;
-                let kind = Kind::from_u8(kind).unwrap();
-                let payload = match kind {
-                    Kind::Delete => vec![],
-                    Kind::Value => vec![i as u8],
-                    _ => [&deadline.to_le_bytes()[..], &[i as u8]].concat(),
-                };
-                entries.entry(key).or_default().insert(0, (Trailer::new(sequence, kind), payload));
-            }
-            let tombstones: Vec<_> = ranges.iter()
-                .map(|&(a, b, s)| RangeTombstone::new(&[a], &[b], s)).collect();
-            let tombstones = RangeTombstones::new(&tombstones);
-            let mut retention = Retention::new(&snapshots, now, &tombstones);
-            let mut kept: BTreeMap<u8, Vec<(Trailer, Vec<u8>)>> = BTreeMap::new();
-            for (&key, versions) in &entries {
-                for (trailer, payload) in versions {
-                    if let Verdict::Keep(trailer) = retention.judge(&[key], *trailer, payload, |_| base) {
-                        let payload = if trailer.kind() == Kind::Delete { vec![] } else { payload.clone() };
-                        kept.entry(key).or_default().push((trailer, payload));
-                    }
-                }
-            }
-            let kept_tombstones = RangeTombstones::new(&retained_tombstones(&tombstones, &snapshots, |_| range_base));
-            for &at in snapshots.iter().chain([&1000]) {
-                for (&key, versions) in &entries {
-                    let before = seen(versions, &tombstones, &[key], at, now);
-                    let after = seen(kept.get(&key).map_or(&[][..], |v| v), &kept_tombstones, &[key], at, now);
-                    prop_assert_eq!(before, after, "key {} at {}", key, at);
-                }
-            }
-            if range_base && snapshots.is_empty() {
-                prop_assert!(kept_tombstones.is_empty());
-                prop_assert!(kept.values().flatten().all(|(t, _)| t.kind() != Kind::Delete));
-            }
-        }
-    }
-}
+mod tests;

@@ -157,9 +157,14 @@ impl Transaction {
         self.index();
         let id = (keyspace.tree().id, Box::from(key));
         match self.written.get(&id) {
-            Some(entry) => Some(entry.clone()),
+            Some(entry) => Some(entry.clone().filter(|entry| self.is_alive(entry))),
             None => self.is_deleted(id.0, key).then_some(None),
         }
+    }
+
+    /// Whether an own write is one that a reader would see.
+    fn is_alive(&self, entry: &Entry) -> bool {
+        entry.expires_at_ms.is_none_or(|deadline| deadline > self.handle.engine().clock.unix_ms())
     }
 
     /// Brings `written` and `deleted` up to date.
@@ -274,7 +279,7 @@ impl Transaction {
             .range((id, Box::from(prefix))..)
             .take_while(|((tree, key), _)| *tree == id && range.contains(key));
         for ((_, key), entry) in own {
-            match entry {
+            match entry.as_ref().filter(|entry| self.is_alive(entry)) {
                 Some(entry) => entries.insert(Bytes::copy_from_slice(key), entry.clone()),
                 None => entries.remove(&key[..]),
             };

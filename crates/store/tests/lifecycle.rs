@@ -381,3 +381,21 @@ fn a_failed_ingest_uses_its_sequence_up() {
     assert_eq!(db.statistics().counter("store.last_sequence"), before + 2);
     assert_eq!(keyspace.get("b").unwrap(), None);
 }
+
+/// A transaction read back what it had itself written with a deadline that had passed,
+/// and a `SETNX` behind it in the same transaction wrote nothing.
+#[test]
+fn a_transaction_does_not_read_its_own_writes_that_have_expired() {
+    let db = Db::open("/d", options(&MemoryStorage::new(), inline())).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put("a", "old").unwrap();
+    let mut tx = db.transaction();
+    tx.put_until(&keyspace, b"a", b"gone", Some(1));
+    tx.put_until(&keyspace, b"b", b"there", Some(u64::MAX));
+    assert_eq!(tx.get(&keyspace, b"a").unwrap(), None);
+    assert_eq!(tx.get(&keyspace, b"b").unwrap().unwrap().value, "there");
+    let found = tx.prefix(&keyspace, b"").unwrap();
+    assert!(found.iter().map(|(key, _)| key).eq(["b"]));
+    assert_eq!(tx.commit(Durability::Buffered).unwrap(), Commit::Done);
+    assert_eq!(keyspace.get("a").unwrap(), None);
+}

@@ -20,6 +20,13 @@ pub fn links(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<Strin
     complaints
 }
 
+/// What is left of a merge that was not finished.
+pub fn merges(path: &str, text: &str) -> Vec<String> {
+    let is_mark = |line: &str| ["<<<<<<< ", ">>>>>>> "].iter().any(|mark| line.starts_with(mark));
+    let marks = text.lines().enumerate().filter(|(_, line)| is_mark(line));
+    marks.map(|(line, _)| format!("{path}:{}: two versions stand here", line + 1)).collect()
+}
+
 /// Names in backticks that no source knows: files (`write.rs`), functions
 /// (`commit()`, `Tree::rotate`) and fields (`Engine::visible`).
 pub fn names(path: &str, text: &str, sources: &[Source]) -> Vec<String> {
@@ -83,6 +90,13 @@ pub fn commands(readme: &str, ci: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unfinished_merges_are_found() {
+        let mark = "<".repeat(7);
+        assert_eq!(merges("a.md", &format!("x\n{mark} HEAD\n")).len(), 1);
+        assert!(merges("a.md", "x <<<<<<< y\n=======\n").is_empty());
+    }
 
     #[test]
     fn dead_links_are_found() {

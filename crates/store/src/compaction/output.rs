@@ -6,16 +6,15 @@
 //! so tables do not overlap. The files' bytes are durable when
 //! [`Outputs::finish`] returns; their names are once the owner has synced the
 //! directory. Until they are in the manifest they count for nothing, and a
-//! failed merge leaves them for the owner to remove. Entries that are handed in out
-//! of order are refused: their tables are damaged, though their checksums agree.
+//! failed merge leaves them for the owner to remove.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidekv_io::{Access, AppendFile, Clock, Executor, Storage};
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::key::{Trailer, compare};
+use crate::error::Result;
+use crate::key::Trailer;
 use crate::levels::TableHandle;
 use crate::manifest::TableMeta;
 use crate::range_tombstones::RangeTombstone;
@@ -86,7 +85,6 @@ pub(crate) struct Outputs<'a> {
     open: Option<Open>,
     finished: Vec<Output>,
     last_key: Vec<u8>,
-    last_trailer: Trailer,
     /// Ascending by start; those before the first were written or clipped away.
     tombstones: std::collections::VecDeque<RangeTombstone>,
     grandparent: usize,
@@ -100,7 +98,6 @@ impl<'a> Outputs<'a> {
             open: None,
             finished: Vec::new(),
             last_key: Vec::new(),
-            last_trailer: Trailer(u64::MAX),
             tombstones: std::collections::VecDeque::new(),
             grandparent: 0,
             bytes_spent: 0,
@@ -126,7 +123,7 @@ impl<'a> Outputs<'a> {
         self.tombstones = tombstones.into_iter().filter_map(clip).collect();
     }
 
-    /// Adds the next entry, which comes behind all others.
+    /// Adds the next entry.
     pub(crate) fn add(
         &mut self,
         key: &[u8],
@@ -134,21 +131,16 @@ impl<'a> Outputs<'a> {
         payload: &[u8],
         clock: &dyn Clock,
     ) -> Result<()> {
-        if !compare((&self.last_key, self.last_trailer), (key, trailer)).is_lt() {
-            return Err(out_of_order(key));
-        }
-        let is_new_key = self.last_key != key;
-        if self.open.is_some() && is_new_key && self.should_cut_before(key) {
+        if self.open.is_some() && self.last_key != key && self.should_cut_before(key) {
             self.finish_table(Some(key))?;
         }
         if self.open.is_none() {
             self.open = Some(self.begin_table()?);
         }
-        if is_new_key {
+        if self.last_key != key {
             self.last_key.clear();
             self.last_key.extend_from_slice(key);
         }
-        self.last_trailer = trailer;
         let Some(open) = &mut self.open else { return Ok(()) };
         open.builder.add(key, trailer, payload)?;
         let bytes = open.builder.file_bytes();
@@ -220,14 +212,6 @@ impl<'a> Outputs<'a> {
     }
 }
 
-fn out_of_order(key: &[u8]) -> Error {
-    let message = format!(
-        "entries are out of order at key \"{}\"; `tidekv check` names the table",
-        key.escape_ascii()
-    );
-    Error::new(ErrorKind::Corrupt, message)
-}
-
 /// What the manifest will say of a table; `range` is what its range tombstones
 /// span.
 pub(crate) fn meta_of(id: u64, properties: &TableProperties, range: Option<Stretch>) -> TableMeta {
@@ -256,66 +240,5 @@ pub(crate) fn meta_of(id: u64, properties: &TableProperties, range: Option<Stret
         largest_sequence: properties.largest_sequence,
         sequence_override: 0,
         earliest_deadline_ms: properties.earliest_deadline_ms,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::key::Kind;
-    use crate::options::Compression;
-    use std::path::Path;
-    use std::sync::atomic::{AtomicU64, Ordering};
-    use tidekv_io::{InlineExecutor, ManualClock, MemoryStorage};
-
-    /// What becomes of entries of these keys and sequences, in tables of
-    /// `table_bytes`.
-    fn write(entries: &[(&[u8], u64)], table_bytes: u64) -> Result<usize> {
-        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
-        let executor: Arc<dyn Executor> = Arc::new(InlineExecutor::new());
-        let clock = ManualClock::new(0);
-        let tables = AtomicU64::new(0);
-        let next_table = || {
-            let id = tables.fetch_add(1, Ordering::Relaxed);
-            (id, Path::new("/").join(id.to_string()))
-        };
-        let mut outputs = Outputs::new(OutputOptions {
-            storage: &storage,
-            executor: &executor,
-            access: Access::Buffered,
-            next_table: &next_table,
-            table: TableOptions {
-                id: 0,
-                keyspace: 0,
-                compression: Compression::None,
-                block_bytes: 4096,
-                filter_bits_per_key: 10,
-            },
-            table_bytes,
-            grandparents: Vec::new(),
-            pacer: Pacer::new(None, &clock),
-        });
-        for &(key, sequence) in entries {
-            outputs.add(key, Trailer::new(sequence, Kind::Value), b"value", &clock)?;
-        }
-        Ok(outputs.finish()?.len())
-    }
-
-    #[test]
-    fn entries_out_of_order_are_refused() {
-        for table_bytes in [1, u64::MAX] {
-            let tables = write(&[(b"a", 9), (b"a", 7), (b"b", 8)], table_bytes).unwrap();
-            assert_eq!(tables, if table_bytes == 1 { 2 } else { 1 });
-            let wrong: [&[(&[u8], u64)]; 3] = [
-                &[(b"a", 9), (b"c", 7), (b"b", 8)],
-                &[(b"a", 9), (b"b", 7), (b"b", 8)],
-                &[(b"a", 9), (b"b", 7), (b"b", 7)],
-            ];
-            for entries in wrong {
-                let error = write(entries, table_bytes).unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::Corrupt);
-                assert!(error.to_string().contains("key \"b\""), "{error}");
-            }
-        }
     }
 }

@@ -38,8 +38,15 @@ pub(crate) const RECORD_EDIT: u8 = 2;
 /// so that damage to the record before it is told from a torn end.
 pub(crate) const RECORD_MARK: u8 = 3;
 
-/// Kinds are below this, also those that are still to come.
+/// Kinds are below this, also those that are still to come. Do not change: the search
+/// behind a log's end takes nothing else for a record.
 const RECORD_KINDS: u8 = 8;
+
+/// Payload bytes of [`RECORD_END`].
+const END_BYTES: usize = 1 + size_of::<u64>();
+
+/// Payload bytes of [`RECORD_MARK`].
+const MARK_BYTES: usize = 1;
 
 /// A place in the logs, between two frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -88,8 +95,8 @@ impl Header {
 /// Whether a payload of `payload_len` bytes may begin with `kind`.
 pub(crate) fn is_possible(kind: u8, payload_len: u32) -> bool {
     match kind {
-        RECORD_END => payload_len == 1 + 8,
-        RECORD_MARK => payload_len == 1,
+        RECORD_END => payload_len == END_BYTES as u32,
+        RECORD_MARK => payload_len == MARK_BYTES as u32,
         _ => kind < RECORD_KINDS,
     }
 }

@@ -166,8 +166,9 @@ impl LogReader {
     /// `effort` and gives up when that is spent.
     fn is_intact_at(&mut self, offset: u64, effort: &mut u64) -> Result<bool> {
         let Some(header) = self.header_at(offset)? else { return Ok(false) };
-        // Bytes that only look like a header, such as those two in front of a real one,
-        // make a frame as long as chance has it. The kind tells nearly all of them.
+        // What stands a byte or two in front of an old frame's header looks like a
+        // header as well, with a length made of a checksum. Its kind is a zero of the
+        // real one: an end record, of an impossible length.
         self.fill(offset, HEADER_BYTES + 1)?;
         let kind = self.piece[(offset - self.piece_offset) as usize + HEADER_BYTES];
         let Some(rest) = effort.checked_sub(header.payload_len.into()) else { return Ok(false) };

@@ -145,12 +145,10 @@ impl TableBuilder {
 
     /// Adds a point entry behind all others.
     pub(crate) fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<()> {
-        debug_assert!(
-            self.last.as_ref().is_none_or(|last| {
-                compare((&last.user_key, last.trailer), (user_key, trailer)).is_lt()
-            }),
-            "entries are added in order, each once"
-        );
+        if let Some(last) = &self.last {
+            let order = compare((&last.user_key, last.trailer), (user_key, trailer));
+            assert!(order.is_lt(), "entries are added in order, each once");
+        }
         let bytes = self.data.bytes_with(user_key, trailer, payload.len()) + TRAILER_BYTES;
         if !self.data.is_empty() && self.is_full_before(bytes) {
             self.write_data_block()?;

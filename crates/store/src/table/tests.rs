@@ -490,3 +490,10 @@ fn a_table_of_range_tombstones_alone_is_a_table() {
     assert_eq!(table.separators().len(), 0);
     assert!(check(&table, &blocks).damage.is_empty());
 }
+
+#[test]
+#[should_panic(expected = "entries are added in order")]
+fn entries_out_of_order_are_a_bug() {
+    let entry = |key: &[u8]| (key.to_vec(), Trailer::new(1, Kind::Value), Vec::new());
+    let _ = build(&MemoryStorage::new(), options(), &[entry(b"b"), entry(b"a")], &[]);
+}

@@ -337,4 +337,32 @@ pub const MUTATIONS: &[Mutation] = &[
             "block::tests::models::changes_of_the_capacity_leave_all_shards_with_the_last_one",
         )
     },
+    race(
+        "a merge takes entries in whatever order they come",
+        "crates/store/src/retain.rs",
+        "            Ordering::Equal | Ordering::Greater => return Verdict::Misplaced,\n",
+        "            Ordering::Equal | Ordering::Greater => false,\n",
+        "retain::tests::entries_out_of_order_are_noticed_whether_they_are_kept_or_not",
+    ),
+    Mutation {
+        package: "tidekv-server",
+        ..race(
+            "a round that another writer has undone is answered as done",
+            "crates/server/src/rounds.rs",
+            "            Ok(Ok(Commit::Conflict)) => later.push(waiting),\n",
+            "            Ok(Ok(Commit::Conflict)) => waiting.answer(Outcome::Done(replies)),\n",
+            "rounds::tests::what_another_writer_has_changed_is_read_again",
+        )
+    },
+    Mutation {
+        package: "tidekv-server",
+        target: "rounds",
+        ..race(
+            "a round is answered before it is on stable storage",
+            "crates/server/src/round.rs",
+            "self.transaction.commit(Durability::Sync)",
+            "self.transaction.commit(Durability::Buffered)",
+            "what_was_answered_survives_a_power_cut",
+        )
+    },
 ];
