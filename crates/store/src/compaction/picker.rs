@@ -24,8 +24,9 @@ const LEVEL_RATIO: u64 = 10;
 pub(crate) const LEVEL0_TRIGGER: usize = 8;
 
 /// Up to here a merge with the base level may cost as many times what level 0 holds,
-/// while writers rest; each of its bytes costs about as much under load.
-const LOWER_RATIO_MAX: u64 = 8;
+/// while writers rest; with more, level 0 is merged with itself, and readers look in
+/// one place more (docs/design/0016 has the figures).
+const LOWER_RATIO_MAX: u64 = 3;
 
 const LAST: usize = LEVELS - 1;
 
