@@ -10,8 +10,8 @@
 
 use std::time::Duration;
 
-/// Tables in level 0 from which writers are slowed: more than twice what starts a
-/// compaction, so bursts pass freely.
+/// Tables in level 0 from which writers are slowed: so many more than start a
+/// compaction that bursts pass freely.
 pub(crate) const LEVEL0_SLOW: usize = 20;
 
 /// Tables in level 0 at which writers wait: each makes every read dearer.

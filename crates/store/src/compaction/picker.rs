@@ -21,12 +21,12 @@ const LEVEL_RATIO: u64 = 10;
 /// Tables in level 0 that start a compaction. Each is one more place in which reads
 /// look, but each merge rewrites what it overlaps of the base level; when writers
 /// rest, fewer are merged as well ([`pick_in_quiet`]; docs/design/0016).
-pub(crate) const LEVEL0_TRIGGER: usize = 8;
+pub(crate) const LEVEL0_TRIGGER: usize = 12;
 
 /// Up to here a merge with the base level may cost as many times what level 0 holds,
 /// while writers rest; with more, level 0 is merged with itself, and readers look in
 /// one place more (docs/design/0016 has the figures).
-const LOWER_RATIO_MAX: u64 = 3;
+const LOWER_RATIO_MAX: u64 = 8;
 
 const LAST: usize = LEVELS - 1;
 
