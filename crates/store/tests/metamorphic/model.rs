@@ -481,8 +481,10 @@ impl Model {
         deleted: &mut Vec<Span>,
     ) {
         let now_ms = self.now_ms;
+        // Time stands still within a transaction: what is alive stays so.
         let mut put = |space, k, value: Payload, deadline_ms| {
-            own.insert((space, key(k)), Some(Value { bytes: value.bytes().into(), deadline_ms }));
+            let value = Value { bytes: value.bytes().into(), deadline_ms };
+            own.insert((space, key(k)), Some(value).filter(|value| value.is_alive(now_ms)));
         };
         match *write {
             // Without a deadline whatever the keyspace says.
