@@ -355,9 +355,10 @@ impl Connection {
         };
         replies.iter().for_each(|reply| self.reply(reply));
         let rest = calls.split_off(replies.len());
-        // What is left of a round has to wait for storage.
-        let is_begun = way == Way::Loop && !replies.is_empty();
-        if rest.is_empty() || is_begun { rest } else { self.run_on_thread(rest).await }
+        // What an event loop has left may be for it as well; what a round has left would
+        // mostly meet the same obstacle in the next one.
+        let is_for_loop = way == Way::Loop && !replies.is_empty();
+        if rest.is_empty() || is_for_loop { rest } else { self.run_on_thread(rest).await }
     }
 
     /// Runs calls on an I/O thread; returns those that are left.

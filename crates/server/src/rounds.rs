@@ -11,7 +11,8 @@
 //! (With several event loops, connections of the others may miss a round.)
 //!
 //! Guarantees: every part that is handed in is answered, once, when its writes are
-//! durable or when it is clear that none was made; or the runtime ends before.
+//! durable or when it is clear that none was made; or the runtime ends before. (After a
+//! panic of the store nobody knows what it has written.)
 //!
 //! Relies on: a connection hands in one part at a time. [`Rounds::write`] belongs on
 //! an event loop.

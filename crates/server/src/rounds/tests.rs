@@ -1,8 +1,10 @@
 //! What becomes of a round that another writer undoes, or that cannot begin.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
+use tidekv_io::{Clock, SystemClock};
 
 use super::*;
 use crate::command::{Call, Command, Run};
@@ -44,6 +46,23 @@ fn what_another_writer_has_changed_is_read_again() {
         assert_eq!(answered.try_recv().ok().map(|answered| answered.1), outcome);
         assert_eq!(value(&state, "b").as_deref(), b.map(str::as_bytes));
     }
+}
+
+#[test]
+fn a_part_whose_key_is_somebodys_turn_waits_for_it() {
+    let state = state();
+    let waiting = part(&state, &["INCR a"]);
+    let keys = waiting.keys();
+    let turn = state.stripes.take_turn(&keys);
+    let (answer, mut answered) = oneshot::channel();
+    std::thread::scope(|scope| {
+        let round = scope.spawn(|| commit(&state, vec![Waiting { part: waiting, answer }]));
+        SystemClock::new().sleep(Duration::from_millis(50));
+        assert!(answered.try_recv().is_err() && !round.is_finished());
+        drop(turn);
+        round.join().unwrap();
+    });
+    assert_eq!(answered.try_recv().unwrap().1, Outcome::Done(vec![Reply::Integer(1)]));
 }
 
 #[test]
