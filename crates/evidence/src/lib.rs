@@ -53,12 +53,13 @@ pub struct Row {
     pub host: String,
     /// The commit, with `-dirty` behind it if files differed.
     pub commit: String,
-    /// The day (UTC), as in `2026-11-21`.
+    /// The moment (UTC) at which the row was made, as in `2026-11-21T08:15:00Z`, so that
+    /// of two runs of one day the later can be told. Older rows have the day only.
     pub date: String,
 }
 
 impl Row {
-    /// A row of this machine, commit and day, without parameters and metrics.
+    /// A row of this machine, commit and moment, without parameters and metrics.
     pub fn new(experiment: &str, subject: &str) -> Self {
         Self {
             experiment: experiment.to_owned(),
@@ -68,7 +69,7 @@ impl Row {
             seed: 0,
             host: host(),
             commit: commit(),
-            date: today(),
+            date: now(),
         }
     }
 
@@ -91,6 +92,11 @@ impl Row {
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
+    }
+
+    /// The day (UTC) of [`Row::date`], as in `2026-11-21`.
+    pub fn day(&self) -> &str {
+        self.date.split_once('T').map_or(&self.date, |(day, _)| day)
     }
 
     /// The metric `name` as a number, if it is there and is one.
@@ -166,10 +172,9 @@ pub fn commit() -> String {
     })
 }
 
-/// Today's date (UTC), as in `2026-11-21`.
-pub fn today() -> String {
-    let text = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    text[..10].to_owned()
+/// This moment (UTC), as in `2026-11-21T08:15:00Z`.
+fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
 #[cfg(test)]
@@ -208,6 +213,15 @@ mod tests {
     fn a_row_says_where_and_when() {
         let row = Row::new("a", "b");
         assert!(!row.host.is_empty() && !row.commit.is_empty());
-        assert!(row.date.len() == 10 && row.date.starts_with("20"), "{}", row.date);
+        assert!(row.date.len() == 20 && row.date.starts_with(row.day()), "{}", row.date);
+        assert!(row.day().len() == 10 && row.day().starts_with("20"), "{}", row.date);
+    }
+
+    #[test]
+    fn an_older_row_has_only_a_day_and_comes_before_the_moments_of_it() {
+        let mut old = Row::new("a", "b");
+        old.date = "2026-11-21".into();
+        assert_eq!(old.day(), "2026-11-21");
+        assert!(*old.date < *"2026-11-21T00:00:00Z");
     }
 }

@@ -36,11 +36,11 @@ pub(crate) fn write(results: &[Results]) -> String {
 
 /// Where and when rows were measured, and how many targets are met.
 pub(crate) fn origin(results: &[Results]) -> String {
-    let all = |of: fn(&Row) -> &String| -> String {
+    let all = |of: fn(&Row) -> &str| -> String {
         let rows = results.iter().flat_map(|results| &results.points);
         let rows = rows.flat_map(|point| &point.measured);
-        let distinct: BTreeSet<&String> = rows.map(of).collect();
-        distinct.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+        let distinct: BTreeSet<&str> = rows.map(of).collect();
+        distinct.into_iter().collect::<Vec<_>>().join(", ")
     };
     let verdicts: Vec<&Row> = results.iter().flat_map(Results::verdicts).collect();
     let met = verdicts.iter().filter(|row| show::is_met(row)).count();
@@ -48,7 +48,7 @@ pub(crate) fn origin(results: &[Results]) -> String {
         "Host {}, commit {}, {}. {met} of {} targets met.",
         all(|row| &row.host),
         all(|row| &row.commit),
-        all(|row| &row.date),
+        all(|row| row.day()),
         verdicts.len()
     )
 }

@@ -97,7 +97,7 @@ fn overview(rows: &[Row]) -> String {
     let mut out = String::from("| proof | runs | losses | last |\n|---|---|---|---|\n");
     for proof in PROOFS {
         let rows = of(rows, proof.name);
-        let last = rows.iter().map(|row| &*row.date).max().unwrap_or("not run yet");
+        let last = rows.iter().map(|row| row.day()).max().unwrap_or("not run yet");
         writeln!(
             out,
             "| [{}](#{}) | {} | {} | {last} |",
@@ -135,8 +135,8 @@ fn section(out: &mut String, title: &str, what: &str, command: &str, rows: &[&Ro
                 let words = of.iter().map(|(name, value)| in_words(name, value));
                 words.collect::<Vec<_>>().join(", ")
             });
-            let (host, commit, date) = (&row.host, &row.commit, &row.date);
-            writeln!(out, "| {run} | {found} | {host}, {commit}, {date} |").expect(FINE);
+            let (host, commit, day) = (&row.host, &row.commit, row.day());
+            writeln!(out, "| {run} | {found} | {host}, {commit}, {day} |").expect(FINE);
         }
         out.push('\n');
     }
