@@ -5,12 +5,12 @@
 //! rustup +nightly component add miri rust-src
 //! cargo run -p tidekv --example sanitizers miri
 //! cargo run -p tidekv --example sanitizers tsan
+//! cargo run -p tidekv --example sanitizers miri cache   # runs with that word
 //! ```
 //!
 //! Exits with 1, and leaves no row of the run, if a test failed, a report was
-//! made, or nothing ran. Both build
-//! below the target directory, apart from the rest. `TIDEKV_THREADS_SCALE` makes
-//! the stress tests under the thread sanitizer longer.
+//! made, or nothing ran. Both build below the target directory, apart from the rest.
+//! `TIDEKV_THREADS_SCALE` makes the stress tests under the thread sanitizer longer.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -127,15 +127,21 @@ fn run(tool: &str, runs: &[Run]) -> std::io::Result<bool> {
 
 fn main() -> ExitCode {
     let tool = std::env::args().nth(1).unwrap_or_default();
-    let outcome = match tool.as_str() {
-        "miri" => run(&tool, MIRI),
-        "tsan" => run(&tool, TSAN),
+    let word = std::env::args().nth(2).unwrap_or_default();
+    let runs = match tool.as_str() {
+        "miri" => MIRI,
+        "tsan" => TSAN,
         _ => {
             eprintln!("say `miri` or `tsan`");
             return ExitCode::FAILURE;
         }
     };
-    match outcome {
+    let runs: Vec<Run> = runs.iter().copied().filter(|run| run.2.contains(&word)).collect();
+    if runs.is_empty() {
+        eprintln!("no run is of \"{word}\"");
+        return ExitCode::FAILURE;
+    }
+    match run(&tool, &runs) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
