@@ -92,10 +92,11 @@ impl Subject for Tide {
     }
 
     fn scan(&self, start: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+        let mut entries = self.keyspace.range(start..);
         let mut count = 0;
-        for entry in self.keyspace.range(start..).take(limit as usize) {
-            let (key, entry) = entry?;
-            see(&key, &entry.value);
+        while count < limit {
+            let Some(entry) = entries.lend()? else { break };
+            see(entry.key, entry.value);
             count += 1;
         }
         Ok(count)

@@ -203,6 +203,21 @@ impl Blocks {
         (block.kind() == kind).then_some(block)
     }
 
+    /// What `look` makes of a block that is in memory, as [`Blocks::cached_at`] counts.
+    /// Only for a short look: it spares the counting of who holds the block, which
+    /// threads would contend for.
+    #[inline]
+    pub(crate) fn look_at<R>(
+        &self,
+        file: &TableFile,
+        handle: BlockHandle,
+        kind: BlockKind,
+        look: impl FnOnce(&Block) -> R,
+    ) -> Option<R> {
+        let look = |block: &BlockRef| (block.kind() == kind).then(|| look(block));
+        self.cache.get_with(file.id_of(handle), file.tag_of(kind), look)?
+    }
+
     /// Reads a block that was not in memory.
     pub(crate) fn read(&self, address: &BlockAddress) -> Result<BlockRef> {
         let lead = match self.join(address) {

@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
 use crate::files::table_name;
 use crate::key::Sequence;
-use crate::level_cursor::{LevelCursor, TableEntries};
+use crate::level_cursor::{LevelCursor, TableEntries, Tables};
 use crate::levels::{TableHandle, Version};
 use crate::manifest::{Change, Edit};
 use crate::merge::{Child, MergingCursor};
@@ -256,11 +256,8 @@ impl Engine {
         let compaction = &parts.compaction;
         let mut children: Vec<Child> = Vec::new();
         let level = |tables: &[Arc<TableHandle>]| -> Child {
-            Box::new(LevelCursor::new(
-                tables.to_vec(),
-                Arc::clone(&self.blocks),
-                Reading::Compaction,
-            ))
+            let tables = Tables::Chosen(tables.to_vec());
+            Box::new(LevelCursor::new(tables, Arc::clone(&self.blocks), Reading::Compaction))
         };
         if compaction.level == 0 {
             for table in &compaction.inputs {

@@ -32,7 +32,7 @@ use crate::names::Names;
 use crate::options::{Durability, Options};
 use crate::queue::Queue;
 use crate::quiet::Quiet;
-use crate::stats::{Counter, Histogram};
+use crate::stats::{Counter, Histogram, SpreadCounter};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex, RwLock, RwLockReadGuard};
 use crate::table::Table;
@@ -42,7 +42,7 @@ use crate::tree::Tree;
 /// What the engine counts besides its blocks.
 #[derive(Debug, Default)]
 pub(crate) struct EngineStats {
-    pub(crate) gets: Counter,
+    pub(crate) gets: SpreadCounter,
     pub(crate) writes: Counter,
     pub(crate) write_bytes: Counter,
     pub(crate) write_groups: Counter,

@@ -26,6 +26,17 @@ pub struct Entry {
     pub expires_at_ms: Option<u64>,
 }
 
+/// An entry with its key, lent by [`Iter::lend`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lent<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The value; empty in a walk over [keys only](Iter::keys_only).
+    pub value: &'a [u8],
+    /// Milliseconds since 1970 at which the entry is gone; `None`: never.
+    pub expires_at_ms: Option<u64>,
+}
+
 /// A walk over a range of keys in ascending order; from the back in descending
 /// order. Yields keys with their entries.
 pub struct Iter {
@@ -101,34 +112,50 @@ impl Iter {
         VisibleCursor::new(&self.view, blocks, self.range.clone(), self.sequence, self.now_ms)
     }
 
+    /// The next entry in ascending order, as [`Iter::next`](Iterator::next) has it, but
+    /// lent: its bytes stay where they are until the walk is used again, and nothing is
+    /// allocated or copied.
+    ///
+    /// # Errors
+    /// As those of the entries of the iterator; the walk ends with one.
+    pub fn lend(&mut self) -> Result<Option<Lent<'_>>> {
+        if self.is_done || !self.step_front()? {
+            return Ok(None);
+        }
+        let cursor = self.front.as_ref().expect("it was moved just now");
+        let (value, expires_at_ms) = cursor.value();
+        let value = if self.keys_only { &[] } else { value };
+        Ok(Some(Lent { key: cursor.key(), value, expires_at_ms }))
+    }
+
     fn item(&self, cursor: &VisibleCursor) -> (Bytes, Entry) {
         let (value, expires_at_ms) =
             if self.keys_only { (Bytes::new(), cursor.value().1) } else { cursor.value_bytes() };
         (Bytes::copy_from_slice(cursor.key()), Entry { value, expires_at_ms })
     }
 
-    fn step_front(&mut self) -> Result<Option<(Bytes, Entry)>> {
-        let mut cursor = self.front.take().unwrap_or_else(|| self.cursor());
-        let met =
-            !cursor.next()? || self.back.as_ref().is_some_and(|back| cursor.key() >= back.key());
-        let item = (!met).then(|| self.item(&cursor));
-        self.front = Some(cursor);
-        Ok(item)
+    /// Moves the front; false when there is nothing before the back.
+    fn step_front(&mut self) -> Result<bool> {
+        if self.front.is_none() {
+            self.front = Some(self.cursor());
+        }
+        let front = self.front.as_mut().expect("it was made just now");
+        let moved = front.next();
+        let is_before_back = || self.back.as_ref().is_none_or(|back| front.key() < back.key());
+        self.is_done = !(matches!(moved, Ok(true)) && is_before_back());
+        moved.map(|_| !self.is_done)
     }
 
-    fn step_back(&mut self) -> Result<Option<(Bytes, Entry)>> {
-        let mut cursor = self.back.take().unwrap_or_else(|| self.cursor());
-        let met =
-            !cursor.prev()? || self.front.as_ref().is_some_and(|front| cursor.key() <= front.key());
-        let item = (!met).then(|| self.item(&cursor));
-        self.back = Some(cursor);
-        Ok(item)
-    }
-
-    fn finish(&mut self, step: Result<Option<(Bytes, Entry)>>) -> Option<Result<(Bytes, Entry)>> {
-        let item = step.transpose();
-        self.is_done = !matches!(item, Some(Ok(_)));
-        item
+    /// Moves the back; false when there is nothing behind the front.
+    fn step_back(&mut self) -> Result<bool> {
+        if self.back.is_none() {
+            self.back = Some(self.cursor());
+        }
+        let back = self.back.as_mut().expect("it was made just now");
+        let moved = back.prev();
+        let is_behind_front = || self.front.as_ref().is_none_or(|front| back.key() > front.key());
+        self.is_done = !(matches!(moved, Ok(true)) && is_behind_front());
+        moved.map(|_| !self.is_done)
     }
 }
 
@@ -139,8 +166,11 @@ impl Iterator for Iter {
         if self.is_done {
             return None;
         }
-        let step = self.step_front();
-        self.finish(step)
+        match self.step_front() {
+            Ok(true) => self.front.as_ref().map(|front| Ok(self.item(front))),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        }
     }
 }
 
@@ -149,8 +179,11 @@ impl DoubleEndedIterator for Iter {
         if self.is_done {
             return None;
         }
-        let step = self.step_back();
-        self.finish(step)
+        match self.step_back() {
+            Ok(true) => self.back.as_ref().map(|back| Ok(self.item(back))),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        }
     }
 }
 

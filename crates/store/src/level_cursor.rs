@@ -4,6 +4,7 @@
 //! A bulk-ingested table carries sequence 0 in its file and gets its real one
 //! from the manifest; here it is put in place.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use crate::blocks::{BlockAddress, BlockRef, Blocks};
 use crate::cursor::{Cursor, Target};
 use crate::error::Result;
 use crate::key::{Sequence, Trailer};
-use crate::levels::TableHandle;
+use crate::levels::{TableHandle, Version};
 use crate::table::{Reading, TableCursor};
 
 /// The entries of one table, with the sequence of an ingest in place.
@@ -91,9 +92,29 @@ impl Cursor for TableEntries {
     }
 }
 
+/// Tables that do not overlap, ordered by key.
+pub(crate) enum Tables {
+    /// These.
+    Chosen(Vec<Arc<TableHandle>>),
+    /// Of a level of a version, all in a row. A version is shared as a whole: to share
+    /// its tables one by one would have all threads that scan write to all of them.
+    Of(Arc<Version>, usize, Range<usize>),
+}
+
+impl std::ops::Deref for Tables {
+    type Target = [Arc<TableHandle>];
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Chosen(tables) => tables,
+            Self::Of(version, level, range) => &version.level(*level)[range.clone()],
+        }
+    }
+}
+
 /// The entries of tables that do not overlap, ordered by key.
 pub(crate) struct LevelCursor {
-    tables: Vec<Arc<TableHandle>>,
+    tables: Tables,
     blocks: Arc<Blocks>,
     reading: Reading,
     /// The table that `entries` walks.
@@ -102,11 +123,7 @@ pub(crate) struct LevelCursor {
 }
 
 impl LevelCursor {
-    pub(crate) fn new(
-        tables: Vec<Arc<TableHandle>>,
-        blocks: Arc<Blocks>,
-        reading: Reading,
-    ) -> Self {
+    pub(crate) fn new(tables: Tables, blocks: Arc<Blocks>, reading: Reading) -> Self {
         Self { tables, blocks, reading, at: 0, entries: None }
     }
 

@@ -7,6 +7,7 @@
 //! lower ones say. A table's file is removed when the last version, reader or
 //! cursor that knows it is gone.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::key::Sequence;
@@ -163,6 +164,10 @@ impl KeySpan {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Version {
     levels: [Vec<Arc<TableHandle>>; LEVELS],
+    /// Those of the tables that hold range tombstones.
+    tombstoned: Vec<Arc<TableHandle>>,
+    /// The newest of all overrides of sequences; 0 when there are none.
+    newest_override: Sequence,
     /// By level; the versions of a keyspace share them.
     scan_lengths: [Arc<ScanLengths>; LEVELS],
 }
@@ -183,7 +188,10 @@ impl Version {
                 }
             }
         }
-        Ok(Self { levels, scan_lengths: Default::default() })
+        let tables = || levels.iter().flatten();
+        let tombstoned = tables().filter(|t| !t.range_tombstones().is_empty()).cloned().collect();
+        let newest_override = tables().map(|t| t.meta.sequence_override).max().unwrap_or(0);
+        Ok(Self { levels, tombstoned, newest_override, scan_lengths: Default::default() })
     }
 
     /// This version with tables taken out (by id) and added (with their level).
@@ -211,6 +219,16 @@ impl Version {
         &self.levels[level]
     }
 
+    /// Those of the tables that hold range tombstones.
+    pub(crate) fn tombstoned(&self) -> &[Arc<TableHandle>] {
+        &self.tombstoned
+    }
+
+    /// The newest of all overrides of sequences; 0 when there are none.
+    pub(crate) fn newest_override(&self) -> Sequence {
+        self.newest_override
+    }
+
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
         self.levels.iter().flatten()
     }
@@ -224,6 +242,19 @@ impl Version {
         let tables = &self.levels[level];
         let table = tables.get(tables.partition_point(|table| table.ends_before(key)))?;
         (*table.meta.smallest <= *key).then_some(table)
+    }
+
+    /// Which tables of a level below 0 may hold keys in `[start, end)`; `None`: no bound.
+    pub(crate) fn between(
+        &self,
+        level: usize,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Range<usize> {
+        let tables = &self.levels[level];
+        let first = start.map_or(0, |key| tables.partition_point(|table| table.ends_before(key)));
+        let is_in = |end: &[u8]| tables.partition_point(|table| *table.meta.smallest < *end);
+        first..end.map_or(tables.len(), is_in).max(first)
     }
 
     /// The tables of a level that may hold keys of the span.

@@ -73,7 +73,7 @@ pub use bytes::Bytes;
 pub use db::Db;
 pub use engine::Attempt;
 pub use error::{Error, ErrorKind, Result};
-pub use iter::{Entry, Iter};
+pub use iter::{Entry, Iter, Lent};
 pub use key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, prefix_end};
 pub use keyspace::{Cached, Keyspace};
 pub use options::{Compression, Durability, Environment, KeyspaceOptions, Options};

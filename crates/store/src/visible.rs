@@ -14,7 +14,7 @@ use crate::blocks::Blocks;
 use crate::cursor::{Cursor, Target};
 use crate::error::Result;
 use crate::key::{Kind, Sequence, Trailer, prefix_end, split_deadline, take_deadline};
-use crate::level_cursor::{LevelCursor, TableEntries};
+use crate::level_cursor::{LevelCursor, TableEntries, Tables};
 use crate::levels::TableHandle;
 use crate::manifest::LEVELS;
 use crate::memtable::MemtableCursor;
@@ -110,29 +110,35 @@ impl VisibleCursor {
                 tombstones.push(TombstoneSource::Memtable(set));
             }
         }
-        let in_reach = |table: &Arc<TableHandle>| {
-            table.overlaps(range.start.as_deref(), range.end.as_deref())
-                && table.meta().sequence_override <= sequence
+        let version = &view.version;
+        let (start, end) = (range.start.as_deref(), range.end.as_deref());
+        let in_reach = |table: &&Arc<TableHandle>| {
+            table.overlaps(start, end) && table.meta().sequence_override <= sequence
         };
-        let reachable: Vec<Vec<Arc<TableHandle>>> = (0..LEVELS)
-            .map(|level| {
-                view.version.level(level).iter().filter(|t| in_reach(t)).cloned().collect()
-            })
-            .collect();
-        for table in reachable.iter().flatten().filter(|t| !t.range_tombstones().is_empty()) {
+        for table in version.tombstoned().iter().filter(in_reach) {
             tombstones.push(TombstoneSource::Table(Arc::clone(table)));
         }
-        let reading = |level| Reading::Cached(Arc::clone(view.version.scan_lengths(level)));
-        for (level, mut tables) in reachable.into_iter().enumerate() {
-            tables.retain(|table| !is_buried(table, &tombstones, sequence));
-            if level == 0 {
-                for table in tables {
-                    let entries = TableEntries::new(table, Arc::clone(blocks), reading(level));
-                    children.push(Box::new(entries));
-                }
-            } else if !tables.is_empty() {
-                let cursor = LevelCursor::new(tables, Arc::clone(blocks), reading(level));
-                children.push(Box::new(cursor));
+        let wanted =
+            |table: &&Arc<TableHandle>| in_reach(table) && !is_buried(table, &tombstones, sequence);
+        for table in version.level(0).iter().filter(wanted) {
+            let reading = Reading::Cached(Arc::clone(version.scan_lengths(0)));
+            let entries = TableEntries::new(Arc::clone(table), Arc::clone(blocks), reading);
+            children.push(Box::new(entries));
+        }
+        // In the usual case nothing can hide a table, and none has to be looked at.
+        let are_all_wanted = tombstones.is_empty() && version.newest_override() <= sequence;
+        for level in 1..LEVELS {
+            let between = version.between(level, start, end);
+            let tables = if are_all_wanted {
+                Tables::Of(Arc::clone(version), level, between)
+            } else {
+                Tables::Chosen(
+                    version.level(level)[between].iter().filter(wanted).cloned().collect(),
+                )
+            };
+            if !tables.is_empty() {
+                let reading = Reading::Cached(Arc::clone(version.scan_lengths(level)));
+                children.push(Box::new(LevelCursor::new(tables, Arc::clone(blocks), reading)));
             }
         }
         Self {

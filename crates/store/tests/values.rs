@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidekv::{Compression, Db, Entry, Environment, Keyspace, KeyspaceOptions, Options};
+use tidekv::{Compression, Db, Entry, Environment, Keyspace, KeyspaceOptions, Lent, Options};
 use tidekv_io::{InlineExecutor, MemoryStorage};
 
 fn value(n: u8, len: usize) -> Vec<u8> {
@@ -84,4 +84,44 @@ fn a_value_outlives_its_block_its_table_and_its_store() {
         let is_right = |(n, entry): (usize, Entry)| entry.value == value(n as u8, 1000);
         assert!(entries.into_iter().enumerate().all(is_right));
     }
+}
+
+#[test]
+fn lent_entries_are_those_of_the_walk_and_the_walk_goes_on_as_before() {
+    let (_db, keyspace) = store(100, Compression::None);
+    keyspace.put([7], b"in the memtable").unwrap();
+    let all: Vec<(Vec<u8>, Entry)> = keyspace
+        .iter()
+        .map(|item| item.map(|(key, entry)| (key.to_vec(), entry)).unwrap())
+        .collect();
+    let mut walk = keyspace.iter();
+    let (mut front, mut back) = (0, all.len());
+    while front < back {
+        if front % 3 == 2 {
+            back -= 1;
+            assert_eq!(walk.next_back().unwrap().unwrap().0, all[back].0);
+        }
+        if front % 2 == 0 {
+            let lent = walk.lend().unwrap();
+            if front == back {
+                assert_eq!(lent, None);
+                break;
+            }
+            let (key, entry) = &all[front];
+            let Lent { key: lent_key, value, expires_at_ms } = lent.unwrap();
+            assert_eq!((lent_key, value), (&key[..], &entry.value[..]));
+            assert_eq!(expires_at_ms, entry.expires_at_ms);
+        } else {
+            assert_eq!(
+                walk.next().map(|item| item.unwrap().0),
+                all.get(front).map(|(k, _)| k.clone().into())
+            );
+        }
+        front += 1;
+    }
+    assert_eq!(walk.lend().unwrap(), None);
+    assert!(walk.next().is_none() && walk.next_back().is_none());
+    let mut keys_only = keyspace.iter().keys_only();
+    assert_eq!(keys_only.lend().unwrap().map(|lent| lent.value), Some(&b""[..]));
+    assert_eq!(keyspace.range([9]..[3]).lend().unwrap(), None);
 }

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use tidekv_cache::BlockKind;
 
 use super::reader::Table;
-use crate::block::BlockHandle;
+use crate::block::{Block, BlockHandle};
 use crate::blocks::{BlockAddress, BlockRef, Blocks};
 use crate::error::Result;
 use crate::filter;
@@ -90,6 +90,16 @@ impl<'a> TableProbe<'a> {
             let Some((handle, kind)) = self.next_block() else {
                 return Ok(Step::Absent);
             };
+            // Most tables do not have the key, and a look at their filter is all.
+            if let (Stage::Filter(partition), None) = (self.stage, &supplied) {
+                let may_contain = |block: &Block| filter::may_contain(block.bytes(), self.key.hash);
+                self.stage = match blocks.look_at(self.table.file(), handle, kind, may_contain) {
+                    None => return Ok(Step::Need(self.table.address(handle, kind))),
+                    Some(true) => Stage::Index(partition),
+                    Some(false) => Stage::Done,
+                };
+                continue;
+            }
             let block = match supplied.take() {
                 Some(block) => {
                     assert!(

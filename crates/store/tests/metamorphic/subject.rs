@@ -276,11 +276,9 @@ impl Subject {
             Operation::OpenWalk { slot, walk } => self.walks[*slot] = self.walk(walk),
             &Operation::StepWalk { slot, reverse, count } => {
                 let Some(walk) = &mut self.walks[slot] else { return answer.word("closed") };
-                for _ in 0..count {
-                    let item = if reverse { walk.next_back() } else { walk.next() };
-                    match item {
-                        Some(item) => say(item, answer),
-                        None => return answer.word("end"),
+                for step in 0..count {
+                    if !say_next(walk, reverse, step % 2 == 1, answer) {
+                        return answer.word("end");
                     }
                 }
             }
@@ -467,9 +465,9 @@ impl Subject {
                 let Some(mut items) = self.walk(walk) else { return answer.word("no snapshot") };
                 let mut ends = *ends;
                 while ends != 0 {
-                    let item = if ends & 1 == 0 { items.next() } else { items.next_back() };
-                    let Some(item) = item else { return answer.word("end") };
-                    say(item, answer);
+                    if !say_next(&mut items, ends & 1 == 1, ends & 2 == 0, answer) {
+                        return answer.word("end");
+                    }
                     ends >>= 1;
                 }
             }
@@ -599,6 +597,18 @@ fn is_the_same_backward(keyspace: &Keyspace) -> bool {
 
 fn shown(entry: &Option<Entry>) -> Option<(&[u8], Option<u64>)> {
     entry.as_ref().map(|entry| (&entry.value[..], entry.expires_at_ms))
+}
+
+/// Says the next item of a walk, or that before the last; false when there is none.
+/// Those in ascending order may be lent.
+fn say_next(walk: &mut Iter, reverse: bool, is_lent: bool, answer: &mut Answer) -> bool {
+    if !reverse && is_lent {
+        let lent = walk.lend().unwrap();
+        lent.inspect(|lent| answer.item(lent.key, lent.value, lent.expires_at_ms)).is_some()
+    } else {
+        let item = if reverse { walk.next_back() } else { walk.next() };
+        item.map(|item| say(item, answer)).is_some()
+    }
 }
 
 fn say(item: Result<(tidekv::Bytes, Entry)>, answer: &mut Answer) {
