@@ -10,16 +10,26 @@
 //!
 //! Safe to use from all threads. A thread holds one shard's lock at a time,
 //! inside that of the capacity when it changes it.
-//! `clone` of a value runs under that lock: it is to be cheap, as an `Arc`'s.
+//! `clone` of a value, and what looks at one in its place, run under that lock: they
+//! are to be cheap, as an `Arc`'s.
 
 use std::fmt;
+use std::sync::Arc;
 
+use crate::ghost::{Ghost, spread};
 use crate::lru::{Key, Lru, Removed};
+use crate::sketch::Sketch;
 use crate::sync::Mutex;
 
 /// A shard of fewer bytes would push out useful blocks for want of neighbours
 /// to balance with: 512 KiB are about a hundred blocks.
 const SHARD_BYTES_MIN: usize = 512 << 10;
+
+/// About what a block takes: a ghost's window is as many of them.
+const BLOCK_BYTES_USUAL: usize = 4096;
+
+/// How many blocks a new one is held against before it is refused.
+const RIVALS_MAX: usize = 4;
 
 /// How many nodes [`BlockCache::evict_tables`] looks at under one lock.
 const SWEEP_NODES: usize = 1024;
@@ -134,6 +144,7 @@ impl std::ops::AddAssign for BlockCacheStats {
 #[derive(Debug)]
 struct Cached<V> {
     tag: BlockTag,
+    hash: u64,
     value: V,
 }
 
@@ -141,12 +152,51 @@ struct Cached<V> {
 struct Shard<V> {
     blocks: Lru<BlockId, Cached<V>>,
     stats: BlockCacheStats,
+    admission: Option<Admission>,
+}
+
+/// How a shard chooses among blocks, and what it knows of those that are not there.
+#[derive(Debug)]
+struct Admission {
+    sketch: Arc<Sketch>,
+    ghost: Ghost,
+    ghost_hits: u64,
 }
 
 impl<V> Shard<V> {
+    /// Whether the block may come in: there is room, or it was asked for as often as one
+    /// that would have to leave. A block that was asked for more often is as good as
+    /// used: it becomes the newest, and the next is looked at.
+    fn admits(&mut self, hash: u64, charge: usize) -> bool {
+        let Some(admission) = &self.admission else { return true };
+        let sketch = Arc::clone(&admission.sketch);
+        let times = sketch.estimate(spread(hash as u32));
+        for _ in 0..RIVALS_MAX {
+            if self.blocks.charged() + charge <= self.blocks.capacity() {
+                return true;
+            }
+            let Some((&rival, _)) = self.blocks.oldest() else { return true };
+            let rival_hash = rival.hash();
+            if sketch.estimate(spread(rival_hash as u32)) <= times {
+                return true;
+            }
+            self.blocks.get(rival_hash, &rival);
+        }
+        false
+    }
+
+    fn note_absent(&mut self, hash: u64) {
+        if let Some(admission) = &mut self.admission {
+            admission.ghost.note(hash as u32, &admission.sketch);
+        }
+    }
+
     fn count_evictions(&mut self, evicted: &Removed<Cached<V>>) {
         for block in evicted.iter() {
             self.stats.kind_mut(block.tag.kind).evictions += 1;
+            if let Some(admission) = &mut self.admission {
+                admission.ghost.note(block.hash as u32, &admission.sketch);
+            }
         }
     }
 }
@@ -182,11 +232,34 @@ impl<V: Clone> BlockCache<V> {
         let shard = || Shard {
             blocks: Lru::new(capacity_bytes / count),
             stats: BlockCacheStats::default(),
+            admission: None,
         };
         Self {
             shards: (0..count).map(|_| Apart(Mutex::new(shard()))).collect(),
             capacity: Mutex::new(capacity_bytes),
         }
+    }
+
+    /// Has blocks come in only if they are asked for often enough, by `sketch`, and
+    /// notes those that are not here in ghosts with windows of `window_bytes` together,
+    /// every `sampling`-th.
+    #[must_use]
+    pub fn with_admission(self, sketch: &Arc<Sketch>, window_bytes: usize, sampling: u32) -> Self {
+        let window_bytes = window_bytes / self.shards.len();
+        for Apart(shard) in &self.shards {
+            let ghost = Ghost::new(window_bytes / BLOCK_BYTES_USUAL, sampling);
+            let sketch = Arc::clone(sketch);
+            shard.lock().admission = Some(Admission { sketch, ghost, ghost_hits: 0 });
+        }
+        self
+    }
+
+    /// How many gets would have found their block in a cache larger by the window.
+    pub fn ghost_hits(&self) -> u64 {
+        self.shards
+            .iter()
+            .map(|shard| shard.0.lock().admission.as_ref().map_or(0, |a| a.ghost_hits))
+            .sum()
     }
 
     /// The shard of a hash. The hash table places by the lowest bits and
@@ -207,14 +280,31 @@ impl<V: Clone> BlockCache<V> {
     pub fn get_with<R>(&self, id: BlockId, tag: BlockTag, look: impl FnOnce(&V) -> R) -> Option<R> {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
-        let Shard { blocks, stats } = &mut *shard;
+        let Shard { blocks, stats, admission } = &mut *shard;
+        if let Some(admission) = admission {
+            admission.sketch.add(spread(hash as u32));
+        }
         let found = blocks.get(hash, &id).map(|block| look(&block.value));
         let counters = stats.kind_mut(tag.kind);
         match found {
             Some(_) => counters.hits += 1,
-            None => counters.misses += 1,
+            None => {
+                counters.misses += 1;
+                if let Some(admission) = admission
+                    && admission.ghost.take(hash as u32)
+                {
+                    admission.ghost_hits += u64::from(admission.ghost.sampling());
+                }
+            }
         }
         found
+    }
+
+    /// How often the block was asked for lately, as far as is known.
+    pub fn times(&self, id: BlockId) -> u8 {
+        let hash = id.hash();
+        let shard = self.shard(hash).lock();
+        shard.admission.as_ref().map_or(1, |a| a.sketch.estimate(spread(hash as u32)))
     }
 
     /// Whether the block is here; counts nothing and moves nothing.
@@ -228,9 +318,16 @@ impl<V: Clone> BlockCache<V> {
     pub fn insert(&self, id: BlockId, tag: BlockTag, value: V, charge: usize) {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
-        let inserted = shard.blocks.insert(hash, id, Cached { tag, value }, charge);
-        if inserted.refused.is_none() {
-            shard.stats.kind_mut(tag.kind).inserts += 1;
+        let whole = charge + Self::BLOCK_OVERHEAD_BYTES;
+        if !shard.admits(hash, whole) {
+            shard.note_absent(hash);
+            return;
+        }
+        let cached = Cached { tag, hash, value };
+        let inserted = shard.blocks.insert(hash, id, cached, charge);
+        match &inserted.refused {
+            None => shard.stats.kind_mut(tag.kind).inserts += 1,
+            Some(_) => shard.note_absent(hash),
         }
         shard.count_evictions(&inserted.evicted);
         drop(shard);

@@ -156,6 +156,12 @@ impl<K: Key, V> Lru<K, V> {
         self.find(hash, key).is_some()
     }
 
+    /// The least recently used entry's key, and its charge with the overhead.
+    pub fn oldest(&self) -> Option<(&K, usize)> {
+        let node = self.nodes.get(self.oldest as usize)?;
+        Some((&node.key, node.charge))
+    }
+
     /// Puts `value` under `key` as the most recently used, in place of an
     /// older one, and pushes out entries until all fit. What is larger than
     /// the capacity is not kept.

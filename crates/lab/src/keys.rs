@@ -60,6 +60,16 @@ pub enum Choice {
         /// beginning.
         is_scattered: bool,
     },
+    /// Some entries take some share of the operations, each equally likely; the others
+    /// share the rest.
+    Hot {
+        /// Their share of the entries.
+        entries: f64,
+        /// Their share of the operations.
+        operations: f64,
+        /// So many of them stand side by side: 1 where they are scattered.
+        run: u64,
+    },
 }
 
 /// The choices of one thread of several.
@@ -82,6 +92,13 @@ enum Way {
         zipf: Zipf,
         order: Option<Permutation>,
     },
+    Hot {
+        hot: u64,
+        operations: f64,
+        run: u64,
+        /// Of runs.
+        order: Permutation,
+    },
 }
 
 impl Picker {
@@ -95,6 +112,11 @@ impl Picker {
             Choice::Uniform => Way::Uniform,
             Choice::Zipf { alpha, is_scattered } => {
                 Way::Zipf { zipf: Zipf::new(entries, alpha), order: is_scattered.then(order) }
+            }
+            Choice::Hot { entries: share, operations, run } => {
+                let runs = (entries / run).max(1);
+                let hot = ((runs as f64 * share).round() as u64).clamp(1, runs) * run;
+                Way::Hot { hot, operations, run, order: Permutation::new(runs, seed) }
             }
         };
         Self { entries, way }
@@ -113,6 +135,14 @@ impl Picker {
             Way::Zipf { zipf, order } => {
                 let rank = zipf.next(dice);
                 order.as_ref().map_or(rank, |order| order.of(rank))
+            }
+            Way::Hot { hot, operations, run, order } => {
+                let (first, below) = match dice.unit() < *operations {
+                    true => (0, *hot),
+                    false => (*hot, order.len * *run - *hot),
+                };
+                let chosen = first + dice.below(below.max(1));
+                (order.of(chosen / *run) * *run + chosen % *run).min(self.entries - 1)
             }
         }
     }
@@ -269,6 +299,21 @@ mod tests {
                 let slack = 5.0 * expected.sqrt();
                 assert!((found - expected).abs() < slack, "{alpha} {rank}: {found} {expected}");
             }
+        }
+    }
+
+    #[test]
+    fn hot_entries_take_their_share_side_by_side_or_scattered() {
+        for run in [1, 100] {
+            let choice = Choice::Hot { entries: 0.01, operations: 0.9, run };
+            let mut counts = vec![0u32; 100_000];
+            picks(&choice, 100_000, 500_000).iter().for_each(|&i| counts[i as usize] += 1);
+            let hot: Vec<usize> = (0..counts.len()).filter(|&i| counts[i] > 100).collect();
+            assert!((990..=1000).contains(&hot.len()), "{}", hot.len());
+            let taken: u32 = hot.iter().map(|&i| counts[i]).sum();
+            assert!((445_000..=456_000).contains(&taken), "{taken}");
+            let neighbours = hot.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
+            assert_eq!(neighbours > 900, run == 100, "{neighbours}");
         }
     }
 

@@ -15,6 +15,8 @@ pub mod keys;
 pub mod values;
 pub mod workload;
 mod kernel;
+pub mod modelled_tree;
+pub mod simulation;
 
 pub mod subject;
 pub mod conformance;

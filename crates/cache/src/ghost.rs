@@ -1,0 +1,159 @@
+//! A ghost: what a component would hold if it had some more bytes.
+//!
+//! Whatever leaves a component, or is refused by it, is noted here by a fingerprint of
+//! four bytes (AC-Key, section 4.3.3). A lookup that misses the component and finds its
+//! fingerprint here would have been a hit in a component larger by the ghost's window:
+//! that is the measure of what more bytes are worth.
+//!
+//! **What we changed.** The paper's ghosts are lists in the order of leaving. The next
+//! bytes of a component that chooses by frequency would not hold what left it last, but
+//! what is asked for most of all that it does not hold; a list in the order of leaving
+//! is flushed by a scan, or by lookups that nobody repeats, and says that more bytes
+//! are worth nothing. So here a newcomer takes the place of what is asked for least, if
+//! it is not asked for less itself: the ghost chooses as the component does. Only one
+//! hash in [`Ghost::sampling`] is noted at all; each of its hits stands for as many.
+//!
+//! Guarantees: the memory is what [`Ghost::charged_bytes`] says, and never grows. A
+//! hash that was not noted is reported with a likelihood of less than 2^-28.
+//!
+//! For one thread at a time.
+
+use crate::sketch::Sketch;
+
+/// Fingerprints that share a bucket, at most.
+const WAYS: usize = 8;
+
+/// Fingerprints of what a component does not hold.
+#[derive(Debug)]
+pub struct Ghost {
+    /// By bucket; the one noted last comes first. 0: none.
+    fingerprints: Box<[u32]>,
+    /// Fingerprints of a bucket.
+    ways: usize,
+    sampling: u32,
+}
+
+/// The hash that stands for `fingerprint` in a [`Sketch`].
+pub fn spread(fingerprint: u32) -> u64 {
+    u64::from(fingerprint).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+impl Ghost {
+    /// A ghost of so many entries: of each `sampling`-th fingerprint (a power of two).
+    pub fn new(entries: usize, sampling: u32) -> Self {
+        assert!(sampling.is_power_of_two(), "a sampling of {sampling} is no power of two");
+        let slots = entries.div_ceil(sampling as usize).max(1);
+        let ways = slots.div_ceil(slots.div_ceil(WAYS));
+        Self { fingerprints: vec![0; slots.div_ceil(ways) * ways].into(), ways, sampling }
+    }
+
+    /// The memory that it takes.
+    pub fn charged_bytes(&self) -> usize {
+        size_of_val(&*self.fingerprints)
+    }
+
+    /// For how many lookups each hit stands.
+    pub fn sampling(&self) -> u32 {
+        self.sampling
+    }
+
+    /// Notes that something has left the component, or was refused.
+    pub fn note(&mut self, fingerprint: u32, sketch: &Sketch) {
+        let Some(bucket) = self.bucket(fingerprint) else { return };
+        let place = match bucket.iter().position(|&other| other == fingerprint || other == 0) {
+            Some(place) => place,
+            None => {
+                // Of those that are asked for least, the one noted first.
+                let times = |fingerprint: u32| sketch.estimate(spread(fingerprint));
+                let least = bucket.iter().enumerate().rev().min_by_key(|(_, other)| times(**other));
+                match least {
+                    Some((place, &other)) if times(other) <= times(fingerprint) => place,
+                    _ => return,
+                }
+            }
+        };
+        bucket[..=place].rotate_right(1);
+        bucket[0] = fingerprint;
+    }
+
+    /// Whether `fingerprint` was noted; it is forgotten with that.
+    pub fn take(&mut self, fingerprint: u32) -> bool {
+        let Some(bucket) = self.bucket(fingerprint) else { return false };
+        let Some(place) = bucket.iter().position(|&other| other == fingerprint) else {
+            return false;
+        };
+        bucket[place..].rotate_left(1);
+        bucket[bucket.len() - 1] = 0;
+        true
+    }
+
+    /// The bucket of a fingerprint that is noted at all.
+    fn bucket(&mut self, fingerprint: u32) -> Option<&mut [u32]> {
+        let spread = spread(fingerprint);
+        if fingerprint == 0 || (spread >> 20) as u32 & (self.sampling - 1) != 0 {
+            return None;
+        }
+        let buckets = (self.fingerprints.len() / self.ways) as u64;
+        let index = (((spread >> 32) * buckets) >> 32) as usize;
+        Some(&mut self.fingerprints[index * self.ways..][..self.ways])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fingerprint(n: u32) -> u32 {
+        let n = (n ^ n >> 16).wrapping_mul(0x7FEB_352D);
+        ((n ^ n >> 15).wrapping_mul(0x846C_A68B) ^ n >> 16) | 1
+    }
+
+    fn known(ghost: &mut Ghost, numbers: std::ops::Range<u32>) -> usize {
+        numbers.filter(|&n| ghost.take(fingerprint(n))).count()
+    }
+
+    #[test]
+    fn among_equals_the_last_ones_are_known() {
+        let sketch = Sketch::new(1 << 20);
+        let mut ghost = Ghost::new(10_000, 1);
+        (0..100_000).for_each(|n| ghost.note(fingerprint(n), &sketch));
+        assert!(known(&mut ghost, 95_000..100_000) > 4_800);
+        assert!(known(&mut ghost, 0..75_000) < 100);
+        // Each is told once; some share a fingerprint.
+        assert!(known(&mut ghost, 95_000..100_000) < 5);
+        assert!(known(&mut ghost, 200_000..300_000) < 5);
+    }
+
+    #[test]
+    fn what_is_asked_for_stays_through_a_flood_of_what_is_not() {
+        let sketch = Sketch::new(1 << 20);
+        let mut ghost = Ghost::new(2_000, 1);
+        for n in 0..1_000 {
+            (0..3).for_each(|_| {
+                sketch.add(spread(fingerprint(n)));
+            });
+            ghost.note(fingerprint(n), &sketch);
+        }
+        (1_000..100_000).for_each(|n| ghost.note(fingerprint(n), &sketch));
+        assert!(known(&mut ghost, 0..1_000) > 970);
+    }
+
+    #[test]
+    fn a_sample_stands_for_all() {
+        let sketch = Sketch::new(1 << 20);
+        let mut ghost = Ghost::new(100_000, 8);
+        (0..80_000).for_each(|n| ghost.note(fingerprint(n), &sketch));
+        let estimate = known(&mut ghost, 0..80_000) * ghost.sampling() as usize;
+        assert!((70_000..=84_000).contains(&estimate), "{estimate}");
+        assert_eq!(ghost.charged_bytes(), 12_504 * 4);
+    }
+
+    #[test]
+    fn the_smallest_has_one_entry() {
+        let sketch = Sketch::new(64);
+        let mut ghost = Ghost::new(0, 1);
+        ghost.note(5, &sketch);
+        ghost.note(7, &sketch);
+        assert!(!ghost.take(5) && ghost.take(7) && !ghost.take(7));
+    }
+}

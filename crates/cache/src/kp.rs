@@ -1,0 +1,361 @@
+//! Key-pointer entries of sixteen bytes: one shard of the KP component.
+//!
+//! An entry says in which block a key stands. The key itself is not kept: 32 bits of
+//! its hash stand for it, which the caller checks by reading the block. AC-Key (section
+//! 4.1) keeps the key and a pointer of 24 bytes; here an entry is
+//!
+//! ```text
+//! WORD  BITS  MEANING
+//!    0    32  fingerprint: the lower half of the hash; its lower bits place the bucket
+//!    0    32  table
+//!    1    40  offset of the block in the table
+//!    1    19  bytes of the block
+//!    1     2  how often asked for, less how often judged
+//!    1     3  level of the tree
+//! ```
+//!
+//! all zero where there is none (no block has no bytes). Eight entries are a bucket.
+//! There is any number of buckets, by linear hashing (Litwin, "Linear hashing: a new
+//! tool for file and table addressing", 1980): a bucket more splits one that is there,
+//! a bucket less joins two, and what does not fit leaves. So the shard grows and
+//! shrinks bucket by bucket, and the fingerprint says all that a split must know.
+//! Buckets are allocated 32 at a time (4 KiB).
+//!
+//! Guarantees:
+//! 1. [`KpShard::charged_bytes`] is what is allocated, and at most the capacity.
+//! 2. For a fingerprint there is at most one entry. So what was synced or removed under
+//!    a hash leaves nothing older that another lookup of that key could find.
+//!
+//! For one thread at a time.
+
+/// Entries of a bucket: two cache lines of the processor.
+const BUCKET: usize = 8;
+/// Buckets that are allocated together.
+const CHUNK_BUCKETS: usize = 32;
+const CHUNK_BYTES: usize = CHUNK_BUCKETS * BUCKET_BYTES;
+/// Entries to a bucket on average beyond which the shard grows, if it may: fuller ones
+/// push entries out while there is room elsewhere.
+const LOAD_MAX: usize = 3;
+/// Bytes of an entry.
+pub const ENTRY_BYTES: usize = size_of::<Slot>();
+const BUCKET_BYTES: usize = BUCKET * ENTRY_BYTES;
+/// Levels below this count as this.
+pub const LEVEL_MAX: u8 = 7;
+
+const OFFSET_BITS: u32 = 40;
+const LEN_BITS: u32 = 19;
+const ASKED_SHIFT: u32 = OFFSET_BITS + LEN_BITS;
+const ASKED_MASK: u64 = 3;
+const LEVEL_SHIFT: u32 = ASKED_SHIFT + 2;
+
+const _: () = assert!(ENTRY_BYTES == 16 && LEVEL_SHIFT + 3 == 64);
+
+/// Where a block stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Pointer {
+    /// The table; pointers to tables beyond 2^32 are not kept.
+    pub table: u64,
+    /// Where the block begins in it; below 2^40 or not kept.
+    pub offset: u64,
+    /// Its bytes; 1 to 2^19 - 1 or not kept.
+    pub len: u32,
+}
+
+/// A pointer, and where it leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KpEntry {
+    /// Where the key stands.
+    pub pointer: Pointer,
+    /// The level of the tree that it was found on, by which hits save storage I/Os: 0
+    /// to [`LEVEL_MAX`].
+    pub level: u8,
+}
+
+/// Decides about entries.
+pub trait Judge {
+    /// What the entry is worth; that of a bucket that is worth least leaves. `hash` is
+    /// the lower half of the key's, `asked` how often it was asked for, less how often it
+    /// was judged, 0 to 3.
+    fn worth(&mut self, hash: u32, entry: &KpEntry, asked: u8) -> f32;
+
+    /// The entry has left.
+    fn left(&mut self, hash: u32);
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    name: u64,
+    place: u64,
+}
+
+impl Slot {
+    fn new(fingerprint: u32, entry: &KpEntry) -> Option<Self> {
+        let Pointer { table, offset, len } = entry.pointer;
+        let fits = table <= u64::from(u32::MAX) && offset >> OFFSET_BITS == 0;
+        if !fits || len == 0 || len >> LEN_BITS != 0 {
+            return None;
+        }
+        let level = u64::from(entry.level.min(LEVEL_MAX));
+        Some(Self {
+            name: u64::from(fingerprint) | table << 32,
+            place: offset | u64::from(len) << OFFSET_BITS | level << LEVEL_SHIFT,
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.place == 0
+    }
+
+    fn fingerprint(&self) -> u32 {
+        self.name as u32
+    }
+
+    fn asked(&self) -> u8 {
+        (self.place >> ASKED_SHIFT & ASKED_MASK) as u8
+    }
+
+    fn is_asked(&mut self) {
+        if self.place >> ASKED_SHIFT & ASKED_MASK < ASKED_MASK {
+            self.place += 1 << ASKED_SHIFT;
+        }
+    }
+
+    fn is_judged(&mut self) {
+        if self.asked() > 0 {
+            self.place -= 1 << ASKED_SHIFT;
+        }
+    }
+
+    fn entry(&self) -> KpEntry {
+        KpEntry {
+            pointer: Pointer {
+                table: self.name >> 32,
+                offset: self.place & ((1 << OFFSET_BITS) - 1),
+                len: (self.place >> OFFSET_BITS) as u32 & ((1 << LEN_BITS) - 1),
+            },
+            level: (self.place >> LEVEL_SHIFT) as u8,
+        }
+    }
+}
+
+/// Eight entries, in no order.
+type Bucket = [Slot; BUCKET];
+
+/// Entries of one shard.
+#[derive(Debug)]
+pub struct KpShard {
+    chunks: Vec<Box<[Bucket; CHUNK_BUCKETS]>>,
+    /// Buckets in use.
+    buckets: usize,
+    len: usize,
+    capacity: usize,
+    price: f32,
+}
+
+impl KpShard {
+    /// A shard of at most `capacity` bytes.
+    pub fn new(capacity: usize) -> Self {
+        Self { chunks: Vec::new(), buckets: 0, len: 0, capacity, price: 0.0 }
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bound on the bytes.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The bytes allocated for entries.
+    pub fn charged_bytes(&self) -> usize {
+        self.chunks.len() * CHUNK_BYTES
+    }
+
+    /// What the one was worth that left last; 0 while there was room for all.
+    pub fn price(&self) -> f32 {
+        self.price
+    }
+
+    /// The entry that is found by `hash`, which may be that of another key; notes that
+    /// it was asked for.
+    pub fn get(&mut self, hash: u32) -> Option<KpEntry> {
+        let slot = self.find(hash)?;
+        slot.is_asked();
+        Some(slot.entry())
+    }
+
+    /// The entry that is found by `hash`; notes nothing.
+    pub fn peek(&mut self, hash: u32) -> Option<KpEntry> {
+        self.find(hash).map(|slot| slot.entry())
+    }
+
+    /// Puts `entry` in, in place of the one that was found by `hash`, unless it is
+    /// worth less than all whose place it could take: then it has left, with that.
+    /// Neither is a pointer kept that has no room in an entry; the older one goes
+    /// nevertheless.
+    pub fn insert(&mut self, hash: u32, entry: KpEntry, judge: &mut impl Judge) {
+        self.remove(hash);
+        let Some(slot) = Slot::new(hash, &entry) else { return };
+        if self.len >= self.buckets * LOAD_MAX {
+            self.grow();
+        }
+        if self.buckets == 0 {
+            return judge.left(hash);
+        }
+        let index = self.index(hash);
+        let bucket = self.bucket(index);
+        let free = match bucket.iter().position(Slot::is_empty) {
+            Some(free) => free,
+            None => {
+                let (worst, worth) = judge_all(bucket, judge);
+                if judge.worth(hash, &entry, 0) < worth {
+                    return judge.left(hash);
+                }
+                judge.left(bucket[worst].fingerprint());
+                self.price = worth;
+                self.len -= 1;
+                worst
+            }
+        };
+        self.bucket(index)[free] = slot;
+        self.len += 1;
+    }
+
+    /// Has the entry that is found by `hash` lead to `pointer`; whether there was one.
+    /// If the pointer has no room in an entry, the entry goes.
+    pub fn redirect(&mut self, hash: u32, pointer: Pointer) -> bool {
+        let Some(slot) = self.find(hash) else { return false };
+        let entry = KpEntry { pointer, ..slot.entry() };
+        match Slot::new(hash, &entry) {
+            Some(new) => *slot = new,
+            None => {
+                self.remove(hash);
+            }
+        }
+        true
+    }
+
+    /// Takes the entry that is found by `hash` out; whether there was one.
+    pub fn remove(&mut self, hash: u32) -> bool {
+        let found = self.find(hash).map(std::mem::take).is_some();
+        self.len -= usize::from(found);
+        found
+    }
+
+    /// Changes the capacity; of entries that do not fit any more the worst leave.
+    pub fn set_capacity(&mut self, capacity: usize, judge: &mut impl Judge) {
+        self.capacity = capacity;
+        let chunks = capacity / CHUNK_BYTES;
+        while self.buckets > chunks * CHUNK_BUCKETS {
+            self.join_last(judge);
+        }
+        self.chunks.truncate(chunks);
+    }
+
+    fn find(&mut self, hash: u32) -> Option<&mut Slot> {
+        if self.buckets == 0 {
+            return None;
+        }
+        let index = self.index(hash);
+        let is_it = |slot: &&mut Slot| slot.fingerprint() == hash && !slot.is_empty();
+        self.bucket(index).iter_mut().find(is_it)
+    }
+
+    /// The bucket of a hash.
+    fn index(&self, hash: u32) -> usize {
+        index_among(hash, self.buckets)
+    }
+
+    fn bucket(&mut self, index: usize) -> &mut Bucket {
+        &mut self.chunks[index / CHUNK_BUCKETS][index % CHUNK_BUCKETS]
+    }
+
+    /// Splits a bucket, if the capacity allows for one more.
+    fn grow(&mut self) {
+        if self.buckets == self.chunks.len() * CHUNK_BUCKETS {
+            if (self.chunks.len() + 1) * CHUNK_BYTES > self.capacity {
+                return;
+            }
+            self.chunks.push(Box::new([Bucket::default(); CHUNK_BUCKETS]));
+        }
+        let new = self.buckets;
+        self.buckets += 1;
+        if new == 0 {
+            return;
+        }
+        let mut moving = std::mem::take(self.bucket(buddy(new)));
+        let mut staying = Bucket::default();
+        for (slot, stays) in moving.iter_mut().zip(&mut staying) {
+            if !slot.is_empty() && index_among(slot.fingerprint(), new + 1) != new {
+                *stays = std::mem::take(slot);
+            }
+        }
+        *self.bucket(buddy(new)) = staying;
+        *self.bucket(new) = moving;
+    }
+
+    /// Joins the last bucket with the one that it was split from.
+    fn join_last(&mut self, judge: &mut impl Judge) {
+        let last = self.buckets - 1;
+        let leaving = std::mem::take(self.bucket(last));
+        self.buckets = last;
+        if last == 0 {
+            leaving.iter().filter(|s| !s.is_empty()).for_each(|s| judge.left(s.fingerprint()));
+            self.len = 0;
+            return;
+        }
+        let bucket = self.bucket(buddy(last));
+        let mut all: Vec<(f32, Slot)> = bucket
+            .iter()
+            .chain(&leaving)
+            .filter(|slot| !slot.is_empty())
+            .map(|slot| (judge.worth(slot.fingerprint(), &slot.entry(), slot.asked()), *slot))
+            .collect();
+        all.sort_by(|a, b| b.0.total_cmp(&a.0));
+        *bucket = Bucket::default();
+        for (to, (_, slot)) in bucket.iter_mut().zip(&all) {
+            *to = *slot;
+        }
+        for (worth, slot) in all.iter().skip(BUCKET) {
+            judge.left(slot.fingerprint());
+            self.price = *worth;
+            self.len -= 1;
+        }
+    }
+}
+
+/// The bucket of a hash where there are `buckets`: by its lowest bits, as many as name
+/// them all, or one less where that bucket is still to be split off.
+fn index_among(hash: u32, buckets: usize) -> usize {
+    let mask = buckets.next_power_of_two() - 1;
+    let index = hash as usize & mask;
+    if index < buckets { index } else { index & mask >> 1 }
+}
+
+/// The bucket that `index` was split from: without its highest bit.
+fn buddy(index: usize) -> usize {
+    index & !(1 << index.ilog2())
+}
+
+/// Judges a full bucket: which entry is worth least, and what.
+fn judge_all(bucket: &mut Bucket, judge: &mut impl Judge) -> (usize, f32) {
+    let mut worst = (0, f32::INFINITY);
+    for (index, slot) in bucket.iter_mut().enumerate() {
+        let worth = judge.worth(slot.fingerprint(), &slot.entry(), slot.asked());
+        if worth < worst.1 {
+            worst = (index, worth);
+        }
+        slot.is_judged();
+    }
+    worst
+}
+
+#[cfg(test)]
+mod tests;

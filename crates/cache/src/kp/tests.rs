@@ -1,0 +1,156 @@
+//! Pointers: they come back as they were put in, one for a fingerprint, and growing
+//! and shrinking loses only what it tells.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Worth what it was asked for; remembers who left.
+#[derive(Default)]
+struct ByUse {
+    left: Vec<u32>,
+}
+
+impl Judge for ByUse {
+    fn worth(&mut self, _: u32, _: &KpEntry, asked: u8) -> f32 {
+        f32::from(asked)
+    }
+
+    fn left(&mut self, hash: u32) {
+        self.left.push(hash);
+    }
+}
+
+fn hash(n: u32) -> u32 {
+    let n = (n ^ n >> 16).wrapping_mul(0x7FEB_352D);
+    (n ^ n >> 15).wrapping_mul(0x846C_A68B) ^ n >> 16
+}
+
+fn entry(n: u32) -> KpEntry {
+    let pointer = Pointer { table: u64::from(n), offset: u64::from(n) * 4096, len: 4096 + n % 100 };
+    KpEntry { pointer, level: (n % 8) as u8 }
+}
+
+#[test]
+fn pointers_come_back_as_they_were_put_in() {
+    let mut shard = KpShard::new(1 << 20);
+    let mut judge = ByUse::default();
+    for n in 0..20_000 {
+        shard.insert(hash(n), entry(n), &mut judge);
+    }
+    assert!(judge.left.len() < 1000, "{}", judge.left.len());
+    let found = (0..20_000).filter(|&n| shard.get(hash(n)) == Some(entry(n))).count();
+    assert_eq!(found + judge.left.len(), 20_000);
+    assert_eq!(shard.len(), found);
+    assert!((20_000..60_000).all(|n| shard.get(hash(n)).is_none()));
+}
+
+#[test]
+fn extreme_pointers_fit_and_larger_ones_are_not_kept() {
+    let mut shard = KpShard::new(1 << 20);
+    let mut judge = ByUse::default();
+    let largest = Pointer { table: u64::from(u32::MAX), offset: (1 << 40) - 1, len: (1 << 19) - 1 };
+    let kept = KpEntry { pointer: largest, level: 7 };
+    for hash in [0, 1, u32::MAX] {
+        shard.insert(hash, kept, &mut judge);
+        for _ in 0..5 {
+            assert_eq!(shard.get(hash), Some(kept));
+        }
+    }
+    for pointer in [
+        Pointer { table: 1 << 32, ..largest },
+        Pointer { offset: 1 << 40, ..largest },
+        Pointer { len: 1 << 19, ..largest },
+        Pointer { len: 0, ..largest },
+    ] {
+        assert!(shard.peek(1).is_some());
+        shard.insert(1, KpEntry { pointer, level: 1 }, &mut judge);
+        assert_eq!(shard.peek(1), None);
+        shard.insert(1, kept, &mut judge);
+        assert!(shard.redirect(1, pointer));
+        assert_eq!(shard.peek(1), None);
+        shard.insert(1, kept, &mut judge);
+    }
+}
+
+#[test]
+fn a_full_shard_keeps_what_is_asked_for_within_its_bytes() {
+    let mut shard = KpShard::new(64 << 10);
+    let mut judge = ByUse::default();
+    for n in 0..100_000u32 {
+        shard.insert(hash(n), entry(n), &mut judge);
+        assert!(shard.charged_bytes() <= 64 << 10);
+        (0..3).for_each(|k| {
+            shard.get(hash((n * 3 + k) % 500));
+        });
+    }
+    assert!(shard.len() > 4096 * 9 / 10, "{} of 4096", shard.len());
+    let kept = (0..500).filter(|&n| shard.peek(hash(n)).is_some()).count();
+    assert!(kept > 430, "{kept}");
+    assert_eq!(shard.len() + judge.left.len(), 100_000);
+}
+
+#[test]
+fn for_a_fingerprint_there_is_one_entry() {
+    let mut shard = KpShard::new(64 << 10);
+    let mut judge = ByUse::default();
+    for n in 0..2_000 {
+        shard.insert(hash(n % 1000), entry(n), &mut judge);
+    }
+    assert!(shard.len() > 900 && shard.len() <= 1000);
+    assert!((0..1000).all(|n| shard.peek(hash(n)).is_none_or(|e| e == entry(n + 1000))));
+    assert!(shard.remove(hash(7)) && !shard.remove(hash(7)));
+    assert_eq!(shard.peek(hash(7)), None);
+    assert!(!shard.redirect(hash(7), entry(8).pointer));
+    assert!(shard.redirect(hash(9), entry(8).pointer));
+    assert_eq!(shard.peek(hash(9)).map(|e| e.pointer), Some(entry(8).pointer));
+}
+
+#[derive(Debug, Clone)]
+enum Operation {
+    Insert(u32),
+    Remove(u32),
+    Resize(usize),
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        8 => (0..2_000u32).prop_map(Operation::Insert),
+        2 => (0..2_000u32).prop_map(Operation::Remove),
+        1 => (0..60_000usize).prop_map(Operation::Resize),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn growing_and_shrinking_loses_only_what_it_tells(
+        operations in prop::collection::vec(operation(), 1..600),
+    ) {
+        let mut shard = KpShard::new(20_000);
+        let mut judge = ByUse::default();
+        let mut model: HashMap<u32, KpEntry> = HashMap::new();
+        for operation in operations {
+            match operation {
+                Operation::Insert(n) => {
+                    model.insert(hash(n), entry(n));
+                    shard.insert(hash(n), entry(n), &mut judge);
+                }
+                Operation::Remove(n) => {
+                    shard.remove(hash(n));
+                    model.remove(&hash(n));
+                }
+                Operation::Resize(bytes) => shard.set_capacity(bytes, &mut judge),
+            }
+            judge.left.drain(..).for_each(|hash| {
+                model.remove(&hash);
+            });
+            prop_assert!(shard.charged_bytes() <= shard.capacity());
+            prop_assert_eq!(shard.len(), model.len());
+        }
+        for (hash, entry) in model {
+            prop_assert_eq!(shard.peek(hash), Some(entry));
+        }
+    }
+}

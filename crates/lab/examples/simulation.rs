@@ -1,0 +1,93 @@
+//! Storage I/Os per operation of the cache policies over a modelled tree.
+//!
+//! ```sh
+//! cargo run --release -p tidekv-lab --example simulation                    # all loads
+//! cargo run --release -p tidekv-lab --example simulation -- get-zipf-0.99
+//! cargo run --release -p tidekv-lab --example simulation -- get-hot 1 best  # every split
+//! ```
+//!
+//! Arguments: the beginning of a load's name, the budget in per cent of the data, and
+//! `best` to look for the best fixed split in tenths (66 runs). Prints a table and
+//! leaves a row for each run (`TIDEKV_ROWS`).
+
+use tidekv_evidence::Row;
+use tidekv_lab::keys::Choice;
+use tidekv_lab::simulation::{Load, Outcome, Policy, budget, simulate};
+
+const ENTRIES: u64 = 1_000_000;
+const OPERATIONS: u64 = 1_000_000;
+const SEED: u64 = 3;
+const PERCENTS: [f64; 4] = [0.1, 1.0, 5.0, 10.0];
+
+fn loads() -> Vec<Load> {
+    let zipf = |alpha| Choice::Zipf { alpha, is_scattered: true };
+    let hot = |operations, run| Choice::Hot { entries: 0.01, operations, run };
+    let load = |name, choice, scans| Load { name, choice, scans };
+    vec![
+        load("get-zipf-0.99", zipf(0.99), 0.0),
+        load("get-zipf-0.8", zipf(0.8), 0.0),
+        load("get-hot-keys", hot(0.9, 1), 0.0),
+        load("get-hot-ranges", hot(0.99, 1000), 0.0),
+        load("mixed-zipf-0.99", zipf(0.99), 0.5),
+        load("mixed-zipf-0.8", zipf(0.8), 0.5),
+        load("mixed-hot-keys", hot(0.9, 1), 0.5),
+        load("mixed-hot-ranges", hot(0.99, 1000), 0.5),
+        load("scan-zipf-0.99", zipf(0.99), 1.0),
+        load("scan-zipf-0.8", zipf(0.8), 1.0),
+        load("scan-hot-keys", hot(0.9, 1), 1.0),
+        load("scan-hot-ranges", hot(0.99, 1000), 1.0),
+    ]
+}
+
+fn run(policy: Policy, load: &Load, percent: f64) -> Outcome {
+    let outcome = simulate(policy, load, ENTRIES, budget(ENTRIES, percent), OPERATIONS, SEED);
+    let [kv, kp, block] = outcome.split;
+    Row::new("ackey-simulation", &policy.name())
+        .param("load", load.name)
+        .param("cache_percent", percent)
+        .param("entries", ENTRIES)
+        .param("operations", OPERATIONS)
+        .metric("reads_per_op", outcome.reads_per_op)
+        .metric("kv_bytes", kv)
+        .metric("kp_bytes", kp)
+        .metric("block_bytes", block)
+        .seed(SEED)
+        .record();
+    outcome
+}
+
+/// The best of all fixed splits.
+fn best(load: &Load, percent: f64) -> (Policy, f64) {
+    let splits = (0..=10).flat_map(|kv| (0..=10 - kv).map(move |kp| Policy::Fixed { kv, kp }));
+    let runs = splits.map(|policy| (policy, run(policy, load, percent).reads_per_op));
+    runs.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are splits")
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = arguments.first().map_or("", |name| name);
+    let percent = arguments.get(1).and_then(|text| text.parse::<f64>().ok());
+    let looks_for_best = arguments.iter().any(|word| word == "best");
+    println!("| load | cache | LRU | admission | tide | KV, KP, blocks | of LRU | best fixed |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for load in loads().iter().filter(|load| load.name.starts_with(wanted)) {
+        for percent in PERCENTS.into_iter().filter(|p| percent.is_none_or(|wanted| wanted == *p)) {
+            let lru = run(Policy::BlockLru, load, percent).reads_per_op;
+            let admission = run(Policy::BlockAdmission, load, percent).reads_per_op;
+            let tide = run(Policy::Tide, load, percent);
+            let total: usize = tide.split.iter().sum();
+            let [kv, kp, block] = tide.split.map(|bytes| bytes * 100 / total.max(1));
+            let found = looks_for_best.then(|| best(load, percent));
+            let best = found.map_or_else(String::new, |(policy, reads)| {
+                format!("{reads:.3} ({}), {:.2}", policy.name(), tide.reads_per_op / reads)
+            });
+            println!(
+                "| {} | {percent} % | {lru:.3} | {admission:.3} | {:.3} | {kv}, {kp}, {block} % | \
+                 {:.2} | {best} |",
+                load.name,
+                tide.reads_per_op,
+                tide.reads_per_op / lru,
+            );
+        }
+    }
+}
