@@ -161,15 +161,15 @@ impl Simulation {
             blocks = blocks.with_admission(&block_sketch, part(WINDOW), 1);
             available -= block_sketch.charged_bytes().min(budget / 4);
         }
+        if matches!(policy, Policy::Fixed { .. } | Policy::Tide) {
+            available -= (sketch.charged_bytes() + point.ghost_bytes()).min(budget / 4);
+        }
         let tenths = |tenths: usize| available * tenths / 10;
         let (kv, kp) = match policy {
             Policy::Fixed { kv, kp } => (tenths(kv), tenths(kp)),
             _ => (0, 0),
         };
-        if matches!(policy, Policy::Fixed { .. } | Policy::Tide) {
-            available -= (sketch.charged_bytes() + point.ghost_bytes()).min(budget / 4);
-        }
-        let split = [kv, kp, available.saturating_sub(kv + kp)];
+        let split = [kv, kp, available - kv - kp];
         let tree = ModelledTree::new(entries, ENTRY_BYTES);
         let tide = Tide::default();
         let mut simulation =
@@ -287,6 +287,20 @@ mod tests {
         let tide = reads(Policy::Tide, &load, 5.0);
         assert!(tide < 1.05 * blocks, "{tide} against {blocks}");
         assert!(blocks < reads(Policy::BlockLru, &load, 5.0));
+    }
+
+    /// Fixed splits once had the sketch's bytes and the ghosts' for nothing.
+    #[test]
+    fn every_split_has_the_same_bytes() {
+        let load = load(Choice::Uniform, 0.0);
+        let bytes = |policy| -> usize {
+            simulate(policy, &load, 20_000, 200_000, 100, 5).split.iter().sum()
+        };
+        for (kv, kp) in [(0, 0), (10, 0), (0, 10), (5, 5), (3, 3)] {
+            assert_eq!(bytes(Policy::Fixed { kv, kp }), bytes(Policy::Tide));
+        }
+        assert!(bytes(Policy::Tide) < bytes(Policy::BlockLru));
+        assert_eq!(bytes(Policy::BlockLru), 200_000);
     }
 
     #[test]
