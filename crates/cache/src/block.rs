@@ -14,7 +14,6 @@
 //! are to be cheap, as an `Arc`'s.
 
 use std::fmt;
-use std::sync::Arc;
 
 use crate::ghost::{Ghost, spread};
 use crate::lru::{Key, Lru, Removed};
@@ -158,7 +157,7 @@ struct Shard<V> {
 /// How a shard chooses among blocks, and what it knows of those that are not there.
 #[derive(Debug)]
 struct Admission {
-    sketch: Arc<Sketch>,
+    sketch: Sketch,
     ghost: Ghost,
     ghost_hits: u64,
 }
@@ -169,7 +168,7 @@ impl<V> Shard<V> {
     /// used: it becomes the newest, and the next is looked at.
     fn admits(&mut self, hash: u64, charge: usize) -> bool {
         let Some(admission) = &self.admission else { return true };
-        let sketch = Arc::clone(&admission.sketch);
+        let sketch = &admission.sketch;
         let times = sketch.estimate(spread(hash as u32));
         for _ in 0..RIVALS_MAX {
             if self.blocks.charged() + charge <= self.blocks.capacity() {
@@ -240,18 +239,32 @@ impl<V: Clone> BlockCache<V> {
         }
     }
 
-    /// Has blocks come in only if they are asked for often enough, by `sketch`, and
-    /// notes those that are not here in ghosts with windows of `window_bytes` together,
-    /// every `sampling`-th.
-    #[must_use]
-    pub fn with_admission(self, sketch: &Arc<Sketch>, window_bytes: usize, sampling: u32) -> Self {
-        let window_bytes = window_bytes / self.shards.len();
+    /// From now on blocks come in only if they are asked for often enough, by sketches of
+    /// at most `sketch_bytes` together; those that are not here are noted in ghosts with
+    /// windows of `window_bytes` together, every `sampling`-th. What was counted before
+    /// is forgotten.
+    pub fn admit_by_use(&self, sketch_bytes: usize, window_bytes: usize, sampling: u32) {
+        let (sketch_bytes, window_bytes) =
+            (sketch_bytes / self.shards.len(), window_bytes / self.shards.len());
         for Apart(shard) in &self.shards {
             let ghost = Ghost::new(window_bytes / BLOCK_BYTES_USUAL, sampling);
-            let sketch = Arc::clone(sketch);
-            shard.lock().admission = Some(Admission { sketch, ghost, ghost_hits: 0 });
+            let sketch = Sketch::new(sketch_bytes);
+            let admission = Admission { sketch, ghost, ghost_hits: 0 };
+            drop(shard.lock().admission.replace(admission));
         }
-        self
+    }
+
+    /// From now on every block comes in.
+    pub fn admit_all(&self) {
+        for Apart(shard) in &self.shards {
+            drop(shard.lock().admission.take());
+        }
+    }
+
+    /// The bytes of sketches and ghosts, which do not count as charged.
+    pub fn measuring_bytes(&self) -> usize {
+        let of_one = |a: &Admission| a.sketch.charged_bytes() + a.ghost.charged_bytes();
+        self.sum(|shard| shard.admission.as_ref().map_or(0, of_one))
     }
 
     /// How many gets would have found their block in a cache larger by the window.

@@ -42,8 +42,8 @@ impl Ghost {
     /// A ghost of so many entries: of each `sampling`-th fingerprint (a power of two).
     pub fn new(entries: usize, sampling: u32) -> Self {
         assert!(sampling.is_power_of_two(), "a sampling of {sampling} is no power of two");
-        let slots = entries.div_ceil(sampling as usize).max(1);
-        let ways = slots.div_ceil(slots.div_ceil(WAYS));
+        let slots = entries.div_ceil(sampling as usize);
+        let ways = slots.div_ceil(slots.div_ceil(WAYS).max(1)).max(1);
         Self { fingerprints: vec![0; slots.div_ceil(ways) * ways].into(), ways, sampling }
     }
 
@@ -90,7 +90,10 @@ impl Ghost {
     /// The bucket of a fingerprint that is noted at all.
     fn bucket(&mut self, fingerprint: u32) -> Option<&mut [u32]> {
         let spread = spread(fingerprint);
-        if fingerprint == 0 || (spread >> 20) as u32 & (self.sampling - 1) != 0 {
+        if fingerprint == 0 || self.fingerprints.is_empty() {
+            return None;
+        }
+        if (spread >> 20) as u32 & (self.sampling - 1) != 0 {
             return None;
         }
         let buckets = (self.fingerprints.len() / self.ways) as u64;
@@ -149,11 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_has_one_entry() {
+    fn the_smallest_have_one_entry_and_none() {
         let sketch = Sketch::new(64);
-        let mut ghost = Ghost::new(0, 1);
+        let mut ghost = Ghost::new(1, 1);
         ghost.note(5, &sketch);
         ghost.note(7, &sketch);
         assert!(!ghost.take(5) && ghost.take(7) && !ghost.take(7));
+        let mut none = Ghost::new(0, 1);
+        none.note(5, &sketch);
+        assert!(!none.take(5) && none.charged_bytes() == 0);
     }
 }

@@ -1,15 +1,19 @@
 //! Key-pointer entries of sixteen bytes: one shard of the KP component.
 //!
-//! An entry says in which block a key stands. The key itself is not kept: 32 bits of
-//! its hash stand for it, which the caller checks by reading the block. AC-Key (section
-//! 4.1) keeps the key and a pointer of 24 bytes; here an entry is
+//! An entry says in which block a key stands, and where in it. The key itself is not
+//! kept: 32 bits of its hash stand for it. The caller reads the block and sees whether
+//! it is the key that stands at that position; another key of that fingerprint stands
+//! elsewhere, so it cannot take the entry for its own, whatever else the block holds of
+//! it. AC-Key (section 4.1) keeps the key and a pointer of 24 bytes; here an entry is
 //!
 //! ```text
 //! WORD  BITS  MEANING
 //!    0    32  fingerprint: the lower half of the hash; its lower bits place the bucket
 //!    0    32  table
-//!    1    40  offset of the block in the table
-//!    1    19  bytes of the block
+//!    1    32  offset of the block in the table
+//!    1     1  whether the block is a long one
+//!    1    26  bytes of the block and position in it: 17 and 9 bits; 22 and 4 of a long
+//!             one
 //!    1     2  how often asked for, less how often judged
 //!    1     3  level of the tree
 //! ```
@@ -42,23 +46,30 @@ const BUCKET_BYTES: usize = BUCKET * ENTRY_BYTES;
 /// Levels below this count as this.
 pub const LEVEL_MAX: u8 = 7;
 
-const OFFSET_BITS: u32 = 40;
-const LEN_BITS: u32 = 19;
-const ASKED_SHIFT: u32 = OFFSET_BITS + LEN_BITS;
+const OFFSET_BITS: u32 = 32;
+const SPOT_BITS: u32 = 26;
+/// Of these, those of the length: of a block of usual size, and of a long one.
+const LEN_BITS: [u32; 2] = [17, 22];
+const LONG: u64 = 1 << OFFSET_BITS;
+const SPOT_SHIFT: u32 = OFFSET_BITS + 1;
+const ASKED_SHIFT: u32 = SPOT_SHIFT + SPOT_BITS;
 const ASKED_MASK: u64 = 3;
 const LEVEL_SHIFT: u32 = ASKED_SHIFT + 2;
 
 const _: () = assert!(ENTRY_BYTES == 16 && LEVEL_SHIFT + 3 == 64);
 
-/// Where a block stands.
+/// Where an entry stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pointer {
     /// The table; pointers to tables beyond 2^32 are not kept.
     pub table: u64,
-    /// Where the block begins in it; below 2^40 or not kept.
+    /// Where the block begins in it; below 2^32 or not kept.
     pub offset: u64,
-    /// Its bytes; 1 to 2^19 - 1 or not kept.
+    /// Its bytes; 1 to 2^22 - 1 or not kept.
     pub len: u32,
+    /// Entries that stand before it in the block. Up to 511 are kept, in a block of 128
+    /// KiB or more up to 15: there entries are large.
+    pub position: u32,
 }
 
 /// A pointer, and where it leads.
@@ -90,15 +101,19 @@ struct Slot {
 
 impl Slot {
     fn new(fingerprint: u32, entry: &KpEntry) -> Option<Self> {
-        let Pointer { table, offset, len } = entry.pointer;
+        let Pointer { table, offset, len, position } = entry.pointer;
+        let is_long = len >> LEN_BITS[0] != 0;
+        let len_bits = LEN_BITS[usize::from(is_long)];
         let fits = table <= u64::from(u32::MAX) && offset >> OFFSET_BITS == 0;
-        if !fits || len == 0 || len >> LEN_BITS != 0 {
+        if !fits || len == 0 || len >> len_bits != 0 || position >> (SPOT_BITS - len_bits) != 0 {
             return None;
         }
         let level = u64::from(entry.level.min(LEVEL_MAX));
+        let long = if is_long { LONG } else { 0 };
+        let spot = u64::from(len) | u64::from(position) << len_bits;
         Some(Self {
             name: u64::from(fingerprint) | table << 32,
-            place: offset | u64::from(len) << OFFSET_BITS | level << LEVEL_SHIFT,
+            place: offset | long | spot << SPOT_SHIFT | level << LEVEL_SHIFT,
         })
     }
 
@@ -114,6 +129,10 @@ impl Slot {
         (self.place >> ASKED_SHIFT & ASKED_MASK) as u8
     }
 
+    fn asked_bits(&self) -> u64 {
+        self.place & ASKED_MASK << ASKED_SHIFT
+    }
+
     fn is_asked(&mut self) {
         if self.place >> ASKED_SHIFT & ASKED_MASK < ASKED_MASK {
             self.place += 1 << ASKED_SHIFT;
@@ -127,11 +146,14 @@ impl Slot {
     }
 
     fn entry(&self) -> KpEntry {
+        let len_bits = LEN_BITS[usize::from(self.place & LONG != 0)];
+        let spot = (self.place >> SPOT_SHIFT) as u32 & ((1 << SPOT_BITS) - 1);
         KpEntry {
             pointer: Pointer {
                 table: self.name >> 32,
                 offset: self.place & ((1 << OFFSET_BITS) - 1),
-                len: (self.place >> OFFSET_BITS) as u32 & ((1 << LEN_BITS) - 1),
+                len: spot & ((1 << len_bits) - 1),
+                position: spot >> len_bits,
             },
             level: (self.place >> LEVEL_SHIFT) as u8,
         }
@@ -228,18 +250,35 @@ impl KpShard {
         self.len += 1;
     }
 
-    /// Has the entry that is found by `hash` lead to `pointer`; whether there was one.
-    /// If the pointer has no room in an entry, the entry goes.
-    pub fn redirect(&mut self, hash: u32, pointer: Pointer) -> bool {
+    /// Has the entry that is found by `hash` be `entry`; whether there was one. If that
+    /// has no room in a slot, there is none any more.
+    pub fn redirect(&mut self, hash: u32, entry: KpEntry) -> bool {
         let Some(slot) = self.find(hash) else { return false };
-        let entry = KpEntry { pointer, ..slot.entry() };
         match Slot::new(hash, &entry) {
-            Some(new) => *slot = new,
+            Some(new) => *slot = Slot { place: new.place | slot.asked_bits(), ..new },
             None => {
                 self.remove(hash);
             }
         }
         true
+    }
+
+    /// All entries and what they are found by, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, KpEntry)> {
+        let buckets = self.chunks.iter().flat_map(|chunk| chunk.iter());
+        let slots = buckets.flatten().filter(|slot| !slot.is_empty());
+        slots.map(|slot| (slot.fingerprint(), slot.entry()))
+    }
+
+    /// Takes out the entries of which `is_it` is true.
+    pub fn remove_where(&mut self, is_it: impl Fn(&KpEntry) -> bool) {
+        let buckets = self.chunks.iter_mut().flat_map(|chunk| chunk.iter_mut());
+        for slot in buckets.flatten() {
+            if !slot.is_empty() && is_it(&slot.entry()) {
+                *slot = Slot::default();
+                self.len -= 1;
+            }
+        }
     }
 
     /// Takes the entry that is found by `hash` out; whether there was one.

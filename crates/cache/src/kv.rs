@@ -6,7 +6,7 @@
 //!   │ e  ✗  e  e   │ ► │ e  e  ✗  e   │ ► ... ► │ e  e │ free  │ ◄ new ones
 //!   └──────────────┘   └──────────────┘         └──────────────┘
 //!      │ the worst leave                            ▲
-//!      └──── the others move up, and the chunk is the newest
+//!      └──── the others move up, and their chunks are the newest
 //! ```
 //!
 //! Entries stand one behind the other in chunks, so that nothing is lost between them,
@@ -22,7 +22,8 @@
 //!               level (3), how often asked for less how often judged (2),
 //!               dead (1)
 //!      4     8  the caller's stamp (sequence and kind)
-//!     12     -  name, then value, then up to 3 bytes to a multiple of 4
+//!     12     -  name (the keyspace as a LEB128 number, then the key), then value, then up
+//!               to 3 bytes to a multiple of 4
 //!
 //! A name is never empty: four bytes 0 in place of an entry end a chunk.
 //! ```
@@ -37,33 +38,35 @@
 
 use std::collections::VecDeque;
 
+use crate::name::Name;
 use crate::places::Places;
 
-/// Bytes of a chunk: large beside an entry, small beside a shard.
-const CHUNK_BYTES: usize = 16 << 10;
-/// What must leave a chunk for it to be the newest one again.
-const FREED_BYTES_MIN: usize = CHUNK_BYTES / 4;
+/// Bytes of a chunk at most: large beside an entry.
+pub const CHUNK_BYTES_MAX: usize = 16 << 10;
+/// And at least: with fewer neighbours, one that leaves is too often not the worst.
+pub const CHUNK_BYTES_MIN: usize = 8 << 10;
+/// What must leave a chunk for it to be the newest one again is its bytes by this.
+const FREED_SHARE: usize = 4;
 /// Places count words of four bytes.
 const WORD_BYTES: usize = 4;
-const CHUNK_WORDS: usize = CHUNK_BYTES / WORD_BYTES;
+/// From one chunk's places to the next one's.
+const CHUNK_WORDS: usize = CHUNK_BYTES_MAX / WORD_BYTES;
 const HEAD_BYTES: usize = 12;
-/// The longest name and value together that are kept: a larger one is as well kept in
-/// its block.
-pub const ENTRY_BYTES_MAX: usize = FREED_BYTES_MIN - HEAD_BYTES;
+/// Entries of so many bytes are judged against each other.
+const POOL_BYTES: usize = 32 << 10;
+/// A shard has at least so many chunks where they can be so small.
+const CHUNKS_MIN: usize = 64;
 /// Levels below this count as this.
 pub const LEVEL_MAX: u8 = 7;
 
 /// What an entry takes in the table on average.
 const TABLE_BYTES_USUAL: usize = 7;
 
-// What has left a chunk makes room for the largest entry.
-const _: () = assert!(HEAD_BYTES + ENTRY_BYTES_MAX <= FREED_BYTES_MIN);
-
 /// An entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KvEntry<'a> {
-    /// What it is found by: keyspace and key, in the caller's encoding.
-    pub name: &'a [u8],
+    /// What it is found by.
+    pub name: Name<'a>,
     /// The caller's: sequence and kind.
     pub stamp: u64,
     /// The value.
@@ -80,14 +83,14 @@ impl KvEntry<'_> {
     }
 
     fn ring_bytes(&self) -> usize {
-        (HEAD_BYTES + self.name.len() + self.value.len()).next_multiple_of(WORD_BYTES)
+        (HEAD_BYTES + self.name.encoded_len() + self.value.len()).next_multiple_of(WORD_BYTES)
     }
 }
 
 /// Decides about entries.
 pub trait Judge {
     /// The hash that entries of this name are found by.
-    fn hash(&self, name: &[u8]) -> u64;
+    fn hash(&self, name: Name<'_>) -> u64;
 
     /// What the entry is worth, per byte; those that are worth least leave. `asked`:
     /// how often it was asked for, less how often it was judged, 0 to 3.
@@ -112,7 +115,7 @@ impl Head {
     fn of(entry: &KvEntry<'_>) -> Self {
         let level = u32::from(entry.level.min(LEVEL_MAX));
         let value = (entry.value.len() as u32) << Self::VALUE_SHIFT;
-        Self(entry.name.len() as u32 | value | level << Self::LEVEL_SHIFT)
+        Self(entry.name.encoded_len() as u32 | value | level << Self::LEVEL_SHIFT)
     }
 
     fn name_len(self) -> usize {
@@ -158,7 +161,7 @@ impl Head {
 }
 
 // A length has to fit into its bits.
-const _: () = assert!(ENTRY_BYTES_MAX <= Head::LEN_MASK as usize);
+const _: () = assert!(CHUNK_BYTES_MAX / FREED_SHARE <= Head::LEN_MASK as usize);
 
 /// An entry that is being judged.
 #[derive(Debug, Clone, Copy)]
@@ -179,21 +182,32 @@ pub struct KvShard {
     /// The first free byte of the newest chunk.
     free: usize,
     table: Places,
+    /// Bytes of a chunk.
+    chunk_bytes: usize,
     capacity: usize,
     price: f32,
 }
 
 impl KvShard {
-    /// A shard of at most `capacity` bytes.
-    pub fn new(capacity: usize) -> Self {
+    /// A shard of at most `capacity` bytes, made for one of `bytes_usual`.
+    pub fn new(capacity: usize, bytes_usual: usize) -> Self {
+        let chunk_bytes = (bytes_usual / CHUNKS_MIN).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+        let chunk_bytes = chunk_bytes.next_power_of_two();
         Self {
             chunks: Vec::new(),
             order: VecDeque::new(),
-            free: CHUNK_BYTES,
+            free: chunk_bytes,
             table: Places::default(),
+            chunk_bytes,
             capacity,
             price: 0.0,
         }
+    }
+
+    /// The longest name and value together that are kept: what has left a chunk makes
+    /// room for it, and a larger one is as well kept in its block.
+    pub fn entry_bytes_max(&self) -> usize {
+        self.chunk_bytes / FREED_SHARE - HEAD_BYTES
     }
 
     /// How many entries there are.
@@ -213,7 +227,7 @@ impl KvShard {
 
     /// The bytes allocated.
     pub fn charged_bytes(&self) -> usize {
-        self.order.len() * CHUNK_BYTES + self.table.bytes()
+        self.order.len() * self.chunk_bytes + self.table.bytes()
     }
 
     /// What the best of those was worth that left last; what is worth less would be
@@ -223,7 +237,7 @@ impl KvShard {
     }
 
     /// The entry under `name`; notes that it was asked for.
-    pub fn get(&mut self, hash: u64, name: &[u8]) -> Option<KvEntry<'_>> {
+    pub fn get(&mut self, hash: u64, name: Name<'_>) -> Option<KvEntry<'_>> {
         let place = self.find(hash, name)?;
         let (chunk, at) = split(place);
         let chunk = &mut self.chunks[chunk];
@@ -232,7 +246,7 @@ impl KvShard {
     }
 
     /// Whether there is an entry under `name`; notes nothing.
-    pub fn contains(&self, hash: u64, name: &[u8]) -> bool {
+    pub fn contains(&self, hash: u64, name: Name<'_>) -> bool {
         self.find(hash, name).is_some()
     }
 
@@ -240,9 +254,10 @@ impl KvShard {
     /// not kept; the older one goes nevertheless.
     pub fn insert(&mut self, hash: u64, entry: KvEntry<'_>, judge: &mut impl Judge) {
         self.remove(hash, entry.name, judge);
-        assert!(!entry.name.is_empty(), "an entry has a name");
+        assert!(!entry.name.key.is_empty(), "an entry has a name");
         let bytes = entry.ring_bytes();
-        let is_too_large = entry.name.len() + entry.value.len() > ENTRY_BYTES_MAX;
+        let name_bytes = entry.name.encoded_len();
+        let is_too_large = name_bytes + entry.value.len() > self.entry_bytes_max();
         if is_too_large || !self.make_room(bytes, judge) {
             return;
         }
@@ -253,21 +268,40 @@ impl KvShard {
         end_chunk(chunk, self.free);
         Head::of(&entry).write(chunk, at);
         chunk[at + WORD_BYTES..at + HEAD_BYTES].copy_from_slice(&entry.stamp.to_le_bytes());
-        let (name, value) = (at + HEAD_BYTES, at + HEAD_BYTES + entry.name.len());
-        chunk[name..value].copy_from_slice(entry.name);
+        let (name, value) = (at + HEAD_BYTES, at + HEAD_BYTES + name_bytes);
+        entry.name.encode(&mut chunk[name..value]);
         chunk[value..value + entry.value.len()].copy_from_slice(entry.value);
         self.table.insert(hash, place(newest, at));
     }
 
+    /// Takes out the entries of which `is_it` is true.
+    pub fn remove_where(&mut self, is_it: impl Fn(&KvEntry<'_>) -> bool, judge: &impl Judge) {
+        for index in self.order.clone() {
+            let mut at = 0;
+            while let Some(head) = head_at(&self.chunks[index as usize], at) {
+                let entry = entry_at(&self.chunks[index as usize], at);
+                if !head.is_dead() && is_it(&entry) {
+                    let hash = judge.hash(entry.name);
+                    self.take_out(hash, place(index, at), judge);
+                }
+                at += head.ring_bytes();
+            }
+        }
+    }
+
     /// Takes the entry under `name` out; whether there was one.
-    pub fn remove(&mut self, hash: u64, name: &[u8], judge: &impl Judge) -> bool {
+    pub fn remove(&mut self, hash: u64, name: Name<'_>, judge: &impl Judge) -> bool {
         let Some(place) = self.find(hash, name) else { return false };
+        self.take_out(hash, place, judge);
+        true
+    }
+
+    fn take_out(&mut self, hash: u64, place: u32, judge: &impl Judge) {
         let chunks = &self.chunks;
         self.table.remove(hash, place, |place| judge.hash(entry_of(chunks, place).name));
         let (chunk, at) = split(place);
         let chunk = &mut self.chunks[chunk];
         Head(Head::read(chunk, at).0 | Head::DEAD).write(chunk, at);
-        true
     }
 
     /// Changes the capacity; what does not fit any more leaves, the worst first.
@@ -280,7 +314,7 @@ impl KvShard {
         }
     }
 
-    fn find(&self, hash: u64, name: &[u8]) -> Option<u32> {
+    fn find(&self, hash: u64, name: Name<'_>) -> Option<u32> {
         self.table.find(hash, |place| entry_of(&self.chunks, place).name == name)
     }
 
@@ -289,7 +323,7 @@ impl KvShard {
     fn make_room(&mut self, bytes: usize, judge: &mut impl Judge) -> bool {
         while self.table.is_full() {
             // Its chunks, and one for the new entry.
-            let chunks_bytes = self.order.len().max(1) * CHUNK_BYTES;
+            let chunks_bytes = self.order.len().max(1) * self.chunk_bytes;
             if chunks_bytes + self.table.bytes_grown() <= self.capacity {
                 let chunks = &self.chunks;
                 self.table.grow(|place| judge.hash(entry_of(chunks, place).name));
@@ -299,8 +333,8 @@ impl KvShard {
                 self.give_up_chunk(judge);
             }
         }
-        while self.order.is_empty() || self.free + bytes > CHUNK_BYTES {
-            if self.charged_bytes() + CHUNK_BYTES <= self.capacity {
+        while self.order.is_empty() || self.free + bytes > self.chunk_bytes {
+            if self.charged_bytes() + self.chunk_bytes <= self.capacity {
                 self.add_chunk();
             } else if self.order.is_empty() {
                 return false;
@@ -317,36 +351,33 @@ impl KvShard {
             self.chunks.push(Box::default());
             self.chunks.len() - 1
         });
-        self.chunks[index] = vec![0; CHUNK_BYTES].into();
+        self.chunks[index] = vec![0; self.chunk_bytes].into();
         self.order.push_back(index as u32);
         self.free = 0;
     }
 
-    /// The worst quarter of the oldest chunk leaves, and it becomes the newest.
+    /// The worst quarter of the oldest chunks leaves, and they become the newest.
     fn turn_over(&mut self, judge: &mut impl Judge) {
-        let Some(oldest) = self.order.pop_front() else { return };
-        let staying = self.judge(&[oldest], CHUNK_BYTES - FREED_BYTES_MIN, judge);
-        self.free = self.gather(oldest, 0, &staying);
-        self.order.push_back(oldest);
+        let pool = (POOL_BYTES / self.chunk_bytes).clamp(1, self.order.len());
+        self.renew(pool, pool, true, judge);
     }
 
-    /// Of the two oldest chunks what is worth most stays, in one; the other is given
-    /// back. Whether there was anything to give up.
+    /// Of the oldest chunks one is given back; what is worth most stays in the others.
+    /// Whether there was anything to give up.
     fn give_up_chunk(&mut self, judge: &mut impl Judge) -> bool {
-        let Some(first) = self.order.pop_front() else { return false };
-        let Some(second) = self.order.pop_front() else {
-            self.judge(&[first], 0, judge);
-            self.chunks[first as usize] = Box::default();
-            self.table = Places::default();
-            return true;
-        };
-        let staying = self.judge(&[first, second], CHUNK_BYTES - FREED_BYTES_MIN, judge);
-        let is_of_first = |judged: &Judged| split(judged.place).0 == first as usize;
-        let (of_first, of_second): (Vec<_>, Vec<_>) = staying.into_iter().partition(is_of_first);
-        let end = self.gather(first, 0, &of_first);
-        self.free = self.gather(first, end, &of_second);
-        self.chunks[second as usize] = Box::default();
-        self.order.push_back(first);
+        let pool = (POOL_BYTES / self.chunk_bytes + 1).min(self.order.len());
+        match pool {
+            0 => return false,
+            1 => {
+                let only: Vec<u32> = self.order.drain(..).collect();
+                let living = self.examine(&only, false, judge);
+                self.dismiss(living, 0, judge);
+                self.chunks[only[0] as usize] = Box::default();
+                self.table = Places::default();
+                return true;
+            }
+            _ => self.renew(pool, pool - 1, false, judge),
+        }
         if self.table.is_sparse() {
             let chunks = &self.chunks;
             self.table.shrink(|place| judge.hash(entry_of(chunks, place).name));
@@ -354,11 +385,39 @@ impl KvShard {
         true
     }
 
-    /// Judges the entries of `chunks` and has the worst leave, until the others take
-    /// at most `bytes_max`. Those that stay, in the order in which they stand.
-    fn judge(&mut self, chunks: &[u32], bytes_max: usize, judge: &mut impl Judge) -> Vec<Judged> {
+    /// What is worth most of the `pool` oldest chunks stays, in at most `kept` chunks,
+    /// which become the newest; a quarter of the last one is free.
+    /// `ages`: whether what stays has stood another turn.
+    fn renew(&mut self, pool: usize, kept: usize, ages: bool, judge: &mut impl Judge) {
+        let chunks: Vec<u32> = self.order.drain(..pool).collect();
+        let living = self.examine(&chunks, ages, judge);
+        let largest = living.iter().map(|judged| judged.bytes).max().unwrap_or(0);
+        let quarter = self.chunk_bytes / FREED_SHARE;
+        // All chunks but the last are full but for less than an entry.
+        let packed = kept * (self.chunk_bytes - largest) + largest - quarter;
+        let staying = self.dismiss(living, packed.min(pool * (self.chunk_bytes - quarter)), judge);
+        // They stand in their order, so each moves towards the front or not at all.
+        let (mut target, mut end) = (0, 0);
+        for judged in &staying {
+            if end + judged.bytes > self.chunk_bytes {
+                end_chunk(&mut self.chunks[chunks[target] as usize], end);
+                (target, end) = (target + 1, 0);
+            }
+            self.move_entry(judged, chunks[target], end);
+            end += judged.bytes;
+        }
+        end_chunk(&mut self.chunks[chunks[target] as usize], end);
+        self.free = end;
+        self.order.extend(&chunks[..=target]);
+        for &unused in &chunks[target + 1..] {
+            self.chunks[unused as usize] = Box::default();
+        }
+    }
+
+    /// The living entries of `chunks`, in their order. `ages`: they have been judged once
+    /// more.
+    fn examine(&mut self, chunks: &[u32], ages: bool, judge: &mut impl Judge) -> Vec<Judged> {
         let mut living = Vec::with_capacity(chunks.len() * 128);
-        let mut bytes = 0;
         for &index in chunks {
             let chunk = &mut self.chunks[index as usize];
             let mut at = 0;
@@ -367,18 +426,26 @@ impl KvShard {
                     let entry = entry_at(chunk, at);
                     let hash = judge.hash(entry.name);
                     let worth = judge.worth(hash, &entry, head.asked());
-                    head.judged_once_more().write(chunk, at);
-                    living.push(Judged {
-                        worth,
-                        hash,
-                        place: place(index, at),
-                        bytes: head.ring_bytes(),
-                    });
-                    bytes += head.ring_bytes();
+                    if ages {
+                        head.judged_once_more().write(chunk, at);
+                    }
+                    let bytes = head.ring_bytes();
+                    living.push(Judged { worth, hash, place: place(index, at), bytes });
                 }
                 at += head.ring_bytes();
             }
         }
+        living
+    }
+
+    /// Has the worst leave, until the others take at most `bytes_max`; those.
+    fn dismiss(
+        &mut self,
+        mut living: Vec<Judged>,
+        bytes_max: usize,
+        judge: &mut impl Judge,
+    ) -> Vec<Judged> {
+        let mut bytes: usize = living.iter().map(|judged| judged.bytes).sum();
         let mut by_worth: Vec<usize> = (0..living.len()).collect();
         by_worth.sort_by(|&a, &b| living[a].worth.total_cmp(&living[b].worth));
         let mut stays = vec![true; living.len()];
@@ -399,24 +466,18 @@ impl KvShard {
         living
     }
 
-    /// Moves entries to the place `end` and behind it in `target`; their end. Those of
-    /// `target` itself stand in their order and behind `end`.
-    fn gather(&mut self, target: u32, mut end: usize, entries: &[Judged]) -> usize {
-        for judged in entries {
-            let (source, at) = split(judged.place);
-            if source == target as usize {
-                self.chunks[source].copy_within(at..at + judged.bytes, end);
-            } else {
-                let from = std::mem::take(&mut self.chunks[source]);
-                let to = &mut self.chunks[target as usize][end..end + judged.bytes];
-                to.copy_from_slice(&from[at..at + judged.bytes]);
-                self.chunks[source] = from;
-            }
-            self.table.replace(judged.hash, judged.place, place(target, end));
-            end += judged.bytes;
+    /// Moves an entry to `at` in the chunk `target`, its own or one that comes before.
+    fn move_entry(&mut self, judged: &Judged, target: u32, at: usize) {
+        let (source, from) = split(judged.place);
+        if source == target as usize {
+            self.chunks[source].copy_within(from..from + judged.bytes, at);
+        } else {
+            let chunk = std::mem::take(&mut self.chunks[source]);
+            let to = &mut self.chunks[target as usize][at..at + judged.bytes];
+            to.copy_from_slice(&chunk[from..from + judged.bytes]);
+            self.chunks[source] = chunk;
         }
-        end_chunk(&mut self.chunks[target as usize], end);
-        end
+        self.table.replace(judged.hash, judged.place, place(target, at));
     }
 }
 
@@ -432,14 +493,14 @@ fn split(place: u32) -> (usize, usize) {
 
 /// Says that nothing stands at `at` and behind it.
 fn end_chunk(chunk: &mut [u8], at: usize) {
-    if at < CHUNK_BYTES {
+    if at < chunk.len() {
         Head(0).write(chunk, at);
     }
 }
 
 /// The head of the entry at `at`, if there is one.
 fn head_at(chunk: &[u8], at: usize) -> Option<Head> {
-    (at < CHUNK_BYTES).then(|| Head::read(chunk, at)).filter(|head| head.name_len() > 0)
+    (at < chunk.len()).then(|| Head::read(chunk, at)).filter(|head| head.name_len() > 0)
 }
 
 fn entry_of(chunks: &[Box<[u8]>], place: u32) -> KvEntry<'_> {
@@ -452,7 +513,7 @@ fn entry_at(chunk: &[u8], at: usize) -> KvEntry<'_> {
     let stamp = chunk[at + WORD_BYTES..].first_chunk().expect("entries are whole");
     let (name, rest) = chunk[at + HEAD_BYTES..].split_at(head.name_len());
     KvEntry {
-        name,
+        name: Name::decode(name),
         stamp: u64::from_le_bytes(*stamp),
         value: &rest[..head.value_len()],
         level: head.level(),

@@ -10,9 +10,16 @@ pub mod sketch;
 pub mod ghost;
 pub mod block;
 mod places;
+pub mod name;
 pub mod kv;
 pub mod kp;
 pub mod point;
+pub mod point_cache;
 pub mod tide;
+mod policy;
+mod caches;
 
 pub use block::{BlockCache, BlockCacheStats, BlockId, BlockKind, BlockTag, KindStats};
+pub use caches::Caches;
+pub use name::Name;
+pub use policy::{CachePolicy, NoSuchPolicy};

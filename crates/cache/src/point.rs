@@ -14,11 +14,16 @@
 //! them from a formula). What is refused is noted in the ghosts, as is what leaves:
 //! otherwise a component without bytes could never show that it wants some.
 //!
+//! What is here is told of every change of the tree ([`PointShard::sync`],
+//! [`PointShard::redirect`], [`PointShard::forget`]); the rules of who may put something
+//! in are [`PointCache`](crate::point_cache::PointCache)'s.
+//!
 //! For one thread at a time; pure.
 
 use crate::ghost::{Ghost, spread};
 use crate::kp::{self, KpEntry, KpShard, Pointer};
 use crate::kv::{self, KvEntry, KvShard};
+use crate::name::Name;
 use crate::sketch::Sketch;
 
 /// Levels that are told apart.
@@ -27,6 +32,9 @@ pub const LEVELS: usize = kv::LEVEL_MAX as usize + 1;
 /// A refusal lowers the price of KV entries by one part in so many, so that a price
 /// from another time does not stay: entries leave only when others come.
 const PRICE_DECAY: f32 = 1.0 / 512.0;
+
+/// The hash that entries of a name are found by ([`Name::hash`]).
+pub type HashOf = fn(Name<'_>) -> u64;
 
 /// How a lookup ended that KV could not answer.
 #[derive(Debug, Clone, Copy)]
@@ -56,8 +64,12 @@ pub struct Missed {
 /// What KV and KP hold of one part of the hashes.
 #[derive(Debug)]
 pub struct PointShard {
+    hash_of: HashOf,
+    /// Of a hash, what KP knows it by.
+    fingerprint_mask: u32,
     kv: KvShard,
     kp: KpShard,
+    sketch: Sketch,
     kv_ghost: Ghost,
     kp_ghost: Ghost,
     /// By level: I/Os of a lookup that ends there, on average.
@@ -66,15 +78,15 @@ pub struct PointShard {
     kv_price: f32,
 }
 
-struct KvJudge<'a, H> {
-    hash_of: H,
+struct KvJudge<'a> {
+    hash_of: HashOf,
     sketch: &'a Sketch,
     reads: &'a [f32; LEVELS],
     ghost: &'a mut Ghost,
 }
 
-impl<H: Fn(&[u8]) -> u64> kv::Judge for KvJudge<'_, H> {
-    fn hash(&self, name: &[u8]) -> u64 {
+impl kv::Judge for KvJudge<'_> {
+    fn hash(&self, name: Name<'_>) -> u64 {
         (self.hash_of)(name)
     }
 
@@ -125,17 +137,36 @@ pub enum Found<R> {
 }
 
 impl PointShard {
-    /// A shard without bytes, whose ghosts are made for `window_bytes`, of every
-    /// `sampling`-th key.
-    pub fn new(window_bytes: usize, sampling: u32) -> Self {
+    /// A shard without bytes, which will have about `bytes_usual`. It measures nothing
+    /// until [`PointShard::measure`] says how much it may take for that.
+    pub fn new(hash_of: HashOf, bytes_usual: usize) -> Self {
         Self {
-            kv: KvShard::new(0),
+            hash_of,
+            fingerprint_mask: u32::MAX,
+            kv: KvShard::new(0, bytes_usual),
             kp: KpShard::new(0),
-            kv_ghost: Ghost::new(window_bytes / 120, sampling),
-            kp_ghost: Ghost::new(window_bytes / kp::ENTRY_BYTES, 4 * sampling),
+            sketch: Sketch::new(0),
+            kv_ghost: Ghost::new(0, 1),
+            kp_ghost: Ghost::new(0, 1),
             reads: [1.0; LEVELS],
             kv_price: 0.0,
         }
+    }
+
+    /// Begins to measure anew, with a sketch of at most `sketch_bytes`, and ghosts for
+    /// windows of `window_bytes` that know of every `sampling`-th key (KP's of a fourth
+    /// of these).
+    pub fn measure(&mut self, sketch_bytes: usize, window_bytes: usize, sampling: u32) {
+        self.sketch = Sketch::new(sketch_bytes);
+        self.kv_ghost = Ghost::new(window_bytes / 120, sampling);
+        self.kp_ghost = Ghost::new(window_bytes / kp::ENTRY_BYTES, 4 * sampling);
+    }
+
+    /// Has KP know keys by so many bits of their hashes, at most 32. For tests of what
+    /// happens when keys are taken for each other; before anything is put in.
+    pub fn set_fingerprint_bits(&mut self, bits: u32) {
+        assert!(self.kp.is_empty(), "fingerprints change while there are entries");
+        self.fingerprint_mask = u32::MAX.checked_shr(u32::BITS - bits.min(32)).unwrap_or(0);
     }
 
     /// The bytes of KV and KP.
@@ -143,9 +174,9 @@ impl PointShard {
         (self.kv.charged_bytes(), self.kp.charged_bytes())
     }
 
-    /// The bytes of the ghosts.
-    pub fn ghost_bytes(&self) -> usize {
-        self.kv_ghost.charged_bytes() + self.kp_ghost.charged_bytes()
+    /// The bytes of sketch and ghosts.
+    pub fn measuring_bytes(&self) -> usize {
+        self.sketch.charged_bytes() + self.kv_ghost.charged_bytes() + self.kp_ghost.charged_bytes()
     }
 
     /// Entries of KV and KP.
@@ -163,41 +194,43 @@ impl PointShard {
         self.reads[usize::from(level.min(kv::LEVEL_MAX))]
     }
 
-    /// What is known of the key of `name`; `read` makes of an entry what is wanted.
+    /// Notes that a key was asked for; how often it was lately.
+    pub fn asked(&self, hash: u64) -> u8 {
+        self.sketch.add(spread(hash as u32))
+    }
+
+    /// What is known of the key of `name`; `read` makes of an entry what is wanted, or
+    /// nothing if that may not be seen.
     pub fn lookup<R>(
         &mut self,
         hash: u64,
-        name: &[u8],
-        read: impl FnOnce(KvEntry<'_>) -> R,
+        name: Name<'_>,
+        read: impl FnOnce(KvEntry<'_>) -> Option<R>,
     ) -> Found<R> {
         if let Some(entry) = self.kv.get(hash, name) {
-            return Found::Value(read(entry));
+            return read(entry).map_or(Found::Nothing, Found::Value);
         }
-        self.kp.get(hash as u32).map_or(Found::Nothing, Found::Pointer)
+        self.kp.get(self.fingerprint(hash)).map_or(Found::Nothing, Found::Pointer)
     }
 
     /// Decides what is kept of what a lookup found; what more bytes would have saved.
-    pub fn resolved(
-        &mut self,
-        hash: u64,
-        resolved: &Resolved<'_>,
-        sketch: &Sketch,
-        hash_of: impl Fn(&[u8]) -> u64,
-    ) -> Missed {
+    pub fn resolved(&mut self, hash: u64, resolved: &Resolved<'_>) -> Missed {
+        let fingerprint = self.fingerprint(hash);
+        let Self { hash_of, sketch, reads: by_level, kv_ghost, kp_ghost, .. } = self;
         let reads = resolved.reads;
         let level = usize::from(resolved.entry.level);
         let mut missed = Missed::default();
-        if self.kv_ghost.take(hash as u32) {
-            missed.kv_reads = reads * self.kv_ghost.sampling() as f32;
+        if kv_ghost.take(hash as u32) {
+            missed.kv_reads = reads * kv_ghost.sampling() as f32;
         }
         if !resolved.by_pointer {
-            if self.kp_ghost.take(hash as u32) {
+            if kp_ghost.take(fingerprint) {
                 missed.kp_reads =
-                    (reads - resolved.data_reads).max(0.0) * self.kp_ghost.sampling() as f32;
+                    (reads - resolved.data_reads).max(0.0) * kp_ghost.sampling() as f32;
             }
-            self.reads[level] += (reads - self.reads[level]) * READS_GAIN;
+            by_level[level] += (reads - by_level[level]) * READS_GAIN;
         }
-        let mut judge = KvJudge { hash_of, sketch, reads: &self.reads, ghost: &mut self.kv_ghost };
+        let mut judge = KvJudge { hash_of: *hash_of, sketch, reads: by_level, ghost: kv_ghost };
         let worth = kv::Judge::worth(&mut judge, hash, &resolved.entry, 0);
         if worth >= self.kv_price {
             let price = self.kv.price();
@@ -209,31 +242,96 @@ impl PointShard {
             self.kv_price *= 1.0 - PRICE_DECAY;
         }
         if !self.kv.contains(hash, resolved.entry.name) {
-            self.kv_ghost.note(hash as u32, sketch);
+            kv_ghost.note(hash as u32, sketch);
         }
         if let (Some(pointer), false) = (resolved.pointer, resolved.by_pointer) {
             let entry = KpEntry { pointer, level: resolved.entry.level };
-            let mut judge = KpJudge { sketch, reads: &self.reads, ghost: &mut self.kp_ghost };
-            self.kp.insert(hash as u32, entry, &mut judge);
+            let mut judge = KpJudge { sketch, reads: by_level, ghost: kp_ghost };
+            self.kp.insert(fingerprint, entry, &mut judge);
         }
         missed
     }
 
+    /// A key has a new version, in level 0: `entry`, or nothing. What KV holds of it
+    /// becomes that; whether KP has an entry that must be redirected.
+    pub fn sync(&mut self, hash: u64, name: Name<'_>, entry: Option<KvEntry<'_>>) -> bool {
+        let fingerprint = self.fingerprint(hash);
+        let Self { hash_of, sketch, reads, kv_ghost: ghost, .. } = self;
+        let mut judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost };
+        match entry {
+            Some(entry) => {
+                if self.kv.contains(hash, name) {
+                    self.kv.insert(hash, entry, &mut judge);
+                }
+                self.kp.peek(fingerprint).is_some()
+            }
+            None => {
+                self.kv.remove(hash, name, &judge);
+                self.kp.remove(fingerprint);
+                false
+            }
+        }
+    }
+
+    /// What KP has under `hash` leads to `to` from now on: the newest version of a key of
+    /// that hash.
+    pub fn redirect(&mut self, hash: u64, to: KpEntry) {
+        self.kp.redirect(self.fingerprint(hash), to);
+    }
+
+    /// The entry of a key of that hash, which stood at `from`, stands at `to` now.
+    pub fn follow(&mut self, hash: u64, from: Pointer, to: KpEntry) {
+        let fingerprint = self.fingerprint(hash);
+        if self.kp.peek(fingerprint).is_some_and(|entry| entry.pointer == from) {
+            self.kp.redirect(fingerprint, to);
+        }
+    }
+
+    /// Nothing stands any more where KP says: `entry` leads nowhere.
+    pub fn forget_pointer(&mut self, hash: u64, entry: &KpEntry) {
+        let fingerprint = self.fingerprint(hash);
+        if self.kp.peek(fingerprint).is_some_and(|e| e.pointer == entry.pointer) {
+            self.kp.remove(fingerprint);
+        }
+    }
+
+    /// Takes out the KV entries whose names are `is_named`, and the KP entries that lead
+    /// into tables that are `is_in`.
+    pub fn forget(&mut self, is_named: impl Fn(Name<'_>) -> bool, is_in: impl Fn(u64) -> bool) {
+        let Self { hash_of, sketch, reads, kv_ghost: ghost, .. } = self;
+        let judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost };
+        self.kv.remove_where(|entry| is_named(entry.name), &judge);
+        self.kp.remove_where(|entry| is_in(entry.pointer.table));
+    }
+
+    /// The KP entries that lead into tables that are `is_in`, by their fingerprints.
+    pub fn pointers_into(
+        &self,
+        is_in: impl Fn(u64) -> bool,
+    ) -> impl Iterator<Item = (u32, Pointer)> {
+        let entries = self.kp.iter().map(|(fingerprint, entry)| (fingerprint, entry.pointer));
+        entries.filter(move |(_, pointer)| is_in(pointer.table))
+    }
+
     /// Changes the bounds of KV and KP; what does not fit any more leaves.
-    pub fn set_capacities(
-        &mut self,
-        kv: usize,
-        kp: usize,
-        sketch: &Sketch,
-        hash_of: impl Fn(&[u8]) -> u64,
-    ) {
-        let mut judge = KvJudge { hash_of, sketch, reads: &self.reads, ghost: &mut self.kv_ghost };
+    pub fn set_capacities(&mut self, kv: usize, kp: usize) {
+        let Self { hash_of, sketch, reads, kv_ghost, kp_ghost, .. } = self;
+        let mut judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost: kv_ghost };
         if kv > self.kv.capacity() {
             self.kv_price = 0.0;
         }
         self.kv.set_capacity(kv, &mut judge);
-        let mut judge = KpJudge { sketch, reads: &self.reads, ghost: &mut self.kp_ghost };
+        let mut judge = KpJudge { sketch, reads, ghost: kp_ghost };
         self.kp.set_capacity(kp, &mut judge);
+    }
+
+    /// The bounds of KV and KP.
+    pub fn capacities(&self) -> (usize, usize) {
+        (self.kv.capacity(), self.kp.capacity())
+    }
+
+    fn fingerprint(&self, hash: u64) -> u32 {
+        hash as u32 & self.fingerprint_mask
     }
 }
 
@@ -241,44 +339,39 @@ impl PointShard {
 mod tests {
     use super::*;
 
-    fn hash_of(name: &[u8]) -> u64 {
+    fn hash_of(name: Name<'_>) -> u64 {
         let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
-        name.iter().fold(0xCBF2_9CE4_8422_2325, fold).wrapping_mul(0x7FB5_D329_728E_A185)
+        name.key.iter().fold(0xCBF2_9CE4_8422_2325, fold).wrapping_mul(0x7FB5_D329_728E_A185)
     }
 
     /// Looks `name` up as a store would whose lookups take `reads` I/Os.
-    fn get(
-        shard: &mut PointShard,
-        sketch: &Sketch,
-        name: &[u8],
-        reads: f32,
-    ) -> (Found<()>, Missed) {
+    fn get(shard: &mut PointShard, key: &[u8], reads: f32) -> (Found<()>, Missed) {
+        let name = Name { keyspace: 1, key };
         let hash = hash_of(name);
-        sketch.add(spread(hash as u32));
-        let found = shard.lookup(hash, name, |_| ());
+        shard.asked(hash);
+        let found = shard.lookup(hash, name, |_| Some(()));
         if found == Found::Value(()) {
             return (found, Missed::default());
         }
         let by_pointer = found != Found::Nothing;
-        let pointer = Pointer { table: 1, offset: u64::from(name[0]) << 12, len: 4096 };
+        let offset = u64::from(key[0]) << 12;
+        let pointer = Pointer { table: 1, offset, len: 4096, position: 3 };
         let entry = KvEntry { name, stamp: 7, value: &[1; 100], level: 4 };
         let reads = if by_pointer { 1.0 } else { reads };
         let resolved =
             Resolved { entry, pointer: Some(pointer), reads, data_reads: 1.0, by_pointer };
-        (found, shard.resolved(hash, &resolved, sketch, hash_of))
+        (found, shard.resolved(hash, &resolved))
     }
 
     #[test]
     fn components_without_bytes_show_in_their_ghosts_that_they_want_some() {
-        let sketch = Sketch::new(64 << 10);
-        let mut shard = PointShard::new(64 << 10, 1);
-        let first = get(&mut shard, &sketch, b"key", 4.0);
+        let mut shard = PointShard::new(hash_of, 64 << 10);
+        shard.measure(64 << 10, 64 << 10, 1);
+        let first = get(&mut shard, b"key", 4.0);
         assert_eq!(first, (Found::Nothing, Missed::default()));
         // Ghosts of KP know a part of the keys only; each hit stands for as many.
         let missed: Vec<Missed> = (0..100u8)
-            .flat_map(|n| {
-                [get(&mut shard, &sketch, &[n, 1], 4.0), get(&mut shard, &sketch, &[n, 1], 4.0)]
-            })
+            .flat_map(|n| [get(&mut shard, &[n, 1], 4.0), get(&mut shard, &[n, 1], 4.0)])
             .map(|(_, missed)| missed)
             .collect();
         let kv: f32 = missed.iter().map(|missed| missed.kv_reads).sum();
@@ -290,17 +383,17 @@ mod tests {
 
     #[test]
     fn what_was_read_is_kept_and_answers() {
-        let sketch = Sketch::new(64 << 10);
-        let mut shard = PointShard::new(64 << 10, 1);
-        shard.set_capacities(64 << 10, 0, &sketch, hash_of);
-        get(&mut shard, &sketch, b"key", 4.0);
-        assert_eq!(get(&mut shard, &sketch, b"key", 4.0).0, Found::Value(()));
+        let mut shard = PointShard::new(hash_of, 64 << 10);
+        shard.measure(64 << 10, 64 << 10, 1);
+        shard.set_capacities(64 << 10, 0);
+        get(&mut shard, b"key", 4.0);
+        assert_eq!(get(&mut shard, b"key", 4.0).0, Found::Value(()));
         // Without room for values, the place is known.
-        shard.set_capacities(0, 64 << 10, &sketch, hash_of);
+        shard.set_capacities(0, 64 << 10);
         (0..2000).for_each(|_| {
-            get(&mut shard, &sketch, b"key", 4.0);
+            get(&mut shard, b"key", 4.0);
         });
-        let Found::Pointer(entry) = get(&mut shard, &sketch, b"key", 4.0).0 else {
+        let Found::Pointer(entry) = get(&mut shard, b"key", 4.0).0 else {
             panic!("the place is not known")
         };
         assert_eq!(entry.pointer.offset, u64::from(b'k') << 12);
@@ -308,10 +401,10 @@ mod tests {
 
     #[test]
     fn a_level_has_the_reads_that_its_lookups_did() {
-        let sketch = Sketch::new(4 << 10);
-        let mut shard = PointShard::new(0, 1);
+        let mut shard = PointShard::new(hash_of, 0);
+        shard.measure(4 << 10, 0, 1);
         for n in 0..5_000u32 {
-            get(&mut shard, &sketch, &n.to_be_bytes(), 3.0);
+            get(&mut shard, &n.to_be_bytes(), 3.0);
         }
         assert!((shard.reads(4) - 3.0).abs() < 0.01, "{}", shard.reads(4));
         assert_eq!(shard.reads(2), 1.0);

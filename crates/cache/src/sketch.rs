@@ -43,14 +43,14 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// A sketch of at most `bytes`: the largest power of two of lines, at least one.
+    /// A sketch of at most `bytes`: the largest power of two of lines. One without lines
+    /// knows of nothing.
     pub fn new(bytes: usize) -> Self {
-        let lines = (bytes / (LINE_WORDS * 8)).max(1);
-        let lines = if lines.is_power_of_two() { lines } else { lines.next_power_of_two() / 2 };
+        let lines = (bytes / (LINE_WORDS * 8)).checked_ilog2().map_or(0, |log| 1usize << log);
         let words = (0..lines * LINE_WORDS).map(|_| AtomicU64::new(0)).collect();
         let sketch = Self {
             words,
-            lines_mask: lines as u64 - 1,
+            lines_mask: (lines as u64).saturating_sub(1),
             countdown: AtomicU32::new(0),
             hand: AtomicU64::new(0),
             pace: AtomicU32::new(1),
@@ -79,6 +79,9 @@ impl Sketch {
 
     /// Counts `hash` once more; the estimate with it.
     pub fn add(&self, hash: u64) -> u8 {
+        if self.words.is_empty() {
+            return 0;
+        }
         let line = self.line(hash);
         let counters = Self::counters(hash);
         let least = Self::least(line, counters);
@@ -96,6 +99,9 @@ impl Sketch {
 
     /// How often `hash` was added lately, as far as is known: 0 to 15.
     pub fn estimate(&self, hash: u64) -> u8 {
+        if self.words.is_empty() {
+            return 0;
+        }
         Self::least(self.line(hash), Self::counters(hash))
     }
 
@@ -190,8 +196,10 @@ mod tests {
     fn it_takes_no_more_than_it_may() {
         for bytes in [0, 63, 64, 1000, 4096, 5000] {
             let sketch = Sketch::new(bytes);
-            assert!(sketch.charged_bytes() <= bytes.max(64), "{bytes}");
-            assert!(sketch.charged_bytes() * 2 > bytes, "{bytes}");
+            assert!(sketch.charged_bytes() <= bytes, "{bytes}");
+            assert!(bytes < 64 || sketch.charged_bytes() * 2 > bytes, "{bytes}");
         }
+        let none = Sketch::new(63);
+        assert_eq!((none.add(5), none.estimate(5)), (0, 0));
     }
 }

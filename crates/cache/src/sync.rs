@@ -10,5 +10,14 @@ pub(crate) use parking_lot::Mutex;
 
 /// Counters and hints.
 pub(crate) mod atomic {
-    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+}
+
+/// What answers depend on.
+pub(crate) mod epoch {
+    #[cfg(all(test, not(miri)))]
+    pub(crate) use tidekv_models::atomic::AtomicU64;
+
+    #[cfg(any(not(test), miri))]
+    pub(crate) use std::sync::atomic::AtomicU64;
 }

@@ -10,9 +10,10 @@
 //! `best` to look for the best fixed split in tenths (66 runs). Prints a table and
 //! leaves a row for each run (`TIDEKV_ROWS`).
 
+use tidekv_cache::CachePolicy;
 use tidekv_evidence::Row;
 use tidekv_lab::keys::Choice;
-use tidekv_lab::simulation::{Load, Outcome, Policy, budget, simulate};
+use tidekv_lab::simulation::{Load, Outcome, budget, simulate};
 
 const ENTRIES: u64 = 1_000_000;
 const OPERATIONS: u64 = 1_000_000;
@@ -39,10 +40,10 @@ fn loads() -> Vec<Load> {
     ]
 }
 
-fn run(policy: Policy, load: &Load, percent: f64) -> Outcome {
+fn run(policy: CachePolicy, load: &Load, percent: f64) -> Outcome {
     let outcome = simulate(policy, load, ENTRIES, budget(ENTRIES, percent), OPERATIONS, SEED);
     let [kv, kp, block] = outcome.split;
-    Row::new("ackey-simulation", &policy.name())
+    Row::new("ackey-simulation", &format!("sim:{policy}"))
         .param("load", load.name)
         .param("cache_percent", percent)
         .param("entries", ENTRIES)
@@ -57,8 +58,10 @@ fn run(policy: Policy, load: &Load, percent: f64) -> Outcome {
 }
 
 /// The best of all fixed splits.
-fn best(load: &Load, percent: f64) -> (Policy, f64) {
-    let splits = (0..=10).flat_map(|kv| (0..=10 - kv).map(move |kp| Policy::Fixed { kv, kp }));
+fn best(load: &Load, percent: f64) -> (CachePolicy, f64) {
+    let splits = (0..=100u8)
+        .step_by(10)
+        .flat_map(|kv| (0..=100 - kv).step_by(10).map(move |kp| CachePolicy::Fixed { kv, kp }));
     let runs = splits.map(|policy| (policy, run(policy, load, percent).reads_per_op));
     runs.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are splits")
 }
@@ -72,14 +75,14 @@ fn main() {
     println!("|---|---|---|---|---|---|---|---|");
     for load in loads().iter().filter(|load| load.name.starts_with(wanted)) {
         for percent in PERCENTS.into_iter().filter(|p| percent.is_none_or(|wanted| wanted == *p)) {
-            let lru = run(Policy::BlockLru, load, percent).reads_per_op;
-            let admission = run(Policy::BlockAdmission, load, percent).reads_per_op;
-            let tide = run(Policy::Tide, load, percent);
+            let lru = run(CachePolicy::BlockOnly, load, percent).reads_per_op;
+            let admission = run(CachePolicy::Fixed { kv: 0, kp: 0 }, load, percent).reads_per_op;
+            let tide = run(CachePolicy::Tide, load, percent);
             let total: usize = tide.split.iter().sum();
             let [kv, kp, block] = tide.split.map(|bytes| bytes * 100 / total.max(1));
             let found = looks_for_best.then(|| best(load, percent));
             let best = found.map_or_else(String::new, |(policy, reads)| {
-                format!("{reads:.3} ({}), {:.2}", policy.name(), tide.reads_per_op / reads)
+                format!("{reads:.3} ({}), {:.2}", policy, tide.reads_per_op / reads)
             });
             println!(
                 "| {} | {percent} % | {lru:.3} | {admission:.3} | {:.3} | {kv}, {kp}, {block} % | \

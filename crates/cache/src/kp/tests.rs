@@ -29,7 +29,8 @@ fn hash(n: u32) -> u32 {
 }
 
 fn entry(n: u32) -> KpEntry {
-    let pointer = Pointer { table: u64::from(n), offset: u64::from(n) * 4096, len: 4096 + n % 100 };
+    let (table, offset) = (u64::from(n), u64::from(n) * 4096);
+    let pointer = Pointer { table, offset, len: 4096 + n % 100, position: n % 512 };
     KpEntry { pointer, level: (n % 8) as u8 }
 }
 
@@ -51,9 +52,12 @@ fn pointers_come_back_as_they_were_put_in() {
 fn extreme_pointers_fit_and_larger_ones_are_not_kept() {
     let mut shard = KpShard::new(1 << 20);
     let mut judge = ByUse::default();
-    let largest = Pointer { table: u64::from(u32::MAX), offset: (1 << 40) - 1, len: (1 << 19) - 1 };
+    let (table, offset) = (u64::from(u32::MAX), u64::from(u32::MAX));
+    let usual = Pointer { table, offset, len: (1 << 17) - 1, position: 511 };
+    let largest = Pointer { table, offset, len: (1 << 22) - 1, position: 15 };
     let kept = KpEntry { pointer: largest, level: 7 };
-    for hash in [0, 1, u32::MAX] {
+    for (hash, pointer) in [(0, usual), (1, largest), (u32::MAX, usual)] {
+        let kept = KpEntry { pointer, level: 7 };
         shard.insert(hash, kept, &mut judge);
         for _ in 0..5 {
             assert_eq!(shard.get(hash), Some(kept));
@@ -61,15 +65,17 @@ fn extreme_pointers_fit_and_larger_ones_are_not_kept() {
     }
     for pointer in [
         Pointer { table: 1 << 32, ..largest },
-        Pointer { offset: 1 << 40, ..largest },
-        Pointer { len: 1 << 19, ..largest },
+        Pointer { offset: 1 << 32, ..largest },
+        Pointer { len: 1 << 22, ..largest },
         Pointer { len: 0, ..largest },
+        Pointer { position: 16, ..largest },
+        Pointer { position: 512, ..usual },
     ] {
         assert!(shard.peek(1).is_some());
         shard.insert(1, KpEntry { pointer, level: 1 }, &mut judge);
         assert_eq!(shard.peek(1), None);
         shard.insert(1, kept, &mut judge);
-        assert!(shard.redirect(1, pointer));
+        assert!(shard.redirect(1, KpEntry { pointer, level: 1 }));
         assert_eq!(shard.peek(1), None);
         shard.insert(1, kept, &mut judge);
     }
@@ -103,9 +109,9 @@ fn for_a_fingerprint_there_is_one_entry() {
     assert!((0..1000).all(|n| shard.peek(hash(n)).is_none_or(|e| e == entry(n + 1000))));
     assert!(shard.remove(hash(7)) && !shard.remove(hash(7)));
     assert_eq!(shard.peek(hash(7)), None);
-    assert!(!shard.redirect(hash(7), entry(8).pointer));
-    assert!(shard.redirect(hash(9), entry(8).pointer));
-    assert_eq!(shard.peek(hash(9)).map(|e| e.pointer), Some(entry(8).pointer));
+    assert!(!shard.redirect(hash(7), entry(8)));
+    assert!(shard.redirect(hash(9), entry(8)));
+    assert_eq!(shard.peek(hash(9)), Some(entry(8)));
 }
 
 #[derive(Debug, Clone)]

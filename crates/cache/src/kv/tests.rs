@@ -7,9 +7,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn hash_of(name: &[u8]) -> u64 {
+/// The name of keyspace 3.
+fn name_of(key: &[u8]) -> Name<'_> {
+    Name { keyspace: 3, key }
+}
+
+fn hash_of(key: &[u8]) -> u64 {
     let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
-    let hash = name.iter().fold(0xCBF2_9CE4_8422_2325, fold);
+    let hash = key.iter().fold(0xCBF2_9CE4_8422_2325, fold);
     (hash ^ hash >> 29).wrapping_mul(0x7FB5_D329_728E_A185)
 }
 
@@ -20,8 +25,8 @@ struct ByUse {
 }
 
 impl Judge for ByUse {
-    fn hash(&self, name: &[u8]) -> u64 {
-        hash_of(name)
+    fn hash(&self, name: Name<'_>) -> u64 {
+        hash_of(name.key)
     }
 
     fn worth(&mut self, _: u64, _: &KvEntry<'_>, asked: u8) -> f32 {
@@ -33,42 +38,43 @@ impl Judge for ByUse {
     }
 }
 
-fn entry<'a>(name: &'a [u8], value: &'a [u8]) -> KvEntry<'a> {
-    KvEntry { name, stamp: name.len() as u64 + 7, value, level: 3 }
+fn entry<'a>(key: &'a [u8], value: &'a [u8]) -> KvEntry<'a> {
+    KvEntry { name: name_of(key), stamp: key.len() as u64 + 7, value, level: 3 }
 }
 
 #[test]
 fn an_entry_comes_back_as_it_was_put_in() {
-    let mut shard = KvShard::new(100 << 10);
+    let mut shard = KvShard::new(100 << 10, 100 << 10);
     let mut judge = ByUse::default();
     for (name, value) in [(&b"a"[..], &b"first"[..]), (b"bcd", b""), (b"ef", b"third and last")] {
         shard.insert(hash_of(name), entry(name, value), &mut judge);
     }
-    assert_eq!(shard.get(hash_of(b"a"), b"a"), Some(entry(b"a", b"first")));
-    assert_eq!(shard.get(hash_of(b"bcd"), b"bcd"), Some(entry(b"bcd", b"")));
-    assert_eq!(shard.get(hash_of(b"b"), b"b"), None);
+    assert_eq!(shard.get(hash_of(b"a"), name_of(b"a")), Some(entry(b"a", b"first")));
+    assert_eq!(shard.get(hash_of(b"bcd"), name_of(b"bcd")), Some(entry(b"bcd", b"")));
+    assert_eq!(shard.get(hash_of(b"b"), name_of(b"b")), None);
     shard.insert(hash_of(b"a"), entry(b"a", b"second"), &mut judge);
-    assert_eq!(shard.get(hash_of(b"a"), b"a"), Some(entry(b"a", b"second")));
+    assert_eq!(shard.get(hash_of(b"a"), name_of(b"a")), Some(entry(b"a", b"second")));
     assert!(
-        shard.remove(hash_of(b"a"), b"a", &judge) && !shard.remove(hash_of(b"a"), b"a", &judge)
+        shard.remove(hash_of(b"a"), name_of(b"a"), &judge)
+            && !shard.remove(hash_of(b"a"), name_of(b"a"), &judge)
     );
-    assert_eq!(shard.get(hash_of(b"a"), b"a"), None);
+    assert_eq!(shard.get(hash_of(b"a"), name_of(b"a")), None);
     assert_eq!(shard.len(), 2);
     assert!(judge.left.is_empty(), "nobody had to leave");
 }
 
 #[test]
 fn what_is_asked_for_stays_and_the_rest_leaves() {
-    let mut shard = KvShard::new(200 << 10);
+    let mut shard = KvShard::new(200 << 10, 200 << 10);
     let mut judge = ByUse::default();
     let name = |n: u32| n.to_be_bytes();
     for n in 0..20_000u32 {
         shard.insert(hash_of(&name(n)), entry(&name(n), &[7; 100]), &mut judge);
         assert!(shard.charged_bytes() <= shard.capacity());
         // Of the first hundred one after the other.
-        shard.get(hash_of(&name(n % 100)), &name(n % 100));
+        shard.get(hash_of(&name(n % 100)), name_of(&name(n % 100)));
     }
-    let kept = (0..100).filter(|&n| shard.contains(hash_of(&name(n)), &name(n))).count();
+    let kept = (0..100).filter(|&n| shard.contains(hash_of(&name(n)), name_of(&name(n)))).count();
     assert_eq!(kept, 100);
     assert_eq!(shard.len() + judge.left.len(), 20_000);
     // 116 bytes, four of them for the length of the name, in 200 KiB less the table.
@@ -77,7 +83,7 @@ fn what_is_asked_for_stays_and_the_rest_leaves() {
 
 #[test]
 fn entries_cost_less_than_24_bytes_beside_their_own() {
-    let mut shard = KvShard::new(8 << 20);
+    let mut shard = KvShard::new(8 << 20, 8 << 20);
     let mut judge = ByUse::default();
     for n in 0..1_000_000u64 {
         let name = n.to_be_bytes();
@@ -85,23 +91,24 @@ fn entries_cost_less_than_24_bytes_beside_their_own() {
     }
     let overhead = shard.charged_bytes() as f64 / shard.len() as f64 - 100.0;
     assert!(overhead < 24.0, "{overhead}");
-    assert_eq!(entry(&[0; 8], &[1; 92]).charge(), 119);
+    assert_eq!(entry(&[0; 8], &[1; 92]).charge(), 123);
 }
 
 #[test]
 fn a_smaller_shard_keeps_what_is_worth_most() {
-    let mut shard = KvShard::new(1 << 20);
+    let mut shard = KvShard::new(1 << 20, 1 << 20);
     let mut judge = ByUse::default();
     let name = |n: u32| n.to_be_bytes();
     for n in 0..6_000 {
         shard.insert(hash_of(&name(n)), entry(&name(n), &[7; 100]), &mut judge);
     }
     for n in (0..6_000).step_by(10).chain((0..6_000).step_by(10)) {
-        shard.get(hash_of(&name(n)), &name(n));
+        shard.get(hash_of(&name(n)), name_of(&name(n)));
     }
     shard.set_capacity(256 << 10, &mut judge);
     assert!(shard.charged_bytes() <= 256 << 10);
-    let kept = (0..6_000).step_by(10).filter(|&n| shard.contains(hash_of(&name(n)), &name(n)));
+    let kept =
+        (0..6_000).step_by(10).filter(|&n| shard.contains(hash_of(&name(n)), name_of(&name(n))));
     assert_eq!(kept.count(), 600);
     assert!(shard.price() < 1.0, "those that were asked for did not have to leave");
     shard.set_capacity(0, &mut judge);
@@ -112,13 +119,14 @@ fn a_smaller_shard_keeps_what_is_worth_most() {
 
 #[test]
 fn what_is_too_large_is_not_kept_and_takes_the_older_one_with_it() {
-    let mut shard = KvShard::new(1 << 20);
+    let mut shard = KvShard::new(1 << 20, 1 << 20);
     let mut judge = ByUse::default();
-    let largest = vec![1; ENTRY_BYTES_MAX - 1];
+    let most = shard.entry_bytes_max();
+    let largest = vec![1; most - 2];
     shard.insert(hash_of(b"x"), entry(b"x", &largest), &mut judge);
-    assert_eq!(shard.get(hash_of(b"x"), b"x"), Some(entry(b"x", &largest)));
-    shard.insert(hash_of(b"x"), entry(b"x", &vec![2; ENTRY_BYTES_MAX]), &mut judge);
-    assert_eq!(shard.get(hash_of(b"x"), b"x"), None);
+    assert_eq!(shard.get(hash_of(b"x"), name_of(b"x")), Some(entry(b"x", &largest)));
+    shard.insert(hash_of(b"x"), entry(b"x", &vec![2; most - 1]), &mut judge);
+    assert_eq!(shard.get(hash_of(b"x"), name_of(b"x")), None);
 }
 
 #[derive(Debug, Clone)]
@@ -131,7 +139,7 @@ enum Operation {
 
 fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        6 => (any::<u8>(), 0..ENTRY_BYTES_MAX / 3).prop_map(|(k, v)| Operation::Insert(k, v)),
+        6 => (any::<u8>(), 0..1_365usize).prop_map(|(k, v)| Operation::Insert(k, v)),
         4 => any::<u8>().prop_map(Operation::Get),
         1 => any::<u8>().prop_map(Operation::Remove),
         1 => (0..300_000usize).prop_map(Operation::Resize),
@@ -143,7 +151,7 @@ proptest! {
     fn whatever_is_done_answers_are_right_and_bytes_are_bounded(
         operations in prop::collection::vec(operation(), 1..400),
     ) {
-        let mut shard = KvShard::new(100_000);
+        let mut shard = KvShard::new(100_000, 100_000);
         let mut judge = ByUse::default();
         let mut model: HashMap<u8, Vec<u8>> = HashMap::new();
         for (time, operation) in operations.into_iter().enumerate() {
@@ -154,13 +162,13 @@ proptest! {
                     model.insert(key, value);
                 }
                 Operation::Get(key) => {
-                    if let Some(found) = shard.get(hash_of(&[key, 1]), &[key, 1]) {
+                    if let Some(found) = shard.get(hash_of(&[key, 1]), name_of(&[key, 1])) {
                         prop_assert_eq!(Some(found.value), model.get(&key).map(|v| &v[..]));
                     }
                 }
                 Operation::Remove(key) => {
-                    shard.remove(hash_of(&[key, 1]), &[key, 1], &judge);
-                    prop_assert!(!shard.contains(hash_of(&[key, 1]), &[key, 1]));
+                    shard.remove(hash_of(&[key, 1]), name_of(&[key, 1]), &judge);
+                    prop_assert!(!shard.contains(hash_of(&[key, 1]), name_of(&[key, 1])));
                     model.remove(&key);
                 }
                 Operation::Resize(bytes) => shard.set_capacity(bytes, &mut judge),

@@ -1,0 +1,232 @@
+//! All caches under one budget: KV entries, KP entries and blocks, and what moves the
+//! boundaries between them.
+//!
+//! Guarantees:
+//! 1. What is charged for entries, blocks, their tables, sketches and ghosts is at most
+//!    the budget at every moment: what shrinks does so before another part grows.
+//! 2. Policy and budget may change at any time; entries stay where there is room.
+//!
+//! The boundaries move when storage is read, once in [`READS_PER_STEP`] reads: while
+//! nothing is read there is nothing to save.
+//!
+//! Safe to use from all threads.
+
+use crate::block::BlockCache;
+use crate::point::HashOf;
+use crate::point_cache::PointCache;
+use crate::policy::CachePolicy;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::tide::{Component, Split, Tide};
+
+/// Storage reads from one step of the boundaries to the next.
+pub const READS_PER_STEP: u32 = 1024;
+
+/// Of the budget: the window of each ghost, and the sketches of keys and blocks.
+const WINDOW: f64 = 0.1;
+const POINT_SKETCH: f64 = 0.02;
+const BLOCK_SKETCH: f64 = 0.004;
+
+/// Sketches and ghosts are made anew when the budget has become so many times what they
+/// were made for, or the other way round.
+const REMEASURE: usize = 3;
+
+/// Less is not worth measuring anything for.
+const MEASURED_BYTES_MIN: usize = 64 << 10;
+
+/// A shard of fewer bytes has too little to choose from.
+const SHARD_BYTES_MIN: usize = 512 << 10;
+
+/// What the caches share.
+#[derive(Debug)]
+struct Control {
+    policy: CachePolicy,
+    budget: usize,
+    /// Of what entries and blocks may take, the part of each component.
+    shares: [f64; 3],
+    tide: Tide,
+    /// What sketches and ghosts were made for; 0: there are none.
+    measured_for: usize,
+    /// Of the blocks' ghosts, the hits that the controller knows of.
+    ghost_hits: u64,
+}
+
+/// The caches of a store.
+#[derive(Debug)]
+pub struct Caches<V> {
+    point: PointCache,
+    blocks: BlockCache<V>,
+    control: Mutex<Control>,
+    /// Since the last step.
+    reads: AtomicU32,
+}
+
+impl<V: Clone> Caches<V> {
+    /// Caches of `budget` bytes in at most `shards` shards. Blocks have all of it until
+    /// the policy says otherwise.
+    pub fn new(hash_of: HashOf, budget: usize, shards: usize, policy: CachePolicy) -> Self {
+        let shards = shards.clamp(1, 1 << 16).next_power_of_two();
+        let most = (budget / SHARD_BYTES_MIN).checked_ilog2().map_or(1, |log| 1 << log);
+        let shards = shards.min(most);
+        let caches = Self {
+            point: PointCache::new(hash_of, shards, budget / shards),
+            blocks: BlockCache::new(budget, shards),
+            control: Mutex::new(Control {
+                policy,
+                budget,
+                shares: [0.0, 0.0, 1.0],
+                tide: Tide::default(),
+                measured_for: 0,
+                ghost_hits: 0,
+            }),
+            reads: AtomicU32::new(0),
+        };
+        caches.set_policy(policy);
+        caches
+    }
+
+    /// KV and KP entries.
+    pub fn point(&self) -> &PointCache {
+        &self.point
+    }
+
+    /// Blocks.
+    pub fn blocks(&self) -> &BlockCache<V> {
+        &self.blocks
+    }
+
+    /// How the budget is used.
+    pub fn policy(&self) -> CachePolicy {
+        self.control.lock().policy
+    }
+
+    /// The bound on [`Caches::charged_bytes`].
+    pub fn budget(&self) -> usize {
+        self.control.lock().budget
+    }
+
+    /// The bytes of entries, blocks, their tables, sketches and ghosts.
+    pub fn charged_bytes(&self) -> usize {
+        let (kv, kp) = self.point.charged_bytes();
+        kv + kp + self.blocks.charged_bytes() + self.measuring_bytes()
+    }
+
+    /// The bytes of sketches and ghosts.
+    pub fn measuring_bytes(&self) -> usize {
+        self.point.measuring_bytes() + self.blocks.measuring_bytes()
+    }
+
+    /// What each component may take, in the order of
+    /// [`COMPONENTS`](crate::tide::COMPONENTS).
+    pub fn split(&self) -> Split {
+        let control = self.control.lock();
+        self.split_of(&control)
+    }
+
+    /// What larger components would have saved lately, in I/Os, in the order of
+    /// [`COMPONENTS`](crate::tide::COMPONENTS).
+    pub fn credits(&self) -> [f64; 3] {
+        self.control.lock().tide.credits()
+    }
+
+    /// Changes the budget; what does not fit any more leaves.
+    pub fn set_budget(&self, bytes: usize) {
+        let mut control = self.control.lock();
+        control.budget = bytes;
+        let is_far =
+            control.measured_for > REMEASURE * bytes || REMEASURE * control.measured_for < bytes;
+        if is_far {
+            self.measure(&mut control);
+        }
+        self.apply(&control);
+    }
+
+    /// Changes how the budget is used. Boundaries that move begin where they are.
+    pub fn set_policy(&self, policy: CachePolicy) {
+        let mut control = self.control.lock();
+        control.policy = policy;
+        match policy {
+            CachePolicy::Tide => {}
+            CachePolicy::BlockOnly => control.shares = [0.0, 0.0, 1.0],
+            CachePolicy::Fixed { kv, kp } => {
+                let (kv, kp) = (f64::from(kv) / 100.0, f64::from(kp) / 100.0);
+                control.shares = [kv, kp, (1.0 - kv - kp).max(0.0)];
+            }
+        }
+        self.measure(&mut control);
+        self.apply(&control);
+    }
+
+    /// So many reads of storage were done: moves the boundaries if it is time.
+    pub fn note_reads(&self, reads: u32) {
+        if self.reads.fetch_add(reads, Ordering::Relaxed) + reads < READS_PER_STEP {
+            return;
+        }
+        // Whoever is first does it for all.
+        if self.reads.swap(0, Ordering::Relaxed) >= READS_PER_STEP {
+            self.step();
+        }
+    }
+
+    /// Moves the boundaries, if the policy does.
+    pub fn step(&self) {
+        let mut control = self.control.lock();
+        if control.policy != CachePolicy::Tide || control.measured_for == 0 {
+            return;
+        }
+        let hits = self.blocks.ghost_hits();
+        let block_reads = hits.saturating_sub(control.ghost_hits) as f32;
+        control.ghost_hits = hits;
+        let missed = self.point.take_missed();
+        control.tide.credit(Component::Kv, missed.kv_reads);
+        control.tide.credit(Component::Kp, missed.kp_reads);
+        control.tide.credit(Component::Block, block_reads);
+        let before = self.split_of(&control);
+        let whole: usize = before.iter().sum();
+        let after = control.tide.step(before);
+        if after != before && whole > 0 {
+            control.shares = after.map(|bytes| bytes as f64 / whole as f64);
+            self.apply(&control);
+        }
+    }
+
+    fn split_of(&self, control: &Control) -> Split {
+        let whole = control.budget.saturating_sub(self.measuring_bytes());
+        let part = |share: f64| (whole as f64 * share) as usize;
+        let (kv, kp) = (part(control.shares[0]), part(control.shares[1]));
+        let kp = kp.min(whole - kv.min(whole));
+        [kv.min(whole), kp, whole - kv.min(whole) - kp]
+    }
+
+    /// Gives the components the bytes of their shares; what shrinks does so first.
+    fn apply(&self, control: &Control) {
+        let [kv, kp, block] = self.split_of(control);
+        let (kv_now, kp_now) = self.point.capacities();
+        self.blocks.set_capacity(block.min(self.blocks.capacity()));
+        self.point.set_capacities(kv.min(kv_now), kp.min(kp_now));
+        self.blocks.set_capacity(block);
+        self.point.set_capacities(kv, kp);
+        self.point.set_used(kv + kp > 0 || control.measured_for > 0);
+    }
+
+    /// Makes sketches and ghosts as the policy and the budget want them.
+    fn measure(&self, control: &mut Control) {
+        let is_measured =
+            control.policy != CachePolicy::BlockOnly && control.budget >= MEASURED_BYTES_MIN;
+        control.measured_for = if is_measured { control.budget } else { 0 };
+        let part = |share: f64| (control.measured_for as f64 * share) as usize;
+        // There must be room for them before they are made.
+        let room = part(POINT_SKETCH) + part(BLOCK_SKETCH) + part(WINDOW) / 8;
+        self.blocks.set_capacity(self.blocks.capacity().min(control.budget.saturating_sub(room)));
+        self.point.measure(part(POINT_SKETCH), part(WINDOW), 1);
+        match is_measured {
+            true => self.blocks.admit_by_use(part(BLOCK_SKETCH), part(WINDOW), 1),
+            false => self.blocks.admit_all(),
+        }
+        control.ghost_hits = 0;
+        control.tide = Tide::default();
+    }
+}
+
+#[cfg(test)]
+mod tests;

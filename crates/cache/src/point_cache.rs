@@ -1,0 +1,304 @@
+//! The point cache: KV and KP entries in shards, for all threads.
+//!
+//! Whoever looks something up and puts in what it found does it in five steps:
+//!
+//! ```text
+//!   1. epoch = cache.epoch(hash)          before it decides what it reads
+//!   2. view  = the tree as it is now
+//!   3. memtables of the view              what they know is newer than what is here
+//!   4. cache.lookup(name), else the tree
+//!   5. cache.resolved(epoch, ...)         only what stood in the tree, and only if no
+//!                                         newer version was passed over
+//! ```
+//!
+//! Whoever changes the tree (a flush, a bulk ingest) does it in three:
+//!
+//! ```text
+//!   1. cache.begin_change()               while the new versions are in memtables of
+//!                                         the view, or nobody sees them yet
+//!   2. cache.sync(name), redirect(...)    for every key, or forget(...)
+//!   3. publishes the view without the memtables, with the tables
+//! ```
+//!
+//! Guarantees:
+//! 1. *No stale insert.* A change counts the epochs up. What was found in a view from
+//!    before is refused; whoever comes later finds the new version in the memtables of
+//!    its view. So at each moment an entry that is here is the newest version of its key
+//!    in the tables of any view that is loaded from then on, or newer than that.
+//! 2. *Pointers are exact.* A KP entry leads to the one position where the newest version
+//!    of a key stood; whoever follows it sees whether it is the key. There is at most one
+//!    for a fingerprint, so that a sync of a key takes away what is older.
+//! 3. The bytes of each component are at most its capacity at every moment.
+//!
+//! A lookup takes one short lock. Safe to use from all threads; at most one changes a
+//! tree at a time.
+
+use crate::kp::{KpEntry, Pointer};
+use crate::kv::KvEntry;
+use crate::name::Name;
+use crate::point::{Found, HashOf, Missed, PointShard, Resolved};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::epoch::AtomicU64;
+
+/// How many changes of the tree a shard had seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Epoch(u64);
+
+/// What the point cache counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PointStats {
+    /// Lookups that KV answered.
+    pub kv_hits: u64,
+    /// Lookups that KP had a pointer for.
+    pub kp_hits: u64,
+    /// Lookups that it knew nothing of.
+    pub misses: u64,
+    /// Pointers that led nowhere, or to another key.
+    pub kp_errors: u64,
+    /// Entries that were refused because the tree had changed.
+    pub stale_inserts: u64,
+}
+
+impl std::ops::AddAssign for PointStats {
+    fn add_assign(&mut self, other: Self) {
+        self.kv_hits += other.kv_hits;
+        self.kp_hits += other.kp_hits;
+        self.misses += other.misses;
+        self.kp_errors += other.kp_errors;
+        self.stale_inserts += other.stale_inserts;
+    }
+}
+
+#[derive(Debug)]
+struct Inside {
+    entries: PointShard,
+    stats: PointStats,
+    /// Since they were taken last.
+    missed: Missed,
+}
+
+/// A shard on cache lines of its own (two, because the processor fetches pairs).
+#[derive(Debug)]
+#[repr(align(128))]
+struct Shard {
+    /// Written under the lock.
+    epoch: AtomicU64,
+    inside: Mutex<Inside>,
+}
+
+/// KV and KP entries, sharded.
+#[derive(Debug)]
+pub struct PointCache {
+    /// A power of two of them.
+    shards: Box<[Shard]>,
+    /// Whether anything may be here, or is to be measured.
+    is_used: AtomicBool,
+}
+
+impl PointCache {
+    /// A cache without bytes in `shards` shards (a power of two), of which each will have
+    /// about `shard_bytes`.
+    pub fn new(hash_of: HashOf, shards: usize, shard_bytes: usize) -> Self {
+        assert!(shards.is_power_of_two(), "{shards} shards are no power of two");
+        let shard = || Shard {
+            epoch: AtomicU64::new(0),
+            inside: Mutex::new(Inside {
+                entries: PointShard::new(hash_of, shard_bytes),
+                stats: PointStats::default(),
+                missed: Missed::default(),
+            }),
+        };
+        Self { shards: (0..shards).map(|_| shard()).collect(), is_used: AtomicBool::new(false) }
+    }
+
+    /// Whether lookups are worth while.
+    pub fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
+    }
+
+    /// The lowest bits of a hash place an entry in its shard; these are others.
+    fn shard(&self, hash: u64) -> &Shard {
+        &self.shards[(hash >> 40) as usize & (self.shards.len() - 1)]
+    }
+
+    // ---- Reading ----
+
+    /// To be taken before the view that a lookup reads.
+    pub fn epoch(&self, hash: u64) -> Epoch {
+        Epoch(self.shard(hash).epoch.load(Ordering::Acquire))
+    }
+
+    /// What is known of the key of `name`, and how often it was asked for lately; `read`
+    /// makes of an entry what is wanted, or nothing if that may not be seen. It runs
+    /// under a lock: it is to be short.
+    pub fn lookup<R>(
+        &self,
+        hash: u64,
+        name: Name<'_>,
+        read: impl FnOnce(KvEntry<'_>) -> Option<R>,
+    ) -> (Found<R>, u8) {
+        let mut inside = self.shard(hash).inside.lock();
+        let times = inside.entries.asked(hash);
+        let found = inside.entries.lookup(hash, name, read);
+        let stats = &mut inside.stats;
+        match &found {
+            Found::Value(_) => stats.kv_hits += 1,
+            Found::Pointer(_) => stats.kp_hits += 1,
+            Found::Nothing => stats.misses += 1,
+        }
+        (found, times)
+    }
+
+    /// The pointer led nowhere, or to another key. `is_gone`: its table is no more.
+    pub fn pointer_failed(&self, hash: u64, entry: &KpEntry, is_gone: bool) {
+        let mut inside = self.shard(hash).inside.lock();
+        inside.stats.kp_errors += 1;
+        if is_gone {
+            inside.entries.forget_pointer(hash, entry);
+        }
+    }
+
+    /// Decides what is kept of what a lookup found that began at `epoch`.
+    pub fn resolved(&self, hash: u64, epoch: Epoch, resolved: &Resolved<'_>) {
+        let shard = self.shard(hash);
+        let mut inside = shard.inside.lock();
+        if shard.epoch.load(Ordering::Relaxed) != epoch.0 {
+            inside.stats.stale_inserts += 1;
+            return;
+        }
+        let missed = inside.entries.resolved(hash, resolved);
+        inside.missed.kv_reads += missed.kv_reads;
+        inside.missed.kp_reads += missed.kp_reads;
+    }
+
+    // ---- Changes of the tree ----
+
+    /// The tree is about to change: what lookups under way have found will be refused.
+    pub fn begin_change(&self) {
+        for shard in &self.shards {
+            let _inside = shard.inside.lock();
+            shard.epoch.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// The key has a new version: `entry`, or nothing. Whether KP has a pointer for its
+    /// hash, which is to be redirected before the change is published.
+    pub fn sync(&self, hash: u64, name: Name<'_>, entry: Option<KvEntry<'_>>) -> bool {
+        self.shard(hash).inside.lock().entries.sync(hash, name, entry)
+    }
+
+    /// What KP has under `hash` leads to `to` from now on.
+    pub fn redirect(&self, hash: u64, to: KpEntry) {
+        self.shard(hash).inside.lock().entries.redirect(hash, to);
+    }
+
+    /// Takes out the KV entries whose names are `is_named`, and the KP entries that lead
+    /// into tables that are `is_in`.
+    pub fn forget(&self, is_named: impl Fn(Name<'_>) -> bool, is_in: impl Fn(u64) -> bool) {
+        for shard in &self.shards {
+            shard.inside.lock().entries.forget(&is_named, &is_in);
+        }
+    }
+
+    /// The pointers into tables that are `is_in`, with a hash that
+    /// [`PointCache::follow`] takes.
+    pub fn pointers_into(&self, is_in: impl Fn(u64) -> bool) -> Vec<(u64, Pointer)> {
+        let mut pointers = Vec::new();
+        for (number, shard) in self.shards.iter().enumerate() {
+            let inside = shard.inside.lock();
+            let found = inside.entries.pointers_into(&is_in);
+            pointers
+                .extend(found.map(|(f, pointer)| ((number as u64) << 40 | u64::from(f), pointer)));
+        }
+        pointers
+    }
+
+    /// The entry of a key of that hash, which stood at `from`, stands at `to` now.
+    pub fn follow(&self, hash: u64, from: Pointer, to: KpEntry) {
+        self.shard(hash).inside.lock().entries.follow(hash, from, to);
+    }
+
+    // ---- Bytes ----
+
+    /// Begins to measure anew, with so many bytes for all shards together
+    /// ([`PointShard::measure`]).
+    pub fn measure(&self, sketch_bytes: usize, window_bytes: usize, sampling: u32) {
+        let shards = self.shards.len();
+        for shard in &self.shards {
+            let mut inside = shard.inside.lock();
+            inside.entries.measure(sketch_bytes / shards, window_bytes / shards, sampling);
+            inside.missed = Missed::default();
+        }
+    }
+
+    /// Lookups are worth while from now on, or no more.
+    pub fn set_used(&self, is_used: bool) {
+        self.is_used.store(is_used, Ordering::Relaxed);
+    }
+
+    /// Changes the bounds of KV and KP, for all shards together; what does not fit any
+    /// more leaves.
+    pub fn set_capacities(&self, kv: usize, kp: usize) {
+        let shards = self.shards.len();
+        for shard in &self.shards {
+            shard.inside.lock().entries.set_capacities(kv / shards, kp / shards);
+        }
+    }
+
+    /// The bounds of KV and KP, for all shards together.
+    pub fn capacities(&self) -> (usize, usize) {
+        self.sum(|inside| inside.entries.capacities())
+    }
+
+    /// As [`PointShard::set_fingerprint_bits`].
+    pub fn set_fingerprint_bits(&self, bits: u32) {
+        self.shards.iter().for_each(|s| s.inside.lock().entries.set_fingerprint_bits(bits));
+    }
+
+    /// The bytes of KV and KP.
+    pub fn charged_bytes(&self) -> (usize, usize) {
+        self.sum(|inside| inside.entries.charged_bytes())
+    }
+
+    /// How many KV and KP entries there are.
+    pub fn len(&self) -> (usize, usize) {
+        self.sum(|inside| inside.entries.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == (0, 0)
+    }
+
+    /// The bytes of sketches and ghosts.
+    pub fn measuring_bytes(&self) -> usize {
+        self.sum(|inside| (inside.entries.measuring_bytes(), 0)).0
+    }
+
+    /// What larger components would have saved since this was asked last.
+    pub fn take_missed(&self) -> Missed {
+        let mut all = Missed::default();
+        for shard in &self.shards {
+            let missed = std::mem::take(&mut shard.inside.lock().missed);
+            all.kv_reads += missed.kv_reads;
+            all.kp_reads += missed.kp_reads;
+        }
+        all
+    }
+
+    /// The counters, summed over the shards.
+    pub fn stats(&self) -> PointStats {
+        let mut stats = PointStats::default();
+        self.shards.iter().for_each(|shard| stats += shard.inside.lock().stats);
+        stats
+    }
+
+    fn sum(&self, of: impl Fn(&Inside) -> (usize, usize)) -> (usize, usize) {
+        let add = |(a, b), (c, d)| (a + c, b + d);
+        self.shards.iter().map(|shard| of(&shard.inside.lock())).fold((0, 0), add)
+    }
+}
+
+#[cfg(test)]
+mod tests;

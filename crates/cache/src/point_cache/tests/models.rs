@@ -1,0 +1,85 @@
+//! A reader beside writes, flushes and other readers, under many schedules.
+
+use std::sync::Arc;
+
+use tidekv_models::{explore, shuttle};
+
+use super::*;
+
+/// A tree of one key: its version in the tables, and in the memtable (0: it is not
+/// there), as a view shows them together.
+struct Scene {
+    cache: PointCache,
+    view: AtomicU64,
+}
+
+fn view(in_tables: u64, in_memtable: u64) -> u64 {
+    in_tables << 32 | in_memtable
+}
+
+impl Scene {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { cache: cache(64 << 10, 8 << 10), view: AtomicU64::new(view(1, 0)) })
+    }
+
+    /// Writes `version` and flushes it.
+    fn write_and_flush(&self, version: u64) {
+        let in_tables = self.view.load(Ordering::Acquire) >> 32;
+        self.view.store(view(in_tables, version), Ordering::Release);
+        let hash = hash_of(name(b"k"));
+        self.cache.begin_change();
+        let bytes = version.to_le_bytes();
+        if self.cache.sync(hash, name(b"k"), Some(entry(b"k", &bytes))) {
+            self.cache.redirect(hash, KpEntry { pointer: place(version, 0), level: 0 });
+        }
+        self.view.store(view(version, 0), Ordering::Release);
+    }
+
+    /// Reads the key as the store does; the version.
+    fn read(&self) -> u64 {
+        let hash = hash_of(name(b"k"));
+        let epoch = self.cache.epoch(hash);
+        let view = self.view.load(Ordering::Acquire);
+        let (in_tables, in_memtable) = (view >> 32, view & 0xFFFF_FFFF);
+        if in_memtable > 0 {
+            return in_memtable;
+        }
+        let read = |entry: KvEntry<'_>| entry.value.first_chunk().copied().map(u64::from_le_bytes);
+        match self.cache.lookup(hash, name(b"k"), read).0 {
+            Found::Value(version) => {
+                assert!(version >= in_tables, "{version} where the tables have {in_tables}");
+                return version;
+            }
+            Found::Pointer(entry) if entry.pointer.table == in_tables => return in_tables,
+            Found::Pointer(entry) => {
+                let table = entry.pointer.table;
+                assert!(table > in_tables, "to {table} where the tables have {in_tables}");
+            }
+            Found::Nothing => {}
+        }
+        let bytes = in_tables.to_le_bytes();
+        self.cache.resolved(hash, epoch, &found(entry(b"k", &bytes), place(in_tables, 0)));
+        in_tables
+    }
+}
+
+#[test]
+fn nothing_stale_comes_in_beside_flushes() {
+    explore::shuttle("point cache: two readers beside two flushes", || {
+        let scene = Scene::new();
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                let scene = Arc::clone(&scene);
+                shuttle::thread::spawn(move || {
+                    let (first, second) = (scene.read(), scene.read());
+                    assert!(first <= second, "{first} and then {second}");
+                })
+            })
+            .collect();
+        scene.write_and_flush(2);
+        scene.write_and_flush(3);
+        assert_eq!(scene.read(), 3);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        assert_eq!((scene.read(), scene.read()), (3, 3));
+    });
+}
