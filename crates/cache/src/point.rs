@@ -287,14 +287,6 @@ impl PointShard {
         }
     }
 
-    /// Nothing stands any more where KP says: `entry` leads nowhere.
-    pub fn forget_pointer(&mut self, hash: u64, entry: &KpEntry) {
-        let fingerprint = self.fingerprint(hash);
-        if self.kp.peek(fingerprint).is_some_and(|e| e.pointer == entry.pointer) {
-            self.kp.remove(fingerprint);
-        }
-    }
-
     /// Takes out the KV entries whose names are `is_named`, and the KP entries that lead
     /// into tables that are `is_in`.
     pub fn forget(&mut self, is_named: impl Fn(Name<'_>) -> bool, is_in: impl Fn(u64) -> bool) {

@@ -11,27 +11,34 @@
 //!                                         newer version was passed over
 //! ```
 //!
-//! Whoever changes the tree (a flush, a bulk ingest) does it in three:
+//! A flush, whose new versions stand in memtables until the view changes:
 //!
 //! ```text
-//!   1. cache.begin_change()               while the new versions are in memtables of
-//!                                         the view, or nobody sees them yet
-//!   2. cache.sync(name), redirect(...)    for every key, or forget(...)
-//!   3. publishes the view without the memtables, with the tables
+//!   1. cache.turn()                       what was found before is refused
+//!   2. cache.sync(name), redirect(...)    for every key
+//!   3. publishes the view with the tables, without the memtables
+//! ```
+//!
+//! Any other change, whose new versions are seen by nobody until the view changes:
+//!
+//! ```text
+//!   1. change = cache.begin_change()      what is found until it ends is refused
+//!   2. cache.forget(...)
+//!   3. publishes the view, and whatever else makes them seen
+//!   4. drop(change)
 //! ```
 //!
 //! Guarantees:
-//! 1. *No stale insert.* A change counts the epochs up. What was found in a view from
-//!    before is refused; whoever comes later finds the new version in the memtables of
-//!    its view. So at each moment an entry that is here is the newest version of its key
+//! 1. *No stale insert.* What was found in a view from before a flush is refused; whoever
+//!    comes later finds the new version in the memtables of its view. So at each moment an entry that is here is the newest version of its key
 //!    in the tables of any view that is loaded from then on, or newer than that.
 //! 2. *Pointers are exact.* A KP entry leads to the one position where the newest version
 //!    of a key stood; whoever follows it sees whether it is the key. There is at most one
 //!    for a fingerprint, so that a sync of a key takes away what is older.
 //! 3. The bytes of each component are at most its capacity at every moment.
 //!
-//! A lookup takes one short lock. Safe to use from all threads; at most one changes a
-//! tree at a time.
+//! A lookup takes one short lock. Safe to use from all threads; changes of different
+//! trees may be under way at once, of one tree only one.
 
 use crate::kp::{KpEntry, Pointer};
 use crate::kv::KvEntry;
@@ -41,9 +48,20 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::epoch::AtomicU64;
 
-/// How many changes of the tree a shard had seen.
+/// How many changes of the tree a shard has seen, and how many are under way: so many
+/// lowest bits.
+const UNDER_WAY_BITS: u32 = 16;
+
+/// What a shard had seen of changes of the tree when a lookup began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Epoch(u64);
+
+impl Epoch {
+    /// Whether what was found since may be kept if the shard has come to `now`.
+    fn holds(self, now: u64) -> bool {
+        self.0 == now && now & ((1 << UNDER_WAY_BITS) - 1) == 0
+    }
+}
 
 /// What the point cache counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -94,6 +112,21 @@ pub struct PointCache {
     shards: Box<[Shard]>,
     /// Whether anything may be here, or is to be measured.
     is_used: AtomicBool,
+}
+
+/// A change of the tree that is under way; it ends when this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct Change<'a> {
+    cache: &'a PointCache,
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        for shard in &self.cache.shards {
+            shard.epoch.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
 }
 
 impl PointCache {
@@ -150,20 +183,16 @@ impl PointCache {
         (found, times)
     }
 
-    /// The pointer led nowhere, or to another key. `is_gone`: its table is no more.
-    pub fn pointer_failed(&self, hash: u64, entry: &KpEntry, is_gone: bool) {
-        let mut inside = self.shard(hash).inside.lock();
-        inside.stats.kp_errors += 1;
-        if is_gone {
-            inside.entries.forget_pointer(hash, entry);
-        }
+    /// A pointer led nowhere, or to another key: what is found instead takes its place.
+    pub fn pointer_failed(&self, hash: u64) {
+        self.shard(hash).inside.lock().stats.kp_errors += 1;
     }
 
     /// Decides what is kept of what a lookup found that began at `epoch`.
     pub fn resolved(&self, hash: u64, epoch: Epoch, resolved: &Resolved<'_>) {
         let shard = self.shard(hash);
         let mut inside = shard.inside.lock();
-        if shard.epoch.load(Ordering::Relaxed) != epoch.0 {
+        if !epoch.holds(shard.epoch.load(Ordering::Relaxed)) {
             inside.stats.stale_inserts += 1;
             return;
         }
@@ -174,11 +203,24 @@ impl PointCache {
 
     // ---- Changes of the tree ----
 
-    /// The tree is about to change: what lookups under way have found will be refused.
-    pub fn begin_change(&self) {
+    /// Memtables that are in the view are about to be flushed: what lookups under way
+    /// have found will be refused.
+    pub fn turn(&self) {
+        self.count_up(1 << UNDER_WAY_BITS);
+    }
+
+    /// The tree is about to change: whatever lookups find that begin before the change
+    /// ends will be refused.
+    pub fn begin_change(&self) -> Change<'_> {
+        self.count_up((1 << UNDER_WAY_BITS) + 1);
+        Change { cache: self }
+    }
+
+    fn count_up(&self, by: u64) {
         for shard in &self.shards {
+            // Nobody who has compared epochs is still putting something in.
             let _inside = shard.inside.lock();
-            shard.epoch.fetch_add(1, Ordering::Release);
+            shard.epoch.fetch_add(by, Ordering::AcqRel);
         }
     }
 

@@ -21,11 +21,12 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidekv_cache::{BlockCache, BlockId, BlockKind, BlockTag};
+use tidekv_cache::{BlockId, BlockKind, BlockTag, CachePolicy, Caches};
 use tidekv_io::{Buffer, File, ReadRequest, Storage};
 
 use self::flight::{Flights, Lead, Role};
 use crate::block::{Block, BlockHandle, Content, open, open_part, seed};
+use crate::checksum::name_hash;
 use crate::error::{Error, Result};
 use crate::stats::Counter;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -170,19 +171,45 @@ impl Drop for InFlight<'_> {
 #[derive(Debug)]
 pub(crate) struct Blocks {
     storage: Arc<dyn Storage>,
-    cache: Arc<BlockCache<BlockRef>>,
+    caches: Arc<Caches<BlockRef>>,
+    /// What KV and KP answer is held against the tables.
+    is_cross_checked: bool,
     flights: Flights,
     statistics: BlockStatistics,
 }
 
 impl Blocks {
-    pub(crate) fn new(storage: Arc<dyn Storage>, cache: Arc<BlockCache<BlockRef>>) -> Self {
-        Self { storage, cache, flights: Flights::default(), statistics: BlockStatistics::default() }
+    pub(crate) fn new(storage: Arc<dyn Storage>, caches: Arc<Caches<BlockRef>>) -> Self {
+        Self {
+            storage,
+            caches,
+            is_cross_checked: false,
+            flights: Flights::default(),
+            statistics: BlockStatistics::default(),
+        }
     }
 
-    #[cfg(test)]
-    pub(crate) fn cache(&self) -> &Arc<BlockCache<BlockRef>> {
-        &self.cache
+    /// Blocks of `storage`, of which `bytes` are cached, and nothing else is.
+    pub(crate) fn alone(storage: Arc<dyn Storage>, bytes: usize) -> Self {
+        Self::new(storage, Arc::new(Caches::new(name_hash, bytes, 1, CachePolicy::BlockOnly)))
+    }
+
+    /// These, with what KV and KP answer held against the tables.
+    pub(crate) fn cross_checked(self) -> Self {
+        Self { is_cross_checked: true, ..self }
+    }
+
+    pub(crate) fn caches(&self) -> &Arc<Caches<BlockRef>> {
+        &self.caches
+    }
+
+    pub(crate) fn is_cross_checked(&self) -> bool {
+        self.is_cross_checked
+    }
+
+    /// How often a block was asked for lately, as far as is known.
+    pub(crate) fn times(&self, table: u64, offset: u64) -> u8 {
+        self.caches.blocks().times(BlockId { table, offset })
     }
 
     /// The block if it is in memory; counts a hit or a miss.
@@ -198,7 +225,7 @@ impl Blocks {
         handle: BlockHandle,
         kind: BlockKind,
     ) -> Option<BlockRef> {
-        let block = self.cache.get(file.id_of(handle), file.tag_of(kind))?;
+        let block = self.caches.blocks().get(file.id_of(handle), file.tag_of(kind))?;
         // A damaged index could lead to a block as if it were of another kind.
         (block.kind() == kind).then_some(block)
     }
@@ -215,7 +242,7 @@ impl Blocks {
         look: impl FnOnce(&Block) -> R,
     ) -> Option<R> {
         let look = |block: &BlockRef| (block.kind() == kind).then(|| look(block));
-        self.cache.get_with(file.id_of(handle), file.tag_of(kind), look)?
+        self.caches.blocks().get_with(file.id_of(handle), file.tag_of(kind), look)?
     }
 
     /// Reads a block that was not in memory.
@@ -227,11 +254,11 @@ impl Blocks {
                 return flight.wait();
             }
         };
-        let result = match self.landed_before(address) {
-            Some(block) => Ok(block),
-            None => self.read_alone(address),
-        };
+        let landed = self.landed_before(address);
+        let reads = u32::from(landed.is_none());
+        let result = landed.map_or_else(|| self.read_alone(address), Ok);
         self.publish(address, lead, result.clone());
+        self.caches.note_reads(reads);
         result
     }
 
@@ -285,6 +312,7 @@ impl Blocks {
         }
         let led = leads.len();
         self.read_led(addresses, leads, &mut slots);
+        self.caches.note_reads(led as u32);
         // Only now that all flights of this thread have landed may it wait:
         // another thread may be waiting for one of them.
         for (i, flight) in follows {
@@ -306,12 +334,15 @@ impl Blocks {
 
     /// Drops the blocks of tables that are `dead`.
     pub(crate) fn evict_tables(&self, dead: &dyn Fn(u64) -> bool) {
-        self.cache.evict_tables(dead);
+        self.caches.blocks().evict_tables(dead);
     }
 
     /// Name and value of every counter, in a fixed order.
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
-        let (own, cache) = (&self.statistics, self.cache.stats());
+        let (own, cache) = (&self.statistics, self.caches.blocks().stats());
+        let (point, (kv, kp)) = (self.caches.point().stats(), self.caches.point().charged_bytes());
+        let (kv_len, kp_len) = self.caches.point().len();
+        let split = self.caches.split();
         vec![
             ("io.reads", own.reads.get()),
             ("io.read_bytes", own.read_bytes.get()),
@@ -334,7 +365,20 @@ impl Blocks {
             ("cache.filter.misses", cache.filter.misses),
             ("cache.filter.inserts", cache.filter.inserts),
             ("cache.filter.evictions", cache.filter.evictions),
-            ("cache.block.charged_bytes", self.cache.charged_bytes() as u64),
+            ("cache.block.charged_bytes", self.caches.blocks().charged_bytes() as u64),
+            ("cache.block.bytes_max", split[2] as u64),
+            ("cache.kv.hits", point.kv_hits),
+            ("cache.kv.entries", kv_len as u64),
+            ("cache.kv.charged_bytes", kv as u64),
+            ("cache.kv.bytes_max", split[0] as u64),
+            ("cache.kp.hits", point.kp_hits),
+            ("cache.kp.errors", point.kp_errors),
+            ("cache.kp.entries", kp_len as u64),
+            ("cache.kp.charged_bytes", kp as u64),
+            ("cache.kp.bytes_max", split[1] as u64),
+            ("cache.point.misses", point.misses),
+            ("cache.point.stale_inserts", point.stale_inserts),
+            ("cache.measuring_bytes", self.caches.measuring_bytes() as u64),
         ]
     }
 
@@ -345,7 +389,7 @@ impl Blocks {
     /// The block, if another reader brought it in between this one's look at
     /// the cache and its flight. Counts nothing unless it did.
     fn landed_before(&self, address: &BlockAddress) -> Option<BlockRef> {
-        let here = self.cache.contains(address.file.id_of(address.handle));
+        let here = self.caches.blocks().contains(address.file.id_of(address.handle));
         if here { self.cached(address) } else { None }
     }
 
@@ -354,7 +398,7 @@ impl Blocks {
         if let Ok(block) = &result {
             let file = &address.file;
             let (id, tag) = (file.id_of(address.handle), file.tag_of(address.kind));
-            self.cache.insert(id, tag, block.clone(), block.charge());
+            self.caches.blocks().insert(id, tag, block.clone(), block.charge());
         }
         lead.publish(result);
     }

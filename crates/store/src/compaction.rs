@@ -17,6 +17,7 @@ use crate::key::{Sequence, Trailer};
 use crate::levels::{TableHandle, Version};
 use crate::manifest::LEVELS;
 use crate::merge::MergingCursor;
+use crate::notices::Notice;
 use crate::range_tombstones::{Fragment, RangeTombstones};
 use crate::retain::{Retention, Verdict, retained_tombstones};
 use output::{Output, Outputs};
@@ -71,6 +72,8 @@ pub(crate) struct MergePlan<'a> {
     pub(crate) end: Option<&'a [u8]>,
     /// Where older data may be; `None`: everywhere (a flush).
     pub(crate) below: Option<LevelsBelow>,
+    /// What the point cache is told.
+    pub(crate) notice: Notice<'a>,
 }
 
 /// What a merge did.
@@ -108,10 +111,15 @@ pub(crate) fn merge_tables(
         let verdict = retention.judge(key, trailer, payload, |key| {
             below.as_mut().is_some_and(|below| below.is_free_of(key))
         });
+        let kept = match verdict {
+            Verdict::Keep(kept) => Some(kept),
+            _ => None,
+        };
+        let tag = plan.notice.entry(key, kept, payload, || cursor.place());
         match verdict {
             Verdict::Keep(kept) => {
                 let payload = if kept.kind() == crate::key::Kind::Delete { &[] } else { payload };
-                outputs.add(key, kept, payload, clock)?;
+                outputs.add(key, kept, payload, tag, clock)?;
             }
             Verdict::Drop => counts.entries_dropped += 1,
             Verdict::Misplaced => return Err(out_of_order(key)),

@@ -22,6 +22,7 @@ use crate::level_cursor::{LevelCursor, TableEntries, Tables};
 use crate::levels::{TableHandle, Version};
 use crate::manifest::{Change, Edit};
 use crate::merge::{Child, MergingCursor};
+use crate::notices::{self, Moves, Notice};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -42,6 +43,7 @@ struct Parts {
     tree: Arc<Tree>,
     snapshots: Vec<Sequence>,
     tombstones: RangeTombstones,
+    moves: Moves,
     borders: Vec<Box<[u8]>>,
     /// By part; `None` until it has ended.
     outcomes: Mutex<Vec<Option<Merged>>>,
@@ -191,7 +193,15 @@ impl Engine {
             .flat_map(|t| t.range_tombstones().tombstones().collect::<Vec<_>>())
             .collect();
         let borders = if compaction.is_move { Vec::new() } else { self.borders(&compaction) };
+        let moves = match compaction.is_move {
+            true => Moves::default(),
+            false => {
+                let inputs: Vec<u64> = compaction.tables().map(|t| t.meta().id).collect();
+                Moves::of(self.caches.point(), &inputs)
+            }
+        };
         Parts {
+            moves,
             tree: Arc::clone(tree),
             snapshots: self.snapshot_sequences(),
             tombstones: RangeTombstones::new(&tombstones),
@@ -281,6 +291,7 @@ impl Engine {
             start: part.checked_sub(1).map(|before| &*parts.borders[before]),
             end: parts.borders.get(part).map(|border| &**border),
             below: Some(LevelsBelow::new(&parts.tree.version(), compaction.output_level)),
+            notice: Notice::Moves(&parts.moves),
         };
         let made = Mutex::new(Vec::new());
         let next_table = || self.new_table(&made);
@@ -318,8 +329,10 @@ impl Engine {
         let mut edit = Edit::default();
         push_removals(&mut edit, tree, compaction);
         let mut added = Vec::new();
+        let level = compaction.output_level;
+        let mut placed = Vec::new();
         for output in outputs {
-            let level = compaction.output_level;
+            placed.extend(output.placed);
             edit.push(Change::AddTable {
                 keyspace: tree.id,
                 level: level as u8,
@@ -328,6 +341,7 @@ impl Engine {
             added.push((level, self.open_table(output.meta)?));
         }
         self.install_edit(parts, edit, &added)?;
+        notices::follow(self.caches.point(), &placed, level);
         compaction.tables().for_each(|table| table.retire());
         self.count_merge(counts);
         self.stats.compactions.add(1);

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use crate::blocks::{BlockAddress, BlockRef};
 use crate::error::Result;
 use crate::key::Trailer;
+use crate::places::Place;
 
 /// Where a seek goes.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +56,11 @@ pub(crate) trait Cursor {
     /// The payload, for whoever wants to keep it. Must be valid.
     fn value_bytes(&self) -> Bytes {
         Bytes::copy_from_slice(self.value())
+    }
+
+    /// Where the entry stands, if it is one of a table. Must be valid.
+    fn place(&self) -> Option<Place> {
+        None
     }
 
     /// Blocks that a seek to `target` and the moves after it need next and that

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tidekv_cache::CachePolicy;
+
 use crate::batch::WriteBatch;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -191,7 +193,18 @@ impl Db {
         self.engine().set_memory_bytes(bytes);
     }
 
-    /// Keeps the block cache below what the budget would leave it, down to
+    /// How entries and blocks share the memory of the caches.
+    pub fn cache_policy(&self) -> CachePolicy {
+        self.engine().caches.policy()
+    }
+
+    /// Changes how entries and blocks share the memory of the caches; what does not fit
+    /// any more leaves at once.
+    pub fn set_cache_policy(&self, policy: CachePolicy) {
+        self.engine().set_cache_policy(policy);
+    }
+
+    /// Keeps the caches below what the budget would leave it, down to
     /// nothing. For proofs that caches never change an answer: no setting.
     #[doc(hidden)]
     pub fn set_cache_bytes_max(&self, bytes: u64) {

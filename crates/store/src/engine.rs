@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidekv_cache::BlockCache;
+use tidekv_cache::Caches;
 use tidekv_io::{Access, Clock, Executor, Lock, Storage};
 
 use crate::batch::WriteBatch;
@@ -151,7 +151,7 @@ pub(crate) struct Engine {
     pub(crate) names: Arc<Names>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) executor: Arc<dyn Executor>,
-    pub(crate) cache: Arc<BlockCache<BlockRef>>,
+    pub(crate) caches: Arc<Caches<BlockRef>>,
     pub(crate) blocks: Arc<Blocks>,
     /// Held until the last job has let go of the engine, or until the store is
     /// closed.
@@ -168,7 +168,7 @@ pub(crate) struct Engine {
     pub(crate) structure: Mutex<Structure>,
     pub(crate) trash: Arc<Trash>,
     pub(crate) memory_bytes: AtomicU64,
-    /// The most that the block cache may take of it.
+    /// The most that caches may take of it.
     pub(crate) cache_bytes_max: AtomicU64,
     pub(crate) shares: ArcSwap<Shares>,
     /// Held while the memory is shared out anew.
@@ -300,7 +300,7 @@ impl Engine {
         let mut shares = budget::shares(total, self.options.memtable_bytes, memtables, metadata);
         shares.cache_bytes = shares.cache_bytes.min(self.cache_bytes_max.load(Ordering::Relaxed));
         self.shares.store(Arc::new(shares));
-        self.cache.set_capacity(usize::try_from(shares.cache_bytes).unwrap_or(usize::MAX));
+        self.caches.set_budget(usize::try_from(shares.cache_bytes).unwrap_or(usize::MAX));
     }
 
     /// Bytes in the memtables of all keyspaces.

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tidekv_cache::Name;
 use tidekv_io::Priority;
 
 use crate::background::{JobKind, guarded};
@@ -21,6 +22,7 @@ use crate::log::LogPosition;
 use crate::manifest::{Change, Edit};
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::merge::{Child, MergingCursor};
+use crate::notices::{self, Notice};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::sync::Mutex;
 use crate::tree::Tree;
@@ -135,6 +137,16 @@ impl Engine {
             .flat_map(|m| m.range_tombstones().tombstones().collect::<Vec<_>>())
             .collect();
         let tombstones = RangeTombstones::new(&tombstones);
+        // What was found before is not kept from here on. Whoever comes later has these
+        // memtables in its view, until the table takes their place.
+        let point = self.caches.point();
+        point.turn();
+        if !tombstones.is_empty() {
+            let is_covered = |name: Name<'_>| {
+                name.keyspace == tree.id && tombstones.fragment_of(name.key).is_some()
+            };
+            point.forget(is_covered, |_| false);
+        }
         let plan = MergePlan {
             snapshots,
             now_ms: self.clock.unix_ms(),
@@ -142,6 +154,7 @@ impl Engine {
             start: None,
             end: None,
             below: None,
+            notice: Notice::new_versions(point, tree.id),
         };
         let next_table = || self.new_table(made);
         let outputs = Outputs::new(self.output_options(tree, 0, Vec::new(), &next_table));
@@ -164,6 +177,7 @@ impl Engine {
         let mut tables = Vec::new();
         let mut edit = Edit::default();
         for output in outputs {
+            notices::redirect(self.caches.point(), &output.placed);
             edit.push(Change::AddTable { keyspace: tree.id, level: 0, table: output.meta.clone() });
             tables.push((0, self.open_table(output.meta)?));
         }

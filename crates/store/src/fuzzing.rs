@@ -11,7 +11,7 @@ use std::num::NonZeroU8;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidekv_cache::{BlockCache, BlockKind};
+use tidekv_cache::BlockKind;
 use tidekv_io::{Access, AppendFile, MemoryStorage, Storage};
 
 use crate::batch::{begin_record, decode_record};
@@ -59,8 +59,10 @@ impl TableFile {
     pub fn open(bytes: &[u8]) -> Result<Self> {
         let storage = storage_of(bytes);
         let table = Table::open(storage.open_read(Path::new(PATH), Access::Direct)?, TABLE)?;
-        let cache = Arc::new(BlockCache::new(64 << 10, 1));
-        Ok(Self { table: Arc::new(table), blocks: Arc::new(Blocks::new(Arc::new(storage), cache)) })
+        Ok(Self {
+            table: Arc::new(table),
+            blocks: Arc::new(Blocks::alone(Arc::new(storage), 64 << 10)),
+        })
     }
 
     /// What `tidekv check` finds wrong.

@@ -11,7 +11,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidekv_cache::{BlockCache, BlockKind};
+use tidekv_cache::BlockKind;
 use tidekv_io::{Access, LocalStorage, Storage};
 
 use crate::batch::decode_record;
@@ -383,7 +383,7 @@ pub(crate) fn malformed(path: &Path, offset: u64, what: &str) -> Error {
 
 /// A way to blocks that keeps none of them.
 pub(crate) fn uncached_blocks(storage: &Arc<dyn Storage>) -> Blocks {
-    Blocks::new(Arc::clone(storage), Arc::new(BlockCache::new(0, 1)))
+    Blocks::alone(Arc::clone(storage), 0)
 }
 
 /// Reads a log from its first to its last whole record, each handed to `visit`

@@ -5,16 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidekv_cache::Name;
+use tidekv_cache::point_cache::Epoch;
 
 use crate::batch::{KeyspaceRef, WriteBatch};
+use crate::checksum::key_hash;
 use crate::engine::{Condition, Engine, Written};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::iter::{Entry, Iter, key_range};
 use crate::key::{KEY_BYTES_MAX, Kind, LookupKey, Sequence, take_deadline};
 use crate::levels::TableHandle;
+use crate::point_read::{self, PointRead, ReadStep, Reader, Resolved};
 use crate::tree::Tree;
-use crate::view::{self, PointRead, ReadStep, Resolved};
 use crate::visible::KeyRange;
 
 /// A named, ordered map inside a store; cheap to clone, `Send + Sync`.
@@ -115,15 +118,36 @@ impl Keyspace {
         engine.check_open()?;
         let is_timed = engine.stats.gets.next().is_multiple_of(READS_PER_SAMPLE);
         let started = if is_timed { engine.clock.monotonic_ns() } else { 0 };
-        let seen = engine.visible();
+        let hash = key_hash(key);
+        let (epoch, seen) = (self.epoch(key, hash, at), engine.visible());
         // The view first, see `view.rs`.
         let view = self.tree.view();
-        let sequence = at.unwrap_or_else(|| engine.visible());
-        let resolved = view::read(&view, LookupKey::new(key, sequence), &engine.blocks)?;
+        let reader = self.reader(at, seen);
+        let key = LookupKey { user_key: key, hash, sequence: reader.sequence };
+        let read = PointRead::new(&view, key, reader, epoch);
+        let resolved = point_read::read(read, &engine.blocks)?;
         if is_timed {
             engine.stats.get_ns.record(engine.clock.monotonic_ns().saturating_sub(started));
         }
         Ok((resolved, at.unwrap_or(seen)))
+    }
+
+    /// What the point cache must be shown when a read that begins now has found
+    /// something to keep. Before the view is taken.
+    fn epoch(&self, key: &[u8], hash: u64, at: Option<Sequence>) -> Option<Epoch> {
+        // A snapshot may pass newer versions over, and what it finds is not kept.
+        let hash = Name { keyspace: self.tree.id, key }.hash(hash);
+        at.is_none().then(|| self.engine().caches.point().epoch(hash))
+    }
+
+    /// Who reads at the snapshot `at`, or now; `seen` was visible before the view was
+    /// taken. After it was taken.
+    fn reader(&self, at: Option<Sequence>, seen: Sequence) -> Reader {
+        Reader {
+            keyspace: self.tree.id,
+            sequence: at.unwrap_or_else(|| self.engine().visible()),
+            known: at.unwrap_or(seen),
+        }
     }
 
     /// The value of `key`. A long one may share memory with its neighbours, see
@@ -156,9 +180,12 @@ impl Keyspace {
         check_key(key)?;
         let engine = self.engine();
         engine.check_open()?;
+        let hash = key_hash(key);
+        let (epoch, seen) = (self.epoch(key, hash, at), engine.visible());
         let view = self.tree.view();
-        let sequence = at.unwrap_or_else(|| engine.visible());
-        let mut read = PointRead::new(&view, LookupKey::new(key, sequence));
+        let reader = self.reader(at, seen);
+        let key = LookupKey { user_key: key, hash, sequence: reader.sequence };
+        let mut read = PointRead::new(&view, key, reader, epoch);
         match read.step(&engine.blocks, None)? {
             ReadStep::Need(_) => Ok(Cached::WouldBlock),
             ReadStep::Done(resolved) => {
@@ -184,11 +211,19 @@ impl Keyspace {
         let engine = self.engine();
         engine.check_open()?;
         engine.stats.gets.add(keys.len() as u64);
+        let prepare = |key: &K| {
+            let hash = key_hash(key.as_ref());
+            (hash, self.epoch(key.as_ref(), hash, at))
+        };
+        let prepared: Vec<(u64, Option<Epoch>)> = keys.iter().map(prepare).collect();
+        let seen = engine.visible();
         let view = self.tree.view();
-        let sequence = at.unwrap_or_else(|| engine.visible());
-        let lookups: Vec<_> =
-            keys.iter().map(|key| LookupKey::new(key.as_ref(), sequence)).collect();
-        let resolved = view::read_many(&view, &lookups, &engine.blocks)?;
+        let reader = self.reader(at, seen);
+        let reads = keys.iter().zip(prepared).map(|(key, (hash, epoch))| {
+            let key = LookupKey { user_key: key.as_ref(), hash, sequence: reader.sequence };
+            PointRead::new(&view, key, reader, epoch)
+        });
+        let resolved = point_read::read_many(reads, &engine.blocks)?;
         Ok(resolved.into_iter().map(|resolved| entry_of(resolved, engine)).collect())
     }
 

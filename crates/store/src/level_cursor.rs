@@ -14,6 +14,7 @@ use crate::cursor::{Cursor, Target};
 use crate::error::Result;
 use crate::key::{Sequence, Trailer};
 use crate::levels::{TableHandle, Version};
+use crate::places::Place;
 use crate::table::{Reading, TableCursor};
 
 /// The entries of one table, with the sequence of an ingest in place.
@@ -81,6 +82,10 @@ impl Cursor for TableEntries {
 
     fn value_bytes(&self) -> Bytes {
         self.cursor.value_bytes()
+    }
+
+    fn place(&self) -> Option<Place> {
+        self.cursor.place()
     }
 
     fn want(&mut self, target: Target<'_>) -> Vec<BlockAddress> {
@@ -222,6 +227,10 @@ impl Cursor for LevelCursor {
 
     fn value_bytes(&self) -> Bytes {
         self.entries().value_bytes()
+    }
+
+    fn place(&self) -> Option<Place> {
+        self.entries().place()
     }
 
     fn want(&mut self, target: Target<'_>) -> Vec<BlockAddress> {

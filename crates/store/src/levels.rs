@@ -244,6 +244,21 @@ impl Version {
         (*table.meta.smallest <= *key).then_some(table)
     }
 
+    /// The table `id`, if it may hold `key`; it is looked for on `level` first.
+    pub(crate) fn find_by_id(
+        &self,
+        id: u64,
+        key: &[u8],
+        level: usize,
+    ) -> Option<&Arc<TableHandle>> {
+        let on_level = |level: usize| match level {
+            0 => self.levels[0].iter().find(|table| table.meta.id == id),
+            _ => self.find(level, key).filter(|table| table.meta.id == id),
+        };
+        let elsewhere = || (0..LEVELS).filter(|&other| other != level).find_map(on_level);
+        on_level(level.min(LEVELS - 1)).or_else(elsewhere)
+    }
+
     /// Which tables of a level below 0 may hold keys in `[start, end)`; `None`: no bound.
     pub(crate) fn between(
         &self,

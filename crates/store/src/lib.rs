@@ -28,6 +28,7 @@ mod budget;
 mod throttle;
 mod quiet;
 mod scan_lengths;
+mod places;
 
 mod filter;
 mod block;
@@ -42,9 +43,11 @@ mod memtable;
 mod levels;
 mod level_cursor;
 mod view;
+mod point_read;
 mod merge;
 mod visible;
 mod retain;
+mod notices;
 mod compaction;
 
 mod tree;
@@ -79,4 +82,5 @@ pub use keyspace::{Cached, Keyspace};
 pub use options::{Compression, Durability, Environment, KeyspaceOptions, Options};
 pub use snapshot::Snapshot;
 pub use stats::{Latency, Statistics};
+pub use tidekv_cache::{CachePolicy, NoSuchPolicy};
 pub use transaction::{Commit, GATHERED_BYTES_MAX, Transaction, Watch};

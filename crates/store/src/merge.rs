@@ -13,6 +13,7 @@ use crate::blocks::Blocks;
 use crate::cursor::{Cursor, Target};
 use crate::error::{ErrorKind, Result};
 use crate::key::{Trailer, compare};
+use crate::places::Place;
 
 /// A child of a merge.
 pub(crate) type Child = Box<dyn Cursor + Send>;
@@ -187,6 +188,10 @@ impl Cursor for MergingCursor {
 
     fn value_bytes(&self) -> Bytes {
         self.top().value_bytes()
+    }
+
+    fn place(&self) -> Option<Place> {
+        self.top().place()
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidekv_cache::CachePolicy;
 use tidekv_io::{Clock, Executor, Random, Storage};
 
 /// What a write waits for before it is acknowledged.
@@ -67,8 +68,17 @@ pub struct Options {
     pub memtable_bytes: Option<u64>,
     /// Target size of a table file in bytes.
     pub table_bytes: u64,
+    /// How entries and blocks share the memory of the caches.
+    pub cache_policy: CachePolicy,
+    /// Hold whatever the point cache answers against the tables, and fail the read if
+    /// they disagree. Costs what the cache saves: for tests and for the suspicious.
+    pub cross_check: bool,
     /// Seams to the world.
     pub environment: Environment,
+    /// By how many bits of their hashes pointers know their keys. For proofs that no
+    /// number of keys that are taken for each other changes an answer: no setting.
+    #[doc(hidden)]
+    pub fingerprint_bits: u32,
 }
 
 impl Default for Options {
@@ -83,7 +93,10 @@ impl Default for Options {
             compaction_bytes_per_s: None,
             memtable_bytes: None,
             table_bytes: 64 << 20,
+            cache_policy: CachePolicy::default(),
+            cross_check: false,
             environment: Environment::default(),
+            fingerprint_bits: u32::BITS,
         }
     }
 }

@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use tidekv_cache::BlockCache;
+use tidekv_cache::Caches;
 use tidekv_io::{
     Access, Clock, Executor, LocalStorage, Lock, Random, Storage, SystemClock, SystemRandom,
     ThreadPool,
@@ -32,6 +32,7 @@ use tidekv_io::{
 use crate::batch::decode_record;
 use crate::blocks::Blocks;
 use crate::budget;
+use crate::checksum::name_hash;
 use crate::engine::{BackgroundErrors, Engine, EngineStats, Logs, Structure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{FileName, LOCK, log_numbers, log_path, manifest_name, table_path};
@@ -184,8 +185,13 @@ fn build_engine(
         .max(budget::MEMORY_BYTES_MIN);
     // As if memtables were full: replayed logs may fill them.
     let shares = budget::shares(memory, options.memtable_bytes, memory, 0);
-    let cache = Arc::new(BlockCache::new(shares.cache_bytes as usize, CACHE_SHARDS));
-    let blocks = Arc::new(Blocks::new(Arc::clone(&storage), Arc::clone(&cache)));
+    let budget = usize::try_from(shares.cache_bytes).unwrap_or(usize::MAX);
+    let caches = Caches::new(name_hash, budget, CACHE_SHARDS, options.cache_policy);
+    caches.point().set_fingerprint_bits(options.fingerprint_bits);
+    let caches = Arc::new(caches);
+    let blocks = Blocks::new(Arc::clone(&storage), Arc::clone(&caches));
+    let blocks = if options.cross_check { blocks.cross_checked() } else { blocks };
+    let blocks = Arc::new(blocks);
     let names = Arc::new(Names::new(Arc::clone(&storage), directory));
     let last_sequence = state.last_sequence;
     Ok(Engine {
@@ -199,7 +205,7 @@ fn build_engine(
         names,
         clock,
         executor,
-        cache,
+        caches,
         blocks,
         lock: Mutex::new(None),
         trees: ArcSwap::from_pointee(BTreeMap::new()),

@@ -33,6 +33,6 @@ pub(crate) use check::{check, describe};
 pub(crate) use cursor::TableCursor;
 pub(crate) use fetch::Reading;
 pub(crate) use mend::{mend, parts_come_back};
-pub(crate) use probe::{Step, TableProbe};
+pub(crate) use probe::{Found, Step, TableProbe};
 pub(crate) use properties::TableProperties;
 pub(crate) use reader::Table;

@@ -1,9 +1,12 @@
 //! What a user asks of a whole store or keyspace: flush, compact, ingest,
 //! checkpoint, statistics.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+use tidekv_cache::{CachePolicy, Name};
 
 use crate::budget::MEMORY_BYTES_MIN;
 use crate::compaction::output::{Output, OutputOptions, Outputs};
@@ -12,7 +15,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::table_path;
 use crate::key::{KEY_BYTES_MAX, Kind, Trailer, VALUE_BYTES_MAX};
-use crate::levels::{KeySpan, TableHandle};
+use crate::levels::{KeySpan, TableHandle, Version};
 use crate::log::LogPosition;
 use crate::manifest::file::write_new;
 use crate::manifest::{Change, Edit, LEVELS};
@@ -186,12 +189,16 @@ impl Engine {
             check_ingested(last.as_deref(), key, value, count)?;
             // Sequence 0 in the file; the manifest gives the real one.
             match deadline_ms {
-                None => outputs.add(key, Trailer::new(0, Kind::Value), value, &*self.clock)?,
+                None => {
+                    let trailer = Trailer::new(0, Kind::Value);
+                    outputs.add(key, trailer, value, None, &*self.clock)?;
+                }
                 Some(deadline) => {
                     expiring.clear();
                     expiring.extend_from_slice(&deadline.to_le_bytes());
                     expiring.extend_from_slice(value);
-                    outputs.add(key, Trailer::new(0, Kind::Expiring), &expiring, &*self.clock)?;
+                    let trailer = Trailer::new(0, Kind::Expiring);
+                    outputs.add(key, trailer, &expiring, None, &*self.clock)?;
                 }
             }
             let last = last.get_or_insert_default();
@@ -231,6 +238,9 @@ impl Engine {
         // A compaction under way may be about to fill the gap.
         let level =
             if is_free && version.tables().all(|table| !table.is_busy()) { LAST } else { 0 };
+        // Nobody sees the new versions yet: what is found until they are is not kept.
+        let change = self.caches.point().begin_change();
+        self.forget_span(tree, &version, &span);
         let mut edit = Edit::default();
         let mut added = Vec::new();
         for output in outputs {
@@ -254,7 +264,18 @@ impl Engine {
         // no later write may share its sequence.
         self.last_sequence.store(sequence, Ordering::Relaxed);
         self.visible.store(sequence, Ordering::Release);
+        drop(change);
         committed
+    }
+
+    /// Has the point cache forget what it holds of the keys of `span`.
+    fn forget_span(&self, tree: &Tree, version: &Version, span: &KeySpan) {
+        let overlapping = (0..LEVELS).flat_map(|level| version.overlapping(level, span));
+        let tables: HashSet<u64> = overlapping.map(|table| table.meta().id).collect();
+        let is_in_span = |name: Name<'_>| {
+            name.keyspace == tree.id && *span.smallest <= *name.key && *name.key <= *span.largest
+        };
+        self.caches.point().forget(is_in_span, |table| tables.contains(&table));
     }
 
     // ---- Checkpoint ----
@@ -306,6 +327,10 @@ impl Engine {
         self.after_install();
     }
 
+    pub(crate) fn set_cache_policy(&self, policy: CachePolicy) {
+        self.caches.set_policy(policy);
+    }
+
     pub(crate) fn statistics(&self) -> Statistics {
         let stats = &self.stats;
         let mut counters = vec![
@@ -330,8 +355,8 @@ impl Engine {
             ("memory.budget_bytes", self.memory_bytes.load(Ordering::Relaxed)),
             ("memory.memtable_bytes", self.memtables_bytes()),
             ("memory.metadata_bytes", self.metadata_bytes.load(Ordering::Relaxed) as u64),
-            ("memory.cache_bytes", self.cache.charged_bytes() as u64),
-            ("memory.cache_bytes_max", self.cache.capacity() as u64),
+            ("memory.cache_bytes", self.caches.charged_bytes() as u64),
+            ("memory.cache_bytes_max", self.caches.budget() as u64),
         ];
         counters.extend(self.blocks.counters());
         for (level, (tables, bytes)) in LEVEL_NAMES.iter().enumerate() {

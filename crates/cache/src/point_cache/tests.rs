@@ -57,10 +57,18 @@ fn what_was_found_before_a_change_is_refused() {
     let cache = cache(64 << 10, 64 << 10);
     let hash = hash_of(name(b"k"));
     let epoch = cache.epoch(hash);
-    cache.begin_change();
+    cache.turn();
     cache.resolved(hash, epoch, &found(entry(b"k", b"old"), place(1, 0)));
     assert!(cache.is_empty());
-    assert_eq!(cache.stats().stale_inserts, 1);
+    // Two changes at once: only what begins when both have ended is kept.
+    let (first, second) = (cache.begin_change(), cache.begin_change());
+    drop(first);
+    let during = cache.epoch(hash);
+    cache.resolved(hash, during, &found(entry(b"k", b"old"), place(1, 0)));
+    drop(second);
+    cache.resolved(hash, during, &found(entry(b"k", b"old"), place(1, 0)));
+    assert!(cache.is_empty());
+    assert_eq!(cache.stats().stale_inserts, 3);
     cache.resolved(hash, cache.epoch(hash), &found(entry(b"k", b"new"), place(2, 0)));
     assert_eq!(value(&cache, b"k"), Some(b"new".to_vec()));
 }

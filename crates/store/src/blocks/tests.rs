@@ -39,7 +39,7 @@ fn file_of(storage: &MemoryStorage, count: usize) -> Vec<BlockAddress> {
 }
 
 fn blocks_of(storage: &MemoryStorage, cache_bytes: usize) -> Blocks {
-    Blocks::new(Arc::new(storage.clone()), Arc::new(BlockCache::new(cache_bytes, 1)))
+    Blocks::alone(Arc::new(storage.clone()), cache_bytes)
 }
 
 fn counter(blocks: &Blocks, name: &str) -> u64 {
@@ -213,7 +213,7 @@ fn a_lookup_counts_one_hit_or_one_miss_and_dead_tables_leave() {
     assert!(blocks.cached(&addresses[0]).is_none());
     blocks.read(&addresses[0]).unwrap();
     assert!(blocks.cached(&addresses[0]).is_some());
-    let stats = blocks.cache().stats().data;
+    let stats = blocks.caches().blocks().stats().data;
     assert_eq!((stats.hits, stats.misses), (1, 1));
     let as_index = BlockAddress { kind: BlockKind::Index, ..addresses[0].clone() };
     assert!(

@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::key::Trailer;
 use crate::levels::TableHandle;
 use crate::manifest::TableMeta;
+use crate::places::{Placed, Tag};
 use crate::range_tombstones::RangeTombstone;
 use crate::table::{TableBuilder, TableOptions, TableProperties};
 
@@ -24,6 +25,8 @@ use crate::table::{TableBuilder, TableOptions, TableProperties};
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     pub(crate) meta: TableMeta,
+    /// Where its tagged entries stand.
+    pub(crate) placed: Vec<Placed>,
 }
 
 /// Writes are gathered into pieces of this size: large enough for any device,
@@ -129,6 +132,7 @@ impl<'a> Outputs<'a> {
         key: &[u8],
         trailer: Trailer,
         payload: &[u8],
+        tag: Option<Tag>,
         clock: &dyn Clock,
     ) -> Result<()> {
         if self.open.is_some() && self.last_key != key && self.should_cut_before(key) {
@@ -143,6 +147,9 @@ impl<'a> Outputs<'a> {
         }
         let Some(open) = &mut self.open else { return Ok(()) };
         open.builder.add(key, trailer, payload)?;
+        if let Some(tag) = tag {
+            open.builder.tag(tag);
+        }
         let bytes = open.builder.file_bytes();
         if bytes.saturating_sub(self.bytes_spent) >= WRITE_BYTES as u64 {
             self.options.pacer.spend(bytes - self.bytes_spent, clock);
@@ -195,9 +202,9 @@ impl<'a> Outputs<'a> {
             });
         }
         self.tombstones = later.into();
-        let properties = open.builder.finish()?;
+        let (properties, placed) = open.builder.finish_with_places()?;
         self.bytes_spent = 0;
-        self.finished.push(Output { meta: meta_of(open.id, &properties, range) });
+        self.finished.push(Output { meta: meta_of(open.id, &properties, range), placed });
         Ok(())
     }
 

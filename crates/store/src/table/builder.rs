@@ -7,6 +7,7 @@
 
 use std::num::NonZeroU8;
 
+use tidekv_cache::kp::Pointer;
 use tidekv_io::AppendFile;
 
 use super::format::{BEHIND_ALL_VERSIONS, Footer, PAGE_BYTES, Partition, encode_range_tombstones};
@@ -17,6 +18,7 @@ use crate::error::Result;
 use crate::filter::{FilterBuilder, KIND_BLOCKED_BLOOM, LINE_BYTES};
 use crate::key::{Trailer, compare, shortest_separator};
 use crate::options::Compression;
+use crate::places::{Placed, Tag};
 use crate::range_tombstones::RangeTombstone;
 
 /// Target size of an index block. Like a data block it is read at once and
@@ -101,6 +103,9 @@ pub(crate) struct TableBuilder {
     paged: bool,
     scratch: Vec<u8>,
     separator: Vec<u8>,
+    /// Tagged entries of the data block under construction, with their positions.
+    tagged: Vec<(Tag, u32)>,
+    placed: Vec<Placed>,
 }
 
 /// The entry that was added last.
@@ -140,6 +145,8 @@ impl TableBuilder {
             paged: false,
             scratch: Vec::new(),
             separator: Vec::new(),
+            tagged: Vec::new(),
+            placed: Vec::new(),
         }
     }
 
@@ -167,6 +174,12 @@ impl TableBuilder {
         last.user_key.extend_from_slice(user_key);
         last.trailer = trailer;
         Ok(())
+    }
+
+    /// Has [`TableBuilder::finish_with_places`] tell where the entry stands that was
+    /// added last.
+    pub(crate) fn tag(&mut self, tag: Tag) {
+        self.tagged.push((tag, self.data.len() as u32 - 1));
     }
 
     /// Whether the data block ends before an entry that would make it `bytes`
@@ -198,7 +211,12 @@ impl TableBuilder {
     }
 
     /// Writes the rest and makes the file durable.
-    pub(crate) fn finish(mut self) -> Result<TableProperties> {
+    pub(crate) fn finish(self) -> Result<TableProperties> {
+        self.finish_with_places().map(|(properties, _)| properties)
+    }
+
+    /// As [`TableBuilder::finish`]; and where the tagged entries stand.
+    pub(crate) fn finish_with_places(mut self) -> Result<(TableProperties, Vec<Placed>)> {
         if !self.data.is_empty() {
             self.write_data_block()?;
         }
@@ -221,7 +239,7 @@ impl TableBuilder {
         let footer = Footer { range_tombstones, properties, top };
         self.writer.file.append(&footer.encode(self.options.id))?;
         self.properties.file_bytes = self.writer.file.finish()?;
-        Ok(self.properties)
+        Ok((self.properties, self.placed))
     }
 
     fn write_data_block(&mut self) -> Result<()> {
@@ -235,6 +253,13 @@ impl TableBuilder {
         self.properties.data_bytes += u64::from(handle.len);
         self.properties.data_blocks += 1;
         self.unindexed = Some(handle);
+        let (table, BlockHandle { offset, len }) = (self.options.id, handle);
+        self.placed.extend(
+            self.tagged.drain(..).map(|(tag, position)| Placed {
+                tag,
+                to: Pointer { table, offset, len, position },
+            }),
+        );
         let gap = self.writer.gap(PAGE_BYTES);
         let padding_max = u64::from(self.options.block_bytes.max(handle.len)) / PADDING_MAX;
         self.paged = !packed && gap <= padding_max;

@@ -17,6 +17,7 @@ use crate::blocks::{BlockAddress, BlockRef, Blocks};
 use crate::cursor::{Cursor, Target};
 use crate::error::{Error, Result};
 use crate::key::Trailer;
+use crate::places::Place;
 
 /// The entry that the cursor stands on.
 #[derive(Debug)]
@@ -289,6 +290,12 @@ impl Cursor for TableCursor {
         }
         let whole = spot.shared.get_or_init(|| spot.block.part(0..spot.block.bytes().len()));
         whole.slice(spot.payload.clone())
+    }
+
+    fn place(&self) -> Option<Place> {
+        let spot = self.spot();
+        let table = self.fetcher.table().properties().id;
+        Some(Place { table, offset: spot.block.offset(), position: spot.entry as u32 })
     }
 
     fn want(&mut self, target: Target<'_>) -> Vec<BlockAddress> {

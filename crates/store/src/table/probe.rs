@@ -16,6 +16,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use tidekv_cache::BlockKind;
+use tidekv_cache::kp::Pointer;
 
 use super::reader::Table;
 use crate::block::{Block, BlockHandle};
@@ -29,10 +30,20 @@ use crate::key::{LookupKey, Trailer};
 pub(crate) struct Found {
     pub(crate) trailer: Trailer,
     block: BlockRef,
+    /// Bytes of the block in the file.
+    len: u32,
+    /// Entries before it in the block.
+    position: u32,
     payload: Range<usize>,
 }
 
 impl Found {
+    /// Where it stands, in the table of that number.
+    pub(crate) fn pointer(&self, table: u64) -> Pointer {
+        let (offset, len, position) = (self.block.offset(), self.len, self.position);
+        Pointer { table, offset, len, position }
+    }
+
     /// The payload, for whoever wants to keep it.
     pub(crate) fn payload_bytes(&self) -> Bytes {
         self.block.part(self.payload.clone())
@@ -127,9 +138,9 @@ impl<'a> TableProbe<'a> {
                         Stage::Done
                     }
                 }
-                Stage::Data(_) => {
+                Stage::Data(handle) => {
                     self.stage = Stage::Done;
-                    return Ok(self.find_in(block));
+                    return Ok(self.find_in(block, handle.len));
                 }
             };
         }
@@ -151,21 +162,42 @@ impl<'a> TableProbe<'a> {
     /// The answer of the one data block that can hold it: separators compare
     /// with their trailer, so the first entry at or after the lookup, if it is
     /// of this key, is in the block that the index names.
-    fn find_in(&self, block: BlockRef) -> Step {
-        let view = block.view();
-        let i = view.lower_bound(self.key.user_key, Trailer::seek(self.key.sequence));
-        if i == view.len() || !view.has_key(i, self.key.user_key) {
-            return Step::Absent;
-        }
-        let entry = view.entry(i);
-        let (trailer, payload) = (entry.trailer, entry.payload_range());
-        Step::Found(Found { trailer, block, payload })
+    fn find_in(&self, block: BlockRef, len: u32) -> Step {
+        let position =
+            block.view().lower_bound(self.key.user_key, Trailer::seek(self.key.sequence));
+        entry_at(block, len, position, self.key.user_key).map_or(Step::Absent, Step::Found)
     }
+}
+
+/// The entry at `position` of a data block, if there is one and it is of the key.
+fn entry_at(block: BlockRef, len: u32, position: usize, user_key: &[u8]) -> Option<Found> {
+    let view = block.view();
+    if position >= view.len() || !view.has_key(position, user_key) {
+        return None;
+    }
+    let entry = view.entry(position);
+    let (trailer, payload) = (entry.trailer, entry.payload_range());
+    Some(Found { trailer, block, len, position: position as u32, payload })
 }
 
 impl Table {
     /// Starts a point lookup.
     pub(crate) fn probe<'a>(&'a self, key: LookupKey<'a>) -> TableProbe<'a> {
         TableProbe::new(self, key)
+    }
+
+    /// Where to read the data block at `handle`, of which somebody else knows.
+    pub(crate) fn data_address(&self, handle: BlockHandle) -> BlockAddress {
+        self.address(handle, BlockKind::Data)
+    }
+
+    /// What `pointer` leads to in its block, if that is an entry of the key.
+    pub(crate) fn found_at(
+        &self,
+        block: BlockRef,
+        pointer: Pointer,
+        user_key: &[u8],
+    ) -> Option<Found> {
+        entry_at(block, pointer.len, pointer.position as usize, user_key)
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidekv_cache::{BlockCache, BlockKind};
+use tidekv_cache::BlockKind;
 use tidekv_io::{Access, AppendFile, MemoryStorage, Storage};
 
 use super::format::{FOOTER_BYTES, Footer};
@@ -54,8 +54,7 @@ fn build(
 
 fn open(storage: &MemoryStorage, cache_bytes: usize) -> Result<(Arc<Table>, Arc<Blocks>)> {
     let table = Table::open(storage.open_read(Path::new(PATH), Access::Direct)?, ID)?;
-    let cache = Arc::new(BlockCache::new(cache_bytes, 4));
-    Ok((Arc::new(table), Arc::new(Blocks::new(Arc::new(storage.clone()), cache))))
+    Ok((Arc::new(table), Arc::new(Blocks::alone(Arc::new(storage.clone()), cache_bytes))))
 }
 
 fn table_of(
@@ -236,7 +235,7 @@ proptest! {
             cursor.next().unwrap();
         }
         prop_assert_eq!(seen, entries);
-        prop_assert_eq!(blocks.cache().len(), 0);
+        prop_assert_eq!(blocks.caches().blocks().len(), 0);
     }
 }
 

@@ -1,0 +1,135 @@
+//! What the point cache is told of a merge: new versions of keys by a flush, entries
+//! that move by a compaction.
+//!
+//! A flush tells of each key at once what its newest version is; where it stands is
+//! known when its block is written, and told when the flush is about to be published
+//! ([`redirect`]). A compaction first looks which entries of its inputs pointers lead to,
+//! follows these, and tells when its outputs are published ([`follow`]): until then the
+//! old places are right, and afterwards a pointer that was not followed leads to a table
+//! that is not there any more.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+use tidekv_cache::Name;
+use tidekv_cache::kp::{KpEntry, Pointer};
+use tidekv_cache::kv::KvEntry;
+use tidekv_cache::point_cache::PointCache;
+
+use crate::checksum::name_hash;
+use crate::key::{Kind, Trailer};
+use crate::places::{Place, Placed, Tag};
+
+/// How the entries of a merge concern the point cache.
+#[derive(Debug)]
+pub(crate) enum Notice<'a> {
+    /// Not at all.
+    None,
+    /// The first of each key is its newest version.
+    NewVersions(NewVersions<'a>),
+    /// They stand elsewhere from now on.
+    Moves(&'a Moves),
+}
+
+/// Tells of new versions.
+#[derive(Debug)]
+pub(crate) struct NewVersions<'a> {
+    point: &'a PointCache,
+    keyspace: u32,
+    /// The key that was told of last; none is empty.
+    key: Vec<u8>,
+}
+
+/// Pointers into one block, each with what it is found by.
+type Targets = SmallVec<[(u64, Pointer); 2]>;
+
+/// Entries that pointers lead to.
+#[derive(Debug, Default)]
+pub(crate) struct Moves {
+    /// By table and offset of their blocks.
+    targets: HashMap<(u64, u64), Targets>,
+}
+
+impl Moves {
+    /// Of the tables that are `inputs`.
+    pub(crate) fn of(point: &PointCache, inputs: &[u64]) -> Self {
+        let mut moves = Self::default();
+        if point.is_used() {
+            for (hash, pointer) in point.pointers_into(|table| inputs.contains(&table)) {
+                let block = (pointer.table, pointer.offset);
+                moves.targets.entry(block).or_default().push((hash, pointer));
+            }
+        }
+        moves
+    }
+
+    fn tag(&self, place: Place) -> Option<Tag> {
+        let targets = self.targets.get(&(place.table, place.offset))?;
+        let (hash, from) = targets.iter().find(|(_, p)| p.position == place.position)?;
+        Some(Tag { hash: *hash, from: Some(*from) })
+    }
+}
+
+impl<'a> Notice<'a> {
+    /// Of a flush of the keyspace.
+    pub(crate) fn new_versions(point: &'a PointCache, keyspace: u32) -> Self {
+        // What comes in from here on was found by readers who have seen the memtables.
+        match point.is_empty() {
+            true => Self::None,
+            false => Self::NewVersions(NewVersions { point, keyspace, key: Vec::new() }),
+        }
+    }
+
+    /// The next entry of the merge is kept with the trailer, or dropped; how to tag it.
+    /// `place`: where it stood.
+    pub(crate) fn entry(
+        &mut self,
+        key: &[u8],
+        kept: Option<Trailer>,
+        payload: &[u8],
+        place: impl FnOnce() -> Option<Place>,
+    ) -> Option<Tag> {
+        match self {
+            Self::None => None,
+            Self::NewVersions(new) => new.entry(key, kept, payload),
+            Self::Moves(moves) if moves.targets.is_empty() || kept.is_none() => None,
+            Self::Moves(moves) => moves.tag(place()?),
+        }
+    }
+}
+
+impl NewVersions<'_> {
+    fn entry(&mut self, key: &[u8], kept: Option<Trailer>, payload: &[u8]) -> Option<Tag> {
+        if self.key == key {
+            return None;
+        }
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        let name = Name { keyspace: self.keyspace, key };
+        let hash = name_hash(name);
+        let is_value = |t: &Trailer| matches!(t.kind(), Kind::Value | Kind::Expiring);
+        let entry = kept.filter(is_value).map(|trailer| KvEntry {
+            name,
+            stamp: trailer.0,
+            value: payload,
+            level: 0,
+        });
+        self.point.sync(hash, name, entry).then_some(Tag { hash, from: None })
+    }
+}
+
+/// The newest versions of keys stand on level 0 as soon as its new table is published.
+pub(crate) fn redirect(point: &PointCache, placed: &[Placed]) {
+    for Placed { tag, to } in placed {
+        point.redirect(tag.hash, KpEntry { pointer: *to, level: 0 });
+    }
+}
+
+/// Entries stand on `level` elsewhere now.
+pub(crate) fn follow(point: &PointCache, placed: &[Placed], level: usize) {
+    for Placed { tag, to } in placed {
+        if let Some(from) = tag.from {
+            point.follow(tag.hash, from, KpEntry { pointer: *to, level: level as u8 });
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! Point reads of a view: what is the newest version of a key that a reader sees?
+//!
+//! ```text
+//!   memtables ──▶ KV ──▶ KP ─────────▶ level 0 ──▶ levels below
+//!    newest first  │      │ one block,     filter, index, data block of each table
+//!                  ▼      ▼ if it is it          ▼
+//!                value  value, kept in KV     value, kept in KV and KP
+//! ```
+//!
+//! (AC-Key, section 4.1.1.) A [`PointRead`] walks this way as a state machine: it stops
+//! where a block must come from storage, so one walk serves `get` (which reads the
+//! block), `multi_get` (which gathers the blocks of many keys into a batch) and reads
+//! that must not wait.
+//!
+//! Guarantee: the answer is that of the memtables and tables of the view alone, whatever
+//! the caches hold. Relies on [`tidekv_cache::point_cache`] being told of every change
+//! of the tree, and on these rules:
+//!
+//! 1. What KV says counts only if the view is sure to hold it too: up to
+//!    [`Reader::known`]. So all keys of one view are of one moment.
+//! 2. A pointer counts only if the view has its table, the key stands at its position,
+//!    the reader may see that version, and no range tombstone of the view covers it.
+//! 3. Only a read that began with the epoch, and sees all there is, leaves something.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidekv_cache::Name;
+use tidekv_cache::kp::{KpEntry, Pointer};
+use tidekv_cache::kv::KvEntry;
+use tidekv_cache::point;
+use tidekv_cache::point_cache::Epoch;
+
+use crate::block::BlockHandle;
+use crate::blocks::{BlockAddress, BlockRef, Blocks};
+use crate::error::{Error, Result};
+use crate::key::{Kind, LookupKey, Sequence, Trailer};
+use crate::levels::TableHandle;
+use crate::manifest::LEVELS;
+use crate::table::{Found, Step, TableProbe};
+use crate::view::View;
+
+/// The newest version of a key that a reader sees: an entry, or a deletion.
+#[derive(Debug, Clone)]
+pub(crate) struct Resolved {
+    pub(crate) trailer: Trailer,
+    pub(crate) payload: Bytes,
+}
+
+impl Resolved {
+    fn deletion(sequence: Sequence) -> Self {
+        Self { trailer: Trailer::new(sequence, Kind::Delete), payload: Bytes::new() }
+    }
+}
+
+/// Who reads, and what it may see.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reader {
+    pub(crate) keyspace: u32,
+    /// Entries newer than this are not seen.
+    pub(crate) sequence: Sequence,
+    /// Every write up to here is in the view. At most `sequence`.
+    pub(crate) known: Sequence,
+}
+
+/// Where a point read stands.
+#[derive(Debug)]
+pub(crate) enum ReadStep {
+    /// Read this block and supply it.
+    Need(BlockAddress),
+    /// The newest version, or nothing.
+    Done(Option<Resolved>),
+}
+
+/// What is asked next.
+enum Stage<'a> {
+    Memtables,
+    PointCache,
+    Pointer(KpEntry, &'a TableHandle),
+    Tables,
+}
+
+/// What the caches must know of a read to learn from it.
+#[derive(Debug, Default)]
+struct Lesson {
+    hash: u64,
+    epoch: Option<Epoch>,
+    /// How often the key was asked for lately.
+    times: u8,
+    /// I/Os, each by how much of it was for this key alone.
+    reads: f32,
+    /// The last block that was supplied: its offset, and what of the I/O was this key's.
+    last_read: Option<(u64, f32)>,
+    by_pointer: bool,
+}
+
+/// A point read under way.
+pub(crate) struct PointRead<'a> {
+    view: &'a View,
+    key: LookupKey<'a>,
+    reader: Reader,
+    stage: Stage<'a>,
+    lesson: Lesson,
+    /// The next place to look: level, and in level 0 the table's index.
+    level: usize,
+    index: usize,
+    /// The table that is being asked, and its level.
+    probe: Option<(usize, &'a TableHandle, TableProbe<'a>)>,
+    /// What the point cache said, while the tables are asked as well (cross-check).
+    checked: Option<Resolved>,
+}
+
+impl<'a> PointRead<'a> {
+    /// A read of the key by the reader. `epoch` was taken before the view, if the reader
+    /// sees the newest of everything.
+    pub(crate) fn new(
+        view: &'a View,
+        key: LookupKey<'a>,
+        reader: Reader,
+        epoch: Option<Epoch>,
+    ) -> Self {
+        let hash = Name { keyspace: reader.keyspace, key: key.user_key }.hash(key.hash);
+        Self {
+            view,
+            key,
+            reader,
+            stage: Stage::Memtables,
+            lesson: Lesson { hash, epoch, ..Lesson::default() },
+            level: 0,
+            index: 0,
+            probe: None,
+            checked: None,
+        }
+    }
+
+    /// Goes on as far as memory allows. After [`ReadStep::Need`] the next step
+    /// is given the block.
+    pub(crate) fn step(
+        &mut self,
+        blocks: &Blocks,
+        mut supplied: Option<BlockRef>,
+    ) -> Result<ReadStep> {
+        if let Some(block) = &supplied {
+            self.note_read(block, blocks);
+        }
+        loop {
+            match self.stage {
+                Stage::Memtables => {
+                    self.stage = Stage::PointCache;
+                    if let Some(resolved) = self.ask_memtables() {
+                        return Ok(ReadStep::Done(Some(resolved)));
+                    }
+                }
+                Stage::PointCache => {
+                    self.stage = Stage::Tables;
+                    if let Some(resolved) = self.ask_point_cache(blocks) {
+                        if !blocks.is_cross_checked() {
+                            return Ok(ReadStep::Done(Some(resolved)));
+                        }
+                        self.checked = Some(resolved);
+                    }
+                }
+                Stage::Pointer(entry, handle) => {
+                    let pointer = entry.pointer;
+                    let block = match supplied.take() {
+                        Some(block) => block,
+                        None => match self.cached_block(&pointer, handle, blocks) {
+                            Ok(block) => block,
+                            Err(address) => return Ok(ReadStep::Need(address)),
+                        },
+                    };
+                    self.stage = Stage::Tables;
+                    let found = handle.table().found_at(block, pointer, self.key.user_key);
+                    let Some(found) = found.filter(|found| self.is_newest(found, handle)) else {
+                        blocks.caches().point().pointer_failed(self.lesson.hash);
+                        continue;
+                    };
+                    self.lesson.by_pointer = true;
+                    let resolved = self.keep(found, handle, usize::from(entry.level), blocks);
+                    if !blocks.is_cross_checked() {
+                        return Ok(ReadStep::Done(Some(resolved)));
+                    }
+                    self.checked = Some(resolved);
+                }
+                Stage::Tables => return self.ask_tables(blocks, supplied),
+            }
+        }
+    }
+
+    fn ask_memtables(&self) -> Option<Resolved> {
+        for memtable in self.view.memtables() {
+            let covered = memtable.tombstone_over(self.key.user_key, self.key.sequence);
+            if let Some(found) = memtable.get(&self.key)
+                && found.trailer.sequence() > covered
+            {
+                let payload = Bytes::copy_from_slice(found.payload);
+                return Some(Resolved { trailer: found.trailer, payload });
+            }
+            if covered > 0 {
+                return Some(Resolved::deletion(covered));
+            }
+        }
+        None
+    }
+
+    // ---- KV and KP ----
+
+    fn name(&self) -> Name<'a> {
+        Name { keyspace: self.reader.keyspace, key: self.key.user_key }
+    }
+
+    /// What KV knows; if it is KP that does, its pointer is followed next.
+    fn ask_point_cache(&mut self, blocks: &Blocks) -> Option<Resolved> {
+        let point = blocks.caches().point();
+        if !point.is_used() {
+            return None;
+        }
+        let known = self.reader.known;
+        let read = |entry: KvEntry<'_>| {
+            let trailer = Trailer(entry.stamp);
+            let payload = || Bytes::copy_from_slice(entry.value);
+            (trailer.sequence() <= known).then(|| Resolved { trailer, payload: payload() })
+        };
+        let (found, times) = point.lookup(self.lesson.hash, self.name(), read);
+        self.lesson.times = times;
+        match found {
+            point::Found::Value(resolved) => return Some(resolved),
+            point::Found::Pointer(entry) => {
+                let (version, key) = (&self.view.version, self.key.user_key);
+                let level = usize::from(entry.level);
+                match version.find_by_id(entry.pointer.table, key, level) {
+                    Some(handle) => self.stage = Stage::Pointer(entry, handle),
+                    None => point.pointer_failed(self.lesson.hash),
+                }
+            }
+            point::Found::Nothing => {}
+        }
+        None
+    }
+
+    /// The block that a pointer leads to, or where to read it.
+    fn cached_block(
+        &self,
+        pointer: &Pointer,
+        handle: &TableHandle,
+        blocks: &Blocks,
+    ) -> std::result::Result<BlockRef, BlockAddress> {
+        let address =
+            handle.table().data_address(BlockHandle { offset: pointer.offset, len: pointer.len });
+        blocks.cached(&address).ok_or(address)
+    }
+
+    /// Whether this is what the reader sees of the key, given that it is the newest
+    /// version of it.
+    fn is_newest(&self, found: &Found, handle: &TableHandle) -> bool {
+        let sequence = trailer_in(handle, found.trailer).sequence();
+        let covers = |table: &Arc<TableHandle>| {
+            let tombstones = table.range_tombstones();
+            tombstones.newest_over(self.key.user_key, self.key.sequence) > sequence
+        };
+        sequence <= self.reader.known && !self.view.version.tombstoned().iter().any(covers)
+    }
+
+    /// A block came from storage: how much of that was for this key alone?
+    ///
+    /// A read that others would have shared is not saved by an entry of the key, but put
+    /// off to the next who wants the block (`docs/design/0018-tides.md`).
+    fn note_read(&mut self, block: &BlockRef, blocks: &Blocks) {
+        let lesson = &mut self.lesson;
+        if lesson.times == 0 {
+            return;
+        }
+        let table = match (&self.stage, &self.probe) {
+            (Stage::Pointer(_, handle), _) | (_, Some((_, handle, _))) => handle.meta().id,
+            _ => return,
+        };
+        let of_block = blocks.times(table, block.offset()).max(1);
+        let share = (f32::from(lesson.times) / f32::from(of_block)).min(1.0).sqrt();
+        lesson.reads += share;
+        lesson.last_read = Some((block.offset(), share));
+    }
+
+    /// What was found, which the point cache may keep.
+    fn keep(
+        &mut self,
+        found: Found,
+        handle: &TableHandle,
+        level: usize,
+        blocks: &Blocks,
+    ) -> Resolved {
+        let trailer = trailer_in(handle, found.trailer);
+        let lesson = &self.lesson;
+        let is_value = matches!(trailer.kind(), Kind::Value | Kind::Expiring);
+        let point = blocks.caches().point();
+        if let (Some(epoch), true, true) = (lesson.epoch, is_value, point.is_used()) {
+            let entry = KvEntry {
+                name: self.name(),
+                stamp: trailer.0,
+                value: found.payload(),
+                level: level as u8,
+            };
+            let pointer = found.pointer(handle.meta().id);
+            let of_data = lesson.last_read.filter(|(offset, _)| *offset == pointer.offset);
+            let resolved = point::Resolved {
+                entry,
+                pointer: Some(pointer),
+                reads: lesson.reads,
+                data_reads: of_data.map_or(0.0, |(_, share)| share),
+                by_pointer: lesson.by_pointer,
+            };
+            point.resolved(lesson.hash, epoch, &resolved);
+            self.lesson.epoch = None;
+        }
+        Resolved { trailer, payload: found.payload_bytes() }
+    }
+
+    // ---- Tables ----
+
+    fn ask_tables(&mut self, blocks: &Blocks, mut supplied: Option<BlockRef>) -> Result<ReadStep> {
+        loop {
+            if self.probe.is_none() {
+                let Some((level, handle)) = self.next_table() else { return self.done(None) };
+                self.probe = Some((level, handle, handle.table().probe(self.key_for(handle))));
+                self.lesson.last_read = None;
+            }
+            let Some((level, handle, probe)) = &mut self.probe else { continue };
+            let (level, handle) = (*level, *handle);
+            let found = match probe.step(blocks, supplied.take())? {
+                Step::Need(address) => return Ok(ReadStep::Need(address)),
+                Step::Found(found) => Some(found),
+                Step::Absent => None,
+            };
+            let covered =
+                handle.range_tombstones().newest_over(self.key.user_key, self.key.sequence);
+            self.probe = None;
+            if let Some(found) = found
+                && trailer_in(handle, found.trailer).sequence() >= covered
+            {
+                let resolved = self.keep(found, handle, level, blocks);
+                return self.done(Some(resolved));
+            }
+            if covered > 0 {
+                // Whatever older tables say of the key is older still.
+                return self.done(Some(Resolved::deletion(covered)));
+            }
+        }
+    }
+
+    /// The tables' answer, which that of the point cache must not differ from.
+    fn done(&mut self, resolved: Option<Resolved>) -> Result<ReadStep> {
+        let Some(checked) = self.checked.take() else { return Ok(ReadStep::Done(resolved)) };
+        let is_value = |r: &&Resolved| matches!(r.trailer.kind(), Kind::Value | Kind::Expiring);
+        let same = match resolved.as_ref().filter(is_value) {
+            Some(found) => {
+                (found.trailer.kind(), &found.payload) == (checked.trailer.kind(), &checked.payload)
+            }
+            // A compaction takes away what has expired; the entry says so itself.
+            None => checked.trailer.kind() == Kind::Expiring,
+        };
+        match same {
+            true => Ok(ReadStep::Done(Some(checked))),
+            false => Err(Error::new(
+                crate::ErrorKind::Corrupt,
+                format!(
+                    "the cache has {:?} of the key \"{}\", the tables {:?}",
+                    checked,
+                    self.key.user_key.escape_ascii(),
+                    resolved
+                ),
+            )),
+        }
+    }
+
+    /// An ingested table holds sequence 0 in its file, visible to all who may
+    /// see the table.
+    fn key_for(&self, handle: &TableHandle) -> LookupKey<'a> {
+        match handle.meta().sequence_override {
+            0 => self.key,
+            _ => LookupKey { sequence: crate::key::SEQUENCE_MAX, ..self.key },
+        }
+    }
+
+    fn may_see(&self, handle: &TableHandle) -> bool {
+        handle.meta().sequence_override <= self.key.sequence
+    }
+
+    /// The next table that may hold the key, and its level.
+    fn next_table(&mut self) -> Option<(usize, &'a TableHandle)> {
+        let version = &self.view.version;
+        while self.level < LEVELS {
+            let level = self.level;
+            let candidate = if level == 0 {
+                let candidate = version.level(0).get(self.index);
+                self.index += 1;
+                if candidate.is_none() {
+                    self.level = 1;
+                }
+                candidate.filter(|table| table.covers(self.key.user_key))
+            } else {
+                self.level += 1;
+                version.find(level, self.key.user_key)
+            };
+            if let Some(handle) = candidate
+                && self.may_see(handle)
+            {
+                return Some((level, handle));
+            }
+        }
+        None
+    }
+}
+
+/// The trailer of an entry of a table, the sequence of an ingest in place.
+fn trailer_in(handle: &TableHandle, trailer: Trailer) -> Trailer {
+    match handle.meta().sequence_override {
+        0 => trailer,
+        number => Trailer::new(number, trailer.kind()),
+    }
+}
+
+/// Reads one key, waiting for storage where needed.
+pub(crate) fn read(mut read: PointRead<'_>, blocks: &Blocks) -> Result<Option<Resolved>> {
+    let mut supplied = None;
+    loop {
+        match read.step(blocks, supplied.take())? {
+            ReadStep::Need(address) => supplied = Some(blocks.read(&address)?),
+            ReadStep::Done(resolved) => return Ok(resolved),
+        }
+    }
+}
+
+/// Makes many reads of one view; each round reads the blocks that all of them
+/// need next in one batch.
+pub(crate) fn read_many<'a>(
+    reads: impl Iterator<Item = PointRead<'a>>,
+    blocks: &Blocks,
+) -> Result<Vec<Option<Resolved>>> {
+    let mut reads: Vec<(usize, PointRead<'_>)> = reads.enumerate().collect();
+    let mut results: Vec<Option<Resolved>> = vec![None; reads.len()];
+    let mut supplied: Vec<Option<BlockRef>> = vec![None; reads.len()];
+    while !reads.is_empty() {
+        let mut waiting = Vec::new();
+        let mut wanted = Vec::new();
+        for ((index, mut read), block) in reads.into_iter().zip(supplied) {
+            match read.step(blocks, block)? {
+                ReadStep::Need(address) => {
+                    wanted.push(address);
+                    waiting.push((index, read));
+                }
+                ReadStep::Done(resolved) => results[index] = resolved,
+            }
+        }
+        supplied = match wanted.len() {
+            0 => Vec::new(),
+            1 => vec![Some(blocks.read(&wanted[0])?)],
+            _ => blocks.read_many(&wanted)?.into_iter().map(Some).collect(),
+        };
+        reads = waiting;
+    }
+    Ok(results)
+}
