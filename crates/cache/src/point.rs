@@ -279,12 +279,12 @@ impl PointShard {
         self.kp.redirect(self.fingerprint(hash), to);
     }
 
-    /// The entry of a key of that hash, which stood at `from`, stands at `to` now.
-    pub fn follow(&mut self, hash: u64, from: Pointer, to: KpEntry) {
+    /// The entry of a key of that hash, which stood at `from`, stands at `to` now; whether
+    /// KP knew it.
+    pub fn follow(&mut self, hash: u64, from: Pointer, to: KpEntry) -> bool {
         let fingerprint = self.fingerprint(hash);
-        if self.kp.peek(fingerprint).is_some_and(|entry| entry.pointer == from) {
-            self.kp.redirect(fingerprint, to);
-        }
+        let is_it = self.kp.peek(fingerprint).is_some_and(|entry| entry.pointer == from);
+        is_it && self.kp.redirect(fingerprint, to)
     }
 
     /// Takes out the KV entries whose names are `is_named`, and the KP entries that lead

@@ -74,6 +74,8 @@ pub struct PointStats {
     pub misses: u64,
     /// Pointers that led nowhere, or to another key.
     pub kp_errors: u64,
+    /// Pointers that were kept when their entries moved.
+    pub kp_moves: u64,
     /// Entries that were refused because the tree had changed.
     pub stale_inserts: u64,
 }
@@ -84,6 +86,7 @@ impl std::ops::AddAssign for PointStats {
         self.kp_hits += other.kp_hits;
         self.misses += other.misses;
         self.kp_errors += other.kp_errors;
+        self.kp_moves += other.kp_moves;
         self.stale_inserts += other.stale_inserts;
     }
 }
@@ -258,7 +261,8 @@ impl PointCache {
 
     /// The entry of a key of that hash, which stood at `from`, stands at `to` now.
     pub fn follow(&self, hash: u64, from: Pointer, to: KpEntry) {
-        self.shard(hash).inside.lock().entries.follow(hash, from, to);
+        let mut inside = self.shard(hash).inside.lock();
+        inside.stats.kp_moves += u64::from(inside.entries.follow(hash, from, to));
     }
 
     // ---- Bytes ----

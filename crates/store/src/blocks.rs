@@ -373,6 +373,7 @@ impl Blocks {
             ("cache.kv.bytes_max", split[0] as u64),
             ("cache.kp.hits", point.kp_hits),
             ("cache.kp.errors", point.kp_errors),
+            ("cache.kp.moves", point.kp_moves),
             ("cache.kp.entries", kp_len as u64),
             ("cache.kp.charged_bytes", kp as u64),
             ("cache.kp.bytes_max", split[1] as u64),

@@ -350,13 +350,12 @@ impl<'a> PointRead<'a> {
     fn done(&mut self, resolved: Option<Resolved>) -> Result<ReadStep> {
         let Some(checked) = self.checked.take() else { return Ok(ReadStep::Done(resolved)) };
         let is_value = |r: &&Resolved| matches!(r.trailer.kind(), Kind::Value | Kind::Expiring);
-        let same = match resolved.as_ref().filter(is_value) {
-            Some(found) => {
-                (found.trailer.kind(), &found.payload) == (checked.trailer.kind(), &checked.payload)
-            }
-            // A compaction takes away what has expired; the entry says so itself.
-            None => checked.trailer.kind() == Kind::Expiring,
-        };
+        let value = |r: &Resolved| (r.trailer.kind(), r.payload.clone());
+        let of_cache = Some(&checked).filter(is_value).map(value);
+        let of_tables = resolved.as_ref().filter(is_value).map(value);
+        // A compaction takes away what has expired; the entry says so itself.
+        let has_expired = of_tables.is_none() && checked.trailer.kind() == Kind::Expiring;
+        let same = of_cache == of_tables || has_expired;
         match same {
             true => Ok(ReadStep::Done(Some(checked))),
             false => Err(Error::new(

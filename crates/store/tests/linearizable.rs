@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use checker::{Event, check};
 use load::{Arena, Client, OBJECTS, read_all};
 use object::{ABSENT, Operation, SLOTS};
-use support::{DIRECTORY, Dice};
+use support::{DIRECTORY, Dice, cache_policy};
 use tidekv::{Compression, Db, Environment, KeyspaceOptions, Options};
 use tidekv_evidence::Row;
 use tidekv_io::MemoryStorage;
@@ -54,6 +54,9 @@ fn options(dice: &mut Dice, disk: Option<&MemoryStorage>) -> Options {
         memtable_bytes: Some(4096 << dice.below(5)),
         table_bytes: 4096 << dice.below(6),
         compaction_threads: Some(1 + dice.below(3) as usize),
+        cache_policy: cache_policy(dice),
+        cross_check: dice.one_in(3),
+        fingerprint_bits: [6, 32][dice.below(2) as usize],
         environment: Environment {
             storage: disk.map(|disk| Arc::new(disk.clone()) as _),
             ..Environment::default()

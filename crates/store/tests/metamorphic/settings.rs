@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidekv::{Compression, Durability, KeyspaceOptions};
+use tidekv::{CachePolicy, Compression, Durability, KeyspaceOptions};
 use tidekv_io::Clock;
 
 use crate::operations::Profile;
-use crate::support::{Dice, START_MS};
+use crate::support::{Dice, START_MS, cache_policy};
 
 /// How far a list is followed on real storage, where each flush takes
 /// milliseconds.
@@ -50,6 +50,10 @@ pub struct Settings {
     pub table_bytes: u64,
     pub compaction_bytes_per_s: Option<u64>,
     pub cache_bytes_max: u64,
+    pub cache_policy: CachePolicy,
+    pub cross_check: bool,
+    /// Few bits have pointers taken for those of other keys all the time.
+    pub fingerprint_bits: u32,
     /// Between operations, one time in so many, something happens that is no
     /// operation: a flush, an eviction, a compaction, other options.
     pub disturbed_one_in: u64,
@@ -102,6 +106,9 @@ impl Settings {
                 1 => between(&mut dice, 64, bytes),
                 _ => u64::MAX,
             },
+            cache_policy: cache_policy(&mut dice),
+            cross_check: dice.one_in(2),
+            fingerprint_bits: [6, 14, 32][dice.below(3) as usize],
             disturbed_one_in: [20, 200, 2000, u64::MAX][dice.below(4) as usize]
                 .max(operations / if is_real { 100 } else { 2000 }),
             operations_max,
@@ -121,7 +128,7 @@ impl fmt::Display for Settings {
         write!(
             f,
             "disk {:?}, threads {}, {:?}, {:?}, direct {}, memory {}, memtable {}, table {}, \
-             pace {:?}, cache {}, disturbed 1/{}",
+             pace {:?}, cache {} ({}, check {}, {} bits), disturbed 1/{}",
             self.disk,
             self.threads,
             self.ending,
@@ -132,6 +139,9 @@ impl fmt::Display for Settings {
             self.table_bytes,
             self.compaction_bytes_per_s,
             self.cache_bytes_max,
+            self.cache_policy,
+            self.cross_check,
+            self.fingerprint_bits,
             self.disturbed_one_in
         )
     }

@@ -19,7 +19,7 @@ use crate::operations::{
     Expectation, Moment, Operation, Payload, SLOTS, SPACES, Step, Walk, Write, key,
 };
 use crate::settings::{Disk, Ending, ListClock, Settings, keyspace_options};
-use crate::support::Dice;
+use crate::support::{Dice, cache_policy};
 
 const NAMES: [&str; SPACES] = ["first", "second", "third"];
 
@@ -32,6 +32,13 @@ pub struct Tally {
     /// Non-blocking reads that had to ask again.
     pub would_block: u64,
     pub conflicts: u64,
+    pub kv_hits: u64,
+    pub kp_hits: u64,
+    /// Pointers that led to other keys or nowhere.
+    pub kp_errors: u64,
+    /// Pointers that were redirected by compactions.
+    pub kp_moves: u64,
+    pub stale_inserts: u64,
     /// The deepest that data lay: how many levels had tables.
     pub levels: u64,
 }
@@ -43,6 +50,11 @@ impl Tally {
         self.reopenings += other.reopenings;
         self.would_block += other.would_block;
         self.conflicts += other.conflicts;
+        self.kv_hits += other.kv_hits;
+        self.kp_hits += other.kp_hits;
+        self.kp_errors += other.kp_errors;
+        self.kp_moves += other.kp_moves;
+        self.stale_inserts += other.stale_inserts;
         self.levels = self.levels.max(other.levels);
     }
 }
@@ -118,6 +130,9 @@ impl Subject {
             memory_bytes: Some(settings.memory_bytes),
             durability: settings.durability,
             direct_io: settings.direct_io,
+            cache_policy: settings.cache_policy,
+            cross_check: settings.cross_check,
+            fingerprint_bits: settings.fingerprint_bits,
             compaction_threads: Some(settings.threads),
             compaction_bytes_per_s: settings.compaction_bytes_per_s,
             memtable_bytes: Some(settings.memtable_bytes),
@@ -167,6 +182,11 @@ impl Subject {
         });
         self.tally.levels = self.tally.levels.max(levels.count() as u64);
         self.tally.flushes += statistics.counter("flush.count");
+        self.tally.kv_hits += statistics.counter("cache.kv.hits");
+        self.tally.kp_hits += statistics.counter("cache.kp.hits");
+        self.tally.kp_errors += statistics.counter("cache.kp.errors");
+        self.tally.kp_moves += statistics.counter("cache.kp.moves");
+        self.tally.stale_inserts += statistics.counter("cache.point.stale_inserts");
         self.tally.compactions +=
             statistics.counter("compaction.count") + statistics.counter("compaction.moves");
     }
@@ -215,7 +235,7 @@ impl Subject {
             return;
         }
         let space = self.dice.below(SPACES as u64) as usize;
-        match self.dice.below(9) {
+        match self.dice.below(10) {
             0 | 1 => self.spaces[space].flush().unwrap(),
             2 => self.change_options(space),
             3 => {
@@ -226,6 +246,10 @@ impl Subject {
             4 => {
                 let bytes = self.dice.below(1 << 20);
                 self.db().set_cache_bytes_max(bytes);
+            }
+            9 => {
+                let policy = cache_policy(&mut self.dice);
+                self.db().set_cache_policy(policy);
             }
             5 => self.pinned = Some(self.db().snapshot()),
             6 => self.pinned = None,

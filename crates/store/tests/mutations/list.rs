@@ -319,8 +319,8 @@ pub const MUTATIONS: &[Mutation] = &[
     race(
         "a reader does not look again once it leads the flight of a block",
         "crates/store/src/blocks.rs",
-        "        let result = match self.landed_before(address) {\n",
-        "        let result = match None::<BlockRef> {\n",
+        "        let landed = self.landed_before(address);",
+        "        let landed = None::<BlockRef>;",
         "blocks::tests::models::a_cold_block_is_read_once_however_its_readers_meet",
     ),
     Mutation {

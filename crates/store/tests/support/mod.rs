@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidekv::{Db, Environment, Options};
+use tidekv::{CachePolicy, Db, Environment, Options};
 use tidekv_io::{InlineExecutor, ManualClock, MemoryStorage, SeededRandom};
 
 /// Where the simulated clock begins.
@@ -53,6 +53,20 @@ impl Dice {
 
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
+    }
+}
+
+/// How a store uses its caches, one way as likely as another.
+pub fn cache_policy(dice: &mut Dice) -> CachePolicy {
+    match dice.below(6) {
+        0 => CachePolicy::Tide,
+        1 => CachePolicy::BlockOnly,
+        2 => CachePolicy::Fixed { kv: 100, kp: 0 },
+        3 => CachePolicy::Fixed { kv: 0, kp: 100 },
+        _ => {
+            let kv = dice.below(91) as u8;
+            CachePolicy::Fixed { kv, kp: dice.below(u64::from(100 - kv)) as u8 }
+        }
     }
 }
 

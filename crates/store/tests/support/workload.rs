@@ -16,7 +16,7 @@ use tidekv::{Commit, Compression, Db, Durability, Keyspace, KeyspaceOptions, Opt
 use tidekv_io::{Clock, Executor, InlineExecutor, Job, ManualClock, MemoryStorage, Priority};
 
 use crate::expected::{Expected, Found, KEYSPACES, Write, as_live, found_in, shown};
-use crate::support::{DIRECTORY, Dice, Limits, Model, START_MS, Value, options};
+use crate::support::{DIRECTORY, Dice, Limits, Model, START_MS, Value, cache_policy, options};
 
 /// How far the clock moves at once, and how long expiring entries live.
 const TICK: Duration = Duration::from_millis(400);
@@ -83,6 +83,8 @@ pub fn settings(disk: &MemoryStorage, clock: &Arc<ManualClock>, n: u64) -> Optio
         Limits { memtable_bytes, table_bytes: [4 << 10, 2 << 10][(n % 2) as usize] },
     );
     options.direct_io = n.is_multiple_of(2);
+    options.cache_policy = cache_policy(&mut Dice(n));
+    options.cross_check = n.is_multiple_of(3);
     options.environment.executor = Some(Arc::new(SplitExecutor::new(clock)));
     options
 }
