@@ -43,6 +43,17 @@ const fn race(
     Mutation { name, file, find, replace, package: "tidekv", target: "lib", test }
 }
 
+/// Of the caches of entries and pointers, caught by one of their promises.
+const fn stale(
+    name: &'static str,
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+    test: &'static str,
+) -> Mutation {
+    Mutation { target: "caches", ..mutation(name, file, find, replace, test) }
+}
+
 pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "the log is not synced before the acknowledgement",
@@ -363,6 +374,142 @@ pub const MUTATIONS: &[Mutation] = &[
             "self.transaction.commit(Durability::Sync)",
             "self.transaction.commit(Durability::Buffered)",
             "what_was_answered_survives_a_power_cut",
+        )
+    },
+    stale(
+        "a get asks the caches and not the memtables",
+        "crates/store/src/point_read.rs",
+        "            stage: Stage::Memtables,\n",
+        "            stage: Stage::PointCache,\n",
+        "a_memtable_goes_before_the_caches",
+    ),
+    stale(
+        "a flush does not tell of new versions",
+        "crates/store/src/notices.rs",
+        "self.point.sync(hash, name, entry).then_some(Tag { hash, from: None })",
+        "entry.and(None)",
+        "a_flush_brings_the_caches_up_to_date",
+    ),
+    stale(
+        "a flush does not redirect pointers",
+        "crates/store/src/flusher.rs",
+        "            notices::redirect(self.caches.point(), &output.placed);\n",
+        "",
+        "a_flush_brings_the_caches_up_to_date",
+    ),
+    stale(
+        "a deletion leaves the pointer",
+        "crates/cache/src/point.rs",
+        "                self.kp.remove(fingerprint);\n",
+        "",
+        "a_flush_brings_the_caches_up_to_date",
+    ),
+    stale(
+        "a range that is deleted stays in the caches",
+        "crates/store/src/flusher.rs",
+        "            point.forget(is_covered, |_| false);\n",
+        "            let _ = is_covered;\n",
+        "a_range_that_was_deleted_is_not_in_the_caches",
+    ),
+    stale(
+        "a pointer is followed below a range tombstone",
+        "crates/store/src/point_read.rs",
+        "&& !self.view.version.tombstoned().iter().any(covers)",
+        "|| self.view.version.tombstoned().iter().any(covers)",
+        "a_range_that_was_deleted_is_not_in_the_caches",
+    ),
+    stale(
+        "an ingest leaves the caches as they are",
+        "crates/store/src/upkeep.rs",
+        "        self.forget_span(tree, &version, &span);\n",
+        "",
+        "an_ingest_takes_the_place_of_what_the_caches_hold",
+    ),
+    stale(
+        "what was found before a flush is kept",
+        "crates/cache/src/point_cache.rs",
+        "if !epoch.holds(shard.epoch.load(Ordering::Relaxed)) {",
+        "if !epoch.holds(epoch.0) {",
+        "what_was_found_before_a_flush_is_not_kept",
+    ),
+    stale(
+        "what is found during an ingest is kept",
+        "crates/store/src/upkeep.rs",
+        "let change = self.caches.point().begin_change();",
+        "let change = self.caches.point().turn();",
+        "what_was_found_during_an_ingest_is_not_kept",
+    ),
+    stale(
+        "a snapshot is answered with what came later",
+        "crates/store/src/point_read.rs",
+        "            (trailer.sequence() <= known).then(|| Resolved {",
+        "            Some(known).map(|_| Resolved {",
+        "a_snapshot_sees_what_it_saw",
+    ),
+    stale(
+        "a snapshot follows a pointer to what came later",
+        "crates/store/src/point_read.rs",
+        "        sequence <= self.reader.known && !",
+        "        !",
+        "a_snapshot_sees_what_it_saw",
+    ),
+    stale(
+        "what a snapshot finds is kept for all",
+        "crates/store/src/keyspace.rs",
+        "        at.is_none().then(|| self",
+        "        Some(at).map(|_| self",
+        "what_a_snapshot_finds_is_not_kept",
+    ),
+    stale(
+        "a key is taken for another one of its fingerprint",
+        "crates/store/src/table/probe.rs",
+        "        entry_at(block, pointer.len, pointer.position as usize, user_key)",
+        "        let position = block.view().lower_bound(user_key, Trailer(u64::MAX));\n\
+                 entry_at(block, pointer.len, position, user_key)",
+        "keys_that_share_a_fingerprint_are_not_taken_for_each_other",
+    ),
+    stale(
+        "pointers are lost to compactions",
+        "crates/store/src/compactor.rs",
+        "        notices::follow(self.caches.point(), &placed, level);\n",
+        "",
+        "pointers_follow_their_entries_through_compactions",
+    ),
+    stale(
+        "keyspaces share the entries of the caches",
+        "crates/store/src/point_read.rs",
+        "        Name { keyspace: self.reader.keyspace, key: self.key.user_key }\n",
+        "        Name { keyspace: 0, key: self.key.user_key }\n",
+        "keyspaces_do_not_answer_for_each_other",
+    ),
+    Mutation {
+        package: "tidekv-cache",
+        ..race(
+            "a pointer follows an entry that it does not lead to",
+            "crates/cache/src/point.rs",
+            "is_some_and(|entry| entry.pointer == from)",
+            "is_some()",
+            "point_cache::tests::a_sync_brings_the_new_value_and_a_deletion_takes_all",
+        )
+    },
+    Mutation {
+        package: "tidekv-cache",
+        ..race(
+            "a flush lets what was found before it in",
+            "crates/cache/src/point_cache.rs",
+            "        self.count_up(1 << UNDER_WAY_BITS);\n",
+            "",
+            "point_cache::tests::models::nothing_stale_comes_in_beside_flushes",
+        )
+    },
+    Mutation {
+        package: "tidekv-cache",
+        ..race(
+            "what is found while the tree changes comes in",
+            "crates/cache/src/point_cache.rs",
+            "self.0 == now && now & ((1 << UNDER_WAY_BITS) - 1) == 0",
+            "self.0 == now",
+            "point_cache::tests::models::nothing_stale_comes_in_beside_ingests",
         )
     },
 ];

@@ -1,0 +1,322 @@
+//! What caches of entries and pointers promise: no answer changes. One test for each
+//! rule, in the smallest scene that shows it broken; `tests/mutations/list.rs` breaks
+//! them one by one.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use support::{DIRECTORY, Limits, START_MS, options};
+use tidekv::{CachePolicy, Db, Keyspace, Options};
+use tidekv_io::{ManualClock, MemoryStorage};
+
+const VALUES: CachePolicy = CachePolicy::Fixed { kv: 100, kp: 0 };
+const POINTERS: CachePolicy = CachePolicy::Fixed { kv: 0, kp: 100 };
+/// Both can be wrong, each in its own way.
+const BOTH_WAYS: [CachePolicy; 2] = [VALUES, POINTERS];
+
+/// Tables come when they are asked for.
+const ROOMY: Limits = Limits { memtable_bytes: 1 << 20, table_bytes: 1 << 20 };
+
+struct Scene {
+    disk: MemoryStorage,
+    clock: Arc<ManualClock>,
+    db: Db,
+    keyspace: Keyspace,
+}
+
+impl Scene {
+    fn new(policy: CachePolicy) -> Self {
+        Self::with(policy, |_| {})
+    }
+
+    fn with(policy: CachePolicy, adjust: impl FnOnce(&mut Options)) -> Self {
+        let (disk, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
+        let mut options = Options { cache_policy: policy, ..options(&disk, &clock, ROOMY) };
+        adjust(&mut options);
+        let db = Db::open(DIRECTORY, options).unwrap();
+        let keyspace = db.keyspace("k").unwrap();
+        Self { disk, clock, db, keyspace }
+    }
+
+    fn put(&self, key: &str, value: &str) {
+        self.keyspace.put(key, value).unwrap();
+    }
+
+    /// Writes and brings it into a table.
+    fn flush(&self, entries: &[(&str, &str)]) {
+        entries.iter().for_each(|(key, value)| self.put(key, value));
+        self.keyspace.flush().unwrap();
+    }
+
+    fn get(&self, key: &str) -> Option<String> {
+        let value = self.keyspace.get(key).unwrap()?;
+        Some(String::from_utf8(value.to_vec()).unwrap())
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.db.statistics().counter(name)
+    }
+
+    /// The value of `key`, which the point cache must have known.
+    fn cached(&self, key: &str) -> Option<String> {
+        let hits = || self.count("cache.kv.hits") + self.count("cache.kp.hits");
+        let (before, errors) = (hits(), self.count("cache.kp.errors"));
+        let value = self.get(key);
+        assert_eq!(hits(), before + 1, "{key} is not in the point cache");
+        assert_eq!(self.count("cache.kp.errors"), errors, "its pointer leads elsewhere");
+        value
+    }
+
+    /// Does `meanwhile` in the middle of the next operation of storage.
+    fn meanwhile(&self, meanwhile: impl Fn() + Send + Sync + 'static) {
+        let is_done = AtomicBool::new(false);
+        self.disk.on_operation(move |_| {
+            if !is_done.swap(true, Ordering::AcqRel) {
+                meanwhile();
+            }
+        });
+    }
+}
+
+fn text(value: &str) -> Option<String> {
+    Some(value.to_owned())
+}
+
+#[test]
+fn what_was_read_is_answered_without_the_tree() {
+    let scene = Scene::new(VALUES);
+    scene.flush(&[("a", "1"), ("b", "2")]);
+    assert_eq!(scene.get("a"), text("1"));
+    let reads = scene.count("io.reads");
+    assert_eq!(scene.cached("a"), text("1"));
+    assert_eq!(scene.count("io.reads"), reads);
+
+    let scene = Scene::new(POINTERS);
+    scene.flush(&[("a", "1"), ("b", "2")]);
+    assert_eq!(scene.get("a"), text("1"));
+    let reads = scene.count("io.reads");
+    assert_eq!(scene.cached("a"), text("1"));
+    assert_eq!(scene.count("io.reads"), reads + 1, "the data block alone");
+}
+
+#[test]
+fn a_memtable_goes_before_the_caches() {
+    for policy in BOTH_WAYS {
+        let scene = Scene::new(policy);
+        scene.flush(&[("a", "old")]);
+        assert_eq!(scene.get("a"), text("old"));
+        scene.put("a", "new");
+        assert_eq!(scene.get("a"), text("new"));
+        scene.keyspace.delete("a").unwrap();
+        assert_eq!(scene.get("a"), None);
+    }
+}
+
+#[test]
+fn a_flush_brings_the_caches_up_to_date() {
+    for policy in BOTH_WAYS {
+        let scene = Scene::new(policy);
+        scene.flush(&[("a", "old"), ("b", "1")]);
+        assert_eq!((scene.get("a"), scene.get("b")), (text("old"), text("1")));
+        scene.put("a", "newer");
+        scene.flush(&[("a", "newest")]);
+        assert_eq!(scene.cached("a"), text("newest"));
+        assert_eq!(scene.cached("b"), text("1"));
+        scene.keyspace.delete("a").unwrap();
+        scene.keyspace.flush().unwrap();
+        assert_eq!(scene.get("a"), None);
+    }
+}
+
+#[test]
+fn a_range_that_was_deleted_is_not_in_the_caches() {
+    for policy in BOTH_WAYS {
+        let scene = Scene::new(policy);
+        scene.flush(&[("a", "1"), ("b", "2"), ("c", "3")]);
+        ["a", "b", "c"].iter().for_each(|key| drop(scene.get(key)));
+        scene.keyspace.delete_range("b", "c").unwrap();
+        scene.put("a", "4");
+        assert_eq!(scene.get("b"), None);
+        scene.keyspace.flush().unwrap();
+        assert_eq!(scene.get("b"), None);
+        assert_eq!((scene.get("a"), scene.get("c")), (text("4"), text("3")));
+        // When the range tombstone itself is gone.
+        scene.db.compact().unwrap();
+        assert_eq!((scene.get("a"), scene.get("b"), scene.get("c")), (text("4"), None, text("3")));
+    }
+}
+
+#[test]
+fn an_ingest_takes_the_place_of_what_the_caches_hold() {
+    for policy in BOTH_WAYS {
+        let scene = Scene::new(policy);
+        scene.flush(&[("a", "1"), ("b", "2"), ("c", "3")]);
+        ["a", "b", "c"].iter().for_each(|key| drop(scene.get(key)));
+        scene.keyspace.ingest([("b", "new"), ("bb", "more")]).unwrap();
+        assert_eq!((scene.get("b"), scene.get("bb")), (text("new"), text("more")));
+        assert_eq!((scene.get("a"), scene.get("c")), (text("1"), text("3")));
+    }
+}
+
+#[test]
+fn what_was_found_before_a_flush_is_not_kept() {
+    for policy in BOTH_WAYS {
+        let scene = Scene::new(policy);
+        scene.flush(&[("a", "old")]);
+        let keyspace = scene.keyspace.clone();
+        scene.meanwhile(move || {
+            keyspace.put("a", "new").unwrap();
+            keyspace.flush().unwrap();
+        });
+        // The reader has looked into the tree before.
+        assert_eq!(scene.get("a"), text("old"));
+        assert_eq!(scene.count("cache.point.stale_inserts"), 1);
+        assert_eq!(scene.get("a"), text("new"));
+        assert_eq!(scene.cached("a"), text("new"));
+    }
+}
+
+#[test]
+fn what_was_found_during_an_ingest_is_not_kept() {
+    for policy in BOTH_WAYS {
+        let scene = Scene::new(policy);
+        scene.flush(&[("a", "old")]);
+        let (keyspace, is_inside) = (scene.keyspace.clone(), AtomicBool::new(false));
+        // In the middle of every operation, that of the manifest's commit included.
+        scene.disk.on_operation(move |_| {
+            if !is_inside.swap(true, Ordering::AcqRel) {
+                keyspace.get("a").unwrap();
+                is_inside.store(false, Ordering::Release);
+            }
+        });
+        scene.keyspace.ingest([("a", "new")]).unwrap();
+        scene.disk.clear_on_operation();
+        assert!(scene.count("cache.point.stale_inserts") > 0);
+        assert_eq!(scene.get("a"), text("new"));
+        assert_eq!(scene.cached("a"), text("new"));
+    }
+}
+
+#[test]
+fn a_snapshot_sees_what_it_saw() {
+    for policy in BOTH_WAYS {
+        let scene = Scene::new(policy);
+        scene.flush(&[("a", "old"), ("b", "1")]);
+        assert_eq!((scene.get("a"), scene.get("b")), (text("old"), text("1")));
+        let snapshot = scene.db.snapshot();
+        scene.flush(&[("a", "new")]);
+        assert_eq!(scene.cached("a"), text("new"));
+        let seen = |key| snapshot.get(&scene.keyspace, key).unwrap().map(|v| v.to_vec());
+        assert_eq!(seen("a"), Some(b"old".to_vec()));
+        assert_eq!(seen("b"), Some(b"1".to_vec()));
+        // What the snapshot found is not what the others are to find.
+        assert_eq!(scene.cached("a"), text("new"));
+    }
+}
+
+#[test]
+fn what_a_snapshot_finds_is_not_kept() {
+    for policy in BOTH_WAYS {
+        let scene = Scene::new(policy);
+        scene.flush(&[("a", "old")]);
+        let snapshot = scene.db.snapshot();
+        scene.flush(&[("a", "new")]);
+        assert_eq!(snapshot.get(&scene.keyspace, "a").unwrap().as_deref(), Some(&b"old"[..]));
+        assert_eq!(scene.get("a"), text("new"));
+    }
+}
+
+#[test]
+fn what_has_expired_is_not_answered() {
+    for policy in BOTH_WAYS {
+        let scene = Scene::new(policy);
+        scene.keyspace.put_with_ttl("a", "1", Duration::from_millis(500)).unwrap();
+        scene.keyspace.flush().unwrap();
+        assert_eq!(scene.get("a"), text("1"));
+        assert_eq!(scene.cached("a"), text("1"));
+        scene.clock.advance(Duration::from_millis(501));
+        assert_eq!(scene.get("a"), None);
+        scene.db.compact().unwrap();
+        assert_eq!(scene.get("a"), None);
+        scene.flush(&[("a", "2")]);
+        assert_eq!(scene.get("a"), text("2"));
+    }
+}
+
+#[test]
+fn keyspaces_do_not_answer_for_each_other() {
+    for policy in BOTH_WAYS {
+        let scene = Scene::new(policy);
+        let other = scene.db.keyspace("other").unwrap();
+        scene.flush(&[("a", "mine")]);
+        other.put("a", "theirs").unwrap();
+        other.flush().unwrap();
+        for _ in 0..2 {
+            assert_eq!(scene.get("a"), text("mine"));
+            assert_eq!(other.get("a").unwrap().as_deref(), Some(&b"theirs"[..]));
+        }
+        other.delete("a").unwrap();
+        other.flush().unwrap();
+        assert_eq!(scene.cached("a"), text("mine"));
+        assert_eq!(other.get("a").unwrap(), None);
+    }
+}
+
+#[test]
+fn pointers_follow_their_entries_through_compactions() {
+    let scene = Scene::new(POINTERS);
+    let keys: Vec<String> = (0..300).map(|n| format!("key-{n:04}")).collect();
+    for half in 0..2 {
+        let entries: Vec<_> = keys.iter().skip(half).step_by(2).map(|k| (&**k, "value")).collect();
+        scene.flush(&entries);
+    }
+    keys.iter().for_each(|key| assert_eq!(scene.get(key), text("value")));
+    scene.db.compact().unwrap();
+    assert!(scene.count("cache.kp.moves") >= 280, "{}", scene.count("cache.kp.moves"));
+    let (reads, errors) = (scene.count("io.reads"), scene.count("cache.kp.errors"));
+    keys.iter().for_each(|key| assert_eq!(scene.get(key), text("value")));
+    assert!(scene.count("io.reads") - reads < 400, "one each, for nearly all");
+    assert_eq!(scene.count("cache.kp.errors"), errors);
+}
+
+#[test]
+fn keys_that_share_a_fingerprint_are_not_taken_for_each_other() {
+    let scene = Scene::with(POINTERS, |options| options.fingerprint_bits = 3);
+    let keys: Vec<String> = (0..60).map(|n| format!("key-{n:04}")).collect();
+    let all: Vec<_> = keys.iter().map(|key| (&**key, "old")).collect();
+    scene.flush(&all);
+    // Every other key has a newer version in another table; the old ones stand in the
+    // blocks that pointers of their neighbours lead to.
+    let some: Vec<_> = keys.iter().step_by(2).map(|key| (&**key, "new")).collect();
+    scene.flush(&some);
+    for round in 0..60 {
+        for (n, key) in keys.iter().enumerate() {
+            let is_asked = n % 2 == 1 || n % 60 == round;
+            let expected = if n % 2 == 0 { "new" } else { "old" };
+            assert!(!is_asked || scene.get(key) == text(expected), "{key}");
+        }
+    }
+    assert!(scene.count("cache.kp.errors") > 100);
+}
+
+#[test]
+fn the_policy_changes_while_the_store_is_open() {
+    let scene = Scene::new(CachePolicy::BlockOnly);
+    scene.flush(&[("a", "1")]);
+    (0..3).for_each(|_| assert_eq!(scene.get("a"), text("1")));
+    assert_eq!(scene.count("cache.kv.hits") + scene.count("cache.point.misses"), 0);
+    scene.db.set_cache_policy(VALUES);
+    assert_eq!(scene.db.cache_policy(), VALUES);
+    assert_eq!(scene.get("a"), text("1"));
+    assert_eq!(scene.cached("a"), text("1"));
+    scene.db.set_cache_bytes_max(0);
+    assert_eq!(scene.count("cache.kv.entries"), 0);
+    assert_eq!(scene.get("a"), text("1"));
+    scene.db.set_cache_bytes_max(u64::MAX);
+    scene.db.set_cache_policy(CachePolicy::BlockOnly);
+    assert_eq!(scene.count("cache.kv.charged_bytes"), 0);
+    assert_eq!(scene.get("a"), text("1"));
+}
