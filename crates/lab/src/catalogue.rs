@@ -1,12 +1,13 @@
 //! All experiments, found by name or pattern.
 
+use crate::ackey;
 use crate::engine;
 use crate::experiment::Experiment;
 use crate::failure::{Failure, Result};
 
 /// All experiments, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
-    engine::EXPERIMENTS.iter()
+    engine::EXPERIMENTS.iter().chain(ackey::EXPERIMENTS)
 }
 
 /// The experiment called `name`.

@@ -99,6 +99,10 @@ struct Run {
     #[arg(long = "subject", value_name = "NAME")]
     subjects: Vec<String>,
 
+    /// Only points with this parameter, as in `cache_percent=5` (repeatable).
+    #[arg(long = "where", value_name = "NAME=VALUE")]
+    wheres: Vec<String>,
+
     /// Numbers of threads, as in `1,2,8`.
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     threads: Vec<u64>,
@@ -189,6 +193,7 @@ impl Run {
             launcher: Launcher { arguments: arguments.iter().map(|&a| a.to_owned()).collect() },
             place: Place::new(&self.out, self.stores.as_deref())?,
             scale: self.scale()?,
+            wheres: self.wheres()?,
             seed: self.seed,
             rebuilds: self.rebuild,
             drops_caches: !self.keep_caches,
@@ -218,6 +223,14 @@ impl Run {
             self.subjects.iter().any(|pattern| catalogue::matches(pattern, record.name))
         };
         Ok(subjects.iter().filter(is_chosen).copied().collect())
+    }
+
+    fn wheres(&self) -> Result<Vec<(String, String)>> {
+        let pair = |text: &String| match text.split_once('=') {
+            Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+            None => Err(Failure::usage(format!("--where {text:?} is not NAME=VALUE"))),
+        };
+        self.wheres.iter().map(pair).collect()
     }
 
     fn scale(&self) -> Result<Scale> {

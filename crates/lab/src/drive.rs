@@ -194,6 +194,7 @@ fn watch(
         let rate = now.since(&earlier).read_bytes as f64 / done;
         let is_over = match shared.drive.warm_up {
             WarmUp::None => true,
+            WarmUp::Operations(wanted) => operations >= wanted,
             WarmUp::UntilCached => operations > 0 && rate < CACHED_BYTES_PER_OPERATION,
             WarmUp::UntilSteady => {
                 // Or there is no more to be had: absent keys need no more than filters.

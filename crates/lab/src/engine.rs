@@ -61,7 +61,7 @@ fn params(shape: Shape, threads: u64, memory_bytes: u64) -> Params {
     .into()
 }
 
-fn settled(shape: Shape) -> StorePlan {
+pub(crate) fn settled(shape: Shape) -> StorePlan {
     StorePlan {
         entries: shape.entries,
         value_bytes: shape.value_bytes,
@@ -79,6 +79,7 @@ fn reading(scale: &Scale, shape: Shape, threads: u64, kind: Kind, warm_up: WarmU
     Point {
         params: params(shape, threads, memory_bytes),
         memory_bytes,
+        cache_bytes: None,
         value_bytes: shape.value_bytes,
         is_compressed: shape.is_compressed,
         store: Some(settled(shape)),

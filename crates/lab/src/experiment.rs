@@ -29,6 +29,8 @@ pub(crate) struct Experiment {
 pub(crate) struct Point {
     pub(crate) params: Params,
     pub(crate) memory_bytes: u64,
+    /// Of it, what caches may take; `None`: what the rest leaves.
+    pub(crate) cache_bytes: Option<u64>,
     pub(crate) value_bytes: u64,
     pub(crate) is_compressed: bool,
     /// The store that is there beforehand; `None`: an empty directory.

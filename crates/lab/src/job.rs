@@ -51,6 +51,8 @@ pub(crate) enum WarmUp {
     None,
     /// Once storage is hardly read any more, after a walk over everything.
     UntilCached,
+    /// Once so many operations are done.
+    Operations(u64),
     /// Once as much has been read as there is memory, and the reads an operation
     /// have stopped changing.
     UntilSteady,

@@ -124,8 +124,12 @@ mod tests {
     const ENTRIES: u64 = 300;
 
     fn store(record: &SubjectRecord, directory: &std::path::Path) -> Box<dyn Subject> {
-        let settings =
-            Settings { memory_bytes: 8 << 20, is_compressed: false, counts_everything: true };
+        let settings = Settings {
+            memory_bytes: 8 << 20,
+            cache_bytes: None,
+            is_compressed: false,
+            counts_everything: true,
+        };
         (record.open)(directory, &settings).unwrap()
     }
 

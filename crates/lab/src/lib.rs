@@ -32,6 +32,7 @@ mod worker;
 mod scale;
 mod experiment;
 mod engine;
+mod ackey;
 mod catalogue;
 
 mod place;

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 
-use tidekv_evidence::Row;
+use tidekv_evidence::{Row, Value};
 
 use crate::experiment::{Experiment, Point, StorePlan};
 use crate::failure::{Failure, Result};
@@ -28,6 +28,8 @@ pub(crate) struct Runner<'a> {
     pub(crate) launcher: Launcher,
     pub(crate) place: Place,
     pub(crate) scale: Scale,
+    /// Only points with all these parameters.
+    pub(crate) wheres: Vec<(String, String)>,
     pub(crate) seed: u64,
     /// Stores of earlier runs are built anew.
     pub(crate) rebuilds: bool,
@@ -48,7 +50,7 @@ impl Runner<'_> {
     ) -> Result<()> {
         let mut log = TurnLog::open(&self.place.file(TURNS))?;
         let mut all: Vec<Series> = Vec::new();
-        for point in (experiment.points)(&self.scale) {
+        for point in (experiment.points)(&self.scale).into_iter().filter(|p| self.is_wanted(p)) {
             let subjects = if point.is_of_drive { vec![NOTHING] } else { self.subjects.clone() };
             let point = self.paced(experiment, point, &subjects, &mut log)?;
             let mut series: Vec<Series> = subjects
@@ -88,6 +90,12 @@ impl Runner<'_> {
             show(&rows)?;
         }
         Ok(())
+    }
+
+    fn is_wanted(&self, point: &Point) -> bool {
+        self.wheres.iter().all(|(name, wanted)| {
+            point.params.get(name).is_some_and(|value| shown(value) == *wanted)
+        })
     }
 
     /// Appends the rows that are not there yet.
@@ -162,6 +170,7 @@ impl Runner<'_> {
             directory: directory.clone(),
             settings: Settings {
                 memory_bytes: point.memory_bytes,
+                cache_bytes: point.cache_bytes,
                 is_compressed: point.is_compressed,
                 counts_everything: point.counts_everything,
             },
@@ -231,6 +240,7 @@ impl Runner<'_> {
             directory: directory.clone(),
             settings: Settings {
                 memory_bytes: plan.memory_bytes,
+                cache_bytes: None,
                 is_compressed: plan.is_compressed,
                 counts_everything: false,
             },
@@ -245,11 +255,17 @@ impl Runner<'_> {
     }
 }
 
+/// A parameter as it is written on a command line.
+fn shown(value: &Value) -> String {
+    match (value.as_str(), value.as_f64()) {
+        (Some(text), _) => text.to_owned(),
+        (_, Some(number)) => number.to_string(),
+        _ => value.to_string(),
+    }
+}
+
 /// The parameters of a point in one line.
 pub(crate) fn brief(point: &Point) -> String {
-    let show = |(name, value): (&String, &tidekv_evidence::Value)| match value.as_str() {
-        Some(text) => format!("{name} {text}"),
-        None => format!("{name} {value}"),
-    };
+    let show = |(name, value): (&String, &Value)| format!("{name} {}", shown(value));
     point.params.iter().map(show).collect::<Vec<_>>().join(", ")
 }

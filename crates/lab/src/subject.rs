@@ -17,6 +17,8 @@ use crate::failure::Result;
 pub struct Settings {
     /// Memory for everything: write buffers, caches, metadata.
     pub memory_bytes: u64,
+    /// Of it, what caches may take; `None`: what the rest leaves.
+    pub cache_bytes: Option<u64>,
     /// Compress tables with LZ4.
     pub is_compressed: bool,
     /// Count reads and writes even where counting costs time.
@@ -42,12 +44,25 @@ pub struct Counts {
     pub cache_hits: Option<u64>,
     /// Lookups in the block cache that did not.
     pub cache_misses: Option<u64>,
+    /// Lookups of single keys, and those of them that values and pointers in the cache
+    /// answered or helped.
+    pub point_lookups: Option<u64>,
+    /// Of these, those that a value answered.
+    pub kv_hits: Option<u64>,
+    /// Of these, those that a pointer helped.
+    pub kp_hits: Option<u64>,
+    /// What values, pointers and blocks may take of the cache now.
+    pub kv_bytes: Option<u64>,
+    /// Pointers.
+    pub kp_bytes: Option<u64>,
+    /// Blocks.
+    pub block_bytes: Option<u64>,
     /// Bytes of tables that are there now.
     pub table_bytes: Option<u64>,
 }
 
 impl Counts {
-    /// What has come on top since `earlier`; [`Counts::table_bytes`] as it is.
+    /// What has come on top since `earlier`; bytes that are there now as they are.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let difference = |now: Option<u64>, then: Option<u64>| {
@@ -65,6 +80,12 @@ impl Counts {
             log_bytes: difference(self.log_bytes, earlier.log_bytes),
             cache_hits: difference(self.cache_hits, earlier.cache_hits),
             cache_misses: difference(self.cache_misses, earlier.cache_misses),
+            point_lookups: difference(self.point_lookups, earlier.point_lookups),
+            kv_hits: difference(self.kv_hits, earlier.kv_hits),
+            kp_hits: difference(self.kp_hits, earlier.kp_hits),
+            kv_bytes: self.kv_bytes,
+            kp_bytes: self.kp_bytes,
+            block_bytes: self.block_bytes,
             table_bytes: self.table_bytes,
         }
     }

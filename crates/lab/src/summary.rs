@@ -74,6 +74,21 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
         {
             found.insert("hit_ratio", hits as f64 / (hits + misses) as f64);
         }
+        let counts = &turn.counts;
+        let lookups = counts.point_lookups.filter(|lookups| *lookups > 0);
+        for (name, hits) in [("kv_hit_ratio", counts.kv_hits), ("kp_hit_ratio", counts.kp_hits)] {
+            if let (Some(hits), Some(lookups)) = (hits, lookups) {
+                found.insert(name, hits as f64 / lookups as f64);
+            }
+        }
+        let bytes = [
+            ("kv_bytes", counts.kv_bytes),
+            ("kp_bytes", counts.kp_bytes),
+            ("block_bytes", counts.block_bytes),
+        ];
+        for (name, bytes) in bytes {
+            bytes.map(|bytes| found.insert(name, bytes as f64));
+        }
     }
     if point.ending == Ending::Settle && turn.operations > 0 {
         let seconds = turn.seconds + turn.settle_seconds;

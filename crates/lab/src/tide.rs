@@ -3,21 +3,64 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tidekv::{Compression, Db, Iter, Keyspace, KeyspaceOptions, Options, Snapshot, Statistics};
+use tidekv::{
+    CachePolicy, Compression, Db, Iter, Keyspace, KeyspaceOptions, Options, Snapshot, Statistics,
+};
 use tidekv_io::{Clock, SystemClock};
 
 use crate::failure::Result;
 use crate::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
 
-/// TideKV as it stands: one budget, of which blocks get what the rest leaves.
-pub const TIDEKV_BLOCK_LRU: SubjectRecord = SubjectRecord {
-    name: "tidekv:block-lru",
-    about: "TideKV with its block cache; direct I/O for tables, log on and unsynced, \
-            one budget for memtables (at most a quarter), metadata, reads in flight and cache",
+/// TideKV as it comes.
+pub const TIDEKV: SubjectRecord = SubjectRecord {
+    name: "tidekv:tide",
+    about: "TideKV as it comes: one budget for memtables (at most a quarter), metadata, reads in \
+            flight and caches, shared by values, pointers and blocks; direct I/O for tables, log \
+            on and unsynced",
     is_default: true,
     format: "tidekv",
-    open,
+    open: |path, settings| open(path, settings, CachePolicy::Tide),
 };
+
+/// With blocks as the only cache.
+pub const TIDEKV_BLOCK_LRU: SubjectRecord = SubjectRecord {
+    name: "tidekv:block-lru",
+    about: "the same with blocks as the only cache, of which the least recently used one leaves",
+    open: |path, settings| open(path, settings, CachePolicy::BlockOnly),
+    ..TIDEKV
+};
+
+/// With values as the only cache: AC-Key's pure KV.
+pub const TIDEKV_KV_ONLY: SubjectRecord = SubjectRecord {
+    name: "tidekv:kv-only",
+    about: "the same with values as the only cache",
+    is_default: false,
+    open: |path, settings| open(path, settings, CachePolicy::Fixed { kv: 100, kp: 0 }),
+    ..TIDEKV
+};
+
+/// With pointers as the only cache: AC-Key's pure KP.
+pub const TIDEKV_KP_ONLY: SubjectRecord = SubjectRecord {
+    name: "tidekv:kp-only",
+    about: "the same with pointers as the only cache",
+    is_default: false,
+    open: |path, settings| open(path, settings, CachePolicy::Fixed { kv: 0, kp: 100 }),
+    ..TIDEKV
+};
+
+/// With blocks as the only cache, and admission to it.
+pub const TIDEKV_BLOCK_ADMISSION: SubjectRecord = SubjectRecord {
+    name: "tidekv:block-admission",
+    about: "the same with blocks as the only cache, into which only those come that are asked \
+            for often enough",
+    is_default: false,
+    open: |path, settings| open(path, settings, CachePolicy::Fixed { kv: 0, kp: 0 }),
+    ..TIDEKV
+};
+
+/// All of them.
+pub const SUBJECTS: [SubjectRecord; 5] =
+    [TIDEKV, TIDEKV_BLOCK_LRU, TIDEKV_KV_ONLY, TIDEKV_KP_ONLY, TIDEKV_BLOCK_ADMISSION];
 
 /// The store counts as idle when nothing has moved for this long: half of it
 /// passes before level 0 is merged in the quiet.
@@ -32,8 +75,14 @@ struct Tide {
     clock: SystemClock,
 }
 
-fn open(directory: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
-    let options = Options { memory_bytes: Some(settings.memory_bytes), ..Options::default() };
+fn open(
+    directory: &Path,
+    settings: &Settings,
+    cache_policy: CachePolicy,
+) -> Result<Box<dyn Subject>> {
+    let memory_bytes = Some(settings.memory_bytes);
+    let cache_bytes_max = settings.cache_bytes.unwrap_or(u64::MAX);
+    let options = Options { memory_bytes, cache_policy, cache_bytes_max, ..Options::default() };
     let db = Db::open(directory, options)?;
     let compression = if settings.is_compressed { Compression::Lz4 } else { Compression::None };
     let options = KeyspaceOptions {
@@ -42,6 +91,11 @@ fn open(directory: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
         ..KeyspaceOptions::default()
     };
     let keyspace = db.keyspace_with("lab", options)?;
+    if let Some(bytes) = settings.cache_bytes {
+        // What others keep in their caches of open tables lies beside ours.
+        let metadata = db.statistics().counter("memory.metadata_bytes");
+        db.set_cache_bytes_max(bytes.saturating_sub(metadata));
+    }
     Ok(Box::new(Tide { db, keyspace, clock: SystemClock::new() }))
 }
 
@@ -142,6 +196,14 @@ impl Subject for Tide {
             log_bytes: Some(counter("log.bytes")),
             cache_hits: Some(of_cache("hits")),
             cache_misses: Some(of_cache("misses")),
+            point_lookups: Some(
+                counter("cache.kv.hits") + counter("cache.kp.hits") + counter("cache.point.misses"),
+            ),
+            kv_hits: Some(counter("cache.kv.hits")),
+            kp_hits: Some(counter("cache.kp.hits")),
+            kv_bytes: Some(counter("cache.kv.bytes_max")),
+            kp_bytes: Some(counter("cache.kp.bytes_max")),
+            block_bytes: Some(counter("cache.block.bytes_max")),
             table_bytes: Some(self.keyspace.storage_bytes()),
         })
     }
@@ -159,8 +221,12 @@ mod tests {
     #[test]
     fn tidekv_behaves_as_a_subject() {
         let directory = tempfile::tempdir().unwrap();
-        let settings =
-            Settings { memory_bytes: 8 << 20, is_compressed: true, counts_everything: true };
+        let settings = Settings {
+            memory_bytes: 8 << 20,
+            cache_bytes: None,
+            is_compressed: true,
+            counts_everything: true,
+        };
         conformance::check(|| (TIDEKV_BLOCK_LRU.open)(directory.path(), &settings).unwrap());
     }
 }

@@ -58,14 +58,16 @@ impl Workload {
     pub fn stream(&self, seed: u64, thread: u64, threads: u64) -> Stream {
         let total = self.mix.iter().map(|&(_, weight)| u64::from(weight)).sum();
         assert!(total > 0, "a mix has weights");
+        // A scan finds all its entries.
+        let scannable = self.entries.saturating_sub(self.scan_entries).max(1);
         let choosable = match self.mix[..] {
-            // A scan finds all its entries.
-            [(Kind::Scan, _)] => (self.entries.saturating_sub(self.scan_entries)).max(1),
+            [(Kind::Scan, _)] => scannable,
             _ => self.entries,
         };
         Stream {
             mix: self.mix.clone(),
             total,
+            scannable,
             picker: Picker::new(&self.choice, choosable, seed, thread, threads),
             dice: Dice::of_thread(seed, thread),
         }
@@ -77,6 +79,8 @@ impl Workload {
 pub struct Stream {
     mix: Vec<(Kind, u32)>,
     total: u64,
+    /// Where scans may begin.
+    scannable: u64,
     picker: Picker,
     dice: Dice,
 }
@@ -87,7 +91,11 @@ impl Stream {
     pub fn next_operation(&mut self) -> Operation {
         let kind = self.kind();
         let index = self.picker.next(&mut self.dice);
-        let number = if kind == Kind::GetAbsent { absent(index) } else { present(index) };
+        let number = match kind {
+            Kind::GetAbsent => absent(index),
+            Kind::Scan => present(index.min(self.scannable - 1)),
+            _ => present(index),
+        };
         Operation { kind, number }
     }
 
@@ -157,5 +165,10 @@ mod tests {
         let workload = Workload::only(Kind::Scan, Choice::Uniform, 150);
         let mut stream = workload.stream(1, 0, 1);
         assert!((0..1000).all(|_| stream.next_operation().number < 2 * 50));
+        let mix = vec![(Kind::Get, 1), (Kind::Scan, 1)];
+        let mut stream = Workload { mix, ..workload }.stream(1, 0, 1);
+        let operations: Vec<Operation> = (0..1000).map(|_| stream.next_operation()).collect();
+        assert!(operations.iter().all(|o| o.kind == Kind::Get || o.number < 2 * 50));
+        assert!(operations.iter().any(|o| o.number >= 2 * 50));
     }
 }

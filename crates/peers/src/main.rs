@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use tidekv_lab::command::Lab;
 use tidekv_lab::subject::SubjectRecord;
-use tidekv_lab::tide::TIDEKV_BLOCK_LRU;
+use tidekv_lab::tide;
 
 /// RocksDB is built to allocate through the same one.
 #[global_allocator]
@@ -25,8 +25,12 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static ALLOCATOR_SETTINGS: &[u8; 63] =
     b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:1000\0";
 
-const SUBJECTS: [SubjectRecord; 7] = [
-    TIDEKV_BLOCK_LRU,
+const SUBJECTS: [SubjectRecord; 11] = [
+    tide::TIDEKV,
+    tide::TIDEKV_BLOCK_LRU,
+    tide::TIDEKV_KV_ONLY,
+    tide::TIDEKV_KP_ONLY,
+    tide::TIDEKV_BLOCK_ADMISSION,
     rocks::LRU,
     rocks::PINNED,
     rocks::HYPERCLOCK,
@@ -64,8 +68,12 @@ mod tests {
         for record in SUBJECTS {
             for is_compressed in [false, true] {
                 let directory = tempfile::tempdir().unwrap();
-                let settings =
-                    Settings { memory_bytes: 16 << 20, is_compressed, counts_everything: true };
+                let settings = Settings {
+                    memory_bytes: 16 << 20,
+                    cache_bytes: None,
+                    is_compressed,
+                    counts_everything: true,
+                };
                 conformance::check(|| (record.open)(directory.path(), &settings).unwrap());
             }
         }
@@ -74,8 +82,12 @@ mod tests {
     #[test]
     fn rocksdb_counts_its_reads() {
         let directory = tempfile::tempdir().unwrap();
-        let settings =
-            Settings { memory_bytes: 16 << 20, is_compressed: false, counts_everything: true };
+        let settings = Settings {
+            memory_bytes: 16 << 20,
+            cache_bytes: None,
+            is_compressed: false,
+            counts_everything: true,
+        };
         let open = || (rocks::LRU.open)(directory.path(), &settings).unwrap();
         let subject = open();
         (0..100u8).for_each(|number| subject.put(&[number], &[number; 100]).unwrap());

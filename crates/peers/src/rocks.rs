@@ -127,12 +127,14 @@ fn open(path: &Path, settings: &Settings, variant: Variant) -> Result<Box<dyn Su
 
 fn options(settings: &Settings, variant: Variant) -> Options {
     let memory = settings.memory_bytes as usize;
+    // If the cache has a size of its own, write buffers do not count as its.
+    let cache_bytes = settings.cache_bytes.map_or(memory, |bytes| bytes as usize);
     let cache = match variant {
-        Variant::HyperClock => Cache::new_hyper_clock_cache(memory, 0),
+        Variant::HyperClock => Cache::new_hyper_clock_cache(cache_bytes, 0),
         _ => {
             // Shards: as many as the cache chooses for its size.
             let mut options = LruCacheOptions::default();
-            options.set_capacity(memory);
+            options.set_capacity(cache_bytes);
             options.set_num_shard_bits(-1);
             Cache::new_lru_cache_opts(&options)
         }
@@ -160,11 +162,14 @@ fn options(settings: &Settings, variant: Variant) -> Options {
             table.set_cache_index_and_filter_blocks_with_high_priority(true);
             table.set_pin_top_level_index_and_filter(true);
         }
-        let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(
-            memory / 4,
-            false,
-            cache.clone(),
-        );
+        let buffers = match settings.cache_bytes {
+            Some(_) => WriteBufferManager::new_write_buffer_manager(memory / 4, false),
+            None => WriteBufferManager::new_write_buffer_manager_with_cache(
+                memory / 4,
+                false,
+                cache.clone(),
+            ),
+        };
         options.set_write_buffer_manager(&buffers);
         options.set_write_buffer_size((memory / 8).min(WRITE_BUFFER_BYTES_MAX));
         options.set_max_write_buffer_number(4);
@@ -266,6 +271,7 @@ impl Subject for Rocks {
             cache_hits: ticker(Ticker::BlockCacheHit),
             cache_misses: ticker(Ticker::BlockCacheMiss),
             table_bytes: bytes.map_err(failed)?,
+            ..Counts::default()
         })
     }
 

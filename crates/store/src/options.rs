@@ -75,6 +75,10 @@ pub struct Options {
     pub cross_check: bool,
     /// Seams to the world.
     pub environment: Environment,
+    /// The most that caches may take of the memory, whatever the rest leaves. For
+    /// comparisons of caches of one size: no setting.
+    #[doc(hidden)]
+    pub cache_bytes_max: u64,
     /// By how many bits of their hashes pointers know their keys. For proofs that no
     /// number of keys that are taken for each other changes an answer: no setting.
     #[doc(hidden)]
@@ -96,6 +100,7 @@ impl Default for Options {
             cache_policy: CachePolicy::default(),
             cross_check: false,
             environment: Environment::default(),
+            cache_bytes_max: u64::MAX,
             fingerprint_bits: u32::BITS,
         }
     }

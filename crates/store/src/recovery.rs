@@ -185,7 +185,8 @@ fn build_engine(
         .max(budget::MEMORY_BYTES_MIN);
     // As if memtables were full: replayed logs may fill them.
     let shares = budget::shares(memory, options.memtable_bytes, memory, 0);
-    let budget = usize::try_from(shares.cache_bytes).unwrap_or(usize::MAX);
+    let budget = shares.cache_bytes.min(options.cache_bytes_max);
+    let budget = usize::try_from(budget).unwrap_or(usize::MAX);
     let caches = Caches::new(name_hash, budget, CACHE_SHARDS, options.cache_policy);
     caches.point().set_fingerprint_bits(options.fingerprint_bits);
     let caches = Arc::new(caches);
@@ -194,6 +195,7 @@ fn build_engine(
     let blocks = Arc::new(blocks);
     let names = Arc::new(Names::new(Arc::clone(&storage), directory));
     let last_sequence = state.last_sequence;
+    let cache_bytes_max = options.cache_bytes_max;
     Ok(Engine {
         directory: directory.to_owned(),
         structure: Mutex::new(Structure {
@@ -216,7 +218,7 @@ fn build_engine(
         snapshots: Mutex::new(BTreeMap::new()),
         trash: Arc::new(Trash::default()),
         memory_bytes: AtomicU64::new(memory),
-        cache_bytes_max: AtomicU64::new(u64::MAX),
+        cache_bytes_max: AtomicU64::new(cache_bytes_max),
         shares: ArcSwap::from_pointee(shares),
         balance: Mutex::new(()),
         metadata_bytes: AtomicUsize::new(0),
