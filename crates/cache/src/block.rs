@@ -17,7 +17,7 @@ use std::fmt;
 
 use crate::ghost::{Ghost, spread};
 use crate::lru::{Key, Lru, Removed};
-use crate::sketch::Sketch;
+use crate::sketch::{COUNT_MAX, Sketch};
 use crate::sync::Mutex;
 
 /// A shard of fewer bytes would push out useful blocks for want of neighbours
@@ -143,8 +143,20 @@ impl std::ops::AddAssign for BlockCacheStats {
 #[derive(Debug)]
 struct Cached<V> {
     tag: BlockTag,
-    hash: u64,
+    /// Half of the block's hash.
+    fingerprint: u32,
+    /// How often it was asked for since the sketch was told: a hit touches nothing else.
+    asked: u8,
     value: V,
+}
+
+impl<V> Cached<V> {
+    /// Tells the sketch how often the block was asked for.
+    fn tell(&mut self, sketch: &Sketch) {
+        for _ in 0..std::mem::take(&mut self.asked) {
+            sketch.add(spread(self.fingerprint));
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -174,12 +186,12 @@ impl<V> Shard<V> {
             if self.blocks.charged() + charge <= self.blocks.capacity() {
                 return true;
             }
-            let Some((&rival, _)) = self.blocks.oldest() else { return true };
-            let rival_hash = rival.hash();
-            if sketch.estimate(spread(rival_hash as u32)) <= times {
+            let Some((&rival, block)) = self.blocks.oldest() else { return true };
+            block.tell(sketch);
+            if sketch.estimate(spread(block.fingerprint)) <= times {
                 return true;
             }
-            self.blocks.get(rival_hash, &rival);
+            self.blocks.get(rival.hash(), &rival);
         }
         false
     }
@@ -190,11 +202,12 @@ impl<V> Shard<V> {
         }
     }
 
-    fn count_evictions(&mut self, evicted: &Removed<Cached<V>>) {
-        for block in evicted.iter() {
+    fn count_evictions(&mut self, evicted: &mut Removed<Cached<V>>) {
+        for block in evicted.iter_mut() {
             self.stats.kind_mut(block.tag.kind).evictions += 1;
             if let Some(admission) = &mut self.admission {
-                admission.ghost.note(block.hash as u32, &admission.sketch);
+                block.tell(&admission.sketch);
+                admission.ghost.note(block.fingerprint, &admission.sketch);
             }
         }
     }
@@ -294,19 +307,20 @@ impl<V: Clone> BlockCache<V> {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
         let Shard { blocks, stats, admission } = &mut *shard;
-        if let Some(admission) = admission {
-            admission.sketch.add(spread(hash as u32));
-        }
-        let found = blocks.get(hash, &id).map(|block| look(&block.value));
+        let found = blocks.get(hash, &id).map(|block| {
+            block.asked = (block.asked + 1).min(COUNT_MAX);
+            look(&block.value)
+        });
         let counters = stats.kind_mut(tag.kind);
         match found {
             Some(_) => counters.hits += 1,
             None => {
                 counters.misses += 1;
-                if let Some(admission) = admission
-                    && admission.ghost.take(hash as u32)
-                {
-                    admission.ghost_hits += u64::from(admission.ghost.sampling());
+                if let Some(admission) = admission {
+                    admission.sketch.add(spread(hash as u32));
+                    if admission.ghost.take(hash as u32) {
+                        admission.ghost_hits += u64::from(admission.ghost.sampling());
+                    }
                 }
             }
         }
@@ -336,13 +350,13 @@ impl<V: Clone> BlockCache<V> {
             shard.note_absent(hash);
             return;
         }
-        let cached = Cached { tag, hash, value };
-        let inserted = shard.blocks.insert(hash, id, cached, charge);
+        let cached = Cached { tag, fingerprint: hash as u32, asked: 0, value };
+        let mut inserted = shard.blocks.insert(hash, id, cached, charge);
         match &inserted.refused {
             None => shard.stats.kind_mut(tag.kind).inserts += 1,
             Some(_) => shard.note_absent(hash),
         }
-        shard.count_evictions(&inserted.evicted);
+        shard.count_evictions(&mut inserted.evicted);
         drop(shard);
         drop(inserted);
     }
@@ -372,8 +386,8 @@ impl<V: Clone> BlockCache<V> {
         let mut capacity = self.capacity.lock();
         for Apart(shard) in &self.shards {
             let mut shard = shard.lock();
-            let pushed_out = shard.blocks.set_capacity(bytes / self.shards.len());
-            shard.count_evictions(&pushed_out);
+            let mut pushed_out = shard.blocks.set_capacity(bytes / self.shards.len());
+            shard.count_evictions(&mut pushed_out);
             evicted.push(pushed_out);
         }
         *capacity = bytes;

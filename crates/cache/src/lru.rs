@@ -64,6 +64,11 @@ impl<V> Removed<V> {
     pub fn iter(&self) -> impl Iterator<Item = &V> {
         self.first.iter().chain(&self.rest)
     }
+
+    /// All of them, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.first.iter_mut().chain(&mut self.rest)
+    }
 }
 
 impl<V> Default for Removed<V> {
@@ -142,13 +147,13 @@ impl<K: Key, V> Lru<K, V> {
 
     /// The value under `key`, which becomes the most recently used. `hash` is
     /// the key's, as below: the caller often has it already.
-    pub fn get(&mut self, hash: u64, key: &K) -> Option<&V> {
+    pub fn get(&mut self, hash: u64, key: &K) -> Option<&mut V> {
         let index = self.find(hash, key)?;
         if index != self.newest {
             self.unlink(index);
             self.link_newest(index);
         }
-        self.nodes[index as usize].value.as_ref()
+        self.nodes[index as usize].value.as_mut()
     }
 
     /// Whether there is an entry under `key`; its place does not change.
@@ -156,10 +161,10 @@ impl<K: Key, V> Lru<K, V> {
         self.find(hash, key).is_some()
     }
 
-    /// The least recently used entry's key, and its charge with the overhead.
-    pub fn oldest(&self) -> Option<(&K, usize)> {
-        let node = self.nodes.get(self.oldest as usize)?;
-        Some((&node.key, node.charge))
+    /// The least recently used entry; its place does not change.
+    pub fn oldest(&mut self) -> Option<(&K, &mut V)> {
+        let node = self.nodes.get_mut(self.oldest as usize)?;
+        Some((&node.key, node.value.as_mut()?))
     }
 
     /// Puts `value` under `key` as the most recently used, in place of an

@@ -7,8 +7,9 @@
 //!   2. view  = the tree as it is now
 //!   3. memtables of the view              what they know is newer than what is here
 //!   4. cache.lookup(name), else the tree
-//!   5. cache.resolved(epoch, ...)         only what stood in the tree, and only if no
-//!                                         newer version was passed over
+//!   5. cache.resolved(epoch, ...)         only what stood in the tree and was read from
+//!                                         storage, and only if no newer version was
+//!                                         passed over
 //! ```
 //!
 //! A flush, whose new versions stand in memtables until the view changes:
@@ -115,6 +116,8 @@ pub struct PointCache {
     shards: Box<[Shard]>,
     /// Whether anything may be here, or is to be measured.
     is_used: AtomicBool,
+    /// Whether KV or KP may have bytes.
+    holds_entries: AtomicBool,
 }
 
 /// A change of the tree that is under way; it ends when this is dropped.
@@ -145,7 +148,11 @@ impl PointCache {
                 missed: Missed::default(),
             }),
         };
-        Self { shards: (0..shards).map(|_| shard()).collect(), is_used: AtomicBool::new(false) }
+        Self {
+            shards: (0..shards).map(|_| shard()).collect(),
+            is_used: AtomicBool::new(false),
+            holds_entries: AtomicBool::new(false),
+        }
     }
 
     /// Whether lookups are worth while.
@@ -165,25 +172,37 @@ impl PointCache {
         Epoch(self.shard(hash).epoch.load(Ordering::Acquire))
     }
 
-    /// What is known of the key of `name`, and how often it was asked for lately; `read`
-    /// makes of an entry what is wanted, or nothing if that may not be seen. It runs
-    /// under a lock: it is to be short.
+    /// What is known of the key of `name`; `read` makes of an entry what is wanted, or
+    /// nothing if that may not be seen. It runs under a lock: it is to be short.
     pub fn lookup<R>(
         &self,
         hash: u64,
         name: Name<'_>,
         read: impl FnOnce(KvEntry<'_>) -> Option<R>,
-    ) -> (Found<R>, u8) {
+    ) -> Found<R> {
         let mut inside = self.shard(hash).inside.lock();
-        let times = inside.entries.asked(hash);
         let found = inside.entries.lookup(hash, name, read);
-        let stats = &mut inside.stats;
         match &found {
-            Found::Value(_) => stats.kv_hits += 1,
-            Found::Pointer(_) => stats.kp_hits += 1,
-            Found::Nothing => stats.misses += 1,
+            Found::Value(_) => {
+                inside.entries.asked(hash);
+                inside.stats.kv_hits += 1;
+            }
+            Found::Pointer(_) => inside.stats.kp_hits += 1,
+            Found::Nothing => inside.stats.misses += 1,
         }
-        (found, times)
+        found
+    }
+
+    /// Notes that a lookup of the key reads storage, or would if a value had not answered
+    /// it: what is in memory anyway is nothing to be saved. How often that was so lately,
+    /// at least 1.
+    pub fn asked(&self, hash: u64) -> u8 {
+        self.shard(hash).inside.lock().entries.asked(hash).max(1)
+    }
+
+    /// Whether there may be anything to look up.
+    pub fn holds_entries(&self) -> bool {
+        self.holds_entries.load(Ordering::Relaxed)
     }
 
     /// A pointer led nowhere, or to another key: what is found instead takes its place.
@@ -286,6 +305,7 @@ impl PointCache {
     /// Changes the bounds of KV and KP, for all shards together; what does not fit any
     /// more leaves.
     pub fn set_capacities(&self, kv: usize, kp: usize) {
+        self.holds_entries.store(kv + kp > 0, Ordering::Relaxed);
         let shards = self.shards.len();
         for shard in &self.shards {
             shard.inside.lock().entries.set_capacities(kv / shards, kp / shards);

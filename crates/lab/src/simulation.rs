@@ -46,6 +46,8 @@ pub struct Outcome {
 #[derive(Debug, Default)]
 struct Reads {
     all: u64,
+    /// How often lookups of the key read storage lately.
+    times: u8,
     /// Each by the share that the lookup's key has in what is asked of the block.
     own: f32,
     /// Of these, that of the data block.
@@ -109,7 +111,7 @@ impl Simulation {
         let (tree, caches) = (&self.tree, &self.caches);
         let mut reads = Reads::default();
         if !caches.point().is_used() {
-            tree.lookup(index, |block| touch(caches, 1, &mut reads, block));
+            tree.lookup(index, |block| touch(caches, None, &mut reads, block));
             self.reads += reads.all;
             return;
         }
@@ -117,7 +119,7 @@ impl Simulation {
         let name = Name { keyspace: 0, key: &key };
         let hash = hash_of(name);
         let epoch = caches.point().epoch(hash);
-        let (found, times) = caches.point().lookup(hash, name, |_| Some(()));
+        let found = caches.point().lookup(hash, name, |_| Some(()));
         let home = tree.data_block(index);
         let (table, offset) = (home.table, home.offset);
         let pointer = Pointer { table, offset, len: BLOCK_BYTES as u32, position: 0 };
@@ -127,8 +129,11 @@ impl Simulation {
             Found::Nothing => false,
         };
         match by_pointer {
-            true => touch(caches, times, &mut reads, (home, BlockKind::Data)),
-            false => tree.lookup(index, |block| touch(caches, times, &mut reads, block)),
+            true => touch(caches, Some(hash), &mut reads, (home, BlockKind::Data)),
+            false => tree.lookup(index, |block| touch(caches, Some(hash), &mut reads, block)),
+        }
+        if reads.all == 0 {
+            return;
         }
         let entry = KvEntry { name, stamp: 0, value: &VALUE, level: tree.level(index) };
         let resolved = Resolved {
@@ -146,21 +151,28 @@ impl Simulation {
     fn scan(&mut self, index: u64) {
         let (tree, caches) = (&self.tree, &self.caches);
         let mut reads = Reads::default();
-        tree.scan(index, SCAN_ENTRIES, |block| touch(caches, 1, &mut reads, block));
+        tree.scan(index, SCAN_ENTRIES, |block| touch(caches, None, &mut reads, block));
         self.reads += reads.all;
         caches.note_reads(reads.all as u32);
     }
 }
 
-/// A block is wanted by a lookup of a key that was asked for `times` times lately.
-fn touch(caches: &Caches<()>, times: u8, reads: &mut Reads, (id, kind): Touched) {
+/// A block is wanted, by a lookup of the key of that hash if by one.
+fn touch(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): Touched) {
     let tag = BlockTag { keyspace: 0, kind };
     let blocks = caches.blocks();
     if blocks.get(id, tag).is_some() {
         return;
     }
     reads.all += 1;
-    let share = (f32::from(times) / f32::from(blocks.times(id).max(1))).min(1.0).sqrt();
+    let Some(hash) = hash else {
+        blocks.insert(id, tag, (), BLOCK_BYTES);
+        return;
+    };
+    if reads.times == 0 {
+        reads.times = caches.point().asked(hash);
+    }
+    let share = (f32::from(reads.times) / f32::from(blocks.times(id).max(1))).min(1.0).sqrt();
     reads.own += share;
     if kind == BlockKind::Data {
         reads.own_data = share;

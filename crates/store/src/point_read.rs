@@ -85,7 +85,7 @@ enum Stage<'a> {
 struct Lesson {
     hash: u64,
     epoch: Option<Epoch>,
-    /// How often the key was asked for lately.
+    /// How often lookups of the key read storage lately; 0: this one has not.
     times: u8,
     /// I/Os, each by how much of it was for this key alone.
     reads: f32,
@@ -212,7 +212,7 @@ impl<'a> PointRead<'a> {
     /// What KV knows; if it is KP that does, its pointer is followed next.
     fn ask_point_cache(&mut self, blocks: &Blocks) -> Option<Resolved> {
         let point = blocks.caches().point();
-        if !point.is_used() {
+        if !point.holds_entries() {
             return None;
         }
         let known = self.reader.known;
@@ -221,9 +221,7 @@ impl<'a> PointRead<'a> {
             let payload = || Bytes::copy_from_slice(entry.value);
             (trailer.sequence() <= known).then(|| Resolved { trailer, payload: payload() })
         };
-        let (found, times) = point.lookup(self.lesson.hash, self.name(), read);
-        self.lesson.times = times;
-        match found {
+        match point.lookup(self.lesson.hash, self.name(), read) {
             point::Found::Value(resolved) => return Some(resolved),
             point::Found::Pointer(entry) => {
                 let (version, key) = (&self.view.version, self.key.user_key);
@@ -266,9 +264,12 @@ impl<'a> PointRead<'a> {
     /// A read that others would have shared is not saved by an entry of the key, but put
     /// off to the next who wants the block (`docs/design/0018-tides.md`).
     fn note_read(&mut self, block: &BlockRef, blocks: &Blocks) {
-        let lesson = &mut self.lesson;
-        if lesson.times == 0 {
+        let (lesson, point) = (&mut self.lesson, blocks.caches().point());
+        if !point.is_used() {
             return;
+        }
+        if lesson.times == 0 {
+            lesson.times = point.asked(lesson.hash);
         }
         let table = match (&self.stage, &self.probe) {
             (Stage::Pointer(_, handle), _) | (_, Some((_, handle, _))) => handle.meta().id,
@@ -292,7 +293,8 @@ impl<'a> PointRead<'a> {
         let lesson = &self.lesson;
         let is_value = matches!(trailer.kind(), Kind::Value | Kind::Expiring);
         let point = blocks.caches().point();
-        if let (Some(epoch), true, true) = (lesson.epoch, is_value, point.is_used()) {
+        // What is in memory anyway is nothing to be saved.
+        if let (Some(epoch), true, true) = (lesson.epoch, is_value, lesson.times > 0) {
             let entry = KvEntry {
                 name: self.name(),
                 stamp: trailer.0,

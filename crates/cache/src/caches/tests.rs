@@ -21,7 +21,7 @@ fn get(caches: &Caches<()>, number: u64) {
     let name = Name { keyspace: 0, key: &key };
     let hash = hash_of(name);
     let epoch = caches.point().epoch(hash);
-    let found = caches.point().lookup(hash, name, |_| Some(())).0;
+    let found = caches.point().lookup(hash, name, |_| Some(()));
     if found == Found::Value(()) {
         return;
     }
@@ -29,6 +29,10 @@ fn get(caches: &Caches<()>, number: u64) {
         touch(caches, BlockKind::Data, number) + touch(caches, BlockKind::Index, number / 64);
     let pointer = Pointer { table: 1, offset: number << 12 & 0xFFFF_FFFF, len: 4096, position: 0 };
     let entry = KvEntry { name, stamp: 1, value: &[1; 100], level: 2 };
+    if reads == 0.0 {
+        return;
+    }
+    caches.point().asked(hash);
     let (data_reads, by_pointer) = (1.0, found != Found::Nothing);
     let resolved = Resolved { entry, pointer: Some(pointer), reads, data_reads, by_pointer };
     caches.point().resolved(hash, epoch, &resolved);

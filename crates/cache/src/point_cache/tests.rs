@@ -39,14 +39,14 @@ fn cache(kv: usize, kp: usize) -> PointCache {
 
 fn value(cache: &PointCache, key: &[u8]) -> Option<Vec<u8>> {
     let read = |entry: KvEntry<'_>| Some(entry.value.to_vec());
-    match cache.lookup(hash_of(name(key)), name(key), read).0 {
+    match cache.lookup(hash_of(name(key)), name(key), read) {
         Found::Value(value) => Some(value),
         _ => None,
     }
 }
 
 fn pointer(cache: &PointCache, key: &[u8]) -> Option<Pointer> {
-    match cache.lookup(hash_of(name(key)), name(key), |_| None::<()>).0 {
+    match cache.lookup(hash_of(name(key)), name(key), |_| None::<()>) {
         Found::Pointer(entry) => Some(entry.pointer),
         _ => None,
     }
@@ -121,7 +121,7 @@ fn a_range_and_tables_are_forgotten() {
     assert_eq!(pointer(&cache, b"b"), Some(place(0, 0)));
     assert_eq!(pointer(&cache, b"c"), None);
     let read = |entry: KvEntry<'_>| Some(entry.value == b"w");
-    assert_eq!(cache.lookup(hash_of(other), other, read).0, Found::Value(true));
+    assert_eq!(cache.lookup(hash_of(other), other, read), Found::Value(true));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_version_that_may_not_be_seen_is_passed_over() {
     let cache = cache(64 << 10, 64 << 10);
     let hash = hash_of(name(b"k"));
     cache.resolved(hash, cache.epoch(hash), &found(entry(b"k", b"v"), place(1, 0)));
-    let unseen = cache.lookup(hash, name(b"k"), |_| None::<()>).0;
+    let unseen = cache.lookup(hash, name(b"k"), |_| None::<()>);
     assert_eq!(unseen, Found::Nothing);
     assert!(value(&cache, b"k").is_some());
 }

@@ -339,12 +339,12 @@ pub const MUTATIONS: &[Mutation] = &[
         ..race(
             "a shard of the cache is changed outside of its lock",
             "crates/cache/src/block.rs",
-            "        let inserted = shard.blocks.insert(",
+            "        let mut inserted = shard.blocks.insert(",
             "        let mut blocks = std::mem::replace(&mut shard.blocks, Lru::new(0));\n\
              drop(shard);\n\
              let mut shard = self.shard(hash).lock();\n\
              std::mem::swap(&mut shard.blocks, &mut blocks);\n\
-             let inserted = shard.blocks.insert(",
+             let mut inserted = shard.blocks.insert(",
             "block::tests::models::changes_of_the_capacity_leave_all_shards_with_the_last_one",
         )
     },

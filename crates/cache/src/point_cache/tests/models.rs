@@ -53,7 +53,7 @@ impl Scene {
             return in_memtable;
         }
         let read = |entry: KvEntry<'_>| entry.value.first_chunk().copied().map(u64::from_le_bytes);
-        match self.cache.lookup(hash, name(b"k"), read).0 {
+        match self.cache.lookup(hash, name(b"k"), read) {
             Found::Value(version) => {
                 assert!(version >= in_tables, "{version} where the tables have {in_tables}");
                 return version;
