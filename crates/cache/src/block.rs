@@ -30,6 +30,10 @@ const BLOCK_BYTES_USUAL: usize = 4096;
 /// How many blocks a new one is held against before it is refused.
 const RIVALS_MAX: usize = 4;
 
+/// Sketches of blocks forget so many times as fast as others: many hits of a block are
+/// told as [`COUNT_MAX`].
+const PERIOD_SHARE: u64 = 3;
+
 /// How many nodes [`BlockCache::evict_tables`] looks at under one lock.
 const SWEEP_NODES: usize = 1024;
 
@@ -262,6 +266,7 @@ impl<V: Clone> BlockCache<V> {
         for Apart(shard) in &self.shards {
             let ghost = Ghost::new(window_bytes / BLOCK_BYTES_USUAL, sampling);
             let sketch = Sketch::new(sketch_bytes);
+            sketch.set_period(sketch.period() / PERIOD_SHARE);
             let admission = Admission { sketch, ghost, ghost_hits: 0 };
             drop(shard.lock().admission.replace(admission));
         }
