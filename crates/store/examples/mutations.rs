@@ -3,7 +3,8 @@
 //!
 //! ```sh
 //! cargo run -p tidekv --example mutations            # all of them
-//! cargo run -p tidekv --example mutations snapshot   # those with that word
+//! cargo run -p tidekv --example mutations snapshot   # those with that word in the name
+//!                                                    # of mutation, test or target
 //! ```
 //!
 //! The workspace is copied below the target directory and changed there only.
@@ -162,7 +163,10 @@ fn record(mutation: &Mutation, caught: bool, seconds: f64) {
 
 fn run() -> io::Result<bool> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let is_chosen = |m: &&Mutation| words.iter().all(|word| m.name.contains(word.as_str()));
+    let has = |m: &Mutation, word: &str| {
+        m.name.contains(word) || m.test.contains(word) || m.target == word
+    };
+    let is_chosen = |m: &&Mutation| words.iter().all(|word| has(m, word));
     let chosen: Vec<_> = MUTATIONS.iter().filter(is_chosen).collect();
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
