@@ -22,6 +22,9 @@ use crate::tide::{Component, Split, Tide};
 /// Storage reads from one step of the boundaries to the next.
 pub const READS_PER_STEP: u32 = 1024;
 
+/// What a read brings in, about.
+const BLOCK_BYTES_USUAL: usize = 4096;
+
 /// Of the budget: the window of each ghost, and the sketches of keys and blocks.
 const WINDOW: f64 = 0.1;
 const POINT_SKETCH: f64 = 0.02;
@@ -183,7 +186,7 @@ impl<V: Clone> Caches<V> {
         control.tide.credit(Component::Block, block_reads);
         let before = self.split_of(&control);
         let whole: usize = before.iter().sum();
-        let after = control.tide.step(before);
+        let after = control.tide.step(before, READS_PER_STEP as usize * BLOCK_BYTES_USUAL);
         if after != before && whole > 0 {
             control.shares = after.map(|bytes| bytes as f64 / whole as f64);
             self.apply(&control);

@@ -6,7 +6,8 @@
 //! from the component with the least credit to the one with the most.
 //!
 //! 1. Credits fade: each step keeps [`CREDIT_KEPT`] of them.
-//! 2. A step moves at most [`STEP_MAX`] of the budget, in proportion to how far the two
+//! 2. A step moves at most [`STEP_MAX`] of the budget, and no more than the caller says
+//!    was read since the last one: it could not be filled. It does so in proportion to how far the two
 //!    are apart: `(most - least) / (most + least)`.
 //! 3. Nothing moves when they are nearer to each other than [`HYSTERESIS`], or when
 //!    there is too little to judge by.
@@ -59,8 +60,8 @@ impl Tide {
         self.credits
     }
 
-    /// Where the boundaries go from `split`.
-    pub fn step(&mut self, split: Split) -> Split {
+    /// Where the boundaries go from `split`, by at most `bytes_max`.
+    pub fn step(&mut self, split: Split, bytes_max: usize) -> Split {
         let budget: usize = split.iter().sum();
         let by_credit = |a: &usize, b: &usize| self.credits[*a].total_cmp(&self.credits[*b]);
         let winner = (0..3).max_by(by_credit).unwrap_or(0);
@@ -72,7 +73,7 @@ impl Tide {
             let apart = (most - least) / (most + least).max(f64::MIN_POSITIVE);
             if most > CREDIT_MIN && apart > HYSTERESIS {
                 let bytes = (budget as f64 * STEP_MAX * apart) as usize;
-                let bytes = bytes.min(split[loser]);
+                let bytes = bytes.min(bytes_max).min(split[loser]);
                 next[loser] -= bytes;
                 next[winner] += bytes;
             }
@@ -93,7 +94,7 @@ mod tests {
         for _ in 0..200 {
             tide.credit(Component::Kv, 300.0);
             tide.credit(Component::Block, 100.0);
-            let next = tide.step(split);
+            let next = tide.step(split, usize::MAX);
             assert_eq!(next.iter().sum::<usize>(), 1_000_000);
             split = next;
         }
@@ -105,10 +106,10 @@ mod tests {
         let mut tide = Tide::default();
         let split = [100, 200, 700];
         tide.credit(Component::Kp, 10.0);
-        assert_eq!(tide.step(split), split);
+        assert_eq!(tide.step(split, usize::MAX), split);
         tide.credit(Component::Kv, 1000.0);
         tide.credit(Component::Kp, 1050.0);
         tide.credit(Component::Block, 1000.0);
-        assert_eq!(tide.step(split), split);
+        assert_eq!(tide.step(split, usize::MAX), split);
     }
 }

@@ -9,7 +9,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidekv::{Db, Durability, Options};
+use tidekv::{CachePolicy, Db, Durability, Options};
 use tidekv_server::{Address, Server, ServerOptions, TlsFiles};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -46,6 +46,12 @@ pub struct Serve {
     /// of the machine's].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
+
+    /// How the caches share their memory: `tide` moves it to where it saves the most
+    /// reads; `block-only`, `kv-only`, `kp-only` and `fixed:KV,KP,BLOCK` (hundredths of
+    /// values, pointers and blocks) do not.
+    #[arg(long, value_name = "POLICY", default_value_t)]
+    cache_policy: CachePolicy,
 
     /// What a reply to a write means.
     #[arg(long, value_enum, default_value_t = Promise::Buffered)]
@@ -110,7 +116,8 @@ impl Serve {
         };
         log_to_standard_error();
         let mut signals = Signals::new()?;
-        let options = Options { memory_bytes: self.memory, durability, ..Options::default() };
+        let (memory_bytes, cache_policy) = (self.memory, self.cache_policy);
+        let options = Options { memory_bytes, cache_policy, durability, ..Options::default() };
         let db = Db::open(&self.data, options)?;
         let server = Server::start(db.clone(), server_options)?;
         output::line(&self.greeting(&db, &server))?;
