@@ -1,9 +1,11 @@
-//! The block cache: sharded LRU lists of blocks, bounded in bytes.
+//! The block cache: sharded LRU lists of blocks, bounded in bytes; if asked to, it lets
+//! only those in that are asked for often enough (TinyLFU).
 //!
 //! Guarantees:
 //! 1. The bytes charged are at most the capacity at every moment, shard by
 //!    shard; what is charged is what is allocated: the value, as its owner
-//!    says, and the list's own memory for it.
+//!    says, and the list's own memory for it. Sketches and ghosts come on top
+//!    ([`BlockCache::measuring_bytes`]).
 //! 2. A block that was put in is returned as it was, or not at all.
 //! 3. A hit takes one hash and one short lock, and allocates nothing.
 //! 4. No value is dropped under a lock.

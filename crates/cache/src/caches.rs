@@ -34,8 +34,12 @@ const BLOCK_SKETCH: f64 = 0.004;
 /// were made for, or the other way round.
 const REMEASURE: usize = 3;
 
-/// Less is not worth measuring anything for.
+/// Less is not worth measuring anything for, and of more a part says enough: keys of
+/// larger caches are as well known by sketches of some tens of MiB.
 const MEASURED_BYTES_MIN: usize = 64 << 10;
+const MEASURED_BYTES_MAX: usize = 1 << 30;
+/// Ghosts take less than so much of their windows.
+const GHOSTS_SHARE: usize = 8;
 
 /// A shard of fewer bytes has too little to choose from.
 const SHARD_BYTES_MIN: usize = 512 << 10;
@@ -136,8 +140,9 @@ impl<V: Clone> Caches<V> {
     pub fn set_budget(&self, bytes: usize) {
         let mut control = self.control.lock();
         control.budget = bytes;
+        let wanted = bytes.min(MEASURED_BYTES_MAX);
         let is_far =
-            control.measured_for > REMEASURE * bytes || REMEASURE * control.measured_for < bytes;
+            control.measured_for > REMEASURE * wanted || REMEASURE * control.measured_for < wanted;
         if is_far {
             self.measure(&mut control);
         }
@@ -194,19 +199,21 @@ impl<V: Clone> Caches<V> {
     }
 
     fn split_of(&self, control: &Control) -> Split {
-        let whole = control.budget.saturating_sub(self.measuring_bytes());
-        let part = |share: f64| (whole as f64 * share) as usize;
-        let (kv, kp) = (part(control.shares[0]), part(control.shares[1]));
-        let kp = kp.min(whole - kv.min(whole));
-        [kv.min(whole), kp, whole - kv.min(whole) - kp]
+        split_of(control.budget.saturating_sub(self.measuring_bytes()), control.shares)
+    }
+
+    /// Makes what takes more than its part of `whole` bytes smaller.
+    fn shrink(&self, whole: usize, shares: [f64; 3]) {
+        let [kv, kp, block] = split_of(whole, shares);
+        let (kv_now, kp_now) = self.point.capacities();
+        self.blocks.set_capacity(block.min(self.blocks.capacity()));
+        self.point.set_capacities(kv.min(kv_now), kp.min(kp_now));
     }
 
     /// Gives the components the bytes of their shares; what shrinks does so first.
     fn apply(&self, control: &Control) {
         let [kv, kp, block] = self.split_of(control);
-        let (kv_now, kp_now) = self.point.capacities();
-        self.blocks.set_capacity(block.min(self.blocks.capacity()));
-        self.point.set_capacities(kv.min(kv_now), kp.min(kp_now));
+        self.shrink(control.budget.saturating_sub(self.measuring_bytes()), control.shares);
         self.blocks.set_capacity(block);
         self.point.set_capacities(kv, kp);
         self.point.set_used(kv + kp > 0 || control.measured_for > 0);
@@ -216,11 +223,11 @@ impl<V: Clone> Caches<V> {
     fn measure(&self, control: &mut Control) {
         let is_measured =
             control.policy != CachePolicy::BlockOnly && control.budget >= MEASURED_BYTES_MIN;
-        control.measured_for = if is_measured { control.budget } else { 0 };
+        control.measured_for = if is_measured { control.budget.min(MEASURED_BYTES_MAX) } else { 0 };
         let part = |share: f64| (control.measured_for as f64 * share) as usize;
         // There must be room for them before they are made.
-        let room = part(POINT_SKETCH) + part(BLOCK_SKETCH) + part(WINDOW) / 8;
-        self.blocks.set_capacity(self.blocks.capacity().min(control.budget.saturating_sub(room)));
+        let room = part(POINT_SKETCH) + part(BLOCK_SKETCH) + part(WINDOW) / GHOSTS_SHARE;
+        self.shrink(control.budget.saturating_sub(room), control.shares);
         self.point.measure(part(POINT_SKETCH), part(WINDOW), 1);
         match is_measured {
             true => self.blocks.admit_by_use(part(BLOCK_SKETCH), part(WINDOW), 1),
@@ -229,6 +236,13 @@ impl<V: Clone> Caches<V> {
         control.ghost_hits = 0;
         control.tide = Tide::default();
     }
+}
+
+fn split_of(whole: usize, shares: [f64; 3]) -> Split {
+    let part = |share: f64| (whole as f64 * share) as usize;
+    let kv = part(shares[0]).min(whole);
+    let kp = part(shares[1]).min(whole - kv);
+    [kv, kp, whole - kv - kp]
 }
 
 #[cfg(test)]

@@ -51,6 +51,7 @@ const FREED_SHARE: usize = 4;
 const WORD_BYTES: usize = 4;
 /// From one chunk's places to the next one's.
 const CHUNK_WORDS: usize = CHUNK_BYTES_MAX / WORD_BYTES;
+const CHUNKS_MAX: usize = (1 << u32::BITS) / CHUNK_WORDS;
 const HEAD_BYTES: usize = 12;
 /// Entries of so many bytes are judged against each other.
 const POOL_BYTES: usize = 32 << 10;
@@ -304,9 +305,10 @@ impl KvShard {
         Head(Head::read(chunk, at).0 | Head::DEAD).write(chunk, at);
     }
 
-    /// Changes the capacity; what does not fit any more leaves, the worst first.
+    /// Changes the capacity; what does not fit any more leaves, the worst first. A shard
+    /// has no places for more than 2^20 chunks.
     pub fn set_capacity(&mut self, capacity: usize, judge: &mut impl Judge) {
-        self.capacity = capacity;
+        self.capacity = capacity.min(CHUNKS_MAX * self.chunk_bytes);
         while self.charged_bytes() > self.capacity {
             if !self.give_up_chunk(judge) {
                 break;

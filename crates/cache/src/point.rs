@@ -7,7 +7,7 @@
 //!              └── neither: the tree           as many as it takes
 //! ```
 //!
-//! After a lookup that did not end in KV, [`PointShard::resolved`] decides what is kept
+//! After a lookup that read storage, [`PointShard::resolved`] decides what is kept
 //! of what it found, by what the entry is worth: how often its key was asked for lately,
 //! times the I/Os that a hit saves, per byte. The I/Os are measured: a moving average
 //! of those that lookups ending on that level really did (AC-Key, section 4.2, takes

@@ -49,8 +49,10 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::epoch::AtomicU64;
 
-/// How many changes of the tree a shard has seen, and how many are under way: so many
-/// lowest bits.
+/// The bits of a hash from here on say which shard it belongs to.
+const SHARD_SHIFT: u32 = 40;
+
+/// An epoch counts changes; so many of its lowest bits count those under way.
 const UNDER_WAY_BITS: u32 = 16;
 
 /// What a shard had seen of changes of the tree when a lookup began.
@@ -104,7 +106,7 @@ struct Inside {
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard {
-    /// Written under the lock.
+    /// Counted up under the lock.
     epoch: AtomicU64,
     inside: Mutex<Inside>,
 }
@@ -162,7 +164,7 @@ impl PointCache {
 
     /// The lowest bits of a hash place an entry in its shard; these are others.
     fn shard(&self, hash: u64) -> &Shard {
-        &self.shards[(hash >> 40) as usize & (self.shards.len() - 1)]
+        &self.shards[(hash >> SHARD_SHIFT) as usize & (self.shards.len() - 1)]
     }
 
     // ---- Reading ----
@@ -265,15 +267,20 @@ impl PointCache {
         }
     }
 
-    /// The pointers into tables that are `is_in`, with a hash that
+    /// At most `pointers_max` pointers into tables that are `is_in`, each with a hash that
     /// [`PointCache::follow`] takes.
-    pub fn pointers_into(&self, is_in: impl Fn(u64) -> bool) -> Vec<(u64, Pointer)> {
+    pub fn pointers_into(
+        &self,
+        is_in: impl Fn(u64) -> bool,
+        pointers_max: usize,
+    ) -> Vec<(Pointer, u64)> {
         let mut pointers = Vec::new();
         for (number, shard) in self.shards.iter().enumerate() {
+            let left = pointers_max - pointers.len();
             let inside = shard.inside.lock();
-            let found = inside.entries.pointers_into(&is_in);
-            pointers
-                .extend(found.map(|(f, pointer)| ((number as u64) << 40 | u64::from(f), pointer)));
+            let found = inside.entries.pointers_into(&is_in).take(left);
+            let hash = |fingerprint| (number as u64) << SHARD_SHIFT | u64::from(fingerprint);
+            pointers.extend(found.map(|(fingerprint, pointer)| (pointer, hash(fingerprint))));
         }
         pointers
     }

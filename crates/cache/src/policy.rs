@@ -45,7 +45,9 @@ impl fmt::Display for CachePolicy {
             Self::BlockOnly => f.write_str("block-only"),
             Self::Fixed { kv: 100, .. } => f.write_str("kv-only"),
             Self::Fixed { kp: 100, .. } => f.write_str("kp-only"),
-            Self::Fixed { kv, kp } => write!(f, "fixed:{kv},{kp},{}", 100 - kv - kp),
+            Self::Fixed { kv, kp } => {
+                write!(f, "fixed:{kv},{kp},{}", 100u8.saturating_sub(*kv).saturating_sub(*kp))
+            }
         }
     }
 }

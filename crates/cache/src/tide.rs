@@ -2,7 +2,7 @@
 //!
 //! What would the next bytes of each component save? Each has a ghost with a window of
 //! the same number of bytes; a miss that the ghost knows is credited to the component
-//! with the I/Os that the lookup really did. Every so many lookups the boundary moves
+//! with the I/Os that it took. Every so many reads of storage the boundary moves
 //! from the component with the least credit to the one with the most.
 //!
 //! 1. Credits fade: each step keeps [`CREDIT_KEPT`] of them.

@@ -61,13 +61,13 @@ impl Clock for SystemClock {
 #[derive(Debug)]
 pub struct ManualClock {
     ns: AtomicU64,
-    epoch_ms: u64,
+    epoch_ms: AtomicU64,
 }
 
 impl ManualClock {
     /// A clock that stands at `unix_ms`.
     pub fn new(unix_ms: u64) -> Self {
-        Self { ns: AtomicU64::new(0), epoch_ms: unix_ms }
+        Self { ns: AtomicU64::new(0), epoch_ms: AtomicU64::new(unix_ms) }
     }
 
     /// Moves the clock on.
@@ -75,11 +75,16 @@ impl ManualClock {
         let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.ns.fetch_add(ns, Ordering::Relaxed);
     }
+
+    /// Sets the time of day back, as an operator may.
+    pub fn set_back(&self, ms: u64) {
+        self.epoch_ms.fetch_sub(ms, Ordering::Relaxed);
+    }
 }
 
 impl Clock for ManualClock {
     fn unix_ms(&self) -> u64 {
-        self.epoch_ms + self.ns.load(Ordering::Relaxed) / 1_000_000
+        self.epoch_ms.load(Ordering::Relaxed) + self.ns.load(Ordering::Relaxed) / 1_000_000
     }
 
     fn monotonic_ns(&self) -> u64 {

@@ -3,7 +3,7 @@
 //!
 //! One thread, one shard of each component, no store and no time. The budget pays for
 //! entries, sketches and ghosts. A run of a million operations takes a second, so
-//! policies can be tried against each other before they are built into the engine.
+//! policies can be tried against each other before the engine runs them.
 
 use tidekv_cache::kp::Pointer;
 use tidekv_cache::kv::KvEntry;

@@ -44,18 +44,17 @@ pub struct Counts {
     pub cache_hits: Option<u64>,
     /// Lookups in the block cache that did not.
     pub cache_misses: Option<u64>,
-    /// Lookups of single keys, and those of them that values and pointers in the cache
-    /// answered or helped.
+    /// Lookups of single keys that the cache of values and pointers was asked for.
     pub point_lookups: Option<u64>,
     /// Of these, those that a value answered.
     pub kv_hits: Option<u64>,
     /// Of these, those that a pointer helped.
     pub kp_hits: Option<u64>,
-    /// What values, pointers and blocks may take of the cache now.
+    /// What values may take of the cache now.
     pub kv_bytes: Option<u64>,
-    /// Pointers.
+    /// What pointers may take of it.
     pub kp_bytes: Option<u64>,
-    /// Blocks.
+    /// What blocks may take of it.
     pub block_bytes: Option<u64>,
     /// Bytes of tables that are there now.
     pub table_bytes: Option<u64>,

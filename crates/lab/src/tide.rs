@@ -92,7 +92,7 @@ fn open(
     };
     let keyspace = db.keyspace_with("lab", options)?;
     if let Some(bytes) = settings.cache_bytes {
-        // What others keep in their caches of open tables lies beside ours.
+        // What others keep of open tables in their caches counts as ours does.
         let metadata = db.statistics().counter("memory.metadata_bytes");
         db.set_cache_bytes_max(bytes.saturating_sub(metadata));
     }

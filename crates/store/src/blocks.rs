@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidekv_cache::{BlockId, BlockKind, BlockTag, CachePolicy, Caches};
-use tidekv_io::{Buffer, File, ReadRequest, Storage};
+use tidekv_io::{Buffer, Clock, File, ReadRequest, Storage};
 
 use self::flight::{Flights, Lead, Role};
 use crate::block::{Block, BlockHandle, Content, open, open_part, seed};
@@ -172,8 +172,8 @@ impl Drop for InFlight<'_> {
 pub(crate) struct Blocks {
     storage: Arc<dyn Storage>,
     caches: Arc<Caches<BlockRef>>,
-    /// What KV and KP answer is held against the tables.
-    is_cross_checked: bool,
+    /// If what KV and KP answer is held against the tables: by which time things expire.
+    cross_check: Option<Arc<dyn Clock>>,
     flights: Flights,
     statistics: BlockStatistics,
 }
@@ -183,7 +183,7 @@ impl Blocks {
         Self {
             storage,
             caches,
-            is_cross_checked: false,
+            cross_check: None,
             flights: Flights::default(),
             statistics: BlockStatistics::default(),
         }
@@ -195,8 +195,8 @@ impl Blocks {
     }
 
     /// These, with what KV and KP answer held against the tables.
-    pub(crate) fn cross_checked(self) -> Self {
-        Self { is_cross_checked: true, ..self }
+    pub(crate) fn cross_checked(self, clock: Arc<dyn Clock>) -> Self {
+        Self { cross_check: Some(clock), ..self }
     }
 
     pub(crate) fn caches(&self) -> &Arc<Caches<BlockRef>> {
@@ -204,7 +204,12 @@ impl Blocks {
     }
 
     pub(crate) fn is_cross_checked(&self) -> bool {
-        self.is_cross_checked
+        self.cross_check.is_some()
+    }
+
+    /// Whether a deadline has passed, as far as the cross-check must know.
+    pub(crate) fn has_passed(&self, deadline_ms: u64) -> bool {
+        self.cross_check.as_ref().is_some_and(|clock| clock.unix_ms() >= deadline_ms)
     }
 
     /// How often a block was asked for lately, as far as is known.
@@ -262,15 +267,16 @@ impl Blocks {
         result
     }
 
-    /// Reads many blocks that were not in memory, in one batch. The blocks
-    /// stand in the order of the addresses, which may repeat.
-    pub(crate) fn read_many(&self, addresses: &[BlockAddress]) -> Result<Vec<BlockRef>> {
-        self.try_read_many(addresses).into_iter().collect()
-    }
-
-    /// As [`Blocks::read_many`], with each block's own error.
+    /// Reads many blocks that were not in memory, in one batch; each block, or what is
+    /// wrong with it, in the order of the addresses, which may repeat.
     pub(crate) fn try_read_many(&self, addresses: &[BlockAddress]) -> Vec<Result<BlockRef>> {
         self.gather(addresses).0
+    }
+
+    /// As [`Blocks::try_read_many`], with the first error for all of them.
+    #[cfg(test)]
+    pub(crate) fn read_many(&self, addresses: &[BlockAddress]) -> Result<Vec<BlockRef>> {
+        self.try_read_many(addresses).into_iter().collect()
     }
 
     /// Reads the first block, which was not in memory, and with it the

@@ -115,7 +115,7 @@ pub(crate) fn merge_tables(
             Verdict::Keep(kept) => Some(kept),
             _ => None,
         };
-        let tag = plan.notice.entry(key, kept, payload, || cursor.place());
+        let tag = plan.notice.entry(key, trailer, kept, payload, || cursor.place());
         match verdict {
             Verdict::Keep(kept) => {
                 let payload = if kept.kind() == crate::key::Kind::Delete { &[] } else { payload };

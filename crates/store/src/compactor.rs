@@ -23,6 +23,7 @@ use crate::levels::{TableHandle, Version};
 use crate::manifest::{Change, Edit};
 use crate::merge::{Child, MergingCursor};
 use crate::notices::{self, Moves, Notice};
+use crate::places::Placed;
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -197,7 +198,8 @@ impl Engine {
             true => Moves::default(),
             false => {
                 let inputs: Vec<u64> = compaction.tables().map(|t| t.meta().id).collect();
-                Moves::of(self.caches.point(), &inputs)
+                let pointers_max = self.caches.budget() / notices::BUDGET_PER_POINTER;
+                Moves::of(self.caches.point(), &inputs, pointers_max)
             }
         };
         Parts {
@@ -291,7 +293,7 @@ impl Engine {
             start: part.checked_sub(1).map(|before| &*parts.borders[before]),
             end: parts.borders.get(part).map(|border| &**border),
             below: Some(LevelsBelow::new(&parts.tree.version(), compaction.output_level)),
-            notice: Notice::Moves(&parts.moves),
+            notice: Notice::moves(&parts.moves, self.caches.point(), parts.tree.id),
         };
         let made = Mutex::new(Vec::new());
         let next_table = || self.new_table(&made);
@@ -340,8 +342,7 @@ impl Engine {
             });
             added.push((level, self.open_table(output.meta)?));
         }
-        self.install_edit(parts, edit, &added)?;
-        notices::follow(self.caches.point(), &placed, level);
+        self.install_edit(parts, edit, &added, &placed)?;
         compaction.tables().for_each(|table| table.retire());
         self.count_merge(counts);
         self.stats.compactions.add(1);
@@ -366,7 +367,7 @@ impl Engine {
             });
             added.push((level, Arc::new(table.moved())));
         }
-        self.install_edit(parts, edit, &added)?;
+        self.install_edit(parts, edit, &added, &[])?;
         self.stats.compaction_moves.add(compaction.inputs.len() as u64);
         Ok(())
     }
@@ -376,10 +377,14 @@ impl Engine {
         parts: &Parts,
         edit: Edit,
         added: &[(usize, Arc<TableHandle>)],
+        placed: &[Placed],
     ) -> Result<()> {
         let removed: Vec<u64> = parts.compaction.tables().map(|table| table.meta().id).collect();
         let mut structure = self.structure.lock();
         self.commit_tables(&mut structure, &parts.tree, edit, &removed, added)?;
+        // Before anything else is installed: an ingest has pointers forgotten that lead
+        // into tables of the version that it finds, and none may come back afterwards.
+        notices::follow(self.caches.point(), placed, parts.compaction.output_level);
         parts.tree.install_tables(&removed, added);
         drop(structure);
         self.after_install();

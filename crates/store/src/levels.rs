@@ -244,7 +244,8 @@ impl Version {
         (*table.meta.smallest <= *key).then_some(table)
     }
 
-    /// The table `id`, if it may hold `key`; it is looked for on `level` first.
+    /// The table `id`, if it is on level 0 or may hold `key`; it is looked for on `level`
+    /// first.
     pub(crate) fn find_by_id(
         &self,
         id: u64,

@@ -9,8 +9,8 @@
 //! that is not there any more.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use smallvec::SmallVec;
 use tidekv_cache::Name;
 use tidekv_cache::kp::{KpEntry, Pointer};
 use tidekv_cache::kv::KvEntry;
@@ -28,7 +28,7 @@ pub(crate) enum Notice<'a> {
     /// The first of each key is its newest version.
     NewVersions(NewVersions<'a>),
     /// They stand elsewhere from now on.
-    Moves(&'a Moves),
+    Moves { moves: &'a Moves, point: &'a PointCache, keyspace: u32 },
 }
 
 /// Tells of new versions.
@@ -40,32 +40,41 @@ pub(crate) struct NewVersions<'a> {
     key: Vec<u8>,
 }
 
-/// Pointers into one block, each with what it is found by.
-type Targets = SmallVec<[(u64, Pointer); 2]>;
+/// A pointer that is followed through a compaction takes about 128 bytes meanwhile; all
+/// together take a sixteenth of the caches' budget.
+pub(crate) const BUDGET_PER_POINTER: usize = 16 * 128;
 
 /// Entries that pointers lead to.
 #[derive(Debug, Default)]
 pub(crate) struct Moves {
-    /// By table and offset of their blocks.
-    targets: HashMap<(u64, u64), Targets>,
+    /// Pointers and what they are found by, ordered by place.
+    pointers: Vec<(Pointer, u64)>,
+    /// Which of them lead into a block, by its table and offset.
+    blocks: HashMap<(u64, u64), Range<u32>>,
 }
 
 impl Moves {
-    /// Of the tables that are `inputs`.
-    pub(crate) fn of(point: &PointCache, inputs: &[u64]) -> Self {
-        let mut moves = Self::default();
-        if point.is_used() {
-            for (hash, pointer) in point.pointers_into(|table| inputs.contains(&table)) {
-                let block = (pointer.table, pointer.offset);
-                moves.targets.entry(block).or_default().push((hash, pointer));
-            }
+    /// Of the tables that are `inputs`, at most `pointers_max` of them: whatever is not
+    /// followed leads nowhere afterwards.
+    pub(crate) fn of(point: &PointCache, inputs: &[u64], pointers_max: usize) -> Self {
+        if !point.holds_entries() {
+            return Self::default();
         }
-        moves
+        let mut pointers = point.pointers_into(|table| inputs.contains(&table), pointers_max);
+        pointers
+            .sort_unstable_by_key(|(pointer, _)| (pointer.table, pointer.offset, pointer.position));
+        let mut blocks: HashMap<(u64, u64), Range<u32>> = HashMap::new();
+        for (number, (pointer, _)) in (0u32..).zip(&pointers) {
+            let block = blocks.entry((pointer.table, pointer.offset)).or_insert(number..number);
+            block.end = number + 1;
+        }
+        Self { pointers, blocks }
     }
 
     fn tag(&self, place: Place) -> Option<Tag> {
-        let targets = self.targets.get(&(place.table, place.offset))?;
-        let (hash, from) = targets.iter().find(|(_, p)| p.position == place.position)?;
+        let block = self.blocks.get(&(place.table, place.offset))?;
+        let of_block = &self.pointers[block.start as usize..block.end as usize];
+        let (from, hash) = of_block.iter().find(|(p, _)| p.position == place.position)?;
         Some(Tag { hash: *hash, from: Some(*from) })
     }
 }
@@ -80,11 +89,20 @@ impl<'a> Notice<'a> {
         }
     }
 
-    /// The next entry of the merge is kept with the trailer, or dropped; how to tag it.
-    /// `place`: where it stood.
+    /// Of a compaction of the keyspace.
+    pub(crate) fn moves(moves: &'a Moves, point: &'a PointCache, keyspace: u32) -> Self {
+        match point.holds_entries() {
+            true => Self::Moves { moves, point, keyspace },
+            false => Self::None,
+        }
+    }
+
+    /// The next entry of the merge, which had the trailer `was`, is `kept` with another,
+    /// or dropped; how to tag it. `place`: where it stood.
     pub(crate) fn entry(
         &mut self,
         key: &[u8],
+        was: Trailer,
         kept: Option<Trailer>,
         payload: &[u8],
         place: impl FnOnce() -> Option<Place>,
@@ -92,8 +110,15 @@ impl<'a> Notice<'a> {
         match self {
             Self::None => None,
             Self::NewVersions(new) => new.entry(key, kept, payload),
-            Self::Moves(moves) if moves.targets.is_empty() || kept.is_none() => None,
-            Self::Moves(moves) => moves.tag(place()?),
+            Self::Moves { moves, point, keyspace } => {
+                let is_expiring = |trailer: Trailer| trailer.kind() == Kind::Expiring;
+                if is_expiring(was) && !kept.is_some_and(is_expiring) {
+                    // It has expired, and stays so even if clocks go back.
+                    let name = Name { keyspace: *keyspace, key };
+                    point.sync(name_hash(name), name, None);
+                }
+                kept.filter(|_| !moves.pointers.is_empty()).and_then(|_| moves.tag(place()?))
+            }
         }
     }
 }

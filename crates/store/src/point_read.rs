@@ -33,8 +33,8 @@ use tidekv_cache::point_cache::Epoch;
 
 use crate::block::BlockHandle;
 use crate::blocks::{BlockAddress, BlockRef, Blocks};
-use crate::error::{Error, Result};
-use crate::key::{Kind, LookupKey, Sequence, Trailer};
+use crate::error::{Error, ErrorKind, Result};
+use crate::key::{Kind, LookupKey, Sequence, Trailer, split_deadline};
 use crate::levels::TableHandle;
 use crate::manifest::LEVELS;
 use crate::table::{Found, Step, TableProbe};
@@ -171,7 +171,7 @@ impl<'a> PointRead<'a> {
                     };
                     self.stage = Stage::Tables;
                     let found = handle.table().found_at(block, pointer, self.key.user_key);
-                    let Some(found) = found.filter(|found| self.is_newest(found, handle)) else {
+                    let Some(found) = found.filter(|found| self.is_seen(found, handle)) else {
                         blocks.caches().point().pointer_failed(self.lesson.hash);
                         continue;
                     };
@@ -184,6 +184,18 @@ impl<'a> PointRead<'a> {
                 }
                 Stage::Tables => return self.ask_tables(blocks, supplied),
             }
+        }
+    }
+
+    /// What came of reading the block that was needed. One that a pointer leads to may be
+    /// that of another key, whose damage is not this one's: the tables are asked then.
+    fn supplied(&mut self, read: Result<BlockRef>) -> Result<Option<BlockRef>> {
+        match (read, &self.stage) {
+            (Err(_), Stage::Pointer(..)) => {
+                self.stage = Stage::Tables;
+                Ok(None)
+            }
+            (read, _) => read.map(Some),
         }
     }
 
@@ -250,7 +262,7 @@ impl<'a> PointRead<'a> {
 
     /// Whether this is what the reader sees of the key, given that it is the newest
     /// version of it.
-    fn is_newest(&self, found: &Found, handle: &TableHandle) -> bool {
+    fn is_seen(&self, found: &Found, handle: &TableHandle) -> bool {
         let sequence = trailer_in(handle, found.trailer).sequence();
         let covers = |table: &Arc<TableHandle>| {
             let tombstones = table.range_tombstones();
@@ -321,7 +333,9 @@ impl<'a> PointRead<'a> {
     fn ask_tables(&mut self, blocks: &Blocks, mut supplied: Option<BlockRef>) -> Result<ReadStep> {
         loop {
             if self.probe.is_none() {
-                let Some((level, handle)) = self.next_table() else { return self.done(None) };
+                let Some((level, handle)) = self.next_table() else {
+                    return self.done(None, blocks);
+                };
                 self.probe = Some((level, handle, handle.table().probe(self.key_for(handle))));
                 self.lesson.last_read = None;
             }
@@ -339,34 +353,33 @@ impl<'a> PointRead<'a> {
                 && trailer_in(handle, found.trailer).sequence() >= covered
             {
                 let resolved = self.keep(found, handle, level, blocks);
-                return self.done(Some(resolved));
+                return self.done(Some(resolved), blocks);
             }
             if covered > 0 {
                 // Whatever older tables say of the key is older still.
-                return self.done(Some(Resolved::deletion(covered)));
+                return self.done(Some(Resolved::deletion(covered)), blocks);
             }
         }
     }
 
     /// The tables' answer, which that of the point cache must not differ from.
-    fn done(&mut self, resolved: Option<Resolved>) -> Result<ReadStep> {
+    fn done(&mut self, resolved: Option<Resolved>, blocks: &Blocks) -> Result<ReadStep> {
         let Some(checked) = self.checked.take() else { return Ok(ReadStep::Done(resolved)) };
         let is_value = |r: &&Resolved| matches!(r.trailer.kind(), Kind::Value | Kind::Expiring);
         let value = |r: &Resolved| (r.trailer.kind(), r.payload.clone());
         let of_cache = Some(&checked).filter(is_value).map(value);
         let of_tables = resolved.as_ref().filter(is_value).map(value);
         // A compaction takes away what has expired; the entry says so itself.
-        let has_expired = of_tables.is_none() && checked.trailer.kind() == Kind::Expiring;
-        let same = of_cache == of_tables || has_expired;
+        let same = of_cache == of_tables || (of_tables.is_none() && has_expired(&checked, blocks));
         match same {
             true => Ok(ReadStep::Done(Some(checked))),
             false => Err(Error::new(
-                crate::ErrorKind::Corrupt,
+                ErrorKind::Corrupt,
                 format!(
-                    "the cache has {:?} of the key \"{}\", the tables {:?}",
-                    checked,
+                    "caches and tables disagree on the key \"{}\": caches have {}, tables {}",
                     self.key.user_key.escape_ascii(),
-                    resolved
+                    shown(Some(&checked)),
+                    shown(resolved.as_ref()),
                 ),
             )),
         }
@@ -411,6 +424,24 @@ impl<'a> PointRead<'a> {
     }
 }
 
+/// Whether this is a value whose deadline has passed.
+fn has_expired(resolved: &Resolved, blocks: &Blocks) -> bool {
+    let deadline = split_deadline(&resolved.payload).map(|(deadline, _)| deadline);
+    resolved.trailer.kind() == Kind::Expiring
+        && deadline.is_none_or(|deadline| blocks.has_passed(deadline))
+}
+
+/// A version in a few words, without what it holds.
+fn shown(resolved: Option<&Resolved>) -> String {
+    resolved.map_or_else(
+        || "nothing".to_owned(),
+        |Resolved { trailer, payload }| {
+            let (kind, sequence) = (trailer.kind(), trailer.sequence());
+            format!("{kind:?} of sequence {sequence} with {} bytes", payload.len())
+        },
+    )
+}
+
 /// The trailer of an entry of a table, the sequence of an ingest in place.
 fn trailer_in(handle: &TableHandle, trailer: Trailer) -> Trailer {
     match handle.meta().sequence_override {
@@ -424,7 +455,7 @@ pub(crate) fn read(mut read: PointRead<'_>, blocks: &Blocks) -> Result<Option<Re
     let mut supplied = None;
     loop {
         match read.step(blocks, supplied.take())? {
-            ReadStep::Need(address) => supplied = Some(blocks.read(&address)?),
+            ReadStep::Need(address) => supplied = read.supplied(blocks.read(&address))?,
             ReadStep::Done(resolved) => return Ok(resolved),
         }
     }
@@ -451,11 +482,16 @@ pub(crate) fn read_many<'a>(
                 ReadStep::Done(resolved) => results[index] = resolved,
             }
         }
-        supplied = match wanted.len() {
+        let read = match wanted.len() {
             0 => Vec::new(),
-            1 => vec![Some(blocks.read(&wanted[0])?)],
-            _ => blocks.read_many(&wanted)?.into_iter().map(Some).collect(),
+            1 => vec![blocks.read(&wanted[0])],
+            _ => blocks.try_read_many(&wanted),
         };
+        supplied = waiting
+            .iter_mut()
+            .zip(read)
+            .map(|((_, waiting), block)| waiting.supplied(block))
+            .collect::<Result<_>>()?;
         reads = waiting;
     }
     Ok(results)

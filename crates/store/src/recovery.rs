@@ -191,7 +191,10 @@ fn build_engine(
     caches.point().set_fingerprint_bits(options.fingerprint_bits);
     let caches = Arc::new(caches);
     let blocks = Blocks::new(Arc::clone(&storage), Arc::clone(&caches));
-    let blocks = if options.cross_check { blocks.cross_checked() } else { blocks };
+    let blocks = match options.cross_check {
+        true => blocks.cross_checked(Arc::clone(&clock)),
+        false => blocks,
+    };
     let blocks = Arc::new(blocks);
     let names = Arc::new(Names::new(Arc::clone(&storage), directory));
     let last_sequence = state.last_sequence;

@@ -247,6 +247,20 @@ fn what_has_expired_is_not_answered() {
 }
 
 #[test]
+fn what_a_compaction_has_seen_expire_stays_so() {
+    for policy in BOTH_WAYS {
+        let scene = Scene::new(policy);
+        scene.keyspace.put_with_ttl("a", "1", Duration::from_millis(500)).unwrap();
+        scene.keyspace.flush().unwrap();
+        assert_eq!(scene.get("a"), text("1"));
+        scene.clock.advance(Duration::from_millis(501));
+        scene.db.compact().unwrap();
+        scene.clock.set_back(501);
+        assert_eq!(scene.get("a"), None);
+    }
+}
+
+#[test]
 fn keyspaces_do_not_answer_for_each_other() {
     for policy in BOTH_WAYS {
         let scene = Scene::new(policy);

@@ -471,7 +471,7 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "pointers are lost to compactions",
         "crates/store/src/compactor.rs",
-        "        notices::follow(self.caches.point(), &placed, level);\n",
+        "        notices::follow(self.caches.point(), placed, parts.compaction.output_level);\n",
         "",
         "pointers_follow_their_entries_through_compactions",
     ),
