@@ -30,7 +30,7 @@ use tidekv_io::{
 };
 
 use crate::batch::decode_record;
-use crate::blocks::Blocks;
+use crate::blocks::{BlockRef, Blocks};
 use crate::budget;
 use crate::checksum::name_hash;
 use crate::engine::{BackgroundErrors, Engine, EngineStats, Logs, Structure};
@@ -165,6 +165,25 @@ fn refuse_leftovers(storage: &dyn Storage, directory: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The caches, and the way to blocks through them.
+fn build_caches(
+    options: &Options,
+    storage: &Arc<dyn Storage>,
+    clock: &Arc<dyn Clock>,
+    cache_bytes: u64,
+) -> (Arc<Caches<BlockRef>>, Arc<Blocks>) {
+    let budget = usize::try_from(cache_bytes.min(options.cache_bytes_max)).unwrap_or(usize::MAX);
+    let caches = Caches::new(name_hash, budget, CACHE_SHARDS, options.cache_policy);
+    caches.point().set_fingerprint_bits(options.fingerprint_bits);
+    let caches = Arc::new(caches);
+    let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches));
+    let blocks = match options.cross_check {
+        true => blocks.cross_checked(Arc::clone(clock)),
+        false => blocks,
+    };
+    (caches, Arc::new(blocks))
+}
+
 fn build_engine(
     directory: &Path,
     options: Options,
@@ -185,17 +204,7 @@ fn build_engine(
         .max(budget::MEMORY_BYTES_MIN);
     // As if memtables were full: replayed logs may fill them.
     let shares = budget::shares(memory, options.memtable_bytes, memory, 0);
-    let budget = shares.cache_bytes.min(options.cache_bytes_max);
-    let budget = usize::try_from(budget).unwrap_or(usize::MAX);
-    let caches = Caches::new(name_hash, budget, CACHE_SHARDS, options.cache_policy);
-    caches.point().set_fingerprint_bits(options.fingerprint_bits);
-    let caches = Arc::new(caches);
-    let blocks = Blocks::new(Arc::clone(&storage), Arc::clone(&caches));
-    let blocks = match options.cross_check {
-        true => blocks.cross_checked(Arc::clone(&clock)),
-        false => blocks,
-    };
-    let blocks = Arc::new(blocks);
+    let (caches, blocks) = build_caches(&options, &storage, &clock, shares.cache_bytes);
     let names = Arc::new(Names::new(Arc::clone(&storage), directory));
     let last_sequence = state.last_sequence;
     let cache_bytes_max = options.cache_bytes_max;

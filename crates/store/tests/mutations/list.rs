@@ -512,4 +512,24 @@ pub const MUTATIONS: &[Mutation] = &[
             "point_cache::tests::models::nothing_stale_comes_in_beside_ingests",
         )
     },
+    race(
+        "a compaction brings pointers along when others may have installed something",
+        "crates/store/src/compactor.rs",
+        "        notices::follow(self.caches.point(), placed, parts.compaction.output_level);\n        \
+         parts.tree.install_tables(&removed, added);\n        \
+         drop(structure);\n        \
+         self.after_install();\n",
+        "        parts.tree.install_tables(&removed, added);\n        \
+         drop(structure);\n        \
+         self.after_install();\n        \
+         notices::follow(self.caches.point(), placed, parts.compaction.output_level);\n",
+        "db::tests::models::no_pointer_comes_back_after_an_ingest",
+    ),
+    stale(
+        "what a compaction has seen expire stays in the caches",
+        "crates/store/src/notices.rs",
+        "                    point.sync(name_hash(name), name, None);\n",
+        "                    let _ = (point, name);\n",
+        "what_a_compaction_has_seen_expire_stays_so",
+    ),
 ];

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tidekv_io::{Executor, Job, ManualClock, MemoryStorage, Priority};
 use tidekv_models::{explore, shuttle};
 
-use crate::{Commit, Db, Durability, Environment, Keyspace, Options, WriteBatch};
+use crate::{CachePolicy, Commit, Db, Durability, Environment, Keyspace, Options, WriteBatch};
 
 /// Runs each job in a thread of the model.
 #[derive(Debug)]
@@ -32,6 +32,10 @@ impl Executor for ModelThreads {
 
 /// A new store.
 fn store() -> (Db, Keyspace) {
+    store_with(CachePolicy::default())
+}
+
+fn store_with(cache_policy: CachePolicy) -> (Db, Keyspace) {
     let environment = Environment {
         storage: Some(Arc::new(MemoryStorage::new())),
         clock: Some(Arc::new(ManualClock::new(1_000_000))),
@@ -41,6 +45,7 @@ fn store() -> (Db, Keyspace) {
     let options = Options {
         memory_bytes: Some(1 << 20),
         memtable_bytes: Some(64 << 10),
+        cache_policy,
         environment,
         ..Options::default()
     };
@@ -169,5 +174,54 @@ fn conditional_writes_exclude_each_other() {
         }
         assert_eq!(number(scene.1.get("count").unwrap()), 4);
         end(&scene, []);
+    });
+}
+
+/// A flush and readers that leave what they find.
+#[test]
+fn cached_entries_are_never_older_than_the_tables() {
+    for policy in ["kv-only", "kp-only"] {
+        explore::shuttle(&format!("store: two flushes beside two readers, {policy}"), move || {
+            let scene = store_with(policy.parse().unwrap());
+            scene.1.put([1], 1u64.to_le_bytes()).unwrap();
+            scene.1.flush().unwrap();
+            let readers: Vec<_> = (0..2)
+                .map(|_| {
+                    spawn(&scene, |_, keyspace| {
+                        let mut last = 1;
+                        for _ in 0..3 {
+                            let found = number(keyspace.get([1]).unwrap());
+                            assert!(found >= last, "{found} after {last}");
+                            last = found;
+                        }
+                    })
+                })
+                .collect();
+            for n in 2..=3u64 {
+                scene.1.put([1], n.to_le_bytes()).unwrap();
+                scene.1.flush().unwrap();
+                assert_eq!(number(scene.1.get([1]).unwrap()), n);
+            }
+            end(&scene, readers);
+        });
+    }
+}
+
+/// A compaction brings pointers along, an ingest has them forgotten.
+#[test]
+fn no_pointer_comes_back_after_an_ingest() {
+    explore::shuttle("store: an ingest beside a compaction, kp-only", || {
+        let scene = store_with("kp-only".parse().unwrap());
+        for n in 1..=2u64 {
+            scene.1.put([1], n.to_le_bytes()).unwrap();
+            scene.1.flush().unwrap();
+        }
+        assert_eq!(number(scene.1.get([1]).unwrap()), 2);
+        let compaction = spawn(&scene, |_, keyspace| keyspace.compact_range::<&[u8]>(..).unwrap());
+        scene.1.ingest([([1], 3u64.to_le_bytes())]).unwrap();
+        assert_eq!(number(scene.1.get([1]).unwrap()), 3);
+        compaction.join().unwrap();
+        assert_eq!(number(scene.1.get([1]).unwrap()), 3);
+        scene.0.close().unwrap();
     });
 }
