@@ -26,6 +26,7 @@ pub const TIDEKV: SubjectRecord = SubjectRecord {
 pub const TIDEKV_BLOCK_LRU: SubjectRecord = SubjectRecord {
     name: "tidekv:block-lru",
     about: "the same with blocks as the only cache, of which the least recently used one leaves",
+    is_default: false,
     open: |path, settings| open(path, settings, CachePolicy::BlockOnly),
     ..TIDEKV
 };
