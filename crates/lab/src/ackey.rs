@@ -19,8 +19,7 @@ use crate::workload::{Kind, Workload};
 /// Memory beside the cache.
 const BESIDE_BYTES: u64 = 64 << 20;
 
-/// Operations before the measured ones, as a share of the entries, at most: a cache of
-/// a tenth of the data is full by then, and boundaries have come to rest.
+/// Operations before the measured ones, as a share of the entries.
 const WARM_UP_SHARE: f64 = 0.5;
 /// A warm-up ends after so many times what is measured, at the latest.
 const WARM_UP_SECONDS_SHARE_MAX: f64 = 12.0;
