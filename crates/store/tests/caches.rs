@@ -70,6 +70,12 @@ impl Scene {
         value
     }
 
+    /// The value of `key`, which the point cache knows from then on.
+    fn cached_after(&self, key: &str) -> Option<String> {
+        self.get(key);
+        self.cached(key)
+    }
+
     /// Does `meanwhile` in the middle of the next operation of storage.
     fn meanwhile(&self, meanwhile: impl Fn() + Send + Sync + 'static) {
         let is_done = AtomicBool::new(false);
@@ -314,6 +320,32 @@ fn keys_that_share_a_fingerprint_are_not_taken_for_each_other() {
         }
     }
     assert!(scene.count("cache.kp.errors") > 100);
+}
+
+#[test]
+fn damage_behind_the_pointer_of_another_key_is_not_met() {
+    // All keys of a shard share one fingerprint, and there are some in each.
+    let scene = Scene::with(POINTERS, |options| options.fingerprint_bits = 0);
+    // Each in a block of its own.
+    let (hurt, sound) = ("hurt ".repeat(600), "sound ".repeat(500));
+    let keys: Vec<String> = (0..200).map(|n| format!("b{n}")).collect();
+    scene.flush(&[("a", &hurt)]);
+    scene.flush(&keys.iter().map(|key| (&**key, &*sound)).collect::<Vec<_>>());
+    scene.db.compact().unwrap();
+    assert_eq!(scene.cached_after("a"), text(&hurt));
+    let is_table = |path: &&std::path::PathBuf| path.to_string_lossy().ends_with(".table");
+    for path in scene.disk.paths().iter().filter(is_table) {
+        scene.disk.corrupt(path, |bytes| {
+            let at = bytes.windows(10).position(|part| part == b"hurt hurt ").unwrap();
+            bytes[at] ^= 1;
+        });
+    }
+    // Of pointers that lead others astray, one leads to the damage.
+    let astray = || scene.count("cache.kp.hits") - scene.count("cache.kp.errors");
+    let before = astray();
+    keys.iter().for_each(|key| assert_eq!(scene.get(key), text(&sound)));
+    assert_eq!(astray(), before + 1);
+    assert!(scene.keyspace.get("a").is_err());
 }
 
 #[test]

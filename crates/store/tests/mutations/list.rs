@@ -532,4 +532,11 @@ pub const MUTATIONS: &[Mutation] = &[
         "                    let _ = (point, name);\n",
         "what_a_compaction_has_seen_expire_stays_so",
     ),
+    stale(
+        "a key meets the damage behind the pointer of another one",
+        "crates/store/src/point_read.rs",
+        "(Err(_), Stage::Pointer(..)) =>",
+        "(Err(_), Stage::Memtables) =>",
+        "damage_behind_the_pointer_of_another_key_is_not_met",
+    ),
 ];
