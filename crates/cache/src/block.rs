@@ -24,10 +24,10 @@ use crate::sync::Mutex;
 
 /// A shard of fewer bytes would push out useful blocks for want of neighbours
 /// to balance with: 512 KiB are about a hundred blocks.
-const SHARD_BYTES_MIN: usize = 512 << 10;
+pub(crate) const SHARD_BYTES_MIN: usize = 512 << 10;
 
 /// About what a block takes: a ghost's window is as many of them.
-const BLOCK_BYTES_USUAL: usize = 4096;
+pub(crate) const BLOCK_BYTES_USUAL: usize = 4096;
 
 /// How many blocks a new one is held against before it is refused.
 const RIVALS_MAX: usize = 4;

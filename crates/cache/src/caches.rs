@@ -11,7 +11,7 @@
 //!
 //! Safe to use from all threads.
 
-use crate::block::BlockCache;
+use crate::block::{BLOCK_BYTES_USUAL, BlockCache, SHARD_BYTES_MIN};
 use crate::point::HashOf;
 use crate::point_cache::PointCache;
 use crate::policy::CachePolicy;
@@ -21,9 +21,6 @@ use crate::tide::{Component, Split, Tide};
 
 /// Storage reads from one step of the boundaries to the next.
 pub const READS_PER_STEP: u32 = 1024;
-
-/// What a read brings in, about.
-const BLOCK_BYTES_USUAL: usize = 4096;
 
 /// Of the budget: the window of each ghost, and the sketches of keys and blocks.
 const WINDOW: f64 = 0.1;
@@ -40,9 +37,6 @@ const MEASURED_BYTES_MIN: usize = 64 << 10;
 const MEASURED_BYTES_MAX: usize = 1 << 30;
 /// Ghosts take less than so much of their windows.
 const GHOSTS_SHARE: usize = 8;
-
-/// A shard of fewer bytes has too little to choose from.
-const SHARD_BYTES_MIN: usize = 512 << 10;
 
 /// What the caches share.
 #[derive(Debug)]
@@ -130,19 +124,12 @@ impl<V: Clone> Caches<V> {
         self.split_of(&control)
     }
 
-    /// What larger components would have saved lately, in I/Os, in the order of
-    /// [`COMPONENTS`](crate::tide::COMPONENTS).
-    pub fn credits(&self) -> [f64; 3] {
-        self.control.lock().tide.credits()
-    }
-
     /// Changes the budget; what does not fit any more leaves.
     pub fn set_budget(&self, bytes: usize) {
         let mut control = self.control.lock();
         control.budget = bytes;
-        let wanted = bytes.min(MEASURED_BYTES_MAX);
-        let is_far =
-            control.measured_for > REMEASURE * wanted || REMEASURE * control.measured_for < wanted;
+        let (wanted, now) = (measured_for(control.policy, bytes), control.measured_for);
+        let is_far = now > REMEASURE * wanted || REMEASURE * now < wanted;
         if is_far {
             self.measure(&mut control);
         }
@@ -221,21 +208,25 @@ impl<V: Clone> Caches<V> {
 
     /// Makes sketches and ghosts as the policy and the budget want them.
     fn measure(&self, control: &mut Control) {
-        let is_measured =
-            control.policy != CachePolicy::BlockOnly && control.budget >= MEASURED_BYTES_MIN;
-        control.measured_for = if is_measured { control.budget.min(MEASURED_BYTES_MAX) } else { 0 };
+        control.measured_for = measured_for(control.policy, control.budget);
         let part = |share: f64| (control.measured_for as f64 * share) as usize;
         // There must be room for them before they are made.
         let room = part(POINT_SKETCH) + part(BLOCK_SKETCH) + part(WINDOW) / GHOSTS_SHARE;
         self.shrink(control.budget.saturating_sub(room), control.shares);
         self.point.measure(part(POINT_SKETCH), part(WINDOW), 1);
-        match is_measured {
+        match control.measured_for > 0 {
             true => self.blocks.admit_by_use(part(BLOCK_SKETCH), part(WINDOW), 1),
             false => self.blocks.admit_all(),
         }
         control.ghost_hits = 0;
         control.tide = Tide::default();
     }
+}
+
+/// What sketches and ghosts are made for.
+fn measured_for(policy: CachePolicy, budget: usize) -> usize {
+    let is_measured = policy != CachePolicy::BlockOnly && budget >= MEASURED_BYTES_MIN;
+    if is_measured { budget.min(MEASURED_BYTES_MAX) } else { 0 }
 }
 
 fn split_of(whole: usize, shares: [f64; 3]) -> Split {

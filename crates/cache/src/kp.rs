@@ -171,13 +171,12 @@ pub struct KpShard {
     buckets: usize,
     len: usize,
     capacity: usize,
-    price: f32,
 }
 
 impl KpShard {
     /// A shard of at most `capacity` bytes.
     pub fn new(capacity: usize) -> Self {
-        Self { chunks: Vec::new(), buckets: 0, len: 0, capacity, price: 0.0 }
+        Self { chunks: Vec::new(), buckets: 0, len: 0, capacity }
     }
 
     /// How many entries there are.
@@ -198,11 +197,6 @@ impl KpShard {
     /// The bytes allocated for entries.
     pub fn charged_bytes(&self) -> usize {
         self.chunks.len() * CHUNK_BYTES
-    }
-
-    /// What the one was worth that left last; 0 while there was room for all.
-    pub fn price(&self) -> f32 {
-        self.price
     }
 
     /// The entry that is found by `hash`, which may be that of another key; notes that
@@ -241,7 +235,6 @@ impl KpShard {
                     return judge.left(hash);
                 }
                 judge.left(bucket[worst].fingerprint());
-                self.price = worth;
                 self.len -= 1;
                 worst
             }
@@ -362,9 +355,8 @@ impl KpShard {
         for (to, (_, slot)) in bucket.iter_mut().zip(&all) {
             *to = *slot;
         }
-        for (worth, slot) in all.iter().skip(BUCKET) {
+        for (_, slot) in all.iter().skip(BUCKET) {
             judge.left(slot.fingerprint());
-            self.price = *worth;
             self.len -= 1;
         }
     }

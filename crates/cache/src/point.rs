@@ -122,6 +122,14 @@ fn times(sketch: &Sketch, hash: u32, asked: u8) -> f32 {
     f32::from(sketch.estimate(spread(hash))) + 0.25 * f32::from(asked)
 }
 
+/// How much of a read is for the sake of a key that was asked for `key_times` times
+/// lately, of a block that was asked for `block_times` times. What others would have
+/// shared is not saved by an entry of the key, but put off to the next who wants the
+/// block (`docs/design/0018-tides.md`).
+pub fn own_share(key_times: u8, block_times: u8) -> f32 {
+    (f32::from(key_times) / f32::from(block_times.max(1))).min(1.0).sqrt()
+}
+
 /// How fast averages of I/Os follow: a new lookup counts for so much.
 const READS_GAIN: f32 = 1.0 / 256.0;
 

@@ -31,8 +31,9 @@
 //!
 //! Guarantees:
 //! 1. *No stale insert.* What was found in a view from before a flush is refused; whoever
-//!    comes later finds the new version in the memtables of its view. So at each moment an entry that is here is the newest version of its key
-//!    in the tables of any view that is loaded from then on, or newer than that.
+//!    comes later finds the new version in the memtables of its view. So at each moment an
+//!    entry that is here is the newest version of its key in the tables of any view that is
+//!    loaded from then on, or newer than that.
 //! 2. *Pointers are exact.* A KP entry leads to the one position where the newest version
 //!    of a key stood; whoever follows it sees whether it is the key. There is at most one
 //!    for a fingerprint, so that a sync of a key takes away what is older.

@@ -7,8 +7,8 @@
 //!
 //! 1. Credits fade: each step keeps [`CREDIT_KEPT`] of them.
 //! 2. A step moves at most [`STEP_MAX`] of the budget, and no more than the caller says
-//!    was read since the last one: it could not be filled. It does so in proportion to how far the two
-//!    are apart: `(most - least) / (most + least)`.
+//!    was read since the last one: it could not be filled. It does so in proportion to
+//!    how far the two are apart: `(most - least) / (most + least)`.
 //! 3. Nothing moves when they are nearer to each other than [`HYSTERESIS`], or when
 //!    there is too little to judge by.
 //!
@@ -53,11 +53,6 @@ impl Tide {
     /// A larger `component` would have saved `reads` I/Os.
     pub fn credit(&mut self, component: Component, reads: f32) {
         self.credits[component as usize] += f64::from(reads);
-    }
-
-    /// The credits now, in the order of [`COMPONENTS`].
-    pub fn credits(&self) -> [f64; 3] {
-        self.credits
     }
 
     /// Where the boundaries go from `split`, by at most `bytes_max`.

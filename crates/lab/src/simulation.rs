@@ -7,7 +7,7 @@
 
 use tidekv_cache::kp::Pointer;
 use tidekv_cache::kv::KvEntry;
-use tidekv_cache::point::{Found, Resolved};
+use tidekv_cache::point::{Found, Resolved, own_share};
 use tidekv_cache::tide::Split;
 use tidekv_cache::{BlockKind, BlockTag, CachePolicy, Caches, Name};
 
@@ -172,7 +172,7 @@ fn touch(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): 
     if reads.times == 0 {
         reads.times = caches.point().asked(hash);
     }
-    let share = (f32::from(reads.times) / f32::from(blocks.times(id).max(1))).min(1.0).sqrt();
+    let share = own_share(reads.times, blocks.times(id));
     reads.own += share;
     if kind == BlockKind::Data {
         reads.own_data = share;

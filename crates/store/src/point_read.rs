@@ -272,23 +272,19 @@ impl<'a> PointRead<'a> {
     }
 
     /// A block came from storage: how much of that was for this key alone?
-    ///
-    /// A read that others would have shared is not saved by an entry of the key, but put
-    /// off to the next who wants the block (`docs/design/0018-tides.md`).
     fn note_read(&mut self, block: &BlockRef, blocks: &Blocks) {
-        let (lesson, point) = (&mut self.lesson, blocks.caches().point());
-        if !point.is_used() {
+        let (lesson, cache) = (&mut self.lesson, blocks.caches().point());
+        if !cache.is_used() {
             return;
         }
         if lesson.times == 0 {
-            lesson.times = point.asked(lesson.hash);
+            lesson.times = cache.asked(lesson.hash);
         }
         let table = match (&self.stage, &self.probe) {
             (Stage::Pointer(_, handle), _) | (_, Some((_, handle, _))) => handle.meta().id,
             _ => return,
         };
-        let of_block = blocks.times(table, block.offset()).max(1);
-        let share = (f32::from(lesson.times) / f32::from(of_block)).min(1.0).sqrt();
+        let share = point::own_share(lesson.times, blocks.times(table, block.offset()));
         lesson.reads += share;
         lesson.last_read = Some((block.offset(), share));
     }
