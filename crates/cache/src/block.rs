@@ -170,6 +170,8 @@ struct Shard<V> {
     blocks: Lru<BlockId, Cached<V>>,
     stats: BlockCacheStats,
     admission: Option<Admission>,
+    /// Gets that a larger cache would have answered.
+    ghost_hits: u64,
 }
 
 /// How a shard chooses among blocks, and what it knows of those that are not there.
@@ -177,7 +179,6 @@ struct Shard<V> {
 struct Admission {
     sketch: Sketch,
     ghost: Ghost,
-    ghost_hits: u64,
 }
 
 impl<V> Shard<V> {
@@ -251,6 +252,7 @@ impl<V: Clone> BlockCache<V> {
             blocks: Lru::new(capacity_bytes / count),
             stats: BlockCacheStats::default(),
             admission: None,
+            ghost_hits: 0,
         };
         Self {
             shards: (0..count).map(|_| Apart(Mutex::new(shard()))).collect(),
@@ -269,8 +271,7 @@ impl<V: Clone> BlockCache<V> {
             let ghost = Ghost::new(window_bytes / BLOCK_BYTES_USUAL, sampling);
             let sketch = Sketch::new(sketch_bytes);
             sketch.set_period(sketch.period() / PERIOD_SHARE);
-            let admission = Admission { sketch, ghost, ghost_hits: 0 };
-            drop(shard.lock().admission.replace(admission));
+            drop(shard.lock().admission.replace(Admission { sketch, ghost }));
         }
     }
 
@@ -289,10 +290,7 @@ impl<V: Clone> BlockCache<V> {
 
     /// How many gets would have found their block in a cache larger by the window.
     pub fn ghost_hits(&self) -> u64 {
-        self.shards
-            .iter()
-            .map(|shard| shard.0.lock().admission.as_ref().map_or(0, |a| a.ghost_hits))
-            .sum()
+        self.shards.iter().map(|shard| shard.0.lock().ghost_hits).sum()
     }
 
     /// The shard of a hash. The hash table places by the lowest bits and
@@ -313,7 +311,7 @@ impl<V: Clone> BlockCache<V> {
     pub fn get_with<R>(&self, id: BlockId, tag: BlockTag, look: impl FnOnce(&V) -> R) -> Option<R> {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
-        let Shard { blocks, stats, admission } = &mut *shard;
+        let Shard { blocks, stats, admission, ghost_hits } = &mut *shard;
         let found = blocks.get(hash, &id).map(|block| {
             block.asked = (block.asked + 1).min(COUNT_MAX);
             look(&block.value)
@@ -326,7 +324,7 @@ impl<V: Clone> BlockCache<V> {
                 if let Some(admission) = admission {
                     admission.sketch.add(spread(hash as u32));
                     if admission.ghost.take(hash as u32) {
-                        admission.ghost_hits += u64::from(admission.ghost.sampling());
+                        *ghost_hits += u64::from(admission.ghost.sampling());
                     }
                 }
             }

@@ -17,7 +17,7 @@ use crate::point_cache::PointCache;
 use crate::policy::CachePolicy;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::tide::{Component, Split, Tide};
+use crate::tide::{COMPONENTS, Split, Tide};
 
 /// Storage reads from one step of the boundaries to the next.
 pub const READS_PER_STEP: u32 = 1024;
@@ -48,8 +48,8 @@ struct Control {
     tide: Tide,
     /// What sketches and ghosts were made for; 0: there are none.
     measured_for: usize,
-    /// Of the blocks' ghosts, the hits that the controller knows of.
-    ghost_hits: u64,
+    /// What the controller knows of [`Caches::wanted_reads`].
+    credited: [f64; 3],
 }
 
 /// The caches of a store.
@@ -78,7 +78,7 @@ impl<V: Clone> Caches<V> {
                 shares: [0.0, 0.0, 1.0],
                 tide: Tide::default(),
                 measured_for: 0,
-                ghost_hits: 0,
+                credited: [0.0; 3],
             }),
             reads: AtomicU32::new(0),
         };
@@ -115,6 +115,27 @@ impl<V: Clone> Caches<V> {
     /// The bytes of sketches and ghosts.
     pub fn measuring_bytes(&self) -> usize {
         self.point.measuring_bytes() + self.blocks.measuring_bytes()
+    }
+
+    /// Storage reads that hits have saved, of each component in the order of
+    /// [`COMPONENTS`]: of KV and KP by what lookups of their levels did; a block saves
+    /// one.
+    pub fn saved_reads(&self) -> [f64; 3] {
+        let (point, blocks) = (self.point.saved(), self.blocks.stats());
+        let hits = blocks.data.hits + blocks.index.hits + blocks.filter.hits;
+        [point.kv, point.kp, hits as f64]
+    }
+
+    /// Storage reads that each component would have saved with
+    /// [`Caches::window_bytes`] more.
+    pub fn wanted_reads(&self) -> [f64; 3] {
+        let point = self.point.wanted();
+        [point.kv, point.kp, self.blocks.ghost_hits() as f64]
+    }
+
+    /// For how many more bytes of a component ghosts stand; 0: nothing is measured.
+    pub fn window_bytes(&self) -> usize {
+        (self.control.lock().measured_for as f64 * WINDOW) as usize
     }
 
     /// What each component may take, in the order of
@@ -169,13 +190,13 @@ impl<V: Clone> Caches<V> {
         if control.policy != CachePolicy::Tide || control.measured_for == 0 {
             return;
         }
-        let hits = self.blocks.ghost_hits();
-        let block_reads = hits.saturating_sub(control.ghost_hits) as f32;
-        control.ghost_hits = hits;
-        let missed = self.point.take_missed();
-        control.tide.credit(Component::Kv, missed.kv_reads);
-        control.tide.credit(Component::Kp, missed.kp_reads);
-        control.tide.credit(Component::Block, block_reads);
+        let wanted = self.wanted_reads();
+        for component in COMPONENTS {
+            let of_it = component as usize;
+            let new = wanted[of_it] - control.credited[of_it];
+            control.tide.credit(component, new);
+        }
+        control.credited = wanted;
         let before = self.split_of(&control);
         let whole: usize = before.iter().sum();
         let after = control.tide.step(before, READS_PER_STEP as usize * BLOCK_BYTES_USUAL);
@@ -218,7 +239,7 @@ impl<V: Clone> Caches<V> {
             true => self.blocks.admit_by_use(part(BLOCK_SKETCH), part(WINDOW), 1),
             false => self.blocks.admit_all(),
         }
-        control.ghost_hits = 0;
+        control.credited = self.wanted_reads();
         control.tide = Tide::default();
     }
 }

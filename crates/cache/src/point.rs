@@ -52,13 +52,20 @@ pub struct Resolved<'a> {
     pub by_pointer: bool,
 }
 
-/// What the ghosts say of a lookup.
+/// Storage I/Os that are put down to KV and KP.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Missed {
-    /// I/Os that a larger KV component would have saved.
-    pub kv_reads: f32,
-    /// I/Os that a larger KP component would have saved.
-    pub kp_reads: f32,
+pub struct PointReads {
+    /// To KV.
+    pub kv: f64,
+    /// To KP.
+    pub kp: f64,
+}
+
+impl std::ops::AddAssign for PointReads {
+    fn add_assign(&mut self, other: Self) {
+        self.kv += other.kv;
+        self.kp += other.kp;
+    }
 }
 
 /// What KV and KP hold of one part of the hashes.
@@ -76,6 +83,8 @@ pub struct PointShard {
     reads: [f32; LEVELS],
     /// Below this worth, entries do not come into KV.
     kv_price: f32,
+    saved: PointReads,
+    wanted: PointReads,
 }
 
 struct KvJudge<'a> {
@@ -158,6 +167,8 @@ impl PointShard {
             kp_ghost: Ghost::new(0, 1),
             reads: [1.0; LEVELS],
             kv_price: 0.0,
+            saved: PointReads::default(),
+            wanted: PointReads::default(),
         }
     }
 
@@ -216,25 +227,39 @@ impl PointShard {
         read: impl FnOnce(KvEntry<'_>) -> Option<R>,
     ) -> Found<R> {
         if let Some(entry) = self.kv.get(hash, name) {
-            return read(entry).map_or(Found::Nothing, Found::Value);
+            let reads = self.reads[usize::from(entry.level)];
+            let Some(found) = read(entry) else { return Found::Nothing };
+            self.saved.kv += f64::from(reads);
+            return Found::Value(found);
         }
-        self.kp.get(self.fingerprint(hash)).map_or(Found::Nothing, Found::Pointer)
+        let Some(entry) = self.kp.get(self.fingerprint(hash)) else { return Found::Nothing };
+        self.saved.kp += f64::from((self.reads[usize::from(entry.level)] - 1.0).max(0.0));
+        Found::Pointer(entry)
     }
 
-    /// Decides what is kept of what a lookup found; what more bytes would have saved.
-    pub fn resolved(&mut self, hash: u64, resolved: &Resolved<'_>) -> Missed {
+    /// I/Os that hits have saved, as far as lookups of their levels say.
+    pub fn saved(&self) -> PointReads {
+        self.saved
+    }
+
+    /// I/Os that larger components would have saved, by their ghosts.
+    pub fn wanted(&self) -> PointReads {
+        self.wanted
+    }
+
+    /// Decides what is kept of what a lookup found.
+    pub fn resolved(&mut self, hash: u64, resolved: &Resolved<'_>) {
         let fingerprint = self.fingerprint(hash);
-        let Self { hash_of, sketch, reads: by_level, kv_ghost, kp_ghost, .. } = self;
+        let Self { hash_of, sketch, reads: by_level, kv_ghost, kp_ghost, wanted, .. } = self;
         let reads = resolved.reads;
         let level = usize::from(resolved.entry.level);
-        let mut missed = Missed::default();
         if kv_ghost.take(hash as u32) {
-            missed.kv_reads = reads * kv_ghost.sampling() as f32;
+            wanted.kv += f64::from(reads) * f64::from(kv_ghost.sampling());
         }
         if !resolved.by_pointer {
             if kp_ghost.take(fingerprint) {
-                missed.kp_reads =
-                    (reads - resolved.data_reads).max(0.0) * kp_ghost.sampling() as f32;
+                let saved = (reads - resolved.data_reads).max(0.0);
+                wanted.kp += f64::from(saved) * f64::from(kp_ghost.sampling());
             }
             by_level[level] += (reads - by_level[level]) * READS_GAIN;
         }
@@ -257,7 +282,6 @@ impl PointShard {
             let mut judge = KpJudge { sketch, reads: by_level, ghost: kp_ghost };
             self.kp.insert(fingerprint, entry, &mut judge);
         }
-        missed
     }
 
     /// A key has a new version, in level 0: `entry`, or nothing. What KV holds of it
@@ -345,13 +369,13 @@ mod tests {
     }
 
     /// Looks `name` up as a store would whose lookups take `reads` I/Os.
-    fn get(shard: &mut PointShard, key: &[u8], reads: f32) -> (Found<()>, Missed) {
+    fn get(shard: &mut PointShard, key: &[u8], reads: f32) -> Found<()> {
         let name = Name { keyspace: 1, key };
         let hash = hash_of(name);
         shard.asked(hash);
         let found = shard.lookup(hash, name, |_| Some(()));
         if found == Found::Value(()) {
-            return (found, Missed::default());
+            return found;
         }
         let by_pointer = found != Found::Nothing;
         let offset = u64::from(key[0]) << 12;
@@ -360,22 +384,21 @@ mod tests {
         let reads = if by_pointer { 1.0 } else { reads };
         let resolved =
             Resolved { entry, pointer: Some(pointer), reads, data_reads: 1.0, by_pointer };
-        (found, shard.resolved(hash, &resolved))
+        shard.resolved(hash, &resolved);
+        found
     }
 
     #[test]
     fn components_without_bytes_show_in_their_ghosts_that_they_want_some() {
         let mut shard = PointShard::new(hash_of, 64 << 10);
         shard.measure(64 << 10, 64 << 10, 1);
-        let first = get(&mut shard, b"key", 4.0);
-        assert_eq!(first, (Found::Nothing, Missed::default()));
+        assert_eq!(get(&mut shard, b"key", 4.0), Found::Nothing);
+        assert_eq!(shard.wanted(), PointReads::default());
         // Ghosts of KP know a part of the keys only; each hit stands for as many.
-        let missed: Vec<Missed> = (0..100u8)
-            .flat_map(|n| [get(&mut shard, &[n, 1], 4.0), get(&mut shard, &[n, 1], 4.0)])
-            .map(|(_, missed)| missed)
-            .collect();
-        let kv: f32 = missed.iter().map(|missed| missed.kv_reads).sum();
-        let kp: f32 = missed.iter().map(|missed| missed.kp_reads).sum();
+        for n in 0..100u8 {
+            (0..2).for_each(|_| assert_eq!(get(&mut shard, &[n, 1], 4.0), Found::Nothing));
+        }
+        let PointReads { kv, kp } = shard.wanted();
         assert!((360.0..=400.0).contains(&kv), "{kv} of 400");
         assert!((100.0..=600.0).contains(&kp), "{kp} of about 300");
         assert!(shard.is_empty());
@@ -387,15 +410,20 @@ mod tests {
         shard.measure(64 << 10, 64 << 10, 1);
         shard.set_capacities(64 << 10, 0);
         get(&mut shard, b"key", 4.0);
-        assert_eq!(get(&mut shard, b"key", 4.0).0, Found::Value(()));
+        assert_eq!(shard.saved(), PointReads::default());
+        assert_eq!(get(&mut shard, b"key", 4.0), Found::Value(()));
+        let saved = f64::from(shard.reads(4));
+        assert_eq!(shard.saved(), PointReads { kv: saved, kp: 0.0 });
         // Without room for values, the place is known.
         shard.set_capacities(0, 64 << 10);
         (0..2000).for_each(|_| {
             get(&mut shard, b"key", 4.0);
         });
-        let Found::Pointer(entry) = get(&mut shard, b"key", 4.0).0 else {
+        let Found::Pointer(entry) = get(&mut shard, b"key", 4.0) else {
             panic!("the place is not known")
         };
+        let saved = 2_000.0 * f64::from(shard.reads(4) - 1.0);
+        assert!((shard.saved().kp - saved).abs() < 0.05 * saved, "{:?}", shard.saved());
         assert_eq!(entry.pointer.offset, u64::from(b'k') << 12);
     }
 

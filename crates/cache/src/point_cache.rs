@@ -45,7 +45,7 @@
 use crate::kp::{KpEntry, Pointer};
 use crate::kv::KvEntry;
 use crate::name::Name;
-use crate::point::{Found, HashOf, Missed, PointShard, Resolved};
+use crate::point::{Found, HashOf, PointReads, PointShard, Resolved};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::epoch::AtomicU64;
@@ -99,8 +99,6 @@ impl std::ops::AddAssign for PointStats {
 struct Inside {
     entries: PointShard,
     stats: PointStats,
-    /// Since they were taken last.
-    missed: Missed,
 }
 
 /// A shard on cache lines of its own (two, because the processor fetches pairs).
@@ -148,7 +146,6 @@ impl PointCache {
             inside: Mutex::new(Inside {
                 entries: PointShard::new(hash_of, shard_bytes),
                 stats: PointStats::default(),
-                missed: Missed::default(),
             }),
         };
         Self {
@@ -221,9 +218,7 @@ impl PointCache {
             inside.stats.stale_inserts += 1;
             return;
         }
-        let missed = inside.entries.resolved(hash, resolved);
-        inside.missed.kv_reads += missed.kv_reads;
-        inside.missed.kp_reads += missed.kp_reads;
+        inside.entries.resolved(hash, resolved);
     }
 
     // ---- Changes of the tree ----
@@ -299,9 +294,8 @@ impl PointCache {
     pub fn measure(&self, sketch_bytes: usize, window_bytes: usize, sampling: u32) {
         let shards = self.shards.len();
         for shard in &self.shards {
-            let mut inside = shard.inside.lock();
-            inside.entries.measure(sketch_bytes / shards, window_bytes / shards, sampling);
-            inside.missed = Missed::default();
+            let entries = &mut shard.inside.lock().entries;
+            entries.measure(sketch_bytes / shards, window_bytes / shards, sampling);
         }
     }
 
@@ -350,14 +344,19 @@ impl PointCache {
         self.sum(|inside| (inside.entries.measuring_bytes(), 0)).0
     }
 
-    /// What larger components would have saved since this was asked last.
-    pub fn take_missed(&self) -> Missed {
-        let mut all = Missed::default();
-        for shard in &self.shards {
-            let missed = std::mem::take(&mut shard.inside.lock().missed);
-            all.kv_reads += missed.kv_reads;
-            all.kp_reads += missed.kp_reads;
-        }
+    /// I/Os that hits have saved.
+    pub fn saved(&self) -> PointReads {
+        self.reads(PointShard::saved)
+    }
+
+    /// I/Os that larger components would have saved.
+    pub fn wanted(&self) -> PointReads {
+        self.reads(PointShard::wanted)
+    }
+
+    fn reads(&self, of: impl Fn(&PointShard) -> PointReads) -> PointReads {
+        let mut all = PointReads::default();
+        self.shards.iter().for_each(|shard| all += of(&shard.inside.lock().entries));
         all
     }
 

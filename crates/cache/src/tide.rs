@@ -51,8 +51,8 @@ pub struct Tide {
 
 impl Tide {
     /// A larger `component` would have saved `reads` I/Os.
-    pub fn credit(&mut self, component: Component, reads: f32) {
-        self.credits[component as usize] += f64::from(reads);
+    pub fn credit(&mut self, component: Component, reads: f64) {
+        self.credits[component as usize] += reads;
     }
 
     /// Where the boundaries go from `split`, by at most `bytes_max`.

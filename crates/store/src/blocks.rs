@@ -349,6 +349,7 @@ impl Blocks {
         let (point, (kv, kp)) = (self.caches.point().stats(), self.caches.point().charged_bytes());
         let (kv_len, kp_len) = self.caches.point().len();
         let split = self.caches.split();
+        let (saved, wanted) = (self.caches.saved_reads(), self.caches.wanted_reads());
         vec![
             ("io.reads", own.reads.get()),
             ("io.read_bytes", own.read_bytes.get()),
@@ -373,19 +374,27 @@ impl Blocks {
             ("cache.filter.evictions", cache.filter.evictions),
             ("cache.block.charged_bytes", self.caches.blocks().charged_bytes() as u64),
             ("cache.block.bytes_max", split[2] as u64),
+            ("cache.block.saved_reads", saved[2] as u64),
+            ("cache.block.wanted_reads", wanted[2] as u64),
             ("cache.kv.hits", point.kv_hits),
             ("cache.kv.entries", kv_len as u64),
             ("cache.kv.charged_bytes", kv as u64),
             ("cache.kv.bytes_max", split[0] as u64),
+            ("cache.kv.saved_reads", saved[0] as u64),
+            ("cache.kv.wanted_reads", wanted[0] as u64),
             ("cache.kp.hits", point.kp_hits),
             ("cache.kp.errors", point.kp_errors),
             ("cache.kp.moves", point.kp_moves),
             ("cache.kp.entries", kp_len as u64),
             ("cache.kp.charged_bytes", kp as u64),
             ("cache.kp.bytes_max", split[1] as u64),
+            ("cache.kp.saved_reads", saved[1] as u64),
+            ("cache.kp.wanted_reads", wanted[1] as u64),
             ("cache.point.misses", point.misses),
             ("cache.point.stale_inserts", point.stale_inserts),
             ("cache.measuring_bytes", self.caches.measuring_bytes() as u64),
+            ("cache.window_bytes", self.caches.window_bytes() as u64),
+            ("cache.bytes_max", self.caches.budget() as u64),
         ]
     }
 

@@ -60,9 +60,14 @@ fn bytes_go_to_scattered_keys_under_the_tide() {
     }
     let [kv, kp, block] = caches.split();
     assert!(kv + kp > 4 * block, "{kv}, {kp} and {block}");
-    let reads = caches.blocks().stats().total().misses;
+    let (reads, saved) = (caches.blocks().stats().total().misses, caches.saved_reads());
     (0..1000).for_each(|n| get(&caches, n * 64));
     assert!(caches.blocks().stats().total().misses - reads < 200);
+    // Each would have read a block at the least.
+    let [kv_saved, kp_saved, _] = std::array::from_fn(|c| caches.saved_reads()[c] - saved[c]);
+    assert!(kv_saved + kp_saved > 800.0, "{kv_saved} and {kp_saved}");
+    let [kv_wanted, kp_wanted, _] = caches.wanted_reads();
+    assert!(kv_wanted > 1_000.0 && kp_wanted > 1_000.0, "{kv_wanted} and {kp_wanted}");
 }
 
 #[test]
