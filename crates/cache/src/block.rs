@@ -18,7 +18,7 @@
 use std::fmt;
 
 use crate::ghost::{Ghost, spread};
-use crate::lru::{Key, Lru, Removed};
+use crate::lru::{Inserted, Key, Lru, Removed};
 use crate::sketch::{COUNT_MAX, Sketch};
 use crate::sync::Mutex;
 
@@ -89,6 +89,9 @@ pub struct KindStats {
     pub inserts: u64,
     /// Blocks that were pushed out for want of room.
     pub evictions: u64,
+    /// Of the inserts, those of blocks that took the place of others
+    /// ([`BlockCache::insert_heir`]).
+    pub heirs: u64,
 }
 
 /// Counters of a [`BlockCache`] since it was made.
@@ -135,6 +138,7 @@ impl std::ops::AddAssign for KindStats {
         self.misses += other.misses;
         self.inserts += other.inserts;
         self.evictions += other.evictions;
+        self.heirs += other.heirs;
     }
 }
 
@@ -201,6 +205,30 @@ impl<V> Shard<V> {
             self.blocks.get(rival.hash(), &rival);
         }
         false
+    }
+
+    /// Puts a block in if it is let in. What is to be dropped without the lock.
+    fn insert(
+        &mut self,
+        hash: u64,
+        id: BlockId,
+        tag: BlockTag,
+        value: V,
+        charge: usize,
+    ) -> Result<Inserted<Cached<V>>, V> {
+        let whole = charge + Lru::<BlockId, Cached<V>>::ENTRY_OVERHEAD_BYTES;
+        if !self.admits(hash, whole) {
+            self.note_absent(hash);
+            return Err(value);
+        }
+        let cached = Cached { tag, fingerprint: hash as u32, asked: 0, value };
+        let mut inserted = self.blocks.insert(hash, id, cached, charge);
+        match &inserted.refused {
+            None => self.stats.kind_mut(tag.kind).inserts += 1,
+            Some(_) => self.note_absent(hash),
+        }
+        self.count_evictions(&mut inserted.evicted);
+        Ok(inserted)
     }
 
     fn note_absent(&mut self, hash: u64) {
@@ -339,6 +367,33 @@ impl<V: Clone> BlockCache<V> {
         shard.admission.as_ref().map_or(1, |a| a.sketch.estimate(spread(hash as u32)))
     }
 
+    /// How often a block that is here was asked for lately, as far as is known, its being
+    /// put in included; 0: it is not here. Moves nothing.
+    pub fn heat(&self, id: BlockId) -> u8 {
+        let hash = id.hash();
+        let shard = self.shard(hash).lock();
+        let Some(block) = shard.blocks.peek(hash, &id) else { return 0 };
+        let sketch = shard.admission.as_ref().map(|admission| &admission.sketch);
+        let told = sketch.map_or(1, |sketch| sketch.estimate(spread(hash as u32)));
+        (told + block.asked).clamp(1, COUNT_MAX)
+    }
+
+    /// As [`BlockCache::insert`], for a block whose content was asked for so many times
+    /// under other names.
+    pub fn insert_heir(&self, id: BlockId, tag: BlockTag, value: V, charge: usize, times: u8) {
+        let hash = id.hash();
+        let mut shard = self.shard(hash).lock();
+        if let Some(admission) = &shard.admission {
+            admission.sketch.raise(spread(hash as u32), times);
+        }
+        let inserts = shard.stats.kind(tag.kind).inserts;
+        let dropped = shard.insert(hash, id, tag, value, charge);
+        let counters = shard.stats.kind_mut(tag.kind);
+        counters.heirs += counters.inserts - inserts;
+        drop(shard);
+        drop(dropped);
+    }
+
     /// Whether the block is here; counts nothing and moves nothing.
     pub fn contains(&self, id: BlockId) -> bool {
         let hash = id.hash();
@@ -350,20 +405,9 @@ impl<V: Clone> BlockCache<V> {
     pub fn insert(&self, id: BlockId, tag: BlockTag, value: V, charge: usize) {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
-        let whole = charge + Self::BLOCK_OVERHEAD_BYTES;
-        if !shard.admits(hash, whole) {
-            shard.note_absent(hash);
-            return;
-        }
-        let cached = Cached { tag, fingerprint: hash as u32, asked: 0, value };
-        let mut inserted = shard.blocks.insert(hash, id, cached, charge);
-        match &inserted.refused {
-            None => shard.stats.kind_mut(tag.kind).inserts += 1,
-            Some(_) => shard.note_absent(hash),
-        }
-        shard.count_evictions(&mut inserted.evicted);
+        let dropped = shard.insert(hash, id, tag, value, charge);
         drop(shard);
-        drop(inserted);
+        drop(dropped);
     }
 
     /// Takes out all blocks of tables that are `dead`: shard by shard, with

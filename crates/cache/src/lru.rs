@@ -156,6 +156,11 @@ impl<K: Key, V> Lru<K, V> {
         self.nodes[index as usize].value.as_mut()
     }
 
+    /// The value under `key`, whose place does not change.
+    pub fn peek(&self, hash: u64, key: &K) -> Option<&V> {
+        self.nodes[self.find(hash, key)? as usize].value.as_ref()
+    }
+
     /// Whether there is an entry under `key`; its place does not change.
     pub fn contains(&self, hash: u64, key: &K) -> bool {
         self.find(hash, key).is_some()

@@ -97,6 +97,22 @@ impl Sketch {
         (least + 1).min(COUNT_MAX)
     }
 
+    /// Has `hash` count as added `times` times at the least, up to 15.
+    pub fn raise(&self, hash: u64, times: u8) {
+        let times = times.min(COUNT_MAX);
+        if self.words.is_empty() {
+            return;
+        }
+        let line = self.line(hash);
+        for (word, shift) in Self::counters(hash) {
+            let before = line[word].load(Ordering::Relaxed);
+            let count = (before >> shift) as u8 & COUNT_MAX;
+            if count < times {
+                line[word].store(before + (u64::from(times - count) << shift), Ordering::Relaxed);
+            }
+        }
+    }
+
     /// How often `hash` was added lately, as far as is known: 0 to 15.
     pub fn estimate(&self, hash: u64) -> u8 {
         if self.words.is_empty() {
@@ -190,6 +206,11 @@ mod tests {
         assert_eq!(sketch.estimate(hash(1)), COUNT_MAX / 2);
         sketch.clear();
         assert_eq!(sketch.estimate(hash(1)), 0);
+        sketch.raise(hash(1), 5);
+        sketch.raise(hash(1), 3);
+        assert_eq!((sketch.estimate(hash(1)), sketch.add(hash(1))), (5, 6));
+        sketch.raise(hash(1), 200);
+        assert_eq!(sketch.estimate(hash(1)), COUNT_MAX);
     }
 
     #[test]

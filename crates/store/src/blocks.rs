@@ -125,6 +125,16 @@ impl BlockAddress {
     }
 }
 
+/// A block that was just written and is likely to be asked for.
+#[derive(Debug)]
+pub(crate) struct HotBlock {
+    pub(crate) kind: BlockKind,
+    pub(crate) offset: u64,
+    /// How often what it holds was asked for lately.
+    pub(crate) times: u8,
+    pub(crate) content: Box<[u8]>,
+}
+
 /// What block reads count.
 #[derive(Debug, Default)]
 pub(crate) struct BlockStatistics {
@@ -338,6 +348,18 @@ impl Blocks {
         run.iter().map(|address| part_of(&disk, run, address)).collect()
     }
 
+    /// Puts the block at `offset` of a table that is being written into the cache: what it
+    /// holds was asked for so many times.
+    pub(crate) fn keep(&self, table: u64, keyspace: u32, block: HotBlock) {
+        let HotBlock { kind, offset, times, content } = block;
+        let content = Content::Exact(content);
+        let block = Block::new(content, kind, offset).expect("a block that was just built");
+        let id = BlockId { table, offset };
+        let charge = block.charge();
+        let blocks = self.caches.blocks();
+        blocks.insert_heir(id, BlockTag { keyspace, kind }, Arc::new(block), charge, times);
+    }
+
     /// Drops the blocks of tables that are `dead`.
     pub(crate) fn evict_tables(&self, dead: &dyn Fn(u64) -> bool) {
         self.caches.blocks().evict_tables(dead);
@@ -372,6 +394,7 @@ impl Blocks {
             ("cache.filter.misses", cache.filter.misses),
             ("cache.filter.inserts", cache.filter.inserts),
             ("cache.filter.evictions", cache.filter.evictions),
+            ("cache.block.heirs", cache.total().heirs),
             ("cache.block.charged_bytes", self.caches.blocks().charged_bytes() as u64),
             ("cache.block.bytes_max", split[2] as u64),
             ("cache.block.saved_reads", saved[2] as u64),

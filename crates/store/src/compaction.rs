@@ -13,6 +13,7 @@ use tidekv_io::Clock;
 
 use crate::cursor::{Cursor, Target};
 use crate::error::{Error, ErrorKind, Result};
+use crate::heat::Heat;
 use crate::key::{Sequence, Trailer};
 use crate::levels::{TableHandle, Version};
 use crate::manifest::LEVELS;
@@ -74,6 +75,8 @@ pub(crate) struct MergePlan<'a> {
     pub(crate) below: Option<LevelsBelow>,
     /// What the point cache is told.
     pub(crate) notice: Notice<'a>,
+    /// How hot the entries are, if any is.
+    pub(crate) heat: Option<Heat<'a>>,
 }
 
 /// What a merge did.
@@ -120,6 +123,9 @@ pub(crate) fn merge_tables(
             Verdict::Keep(kept) => {
                 let payload = if kept.kind() == crate::key::Kind::Delete { &[] } else { payload };
                 outputs.add(key, kept, payload, tag, clock)?;
+                if let (Some(heat), Some(place)) = (&mut plan.heat, cursor.place()) {
+                    outputs.warm(heat.of(place));
+                }
             }
             Verdict::Drop => counts.entries_dropped += 1,
             Verdict::Misplaced => return Err(out_of_order(key)),

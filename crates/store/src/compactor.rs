@@ -17,6 +17,7 @@ use crate::compaction::{LevelsBelow, MergeCounts, MergePlan, merge_tables};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
 use crate::files::table_name;
+use crate::heat::Heat;
 use crate::key::Sequence;
 use crate::level_cursor::{LevelCursor, TableEntries, Tables};
 use crate::levels::{TableHandle, Version};
@@ -294,6 +295,10 @@ impl Engine {
             end: parts.borders.get(part).map(|border| &**border),
             below: Some(LevelsBelow::new(&parts.tree.version(), compaction.output_level)),
             notice: Notice::moves(&parts.moves, self.caches.point(), parts.tree.id),
+            heat: match self.caches.has_heirs() {
+                true => Heat::new(self.caches.blocks(), compaction.tables()),
+                false => None,
+            },
         };
         let made = Mutex::new(Vec::new());
         let next_table = || self.new_table(&made);

@@ -155,6 +155,7 @@ impl Engine {
             end: None,
             below: None,
             notice: Notice::new_versions(point, tree.id),
+            heat: None,
         };
         let next_table = || self.new_table(made);
         let outputs = Outputs::new(self.output_options(tree, 0, Vec::new(), &next_table));

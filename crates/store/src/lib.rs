@@ -48,6 +48,7 @@ mod merge;
 mod visible;
 mod retain;
 mod notices;
+mod heat;
 mod compaction;
 
 mod tree;

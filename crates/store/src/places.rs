@@ -11,6 +11,8 @@ pub(crate) struct Place {
     pub(crate) offset: u64,
     /// Entries before it in the block.
     pub(crate) position: u32,
+    /// Entries of the block.
+    pub(crate) entries: u32,
 }
 
 /// An entry that is being written and that a pointer leads to, or should.

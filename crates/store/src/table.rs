@@ -28,7 +28,7 @@ mod mend;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use builder::{TableBuilder, TableOptions};
+pub(crate) use builder::{Built, EntryHeat, TableBuilder, TableOptions};
 pub(crate) use check::{check, describe};
 pub(crate) use cursor::TableCursor;
 pub(crate) use fetch::Reading;

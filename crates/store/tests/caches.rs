@@ -366,3 +366,33 @@ fn the_policy_changes_while_the_store_is_open() {
     assert_eq!(scene.count("cache.kv.charged_bytes"), 0);
     assert_eq!(scene.get("a"), text("1"));
 }
+
+#[test]
+fn hot_blocks_stay_in_memory_through_compactions() {
+    // Of 600 keys in two tables the first hundred are hot.
+    let reads_after = |policy| {
+        let scene = Scene::new(policy);
+        let keys: Vec<String> = (0..600).map(|n| format!("key-{n:04}")).collect();
+        let value = "v".repeat(200);
+        for half in 0..2 {
+            let entries: Vec<_> =
+                keys.iter().skip(half).step_by(2).map(|k| (&**k, &*value)).collect();
+            scene.flush(&entries);
+        }
+        let hot = || keys[..100].iter().for_each(|key| assert_eq!(scene.get(key), text(&value)));
+        (0..5).for_each(|_| hot());
+        scene.db.compact().unwrap();
+        let reads = scene.count("io.reads");
+        hot();
+        let hot_reads = scene.count("io.reads") - reads;
+        keys.iter().for_each(|key| assert_eq!(scene.get(key), text(&value)));
+        let all_reads = scene.count("io.reads") - reads;
+        (hot_reads, all_reads, scene.count("cache.block.heirs"))
+    };
+    let (hot, all, heirs) = reads_after(CachePolicy::Fixed { kv: 0, kp: 0 });
+    assert_eq!(hot, 0);
+    assert!(all > 20, "{all} reads: what was cold is not in memory");
+    assert!((5..=20).contains(&heirs), "{heirs}");
+    let (hot, _, heirs) = reads_after(CachePolicy::BlockOnly);
+    assert!(hot > 5 && heirs == 0, "{hot} reads, {heirs} heirs: as others do it");
+}

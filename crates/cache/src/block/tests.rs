@@ -49,10 +49,10 @@ fn counters_are_kept_by_kind() {
     cache.insert(id(1, 2), DATA, 2, 1200);
     cache.insert(id(1, 3), DATA, 3, 9999);
     let stats = cache.stats();
-    assert_eq!(stats.index, KindStats { hits: 1, misses: 0, inserts: 1, evictions: 1 });
-    assert_eq!(stats.data, KindStats { hits: 0, misses: 1, inserts: 2, evictions: 0 });
+    assert_eq!(stats.index, KindStats { hits: 1, misses: 0, inserts: 1, evictions: 1, heirs: 0 });
+    assert_eq!(stats.data, KindStats { hits: 0, misses: 1, inserts: 2, evictions: 0, heirs: 0 });
     assert_eq!(stats.filter, KindStats::default());
-    assert_eq!(stats.total(), KindStats { hits: 1, misses: 1, inserts: 3, evictions: 1 });
+    assert_eq!(stats.total(), KindStats { hits: 1, misses: 1, inserts: 3, evictions: 1, heirs: 0 });
     assert_eq!(stats.kind(BlockKind::Index), &stats.index);
 }
 
@@ -204,4 +204,23 @@ fn neighbouring_names_have_different_hashes() {
             assert_eq!(seen.insert(id.hash(), id), None);
         }
     }
+}
+
+#[test]
+fn an_heir_comes_in_by_what_its_content_was_asked_for() {
+    let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
+    cache.admit_by_use(64 << 10, 64 << 10, 1);
+    let full = (SHARD_BYTES_MIN / (4000 + BlockCache::<u64>::BLOCK_OVERHEAD_BYTES)) as u64;
+    for n in 0..full {
+        cache.insert(id(1, n), DATA, n, 4000);
+        (0..4).for_each(|_| assert_eq!(cache.get(id(1, n), DATA), Some(n)));
+    }
+    assert!(cache.heat(id(1, full - 1)) >= 4);
+    cache.insert_heir(id(1, 1000), DATA, 1000, 4000, 2);
+    assert!(!cache.contains(id(1, 1000)), "others are asked for more often");
+    assert_eq!(cache.heat(id(1, 1000)), 0);
+    cache.insert_heir(id(1, 1001), DATA, 1001, 4000, 8);
+    assert_eq!((cache.get(id(1, 1001), DATA), cache.times(id(1, 1001))), (Some(1001), 8));
+    assert_eq!(cache.heat(id(1, 1001)), 9);
+    assert_eq!(cache.stats().data.heirs, 1);
 }

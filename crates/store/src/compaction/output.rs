@@ -13,13 +13,14 @@ use std::sync::Arc;
 
 use tidekv_io::{Access, AppendFile, Clock, Executor, Storage};
 
+use crate::blocks::{Blocks, HotBlock};
 use crate::error::Result;
 use crate::key::Trailer;
 use crate::levels::TableHandle;
 use crate::manifest::TableMeta;
 use crate::places::{Placed, Tag};
 use crate::range_tombstones::RangeTombstone;
-use crate::table::{TableBuilder, TableOptions, TableProperties};
+use crate::table::{Built, EntryHeat, TableBuilder, TableOptions, TableProperties};
 
 /// A finished table.
 #[derive(Debug, Clone)]
@@ -75,6 +76,8 @@ pub(crate) struct OutputOptions<'a> {
     /// Ascending, of the level below the output.
     pub(crate) grandparents: Vec<Arc<TableHandle>>,
     pub(crate) pacer: Pacer,
+    /// Where hot blocks go as they are written.
+    pub(crate) blocks: &'a Blocks,
 }
 
 struct Open {
@@ -150,12 +153,22 @@ impl<'a> Outputs<'a> {
         if let Some(tag) = tag {
             open.builder.tag(tag);
         }
+        for hot in open.builder.take_hot() {
+            keep(&self.options, open.id, hot);
+        }
         let bytes = open.builder.file_bytes();
         if bytes.saturating_sub(self.bytes_spent) >= WRITE_BYTES as u64 {
             self.options.pacer.spend(bytes - self.bytes_spent, clock);
             self.bytes_spent = bytes;
         }
         Ok(())
+    }
+
+    /// The blocks that hold the entry that was added last are asked for that often more.
+    pub(crate) fn warm(&mut self, heat: EntryHeat) {
+        if let Some(open) = &mut self.open {
+            open.builder.warm(heat);
+        }
     }
 
     /// At the target size; or at a border of the level below when the table is
@@ -202,7 +215,8 @@ impl<'a> Outputs<'a> {
             });
         }
         self.tombstones = later.into();
-        let (properties, placed) = open.builder.finish_with_places()?;
+        let Built { properties, placed, hot } = open.builder.build()?;
+        hot.into_iter().for_each(|hot| keep(&self.options, open.id, hot));
         self.bytes_spent = 0;
         self.finished.push(Output { meta: meta_of(open.id, &properties, range), placed });
         Ok(())
@@ -217,6 +231,12 @@ impl<'a> Outputs<'a> {
         self.finish_table(None)?;
         Ok(self.finished)
     }
+}
+
+/// Keeps a hot block of a table in memory. Nobody reads the table yet: its blocks are as
+/// cold as any until it is published, and if it never is, they leave as cold ones do.
+fn keep(options: &OutputOptions<'_>, table: u64, hot: HotBlock) {
+    options.blocks.keep(table, options.table.keyspace, hot);
 }
 
 /// What the manifest will say of a table; `range` is what its range tombstones

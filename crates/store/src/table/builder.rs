@@ -7,12 +7,14 @@
 
 use std::num::NonZeroU8;
 
+use tidekv_cache::BlockKind;
 use tidekv_cache::kp::Pointer;
 use tidekv_io::AppendFile;
 
 use super::format::{BEHIND_ALL_VERSIONS, Footer, PAGE_BYTES, Partition, encode_range_tombstones};
 use super::properties::TableProperties;
 use crate::block::{BlockBuilder, BlockHandle, Sealer, TRAILER_BYTES, seed};
+use crate::blocks::HotBlock;
 use crate::checksum::key_hash;
 use crate::error::Result;
 use crate::filter::{FilterBuilder, KIND_BLOCKED_BLOOM, LINE_BYTES};
@@ -106,6 +108,30 @@ pub(crate) struct TableBuilder {
     /// Tagged entries of the data block under construction, with their positions.
     tagged: Vec<(Tag, u32)>,
     placed: Vec<Placed>,
+    /// Of the entries since the last block of each kind.
+    heat: EntryHeat,
+    hot: Vec<HotBlock>,
+}
+
+/// How often the blocks that hold an entry are asked for, by the entry's share.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct EntryHeat {
+    pub(crate) data: f32,
+    pub(crate) index: f32,
+    pub(crate) filter: f32,
+}
+
+/// Blocks are hot that are asked for so often: more than once, for all are that are read.
+const HEAT_MIN: f32 = 1.5;
+
+/// A finished table.
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) properties: TableProperties,
+    /// Where the tagged entries stand.
+    pub(crate) placed: Vec<Placed>,
+    /// Those that [`TableBuilder::take_hot`] has not taken.
+    pub(crate) hot: Vec<HotBlock>,
 }
 
 /// The entry that was added last.
@@ -147,6 +173,8 @@ impl TableBuilder {
             separator: Vec::new(),
             tagged: Vec::new(),
             placed: Vec::new(),
+            heat: EntryHeat::default(),
+            hot: Vec::new(),
         }
     }
 
@@ -176,8 +204,19 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Has [`TableBuilder::finish_with_places`] tell where the entry stands that was
-    /// added last.
+    /// The blocks that hold the entry that was added last are asked for that often more.
+    pub(crate) fn warm(&mut self, heat: EntryHeat) {
+        self.heat.data += heat.data;
+        self.heat.index += heat.index;
+        self.heat.filter += heat.filter;
+    }
+
+    /// Blocks that have turned out to be hot since this was asked last.
+    pub(crate) fn take_hot(&mut self) -> std::vec::Drain<'_, HotBlock> {
+        self.hot.drain(..)
+    }
+
+    /// Has [`TableBuilder::build`] tell where the entry stands that was added last.
     pub(crate) fn tag(&mut self, tag: Tag) {
         self.tagged.push((tag, self.data.len() as u32 - 1));
     }
@@ -210,13 +249,13 @@ impl TableBuilder {
         self.writer.file.offset() + (self.data.bytes() + self.index.bytes() + filter) as u64
     }
 
-    /// Writes the rest and makes the file durable.
+    /// As [`TableBuilder::build`], of which only the properties are wanted.
     pub(crate) fn finish(self) -> Result<TableProperties> {
-        self.finish_with_places().map(|(properties, _)| properties)
+        self.build().map(|built| built.properties)
     }
 
-    /// As [`TableBuilder::finish`]; and where the tagged entries stand.
-    pub(crate) fn finish_with_places(mut self) -> Result<(TableProperties, Vec<Placed>)> {
+    /// Writes the rest and makes the file durable.
+    pub(crate) fn build(mut self) -> Result<Built> {
         if !self.data.is_empty() {
             self.write_data_block()?;
         }
@@ -239,7 +278,15 @@ impl TableBuilder {
         let footer = Footer { range_tombstones, properties, top };
         self.writer.file.append(&footer.encode(self.options.id))?;
         self.properties.file_bytes = self.writer.file.finish()?;
-        Ok((self.properties, self.placed))
+        Ok(Built { properties: self.properties, placed: self.placed, hot: self.hot })
+    }
+
+    /// Notes the block that was written from `self.scratch`, if it is hot.
+    fn note_heat(&mut self, kind: BlockKind, BlockHandle { offset, .. }: BlockHandle, heat: f32) {
+        if heat >= HEAT_MIN {
+            let (times, content) = (heat.round() as u8, self.scratch.as_slice().into());
+            self.hot.push(HotBlock { kind, offset, times, content });
+        }
     }
 
     fn write_data_block(&mut self) -> Result<()> {
@@ -250,6 +297,8 @@ impl TableBuilder {
         self.scratch.clear();
         self.data.finish(&mut self.scratch);
         let (handle, packed) = self.writer.write(&self.scratch, self.options.compression)?;
+        let heat = std::mem::take(&mut self.heat.data);
+        self.note_heat(BlockKind::Data, handle, heat);
         self.properties.data_bytes += u64::from(handle.len);
         self.properties.data_blocks += 1;
         self.unindexed = Some(handle);
@@ -312,7 +361,10 @@ impl TableBuilder {
         let unit = if self.paged { PAGE_BYTES } else { LINE_BYTES as u64 };
         if let Some(filter) = &mut self.filter {
             self.writer.pad_to(unit)?;
-            (filter_handle, _) = self.writer.write(&filter.finish(), Compression::None)?;
+            self.scratch = filter.finish();
+            (filter_handle, _) = self.writer.write(&self.scratch, Compression::None)?;
+            let heat = std::mem::take(&mut self.heat.filter);
+            self.note_heat(BlockKind::Filter, filter_handle, heat);
         }
         if self.paged {
             self.writer.pad_to(unit)?;
@@ -320,6 +372,8 @@ impl TableBuilder {
         self.scratch.clear();
         self.index.finish(&mut self.scratch);
         let (index, _) = self.writer.write(&self.scratch, Compression::None)?;
+        let heat = std::mem::take(&mut self.heat.index);
+        self.note_heat(BlockKind::Index, index, heat);
         let partition = Partition { index, filter: filter_handle };
         self.top.add(&self.separator, trailer, &partition.encode());
         Ok(())

@@ -295,7 +295,8 @@ impl Cursor for TableCursor {
     fn place(&self) -> Option<Place> {
         let spot = self.spot();
         let table = self.fetcher.table().properties().id;
-        Some(Place { table, offset: spot.block.offset(), position: spot.entry as u32 })
+        let (offset, entries) = (spot.block.offset(), spot.block.view().len() as u32);
+        Some(Place { table, offset, position: spot.entry as u32, entries })
     }
 
     fn want(&mut self, target: Target<'_>) -> Vec<BlockAddress> {

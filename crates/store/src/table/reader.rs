@@ -125,6 +125,12 @@ impl Table {
         separators
     }
 
+    /// Index block and filter block (of no bytes, if there is none) of each partition, in
+    /// the order of the file; its data blocks stand before them.
+    pub(crate) fn metadata_blocks(&self) -> impl Iterator<Item = (BlockHandle, BlockHandle)> {
+        self.partitions.iter().map(|partition| (partition.index, partition.filter))
+    }
+
     pub(super) fn file(&self) -> &Arc<TableFile> {
         &self.file
     }
