@@ -36,6 +36,13 @@ const RIVALS_MAX: usize = 4;
 /// told as [`COUNT_MAX`].
 const PERIOD_SHARE: u64 = 3;
 
+/// Up to here counts are exact enough to tell blocks apart; of higher ones three quarters
+/// of what is above may be chance.
+const TIMES_EXACT: u8 = 2;
+
+/// An extent is a MiB of a table: long beside a scan.
+const EXTENT_SHIFT: u32 = 20;
+
 /// How many nodes [`BlockCache::evict_tables`] looks at under one lock.
 const SWEEP_NODES: usize = 1024;
 
@@ -150,6 +157,22 @@ impl std::ops::AddAssign for BlockCacheStats {
     }
 }
 
+/// Whether a block that was asked for so often is worse to have than a rival. Of two that
+/// were asked for about equally often, it is the one of the extent with the lower hash: a
+/// scan that misses one of the blocks it goes through reads as often as one that misses
+/// all of them, so it is better to have all of some extents than some of all.
+fn is_worse((times, id): (u8, BlockId), (rival_times, rival): (u8, BlockId)) -> bool {
+    let apart = times.saturating_sub(TIMES_EXACT) * 3 / 4;
+    match (times - apart..=times + apart).contains(&rival_times) {
+        true => extent_hash(id) < extent_hash(rival),
+        false => times < rival_times,
+    }
+}
+
+fn extent_hash(BlockId { table, offset }: BlockId) -> u64 {
+    BlockId { table, offset: offset >> EXTENT_SHIFT }.hash()
+}
+
 #[derive(Debug)]
 struct Cached<V> {
     tag: BlockTag,
@@ -174,7 +197,7 @@ struct Shard<V> {
     blocks: Lru<BlockId, Cached<V>>,
     stats: BlockCacheStats,
     admission: Option<Admission>,
-    /// Gets that a larger cache would have answered.
+    /// Reads that a larger cache would have saved.
     ghost_hits: u64,
 }
 
@@ -186,10 +209,10 @@ struct Admission {
 }
 
 impl<V> Shard<V> {
-    /// Whether the block may come in: there is room, or it was asked for as often as one
-    /// that would have to leave. A block that was asked for more often is as good as
-    /// used: it becomes the newest, and the next is looked at.
-    fn admits(&mut self, hash: u64, charge: usize) -> bool {
+    /// Whether the block may come in: there is room, or it is no worse than one that would
+    /// have to leave. A block that is better is as good as used: it becomes the newest,
+    /// and the next is looked at.
+    fn admits(&mut self, id: BlockId, hash: u64, charge: usize) -> bool {
         let Some(admission) = &self.admission else { return true };
         let sketch = &admission.sketch;
         let times = sketch.estimate(spread(hash as u32));
@@ -199,12 +222,20 @@ impl<V> Shard<V> {
             }
             let Some((&rival, block)) = self.blocks.oldest() else { return true };
             block.tell(sketch);
-            if sketch.estimate(spread(block.fingerprint)) <= times {
+            let rival_times = sketch.estimate(spread(block.fingerprint));
+            if !is_worse((times, id), (rival_times, rival)) {
                 return true;
             }
             self.blocks.get(rival.hash(), &rival);
         }
         false
+    }
+
+    /// How often a block was asked for lately, its being put in included.
+    fn heat_of(&self, block: &Cached<V>) -> u8 {
+        let sketch = self.admission.as_ref().map(|admission| &admission.sketch);
+        let told = sketch.map_or(1, |sketch| sketch.estimate(spread(block.fingerprint)));
+        (told + block.asked).clamp(1, COUNT_MAX)
     }
 
     /// Puts a block in if it is let in. What is to be dropped without the lock.
@@ -217,10 +248,22 @@ impl<V> Shard<V> {
         charge: usize,
     ) -> Result<Inserted<Cached<V>>, V> {
         let whole = charge + Lru::<BlockId, Cached<V>>::ENTRY_OVERHEAD_BYTES;
-        if !self.admits(hash, whole) {
+        if !self.admits(id, hash, whole) {
             self.note_absent(hash);
             return Err(value);
         }
+        Ok(self.put(hash, id, tag, value, charge))
+    }
+
+    /// Puts a block in that was let in. What is to be dropped without the lock.
+    fn put(
+        &mut self,
+        hash: u64,
+        id: BlockId,
+        tag: BlockTag,
+        value: V,
+        charge: usize,
+    ) -> Inserted<Cached<V>> {
         let cached = Cached { tag, fingerprint: hash as u32, asked: 0, value };
         let mut inserted = self.blocks.insert(hash, id, cached, charge);
         match &inserted.refused {
@@ -228,7 +271,7 @@ impl<V> Shard<V> {
             Some(_) => self.note_absent(hash),
         }
         self.count_evictions(&mut inserted.evicted);
-        Ok(inserted)
+        inserted
     }
 
     fn note_absent(&mut self, hash: u64) {
@@ -316,7 +359,7 @@ impl<V: Clone> BlockCache<V> {
         self.sum(|shard| shard.admission.as_ref().map_or(0, of_one))
     }
 
-    /// How many gets would have found their block in a cache larger by the window.
+    /// How many reads there would not have been with a cache larger by the window.
     pub fn ghost_hits(&self) -> u64 {
         self.shards.iter().map(|shard| shard.0.lock().ghost_hits).sum()
     }
@@ -339,7 +382,7 @@ impl<V: Clone> BlockCache<V> {
     pub fn get_with<R>(&self, id: BlockId, tag: BlockTag, look: impl FnOnce(&V) -> R) -> Option<R> {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
-        let Shard { blocks, stats, admission, ghost_hits } = &mut *shard;
+        let Shard { blocks, stats, admission, .. } = &mut *shard;
         let found = blocks.get(hash, &id).map(|block| {
             block.asked = (block.asked + 1).min(COUNT_MAX);
             look(&block.value)
@@ -351,13 +394,55 @@ impl<V: Clone> BlockCache<V> {
                 counters.misses += 1;
                 if let Some(admission) = admission {
                     admission.sketch.add(spread(hash as u32));
-                    if admission.ghost.take(hash as u32) {
-                        *ghost_hits += u64::from(admission.ghost.sampling());
-                    }
                 }
             }
         }
         found
+    }
+
+    /// Blocks that are not here are about to be read from storage, in one read. With all
+    /// of them here it would not be: the ghosts know them all, or more bytes would not
+    /// have saved it.
+    pub fn note_read(&self, ids: impl Iterator<Item = BlockId>) {
+        let (mut all, mut stands_for, mut last) = (true, 0, None);
+        for id in ids {
+            let hash = id.hash();
+            let shard = self.shard(hash);
+            let mut locked = shard.lock();
+            let Some(admission) = &mut locked.admission else { return };
+            all &= admission.ghost.take(hash as u32);
+            stands_for = u64::from(admission.ghost.sampling());
+            last = Some(shard);
+        }
+        if let (true, Some(shard)) = (all, last) {
+            shard.lock().ghost_hits += stands_for;
+        }
+    }
+
+    /// Has `see` look at every block, with how often it was asked for lately; shard by
+    /// shard, with short locks.
+    pub fn look_at_all(&self, mut see: impl FnMut(BlockId, u8)) {
+        for Apart(shard) in &self.shards {
+            let mut first = 0;
+            loop {
+                let locked = shard.lock();
+                if first >= locked.blocks.nodes() {
+                    break;
+                }
+                for (id, block) in locked.blocks.look_at(first, SWEEP_NODES) {
+                    see(*id, locked.heat_of(block));
+                }
+                first += SWEEP_NODES;
+            }
+        }
+    }
+
+    /// A block that is about to come was asked for so many times.
+    pub fn remember(&self, id: BlockId, times: u8) {
+        let hash = id.hash();
+        if let Some(admission) = &self.shard(hash).lock().admission {
+            admission.sketch.raise(spread(hash as u32), times);
+        }
     }
 
     /// How often the block was asked for lately, as far as is known.
@@ -372,10 +457,7 @@ impl<V: Clone> BlockCache<V> {
     pub fn heat(&self, id: BlockId) -> u8 {
         let hash = id.hash();
         let shard = self.shard(hash).lock();
-        let Some(block) = shard.blocks.peek(hash, &id) else { return 0 };
-        let sketch = shard.admission.as_ref().map(|admission| &admission.sketch);
-        let told = sketch.map_or(1, |sketch| sketch.estimate(spread(hash as u32)));
-        (told + block.asked).clamp(1, COUNT_MAX)
+        shard.blocks.peek(hash, &id).map_or(0, |block| shard.heat_of(block))
     }
 
     /// As [`BlockCache::insert`], for a block whose content was asked for so many times

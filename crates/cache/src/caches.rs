@@ -179,6 +179,20 @@ impl<V: Clone> Caches<V> {
         self.apply(&control);
     }
 
+    /// Of what entries and blocks take, the part of each component.
+    pub fn shares(&self) -> [f64; 3] {
+        self.control.lock().shares
+    }
+
+    /// Has boundaries that move begin elsewhere.
+    pub fn set_shares(&self, shares: [f64; 3]) {
+        let mut control = self.control.lock();
+        if control.policy == CachePolicy::Tide && control.measured_for > 0 {
+            control.shares = shares;
+            self.apply(&control);
+        }
+    }
+
     /// So many reads of storage were done: moves the boundaries if it is time.
     pub fn note_reads(&self, reads: u32) {
         if self.reads.fetch_add(reads, Ordering::Relaxed) + reads < READS_PER_STEP {

@@ -275,6 +275,21 @@ impl KvShard {
         self.table.insert(hash, place(newest, at));
     }
 
+    /// Has `see` look at every entry, with how often it was asked for, less how often
+    /// judged.
+    pub fn look_at_all(&self, mut see: impl FnMut(KvEntry<'_>, u8)) {
+        for &index in &self.order {
+            let chunk = &self.chunks[index as usize];
+            let mut at = 0;
+            while let Some(head) = head_at(chunk, at) {
+                if !head.is_dead() {
+                    see(entry_at(chunk, at), head.asked());
+                }
+                at += head.ring_bytes();
+            }
+        }
+    }
+
     /// Takes out the entries of which `is_it` is true.
     pub fn remove_where(&mut self, is_it: impl Fn(&KvEntry<'_>) -> bool, judge: &impl Judge) {
         for index in self.order.clone() {

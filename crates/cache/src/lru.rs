@@ -211,6 +211,13 @@ impl<K: Key, V> Lru<K, V> {
         removed
     }
 
+    /// The entries among the nodes from `first` on, at most `count` of them; see
+    /// [`Lru::remove_where`].
+    pub fn look_at(&self, first: usize, count: usize) -> impl Iterator<Item = (&K, &V)> {
+        let nodes = self.nodes.iter().skip(first).take(count);
+        nodes.filter_map(|node| Some((&node.key, node.value.as_ref()?)))
+    }
+
     /// Takes out the entries whose key is `dead`, among the nodes from `first`
     /// to `first + count`. Nodes never move, so a caller that goes through all
     /// of them in pieces meets every entry that was there all along.

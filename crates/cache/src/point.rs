@@ -328,6 +328,33 @@ impl PointShard {
         self.kp.remove_where(|entry| is_in(entry.pointer.table));
     }
 
+    /// Has `see` look at every KV entry, with how often its key was asked for lately.
+    pub fn look_at_values(&self, mut see: impl FnMut(KvEntry<'_>, u8)) {
+        self.kv.look_at_all(|entry, asked| {
+            let hash = (self.hash_of)(entry.name);
+            see(entry, self.sketch.estimate(spread(hash as u32)).max(asked));
+        });
+    }
+
+    /// All KP entries by their fingerprints, with how often their keys were asked for
+    /// lately.
+    pub fn pointers(&self) -> impl Iterator<Item = (u32, KpEntry, u8)> {
+        let times = |fingerprint| self.sketch.estimate(spread(fingerprint));
+        self.kp.iter().map(move |(fingerprint, entry)| (fingerprint, entry, times(fingerprint)))
+    }
+
+    /// A key of that hash was asked for so many times.
+    pub fn remember(&self, hash: u64, times: u8) {
+        self.sketch.raise(spread(hash as u32), times);
+    }
+
+    /// KP has this entry for a key of that hash, as it had in an earlier life.
+    pub fn restore_pointer(&mut self, hash: u64, entry: KpEntry) {
+        let fingerprint = self.fingerprint(hash);
+        let Self { sketch, reads, kp_ghost: ghost, .. } = self;
+        self.kp.insert(fingerprint, entry, &mut KpJudge { sketch, reads, ghost });
+    }
+
     /// The KP entries that lead into tables that are `is_in`, by their fingerprints.
     pub fn pointers_into(
         &self,

@@ -287,6 +287,38 @@ impl PointCache {
         inside.stats.kp_moves += u64::from(inside.entries.follow(hash, from, to));
     }
 
+    // ---- From one life to the next ----
+
+    /// How many shards there are.
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// As [`PointShard::look_at_values`], of one shard.
+    pub fn look_at_values(&self, shard: usize, see: impl FnMut(KvEntry<'_>, u8)) {
+        self.shards[shard].inside.lock().entries.look_at_values(see);
+    }
+
+    /// Has `see` look at the KP entries of one shard, with the parts of their hashes that
+    /// are known, and how often their keys were asked for lately.
+    pub fn look_at_pointers(&self, shard: usize, mut see: impl FnMut(u64, KpEntry, u8)) {
+        let inside = self.shards[shard].inside.lock();
+        for (fingerprint, entry, times) in inside.entries.pointers() {
+            see((shard as u64) << SHARD_SHIFT | u64::from(fingerprint), entry, times);
+        }
+    }
+
+    /// A key of that hash was asked for so many times.
+    pub fn remember(&self, hash: u64, times: u8) {
+        self.shard(hash).inside.lock().entries.remember(hash, times);
+    }
+
+    /// Brings back what [`PointCache::look_at_pointers`] has shown of a cache of as many
+    /// shards, or more. Before anything is looked up.
+    pub fn restore_pointer(&self, hash: u64, entry: KpEntry) {
+        self.shard(hash).inside.lock().entries.restore_pointer(hash, entry);
+    }
+
     // ---- Bytes ----
 
     /// Begins to measure anew, with so many bytes for all shards together

@@ -9,7 +9,7 @@ use tidekv_cache::kp::Pointer;
 use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point::{Found, Resolved, own_share};
 use tidekv_cache::tide::Split;
-use tidekv_cache::{BlockKind, BlockTag, CachePolicy, Caches, Name};
+use tidekv_cache::{BlockId, BlockKind, BlockTag, CachePolicy, Caches, Name};
 
 use crate::dice::{Dice, mix};
 use crate::keys::{Choice, Picker, key_of, present};
@@ -17,6 +17,8 @@ use crate::modelled_tree::{BLOCK_BYTES, ModelledTree, Touched};
 
 /// Entries of a scan.
 const SCAN_ENTRIES: u64 = 100;
+/// Missing blocks that stand so near to each other are one read, as in the store.
+const GAP_BYTES_MAX: u64 = 16 << 10;
 /// Bytes of a value.
 const VALUE: [u8; 100] = [7; 100];
 /// Bytes of an entry: key and value.
@@ -150,10 +152,34 @@ impl Simulation {
 
     fn scan(&mut self, index: u64) {
         let (tree, caches) = (&self.tree, &self.caches);
-        let mut reads = Reads::default();
-        tree.scan(index, SCAN_ENTRIES, |block| touch(caches, None, &mut reads, block));
-        self.reads += reads.all;
-        caches.note_reads(reads.all as u32);
+        // What is missing and stands together is one read, as in the store.
+        let mut run: Vec<(BlockId, BlockTag)> = Vec::new();
+        let mut reads = 0;
+        let mut read = |run: &mut Vec<(BlockId, BlockTag)>| {
+            if run.is_empty() {
+                return;
+            }
+            caches.blocks().note_read(run.iter().map(|(id, _)| *id));
+            run.drain(..).for_each(|(id, tag)| caches.blocks().insert(id, tag, (), BLOCK_BYTES));
+            reads += 1;
+        };
+        tree.scan(index, SCAN_ENTRIES, |(id, kind)| {
+            let tag = BlockTag { keyspace: 0, kind };
+            if caches.blocks().get(id, tag).is_some() {
+                return;
+            }
+            let goes_on = run.last().is_some_and(|(last, _)| {
+                last.table == id.table
+                    && id.offset - last.offset <= GAP_BYTES_MAX + BLOCK_BYTES as u64
+            });
+            if !goes_on {
+                read(&mut run);
+            }
+            run.push((id, tag));
+        });
+        read(&mut run);
+        self.reads += reads;
+        caches.note_reads(reads as u32);
     }
 }
 
@@ -165,6 +191,7 @@ fn touch(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): 
         return;
     }
     reads.all += 1;
+    blocks.note_read(std::iter::once(id));
     let Some(hash) = hash else {
         blocks.insert(id, tag, (), BLOCK_BYTES);
         return;

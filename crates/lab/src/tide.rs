@@ -83,7 +83,10 @@ fn open(
 ) -> Result<Box<dyn Subject>> {
     let memory_bytes = Some(settings.memory_bytes);
     let cache_bytes_max = settings.cache_bytes.unwrap_or(u64::MAX);
-    let options = Options { memory_bytes, cache_policy, cache_bytes_max, ..Options::default() };
+    // Each run finds a store whose caches are empty, whoever had it open before.
+    let warm_start = false;
+    let options =
+        Options { memory_bytes, cache_policy, cache_bytes_max, warm_start, ..Options::default() };
     let db = Db::open(directory, options)?;
     let compression = if settings.is_compressed { Compression::Lz4 } else { Compression::None };
     let options = KeyspaceOptions {

@@ -260,6 +260,16 @@ impl Blocks {
         self.caches.blocks().get_with(file.id_of(handle), file.tag_of(kind), look)?
     }
 
+    /// The block, from memory or storage.
+    pub(crate) fn get(&self, address: &BlockAddress) -> Result<BlockRef> {
+        self.cached(address).map_or_else(|| self.read(address), Ok)
+    }
+
+    /// Bytes that were read for users' operations, and to bring back what was hot.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.statistics.read_bytes.get()
+    }
+
     /// Reads a block that was not in memory.
     pub(crate) fn read(&self, address: &BlockAddress) -> Result<BlockRef> {
         let lead = match self.join(address) {
@@ -271,6 +281,9 @@ impl Blocks {
         };
         let landed = self.landed_before(address);
         let reads = u32::from(landed.is_none());
+        if reads > 0 {
+            self.note_read(std::slice::from_ref(address));
+        }
         let result = landed.map_or_else(|| self.read_alone(address), Ok);
         self.publish(address, lead, result.clone());
         self.caches.note_reads(reads);
@@ -442,6 +455,12 @@ impl Blocks {
         lead.publish(result);
     }
 
+    /// Tells the cache that so many blocks are about to be read at once.
+    fn note_read(&self, run: &[BlockAddress]) {
+        let ids = run.iter().map(|address| address.file.id_of(address.handle));
+        self.caches.blocks().note_read(ids);
+    }
+
     fn failed(&self, address: &BlockAddress, error: tidekv_io::Error) -> Error {
         self.statistics.read_failures.add(1);
         Error::from(error).context(format_args!("block at offset {}", address.handle.offset))
@@ -498,6 +517,7 @@ impl Blocks {
         for (run, disk) in runs.into_iter().zip(read) {
             let (indices, leads): (Vec<_>, Vec<_>) = run.into_iter().unzip();
             let span: Vec<_> = indices.iter().map(|&i| addresses[i].clone()).collect();
+            self.note_read(&span);
             let disk = disk.map_err(|e| self.failed(&span[0], e));
             for (i, block) in indices.into_iter().zip(self.land(&span, leads, disk)) {
                 slots[i] = Some(block);

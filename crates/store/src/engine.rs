@@ -58,6 +58,10 @@ pub(crate) struct EngineStats {
     pub(crate) compaction_write_bytes: Counter,
     pub(crate) entries_dropped: Counter,
     pub(crate) entries_expired: Counter,
+    /// What an earlier life's list has brought back.
+    pub(crate) warm_blocks: Counter,
+    pub(crate) warm_values: Counter,
+    pub(crate) warm_pointers: Counter,
     pub(crate) background_errors: Counter,
     pub(crate) get_ns: Histogram,
     /// Calls, of which some are timed.
@@ -175,6 +179,8 @@ pub(crate) struct Engine {
     pub(crate) balance: Mutex<()>,
     pub(crate) metadata_bytes: AtomicUsize,
     pub(crate) compactions_running: AtomicUsize,
+    /// Lists of what was hot that are being gone through: one or none.
+    pub(crate) refills_running: AtomicUsize,
     pub(crate) is_closed: AtomicBool,
     /// Held for reading by whatever changes files in a user's thread, for
     /// writing by the closing of the store.

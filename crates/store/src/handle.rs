@@ -37,6 +37,11 @@ impl Handle {
             false => engine.queue.exclusive(|| engine.finish_log()),
         };
         engine.stop_background();
+        if finished.is_ok()
+            && let Err(error) = engine.write_hot_list()
+        {
+            tracing::warn!(%error, "what was hot is not remembered");
+        }
         engine.empty_trash();
         *engine.lock.lock() = None;
         finished

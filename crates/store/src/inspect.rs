@@ -90,6 +90,8 @@ pub enum FileRole {
     Lock,
     /// Names the manifest.
     Current,
+    /// What the caches held when the store was closed; nobody needs it.
+    HotList,
     /// The list of edits.
     Manifest,
     /// A write-ahead log.
@@ -109,6 +111,7 @@ impl FileRole {
         match self {
             Self::Lock => "lock",
             Self::Current => "current",
+            Self::HotList => "hot-list",
             Self::Manifest => "manifest",
             Self::Log => "log",
             Self::Table => "table",
@@ -456,6 +459,7 @@ pub(crate) fn role_of(name: &str, is_directory: bool, state: &State, manifest: u
         None => FileRole::Foreign,
         Some(FileName::Lock) => FileRole::Lock,
         Some(FileName::Current) => FileRole::Current,
+        Some(FileName::HotList) => FileRole::HotList,
         Some(FileName::Temporary) => FileRole::LeftOver,
         Some(FileName::Manifest(number)) => counts(number == manifest, FileRole::Manifest),
         Some(FileName::Log(number)) => counts(number >= state.min_log, FileRole::Log),

@@ -29,6 +29,7 @@ mod throttle;
 mod quiet;
 mod scan_lengths;
 mod places;
+mod hot_list;
 
 mod filter;
 mod block;
@@ -57,6 +58,7 @@ mod background;
 mod compactor;
 mod flusher;
 mod write;
+mod warm_start;
 mod recovery;
 mod upkeep;
 

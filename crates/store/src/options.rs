@@ -73,6 +73,9 @@ pub struct Options {
     /// Hold whatever the point cache answers against the tables, and fail the read if
     /// they disagree. Costs what the cache saves: for tests and for the suspicious.
     pub cross_check: bool,
+    /// Write down what the caches hold when the store is closed (at most a hundredth of
+    /// the data, no values), and read it again in the background when it is opened.
+    pub warm_start: bool,
     /// Seams to the world.
     pub environment: Environment,
     /// The most that caches may take of the memory, whatever the rest leaves. For
@@ -99,6 +102,7 @@ impl Default for Options {
             table_bytes: 64 << 20,
             cache_policy: CachePolicy::default(),
             cross_check: false,
+            warm_start: true,
             environment: Environment::default(),
             cache_bytes_max: u64::MAX,
             fingerprint_bits: u32::BITS,

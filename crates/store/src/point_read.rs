@@ -133,6 +133,13 @@ impl<'a> PointRead<'a> {
         }
     }
 
+    /// The point cache is to keep what is found, whatever it cost: lookups of the key read
+    /// storage `times` times in an earlier life.
+    pub(crate) fn remembered(mut self, times: u8) -> Self {
+        self.lesson.times = times.max(1);
+        self
+    }
+
     /// Goes on as far as memory allows. After [`ReadStep::Need`] the next step
     /// is given the block.
     pub(crate) fn step(

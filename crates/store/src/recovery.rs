@@ -3,7 +3,8 @@
 //! 1. The directory is created if need be, and locked.
 //! 2. `CURRENT` and the manifest say what the store consists of; a store that
 //!    a newer version wrote is refused before anything is touched.
-//! 3. Every table is opened and held against the manifest.
+//! 3. Every table is opened and held against the manifest; pointers into them come back
+//!    that were cached when the store was closed (`warm_start.rs`).
 //! 4. The logs that still count are replayed in order. Each but the last must
 //!    be complete and name its successor, so a log that is damaged or missing
 //!    is found; the last is cut behind its last whole record. Operations that
@@ -36,12 +37,14 @@ use crate::checksum::name_hash;
 use crate::engine::{BackgroundErrors, Engine, EngineStats, Logs, Structure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{FileName, LOCK, log_numbers, log_path, manifest_name, table_path};
+use crate::hot_list::HotList;
 use crate::key::Sequence;
 use crate::levels::{TableHandle, Trash, Version};
 use crate::log::{Ending, LogPosition, LogReader};
 use crate::manifest::{self, Change, Edit, Manifest, State};
 use crate::memtable::Memtable;
 use crate::names::Names;
+use crate::notices;
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::quiet::Quiet;
@@ -98,13 +101,16 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
     *engine.lock.lock() = lock;
     let opened =
         if engine.options.read_only { engine.load_read_only() } else { engine.load(is_new) };
-    opened.inspect_err(|_| engine.stop_background())?;
+    let hot_list = opened.inspect_err(|_| engine.stop_background())?;
     engine.after_install();
     if !engine.options.read_only {
         engine.schedule_compactions();
         // Flushed by an earlier life, or by this one when it replayed the logs.
         let trees = engine.trees.load();
         engine.expect_quiet(trees.values().map(|tree| tree.version().level_bytes(0)).sum());
+        if let Some(list) = hot_list {
+            engine.refill(list);
+        }
     }
     Ok(engine)
 }
@@ -235,6 +241,7 @@ fn build_engine(
         balance: Mutex::new(()),
         metadata_bytes: AtomicUsize::new(0),
         compactions_running: AtomicUsize::new(0),
+        refills_running: AtomicUsize::new(0),
         is_closed: AtomicBool::new(false),
         gate: RwLock::new(()),
         instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
@@ -249,19 +256,21 @@ fn build_engine(
 }
 
 impl Engine {
-    fn load_read_only(self: &Arc<Self>) -> Result<()> {
+    fn load_read_only(self: &Arc<Self>) -> Result<Option<HotList>> {
         self.open_trees()?;
         self.replay(|_| Ok(()))?;
-        Ok(())
+        Ok(None)
     }
 
-    fn load(self: &Arc<Self>, is_new: bool) -> Result<()> {
+    /// What was hot in an earlier life.
+    fn load(self: &Arc<Self>, is_new: bool) -> Result<Option<HotList>> {
         self.pass_over_used_numbers()?;
         if is_new {
             // Before the first log: a directory with logs has a `CURRENT`.
             self.structure.lock().manifest.commit(Edit::default())?;
         }
         self.open_trees()?;
+        let hot_list = self.take_hot_list();
         let made = Mutex::new(Vec::new());
         // Else each opening of a full disk would fill it further.
         let (mut edit, tables, number) =
@@ -283,7 +292,8 @@ impl Engine {
                 .collect();
             tree.install_flush(&[], &own, last);
         }
-        self.remove_unknown_files()
+        self.remove_unknown_files()?;
+        Ok(hot_list)
     }
 
     /// Brings what the logs hold into tables, and begins the next log.
@@ -449,6 +459,7 @@ impl Engine {
         }
         let memtable = Arc::clone(&tree.view().memtable);
         for output in self.write_memtables(tree, &[memtable], &[], made)? {
+            notices::redirect(self.caches.point(), &output.placed);
             edit.push(Change::AddTable { keyspace: tree.id, level: 0, table: output.meta.clone() });
             tables.push((tree.id, self.open_table(output.meta)?));
         }

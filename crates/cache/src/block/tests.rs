@@ -224,3 +224,40 @@ fn an_heir_comes_in_by_what_its_content_was_asked_for() {
     assert_eq!(cache.heat(id(1, 1001)), 9);
     assert_eq!(cache.stats().data.heirs, 1);
 }
+
+#[test]
+fn of_blocks_that_are_asked_for_alike_whole_extents_stay() {
+    let cache = BlockCache::new(4 << 20, 1);
+    cache.admit_by_use(64 << 10, 64 << 10, 1);
+    // Twice as many as fit, in eight extents, all asked for again and again.
+    for round in 0..60 {
+        for n in 0..2048 {
+            let n = (n * 1021 + round * 77) % 2048;
+            if cache.get(id(1, n << 12), DATA).is_none() {
+                cache.insert(id(1, n << 12), DATA, n, 4096);
+            }
+        }
+    }
+    let here =
+        |extent: u64| (0..256).filter(|n| cache.contains(id(1, (extent * 256 + n) << 12))).count();
+    let whole = (0..8).map(here).filter(|here| !(26..230).contains(here)).count();
+    assert!(whole >= 6, "{:?}", (0..8).map(here).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_read_is_wanted_once_and_only_if_all_its_blocks_were_known() {
+    let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
+    cache.admit_by_use(64 << 10, 64 << 10, 1);
+    let full = (SHARD_BYTES_MIN / (4000 + BlockCache::<u64>::BLOCK_OVERHEAD_BYTES)) as u64;
+    (0..full + 4).for_each(|n| {
+        assert_eq!(cache.get(id(1, n), DATA), None);
+        cache.insert(id(1, n), DATA, n, 4000);
+    });
+    let gone: Vec<BlockId> =
+        (0..full + 4).map(|n| id(1, n)).filter(|id| !cache.contains(*id)).collect();
+    assert_eq!(gone.len(), 4);
+    cache.note_read(gone[..3].iter().copied());
+    assert_eq!(cache.ghost_hits(), 1);
+    cache.note_read([gone[3], id(7, 7)].into_iter());
+    assert_eq!(cache.ghost_hits(), 1, "nobody knew the second one");
+}

@@ -51,7 +51,7 @@ impl Pacer {
     }
 
     /// Waits until `bytes` more are due.
-    fn spend(&mut self, bytes: u64, clock: &dyn Clock) {
+    pub(crate) fn spend(&mut self, bytes: u64, clock: &dyn Clock) {
         let Some(rate) = self.bytes_per_s else { return };
         self.bytes += bytes;
         let due_ns = (u128::from(self.bytes) * 1_000_000_000 / u128::from(rate.max(1))) as u64;

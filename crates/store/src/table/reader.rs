@@ -131,6 +131,37 @@ impl Table {
         self.partitions.iter().map(|partition| (partition.index, partition.filter))
     }
 
+    /// Where the blocks stand that begin at `offsets`, ascending; those where none begins
+    /// are passed over. `get` gets index blocks.
+    pub(crate) fn addresses_at(
+        &self,
+        offsets: &[u64],
+        get: impl Fn(&BlockAddress) -> Result<Arc<Block>>,
+    ) -> Result<Vec<BlockAddress>> {
+        let mut addresses = Vec::with_capacity(offsets.len());
+        let mut rest = offsets;
+        for Partition { index, filter } in &self.partitions {
+            let (of_partition, behind) =
+                rest.split_at(rest.partition_point(|&offset| offset < index.end()));
+            rest = behind;
+            if of_partition.is_empty() {
+                continue;
+            }
+            let mut wanted = |handle: BlockHandle, kind| {
+                if handle.len > 0 && of_partition.binary_search(&handle.offset).is_ok() {
+                    addresses.push(self.address(handle, kind));
+                }
+            };
+            let block = get(&self.address(*index, BlockKind::Index))?;
+            for i in 0..block.view().len() {
+                wanted(self.data_handle(&block, i)?, BlockKind::Data);
+            }
+            wanted(*filter, BlockKind::Filter);
+            wanted(*index, BlockKind::Index);
+        }
+        Ok(addresses)
+    }
+
     pub(super) fn file(&self) -> &Arc<TableFile> {
         &self.file
     }

@@ -54,6 +54,17 @@ const fn stale(
     Mutation { target: "caches", ..mutation(name, file, find, replace, test) }
 }
 
+/// Of what is brought back when a store is opened.
+const fn warm(
+    name: &'static str,
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+    test: &'static str,
+) -> Mutation {
+    Mutation { target: "warm_start", ..mutation(name, file, find, replace, test) }
+}
+
 pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "the log is not synced before the acknowledgement",
@@ -538,5 +549,33 @@ pub const MUTATIONS: &[Mutation] = &[
         "(Err(_), Stage::Pointer(..)) =>",
         "(Err(_), Stage::Memtables) =>",
         "damage_behind_the_pointer_of_another_key_is_not_met",
+    ),
+    stale(
+        "what a compaction writes is cold, however hot what it reads",
+        "crates/store/src/compactor.rs",
+        "                true => Heat::new(self.caches.blocks(), compaction.tables()),\n",
+        "                true => None,\n",
+        "hot_blocks_stay_in_memory_through_compactions",
+    ),
+    stale(
+        "all that a compaction writes is hot",
+        "crates/store/src/heat.rs",
+        "data: f32::from(cache.heat(BlockId { table, offset })) / entries.max(1) as f32",
+        "data: 15.0",
+        "hot_blocks_stay_in_memory_through_compactions",
+    ),
+    warm(
+        "what logs hold is not told to pointers that have come back",
+        "crates/store/src/recovery.rs",
+        "            notices::redirect(self.caches.point(), &output.placed);\n",
+        "",
+        "pointers_that_come_back_are_synced_with_what_the_log_holds",
+    ),
+    warm(
+        "pointers into tables of another time come back",
+        "crates/store/src/warm_start.rs",
+        "list.tables == self.tables_now().0 && ",
+        "",
+        "pointers_into_other_tables_do_not_come_back",
     ),
 ];

@@ -1,0 +1,249 @@
+//! What the caches held when a store was closed, in a file, so that the next life need
+//! not find it out again: which blocks, keys and pointers, no values.
+//!
+//! ```text
+//! OFFSET  SIZE     MEANING                                        (little-endian)
+//! 0       8        magic "TideHot1"                               (do not change)
+//! 8       4        checksum of what follows
+//! 12      varint+  tables of the store: how many, then the numbers, ascending, each
+//!                  less the one before
+//! …       8        shares of KV and KP in what entries and blocks took, two `f32`
+//! …       varint   shards of the point cache
+//! …       varint+  hot tables: how many; of each its number, how many blocks, and of
+//!                  each block its offset less the one before, and how often (1 byte)
+//! …       varint+  keys: how many; of each its keyspace, its length, the key, how often
+//! …       varint+  pointers: how many; of each 8 bytes of hash, then table, offset,
+//!                  length, position, level and how often (the last two 1 byte each)
+//! ```
+//!
+//! Guarantees:
+//! 1. A file that is torn, damaged or of another kind is none: a list is of use, but
+//!    nobody needs it.
+//! 2. Pointers are as right as they were in the cache for a store that consists of the
+//!    same tables, whatever its logs hold: numbers of tables are never used again, and
+//!    what logs hold goes through a flush. Of any other store they are not to be used.
+
+use tidekv_cache::BlockId;
+use tidekv_cache::kp::{KpEntry, Pointer};
+
+use crate::checksum::checksum;
+use crate::coding::{Reader, put_bytes, put_varint};
+
+const MAGIC: [u8; 8] = *b"TideHot1";
+const HEAD_BYTES: usize = MAGIC.len() + size_of::<u32>();
+
+/// What was hot.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct HotList {
+    /// Of the store, ascending.
+    pub(crate) tables: Vec<u64>,
+    /// Of KV, KP and blocks.
+    pub(crate) shares: [f32; 3],
+    /// Of the point cache: to one of these and the lower half of it, hashes of pointers
+    /// are cut.
+    pub(crate) shards: u64,
+    /// In ascending order.
+    pub(crate) blocks: Vec<HotBlockId>,
+    pub(crate) keys: Vec<HotKey>,
+    pub(crate) pointers: Vec<HotPointer>,
+}
+
+/// A block, and how often it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct HotBlockId {
+    pub(crate) id: BlockId,
+    pub(crate) times: u8,
+}
+
+/// A key of KV.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HotKey {
+    pub(crate) keyspace: u32,
+    pub(crate) key: Box<[u8]>,
+    pub(crate) times: u8,
+}
+
+/// A pointer of KP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HotPointer {
+    pub(crate) hash: u64,
+    pub(crate) entry: KpEntry,
+    pub(crate) times: u8,
+}
+
+impl HotKey {
+    /// About how many bytes it takes in a list.
+    pub(crate) fn bytes(&self) -> usize {
+        self.key.len() + 4
+    }
+}
+
+impl HotPointer {
+    /// About how many bytes it takes in a list.
+    pub(crate) const BYTES: usize = 22;
+}
+
+impl HotList {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![0; HEAD_BYTES];
+        put_varint(&mut out, self.tables.len() as u64);
+        let mut last = 0;
+        for &table in &self.tables {
+            put_varint(&mut out, table - last);
+            last = table;
+        }
+        self.shares[..2].iter().for_each(|share| out.extend_from_slice(&share.to_le_bytes()));
+        put_varint(&mut out, self.shards);
+        self.encode_blocks(&mut out);
+        put_varint(&mut out, self.keys.len() as u64);
+        for HotKey { keyspace, key, times } in &self.keys {
+            put_varint(&mut out, u64::from(*keyspace));
+            put_bytes(&mut out, key);
+            out.push(*times);
+        }
+        put_varint(&mut out, self.pointers.len() as u64);
+        for HotPointer { hash, entry: KpEntry { pointer, level }, times } in &self.pointers {
+            out.extend_from_slice(&hash.to_le_bytes());
+            let Pointer { table, offset, len, position } = *pointer;
+            let numbers = [table, offset, u64::from(len), u64::from(position)];
+            numbers.into_iter().for_each(|number| put_varint(&mut out, number));
+            out.extend_from_slice(&[*level, *times]);
+        }
+        let sum = checksum(u64::from_le_bytes(MAGIC), &out[HEAD_BYTES..]);
+        out[..MAGIC.len()].copy_from_slice(&MAGIC);
+        out[MAGIC.len()..HEAD_BYTES].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    fn encode_blocks(&self, out: &mut Vec<u8>) {
+        let of_tables = || self.blocks.chunk_by(|a, b| a.id.table == b.id.table);
+        put_varint(out, of_tables().count() as u64);
+        for of_table in of_tables() {
+            put_varint(out, of_table[0].id.table);
+            put_varint(out, of_table.len() as u64);
+            let mut last = 0;
+            for HotBlockId { id, times } in of_table {
+                put_varint(out, id.offset - last);
+                out.push(*times);
+                last = id.offset;
+            }
+        }
+    }
+
+    /// The list that `bytes` are; `None` when they are none.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(bytes);
+        let (magic, sum) = (reader.take(MAGIC.len())?, reader.u32()?);
+        if magic != MAGIC || checksum(u64::from_le_bytes(MAGIC), reader.rest()) != sum {
+            return None;
+        }
+        let mut list = Self::default();
+        let mut last = 0u64;
+        for _ in 0..reader.varint()? {
+            last = last.checked_add(reader.varint()?)?;
+            list.tables.push(last);
+        }
+        let share = |reader: &mut Reader<'_>| -> Option<f32> {
+            Some(f32::from_bits(reader.u32()?)).filter(|share| (0.0..=1.0).contains(share))
+        };
+        let (kv, kp) = (share(&mut reader)?, share(&mut reader)?);
+        list.shares = [kv, kp, (1.0 - kv - kp).max(0.0)];
+        list.shards = reader.varint()?;
+        for _ in 0..reader.varint()? {
+            let (table, count) = (reader.varint()?, reader.varint()?);
+            let mut offset = 0u64;
+            for _ in 0..count {
+                offset = offset.checked_add(reader.varint()?)?;
+                list.blocks.push(HotBlockId { id: BlockId { table, offset }, times: reader.u8()? });
+            }
+        }
+        for _ in 0..reader.varint()? {
+            let keyspace = u32::try_from(reader.varint()?).ok()?;
+            let key = reader.bytes()?.into();
+            list.keys.push(HotKey { keyspace, key, times: reader.u8()? });
+        }
+        for _ in 0..reader.varint()? {
+            list.pointers.push(decode_pointer(&mut reader)?);
+        }
+        reader.is_empty().then_some(list)
+    }
+}
+
+fn decode_pointer(reader: &mut Reader<'_>) -> Option<HotPointer> {
+    let hash = reader.u64()?;
+    let pointer = Pointer {
+        table: reader.varint()?,
+        offset: reader.varint()?,
+        len: u32::try_from(reader.varint()?).ok()?,
+        position: u32::try_from(reader.varint()?).ok()?,
+    };
+    let entry = KpEntry { pointer, level: reader.u8()? };
+    Some(HotPointer { hash, entry, times: reader.u8()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list() -> HotList {
+        let block = |table, offset, times| HotBlockId { id: BlockId { table, offset }, times };
+        let pointer = Pointer { table: 9, offset: 1 << 30, len: 4096, position: 17 };
+        HotList {
+            tables: vec![3, 9, 200],
+            shares: [0.25, 0.125, 0.625],
+            shards: 64,
+            blocks: vec![block(3, 0, 1), block(3, 4096, 15), block(200, 8192, 2)],
+            keys: vec![
+                HotKey { keyspace: 0, key: (*b"apple").into(), times: 4 },
+                HotKey { keyspace: 7, key: [].into(), times: 0 },
+            ],
+            pointers: vec![HotPointer {
+                hash: 63 << 40 | 12345,
+                entry: KpEntry { pointer, level: 6 },
+                times: 3,
+            }],
+        }
+    }
+
+    #[test]
+    fn a_list_is_read_as_it_was_written() {
+        for list in [list(), HotList { shares: [0.0, 0.0, 1.0], ..HotList::default() }] {
+            assert_eq!(HotList::decode(&list.encode()), Some(list));
+        }
+    }
+
+    #[test]
+    fn what_is_torn_or_damaged_is_none() {
+        let bytes = list().encode();
+        for len in 0..bytes.len() {
+            assert_eq!(HotList::decode(&bytes[..len]), None, "{len} bytes");
+        }
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            assert_eq!(HotList::decode(&damaged), None, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn what_no_list_says_is_none_even_with_the_right_checksum() {
+        let sealed = |body: &[u8]| {
+            let mut bytes = MAGIC.to_vec();
+            let sum = checksum(u64::from_le_bytes(MAGIC), body);
+            bytes.extend_from_slice(&sum.to_le_bytes());
+            bytes.extend_from_slice(body);
+            bytes
+        };
+        // Claims more tables, blocks or keys than it has bytes; shares beyond one.
+        let none = [0; 9];
+        for body in [
+            &[0xFF, 0xFF, 0xFF, 0xFF, 0x0F][..],
+            &[&none[..], &[1, 1, 5, 0xFF, 0xFF, 0x7F]].concat(),
+            &[&none[..], &[1, 0, 0xFF, 0xFF, 0x7F]].concat(),
+            &[&[0][..], &2f32.to_le_bytes(), &[0; 8]].concat(),
+        ] {
+            assert_eq!(HotList::decode(&sealed(body)), None, "{body:?}");
+        }
+        assert!(HotList::decode(&sealed(&[&none[..], &[1, 0, 0, 0]].concat())).is_some());
+    }
+}

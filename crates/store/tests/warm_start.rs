@@ -1,0 +1,170 @@
+//! What was hot before a clean shutdown is in memory after it, and right.
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use support::{DIRECTORY, Limits, START_MS, options};
+use tidekv::{CachePolicy, Db, Keyspace, Options};
+use tidekv_io::{ManualClock, MemoryStorage};
+
+/// Tables come when they are asked for.
+const ROOMY: Limits = Limits { memtable_bytes: 1 << 20, table_bytes: 1 << 20 };
+const ENTRIES: usize = 6000;
+const HOT: usize = 100;
+const POINTERS: CachePolicy = CachePolicy::Fixed { kv: 0, kp: 100 };
+
+struct Store {
+    disk: MemoryStorage,
+    clock: Arc<ManualClock>,
+    policy: CachePolicy,
+}
+
+impl Store {
+    /// Of many entries of 200 bytes, all in tables.
+    fn new(policy: CachePolicy) -> Self {
+        let (disk, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
+        let store = Self { disk, clock, policy };
+        let (db, keyspace) = store.open();
+        (0..ENTRIES).for_each(|n| keyspace.put(key(n), value(n, "old")).unwrap());
+        db.compact().unwrap();
+        db.close().unwrap();
+        store
+    }
+
+    fn open(&self) -> (Db, Keyspace) {
+        self.open_with(|_| {})
+    }
+
+    fn open_with(&self, adjust: impl FnOnce(&mut Options)) -> (Db, Keyspace) {
+        let mut options = options(&self.disk, &self.clock, ROOMY);
+        (options.cache_policy, options.cache_bytes_max) = (self.policy, 256 << 10);
+        adjust(&mut options);
+        let db = Db::open(DIRECTORY, options).unwrap();
+        let keyspace = db.keyspace("k").unwrap();
+        (db, keyspace)
+    }
+
+    /// Opens the store and asks for what is hot again and again.
+    fn open_hot(&self) -> (Db, Keyspace) {
+        let (db, keyspace) = self.open();
+        (0..5).for_each(|_| assert_hot(&keyspace, "old"));
+        (db, keyspace)
+    }
+
+    fn list(&self) -> Option<Vec<u8>> {
+        self.disk.read_file(&Path::new(DIRECTORY).join("HOT"))
+    }
+
+    fn put_list(&self, list: &[u8]) {
+        self.disk.write_file(&Path::new(DIRECTORY).join("HOT"), list);
+    }
+}
+
+/// Hot keys are scattered: each stands in a block of its own.
+fn key(n: usize) -> String {
+    format!("key-{n:06}")
+}
+
+fn value(n: usize, age: &str) -> String {
+    format!("{age} {n} {}", "v".repeat(200))
+}
+
+fn hot() -> impl Iterator<Item = usize> {
+    (0..HOT).map(|n| n * (ENTRIES / HOT))
+}
+
+fn assert_hot(keyspace: &Keyspace, age: &str) {
+    for n in hot() {
+        let found = keyspace.get(key(n)).unwrap().unwrap();
+        assert_eq!(found, value(n, age).as_bytes(), "{n}");
+    }
+}
+
+fn count(db: &Db, name: &str) -> u64 {
+    db.statistics().counter(name)
+}
+
+#[test]
+fn what_was_hot_is_in_memory_after_a_clean_shutdown() {
+    for policy in [CachePolicy::Tide, CachePolicy::Fixed { kv: 40, kp: 10 }, CachePolicy::BlockOnly]
+    {
+        let store = Store::new(policy);
+        let (db, keyspace) = store.open_hot();
+        let reads = count(&db, "io.reads");
+        assert_hot(&keyspace, "old");
+        let warm = count(&db, "io.reads") - reads;
+        db.close().unwrap();
+        let list = store.list().expect("a list");
+        assert!(list.len() < ENTRIES * 220 / 100, "{} bytes", list.len());
+        let (db, keyspace) = store.open();
+        let reads = count(&db, "io.reads");
+        assert_hot(&keyspace, "old");
+        let again = count(&db, "io.reads") - reads;
+        assert!(again <= warm + 5, "{policy}: {again} reads after opening, {warm} before");
+        db.close().unwrap();
+        // Without it, they are read one by one.
+        let (db, keyspace) = store.open_with(|options| options.warm_start = false);
+        assert_hot(&keyspace, "old");
+        assert!(count(&db, "io.reads") > 90);
+    }
+}
+
+#[test]
+fn pointers_that_come_back_are_synced_with_what_the_log_holds() {
+    let store = Store::new(POINTERS);
+    let (db, keyspace) = store.open_hot();
+    // Newer versions of some, and the end of others, that stand in the log alone.
+    for n in hot().step_by(2) {
+        keyspace.put(key(n), value(n, "new")).unwrap();
+    }
+    keyspace.delete(key(60)).unwrap();
+    db.close().unwrap();
+    for opening in 0..3 {
+        let (db, keyspace) = store.open();
+        assert!(opening > 0 || count(&db, "warm.pointers") > 50);
+        for (at, n) in hot().enumerate().filter(|(_, n)| *n != 60) {
+            let age = if at % 2 == 0 { "new" } else { "old" };
+            let found = keyspace.get(key(n)).unwrap().unwrap();
+            assert_eq!(found, value(n, age).as_bytes(), "{n}");
+        }
+        assert_eq!(keyspace.get(key(60)).unwrap(), None);
+        assert_eq!(count(&db, "cache.kp.errors"), 0);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn pointers_into_other_tables_do_not_come_back() {
+    let store = Store::new(POINTERS);
+    let (db, _) = store.open_hot();
+    db.close().unwrap();
+    let list = store.list().unwrap();
+    // A life that does not know of lists goes by.
+    let (db, keyspace) = store.open_with(|options| options.warm_start = false);
+    hot().for_each(|n| keyspace.put(key(n), value(n, "new")).unwrap());
+    keyspace.flush().unwrap();
+    db.close().unwrap();
+    store.put_list(&list);
+    let (db, keyspace) = store.open();
+    assert_eq!(count(&db, "warm.pointers"), 0);
+    assert_hot(&keyspace, "new");
+}
+
+#[test]
+fn a_damaged_list_is_none() {
+    let store = Store::new(CachePolicy::Tide);
+    let (db, _) = store.open_hot();
+    db.close().unwrap();
+    let list = store.list().unwrap();
+    for at in [0, 9, 20, list.len() - 1] {
+        let mut damaged = list.clone();
+        damaged[at] ^= 1;
+        store.put_list(&damaged);
+        let (db, keyspace) = store.open();
+        let counts = ["blocks", "values", "pointers"].map(|of| count(&db, &format!("warm.{of}")));
+        assert_eq!(counts, [0; 3]);
+        assert_hot(&keyspace, "old");
+    }
+}
