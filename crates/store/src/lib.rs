@@ -84,6 +84,6 @@ pub use key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, prefix_end};
 pub use keyspace::{Cached, Keyspace};
 pub use options::{Compression, Durability, Environment, KeyspaceOptions, Options};
 pub use snapshot::Snapshot;
-pub use stats::{Latency, Statistics};
+pub use stats::{Histogram, Latency, LatencyCounts, Statistics};
 pub use tidekv_cache::{CachePolicy, NoSuchPolicy};
 pub use transaction::{Commit, GATHERED_BYTES_MAX, Transaction, Watch};

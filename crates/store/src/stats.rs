@@ -72,9 +72,9 @@ impl SpreadCounter {
 const SUB_BUCKETS: usize = 16;
 const BUCKETS: usize = SUB_BUCKETS * 61;
 
-/// A latency histogram in nanoseconds.
+/// A latency histogram in nanoseconds, which all threads may write to.
 #[derive(Debug)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     buckets: Box<[AtomicU64]>,
     sum_ns: AtomicU64,
 }
@@ -89,18 +89,52 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    pub(crate) fn record(&self, ns: u64) {
-        self.buckets[bucket_of(ns)].fetch_add(1, Ordering::Relaxed);
-        self.sum_ns.fetch_add(ns, Ordering::Relaxed);
+    /// An operation took `ns`.
+    pub fn record(&self, ns: u64) {
+        self.record_many(ns, 1);
     }
 
-    pub(crate) fn summary(&self) -> Latency {
-        let counts: Vec<u64> = self.buckets.iter().map(|b| b.load(Ordering::Relaxed)).collect();
-        let count: u64 = counts.iter().sum();
+    /// So many operations took `ns` each.
+    pub fn record_many(&self, ns: u64, operations: u64) {
+        self.buckets[bucket_of(ns)].fetch_add(operations, Ordering::Relaxed);
+        self.sum_ns.fetch_add(ns.saturating_mul(operations), Ordering::Relaxed);
+    }
+
+    /// What it holds now.
+    pub fn counts(&self) -> LatencyCounts {
+        let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
+        LatencyCounts { counts, sum_ns: self.sum_ns.load(Ordering::Relaxed) }
+    }
+
+    /// What it holds now, in a few numbers.
+    pub fn summary(&self) -> Latency {
+        self.counts().summary()
+    }
+}
+
+/// What a [`Histogram`] held at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct LatencyCounts {
+    counts: Box<[u64]>,
+    sum_ns: u64,
+}
+
+impl LatencyCounts {
+    /// What came after `earlier`, a moment of the same histogram.
+    pub fn since(&self, earlier: &Self) -> Latency {
+        let before = earlier.counts.iter().copied().chain(std::iter::repeat(0));
+        let counts = self.counts.iter().zip(before).map(|(n, before)| n.saturating_sub(before));
+        let sum_ns = self.sum_ns.saturating_sub(earlier.sum_ns);
+        Self { counts: counts.collect(), sum_ns }.summary()
+    }
+
+    /// All of it, in a few numbers.
+    pub fn summary(&self) -> Latency {
+        let count: u64 = self.counts.iter().sum();
         let quantile = |q: f64| {
             let rank = ((count as f64 * q).ceil() as u64).max(1);
             let mut seen = 0;
-            for (i, n) in counts.iter().enumerate() {
+            for (i, n) in self.counts.iter().enumerate() {
                 seen += n;
                 if seen >= rank {
                     return bucket_top(i);
@@ -110,7 +144,8 @@ impl Histogram {
         };
         Latency {
             count,
-            mean_ns: self.sum_ns.load(Ordering::Relaxed).checked_div(count).unwrap_or(0),
+            sum_ns: self.sum_ns,
+            mean_ns: self.sum_ns.checked_div(count).unwrap_or(0),
             p50_ns: quantile(0.5),
             p99_ns: quantile(0.99),
             p999_ns: quantile(0.999),
@@ -142,6 +177,8 @@ fn bucket_top(bucket: usize) -> u64 {
 pub struct Latency {
     /// Operations measured. Reads are sampled: one in sixteen.
     pub count: u64,
+    /// What they took together, in nanoseconds.
+    pub sum_ns: u64,
     /// Mean, in nanoseconds.
     pub mean_ns: u64,
     /// Half of the operations took at most this long.
@@ -214,5 +251,19 @@ mod tests {
         assert_eq!(latency.count, 1000);
         assert!((500..=540).contains(&latency.p50_ns), "{latency:?}");
         assert!((990..=1060).contains(&latency.p99_ns), "{latency:?}");
+        assert_eq!((latency.sum_ns, latency.mean_ns), (500_500, 500));
+    }
+
+    #[test]
+    fn what_came_since_is_told_from_what_was_there() {
+        let histogram = Histogram::default();
+        histogram.record_many(1 << 30, 1000);
+        let before = histogram.counts();
+        assert_eq!(before.since(&before).count, 0);
+        histogram.record_many(100, 3);
+        let since = histogram.counts().since(&before);
+        assert_eq!((since.count, since.sum_ns), (3, 300));
+        assert!((100..=107).contains(&since.p99_ns), "{since:?}");
+        assert_eq!(before.since(&LatencyCounts::default()), before.summary());
     }
 }
