@@ -79,6 +79,12 @@ enum Request {
     End,
 }
 
+impl Request {
+    fn writes(&self) -> bool {
+        matches!(self, Self::Call(call) if call.command.has(Flag::Write))
+    }
+}
+
 /// What becomes of a call.
 enum Step {
     /// It is answered.
@@ -176,7 +182,13 @@ impl Connection {
             if requests.is_empty() {
                 return self.flush().await;
             }
+            let (count, writes) = (requests.len() as u64, requests.iter().any(Request::writes));
+            let began_ns = self.state.monotonic_ns();
             self.execute(requests).await?;
+            let took_ns = self.state.monotonic_ns().saturating_sub(began_ns);
+            let counters = &self.state.counters;
+            let latencies = if writes { &counters.write_ns } else { &counters.read_ns };
+            latencies.record_many(took_ns, count);
             if self.session().is_closing {
                 return self.flush().await;
             }

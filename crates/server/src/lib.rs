@@ -6,6 +6,9 @@
 //! stream into calls of the `catalogue`; the `pipeline` runs them over an
 //! `execution`, on the event loop or an I/O thread, or they are part of a `round`
 //! of synced writes; the `reply` goes back.
+//!
+//! Beside it `http` shows what goes on: a `sampler` keeps the `history` of all that is
+//! counted, and the `page` draws it.
 
 #[cfg(test)]
 #[path = "../../store/src/golden.rs"]
@@ -42,10 +45,18 @@ mod input;
 mod connection;
 mod tls;
 mod listener;
+mod history;
+mod outlook;
+mod metrics;
+mod prometheus;
+mod api;
+mod sampler;
+mod page;
+mod http;
 mod server;
 #[doc(hidden)]
 pub mod fuzzing;
 
 pub use error::{Error, ErrorKind, Result};
-pub use options::{Address, DEFAULT_PORT, ServerOptions, TlsFiles};
+pub use options::{Address, DEFAULT_HTTP_PORT, DEFAULT_PORT, ServerOptions, TlsFiles};
 pub use server::Server;

@@ -24,9 +24,9 @@ use crate::session::Session;
 use crate::state::State;
 
 /// How long a client may take for the TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long to wait when accepting fails.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Clients that may wait to be accepted; the system's own bound is lower where
 /// it must be. With the 128 of the standard library a thousand clients that come
 /// at once wait seconds: those that find no place try again after one second.
@@ -60,17 +60,27 @@ pub(crate) async fn bind_all(options: &ServerOptions) -> Result<Vec<Listener>> {
     for address in &options.listen {
         match address {
             Address::Tcp(host, port) => {
-                for address in resolve(host, *port).await? {
-                    check_exposure(address, options)?;
-                    let listener = bind_tcp(address);
-                    let listener = listener.map_err(|error| {
-                        Error::unavailable(format!("listen on {address}"), error)
-                    })?;
-                    listeners.push(Listener::Tcp(listener));
-                }
+                let bound = bind_host(host, *port, options).await?;
+                listeners.extend(bound.into_iter().map(Listener::Tcp));
             }
             Address::Unix(path) => listeners.push(bind_unix(path.clone()).await?),
         }
+    }
+    Ok(listeners)
+}
+
+/// Binds every address that `host` means.
+pub(crate) async fn bind_host(
+    host: &str,
+    port: u16,
+    options: &ServerOptions,
+) -> Result<Vec<TcpListener>> {
+    let mut listeners = Vec::new();
+    for address in resolve(host, port).await? {
+        check_exposure(address, options)?;
+        let listener = bind_tcp(address);
+        let failed = |error| Error::unavailable(format!("listen on {address}"), error);
+        listeners.push(listener.map_err(failed)?);
     }
     Ok(listeners)
 }

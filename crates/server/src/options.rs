@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 /// The port when an address names none.
 pub const DEFAULT_PORT: u16 = 6379;
 
+/// The port of the page when its address names none.
+pub const DEFAULT_HTTP_PORT: u16 = 8379;
+
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
@@ -27,18 +30,29 @@ impl FromStr for Address {
 
     /// Reads `host:port`, `host`, `[::1]:port`, `:port` or `unix:path`.
     fn from_str(text: &str) -> Result<Self> {
+        Self::with_port(text, DEFAULT_PORT)
+    }
+}
+
+impl Address {
+    /// Reads an address as [`Address::from_str`] does; `port` is for one that names none.
+    ///
+    /// # Errors
+    ///
+    /// When the port is no number of a port, or the path is missing.
+    pub fn with_port(text: &str, port: u16) -> Result<Self> {
         if let Some(path) = text.strip_prefix("unix:") {
             if path.is_empty() {
                 return Err(Error::invalid("the address unix: names no path"));
             }
             return Ok(Self::Unix(path.into()));
         }
-        let (host, port) = match text.rsplit_once(':') {
+        let (host, named) = match text.rsplit_once(':') {
             Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),
             _ => (text, None),
         };
-        let port = match port {
-            None => DEFAULT_PORT,
+        let port = match named {
+            None => port,
             Some(port) => port.parse().map_err(|_| {
                 Error::invalid(format!("the address {text} ends with no port (0 to 65535)"))
             })?,
@@ -77,6 +91,8 @@ pub struct ServerOptions {
     /// Where to listen. With [`ServerOptions::tls`] all TCP addresses speak TLS
     /// and nothing else.
     pub listen: Vec<Address>,
+    /// Where to show the page and metrics: a host and a port. `None`: nowhere.
+    pub http: Option<Address>,
     /// What clients must give to `AUTH`, at most 512 bytes; `None`: they need
     /// not.
     pub password: Option<String>,
@@ -111,6 +127,7 @@ impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             listen: vec![Address::Tcp("127.0.0.1".into(), DEFAULT_PORT)],
+            http: None,
             password: None,
             tls: None,
             connections_max: 10_000,
@@ -143,6 +160,8 @@ mod tests {
             assert_eq!(text.parse::<Address>().unwrap(), address);
             assert_eq!(address.to_string(), shown);
         }
+        let page = Address::with_port("localhost", DEFAULT_HTTP_PORT).unwrap();
+        assert_eq!(page.to_string(), "localhost:8379");
         for text in ["localhost:port", "localhost:70000", "unix:"] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }

@@ -7,14 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv::Db;
+use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
+use tokio_rustls::TlsAcceptor;
 
 use crate::error::{Error, Result};
+use crate::http::{self, HttpListener};
 use crate::listener::{self, Listener};
 use crate::options::{Address, ServerOptions};
+use crate::page::Page;
 use crate::rounds::Rounds;
+use crate::sampler::Sampler;
 use crate::state::State;
 use crate::sweep;
 use crate::tls;
@@ -48,6 +53,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 pub struct Server {
     runtime: Option<Runtime>,
     addresses: Vec<Address>,
+    page_url: Option<String>,
     state: Arc<State>,
     stop: watch::Sender<bool>,
     /// Ends when the last connection has.
@@ -72,6 +78,8 @@ impl Server {
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         listener::raise_file_limit(options.connections_max);
         let listeners = runtime.block_on(listener::bind_all(&options))?;
+        let pages = runtime.block_on(bind_page(&options))?;
+        let page_url = pages.first().map(|page| url_of(page, tls.is_some())).transpose()?;
         let addresses = listeners.iter().map(Listener::address).collect::<Result<Vec<_>>>()?;
         let port = addresses.iter().find_map(|address| match address {
             Address::Tcp(_, port) => Some(*port),
@@ -86,8 +94,12 @@ impl Server {
             let (tls, stopped, alive) = (tls.clone(), stopped.clone(), guard.clone());
             runtime.spawn(listener.run(state, rounds, tls, stopped, alive));
         }
+        if let Some(Address::Tcp(host, _)) = &options.http {
+            let _entered = runtime.enter();
+            serve_page(pages, host, &state, tls.as_ref(), (&stopped, &guard));
+        }
         runtime.spawn(sweep_regularly(Arc::clone(&state), stopped, guard));
-        Ok(Self { runtime: Some(runtime), addresses, state, stop, alive })
+        Ok(Self { runtime: Some(runtime), addresses, page_url, state, stop, alive })
     }
 
     /// Where it listens, with the ports that the system has chosen.
@@ -95,7 +107,12 @@ impl Server {
         &self.addresses
     }
 
-    /// Connections at this moment.
+    /// Where the page is, with the port that the system has chosen.
+    pub fn page_url(&self) -> Option<&str> {
+        self.page_url.as_deref()
+    }
+
+    /// Connections of clients at this moment.
     pub fn connections(&self) -> usize {
         self.state.clients.len()
     }
@@ -125,6 +142,42 @@ impl Drop for Server {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+    }
+}
+
+/// Binds the addresses of the page.
+async fn bind_page(options: &ServerOptions) -> Result<Vec<TcpListener>> {
+    match &options.http {
+        None => Ok(Vec::new()),
+        Some(Address::Tcp(host, port)) => listener::bind_host(host, *port, options).await,
+        Some(Address::Unix(_)) => {
+            Err(Error::invalid("the page is for browsers: give it a host and a port"))
+        }
+    }
+}
+
+fn url_of(listener: &TcpListener, is_encrypted: bool) -> Result<String> {
+    let address = listener.local_addr();
+    let address = address.map_err(|error| Error::unavailable("the address of a socket", error))?;
+    Ok(format!("{}://{address}/", if is_encrypted { "https" } else { "http" }))
+}
+
+/// Starts sampling, and serving the page that shows it. To be called inside the runtime.
+fn serve_page(
+    listeners: Vec<TcpListener>,
+    host: &str,
+    state: &Arc<State>,
+    tls: Option<&TlsAcceptor>,
+    (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
+) {
+    let sampler = Arc::new(Sampler::new(Arc::clone(state)));
+    let page = Arc::new(Page::new(Arc::clone(&sampler), host));
+    tokio::spawn(sampler.run(stopped.clone(), alive.clone()));
+    let places = http::places();
+    for listener in listeners {
+        let (page, places) = (Arc::clone(&page), Arc::clone(&places));
+        let served = HttpListener { listener, page, places };
+        tokio::spawn(served.run(tls.cloned(), stopped.clone(), alive.clone()));
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidekv::Db;
+use tidekv::{Db, Histogram};
 use tidekv_io::{Clock, Random, SeededRandom, SystemClock, SystemRandom};
 use tokio::sync::Semaphore;
 
@@ -90,6 +90,10 @@ pub(crate) struct Counters {
     /// Transactions that had to start over because of another writer.
     pub(crate) conflicts: Counter,
     pub(crate) panics: Counter,
+    /// From the moment when requests were complete until their replies were made, of
+    /// those that came in one piece without a write, and with one.
+    pub(crate) read_ns: Histogram,
+    pub(crate) write_ns: Histogram,
 }
 
 /// A number that only grows.

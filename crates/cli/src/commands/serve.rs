@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tidekv::{CachePolicy, Db, Durability, Options};
-use tidekv_server::{Address, Server, ServerOptions, TlsFiles};
+use tidekv_server::{Address, DEFAULT_HTTP_PORT, Server, ServerOptions, TlsFiles};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::environment;
@@ -35,7 +35,7 @@ pub enum Promise {
 ///
 /// Ends cleanly on SIGTERM and Ctrl-C; a second signal ends it at once.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  tidekv serve --data ./data --memory 4GiB\n  \
+#[command(after_help = "Examples:\n  tidekv serve --data ./data --memory 4GiB --http localhost\n  \
     tidekv serve --listen 10.0.0.5:6379 --password-file secret --tls-cert cert.pem --tls-key key.pem")]
 pub struct Serve {
     /// The data directory; created when it is missing.
@@ -62,7 +62,13 @@ pub struct Serve {
         value_parser = |text: &str| text.parse::<Address>().map_err(|error| error.to_string()))]
     listen: Vec<Address>,
 
-    /// What clients must give to AUTH. Others see it in the list of processes:
+    /// Where to show a page on what goes on, with metrics for Prometheus below
+    /// /metrics: host:port, or a host alone for port 8379.
+    #[arg(long, value_name = "ADDR",
+        value_parser = |text: &str| page_address(text).map_err(|error| error.to_string()))]
+    http: Option<Address>,
+
+    /// What clients must give to AUTH, and browsers to the page. Others see it in the list of processes:
     /// better use a file or TIDEKV_PASSWORD.
     #[arg(long, value_name = "PASSWORD", conflicts_with = "password_file")]
     password: Option<String>,
@@ -106,6 +112,7 @@ impl Serve {
         };
         let server_options = ServerOptions {
             listen: self.listen.clone(),
+            http: self.http.clone(),
             password: self.password()?,
             tls: self.tls(),
             connections_max: self.connections_max,
@@ -133,8 +140,9 @@ impl Serve {
             Promise::Buffered => "survives a killed process, not a power cut",
             Promise::Sync => "survives a power cut",
         };
+        let page = server.page_url().map(|url| format!("; page at {url}")).unwrap_or_default();
         format!(
-            "listening on {}; data in {}, memory {}; a write that was replied to {promise}",
+            "listening on {}{page}; data in {}, memory {}; a write that was replied to {promise}",
             addresses.join(", "),
             self.data.display(),
             show_size(db.memory_bytes()),
@@ -168,6 +176,10 @@ impl Serve {
             client_authorities: self.tls_client_ca.clone(),
         })
     }
+}
+
+fn page_address(text: &str) -> tidekv_server::Result<Address> {
+    Address::with_port(text, DEFAULT_HTTP_PORT)
 }
 
 fn log_to_standard_error() {

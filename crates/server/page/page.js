@@ -1,0 +1,379 @@
+// The page: asks the server once a second for what is new, and says it in words and
+// figures. All numbers come from /api/stats; docs/http.md has their names.
+
+import { Figure, element, shape } from "/figures.js";
+
+const MIB = 1 << 20;
+const COMPONENTS = [
+  { kind: "kv", name: "Values (KV)", plural: "values", what: "Whole answers by key: a get that finds one reads nothing." },
+  { kind: "kp", name: "Pointers (KP)", plural: "pointers", what: "Where an entry lies, in a few bytes: a get that finds one reads at most one block." },
+  { kind: "block", name: "Blocks", plural: "blocks", what: "Pieces of files as they are stored: good for scans and for keys that are neighbours." },
+];
+const $ = (id) => document.getElementById(id);
+const root = document.documentElement;
+
+// ---- Numbers in words ----
+
+const SPACE = "\u202f";
+
+/** A number with three digits or so, and thin spaces between thousands. */
+function number(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  const digits = size === 0 || size >= 100 ? 0 : size >= 10 ? 1 : size >= 0.1 ? 2 : 3;
+  const text = value.toFixed(digits);
+  const [whole, fraction] = text.split(".");
+  const grouped = whole.replace(/\B(?=(\d{3})+(?!\d))/g, SPACE);
+  return fraction && Number(fraction) ? `${grouped}.${fraction.replace(/0+$/, "")}` : grouped;
+}
+
+function bytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let power = 0;
+  while (value >= 1024 && power < units.length - 1) { value /= 1024; power += 1; }
+  return `${number(Number(value.toPrecision(3)))}${SPACE}${units[power]}`;
+}
+
+const percent = (value) => `${number(Number((value * 100).toPrecision(3)))}${SPACE}%`;
+
+function duration(us) {
+  if (us >= 1e6) return `${number(Number((us / 1e6).toPrecision(3)))}${SPACE}s`;
+  if (us >= 1000) return `${number(Number((us / 1000).toPrecision(3)))}${SPACE}ms`;
+  return `${number(Number(us.toPrecision(3)))}${SPACE}µs`;
+}
+
+// ---- What the server has told ----
+
+/** Samples of one length: moments, and a list of numbers for each field. */
+class Ring {
+  constructor() { this.times = []; this.values = {}; }
+
+  add({ unix_ms: times, values, kept }) {
+    this.times.push(...times);
+    const surplus = Math.max(0, this.times.length - kept);
+    this.times.splice(0, surplus);
+    for (const [name, added] of Object.entries(values)) {
+      const all = (this.values[name] ??= []);
+      all.push(...added);
+      all.splice(0, surplus);
+    }
+  }
+
+  at(name, i) { return this.values[name]?.[i] ?? null; }
+
+  /** The mean of the last `count` samples up to `i`; null where nothing is known. */
+  mean(name, i, count) {
+    const some = (this.values[name] ?? []).slice(Math.max(0, i + 1 - count), i + 1);
+    const known = some.filter((value) => value !== null);
+    return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
+  }
+}
+
+const told = { stats: null, rings: { fine: new Ring(), coarse: new Ring() } };
+const view = { ring: "fine", moment: null };
+/** How many samples a rate is taken over: single seconds are restless. */
+const smooth = () => (view.ring === "fine" ? 5 : 1);
+const ring = () => told.rings[view.ring];
+const rate = (name, i) => ring().mean(name, i, smooth());
+
+function take(stats) {
+  if (told.stats && told.stats.started_ms !== stats.started_ms) {
+    told.rings = { fine: new Ring(), coarse: new Ring() };
+  }
+  told.stats = stats;
+  for (const name of ["fine", "coarse"]) told.rings[name].add(stats.history[name]);
+}
+
+// ---- Figures ----
+
+/** Parts of a whole that is not there are nothing, not zero. */
+function share(part, rest, i, least = 0) {
+  const sum = (names) => names.reduce((total, name) => total + (rate(name, i) ?? 0), 0);
+  const whole = sum(part) + sum(rest);
+  return whole > least ? sum(part) / whole : null;
+}
+
+function perMiB(name, size, i) {
+  const mib = (rate(size, i) ?? 0) / MIB;
+  return mib > 0.03 ? (rate(name, i) ?? 0) / mib : null;
+}
+
+const perOperation = (i) => {
+  const operations = rate("operations", i);
+  return operations > 0 ? rate("reads", i) / operations : null;
+};
+
+const layer = ({ kind, name }) => ({
+  kind, name, format: bytes,
+  value: (i) => ring().at(`${kind}_bytes_max`, i),
+  filled: (i) => ring().at(`${kind}_bytes`, i),
+});
+const [values, pointers, blocks] = COMPONENTS;
+const each = (value) => COMPONENTS.map(({ kind, name }) => ({ kind, name, value: (i) => value(kind, i) }));
+const latency = (name) => ({
+  scale: "log", between: true, format: duration, nothing: "none lately",
+  series: [
+    { kind: "accent", name: "half take at most", value: (i) => rate(`${name}_p50`, i) },
+    { kind: "strong", name: "99 % take at most", value: (i) => rate(`${name}_p99`, i) },
+  ],
+});
+
+const SPECS = {
+  tide: {
+    layers: true, isBytes: true, format: bytes,
+    // From the bottom: deep water, shallow water, sand.
+    series: [layer(blocks), layer(values), layer(pointers), {
+      kind: "measuring", name: "Measuring", format: bytes,
+      value: (i) => ring().at("measuring_bytes", i), filled: (i) => ring().at("measuring_bytes", i),
+    }],
+  },
+  "per-operation": {
+    format: number, least: 1, nothing: "no operations lately",
+    series: [{ kind: "accent", name: "reads for an operation", value: perOperation }],
+  },
+  next: {
+    format: number, nothing: "not measured",
+    series: each((kind, i) => perMiB(`${kind}_wanted`, "window_bytes", i)),
+  },
+  saved: {
+    format: number, nothing: "nothing in the caches yet",
+    series: each((kind, i) => perMiB(`${kind}_saved`, `${kind}_bytes`, i)),
+  },
+  hits: {
+    format: percent, max: 1, nothing: "nothing asked lately",
+    series: [
+      { kind: "kv", name: "Values", value: (i) => share(["kv_hits"], ["kp_hits", "point_misses"], i) },
+      { kind: "kp", name: "Pointers, for the rest", value: (i) => share(["kp_hits"], ["point_misses"], i) },
+      { kind: "block", name: "Data blocks", value: (i) => share(["data_hits"], ["data_misses"], i) },
+      { kind: "metadata", name: "Index and filter blocks", dashed: true, value: (i) => share(["metadata_hits"], ["metadata_misses"], i) },
+    ],
+  },
+  load: {
+    format: number, least: 10,
+    series: [
+      { kind: "accent", name: "operations a second", value: (i) => rate("operations", i) },
+      { kind: "soft", name: "storage reads a second", dashed: true, value: (i) => rate("reads", i) },
+    ],
+  },
+  "read-latency": latency("read"),
+  "write-latency": latency("write"),
+};
+
+const figures = Object.entries(SPECS).map(([id, spec]) => new Figure($(id), spec, (time) => {
+  look(time === null ? null : nearest(time));
+}));
+
+function nearest(time) {
+  const { times } = ring();
+  let best = times.length - 1;
+  while (best > 0 && Math.abs(times[best - 1] - time) <= Math.abs(times[best] - time)) best -= 1;
+  return best >= times.length - 1 ? null : times[best];
+}
+
+/** Looks at the sample of a moment; null: at the last one. */
+function look(moment) {
+  if (moment === view.moment) return;
+  view.moment = moment;
+  draw();
+}
+
+const SPANS = { fine: 600000, coarse: 7200000 };
+
+function draw() {
+  const { times } = ring();
+  const last = times.length - 1;
+  const found = view.moment === null ? -1 : times.indexOf(view.moment);
+  const at = found >= 0 ? found : last;
+  const to = times[last] ?? Date.now();
+  // A young server is not squeezed into the right edge.
+  const from = Math.max(to - SPANS[view.ring], Math.min(times[0] ?? to, to - 60000));
+  for (const figure of figures) figure.draw(times, from, to, at, found < 0);
+  const slider = $("moment");
+  slider.max = Math.max(0, last);
+  slider.value = Math.max(0, at);
+  const text = found < 0 ? "now" : new Date(times[at]).toLocaleTimeString([], { hour12: false });
+  slider.setAttribute("aria-valuetext", text);
+  $("moment-time").textContent = text;
+  drawComponents(at);
+}
+
+function drawComponents(at) {
+  const items = COMPONENTS.map(({ kind, name, what }) => {
+    const taken = ring().at(`${kind}_bytes`, at) ?? 0, most = ring().at(`${kind}_bytes_max`, at) ?? 0;
+    return element("li", { class: kind, "data-component": kind, "data-bytes": taken, "data-bytes-max": most },
+      element("h3", {}, name),
+      element("p", {}, most > 0 ? `${bytes(taken)} of ${bytes(most)}` : "no memory"),
+      element("p", { class: "quiet" }, what));
+  });
+  $("components").replaceChildren(...items);
+}
+
+// ---- Words ----
+
+/** How the boundaries have moved within the last half minute: who gained most, and from whom. */
+function drift() {
+  const { fine } = told.rings;
+  const last = fine.times.length - 1, first = Math.max(0, last - 30);
+  const budget = fine.at("budget_bytes", last);
+  const moves = COMPONENTS.map((component) => {
+    const most = `${component.kind}_bytes_max`;
+    const worth = (fine.mean(`${component.kind}_wanted`, last, 30) ?? 0) / (fine.at("window_bytes", last) / MIB);
+    return { ...component, gained: fine.at(most, last) - fine.at(most, first), worth };
+  }).sort((a, b) => b.gained - a.gained);
+  const [gainer, , loser] = moves;
+  // The budget itself may have changed, which is no tide.
+  const isMoving = gainer.gained > 0.004 * budget && loser.gained < -0.004 * budget;
+  return { isMoving, gainer, loser, moves };
+}
+
+function headline() {
+  const { fine } = told.rings;
+  const last = fine.times.length - 1;
+  if (last < 0) return "The server has just started.";
+  const operations = fine.mean("operations", last, 5), reads = fine.mean("reads", last, 5);
+  if (operations < 0.05) {
+    const isNew = !fine.values.operations.some((value) => value > 0) && told.stats.now.counters["server.commands"] === 0;
+    return isNew ? "Nothing has been asked of this server yet." : "No operations at the moment.";
+  }
+  const count = number(operations < 10 ? operations : Math.round(operations));
+  const one = `${count} operation${count === "1" ? "" : "s"} a second`;
+  return reads < 0.05 ? `${one}, all without reading storage.` : `${one}, ${number(reads / operations)} storage reads each.`;
+}
+
+function reason() {
+  const { stats } = told;
+  if (!told.rings.fine.times.length) return "";
+  if (stats.policy === "block-only") {
+    return "The policy block-only gives the caches’ memory to blocks alone: nothing moves.";
+  }
+  if (stats.policy !== "tide") {
+    return `The policy ${stats.policy} keeps the lines where they are.`;
+  }
+  const { isMoving, gainer, loser, moves } = drift();
+  const worth = (component) => number(component.worth);
+  if (isMoving) {
+    const why = gainer.worth > loser.worth
+      ? `, because another MiB there saves ${worth(gainer)} reads a second, among ${loser.plural} ${worth(loser)}`
+      : "";
+    const name = gainer.plural[0].toUpperCase() + gainer.plural.slice(1);
+    return `${name} get more memory at the moment${why}.`;
+  }
+  if (stats.outlook.unknown === "unmeasured") {
+    return "The caches are too small to measure what their bytes are worth, so the lines stay.";
+  }
+  const highest = Math.max(...moves.map((move) => move.worth));
+  if (highest < 0.05) return "Nothing moves: no cache would save reads with more memory.";
+  const parts = COMPONENTS.map(({ kind, plural }) => {
+    return `${number(moves.find((move) => move.kind === kind).worth)} among ${plural}`;
+  });
+  return `The lines are at rest. Another MiB would save ${parts[0]}, ${parts[1]} and ${parts[2]} reads a second.`;
+}
+
+function drawOutlook() {
+  const { outlook, budget_bytes: budget } = told.stats;
+  const target = $("outlook");
+  if (outlook.unknown) {
+    const why = outlook.unknown === "idle"
+      ? "In the last minute storage was hardly read: there is nothing to estimate, and little that more memory could save."
+      : "Nothing is measured under this policy: there are no ghosts. The policies tide and fixed have them.";
+    target.replaceChildren(element("p", { class: "note" }, why));
+    return;
+  }
+  const operations = outlook.operations;
+  const most = Math.max(outlook.half, outlook.now, outlook.twice, 1e-9);
+  const rows = [["half", "Half", 0.5, "soft"], ["now", "Now", 1, "strong"], ["twice", "Twice", 2, "accent"]];
+  const parts = rows.flatMap(([key, name, factor, kind]) => {
+    const reads = outlook[key];
+    const bar = shape("svg", { class: kind, "aria-hidden": "true", preserveAspectRatio: "none", viewBox: "0 0 100 10" });
+    bar.append(shape("rect", { x: 0, y: 0, height: 10, width: 100 * reads / most, rx: 0.6 }));
+    const amount = operations > 0
+      ? `${number(reads / operations)} reads each, ${number(reads)}${SPACE}/s`
+      : `${number(reads)} reads a second`;
+    return [
+      element("dt", {}, element("b", {}, name), element("span", { class: "quiet" }, bytes(budget * factor))),
+      element("dd", { "data-outlook": key, "data-reads": reads }, bar, element("span", { class: "amount" }, amount)),
+    ];
+  });
+  const note = "It assumes that the curve of reads over memory goes on as it runs here (a power law). Where a "
+    + "working set just fits, real curves break; the farther from now, the less this can be trusted.";
+  target.replaceChildren(element("dl", { class: "bars" }, ...parts), element("p", { class: "note" }, note));
+}
+
+function show() {
+  const { stats } = told;
+  $("headline").textContent = headline();
+  $("reason").textContent = reason();
+  $("budget").textContent = `a budget of ${bytes(stats.budget_bytes)}`;
+  $("place").textContent = location.host;
+  $("version").textContent = `TideKV ${stats.version}, policy ${stats.policy}, ${bytes(stats.memory_bytes)} of memory.`;
+  root.dataset.number = stats.number;
+  drawOutlook();
+  draw();
+}
+
+// ---- Asking the server ----
+
+const TICK_MS = 1000;
+let misses = 0;
+
+function say(state, text) {
+  if (root.dataset.state === state && $("status").textContent === text) return;
+  root.dataset.state = state;
+  $("status").textContent = text;
+}
+
+async function ask() {
+  const since = told.stats?.number ?? 0;
+  const controller = new AbortController();
+  const patience = setTimeout(() => controller.abort(), 5000);
+  try {
+    const answer = await fetch(`/api/stats?since=${since}`, { signal: controller.signal, cache: "no-store" });
+    if (!answer.ok) throw new Error(`status ${answer.status}`);
+    const stats = await answer.json();
+    if (told.stats && told.stats.started_ms !== stats.started_ms && stats.number >= since && since > 0) {
+      // Another life of the server that is older than we have seen: all of it is new.
+      told.stats = null;
+      told.rings = { fine: new Ring(), coarse: new Ring() };
+      return await ask();
+    }
+    misses = 0;
+    take(stats);
+    say("live", "live, every second");
+    show();
+  } catch (error) {
+    misses += 1;
+    // A program error is no silence of the server.
+    if (error instanceof TypeError && error.stack?.includes("show")) throw error;
+    if (misses > 1) say("away", "The server does not answer. Trying again…");
+  } finally {
+    clearTimeout(patience);
+  }
+}
+
+async function live() {
+  // Nobody looks: the server keeps the history meanwhile.
+  if (!document.hidden) await ask();
+  setTimeout(live, TICK_MS);
+}
+
+function complain() {
+  root.dataset.errors = Number(root.dataset.errors) + 1;
+}
+
+window.addEventListener("error", complain);
+window.addEventListener("unhandledrejection", complain);
+window.addEventListener("resize", () => told.stats && draw());
+$("moment").addEventListener("input", (event) => {
+  const at = Number(event.target.value), { times } = ring();
+  look(at >= times.length - 1 ? null : times[at]);
+});
+for (const button of document.querySelectorAll("[data-ring]")) {
+  button.addEventListener("click", () => {
+    Object.assign(view, { ring: button.dataset.ring, moment: null });
+    for (const other of document.querySelectorAll("[data-ring]")) {
+      other.setAttribute("aria-pressed", String(other === button));
+    }
+    if (told.stats) draw();
+  });
+}
+live();

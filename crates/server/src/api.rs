@@ -1,0 +1,176 @@
+//! `/api/stats`: what the page draws, as JSON. `docs/http.md` says what each name means.
+
+use serde_json::{Map, Value, json};
+
+use crate::history::{FIELDS, History, Reading, Ring, Sample};
+use crate::outlook::{Observed, outlook};
+
+/// The outlook is a mean of so many seconds.
+const OUTLOOK_SECONDS: u64 = 60;
+
+/// The history as far as it was made after the sample `since`, and the present.
+pub(crate) fn stats(history: &History, since: u64) -> Value {
+    // A reader that knows more than there is has known an earlier life of the server.
+    let since = if since > history.number { 0 } else { since };
+    let now = &history.now;
+    let mut stats = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "started_ms": now.counter("server.started_ms"),
+        "policy": now.policy.to_string(),
+        "budget_bytes": now.counter("cache.bytes_max"),
+        "memory_bytes": now.counter("memory.budget_bytes"),
+        "number": history.number,
+        "now": present(now),
+        "outlook": estimate(history),
+        "history": {
+            "fine": ring(&history.fine, since),
+            "coarse": ring(&history.coarse, since),
+        },
+    });
+    if since == 0 {
+        let fields = FIELDS.iter().map(|field| {
+            (field.name.to_owned(), json!({ "unit": field.unit, "help": field.help }))
+        });
+        stats["fields"] = Value::Object(fields.collect());
+    }
+    stats
+}
+
+fn present(reading: &Reading) -> Value {
+    let counters: Map<String, Value> =
+        reading.counters.iter().map(|&(name, value)| (name.into(), value.into())).collect();
+    let latencies: Map<String, Value> = reading
+        .latencies
+        .iter()
+        .map(|(name, latency)| {
+            let value = json!({
+                "count": latency.count,
+                "sum_ns": latency.sum_ns,
+                "mean_ns": latency.mean_ns,
+                "p50_ns": latency.p50_ns,
+                "p99_ns": latency.p99_ns,
+                "p999_ns": latency.p999_ns,
+            });
+            ((*name).into(), value)
+        })
+        .collect();
+    json!({ "unix_ms": reading.unix_ms, "counters": counters, "latencies": latencies })
+}
+
+fn ring(ring: &Ring, since: u64) -> Value {
+    let samples: Vec<&Sample> = ring.since(since).collect();
+    let values: Map<String, Value> = FIELDS
+        .iter()
+        .enumerate()
+        .map(|(at, field)| {
+            let numbers = samples.iter().map(|sample| number(sample.values[at])).collect();
+            (field.name.into(), Value::Array(numbers))
+        })
+        .collect();
+    json!({
+        "interval_s": ring.interval,
+        "kept": ring.kept,
+        "unix_ms": samples.iter().map(|sample| sample.unix_ms).collect::<Vec<_>>(),
+        "values": values,
+    })
+}
+
+/// With three digits behind the point where there are any: more is noise, and most of
+/// what is sent are numbers.
+fn number(value: f64) -> Value {
+    let rounded = (value * 1000.0).round() / 1000.0;
+    let is_whole = rounded.fract() == 0.0 && (0.0..9e15).contains(&rounded);
+    if is_whole { Value::from(rounded as u64) } else { Value::from(rounded) }
+}
+
+fn estimate(history: &History) -> Value {
+    let observed = observe(history);
+    match outlook(&observed) {
+        Err(reason) => json!({ "unknown": reason }),
+        Ok(outlook) => json!({
+            "half": number(outlook.half),
+            "now": number(outlook.now),
+            "twice": number(outlook.twice),
+            "elasticity": number(outlook.elasticity),
+            "operations": number(mean(history, "operations")),
+            "seconds": OUTLOOK_SECONDS,
+        }),
+    }
+}
+
+/// Means of the last minute.
+fn observe(history: &History) -> Observed {
+    let of = |name| mean(history, name);
+    Observed {
+        reads: of("reads"),
+        saved: ["kv_saved", "kp_saved", "block_saved"].map(of),
+        wanted: ["kv_wanted", "kp_wanted", "block_wanted"].map(of),
+        window_bytes: history.now.counter("cache.window_bytes") as f64,
+        budget_bytes: history.now.counter("cache.bytes_max") as f64,
+    }
+}
+
+fn mean(history: &History, field: &str) -> f64 {
+    let last = history.fine.since(history.number.saturating_sub(OUTLOOK_SECONDS));
+    let (count, sum) = last.fold((0, 0.0), |(n, sum), s| (n + 1, sum + s.value(field)));
+    if count == 0 { 0.0 } else { sum / f64::from(count) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(seconds: u64) -> History {
+        let reading = |second: u64| Reading {
+            unix_ms: second * 1000,
+            monotonic_ns: second * 1_000_000_000,
+            counters: vec![
+                ("io.reads", second * 100),
+                ("server.commands", second * 200),
+                ("cache.kv.wanted_reads", second * 10),
+                ("cache.block.saved_reads", second * 50),
+                ("cache.window_bytes", 10),
+                ("cache.bytes_max", 100),
+            ],
+            ..Reading::default()
+        };
+        let mut history = History::new(reading(0));
+        (1..=seconds).for_each(|second| history.add(reading(second)));
+        history
+    }
+
+    #[test]
+    fn only_what_is_new_is_told_to_those_who_know_the_rest() {
+        let history = history(25);
+        let lengths = |since| {
+            let stats = stats(&history, since);
+            ["fine", "coarse"].map(|ring| {
+                let ring = &stats["history"][ring];
+                let times = ring["unix_ms"].as_array().unwrap().len();
+                assert_eq!(ring["values"]["reads"].as_array().unwrap().len(), times);
+                times
+            })
+        };
+        assert_eq!(lengths(0), [25, 2]);
+        assert_eq!(lengths(19), [6, 1]);
+        assert_eq!(lengths(25), [0, 0]);
+        assert_eq!(lengths(26), [25, 2], "another life");
+    }
+
+    #[test]
+    fn the_outlook_is_of_the_last_minute() {
+        let stats = stats(&history(100), 0);
+        let outlook = &stats["outlook"];
+        assert_eq!(outlook["now"], 100);
+        assert_eq!(outlook["half"], 150, "never more than all that is read and saved");
+        assert_eq!(outlook["twice"], 50);
+        assert_eq!(outlook["operations"], 200);
+        assert_eq!(super::stats(&history(0), 0)["outlook"]["unknown"], "idle");
+    }
+
+    #[test]
+    fn numbers_are_short_and_what_is_unknown_is_null() {
+        let texts = [0.0, 17.0, 0.123_456, 1e9, f64::NAN, 9.9999].map(|v| number(v).to_string());
+        assert_eq!(texts, ["0", "17", "0.123", "1000000000", "null", "10"]);
+    }
+}

@@ -1,0 +1,117 @@
+//! What would half or twice the memory do? An estimate from the ghosts.
+//!
+//! The ghost of a component counts the reads that it would have saved with a window of Δ
+//! more bytes. At the boundary the most useful one stands for all of them, since it is
+//! where the next bytes go: with R reads and w wanted ones a second, the curve of reads
+//! over the budget B falls by w/Δ reads a byte. We assume that it goes on as a power law,
+//!
+//! ```text
+//! R(B) = a · B^-g      with the slope at B     R' = -g · R / B = -w / Δ
+//! hence                g = w · B / (R · Δ)
+//! so                   R(2B) = R · 2^-g   and   R(B/2) = R · 2^g
+//! ```
+//!
+//! but never more than what was read and what was saved together: then nothing is found
+//! in memory any more.
+//!
+//! Curves of real loads are steep where a working set just fits, and flat behind it. The
+//! window (a tenth of the budget) sees nothing of that, so half and twice are guesses
+//! that grow worse the farther they are from here.
+//!
+//! Pure arithmetic.
+
+/// How many reads a second are too few to say anything.
+const READS_MIN: f64 = 1.0;
+
+/// What was seen lately, by the second; of components in the order
+/// values, pointers, blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Observed {
+    pub(crate) reads: f64,
+    pub(crate) saved: [f64; 3],
+    pub(crate) wanted: [f64; 3],
+    pub(crate) window_bytes: f64,
+    pub(crate) budget_bytes: f64,
+}
+
+/// Reads a second with other budgets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Outlook {
+    pub(crate) half: f64,
+    pub(crate) now: f64,
+    pub(crate) twice: f64,
+    /// By how many hundredths reads fall when the budget grows by one.
+    pub(crate) elasticity: f64,
+}
+
+/// The estimate, or why there is none.
+pub(crate) fn outlook(observed: &Observed) -> Result<Outlook, &'static str> {
+    let &Observed { reads, saved, wanted, window_bytes, budget_bytes } = observed;
+    if window_bytes <= 0.0 || budget_bytes <= 0.0 {
+        return Err("unmeasured");
+    }
+    if reads < READS_MIN {
+        return Err("idle");
+    }
+    // More than there were reads cannot be saved.
+    let most = wanted.into_iter().fold(0.0, f64::max).min(reads);
+    let elasticity = most * budget_bytes / (reads * window_bytes);
+    let ceiling = reads + saved.into_iter().sum::<f64>();
+    Ok(Outlook {
+        half: (reads * elasticity.exp2()).min(ceiling),
+        now: reads,
+        twice: reads * (-elasticity).exp2(),
+        elasticity,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observed(reads: f64, wanted: f64) -> Observed {
+        Observed {
+            reads,
+            saved: [1000.0, 0.0, 500.0],
+            wanted: [wanted / 2.0, 0.0, wanted],
+            window_bytes: 10.0,
+            budget_bytes: 100.0,
+        }
+    }
+
+    #[test]
+    fn a_power_law_is_found_again() {
+        // Reads of 6400 / sqrt(budget): 640 of them now, and so much less with a tenth
+        // of a thousandth more that the slope is nearly that at the budget.
+        let (budget, window) = (100.0, 0.01);
+        let curve = |bytes: f64| 6400.0 / f64::sqrt(bytes);
+        let wanted = curve(budget) - curve(budget + window);
+        let found = outlook(&Observed { window_bytes: window, ..observed(640.0, wanted) }).unwrap();
+        assert!((found.elasticity - 0.5).abs() < 0.001, "{found:?}");
+        assert!((found.half - curve(50.0)).abs() < 1.0, "{found:?}");
+        assert!((found.twice - curve(200.0)).abs() < 1.0, "{found:?}");
+    }
+
+    #[test]
+    fn nothing_wanted_changes_nothing() {
+        let found = outlook(&observed(100.0, 0.0)).unwrap();
+        assert_eq!((found.half, found.now, found.twice), (100.0, 100.0, 100.0));
+    }
+
+    #[test]
+    fn no_more_is_lost_than_there_is() {
+        let found = outlook(&observed(100.0, 90.0)).unwrap();
+        assert_eq!(found.half, 1600.0, "all that is read and saved now");
+        assert!(found.twice > 0.0 && found.twice < 1.0);
+        // Ghosts are sampled, and may claim too much.
+        assert_eq!(outlook(&observed(100.0, 900.0)), outlook(&observed(100.0, 100.0)));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_guessed() {
+        let unmeasured = Observed { window_bytes: 0.0, ..observed(100.0, 9.0) };
+        assert_eq!(outlook(&unmeasured), Err("unmeasured"));
+        assert_eq!(outlook(&observed(0.5, 0.0)), Err("idle"));
+        assert_eq!(outlook(&Observed::default()), Err("unmeasured"));
+    }
+}

@@ -1,0 +1,71 @@
+//! The text that Prometheus reads, format 0.0.4, from a reading and the list of metrics.
+//!
+//! ```text
+//! # HELP name what it is
+//! # TYPE name counter
+//! name{label="value"} number
+//! ```
+
+use std::fmt::Write;
+
+use tidekv::Latency;
+
+use crate::history::Reading;
+use crate::metrics::{Kind, METRICS, Metric};
+
+/// The media type of the text.
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// All metrics as they are in `reading`.
+pub(crate) fn text(reading: &Reading) -> String {
+    let mut out = String::with_capacity(16 << 10);
+    head(&mut out, "tidekv_info", Kind::Gauge, "The version, and how the caches share memory.");
+    let (version, policy) = (env!("CARGO_PKG_VERSION"), reading.policy);
+    let _ = writeln!(out, "tidekv_info{{version=\"{version}\",cache_policy=\"{policy}\"}} 1");
+    for metric in &METRICS {
+        head(&mut out, metric.name, metric.kind, metric.help);
+        for (value, source) in metric.series {
+            match metric.kind {
+                Kind::Summary => summary(&mut out, metric, value, latency(reading, source)),
+                Kind::Counter | Kind::Gauge => {
+                    let number = reading.counter(source) as f64 / metric.divisor;
+                    line(&mut out, metric.name, &[(metric.label, value)], number);
+                }
+            }
+        }
+    }
+    out
+}
+
+fn head(out: &mut String, name: &str, kind: Kind, help: &str) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {}", kind.name());
+}
+
+fn latency(reading: &Reading, name: &str) -> Latency {
+    reading.latencies.iter().find(|(n, _)| *n == name).map(|(_, l)| *l).unwrap_or_default()
+}
+
+fn summary(out: &mut String, metric: &Metric, value: &str, latency: Latency) {
+    let name = metric.name;
+    let quantiles =
+        [("0.5", latency.p50_ns), ("0.99", latency.p99_ns), ("0.999", latency.p999_ns)];
+    for (quantile, ns) in quantiles {
+        let seconds = if latency.count == 0 { f64::NAN } else { ns as f64 / 1e9 };
+        line(out, name, &[(metric.label, value), ("quantile", quantile)], seconds);
+    }
+    let own = [(metric.label, value)];
+    line(out, &format!("{name}_sum"), &own, latency.sum_ns as f64 / 1e9);
+    line(out, &format!("{name}_count"), &own, latency.count as f64);
+}
+
+/// A line; labels without a name are left out. None of ours needs escaping.
+fn line(out: &mut String, name: &str, labels: &[(&str, &str)], number: f64) {
+    let named = labels.iter().filter(|(label, _)| !label.is_empty());
+    let labels: Vec<_> = named.map(|(label, value)| format!("{label}=\"{value}\"")).collect();
+    let labels =
+        if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+    let _ = writeln!(out, "{name}{labels} {number}");
+}
+
+#[cfg(test)]
+mod tests;
