@@ -5,8 +5,8 @@
 //! Guarantees:
 //! 1. Calls of a connection take effect in the order in which they were sent.
 //! 2. A call is whole: none sees half of another, wherever both run. (Points
-//!    from memory by stripes, points from storage by one moment for all of
-//!    them, writes by transactions.)
+//!    from memory by stripes, points from storage by stripes or by one moment for
+//!    all of them, writes by transactions.)
 //! 3. When a function here returns, what it answers is committed as durably as
 //!    the settings ask for; calls that are answered with a store's error have
 //!    written nothing.
@@ -19,7 +19,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
-use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Snapshot, Watch};
+use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Keyspace, Watch};
 
 use crate::catalogue::COMMANDS;
 use crate::command::{Call, Flag, Group, Place, Run, Verb};
@@ -119,25 +119,46 @@ pub(crate) fn run_in_memory(state: &State, session: &mut Session, call: &Call) -
     }
 }
 
-/// Runs calls that read a few keys each.
+/// Runs calls that read a few keys each: from the present, as long as nobody commits on
+/// their keys, for the store keeps values and pointers in memory of such reads only; else
+/// from a snapshot.
 pub(crate) fn run_points(state: &State, session: &mut Session, calls: &[Call]) -> Vec<Reply> {
     let calls = &calls[..calls.len().min(POINT_CALLS_MAX)];
-    let snapshot = state.db.snapshot();
-    let backing = match fetch(state, &snapshot, calls) {
+    let backing = match fetch_present(state, calls) {
         Some(entries) => Backing::Fetched(entries),
-        None => Backing::Snapshot(snapshot),
+        None => {
+            let snapshot = state.db.snapshot();
+            let read = |keyspace: &Keyspace, keys: &[&Bytes]| snapshot.multi_get(keyspace, keys);
+            match fetch(state, calls, read) {
+                Some(entries) => Backing::Fetched(entries),
+                None => Backing::Snapshot(snapshot),
+            }
+        }
     };
     run_batch(&mut Execution::new(state, session, backing), calls, BATCH_BYTES)
         .unwrap_or_else(|error| vec![Reply::from(error)])
+}
+
+/// What was read, by where it stands.
+type Entries = HashMap<(Space, Bytes), Entry>;
+
+/// As [`fetch`], from the present; `None` as well when somebody has committed on the keys
+/// meanwhile, so that they may not have stood there together.
+fn fetch_present(state: &State, calls: &[Call]) -> Option<Entries> {
+    let mut keys = KeySet::default();
+    calls.iter().for_each(|call| call.collect_keys(&mut keys));
+    let mark = state.stripes.begin_read(&keys)?;
+    let entries = fetch(state, calls, |keyspace, keys| keyspace.multi_get(keys))?;
+    state.stripes.is_unchanged(&mark).then_some(entries)
 }
 
 /// Reads all keys of `calls` together, so that the disk is waited for once;
 /// `None` when they are not all that the calls will read, or too much.
 fn fetch(
     state: &State,
-    snapshot: &Snapshot,
     calls: &[Call],
-) -> Option<HashMap<(Space, Bytes), Entry>> {
+    read: impl Fn(&Keyspace, &[&Bytes]) -> tidekv::Result<Vec<Option<Entry>>>,
+) -> Option<Entries> {
     if calls.iter().any(|call| call.command.group == Group::Hash) {
         return None;
     }
@@ -160,7 +181,7 @@ fn fetch(
         while !rest.is_empty() {
             let (some, later) = rest.split_at(count.min(rest.len()));
             // An error is met again, by the call that it belongs to.
-            let found = snapshot.multi_get(state.keyspaces.get(space), some).ok()?;
+            let found = read(state.keyspaces.get(space), some).ok()?;
             for (key, entry) in some.iter().zip(found) {
                 match entry {
                     Some(entry) => {
