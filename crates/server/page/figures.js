@@ -65,6 +65,20 @@ function area(upper, lower) {
   return text;
 }
 
+/** Where a name fits between two lines: in the middle of the longest stretch that is high enough. */
+function widest(upper, lower, height) {
+  let best = null, from = null;
+  upper.forEach((point, at) => {
+    if (lower[at][1] - point[1] < height) { from = null; return; }
+    from ??= at;
+    const width = point[0] - upper[from][0];
+    if (!best || width > best.width) best = { width, from, to: at };
+  });
+  if (!best) return null;
+  const middle = Math.round((best.from + best.to) / 2);
+  return { width: best.width, x: upper[middle][0], y: (upper[middle][1] + lower[middle][1]) / 2 };
+}
+
 const clock = (ms) => new Date(ms).toLocaleTimeString([], { hour12: false });
 
 /** Moments of a table: as many as fit, evenly, the last one among them. */
@@ -119,8 +133,7 @@ export class Figure {
     Object.assign(this, { times, from, to, at, isNow });
     const { spec, svg } = this;
     const box = svg.getBoundingClientRect();
-    const right = spec.layers && box.width > 620 ? 128 : 10;
-    this.frame = { left: 54, top: 8, width: Math.max(40, box.width - 54 - right), height: box.height - 32 };
+    this.frame = { left: 58, top: 8, width: Math.max(40, box.width - 68), height: Math.max(40, box.height - 32) };
     svg.setAttribute("viewBox", `0 0 ${box.width || 300} ${box.height || 150}`);
     const columns = spec.series.map((series) => times.map((_, i) => finite(series.value(i))));
     const bounds = this.bounds(columns);
@@ -171,7 +184,9 @@ export class Figure {
 
   *axes(bounds, y, x) {
     const { left, top, width, height } = this.frame;
-    const marks = this.spec.layers ? bounds.slice(0, -1) : bounds;
+    // The end of the layers is the budget; a mark just below it makes room for it.
+    const isClear = (mark) => mark === bounds.at(-1) || y(mark) - y(bounds.at(-1)) > 14;
+    const marks = this.spec.layers ? bounds.filter(isClear) : bounds;
     for (const mark of marks) {
       yield shape("line", { class: "grid", x1: left, x2: left + width, y1: y(mark), y2: y(mark) });
       yield shape("text", { x: left - 8, y: y(mark) + 4, "text-anchor": "end" }, this.spec.format(mark));
@@ -202,30 +217,24 @@ export class Figure {
   }
 
   layers(columns, x, y) {
-    const { left, width } = this.frame;
-    const parts = [], lines = [], labels = [];
+    const parts = [], lines = [], names = [];
     let base = this.times.map(() => 0);
     this.spec.series.forEach((series, which) => {
       const top = base.map((value, i) => value + (columns[which][i] || 0));
       const full = base.map((value, i) => value + Math.min(series.filled(i) || 0, columns[which][i] || 0));
       const at = (heights) => heights.map((value, i) => [x(this.times[i]), y(value)]);
-      parts.push(shape("path", { class: `room ${series.kind}`, d: area(at(top), at(base)) }));
-      parts.push(shape("path", { class: `filled ${series.kind}`, d: area(at(full), at(base)), "data-layer": series.kind }));
-      lines.push(shape("path", { class: "boundary", d: line(at(top)) }));
-      lines.push(shape("path", { class: `target ${series.kind}`, d: line(at(top)), "data-target": series.kind }));
-      const last = this.times.length - 1;
-      if ((columns[which][last] || 0) > 0) {
-        labels.push({ text: series.name, y: y((top[last] + base[last]) / 2) + 4 });
+      const [upper, lower] = [at(top), at(base)];
+      parts.push(shape("path", { class: `room ${series.kind}`, d: area(upper, lower) }));
+      parts.push(shape("path", { class: `filled ${series.kind}`, d: area(at(full), lower), "data-layer": series.kind }));
+      lines.push(shape("path", { class: "boundary", d: line(upper) }));
+      lines.push(shape("path", { class: `target ${series.kind}`, d: line(upper), "data-target": series.kind }));
+      const place = widest(upper, lower, 24);
+      if (place && place.width > 9 * series.name.length) {
+        names.push(shape("text", { class: `layer ${series.kind}`, x: place.x, y: place.y + 5 }, series.name));
       }
       base = top;
     });
-    // From the bottom up, none on top of another.
-    let below = Infinity;
-    for (const label of this.svg.clientWidth > 620 ? labels : []) {
-      below = Math.min(label.y, below - 17);
-      parts.push(shape("text", { class: "label", x: left + width + 10, y: below }, label.text));
-    }
-    return [...parts, ...lines];
+    return [...parts, ...lines, ...names];
   }
 
   say(columns) {

@@ -9,6 +9,7 @@ const COMPONENTS = [
   { kind: "kp", name: "Pointers (KP)", plural: "pointers", what: "Where an entry lies, in a few bytes: a get that finds one reads at most one block." },
   { kind: "block", name: "Blocks", plural: "blocks", what: "Pieces of files as they are stored: good for scans and for keys that are neighbours." },
 ];
+const MEASURING = { kind: "measuring", name: "Measuring", what: "Notes on what was asked for and is not here: by them it is known what more bytes would save." };
 const $ = (id) => document.getElementById(id);
 const root = document.documentElement;
 
@@ -123,7 +124,7 @@ const SPECS = {
     layers: true, isBytes: true, format: bytes,
     // From the bottom: deep water, shallow water, sand.
     series: [layer(blocks), layer(values), layer(pointers), {
-      kind: "measuring", name: "Measuring", format: bytes,
+      ...MEASURING, format: bytes,
       value: (i) => ring().at("measuring_bytes", i), filled: (i) => ring().at("measuring_bytes", i),
     }],
   },
@@ -205,10 +206,18 @@ function drawComponents(at) {
       element("p", {}, most > 0 ? `${bytes(taken)} of ${bytes(most)}` : "no memory"),
       element("p", { class: "quiet" }, what));
   });
+  const measuring = ring().at("measuring_bytes", at) ?? 0;
+  items.push(element("li", { class: MEASURING.kind },
+    element("h3", {}, MEASURING.name),
+    element("p", {}, measuring > 0 ? bytes(measuring) : "nothing is measured"),
+    element("p", { class: "quiet" }, MEASURING.what)));
   $("components").replaceChildren(...items);
 }
 
 // ---- Words ----
+
+/** Of the budget, what has to change hands within half a minute to be worth a word. */
+const MOVED = 0.02;
 
 /** How the boundaries have moved within the last half minute: who gained most, and from whom. */
 function drift() {
@@ -222,7 +231,8 @@ function drift() {
   }).sort((a, b) => b.gained - a.gained);
   const [gainer, , loser] = moves;
   // The budget itself may have changed, which is no tide.
-  const isMoving = gainer.gained > 0.004 * budget && loser.gained < -0.004 * budget;
+  const least = MOVED * budget;
+  const isMoving = gainer.gained > least && loser.gained < -least;
   return { isMoving, gainer, loser, moves };
 }
 
@@ -249,6 +259,10 @@ function reason() {
   if (stats.policy !== "tide") {
     return `The policy ${stats.policy} keeps the lines where they are.`;
   }
+  const { fine } = told.rings;
+  if (fine.mean("reads", fine.times.length - 1, 5) < 0.05) {
+    return "The lines between the caches stay where they are while storage is not read: there is nothing to save.";
+  }
   const { isMoving, gainer, loser, moves } = drift();
   const worth = (component) => number(component.worth);
   if (isMoving) {
@@ -256,17 +270,15 @@ function reason() {
       ? `, because another MiB there saves ${worth(gainer)} reads a second, among ${loser.plural} ${worth(loser)}`
       : "";
     const name = gainer.plural[0].toUpperCase() + gainer.plural.slice(1);
-    return `${name} get more memory at the moment${why}.`;
+    return `${name} get more memory at the moment (${bytes(gainer.gained)} in the last 30${SPACE}s)${why}.`;
   }
   if (stats.outlook.unknown === "unmeasured") {
     return "The caches are too small to measure what their bytes are worth, so the lines stay.";
   }
-  const highest = Math.max(...moves.map((move) => move.worth));
-  if (highest < 0.05) return "Nothing moves: no cache would save reads with more memory.";
-  const parts = COMPONENTS.map(({ kind, plural }) => {
-    return `${number(moves.find((move) => move.kind === kind).worth)} among ${plural}`;
-  });
-  return `The lines are at rest. Another MiB would save ${parts[0]}, ${parts[1]} and ${parts[2]} reads a second.`;
+  const [best, ...others] = moves.sort((a, b) => b.worth - a.worth);
+  if (best.worth < 0.05) return "The lines are at rest: more memory would save no reads in any of the caches.";
+  const rest = others.map((other) => `${worth(other)} among ${other.plural}`).join(" and ");
+  return `The lines are at rest. Another MiB would save ${worth(best)} reads a second among ${best.plural}, ${rest}.`;
 }
 
 function drawOutlook() {
@@ -322,32 +334,33 @@ function say(state, text) {
   $("status").textContent = text;
 }
 
-async function ask() {
-  const since = told.stats?.number ?? 0;
+async function fetchStats(since) {
   const controller = new AbortController();
   const patience = setTimeout(() => controller.abort(), 5000);
   try {
-    const answer = await fetch(`/api/stats?since=${since}`, { signal: controller.signal, cache: "no-store" });
+    const answer = await fetch(`/api/stats?since=${since}`, { signal: controller.signal });
     if (!answer.ok) throw new Error(`status ${answer.status}`);
-    const stats = await answer.json();
-    if (told.stats && told.stats.started_ms !== stats.started_ms && stats.number >= since && since > 0) {
-      // Another life of the server that is older than we have seen: all of it is new.
-      told.stats = null;
-      told.rings = { fine: new Ring(), coarse: new Ring() };
-      return await ask();
-    }
-    misses = 0;
-    take(stats);
-    say("live", "live, every second");
-    show();
-  } catch (error) {
-    misses += 1;
-    // A program error is no silence of the server.
-    if (error instanceof TypeError && error.stack?.includes("show")) throw error;
-    if (misses > 1) say("away", "The server does not answer. Trying again…");
+    return await answer.json();
   } finally {
     clearTimeout(patience);
   }
+}
+
+async function ask() {
+  let stats;
+  try {
+    stats = await fetchStats(told.stats?.number ?? 0);
+    // Another life of the server, of which we have seen nothing.
+    if (told.stats && told.stats.started_ms !== stats.started_ms) stats = await fetchStats(0);
+  } catch {
+    misses += 1;
+    if (misses > 1) say("away", "The server does not answer. Trying again…");
+    return;
+  }
+  misses = 0;
+  take(stats);
+  show();
+  say("live", "live, every second");
 }
 
 async function live() {

@@ -263,7 +263,8 @@ mod tests {
     #[test]
     fn quantiles_are_those_of_the_sample() {
         let histogram = tidekv::Histogram::default();
-        let with = |second| Reading { counts: vec![(READ, histogram.counts())], ..reading(second, &[]) };
+        let with =
+            |second| Reading { counts: vec![(READ, histogram.counts())], ..reading(second, &[]) };
         histogram.record_many(1_000_000_000, 1000);
         let mut history = History::new(with(0));
         histogram.record(2000);

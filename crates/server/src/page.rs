@@ -135,9 +135,8 @@ impl Page {
     }
 
     async fn stats(&self, since: u64) -> Answer {
-        let render = move |sampler: &Sampler| {
-            sampler.look(|history| api::stats(history, since)).to_string()
-        };
+        let render =
+            move |sampler: &Sampler| sampler.look(|history| api::stats(history, since)).to_string();
         self.on_io_thread("application/json", render).await
     }
 
@@ -223,7 +222,9 @@ mod tests {
         let pair = BASE64_STANDARD.encode("me:a:b");
         assert_eq!(of(&format!("Basic {pair}")).unwrap(), b"a:b");
         assert_eq!(of(&format!("basic {pair}")).unwrap(), b"a:b");
-        for value in ["Basic", "Basic !", "Bearer x", &format!("Basic {}", BASE64_STANDARD.encode("x"))] {
+        for value in
+            ["Basic", "Basic !", "Bearer x", &format!("Basic {}", BASE64_STANDARD.encode("x"))]
+        {
             assert_eq!(of(value), None, "{value}");
         }
         assert_eq!(credentials(&HeaderMap::new()), None);

@@ -47,8 +47,7 @@ fn latency(reading: &Reading, name: &str) -> Latency {
 
 fn summary(out: &mut String, metric: &Metric, value: &str, latency: Latency) {
     let name = metric.name;
-    let quantiles =
-        [("0.5", latency.p50_ns), ("0.99", latency.p99_ns), ("0.999", latency.p999_ns)];
+    let quantiles = [("0.5", latency.p50_ns), ("0.99", latency.p99_ns), ("0.999", latency.p999_ns)];
     for (quantile, ns) in quantiles {
         let seconds = if latency.count == 0 { f64::NAN } else { ns as f64 / 1e9 };
         line(out, name, &[(metric.label, value), ("quantile", quantile)], seconds);

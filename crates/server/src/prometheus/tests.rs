@@ -47,10 +47,8 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
 }
 
 fn sampler() -> Sampler {
-    let environment = Environment {
-        storage: Some(Arc::new(MemoryStorage::new())),
-        ..Environment::default()
-    };
+    let environment =
+        Environment { storage: Some(Arc::new(MemoryStorage::new())), ..Environment::default() };
     let options = Options { environment, memory_bytes: Some(16 << 20), ..Options::default() };
     let db = Db::open("data", options).unwrap();
     let state = State::new(db, &ServerOptions::default(), 0).unwrap();
