@@ -226,8 +226,10 @@ export class Figure {
       const [upper, lower] = [at(top), at(base)];
       parts.push(shape("path", { class: `room ${series.kind}`, d: area(upper, lower) }));
       parts.push(shape("path", { class: `filled ${series.kind}`, d: area(at(full), lower), "data-layer": series.kind }));
-      lines.push(shape("path", { class: "boundary", d: line(upper) }));
-      lines.push(shape("path", { class: `target ${series.kind}`, d: line(upper), "data-target": series.kind }));
+      // A layer of no height has no line.
+      const edge = line(upper.map((point, i) => (columns[which][i] > 0 ? point : null)));
+      lines.push(shape("path", { class: "boundary", d: edge }));
+      lines.push(shape("path", { class: `target ${series.kind}`, d: edge, "data-target": series.kind }));
       const place = widest(upper, lower, 24);
       if (place && place.width > 9 * series.name.length) {
         names.push(shape("text", { class: `layer ${series.kind}`, x: place.x, y: place.y + 5 }, series.name));
