@@ -230,8 +230,10 @@ export class Figure {
       const edge = line(upper.map((point, i) => (columns[which][i] > 0 ? point : null)));
       lines.push(shape("path", { class: "boundary", d: edge }));
       lines.push(shape("path", { class: `target ${series.kind}`, d: edge, "data-target": series.kind }));
-      const place = widest(upper, lower, 24);
-      if (place && place.width > 9 * series.name.length) {
+      // In deep water rather than in a long shallow.
+      const place = [160, 100, 60, 40, 24].map((height) => widest(upper, lower, height))
+        .find((place) => place && place.width > 9 * series.name.length + 16);
+      if (place) {
         names.push(shape("text", { class: `layer ${series.kind}`, x: place.x, y: place.y + 5 }, series.name));
       }
       base = top;

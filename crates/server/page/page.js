@@ -216,17 +216,18 @@ function drawComponents(at) {
 
 // ---- Words ----
 
-/** Of the budget, what has to change hands within half a minute to be worth a word. */
-const MOVED = 0.02;
+/** Of the budget, what has to change hands within so many seconds to be worth a word. */
+const MOVED = 0.015;
+const LATELY = 15;
 
-/** How the boundaries have moved within the last half minute: who gained most, and from whom. */
+/** How the boundaries have moved lately: who gained most, and from whom. */
 function drift() {
   const { fine } = told.rings;
-  const last = fine.times.length - 1, first = Math.max(0, last - 30);
+  const last = fine.times.length - 1, first = Math.max(0, last - LATELY);
   const budget = fine.at("budget_bytes", last);
   const moves = COMPONENTS.map((component) => {
     const most = `${component.kind}_bytes_max`;
-    const worth = (fine.mean(`${component.kind}_wanted`, last, 30) ?? 0) / (fine.at("window_bytes", last) / MIB);
+    const worth = (fine.mean(`${component.kind}_wanted`, last, LATELY) ?? 0) / (fine.at("window_bytes", last) / MIB);
     return { ...component, gained: fine.at(most, last) - fine.at(most, first), worth };
   }).sort((a, b) => b.gained - a.gained);
   const [gainer, , loser] = moves;
@@ -270,7 +271,7 @@ function reason() {
       ? `, because another MiB there saves ${worth(gainer)} reads a second, among ${loser.plural} ${worth(loser)}`
       : "";
     const name = gainer.plural[0].toUpperCase() + gainer.plural.slice(1);
-    return `${name} get more memory at the moment (${bytes(gainer.gained)} in the last 30${SPACE}s)${why}.`;
+    return `${name} get more memory at the moment (${bytes(gainer.gained)} in the last ${LATELY}${SPACE}s)${why}.`;
   }
   if (stats.outlook.unknown === "unmeasured") {
     return "The caches are too small to measure what their bytes are worth, so the lines stay.";

@@ -35,8 +35,10 @@ pub enum Promise {
 ///
 /// Ends cleanly on SIGTERM and Ctrl-C; a second signal ends it at once.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  tidekv serve --data ./data --memory 4GiB --http localhost\n  \
-    tidekv serve --listen 10.0.0.5:6379 --password-file secret --tls-cert cert.pem --tls-key key.pem")]
+#[command(
+    after_help = "Examples:\n  tidekv serve --data ./data --memory 4GiB --http localhost\n  \
+    tidekv serve --listen 10.0.0.5:6379 --password-file secret --tls-cert cert.pem --tls-key key.pem"
+)]
 pub struct Serve {
     /// The data directory; created when it is missing.
     #[arg(long, value_name = "DIR", default_value = "./data")]

@@ -165,6 +165,35 @@ fn the_password_comes_from_flag_file_environment_or_config() {
     assert_eq!(ask(&mut serving.connect(), &["AUTH", "wrong"]), "+OK");
 }
 
+/// What the page's address answers to a path; empty when it closes the connection.
+fn get(serving: &Serving, path: &str) -> String {
+    let url = serving.line.split("page at http://").nth(1).unwrap();
+    let mut stream = TcpStream::connect(url.split('/').next().unwrap()).unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn the_page_is_where_it_says_and_ends_with_the_server() {
+    let place = Place::new();
+    let config = place.write("tidekv.toml", "[serve]\nhttp = \"127.0.0.1:0\"\n");
+    let config = config.to_str().unwrap();
+    for arguments in [&["--http", "127.0.0.1:0"][..], &["--config", config]] {
+        let arguments = [arguments, &["--listen", "127.0.0.1:0"]].concat();
+        let serving = Serving::new(&place, &arguments);
+        assert_eq!(ask(&mut serving.connect(), &["SET", "k", "v"]), "+OK");
+        assert!(get(&serving, "/").contains("<title>TideKV</title>"), "{}", serving.line);
+        assert!(get(&serving, "/metrics").contains("tidekv_commands_total 1"));
+        serving.signal("-TERM");
+        let done = serving.wait();
+        assert_eq!((done.code, &*done.err), (0, ""));
+    }
+    let serving = Serving::new(&place, &["--listen", "127.0.0.1:0"]);
+    assert!(!serving.line.contains("page at"), "{}", serving.line);
+}
+
 #[test]
 fn what_cannot_be_served_is_refused_by_name() {
     let place = Place::new();
@@ -176,11 +205,15 @@ fn what_cannot_be_served_is_refused_by_name() {
     place.run("serve", &["--listen", "127.0.0.1:0"]).fails(1, &["data", "open in another process"]);
     let other = Place::new();
     other.run("serve", &["--listen", &taken]).fails(1, &[&taken]);
+    let page = |address| other.run("serve", &["--listen", "127.0.0.1:0", "--http", address]);
+    page("0.0.0.0:0").fails(1, &["0.0.0.0", "password"]);
+    page(&taken).fails(1, &[&taken]);
+    page("unix:/tmp/page").fails(1, &["page", "host and a port"]);
     for arguments in [
         &["--listen", "localhost:port"][..],
         &["--durability", "maybe"],
         &["--tls-cert", "cert.pem"],
-        &["--http", "127.0.0.1:80"],
+        &["--http", "localhost:page"],
         &["--idle-timeout", "soon"],
     ] {
         assert_eq!(run(&[&["serve"], arguments].concat()).code, 2, "{arguments:?}");
