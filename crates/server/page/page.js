@@ -31,7 +31,8 @@ function number(value) {
 function bytes(value) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let power = 0;
-  while (value >= 1024 && power < units.length - 1) { value /= 1024; power += 1; }
+  // 1000 KiB is longer to say than 0.98 MiB.
+  while (value >= 999.5 && power < units.length - 1) { value /= 1024; power += 1; }
   return `${number(Number(value.toPrecision(3)))}${SPACE}${units[power]}`;
 }
 
