@@ -195,7 +195,8 @@ function draw() {
   slider.value = Math.max(0, at);
   const text = found < 0 ? "now" : new Date(times[at]).toLocaleTimeString([], { hour12: false });
   slider.setAttribute("aria-valuetext", text);
-  $("moment-time").textContent = text;
+  // Screen readers say what changes here, so nothing may seem to.
+  if ($("moment-time").textContent !== text) $("moment-time").textContent = text;
   drawComponents(at);
 }
 
