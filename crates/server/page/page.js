@@ -239,14 +239,16 @@ function drift() {
   return { isMoving, gainer, loser, moves };
 }
 
+/** Whether no command has come since the start. */
+const isUntouched = () => told.stats.now.counters["server.commands"] === 0;
+
 function headline() {
   const { fine } = told.rings;
   const last = fine.times.length - 1;
   if (last < 0) return "The server has just started.";
   const operations = fine.mean("operations", last, 5), reads = fine.mean("reads", last, 5);
   if (operations < 0.05) {
-    const isNew = !fine.values.operations.some((value) => value > 0) && told.stats.now.counters["server.commands"] === 0;
-    return isNew ? "Nothing has been asked of this server yet." : "No operations at the moment.";
+    return isUntouched() ? "Nothing has been asked of this server yet." : "No operations at the moment.";
   }
   const count = number(operations < 10 ? operations : Math.round(operations));
   const one = `${count} operation${count === "1" ? "" : "s"} a second`;
@@ -262,6 +264,7 @@ function reason() {
   if (stats.policy !== "tide") {
     return `The policy ${stats.policy} keeps the lines where they are.`;
   }
+  if (isUntouched()) return "Its caches are empty. Connect a client, and watch where their memory goes.";
   const { fine } = told.rings;
   if (fine.mean("reads", fine.times.length - 1, 5) < 0.05) {
     return "The lines between the caches stay where they are while storage is not read: there is nothing to save.";
@@ -290,7 +293,7 @@ function drawOutlook() {
   if (outlook.unknown) {
     const why = outlook.unknown === "idle"
       ? "In the last minute storage was hardly read: there is nothing to estimate, and little that more memory could save."
-      : "Nothing is measured under this policy: there are no ghosts. The policies tide and fixed have them.";
+      : "Nothing is measured: the policy block-only does not, nor do very small caches.";
     target.replaceChildren(element("p", { class: "note" }, why));
     return;
   }
