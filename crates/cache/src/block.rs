@@ -1,5 +1,6 @@
-//! The block cache: sharded LRU lists of blocks, bounded in bytes; if asked to, it lets
-//! only those in that are asked for often enough (TinyLFU).
+//! The block cache: sharded lists of blocks, bounded in bytes, in the order that was
+//! chosen ([`Eviction`]; LRU at first). In that of LRU it can be asked to let only those
+//! in that are asked for often enough (TinyLFU), or to note what leaves as AC-Key does.
 //!
 //! Guarantees:
 //! 1. The bytes charged are at most the capacity at every moment, shard by
@@ -16,8 +17,12 @@
 //! are to be cheap, as an `Arc`'s.
 
 use std::fmt;
+use std::sync::Arc;
 
+use crate::earc::Boundaries;
+use crate::eviction::{Eviction, Ordered};
 use crate::ghost::{Ghost, spread};
+use crate::ghost_list::{GhostList, Record};
 use crate::lru::{Inserted, Key, Lru, Removed};
 use crate::sketch::{COUNT_MAX, Sketch};
 use crate::sync::Mutex;
@@ -178,6 +183,8 @@ struct Cached<V> {
     tag: BlockTag,
     /// Half of the block's hash.
     fingerprint: u32,
+    /// What it is charged, the overhead included.
+    charge: u32,
     /// How often it was asked for since the sketch was told: a hit touches nothing else.
     asked: u8,
     value: V,
@@ -194,11 +201,12 @@ impl<V> Cached<V> {
 
 #[derive(Debug)]
 struct Shard<V> {
-    blocks: Lru<BlockId, Cached<V>>,
+    blocks: Ordered<BlockId, Cached<V>>,
     stats: BlockCacheStats,
     admission: Option<Admission>,
     /// Reads that a larger cache would have saved.
     ghost_hits: u64,
+    departed: Option<Departed>,
 }
 
 /// How a shard chooses among blocks, and what it knows of those that are not there.
@@ -206,6 +214,30 @@ struct Shard<V> {
 struct Admission {
     sketch: Sketch,
     ghost: Ghost,
+}
+
+/// What AC-Key knows of blocks that are not there. (All blocks are about of one size and
+/// save one I/O: its E-LRU is LRU.)
+#[derive(Debug)]
+struct Departed {
+    ghost: GhostList,
+    boundaries: Arc<Boundaries>,
+    /// The shard's part of what all components share is this one.
+    shards: usize,
+    /// Bytes that new blocks wanted and that were not there, since this was asked last.
+    wanted_bytes: usize,
+}
+
+impl Departed {
+    /// A hit of a block saves one I/O.
+    const HALVES: u8 = 2;
+
+    /// A block has left, or was refused; `charged`: what those that are there take.
+    fn note(&mut self, fingerprint: u32, charge: usize, charged: usize) {
+        let whole = self.boundaries.total() / self.shards;
+        let record = Record::new(fingerprint, charge, Self::HALVES);
+        self.ghost.note(record, whole.saturating_sub(charged));
+    }
 }
 
 impl<V> Shard<V> {
@@ -249,34 +281,31 @@ impl<V> Shard<V> {
     ) -> Result<Inserted<Cached<V>>, V> {
         let whole = charge + Lru::<BlockId, Cached<V>>::ENTRY_OVERHEAD_BYTES;
         if !self.admits(id, hash, whole) {
-            self.note_absent(hash);
+            self.note_absent(hash, whole);
             return Err(value);
         }
-        Ok(self.put(hash, id, tag, value, charge))
-    }
-
-    /// Puts a block in that was let in. What is to be dropped without the lock.
-    fn put(
-        &mut self,
-        hash: u64,
-        id: BlockId,
-        tag: BlockTag,
-        value: V,
-        charge: usize,
-    ) -> Inserted<Cached<V>> {
-        let cached = Cached { tag, fingerprint: hash as u32, asked: 0, value };
+        let charged = u32::try_from(whole).unwrap_or(u32::MAX);
+        let cached = Cached { tag, fingerprint: hash as u32, charge: charged, asked: 0, value };
         let mut inserted = self.blocks.insert(hash, id, cached, charge);
         match &inserted.refused {
             None => self.stats.kind_mut(tag.kind).inserts += 1,
-            Some(_) => self.note_absent(hash),
+            Some(_) => self.note_absent(hash, whole),
         }
         self.count_evictions(&mut inserted.evicted);
-        inserted
+        if let Some(departed) = &mut self.departed {
+            departed.wanted_bytes +=
+                inserted.evicted.iter().map(|block| block.charge as usize).sum::<usize>();
+        }
+        Ok(inserted)
     }
 
-    fn note_absent(&mut self, hash: u64) {
+    fn note_absent(&mut self, hash: u64, charge: usize) {
         if let Some(admission) = &mut self.admission {
             admission.ghost.note(hash as u32, &admission.sketch);
+        }
+        if let Some(departed) = &mut self.departed {
+            departed.wanted_bytes += charge;
+            departed.note(hash as u32, charge, self.blocks.charged());
         }
     }
 
@@ -287,6 +316,19 @@ impl<V> Shard<V> {
                 block.tell(&admission.sketch);
                 admission.ghost.note(block.fingerprint, &admission.sketch);
             }
+            if let Some(departed) = &mut self.departed {
+                departed.note(block.fingerprint, block.charge as usize, self.blocks.charged());
+            }
+        }
+    }
+
+    fn new(eviction: Eviction, capacity: usize) -> Self {
+        Self {
+            blocks: Ordered::new(eviction, capacity),
+            stats: BlockCacheStats::default(),
+            admission: None,
+            departed: None,
+            ghost_hits: 0,
         }
     }
 }
@@ -297,7 +339,7 @@ impl<V> Shard<V> {
 #[repr(align(128))]
 struct Apart<V>(Mutex<Shard<V>>);
 
-/// A sharded LRU cache of blocks, bounded in bytes.
+/// A sharded cache of blocks, bounded in bytes.
 pub struct BlockCache<V> {
     /// A power of two of them.
     shards: Box<[Apart<V>]>,
@@ -319,12 +361,7 @@ impl<V: Clone> BlockCache<V> {
         while count > most {
             count /= 2;
         }
-        let shard = || Shard {
-            blocks: Lru::new(capacity_bytes / count),
-            stats: BlockCacheStats::default(),
-            admission: None,
-            ghost_hits: 0,
-        };
+        let shard = || Shard::new(Eviction::Lru, capacity_bytes / count);
         Self {
             shards: (0..count).map(|_| Apart(Mutex::new(shard()))).collect(),
             capacity: Mutex::new(capacity_bytes),
@@ -346,22 +383,66 @@ impl<V: Clone> BlockCache<V> {
         }
     }
 
-    /// From now on every block comes in.
+    /// From now on every block comes in, and nothing is noted of others.
     pub fn admit_all(&self) {
         for Apart(shard) in &self.shards {
-            drop(shard.lock().admission.take());
+            let mut shard = shard.lock();
+            let unused = (shard.admission.take(), shard.departed.take());
+            drop(shard);
+            drop(unused);
+        }
+    }
+
+    /// From now on every block comes in, and what leaves is noted in ghosts of at most
+    /// `ghost_bytes` together, whose hits move the `boundaries`.
+    pub fn note_departed(&self, ghost_bytes: usize, boundaries: &Arc<Boundaries>) {
+        self.admit_all();
+        let shards = self.shards.len();
+        for Apart(shard) in &self.shards {
+            let mut ghost = GhostList::default();
+            ghost.set_bytes_max(ghost_bytes / shards);
+            let boundaries = Arc::clone(boundaries);
+            let departed = Departed { ghost, boundaries, shards, wanted_bytes: 0 };
+            shard.lock().departed = Some(departed);
+        }
+    }
+
+    /// What new blocks wanted and did not find free since this was asked last, in bytes.
+    pub fn take_wanted_bytes(&self) -> usize {
+        let take = |departed: &mut Departed| std::mem::take(&mut departed.wanted_bytes);
+        self.shards.iter().map(|s| s.0.lock().departed.as_mut().map_or(0, take)).sum()
+    }
+
+    /// From now on blocks leave in another order; those that are here go, if it is one.
+    pub fn set_eviction(&self, eviction: Eviction) {
+        for Apart(shard) in &self.shards {
+            let mut shard = shard.lock();
+            if shard.blocks.eviction() != eviction {
+                let blocks = Ordered::new(eviction, shard.blocks.capacity());
+                let gone = std::mem::replace(&mut shard.blocks, blocks);
+                drop(shard);
+                drop(gone);
+            }
         }
     }
 
     /// The bytes of sketches and ghosts, which do not count as charged.
     pub fn measuring_bytes(&self) -> usize {
         let of_one = |a: &Admission| a.sketch.charged_bytes() + a.ghost.charged_bytes();
-        self.sum(|shard| shard.admission.as_ref().map_or(0, of_one))
+        self.sum(|shard| {
+            shard.admission.as_ref().map_or(0, of_one)
+                + shard.departed.as_ref().map_or(0, |d| d.ghost.charged_bytes())
+        })
     }
 
     /// How many reads there would not have been with a cache larger by the window.
     pub fn ghost_hits(&self) -> u64 {
         self.shards.iter().map(|shard| shard.0.lock().ghost_hits).sum()
+    }
+
+    /// How many shards there are.
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len()
     }
 
     /// The shard of a hash. The hash table places by the lowest bits and
@@ -382,7 +463,7 @@ impl<V: Clone> BlockCache<V> {
     pub fn get_with<R>(&self, id: BlockId, tag: BlockTag, look: impl FnOnce(&V) -> R) -> Option<R> {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
-        let Shard { blocks, stats, admission, .. } = &mut *shard;
+        let Shard { blocks, stats, admission, departed, .. } = &mut *shard;
         let found = blocks.get(hash, &id).map(|block| {
             block.asked = (block.asked + 1).min(COUNT_MAX);
             look(&block.value)
@@ -394,6 +475,11 @@ impl<V: Clone> BlockCache<V> {
                 counters.misses += 1;
                 if let Some(admission) = admission {
                     admission.sketch.add(spread(hash as u32));
+                }
+                if let Some(departed) = departed
+                    && let Some(record) = departed.ghost.take(hash as u32)
+                {
+                    departed.boundaries.block_hit(record.efficiency());
                 }
             }
         }
@@ -429,9 +515,9 @@ impl<V: Clone> BlockCache<V> {
                 if first >= locked.blocks.nodes() {
                     break;
                 }
-                for (id, block) in locked.blocks.look_at(first, SWEEP_NODES) {
+                locked.blocks.look_at(first, SWEEP_NODES, |id, block| {
                     see(*id, locked.heat_of(block));
-                }
+                });
                 first += SWEEP_NODES;
             }
         }

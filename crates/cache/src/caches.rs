@@ -4,20 +4,37 @@
 //! Guarantees:
 //! 1. What is charged for entries, blocks, their tables, sketches and ghosts is at most
 //!    the budget at every moment: what shrinks does so before another part grows.
-//! 2. Policy and budget may change at any time; entries stay where there is room.
+//! 2. Policy and budget may change at any time; entries stay where there is room, unless
+//!    the new policy keeps them in another form.
 //!
 //! The boundaries move when storage is read, once in [`READS_PER_STEP`] reads: while
 //! nothing is read there is nothing to save.
 //!
+//! Those of AC-Key ([`CachePolicy::Hac`], section 4.3 of the paper) have targets, which
+//! its ghosts move at once ([`crate::earc`]), and are themselves looked at once in so many
+//! reads as would fill [`HAC_PART`] of the budget ([`Caches::step_hac`]):
+//!
+//! 1. The boundary between KV and KP follows its target; they share their bytes, so nothing
+//!    leaves for that until something comes in.
+//! 2. If blocks have less than their target, and some had to leave for others, they get as
+//!    many bytes of the point cache. If they have more, by a whole block at least, and
+//!    entries had to leave, the point cache gets bytes of theirs.
+//! 3. Ghosts get the memory that they want, or none while hit ratios stand still
+//!    ([`crate::turnoff`]).
+//!
 //! Safe to use from all threads.
 
+use std::sync::Arc;
+
 use crate::block::{BLOCK_BYTES_USUAL, BlockCache, SHARD_BYTES_MIN};
+use crate::earc::Boundaries;
 use crate::point::HashOf;
 use crate::point_cache::PointCache;
 use crate::policy::CachePolicy;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::tide::{COMPONENTS, Split, Tide};
+use crate::turnoff::{Counts, Turnoff};
 
 /// Storage reads from one step of the boundaries to the next.
 pub const READS_PER_STEP: u32 = 1024;
@@ -38,6 +55,26 @@ const MEASURED_BYTES_MAX: usize = 1 << 30;
 /// Ghosts take less than so much of their windows.
 const GHOSTS_SHARE: usize = 8;
 
+/// AC-Key's boundaries are looked at after reads of this part of the budget at most.
+const HAC_PART: usize = 64;
+/// Of the budget, what AC-Key's ghosts of blocks may take: about twelve bytes a block.
+const BLOCK_GHOST_PART: usize = 200;
+/// And at least, for each shard.
+const BLOCK_GHOST_BYTES_MIN: usize = 2 << 10;
+/// Tables that level 0 can hold, until the store says how many.
+const LEVEL0_TABLES: u8 = 4;
+
+/// What AC-Key decides by.
+#[derive(Debug)]
+struct Hac {
+    boundaries: Arc<Boundaries>,
+    turnoff: Turnoff,
+    has_ghosts: bool,
+    /// What the ghosts of keys may take, and those of blocks.
+    point_ghost_bytes: usize,
+    block_ghost_bytes: usize,
+}
+
 /// What the caches share.
 #[derive(Debug)]
 struct Control {
@@ -50,6 +87,10 @@ struct Control {
     measured_for: usize,
     /// What the controller knows of [`Caches::wanted_reads`].
     credited: [f64; 3],
+    /// While the policy is AC-Key's.
+    hac: Option<Hac>,
+    /// The paper's `n0`.
+    level0_tables: u8,
 }
 
 /// The caches of a store.
@@ -60,6 +101,8 @@ pub struct Caches<V> {
     control: Mutex<Control>,
     /// Since the last step.
     reads: AtomicU32,
+    /// From one step to the next.
+    reads_per_step: AtomicU32,
 }
 
 impl<V: Clone> Caches<V> {
@@ -79,8 +122,11 @@ impl<V: Clone> Caches<V> {
                 tide: Tide::default(),
                 measured_for: 0,
                 credited: [0.0; 3],
+                hac: None,
+                level0_tables: LEVEL0_TABLES,
             }),
             reads: AtomicU32::new(0),
+            reads_per_step: AtomicU32::new(READS_PER_STEP),
         };
         caches.set_policy(policy);
         caches
@@ -141,7 +187,10 @@ impl<V: Clone> Caches<V> {
 
     /// For how many more bytes of a component ghosts stand; 0: nothing is measured.
     pub fn window_bytes(&self) -> usize {
-        (self.control.lock().measured_for as f64 * WINDOW) as usize
+        let control = self.control.lock();
+        // AC-Key's ghosts are of other sizes.
+        let measured_for = if control.hac.is_some() { 0 } else { control.measured_for };
+        (measured_for as f64 * WINDOW) as usize
     }
 
     /// What each component may take, in the order of
@@ -151,32 +200,80 @@ impl<V: Clone> Caches<V> {
         self.split_of(&control)
     }
 
+    /// So many tables level 0 of the tree can hold: AC-Key takes from that what hits save.
+    /// To be told before there are entries.
+    pub fn set_level0_tables(&self, tables: u8) {
+        let mut control = self.control.lock();
+        control.level0_tables = tables;
+        if control.hac.is_some() {
+            let policy = control.policy;
+            self.change_policy(&mut control, policy);
+        }
+    }
+
     /// Changes the budget; what does not fit any more leaves.
     pub fn set_budget(&self, bytes: usize) {
         let mut control = self.control.lock();
         control.budget = bytes;
         let (wanted, now) = (measured_for(control.policy, bytes), control.measured_for);
-        let is_far = now > REMEASURE * wanted || REMEASURE * now < wanted;
+        let ghosts = control.hac.as_ref().map_or(0, |h| h.point_ghost_bytes + h.block_ghost_bytes);
+        let is_far = now > REMEASURE * wanted || REMEASURE * now < wanted || ghosts > bytes / 3;
         if is_far {
             self.measure(&mut control);
         }
+        self.set_pace(&control);
         self.apply(&control);
     }
 
     /// Changes how the budget is used. Boundaries that move begin where they are.
     pub fn set_policy(&self, policy: CachePolicy) {
         let mut control = self.control.lock();
+        self.change_policy(&mut control, policy);
+    }
+
+    fn change_policy(&self, control: &mut Control, policy: CachePolicy) {
         control.policy = policy;
         match policy {
-            CachePolicy::Tide => {}
-            CachePolicy::BlockOnly => control.shares = [0.0, 0.0, 1.0],
+            CachePolicy::Tide | CachePolicy::Hac { .. } => {}
+            CachePolicy::BlockOnly | CachePolicy::BlockClock | CachePolicy::BlockS3Fifo => {
+                control.shares = [0.0, 0.0, 1.0];
+            }
             CachePolicy::Fixed { kv, kp } => {
                 let (kv, kp) = (f64::from(kv) / 100.0, f64::from(kp) / 100.0);
                 control.shares = [kv, kp, (1.0 - kv - kp).max(0.0)];
             }
         }
-        self.measure(&mut control);
-        self.apply(&control);
+        self.set_formats(control);
+        self.measure(control);
+        self.set_pace(control);
+        self.apply(control);
+    }
+
+    /// Has entries and blocks be kept as the policy does.
+    fn set_formats(&self, control: &mut Control) {
+        if let CachePolicy::Hac { k, theta } = control.policy {
+            let split = split_of(control.budget, control.shares);
+            let boundaries = Arc::new(Boundaries::new(k, split));
+            self.point.set_format(Some((&boundaries, control.level0_tables)));
+            control.hac = Some(Hac {
+                boundaries,
+                turnoff: Turnoff::new(theta, self.counts()),
+                has_ghosts: false,
+                point_ghost_bytes: 0,
+                block_ghost_bytes: 0,
+            });
+        } else if control.hac.take().is_some() {
+            self.point.set_format(None);
+        }
+        self.blocks.set_eviction(control.policy.eviction());
+    }
+
+    fn set_pace(&self, control: &Control) {
+        let reads = match control.hac {
+            Some(_) => (control.budget / BLOCK_BYTES_USUAL / HAC_PART).clamp(1, 64) as u32,
+            None => READS_PER_STEP,
+        };
+        self.reads_per_step.store(reads, Ordering::Relaxed);
     }
 
     /// Of what entries and blocks take, the part of each component.
@@ -195,11 +292,12 @@ impl<V: Clone> Caches<V> {
 
     /// So many reads of storage were done: moves the boundaries if it is time.
     pub fn note_reads(&self, reads: u32) {
-        if self.reads.fetch_add(reads, Ordering::Relaxed) + reads < READS_PER_STEP {
+        let reads_per_step = self.reads_per_step.load(Ordering::Relaxed);
+        if self.reads.fetch_add(reads, Ordering::Relaxed) + reads < reads_per_step {
             return;
         }
         // Whoever is first does it for all.
-        if self.reads.swap(0, Ordering::Relaxed) >= READS_PER_STEP {
+        if self.reads.swap(0, Ordering::Relaxed) >= reads_per_step {
             self.step();
         }
     }
@@ -207,6 +305,7 @@ impl<V: Clone> Caches<V> {
     /// Moves the boundaries, if the policy does.
     pub fn step(&self) {
         let mut control = self.control.lock();
+        self.step_hac(&mut control);
         if control.policy != CachePolicy::Tide || control.measured_for == 0 {
             return;
         }
@@ -226,8 +325,82 @@ impl<V: Clone> Caches<V> {
         }
     }
 
+    /// Has the boundaries follow AC-Key's targets.
+    fn step_hac(&self, control: &mut Control) {
+        let Some(hac) = &mut control.hac else { return };
+        let targets = hac.boundaries.targets();
+        let is_on = hac.turnoff.look(self.counts()).filter(|_| control.measured_for > 0);
+        if let Some(is_on) = is_on.filter(|is_on| *is_on != hac.has_ghosts) {
+            self.turn_ghosts(control, is_on);
+        }
+        let before = self.split_of(control);
+        let wanted = (self.point.take_wanted_bytes(), self.blocks.take_wanted_bytes());
+        let after = targets.follow(before, wanted);
+        let whole: usize = before.iter().sum();
+        if after != before && whole > 0 {
+            // Half a byte more, so that no byte is lost to rounding.
+            control.shares = after.map(|bytes| (bytes as f64 + 0.5) / whole as f64);
+            self.apply(control);
+        }
+        self.grant_ghosts(control);
+    }
+
+    /// What AC-Key's ghosts go by.
+    fn counts(&self) -> Counts {
+        let (point, blocks) = (self.point.stats(), self.blocks.stats().total());
+        Counts {
+            kv_hits: point.kv_hits,
+            kp_hits: point.kp_hits,
+            lookups: point.kv_hits + point.kp_hits + point.misses,
+            block_hits: blocks.hits,
+            block_lookups: blocks.hits + blocks.misses,
+        }
+    }
+
+    /// Gives AC-Key's ghosts memory, or takes it back.
+    fn turn_ghosts(&self, control: &mut Control, is_on: bool) {
+        let (budget, shards) = (control.budget, self.blocks.shards());
+        let Some(hac) = &mut control.hac else { return };
+        hac.has_ghosts = is_on;
+        let point_bytes = if is_on { self.point.ghost_bytes_wanted() } else { 0 };
+        let block_bytes = budget / BLOCK_GHOST_PART + shards * BLOCK_GHOST_BYTES_MIN;
+        hac.point_ghost_bytes = point_bytes;
+        hac.block_ghost_bytes = if is_on { block_bytes.min(budget / 16) } else { 0 };
+        let (boundaries, block_bytes) = (Arc::clone(&hac.boundaries), hac.block_ghost_bytes);
+        // What they knew before is forgotten.
+        self.point.set_ghost_bytes(0);
+        self.blocks.note_departed(0, &boundaries);
+        self.apply(control);
+        self.point.set_ghost_bytes(point_bytes);
+        self.blocks.note_departed(block_bytes, &boundaries);
+    }
+
+    /// Lets the ghosts of keys have what they want.
+    fn grant_ghosts(&self, control: &mut Control) {
+        let Some(hac) = control.hac.as_mut().filter(|hac| hac.has_ghosts) else { return };
+        let (now, wanted) = (hac.point_ghost_bytes, self.point.ghost_bytes_wanted());
+        if wanted > now + now / 16 {
+            hac.point_ghost_bytes = wanted;
+            self.apply(control);
+            self.point.set_ghost_bytes(wanted);
+        } else if wanted < now - now / 4 {
+            hac.point_ghost_bytes = wanted;
+            self.point.set_ghost_bytes(wanted);
+            self.apply(control);
+        }
+    }
+
+    /// What entries and blocks may take together.
+    fn whole(&self, control: &Control) -> usize {
+        let measuring = match &control.hac {
+            Some(hac) => hac.point_ghost_bytes + hac.block_ghost_bytes,
+            None => self.measuring_bytes(),
+        };
+        control.budget.saturating_sub(measuring)
+    }
+
     fn split_of(&self, control: &Control) -> Split {
-        split_of(control.budget.saturating_sub(self.measuring_bytes()), control.shares)
+        split_of(self.whole(control), control.shares)
     }
 
     /// Makes what takes more than its part of `whole` bytes smaller.
@@ -241,7 +414,17 @@ impl<V: Clone> Caches<V> {
     /// Gives the components the bytes of their shares; what shrinks does so first.
     fn apply(&self, control: &Control) {
         let [kv, kp, block] = self.split_of(control);
-        self.shrink(control.budget.saturating_sub(self.measuring_bytes()), control.shares);
+        match &control.hac {
+            Some(hac) => {
+                hac.boundaries.set_total(self.whole(control));
+                // KV and KP share their bytes: what one gives the other is not lost.
+                let (kv_now, kp_now) = self.point.capacities();
+                if kv + kp < kv_now + kp_now {
+                    self.point.set_capacities(kv, kp);
+                }
+            }
+            None => self.shrink(self.whole(control), control.shares),
+        }
         self.blocks.set_capacity(block);
         self.point.set_capacities(kv, kp);
         self.point.set_used(kv + kp > 0 || control.measured_for > 0);
@@ -250,6 +433,9 @@ impl<V: Clone> Caches<V> {
     /// Makes sketches and ghosts as the policy and the budget want them.
     fn measure(&self, control: &mut Control) {
         control.measured_for = measured_for(control.policy, control.budget);
+        if control.hac.is_some() {
+            return self.turn_ghosts(control, control.measured_for > 0);
+        }
         let part = |share: f64| (control.measured_for as f64 * share) as usize;
         // There must be room for them before they are made.
         let room = part(POINT_SKETCH) + part(BLOCK_SKETCH) + part(WINDOW) / GHOSTS_SHARE;
@@ -266,7 +452,7 @@ impl<V: Clone> Caches<V> {
 
 /// What sketches and ghosts are made for.
 fn measured_for(policy: CachePolicy, budget: usize) -> usize {
-    let is_measured = policy != CachePolicy::BlockOnly && budget >= MEASURED_BYTES_MIN;
+    let is_measured = !policy.is_of_blocks() && budget >= MEASURED_BYTES_MIN;
     if is_measured { budget.min(MEASURED_BYTES_MAX) } else { 0 }
 }
 

@@ -5,21 +5,32 @@
 //! Modules are declared bottom-up; a module names only modules above it.
 
 mod sync;
+mod lists;
 pub mod lru;
 pub mod sketch;
 pub mod ghost;
-pub mod block;
 mod places;
+mod elru;
+mod ghost_list;
+mod clock;
+mod s3_fifo;
+mod eviction;
+pub mod earc;
+pub mod block;
 pub mod name;
 pub mod kv;
 pub mod kp;
 pub mod point;
+mod hac;
+mod entries;
 pub mod point_cache;
 pub mod tide;
+mod turnoff;
 mod policy;
 mod caches;
 
 pub use block::{BlockCache, BlockCacheStats, BlockId, BlockKind, BlockTag, KindStats};
 pub use caches::Caches;
+pub use eviction::Eviction;
 pub use name::Name;
 pub use policy::{CachePolicy, NoSuchPolicy};

@@ -36,18 +36,24 @@
 //!    loaded from then on, or newer than that.
 //! 2. *Pointers are exact.* A KP entry leads to the one position where the newest version
 //!    of a key stood; whoever follows it sees whether it is the key. There is at most one
-//!    for a fingerprint, so that a sync of a key takes away what is older.
+//!    for a fingerprint (under AC-Key, which keeps them, for a key), so that a sync of a
+//!    key takes away what is older.
 //! 3. The bytes of each component are at most its capacity at every moment.
 //!
 //! A lookup takes one short lock. Safe to use from all threads; changes of different
 //! trees may be under way at once, of one tree only one.
 
+use std::sync::Arc;
+
+use crate::earc::Boundaries;
+use crate::entries::Entries;
+use crate::hac::{Benefit, HacShard};
 use crate::kp::{KpEntry, Pointer};
 use crate::kv::KvEntry;
 use crate::name::Name;
 use crate::point::{Found, HashOf, PointReads, PointShard, Resolved};
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::epoch::AtomicU64;
 
 /// The bits of a hash from here on say which shard it belongs to.
@@ -97,8 +103,10 @@ impl std::ops::AddAssign for PointStats {
 
 #[derive(Debug)]
 struct Inside {
-    entries: PointShard,
+    entries: Entries,
     stats: PointStats,
+    /// What entries of other formats have saved that were here before, and wanted.
+    before: (PointReads, PointReads),
 }
 
 /// A shard on cache lines of its own (two, because the processor fetches pairs).
@@ -113,6 +121,13 @@ struct Shard {
 /// KV and KP entries, sharded.
 #[derive(Debug)]
 pub struct PointCache {
+    hash_of: HashOf,
+    /// About what a shard will have.
+    shard_bytes: usize,
+    /// By how many bits of their hashes KP knows keys.
+    fingerprint_bits: AtomicU32,
+    /// Whether lookups are to be shown that read nothing.
+    keeps_unread: AtomicBool,
     /// A power of two of them.
     shards: Box<[Shard]>,
     /// Whether anything may be here, or is to be measured.
@@ -144,11 +159,16 @@ impl PointCache {
         let shard = || Shard {
             epoch: AtomicU64::new(0),
             inside: Mutex::new(Inside {
-                entries: PointShard::new(hash_of, shard_bytes),
+                entries: Entries::Compact(PointShard::new(hash_of, shard_bytes)),
                 stats: PointStats::default(),
+                before: Default::default(),
             }),
         };
         Self {
+            hash_of,
+            shard_bytes,
+            fingerprint_bits: AtomicU32::new(u32::BITS),
+            keeps_unread: AtomicBool::new(false),
             shards: (0..shards).map(|_| shard()).collect(),
             is_used: AtomicBool::new(false),
             holds_entries: AtomicBool::new(false),
@@ -198,6 +218,12 @@ impl PointCache {
     /// at least 1.
     pub fn asked(&self, hash: u64) -> u8 {
         self.shard(hash).inside.lock().entries.asked(hash).max(1)
+    }
+
+    /// Whether what was found is to be shown even if no storage was read for it: AC-Key
+    /// keeps whatever is looked up.
+    pub fn keeps_unread(&self) -> bool {
+        self.keeps_unread.load(Ordering::Relaxed)
     }
 
     /// Whether there may be anything to look up.
@@ -303,9 +329,9 @@ impl PointCache {
     /// are known, and how often their keys were asked for lately.
     pub fn look_at_pointers(&self, shard: usize, mut see: impl FnMut(u64, KpEntry, u8)) {
         let inside = self.shards[shard].inside.lock();
-        for (fingerprint, entry, times) in inside.entries.pointers() {
+        inside.entries.look_at_pointers(|fingerprint, entry, times| {
             see((shard as u64) << SHARD_SHIFT | u64::from(fingerprint), entry, times);
-        }
+        });
     }
 
     /// A key of that hash was asked for so many times.
@@ -317,6 +343,60 @@ impl PointCache {
     /// shards, or more. Before anything is looked up.
     pub fn restore_pointer(&self, hash: u64, entry: KpEntry) {
         self.shard(hash).inside.lock().entries.restore_pointer(hash, entry);
+    }
+
+    // ---- Formats ----
+
+    /// From now on entries are as AC-Key keeps them, with `boundaries` that all shards
+    /// share, over a tree whose level 0 has at most `level0_tables` tables; or compact.
+    /// What is here goes; it has no bytes until it gets some.
+    pub fn set_format(&self, hac: Option<(&Arc<Boundaries>, u8)>) {
+        self.keeps_unread.store(hac.is_some(), Ordering::Relaxed);
+        self.holds_entries.store(false, Ordering::Relaxed);
+        for shard in &self.shards {
+            let mut entries = match hac {
+                None => Entries::Compact(PointShard::new(self.hash_of, self.shard_bytes)),
+                Some((boundaries, level0_tables)) => {
+                    let (boundaries, benefit) = (Arc::clone(boundaries), Benefit { level0_tables });
+                    Entries::Hac(Box::new(HacShard::new(boundaries, self.shards.len(), benefit)))
+                }
+            };
+            entries.set_fingerprint_bits(self.fingerprint_bits.load(Ordering::Relaxed));
+            let mut inside = shard.inside.lock();
+            let gone = std::mem::replace(&mut inside.entries, entries);
+            inside.before.0 += gone.saved();
+            inside.before.1 += gone.wanted();
+            drop(inside);
+            drop(gone);
+        }
+    }
+
+    /// What AC-Key's ghosts may take, for all shards together; none knows of anything at
+    /// first.
+    pub fn set_ghost_bytes(&self, bytes: usize) {
+        let bytes = bytes / self.shards.len();
+        self.each_hac(|shard| shard.set_ghost_bytes(bytes));
+    }
+
+    /// What AC-Key's ghosts would like to take, for all shards together.
+    pub fn ghost_bytes_wanted(&self) -> usize {
+        let mut most = 0;
+        self.each_hac(|shard| most = most.max(shard.ghost_bytes_wanted()));
+        most * self.shards.len()
+    }
+
+    /// What entries of AC-Key wanted and did not find free since this was asked last, in
+    /// bytes.
+    pub fn take_wanted_bytes(&self) -> usize {
+        let mut bytes = 0;
+        self.each_hac(|shard| bytes += shard.take_wanted_bytes());
+        bytes
+    }
+
+    fn each_hac(&self, mut does: impl FnMut(&mut HacShard)) {
+        for shard in &self.shards {
+            shard.inside.lock().entries.as_hac().into_iter().for_each(&mut does);
+        }
     }
 
     // ---- Bytes ----
@@ -353,6 +433,7 @@ impl PointCache {
 
     /// As [`PointShard::set_fingerprint_bits`].
     pub fn set_fingerprint_bits(&self, bits: u32) {
+        self.fingerprint_bits.store(bits, Ordering::Relaxed);
         self.shards.iter().for_each(|s| s.inside.lock().entries.set_fingerprint_bits(bits));
     }
 
@@ -378,17 +459,21 @@ impl PointCache {
 
     /// I/Os that hits have saved.
     pub fn saved(&self) -> PointReads {
-        self.reads(PointShard::saved)
+        self.reads(|inside| (inside.before.0, inside.entries.saved()))
     }
 
     /// I/Os that larger components would have saved.
     pub fn wanted(&self) -> PointReads {
-        self.reads(PointShard::wanted)
+        self.reads(|inside| (inside.before.1, inside.entries.wanted()))
     }
 
-    fn reads(&self, of: impl Fn(&PointShard) -> PointReads) -> PointReads {
+    fn reads(&self, of: impl Fn(&Inside) -> (PointReads, PointReads)) -> PointReads {
         let mut all = PointReads::default();
-        self.shards.iter().for_each(|shard| all += of(&shard.inside.lock().entries));
+        for shard in &self.shards {
+            let (before, now) = of(&shard.inside.lock());
+            all += before;
+            all += now;
+        }
         all
     }
 

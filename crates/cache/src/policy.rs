@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::eviction::Eviction;
+
 /// How KV entries, KP entries and blocks share the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CachePolicy {
@@ -17,8 +19,39 @@ pub enum CachePolicy {
         /// Hundredths of KP.
         kp: u8,
     },
+    /// AC-Key as it was published ([`crate::caches`]): what `tide` is held against.
+    Hac {
+        /// Its learning rate `k`: bytes that the boundary moves by, for a hit in a ghost
+        /// that would have saved an I/O per byte.
+        k: u32,
+        /// Its ghost turn-off threshold `θ`, in hundredths.
+        theta: u8,
+    },
     /// Blocks only; the least recently used one leaves.
     BlockOnly,
+    /// Blocks only; they leave as CLOCK says.
+    BlockClock,
+    /// Blocks only; they leave as S3-FIFO says.
+    BlockS3Fifo,
+}
+
+impl CachePolicy {
+    /// AC-Key with the numbers of the paper.
+    pub const HAC: Self = Self::Hac { k: 100_000, theta: 5 };
+
+    /// In which order blocks leave.
+    pub(crate) fn eviction(self) -> Eviction {
+        match self {
+            Self::Tide | Self::Fixed { .. } | Self::Hac { .. } | Self::BlockOnly => Eviction::Lru,
+            Self::BlockClock => Eviction::Clock,
+            Self::BlockS3Fifo => Eviction::S3Fifo,
+        }
+    }
+
+    /// Whether blocks have all of the budget.
+    pub(crate) fn is_of_blocks(self) -> bool {
+        matches!(self, Self::BlockOnly | Self::BlockClock | Self::BlockS3Fifo)
+    }
 }
 
 /// Text that names no policy.
@@ -29,8 +62,9 @@ impl fmt::Display for NoSuchPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is no cache policy: tide, block-only, kv-only, kp-only, or fixed:KV,KP,BLOCK \
-             in hundredths that make 100",
+            "{:?} is no cache policy: tide, hac or hac:K,THETA (bytes, hundredths), block-only, \
+             block-clock, block-s3-fifo, kv-only, kp-only, or fixed:KV,KP,BLOCK in hundredths \
+             that make 100",
             self.0
         )
     }
@@ -40,13 +74,17 @@ impl std::error::Error for NoSuchPolicy {}
 
 impl fmt::Display for CachePolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        match *self {
             Self::Tide => f.write_str("tide"),
+            Self::HAC => f.write_str("hac"),
+            Self::Hac { k, theta } => write!(f, "hac:{k},{theta}"),
             Self::BlockOnly => f.write_str("block-only"),
+            Self::BlockClock => f.write_str("block-clock"),
+            Self::BlockS3Fifo => f.write_str("block-s3-fifo"),
             Self::Fixed { kv: 100, .. } => f.write_str("kv-only"),
             Self::Fixed { kp: 100, .. } => f.write_str("kp-only"),
             Self::Fixed { kv, kp } => {
-                write!(f, "fixed:{kv},{kp},{}", 100u8.saturating_sub(*kv).saturating_sub(*kp))
+                write!(f, "fixed:{kv},{kp},{}", 100u8.saturating_sub(kv).saturating_sub(kp))
             }
         }
     }
@@ -62,12 +100,20 @@ impl FromStr for CachePolicy {
             let whole = u32::from(kv) + u32::from(kp) + u32::from(block);
             (parts.next().is_none() && whole == 100).then_some(Self::Fixed { kv, kp })
         };
+        let hac = || {
+            let (k, theta) = text.strip_prefix("hac:")?.split_once(',')?;
+            let (k, theta) = (k.parse().ok()?, theta.parse().ok()?);
+            (theta <= 100).then_some(Self::Hac { k, theta })
+        };
         match text {
             "tide" => Ok(Self::Tide),
+            "hac" => Ok(Self::HAC),
             "block-only" => Ok(Self::BlockOnly),
+            "block-clock" => Ok(Self::BlockClock),
+            "block-s3-fifo" => Ok(Self::BlockS3Fifo),
             "kv-only" => Ok(Self::Fixed { kv: 100, kp: 0 }),
             "kp-only" => Ok(Self::Fixed { kv: 0, kp: 100 }),
-            _ => fixed().ok_or_else(|| NoSuchPolicy(text.into())),
+            _ => fixed().or_else(hac).ok_or_else(|| NoSuchPolicy(text.into())),
         }
     }
 }
@@ -78,13 +124,15 @@ mod tests {
 
     #[test]
     fn a_policy_is_read_as_it_is_written() {
-        for text in ["tide", "block-only", "kv-only", "kp-only", "fixed:30,20,50", "fixed:0,0,100"]
-        {
+        let names = "tide hac hac:1000,30 block-only block-clock block-s3-fifo kv-only kp-only \
+                     fixed:30,20,50 fixed:0,0,100";
+        for text in names.split_whitespace() {
             assert_eq!(text.parse::<CachePolicy>().unwrap().to_string(), text);
         }
-        for text in
-            ["", "Tide", "fixed", "fixed:", "fixed:50,50", "fixed:50,60,0", "fixed:1,2,97,0"]
-        {
+        assert_eq!("hac:100000,5".parse(), Ok(CachePolicy::HAC));
+        let others = "Tide fixed fixed: fixed:50,50 fixed:50,60,0 fixed:1,2,97,0 hac: hac:5 \
+                      hac:5,101 hac:-1,5 hac:5,5,5 block-lru";
+        for text in others.split_whitespace().chain([""]) {
             assert!(text.parse::<CachePolicy>().is_err(), "{text}");
         }
     }

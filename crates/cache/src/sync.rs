@@ -10,7 +10,7 @@ pub(crate) use parking_lot::Mutex;
 
 /// Counters and hints.
 pub(crate) mod atomic {
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 }
 
 /// What answers depend on.

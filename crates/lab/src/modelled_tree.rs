@@ -19,6 +19,8 @@ use crate::dice::mix;
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 4096;
+/// Tables of level 0.
+pub const LEVEL0_TABLES: u8 = 2;
 /// Keys to a block of filter.
 const FILTER_KEYS: u64 = BLOCK_BYTES as u64 * 8 / 10;
 /// Data blocks to a block of index.
@@ -47,11 +49,10 @@ pub type Touched = (BlockId, BlockKind);
 impl ModelledTree {
     /// A tree of `entries` entries of `entry_bytes` bytes.
     pub fn new(entries: u64, entry_bytes: usize) -> Self {
-        let upper = [(0, 2000), (0, 2000), (1, 1000), (2, 100), (3, 10)];
-        let mut runs: Vec<Run> = upper
-            .iter()
-            .map(|&(level, share)| Run { level, entries: (entries / share).max(1) })
-            .collect();
+        let level0 = [(0, 2000); LEVEL0_TABLES as usize];
+        let upper = level0.into_iter().chain([(1, 1000), (2, 100), (3, 10)]);
+        let mut runs: Vec<Run> =
+            upper.map(|(level, share)| Run { level, entries: (entries / share).max(1) }).collect();
         let above: u64 = runs.iter().map(|run| run.entries).sum();
         runs.push(Run { level: 4, entries: entries.saturating_sub(above).max(1) });
         Self { entries, entries_per_block: (BLOCK_BYTES / entry_bytes.max(1)).max(1) as u64, runs }

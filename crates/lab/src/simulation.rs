@@ -13,7 +13,7 @@ use tidekv_cache::{BlockId, BlockKind, BlockTag, CachePolicy, Caches, Name};
 
 use crate::dice::{Dice, mix};
 use crate::keys::{Choice, Picker, key_of, present};
-use crate::modelled_tree::{BLOCK_BYTES, ModelledTree, Touched};
+use crate::modelled_tree::{BLOCK_BYTES, LEVEL0_TABLES, ModelledTree, Touched};
 
 /// Entries of a scan.
 const SCAN_ENTRIES: u64 = 100;
@@ -106,6 +106,7 @@ pub fn simulate(
 impl Simulation {
     fn new(policy: CachePolicy, entries: u64, budget: usize) -> Self {
         let caches = Caches::new(hash_of, budget, 1, policy);
+        caches.set_level0_tables(LEVEL0_TABLES);
         Self { tree: ModelledTree::new(entries, ENTRY_BYTES), caches, reads: 0 }
     }
 
@@ -134,7 +135,7 @@ impl Simulation {
             true => touch(caches, Some(hash), &mut reads, (home, BlockKind::Data)),
             false => tree.lookup(index, |block| touch(caches, Some(hash), &mut reads, block)),
         }
-        if reads.all == 0 {
+        if reads.all == 0 && !caches.point().keeps_unread() {
             return;
         }
         let entry = KvEntry { name, stamp: 0, value: &VALUE, level: tree.level(index) };

@@ -59,9 +59,45 @@ pub const TIDEKV_BLOCK_ADMISSION: SubjectRecord = SubjectRecord {
     ..TIDEKV
 };
 
+/// With AC-Key's caches and boundaries.
+pub const TIDEKV_HAC: SubjectRecord = SubjectRecord {
+    name: "tidekv:hac",
+    about: "the same with values, pointers and blocks kept, and their boundaries moved, as AC-Key \
+            was published",
+    is_default: false,
+    open: |path, settings| open(path, settings, CachePolicy::HAC),
+    ..TIDEKV
+};
+
+/// With blocks as the only cache, in CLOCK's order.
+pub const TIDEKV_BLOCK_CLOCK: SubjectRecord = SubjectRecord {
+    name: "tidekv:block-clock",
+    about: "the same with blocks as the only cache, which leave as CLOCK says",
+    is_default: false,
+    open: |path, settings| open(path, settings, CachePolicy::BlockClock),
+    ..TIDEKV
+};
+
+/// With blocks as the only cache, in S3-FIFO's order.
+pub const TIDEKV_BLOCK_S3_FIFO: SubjectRecord = SubjectRecord {
+    name: "tidekv:block-s3-fifo",
+    about: "the same with blocks as the only cache, which leave as S3-FIFO says",
+    is_default: false,
+    open: |path, settings| open(path, settings, CachePolicy::BlockS3Fifo),
+    ..TIDEKV
+};
+
 /// All of them.
-pub const SUBJECTS: [SubjectRecord; 5] =
-    [TIDEKV, TIDEKV_BLOCK_LRU, TIDEKV_KV_ONLY, TIDEKV_KP_ONLY, TIDEKV_BLOCK_ADMISSION];
+pub const SUBJECTS: [SubjectRecord; 8] = [
+    TIDEKV,
+    TIDEKV_BLOCK_LRU,
+    TIDEKV_KV_ONLY,
+    TIDEKV_KP_ONLY,
+    TIDEKV_BLOCK_ADMISSION,
+    TIDEKV_HAC,
+    TIDEKV_BLOCK_CLOCK,
+    TIDEKV_BLOCK_S3_FIFO,
+];
 
 /// The store counts as idle when nothing has moved for this long: half of it
 /// passes before level 0 is merged in the quiet.

@@ -309,7 +309,8 @@ impl<'a> PointRead<'a> {
         let is_value = matches!(trailer.kind(), Kind::Value | Kind::Expiring);
         let point = blocks.caches().point();
         // What is in memory anyway is nothing to be saved.
-        if let (Some(epoch), true, true) = (lesson.epoch, is_value, lesson.times > 0) {
+        let is_lesson = lesson.times > 0 || point.keeps_unread();
+        if let (Some(epoch), true, true) = (lesson.epoch, is_value, is_lesson) {
             let entry = KvEntry {
                 name: self.name(),
                 stamp: trailer.0,

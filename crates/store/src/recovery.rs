@@ -34,6 +34,7 @@ use crate::batch::decode_record;
 use crate::blocks::{BlockRef, Blocks};
 use crate::budget;
 use crate::checksum::name_hash;
+use crate::compaction::picker::LEVEL0_TRIGGER;
 use crate::engine::{BackgroundErrors, Engine, EngineStats, Logs, Structure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{FileName, LOCK, log_numbers, log_path, manifest_name, table_path};
@@ -181,6 +182,7 @@ fn build_caches(
     let budget = usize::try_from(cache_bytes.min(options.cache_bytes_max)).unwrap_or(usize::MAX);
     let caches = Caches::new(name_hash, budget, CACHE_SHARDS, options.cache_policy);
     caches.point().set_fingerprint_bits(options.fingerprint_bits);
+    caches.set_level0_tables(LEVEL0_TRIGGER as u8);
     let caches = Arc::new(caches);
     let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches));
     let blocks = match options.cross_check {

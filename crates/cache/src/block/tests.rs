@@ -113,6 +113,31 @@ fn the_capacity_can_change() {
 }
 
 #[test]
+fn every_order_keeps_the_guarantees() {
+    for eviction in [Eviction::Clock, Eviction::S3Fifo, Eviction::Lru] {
+        let cache = BlockCache::new(4 << 20, 2);
+        cache.insert(id(7, 0), DATA, 7, 1000);
+        cache.set_eviction(eviction);
+        assert_eq!(cache.is_empty(), eviction != Eviction::Lru);
+        for n in 0..3000 {
+            cache.insert(id(n % 5, n * 4096), DATA, n, 4000);
+            assert_eq!(cache.get(id(n % 5, n * 4096), DATA), Some(n), "{eviction:?}");
+            assert!(cache.charged_bytes() <= 4 << 20);
+        }
+        let before = cache.len();
+        assert!(before > 900, "{before} under {eviction:?}");
+        cache.set_capacity(1 << 20);
+        assert!(cache.charged_bytes() <= 1 << 20 && !cache.is_empty());
+        cache.evict_tables(&|table| table == 3);
+        assert!((0..3000).all(|n| n % 5 != 3 || !cache.contains(id(3, n * 4096))));
+        let stats = cache.stats().data;
+        assert!(stats.inserts - stats.evictions >= cache.len() as u64);
+        cache.set_capacity(0);
+        assert_eq!((cache.len(), cache.charged_bytes()), (0, 0));
+    }
+}
+
+#[test]
 fn blocks_of_dead_tables_go_and_the_others_stay() {
     let cache = BlockCache::new(64 << 20, 2);
     for table in 0..10 {

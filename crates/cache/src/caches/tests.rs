@@ -29,7 +29,7 @@ fn get(caches: &Caches<()>, number: u64) {
         touch(caches, BlockKind::Data, number) + touch(caches, BlockKind::Index, number / 64);
     let pointer = Pointer { table: 1, offset: number << 12 & 0xFFFF_FFFF, len: 4096, position: 0 };
     let entry = KvEntry { name, stamp: 1, value: &[1; 100], level: 2 };
-    if reads == 0.0 {
+    if reads == 0.0 && !caches.point().keeps_unread() {
         return;
     }
     caches.point().asked(hash);
@@ -87,12 +87,76 @@ fn a_fixed_split_stays_and_blocks_alone_have_all() {
 
 #[test]
 fn without_a_budget_there_is_nothing() {
-    let caches = Caches::new(hash_of, 1 << 20, 1, CachePolicy::Tide);
-    (0..2_000).for_each(|n| get(&caches, n));
-    caches.set_budget(0);
-    assert_eq!(caches.charged_bytes(), 0);
-    (0..2_000).for_each(|n| get(&caches, n));
-    assert_eq!(caches.charged_bytes(), 0);
+    for policy in [CachePolicy::Tide, CachePolicy::HAC, CachePolicy::BlockS3Fifo] {
+        let caches = Caches::new(hash_of, 1 << 20, 1, policy);
+        (0..2_000).for_each(|n| get(&caches, n));
+        caches.set_budget(0);
+        assert_eq!(caches.charged_bytes(), 0);
+        (0..2_000).for_each(|n| get(&caches, n));
+        assert_eq!(caches.charged_bytes(), 0);
+    }
+}
+
+#[test]
+fn every_policy_of_blocks_gives_them_all_and_keeps_what_is_asked_for() {
+    for policy in [CachePolicy::BlockOnly, CachePolicy::BlockClock, CachePolicy::BlockS3Fifo] {
+        let caches = Caches::new(hash_of, 1 << 20, 1, policy);
+        assert_eq!(caches.split(), [0, 0, 1 << 20]);
+        // A hundred blocks of 250 that fit are asked for again and again, others once.
+        for round in 0..100u64 {
+            for n in 0..100 {
+                touch(&caches, BlockKind::Data, n);
+                touch(&caches, BlockKind::Data, 1000 + round * 100 + n);
+            }
+            assert!(caches.charged_bytes() <= 1 << 20);
+        }
+        let before = caches.blocks().stats().data.hits;
+        (0..100).for_each(|n| _ = touch(&caches, BlockKind::Data, n));
+        assert_eq!(caches.blocks().stats().data.hits - before, 100, "{policy}");
+    }
+}
+
+#[test]
+fn the_boundaries_of_hac_follow_its_ghosts() {
+    let caches = Caches::new(hash_of, 1 << 20, 2, CachePolicy::Hac { k: 100_000, theta: 0 });
+    assert!(caches.point().keeps_unread());
+    for round in 0..60u64 {
+        (0..1000).for_each(|n| get(&caches, n * 64 + round % 2));
+        assert!(caches.charged_bytes() <= 1 << 20);
+    }
+    let [kv, kp, block] = caches.split();
+    assert!(kv + kp > 300_000, "{kv}, {kp} and {block}");
+    // Scans alone want blocks.
+    for _ in 0..300u64 {
+        (0..200).for_each(|n| _ = touch(&caches, BlockKind::Data, 1_000_000 + n));
+    }
+    let [kv, kp, block_then] = caches.split();
+    assert!(block_then > block, "{kv}, {kp} and {block_then}");
+    caches.set_policy(CachePolicy::Tide);
+    assert!(caches.point().is_empty() && !caches.point().keeps_unread());
+}
+
+#[test]
+fn ghosts_of_hac_have_memory_while_hit_ratios_change() {
+    let caches = Caches::new(hash_of, 1 << 20, 1, CachePolicy::Hac { k: 100_000, theta: 20 });
+    let rounds = |count: u64| {
+        for n in 0..count {
+            get(&caches, (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % 30_000);
+            assert!(caches.charged_bytes() <= 1 << 20);
+        }
+    };
+    rounds(30_000);
+    assert!(caches.measuring_bytes() > 2_000, "{}", caches.measuring_bytes());
+    rounds(300_000);
+    assert_eq!(caches.measuring_bytes(), 0, "nothing has changed");
+    assert_eq!(caches.split().iter().sum::<usize>(), 1 << 20);
+    // Keys that fit beside others that nobody repeats.
+    let are_back = (0..100_000u64).any(|n| {
+        get(&caches, 1_000_000 + n % 500);
+        get(&caches, 2_000_000 + n);
+        caches.measuring_bytes() > 2_000
+    });
+    assert!(are_back && caches.charged_bytes() <= 1 << 20);
 }
 
 #[derive(Debug, Clone)]
@@ -107,6 +171,10 @@ fn operation() -> impl Strategy<Value = Operation> {
     let policy = prop_oneof![
         Just(CachePolicy::Tide),
         Just(CachePolicy::BlockOnly),
+        Just(CachePolicy::BlockClock),
+        Just(CachePolicy::BlockS3Fifo),
+        Just(CachePolicy::HAC),
+        (0..10_000_000u32, 0..=100u8).prop_map(|(k, theta)| CachePolicy::Hac { k, theta }),
         (0..=100u8).prop_flat_map(|kv| {
             (0..=100 - kv).prop_map(move |kp| CachePolicy::Fixed { kv, kp })
         }),

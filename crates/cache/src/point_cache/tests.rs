@@ -37,6 +37,16 @@ fn cache(kv: usize, kp: usize) -> PointCache {
     cache
 }
 
+/// The same, with entries as AC-Key keeps them.
+fn hac_cache(kv: usize, kp: usize) -> PointCache {
+    let cache = cache(0, 0);
+    let boundaries = Arc::new(Boundaries::new(1000, [kv, kp, 64 << 10]));
+    cache.set_format(Some((&boundaries, 2)));
+    cache.set_capacities(kv, kp);
+    cache.set_ghost_bytes(8 << 10);
+    cache
+}
+
 fn value(cache: &PointCache, key: &[u8]) -> Option<Vec<u8>> {
     let read = |entry: KvEntry<'_>| Some(entry.value.to_vec());
     match cache.lookup(hash_of(name(key)), name(key), read) {
@@ -103,6 +113,47 @@ fn a_sync_brings_the_new_value_and_a_deletion_takes_all() {
     assert_eq!(pointer(&pointers, b"k"), Some(place(3, 1)));
     pointers.sync(hash, name(b"k"), None);
     assert!(pointers.is_empty());
+}
+
+#[test]
+fn the_format_of_hac_keeps_the_same_rules() {
+    let cache = hac_cache(64 << 10, 64 << 10);
+    let (hash, long) = (hash_of(name(b"k")), [b'v'; 40]);
+    let find = |value: &[u8], table, by_pointer| {
+        let resolved = Resolved { by_pointer, ..found(entry(b"k", value), place(table, 0)) };
+        cache.resolved(hash, cache.epoch(hash), &resolved);
+    };
+    let epoch = cache.epoch(hash);
+    cache.turn();
+    cache.resolved(hash, epoch, &found(entry(b"k", &long), place(1, 0)));
+    assert!(cache.is_empty() && cache.stats().stale_inserts == 1);
+    find(&long, 1, false);
+    assert_eq!(pointer(&cache, b"k"), Some(place(1, 0)));
+    // A flush: the old place is gone before the new one is known.
+    assert!(cache.sync(hash, name(b"k"), Some(entry(b"k", &long))));
+    assert_eq!(pointer(&cache, b"k"), None);
+    cache.redirect(hash, KpEntry { pointer: place(2, 5), level: 0 });
+    assert_eq!(pointer(&cache, b"k"), Some(place(2, 5)));
+    for (from, hash) in cache.pointers_into(|table| table == 2, 9) {
+        cache.follow(hash, from, KpEntry { pointer: place(3, 1), level: 1 });
+    }
+    assert_eq!(pointer(&cache, b"k"), Some(place(3, 1)));
+    assert_eq!(cache.stats().kp_moves, 1);
+    find(&long, 3, true);
+    assert_eq!(cache.len(), (1, 0));
+    assert!(!cache.sync(hash, name(b"k"), Some(entry(b"k", b"new"))));
+    assert_eq!(value(&cache, b"k"), Some(b"new".to_vec()));
+    cache.forget(|name| name.key == b"k", |_| false);
+    assert!(cache.is_empty());
+    // A value that is short is forgotten by its name as well.
+    find(b"short", 1, false);
+    assert_eq!(cache.len(), (0, 1));
+    cache.forget(|name| name.key == b"k", |_| false);
+    find(&long, 1, false);
+    cache.forget(|_| false, |table| table == 1);
+    find(&long, 1, false);
+    cache.sync(hash, name(b"k"), None);
+    assert!(cache.is_empty());
 }
 
 #[test]

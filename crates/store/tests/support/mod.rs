@@ -58,11 +58,15 @@ impl Dice {
 
 /// How a store uses its caches, one way as likely as another.
 pub fn cache_policy(dice: &mut Dice) -> CachePolicy {
-    match dice.below(6) {
+    match dice.below(10) {
         0 => CachePolicy::Tide,
         1 => CachePolicy::BlockOnly,
         2 => CachePolicy::Fixed { kv: 100, kp: 0 },
         3 => CachePolicy::Fixed { kv: 0, kp: 100 },
+        4 => CachePolicy::BlockClock,
+        5 => CachePolicy::BlockS3Fifo,
+        6 => CachePolicy::HAC,
+        7 => CachePolicy::Hac { k: 1 << dice.below(24), theta: dice.below(101) as u8 },
         _ => {
             let kv = dice.below(91) as u8;
             CachePolicy::Fixed { kv, kp: dice.below(u64::from(100 - kv)) as u8 }

@@ -13,13 +13,20 @@ struct Scene {
     view: AtomicU64,
 }
 
+/// A version as a value that is longer than a pointer.
+fn value_of(version: u64) -> [u8; 32] {
+    let mut value = [0; 32];
+    value[..8].copy_from_slice(&version.to_le_bytes());
+    value
+}
+
 fn view(in_tables: u64, in_memtable: u64) -> u64 {
     in_tables << 32 | in_memtable
 }
 
 impl Scene {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { cache: cache(64 << 10, 8 << 10), view: AtomicU64::new(view(1, 0)) })
+    fn new(cache: PointCache) -> Arc<Self> {
+        Arc::new(Self { cache, view: AtomicU64::new(view(1, 0)) })
     }
 
     /// Writes `version` and flushes it.
@@ -28,7 +35,7 @@ impl Scene {
         self.view.store(view(in_tables, version), Ordering::Release);
         let hash = hash_of(name(b"k"));
         self.cache.turn();
-        let bytes = version.to_le_bytes();
+        let bytes = value_of(version);
         if self.cache.sync(hash, name(b"k"), Some(entry(b"k", &bytes))) {
             self.cache.redirect(hash, KpEntry { pointer: place(version, 0), level: 0 });
         }
@@ -65,35 +72,49 @@ impl Scene {
             }
             Found::Nothing => {}
         }
-        let bytes = in_tables.to_le_bytes();
+        let bytes = value_of(in_tables);
         self.cache.resolved(hash, epoch, &found(entry(b"k", &bytes), place(in_tables, 0)));
         in_tables
     }
 }
 
+/// What is added to a name, and what makes the cache.
+const FORMATS: [(&str, fn() -> PointCache); 2] =
+    [("", || cache(64 << 10, 8 << 10)), (", hac", || hac_cache(64 << 10, 8 << 10))];
+
 #[test]
 fn nothing_stale_comes_in_beside_flushes() {
-    explore::shuttle("point cache: two readers beside two flushes", || {
-        beside(|scene| {
-            scene.write_and_flush(2);
-            scene.write_and_flush(3);
-        });
-    });
+    for (format, make) in FORMATS {
+        explore::shuttle(
+            &format!("point cache: two readers beside two flushes{format}"),
+            move || {
+                beside(make(), |scene| {
+                    scene.write_and_flush(2);
+                    scene.write_and_flush(3);
+                });
+            },
+        );
+    }
 }
 
 #[test]
 fn nothing_stale_comes_in_beside_ingests() {
-    explore::shuttle("point cache: two readers beside two ingests", || {
-        beside(|scene| {
-            scene.ingest(2);
-            scene.ingest(3);
-        });
-    });
+    for (format, make) in FORMATS {
+        explore::shuttle(
+            &format!("point cache: two readers beside two ingests{format}"),
+            move || {
+                beside(make(), |scene| {
+                    scene.ingest(2);
+                    scene.ingest(3);
+                });
+            },
+        );
+    }
 }
 
 /// Two readers beside two `changes` of the tree.
-fn beside(changes: impl FnOnce(&Scene)) {
-    let scene = Scene::new();
+fn beside(cache: PointCache, changes: impl FnOnce(&Scene)) {
+    let scene = Scene::new(cache);
     let readers: Vec<_> = (0..2)
         .map(|_| {
             let scene = Arc::clone(&scene);

@@ -1,0 +1,157 @@
+//! The entries of one shard of the point cache, in one of its two formats: compact, with
+//! what comes in judged by its worth ([`crate::point`]), or as AC-Key keeps them
+//! ([`crate::hac`]). All that the rest of the point cache asks for passes here, so its
+//! rules hold for both. Methods are those of [`PointShard`].
+//!
+//! For one thread at a time.
+
+use crate::hac::HacShard;
+use crate::kp::{KpEntry, Pointer};
+use crate::kv::KvEntry;
+use crate::name::Name;
+use crate::point::{Found, PointReads, PointShard, Resolved};
+
+/// Entries of a shard.
+#[allow(clippy::large_enum_variant, reason = "one for each shard, and the large one is usual")]
+#[derive(Debug)]
+pub(crate) enum Entries {
+    Compact(PointShard),
+    Hac(Box<HacShard>),
+}
+
+/// Calls a method that both have.
+macro_rules! of_either {
+    ($entries:expr, $shard:ident => $call:expr) => {
+        match $entries {
+            Entries::Compact($shard) => $call,
+            Entries::Hac($shard) => $call,
+        }
+    };
+}
+
+impl Entries {
+    #[inline]
+    pub(crate) fn lookup<R>(
+        &mut self,
+        hash: u64,
+        name: Name<'_>,
+        read: impl FnOnce(KvEntry<'_>) -> Option<R>,
+    ) -> Found<R> {
+        of_either!(self, shard => shard.lookup(hash, name, read))
+    }
+
+    /// AC-Key does not count.
+    #[inline]
+    pub(crate) fn asked(&self, hash: u64) -> u8 {
+        match self {
+            Self::Compact(shard) => shard.asked(hash),
+            Self::Hac(_) => 1,
+        }
+    }
+
+    pub(crate) fn resolved(&mut self, hash: u64, resolved: &Resolved<'_>) {
+        of_either!(self, shard => shard.resolved(hash, resolved));
+    }
+
+    pub(crate) fn saved(&self) -> PointReads {
+        of_either!(self, shard => shard.saved())
+    }
+
+    /// AC-Key's ghosts say where boundaries go, not what bytes would save.
+    pub(crate) fn wanted(&self) -> PointReads {
+        match self {
+            Self::Compact(shard) => shard.wanted(),
+            Self::Hac(_) => PointReads::default(),
+        }
+    }
+
+    pub(crate) fn sync(&mut self, hash: u64, name: Name<'_>, entry: Option<KvEntry<'_>>) -> bool {
+        of_either!(self, shard => shard.sync(hash, name, entry))
+    }
+
+    pub(crate) fn redirect(&mut self, hash: u64, to: KpEntry) {
+        of_either!(self, shard => shard.redirect(hash, to));
+    }
+
+    pub(crate) fn follow(&mut self, hash: u64, from: Pointer, to: KpEntry) -> bool {
+        of_either!(self, shard => shard.follow(hash, from, to))
+    }
+
+    pub(crate) fn forget(
+        &mut self,
+        is_named: impl Fn(Name<'_>) -> bool,
+        is_in: impl Fn(u64) -> bool,
+    ) {
+        of_either!(self, shard => shard.forget(is_named, is_in));
+    }
+
+    pub(crate) fn pointers_into<'a>(
+        &'a self,
+        is_in: impl Fn(u64) -> bool + 'a,
+    ) -> Box<dyn Iterator<Item = (u32, Pointer)> + 'a> {
+        of_either!(self, shard => Box::new(shard.pointers_into(is_in)))
+    }
+
+    /// AC-Key remembers nothing from one life to the next.
+    pub(crate) fn look_at_values(&self, see: impl FnMut(KvEntry<'_>, u8)) {
+        if let Self::Compact(shard) = self {
+            shard.look_at_values(see);
+        }
+    }
+
+    pub(crate) fn look_at_pointers(&self, mut see: impl FnMut(u32, KpEntry, u8)) {
+        if let Self::Compact(shard) = self {
+            shard.pointers().for_each(|(hash, entry, times)| see(hash, entry, times));
+        }
+    }
+
+    pub(crate) fn remember(&self, hash: u64, times: u8) {
+        if let Self::Compact(shard) = self {
+            shard.remember(hash, times);
+        }
+    }
+
+    pub(crate) fn restore_pointer(&mut self, hash: u64, entry: KpEntry) {
+        if let Self::Compact(shard) = self {
+            shard.restore_pointer(hash, entry);
+        }
+    }
+
+    pub(crate) fn measure(&mut self, sketch_bytes: usize, window_bytes: usize, sampling: u32) {
+        if let Self::Compact(shard) = self {
+            shard.measure(sketch_bytes, window_bytes, sampling);
+        }
+    }
+
+    pub(crate) fn set_capacities(&mut self, kv: usize, kp: usize) {
+        of_either!(self, shard => shard.set_capacities(kv, kp));
+    }
+
+    pub(crate) fn capacities(&self) -> (usize, usize) {
+        of_either!(self, shard => shard.capacities())
+    }
+
+    pub(crate) fn charged_bytes(&self) -> (usize, usize) {
+        of_either!(self, shard => shard.charged_bytes())
+    }
+
+    pub(crate) fn len(&self) -> (usize, usize) {
+        of_either!(self, shard => shard.len())
+    }
+
+    pub(crate) fn measuring_bytes(&self) -> usize {
+        of_either!(self, shard => shard.measuring_bytes())
+    }
+
+    pub(crate) fn set_fingerprint_bits(&mut self, bits: u32) {
+        of_either!(self, shard => shard.set_fingerprint_bits(bits));
+    }
+
+    /// As AC-Key's shard, if it is one.
+    pub(crate) fn as_hac(&mut self) -> Option<&mut HacShard> {
+        match self {
+            Self::Compact(_) => None,
+            Self::Hac(shard) => Some(shard),
+        }
+    }
+}

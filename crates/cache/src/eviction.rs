@@ -1,0 +1,119 @@
+//! Which of the blocks of a shard leaves: one of three orders behind one face.
+
+use std::fmt;
+
+use crate::clock::Clock;
+use crate::lru::{Inserted, Key, Lru, Removed};
+use crate::s3_fifo::S3Fifo;
+
+/// In which order blocks leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Eviction {
+    /// The least recently used one first.
+    #[default]
+    Lru,
+    /// [`crate::clock`].
+    Clock,
+    /// [`crate::s3_fifo`].
+    S3Fifo,
+}
+
+/// Entries in one of the orders. Methods are those of [`Lru`].
+pub(crate) enum Ordered<K, V> {
+    Lru(Lru<K, V>),
+    Clock(Clock<K, V>),
+    S3Fifo(Box<S3Fifo<K, V>>),
+}
+
+/// Calls a method of whatever order it is.
+macro_rules! of_any {
+    ($ordered:expr, $entries:ident => $call:expr) => {
+        match $ordered {
+            Ordered::Lru($entries) => $call,
+            Ordered::Clock($entries) => $call,
+            Ordered::S3Fifo($entries) => $call,
+        }
+    };
+}
+
+impl<K: Key, V> Ordered<K, V> {
+    pub(crate) fn new(eviction: Eviction, capacity: usize) -> Self {
+        match eviction {
+            Eviction::Lru => Self::Lru(Lru::new(capacity)),
+            Eviction::Clock => Self::Clock(Clock::new(capacity)),
+            Eviction::S3Fifo => Self::S3Fifo(Box::new(S3Fifo::new(capacity))),
+        }
+    }
+
+    pub(crate) fn eviction(&self) -> Eviction {
+        match self {
+            Self::Lru(_) => Eviction::Lru,
+            Self::Clock(_) => Eviction::Clock,
+            Self::S3Fifo(_) => Eviction::S3Fifo,
+        }
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        of_any!(self, entries => entries.capacity())
+    }
+
+    pub(crate) fn charged(&self) -> usize {
+        of_any!(self, entries => entries.charged())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        of_any!(self, entries => entries.len())
+    }
+
+    pub(crate) fn nodes(&self) -> usize {
+        of_any!(self, entries => entries.nodes())
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self, hash: u64, key: &K) -> Option<&mut V> {
+        of_any!(self, entries => entries.get(hash, key))
+    }
+
+    pub(crate) fn contains(&self, hash: u64, key: &K) -> bool {
+        of_any!(self, entries => entries.contains(hash, key))
+    }
+
+    pub(crate) fn peek(&self, hash: u64, key: &K) -> Option<&V> {
+        of_any!(self, entries => entries.peek(hash, key))
+    }
+
+    pub(crate) fn look_at(&self, first: usize, count: usize, mut see: impl FnMut(&K, &V)) {
+        of_any!(self, entries => entries.look_at(first, count).for_each(|(key, v)| see(key, v)));
+    }
+
+    /// The entry that leaves next, where that is the least recently used one.
+    pub(crate) fn oldest(&mut self) -> Option<(&K, &mut V)> {
+        match self {
+            Self::Lru(entries) => entries.oldest(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn insert(&mut self, hash: u64, key: K, value: V, charge: usize) -> Inserted<V> {
+        of_any!(self, entries => entries.insert(hash, key, value, charge))
+    }
+
+    pub(crate) fn set_capacity(&mut self, capacity: usize) -> Removed<V> {
+        of_any!(self, entries => entries.set_capacity(capacity))
+    }
+
+    pub(crate) fn remove_where(
+        &mut self,
+        first: usize,
+        count: usize,
+        dead: impl Fn(&K) -> bool,
+    ) -> Removed<V> {
+        of_any!(self, entries => entries.remove_where(first, count, dead))
+    }
+}
+
+impl<K: Key, V> fmt::Debug for Ordered<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {} bytes", self.eviction(), self.capacity())
+    }
+}
