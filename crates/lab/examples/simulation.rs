@@ -18,6 +18,13 @@ use tidekv_lab::simulation::{Load, Outcome, budget, simulate};
 const ENTRIES: u64 = 1_000_000;
 const OPERATIONS: u64 = 1_000_000;
 const SEED: u64 = 3;
+/// Blocks alone: by last use, CLOCK, S3-FIFO, and by last use with admission.
+const OF_BLOCKS: [CachePolicy; 4] = [
+    CachePolicy::BlockOnly,
+    CachePolicy::BlockClock,
+    CachePolicy::BlockS3Fifo,
+    CachePolicy::Fixed { kv: 0, kp: 0 },
+];
 const PERCENTS: [f64; 4] = [0.1, 1.0, 5.0, 10.0];
 
 fn loads() -> Vec<Load> {
@@ -66,29 +73,41 @@ fn best(load: &Load, percent: f64) -> (CachePolicy, f64) {
     runs.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are splits")
 }
 
+/// What each component has of the whole, in words.
+fn parts(outcome: &Outcome) -> String {
+    let total: usize = outcome.split.iter().sum();
+    let [kv, kp, block] = outcome.split.map(|bytes| bytes * 100 / total.max(1));
+    format!("{kv}, {kp}, {block} %")
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let wanted = arguments.first().map_or("", |name| name);
     let percent = arguments.get(1).and_then(|text| text.parse::<f64>().ok());
     let looks_for_best = arguments.iter().any(|word| word == "best");
-    println!("| load | cache | LRU | admission | tide | KV, KP, blocks | of LRU | best fixed |");
-    println!("|---|---|---|---|---|---|---|---|");
+    println!(
+        "| load | cache | LRU | CLOCK | S3-FIFO | admission | hac | KV, KP, blocks | tide | \
+         KV, KP, blocks | of LRU | best fixed |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
     for load in loads().iter().filter(|load| load.name.starts_with(wanted)) {
         for percent in PERCENTS.into_iter().filter(|p| percent.is_none_or(|wanted| wanted == *p)) {
-            let lru = run(CachePolicy::BlockOnly, load, percent).reads_per_op;
-            let admission = run(CachePolicy::Fixed { kv: 0, kp: 0 }, load, percent).reads_per_op;
+            let [lru, clock, s3_fifo, admission] =
+                OF_BLOCKS.map(|policy| run(policy, load, percent).reads_per_op);
+            let hac = run(CachePolicy::HAC, load, percent);
             let tide = run(CachePolicy::Tide, load, percent);
-            let total: usize = tide.split.iter().sum();
-            let [kv, kp, block] = tide.split.map(|bytes| bytes * 100 / total.max(1));
             let found = looks_for_best.then(|| best(load, percent));
             let best = found.map_or_else(String::new, |(policy, reads)| {
                 format!("{reads:.3} ({}), {:.2}", policy, tide.reads_per_op / reads)
             });
             println!(
-                "| {} | {percent} % | {lru:.3} | {admission:.3} | {:.3} | {kv}, {kp}, {block} % | \
-                 {:.2} | {best} |",
+                "| {} | {percent} % | {lru:.3} | {clock:.3} | {s3_fifo:.3} | {admission:.3} | \
+                 {:.3} | {} | {:.3} | {} | {:.2} | {best} |",
                 load.name,
+                hac.reads_per_op,
+                parts(&hac),
                 tide.reads_per_op,
+                parts(&tide),
                 tide.reads_per_op / lru,
             );
         }

@@ -252,10 +252,35 @@ mod tests {
         assert_eq!(bytes(CachePolicy::BlockOnly), 200_000);
     }
 
+    /// What the design's simulator said of AC-Key: it finds scattered hot keys, and
+    /// starves the blocks where keys have a long tail.
+    #[test]
+    fn hac_wins_where_keys_are_hot_and_loses_on_a_long_tail() {
+        let hot = load(Choice::Hot { entries: 0.01, operations: 0.9, run: 1 }, 0.0);
+        let (lru, hac) =
+            (reads(CachePolicy::BlockOnly, &hot, 5.0), reads(CachePolicy::HAC, &hot, 5.0));
+        assert!(hac < 0.8 * lru, "{hac} against {lru}");
+        let tail = load(Choice::Zipf { alpha: 0.8, is_scattered: true }, 0.0);
+        let (lru, hac) =
+            (reads(CachePolicy::BlockOnly, &tail, 5.0), reads(CachePolicy::HAC, &tail, 5.0));
+        assert!(hac > 1.5 * lru, "{hac} against {lru}");
+    }
+
+    #[test]
+    fn a_small_queue_sorts_scans_out() {
+        let load = load(Choice::Zipf { alpha: 0.99, is_scattered: true }, 1.0);
+        let lru = reads(CachePolicy::BlockOnly, &load, 5.0);
+        let clock = reads(CachePolicy::BlockClock, &load, 5.0);
+        let s3_fifo = reads(CachePolicy::BlockS3Fifo, &load, 5.0);
+        assert!(s3_fifo < 0.9 * lru && clock < lru, "{s3_fifo} and {clock} against {lru}");
+    }
+
     #[test]
     fn a_seed_repeats_a_run() {
         let load = load(Choice::Zipf { alpha: 0.8, is_scattered: true }, 0.3);
-        let run = || simulate(CachePolicy::Tide, &load, 20_000, 200_000, 30_000, 5);
-        assert_eq!(run(), run());
+        for policy in [CachePolicy::Tide, CachePolicy::HAC, CachePolicy::BlockS3Fifo] {
+            let run = || simulate(policy, &load, 20_000, 200_000, 30_000, 5);
+            assert_eq!(run(), run());
+        }
     }
 }

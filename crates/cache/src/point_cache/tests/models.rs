@@ -78,8 +78,10 @@ impl Scene {
     }
 }
 
+type Make = fn() -> PointCache;
+
 /// What is added to a name, and what makes the cache.
-const FORMATS: [(&str, fn() -> PointCache); 2] =
+const FORMATS: [(&str, Make); 2] =
     [("", || cache(64 << 10, 8 << 10)), (", hac", || hac_cache(64 << 10, 8 << 10))];
 
 #[test]
