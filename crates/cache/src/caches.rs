@@ -166,7 +166,7 @@ impl<V: Clone> Caches<V> {
     /// Whether blocks that a compaction writes are to take the places of those that it
     /// reads: where blocks are the only cache, it is one as others have it.
     pub fn has_heirs(&self) -> bool {
-        self.policy() != CachePolicy::BlockOnly && self.blocks.capacity() > 0
+        !self.policy().is_of_blocks() && self.blocks.capacity() > 0
     }
 
     /// Storage reads that hits have saved, of each component in the order of
