@@ -379,7 +379,11 @@ impl<V: Clone> BlockCache<V> {
             let ghost = Ghost::new(window_bytes / BLOCK_BYTES_USUAL, sampling);
             let sketch = Sketch::new(sketch_bytes);
             sketch.set_period(sketch.period() / PERIOD_SHARE);
-            drop(shard.lock().admission.replace(Admission { sketch, ghost }));
+            let mut shard = shard.lock();
+            let before =
+                (shard.admission.replace(Admission { sketch, ghost }), shard.departed.take());
+            drop(shard);
+            drop(before);
         }
     }
 

@@ -71,6 +71,15 @@ impl<K: Key, V> Ordered<K, V> {
 
     #[inline]
     pub(crate) fn get(&mut self, hash: u64, key: &K) -> Option<&mut V> {
+        match self {
+            Self::Lru(entries) => entries.get(hash, key),
+            _ => self.get_of_others(hash, key),
+        }
+    }
+
+    /// Apart, so that the usual order has its code to itself.
+    #[inline(never)]
+    fn get_of_others(&mut self, hash: u64, key: &K) -> Option<&mut V> {
         of_any!(self, entries => entries.get(hash, key))
     }
 
