@@ -35,6 +35,12 @@ struct Model {
     ghost: VecDeque<(u16, usize)>,
 }
 
+/// What is allocated.
+fn taken(queues: &S3Fifo<TestKey, u32>) -> usize {
+    let entries = queues.entries.charged(SMALL) + queues.entries.charged(MAIN);
+    entries + queues.ghost.charged_bytes()
+}
+
 fn bytes(queue: &VecDeque<Entry>) -> usize {
     queue.iter().map(|entry| entry.charge).sum()
 }
@@ -116,7 +122,7 @@ proptest! {
             prop_assert_eq!(inserted.evicted.iter().copied().collect::<Vec<_>>(), evicted);
             prop_assert_eq!(queues.entries.charged(SMALL), bytes(&model.small));
             prop_assert_eq!(queues.entries.charged(MAIN), bytes(&model.main));
-            prop_assert!(queues.charged() <= queues.capacity());
+            prop_assert!(taken(&queues) <= queues.capacity());
         }
     }
 
@@ -133,7 +139,7 @@ proptest! {
                 2..4 => drop(queues.get(key.hash(), &key).copied()),
                 _ => drop(queues.insert(key.hash(), key, 7, bytes)),
             }
-            prop_assert!(queues.charged() <= queues.capacity());
+            prop_assert!(taken(&queues) <= queues.capacity());
         }
         drop(queues.set_capacity(0));
         prop_assert_eq!((queues.len(), queues.charged()), (0, 0));
@@ -177,4 +183,23 @@ fn what_the_ghost_knows_goes_to_the_main_queue() {
     // It is known once, and not for ever.
     insert(&mut queues, 6);
     assert_eq!(queues.entries.len_of(MAIN), main + 1);
+}
+
+#[test]
+fn the_small_queue_keeps_less_than_its_tenth() {
+    let mut queues = S3Fifo::new(CAPACITY);
+    // What comes again goes to the main queue, until the small one has no more than it may.
+    let mut key = 0;
+    (0..60).for_each(|key| insert(&mut queues, key));
+    while queues.entries.charged(SMALL) >= CAPACITY / SMALL_PART {
+        insert(&mut queues, key);
+        key = (key + 1) % 60;
+    }
+    let (small, main) = (queues.entries.len_of(SMALL), queues.entries.len_of(MAIN));
+    assert!(small > 0 && main > 30);
+    let known = (0..60).find(|&key| queues.ghost.take(TestKey(key).hash() as u32).is_some());
+    let hash = TestKey(known.unwrap()).hash();
+    queues.ghost.note(Record::new(hash as u32, CHARGE, 0), CAPACITY);
+    insert(&mut queues, known.unwrap());
+    assert_eq!((queues.entries.len_of(SMALL), queues.entries.len_of(MAIN)), (small, main));
 }
