@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use support::{DIRECTORY, Limits, START_MS, options};
@@ -54,12 +54,16 @@ impl Store {
     }
 
     fn list(&self) -> Option<Vec<u8>> {
-        self.disk.read_file(&Path::new(DIRECTORY).join("HOT"))
+        self.disk.read_file(&list_path())
     }
 
     fn put_list(&self, list: &[u8]) {
-        self.disk.write_file(&Path::new(DIRECTORY).join("HOT"), list);
+        self.disk.write_file(&list_path(), list);
     }
+}
+
+fn list_path() -> PathBuf {
+    Path::new(DIRECTORY).join("HOT")
 }
 
 /// Hot keys are scattered: each stands in a block of its own.
