@@ -163,12 +163,6 @@ impl<V: Clone> Caches<V> {
         self.point.measuring_bytes() + self.blocks.measuring_bytes()
     }
 
-    /// Whether blocks that a compaction writes are to take the places of those that it
-    /// reads: where blocks are the only cache, it is one as others have it.
-    pub fn has_heirs(&self) -> bool {
-        !self.policy().is_of_blocks() && self.blocks.capacity() > 0
-    }
-
     /// Storage reads that hits have saved, of each component in the order of
     /// [`COMPONENTS`]: of KV and KP by what lookups of their levels did; a block saves
     /// one.

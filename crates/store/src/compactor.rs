@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidekv_cache::CachePolicy;
 use tidekv_io::Priority;
 
 use crate::background::{JobKind, guarded};
@@ -17,7 +18,7 @@ use crate::compaction::{LevelsBelow, MergeCounts, MergePlan, merge_tables};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
 use crate::files::table_name;
-use crate::heat::Heat;
+use crate::heat::{Heat, Rule};
 use crate::key::Sequence;
 use crate::level_cursor::{LevelCursor, TableEntries, Tables};
 use crate::levels::{TableHandle, Version};
@@ -295,10 +296,9 @@ impl Engine {
             end: parts.borders.get(part).map(|border| &**border),
             below: Some(LevelsBelow::new(&parts.tree.version(), compaction.output_level)),
             notice: Notice::moves(&parts.moves, self.caches.point(), parts.tree.id),
-            heat: match self.caches.has_heirs() {
-                true => Heat::new(self.caches.blocks(), compaction.tables()),
-                false => None,
-            },
+            heat: self
+                .heat_rule()
+                .and_then(|rule| Heat::new(self.caches.blocks(), compaction.tables(), rule)),
         };
         let made = Mutex::new(Vec::new());
         let next_table = || self.new_table(&made);
@@ -312,6 +312,16 @@ impl Engine {
                 ErrorKind::Corrupt => error.context(format!("merging {}", file_names(compaction))),
                 _ => error,
             })
+    }
+
+    /// Which blocks that a compaction writes are to take the places of those that it reads:
+    /// none where blocks are the only cache, as others have it.
+    fn heat_rule(&self) -> Option<Rule> {
+        match self.caches.policy() {
+            CachePolicy::Tide | CachePolicy::Fixed { .. } => Some(Rule::Heat),
+            CachePolicy::Hac { .. } => Some(Rule::Overlap),
+            CachePolicy::BlockOnly | CachePolicy::BlockClock | CachePolicy::BlockS3Fifo => None,
+        }
     }
 
     fn install_or_discard(

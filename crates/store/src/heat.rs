@@ -17,7 +17,10 @@
 //! **What we changed.** AC-Key (section 4.1.3) has each cached block give way to the
 //! output block with the largest overlap of keys. Overlap is not heat: of a block of a
 //! small level whose entries go to ten blocks of a large one, none is as hot as it was.
-//! LSbM (Teng et al., ICDCS 2017) found repair by overlap worse than none.
+//! LSbM (Teng et al., ICDCS 2017) found repair by overlap worse than none. Under the
+//! policy `hac` it is as in the paper: the block into which the middle entry of a cached
+//! one goes takes its place. (Where one overlaps by more than half, that is the largest
+//! overlap; where many overlap equally, it is one of them.)
 //!
 //! For one thread at a time.
 
@@ -29,6 +32,18 @@ use crate::blocks::BlockRef;
 use crate::levels::TableHandle;
 use crate::places::Place;
 use crate::table::EntryHeat;
+
+/// Which blocks take the places of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// Hot ones.
+    Heat,
+    /// Of each that is in the cache, the one that has most of it.
+    Overlap,
+}
+
+/// The heat of a block that is to take the place of another, whatever its other entries.
+const HEIR: f32 = 2.0;
 
 /// A partition of a table.
 #[derive(Debug)]
@@ -49,6 +64,8 @@ struct Input {
     entries: f32,
     /// The data block that the last entry stood in, and the heat of each of its entries.
     last: Option<(u64, EntryHeat)>,
+    /// The partition that the last entry stood in, and how many of it have come.
+    seen: (usize, u32),
 }
 
 /// How hot the entries of tables are.
@@ -56,6 +73,7 @@ struct Input {
 pub(crate) struct Heat<'a> {
     cache: &'a BlockCache<BlockRef>,
     inputs: Vec<Input>,
+    rule: Rule,
 }
 
 impl<'a> Heat<'a> {
@@ -63,18 +81,22 @@ impl<'a> Heat<'a> {
     pub(crate) fn new<'t>(
         cache: &'a BlockCache<BlockRef>,
         tables: impl Iterator<Item = &'t Arc<TableHandle>>,
+        rule: Rule,
     ) -> Option<Self> {
         let inputs: Vec<Input> = tables.map(|table| Input::new(cache, table)).collect();
         // What was read at all was found by an index block, which stays longer.
         let is_warm = |input: &Input| input.partitions.iter().any(|p| p.index > 0);
-        inputs.iter().any(is_warm).then_some(Self { cache, inputs })
+        inputs.iter().any(is_warm).then_some(Self { cache, inputs, rule })
     }
 
     /// Of the entry that stands there.
     pub(crate) fn of(&mut self, place: Place) -> EntryHeat {
         let cache = self.cache;
         let input = self.inputs.iter_mut().find(|input| input.table == place.table);
-        input.map_or_else(EntryHeat::default, |input| input.heat_of(place, cache))
+        input.map_or_else(EntryHeat::default, |input| match self.rule {
+            Rule::Heat => input.heat_of(place, cache),
+            Rule::Overlap => input.in_the_middle(place, cache),
+        })
     }
 }
 
@@ -92,7 +114,27 @@ impl Input {
             })
             .collect();
         let entries = handle.meta().entries as f32 / partitions.len().max(1) as f32;
-        Self { table, partitions, entries: entries.max(1.0), last: None }
+        Self { table, partitions, entries: entries.max(1.0), last: None, seen: (0, 0) }
+    }
+
+    /// The heat of an entry that is the middle one of what is in the cache.
+    fn in_the_middle(&mut self, place: Place, cache: &BlockCache<BlockRef>) -> EntryHeat {
+        let Place { table, offset, position, entries } = place;
+        let at = self.partitions.partition_point(|partition| partition.end <= offset);
+        let seen = if self.seen.0 == at { self.seen.1 + 1 } else { 1 };
+        self.seen = (at, seen);
+        let heir = |is_middle: bool, times: u8| if is_middle && times > 0 { HEIR } else { 0.0 };
+        let is_middle = position == entries / 2;
+        let is_middle_of_partition = seen == (self.entries / 2.0).max(1.0) as u32;
+        let partition = self.partitions.get(at);
+        EntryHeat {
+            data: heir(
+                is_middle,
+                if is_middle { cache.heat(BlockId { table, offset }) } else { 0 },
+            ),
+            index: partition.map_or(0.0, |p| heir(is_middle_of_partition, p.index)),
+            filter: partition.map_or(0.0, |p| heir(is_middle_of_partition, p.filter)),
+        }
     }
 
     fn heat_of(&mut self, place: Place, cache: &BlockCache<BlockRef>) -> EntryHeat {

@@ -1,5 +1,6 @@
 //! What the caches held when a store was closed, in a file, so that the next life need
-//! not find it out again: which blocks, keys and pointers, no values.
+//! not find it out again: which blocks, keys and pointers, no values. (Golden bytes:
+//! `testdata/hot-list.golden.txt`.)
 //!
 //! ```text
 //! OFFSET  SIZE     MEANING                                        (little-endian)
@@ -184,6 +185,7 @@ fn decode_pointer(reader: &mut Reader<'_>) -> Option<HotPointer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::Dump;
 
     fn list() -> HotList {
         let block = |table, offset, times| HotBlockId { id: BlockId { table, offset }, times };
@@ -210,6 +212,24 @@ mod tests {
         for list in [list(), HotList { shares: [0.0, 0.0, 1.0], ..HotList::default() }] {
             assert_eq!(HotList::decode(&list.encode()), Some(list));
         }
+    }
+
+    #[test]
+    fn a_list_has_the_released_bytes_and_they_are_still_read() {
+        let bytes = list().encode();
+        let parts = [
+            (12, "Magic, checksum"),
+            (17, "Tables"),
+            (25, "Shares of KV and KP"),
+            (26, "Shards"),
+            (40, "Hot tables: two blocks of one, one of another"),
+            (51, "Keys"),
+            (bytes.len(), "Pointers"),
+        ];
+        let mut dump = Dump::new("What was hot. See crates/store/src/hot_list.rs.");
+        dump.parts(&bytes, &parts);
+        let released = dump.hold_against("hot-list");
+        assert_eq!(HotList::decode(&released[0].1), Some(list()));
     }
 
     #[test]

@@ -398,6 +398,8 @@ fn hot_blocks_stay_in_memory_through_compactions() {
     assert_eq!(hot, 0);
     assert!(all > 20, "{all} reads: what was cold is not in memory");
     assert!((5..=20).contains(&heirs), "{heirs}");
+    let (_, _, heirs) = reads_after(CachePolicy::HAC);
+    assert!(heirs > 0, "of every cached block one takes the place");
     let (hot, _, heirs) = reads_after(CachePolicy::BlockOnly);
     assert!(hot > 5 && heirs == 0, "{hot} reads, {heirs} heirs: as others do it");
 }

@@ -54,11 +54,11 @@ impl Store {
     }
 
     fn list(&self) -> Option<Vec<u8>> {
-        self.disk.read_file(&list_path())
+        self.disk.read_file(list_path())
     }
 
     fn put_list(&self, list: &[u8]) {
-        self.disk.write_file(&list_path(), list);
+        self.disk.write_file(list_path(), list);
     }
 }
 

@@ -350,12 +350,15 @@ pub const MUTATIONS: &[Mutation] = &[
         ..race(
             "a shard of the cache is changed outside of its lock",
             "crates/cache/src/block.rs",
-            "        let mut inserted = shard.blocks.insert(",
-            "        let mut blocks = std::mem::replace(&mut shard.blocks, Lru::new(0));\n\
+            "        let dropped = shard.insert(hash, id, tag, value, charge);\n        \
+             drop(shard);\n        \
+             drop(dropped);\n",
+            "        let mut blocks =\n\
+             std::mem::replace(&mut shard.blocks, Ordered::new(Eviction::Lru, 0));\n\
              drop(shard);\n\
              let mut shard = self.shard(hash).lock();\n\
              std::mem::swap(&mut shard.blocks, &mut blocks);\n\
-             let mut inserted = shard.blocks.insert(",
+             drop(shard.insert(hash, id, tag, value, charge));\n",
             "block::tests::models::changes_of_the_capacity_leave_all_shards_with_the_last_one",
         )
     },
@@ -553,8 +556,8 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "what a compaction writes is cold, however hot what it reads",
         "crates/store/src/compactor.rs",
-        "                true => Heat::new(self.caches.blocks(), compaction.tables()),\n",
-        "                true => None,\n",
+        "CachePolicy::Tide | CachePolicy::Fixed { .. } => Some(Rule::Heat),",
+        "CachePolicy::Tide | CachePolicy::Fixed { .. } => None,",
         "hot_blocks_stay_in_memory_through_compactions",
     ),
     stale(
