@@ -8,26 +8,19 @@
 //!    the new policy keeps them in another form.
 //!
 //! The boundaries move when storage is read, once in [`READS_PER_STEP`] reads: while
-//! nothing is read there is nothing to save.
-//!
-//! Those of AC-Key ([`CachePolicy::Hac`], section 4.3 of the paper) have targets, which
-//! its ghosts move at once ([`crate::earc`]), and are themselves looked at once in so many
-//! reads as would fill [`HAC_PART`] of the budget ([`Caches::step_hac`]):
-//!
-//! 1. The boundary between KV and KP follows its target; they share their bytes, so nothing
-//!    leaves for that until something comes in.
-//! 2. If blocks have less than their target, and some had to leave for others, they get as
-//!    many bytes of the point cache. If they have more, by a whole block at least, and
-//!    entries had to leave, the point cache gets bytes of theirs.
-//! 3. Ghosts get the memory that they want, or none while hit ratios stand still
-//!    ([`crate::turnoff`]).
+//! nothing is read there is nothing to save. (Those of AC-Key:
+//! `hac_controller.rs`.)
 //!
 //! Safe to use from all threads.
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
 use crate::block::{BLOCK_BYTES_USUAL, BlockCache, SHARD_BYTES_MIN};
 use crate::earc::Boundaries;
+use crate::hac_controller::{self, HacController};
 use crate::point::HashOf;
 use crate::point_cache::PointCache;
 use crate::policy::CachePolicy;
@@ -52,28 +45,8 @@ const REMEASURE: usize = 3;
 /// larger caches are as well known by sketches of some tens of MiB.
 const MEASURED_BYTES_MIN: usize = 64 << 10;
 const MEASURED_BYTES_MAX: usize = 1 << 30;
-/// Ghosts take less than so much of their windows.
-const GHOSTS_SHARE: usize = 8;
-
-/// AC-Key's boundaries are looked at after reads of this part of the budget at most.
-const HAC_PART: usize = 64;
-/// Of the budget, what AC-Key's ghosts of blocks may take: about twelve bytes a block.
-const BLOCK_GHOST_PART: usize = 200;
-/// And at least, for each shard.
-const BLOCK_GHOST_BYTES_MIN: usize = 2 << 10;
-/// Tables that level 0 can hold, until the store says how many.
-const LEVEL0_TABLES: u8 = 4;
-
-/// What AC-Key decides by.
-#[derive(Debug)]
-struct Hac {
-    boundaries: Arc<Boundaries>,
-    turnoff: Turnoff,
-    has_ghosts: bool,
-    /// What the ghosts of keys may take, and those of blocks.
-    point_ghost_bytes: usize,
-    block_ghost_bytes: usize,
-}
+/// Ghosts take less than one part in so many of their windows.
+const GHOSTS_DIVISOR: usize = 8;
 
 /// What the caches share.
 #[derive(Debug)]
@@ -88,7 +61,7 @@ struct Control {
     /// What the controller knows of [`Caches::wanted_reads`].
     credited: [f64; 3],
     /// While the policy is AC-Key's.
-    hac: Option<Hac>,
+    hac: Option<HacController>,
     /// The paper's `n0`.
     level0_tables: u8,
 }
@@ -123,7 +96,7 @@ impl<V: Clone> Caches<V> {
                 measured_for: 0,
                 credited: [0.0; 3],
                 hac: None,
-                level0_tables: LEVEL0_TABLES,
+                level0_tables: hac_controller::LEVEL0_TABLES,
             }),
             reads: AtomicU32::new(0),
             reads_per_step: AtomicU32::new(READS_PER_STEP),
@@ -210,8 +183,10 @@ impl<V: Clone> Caches<V> {
         let mut control = self.control.lock();
         control.budget = bytes;
         let (wanted, now) = (measured_for(control.policy, bytes), control.measured_for);
-        let ghosts = control.hac.as_ref().map_or(0, |h| h.point_ghost_bytes + h.block_ghost_bytes);
-        let is_far = now > REMEASURE * wanted || REMEASURE * now < wanted || ghosts > bytes / 3;
+        let ghosts = control.hac.as_ref().map_or(0, HacController::ghost_bytes);
+        let is_far = now > REMEASURE * wanted
+            || REMEASURE * now < wanted
+            || ghosts > bytes / hac_controller::GHOSTS_DIVISOR_MIN;
         if is_far {
             self.measure(&mut control);
         }
@@ -249,13 +224,7 @@ impl<V: Clone> Caches<V> {
             let split = split_of(control.budget, control.shares);
             let boundaries = Arc::new(Boundaries::new(k, split));
             self.point.set_format(Some((&boundaries, control.level0_tables)));
-            control.hac = Some(Hac {
-                boundaries,
-                turnoff: Turnoff::new(theta, self.counts()),
-                has_ghosts: false,
-                point_ghost_bytes: 0,
-                block_ghost_bytes: 0,
-            });
+            control.hac = Some(HacController::new(boundaries, Turnoff::new(theta, self.counts())));
         } else if control.hac.take().is_some() {
             self.point.set_format(None);
         }
@@ -264,7 +233,7 @@ impl<V: Clone> Caches<V> {
 
     fn set_pace(&self, control: &Control) {
         let reads = match control.hac {
-            Some(_) => (control.budget / BLOCK_BYTES_USUAL / HAC_PART).clamp(1, 64) as u32,
+            Some(_) => hac_controller::reads_per_step(control.budget),
             None => READS_PER_STEP,
         };
         self.reads_per_step.store(reads, Ordering::Relaxed);
@@ -299,10 +268,15 @@ impl<V: Clone> Caches<V> {
     /// Moves the boundaries, if the policy does.
     pub fn step(&self) {
         let mut control = self.control.lock();
-        self.step_hac(&mut control);
-        if control.policy != CachePolicy::Tide || control.measured_for == 0 {
-            return;
+        match control.policy {
+            CachePolicy::Tide if control.measured_for > 0 => self.step_tide(&mut control),
+            CachePolicy::Hac { .. } => self.step_hac(&mut control),
+            _ => {}
         }
+    }
+
+    /// Has bytes go where they would save most.
+    fn step_tide(&self, control: &mut Control) {
         let wanted = self.wanted_reads();
         for component in COMPONENTS {
             let of_it = component as usize;
@@ -310,33 +284,38 @@ impl<V: Clone> Caches<V> {
             control.tide.credit(component, new);
         }
         control.credited = wanted;
-        let before = self.split_of(&control);
+        let before = self.split_of(control);
         let whole: usize = before.iter().sum();
         let after = control.tide.step(before, READS_PER_STEP as usize * BLOCK_BYTES_USUAL);
         if after != before && whole > 0 {
             control.shares = after.map(|bytes| bytes as f64 / whole as f64);
-            self.apply(&control);
+            self.apply(control);
         }
     }
 
     /// Has the boundaries follow AC-Key's targets.
     fn step_hac(&self, control: &mut Control) {
+        let is_measured = control.measured_for > 0;
         let Some(hac) = &mut control.hac else { return };
-        let targets = hac.boundaries.targets();
-        let is_on = hac.turnoff.look(self.counts()).filter(|_| control.measured_for > 0);
-        if let Some(is_on) = is_on.filter(|is_on| *is_on != hac.has_ghosts) {
+        if let Some(is_on) = hac.looks_to_turn(self.counts()).filter(|_| is_measured) {
             self.turn_ghosts(control, is_on);
         }
         let before = self.split_of(control);
-        let wanted = (self.point.take_wanted_bytes(), self.blocks.take_wanted_bytes());
-        let after = targets.follow(before, wanted);
+        let Some(hac) = &control.hac else { return };
+        let after = hac.follow(before, &self.point, &self.blocks);
         let whole: usize = before.iter().sum();
         if after != before && whole > 0 {
             // Half a byte more, so that no byte is lost to rounding.
             control.shares = after.map(|bytes| (bytes as f64 + 0.5) / whole as f64);
             self.apply(control);
         }
-        self.grant_ghosts(control);
+        if let Some(hac) = &mut control.hac
+            && let Some(bytes) = hac.wants(&self.point)
+        {
+            hac.set_point_ghost_bytes(bytes, &self.point);
+            self.apply(control);
+            self.point.set_ghost_bytes(bytes);
+        }
     }
 
     /// What AC-Key's ghosts go by.
@@ -353,41 +332,20 @@ impl<V: Clone> Caches<V> {
 
     /// Gives AC-Key's ghosts memory, or takes it back.
     fn turn_ghosts(&self, control: &mut Control, is_on: bool) {
-        let (budget, shards) = (control.budget, self.blocks.shards());
-        let Some(hac) = &mut control.hac else { return };
-        hac.has_ghosts = is_on;
-        let point_bytes = if is_on { self.point.ghost_bytes_wanted() } else { 0 };
-        let block_bytes = budget / BLOCK_GHOST_PART + shards * BLOCK_GHOST_BYTES_MIN;
-        hac.point_ghost_bytes = point_bytes;
-        hac.block_ghost_bytes = if is_on { block_bytes.min(budget / 16) } else { 0 };
-        let (boundaries, block_bytes) = (Arc::clone(&hac.boundaries), hac.block_ghost_bytes);
-        // What they knew before is forgotten.
-        self.point.set_ghost_bytes(0);
-        self.blocks.note_departed(0, &boundaries);
+        let budget = control.budget;
+        if let Some(hac) = &mut control.hac {
+            hac.turn(is_on, budget, &self.point, &self.blocks);
+        }
         self.apply(control);
-        self.point.set_ghost_bytes(point_bytes);
-        self.blocks.note_departed(block_bytes, &boundaries);
-    }
-
-    /// Lets the ghosts of keys have what they want.
-    fn grant_ghosts(&self, control: &mut Control) {
-        let Some(hac) = control.hac.as_mut().filter(|hac| hac.has_ghosts) else { return };
-        let (now, wanted) = (hac.point_ghost_bytes, self.point.ghost_bytes_wanted());
-        if wanted > now + now / 16 {
-            hac.point_ghost_bytes = wanted;
-            self.apply(control);
-            self.point.set_ghost_bytes(wanted);
-        } else if wanted < now - now / 4 {
-            hac.point_ghost_bytes = wanted;
-            self.point.set_ghost_bytes(wanted);
-            self.apply(control);
+        if let Some(hac) = &control.hac {
+            hac.grant(&self.point, &self.blocks);
         }
     }
 
     /// What entries and blocks may take together.
     fn whole(&self, control: &Control) -> usize {
         let measuring = match &control.hac {
-            Some(hac) => hac.point_ghost_bytes + hac.block_ghost_bytes,
+            Some(hac) => hac.ghost_bytes(),
             None => self.measuring_bytes(),
         };
         control.budget.saturating_sub(measuring)
@@ -432,7 +390,7 @@ impl<V: Clone> Caches<V> {
         }
         let part = |share: f64| (control.measured_for as f64 * share) as usize;
         // There must be room for them before they are made.
-        let room = part(POINT_SKETCH) + part(BLOCK_SKETCH) + part(WINDOW) / GHOSTS_SHARE;
+        let room = part(POINT_SKETCH) + part(BLOCK_SKETCH) + part(WINDOW) / GHOSTS_DIVISOR;
         self.shrink(control.budget.saturating_sub(room), control.shares);
         self.point.measure(part(POINT_SKETCH), part(WINDOW), 1);
         match control.measured_for > 0 {
@@ -456,6 +414,3 @@ fn split_of(whole: usize, shares: [f64; 3]) -> Split {
     let kp = part(shares[1]).min(whole - kv);
     [kv, kp, whole - kv - kp]
 }
-
-#[cfg(test)]
-mod tests;

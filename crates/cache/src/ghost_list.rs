@@ -77,7 +77,7 @@ pub(crate) struct GhostList {
     table: Places,
     /// What the noted entries took.
     noted_bytes: usize,
-    spread: Efficiencies,
+    efficiencies: Efficiencies,
     /// How much memory there may be.
     bytes_max: usize,
 }
@@ -128,7 +128,7 @@ impl GhostList {
         self.end += 1;
         self.table.insert(spread(record.fingerprint), place);
         self.noted_bytes += record.size();
-        self.spread.add(record.efficiency());
+        self.efficiencies.add(record.efficiency());
     }
 
     /// Forgets entries until those that are noted took at most `bytes`.
@@ -142,7 +142,7 @@ impl GhostList {
     pub(crate) fn forget_one(&mut self) {
         let records = (self.first..self.end).map(|at| (at, self.at(at)));
         let living = records.filter(|(_, record)| !record.is_none());
-        let victim = self.spread.victim(living.map(|(at, record)| (at, record.efficiency())));
+        let victim = self.efficiencies.victim(living.map(|(at, record)| (at, record.efficiency())));
         let Some(victim) = victim else { return };
         self.clear(victim);
         if victim != self.first {
@@ -197,7 +197,7 @@ impl GhostList {
         let hash = spread(record.fingerprint);
         self.table.remove(hash, self.place(index), |place| hash_at(chunks, base, place));
         self.noted_bytes -= record.size();
-        self.spread.remove(record.efficiency());
+        self.efficiencies.remove(record.efficiency());
         *self.at_mut(index) = Record::default();
     }
 

@@ -53,7 +53,7 @@ const _: () = assert!(POINTER_BYTES == 24);
 
 /// Of the shard's part of all bytes, what its ghosts may take at most: with the paper's
 /// entries of 116 bytes they take less than half of it.
-const GHOSTS_PART: usize = 4;
+const GHOSTS_DIVISOR: usize = 4;
 
 /// What entries are found by: the names are compared afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,7 +193,7 @@ pub(crate) struct HacShard {
     /// Of a hash, what entries are found by.
     fingerprint_mask: u32,
     entries: Lists<Fingerprint, Entry, 2>,
-    spread: [Efficiencies; 2],
+    efficiencies: [Efficiencies; 2],
     ghosts: [GhostList; 3],
     benefit: Benefit,
     boundaries: Arc<Boundaries>,
@@ -213,7 +213,7 @@ impl HacShard {
         Self {
             fingerprint_mask: u32::MAX,
             entries: Lists::new(),
-            spread: Default::default(),
+            efficiencies: Default::default(),
             ghosts: Default::default(),
             benefit,
             boundaries,
@@ -246,7 +246,7 @@ impl HacShard {
     /// What the ghosts would like to have: what they take and some more, or less if that is
     /// more than is good for the rest.
     pub(crate) fn ghost_bytes_wanted(&self) -> usize {
-        let most = self.boundaries.total() / self.shards / GHOSTS_PART;
+        let most = self.boundaries.total() / self.shards / GHOSTS_DIVISOR;
         let taken = self.measuring_bytes();
         (taken + taken / 4 + GHOST_BYTES_MIN).min(most)
     }
@@ -301,8 +301,8 @@ impl HacShard {
     /// A value that is inline in KP was asked for again.
     fn promote(&mut self, index: u32) {
         let (efficiency, charge) = (self.efficiency(index), self.entries.charge(index));
-        self.spread[KP].remove(efficiency);
-        self.spread[KV].add(efficiency);
+        self.efficiencies[KP].remove(efficiency);
+        self.efficiencies[KV].add(efficiency);
         self.entries.transfer(index, KV, charge);
     }
 
@@ -351,7 +351,7 @@ impl HacShard {
             return self.note(list, fingerprint, &entry);
         }
         self.wanted_bytes += self.shrink_to(self.capacity() - charge);
-        self.spread[list].add(self.benefit.efficiency(&entry));
+        self.efficiencies[list].add(self.benefit.efficiency(&entry));
         self.entries.add(list, fingerprint.hash(), fingerprint, entry, charge);
         // The paper's equations 4 and 5: what is here and what is noted make one whole.
         let (lower, whole) = (self.lower_room(list), self.upper_room());
@@ -383,7 +383,7 @@ impl HacShard {
     /// Has one of `list` leave; what it took.
     fn evict(&mut self, list: usize) -> usize {
         let oldest = self.entries.oldest_first(list).map(|index| (index, self.efficiency(index)));
-        let victim = self.spread[list].victim(oldest).expect("what is charged is in a list");
+        let victim = self.efficiencies[list].victim(oldest).expect("what is charged is in a list");
         let fingerprint = *self.entries.key(victim);
         let entry = self.take(victim);
         self.note(list, fingerprint, &entry);
@@ -424,8 +424,8 @@ impl HacShard {
             self.take(index);
             return;
         }
-        self.spread[list].remove(self.efficiency(index));
-        self.spread[list].add(self.benefit.efficiency(&entry));
+        self.efficiencies[list].remove(self.efficiency(index));
+        self.efficiencies[list].add(self.benefit.efficiency(&entry));
         self.entries.set_charge(index, charge);
         if let Some(old) = self.entries.entry_mut(index) {
             *old = entry;
@@ -449,12 +449,12 @@ impl HacShard {
         let found = self.entries.find_among(self.fingerprint(hash), is_it);
         let Some(index) = found else { return false };
         let list = self.entries.list(index);
-        self.spread[list].remove(self.efficiency(index));
+        self.efficiencies[list].remove(self.efficiency(index));
         if let Some(entry) = self.entries.entry_mut(index) {
             entry.point(to.pointer);
             entry.level = to.level;
         }
-        self.spread[list].add(self.efficiency(index));
+        self.efficiencies[list].add(self.efficiency(index));
         true
     }
 
@@ -515,7 +515,7 @@ impl HacShard {
     }
 
     fn take(&mut self, index: u32) -> Entry {
-        self.spread[self.entries.list(index)].remove(self.efficiency(index));
+        self.efficiencies[self.entries.list(index)].remove(self.efficiency(index));
         self.entries.take(index)
     }
 

@@ -27,6 +27,7 @@ pub mod point_cache;
 pub mod tide;
 mod turnoff;
 mod policy;
+mod hac_controller;
 mod caches;
 
 pub use block::{BlockCache, BlockCacheStats, BlockId, BlockKind, BlockTag, KindStats};

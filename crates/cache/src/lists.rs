@@ -3,7 +3,8 @@
 //!
 //! Guarantees:
 //! 1. [`Lists::charged`] of a list is the sum of the charges of its entries.
-//! 2. All but [`Lists::add`] allocate nothing, and take constant time.
+//! 2. What finds, moves or takes out one entry takes constant time and allocates nothing;
+//!    walks take time by the nodes that they pass.
 //!
 //! Nodes live in a slab and name each other by index: no pointer is chased
 //! that is not in a list, no `unsafe` is needed, and a node costs two words

@@ -19,7 +19,7 @@ pub enum CachePolicy {
         /// Hundredths of KP.
         kp: u8,
     },
-    /// AC-Key as it was published ([`crate::caches`]): what `tide` is held against.
+    /// AC-Key as it was published ([`crate::hac`]): what `tide` is held against.
     Hac {
         /// Its learning rate `k`: bytes that the boundary moves by, for a hit in a ghost
         /// that would have saved an I/O per byte.

@@ -32,11 +32,11 @@ const SMALL: usize = 0;
 const MAIN: usize = 1;
 
 /// The small queue's part of the capacity is this one.
-const SMALL_PART: usize = 10;
+const SMALL_DIVISOR: usize = 10;
 /// Counts have two bits.
 const USES_MAX: u8 = 3;
 /// Of the capacity, what the ghost may take at most: far more than it needs for blocks.
-const GHOST_PART: usize = 50;
+const GHOST_DIVISOR: usize = 50;
 
 /// Entries in two queues, and what has left the first.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl<K: Key, V> S3Fifo<K, V> {
     /// Changes the capacity; what does not fit any more leaves.
     pub(crate) fn set_capacity(&mut self, capacity: usize) -> Removed<V> {
         self.capacity = capacity;
-        self.ghost.set_bytes_max(capacity / GHOST_PART);
+        self.ghost.set_bytes_max(capacity / GHOST_DIVISOR);
         let removed = self.make_room(0);
         self.entries.give_back();
         removed
@@ -135,7 +135,7 @@ impl<K: Key, V> S3Fifo<K, V> {
 
     /// What entries can take while the ghost has all that it may.
     fn room_max(&self) -> usize {
-        self.capacity - self.capacity / GHOST_PART
+        self.capacity - self.capacity / GHOST_DIVISOR
     }
 
     /// Has entries leave until `bytes` more fit.
@@ -143,7 +143,7 @@ impl<K: Key, V> S3Fifo<K, V> {
         let mut removed = Removed::new();
         while self.charged() + bytes > self.capacity {
             let small = self.entries.charged(SMALL);
-            let is_large = small > 0 && small >= self.capacity / SMALL_PART;
+            let is_large = small > 0 && small >= self.capacity / SMALL_DIVISOR;
             match is_large || self.entries.len_of(MAIN) == 0 {
                 true => self.leave_small(&mut removed),
                 false => self.leave_main(&mut removed),
@@ -163,7 +163,7 @@ impl<K: Key, V> S3Fifo<K, V> {
         let fingerprint = self.entries.key(oldest).hash() as u32;
         let charge = self.entries.charge(oldest);
         removed.push(self.entries.take(oldest));
-        let main_bytes = self.capacity - self.capacity / SMALL_PART;
+        let main_bytes = self.capacity - self.capacity / SMALL_DIVISOR;
         self.ghost.note(Record::new(fingerprint, charge, 0), main_bytes);
     }
 

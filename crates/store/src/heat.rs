@@ -31,7 +31,7 @@ use tidekv_cache::{BlockCache, BlockId};
 use crate::blocks::BlockRef;
 use crate::levels::TableHandle;
 use crate::places::Place;
-use crate::table::EntryHeat;
+use crate::table::{EntryHeat, HEAT_MIN};
 
 /// Which blocks take the places of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,7 @@ pub(crate) enum Rule {
 
 /// The heat of a block that is to take the place of another, whatever its other entries.
 const HEIR: f32 = 2.0;
+const _: () = assert!(HEIR >= HEAT_MIN);
 
 /// A partition of a table.
 #[derive(Debug)]

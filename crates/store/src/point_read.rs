@@ -308,7 +308,7 @@ impl<'a> PointRead<'a> {
         let lesson = &self.lesson;
         let is_value = matches!(trailer.kind(), Kind::Value | Kind::Expiring);
         let point = blocks.caches().point();
-        // What is in memory anyway is nothing to be saved.
+        // What is in memory anyway is nothing to be saved. (AC-Key keeps it all the same.)
         let is_lesson = lesson.times > 0 || point.keeps_unread();
         if let (Some(epoch), true, true) = (lesson.epoch, is_value, is_lesson) {
             let entry = KvEntry {

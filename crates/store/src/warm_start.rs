@@ -37,7 +37,7 @@ use crate::tree::Tree;
 const LIST_SHARE: u64 = 100;
 const LIST_BYTES_MAX: u64 = 64 << 20;
 /// About what a block takes in a list.
-const BLOCK_BYTES: usize = 4;
+const LISTED_BLOCK_BYTES: usize = 4;
 
 /// Blocks and keys that one job brings back.
 const BLOCKS_PER_JOB: usize = 64;
@@ -85,7 +85,7 @@ impl Engine {
         let mut left = (table_bytes / LIST_SHARE).min(LIST_BYTES_MAX) as usize;
         let mut hot = Vec::new();
         blocks.look_at_all(|id, times| hot.push(HotBlockId { id, times }));
-        keep_hottest(&mut hot, &mut left, |_| BLOCK_BYTES, |block| block.times);
+        keep_hottest(&mut hot, &mut left, |_| LISTED_BLOCK_BYTES, |block| block.times);
         hot.sort_unstable();
         let (mut keys, mut pointers) = (Vec::new(), Vec::new());
         let shards = point.shards();

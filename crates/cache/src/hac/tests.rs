@@ -197,7 +197,7 @@ fn the_least_efficient_of_the_oldest_leaves() {
     let oldest = || shard.entries.oldest_first(KP).take(4);
     let long = oldest().find(|&index| shard.entries.charge(index) > 4000).unwrap();
     let first = oldest().next().unwrap();
-    let candidates = shard.spread[KP].candidates();
+    let candidates = shard.efficiencies[KP].candidates();
     let expected = if candidates >= 4 { long } else { first };
     shard.evict(KP);
     assert!(shard.entries.entry(expected).is_none(), "of {candidates}");

@@ -191,7 +191,7 @@ fn the_small_queue_keeps_less_than_its_tenth() {
     // What comes again goes to the main queue, until the small one has no more than it may.
     let mut key = 0;
     (0..60).for_each(|key| insert(&mut queues, key));
-    while queues.entries.charged(SMALL) >= CAPACITY / SMALL_PART {
+    while queues.entries.charged(SMALL) >= CAPACITY / SMALL_DIVISOR {
         insert(&mut queues, key);
         key = (key + 1) % 60;
     }

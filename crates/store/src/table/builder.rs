@@ -122,7 +122,7 @@ pub(crate) struct EntryHeat {
 }
 
 /// Blocks are hot that are asked for so often: more than once, for all are that are read.
-const HEAT_MIN: f32 = 1.5;
+pub(crate) const HEAT_MIN: f32 = 1.5;
 
 /// A finished table.
 #[derive(Debug)]
