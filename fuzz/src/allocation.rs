@@ -58,6 +58,12 @@ pub fn bounded<T>(bytes_max: usize, decode: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Bytes that this thread has taken and not given back.
+#[allow(dead_code, reason = "not every user compares")]
+pub fn live() -> usize {
+    usize::try_from(LIVE.get()).unwrap_or(0)
+}
+
 /// Whether [`Counting`] is installed: else no limit is checked.
 pub fn is_counting() -> bool {
     let before = LIVE.get();

@@ -23,7 +23,7 @@
 //!
 //! **What the paper leaves open.** What is shorter than a pointer and inline in KP saves
 //! all I/Os, as in KV. An entry that is larger than the shard is noted as if it had left
-//! at once. A flush brings an entry up to date where it is in its order. Of a key that a
+//! at once; one that is larger than the shard's part of all bytes, not at all. A flush brings an entry up to date where it is in its order. Of a key that a
 //! flush has told of, KP knows no place until it is told ([`HacShard::redirect`]): pointers
 //! are exact without comparing keys.
 //!
@@ -246,7 +246,7 @@ impl HacShard {
     /// What the ghosts would like to have: what they take and some more, or less if that is
     /// more than is good for the rest.
     pub(crate) fn ghost_bytes_wanted(&self) -> usize {
-        let most = self.boundaries.total() / self.shards / GHOSTS_DIVISOR;
+        let most = self.share() / GHOSTS_DIVISOR;
         let taken = self.measuring_bytes();
         (taken + taken / 4 + GHOST_BYTES_MIN).min(most)
     }
@@ -314,6 +314,10 @@ impl HacShard {
         if let Some(index) = here {
             self.take(index);
         }
+        // What does not fit is not even made: it could be of hundreds of MiB.
+        if found.value.len() > self.share() {
+            return;
+        }
         let goes_to_kv = match was_in {
             Some(KV) => true,
             Some(_) => resolved.by_pointer,
@@ -366,7 +370,12 @@ impl HacShard {
 
     /// What the ghost of the point cache may note.
     fn upper_room(&self) -> usize {
-        (self.boundaries.total() / self.shards).saturating_sub(self.charged())
+        self.share().saturating_sub(self.charged())
+    }
+
+    /// The shard's part of the bytes of all components.
+    fn share(&self) -> usize {
+        self.boundaries.total() / self.shards
     }
 
     /// Has entries leave until at most `bytes` are charged; what those took.
@@ -412,6 +421,10 @@ impl HacShard {
         };
         let list = self.entries.list(index);
         let is_value = list == KV || new.value.len() < POINTER_BYTES;
+        if is_value && new.value.len() > self.share() {
+            self.take(index);
+            return false;
+        }
         let body = if is_value { Body::Value } else { Body::Unknown };
         self.replace(index, Entry::new(&new, body));
         !is_value

@@ -8,11 +8,15 @@
 //!
 //! Nodes live in a slab and name each other by index: no pointer is chased
 //! that is not in a list, no `unsafe` is needed, and a node costs two words
-//! less than with pointers. The hash table holds slab indexes only. Nodes never move.
+//! less than with pointers. The hash table holds slab indexes only. Nodes
+//! move in [`Lists::give_back`] only.
 //!
 //! For one thread at a time.
 
 use hashbrown::HashTable;
+
+/// So many free nodes are not worth moving the others for.
+const FREE_NODES_MAX: usize = 64;
 
 /// No node.
 const NONE: u32 = u32::MAX;
@@ -221,11 +225,24 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         entry
     }
 
-    /// Gives the memory back that no entry needs, if there is none.
+    /// Gives memory back that no entry needs, if that is most of it.
     pub(crate) fn give_back(&mut self) {
-        if self.table.is_empty() {
-            *self = Self::new();
+        if self.nodes.len() <= 2 * self.len() + FREE_NODES_MAX && !self.table.is_empty() {
+            return;
         }
+        let mut fewer = Self::new();
+        fewer.nodes.reserve_exact(self.len());
+        for list in 0..N {
+            let used: Vec<u32> = self.oldest_first(list).collect();
+            for index in used {
+                let node = &mut self.nodes[index as usize];
+                let (key, charge, uses) = (node.key, node.charge as usize, node.uses);
+                let entry = node.entry.take().expect("what is in a list is used");
+                fewer.add(list, key.hash(), key, entry, charge);
+                *fewer.uses(fewer.ends[list].newest) = uses;
+            }
+        }
+        *self = fewer;
     }
 
     /// The nodes from `first` to `first + count` of which `is_it` is true.

@@ -169,8 +169,8 @@ impl<K: Key, V> Lru<K, V> {
     }
 
     /// Takes out the entries whose key is `dead`, among the nodes from `first`
-    /// to `first + count`. Nodes never move, so a caller that goes through all
-    /// of them in pieces meets every entry that was there all along.
+    /// to `first + count`. Nodes move only when the capacity shrinks by much: else a caller
+    /// that goes through all of them in pieces meets every entry that was there all along.
     pub fn remove_where(
         &mut self,
         first: usize,

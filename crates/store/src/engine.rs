@@ -179,8 +179,11 @@ pub(crate) struct Engine {
     pub(crate) balance: Mutex<()>,
     pub(crate) metadata_bytes: AtomicUsize,
     pub(crate) compactions_running: AtomicUsize,
-    /// Lists of what was hot that are being gone through: one or none.
-    pub(crate) refills_running: AtomicUsize,
+    /// How much the list of what was hot names that has not been gone through; 0: there is
+    /// none.
+    pub(crate) hot_list_names: AtomicUsize,
+    /// What is left of it takes so much.
+    pub(crate) hot_list_bytes: AtomicUsize,
     pub(crate) is_closed: AtomicBool,
     /// Held for reading by whatever changes files in a user's thread, for
     /// writing by the closing of the store.
@@ -296,12 +299,14 @@ impl Engine {
         }
     }
 
-    /// Gives the cache what memtables and open tables leave of the budget.
-    fn share_memory_out(&self) {
+    /// Gives the cache what memtables, open tables and a list of what was hot leave of the
+    /// budget.
+    pub(crate) fn share_memory_out(&self) {
         // Of two callers the later has seen what the earlier did.
         let _balance = self.balance.lock();
         let total = self.memory_bytes.load(Ordering::Relaxed);
-        let metadata = self.metadata_bytes.load(Ordering::Relaxed) as u64;
+        let list = self.hot_list_bytes.load(Ordering::Relaxed);
+        let metadata = (self.metadata_bytes.load(Ordering::Relaxed) + list) as u64;
         let memtables = self.memtables_bytes();
         let mut shares = budget::shares(total, self.options.memtable_bytes, memtables, metadata);
         shares.cache_bytes = shares.cache_bytes.min(self.cache_bytes_max.load(Ordering::Relaxed));

@@ -6,9 +6,8 @@
 //! OFFSET  SIZE     MEANING                                        (little-endian)
 //! 0       8        magic "TideHot1"                               (do not change)
 //! 8       4        checksum of what follows
-//! 12      varint+  tables of the store: how many, then the numbers, ascending, each
-//!                  less the one before
-//! …       8        shares of KV and KP in what entries and blocks took, two `f32`
+//! 12      8        fingerprint of the store: its identity and all its tables
+//! 20      8        shares of KV and KP in what entries and blocks took, two `f32`
 //! …       varint   shards of the point cache
 //! …       varint+  hot tables: how many; of each its number, how many blocks, and of
 //!                  each block its offset less the one before, and how often (1 byte)
@@ -20,12 +19,12 @@
 //! Guarantees:
 //! 1. A file that is torn, damaged or of another kind is none: a list is of use, but
 //!    nobody needs it.
-//! 2. Pointers are as right as they were in the cache for a store that consists of the
-//!    same tables, whatever its logs hold: numbers of tables are never used again, and
-//!    what logs hold goes through a flush. Of any other store they are not to be used.
+//! 2. Pointers are as right as they were in the cache for a store of the same fingerprint,
+//!    whatever its logs hold: it consists of the same tables, and what logs hold goes
+//!    through a flush. Of any other store they are not to be used.
 
 use tidekv_cache::BlockId;
-use tidekv_cache::kp::{KpEntry, Pointer};
+use tidekv_cache::kp::{KpEntry, LEVEL_MAX, Pointer};
 
 use crate::checksum::checksum;
 use crate::coding::{Reader, put_bytes, put_varint};
@@ -36,8 +35,8 @@ const HEAD_BYTES: usize = MAGIC.len() + size_of::<u32>();
 /// What was hot.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct HotList {
-    /// Of the store, ascending.
-    pub(crate) tables: Vec<u64>,
+    /// Of the store and all its tables.
+    pub(crate) fingerprint: u64,
     /// Of KV, KP and blocks.
     pub(crate) shares: [f32; 3],
     /// Of the point cache: to one of these and the lower half of it, hashes of pointers
@@ -77,6 +76,11 @@ impl HotKey {
     pub(crate) fn bytes(&self) -> usize {
         self.key.len() + 4
     }
+
+    /// The memory that it takes: what allocators give is a multiple of 16 bytes.
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.key.len().next_multiple_of(16)
+    }
 }
 
 impl HotPointer {
@@ -87,12 +91,7 @@ impl HotPointer {
 impl HotList {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![0; HEAD_BYTES];
-        put_varint(&mut out, self.tables.len() as u64);
-        let mut last = 0;
-        for &table in &self.tables {
-            put_varint(&mut out, table - last);
-            last = table;
-        }
+        out.extend_from_slice(&self.fingerprint.to_le_bytes());
         self.shares[..2].iter().for_each(|share| out.extend_from_slice(&share.to_le_bytes()));
         put_varint(&mut out, self.shards);
         self.encode_blocks(&mut out);
@@ -131,6 +130,15 @@ impl HotList {
         }
     }
 
+    /// The memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let keys: usize = self.keys.iter().map(HotKey::memory_bytes).sum();
+        self.blocks.capacity() * size_of::<HotBlockId>()
+            + (self.keys.capacity() - self.keys.len()) * size_of::<HotKey>()
+            + keys
+            + self.pointers.capacity() * size_of::<HotPointer>()
+    }
+
     /// The list that `bytes` are; `None` when they are none.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
@@ -138,12 +146,7 @@ impl HotList {
         if magic != MAGIC || checksum(u64::from_le_bytes(MAGIC), reader.rest()) != sum {
             return None;
         }
-        let mut list = Self::default();
-        let mut last = 0u64;
-        for _ in 0..reader.varint()? {
-            last = last.checked_add(reader.varint()?)?;
-            list.tables.push(last);
-        }
+        let mut list = Self { fingerprint: reader.u64()?, ..Self::default() };
         let share = |reader: &mut Reader<'_>| -> Option<f32> {
             Some(f32::from_bits(reader.u32()?)).filter(|share| (0.0..=1.0).contains(share))
         };
@@ -178,7 +181,8 @@ fn decode_pointer(reader: &mut Reader<'_>) -> Option<HotPointer> {
         len: u32::try_from(reader.varint()?).ok()?,
         position: u32::try_from(reader.varint()?).ok()?,
     };
-    let entry = KpEntry { pointer, level: reader.u8()? };
+    let level = reader.u8().filter(|level| *level <= LEVEL_MAX)?;
+    let entry = KpEntry { pointer, level };
     Some(HotPointer { hash, entry, times: reader.u8()? })
 }
 
@@ -191,7 +195,7 @@ mod tests {
         let block = |table, offset, times| HotBlockId { id: BlockId { table, offset }, times };
         let pointer = Pointer { table: 9, offset: 1 << 30, len: 4096, position: 17 };
         HotList {
-            tables: vec![3, 9, 200],
+            fingerprint: 0x0123_4567_89AB_CDEF,
             shares: [0.25, 0.125, 0.625],
             shards: 64,
             blocks: vec![block(3, 0, 1), block(3, 4096, 15), block(200, 8192, 2)],
@@ -219,11 +223,11 @@ mod tests {
         let bytes = list().encode();
         let parts = [
             (12, "Magic, checksum"),
-            (17, "Tables"),
-            (25, "Shares of KV and KP"),
-            (26, "Shards"),
-            (40, "Hot tables: two blocks of one, one of another"),
-            (51, "Keys"),
+            (20, "Fingerprint of the store"),
+            (28, "Shares of KV and KP"),
+            (29, "Shards"),
+            (43, "Hot tables: two blocks of one, one of another"),
+            (54, "Keys"),
             (bytes.len(), "Pointers"),
         ];
         let mut dump = Dump::new("What was hot. See crates/store/src/hot_list.rs.");
@@ -254,16 +258,20 @@ mod tests {
             bytes.extend_from_slice(body);
             bytes
         };
-        // Claims more tables, blocks or keys than it has bytes; shares beyond one.
-        let none = [0; 9];
+        // Claims more blocks or keys than it has bytes; shares beyond one; a level that
+        // there is not.
+        let none = [0; 16];
         for body in [
-            &[0xFF, 0xFF, 0xFF, 0xFF, 0x0F][..],
+            &[0; 15][..],
             &[&none[..], &[1, 1, 5, 0xFF, 0xFF, 0x7F]].concat(),
             &[&none[..], &[1, 0, 0xFF, 0xFF, 0x7F]].concat(),
-            &[&[0][..], &2f32.to_le_bytes(), &[0; 8]].concat(),
+            &[&[0; 8][..], &2f32.to_le_bytes(), &[0; 8]].concat(),
+            &[&none[..], &[1, 0, 0, 1], &[0; 8], &[9, 9, 9, 9, 8, 1]].concat(),
         ] {
             assert_eq!(HotList::decode(&sealed(body)), None, "{body:?}");
         }
         assert!(HotList::decode(&sealed(&[&none[..], &[1, 0, 0, 0]].concat())).is_some());
+        let level = [&none[..], &[1, 0, 0, 1], &[0; 8], &[9, 9, 9, 9, 7, 1]].concat();
+        assert!(HotList::decode(&sealed(&level)).is_some());
     }
 }

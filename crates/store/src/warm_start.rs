@@ -6,23 +6,28 @@
 //! ```
 //!
 //! Guarantees:
-//! 1. Pointers come back before the logs are replayed, and only if the store consists of
-//!    the tables that it was closed with; so whatever is newer goes through a flush that
-//!    syncs them, as ever.
+//! 1. Pointers come back before the logs are replayed, and only if it is the same store
+//!    with the tables that it was closed with; so whatever is newer goes through a flush
+//!    that syncs them, as ever.
 //! 2. Values are read like any others: nothing is believed of a list but what was asked
 //!    for. Whatever of it is wrong, or not there any more, is passed over.
-//! 3. A list takes at most a hundredth of the bytes of the tables. One that has not been
-//!    gone through when the store is closed stays as it is.
+//! 3. A list takes at most a hundredth of the bytes of the tables; its memory counts as
+//!    that of open tables does. One that has not been gone through when the store is
+//!    closed, for want of time or room, stays as it is, unless more was asked for in
+//!    this life than it names.
 //!
-//! Jobs of low priority do it, in pieces, at the rate that compactions are held to.
+//! Jobs of low priority do it, in pieces, at the rate that compactions are held to. They
+//! hold no lock while they read, and nobody waits for them but who closes the store: for
+//! one piece.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidekv_cache::Name;
 use tidekv_io::{Access, Priority};
 
 use crate::blocks::BlockAddress;
-use crate::checksum::name_hash;
+use crate::checksum::{key_hash, name_hash};
 use crate::compaction::output::Pacer;
 use crate::engine::Engine;
 use crate::error::Result;
@@ -50,23 +55,22 @@ const ROOM_MIN: usize = 64 << 10;
 #[derive(Debug)]
 struct Refill {
     list: HotList,
-    /// Of the blocks and of the keys, how many are done.
-    blocks_done: usize,
-    keys_done: usize,
     pacer: Pacer,
 }
 
 impl Engine {
     // ---- Closing ----
 
-    /// Writes down what the caches hold, unless the list of the life before has not been
-    /// gone through yet. Once background work has ended.
+    /// Writes down what the caches hold, unless the list of an earlier life knows better.
+    /// Once background work has ended; the caches are empty afterwards.
     pub(crate) fn write_hot_list(&self) -> Result<()> {
         let is_wanted = self.options.warm_start && !self.options.read_only;
-        if !is_wanted || self.refills_running.load(Ordering::Acquire) > 0 {
+        let names = self.hot_list_names.load(Ordering::Acquire) as u64;
+        if !is_wanted || self.caches.budget() == 0 || self.stats.gets.get() < names {
             return Ok(());
         }
         let list = self.hot_list();
+        self.caches.set_budget(0);
         let path = self.directory.join(HOT);
         if self.storage.exists(&path)? {
             self.storage.remove(&path)?;
@@ -81,7 +85,7 @@ impl Engine {
 
     fn hot_list(&self) -> HotList {
         let (point, blocks) = (self.caches.point(), self.caches.blocks());
-        let (tables, table_bytes) = self.tables_now();
+        let (fingerprint, table_bytes) = self.tables_now();
         let mut left = (table_bytes / LIST_SHARE).min(LIST_BYTES_MAX) as usize;
         let mut hot = Vec::new();
         blocks.look_at_all(|id, times| hot.push(HotBlockId { id, times }));
@@ -110,20 +114,25 @@ impl Engine {
         // As they stand in tables.
         keys.sort_unstable_by(|a, b| (a.keyspace, &a.key).cmp(&(b.keyspace, &b.key)));
         let shares = self.caches.shares().map(|share| share as f32);
-        HotList { tables, shares, shards: shards as u64, blocks: hot, keys, pointers }
+        HotList { fingerprint, shares, shards: shards as u64, blocks: hot, keys, pointers }
     }
 
-    /// The numbers of all tables, ascending, and their bytes.
-    fn tables_now(&self) -> (Vec<u64>, u64) {
-        let (mut ids, mut bytes) = (Vec::new(), 0);
+    /// A fingerprint of the store and all its tables, and their bytes.
+    fn tables_now(&self) -> (u64, u64) {
+        let store = self.structure.lock().manifest.state().store;
+        let (mut tables, mut bytes) = (Vec::new(), 0);
         for tree in self.trees.load().values() {
             for table in tree.version().tables() {
-                ids.push(table.meta().id);
-                bytes += table.meta().bytes;
+                let meta = table.meta();
+                let (sequence, by_ingest) = (meta.largest_sequence, meta.sequence_override);
+                tables.push([meta.id, meta.bytes, meta.entries, sequence, by_ingest]);
+                bytes += meta.bytes;
             }
         }
-        ids.sort_unstable();
-        (ids, bytes)
+        tables.sort_unstable();
+        let mut all = store.to_le_bytes().to_vec();
+        all.extend(tables.iter().flatten().flat_map(|number| number.to_le_bytes()));
+        (key_hash(&all), bytes)
     }
 
     // ---- Opening ----
@@ -144,7 +153,7 @@ impl Engine {
         let point = self.caches.point();
         self.caches.set_shares(list.shares.map(f64::from));
         let pointers = std::mem::take(&mut list.pointers);
-        if list.tables == self.tables_now().0 && list.shards >= point.shards() as u64 {
+        if list.fingerprint == self.tables_now().0 && list.shards >= point.shards() as u64 {
             for HotPointer { hash, entry, times } in pointers {
                 point.remember(hash, times);
                 point.restore_pointer(hash, entry);
@@ -155,45 +164,67 @@ impl Engine {
     }
 
     /// Has the blocks and values of a list brought back in the background.
-    pub(crate) fn refill(self: &Arc<Self>, list: HotList) {
-        self.refills_running.fetch_add(1, Ordering::AcqRel);
+    pub(crate) fn refill(self: &Arc<Self>, mut list: HotList) {
+        self.hot_list_names.store(list.blocks.len() + list.keys.len(), Ordering::Release);
+        // They are taken from the back.
+        list.blocks.reverse();
+        list.keys.reverse();
         let pacer = self.compaction_pacer();
-        self.refill_later(Refill { list, blocks_done: 0, keys_done: 0, pacer });
+        self.refill_after(Duration::ZERO, Refill { list, pacer });
     }
 
-    fn refill_later(self: &Arc<Self>, mut refill: Refill) {
+    fn refill_after(self: &Arc<Self>, wait: Duration, mut refill: Refill) {
+        self.hot_list_bytes.store(refill.list.memory_bytes(), Ordering::Relaxed);
+        self.share_memory_out();
         // Whoever waits for a turn does not keep a store open.
         let engine = Arc::downgrade(self);
         let job = move || {
             let Some(engine) = engine.upgrade() else { return };
-            let Ok(gate) = engine.enter() else { return };
-            let goes_on = engine.refill_blocks(&mut refill) || engine.refill_values(&mut refill);
-            drop(gate);
-            match goes_on {
-                true => engine.refill_later(refill),
-                false => drop(engine.refills_running.fetch_sub(1, Ordering::AcqRel)),
+            if engine.is_closed.load(Ordering::Acquire) {
+                return;
+            }
+            let read = engine.refill_blocks(&mut refill.list);
+            match read.or_else(|| engine.refill_values(&mut refill.list)) {
+                Some(bytes) => {
+                    let wait = refill.pacer.wait_for(bytes, &*engine.clock);
+                    engine.refill_after(wait, refill);
+                }
+                None => engine.end_refill(&refill.list),
             }
         };
-        self.executor.execute(Priority::Low, Box::new(job));
+        match wait.is_zero() {
+            true => self.executor.execute(Priority::Low, Box::new(job)),
+            false => self.executor.execute_later(wait, Box::new(job)),
+        }
     }
 
-    /// Brings the next blocks back; whether there were any, and room for them.
-    fn refill_blocks(&self, refill: &mut Refill) -> bool {
-        let blocks = self.caches.blocks();
-        let rest = &refill.list.blocks[refill.blocks_done..];
-        let of_table = rest.chunk_by(|a, b| a.id.table == b.id.table).next().unwrap_or_default();
-        let next = &of_table[..of_table.len().min(BLOCKS_PER_JOB)];
-        if next.is_empty() || blocks.charged_bytes() + ROOM_MIN > blocks.capacity() {
-            return false;
+    /// There is nothing left of the list, or no room for more of it; then it stays for a
+    /// life with more.
+    fn end_refill(&self, list: &HotList) {
+        if list.blocks.is_empty() && list.keys.is_empty() {
+            self.hot_list_names.store(0, Ordering::Release);
         }
-        refill.blocks_done += next.len();
+        self.hot_list_bytes.store(0, Ordering::Relaxed);
+        self.share_memory_out();
+    }
+
+    /// Brings the next blocks back; how many bytes were read, if there were any and room
+    /// for them.
+    fn refill_blocks(&self, list: &mut HotList) -> Option<u64> {
+        let blocks = self.caches.blocks();
+        let table = list.blocks.last()?.id.table;
+        if blocks.charged_bytes() + ROOM_MIN > blocks.capacity() {
+            return None;
+        }
+        let of_table = list.blocks.iter().rev().take_while(|block| block.id.table == table);
+        let count = of_table.take(BLOCKS_PER_JOB).count();
+        let mut next = take_last(&mut list.blocks, count);
+        next.reverse();
         next.iter().for_each(|block| blocks.remember(block.id, block.times));
-        let addresses = self.addresses_of(next);
-        let before = self.blocks.read_bytes();
+        let addresses = self.addresses_of(&next);
         let read = self.blocks.try_read_many(&addresses);
         self.stats.warm_blocks.add(read.iter().filter(|block| block.is_ok()).count() as u64);
-        refill.pacer.spend(self.blocks.read_bytes() - before, &*self.clock);
-        true
+        Some(addresses.iter().map(|address| u64::from(address.handle.len)).sum())
     }
 
     /// Where the blocks stand, all of one table, that are not in memory.
@@ -215,24 +246,26 @@ impl Engine {
         handle.table().addresses_at(&offsets, read).unwrap_or_default()
     }
 
-    /// Brings the next values back; whether there were any, and room for them.
-    fn refill_values(&self, refill: &mut Refill) -> bool {
+    /// Brings the next values back; about how many bytes were read, if there were any and
+    /// room for them.
+    fn refill_values(&self, list: &mut HotList) -> Option<u64> {
         let point = self.caches.point();
-        let rest = &refill.list.keys[refill.keys_done..];
-        let of_tree = rest.chunk_by(|a, b| a.keyspace == b.keyspace).next().unwrap_or_default();
-        let next = &of_tree[..of_tree.len().min(KEYS_PER_JOB)];
-        if next.is_empty() || point.charged_bytes().0 + ROOM_MIN > point.capacities().0 {
-            return false;
+        let keyspace = list.keys.last()?.keyspace;
+        if point.charged_bytes().0 + ROOM_MIN > point.capacities().0 {
+            return None;
         }
-        refill.keys_done += next.len();
-        let read = self.blocks.read_bytes();
-        if let Some(tree) = self.tree(next[0].keyspace)
-            && self.read_hot(&tree, next).is_ok()
-        {
+        let of_tree = list.keys.iter().rev().take_while(|key| key.keyspace == keyspace);
+        let count = of_tree.take(KEYS_PER_JOB).count();
+        let mut next = take_last(&mut list.keys, count);
+        next.reverse();
+        let Some(tree) = self.tree(keyspace) else { return Some(0) };
+        let before = self.blocks.read_bytes();
+        if self.read_hot(&tree, &next).is_ok() {
             self.stats.warm_values.add(next.len() as u64);
         }
-        refill.pacer.spend(self.blocks.read_bytes() - read, &*self.clock);
-        true
+        // Others have read meanwhile; this here no more than a block a key.
+        let most = next.len() as u64 * u64::from(tree.options().block_bytes);
+        Some((self.blocks.read_bytes() - before).min(most))
     }
 
     /// Reads keys, so that the point cache keeps what they are.
@@ -253,6 +286,15 @@ impl Engine {
         point_read::read_many(reads, &self.blocks)?;
         Ok(())
     }
+}
+
+/// The last `count`, in their order; gives memory back when half of it is not needed.
+fn take_last<T>(all: &mut Vec<T>, count: usize) -> Vec<T> {
+    let last = all.split_off(all.len() - count);
+    if all.len() < all.capacity() / 2 {
+        all.shrink_to_fit();
+    }
+    last
 }
 
 /// Keeps those that were asked for most often, as far as there is room for them.

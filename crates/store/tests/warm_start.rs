@@ -156,6 +156,41 @@ fn pointers_into_other_tables_do_not_come_back() {
     assert_hot(&keyspace, "new");
 }
 
+/// The jobs that bring back what was hot once took the lock that closing holds while it
+/// waits for them.
+#[test]
+fn a_store_is_closed_while_what_was_hot_is_brought_back() {
+    let store = Store::new(CachePolicy::Fixed { kv: 30, kp: 0 });
+    let (db, keyspace) = store.open_hot();
+    (0..ENTRIES).for_each(|n| drop(keyspace.get(key(n)).unwrap()));
+    db.close().unwrap();
+    let list = store.list().unwrap();
+    for _ in 0..100 {
+        let (db, _) = store.open_with(|options| options.environment.executor = None);
+        db.close().unwrap();
+        assert_eq!(store.list().as_ref(), Some(&list), "a short life knows no better");
+    }
+}
+
+#[test]
+fn a_short_life_with_less_memory_leaves_the_list_alone() {
+    let store = Store::new(CachePolicy::Tide);
+    let (db, _) = store.open_hot();
+    db.close().unwrap();
+    let list = store.list().unwrap();
+    for bytes in [0, 70 << 10] {
+        let (db, keyspace) = store.open_with(|options| options.cache_bytes_max = bytes);
+        assert!(keyspace.get(key(1)).unwrap().is_some());
+        db.close().unwrap();
+        assert_eq!(store.list().as_ref(), Some(&list), "{bytes}");
+    }
+    // One that has asked for more than the list names knows better.
+    let (db, keyspace) = store.open_with(|options| options.cache_bytes_max = 70 << 10);
+    (0..ENTRIES).for_each(|n| drop(keyspace.get(key(n)).unwrap()));
+    db.close().unwrap();
+    assert_ne!(store.list(), Some(list));
+}
+
 #[test]
 fn a_damaged_list_is_none() {
     let store = Store::new(CachePolicy::Tide);

@@ -10,6 +10,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidekv_io::{Access, AppendFile, Clock, Executor, Storage};
 
@@ -51,14 +52,20 @@ impl Pacer {
     }
 
     /// Waits until `bytes` more are due.
-    pub(crate) fn spend(&mut self, bytes: u64, clock: &dyn Clock) {
-        let Some(rate) = self.bytes_per_s else { return };
+    fn spend(&mut self, bytes: u64, clock: &dyn Clock) {
+        let wait = self.wait_for(bytes, clock);
+        if !wait.is_zero() {
+            clock.sleep(wait);
+        }
+    }
+
+    /// How long to wait until `bytes` more are due.
+    pub(crate) fn wait_for(&mut self, bytes: u64, clock: &dyn Clock) -> Duration {
+        let Some(rate) = self.bytes_per_s else { return Duration::ZERO };
         self.bytes += bytes;
         let due_ns = (u128::from(self.bytes) * 1_000_000_000 / u128::from(rate.max(1))) as u64;
         let passed_ns = clock.monotonic_ns().saturating_sub(self.started_ns);
-        if due_ns > passed_ns {
-            clock.sleep(std::time::Duration::from_nanos(due_ns - passed_ns));
-        }
+        Duration::from_nanos(due_ns.saturating_sub(passed_ns))
     }
 }
 

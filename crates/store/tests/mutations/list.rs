@@ -577,7 +577,7 @@ pub const MUTATIONS: &[Mutation] = &[
     warm(
         "pointers into tables of another time come back",
         "crates/store/src/warm_start.rs",
-        "list.tables == self.tables_now().0 && ",
+        "list.fingerprint == self.tables_now().0 && ",
         "",
         "pointers_into_other_tables_do_not_come_back",
     ),
