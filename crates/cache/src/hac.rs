@@ -355,6 +355,7 @@ impl HacShard {
             return self.note(list, fingerprint, &entry);
         }
         self.wanted_bytes += self.shrink_to(self.capacity() - charge);
+        self.entries.give_back();
         self.efficiencies[list].add(self.benefit.efficiency(&entry));
         self.entries.add(list, fingerprint.hash(), fingerprint, entry, charge);
         // The paper's equations 4 and 5: what is here and what is noted make one whole.

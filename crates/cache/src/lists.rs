@@ -225,9 +225,11 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         entry
     }
 
-    /// Gives memory back that no entry needs, if that is most of it.
+    /// Gives memory back that no entry needs, if it is a fifth or more. Then it takes time
+    /// by the entries that there are.
     pub(crate) fn give_back(&mut self) {
-        if self.nodes.len() <= 2 * self.len() + FREE_NODES_MAX && !self.table.is_empty() {
+        let kept = self.len() + self.len() / 4 + FREE_NODES_MAX;
+        if self.nodes.len() <= kept && !self.table.is_empty() {
             return;
         }
         let mut fewer = Self::new();
