@@ -179,6 +179,11 @@ impl Call {
         &self.words[names..]
     }
 
+    /// Whether it may change something.
+    pub(crate) fn writes(&self) -> bool {
+        self.command.has(Flag::Write)
+    }
+
     /// The bytes of all its words.
     pub(crate) fn bytes_len(&self) -> usize {
         self.words.iter().map(|word| word.len() + size_of::<Bytes>()).sum()
@@ -186,7 +191,7 @@ impl Call {
 
     /// Adds the keys that it touches to `keys`.
     pub(crate) fn collect_keys(&self, keys: &mut KeySet) {
-        if self.command.keys == Keys::NONE && self.command.has(Flag::Write) {
+        if self.command.keys == Keys::NONE && self.writes() {
             keys.insert_all();
         }
         for key in self.command.keys(&self.words) {

@@ -79,12 +79,6 @@ enum Request {
     End,
 }
 
-impl Request {
-    fn writes(&self) -> bool {
-        matches!(self, Self::Call(call) if call.command.has(Flag::Write))
-    }
-}
-
 /// What becomes of a call.
 enum Step {
     /// It is answered.
@@ -107,6 +101,8 @@ pub(crate) struct Connection {
     replies: ReplyBuffer,
     queue: Option<Queue>,
     watches: Vec<Watch>,
+    /// Whether one of the calls that are measured together writes.
+    has_writes: bool,
 }
 
 impl Connection {
@@ -124,6 +120,7 @@ impl Connection {
             replies: ReplyBuffer::default(),
             queue: None,
             watches: Vec::new(),
+            has_writes: false,
             state,
         }
     }
@@ -182,12 +179,13 @@ impl Connection {
             if requests.is_empty() {
                 return self.flush().await;
             }
-            let (count, writes) = (requests.len() as u64, requests.iter().any(Request::writes));
+            let count = requests.len() as u64;
+            self.has_writes = false;
             let began_ns = self.state.monotonic_ns();
             self.execute(requests).await?;
             let took_ns = self.state.monotonic_ns().saturating_sub(began_ns);
             let counters = &self.state.counters;
-            let latencies = if writes { &counters.write_ns } else { &counters.read_ns };
+            let latencies = if self.has_writes { &counters.write_ns } else { &counters.read_ns };
             latencies.record_many(took_ns, count);
             if self.session().is_closing {
                 return self.flush().await;
@@ -354,6 +352,7 @@ impl Connection {
 
     /// Runs calls that read a few keys or write; returns those that are left.
     async fn run_batch(&mut self, mut calls: Vec<Call>) -> Vec<Call> {
+        self.has_writes |= calls.iter().any(Call::writes);
         let way = pipeline::way_of(&self.state, &calls);
         let tried = match way {
             Way::Loop => self.try_writes(&calls).await,
@@ -428,6 +427,7 @@ impl Connection {
     }
 
     async fn run_alone(&mut self, call: Call) {
+        self.has_writes |= call.writes();
         let walks = match call.command.place {
             Place::Walk => self.state.walks.clone().acquire_owned().await.ok(),
             _ => None,
@@ -451,6 +451,7 @@ impl Connection {
             let aborted = "EXECABORT Transaction discarded because of previous errors.";
             return self.reply(&Reply::Error(aborted.into()));
         };
+        self.has_writes |= calls.iter().any(Call::writes);
         let run = move |state: &State, session: &mut Session| {
             pipeline::run_queue(state, session, &calls, &watches)
         };

@@ -59,7 +59,7 @@ pub(crate) static METRICS: [Metric; 61] = [
     metric(Counter, "tidekv_commands_total", "Commands of clients.", "", &[("", "server.commands")]),
     metric(Counter, "tidekv_commands_failed_total", "Commands that were answered with an error.", "", &[("", "server.failed_commands")]),
     metric(Counter, "tidekv_commands_from_memory_total", "Commands answered on the event loop, without waiting.", "", &[("", "server.loop_commands")]),
-    metric(Summary, "tidekv_command_duration_seconds", "From a whole command to its reply, of those that only read and of those that write.", "kind", &[("read", "command.read"), ("write", "command.write")]),
+    metric(Summary, "tidekv_command_duration_seconds", "From a whole command to its reply, by whether it writes. Commands of one pipeline are measured together: one that writes makes all of them writes.", "kind", &[("read", "command.read"), ("write", "command.write")]),
     metric(Counter, "tidekv_connections_total", "Connections that were accepted.", "", &[("", "server.connections")]),
     metric(Counter, "tidekv_connections_rejected_total", "Connections that were one too many.", "", &[("", "server.rejected_connections")]),
     metric(Gauge, "tidekv_connected_clients", "Connections at this moment.", "", &[("", "server.connected_clients")]),

@@ -90,8 +90,9 @@ pub(crate) struct Counters {
     /// Transactions that had to start over because of another writer.
     pub(crate) conflicts: Counter,
     pub(crate) panics: Counter,
-    /// From the moment when requests were complete until their replies were made, of
-    /// those that came in one piece without a write, and with one.
+    /// From the moment when requests were complete until their replies were made. Those
+    /// that came in one piece are measured together: as writes if one of them writes, or
+    /// is the `EXEC` of one that does.
     pub(crate) read_ns: Histogram,
     pub(crate) write_ns: Histogram,
 }

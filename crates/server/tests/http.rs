@@ -135,6 +135,24 @@ fn what_clients_do_is_seen() {
 }
 
 #[test]
+fn what_is_queued_is_no_write_but_its_exec_is() {
+    let server = with_page(options());
+    let mut client = Client::connect(&server);
+    let mut measured = |commands: &[&str]| {
+        commands.iter().for_each(|command| drop(client.ask(command)));
+        let metrics = get(&server, "/metrics").body;
+        ["read", "write"].map(|kind| {
+            let name = format!("tidekv_command_duration_seconds_count{{kind=\"{kind}\"}} ");
+            let count = metrics.lines().find_map(|line| line.strip_prefix(&*name));
+            count.unwrap().parse::<u64>().unwrap()
+        })
+    };
+    assert_eq!(measured(&["MULTI", "SET a 1", "GET a", "EXEC"]), [3, 1]);
+    assert_eq!(measured(&["MULTI", "GET a", "EXEC"]), [6, 1]);
+    assert_eq!(measured(&["SET b 2", "GET b", "FLUSHALL"]), [7, 3]);
+}
+
+#[test]
 fn other_methods_and_garbage_are_refused() {
     let server = with_page(options());
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
