@@ -31,7 +31,7 @@ const HOLD: Duration = Duration::from_secs(3);
 /// The share of values in the budget of the caches, in the newest sample.
 fn share_of_values(stats: &Value) -> f64 {
     let last = |name: &str| last_of(stats, name).unwrap_or(0.0);
-    last("kv_bytes_max") / last("budget_bytes").max(1.0)
+    last("kv_bytes_max") / last("cache_bytes_max").max(1.0)
 }
 
 fn last_of(stats: &Value, field: &str) -> Option<f64> {
@@ -69,9 +69,8 @@ fn the_page_shows_how_the_boundary_moves() {
     let metrics = server.get("/metrics");
     assert!(metrics.contains("tidekv_cache_saved_reads_total{component=\"kv\"} "), "{metrics}");
     let stats = server.stats();
-    assert!(
-        stats["outlook"]["half"].as_f64().unwrap() >= stats["outlook"]["now"].as_f64().unwrap()
-    );
+    let reads = |name: &str| stats["outlook"][name].as_f64().unwrap();
+    assert!(reads("reads_half") >= reads("reads_now"), "{}", stats["outlook"]);
 
     let Some(browser) = Browser::from_environment() else {
         println!("no browser: TIDEKV_CHROMIUM names none");
@@ -92,7 +91,11 @@ fn the_page_of_an_empty_server_and_of_other_policies_says_so() {
     let Some(browser) = Browser::from_environment() else { return };
     for (policy, says) in [
         ("tide", "Nothing has been asked of this server yet."),
+        ("hac", "The policy hac moves the lines by ghosts of its own."),
+        ("hac", "the policy’s own ghosts say where the lines go"),
         ("block-only", "The policy block-only gives the caches’ memory to blocks alone"),
+        ("block-clock", "The policy block-clock gives the caches’ memory to blocks alone"),
+        ("block-clock", "Blocks have all of a budget of"),
         ("fixed:30,10,60", "The policy fixed:30,10,60 keeps the lines where they are."),
     ] {
         let server = Server::start_with(policy);

@@ -115,8 +115,8 @@ const each = (value) => COMPONENTS.map(({ kind, name }) => ({ kind, name, value:
 const latency = (name) => ({
   scale: "log", between: true, format: duration, nothing: "none lately",
   series: [
-    { kind: "accent", name: "half take at most", value: (i) => rate(`${name}_p50`, i) },
-    { kind: "strong", name: "99 % take at most", value: (i) => rate(`${name}_p99`, i) },
+    { kind: "accent", name: "half take at most", value: (i) => rate(`${name}_us_p50`, i) },
+    { kind: "strong", name: "99 % take at most", value: (i) => rate(`${name}_us_p99`, i) },
   ],
 });
 
@@ -222,14 +222,23 @@ function drawComponents(at) {
 const MOVED = 0.015;
 const LATELY = 15;
 
+/** What becomes of the lines between the caches, and whether another MiB is measured. */
+function lines() {
+  const { policy, outlook } = told.stats;
+  if (outlook.reason === "blocks-alone") return "none";
+  if (outlook.reason === "other-ghosts") return "by other ghosts";
+  return policy === "tide" ? "by worth" : "fixed";
+}
+
 /** How the boundaries have moved lately: who gained most, and from whom. */
 function drift() {
   const { fine } = told.rings;
   const last = fine.times.length - 1, first = Math.max(0, last - LATELY);
-  const budget = fine.at("budget_bytes", last);
+  const budget = fine.at("cache_bytes_max", last), windowMib = fine.at("window_bytes", last) / MIB;
   const moves = COMPONENTS.map((component) => {
     const most = `${component.kind}_bytes_max`;
-    const worth = (fine.mean(`${component.kind}_wanted`, last, LATELY) ?? 0) / (fine.at("window_bytes", last) / MIB);
+    const wanted = fine.mean(`${component.kind}_wanted`, last, LATELY) ?? 0;
+    const worth = windowMib > 0 ? wanted / windowMib : 0;
     return { ...component, gained: fine.at(most, last) - fine.at(most, first), worth };
   }).sort((a, b) => b.gained - a.gained);
   const [gainer, , loser] = moves;
@@ -255,65 +264,87 @@ function headline() {
   return reads < 0.05 ? `${one}, all without reading storage.` : `${one}, ${number(reads / operations)} storage reads each.`;
 }
 
-function reason() {
-  const { stats } = told;
-  if (!told.rings.fine.times.length) return "";
-  if (stats.policy === "block-only") {
-    return "The policy block-only gives the caches’ memory to blocks alone: nothing moves.";
-  }
-  if (stats.policy !== "tide") {
-    return `The policy ${stats.policy} keeps the lines where they are.`;
-  }
-  if (isUntouched()) return "Its caches are empty. Connect a client, and watch where their memory goes.";
-  const { fine } = told.rings;
-  if (fine.mean("reads", fine.times.length - 1, 5) < 0.05) {
-    return "The lines between the caches stay where they are while storage is not read: there is nothing to save.";
-  }
-  const { isMoving, gainer, loser, moves } = drift();
-  const worth = (component) => number(component.worth);
-  if (isMoving) {
-    const why = gainer.worth > loser.worth
-      ? `, because another MiB there saves ${worth(gainer)} reads a second, among ${loser.plural} ${worth(loser)}`
-      : "";
-    const name = gainer.plural[0].toUpperCase() + gainer.plural.slice(1);
-    return `${name} get more memory at the moment (${bytes(gainer.gained)} in the last ${LATELY}${SPACE}s)${why}.`;
-  }
-  if (stats.outlook.unknown === "unmeasured") {
-    return "The caches are too small to measure what their bytes are worth, so the lines stay.";
-  }
-  const [best, ...others] = moves.sort((a, b) => b.worth - a.worth);
-  if (best.worth < 0.05) return "The lines are at rest: more memory would save no reads in any of the caches.";
-  const rest = others.map((other) => `${worth(other)} among ${other.plural}`).join(" and ");
-  return `The lines are at rest. Another MiB would save ${worth(best)} reads a second among ${best.plural}, ${rest}.`;
+/** What another MiB would save, of the component where it is most first. */
+function worths(moves) {
+  const [best, ...others] = [...moves].sort((a, b) => b.worth - a.worth);
+  const rest = others.map((other) => `one of ${other.plural} ${number(other.worth)}`).join(" and ");
+  return best.worth < 0.05
+    ? "More memory would save no reads in any of the caches."
+    : `Another MiB of ${best.plural} would save ${number(best.worth)} reads a second, ${rest}.`;
 }
 
+function reason() {
+  const { policy, outlook } = told.stats;
+  const { fine } = told.rings, kind = lines();
+  if (!fine.times.length) return "";
+  if (kind === "none") return `The policy ${policy} gives the caches’ memory to blocks alone: nothing moves.`;
+  const { isMoving, gainer, loser, moves } = drift();
+  const name = gainer.plural[0].toUpperCase() + gainer.plural.slice(1);
+  const gain = `${name} get more memory at the moment (${bytes(gainer.gained)} in the last ${LATELY}${SPACE}s)`;
+  if (kind === "by other ghosts") {
+    return `The policy ${policy} moves the lines by ghosts of its own.${isMoving ? ` ${gain}.` : ""}`;
+  }
+  const isQuiet = fine.mean("reads", fine.times.length - 1, 5) < 0.05;
+  if (kind === "fixed") {
+    const worth = isQuiet || outlook.reason === "too-small" ? "" : ` ${worths(moves)}`;
+    return `The policy ${policy} keeps the lines where they are.${worth}`;
+  }
+  if (isUntouched()) return "Its caches are empty. Connect a client, and watch where their memory goes.";
+  if (isQuiet) return "The lines between the caches stay where they are while storage is not read: there is nothing to save.";
+  if (isMoving) {
+    const why = gainer.worth > loser.worth
+      ? `, because another MiB of ${gainer.plural} would save ${number(gainer.worth)} reads a second, and one of ${loser.plural} ${number(loser.worth)}`
+      : "";
+    return `${gain}${why}.`;
+  }
+  if (outlook.reason === "too-small") {
+    return "The caches are too small to measure what their bytes are worth, so the lines stay.";
+  }
+  return `The lines are at rest. ${worths(moves)}`;
+}
+
+function sharing() {
+  const budget = `a budget of ${bytes(told.stats.cache_bytes_max)}`;
+  return {
+    none: `Blocks have all of ${budget}.`,
+    fixed: `Three caches share ${budget}. The lines between them stay where the policy has put them.`,
+    "by other ghosts": `Three caches share ${budget}. The lines between them move as the policy’s own ghosts say.`,
+    "by worth": `Three caches share ${budget}. The lines between them move to where a byte saves the most reads of storage.`,
+  }[lines()];
+}
+
+const UNKNOWN = {
+  idle: "In the last minute hardly anything was asked for that storage had to be read for: there is nothing to estimate, and little that more memory could save.",
+  "blocks-alone": "It is not measured: where blocks have all of the memory, nobody takes notes.",
+  "other-ghosts": "It is not measured: the policy’s own ghosts say where the lines go, and not what more memory would save.",
+  "too-small": "It is not measured: the caches are too small for that.",
+};
+
 function drawOutlook() {
-  const { outlook, budget_bytes: budget } = told.stats;
+  const { outlook, cache_bytes_max: budget } = told.stats;
   const target = $("outlook");
   if (outlook.unknown) {
-    const why = outlook.unknown === "idle"
-      ? "In the last minute storage was hardly read: there is nothing to estimate, and little that more memory could save."
-      : "Nothing is measured: the policy block-only does not, nor do very small caches.";
+    const why = UNKNOWN[outlook.reason ?? outlook.unknown];
     target.replaceChildren(element("p", { class: "note" }, why));
     return;
   }
-  const operations = outlook.operations;
-  const most = Math.max(outlook.half, outlook.now, outlook.twice, 1e-9);
-  const rows = [["half", "Half", 0.5, "soft"], ["now", "Now", 1, "strong"], ["twice", "Twice", 2, "accent"]];
-  const parts = rows.flatMap(([key, name, factor, kind]) => {
-    const reads = outlook[key];
+  const { reads_half: half, reads_now: now, reads_twice: twice, operations } = outlook;
+  const most = Math.max(half, now, twice, 1e-9);
+  const rows = [
+    ["half", half, "Half", 0.5, "soft"], ["now", now, "Now", 1, "strong"], ["twice", twice, "Twice", 2, "accent"],
+  ];
+  const parts = rows.flatMap(([key, reads, name, factor, kind]) => {
     const bar = shape("svg", { class: kind, "aria-hidden": "true", preserveAspectRatio: "none", viewBox: "0 0 100 10" });
     bar.append(shape("rect", { x: 0, y: 0, height: 10, width: 100 * reads / most, rx: 0.6 }));
-    const amount = operations > 0
-      ? `${number(reads / operations)} reads each, ${number(reads)}${SPACE}/s`
-      : `${number(reads)} reads a second`;
+    const amount = `${number(reads)} reads each, ${number(reads * operations)}${SPACE}/s`;
     return [
       element("dt", {}, element("b", {}, name), element("span", { class: "quiet" }, bytes(budget * factor))),
       element("dd", { "data-outlook": key, "data-reads": reads }, bar, element("span", { class: "amount" }, amount)),
     ];
   });
   const note = "It assumes that the curve of reads over memory goes on as it runs here (a power law). Where a "
-    + "working set just fits, real curves break; the farther from now, the less this can be trusted.";
+    + "working set just fits, real curves break; the farther from now, the less this can be trusted."
+    + (lines() === "fixed" ? " And it takes for granted that memory goes where it saves most, which this policy does not do." : "");
   target.replaceChildren(element("dl", { class: "bars" }, ...parts), element("p", { class: "note" }, note));
 }
 
@@ -321,9 +352,10 @@ function show() {
   const { stats } = told;
   $("headline").textContent = headline();
   $("reason").textContent = reason();
-  $("budget").textContent = `a budget of ${bytes(stats.budget_bytes)}`;
+  $("sharing").textContent = sharing();
+  $("goes").hidden = lines() !== "by worth";
   $("place").textContent = location.host;
-  $("version").textContent = `TideKV ${stats.version}, policy ${stats.policy}, ${bytes(stats.memory_bytes)} of memory.`;
+  $("version").textContent = `TideKV ${stats.version}, policy ${stats.policy}, ${bytes(stats.memory_bytes_max)} of memory.`;
   root.dataset.number = stats.number;
   drawOutlook();
   draw();

@@ -1,9 +1,10 @@
 //! `/api/stats`: what the page draws, as JSON. `docs/http.md` says what each name means.
 
 use serde_json::{Map, Value, json};
+use tidekv::CachePolicy;
 
 use crate::history::{FIELDS, History, Reading, Ring, Sample};
-use crate::outlook::{Observed, outlook};
+use crate::outlook::{Observed, Unknown, outlook};
 
 /// The outlook is a mean of so many seconds.
 const OUTLOOK_SECONDS: u64 = 60;
@@ -17,8 +18,8 @@ pub(crate) fn stats(history: &History, since: u64) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "started_ms": now.counter("server.started_ms"),
         "policy": now.policy.to_string(),
-        "budget_bytes": now.counter("cache.bytes_max"),
-        "memory_bytes": now.counter("memory.budget_bytes"),
+        "cache_bytes_max": now.counter("cache.bytes_max"),
+        "memory_bytes_max": now.counter("memory.budget_bytes"),
         "number": history.number,
         "now": present(now),
         "outlook": estimate(history),
@@ -86,15 +87,30 @@ fn number(value: f64) -> Value {
 fn estimate(history: &History) -> Value {
     let observed = observe(history);
     match outlook(&observed) {
-        Err(reason) => json!({ "unknown": reason }),
+        Err(Unknown::Idle) => json!({ "unknown": "idle" }),
+        Err(Unknown::Unmeasured) => {
+            json!({ "unknown": "unmeasured", "reason": reason(history.now.policy) })
+        }
+        // Reads of an operation are few: of these, digits are not noise.
         Ok(outlook) => json!({
-            "half": number(outlook.half),
-            "now": number(outlook.now),
-            "twice": number(outlook.twice),
+            "reads_half": outlook.half,
+            "reads_now": outlook.now,
+            "reads_twice": outlook.twice,
             "elasticity": number(outlook.elasticity),
-            "operations": number(mean(history, "operations")),
+            "operations": number(observed.operations),
             "seconds": OUTLOOK_SECONDS,
         }),
+    }
+}
+
+/// Why nothing is measured under `policy`.
+fn reason(policy: CachePolicy) -> &'static str {
+    match policy {
+        CachePolicy::BlockOnly | CachePolicy::BlockClock | CachePolicy::BlockS3Fifo => {
+            "blocks-alone"
+        }
+        CachePolicy::Hac { .. } => "other-ghosts",
+        CachePolicy::Tide | CachePolicy::Fixed { .. } => "too-small",
     }
 }
 
@@ -102,6 +118,7 @@ fn estimate(history: &History) -> Value {
 fn observe(history: &History) -> Observed {
     let of = |name| mean(history, name);
     Observed {
+        operations: of("operations"),
         reads: of("reads"),
         saved: ["kv_saved", "kp_saved", "block_saved"].map(of),
         wanted: ["kv_wanted", "kp_wanted", "block_wanted"].map(of),
@@ -161,11 +178,29 @@ mod tests {
     fn the_outlook_is_of_the_last_minute() {
         let stats = stats(&history(100), 0);
         let outlook = &stats["outlook"];
-        assert_eq!(outlook["now"], 100);
-        assert_eq!(outlook["half"], 150, "never more than all that is read and saved");
-        assert_eq!(outlook["twice"], 50);
+        assert_eq!(outlook["reads_now"], 0.5);
+        assert_eq!(outlook["reads_half"], 0.75, "never more than all that is read and saved");
+        assert_eq!(outlook["reads_twice"], 0.25);
         assert_eq!(outlook["operations"], 200);
         assert_eq!(super::stats(&history(0), 0)["outlook"]["unknown"], "idle");
+    }
+
+    #[test]
+    fn it_is_said_why_nothing_is_measured() {
+        for (policy, reason) in [
+            ("tide", "too-small"),
+            ("kv-only", "too-small"),
+            ("hac", "other-ghosts"),
+            ("hac:7,9", "other-ghosts"),
+            ("block-only", "blocks-alone"),
+            ("block-clock", "blocks-alone"),
+            ("block-s3-fifo", "blocks-alone"),
+        ] {
+            let reading = Reading { policy: policy.parse().unwrap(), ..Reading::default() };
+            let stats = stats(&History::new(reading), 0);
+            let outlook = json!({ "unknown": "unmeasured", "reason": reason });
+            assert_eq!(stats["outlook"], outlook, "{policy}");
+        }
     }
 
     #[test]

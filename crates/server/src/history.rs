@@ -82,15 +82,16 @@ const fn field(
 use Origin::{P50, P99, Rate, State};
 
 /// What each sample has.
+#[rustfmt::skip]
 pub(crate) static FIELDS: [Field; 34] = [
     field("operations", "1/s", "commands of clients", Rate(&["server.commands"])),
     field("reads", "1/s", "reads of storage for them", Rate(&["io.reads"])),
     field("read_bytes", "B/s", "bytes of these reads", Rate(&["io.read_bytes"])),
     field("writes", "1/s", "entries written and deleted", Rate(&["store.writes"])),
-    field("compaction_bytes", "B/s", "bytes that compactions read and write", COMPACTION),
-    field("budget_bytes", "B", "memory of all caches", State("cache.bytes_max")),
-    field("measuring_bytes", "B", "of it, sketches and ghosts", State("cache.measuring_bytes")),
-    field("window_bytes", "B", "for how many more bytes a ghost stands", WINDOW),
+    field("compaction_bytes", "B/s", "bytes that compactions read and write", Rate(&["compaction.read_bytes", "compaction.write_bytes"])),
+    field("cache_bytes_max", "B", "memory that all caches together may take", State("cache.bytes_max")),
+    field("measuring_bytes", "B", "of it, what sketches and ghosts take", State("cache.measuring_bytes")),
+    field("window_bytes", "B", "for how many more bytes a ghost stands", State("cache.window_bytes")),
     field("kv_bytes", "B", "values (KV): what they take", State("cache.kv.charged_bytes")),
     field("kp_bytes", "B", "pointers (KP): what they take", State("cache.kp.charged_bytes")),
     field("block_bytes", "B", "blocks: what they take", State("cache.block.charged_bytes")),
@@ -98,39 +99,30 @@ pub(crate) static FIELDS: [Field; 34] = [
     field("kp_bytes_max", "B", "pointers: what they may take", State("cache.kp.bytes_max")),
     field("block_bytes_max", "B", "blocks: what they may take", State("cache.block.bytes_max")),
     field("kv_hits", "1/s", "lookups that a value answered", Rate(&["cache.kv.hits"])),
-    field("kp_hits", "1/s", "lookups that a pointer led to their block", KP_HITS),
+    field("kp_hits", "1/s", "lookups that a pointer led to their block", Rate(&["cache.kp.hits"])),
     field("point_misses", "1/s", "lookups that knew neither", Rate(&["cache.point.misses"])),
     field("data_hits", "1/s", "data blocks found in memory", Rate(&["cache.data.hits"])),
     field("data_misses", "1/s", "data blocks not in memory", Rate(&["cache.data.misses"])),
-    field("metadata_hits", "1/s", "index and filter blocks found", METADATA_HITS),
-    field("metadata_misses", "1/s", "index and filter blocks not in memory", METADATA_MISSES),
+    field("metadata_hits", "1/s", "index and filter blocks found", Rate(&["cache.index.hits", "cache.filter.hits"])),
+    field("metadata_misses", "1/s", "index and filter blocks not in memory", Rate(&["cache.index.misses", "cache.filter.misses"])),
     field("kv_saved", "1/s", "reads that values saved", Rate(&["cache.kv.saved_reads"])),
     field("kp_saved", "1/s", "reads that pointers saved", Rate(&["cache.kp.saved_reads"])),
     field("block_saved", "1/s", "reads that blocks saved", Rate(&["cache.block.saved_reads"])),
-    field("kv_wanted", "1/s", "reads that a window more of values would save", KV_WANTED),
-    field("kp_wanted", "1/s", "reads that a window more of pointers would save", KP_WANTED),
-    field("block_wanted", "1/s", "reads that a window more of blocks would save", BLOCK_WANTED),
-    field("read_p50", "us", "half of the commands that only read took at most", P50(READ)),
-    field("read_p99", "us", "99 % of the commands that only read took at most", P99(READ)),
-    field("write_p50", "us", "half of the commands that write took at most", P50(WRITE)),
-    field("write_p99", "us", "99 % of the commands that write took at most", P99(WRITE)),
-    field("memtable_bytes", "B", "what was written last", State("memory.memtable_bytes")),
+    field("kv_wanted", "1/s", "reads that a window more of values would save", Rate(&["cache.kv.wanted_reads"])),
+    field("kp_wanted", "1/s", "reads that a window more of pointers would save", Rate(&["cache.kp.wanted_reads"])),
+    field("block_wanted", "1/s", "reads that a window more of blocks would save", Rate(&["cache.block.wanted_reads"])),
+    field("read_us_p50", "us", "half of the commands that only read took at most", P50(READ)),
+    field("read_us_p99", "us", "99 % of the commands that only read took at most", P99(READ)),
+    field("write_us_p50", "us", "half of the commands that write took at most", P50(WRITE)),
+    field("write_us_p99", "us", "99 % of the commands that write took at most", P99(WRITE)),
+    field("memtable_bytes", "B", "what was written last and is not in a file yet", State("memory.memtable_bytes")),
     field("clients", "1", "connections of clients", State("server.connected_clients")),
-    field("memory_bytes", "B", "memory of the store", State("memory.budget_bytes")),
+    field("memory_bytes_max", "B", "memory that the store may take", State("memory.budget_bytes")),
 ];
 
 /// The names of the latencies of commands.
 pub(crate) const READ: &str = "command.read";
 pub(crate) const WRITE: &str = "command.write";
-
-const COMPACTION: Origin = Rate(&["compaction.read_bytes", "compaction.write_bytes"]);
-const WINDOW: Origin = State("cache.window_bytes");
-const KP_HITS: Origin = Rate(&["cache.kp.hits"]);
-const METADATA_HITS: Origin = Rate(&["cache.index.hits", "cache.filter.hits"]);
-const METADATA_MISSES: Origin = Rate(&["cache.index.misses", "cache.filter.misses"]);
-const KV_WANTED: Origin = Rate(&["cache.kv.wanted_reads"]);
-const KP_WANTED: Origin = Rate(&["cache.kp.wanted_reads"]);
-const BLOCK_WANTED: Origin = Rate(&["cache.block.wanted_reads"]);
 
 /// What lies between two readings.
 #[derive(Debug, Clone)]
@@ -254,8 +246,8 @@ mod tests {
         let mut history = History::new(reading(0, &[("io.reads", 100)]));
         history.add(reading(4, &[("io.reads", 108), ("cache.bytes_max", 7)]));
         let sample = history.fine.since(0).next().unwrap().clone();
-        assert_eq!((sample.value("reads"), sample.value("budget_bytes")), (2.0, 7.0));
-        assert!(sample.value("read_p99").is_nan());
+        assert_eq!((sample.value("reads"), sample.value("cache_bytes_max")), (2.0, 7.0));
+        assert!(sample.value("read_us_p99").is_nan());
         history.add(reading(5, &[("io.reads", 3)]));
         assert_eq!(history.fine.since(1).next().unwrap().value("reads"), 0.0, "it went back");
     }
@@ -269,7 +261,7 @@ mod tests {
         let mut history = History::new(with(0));
         histogram.record(2000);
         history.add(with(1));
-        let p99 = history.fine.since(0).next().unwrap().value("read_p99");
+        let p99 = history.fine.since(0).next().unwrap().value("read_us_p99");
         assert!((2.0..2.2).contains(&p99), "{p99}");
     }
 

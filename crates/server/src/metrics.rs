@@ -71,7 +71,7 @@ pub(crate) static METRICS: [Metric; 61] = [
     metric(Counter, "tidekv_panics_total", "Commands that hit a bug and ended their connection.", "", &[("", "server.panics")]),
     // Memory and its three components.
     metric(Gauge, "tidekv_memory_budget_bytes", "Memory that the store may take.", "", &[("", "memory.budget_bytes")]),
-    metric(Gauge, "tidekv_memory_bytes", "Memory that it takes.", "part", &[("memtables", "memory.memtable_bytes"), ("metadata", "memory.metadata_bytes"), ("caches", "memory.cache_bytes")]),
+    metric(Gauge, "tidekv_memory_bytes", "Memory that the store takes.", "part", &[("memtables", "memory.memtable_bytes"), ("metadata", "memory.metadata_bytes"), ("caches", "memory.cache_bytes")]),
     metric(Gauge, "tidekv_cache_budget_bytes", "Memory that all caches together may take.", "", &[("", "cache.bytes_max")]),
     metric(Gauge, "tidekv_cache_target_bytes", "What each component of the caches may take: the boundaries that move.", "component", &[("kv", "cache.kv.bytes_max"), ("kp", "cache.kp.bytes_max"), ("block", "cache.block.bytes_max")]),
     metric(Gauge, "tidekv_cache_bytes", "What each component of the caches takes.", "component", &[("kv", "cache.kv.charged_bytes"), ("kp", "cache.kp.charged_bytes"), ("block", "cache.block.charged_bytes")]),

@@ -14,9 +14,12 @@
 //! but never more than what was read and what was saved together: then nothing is found
 //! in memory any more.
 //!
+//! What is told are reads of an operation: with another budget, clients may ask for more
+//! or less in a second.
+//!
 //! Curves of real loads are steep where a working set just fits, and flat behind it. The
-//! window (a tenth of the budget) sees nothing of that, so half and twice are guesses
-//! that grow worse the farther they are from here.
+//! window (a tenth of the budget, of at most 1 GiB) sees nothing of that, so half and twice
+//! are guesses that grow worse the farther they are from here.
 //!
 //! Pure arithmetic.
 
@@ -27,6 +30,7 @@ const READS_MIN: f64 = 1.0;
 /// values, pointers, blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Observed {
+    pub(crate) operations: f64,
     pub(crate) reads: f64,
     pub(crate) saved: [f64; 3],
     pub(crate) wanted: [f64; 3],
@@ -34,7 +38,7 @@ pub(crate) struct Observed {
     pub(crate) budget_bytes: f64,
 }
 
-/// Reads a second with other budgets.
+/// Reads of an operation with other budgets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Outlook {
     pub(crate) half: f64,
@@ -44,23 +48,32 @@ pub(crate) struct Outlook {
     pub(crate) elasticity: f64,
 }
 
+/// Why there is no estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// There are no ghosts of a window.
+    Unmeasured,
+    /// Hardly anything was asked for that storage was read for.
+    Idle,
+}
+
 /// The estimate, or why there is none.
-pub(crate) fn outlook(observed: &Observed) -> Result<Outlook, &'static str> {
-    let &Observed { reads, saved, wanted, window_bytes, budget_bytes } = observed;
+pub(crate) fn outlook(observed: &Observed) -> Result<Outlook, Unknown> {
+    let &Observed { operations, reads, saved, wanted, window_bytes, budget_bytes } = observed;
     if window_bytes <= 0.0 || budget_bytes <= 0.0 {
-        return Err("unmeasured");
+        return Err(Unknown::Unmeasured);
     }
-    if reads < READS_MIN {
-        return Err("idle");
+    if reads < READS_MIN || operations <= 0.0 {
+        return Err(Unknown::Idle);
     }
     // More than there were reads cannot be saved.
     let most = wanted.into_iter().fold(0.0, f64::max).min(reads);
     let elasticity = most * budget_bytes / (reads * window_bytes);
     let ceiling = reads + saved.into_iter().sum::<f64>();
     Ok(Outlook {
-        half: (reads * elasticity.exp2()).min(ceiling),
-        now: reads,
-        twice: reads * (-elasticity).exp2(),
+        half: (reads * elasticity.exp2()).min(ceiling) / operations,
+        now: reads / operations,
+        twice: reads * (-elasticity).exp2() / operations,
         elasticity,
     })
 }
@@ -71,6 +84,7 @@ mod tests {
 
     fn observed(reads: f64, wanted: f64) -> Observed {
         Observed {
+            operations: 10.0,
             reads,
             saved: [1000.0, 0.0, 500.0],
             wanted: [wanted / 2.0, 0.0, wanted],
@@ -88,21 +102,21 @@ mod tests {
         let wanted = curve(budget) - curve(budget + window);
         let found = outlook(&Observed { window_bytes: window, ..observed(640.0, wanted) }).unwrap();
         assert!((found.elasticity - 0.5).abs() < 0.001, "{found:?}");
-        assert!((found.half - curve(50.0)).abs() < 1.0, "{found:?}");
-        assert!((found.twice - curve(200.0)).abs() < 1.0, "{found:?}");
+        assert!((10.0 * found.half - curve(50.0)).abs() < 1.0, "{found:?}");
+        assert!((10.0 * found.twice - curve(200.0)).abs() < 1.0, "{found:?}");
     }
 
     #[test]
     fn nothing_wanted_changes_nothing() {
         let found = outlook(&observed(100.0, 0.0)).unwrap();
-        assert_eq!((found.half, found.now, found.twice), (100.0, 100.0, 100.0));
+        assert_eq!((found.half, found.now, found.twice), (10.0, 10.0, 10.0));
     }
 
     #[test]
     fn no_more_is_lost_than_there_is() {
         let found = outlook(&observed(100.0, 90.0)).unwrap();
-        assert_eq!(found.half, 1600.0, "all that is read and saved now");
-        assert!(found.twice > 0.0 && found.twice < 1.0);
+        assert_eq!(found.half, 160.0, "all that is read and saved now");
+        assert!(found.twice > 0.0 && found.twice < 0.1);
         // Ghosts are sampled, and may claim too much.
         assert_eq!(outlook(&observed(100.0, 900.0)), outlook(&observed(100.0, 100.0)));
     }
@@ -110,8 +124,10 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_guessed() {
         let unmeasured = Observed { window_bytes: 0.0, ..observed(100.0, 9.0) };
-        assert_eq!(outlook(&unmeasured), Err("unmeasured"));
-        assert_eq!(outlook(&observed(0.5, 0.0)), Err("idle"));
-        assert_eq!(outlook(&Observed::default()), Err("unmeasured"));
+        assert_eq!(outlook(&unmeasured), Err(Unknown::Unmeasured));
+        assert_eq!(outlook(&observed(0.5, 0.0)), Err(Unknown::Idle));
+        let unasked = Observed { operations: 0.0, ..observed(100.0, 9.0) };
+        assert_eq!(outlook(&unasked), Err(Unknown::Idle));
+        assert_eq!(outlook(&Observed::default()), Err(Unknown::Unmeasured));
     }
 }
