@@ -4,8 +4,9 @@
 //! 1. Nothing is changed by a request; methods other than GET and HEAD are refused.
 //! 2. Where the server has a password, nothing is answered without it.
 //! 3. The page loads nothing from elsewhere, and the browser is told to hold it to that.
-//! 4. Where there is no password, whoever asks over the loopback must name this machine:
-//!    a page from elsewhere that has its own name resolved to 127.0.0.1 learns nothing.
+//! 4. Where there is no password, whoever asks over the loopback must do so by an IP
+//!    address, by `localhost` or by the host that the operator has named: a page from
+//!    elsewhere that has a name of its own resolved to 127.0.0.1 learns nothing.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -105,11 +106,12 @@ impl Page {
     fn admit(&self, headers: &HeaderMap, uri: &Uri, local: IpAddr) -> Result<(), Box<Answer>> {
         let Some(password) = self.sampler.state().settings.password() else {
             let named = uri.host().or_else(|| headers.get(header::HOST)?.to_str().ok());
-            let is_ours = named.is_none_or(|named| self.is_named(named));
-            return if is_ours || !local.is_loopback() {
+            let is_harmless = named.is_none_or(|named| self.is_harmless(named));
+            return if is_harmless || !local.is_loopback() {
                 Ok(())
             } else {
-                let what = "this page is reached as localhost, or by the address it listens on";
+                let what = "ask by an IP address, as localhost or by the host that --http \
+                     names; a proxy must pass one of these on as Host";
                 Err(Box::new(refuse(StatusCode::MISDIRECTED_REQUEST, what)))
             };
         };
@@ -122,8 +124,10 @@ impl Page {
         Err(Box::new(answer))
     }
 
-    /// Whether `authority`, a host with or without a port, names this server.
-    fn is_named(&self, authority: &str) -> bool {
+    /// Whether `authority`, a host with or without a port, is nothing that somebody else
+    /// could have resolved to this machine: any IP address, `localhost`, or the host that
+    /// the operator has named.
+    fn is_harmless(&self, authority: &str) -> bool {
         let host = match authority.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
             _ => authority,
