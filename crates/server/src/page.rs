@@ -17,6 +17,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Uri};
+use tokio::sync::Semaphore;
 
 use crate::api;
 use crate::prometheus;
@@ -70,11 +71,14 @@ pub(crate) struct Page {
     sampler: Arc<Sampler>,
     /// The host of the address, as the operator has written it.
     host: String,
+    /// Answers are made one at a time: the threads that make them are those that clients'
+    /// reads wait for storage on.
+    turn: Semaphore,
 }
 
 impl Page {
     pub(crate) fn new(sampler: Arc<Sampler>, host: &str) -> Self {
-        Self { sampler, host: host.to_owned() }
+        Self { sampler, host: host.to_owned(), turn: Semaphore::new(1) }
     }
 
     /// The answer to a request that came in at `local`. What it says in its body does
@@ -107,7 +111,7 @@ impl Page {
         let Some(password) = self.sampler.state().settings.password() else {
             let named = uri.host().or_else(|| headers.get(header::HOST)?.to_str().ok());
             let is_harmless = named.is_none_or(|named| self.is_harmless(named));
-            return if is_harmless || !local.is_loopback() {
+            return if is_harmless || !local.to_canonical().is_loopback() {
                 Ok(())
             } else {
                 let what = "ask by an IP address, as localhost or by the host that --http \
@@ -156,6 +160,7 @@ impl Page {
         content_type: &'static str,
         render: impl FnOnce(&Sampler) -> String + Send + 'static,
     ) -> Answer {
+        let _turn = self.turn.acquire().await;
         let sampler = Arc::clone(&self.sampler);
         match tokio::task::spawn_blocking(move || render(&sampler)).await {
             Ok(text) => respond(StatusCode::OK, content_type, text.into()),
