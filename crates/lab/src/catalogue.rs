@@ -1,13 +1,14 @@
 //! All experiments, found by name or pattern.
 
 use crate::ackey;
+use crate::changing;
 use crate::engine;
 use crate::experiment::Experiment;
 use crate::failure::{Failure, Result};
 
 /// All experiments, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
-    engine::EXPERIMENTS.iter().chain(ackey::EXPERIMENTS)
+    engine::EXPERIMENTS.iter().chain(ackey::EXPERIMENTS).chain(changing::EXPERIMENTS)
 }
 
 /// The experiment called `name`.

@@ -166,6 +166,7 @@ impl List {
                     "name": experiment.name,
                     "about": experiment.about,
                     "claim": experiment.claim,
+                    "paper": experiment.paper,
                 })
             });
             return print(&serde_json::Value::from_iter(experiments).to_string());
@@ -190,6 +191,7 @@ impl Run {
         let experiments = catalogue::select(&self.names)?;
         let runner = Runner {
             subjects: self.chosen(subjects)?,
+            are_subjects_named: !self.subjects.is_empty(),
             launcher: Launcher { arguments: arguments.iter().map(|&a| a.to_owned()).collect() },
             place: Place::new(&self.out, self.stores.as_deref())?,
             scale: self.scale()?,
@@ -211,7 +213,7 @@ impl Run {
 
     fn chosen(&self, subjects: &[SubjectRecord]) -> Result<Vec<SubjectRecord>> {
         if self.subjects.is_empty() {
-            return Ok(subjects.iter().filter(|record| record.is_default).copied().collect());
+            return Ok(subjects.to_vec());
         }
         for pattern in &self.subjects {
             if !subjects.iter().any(|record| catalogue::matches(pattern, record.name)) {
@@ -261,7 +263,7 @@ impl Run {
 
     fn show(&self, rows: &[Row]) -> Result<()> {
         if !self.json {
-            return print(&show::lines(rows));
+            return print(&format!("{}\n", show::lines_of_points(rows).trim_end()));
         }
         rows.iter().try_for_each(|row| {
             print(&serde_json::to_string(row).expect("strings and numbers become JSON"))

@@ -26,7 +26,6 @@ use crate::lane::Lane;
 use crate::latency::Latencies;
 use crate::subject::{Counts, Subject};
 use crate::values::Values;
-use crate::workload::Kind;
 
 const WARMING: u8 = 0;
 const MEASURING: u8 = 1;
@@ -114,9 +113,7 @@ pub(crate) fn run(
     measurement.latencies = latencies.quantiles();
     measurement.counts = last.counts.since(&first.counts);
     measurement.kernel = last.kernel.since(&first.kernel);
-    let written: u32 = drive.workload.mix.iter().filter(|m| m.0 == Kind::Put).map(|m| m.1).sum();
-    let total: u32 = drive.workload.mix.iter().map(|m| m.1).sum();
-    let written = last.operations as f64 * f64::from(written) / f64::from(total);
+    let written = last.operations as f64 * drive.workload.written_share();
     measurement.user_bytes = written as u64 * (KEY_BYTES + job.value_bytes) as u64;
     Ok(())
 }

@@ -93,8 +93,10 @@ fn reading(scale: &Scale, shape: Shape, threads: u64, kind: Kind, warm_up: WarmU
             operations_per_sample: if is_cached && kind == Kind::Get { 16 } else { 1 },
             arrivals_per_s: None,
             holds: 0,
+            phases: Vec::new(),
         }),
         ending: Ending::Close,
+        policy: None,
         // Where storage is read, a counter costs nothing that can be seen.
         counts_everything: !is_cached,
         share_of_slowest: None,
@@ -119,6 +121,7 @@ fn filling(scale: &Scale, shape: Shape, threads: u64, choice: Choice, passes: u6
             operations_per_sample: 4,
             arrivals_per_s: None,
             holds: 0,
+            phases: Vec::new(),
         }),
         ending: Ending::Settle,
         counts_everything: false,
@@ -234,7 +237,7 @@ fn drive_overhead(scale: &Scale) -> Vec<Point> {
 }
 
 const fn at_least(ratio: f64) -> Target {
-    Target { of: "ops_per_s", rule: Rule::RatioAtLeast(ratio) }
+    Target::new("ops_per_s", Rule::RatioAtLeast(ratio))
 }
 
 /// All of them, in the order in which they are listed and run.
@@ -244,7 +247,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         about: "operations of the lab against no store: what measuring costs",
         claim: "at most 50 ns an operation",
         points: drive_overhead,
-        targets: &[Target { of: "cpu_us_per_op", rule: Rule::AtMost(0.05) }],
+        targets: &[Target::new("cpu_us_per_op", Rule::AtMost(0.05))],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "engine-fill-random",
@@ -252,6 +256,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         claim: "at least as fast as RocksDB",
         points: |scale| on_grid(scale, |s, t| filling(scale, s, t, Choice::Shuffled, 1)),
         targets: &[at_least(1.0)],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "engine-fill-seq",
@@ -259,6 +264,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         claim: "1.2 times as fast as RocksDB",
         points: |scale| on_grid(scale, |s, t| filling(scale, s, t, Choice::Sequential, 1)),
         targets: &[at_least(1.2)],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "engine-get-cached",
@@ -266,13 +272,15 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         claim: "1.5 times as fast as RocksDB with 1, 2 and 8 threads",
         points: |scale| on_grid(scale, |s, t| reading(scale, s, t, Kind::Get, WarmUp::UntilCached)),
         targets: &[at_least(1.5)],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "engine-get-cold",
         about: "get keys at random with memory for index, filters and 5 % of the blocks",
         claim: "at least as fast as RocksDB, and one read of storage a get",
         points: |scale| on_grid(scale, |s, t| reading(scale, s, t, Kind::Get, WarmUp::UntilSteady)),
-        targets: &[at_least(1.0), Target { of: "reads_per_op", rule: Rule::AtMost(1.02) }],
+        targets: &[at_least(1.0), Target::new("reads_per_op", Rule::AtMost(1.02))],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "engine-get-absent",
@@ -282,6 +290,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
             on_grid(scale, |s, t| reading(scale, s, t, Kind::GetAbsent, WarmUp::UntilSteady))
         },
         targets: &[at_least(1.0)],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "engine-scan-cold",
@@ -291,6 +300,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
             on_grid(scale, |s, t| reading(scale, s, t, Kind::Scan, WarmUp::UntilSteady))
         },
         targets: &[at_least(1.5)],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "engine-scan-cached",
@@ -300,6 +310,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
             on_grid(scale, |s, t| reading(scale, s, t, Kind::Scan, WarmUp::UntilCached))
         },
         targets: &[at_least(1.2)],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "engine-multi-get",
@@ -309,6 +320,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
             on_grid(scale, |s, t| reading(scale, s, t, Kind::MultiGet, WarmUp::UntilSteady))
         },
         targets: &[at_least(1.0)],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "engine-mixed",
@@ -316,6 +328,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         claim: "at least as fast as RocksDB",
         points: |scale| on_grid(scale, |s, t| mixed(scale, s, t)),
         targets: &[at_least(1.0)],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "engine-space",
@@ -324,9 +337,10 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                 the data (before compression)",
         points: space,
         targets: &[
-            Target { of: "write_amp", rule: Rule::RatioAtMost(1.05) },
-            Target { of: "space_amp", rule: Rule::AtMost(1.15) },
+            Target::new("write_amp", Rule::RatioAtMost(1.05)),
+            Target::new("space_amp", Rule::AtMost(1.15)),
         ],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "engine-open",
@@ -334,22 +348,25 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         claim: "at most 2 s, and no longer than RocksDB",
         points: open,
         targets: &[
-            Target { of: "open_s", rule: Rule::AtMost(2.0) },
-            Target { of: "open_s", rule: Rule::RatioAtMost(1.0) },
+            Target::new("open_s", Rule::AtMost(2.0)),
+            Target::new("open_s", Rule::RatioAtMost(1.0)),
         ],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "engine-snapshots",
         about: "overwrite at random while 1000 snapshots with iterators are open, or none",
         claim: "open snapshots slow writes by at most 10 %",
         points: snapshots,
-        targets: &[Target { of: "ops_per_s", rule: Rule::RatioToZeroAtLeast("snapshots", 0.9) }],
+        targets: &[Target::new("ops_per_s", Rule::RatioToPointAtLeast("snapshots", 0, 0.9))],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "engine-write-tail",
         about: "overwrite at random, arriving at half the rate that the slowest subject bears",
         claim: "99.9 % of the writes wait no longer than with RocksDB",
         points: write_tail,
-        targets: &[Target { of: "p999_us", rule: Rule::RatioAtMost(1.0) }],
+        targets: &[Target::new("p999_us", Rule::RatioAtMost(1.0))],
+        ..Experiment::USUAL
     },
 ];

@@ -18,10 +18,38 @@ pub(crate) struct Experiment {
     pub(crate) name: &'static str,
     /// What is done, in one sentence.
     pub(crate) about: &'static str,
+    /// What the paper that it is from has found, in one sentence with its numbers; empty
+    /// where there is none.
+    pub(crate) paper: &'static str,
     /// What we expect, in one sentence.
     pub(crate) claim: &'static str,
+    pub(crate) subjects: Subjects,
     pub(crate) points: fn(&Scale) -> Vec<Point>,
     pub(crate) targets: &'static [Target],
+}
+
+impl Experiment {
+    /// What is usual: the default subjects, and no paper.
+    pub(crate) const USUAL: Self = Self {
+        name: "",
+        about: "",
+        paper: "",
+        claim: "",
+        subjects: Subjects::Default,
+        points: |_| Vec::new(),
+        targets: &[],
+    };
+}
+
+/// Who takes part when nobody is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subjects {
+    /// Those that are marked as defaults.
+    Default,
+    /// These as well.
+    Also(&'static [&'static str]),
+    /// Nobody else, also when others are named.
+    Only(&'static [&'static str]),
 }
 
 /// One combination of parameters, measured with every subject in turns.
@@ -39,6 +67,8 @@ pub(crate) struct Point {
     pub(crate) changes_store: bool,
     pub(crate) drive: Option<Drive>,
     pub(crate) ending: Ending,
+    /// How TideKV's caches share their memory, in place of what the subject says.
+    pub(crate) policy: Option<String>,
     /// Subjects count all they can, also where that costs time.
     pub(crate) counts_everything: bool,
     /// Operations arrive at this share of what the slowest subject bears.
@@ -80,6 +110,18 @@ pub(crate) struct Target {
     /// The metric.
     pub(crate) of: &'static str,
     pub(crate) rule: Rule,
+    /// The phase; empty: the drive as a whole.
+    pub(crate) phase: &'static str,
+}
+
+impl Target {
+    pub(crate) const fn new(of: &'static str, rule: Rule) -> Self {
+        Self { of, rule, phase: "" }
+    }
+
+    pub(crate) const fn in_phase(phase: &'static str, of: &'static str, rule: Rule) -> Self {
+        Self { of, rule, phase }
+    }
 }
 
 /// Kinds of bounds.
@@ -91,17 +133,28 @@ pub(crate) enum Rule {
     RatioAtMost(f64),
     /// The metric itself is at most this.
     AtMost(f64),
-    /// The ratio to the same subject at the point where the parameter is 0 is at
-    /// least this.
-    RatioToZeroAtLeast(&'static str, f64),
+    /// The ratio to the same subject at the point where the parameter has this value is
+    /// at least this.
+    RatioToPointAtLeast(&'static str, u64, f64),
+    /// The same, at most this.
+    RatioToPointAtMost(&'static str, u64, f64),
+    /// The ratio of TideKV as it comes to this subject is at least this.
+    RatioToSubjectAtLeast(&'static str, f64),
+    /// The same, at most this.
+    RatioToSubjectAtMost(&'static str, f64),
 }
 
 impl Rule {
     /// The bound, and whether it is one from below.
     pub(crate) fn bound(&self) -> (f64, bool) {
         match *self {
-            Self::RatioAtLeast(bound) | Self::RatioToZeroAtLeast(_, bound) => (bound, true),
-            Self::RatioAtMost(bound) | Self::AtMost(bound) => (bound, false),
+            Self::RatioAtLeast(bound)
+            | Self::RatioToPointAtLeast(_, _, bound)
+            | Self::RatioToSubjectAtLeast(_, bound) => (bound, true),
+            Self::RatioAtMost(bound)
+            | Self::AtMost(bound)
+            | Self::RatioToPointAtMost(_, _, bound)
+            | Self::RatioToSubjectAtMost(_, bound) => (bound, false),
         }
     }
 

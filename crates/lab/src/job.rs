@@ -41,6 +41,50 @@ pub(crate) struct Drive {
     pub(crate) arrivals_per_s: Option<f64>,
     /// Snapshots with iterators that are open meanwhile.
     pub(crate) holds: u64,
+    /// Workloads that follow one another and are measured from the first operation on;
+    /// then `workload`, `warm_up` and `length` are not asked.
+    pub(crate) phases: Vec<Phase>,
+}
+
+impl Drive {
+    /// Half as long, to find something out beforehand.
+    pub(crate) fn shorten(&mut self) {
+        if let WarmUp::Operations(operations) = &mut self.warm_up {
+            *operations /= 2;
+        }
+        self.length = match self.length {
+            Length::Seconds(seconds) => Length::Seconds(seconds / 2.0),
+            Length::Operations(operations) => Length::Operations(operations.div_ceil(2)),
+        };
+        for phase in &mut self.phases {
+            phase.operations = phase.operations.div_ceil(2);
+            phase.samples = 1;
+        }
+    }
+}
+
+/// Operations of one kind of load, as part of a drive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Phase {
+    /// As rows name it.
+    pub(crate) name: String,
+    pub(crate) workload: Workload,
+    pub(crate) operations: u64,
+    /// Counters are read so often, after equal numbers of operations.
+    pub(crate) samples: u64,
+    /// The policy that the caches are given when it begins.
+    pub(crate) policy: Option<String>,
+}
+
+/// What all counters have come to since the first phase began.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    /// Which phase it belongs to.
+    pub(crate) phase: usize,
+    pub(crate) operations: u64,
+    pub(crate) seconds: f64,
+    pub(crate) counts: Counts,
+    pub(crate) kernel: KernelCounts,
 }
 
 /// When the measurement begins.
@@ -78,7 +122,7 @@ pub(crate) enum Ending {
 }
 
 /// What one turn found.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measurement {
     /// Operations of the measured part, and how long it took.
     pub(crate) operations: u64,
@@ -99,4 +143,7 @@ pub(crate) struct Measurement {
     pub(crate) rss_bytes_max: u64,
     /// Reads can be held against a block device.
     pub(crate) has_device: bool,
+    /// Of a drive in phases, one after another.
+    #[serde(default)]
+    pub(crate) samples: Vec<Sample>,
 }

@@ -60,6 +60,11 @@ pub enum Choice {
         /// beginning.
         is_scattered: bool,
     },
+    /// The newest entries most, by Zipf's law; the older, the less.
+    Latest {
+        /// Above 0; 0.99 is that of YCSB.
+        alpha: f64,
+    },
     /// Some entries take some share of the operations, each equally likely; the others
     /// share the rest.
     Hot {
@@ -113,6 +118,8 @@ impl Picker {
             Choice::Zipf { alpha, is_scattered } => {
                 Way::Zipf { zipf: Zipf::new(entries, alpha), order: is_scattered.then(order) }
             }
+            // How many entries are newer; whoever asks knows which that is.
+            Choice::Latest { alpha } => Way::Zipf { zipf: Zipf::new(entries, alpha), order: None },
             Choice::Hot { entries: share, operations, run } => {
                 let runs = (entries / run).max(1);
                 let hot = ((runs as f64 * share).round() as u64).clamp(1, runs) * run;

@@ -55,13 +55,20 @@ impl<'a> Lane<'a> {
             },
             Kind::MultiGet => self.multi_get(operation),
             Kind::Scan => self.scan(operation, &key),
-            Kind::Put => {
-                self.version += 1;
-                self.values.fill(&mut self.value, operation.number, self.version);
-                self.subject.put(&key, &self.value)
+            Kind::Put | Kind::Insert => self.put(operation.number, &key),
+            Kind::Modify => {
+                self.get(operation, &key)?;
+                self.put(operation.number, &key)
             }
             Kind::Delete => self.subject.delete(&key),
         }
+    }
+
+    #[inline]
+    fn put(&mut self, number: u64, key: &[u8]) -> Result<()> {
+        self.version += 1;
+        self.values.fill(&mut self.value, number, self.version);
+        self.subject.put(key, &self.value)
     }
 
     #[inline]
@@ -129,6 +136,7 @@ mod tests {
             cache_bytes: None,
             is_compressed: false,
             counts_everything: true,
+            policy: None,
         };
         (record.open)(directory, &settings).unwrap()
     }

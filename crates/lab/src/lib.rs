@@ -27,16 +27,19 @@ mod latency;
 pub mod job;
 mod lane;
 mod drive;
+mod phases;
 mod worker;
 
 mod scale;
 mod experiment;
 mod engine;
 mod ackey;
+mod changing;
 mod catalogue;
 
 mod place;
 mod turn;
+mod splits;
 mod summary;
 mod runner;
 

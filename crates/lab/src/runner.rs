@@ -9,22 +9,28 @@ use std::path::PathBuf;
 
 use tidekv_evidence::{Row, Value};
 
-use crate::experiment::{Experiment, Point, StorePlan};
+use crate::experiment::{Experiment, Params, Point, StorePlan, Subjects};
 use crate::failure::{Failure, Result};
 use crate::job::{Drive, Ending, Job, Length, Measurement, WarmUp};
 use crate::kernel;
 use crate::nothing::NOTHING;
 use crate::place::{Place, ROWS, TURNS, build_of_this_binary, copy_directory};
 use crate::scale::Scale;
+use crate::splits;
 use crate::subject::{Settings, SubjectRecord};
-use crate::summary::{Series, measured_row, metrics, verdict_rows, warnings};
+use crate::summary::{
+    Metrics, Series, measured_row, metrics, metrics_of_parts, verdict_rows, warnings,
+};
+use crate::tide::{TIDEKV_BEST_AT_SWITCH, TIDEKV_BEST_SPLIT};
 use crate::turn::{Turn, TurnId, TurnLog};
 use crate::worker::Launcher;
 use crate::workload::{Kind, Workload};
 
 /// What a run is asked for.
 pub(crate) struct Runner<'a> {
+    /// All of them, or those that were named.
     pub(crate) subjects: Vec<SubjectRecord>,
+    pub(crate) are_subjects_named: bool,
     pub(crate) launcher: Launcher,
     pub(crate) place: Place,
     pub(crate) scale: Scale,
@@ -51,26 +57,13 @@ impl Runner<'_> {
         let mut log = TurnLog::open(&self.place.file(TURNS))?;
         let mut all: Vec<Series> = Vec::new();
         for point in (experiment.points)(&self.scale).into_iter().filter(|p| self.is_wanted(p)) {
-            let subjects = if point.is_of_drive { vec![NOTHING] } else { self.subjects.clone() };
+            let subjects = match point.is_of_drive {
+                true => vec![NOTHING],
+                false => self.subjects_of(experiment)?,
+            };
             let point = self.paced(experiment, point, &subjects, &mut log)?;
-            let mut series: Vec<Series> = subjects
-                .iter()
-                .map(|record| Series {
-                    subject: record.name,
-                    params: point.params.clone(),
-                    turns: Vec::new(),
-                    warnings: Vec::new(),
-                })
-                .collect();
-            for alternation in 0..point.alternations {
-                for (record, series) in subjects.iter().zip(&mut series) {
-                    let found = self.turn(experiment, &point, record, alternation, &mut log)?;
-                    series.turns.push(metrics(&point, &found));
-                    series.warnings.extend(warnings(&found));
-                }
-            }
             let from = all.len();
-            all.extend(series);
+            all.extend(self.turns(experiment, &point, &subjects, &mut log)?);
             let rows: Vec<Row> = all[from..]
                 .iter()
                 .flat_map(|series| {
@@ -90,6 +83,124 @@ impl Runner<'_> {
             show(&rows)?;
         }
         Ok(())
+    }
+
+    /// All turns of all subjects at one point.
+    fn turns(
+        &self,
+        experiment: &Experiment,
+        point: &Point,
+        subjects: &[SubjectRecord],
+        log: &mut TurnLog,
+    ) -> Result<Vec<Series>> {
+        let points: Vec<Point> = subjects
+            .iter()
+            .map(|record| self.with_best_split(experiment, point, record, log))
+            .collect::<Result<_>>()?;
+        let mut all: Vec<Series> = Vec::new();
+        let mut note = |subject: &'static str, params: &Params, found: Metrics| {
+            let is_it = |s: &&mut Series| s.subject == subject && s.params == *params;
+            if let Some(series) = all.iter_mut().find(is_it) {
+                series.turns.push(found);
+                return;
+            }
+            let params = params.clone();
+            all.push(Series { subject, params, turns: vec![found], warnings: Vec::new() });
+        };
+        let mut warned: Vec<(&'static str, Vec<String>)> = Vec::new();
+        for alternation in 0..point.alternations {
+            for (record, point) in subjects.iter().zip(&points) {
+                let found = self.turn(experiment, point, record, alternation, log)?;
+                note(record.name, &point.params, metrics(point, &found));
+                for (params, metrics) in metrics_of_parts(point, &found) {
+                    note(record.name, &params, metrics);
+                }
+                warned.push((record.name, warnings(&found)));
+            }
+        }
+        for (subject, warnings) in warned {
+            let series = all.iter_mut().find(|s| s.subject == subject);
+            series.into_iter().for_each(|series| series.warnings.extend(warnings.clone()));
+        }
+        Ok(all)
+    }
+
+    /// Who takes part in `experiment`.
+    fn subjects_of(&self, experiment: &Experiment) -> Result<Vec<SubjectRecord>> {
+        let chosen = self.subjects.iter().copied();
+        let found: Vec<SubjectRecord> = match (experiment.subjects, self.are_subjects_named) {
+            (Subjects::Only(names), true) => {
+                chosen.filter(|record| names.contains(&record.name)).collect()
+            }
+            (_, true) => chosen.collect(),
+            (Subjects::Default, false) => chosen.filter(|record| record.is_default).collect(),
+            (Subjects::Also(names), false) => {
+                chosen.filter(|record| record.is_default || names.contains(&record.name)).collect()
+            }
+            (Subjects::Only(names), false) => {
+                chosen.filter(|record| names.contains(&record.name)).collect()
+            }
+        };
+        match found.is_empty() {
+            false => Ok(found),
+            true => Err(Failure::usage(format!(
+                "{} is not for these subjects, but for {:?}",
+                experiment.name, experiment.subjects
+            ))),
+        }
+    }
+
+    /// `point` with the boundaries that a subject of fixed ones is to have: those that
+    /// read the least, tried with half as many operations.
+    fn with_best_split(
+        &self,
+        experiment: &Experiment,
+        point: &Point,
+        record: &SubjectRecord,
+        log: &mut TurnLog,
+    ) -> Result<Point> {
+        let mut best = point.clone();
+        if record.name == TIDEKV_BEST_SPLIT.name {
+            best.policy = Some(self.best_split(experiment, point, record, log)?);
+        } else if record.name == TIDEKV_BEST_AT_SWITCH.name {
+            let phases = point.drive.iter().flat_map(|drive| &drive.phases).enumerate();
+            let mut policies = Vec::new();
+            for (at, phase) in phases {
+                let mut one = point.clone();
+                one.params.insert("searched".into(), phase.name.clone().into());
+                if let Some(drive) = &mut one.drive {
+                    drive.phases = vec![drive.phases[at].clone()];
+                }
+                policies.push(self.best_split(experiment, &one, record, log)?);
+            }
+            let phases = best.drive.iter_mut().flat_map(|drive| &mut drive.phases);
+            phases.zip(policies).for_each(|(phase, policy)| phase.policy = Some(policy));
+        }
+        Ok(best)
+    }
+
+    fn best_split(
+        &self,
+        experiment: &Experiment,
+        point: &Point,
+        record: &SubjectRecord,
+        log: &mut TurnLog,
+    ) -> Result<String> {
+        let found = splits::search(|tenths| {
+            let mut tried = point.clone();
+            let policy = splits::policy(tenths);
+            tried.params.insert("split".into(), policy.clone().into());
+            tried.policy = Some(policy);
+            if let Some(drive) = &mut tried.drive {
+                drive.shorten();
+            }
+            let found = self.turn(experiment, &tried, record, 0, log)?;
+            let reads = found.counts.reads.unwrap_or(0);
+            Ok(reads as f64 / found.operations.max(1) as f64)
+        })?;
+        let policy = splits::policy(found);
+        (self.tell)(&format!("{} {}: the best is {policy}", experiment.name, record.name));
+        Ok(policy)
     }
 
     fn is_wanted(&self, point: &Point) -> bool {
@@ -162,7 +273,7 @@ impl Runner<'_> {
             build: build_of_this_binary(),
         };
         if let Some(found) = log.find(&id) {
-            return Ok(*found);
+            return Ok(found.clone());
         }
         let directory = self.prepare(point, record)?;
         let job = Job {
@@ -173,6 +284,7 @@ impl Runner<'_> {
                 cache_bytes: point.cache_bytes,
                 is_compressed: point.is_compressed,
                 counts_everything: point.counts_everything,
+                policy: point.policy.clone(),
             },
             value_bytes: point.value_bytes as usize,
             // Alternations differ from each other, subjects do not.
@@ -189,7 +301,7 @@ impl Runner<'_> {
         if point.store.is_none() || point.changes_store {
             self.place.remove(&directory)?;
         }
-        log.add(Turn { id, measurement })?;
+        log.add(Turn { id, measurement: measurement.clone() })?;
         Ok(measurement)
     }
 
@@ -234,6 +346,7 @@ impl Runner<'_> {
             operations_per_sample: 1000,
             arrivals_per_s: None,
             holds: 0,
+            phases: Vec::new(),
         };
         self.launcher.run(&Job {
             subject: record.name.to_owned(),
@@ -243,6 +356,7 @@ impl Runner<'_> {
                 cache_bytes: None,
                 is_compressed: plan.is_compressed,
                 counts_everything: false,
+                policy: None,
             },
             value_bytes: plan.value_bytes as usize,
             seed: self.seed,

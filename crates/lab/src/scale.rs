@@ -24,6 +24,8 @@ pub(crate) struct Scale {
     pub(crate) alternations: u64,
     /// Numbers of threads.
     pub(crate) threads: Vec<u64>,
+    /// Fewer points and shorter warm-ups.
+    pub(crate) is_quick: bool,
 }
 
 impl Scale {
@@ -33,7 +35,13 @@ impl Scale {
             Size::Usual => (10_000_000, 5.0, 5),
             Size::Full => (50_000_000, 10.0, 5),
         };
-        Self { entries, seconds, alternations, threads: vec![1, 2, 8] }
+        Self {
+            entries,
+            seconds,
+            alternations,
+            threads: vec![1, 2, 8],
+            is_quick: size == Size::Quick,
+        }
     }
 
     /// Alternations of turns that each take long: those that fill a store.

@@ -1,5 +1,7 @@
 //! Rows as people read them: which metrics matter, in which unit.
 
+use std::collections::BTreeMap;
+
 use tidekv_evidence::{Row, Value};
 
 use crate::quantity::{show_bytes, show_count, show_number};
@@ -127,6 +129,18 @@ pub(crate) fn params(row: &Row) -> String {
         (name, value) => format!("{} {value}", name.replace('_', " ")),
     };
     row.params.iter().map(show).collect::<Vec<_>>().join(", ")
+}
+
+/// Rows of several points as lines; those over time are for reports.
+pub(crate) fn lines_of_points(rows: &[Row]) -> String {
+    let mut points: Vec<(&BTreeMap<String, Value>, Vec<Row>)> = Vec::new();
+    for row in rows.iter().filter(|row| !row.params.contains_key("t")) {
+        match points.iter_mut().find(|point| *point.0 == row.params) {
+            Some(point) => point.1.push(row.clone()),
+            None => points.push((&row.params, vec![row.clone()])),
+        }
+    }
+    points.iter().map(|(_, rows)| lines(rows) + "\n").collect()
 }
 
 /// The rows of one point as lines.

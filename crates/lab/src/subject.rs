@@ -23,6 +23,8 @@ pub struct Settings {
     pub is_compressed: bool,
     /// Count reads and writes even where counting costs time.
     pub counts_everything: bool,
+    /// How TideKV's caches share their memory, in place of what the subject says.
+    pub policy: Option<String>,
 }
 
 /// What a subject has counted since it was opened; `None`: it does not count that.
@@ -121,6 +123,13 @@ pub trait Subject: Send + Sync {
     /// is left. Returns how long ago the last of it ended, for subjects that can
     /// only be watched.
     fn settle(&self) -> Result<Duration>;
+
+    /// From now on the caches share their memory by this policy. Subjects that know no
+    /// policies go on as they are.
+    fn turn_to(&self, policy: &str) -> Result<()> {
+        let _ = policy;
+        Ok(())
+    }
 
     /// What it has counted.
     fn counts(&self) -> Result<Counts>;

@@ -8,7 +8,9 @@ use tidekv_evidence::{Row, Value};
 use crate::experiment::{Experiment, Params, Point, Rule, Target};
 use crate::job::{Ending, Measurement};
 use crate::keys::KEY_BYTES;
+use crate::phases;
 use crate::subject::BASELINES;
+use crate::tide::TIDEKV;
 
 /// Metrics by their fixed names.
 pub(crate) type Metrics = BTreeMap<&'static str, f64>;
@@ -44,7 +46,9 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
     if point.drive.is_none() {
         found.insert("open_s", turn.open_seconds);
     }
-    found.insert("rss_bytes_max", turn.rss_bytes_max as f64);
+    if turn.rss_bytes_max > 0 {
+        found.insert("rss_bytes_max", turn.rss_bytes_max as f64);
+    }
     let operations = turn.operations as f64;
     if turn.operations > 0 {
         found.insert("ops_per_s", operations / turn.seconds);
@@ -56,7 +60,9 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
             ("p999_us", latencies.p999_ns),
             ("p9999_us", latencies.p9999_ns),
         ] {
-            found.insert(name, ns as f64 / 1e3);
+            if latencies.samples > 0 {
+                found.insert(name, ns as f64 / 1e3);
+            }
         }
         let counted = [
             ("reads_per_op", turn.counts.reads),
@@ -108,6 +114,22 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
         }
     }
     found
+}
+
+/// The metrics of each phase and of each sample of a turn, with their parameters: those
+/// of the point, and `phase`, or `t` in operations from the beginning.
+pub(crate) fn metrics_of_parts(point: &Point, turn: &Measurement) -> Vec<(Params, Metrics)> {
+    let Some(drive) = &point.drive else { return Vec::new() };
+    let parts = phases::parts(&drive.phases, turn).into_iter();
+    let with_params = parts.map(|(phase, t, part)| {
+        let mut params = point.params.clone();
+        match phase {
+            Some(name) => params.insert("phase".into(), name.into()),
+            None => params.insert("t".into(), t.into()),
+        };
+        (params, metrics(point, &part))
+    });
+    with_params.collect()
 }
 
 /// What the kernel saw otherwise than the subject, in a turn that only read.
@@ -219,6 +241,10 @@ pub(crate) fn verdict_rows(
 /// What a target judges, alternation by alternation, with the name of what it is
 /// held against: one for each baseline.
 fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<(Vec<f64>, String)> {
+    let phase = series.params.get("phase").and_then(Value::as_str).unwrap_or_default();
+    if phase != target.phase || series.params.contains_key("t") {
+        return Vec::new();
+    }
     let own = series.values(target.of);
     let against = |other: &Series, name: String| (ratios(&own, &other.values(target.of)), name);
     match target.rule {
@@ -228,18 +254,24 @@ fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<(Vec<f64>,
             .filter(|other| other.subject.starts_with(BASELINES) && other.params == series.params)
             .map(|other| against(other, other.subject.to_owned()))
             .collect(),
-        Rule::RatioToZeroAtLeast(param, _) => {
+        Rule::RatioToPointAtLeast(param, value, _) | Rule::RatioToPointAtMost(param, value, _) => {
             let mut params = series.params.clone();
-            params.insert(param.to_owned(), 0.into());
+            params.insert(param.to_owned(), value.into());
             if params == series.params {
                 return Vec::new();
             }
             others
                 .iter()
                 .filter(|other| other.subject == series.subject && other.params == params)
-                .map(|other| against(other, format!("{param} 0")))
+                .map(|other| against(other, format!("{param} {value}")))
                 .collect()
         }
+        Rule::RatioToSubjectAtLeast(subject, _) | Rule::RatioToSubjectAtMost(subject, _) => others
+            .iter()
+            .filter(|other| other.subject == subject && other.params == series.params)
+            .filter(|_| series.subject == TIDEKV.name)
+            .map(|other| against(other, other.subject.to_owned()))
+            .collect(),
     }
 }
 

@@ -8,7 +8,7 @@ use tidekv::{
 };
 use tidekv_io::{Clock, SystemClock};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
 
 /// TideKV as it comes.
@@ -87,8 +87,27 @@ pub const TIDEKV_BLOCK_S3_FIFO: SubjectRecord = SubjectRecord {
     ..TIDEKV
 };
 
+/// With the best boundaries that never move. The runner looks for them and says which.
+pub const TIDEKV_BEST_SPLIT: SubjectRecord = SubjectRecord {
+    name: "tidekv:best-split",
+    about: "the same with boundaries that never move, at the tenths that read the least, which \
+            are looked for beforehand",
+    is_default: false,
+    open: |path, settings| open(path, settings, CachePolicy::Fixed { kv: 30, kp: 0 }),
+    ..TIDEKV
+};
+
+/// With the best boundaries of each phase.
+pub const TIDEKV_BEST_AT_SWITCH: SubjectRecord = SubjectRecord {
+    name: "tidekv:best-at-switch",
+    about: "the same with boundaries that are told of every phase, and put where tenths read the \
+            least in it, which is looked for beforehand",
+    is_default: false,
+    ..TIDEKV_BEST_SPLIT
+};
+
 /// All of them.
-pub const SUBJECTS: [SubjectRecord; 8] = [
+pub const SUBJECTS: [SubjectRecord; 10] = [
     TIDEKV,
     TIDEKV_BLOCK_LRU,
     TIDEKV_KV_ONLY,
@@ -97,6 +116,8 @@ pub const SUBJECTS: [SubjectRecord; 8] = [
     TIDEKV_HAC,
     TIDEKV_BLOCK_CLOCK,
     TIDEKV_BLOCK_S3_FIFO,
+    TIDEKV_BEST_SPLIT,
+    TIDEKV_BEST_AT_SWITCH,
 ];
 
 /// The store counts as idle when nothing has moved for this long: half of it
@@ -117,6 +138,7 @@ fn open(
     settings: &Settings,
     cache_policy: CachePolicy,
 ) -> Result<Box<dyn Subject>> {
+    let cache_policy = settings.policy.as_deref().map_or(Ok(cache_policy), policy_of)?;
     let memory_bytes = Some(settings.memory_bytes);
     let cache_bytes_max = settings.cache_bytes.unwrap_or(u64::MAX);
     // Each run finds a store whose caches are empty, whoever had it open before.
@@ -137,6 +159,11 @@ fn open(
         db.set_cache_bytes_max(bytes.saturating_sub(metadata));
     }
     Ok(Box::new(Tide { db, keyspace, clock: SystemClock::new() }))
+}
+
+/// The policy that is written so.
+fn policy_of(text: &str) -> Result<CachePolicy> {
+    text.parse().map_err(|e| Failure::usage(format!("{e}")))
 }
 
 /// Counters that move while background work is under way.
@@ -218,6 +245,11 @@ impl Subject for Tide {
         Ok(Duration::from_nanos(self.clock.monotonic_ns() - moved_ns))
     }
 
+    fn turn_to(&self, policy: &str) -> Result<()> {
+        self.db.set_cache_policy(policy_of(policy)?);
+        Ok(())
+    }
+
     fn counts(&self) -> Result<Counts> {
         let statistics = self.db.statistics();
         let counter = |name: &str| statistics.counter(name);
@@ -266,6 +298,7 @@ mod tests {
             cache_bytes: None,
             is_compressed: true,
             counts_everything: true,
+            policy: None,
         };
         conformance::check(|| (TIDEKV_BLOCK_LRU.open)(directory.path(), &settings).unwrap());
     }

@@ -16,6 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::job::{Ending, Job, Measurement};
 use crate::kernel::{Kernel, resident_bytes_max};
 use crate::keys::{key_of, present};
+use crate::phases;
 use crate::subject::{Counts, Subject, SubjectRecord};
 use crate::values::Values;
 
@@ -71,7 +72,10 @@ fn carry_out(job: &Job, record: &SubjectRecord) -> Result<(Box<dyn Subject>, Mea
             holds.push(subject.hold(&key_of(number))?);
         }
         let started_ns = clock.monotonic_ns();
-        drive::run(job, drive, &*subject, &kernel, &mut measurement)?;
+        match drive.phases.is_empty() {
+            true => drive::run(job, drive, &*subject, &kernel, &mut measurement)?,
+            false => phases::run(job, drive, &*subject, &kernel, &mut measurement)?,
+        }
         measurement.warm_up_seconds = (seconds_since(started_ns) - measurement.seconds).max(0.0);
     }
     if job.ending == Ending::Settle {

@@ -20,6 +20,10 @@ pub enum Kind {
     Scan,
     /// Write one key.
     Put,
+    /// Write a key that was not there: behind all others, each thread its own.
+    Insert,
+    /// Read one key, then write it.
+    Modify,
     /// Remove one key.
     Delete,
 }
@@ -54,8 +58,22 @@ impl Workload {
         Self { mix: vec![(kind, 1)], choice, entries, scan_entries: 100, keys_per_multi_get: 100 }
     }
 
+    /// How many of a hundred operations write.
+    pub(crate) fn written_share(&self) -> f64 {
+        let is_write = |kind| matches!(kind, Kind::Put | Kind::Insert | Kind::Modify);
+        let written: u32 = self.mix.iter().filter(|m| is_write(m.0)).map(|m| m.1).sum();
+        let total: u32 = self.mix.iter().map(|m| m.1).sum();
+        f64::from(written) / f64::from(total)
+    }
+
     /// The operations of one thread.
     pub fn stream(&self, seed: u64, thread: u64, threads: u64) -> Stream {
+        self.stream_of_part(seed, 0, thread, threads)
+    }
+
+    /// The same for one of several parts of a run: the same keys are hot, and none of
+    /// the operations are those of another part.
+    pub(crate) fn stream_of_part(&self, seed: u64, part: u64, thread: u64, threads: u64) -> Stream {
         let total = self.mix.iter().map(|&(_, weight)| u64::from(weight)).sum();
         assert!(total > 0, "a mix has weights");
         // A scan finds all its entries.
@@ -69,7 +87,12 @@ impl Workload {
             total,
             scannable,
             picker: Picker::new(&self.choice, choosable, seed, thread, threads),
-            dice: Dice::of_thread(seed, thread),
+            dice: Dice::of_thread(seed ^ part << 32, thread),
+            next_insert: self.entries + thread,
+            threads,
+            inserted: 0,
+            is_latest: matches!(self.choice, Choice::Latest { .. }),
+            entries: self.entries,
         }
     }
 }
@@ -83,6 +106,13 @@ pub struct Stream {
     scannable: u64,
     picker: Picker,
     dice: Dice,
+    /// The entry that is inserted next, by this one of so many threads.
+    next_insert: u64,
+    threads: u64,
+    inserted: u64,
+    /// Picked numbers say how many entries are newer.
+    is_latest: bool,
+    entries: u64,
 }
 
 impl Stream {
@@ -90,7 +120,13 @@ impl Stream {
     #[inline]
     pub fn next_operation(&mut self) -> Operation {
         let kind = self.kind();
-        let index = self.picker.next(&mut self.dice);
+        if kind == Kind::Insert {
+            let number = present(self.next_insert);
+            self.next_insert += self.threads;
+            self.inserted += 1;
+            return Operation { kind, number };
+        }
+        let index = self.index();
         let number = match kind {
             Kind::GetAbsent => absent(index),
             Kind::Scan => present(index.min(self.scannable - 1)),
@@ -102,7 +138,18 @@ impl Stream {
     /// One more key for the same operation.
     #[inline]
     pub fn next_number(&mut self) -> u64 {
-        present(self.picker.next(&mut self.dice))
+        present(self.index())
+    }
+
+    #[inline]
+    fn index(&mut self) -> u64 {
+        let picked = self.picker.next(&mut self.dice);
+        match self.is_latest {
+            false => picked,
+            // A thread knows what it has itself inserted.
+            true if picked < self.inserted => self.next_insert - (picked + 1) * self.threads,
+            true => self.entries - 1 - (picked - self.inserted).min(self.entries - 1),
+        }
     }
 
     #[inline]
@@ -158,6 +205,27 @@ mod tests {
         assert!((450..550).contains(&share(Kind::Get)), "{}", share(Kind::Get));
         assert!((250..350).contains(&share(Kind::Put)), "{}", share(Kind::Put));
         assert!(operations.iter().all(|o| (o.kind == Kind::GetAbsent) == (o.number % 2 == 1)));
+    }
+
+    #[test]
+    fn inserts_are_new_and_the_latest_are_read_most() {
+        let choice = Choice::Latest { alpha: 0.99 };
+        let workload = Workload { mix: vec![(Kind::Get, 1), (Kind::Insert, 1)], choice, ..mixed() };
+        let mut known: Vec<u64> = (0..1000).map(present).collect();
+        let mut newest = 0;
+        for Operation { kind, number } in operations(&workload, 3, 1) {
+            match kind {
+                Kind::Insert => {
+                    assert!(!known.contains(&number) && number / 2 % 2 == 1);
+                    known.push(number);
+                }
+                _ => {
+                    assert!(known.contains(&number), "{number}");
+                    newest += u64::from(known.iter().rev().take(10).any(|n| *n == number));
+                }
+            }
+        }
+        assert!(newest > 100, "{newest}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static ALLOCATOR_SETTINGS: &[u8; 63] =
     b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:1000\0";
 
-const SUBJECTS: [SubjectRecord; 14] = [
+const SUBJECTS: [SubjectRecord; 16] = [
     tide::TIDEKV,
     tide::TIDEKV_BLOCK_LRU,
     tide::TIDEKV_KV_ONLY,
@@ -34,6 +34,8 @@ const SUBJECTS: [SubjectRecord; 14] = [
     tide::TIDEKV_HAC,
     tide::TIDEKV_BLOCK_CLOCK,
     tide::TIDEKV_BLOCK_S3_FIFO,
+    tide::TIDEKV_BEST_SPLIT,
+    tide::TIDEKV_BEST_AT_SWITCH,
     rocks::LRU,
     rocks::PINNED,
     rocks::HYPERCLOCK,
@@ -76,6 +78,7 @@ mod tests {
                     cache_bytes: None,
                     is_compressed,
                     counts_everything: true,
+                    policy: None,
                 };
                 conformance::check(|| (record.open)(directory.path(), &settings).unwrap());
             }
@@ -90,6 +93,7 @@ mod tests {
             cache_bytes: None,
             is_compressed: false,
             counts_everything: true,
+            policy: None,
         };
         let open = || (rocks::LRU.open)(directory.path(), &settings).unwrap();
         let subject = open();

@@ -1,0 +1,198 @@
+//! Drives an open store through phases, and reads all counters after equal numbers of
+//! operations.
+//!
+//! Phases end by operations, not by seconds, so that a run repeats: between two samples
+//! every thread does its share, and the counters are read while all of them stand still.
+//! A thread's operations in a phase are those of its seed and of the phase's position.
+
+use tidekv_io::{Clock, SystemClock};
+
+use crate::failure::{Failure, Result};
+use crate::job::{Drive, Job, Measurement, Phase, Sample};
+use crate::kernel::Kernel;
+use crate::keys::KEY_BYTES;
+use crate::lane::Lane;
+use crate::latency::Latencies;
+use crate::subject::Subject;
+use crate::values::Values;
+
+/// Runs the phases of `drive` against `subject`. Fills in the measured part.
+pub(crate) fn run(
+    job: &Job,
+    drive: &Drive,
+    subject: &dyn Subject,
+    kernel: &Kernel,
+    measurement: &mut Measurement,
+) -> Result<()> {
+    let values = Values::new(job.value_bytes);
+    let clock = SystemClock::new();
+    let mut latencies = Latencies::new();
+    let (counts_at_start, kernel_at_start) = (subject.counts()?, kernel.counts());
+    let mut last = Sample::default();
+    let mut written = 0.0;
+    for (position, phase) in drive.phases.iter().enumerate() {
+        if let Some(policy) = &phase.policy {
+            subject.turn_to(policy)?;
+        }
+        let mut lanes: Vec<Lane<'_>> = (0..drive.threads)
+            .map(|thread| {
+                let part = position as u64;
+                let workload = &phase.workload;
+                let stream = workload.stream_of_part(job.seed, part, thread, drive.threads);
+                Lane::new(subject, &values, workload, stream)
+            })
+            .collect();
+        for part in 0..phase.samples {
+            let operations = share(phase.operations, part, phase.samples);
+            let started_ns = clock.monotonic_ns();
+            latencies.add(&together(&mut lanes, operations, drive, &clock)?);
+            last = Sample {
+                phase: position,
+                operations: last.operations + operations,
+                seconds: last.seconds + (clock.monotonic_ns() - started_ns) as f64 / 1e9,
+                counts: subject.counts()?.since(&counts_at_start),
+                kernel: kernel.counts().since(&kernel_at_start),
+            };
+            measurement.samples.push(last.clone());
+        }
+        written += phase.operations as f64 * phase.workload.written_share();
+    }
+    measurement.operations = last.operations;
+    measurement.seconds = last.seconds;
+    measurement.latencies = latencies.quantiles();
+    measurement.counts = last.counts;
+    measurement.kernel = last.kernel;
+    measurement.user_bytes = written as u64 * (KEY_BYTES + job.value_bytes) as u64;
+    Ok(())
+}
+
+/// What falls to `part` of so many `parts` of `whole`.
+fn share(whole: u64, part: u64, parts: u64) -> u64 {
+    whole / parts + u64::from(part < whole % parts)
+}
+
+/// Lets all lanes work until they have done so many operations together.
+fn together(
+    lanes: &mut [Lane<'_>],
+    operations: u64,
+    drive: &Drive,
+    clock: &SystemClock,
+) -> Result<Latencies> {
+    let threads = lanes.len() as u64;
+    std::thread::scope(|scope| {
+        let spawn = |(thread, lane)| {
+            let operations = share(operations, thread, threads);
+            scope.spawn(move || work(lane, operations, drive.operations_per_sample, clock))
+        };
+        let working: Vec<_> = (0..).zip(lanes).map(spawn).collect();
+        let mut latencies = Latencies::new();
+        for lane in working {
+            let outcome =
+                lane.join().map_err(|_| Failure::new("a thread of the drive panicked"))?;
+            latencies.add(&outcome?);
+        }
+        Ok(latencies)
+    })
+}
+
+fn work(
+    lane: &mut Lane<'_>,
+    operations: u64,
+    per_sample: u64,
+    clock: &SystemClock,
+) -> Result<Latencies> {
+    let mut latencies = Latencies::new();
+    for operation in 0..operations {
+        if operation % per_sample == 0 {
+            let begun = clock.monotonic_ns();
+            lane.step()?;
+            latencies.record(clock.monotonic_ns() - begun);
+        } else {
+            lane.step()?;
+        }
+    }
+    Ok(latencies)
+}
+
+/// What was found in each phase, and in each sample.
+pub(crate) fn parts(
+    phases: &[Phase],
+    measurement: &Measurement,
+) -> Vec<(Option<String>, u64, Measurement)> {
+    let samples = &measurement.samples;
+    let between = |from: &Sample, to: &Sample| Measurement {
+        operations: to.operations - from.operations,
+        seconds: to.seconds - from.seconds,
+        counts: to.counts.since(&from.counts),
+        kernel: to.kernel.since(&from.kernel),
+        has_device: measurement.has_device,
+        ..Measurement::default()
+    };
+    let mut found = Vec::new();
+    let mut before = Sample::default();
+    for (position, phase) in phases.iter().enumerate() {
+        if let Some(last) = samples.iter().rev().find(|sample| sample.phase == position) {
+            found.push((Some(phase.name.clone()), last.operations, between(&before, last)));
+            before = last.clone();
+        }
+    }
+    let mut before = Sample::default();
+    for sample in samples {
+        found.push((None, sample.operations, between(&before, sample)));
+        before = sample.clone();
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::Counts;
+
+    #[test]
+    fn shares_make_the_whole() {
+        for (whole, parts) in [(10, 3), (0, 2), (7, 7), (3, 8)] {
+            assert_eq!((0..parts).map(|part| share(whole, part, parts)).sum::<u64>(), whole);
+        }
+    }
+
+    #[test]
+    fn phases_and_samples_are_taken_apart() {
+        let sample = |phase, operations, reads| Sample {
+            phase,
+            operations,
+            counts: Counts { reads: Some(reads), ..Counts::default() },
+            ..Sample::default()
+        };
+        let measurement = Measurement {
+            samples: vec![sample(0, 10, 5), sample(0, 20, 9), sample(1, 30, 10)],
+            ..Measurement::default()
+        };
+        let phase = |name: &str| Phase {
+            name: name.into(),
+            workload: crate::workload::Workload::only(
+                crate::workload::Kind::Get,
+                crate::keys::Choice::Uniform,
+                1,
+            ),
+            operations: 20,
+            samples: 2,
+            policy: None,
+        };
+        let parts = parts(&[phase("one"), phase("two")], &measurement);
+        let brief: Vec<_> = parts
+            .iter()
+            .map(|(name, t, part)| (name.as_deref(), *t, part.operations, part.counts.reads))
+            .collect();
+        assert_eq!(
+            brief,
+            [
+                (Some("one"), 20, 20, Some(9)),
+                (Some("two"), 30, 10, Some(1)),
+                (None, 10, 10, Some(5)),
+                (None, 20, 10, Some(4)),
+                (None, 30, 10, Some(1)),
+            ]
+        );
+    }
+}
