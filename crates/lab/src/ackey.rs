@@ -25,7 +25,7 @@ const BESIDE_BYTES: u64 = 64 << 20;
 /// Operations before the measured ones, as a share of the entries; and in a quick run, of
 /// whose time they would take most.
 const WARM_UP_SHARE: f64 = 0.5;
-const WARM_UP_SHARE_QUICK: f64 = 0.15;
+const WARM_UP_SHARE_QUICK: f64 = 0.1;
 /// A warm-up ends after so many times what is measured, at the latest.
 const WARM_UP_SECONDS_SHARE_MAX: f64 = 12.0;
 

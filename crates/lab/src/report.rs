@@ -1,6 +1,7 @@
 //! Reports, made of rows and of nothing else.
 
 mod gather;
+mod lines;
 mod markdown;
 mod page;
 mod proofs;

@@ -24,6 +24,8 @@ pub(crate) struct PointResults {
     pub(crate) params: Params,
     /// A row for each subject.
     pub(crate) measured: Vec<Row>,
+    /// Rows of moments, with `t`, as they came.
+    pub(crate) over_time: Vec<Row>,
     pub(crate) verdicts: Vec<Row>,
 }
 
@@ -61,15 +63,20 @@ pub(crate) fn gather(rows: Vec<Row>) -> Vec<Results> {
             }
         };
         let points = &mut results.points;
-        let point = match points.iter().position(|point| point.params == row.params) {
+        let mut params = row.params.clone();
+        let moment = params.remove("t");
+        let point = match points.iter().position(|point| point.params == params) {
             Some(at) => &mut points[at],
             None => {
-                let params = row.params.clone();
-                points.push(PointResults { params, measured: Vec::new(), verdicts: Vec::new() });
+                let (measured, over_time, verdicts) = Default::default();
+                points.push(PointResults { params, measured, over_time, verdicts });
                 points.last_mut().expect("it was pushed")
             }
         };
         let (rows, is_same): (_, fn(&Row, &Row) -> bool) = match is_verdict(&row) {
+            _ if moment.is_some() => (&mut point.over_time, |one, other| {
+                one.subject == other.subject && one.params == other.params
+            }),
             true => (&mut point.verdicts, |one, other| {
                 one.subject == other.subject
                     && target_of(one) == target_of(other)
@@ -93,6 +100,21 @@ pub(crate) fn gather(rows: Vec<Row>) -> Vec<Results> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_stand_with_their_point() {
+        let row = |t: Option<u64>, ops: f64| {
+            let row = Row::new("ackey-phase", "tidekv:tide").param("threads", 8);
+            let row = row.metric("ops_per_s", ops);
+            t.map_or(row.clone(), |t| row.param("t", t))
+        };
+        let rows = vec![row(None, 1.0), row(Some(10), 2.0), row(Some(20), 3.0), row(Some(10), 4.0)];
+        let results = gather(rows);
+        let point = &results[0].points[0];
+        assert_eq!((results[0].points.len(), point.measured.len()), (1, 1));
+        let ops: Vec<_> = point.over_time.iter().map(|row| row.number("ops_per_s")).collect();
+        assert_eq!(ops, [Some(4.0), Some(3.0)]);
+    }
 
     #[test]
     fn the_last_row_counts_and_experiments_stand_in_order() {

@@ -25,7 +25,11 @@ pub(crate) fn write(results: &[Results]) -> String {
     for results in results {
         write!(out, "\n## {}\n\n", results.name).expect(FINE);
         if let Some(experiment) = results.experiment {
-            writeln!(out, "{}. Expected: {}.\n", experiment.about, experiment.claim).expect(FINE);
+            writeln!(out, "{}.\n", experiment.about).expect(FINE);
+            if !experiment.paper.is_empty() {
+                writeln!(out, "Paper: {}.\n", experiment.paper).expect(FINE);
+            }
+            writeln!(out, "Expected: {}.\n", experiment.claim).expect(FINE);
         }
         for point in &results.points {
             out.push_str(&table(point));

@@ -6,16 +6,13 @@ use std::fmt::Write;
 use tidekv_evidence::{Row, Value};
 
 use super::gather::{PointResults, Results};
+use super::lines::{self, FINE, WIDTH, escape};
 use super::markdown::origin;
 use crate::show;
 
 const STYLE: &str = include_str!("page.css");
 
-/// Writing to a string does not fail.
-const FINE: &str = "a string takes everything";
-
 // Measures of the pictures, in pixels of a page at its usual size.
-const WIDTH: f64 = 860.0;
 const NAMES_WIDTH: f64 = 170.0;
 const VALUES_WIDTH: f64 = 200.0;
 const BAR_HEIGHT: f64 = 18.0;
@@ -59,12 +56,47 @@ fn tally(results: &Results) -> (usize, usize) {
     (met, results.verdicts().count())
 }
 
+/// What was measured, in a sentence: of every target the ratios, and how often it is met.
+fn found(results: &Results) -> String {
+    let mut targets: Vec<(String, Vec<f64>, usize)> = Vec::new();
+    for row in results.verdicts() {
+        let metric = show::judged_metric(row);
+        let baseline = row.metrics.get("baseline").and_then(Value::as_str).unwrap_or_default();
+        let of = show::label(show::target_of(row));
+        let against = if baseline.is_empty() { "" } else { " against " };
+        let name = format!("{of} of {}{against}{baseline}", row.subject);
+        let value = row.number(metric).unwrap_or(f64::NAN);
+        let met = usize::from(show::is_met(row));
+        match targets.iter_mut().find(|target| target.0 == name) {
+            Some(target) => {
+                target.1.push(value);
+                target.2 += met;
+            }
+            None => targets.push((name, vec![value], met)),
+        }
+    }
+    let sentences = targets.iter().map(|(name, values, met)| {
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let [least, most] = [least, most].map(crate::quantity::show_number);
+        let range = if least == most { least } else { format!("{least} to {most}") };
+        format!("{name}: {range} ({met} of {} met)", values.len())
+    });
+    sentences.collect::<Vec<_>>().join("; ")
+}
+
 fn section(results: &Results) -> String {
     let name = escape(&results.name);
     let mut out = format!("<section id=\"{name}\">\n<h2>{name}</h2>\n");
     if let Some(experiment) = results.experiment {
-        let (about, claim) = (escape(experiment.about), escape(experiment.claim));
-        writeln!(out, "<p>{about}. <b>Expected:</b> {claim}.</p>").expect(FINE);
+        writeln!(out, "<p>{}.</p>", escape(experiment.about)).expect(FINE);
+        out.push_str("<dl>");
+        let found = found(results);
+        let said = [("Paper", experiment.paper), ("Expected", experiment.claim), ("Found", &found)];
+        for (who, what) in said.iter().filter(|(_, what)| !what.is_empty()) {
+            write!(out, "<dt>{who}</dt><dd>{}.</dd>", escape(what)).expect(FINE);
+        }
+        out.push_str("</dl>\n");
     }
     for point in &results.points {
         let Some(first) = point.measured.first() else { continue };
@@ -72,6 +104,7 @@ fn section(results: &Results) -> String {
         if let Some(metric) = main_metric(point) {
             out.push_str(&picture(point, metric));
         }
+        out.push_str(&lines::over_time(point));
         for verdict in &point.verdicts {
             let class = if show::is_met(verdict) { "pass" } else { "fail" };
             let text = show::verdict(verdict);
@@ -173,10 +206,6 @@ fn details(point: &PointResults) -> String {
     }
     out.push_str("</table></div></details>\n");
     out
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
