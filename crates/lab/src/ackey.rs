@@ -106,6 +106,8 @@ pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
         counts_everything: true,
         share_of_slowest: None,
         alternations: scale.alternations,
+        only: &[],
+        model: None,
         is_of_drive: false,
     }
 }
@@ -190,6 +192,38 @@ fn parameters(scale: &Scale) -> Vec<Point> {
         point.policy = Some(format!("hac:{k},{theta}"));
     }
     points
+}
+
+/// The ideas that a policy leaves out, one policy after the other.
+fn ablation(scale: &Scale) -> Vec<Point> {
+    let variants = [
+        ("all", "tide"),
+        ("boundaries as AC-Key moves them", "hac"),
+        ("boundaries that stand still", "fixed:30,10,60"),
+        ("no values", "kp-only"),
+        ("no pointers, no blocks", "kv-only"),
+        ("admission of blocks alone", "fixed:0,0,100"),
+        ("nothing, blocks by LRU", "block-only"),
+    ];
+    let zipf = Choice::Zipf { alpha: 0.99, is_scattered: true };
+    let hot = Choice::Hot { entries: 0.01, operations: 0.9, run: 1 };
+    let mut all = Vec::new();
+    for (keys, choice, scans) in [("zipf-0.99", zipf, 50), ("hot-keys", hot, 0)] {
+        for (variant, policy) in variants {
+            let (name, choice) = (keys.to_owned(), choice.clone());
+            let load = Load { name, choice, scans, cache_percent: 5.0, ..Load::usual() };
+            let mut found = points(scale, [load]);
+            for point in &mut found {
+                point.params.insert("variant".into(), variant.into());
+                point.policy = Some(policy.into());
+                if scale.is_quick {
+                    point.alternations = 1;
+                }
+            }
+            all.extend(found);
+        }
+    }
+    all
 }
 
 const FASTER: &[Target] = &[
@@ -290,5 +324,13 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
             Target::new("reads_per_op", Rule::RatioToPointAtLeast("theta", 5, 0.972)),
             Target::new("reads_per_op", Rule::RatioToPointAtMost("theta", 5, 1.028)),
         ],
+    },
+    Experiment {
+        name: "ackey-ablation",
+        about: "what is left when ideas are left out: boundaries, pointers, values, admission",
+        claim: "each of them saves reads",
+        subjects: Subjects::Only(&["tidekv:tide"]),
+        points: ablation,
+        ..Experiment::USUAL
     },
 ];

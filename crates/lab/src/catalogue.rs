@@ -5,10 +5,15 @@ use crate::changing;
 use crate::engine;
 use crate::experiment::Experiment;
 use crate::failure::{Failure, Result};
+use crate::limit;
 
 /// All experiments, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
-    engine::EXPERIMENTS.iter().chain(ackey::EXPERIMENTS).chain(changing::EXPERIMENTS)
+    engine::EXPERIMENTS
+        .iter()
+        .chain(ackey::EXPERIMENTS)
+        .chain(changing::EXPERIMENTS)
+        .chain(limit::EXPERIMENTS)
 }
 
 /// The experiment called `name`.

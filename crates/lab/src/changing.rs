@@ -105,8 +105,9 @@ fn phase(scale: &Scale) -> Vec<Point> {
 /// Gets fill the caches, so that writes have something to keep true.
 fn write(scale: &Scale) -> Vec<Point> {
     let points = [0.0, 10.0].map(|cache_percent| {
-        let operations = scale.entries;
-        let phases = [("1-gets", Kind::Get, operations / 5), ("2-puts", Kind::Put, 2 * operations)];
+        let gets = scale.entries / 10;
+        let puts = scale.entries * if scale.is_quick { 1 } else { 2 };
+        let phases = [("1-gets", Kind::Get, gets), ("2-puts", Kind::Put, puts)];
         let mut point = in_phases(scale, &zipf_load(cache_percent), &phases);
         point.params.insert("cache_percent".into(), Value::from(cache_percent as u64));
         point.changes_store = true;

@@ -73,7 +73,13 @@ pub(crate) fn settled(shape: Shape) -> StorePlan {
 }
 
 /// A point that reads a store for a while.
-fn reading(scale: &Scale, shape: Shape, threads: u64, kind: Kind, warm_up: WarmUp) -> Point {
+pub(crate) fn reading(
+    scale: &Scale,
+    shape: Shape,
+    threads: u64,
+    kind: Kind,
+    warm_up: WarmUp,
+) -> Point {
     let is_cached = warm_up == WarmUp::UntilCached;
     let memory_bytes = if is_cached { cached_memory(shape) } else { cold_memory(shape) };
     Point {
@@ -101,6 +107,8 @@ fn reading(scale: &Scale, shape: Shape, threads: u64, kind: Kind, warm_up: WarmU
         counts_everything: !is_cached,
         share_of_slowest: None,
         alternations: scale.alternations,
+        only: &[],
+        model: None,
         is_of_drive: false,
     }
 }

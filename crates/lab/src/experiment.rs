@@ -8,6 +8,7 @@ use tidekv_evidence::Value;
 use crate::job::{Drive, Ending};
 use crate::keys::Choice;
 use crate::scale::Scale;
+use crate::simulation::Load;
 
 /// The axes that subjects share, by name.
 pub(crate) type Params = BTreeMap<String, Value>;
@@ -74,8 +75,20 @@ pub(crate) struct Point {
     /// Operations arrive at this share of what the slowest subject bears.
     pub(crate) share_of_slowest: Option<f64>,
     pub(crate) alternations: u64,
+    /// If there are any here, nobody else takes part.
+    pub(crate) only: &'static [&'static str],
+    /// No store is measured, but policies over a modelled tree.
+    pub(crate) model: Option<Model>,
     /// Nothing is measured but the drive itself.
     pub(crate) is_of_drive: bool,
+}
+
+/// A load for policies over a modelled tree.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Model {
+    pub(crate) load: Load,
+    pub(crate) entries: u64,
+    pub(crate) cache_percent: f64,
 }
 
 /// A store that is built once and then used by many turns.
@@ -110,7 +123,7 @@ pub(crate) struct Target {
     /// The metric.
     pub(crate) of: &'static str,
     pub(crate) rule: Rule,
-    /// The phase; empty: the drive as a whole.
+    /// The phase, or the part of the experiment; empty: what has neither.
     pub(crate) phase: &'static str,
 }
 
@@ -133,6 +146,8 @@ pub(crate) enum Rule {
     RatioAtMost(f64),
     /// The metric itself is at most this.
     AtMost(f64),
+    /// The metric itself is at least this.
+    AtLeast(f64),
     /// The ratio to the same subject at the point where the parameter has this value is
     /// at least this.
     RatioToPointAtLeast(&'static str, u64, f64),
@@ -148,7 +163,8 @@ impl Rule {
     /// The bound, and whether it is one from below.
     pub(crate) fn bound(&self) -> (f64, bool) {
         match *self {
-            Self::RatioAtLeast(bound)
+            Self::AtLeast(bound)
+            | Self::RatioAtLeast(bound)
             | Self::RatioToPointAtLeast(_, _, bound)
             | Self::RatioToSubjectAtLeast(_, bound) => (bound, true),
             Self::RatioAtMost(bound)
@@ -166,7 +182,7 @@ impl Rule {
 
     /// Whether it bounds a ratio.
     pub(crate) fn is_of_ratio(&self) -> bool {
-        !matches!(self, Self::AtMost(_))
+        !matches!(self, Self::AtMost(_) | Self::AtLeast(_))
     }
 }
 

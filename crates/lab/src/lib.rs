@@ -17,9 +17,11 @@ pub mod workload;
 mod kernel;
 pub mod modelled_tree;
 pub mod simulation;
+pub mod bound;
 
 pub mod subject;
 pub mod conformance;
+pub mod device;
 pub mod tide;
 mod nothing;
 
@@ -35,6 +37,7 @@ mod experiment;
 mod engine;
 mod ackey;
 mod changing;
+mod limit;
 mod catalogue;
 
 mod place;

@@ -13,13 +13,15 @@ use crate::experiment::{Experiment, Params, Point, StorePlan, Subjects};
 use crate::failure::{Failure, Result};
 use crate::job::{Drive, Ending, Job, Length, Measurement, WarmUp};
 use crate::kernel;
+use crate::limit::{SIM_TIDE, run_model};
 use crate::nothing::NOTHING;
 use crate::place::{Place, ROWS, TURNS, build_of_this_binary, copy_directory};
 use crate::scale::Scale;
 use crate::splits;
 use crate::subject::{Settings, SubjectRecord};
 use crate::summary::{
-    Metrics, Series, measured_row, metrics, metrics_of_parts, verdict_rows, warnings,
+    Metrics, Series, measured_row, metrics, metrics_of_parts, series_of_model, verdict_rows,
+    warnings,
 };
 use crate::tide::{TIDEKV_BEST_AT_SWITCH, TIDEKV_BEST_SPLIT};
 use crate::turn::{Turn, TurnId, TurnLog};
@@ -57,13 +59,23 @@ impl Runner<'_> {
         let mut log = TurnLog::open(&self.place.file(TURNS))?;
         let mut all: Vec<Series> = Vec::new();
         for point in (experiment.points)(&self.scale).into_iter().filter(|p| self.is_wanted(p)) {
-            let subjects = match point.is_of_drive {
+            let mut subjects = match point.is_of_drive {
                 true => vec![NOTHING],
                 false => self.subjects_of(experiment)?,
             };
+            if !point.only.is_empty() {
+                subjects.retain(|record| point.only.contains(&record.name));
+            }
             let point = self.paced(experiment, point, &subjects, &mut log)?;
             let from = all.len();
-            all.extend(self.turns(experiment, &point, &subjects, &mut log)?);
+            match &point.model {
+                Some(model) => {
+                    (self.tell)(&format!("{}: {}", experiment.name, brief(&point)));
+                    let found = run_model(model, self.seed);
+                    all.extend(series_of_model(&point.params, &found));
+                }
+                None => all.extend(self.turns(experiment, &point, &subjects, &mut log)?),
+            }
             let rows: Vec<Row> = all[from..]
                 .iter()
                 .flat_map(|series| {
@@ -72,7 +84,9 @@ impl Runner<'_> {
                         row = row.metric("store_commit", commit);
                     }
                     let mut rows = vec![row];
-                    let is_judged = series.subject.starts_with("tidekv") || point.is_of_drive;
+                    let is_judged = series.subject.starts_with("tidekv")
+                        || series.subject == SIM_TIDE
+                        || point.is_of_drive;
                     if is_judged {
                         rows.extend(verdict_rows(experiment, series, &all, self.seed));
                     }

@@ -8,7 +8,7 @@ use crate::quantity::{show_bytes, show_count, show_number};
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 14] = [
+const SHOWN: [&str; 16] = [
     "open_s",
     "ops_per_s",
     "settled_ops_per_s",
@@ -18,7 +18,9 @@ const SHOWN: [&str; 14] = [
     "cpu_us_per_op",
     "reads_per_op",
     "device_reads_per_op",
+    "reads_per_s",
     "read_bytes_per_op",
+    "gap_closed",
     "hit_ratio",
     "write_amp",
     "space_amp",
@@ -66,6 +68,8 @@ pub(crate) fn label(metric: &str) -> &str {
         "cpu_us_per_op" => "CPU/op",
         "reads_per_op" => "reads/op",
         "device_reads_per_op" => "device reads/op",
+        "reads_per_s" => "reads/s",
+        "gap_closed" => "of the gap",
         "read_bytes_per_op" => "read/op",
         "hit_ratio" => "hits",
         "write_amp" => "write amp",

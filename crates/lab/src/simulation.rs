@@ -16,13 +16,13 @@ use crate::keys::{Choice, Picker, key_of, present};
 use crate::modelled_tree::{BLOCK_BYTES, LEVEL0_TABLES, ModelledTree, Touched};
 
 /// Entries of a scan.
-const SCAN_ENTRIES: u64 = 100;
+pub(crate) const SCAN_ENTRIES: u64 = 100;
 /// Missing blocks that stand so near to each other are one read, as in the store.
 const GAP_BYTES_MAX: u64 = 16 << 10;
 /// Bytes of a value.
-const VALUE: [u8; 100] = [7; 100];
+pub(crate) const VALUE: [u8; 100] = [7; 100];
 /// Bytes of an entry: key and value.
-const ENTRY_BYTES: usize = 116;
+pub(crate) const ENTRY_BYTES: usize = 116;
 
 /// What is asked of the caches.
 #[derive(Debug, Clone, PartialEq)]
@@ -169,10 +169,7 @@ impl Simulation {
             if caches.blocks().get(id, tag).is_some() {
                 return;
             }
-            let goes_on = run.last().is_some_and(|(last, _)| {
-                last.table == id.table
-                    && id.offset - last.offset <= GAP_BYTES_MAX + BLOCK_BYTES as u64
-            });
+            let goes_on = run.last().is_some_and(|(last, _)| stands_together(*last, id));
             if !goes_on {
                 read(&mut run);
             }
@@ -182,6 +179,11 @@ impl Simulation {
         self.reads += reads;
         caches.note_reads(reads as u32);
     }
+}
+
+/// Whether two blocks that are missing, the later one behind, are one read.
+pub(crate) fn stands_together(last: BlockId, id: BlockId) -> bool {
+    last.table == id.table && id.offset - last.offset <= GAP_BYTES_MAX + BLOCK_BYTES as u64
 }
 
 /// A block is wanted, by a lookup of the key of that hash if by one.

@@ -8,6 +8,7 @@ use tidekv_evidence::{Row, Value};
 use crate::experiment::{Experiment, Params, Point, Rule, Target};
 use crate::job::{Ending, Measurement};
 use crate::keys::KEY_BYTES;
+use crate::limit::{SIM_BOUND, SIM_LRU};
 use crate::phases;
 use crate::subject::BASELINES;
 use crate::tide::TIDEKV;
@@ -72,6 +73,9 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
         for (name, count) in counted {
             count.map(|count| found.insert(name, count as f64 / operations));
         }
+        if let Some(reads) = turn.counts.reads {
+            found.insert("reads_per_s", reads as f64 / turn.seconds);
+        }
         if turn.has_device {
             found.insert("device_reads_per_op", turn.kernel.device_reads as f64 / operations);
         }
@@ -130,6 +134,21 @@ pub(crate) fn metrics_of_parts(point: &Point, turn: &Measurement) -> Vec<(Params
         (params, metrics(point, &part))
     });
     with_params.collect()
+}
+
+/// What was found of a model, with the share of the gap between blocks by LRU and the
+/// bound that each policy closes.
+pub(crate) fn series_of_model(params: &Params, found: &[(&'static str, f64)]) -> Vec<Series> {
+    let reads = |name| found.iter().find(|one| one.0 == name).map_or(f64::NAN, |one| one.1);
+    let (lru, bound) = (reads(SIM_LRU), reads(SIM_BOUND));
+    let of = |&(subject, reads): &(&'static str, f64)| {
+        let mut turn: Metrics = [("reads_per_op", reads)].into();
+        if lru > bound {
+            turn.insert("gap_closed", (lru - reads) / (lru - bound));
+        }
+        Series { subject, params: params.clone(), turns: vec![turn], warnings: Vec::new() }
+    };
+    found.iter().map(of).collect()
 }
 
 /// What the kernel saw otherwise than the subject, in a turn that only read.
@@ -241,14 +260,15 @@ pub(crate) fn verdict_rows(
 /// What a target judges, alternation by alternation, with the name of what it is
 /// held against: one for each baseline.
 fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<(Vec<f64>, String)> {
-    let phase = series.params.get("phase").and_then(Value::as_str).unwrap_or_default();
+    let part = series.params.get("phase").or_else(|| series.params.get("part"));
+    let phase = part.and_then(Value::as_str).unwrap_or_default();
     if phase != target.phase || series.params.contains_key("t") {
         return Vec::new();
     }
     let own = series.values(target.of);
     let against = |other: &Series, name: String| (ratios(&own, &other.values(target.of)), name);
     match target.rule {
-        Rule::AtMost(_) => vec![(own, String::new())],
+        Rule::AtMost(_) | Rule::AtLeast(_) => vec![(own, String::new())],
         Rule::RatioAtLeast(_) | Rule::RatioAtMost(_) => others
             .iter()
             .filter(|other| other.subject.starts_with(BASELINES) && other.params == series.params)

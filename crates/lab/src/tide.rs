@@ -8,6 +8,7 @@ use tidekv::{
 };
 use tidekv_io::{Clock, SystemClock};
 
+use crate::device::DEVICE_READS;
 use crate::failure::{Failure, Result};
 use crate::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
 
@@ -106,8 +107,8 @@ pub const TIDEKV_BEST_AT_SWITCH: SubjectRecord = SubjectRecord {
     ..TIDEKV_BEST_SPLIT
 };
 
-/// All of them.
-pub const SUBJECTS: [SubjectRecord; 10] = [
+/// All of them, and the device beneath.
+pub const SUBJECTS: [SubjectRecord; 11] = [
     TIDEKV,
     TIDEKV_BLOCK_LRU,
     TIDEKV_KV_ONLY,
@@ -118,6 +119,7 @@ pub const SUBJECTS: [SubjectRecord; 10] = [
     TIDEKV_BLOCK_S3_FIFO,
     TIDEKV_BEST_SPLIT,
     TIDEKV_BEST_AT_SWITCH,
+    DEVICE_READS,
 ];
 
 /// The store counts as idle when nothing has moved for this long: half of it

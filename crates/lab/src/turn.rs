@@ -95,9 +95,9 @@ mod tests {
         };
         let measurement = Measurement { seconds: 1.0 / 3.0, ..Measurement::default() };
         let mut log = TurnLog::open(&path).unwrap();
-        log.add(Turn { id: id(0), measurement }).unwrap();
+        log.add(Turn { id: id(0), measurement: measurement.clone() }).unwrap();
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"\n{\"id\":").unwrap();
-        log.add(Turn { id: id(1), measurement }).unwrap();
+        log.add(Turn { id: id(1), measurement: measurement.clone() }).unwrap();
 
         let log = TurnLog::open(&path).unwrap();
         assert_eq!(log.find(&id(0)), Some(&measurement));

@@ -5,6 +5,7 @@
 
 mod rocks;
 mod fjalls;
+mod maps;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use tidekv_lab::command::Lab;
 use tidekv_lab::subject::SubjectRecord;
-use tidekv_lab::tide;
+use tidekv_lab::{device, tide};
 
 /// RocksDB is built to allocate through the same one.
 #[global_allocator]
@@ -25,7 +26,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static ALLOCATOR_SETTINGS: &[u8; 63] =
     b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:1000\0";
 
-const SUBJECTS: [SubjectRecord; 16] = [
+const SUBJECTS: [SubjectRecord; 18] = [
     tide::TIDEKV,
     tide::TIDEKV_BLOCK_LRU,
     tide::TIDEKV_KV_ONLY,
@@ -42,6 +43,8 @@ const SUBJECTS: [SubjectRecord; 16] = [
     rocks::PIPELINED,
     rocks::DEFAULT,
     fjalls::FJALL,
+    device::DEVICE_READS,
+    maps::DASHMAP,
 ];
 
 /// Experiments on TideKV and its peers.
@@ -70,7 +73,10 @@ mod tests {
 
     #[test]
     fn every_subject_behaves() {
-        for record in SUBJECTS {
+        // Neither the device nor the map is a store.
+        let is_store =
+            |record: &SubjectRecord| !["device:reads", "map:dashmap"].contains(&record.name);
+        for record in SUBJECTS.into_iter().filter(is_store) {
             for is_compressed in [false, true] {
                 let directory = tempfile::tempdir().unwrap();
                 let settings = Settings {

@@ -1,0 +1,252 @@
+//! The least I/Os that any cache could do with, for operations that are all known
+//! beforehand: what policies are held against.
+//!
+//! Entries differ in size and requests in what they save, so Belady's rule is no bound.
+//! This one relaxes the problem as PFOO does (Berger, Beckmann and Harchol-Balter,
+//! "Practical bounds on optimal caching with variable object sizes", 2018), with several
+//! things to keep for one request:
+//!
+//! 1. Whoever is to save I/Os at a request must have kept something since it could last be
+//!    had: that takes its bytes, for so many operations. Product: a *volume*.
+//! 2. A get may be saved by its key's value (all of its I/Os), by its pointer (all but that
+//!    of the data block), by each of its blocks (one), or by pointer and data block. A
+//!    value and a pointer can be had when their key is read ([`Fill::Demand`]), or also
+//!    when their block is read for somebody else ([`Fill::Free`]).
+//! 3. **Scans**: missing blocks that stand together are one read, in the store as in the
+//!    simulation. So of such a group nothing is saved unless all of it is kept: the group
+//!    is one thing of the bytes of all its blocks. An index block that would come between
+//!    its data blocks is taken to divide none, which only makes the bound lower.
+//! 4. Of all volumes together there are no more than the budget times the operations. Each
+//!    request leaves the upper hull of its (volume, saving) pairs, and their steps are taken
+//!    from the steepest on until that is full, the last in part.
+//!
+//! No cache saves more: at every moment it holds at most its budget, what it keeps for a
+//! request it has kept for at least that long, and times between two requests of a thing
+//! do not overlap. The bytes of tables, sketches and ghosts are not counted.
+//!
+//! O(N log N) for N operations, and a few dozen bytes for each.
+
+use std::collections::HashMap;
+
+use tidekv_cache::kv::KvEntry;
+use tidekv_cache::{BlockCache, BlockId, Name, kp};
+
+use crate::dice::Dice;
+use crate::keys::{Picker, key_of, present};
+use crate::modelled_tree::{BLOCK_BYTES, ModelledTree};
+use crate::simulation::{ENTRY_BYTES, Load, SCAN_ENTRIES, VALUE, stands_together};
+
+/// When a value or a pointer can be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fill {
+    /// When its key is read.
+    Demand,
+    /// Also when its block is in memory for another reason.
+    Free,
+}
+
+/// Bytes that things take.
+#[derive(Debug, Clone, Copy)]
+struct Charges {
+    value: f64,
+    pointer: f64,
+    block: f64,
+}
+
+/// One operation.
+#[derive(Debug, Clone)]
+enum Request {
+    /// The key, and the blocks that its lookup touches; the last one holds it.
+    Get(u64, Vec<BlockId>),
+    /// Groups of blocks, of which each that is not there whole takes a read.
+    Scan(Vec<Vec<BlockId>>),
+}
+
+/// A step of a hull: so much is saved for so much more volume.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    volume: f64,
+    saving: f64,
+}
+
+/// Collects what could be saved.
+struct Savings {
+    charges: Charges,
+    fill: Fill,
+    /// Operations before this one are not counted.
+    counted_from: u64,
+    now: u64,
+    blocks: HashMap<BlockId, u64>,
+    keys: HashMap<u64, u64>,
+    steps: Vec<Step>,
+    /// Reads if nothing is kept.
+    reads: u64,
+}
+
+impl Savings {
+    fn new(charges: Charges, fill: Fill, counted_from: u64) -> Self {
+        let (blocks, keys, steps) = Default::default();
+        Self { charges, fill, counted_from, now: 0, blocks, keys, steps, reads: 0 }
+    }
+
+    fn see(&mut self, request: &Request) {
+        let is_counted = self.now >= self.counted_from;
+        match request {
+            Request::Get(key, blocks) if is_counted => self.offer_get(*key, blocks),
+            Request::Scan(groups) if is_counted => self.offer_scan(groups),
+            _ => {}
+        }
+        match request {
+            Request::Get(key, blocks) => {
+                self.keys.insert(*key, self.now);
+                blocks.iter().for_each(|id| self.touch(*id));
+            }
+            Request::Scan(groups) => groups.iter().flatten().for_each(|id| self.touch(*id)),
+        }
+        self.now += 1;
+    }
+
+    fn touch(&mut self, id: BlockId) {
+        self.blocks.insert(id, self.now);
+    }
+
+    /// Counted operations since `then`.
+    fn since(&self, then: u64) -> f64 {
+        (self.now - then.max(self.counted_from)) as f64
+    }
+
+    fn of_block(&self, id: &BlockId) -> Option<f64> {
+        Some(self.charges.block * self.since(*self.blocks.get(id)?))
+    }
+
+    fn offer_get(&mut self, key: u64, blocks: &[BlockId]) {
+        let all = blocks.len() as f64;
+        self.reads += blocks.len() as u64;
+        let mut options: Vec<Step> = Vec::new();
+        let mut of_blocks: Vec<f64> = blocks.iter().filter_map(|id| self.of_block(id)).collect();
+        of_blocks.sort_by(f64::total_cmp);
+        let mut volume = 0.0;
+        for (saved, of_block) in of_blocks.iter().enumerate() {
+            volume += of_block;
+            options.push(Step { volume, saving: saved as f64 + 1.0 });
+        }
+        let home = blocks.last();
+        let read = self.keys.get(&key).copied();
+        let had = match self.fill {
+            Fill::Demand => read,
+            Fill::Free => read.max(home.and_then(|id| self.blocks.get(id)).copied()),
+        };
+        if let Some(had) = had {
+            let (value, pointer) = (self.charges.value, self.charges.pointer);
+            let volume = pointer * self.since(had);
+            options.push(Step { volume: value * self.since(had), saving: all });
+            options.push(Step { volume, saving: all - 1.0 });
+            if let Some(of_block) = home.and_then(|id| self.of_block(id)) {
+                options.push(Step { volume: volume + of_block, saving: all });
+            }
+        }
+        self.take_hull(options);
+    }
+
+    fn offer_scan(&mut self, groups: &[Vec<BlockId>]) {
+        self.reads += groups.len() as u64;
+        for group in groups {
+            let volumes = group.iter().map(|id| self.of_block(id)).sum::<Option<f64>>();
+            self.steps.extend(volumes.map(|volume| Step { volume, saving: 1.0 }));
+        }
+    }
+
+    /// Keeps the steps of the upper hull of some options, of which one may be taken.
+    fn take_hull(&mut self, mut options: Vec<Step>) {
+        options.sort_by(|one, other| {
+            one.volume.total_cmp(&other.volume).then(other.saving.total_cmp(&one.saving))
+        });
+        let mut hull: Vec<Step> = vec![Step { volume: 0.0, saving: 0.0 }];
+        for option in options {
+            if hull.last().is_some_and(|last| option.saving <= last.saving) {
+                continue;
+            }
+            while let [.., before, last] = hull[..] {
+                let slope = (last.saving - before.saving) * (option.volume - last.volume);
+                if slope > (option.saving - last.saving) * (last.volume - before.volume) {
+                    break;
+                }
+                hull.pop();
+            }
+            hull.push(option);
+        }
+        self.steps.extend(hull.windows(2).map(|pair| Step {
+            volume: pair[1].volume - pair[0].volume,
+            saving: pair[1].saving - pair[0].saving,
+        }));
+    }
+
+    /// The least reads with `budget` bytes.
+    fn reads_min(mut self, budget: f64) -> f64 {
+        self.steps.sort_by(|one, other| {
+            (other.saving * one.volume).total_cmp(&(one.saving * other.volume))
+        });
+        let mut left = budget * self.now.saturating_sub(self.counted_from) as f64;
+        let mut reads = self.reads as f64;
+        for step in self.steps {
+            if step.volume > left {
+                return reads - step.saving * left / step.volume;
+            }
+            left -= step.volume;
+            reads -= step.saving;
+        }
+        reads
+    }
+}
+
+/// The least I/Os per operation over the second half of a run that
+/// [`simulate`](crate::simulation::simulate) would make of the same arguments.
+pub fn reads_per_op_min(
+    load: &Load,
+    entries: u64,
+    budget: usize,
+    operations: u64,
+    seed: u64,
+    fill: Fill,
+) -> f64 {
+    let tree = ModelledTree::new(entries, ENTRY_BYTES);
+    let key = key_of(0);
+    let name = Name { keyspace: 0, key: &key };
+    let charges = Charges {
+        value: KvEntry { name, stamp: 0, value: &VALUE, level: 0 }.charge() as f64,
+        pointer: kp::ENTRY_BYTES as f64,
+        block: (BLOCK_BYTES + BlockCache::<()>::BLOCK_OVERHEAD_BYTES) as f64,
+    };
+    let mut savings = Savings::new(charges, fill, operations / 2);
+    let mut picker = Picker::new(&load.choice, entries, seed, 0, 1);
+    let mut dice = Dice::new(seed);
+    for _ in 0..operations {
+        let index = picker.next(&mut dice);
+        savings.see(&match dice.unit() < load.scans {
+            true => Request::Scan(groups(&tree, index)),
+            false => {
+                let mut blocks = Vec::new();
+                tree.lookup(index, |(id, _)| blocks.push(id));
+                Request::Get(present(index), blocks)
+            }
+        });
+    }
+    savings.reads_min(budget as f64) / (operations - operations / 2) as f64
+}
+
+/// The blocks of a scan, those together that one read could bring.
+fn groups(tree: &ModelledTree, index: u64) -> Vec<Vec<BlockId>> {
+    let mut groups: Vec<Vec<BlockId>> = Vec::new();
+    tree.scan(index, SCAN_ENTRIES, |(id, _)| {
+        let near =
+            |group: &&mut Vec<BlockId>| group.last().is_some_and(|l| stands_together(*l, id));
+        match groups.iter_mut().rev().take(2).find(near) {
+            Some(group) => group.push(id),
+            None => groups.push(vec![id]),
+        }
+    });
+    groups
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! The experiment `limit`: how far from the best that is possible.
+//!
+//! | part | what | against |
+//! |---|---|---|
+//! | `reads-1`, `reads-8`, `reads-32` | cold gets, with so many threads | as many threads that read the device at random and do nothing else |
+//! | `hits` | gets of values that are all in the cache | a concurrent hash map (in `tidekv-lab`) |
+//! | `bound` | policies over a modelled tree | the least I/Os that any could do with ([`crate::bound`]) |
+//!
+//! The device is read by one call at a time of each thread, as the store's gets are;
+//! submitted in batches it may do more.
+
+use tidekv_cache::CachePolicy;
+use tidekv_evidence::Value;
+
+use crate::ackey::{Load, point, threads};
+use crate::bound::{Fill, reads_per_op_min};
+use crate::engine::reading;
+use crate::experiment::{Experiment, Model, Point, Rule, Subjects, Target};
+use crate::job::WarmUp;
+use crate::keys::Choice;
+use crate::scale::{Scale, Shape};
+use crate::simulation::{self, budget, simulate};
+use crate::workload::Kind;
+
+/// Threads, and reads under way, of cold gets.
+const DEPTHS: [u64; 3] = [1, 8, 32];
+/// Operations before cold gets are measured, as a share of the entries.
+const COLD_WARM_UP_SHARE: f64 = 0.05;
+
+/// Modelled trees are smaller than stores: a bound keeps every operation in memory.
+const MODEL_ENTRIES_MAX: u64 = 1_000_000;
+
+fn cold(scale: &Scale) -> Vec<Point> {
+    let points = DEPTHS.map(|depth| {
+        let shape = Shape::small(scale);
+        let warm_up = WarmUp::Operations((shape.entries as f64 * COLD_WARM_UP_SHARE) as u64);
+        let mut point = reading(scale, shape, depth, Kind::Get, WarmUp::UntilSteady);
+        point.drive.iter_mut().for_each(|drive| drive.warm_up = warm_up);
+        point.params.insert("part".into(), format!("reads-{depth}").into());
+        point.only = &["tidekv:tide", "device:reads"];
+        point
+    });
+    points.into()
+}
+
+/// A hundredth of the keys, and room for all of their values.
+fn hits(scale: &Scale) -> Vec<Point> {
+    let counts = scale.threads.iter().filter(|&&threads| threads <= 2);
+    let points = counts.map(|&threads| {
+        let choice = Choice::Hot { entries: 0.01, operations: 1.0, run: 1 };
+        let name = "hot-keys-all".to_owned();
+        let usual = Load::usual();
+        let mut point =
+            point(scale, threads, &Load { name, choice, scans: 0, cache_percent: 10.0, ..usual });
+        point.params.insert("part".into(), "hits".into());
+        point.drive.iter_mut().for_each(|drive| drive.operations_per_sample = 16);
+        point.counts_everything = false;
+        point.only = &["tidekv:tide", "map:dashmap"];
+        point
+    });
+    points.collect()
+}
+
+/// The loads of `ackey-sweep`, over a modelled tree.
+fn modelled(scale: &Scale) -> Vec<Point> {
+    let zipf = |alpha| Choice::Zipf { alpha, is_scattered: true };
+    let hot = |operations, run| Choice::Hot { entries: 0.01, operations, run };
+    let choices = [
+        ("zipf-0.99", zipf(0.99)),
+        ("zipf-0.8", zipf(0.8)),
+        ("hot-keys", hot(0.9, 1)),
+        ("hot-ranges", hot(0.99, 1000)),
+    ];
+    let (entries, percents): (u64, &[f64]) = match scale.is_quick {
+        true => (scale.entries.min(MODEL_ENTRIES_MAX) / 5, &[5.0]),
+        false => (scale.entries.min(MODEL_ENTRIES_MAX), &[0.1, 1.0, 5.0, 10.0]),
+    };
+    let mut points = Vec::new();
+    for (name, choice) in choices {
+        for scans in [0u32, 50, 100] {
+            for &cache_percent in percents {
+                let choice = choice.clone();
+                let load = Load { name: name.into(), choice, cache_percent, ..Load::usual() };
+                let mut point = point(scale, threads(scale), &load);
+                let params = [
+                    ("entries", Value::from(entries)),
+                    ("part", "bound".into()),
+                    ("scan_percent", scans.into()),
+                    ("threads", 1.into()),
+                ];
+                point.params.extend(params.map(|(name, value)| (name.to_owned(), value)));
+                let (name, choice, scans) = (name, load.choice, f64::from(scans) / 100.0);
+                let load = simulation::Load { name, choice, scans };
+                point.store = None;
+                point.model = Some(Model { load, entries, cache_percent });
+                points.push(point);
+            }
+        }
+    }
+    points
+}
+
+/// Reads of an operation of each policy and of the bounds, by the names of subjects.
+pub(crate) fn run_model(model: &Model, seed: u64) -> Vec<(&'static str, f64)> {
+    let Model { load, entries, cache_percent } = model;
+    let (bytes, operations) = (budget(*entries, *cache_percent), *entries);
+    let policies = [
+        (SIM_TIDE, CachePolicy::Tide),
+        ("sim:hac", CachePolicy::HAC),
+        (SIM_LRU, CachePolicy::BlockOnly),
+    ];
+    let reads = policies.map(|(name, policy)| {
+        (name, simulate(policy, load, *entries, bytes, operations, seed).reads_per_op)
+    });
+    let bounds = [(SIM_BOUND, Fill::Demand), ("sim:bound-free-fill", Fill::Free)];
+    let bounds = bounds.map(|(name, fill)| {
+        (name, reads_per_op_min(load, *entries, bytes, operations, seed, fill))
+    });
+    reads.into_iter().chain(bounds).collect()
+}
+
+/// The subjects of a model between which a gap is closed.
+pub(crate) const SIM_TIDE: &str = "sim:tide";
+pub(crate) const SIM_LRU: &str = "sim:block-lru";
+pub(crate) const SIM_BOUND: &str = "sim:bound";
+
+fn parts(scale: &Scale) -> Vec<Point> {
+    [modelled(scale), cold(scale), hits(scale)].concat()
+}
+
+/// The one experiment.
+pub(crate) const EXPERIMENTS: &[Experiment] = &[Experiment {
+    name: "limit",
+    about: "how far from the best possible: cold gets against the device, hits against a hash \
+            map, reads against a bound that no cache can go below",
+    claim: "0.90 of the device's reads with one thread and 0.95 with more; half as fast as a hash \
+            map; a third or more of the gap between blocks by LRU and the bound",
+    subjects: Subjects::Also(&["device:reads", "map:dashmap"]),
+    points: parts,
+    targets: &[
+        Target::in_phase("bound", "gap_closed", Rule::AtLeast(0.33)),
+        Target::in_phase(
+            "reads-1",
+            "reads_per_s",
+            Rule::RatioToSubjectAtLeast("device:reads", 0.90),
+        ),
+        Target::in_phase(
+            "reads-8",
+            "reads_per_s",
+            Rule::RatioToSubjectAtLeast("device:reads", 0.95),
+        ),
+        Target::in_phase(
+            "reads-32",
+            "reads_per_s",
+            Rule::RatioToSubjectAtLeast("device:reads", 0.95),
+        ),
+        Target::in_phase("hits", "ops_per_s", Rule::RatioToSubjectAtLeast("map:dashmap", 0.5)),
+    ],
+    ..Experiment::USUAL
+}];
