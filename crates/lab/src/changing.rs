@@ -30,8 +30,11 @@ const ZIPF: Choice = Choice::Zipf { alpha: 0.99, is_scattered: true };
 /// How often counters are read in a phase.
 const SAMPLES: u64 = 20;
 
-/// YCSB: names, mixes, choices of keys.
-fn ycsb_loads() -> [(&'static str, Vec<(Kind, u32)>, Choice); 6] {
+/// A name, a mix, a choice of keys.
+type NamedLoad = (&'static str, Vec<(Kind, u32)>, Choice);
+
+/// YCSB.
+fn ycsb_loads() -> [NamedLoad; 6] {
     let latest = Choice::Latest { alpha: 0.99 };
     [
         ("A", vec![(Kind::Get, 50), (Kind::Put, 50)], ZIPF),

@@ -56,6 +56,9 @@ fn hits(scale: &Scale) -> Vec<Point> {
         point.drive.iter_mut().for_each(|drive| drive.operations_per_sample = 16);
         point.counts_everything = false;
         point.only = &["tidekv:tide", "map:dashmap"];
+        if scale.is_quick {
+            point.alternations = 1;
+        }
         point
     });
     points.collect()

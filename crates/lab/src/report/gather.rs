@@ -81,6 +81,7 @@ pub(crate) fn gather(rows: Vec<Row>) -> Vec<Results> {
                 one.subject == other.subject
                     && target_of(one) == target_of(other)
                     && one.metrics.get("baseline") == other.metrics.get("baseline")
+                    && one.metrics.get("is_at_least") == other.metrics.get("is_at_least")
                     && judged_metric(one) == judged_metric(other)
             }),
             false => (&mut point.measured, |one, other| one.subject == other.subject),
