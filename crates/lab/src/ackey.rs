@@ -194,6 +194,11 @@ fn parameters(scale: &Scale) -> Vec<Point> {
     points
 }
 
+fn cpu(scale: &Scale) -> Vec<Point> {
+    let sizes: &[f64] = if scale.is_quick { &[1.0] } else { &[1.0, 10.0] };
+    points(scale, sizes.iter().map(|&size| Load { cache_percent: size, ..Load::usual() }))
+}
+
 /// The ideas that a policy leaves out, one policy after the other.
 fn ablation(scale: &Scale) -> Vec<Point> {
     let variants = [
@@ -300,9 +305,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
             "tidekv:kp-only",
             "tidekv:hac",
         ]),
-        points: |scale| {
-            points(scale, [1.0, 10.0].map(|p| Load { cache_percent: p, ..Load::usual() }))
-        },
+        points: cpu,
         targets: &[
             Target::new("cpu_us_per_op", Rule::RatioToSubjectAtMost("tidekv:block-lru", 1.2)),
             Target::new("ops_per_s", Rule::RatioToSubjectAtLeast("tidekv:block-lru", 1.0)),

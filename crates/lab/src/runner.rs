@@ -59,12 +59,14 @@ impl Runner<'_> {
         let mut log = TurnLog::open(&self.place.file(TURNS))?;
         let mut all: Vec<Series> = Vec::new();
         for point in (experiment.points)(&self.scale).into_iter().filter(|p| self.is_wanted(p)) {
-            let mut subjects = match point.is_of_drive {
-                true => vec![NOTHING],
-                false => self.subjects_of(experiment)?,
-            };
-            if !point.only.is_empty() {
-                subjects.retain(|record| point.only.contains(&record.name));
+            let subjects = self.subjects_of(experiment, &point);
+            if subjects.is_empty() && point.model.is_none() {
+                (self.tell)(&format!(
+                    "{}: none of its subjects is asked for: {}",
+                    experiment.name,
+                    brief(&point)
+                ));
+                continue;
             }
             let point = self.paced(experiment, point, &subjects, &mut log)?;
             let from = all.len();
@@ -139,29 +141,20 @@ impl Runner<'_> {
         Ok(all)
     }
 
-    /// Who takes part in `experiment`.
-    fn subjects_of(&self, experiment: &Experiment) -> Result<Vec<SubjectRecord>> {
-        let chosen = self.subjects.iter().copied();
-        let found: Vec<SubjectRecord> = match (experiment.subjects, self.are_subjects_named) {
-            (Subjects::Only(names), true) => {
-                chosen.filter(|record| names.contains(&record.name)).collect()
-            }
-            (_, true) => chosen.collect(),
-            (Subjects::Default, false) => chosen.filter(|record| record.is_default).collect(),
-            (Subjects::Also(names), false) => {
-                chosen.filter(|record| record.is_default || names.contains(&record.name)).collect()
-            }
-            (Subjects::Only(names), false) => {
-                chosen.filter(|record| names.contains(&record.name)).collect()
-            }
-        };
-        match found.is_empty() {
-            false => Ok(found),
-            true => Err(Failure::usage(format!(
-                "{} is not for these subjects, but for {:?}",
-                experiment.name, experiment.subjects
-            ))),
+    /// Who takes part in `experiment` at `point`.
+    fn subjects_of(&self, experiment: &Experiment, point: &Point) -> Vec<SubjectRecord> {
+        if point.is_of_drive {
+            return vec![NOTHING];
         }
+        let takes_part = |record: &&SubjectRecord| match experiment.subjects {
+            Subjects::Only(names) => names.contains(&record.name),
+            _ if self.are_subjects_named => true,
+            Subjects::Default => record.is_default,
+            Subjects::Also(names) => record.is_default || names.contains(&record.name),
+        };
+        let is_wanted =
+            |record: &&SubjectRecord| point.only.is_empty() || point.only.contains(&record.name);
+        self.subjects.iter().filter(takes_part).filter(is_wanted).copied().collect()
     }
 
     /// `point` with the boundaries that a subject of fixed ones is to have: those that

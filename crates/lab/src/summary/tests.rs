@@ -145,3 +145,30 @@ fn the_kernel_is_believed_when_it_disagrees() {
     let rare = Measurement { counts: Counts::default(), ..turn(0, 3) };
     assert!(warnings(&rare).is_empty());
 }
+
+#[test]
+fn a_target_of_a_phase_holds_tidekv_as_it_comes_against_a_subject() {
+    let phase = |subject, name: &str, reads: f64| {
+        let mut series = series(subject, 0, &[reads]);
+        series.params.insert("phase".into(), name.into());
+        series
+    };
+    let best = "tidekv:best-at-switch";
+    let own = phase("tidekv:tide", "2-gets", 104.0);
+    let others = [phase(best, "2-gets", 100.0), phase(best, "3-scans", 1.0)];
+    let rows = verdicts("ackey-phase", &own, &others);
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].number("ratio"), Some(1.04));
+    assert_eq!(rows[0].metrics["is_met"], true);
+    // Neither other subjects, nor the run as a whole, nor a moment of it.
+    assert!(verdicts("ackey-phase", &others[0], &others).is_empty());
+    assert!(verdicts("ackey-phase", &series("tidekv:tide", 0, &[1.0]), &others).is_empty());
+}
+
+#[test]
+fn the_gap_is_that_between_lru_and_the_bound() {
+    let found = [(SIM_LRU, 5.0), ("sim:tide", 2.0), (SIM_BOUND, 1.0)];
+    let series = series_of_model(&Params::new(), &found);
+    let closed: Vec<_> = series.iter().map(|series| series.turns[0]["gap_closed"]).collect();
+    assert_eq!(closed, [0.0, 0.75, 1.0]);
+}
