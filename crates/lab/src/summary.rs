@@ -101,21 +101,28 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
         }
     }
     if point.ending == Ending::Settle && turn.operations > 0 {
-        let seconds = turn.seconds + turn.settle_seconds;
-        found.insert("settled_ops_per_s", operations / seconds);
-        let user_bytes = turn.user_bytes as f64;
-        let amplifications = [
-            ("write_amp", turn.life.table_written_bytes),
-            ("log_amp", turn.life.log_bytes),
-            ("kernel_write_amp", Some(turn.life_kernel.written_bytes)),
-        ];
-        for (name, bytes) in amplifications {
-            bytes.map(|bytes| found.insert(name, bytes as f64 / user_bytes));
-        }
-        if let (Some(bytes), Some(drive)) = (turn.life.table_bytes, &point.drive) {
-            let live = drive.workload.entries * (KEY_BYTES as u64 + point.value_bytes);
-            found.insert("space_amp", bytes as f64 / live as f64);
-        }
+        found.extend(settled_metrics(point, turn));
+    }
+    found
+}
+
+/// The metrics of a turn that waited for background work.
+fn settled_metrics(point: &Point, turn: &Measurement) -> Metrics {
+    let mut found = Metrics::new();
+    let seconds = turn.seconds + turn.settle_seconds;
+    found.insert("settled_ops_per_s", turn.operations as f64 / seconds);
+    let user_bytes = turn.user_bytes as f64;
+    let amplifications = [
+        ("write_amp", turn.life.table_written_bytes),
+        ("log_amp", turn.life.log_bytes),
+        ("kernel_write_amp", Some(turn.life_kernel.written_bytes)),
+    ];
+    for (name, bytes) in amplifications {
+        bytes.map(|bytes| found.insert(name, bytes as f64 / user_bytes));
+    }
+    if let (Some(bytes), Some(drive)) = (turn.life.table_bytes, &point.drive) {
+        let live = drive.workload.entries * (KEY_BYTES as u64 + point.value_bytes);
+        found.insert("space_amp", bytes as f64 / live as f64);
     }
     found
 }
