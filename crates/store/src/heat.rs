@@ -73,6 +73,7 @@ struct Input {
 #[derive(Debug)]
 pub(crate) struct Heat<'a> {
     cache: &'a BlockCache<BlockRef>,
+    /// By the numbers of their tables, ascending: they are looked up for every entry.
     inputs: Vec<Input>,
     rule: Rule,
 }
@@ -84,7 +85,8 @@ impl<'a> Heat<'a> {
         tables: impl Iterator<Item = &'t Arc<TableHandle>>,
         rule: Rule,
     ) -> Option<Self> {
-        let inputs: Vec<Input> = tables.map(|table| Input::new(cache, table)).collect();
+        let mut inputs: Vec<Input> = tables.map(|table| Input::new(cache, table)).collect();
+        inputs.sort_unstable_by_key(|input| input.table);
         // What was read at all was found by an index block, which stays longer.
         let is_warm = |input: &Input| input.partitions.iter().any(|p| p.index > 0);
         inputs.iter().any(is_warm).then_some(Self { cache, inputs, rule })
@@ -92,12 +94,12 @@ impl<'a> Heat<'a> {
 
     /// Of the entry that stands there.
     pub(crate) fn of(&mut self, place: Place) -> EntryHeat {
-        let cache = self.cache;
-        let input = self.inputs.iter_mut().find(|input| input.table == place.table);
-        input.map_or_else(EntryHeat::default, |input| match self.rule {
-            Rule::Heat => input.heat_of(place, cache),
-            Rule::Overlap => input.in_the_middle(place, cache),
-        })
+        let found = self.inputs.binary_search_by_key(&place.table, |input| input.table);
+        let Ok(at) = found else { return EntryHeat::default() };
+        match self.rule {
+            Rule::Heat => self.inputs[at].heat_of(place, self.cache),
+            Rule::Overlap => self.inputs[at].in_the_middle(place, self.cache),
+        }
     }
 }
 

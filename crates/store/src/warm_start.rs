@@ -51,11 +51,15 @@ const KEYS_PER_JOB: usize = 256;
 /// A part of the cache with less room than this is full.
 const ROOM_MIN: usize = 64 << 10;
 
+/// What is left of a list is measured after so many jobs: that looks at all of it.
+const JOBS_PER_LOOK: u32 = 256;
+
 /// What is left of a list.
 #[derive(Debug)]
 struct Refill {
     list: HotList,
     pacer: Pacer,
+    jobs: u32,
 }
 
 impl Engine {
@@ -170,12 +174,15 @@ impl Engine {
         list.blocks.reverse();
         list.keys.reverse();
         let pacer = self.compaction_pacer();
-        self.refill_after(Duration::ZERO, Refill { list, pacer });
+        self.refill_after(Duration::ZERO, Refill { list, pacer, jobs: 0 });
     }
 
     fn refill_after(self: &Arc<Self>, wait: Duration, mut refill: Refill) {
-        self.hot_list_bytes.store(refill.list.memory_bytes(), Ordering::Relaxed);
-        self.share_memory_out();
+        if refill.jobs.is_multiple_of(JOBS_PER_LOOK) {
+            self.hot_list_bytes.store(refill.list.memory_bytes(), Ordering::Relaxed);
+            self.share_memory_out();
+        }
+        refill.jobs += 1;
         // Whoever waits for a turn does not keep a store open.
         let engine = Arc::downgrade(self);
         let job = move || {
