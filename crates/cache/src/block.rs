@@ -19,20 +19,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::earc::Boundaries;
+use crate::earc::{BLOCK_BYTES_USUAL, Boundaries};
 use crate::eviction::{Eviction, Ordered};
 use crate::ghost::{Ghost, spread};
 use crate::ghost_list::{GhostList, Record};
-use crate::lru::{Inserted, Key, Lru, Removed};
+use crate::lists::{Key, Removed};
+use crate::lru::{Inserted, Lru};
 use crate::sketch::{COUNT_MAX, Sketch};
 use crate::sync::Mutex;
 
 /// A shard of fewer bytes would push out useful blocks for want of neighbours
 /// to balance with: 512 KiB are about a hundred blocks.
 pub(crate) const SHARD_BYTES_MIN: usize = 512 << 10;
-
-/// About what a block takes: a ghost's window is as many of them.
-pub(crate) const BLOCK_BYTES_USUAL: usize = 4096;
 
 /// How many blocks a new one is held against before it is refused.
 const RIVALS_MAX: usize = 4;
@@ -203,17 +201,20 @@ impl<V> Cached<V> {
 struct Shard<V> {
     blocks: Ordered<BlockId, Cached<V>>,
     stats: BlockCacheStats,
-    admission: Option<Admission>,
+    admission: Admission,
     /// Reads that a larger cache would have saved.
     ghost_hits: u64,
-    departed: Option<Departed>,
 }
 
 /// How a shard chooses among blocks, and what it knows of those that are not there.
 #[derive(Debug)]
-struct Admission {
-    sketch: Sketch,
-    ghost: Ghost,
+enum Admission {
+    /// Every block comes in; nothing is known of others.
+    All,
+    /// Those that are asked for often enough come in.
+    ByUse { sketch: Sketch, ghost: Ghost },
+    /// Every block comes in; what leaves is noted as AC-Key does.
+    Noted(Departed),
 }
 
 /// What AC-Key knows of blocks that are not there. (All blocks are about of one size and
@@ -232,11 +233,58 @@ impl Departed {
     /// A hit of a block saves one I/O.
     const HALVES: u8 = 2;
 
-    /// A block has left, or was refused; `charged`: what those that are there take.
     fn note(&mut self, fingerprint: u32, charge: usize, charged: usize) {
         let whole = self.boundaries.total() / self.shards;
         let record = Record::new(fingerprint, charge, Self::HALVES);
         self.ghost.note(record, whole.saturating_sub(charged));
+    }
+}
+
+impl Admission {
+    /// How often blocks were asked for, where that is counted.
+    fn sketch(&self) -> Option<&Sketch> {
+        match self {
+            Self::ByUse { sketch, .. } => Some(sketch),
+            Self::All | Self::Noted(_) => None,
+        }
+    }
+
+    /// A block was asked for that is not there.
+    fn note_miss(&mut self, fingerprint: u32) {
+        match self {
+            Self::All => {}
+            Self::ByUse { sketch, .. } => _ = sketch.add(spread(fingerprint)),
+            Self::Noted(departed) => {
+                if let Some(record) = departed.ghost.take(fingerprint) {
+                    departed.boundaries.block_hit(record.efficiency());
+                }
+            }
+        }
+    }
+
+    /// A block has left, or was refused; `charged`: what those that are there take.
+    fn note_absent(&mut self, fingerprint: u32, charge: usize, charged: usize) {
+        match self {
+            Self::All => {}
+            Self::ByUse { sketch, ghost } => ghost.note(fingerprint, sketch),
+            Self::Noted(departed) => departed.note(fingerprint, charge, charged),
+        }
+    }
+
+    /// A new block wanted so many bytes that were not free.
+    fn note_wanted(&mut self, bytes: usize) {
+        if let Self::Noted(departed) = self {
+            departed.wanted_bytes += bytes;
+        }
+    }
+
+    /// The bytes of sketch and ghost.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::All => 0,
+            Self::ByUse { sketch, ghost } => sketch.charged_bytes() + ghost.charged_bytes(),
+            Self::Noted(departed) => departed.ghost.charged_bytes(),
+        }
     }
 }
 
@@ -245,8 +293,7 @@ impl<V> Shard<V> {
     /// have to leave. A block that is better is as good as used: it becomes the newest,
     /// and the next is looked at.
     fn admits(&mut self, id: BlockId, hash: u64, charge: usize) -> bool {
-        let Some(admission) = &self.admission else { return true };
-        let sketch = &admission.sketch;
+        let Some(sketch) = self.admission.sketch() else { return true };
         let times = sketch.estimate(spread(hash as u32));
         for _ in 0..RIVALS_MAX {
             if self.blocks.charged() + charge <= self.blocks.capacity() {
@@ -265,8 +312,8 @@ impl<V> Shard<V> {
 
     /// How often a block was asked for lately, its being put in included.
     fn heat_of(&self, block: &Cached<V>) -> u8 {
-        let sketch = self.admission.as_ref().map(|admission| &admission.sketch);
-        let told = sketch.map_or(1, |sketch| sketch.estimate(spread(block.fingerprint)));
+        let estimate = |sketch: &Sketch| sketch.estimate(spread(block.fingerprint));
+        let told = self.admission.sketch().map_or(1, estimate);
         (told + block.asked).clamp(1, COUNT_MAX)
     }
 
@@ -281,7 +328,7 @@ impl<V> Shard<V> {
     ) -> Result<Inserted<Cached<V>>, V> {
         let whole = charge + Lru::<BlockId, Cached<V>>::ENTRY_OVERHEAD_BYTES;
         if !self.admits(id, hash, whole) {
-            self.note_absent(hash, whole);
+            self.refuse(hash, whole);
             return Err(value);
         }
         let charged = u32::try_from(whole).unwrap_or(u32::MAX);
@@ -289,36 +336,27 @@ impl<V> Shard<V> {
         let mut inserted = self.blocks.insert(hash, id, cached, charge);
         match &inserted.refused {
             None => self.stats.kind_mut(tag.kind).inserts += 1,
-            Some(_) => self.note_absent(hash, whole),
+            Some(_) => self.refuse(hash, whole),
         }
         self.count_evictions(&mut inserted.evicted);
-        if let Some(departed) = &mut self.departed {
-            departed.wanted_bytes +=
-                inserted.evicted.iter().map(|block| block.charge as usize).sum::<usize>();
-        }
+        self.admission
+            .note_wanted(inserted.evicted.iter().map(|block| block.charge as usize).sum());
         Ok(inserted)
     }
 
-    fn note_absent(&mut self, hash: u64, charge: usize) {
-        if let Some(admission) = &mut self.admission {
-            admission.ghost.note(hash as u32, &admission.sketch);
-        }
-        if let Some(departed) = &mut self.departed {
-            departed.wanted_bytes += charge;
-            departed.note(hash as u32, charge, self.blocks.charged());
-        }
+    fn refuse(&mut self, hash: u64, charge: usize) {
+        self.admission.note_wanted(charge);
+        self.admission.note_absent(hash as u32, charge, self.blocks.charged());
     }
 
     fn count_evictions(&mut self, evicted: &mut Removed<Cached<V>>) {
         for block in evicted.iter_mut() {
             self.stats.kind_mut(block.tag.kind).evictions += 1;
-            if let Some(admission) = &mut self.admission {
-                block.tell(&admission.sketch);
-                admission.ghost.note(block.fingerprint, &admission.sketch);
+            if let Some(sketch) = self.admission.sketch() {
+                block.tell(sketch);
             }
-            if let Some(departed) = &mut self.departed {
-                departed.note(block.fingerprint, block.charge as usize, self.blocks.charged());
-            }
+            let (charge, charged) = (block.charge as usize, self.blocks.charged());
+            self.admission.note_absent(block.fingerprint, charge, charged);
         }
     }
 
@@ -326,8 +364,7 @@ impl<V> Shard<V> {
         Self {
             blocks: Ordered::new(eviction, capacity),
             stats: BlockCacheStats::default(),
-            admission: None,
-            departed: None,
+            admission: Admission::All,
             ghost_hits: 0,
         }
     }
@@ -375,46 +412,46 @@ impl<V: Clone> BlockCache<V> {
     pub fn admit_by_use(&self, sketch_bytes: usize, window_bytes: usize, sampling: u32) {
         let (sketch_bytes, window_bytes) =
             (sketch_bytes / self.shards.len(), window_bytes / self.shards.len());
-        for Apart(shard) in &self.shards {
+        self.set_admission(|| {
             let ghost = Ghost::new(window_bytes / BLOCK_BYTES_USUAL, sampling);
             let sketch = Sketch::new(sketch_bytes);
             sketch.set_period(sketch.period() / PERIOD_SHARE);
-            let mut shard = shard.lock();
-            let before =
-                (shard.admission.replace(Admission { sketch, ghost }), shard.departed.take());
-            drop(shard);
-            drop(before);
-        }
+            Admission::ByUse { sketch, ghost }
+        });
     }
 
     /// From now on every block comes in, and nothing is noted of others.
     pub fn admit_all(&self) {
-        for Apart(shard) in &self.shards {
-            let mut shard = shard.lock();
-            let unused = (shard.admission.take(), shard.departed.take());
-            drop(shard);
-            drop(unused);
-        }
+        self.set_admission(|| Admission::All);
     }
 
     /// From now on every block comes in, and what leaves is noted in ghosts of at most
     /// `ghost_bytes` together, whose hits move the `boundaries`.
     pub fn note_departed(&self, ghost_bytes: usize, boundaries: &Arc<Boundaries>) {
-        self.admit_all();
         let shards = self.shards.len();
-        for Apart(shard) in &self.shards {
+        self.set_admission(|| {
             let mut ghost = GhostList::default();
             ghost.set_bytes_max(ghost_bytes / shards);
             let boundaries = Arc::clone(boundaries);
-            let departed = Departed { ghost, boundaries, shards, wanted_bytes: 0 };
-            shard.lock().departed = Some(departed);
+            Admission::Noted(Departed { ghost, boundaries, shards, wanted_bytes: 0 })
+        });
+    }
+
+    fn set_admission(&self, make: impl Fn() -> Admission) {
+        for Apart(shard) in &self.shards {
+            let new = make();
+            let before = std::mem::replace(&mut shard.lock().admission, new);
+            drop(before);
         }
     }
 
     /// What new blocks wanted and did not find free since this was asked last, in bytes.
     pub fn take_wanted_bytes(&self) -> usize {
-        let take = |departed: &mut Departed| std::mem::take(&mut departed.wanted_bytes);
-        self.shards.iter().map(|s| s.0.lock().departed.as_mut().map_or(0, take)).sum()
+        let take = |Apart(shard): &Apart<V>| match &mut shard.lock().admission {
+            Admission::Noted(departed) => std::mem::take(&mut departed.wanted_bytes),
+            Admission::All | Admission::ByUse { .. } => 0,
+        };
+        self.shards.iter().map(take).sum()
     }
 
     /// From now on blocks leave in another order; those that are here go, if it is one.
@@ -432,11 +469,7 @@ impl<V: Clone> BlockCache<V> {
 
     /// The bytes of sketches and ghosts, which do not count as charged.
     pub fn measuring_bytes(&self) -> usize {
-        let of_one = |a: &Admission| a.sketch.charged_bytes() + a.ghost.charged_bytes();
-        self.sum(|shard| {
-            shard.admission.as_ref().map_or(0, of_one)
-                + shard.departed.as_ref().map_or(0, |d| d.ghost.charged_bytes())
-        })
+        self.sum(|shard| shard.admission.bytes())
     }
 
     /// How many reads there would not have been with a cache larger by the window.
@@ -467,7 +500,7 @@ impl<V: Clone> BlockCache<V> {
     pub fn get_with<R>(&self, id: BlockId, tag: BlockTag, look: impl FnOnce(&V) -> R) -> Option<R> {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
-        let Shard { blocks, stats, admission, departed, .. } = &mut *shard;
+        let Shard { blocks, stats, admission, .. } = &mut *shard;
         let found = blocks.get(hash, &id).map(|block| {
             block.asked = (block.asked + 1).min(COUNT_MAX);
             look(&block.value)
@@ -477,14 +510,7 @@ impl<V: Clone> BlockCache<V> {
             Some(_) => counters.hits += 1,
             None => {
                 counters.misses += 1;
-                if let Some(admission) = admission {
-                    admission.sketch.add(spread(hash as u32));
-                }
-                if let Some(departed) = departed
-                    && let Some(record) = departed.ghost.take(hash as u32)
-                {
-                    departed.boundaries.block_hit(record.efficiency());
-                }
+                admission.note_miss(hash as u32);
             }
         }
         found
@@ -499,9 +525,9 @@ impl<V: Clone> BlockCache<V> {
             let hash = id.hash();
             let shard = self.shard(hash);
             let mut locked = shard.lock();
-            let Some(admission) = &mut locked.admission else { return };
-            all &= admission.ghost.take(hash as u32);
-            stands_for = u64::from(admission.ghost.sampling());
+            let Admission::ByUse { ghost, .. } = &mut locked.admission else { return };
+            all &= ghost.take(hash as u32);
+            stands_for = u64::from(ghost.sampling());
             last = Some(shard);
         }
         if let (true, Some(shard)) = (all, last) {
@@ -530,8 +556,8 @@ impl<V: Clone> BlockCache<V> {
     /// A block that is about to come was asked for so many times.
     pub fn remember(&self, id: BlockId, times: u8) {
         let hash = id.hash();
-        if let Some(admission) = &self.shard(hash).lock().admission {
-            admission.sketch.raise(spread(hash as u32), times);
+        if let Some(sketch) = self.shard(hash).lock().admission.sketch() {
+            sketch.raise(spread(hash as u32), times);
         }
     }
 
@@ -539,7 +565,7 @@ impl<V: Clone> BlockCache<V> {
     pub fn times(&self, id: BlockId) -> u8 {
         let hash = id.hash();
         let shard = self.shard(hash).lock();
-        shard.admission.as_ref().map_or(1, |a| a.sketch.estimate(spread(hash as u32)))
+        shard.admission.sketch().map_or(1, |sketch| sketch.estimate(spread(hash as u32)))
     }
 
     /// How often a block that is here was asked for lately, as far as is known, its being
@@ -555,8 +581,8 @@ impl<V: Clone> BlockCache<V> {
     pub fn insert_heir(&self, id: BlockId, tag: BlockTag, value: V, charge: usize, times: u8) {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
-        if let Some(admission) = &shard.admission {
-            admission.sketch.raise(spread(hash as u32), times);
+        if let Some(sketch) = shard.admission.sketch() {
+            sketch.raise(spread(hash as u32), times);
         }
         let inserts = shard.stats.kind(tag.kind).inserts;
         let dropped = shard.insert(hash, id, tag, value, charge);
@@ -593,7 +619,7 @@ impl<V: Clone> BlockCache<V> {
                 if first >= locked.blocks.nodes() {
                     break;
                 }
-                let removed = locked.blocks.remove_where(first, SWEEP_NODES, |id| dead(id.table));
+                let removed = locked.blocks.take_where(first, SWEEP_NODES, |id, _| dead(id.table));
                 drop(locked);
                 drop(removed);
                 first += SWEEP_NODES;

@@ -18,8 +18,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::block::{BLOCK_BYTES_USUAL, BlockCache, SHARD_BYTES_MIN};
-use crate::earc::Boundaries;
+use crate::block::{BlockCache, SHARD_BYTES_MIN};
+use crate::earc::{BLOCK_BYTES_USUAL, Boundaries};
 use crate::hac_controller::{self, HacController};
 use crate::point::HashOf;
 use crate::point_cache::PointCache;

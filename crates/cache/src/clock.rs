@@ -12,8 +12,8 @@
 //! Guarantee: [`Clock::charged`] is at most [`Clock::capacity`], always. For one thread at
 //! a time.
 
-use crate::lists::{Key, Lists};
-use crate::lru::{Inserted, Removed};
+use crate::lists::{Key, Lists, Removed};
+use crate::lru::Inserted;
 
 /// The only list.
 const LIST: usize = 0;
@@ -21,7 +21,7 @@ const LIST: usize = 0;
 /// Entries in a circle.
 #[derive(Debug)]
 pub(crate) struct Clock<K, V> {
-    entries: Lists<K, V, 1>,
+    pub(crate) entries: Lists<K, V, 1>,
     capacity: usize,
 }
 
@@ -41,36 +41,11 @@ impl<K: Key, V> Clock<K, V> {
         self.entries.charged(LIST)
     }
 
-    /// How many entries there are.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// How many nodes there are, used or free.
-    pub(crate) fn nodes(&self) -> usize {
-        self.entries.nodes()
-    }
-
     /// The value under `key`, which is marked.
     pub(crate) fn get(&mut self, hash: u64, key: &K) -> Option<&mut V> {
         let index = self.entries.find(hash, key)?;
         *self.entries.uses(index) = 1;
         self.entries.entry_mut(index)
-    }
-
-    /// As [`Lru::peek`](crate::lru::Lru::peek).
-    pub(crate) fn peek(&self, hash: u64, key: &K) -> Option<&V> {
-        self.entries.entry(self.entries.find(hash, key)?)
-    }
-
-    /// As [`Lru::look_at`](crate::lru::Lru::look_at).
-    pub(crate) fn look_at(&self, first: usize, count: usize) -> impl Iterator<Item = (&K, &V)> {
-        self.entries.look_at(first, count)
-    }
-
-    /// Whether there is an entry under `key`; it is not marked.
-    pub(crate) fn contains(&self, hash: u64, key: &K) -> bool {
-        self.entries.find(hash, key).is_some()
     }
 
     /// As [`Lru::insert`](crate::lru::Lru::insert).
@@ -90,20 +65,6 @@ impl<K: Key, V> Clock<K, V> {
         self.capacity = capacity;
         let removed = self.shrink_to(capacity);
         self.entries.give_back();
-        removed
-    }
-
-    /// As [`Lru::remove_where`](crate::lru::Lru::remove_where).
-    pub(crate) fn remove_where(
-        &mut self,
-        first: usize,
-        count: usize,
-        dead: impl Fn(&K) -> bool,
-    ) -> Removed<V> {
-        let mut removed = Removed::new();
-        for index in self.entries.find_all(first, count, |key, _| dead(key)) {
-            removed.push(self.entries.take(index));
-        }
         removed
     }
 

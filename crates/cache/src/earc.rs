@@ -27,7 +27,7 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
 /// About what a block takes.
-const BLOCK_BYTES: usize = 4096;
+pub(crate) const BLOCK_BYTES_USUAL: usize = 4096;
 
 /// Targets in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -70,12 +70,12 @@ impl Targets {
     pub(crate) fn follow(self, split: [usize; 3], wanted: (usize, usize)) -> [usize; 3] {
         let [kv, kp, mut block] = split;
         let mut point = kv + kp;
-        let is_apart = |from: usize, to: f64| to - from as f64 >= BLOCK_BYTES as f64;
+        let is_apart = |from: usize, to: f64| to - from as f64 >= BLOCK_BYTES_USUAL as f64;
         if is_apart(block, self.block) {
             let bytes = wanted.1.min(self.block as usize - block).min(point);
             (point, block) = (point - bytes, block + bytes);
         } else if is_apart(point, self.kv + self.kp) {
-            let blocks = wanted.0.next_multiple_of(BLOCK_BYTES);
+            let blocks = wanted.0.next_multiple_of(BLOCK_BYTES_USUAL);
             let bytes = blocks.min((self.kv + self.kp) as usize - point).min(block);
             (point, block) = (point + bytes, block - bytes);
         }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::clock::Clock;
-use crate::lru::{Inserted, Key, Lru, Removed};
+use crate::lists::{Key, Removed};
+use crate::lru::{Inserted, Lru};
 use crate::s3_fifo::S3Fifo;
 
 /// In which order blocks leave.
@@ -27,11 +28,11 @@ pub(crate) enum Ordered<K, V> {
 
 /// Calls a method of whatever order it is.
 macro_rules! of_any {
-    ($ordered:expr, $entries:ident => $call:expr) => {
+    ($ordered:expr, $order:ident => $call:expr) => {
         match $ordered {
-            Ordered::Lru($entries) => $call,
-            Ordered::Clock($entries) => $call,
-            Ordered::S3Fifo($entries) => $call,
+            Ordered::Lru($order) => $call,
+            Ordered::Clock($order) => $call,
+            Ordered::S3Fifo($order) => $call,
         }
     };
 }
@@ -54,25 +55,25 @@ impl<K: Key, V> Ordered<K, V> {
     }
 
     pub(crate) fn capacity(&self) -> usize {
-        of_any!(self, entries => entries.capacity())
+        of_any!(self, order => order.capacity())
     }
 
     pub(crate) fn charged(&self) -> usize {
-        of_any!(self, entries => entries.charged())
+        of_any!(self, order => order.charged())
     }
 
     pub(crate) fn len(&self) -> usize {
-        of_any!(self, entries => entries.len())
+        of_any!(self, order => order.entries.len())
     }
 
     pub(crate) fn nodes(&self) -> usize {
-        of_any!(self, entries => entries.nodes())
+        of_any!(self, order => order.entries.nodes())
     }
 
     #[inline]
     pub(crate) fn get(&mut self, hash: u64, key: &K) -> Option<&mut V> {
         match self {
-            Self::Lru(entries) => entries.get(hash, key),
+            Self::Lru(order) => order.get(hash, key),
             _ => self.get_of_others(hash, key),
         }
     }
@@ -80,44 +81,47 @@ impl<K: Key, V> Ordered<K, V> {
     /// Apart, so that the usual order has its code to itself.
     #[inline(never)]
     fn get_of_others(&mut self, hash: u64, key: &K) -> Option<&mut V> {
-        of_any!(self, entries => entries.get(hash, key))
+        of_any!(self, order => order.get(hash, key))
     }
 
     pub(crate) fn contains(&self, hash: u64, key: &K) -> bool {
-        of_any!(self, entries => entries.contains(hash, key))
+        of_any!(self, order => order.entries.contains(hash, key))
     }
 
     pub(crate) fn peek(&self, hash: u64, key: &K) -> Option<&V> {
-        of_any!(self, entries => entries.peek(hash, key))
+        of_any!(self, order => order.entries.peek(hash, key))
     }
 
     pub(crate) fn look_at(&self, first: usize, count: usize, mut see: impl FnMut(&K, &V)) {
-        of_any!(self, entries => entries.look_at(first, count).for_each(|(key, v)| see(key, v)));
+        of_any!(self, order => {
+            order.entries.look_at(first, count).for_each(|(key, value)| see(key, value));
+        });
     }
 
     /// The entry that leaves next, where that is the least recently used one.
     pub(crate) fn oldest(&mut self) -> Option<(&K, &mut V)> {
         match self {
-            Self::Lru(entries) => entries.oldest(),
+            Self::Lru(order) => order.oldest(),
             _ => None,
         }
     }
 
     pub(crate) fn insert(&mut self, hash: u64, key: K, value: V, charge: usize) -> Inserted<V> {
-        of_any!(self, entries => entries.insert(hash, key, value, charge))
+        of_any!(self, order => order.insert(hash, key, value, charge))
     }
 
     pub(crate) fn set_capacity(&mut self, capacity: usize) -> Removed<V> {
-        of_any!(self, entries => entries.set_capacity(capacity))
+        of_any!(self, order => order.set_capacity(capacity))
     }
 
-    pub(crate) fn remove_where(
+    /// As [`Lists::take_where`](crate::lists::Lists::take_where).
+    pub(crate) fn take_where(
         &mut self,
         first: usize,
         count: usize,
-        dead: impl Fn(&K) -> bool,
+        is_it: impl Fn(&K, &V) -> bool,
     ) -> Removed<V> {
-        of_any!(self, entries => entries.remove_where(first, count, dead))
+        of_any!(self, order => order.entries.take_where(first, count, is_it))
     }
 }
 

@@ -15,8 +15,8 @@
 
 use std::sync::Arc;
 
-use crate::block::{BLOCK_BYTES_USUAL, BlockCache};
-use crate::earc::Boundaries;
+use crate::block::BlockCache;
+use crate::earc::{BLOCK_BYTES_USUAL, Boundaries};
 use crate::point_cache::PointCache;
 use crate::tide::Split;
 use crate::turnoff::{Counts, Turnoff};

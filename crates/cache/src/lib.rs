@@ -6,7 +6,7 @@
 
 mod sync;
 mod lists;
-pub mod lru;
+mod lru;
 pub mod sketch;
 pub mod ghost;
 mod places;

@@ -27,6 +27,46 @@ pub trait Key: Copy + Eq {
     fn hash(&self) -> u64;
 }
 
+/// Values that left a list. The first costs no allocation: most inserts push
+/// out one entry or none.
+#[derive(Debug)]
+#[must_use = "values are to be dropped outside of locks"]
+pub struct Removed<V> {
+    first: Option<V>,
+    rest: Vec<V>,
+}
+
+impl<V> Removed<V> {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self { first: None, rest: Vec::new() }
+    }
+
+    /// Adds a value.
+    pub fn push(&mut self, value: V) {
+        match self.first {
+            None => self.first = Some(value),
+            Some(_) => self.rest.push(value),
+        }
+    }
+
+    /// All values, in the order in which they left.
+    pub fn iter(&self) -> impl Iterator<Item = &V> {
+        self.first.iter().chain(&self.rest)
+    }
+
+    /// All of them, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.first.iter_mut().chain(&mut self.rest)
+    }
+}
+
+impl<V> Default for Removed<V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 #[derive(Debug)]
 struct Node<K, T> {
     key: K,
@@ -102,6 +142,16 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
     /// The node of the entry under `key`.
     pub(crate) fn find(&self, hash: u64, key: &K) -> Option<u32> {
         self.table.find(hash, |index| self.nodes[*index as usize].key == *key).copied()
+    }
+
+    /// The entry under `key`; its place does not change.
+    pub(crate) fn peek(&self, hash: u64, key: &K) -> Option<&T> {
+        self.entry(self.find(hash, key)?)
+    }
+
+    /// Whether there is an entry under `key`; its place does not change.
+    pub(crate) fn contains(&self, hash: u64, key: &K) -> bool {
+        self.find(hash, key).is_some()
     }
 
     /// Of the entries under `key`, where there may be many, the one of which `is_it` is
@@ -260,6 +310,22 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
             node.entry.as_ref().is_some_and(|entry| is_it(&node.key, entry))
         };
         (first.min(end)..end).map(|index| index as u32).filter(is_it).collect()
+    }
+
+    /// Takes out the entries of which `is_it` is true, among the nodes from `first` to
+    /// `first + count`. Unless nodes move meanwhile, a caller that goes through all of them
+    /// in pieces meets every entry that was there all along.
+    pub(crate) fn take_where(
+        &mut self,
+        first: usize,
+        count: usize,
+        is_it: impl Fn(&K, &T) -> bool,
+    ) -> Removed<T> {
+        let mut removed = Removed::new();
+        for index in self.find_all(first, count, is_it) {
+            removed.push(self.take(index));
+        }
+        removed
     }
 
     /// Keys and entries of the nodes from `first` to `first + count`.

@@ -25,8 +25,8 @@
 //! at a time.
 
 use crate::ghost_list::{GhostList, Record};
-use crate::lists::{Key, Lists};
-use crate::lru::{Inserted, Removed};
+use crate::lists::{Key, Lists, Removed};
+use crate::lru::Inserted;
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -41,7 +41,7 @@ const GHOST_DIVISOR: usize = 50;
 /// Entries in two queues, and what has left the first.
 #[derive(Debug)]
 pub(crate) struct S3Fifo<K, V> {
-    entries: Lists<K, V, 2>,
+    pub(crate) entries: Lists<K, V, 2>,
     ghost: GhostList,
     capacity: usize,
 }
@@ -64,37 +64,12 @@ impl<K: Key, V> S3Fifo<K, V> {
         self.entries.charged(SMALL) + self.entries.charged(MAIN) + self.ghost.charged_bytes()
     }
 
-    /// How many entries there are.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// How many nodes there are, used or free.
-    pub(crate) fn nodes(&self) -> usize {
-        self.entries.nodes()
-    }
-
     /// The value under `key`, counted.
     pub(crate) fn get(&mut self, hash: u64, key: &K) -> Option<&mut V> {
         let index = self.entries.find(hash, key)?;
         let uses = self.entries.uses(index);
         *uses = (*uses + 1).min(USES_MAX);
         self.entries.entry_mut(index)
-    }
-
-    /// As [`Lru::peek`](crate::lru::Lru::peek).
-    pub(crate) fn peek(&self, hash: u64, key: &K) -> Option<&V> {
-        self.entries.entry(self.entries.find(hash, key)?)
-    }
-
-    /// As [`Lru::look_at`](crate::lru::Lru::look_at).
-    pub(crate) fn look_at(&self, first: usize, count: usize) -> impl Iterator<Item = (&K, &V)> {
-        self.entries.look_at(first, count)
-    }
-
-    /// Whether there is an entry under `key`; not counted.
-    pub(crate) fn contains(&self, hash: u64, key: &K) -> bool {
-        self.entries.find(hash, key).is_some()
     }
 
     /// As [`Lru::insert`](crate::lru::Lru::insert).
@@ -116,20 +91,6 @@ impl<K: Key, V> S3Fifo<K, V> {
         self.ghost.set_bytes_max(capacity / GHOST_DIVISOR);
         let removed = self.make_room(0);
         self.entries.give_back();
-        removed
-    }
-
-    /// As [`Lru::remove_where`](crate::lru::Lru::remove_where).
-    pub(crate) fn remove_where(
-        &mut self,
-        first: usize,
-        count: usize,
-        dead: impl Fn(&K) -> bool,
-    ) -> Removed<V> {
-        let mut removed = Removed::new();
-        for index in self.entries.find_all(first, count, |key, _| dead(key)) {
-            removed.push(self.entries.take(index));
-        }
         removed
     }
 

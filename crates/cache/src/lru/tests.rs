@@ -111,18 +111,18 @@ proptest! {
                     prop_assert_eq!(evicted, model.shrink());
                 }
                 Step::RemoveWhere(divisor) => {
-                    let dead = |key: &TestKey| key.0.is_multiple_of(divisor);
-                    let half = list.nodes() / 2;
-                    drop(list.remove_where(0, half, dead));
-                    drop(list.remove_where(half, usize::MAX, dead));
-                    model.entries.retain(|entry| !dead(&entry.0));
+                    let dead = |key: &TestKey, _: &u32| key.0.is_multiple_of(divisor);
+                    let half = list.entries.nodes() / 2;
+                    drop(list.entries.take_where(0, half, dead));
+                    drop(list.entries.take_where(half, usize::MAX, dead));
+                    model.entries.retain(|entry| !dead(&entry.0, &entry.1));
                 }
             }
-            prop_assert_eq!(list.len(), model.entries.len());
+            prop_assert_eq!(list.entries.len(), model.entries.len());
             prop_assert_eq!(list.charged(), model.charged());
             prop_assert!(list.charged() <= list.capacity());
             for (key, _, _) in &model.entries {
-                prop_assert!(list.contains(key.hash(), key));
+                prop_assert!(list.entries.contains(key.hash(), key));
             }
         }
         let order: Vec<u32> = list.set_capacity(0).iter().copied().collect();
@@ -137,7 +137,7 @@ fn an_entry_larger_than_all_is_refused_and_takes_the_old_one_along() {
     drop(list.insert(key.hash(), key, 7, 10));
     let inserted = list.insert(key.hash(), key, 8, 1000);
     assert_eq!((inserted.refused, inserted.replaced), (Some(8), Some(7)));
-    assert!(list.is_empty());
+    assert_eq!(list.entries.len(), 0);
     let huge = list.insert(key.hash(), key, 9, usize::MAX);
     assert_eq!(huge.refused, Some(9), "a charge that overflows is larger than all");
 }
@@ -149,7 +149,7 @@ fn freed_nodes_are_used_again() {
         let key = TestKey(n);
         drop(list.insert(key.hash(), key, u32::from(n), 0));
     }
-    assert_eq!((list.len(), list.nodes()), (3, 3));
+    assert_eq!((list.entries.len(), list.entries.nodes()), (3, 3));
 }
 
 #[test]

@@ -135,14 +135,14 @@ proptest! {
             let key = TestKey(key);
             match kind {
                 0 => drop(queues.set_capacity(bytes * 5)),
-                1 => drop(queues.remove_where(0, usize::MAX, |k: &TestKey| k.0 % 3 == key.0 % 3)),
+                1 => drop(queues.entries.take_where(0, usize::MAX, |k: &TestKey, _| k.0 % 3 == key.0 % 3)),
                 2..4 => drop(queues.get(key.hash(), &key).copied()),
                 _ => drop(queues.insert(key.hash(), key, 7, bytes)),
             }
             prop_assert!(taken(&queues) <= queues.capacity());
         }
         drop(queues.set_capacity(0));
-        prop_assert_eq!((queues.len(), queues.charged()), (0, 0));
+        prop_assert_eq!((queues.entries.len(), queues.charged()), (0, 0));
     }
 }
 
