@@ -23,9 +23,10 @@
 //!
 //! **What the paper leaves open.** What is shorter than a pointer and inline in KP saves
 //! all I/Os, as in KV. An entry that is larger than the shard is noted as if it had left
-//! at once; one that is larger than the shard's part of all bytes, not at all. A flush brings an entry up to date where it is in its order. Of a key that a
-//! flush has told of, KP knows no place until it is told ([`HacShard::redirect`]): pointers
-//! are exact without comparing keys.
+//! at once; one that is larger than the shard's part of all bytes, not at all. A flush
+//! brings an entry up to date where it is in its order. Of a key that a flush has told of,
+//! KP knows no place until it is told ([`HacShard::redirect`]): pointers are exact without
+//! comparing keys.
 //!
 //! Guarantee: entries take at most the capacity after every call, ghosts what they were
 //! allowed. For one thread at a time; pure.

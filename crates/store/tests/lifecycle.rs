@@ -6,21 +6,17 @@
     reason = "real threads wait and are waited for"
 )]
 
+mod support;
+
 use std::sync::Arc;
-use std::sync::mpsc;
 use std::time::Duration;
+
+use support::within;
 use tidekv::{Commit, Db, Durability, Environment, Options};
 use tidekv_io::{
     Executor, Fault, FaultRule, InlineExecutor, MemoryStorage, Operation, Tear, ThreadPool,
 };
 
-fn within<T: Send + 'static>(s: u64, f: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let (tx, rx) = mpsc::channel();
-    std::thread::spawn(move || {
-        let _ = tx.send(f());
-    });
-    rx.recv_timeout(Duration::from_secs(s)).ok()
-}
 fn options(disk: &MemoryStorage, executor: Option<Arc<dyn Executor>>) -> Options {
     Options {
         memory_bytes: Some(8 << 20),

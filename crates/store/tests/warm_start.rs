@@ -5,7 +5,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use support::{DIRECTORY, Limits, START_MS, options};
+use support::{DIRECTORY, Limits, START_MS, options, within};
 use tidekv::{CachePolicy, Db, Keyspace, Options};
 use tidekv_io::{ManualClock, MemoryStorage};
 
@@ -167,7 +167,7 @@ fn a_store_is_closed_while_what_was_hot_is_brought_back() {
     let list = store.list().unwrap();
     for _ in 0..100 {
         let (db, _) = store.open_with(|options| options.environment.executor = None);
-        db.close().unwrap();
+        within(30, move || db.close().unwrap()).expect("closing waits for nobody who waits");
         assert_eq!(store.list().as_ref(), Some(&list), "a short life knows no better");
     }
 }

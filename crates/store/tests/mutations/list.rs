@@ -54,6 +54,17 @@ const fn stale(
     Mutation { target: "caches", ..mutation(name, file, find, replace, test) }
 }
 
+/// In the caches themselves, caught by a unit test.
+const fn cached(
+    name: &'static str,
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+    test: &'static str,
+) -> Mutation {
+    Mutation { package: "tidekv-cache", target: "lib", name, file, find, replace, test }
+}
+
 /// Of what is brought back when a store is opened.
 const fn warm(
     name: &'static str,
@@ -581,4 +592,53 @@ pub const MUTATIONS: &[Mutation] = &[
         "",
         "pointers_into_other_tables_do_not_come_back",
     ),
+    warm(
+        "what brings back what was hot takes the lock that closing holds",
+        "crates/store/src/warm_start.rs",
+        "            if engine.is_closed.load(Ordering::Acquire) {\n                \
+             return;\n            \
+             }\n",
+        "            let Ok(_gate) = engine.enter() else { return };\n",
+        "a_store_is_closed_while_what_was_hot_is_brought_back",
+    ),
+    cached(
+        "blocks of all extents are alike",
+        "crates/cache/src/block.rs",
+        "true => extent_hash(id) < extent_hash(rival),",
+        "true => false & (extent_hash(id) < extent_hash(rival)),",
+        "block::tests::of_blocks_that_are_asked_for_alike_whole_extents_stay",
+    ),
+    cached(
+        "a read is wanted of which only one block was known",
+        "crates/cache/src/block.rs",
+        "all &= ghost.take(hash as u32);",
+        "all = ghost.take(hash as u32) || all && last.is_some();",
+        "block::tests::a_read_is_wanted_once_and_only_if_all_its_blocks_were_known",
+    ),
+    cached(
+        "a read is wanted once for each of its blocks",
+        "crates/cache/src/block.rs",
+        "stands_for = u64::from(ghost.sampling());",
+        "stands_for += u64::from(ghost.sampling());",
+        "block::tests::a_read_is_wanted_once_and_only_if_all_its_blocks_were_known",
+    ),
+    cached(
+        "an heir comes in as if nobody had asked for its content",
+        "crates/cache/src/block.rs",
+        "        if let Some(sketch) = shard.admission.sketch() {\n            \
+             sketch.raise(spread(hash as u32), times);\n",
+        "        if let Some(sketch) = shard.admission.sketch() {\n            \
+             sketch.raise(spread(hash as u32), times.min(1));\n",
+        "block::tests::an_heir_comes_in_by_what_its_content_was_asked_for",
+    ),
+    Mutation {
+        target: "charges",
+        ..cached(
+            "lists keep the memory of entries that have left",
+            "crates/cache/src/lists.rs",
+            "if self.nodes.len() <= kept && !self.table.is_empty() {",
+            "if self.nodes.len() <= kept || self.len() <= self.nodes.len() {",
+            "what_is_charged_is_what_is_allocated",
+        )
+    },
 ];

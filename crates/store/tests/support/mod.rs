@@ -74,6 +74,23 @@ pub fn cache_policy(dice: &mut Dice) -> CachePolicy {
     }
 }
 
+/// What `task` gives, if it ends in so many seconds; what hangs, or panics, gives nothing.
+#[allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a real thread is waited for in real time"
+)]
+pub fn within<T: Send + 'static>(
+    seconds: u64,
+    task: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = sender.send(task());
+    });
+    receiver.recv_timeout(std::time::Duration::from_secs(seconds)).ok()
+}
+
 /// A value and its deadline.
 pub type Value = (Vec<u8>, Option<u64>);
 
