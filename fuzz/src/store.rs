@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tidekv::fuzzing::{self, Entry, Stretch, TABLE, TableFile};
-use tidekv::{Compression, Db, Environment, KeyspaceOptions, Options, WriteBatch};
+use tidekv::{CachePolicy, Compression, Db, Environment, KeyspaceOptions, Options, WriteBatch};
 use tidekv_io::{InlineExecutor, ManualClock, MemoryStorage, SeededRandom, Tear};
 
 use crate::allocation::bounded;
@@ -24,6 +24,7 @@ pub const TARGETS: &[crate::corpus::Target] = &[
     ("edit", edit),
     ("batch", batch),
     ("recovery", recovery),
+    ("hot_list", hot_list),
 ];
 
 /// What tests of any size take beside their input: caches, buffers, pieces.
@@ -207,19 +208,24 @@ pub fn batch(data: &[u8]) {
 const DIRECTORY: &str = "/data";
 
 fn open(disk: &MemoryStorage) -> tidekv::Result<Db> {
+    open_with(disk, |_| {})
+}
+
+fn open_with(disk: &MemoryStorage, adjust: impl FnOnce(&mut Options)) -> tidekv::Result<Db> {
     let environment = Environment {
         storage: Some(Arc::new(disk.clone())),
         clock: Some(Arc::new(ManualClock::new(1_000_000))),
         random: Some(Arc::new(SeededRandom::new(1))),
         executor: Some(Arc::new(InlineExecutor::new())),
     };
-    let options = Options {
+    let mut options = Options {
         memory_bytes: Some(8 << 20),
         memtable_bytes: Some(8 << 10),
         table_bytes: 4 << 10,
         environment,
         ..Options::default()
     };
+    adjust(&mut options);
     Db::open(DIRECTORY, options)
 }
 
@@ -305,6 +311,71 @@ pub fn recovery(data: &[u8]) {
     });
 }
 
+/// A store that caches values and pointers as well.
+fn open_warm(disk: &MemoryStorage, cache_bytes: u64) -> tidekv::Result<Db> {
+    open_with(disk, |options| {
+        options.cache_policy = CachePolicy::Fixed { kv: 30, kp: 30 };
+        options.cache_bytes_max = cache_bytes;
+        (options.memtable_bytes, options.table_bytes) = (Some(1 << 20), 64 << 10);
+    })
+}
+
+/// The files of a store that was closed while some of its keys were hot.
+fn closed_store() -> &'static [(PathBuf, Vec<u8>)] {
+    static FILES: OnceLock<Vec<(PathBuf, Vec<u8>)>> = OnceLock::new();
+    FILES.get_or_init(|| {
+        let disk = MemoryStorage::new();
+        // Smaller than the data, so that more than blocks is worth keeping.
+        let db = open_warm(&disk, 64 << 10).unwrap();
+        let plain = KeyspaceOptions { compression: Compression::None, ..Default::default() };
+        let plain = KeyspaceOptions { compression_last: Compression::None, ..plain };
+        let keyspace = db.keyspace_with("tides", plain).unwrap();
+        for n in 0..1000 {
+            keyspace.put(format!("tide-{n:04}"), [n as u8; 90]).unwrap();
+        }
+        db.compact().unwrap();
+        for n in (0..5).flat_map(|_| (0..1000).step_by(20)) {
+            assert!(keyspace.get(format!("tide-{n:04}")).unwrap().is_some());
+        }
+        db.close().unwrap();
+        disk.paths().into_iter().map(|path| (path.clone(), disk.read_file(path).unwrap())).collect()
+    })
+}
+
+fn is_hot_list(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "HOT")
+}
+
+/// What was hot: a byte that says whether the checksum is put right, whether a store is
+/// opened that finds the list, and whether without its pointers; then the list. Pointers
+/// are believed; whatever the rest says, answers are right.
+pub fn hot_list(data: &[u8]) {
+    let Some((&flags, list)) = data.split_first() else { return };
+    let mut list = list.to_vec();
+    if flags & 1 == 0 {
+        fuzzing::mend_hot_list(&mut list);
+    }
+    let again = bounded(FIXED_BYTES + 100 * list.len(), || fuzzing::decode_hot_list(&list));
+    let is_list = again.is_some();
+    if let Some([again, without_pointers]) = again {
+        let same = fuzzing::decode_hot_list(&again).map(|[same, _]| same);
+        assert_eq!(same.as_ref(), Some(&again));
+        list = if flags & 4 == 0 { again } else { without_pointers };
+    }
+    if flags & 2 == 0 {
+        return;
+    }
+    let disk = MemoryStorage::new();
+    for (path, bytes) in closed_store() {
+        disk.write_file(path, if is_hot_list(path) { &list } else { bytes });
+    }
+    bounded((16 << 20) + 100 * list.len(), || {
+        let db = open_warm(&disk, 1 << 20).expect("a list is of use, but nobody needs it");
+        let used = use_store(&db, !is_list || flags & 4 != 0);
+        expect_no_panic(used.and_then(|()| db.close()));
+    });
+}
+
 /// A panic in background work comes back as an error: damage must not cause any.
 fn expect_no_panic(outcome: tidekv::Result<()>) {
     if let Err(error) = outcome {
@@ -381,5 +452,9 @@ pub fn seeds() -> Vec<(crate::corpus::Target, Vec<u8>)> {
     let program: Vec<u8> = (0..=255u8).map(|n| n.wrapping_mul(37)).collect();
     add("entries", &[], &program);
     add("log_recycled", &[], &program);
+    let (_, list) = closed_store().iter().find(|(path, _)| is_hot_list(path)).unwrap();
+    let [again, without_pointers] = fuzzing::decode_hot_list(list).expect("it was just written");
+    assert!(without_pointers.len() > 100 && again.len() > without_pointers.len() + 100);
+    [0, 2, 3, 6].iter().for_each(|&flags| add("hot_list", &[flags], list));
     seeds
 }

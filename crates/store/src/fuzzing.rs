@@ -21,6 +21,7 @@ use crate::coding::{put_bytes, put_varint};
 use crate::cursor::{Cursor, Target};
 use crate::error::Result;
 use crate::filter::{self, FilterBuilder};
+use crate::hot_list::{self, HotList};
 use crate::key::{Kind, LookupKey, SEQUENCE_MAX, Trailer};
 use crate::log::format::{self, HEADER_BYTES, Header};
 use crate::log::{Ending, LogReader, LogWriter};
@@ -279,6 +280,23 @@ pub fn decode_edit(record: &[u8]) -> Option<Vec<u8>> {
     edit.encode(&mut encoded);
     assert_eq!(Edit::decode(&encoded), Ok(edit), "an edit comes back");
     Some(encoded)
+}
+
+// ---- What was hot ----
+
+/// Puts right the checksum of a list of what was hot.
+pub fn mend_hot_list(bytes: &mut [u8]) {
+    hot_list::seal(bytes);
+}
+
+/// Decodes a list of what was hot; what it is encoded to again, and what it would be
+/// without its pointers.
+pub fn decode_hot_list(bytes: &[u8]) -> Option<[Vec<u8>; 2]> {
+    let mut list = HotList::decode(bytes)?;
+    let encoded = list.encode();
+    assert_eq!(HotList::decode(&encoded).as_ref(), Some(&list), "a list comes back");
+    list.pointers.clear();
+    Some([encoded, list.encode()])
 }
 
 // ---- Batches ----

@@ -109,9 +109,7 @@ impl HotList {
             numbers.into_iter().for_each(|number| put_varint(&mut out, number));
             out.extend_from_slice(&[*level, *times]);
         }
-        let sum = checksum(u64::from_le_bytes(MAGIC), &out[HEAD_BYTES..]);
-        out[..MAGIC.len()].copy_from_slice(&MAGIC);
-        out[MAGIC.len()..HEAD_BYTES].copy_from_slice(&sum.to_le_bytes());
+        seal(&mut out);
         out
     }
 
@@ -171,6 +169,14 @@ impl HotList {
         }
         reader.is_empty().then_some(list)
     }
+}
+
+/// Puts magic and checksum in front of a list, for which there is room.
+pub(crate) fn seal(list: &mut [u8]) {
+    let Some((head, body)) = list.split_at_mut_checked(HEAD_BYTES) else { return };
+    let sum = checksum(u64::from_le_bytes(MAGIC), body);
+    head[..MAGIC.len()].copy_from_slice(&MAGIC);
+    head[MAGIC.len()..].copy_from_slice(&sum.to_le_bytes());
 }
 
 fn decode_pointer(reader: &mut Reader<'_>) -> Option<HotPointer> {

@@ -1,0 +1,4 @@
+//! See `hot_list` in `src/store.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tidekv_fuzz::store::hot_list(data));
