@@ -100,6 +100,7 @@ pub(crate) fn merge_tables(
     outputs.set_tombstones(tombstones, plan.start, plan.end);
     let mut retention = Retention::new(plan.snapshots, plan.now_ms, plan.tombstones);
     let mut counts = MergeCounts::default();
+    let wants_places = plan.notice.wants_places() || plan.heat.is_some();
     match plan.start {
         Some(start) => cursor.seek(Target::AtOrAfter(start, Trailer(u64::MAX)))?,
         None => cursor.seek(Target::First)?,
@@ -118,13 +119,16 @@ pub(crate) fn merge_tables(
             Verdict::Keep(kept) => Some(kept),
             _ => None,
         };
-        let tag = plan.notice.entry(key, trailer, kept, payload, || cursor.place());
+        let place = kept.filter(|_| wants_places).and_then(|_| cursor.place());
+        let tag = plan.notice.entry(key, trailer, kept, payload, place);
         match verdict {
             Verdict::Keep(kept) => {
                 let payload = if kept.kind() == crate::key::Kind::Delete { &[] } else { payload };
                 outputs.add(key, kept, payload, tag, clock)?;
-                if let (Some(heat), Some(place)) = (&mut plan.heat, cursor.place()) {
-                    outputs.warm(heat.of(place));
+                if let (Some(heat), Some(place)) = (&mut plan.heat, place)
+                    && let Some(heat) = heat.of(place)
+                {
+                    outputs.warm(heat);
                 }
             }
             Verdict::Drop => counts.entries_dropped += 1,

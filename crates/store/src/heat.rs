@@ -64,7 +64,8 @@ struct Input {
     /// Of a partition, on average.
     entries: f32,
     /// The data block that the last entry stood in, and the heat of each of its entries.
-    last: Option<(u64, EntryHeat)>,
+    block: Option<u64>,
+    heat: EntryHeat,
     /// The partition that the last entry stood in, and how many of it have come.
     seen: (usize, u32),
 }
@@ -73,8 +74,10 @@ struct Input {
 #[derive(Debug)]
 pub(crate) struct Heat<'a> {
     cache: &'a BlockCache<BlockRef>,
-    /// By the numbers of their tables, ascending: they are looked up for every entry.
+    /// Those that are warm, by the numbers of their tables, ascending; not empty.
     inputs: Vec<Input>,
+    /// The one that the last entry came from: many come from one after another.
+    last: usize,
     rule: Rule,
 }
 
@@ -85,21 +88,25 @@ impl<'a> Heat<'a> {
         tables: impl Iterator<Item = &'t Arc<TableHandle>>,
         rule: Rule,
     ) -> Option<Self> {
-        let mut inputs: Vec<Input> = tables.map(|table| Input::new(cache, table)).collect();
-        inputs.sort_unstable_by_key(|input| input.table);
         // What was read at all was found by an index block, which stays longer.
         let is_warm = |input: &Input| input.partitions.iter().any(|p| p.index > 0);
-        inputs.iter().any(is_warm).then_some(Self { cache, inputs, rule })
+        let inputs = tables.map(|table| Input::new(cache, table)).filter(is_warm);
+        let mut inputs: Vec<Input> = inputs.collect();
+        inputs.sort_unstable_by_key(|input| input.table);
+        (!inputs.is_empty()).then_some(Self { cache, inputs, last: 0, rule })
     }
 
-    /// Of the entry that stands there.
-    pub(crate) fn of(&mut self, place: Place) -> EntryHeat {
-        let found = self.inputs.binary_search_by_key(&place.table, |input| input.table);
-        let Ok(at) = found else { return EntryHeat::default() };
-        match self.rule {
-            Rule::Heat => self.inputs[at].heat_of(place, self.cache),
-            Rule::Overlap => self.inputs[at].in_the_middle(place, self.cache),
+    /// Of the entry that stands there; nothing where all of its table is cold.
+    #[inline]
+    pub(crate) fn of(&mut self, place: Place) -> Option<EntryHeat> {
+        if self.inputs[self.last].table != place.table {
+            self.last = self.inputs.binary_search_by_key(&place.table, |i| i.table).ok()?;
         }
+        let input = &mut self.inputs[self.last];
+        Some(match self.rule {
+            Rule::Heat => input.heat_of(place, self.cache),
+            Rule::Overlap => input.in_the_middle(place, self.cache),
+        })
     }
 }
 
@@ -117,7 +124,8 @@ impl Input {
             })
             .collect();
         let entries = handle.meta().entries as f32 / partitions.len().max(1) as f32;
-        Self { table, partitions, entries: entries.max(1.0), last: None, seen: (0, 0) }
+        let (block, heat) = (None, EntryHeat::default());
+        Self { table, partitions, entries: entries.max(1.0), block, heat, seen: (0, 0) }
     }
 
     /// The heat of an entry that is the middle one of what is in the cache.
@@ -140,22 +148,25 @@ impl Input {
         }
     }
 
+    #[inline]
     fn heat_of(&mut self, place: Place, cache: &BlockCache<BlockRef>) -> EntryHeat {
-        let Place { table, offset, entries, .. } = place;
-        if let Some((last, heat)) = self.last
-            && last == offset
-        {
-            return heat;
+        if self.block != Some(place.offset) {
+            self.block = Some(place.offset);
+            self.heat = self.heat_in(place, cache);
         }
+        self.heat
+    }
+
+    /// The heat of each entry of a data block.
+    fn heat_in(&self, place: Place, cache: &BlockCache<BlockRef>) -> EntryHeat {
+        let Place { table, offset, entries, .. } = place;
         let at = self.partitions.partition_point(|partition| partition.end <= offset);
         let partition = self.partitions.get(at);
         let of_partition = |times: u8| f32::from(times) / self.entries;
-        let heat = EntryHeat {
+        EntryHeat {
             data: f32::from(cache.heat(BlockId { table, offset })) / entries.max(1) as f32,
             index: partition.map_or(0.0, |partition| of_partition(partition.index)),
             filter: partition.map_or(0.0, |partition| of_partition(partition.filter)),
-        };
-        self.last = Some((offset, heat));
-        heat
+        }
     }
 }

@@ -8,8 +8,7 @@
 //! old places are right, and afterwards a pointer that was not followed leads to a table
 //! that is not there any more.
 
-use std::collections::HashMap;
-use std::ops::Range;
+use std::cmp::Ordering;
 
 use tidekv_cache::Name;
 use tidekv_cache::kp::{KpEntry, Pointer};
@@ -28,7 +27,7 @@ pub(crate) enum Notice<'a> {
     /// The first of each key is its newest version.
     NewVersions(NewVersions<'a>),
     /// They stand elsewhere from now on.
-    Moves { moves: &'a Moves, point: &'a PointCache, keyspace: u32 },
+    Moves { ahead: Ahead<'a>, point: &'a PointCache, keyspace: u32 },
 }
 
 /// Tells of new versions.
@@ -49,8 +48,14 @@ pub(crate) const BUDGET_PER_POINTER: usize = 16 * 128;
 pub(crate) struct Moves {
     /// Pointers and what they are found by, ordered by place.
     pointers: Vec<(Pointer, u64)>,
-    /// Which of them lead into a block, by its table and offset.
-    blocks: HashMap<(u64, u64), Range<u32>>,
+}
+
+/// Of [`Moves`], those that lead to entries which a merge has not come to yet: entries of
+/// one table come in their order.
+#[derive(Debug)]
+pub(crate) struct Ahead<'a> {
+    /// By the numbers of the tables, ascending: they are looked up for every entry.
+    tables: Vec<(u64, &'a [(Pointer, u64)])>,
 }
 
 impl Moves {
@@ -63,19 +68,28 @@ impl Moves {
         let mut pointers = point.pointers_into(|table| inputs.contains(&table), pointers_max);
         pointers
             .sort_unstable_by_key(|(pointer, _)| (pointer.table, pointer.offset, pointer.position));
-        let mut blocks: HashMap<(u64, u64), Range<u32>> = HashMap::new();
-        for (number, (pointer, _)) in (0u32..).zip(&pointers) {
-            let block = blocks.entry((pointer.table, pointer.offset)).or_insert(number..number);
-            block.end = number + 1;
-        }
-        Self { pointers, blocks }
+        Self { pointers }
+    }
+}
+
+impl<'a> Ahead<'a> {
+    fn new(moves: &'a Moves) -> Self {
+        let of_tables = moves.pointers.chunk_by(|(a, _), (b, _)| a.table == b.table);
+        Self { tables: of_tables.map(|of_table| (of_table[0].0.table, of_table)).collect() }
     }
 
-    fn tag(&self, place: Place) -> Option<Tag> {
-        let block = self.blocks.get(&(place.table, place.offset))?;
-        let of_block = &self.pointers[block.start as usize..block.end as usize];
-        let (from, hash) = of_block.iter().find(|(p, _)| p.position == place.position)?;
-        Some(Tag { hash: *hash, from: Some(*from) })
+    /// How to tag the entry that stands there.
+    fn tag(&mut self, place: Place) -> Option<Tag> {
+        let found = self.tables.binary_search_by_key(&place.table, |(table, _)| *table);
+        let (_, pointers) = &mut self.tables[found.ok()?];
+        while let Some(((from, hash), rest)) = pointers.split_first() {
+            match (from.offset, from.position).cmp(&(place.offset, place.position)) {
+                Ordering::Less => *pointers = rest,
+                Ordering::Equal => return Some(Tag { hash: *hash, from: Some(*from) }),
+                Ordering::Greater => return None,
+            }
+        }
+        None
     }
 }
 
@@ -92,32 +106,38 @@ impl<'a> Notice<'a> {
     /// Of a compaction of the keyspace.
     pub(crate) fn moves(moves: &'a Moves, point: &'a PointCache, keyspace: u32) -> Self {
         match point.holds_entries() {
-            true => Self::Moves { moves, point, keyspace },
+            true => Self::Moves { ahead: Ahead::new(moves), point, keyspace },
             false => Self::None,
         }
     }
 
+    /// Whether it matters where entries stand.
+    pub(crate) fn wants_places(&self) -> bool {
+        matches!(self, Self::Moves { ahead, .. } if !ahead.tables.is_empty())
+    }
+
     /// The next entry of the merge, which had the trailer `was`, is `kept` with another,
-    /// or dropped; how to tag it. `place`: where it stood.
+    /// or dropped; how to tag it. `place`: where it stood, if it is kept and that matters.
+    #[inline]
     pub(crate) fn entry(
         &mut self,
         key: &[u8],
         was: Trailer,
         kept: Option<Trailer>,
         payload: &[u8],
-        place: impl FnOnce() -> Option<Place>,
+        place: Option<Place>,
     ) -> Option<Tag> {
         match self {
             Self::None => None,
             Self::NewVersions(new) => new.entry(key, kept, payload),
-            Self::Moves { moves, point, keyspace } => {
+            Self::Moves { ahead, point, keyspace } => {
                 let is_expiring = |trailer: Trailer| trailer.kind() == Kind::Expiring;
                 if is_expiring(was) && !kept.is_some_and(is_expiring) {
                     // It has expired, and stays so even if clocks go back.
                     let name = Name { keyspace: *keyspace, key };
                     point.sync(name_hash(name), name, None);
                 }
-                kept.filter(|_| !moves.pointers.is_empty()).and_then(|_| moves.tag(place()?))
+                ahead.tag(place?)
             }
         }
     }

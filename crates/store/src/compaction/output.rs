@@ -145,13 +145,14 @@ impl<'a> Outputs<'a> {
         tag: Option<Tag>,
         clock: &dyn Clock,
     ) -> Result<()> {
-        if self.open.is_some() && self.last_key != key && self.should_cut_before(key) {
+        let is_new_key = self.last_key != key;
+        if self.open.is_some() && is_new_key && self.should_cut_before(key) {
             self.finish_table(Some(key))?;
         }
         if self.open.is_none() {
             self.open = Some(self.begin_table()?);
         }
-        if self.last_key != key {
+        if is_new_key {
             self.last_key.clear();
             self.last_key.extend_from_slice(key);
         }
