@@ -159,6 +159,9 @@ impl HotList {
                 list.blocks.push(HotBlockId { id: BlockId { table, offset }, times: reader.u8()? });
             }
         }
+        if !list.blocks.is_sorted_by_key(|block| block.id) {
+            return None;
+        }
         for _ in 0..reader.varint()? {
             let keyspace = u32::try_from(reader.varint()?).ok()?;
             let key = reader.bytes()?.into();
@@ -265,7 +268,7 @@ mod tests {
             bytes
         };
         // Claims more blocks or keys than it has bytes; shares beyond one; a level that
-        // there is not.
+        // there is not; blocks in another order.
         let none = [0; 16];
         for body in [
             &[0; 15][..],
@@ -273,6 +276,7 @@ mod tests {
             &[&none[..], &[1, 0, 0xFF, 0xFF, 0x7F]].concat(),
             &[&[0; 8][..], &2f32.to_le_bytes(), &[0; 8]].concat(),
             &[&none[..], &[1, 0, 0, 1], &[0; 8], &[9, 9, 9, 9, 8, 1]].concat(),
+            &[&none[..], &[1, 2, 5, 1, 9, 1, 5, 1, 8, 1, 0, 0]].concat(),
         ] {
             assert_eq!(HotList::decode(&sealed(body)), None, "{body:?}");
         }
