@@ -14,7 +14,7 @@ use tidekv_io::{Access, File, LocalStorage, Storage};
 use crate::dice::mix;
 use crate::failure::{Failure, Result};
 use crate::keys::number_of;
-use crate::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
+use crate::subject::{Counts, Hold, Search, Settings, Subject, SubjectRecord};
 use crate::values::Values;
 
 /// Reads at random.
@@ -24,6 +24,7 @@ pub const DEVICE_READS: SubjectRecord = SubjectRecord {
             thread at a time",
     is_default: false,
     format: "tidekv",
+    search: Search::Nothing,
     open: |path: &Path, _: &Settings| open(path),
 };
 

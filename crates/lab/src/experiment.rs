@@ -68,7 +68,7 @@ pub(crate) struct Point {
     pub(crate) changes_store: bool,
     pub(crate) drive: Option<Drive>,
     pub(crate) ending: Ending,
-    /// How TideKV's caches share their memory, in place of what the subject says.
+    /// How caches share their memory, in place of what the subject says.
     pub(crate) policy: Option<String>,
     /// Subjects count all they can, also where that costs time.
     pub(crate) counts_everything: bool,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::failure::Result;
 use crate::keys::number_of;
-use crate::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
+use crate::subject::{Counts, Hold, Search, Settings, Subject, SubjectRecord};
 use crate::values::Values;
 
 /// Answers at once what the drive expects.
@@ -14,6 +14,7 @@ pub(crate) const NOTHING: SubjectRecord = SubjectRecord {
     about: "no store at all: what an operation of the drive costs by itself",
     is_default: true,
     format: "nothing",
+    search: Search::Nothing,
     open: |_: &Path, _: &Settings| Ok(Box::new(Nothing { value: value() })),
 };
 

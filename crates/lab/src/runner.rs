@@ -18,12 +18,11 @@ use crate::nothing::NOTHING;
 use crate::place::{Place, ROWS, TURNS, build_of_this_binary, copy_directory};
 use crate::scale::Scale;
 use crate::splits;
-use crate::subject::{Settings, SubjectRecord};
+use crate::subject::{Caches, Search, Settings, SubjectRecord};
 use crate::summary::{
     Metrics, Series, measured_row, metrics, metrics_of_parts, series_of_model, verdict_rows,
     warnings,
 };
-use crate::tide::{TIDEKV_BEST_AT_SWITCH, TIDEKV_BEST_SPLIT};
 use crate::turn::{Turn, TurnId, TurnLog};
 use crate::worker::Launcher;
 use crate::workload::{Kind, Workload};
@@ -167,21 +166,25 @@ impl Runner<'_> {
         log: &mut TurnLog,
     ) -> Result<Point> {
         let mut best = point.clone();
-        if record.name == TIDEKV_BEST_SPLIT.name {
-            best.policy = Some(self.best_split(experiment, point, record, log)?);
-        } else if record.name == TIDEKV_BEST_AT_SWITCH.name {
-            let phases = point.drive.iter().flat_map(|drive| &drive.phases).enumerate();
-            let mut policies = Vec::new();
-            for (at, phase) in phases {
-                let mut one = point.clone();
-                one.params.insert("searched".into(), phase.name.clone().into());
-                if let Some(drive) = &mut one.drive {
-                    drive.phases = vec![drive.phases[at].clone()];
-                }
-                policies.push(self.best_split(experiment, &one, record, log)?);
+        match record.search {
+            Search::Nothing => {}
+            Search::Split(caches) => {
+                best.policy = Some(self.best_split(experiment, point, record, caches, log)?);
             }
-            let phases = best.drive.iter_mut().flat_map(|drive| &mut drive.phases);
-            phases.zip(policies).for_each(|(phase, policy)| phase.policy = Some(policy));
+            Search::SplitOfPhase(caches) => {
+                let phases = point.drive.iter().flat_map(|drive| &drive.phases).enumerate();
+                let mut policies = Vec::new();
+                for (at, phase) in phases {
+                    let mut one = point.clone();
+                    one.params.insert("searched".into(), phase.name.clone().into());
+                    if let Some(drive) = &mut one.drive {
+                        drive.phases = vec![drive.phases[at].clone()];
+                    }
+                    policies.push(self.best_split(experiment, &one, record, caches, log)?);
+                }
+                let phases = best.drive.iter_mut().flat_map(|drive| &mut drive.phases);
+                phases.zip(policies).for_each(|(phase, policy)| phase.policy = Some(policy));
+            }
         }
         Ok(best)
     }
@@ -191,21 +194,25 @@ impl Runner<'_> {
         experiment: &Experiment,
         point: &Point,
         record: &SubjectRecord,
+        caches: Caches,
         log: &mut TurnLog,
     ) -> Result<String> {
-        let found = splits::search(|tenths| {
+        let found = splits::search(caches, |tenths| {
             let mut tried = point.clone();
-            let policy = splits::policy(tenths);
+            let policy = splits::policy(caches, tenths);
             tried.params.insert("split".into(), policy.clone().into());
             tried.policy = Some(policy);
+            tried.counts_everything = true;
             if let Some(drive) = &mut tried.drive {
                 drive.shorten();
             }
             let found = self.turn(experiment, &tried, record, 0, log)?;
-            let reads = found.counts.reads.unwrap_or(0);
+            let reads = found.counts.reads.ok_or_else(|| {
+                Failure::new(format!("{} counts no reads at this point", record.name))
+            })?;
             Ok(reads as f64 / found.operations.max(1) as f64)
         })?;
-        let policy = splits::policy(found);
+        let policy = splits::policy(caches, found);
         (self.tell)(&format!("{} {}: the best is {policy}", experiment.name, record.name));
         Ok(policy)
     }

@@ -23,7 +23,7 @@ pub struct Settings {
     pub is_compressed: bool,
     /// Count reads and writes even where counting costs time.
     pub counts_everything: bool,
-    /// How TideKV's caches share their memory, in place of what the subject says.
+    /// How caches share their memory, in place of what the subject says.
     pub policy: Option<String>,
 }
 
@@ -138,6 +138,29 @@ pub trait Subject: Send + Sync {
     fn close(self: Box<Self>) -> Result<()>;
 }
 
+/// Caches that share a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caches {
+    /// TideKV's; [`Settings::policy`] is `fixed:` with the hundredths of each.
+    ValuesPointersBlocks,
+    /// RocksDB's; [`Settings::policy`] is [`ROWS_POLICY`] with the hundredths of rows.
+    RowsBlocks,
+}
+
+/// How [`Settings::policy`] begins where rows and blocks share a budget.
+pub const ROWS_POLICY: &str = "rows:";
+
+/// What is looked for before a subject is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Search {
+    /// Nothing.
+    Nothing,
+    /// The boundaries that read the least.
+    Split(Caches),
+    /// Those of each phase.
+    SplitOfPhase(Caches),
+}
+
 /// How the lab knows a subject.
 #[derive(Debug, Clone, Copy)]
 pub struct SubjectRecord {
@@ -149,6 +172,8 @@ pub struct SubjectRecord {
     pub is_default: bool,
     /// Subjects with the same one can open each other's stores.
     pub format: &'static str,
+    /// What is looked for before it is measured.
+    pub search: Search,
     /// Opens or creates a store in a directory.
     pub open: fn(&Path, &Settings) -> Result<Box<dyn Subject>>,
 }

@@ -10,7 +10,7 @@ use tidekv_io::{Clock, SystemClock};
 
 use crate::device::DEVICE_READS;
 use crate::failure::{Failure, Result};
-use crate::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
+use crate::subject::{Caches, Counts, Hold, Search, Settings, Subject, SubjectRecord};
 
 /// TideKV as it comes.
 pub const TIDEKV: SubjectRecord = SubjectRecord {
@@ -20,6 +20,7 @@ pub const TIDEKV: SubjectRecord = SubjectRecord {
             on and unsynced",
     is_default: true,
     format: "tidekv",
+    search: Search::Nothing,
     open: |path, settings| open(path, settings, CachePolicy::Tide),
 };
 
@@ -94,6 +95,7 @@ pub const TIDEKV_BEST_SPLIT: SubjectRecord = SubjectRecord {
     about: "the same with boundaries that never move, at the tenths that read the least, which \
             are looked for beforehand",
     is_default: false,
+    search: Search::Split(Caches::ValuesPointersBlocks),
     open: |path, settings| open(path, settings, CachePolicy::Fixed { kv: 30, kp: 0 }),
     ..TIDEKV
 };
@@ -104,6 +106,7 @@ pub const TIDEKV_BEST_AT_SWITCH: SubjectRecord = SubjectRecord {
     about: "the same with boundaries that are told of every phase, and put where tenths read the \
             least in it, which is looked for beforehand",
     is_default: false,
+    search: Search::SplitOfPhase(Caches::ValuesPointersBlocks),
     ..TIDEKV_BEST_SPLIT
 };
 

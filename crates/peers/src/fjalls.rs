@@ -11,7 +11,7 @@ use std::time::Duration;
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
 use fjall::{CompressionType, Database, Iter, Keyspace, KeyspaceCreateOptions, Readable, Snapshot};
 use tidekv_lab::failure::{Failure, Result};
-use tidekv_lab::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
+use tidekv_lab::subject::{Counts, Hold, Search, Settings, Subject, SubjectRecord};
 
 /// fjall as it comes, with the budget.
 pub const FJALL: SubjectRecord = SubjectRecord {
@@ -20,6 +20,7 @@ pub const FJALL: SubjectRecord = SubjectRecord {
             the page cache, which stands outside of the budget",
     is_default: false,
     format: "fjall",
+    search: Search::Nothing,
     open,
 };
 

@@ -26,7 +26,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static ALLOCATOR_SETTINGS: &[u8; 63] =
     b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:1000\0";
 
-const SUBJECTS: [SubjectRecord; 18] = [
+const SUBJECTS: [SubjectRecord; 20] = [
     tide::TIDEKV,
     tide::TIDEKV_BLOCK_LRU,
     tide::TIDEKV_KV_ONLY,
@@ -41,6 +41,8 @@ const SUBJECTS: [SubjectRecord; 18] = [
     rocks::PINNED,
     rocks::HYPERCLOCK,
     rocks::PIPELINED,
+    rocks::ROW_CACHE,
+    rocks::BEST_SPLIT,
     rocks::DEFAULT,
     fjalls::FJALL,
     device::DEVICE_READS,
@@ -89,6 +91,35 @@ mod tests {
                 conformance::check(|| (record.open)(directory.path(), &settings).unwrap());
             }
         }
+    }
+
+    #[test]
+    fn rows_and_blocks_of_rocksdb_share_one_budget() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = |policy: Option<&str>| {
+            let settings = Settings {
+                memory_bytes: 16 << 20,
+                cache_bytes: Some(1_000_000),
+                is_compressed: false,
+                counts_everything: true,
+                policy: policy.map(str::to_owned),
+            };
+            (rocks::BEST_SPLIT.open)(directory.path(), &settings)
+        };
+        for (policy, rows) in [(None, 500_000), (Some("rows:30"), 300_000), (Some("rows:0"), 0)] {
+            let counts = open(policy).unwrap().counts().unwrap();
+            assert_eq!(counts.kv_bytes.unwrap_or(0), rows);
+            assert_eq!(counts.block_bytes, Some(1_000_000 - rows));
+        }
+        assert!(open(Some("rows:101")).err().unwrap().is_usage);
+
+        let subject = open(Some("rows:50")).unwrap();
+        subject.put(b"key", &[1; 100]).unwrap();
+        subject.settle().unwrap();
+        let before = subject.counts().unwrap();
+        (0..5).for_each(|_| assert!(subject.get(b"key", &mut |_| ()).unwrap()));
+        let counts = subject.counts().unwrap().since(&before);
+        assert_eq!((counts.point_lookups, counts.kv_hits), (Some(5), Some(4)), "{counts:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use dashmap::DashMap;
 use foldhash::fast::RandomState;
 use tidekv_lab::failure::{Failure, Result};
-use tidekv_lab::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
+use tidekv_lab::subject::{Counts, Hold, Search, Settings, Subject, SubjectRecord};
 use tidekv_lab::values::Values;
 
 /// The hash map of the crate `dashmap`, with the hash of `foldhash`.
@@ -18,6 +18,7 @@ pub const DASHMAP: SubjectRecord = SubjectRecord {
     about: "no store: a concurrent hash map, without bounds, whose values are found in place",
     is_default: false,
     format: "none",
+    search: Search::Nothing,
     open: |_: &Path, _: &Settings| {
         let map = DashMap::with_hasher(RandomState::default());
         Ok(Box::new(Map { map, values: Values::new(VALUE_BYTES) }))

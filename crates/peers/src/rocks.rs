@@ -10,6 +10,7 @@
 //! | write buffers | an eighth of the budget, at most 64 MiB each; a quarter together | as TideKV |
 //! | index and filters | partitioned, in the cache, with high priority, top level pinned | whole ones of large tables do not fit a small cache and ruin it |
 //! | the same, in `rocksdb:pinned` | whole, in the cache, pinned while tables are open | no lookups for them: faster where they fit |
+//! | rows, in `rocksdb:row-cache` and `rocksdb:best-split` | a cache of their own, whose share the block cache does without | one budget for both |
 //! | filter | Bloom, 10 bits a key | as TideKV |
 //! | blocks | 4 KiB; format 6 | as TideKV; the newest format that all settings know |
 //! | background jobs | a flush and as many compactions as TideKV has threads | the default of 2 is one of each |
@@ -32,7 +33,9 @@ use rocksdb::{
     WaitForCompactOptions, WriteBufferManager, WriteOptions, properties,
 };
 use tidekv_lab::failure::{Failure, Result};
-use tidekv_lab::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
+use tidekv_lab::subject::{
+    Caches, Counts, Hold, ROWS_POLICY, Search, Settings, Subject, SubjectRecord,
+};
 
 /// The peer that ratios are to.
 pub const LRU: SubjectRecord = SubjectRecord {
@@ -41,6 +44,7 @@ pub const LRU: SubjectRecord = SubjectRecord {
             partitioned index and filters in it, direct I/O, log on and unsynced",
     is_default: true,
     format: "rocksdb",
+    search: Search::Nothing,
     open: |path, settings| open(path, settings, Variant::Lru),
 };
 
@@ -51,6 +55,7 @@ pub const PINNED: SubjectRecord = SubjectRecord {
             their tables are open: no lookups for them, and no room for anything else",
     is_default: true,
     format: "rocksdb-whole",
+    search: Search::Nothing,
     open: |path, settings| open(path, settings, Variant::Pinned),
 };
 
@@ -73,6 +78,25 @@ pub const PIPELINED: SubjectRecord = SubjectRecord {
     ..LRU
 };
 
+/// With two caches under one budget.
+pub const ROW_CACHE: SubjectRecord = SubjectRecord {
+    name: "rocksdb:row-cache",
+    about: "the same as rocksdb:lru, but half of the budget is a cache of rows, which RocksDB keeps \
+            by key and table",
+    is_default: false,
+    open: |path, settings| open(path, settings, Variant::Rows),
+    ..LRU
+};
+
+/// With two caches and the best boundary that never moves. The runner looks for it and
+/// says which.
+pub const BEST_SPLIT: SubjectRecord = SubjectRecord {
+    name: "rocksdb:best-split",
+    about: "the same with the tenth for rows that reads the least, which is looked for beforehand",
+    search: Search::Split(Caches::RowsBlocks),
+    ..ROW_CACHE
+};
+
 /// As it comes.
 pub const DEFAULT: SubjectRecord = SubjectRecord {
     name: "rocksdb:default",
@@ -80,11 +104,15 @@ pub const DEFAULT: SubjectRecord = SubjectRecord {
             I/O; index and filters lie outside of the budget",
     is_default: false,
     format: "rocksdb-default",
+    search: Search::Nothing,
     open: |path, settings| open(path, settings, Variant::Default),
 };
 
 /// The column family that everything is in.
 const COLUMN: &str = "default";
+
+/// What rows have of the budget where nobody says.
+const ROWS_PERCENT: usize = 50;
 
 /// TideKV has no more compaction threads either.
 const COMPACTIONS_MAX: usize = 4;
@@ -97,16 +125,25 @@ enum Variant {
     Pinned,
     HyperClock,
     Pipelined,
+    Rows,
     Default,
 }
 
 struct Rocks {
     db: DB,
     options: Options,
+    rows: Option<Room>,
+    blocks: Room,
     // Made once: the crate would otherwise make them for every call.
     reads: ReadOptions,
     writes: WriteOptions,
     has_statistics: bool,
+}
+
+/// A cache and what it may take.
+struct Room {
+    cache: Cache,
+    bytes_max: usize,
 }
 
 fn failed(error: rocksdb::Error) -> Failure {
@@ -114,7 +151,11 @@ fn failed(error: rocksdb::Error) -> Failure {
 }
 
 fn open(path: &Path, settings: &Settings, variant: Variant) -> Result<Box<dyn Subject>> {
-    let mut options = options(settings, variant);
+    let (rows, blocks) = rooms(settings, variant)?;
+    let mut options = options(settings, variant, &blocks.cache);
+    if let Some(rows) = &rows {
+        options.set_row_cache(&rows.cache);
+    }
     if settings.counts_everything {
         options.enable_statistics();
         options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
@@ -122,25 +163,48 @@ fn open(path: &Path, settings: &Settings, variant: Variant) -> Result<Box<dyn Su
     let db = DB::open_cf_with_opts(&options, path, [(COLUMN, options.clone())]).map_err(failed)?;
     let (reads, writes) = (ReadOptions::default(), WriteOptions::default());
     let has_statistics = settings.counts_everything;
-    Ok(Box::new(Rocks { db, options, reads, writes, has_statistics }))
+    Ok(Box::new(Rocks { db, options, rows, blocks, reads, writes, has_statistics }))
 }
 
-fn options(settings: &Settings, variant: Variant) -> Options {
-    let memory = settings.memory_bytes as usize;
+/// The cache of rows, if there is one, and that of blocks, under one budget.
+fn rooms(settings: &Settings, variant: Variant) -> Result<(Option<Room>, Room)> {
     // If the cache has a size of its own, write buffers do not count as its.
-    let cache_bytes = settings.cache_bytes.map_or(memory, |bytes| bytes as usize);
-    let cache = match variant {
-        Variant::HyperClock => Cache::new_hyper_clock_cache(cache_bytes, 0),
-        _ => {
-            // Shards: as many as the cache chooses for its size.
-            let mut options = LruCacheOptions::default();
-            options.set_capacity(cache_bytes);
-            options.set_num_shard_bits(-1);
-            Cache::new_lru_cache_opts(&options)
-        }
-    };
+    let bytes_max = settings.cache_bytes.unwrap_or(settings.memory_bytes) as usize;
+    if variant == Variant::HyperClock {
+        let cache = Cache::new_hyper_clock_cache(bytes_max, 0);
+        return Ok((None, Room { cache, bytes_max }));
+    }
+    let percent = if variant == Variant::Rows { percent_of_rows(settings)? } else { 0 };
+    let of_rows = bytes_max * percent / 100;
+    Ok(((of_rows > 0).then(|| Room::new(of_rows)), Room::new(bytes_max - of_rows)))
+}
+
+/// The hundredths of the budget that rows are to have.
+fn percent_of_rows(settings: &Settings) -> Result<usize> {
+    let Some(policy) = &settings.policy else { return Ok(ROWS_PERCENT) };
+    let percent = policy.strip_prefix(ROWS_POLICY).and_then(|text| text.parse().ok());
+    let percent = percent.filter(|percent| *percent <= 100);
+    percent.ok_or_else(|| {
+        Failure::usage(format!(
+            "{policy:?} is no share of rows: {ROWS_POLICY}0 to {ROWS_POLICY}100"
+        ))
+    })
+}
+
+impl Room {
+    /// A cache that leaves by LRU, in as many shards as it chooses for its size.
+    fn new(bytes_max: usize) -> Self {
+        let mut options = LruCacheOptions::default();
+        options.set_capacity(bytes_max);
+        options.set_num_shard_bits(-1);
+        Self { cache: Cache::new_lru_cache_opts(&options), bytes_max }
+    }
+}
+
+fn options(settings: &Settings, variant: Variant, cache: &Cache) -> Options {
+    let memory = settings.memory_bytes as usize;
     let mut table = BlockBasedOptions::default();
-    table.set_block_cache(&cache);
+    table.set_block_cache(cache);
     table.set_block_size(4096);
     table.set_bloom_filter(10.0, false);
     let mut options = Options::default();
@@ -271,6 +335,10 @@ impl Subject for Rocks {
             cache_hits: ticker(Ticker::BlockCacheHit),
             cache_misses: ticker(Ticker::BlockCacheMiss),
             table_bytes: bytes.map_err(failed)?,
+            point_lookups: self.rows.as_ref().and_then(|_| ticker(Ticker::NumberKeysRead)),
+            kv_hits: self.rows.as_ref().and_then(|_| ticker(Ticker::RowCacheHit)),
+            kv_bytes: self.rows.as_ref().map(|rows| rows.bytes_max as u64),
+            block_bytes: Some(self.blocks.bytes_max as u64),
             ..Counts::default()
         })
     }
