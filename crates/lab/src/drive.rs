@@ -63,6 +63,8 @@ struct Shared<'a> {
     phase: AtomicU8,
     is_broken: AtomicBool,
     tallies: Vec<Tally>,
+    /// The most that caches were seen to take; 0: nobody has said.
+    cache_bytes_taken: AtomicU64,
 }
 
 impl Shared<'_> {
@@ -94,11 +96,14 @@ pub(crate) fn run(
         phase: AtomicU8::new(WARMING),
         is_broken: AtomicBool::new(false),
         tallies: (0..drive.threads).map(|_| Tally::default()).collect(),
+        cache_bytes_taken: AtomicU64::new(0),
     };
     if drive.warm_up == WarmUp::UntilCached {
         walk_over_everything(subject, drive)?;
     }
     let look = || -> Result<Moment> {
+        let taken = subject.cache_bytes_taken()?.unwrap_or(0);
+        shared.cache_bytes_taken.fetch_max(taken, Ordering::Relaxed);
         Ok(Moment {
             ns: shared.clock.monotonic_ns(),
             operations: shared.operations(),
@@ -106,13 +111,15 @@ pub(crate) fn run(
             kernel: kernel.counts(),
         })
     };
-    let (latencies, first, last) = run_lanes(job, &shared, subject, &values, kernel, &look)?;
+    let (latencies, first, last) = run_lanes(job, &shared, subject, &values, &look)?;
     let seconds = (last.ns - first.ns) as f64 / 1e9;
     measurement.operations = last.operations - first.operations;
     measurement.seconds = seconds;
     measurement.latencies = latencies.quantiles();
     measurement.counts = last.counts.since(&first.counts);
     measurement.kernel = last.kernel.since(&first.kernel);
+    let taken = shared.cache_bytes_taken.into_inner();
+    measurement.cache_bytes_taken = (taken > 0).then_some(taken);
     let written = last.operations as f64 * drive.workload.written_share();
     measurement.user_bytes = written as u64 * (KEY_BYTES + job.value_bytes) as u64;
     Ok(())
@@ -125,7 +132,6 @@ fn run_lanes(
     shared: &Shared<'_>,
     subject: &dyn Subject,
     values: &Values,
-    kernel: &Kernel,
     look: &dyn Fn() -> Result<Moment>,
 ) -> Result<(Latencies, Moment, Moment)> {
     let workload = &shared.drive.workload;
@@ -150,7 +156,7 @@ fn run_lanes(
             })
         };
         let lanes: Vec<_> = (0..shared.drive.threads).map(spawn).collect();
-        let ends = seconds.map(|seconds| watch(job, shared, kernel, seconds, look));
+        let ends = seconds.map(|seconds| watch(job, shared, seconds, look));
         if seconds.is_some() {
             shared.phase.store(OVER, Ordering::Relaxed);
         }
@@ -173,20 +179,18 @@ fn run_lanes(
 fn watch(
     job: &Job,
     shared: &Shared<'_>,
-    kernel: &Kernel,
     seconds: f64,
     look: &dyn Fn() -> Result<Moment>,
 ) -> Result<(Moment, Moment)> {
     let window = Duration::from_secs_f64(seconds / 4.0).clamp(WINDOW_MIN, WINDOW_MAX);
-    let started_ns = shared.clock.monotonic_ns();
-    let started = kernel.counts();
+    let started = look()?;
     let mut before: Option<(u64, KernelCounts, f64)> = None;
     while shared.drive.warm_up != WarmUp::None && !shared.is_broken.load(Ordering::Relaxed) {
         shared.clock.sleep(window);
-        let (operations, now) = (shared.operations(), kernel.counts());
-        let waited = (shared.clock.monotonic_ns() - started_ns) as f64 / 1e9;
+        let Moment { ns, operations, kernel: now, .. } = look()?;
+        let waited = (ns - started.ns) as f64 / 1e9;
         let (earlier_operations, earlier, earlier_rate) =
-            before.unwrap_or((0, started, f64::INFINITY));
+            before.unwrap_or((0, started.kernel, f64::INFINITY));
         let done = (operations - earlier_operations).max(1) as f64;
         let rate = now.since(&earlier).read_bytes as f64 / done;
         let is_over = match shared.drive.warm_up {
@@ -195,7 +199,7 @@ fn watch(
             WarmUp::UntilCached => operations > 0 && rate < CACHED_BYTES_PER_OPERATION,
             WarmUp::UntilSteady => {
                 // Or there is no more to be had: absent keys need no more than filters.
-                let is_full = now.since(&started).read_bytes >= job.settings.memory_bytes
+                let is_full = now.since(&started.kernel).read_bytes >= job.settings.memory_bytes
                     || waited >= FILL_SHARE_MAX * seconds;
                 is_full && (rate - earlier_rate).abs() <= STEADY_DIFFERENCE * rate
             }
@@ -215,6 +219,7 @@ fn watch(
             break;
         }
         shared.clock.sleep(Duration::from_nanos(left).clamp(WINDOW_MIN, window));
+        look()?;
     }
     Ok((first, look()?))
 }

@@ -85,6 +85,8 @@ pub(crate) struct Sample {
     pub(crate) seconds: f64,
     pub(crate) counts: Counts,
     pub(crate) kernel: KernelCounts,
+    /// What caches and open tables take at that moment.
+    pub(crate) cache_bytes_taken: Option<u64>,
 }
 
 /// When the measurement begins.
@@ -141,6 +143,9 @@ pub(crate) struct Measurement {
     /// Bytes of keys and values that were written.
     pub(crate) user_bytes: u64,
     pub(crate) rss_bytes_max: u64,
+    /// The most that caches and open tables were seen to take.
+    #[serde(default)]
+    pub(crate) cache_bytes_taken: Option<u64>,
     /// Reads can be held against a block device.
     pub(crate) has_device: bool,
     /// Of a drive in phases, one after another.

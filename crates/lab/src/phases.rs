@@ -52,6 +52,7 @@ pub(crate) fn run(
                 seconds: last.seconds + (clock.monotonic_ns() - started_ns) as f64 / 1e9,
                 counts: subject.counts()?.since(&counts_at_start),
                 kernel: kernel.counts().since(&kernel_at_start),
+                cache_bytes_taken: subject.cache_bytes_taken()?,
             };
             measurement.samples.push(last.clone());
         }
@@ -62,6 +63,7 @@ pub(crate) fn run(
     measurement.latencies = latencies.quantiles();
     measurement.counts = last.counts;
     measurement.kernel = last.kernel;
+    measurement.cache_bytes_taken = most_taken(&measurement.samples);
     measurement.user_bytes = written as u64 * (KEY_BYTES + job.value_bytes) as u64;
     Ok(())
 }
@@ -114,6 +116,11 @@ fn work(
     Ok(latencies)
 }
 
+/// The most that caches took at any of these moments.
+fn most_taken<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<u64> {
+    samples.into_iter().filter_map(|sample| sample.cache_bytes_taken).max()
+}
+
 /// What was found in each phase, and in each sample.
 pub(crate) fn parts(
     phases: &[Phase],
@@ -126,13 +133,16 @@ pub(crate) fn parts(
         counts: to.counts.since(&from.counts),
         kernel: to.kernel.since(&from.kernel),
         has_device: measurement.has_device,
+        cache_bytes_taken: to.cache_bytes_taken,
         ..Measurement::default()
     };
     let mut found = Vec::new();
     let mut before = Sample::default();
     for (position, phase) in phases.iter().enumerate() {
         if let Some(last) = samples.iter().rev().find(|sample| sample.phase == position) {
-            found.push((Some(phase.name.clone()), last.operations, between(&before, last)));
+            let mut part = between(&before, last);
+            part.cache_bytes_taken = most_taken(samples.iter().filter(|s| s.phase == position));
+            found.push((Some(phase.name.clone()), last.operations, part));
             before = last.clone();
         }
     }

@@ -8,7 +8,7 @@ use crate::quantity::{show_bytes, show_count, show_number};
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 16] = [
+const SHOWN: [&str; 18] = [
     "open_s",
     "ops_per_s",
     "settled_ops_per_s",
@@ -24,15 +24,28 @@ const SHOWN: [&str; 16] = [
     "hit_ratio",
     "write_amp",
     "space_amp",
+    "cache_bytes_taken",
+    "cache_bytes_budget",
     "rss_bytes_max",
 ];
 
 /// From here on times are shown in milliseconds.
 const MILLISECONDS_FROM_US: f64 = 10_000.0;
 
-/// Whether a row says how a target was met, rather than what was measured.
+/// Whether a row holds what was measured against a target, rather than saying it.
 pub(crate) fn is_verdict(row: &Row) -> bool {
     row.metrics.contains_key("target")
+}
+
+/// Whether a row says that a target is met or missed; against a baseline that takes more
+/// than its budget, ratios are stated only.
+pub(crate) fn is_judged(row: &Row) -> bool {
+    !row.metrics.contains_key("baseline_over_budget")
+}
+
+/// How far beyond its budget the subject of a row is, in words.
+pub(crate) fn over_budget(row: &Row) -> Option<String> {
+    Some(format!("takes {} times its budget", show_number(row.number("over_budget")?)))
 }
 
 /// The metrics of a row that people look at, in order.
@@ -44,7 +57,8 @@ pub(crate) fn shown(row: &Row) -> Vec<(&'static str, f64)> {
 /// A number in the unit of its metric.
 pub(crate) fn show_value(metric: &str, value: f64) -> String {
     match metric {
-        "rss_bytes_max" | "read_bytes_per_op" | "kernel_read_bytes_per_op" => show_bytes(value),
+        "rss_bytes_max" | "cache_bytes_taken" | "cache_bytes_budget" => show_bytes(value),
+        "read_bytes_per_op" | "kernel_read_bytes_per_op" => show_bytes(value),
         "open_s" => format!("{} s", show_number(value)),
         _ if metric.ends_with("_us") || metric == "cpu_us_per_op" => {
             match value >= MILLISECONDS_FROM_US {
@@ -74,6 +88,8 @@ pub(crate) fn label(metric: &str) -> &str {
         "hit_ratio" => "hits",
         "write_amp" => "write amp",
         "space_amp" => "space amp",
+        "cache_bytes_taken" => "cache",
+        "cache_bytes_budget" => "of",
         "rss_bytes_max" => "RSS",
         other => other,
     }
@@ -160,6 +176,9 @@ pub(crate) fn lines(rows: &[Row]) -> String {
         });
         let metrics = metrics.collect::<Vec<_>>().join("  ");
         out.push_str(&format!("  {:<width$}  {metrics}\n", row.subject));
+        if let Some(words) = over_budget(row) {
+            out.push_str(&format!("  {:<width$}  over budget: {words}\n", ""));
+        }
         if let Some(warning) = row.metrics.get("warning").and_then(Value::as_str) {
             out.push_str(&format!("  {:<width$}  warning: {warning}\n", ""));
         }
@@ -179,8 +198,14 @@ pub(crate) fn verdict(row: &Row) -> String {
         "ratio" => format!("{} against {baseline}: {value}", label(target_of(row))),
         metric => format!("{}: {value}", label(metric)),
     };
+    let bound = show_bound(row);
+    if let Some(times) = row.number("baseline_over_budget") {
+        let times = show_number(times);
+        return format!("none  {what}; not judged, {baseline} takes {times} times its budget");
+    }
     let outcome = if is_met(row) { "pass" } else { "FAIL" };
-    format!("{outcome}  {what}, target {}", show_bound(row))
+    let words = over_budget(row).map(|words| format!("; {words}")).unwrap_or_default();
+    format!("{outcome}  {what}, target {bound}{words}")
 }
 
 #[cfg(test)]
@@ -204,6 +229,23 @@ mod tests {
             .metric("target", 1.0)
             .metric("is_at_least", false)
             .metric("is_met", false);
+        let greedy = Row::new("engine-open", "rocksdb:pinned")
+            .metric("open_s", 1)
+            .metric("cache_bytes_taken", 2048)
+            .metric("over_budget", 2.0);
+        let stated = Row::new("engine-open", "tidekv:block-lru")
+            .metric("of", "open_s")
+            .metric("baseline", "rocksdb:pinned")
+            .metric("ratio", 0.25)
+            .metric("target", 1.0)
+            .metric("baseline_over_budget", 2.0);
+        assert_eq!(
+            lines(&[greedy, stated]),
+            "engine-open: \n  rocksdb:pinned    open 1 s  cache 2 KiB\n                    \
+             over budget: takes 2 times its budget\n  \
+             none  open against rocksdb:pinned: 0.25; not judged, rocksdb:pinned takes 2 times \
+             its budget\n"
+        );
         assert_eq!(
             lines(&[measured, verdict]),
             "engine-open: 10,000,000 entries, 64 MiB of memory\n  \

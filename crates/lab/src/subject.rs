@@ -131,6 +131,12 @@ pub trait Subject: Send + Sync {
         Ok(())
     }
 
+    /// Bytes that its caches take now, with what it keeps of open tables beside them;
+    /// `None`: it cannot say.
+    fn cache_bytes_taken(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// What it has counted.
     fn counts(&self) -> Result<Counts>;
 

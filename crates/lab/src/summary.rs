@@ -23,6 +23,9 @@ const DISAGREEMENT: f64 = 0.02;
 /// both ends of a read up to a sector less.
 const SECTOR_BYTES_PER_READ_MAX: u64 = 2 * 511;
 
+/// Whoever takes more than so many times its budget is not compared as an equal.
+const OVER_BUDGET_FROM: f64 = 1.02;
+
 /// Below this many reads an operation there is nothing to compare.
 const READS_PER_OPERATION_MIN: f64 = 0.01;
 
@@ -39,6 +42,13 @@ impl Series {
     fn values(&self, metric: &str) -> Vec<f64> {
         self.turns.iter().filter_map(|turn| turn.get(metric).copied()).collect()
     }
+
+    /// How many times its budget it takes, if that is too much.
+    fn over_budget(&self) -> Option<f64> {
+        let middle = |metric| spread(&self.values(metric)).map(|(middle, _, _)| middle);
+        let times = middle("cache_bytes_taken")? / middle("cache_bytes_budget")?;
+        (times > OVER_BUDGET_FROM).then_some(times)
+    }
 }
 
 /// The metrics of one turn.
@@ -49,6 +59,12 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
     }
     if turn.rss_bytes_max > 0 {
         found.insert("rss_bytes_max", turn.rss_bytes_max as f64);
+    }
+    // Where there is no cache, open tables take no share of it.
+    let budget = point.cache_bytes.filter(|bytes| *bytes > 0);
+    if let (Some(budget), Some(taken)) = (budget, turn.cache_bytes_taken) {
+        found.insert("cache_bytes_taken", taken as f64);
+        found.insert("cache_bytes_budget", budget as f64);
     }
     let operations = turn.operations as f64;
     if turn.operations > 0 {
@@ -226,6 +242,9 @@ pub(crate) fn measured_row(experiment: &Experiment, series: &Series, seed: u64) 
         }
     }
     row = row.metric("alternations", series.turns.len());
+    if let Some(times) = series.over_budget() {
+        row = row.metric("over_budget", rounded(times));
+    }
     if let Some(warning) = series.warnings.first() {
         row = row.metric("warning", warning.as_str());
     }
@@ -233,7 +252,8 @@ pub(crate) fn measured_row(experiment: &Experiment, series: &Series, seed: u64) 
 }
 
 /// Rows that hold `series`, one of TideKV, against the targets; `others` are all
-/// series of the experiment so far.
+/// series of the experiment so far. A target is missed by whoever takes more than its
+/// budget; against whoever does, ratios are stated and not judged.
 pub(crate) fn verdict_rows(
     experiment: &Experiment,
     series: &Series,
@@ -244,38 +264,59 @@ pub(crate) fn verdict_rows(
         .targets
         .iter()
         .flat_map(|target| judged(target, series, others).into_iter().map(move |j| (target, j)));
-    let verdicts = judged.filter_map(|(target, (values, baseline))| {
+    let own_times = series.over_budget();
+    let verdicts = judged.filter_map(|(target, Judged { values, baseline, over_budget })| {
         let (middle, least, greatest) = spread(&values)?;
         let (bound, is_from_below) = target.rule.bound();
         let name = if target.rule.is_of_ratio() { "ratio" } else { target.of };
         let mut row = Row::new(experiment.name, series.subject).seed(seed);
         row.params = series.params.clone();
-        Some(
-            row.metric("of", target.of)
-                .metric("baseline", baseline)
-                .metric(name, rounded(middle))
-                .metric(&format!("{name}_min"), rounded(least))
-                .metric(&format!("{name}_max"), rounded(greatest))
-                .metric("target", bound)
-                .metric("is_at_least", is_from_below)
-                .metric("is_met", target.rule.is_kept(middle)),
-        )
+        row = row
+            .metric("of", target.of)
+            .metric("baseline", baseline)
+            .metric(name, rounded(middle))
+            .metric(&format!("{name}_min"), rounded(least))
+            .metric(&format!("{name}_max"), rounded(greatest))
+            .metric("target", bound)
+            .metric("is_at_least", is_from_below);
+        if let Some(times) = own_times {
+            row = row.metric("over_budget", rounded(times));
+        }
+        Some(match over_budget {
+            Some(times) => row.metric("baseline_over_budget", rounded(times)),
+            None => row.metric("is_met", target.rule.is_kept(middle) && own_times.is_none()),
+        })
     });
     verdicts.collect()
 }
 
-/// What a target judges, alternation by alternation, with the name of what it is
-/// held against: one for each baseline.
-fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<(Vec<f64>, String)> {
+/// What a target judges.
+struct Judged {
+    /// Alternation by alternation.
+    values: Vec<f64>,
+    /// What it is held against.
+    baseline: String,
+    /// How many times its budget that takes, if that is too much.
+    over_budget: Option<f64>,
+}
+
+/// What `target` judges: once for each baseline.
+fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<Judged> {
     let part = series.params.get("phase").or_else(|| series.params.get("part"));
     let phase = part.and_then(Value::as_str).unwrap_or_default();
     if phase != target.phase || series.params.contains_key("t") {
         return Vec::new();
     }
     let own = series.values(target.of);
-    let against = |other: &Series, name: String| (ratios(&own, &other.values(target.of)), name);
+    let against = |other: &Series, baseline: String| Judged {
+        values: ratios(&own, &other.values(target.of)),
+        baseline,
+        over_budget: other.over_budget(),
+    };
     match target.rule {
-        Rule::AtMost(_) | Rule::AtLeast(_) => vec![(own, String::new())],
+        Rule::AtMost(_) | Rule::AtLeast(_) => {
+            vec![Judged { values: own, baseline: String::new(), over_budget: None }]
+        }
         Rule::RatioAtLeast(_) | Rule::RatioAtMost(_) => others
             .iter()
             .filter(|other| other.subject.starts_with(BASELINES) && other.params == series.params)

@@ -255,6 +255,12 @@ impl Subject for Tide {
         Ok(())
     }
 
+    fn cache_bytes_taken(&self) -> Result<Option<u64>> {
+        let statistics = self.db.statistics();
+        let metadata = statistics.counter("memory.metadata_bytes");
+        Ok(Some(statistics.counter("memory.cache_bytes") + metadata))
+    }
+
     fn counts(&self) -> Result<Counts> {
         let statistics = self.db.statistics();
         let counter = |name: &str| statistics.counter(name);

@@ -320,6 +320,15 @@ impl Subject for Rocks {
         Ok(Duration::ZERO)
     }
 
+    fn cache_bytes_taken(&self) -> Result<Option<u64>> {
+        // What is pinned counts as used. Metadata that lies in the cache is none of the
+        // readers' memory.
+        let readers = self.db.property_int_value(properties::ESTIMATE_TABLE_READERS_MEM);
+        let used: usize =
+            self.rows.iter().chain([&self.blocks]).map(|room| room.cache.get_usage()).sum();
+        Ok(readers.map_err(failed)?.map(|readers| readers + used as u64))
+    }
+
     fn counts(&self) -> Result<Counts> {
         let ticker = |ticker| self.has_statistics.then(|| self.options.get_ticker_count(ticker));
         let sum = |one, other| Some(ticker(one)? + ticker(other)?);

@@ -9,7 +9,7 @@ use crate::catalogue;
 use crate::experiment::{Experiment, Params};
 use crate::failure::{Failure, Result};
 use crate::place::ROWS;
-use crate::show::{is_verdict, judged_metric, target_of};
+use crate::show::{is_judged, is_verdict, judged_metric, target_of};
 
 /// Everything that was measured of one experiment.
 pub(crate) struct Results {
@@ -30,8 +30,9 @@ pub(crate) struct PointResults {
 }
 
 impl Results {
+    /// Targets that are met or missed.
     pub(crate) fn verdicts(&self) -> impl Iterator<Item = &Row> {
-        self.points.iter().flat_map(|point| &point.verdicts)
+        self.points.iter().flat_map(|point| &point.verdicts).filter(|row| is_judged(row))
     }
 }
 

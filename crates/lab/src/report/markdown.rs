@@ -83,7 +83,11 @@ fn targets(results: &[Results]) -> String {
                     baseline.map(value).unwrap_or_default(),
                     show::with_spread(verdict, "ratio").unwrap_or_default(),
                     show::show_bound(verdict),
-                    if show::is_met(verdict) { "pass" } else { "**fail**" },
+                    match (show::is_judged(verdict), show::is_met(verdict)) {
+                        (false, _) => "not judged: the baseline is over its budget",
+                        (true, true) => "pass",
+                        (true, false) => "**fail**",
+                    },
                 )
                 .expect(FINE);
             }
@@ -118,6 +122,9 @@ fn table(point: &PointResults) -> String {
     }
     out.push('\n');
     for row in &point.measured {
+        if let Some(words) = show::over_budget(row) {
+            writeln!(out, "{} {words}.\n", row.subject).expect(FINE);
+        }
         if let Some(warning) = row.metrics.get("warning").and_then(|warning| warning.as_str()) {
             writeln!(out, "{}: {warning}.\n", row.subject).expect(FINE);
         }
@@ -154,7 +161,11 @@ pub(crate) fn readme_table(results: &[Results]) -> String {
         let cells = baselines.iter().map(|name| {
             let verdict = verdicts.iter().find(|verdict| baseline(point, verdict) == Some(name));
             let Some(verdict) = verdict else { return String::new() };
-            let missed = if show::is_met(verdict) { "" } else { ", missed" };
+            let missed = match (show::is_judged(verdict), show::is_met(verdict)) {
+                (false, _) => ", over budget",
+                (true, true) => "",
+                (true, false) => ", missed",
+            };
             format!("{}{missed}", show::with_spread(verdict, "ratio").unwrap_or_default())
         });
         let cells: Vec<String> = cells.collect();

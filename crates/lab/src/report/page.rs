@@ -105,8 +105,18 @@ fn section(results: &Results) -> String {
             out.push_str(&picture(point, metric));
         }
         out.push_str(&lines::over_time(point));
+        for row in &point.measured {
+            if let Some(words) = show::over_budget(row) {
+                writeln!(out, "<p class=\"verdict\">{} {words}.</p>", escape(&row.subject))
+                    .expect(FINE);
+            }
+        }
         for verdict in &point.verdicts {
-            let class = if show::is_met(verdict) { "pass" } else { "fail" };
+            let class = match (show::is_judged(verdict), show::is_met(verdict)) {
+                (false, _) => "none",
+                (true, true) => "pass",
+                (true, false) => "fail",
+            };
             let text = show::verdict(verdict);
             let text = text.split_once("  ").map_or(&*text, |(_, rest)| rest);
             writeln!(
@@ -148,7 +158,8 @@ fn picture(point: &PointResults, metric: &str) -> String {
         let top = BAR_GAP + (BAR_HEIGHT + BAR_GAP) * at as f64;
         let middle = top + BAR_HEIGHT / 2.0;
         let (start, end) = (NAMES_WIDTH, NAMES_WIDTH + value * scale);
-        let name = escape(&row.subject);
+        let mark = if show::over_budget(row).is_some() { " *" } else { "" };
+        let name = escape(&format!("{}{mark}", row.subject));
         let width = end - start;
         let hue = at % 6;
         writeln!(

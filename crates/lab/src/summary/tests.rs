@@ -66,6 +66,36 @@ fn a_target_holds_against_every_setting_of_the_baseline() {
     assert_eq!(rows[1].metrics["is_met"], false);
 }
 
+/// `series` with a cache that takes so many times its budget.
+fn taking(times: f64, mut series: Series) -> Series {
+    for turn in &mut series.turns {
+        turn.extend([("cache_bytes_taken", 1000.0 * times), ("cache_bytes_budget", 1000.0)]);
+    }
+    series
+}
+
+#[test]
+fn nobody_is_judged_against_what_takes_more_than_its_budget() {
+    let own = taking(1.0, series("tidekv:block-lru", 0, &[100.0]));
+    let others = [
+        taking(1.01, series("rocksdb:lru", 0, &[200.0])),
+        taking(2.5, series("rocksdb:pinned", 0, &[125.0])),
+    ];
+    let rows = verdicts("engine-get-absent", &own, &others);
+    assert_eq!(rows[0].metrics["is_met"], false);
+    assert!(!rows[1].metrics.contains_key("is_met"), "{:?}", rows[1].metrics);
+    let stated = ["ratio", "baseline_over_budget"].map(|name| rows[1].number(name));
+    assert_eq!(stated, [Some(0.8), Some(2.5)]);
+    let experiment = catalogue::find("engine-get-absent").unwrap();
+    let measured = |at: usize| measured_row(experiment, &others[at], 1);
+    assert_eq!(measured(0).number("over_budget"), None);
+    assert_eq!(measured(1).number("over_budget"), Some(2.5));
+    // Nor does it meet a target itself.
+    let greedy = taking(1.1, series("tidekv:block-lru", 0, &[1000.0]));
+    let rows = verdicts("engine-get-absent", &greedy, &others);
+    assert_eq!(rows[0].metrics["is_met"], false);
+}
+
 #[test]
 fn without_the_baseline_only_absolute_targets_are_judged() {
     let own = series("tidekv:block-lru", 0, &[100.0]);
