@@ -186,13 +186,12 @@ fn parameters(scale: &Scale) -> Vec<Point> {
     let thresholds: &[u64] = if scale.is_quick { &[0, 15, 30] } else { &[0, 10, 15, 20, 25, 30] };
     let thresholds = thresholds.iter().map(|&theta| (usual.0, theta));
     let pairs: Vec<(u64, u64)> = [usual].into_iter().chain(rates).chain(thresholds).collect();
-    let mut points = points(scale, pairs.iter().map(|_| Load::usual()));
-    for (point, (k, theta)) in points.iter_mut().zip(pairs) {
-        point.params.insert("k".into(), k.into());
-        point.params.insert("theta".into(), theta.into());
-        point.policy = Some(format!("hac:{k},{theta}"));
-    }
-    points
+    let points = points(scale, pairs.iter().map(|_| Load::usual())).into_iter().zip(pairs);
+    let points = points.map(|(point, (k, theta))| {
+        let policy = Some(format!("hac:{k},{theta}"));
+        Point { policy, ..point.with("k", k).with("theta", theta) }
+    });
+    points.collect()
 }
 
 fn cpu(scale: &Scale) -> Vec<Point> {
@@ -218,15 +217,8 @@ fn ablation(scale: &Scale) -> Vec<Point> {
         for (variant, policy) in variants {
             let (name, choice) = (keys.to_owned(), choice.clone());
             let load = Load { name, choice, scans, cache_percent: 5.0, ..Load::usual() };
-            let mut found = points(scale, [load]);
-            for point in &mut found {
-                point.params.insert("variant".into(), variant.into());
-                point.policy = Some(policy.into());
-                if scale.is_quick {
-                    point.alternations = 1;
-                }
-            }
-            all.extend(found);
+            let point = point(scale, threads(scale), &load).once_if_quick(scale);
+            all.push(Point { policy: Some(policy.into()), ..point.with("variant", variant) });
         }
     }
     all

@@ -6,6 +6,7 @@ use crate::engine;
 use crate::experiment::Experiment;
 use crate::failure::{Failure, Result};
 use crate::limit;
+use crate::restart;
 
 /// All experiments, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
@@ -13,6 +14,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
         .iter()
         .chain(ackey::EXPERIMENTS)
         .chain(changing::EXPERIMENTS)
+        .chain(restart::EXPERIMENTS)
         .chain(limit::EXPERIMENTS)
 }
 

@@ -16,11 +16,9 @@
 //! keys of its own behind all others, and in D reads those most that it has itself
 //! inserted last. Scans have 100 entries, as everywhere here, rather than 1 to 100.
 
-use tidekv_evidence::Value;
-
 use crate::ackey::{Load, point, threads};
 use crate::experiment::{Experiment, Point, Rule, Subjects, Target};
-use crate::job::{Drive, Phase, WarmUp};
+use crate::job::{Phase, Sampling, WarmUp};
 use crate::keys::Choice;
 use crate::scale::Scale;
 use crate::workload::{Kind, Workload};
@@ -52,38 +50,29 @@ fn zipf_load(cache_percent: f64) -> Load {
 
 fn ycsb(scale: &Scale) -> Vec<Point> {
     let points = ycsb_loads().map(|(name, mix, choice)| {
-        let mut point = point(scale, threads(scale), &zipf_load(1.0));
-        point.params.remove("scan_percent");
-        point.params.remove("keys");
-        point.params.insert("ycsb".into(), name.into());
-        point.changes_store = name != "C";
-        if let Some(drive) = &mut point.drive {
-            drive.workload = Workload { mix, choice, ..drive.workload.clone() };
-        }
-        if scale.is_quick {
-            point.alternations = 1;
-        }
-        point
+        let point = point(scale, threads(scale), &zipf_load(1.0))
+            .without(&["scan_percent", "keys"])
+            .with("ycsb", name)
+            .driven(|drive| {
+                drive.workload = Workload { mix, choice, ..drive.workload.clone() };
+            })
+            .once_if_quick(scale);
+        Point { changes_store: name != "C", ..point }
     });
     points.into()
 }
 
 /// A point in phases, each of so many operations of a kind.
 fn in_phases(scale: &Scale, load: &Load, phases: &[(&str, Kind, u64)]) -> Point {
-    let mut point = point(scale, threads(scale), load);
-    point.params.remove("scan_percent");
-    if let Some(drive) = point.drive.take() {
-        let phases = phases.iter().map(|&(name, kind, operations)| Phase {
-            name: name.into(),
-            workload: Workload { mix: vec![(kind, 1)], ..drive.workload.clone() },
-            operations,
-            samples: SAMPLES,
-            policy: None,
+    point(scale, threads(scale), load).without(&["scan_percent"]).driven(|drive| {
+        let phases = phases.iter().map(|&(name, kind, operations)| {
+            let workload = Workload { mix: vec![(kind, 1)], ..drive.workload.clone() };
+            let sampling = Sampling::Even(SAMPLES);
+            Phase { sampling, ..Phase::new(name, workload, operations) }
         });
-        let phases = phases.collect();
-        point.drive = Some(Drive { phases, warm_up: WarmUp::None, ..drive });
-    }
-    point
+        drive.phases = phases.collect();
+        drive.warm_up = WarmUp::None;
+    })
 }
 
 fn phase(scale: &Scale) -> Vec<Point> {
@@ -95,14 +84,9 @@ fn phase(scale: &Scale) -> Vec<Point> {
         ("3-scans", Kind::Scan, operations),
     ];
     let caches: &[f64] = if scale.is_quick { &[5.0] } else { &[1.0, 5.0] };
-    let points = caches.iter().map(|&cache_percent| {
-        let mut point = in_phases(scale, &zipf_load(cache_percent), &phases);
-        if scale.is_quick {
-            point.alternations = 1;
-        }
-        point
-    });
-    points.collect()
+    let point =
+        |&percent: &f64| in_phases(scale, &zipf_load(percent), &phases).once_if_quick(scale);
+    caches.iter().map(point).collect()
 }
 
 /// Gets fill the caches, so that writes have something to keep true.
@@ -111,18 +95,16 @@ fn write(scale: &Scale) -> Vec<Point> {
         let gets = scale.entries / 10;
         let puts = scale.entries * if scale.is_quick { 1 } else { 2 };
         let phases = [("1-gets", Kind::Get, gets), ("2-puts", Kind::Put, puts)];
-        let mut point = in_phases(scale, &zipf_load(cache_percent), &phases);
-        point.params.insert("cache_percent".into(), Value::from(cache_percent as u64));
-        point.changes_store = true;
-        // Where caching is off, gets are slow, and nothing is to be filled.
-        if cache_percent == 0.0
-            && let Some(drive) = &mut point.drive
-        {
-            drive.phases.iter_mut().take(1).for_each(|phase| phase.operations /= 10);
-        }
-        point.alternations = scale.long_alternations();
-        point.counts_everything = false;
-        point
+        let point = in_phases(scale, &zipf_load(cache_percent), &phases)
+            .with("cache_percent", cache_percent as u64)
+            .driven(|drive| {
+                // Where caching is off, gets are slow, and nothing is to be filled.
+                if cache_percent == 0.0 {
+                    drive.phases.iter_mut().take(1).for_each(|phase| phase.operations /= 10);
+                }
+            });
+        let alternations = scale.long_alternations();
+        Point { changes_store: true, counts_everything: false, alternations, ..point }
     });
     points.into()
 }

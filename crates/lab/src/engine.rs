@@ -163,22 +163,18 @@ fn on_grid(scale: &Scale, point: impl Fn(Shape, u64) -> Point) -> Vec<Point> {
 }
 
 fn mixed(scale: &Scale, shape: Shape, threads: u64) -> Point {
-    let mut point = writing(scale, shape, threads, vec![(Kind::Get, 1), (Kind::Put, 1)]);
-    if let Some(drive) = &mut point.drive {
+    writing(scale, shape, threads, vec![(Kind::Get, 1), (Kind::Put, 1)]).driven(|drive| {
         drive.warm_up = WarmUp::UntilSteady;
         drive.warm_up_seconds_max = scale.seconds;
-    }
-    point
+    })
 }
 
 fn space(scale: &Scale) -> Vec<Point> {
     let shapes = [Shape::small(scale), Shape::large(scale)];
     shapes
         .map(|shape| {
-            let mut point = filling(scale, shape, 1, Choice::Shuffled, 2);
-            point.counts_everything = true;
-            point.params.insert("passes".into(), 2.into());
-            point
+            let point = filling(scale, shape, 1, Choice::Shuffled, 2).with("passes", 2);
+            Point { counts_everything: true, ..point }
         })
         .into()
 }
@@ -202,12 +198,9 @@ fn snapshots(scale: &Scale) -> Vec<Point> {
     [0, HOLDS]
         .map(|holds| {
             let shape = Shape::small(scale);
-            let mut point = writing(scale, shape, 1, vec![(Kind::Put, 1)]);
-            point.params.insert("snapshots".into(), holds.into());
-            if let Some(drive) = &mut point.drive {
-                drive.holds = holds;
-            }
-            point
+            writing(scale, shape, 1, vec![(Kind::Put, 1)])
+                .with("snapshots", holds)
+                .driven(|drive| drive.holds = holds)
         })
         .into()
 }
@@ -215,13 +208,10 @@ fn snapshots(scale: &Scale) -> Vec<Point> {
 fn write_tail(scale: &Scale) -> Vec<Point> {
     // One thread waits for arrivals on a processor of its own; the rest is for the
     // engine's background work.
-    let mut point = writing(scale, Shape::small(scale), 1, vec![(Kind::Put, 1)]);
-    point.params.insert("share_of_slowest".into(), SUSTAINED_SHARE.into());
-    point.share_of_slowest = Some(SUSTAINED_SHARE);
-    if let Some(drive) = &mut point.drive {
-        drive.length = Length::Seconds(4.0 * scale.seconds);
-    }
-    vec![point]
+    let point = writing(scale, Shape::small(scale), 1, vec![(Kind::Put, 1)])
+        .with("share_of_slowest", SUSTAINED_SHARE)
+        .driven(|drive| drive.length = Length::Seconds(4.0 * scale.seconds));
+    vec![Point { share_of_slowest: Some(SUSTAINED_SHARE), ..point }]
 }
 
 fn drive_overhead(scale: &Scale) -> Vec<Point> {
@@ -229,17 +219,12 @@ fn drive_overhead(scale: &Scale) -> Vec<Point> {
     shape.value_bytes = nothing::VALUE_BYTES as u64;
     [Kind::Get, Kind::Put]
         .map(|kind| {
-            let mut point = reading(scale, shape, 1, kind, WarmUp::None);
-            point.params.remove("memory_bytes");
-            point
-                .params
-                .insert("operation".into(), if kind == Kind::Get { "get" } else { "put" }.into());
-            point.store = None;
-            point.is_of_drive = true;
-            if let Some(drive) = &mut point.drive {
-                drive.operations_per_sample = if kind == Kind::Get { 16 } else { 4 };
-            }
-            point
+            let (operation, per_sample) = if kind == Kind::Get { ("get", 16) } else { ("put", 4) };
+            let point = reading(scale, shape, 1, kind, WarmUp::None)
+                .without(&["memory_bytes"])
+                .with("operation", operation)
+                .driven(|drive| drive.operations_per_sample = per_sample);
+            Point { store: None, is_of_drive: true, ..point }
         })
         .into()
 }

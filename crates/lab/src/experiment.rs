@@ -83,6 +83,36 @@ pub(crate) struct Point {
     pub(crate) is_of_drive: bool,
 }
 
+impl Point {
+    /// With one more parameter, or another value of it.
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.params.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Without some of the parameters.
+    pub(crate) fn without(mut self, names: &[&str]) -> Self {
+        names.iter().for_each(|name| drop(self.params.remove(*name)));
+        self
+    }
+
+    /// With a drive that is changed so, if it has one.
+    pub(crate) fn driven(mut self, change: impl FnOnce(&mut Drive)) -> Self {
+        if let Some(drive) = &mut self.drive {
+            change(drive);
+        }
+        self
+    }
+
+    /// Measured once, if it is of a quick run.
+    pub(crate) fn once_if_quick(mut self, scale: &Scale) -> Self {
+        if scale.is_quick {
+            self.alternations = 1;
+        }
+        self
+    }
+}
+
 /// A load for policies over a modelled tree.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Model {

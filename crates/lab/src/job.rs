@@ -58,8 +58,13 @@ impl Drive {
         };
         for phase in &mut self.phases {
             phase.operations = phase.operations.div_ceil(2);
-            phase.samples = 1;
+            phase.sampling = Sampling::Even(1);
         }
+    }
+
+    /// Whether a store is to remember what was hot.
+    pub(crate) fn starts_warm(&self) -> bool {
+        self.phases.iter().any(|phase| phase.start == Start::Warm)
     }
 }
 
@@ -70,10 +75,77 @@ pub(crate) struct Phase {
     pub(crate) name: String,
     pub(crate) workload: Workload,
     pub(crate) operations: u64,
-    /// Counters are read so often, after equal numbers of operations.
-    pub(crate) samples: u64,
+    pub(crate) sampling: Sampling,
     /// The policy that the caches are given when it begins.
     pub(crate) policy: Option<String>,
+    pub(crate) start: Start,
+    /// Operations that read nothing from storage are counted, which takes a call of the
+    /// kernel for each.
+    pub(crate) counts_hits: bool,
+}
+
+impl Phase {
+    /// With nothing that is special, and counters that are read at its end.
+    pub(crate) fn new(name: &str, workload: Workload, operations: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            workload,
+            operations,
+            sampling: Sampling::Even(1),
+            policy: None,
+            start: Start::GoesOn,
+            counts_hits: false,
+        }
+    }
+}
+
+/// When counters are read in a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Sampling {
+    /// So often, after equal numbers of operations.
+    Even(u64),
+    /// After [`Sampling::FIRST`] operations, and so on until a twentieth of what has gone
+    /// before is more.
+    Growing,
+}
+
+impl Sampling {
+    /// Operations of the first samples where they grow.
+    pub(crate) const FIRST: u64 = 256;
+
+    /// The operations of each sample of a phase of so many.
+    pub(crate) fn shares(self, operations: u64) -> Vec<u64> {
+        match self {
+            Self::Even(parts) => (0..parts).map(|part| share(operations, part, parts)).collect(),
+            Self::Growing => {
+                let (mut shares, mut done) = (Vec::new(), 0);
+                while done < operations {
+                    let next = (done / 20).max(Self::FIRST).min(operations - done);
+                    shares.push(next);
+                    done += next;
+                }
+                shares
+            }
+        }
+    }
+}
+
+/// What falls to `part` of so many `parts` of `whole`.
+pub(crate) fn share(whole: u64, part: u64, parts: u64) -> u64 {
+    whole / parts + u64::from(part < whole % parts)
+}
+
+/// How a phase finds the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Start {
+    /// As the phase before has left it.
+    GoesOn,
+    /// Closed and opened again, with nothing in memory.
+    Cold,
+    /// Closed and opened again, with what it remembers.
+    Warm,
 }
 
 /// What all counters have come to since the first phase began.
@@ -85,6 +157,8 @@ pub(crate) struct Sample {
     pub(crate) seconds: f64,
     pub(crate) counts: Counts,
     pub(crate) kernel: KernelCounts,
+    /// Operations so far that read nothing from storage, where they are counted.
+    pub(crate) hits: u64,
     /// What caches and open tables take at that moment.
     pub(crate) cache_bytes_taken: Option<u64>,
 }
@@ -146,9 +220,36 @@ pub(crate) struct Measurement {
     /// The most that caches and open tables were seen to take.
     #[serde(default)]
     pub(crate) cache_bytes_taken: Option<u64>,
+    /// Operations that read nothing from storage, where they were counted.
+    #[serde(default)]
+    pub(crate) hits: Option<u64>,
     /// Reads can be held against a block device.
     pub(crate) has_device: bool,
     /// Of a drive in phases, one after another.
     #[serde(default)]
     pub(crate) samples: Vec<Sample>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_make_the_whole() {
+        for (whole, parts) in [(10, 3), (0, 2), (7, 7), (3, 8)] {
+            assert_eq!(Sampling::Even(parts).shares(whole).iter().sum::<u64>(), whole);
+        }
+    }
+
+    #[test]
+    fn samples_that_grow_tell_a_twentieth_apart() {
+        let shares = Sampling::Growing.shares(1_000_000);
+        assert_eq!(shares.iter().sum::<u64>(), 1_000_000);
+        assert!(shares.len() < 200 && shares[..20] == [Sampling::FIRST; 20]);
+        let mut done = 0;
+        for share in shares {
+            assert!(share <= (done / 20).max(Sampling::FIRST));
+            done += share;
+        }
+    }
 }

@@ -2,13 +2,20 @@
 //!
 //! It checks what subjects count themselves: bytes against this process's own
 //! (`/proc/self/io`), reads against the block device's, which others use as well.
-#![allow(clippy::disallowed_methods, reason = "asks the kernel, not for data of a store")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "asks the kernel, not for data of a store"
+)]
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Result};
 
 /// Bytes of a sector, whatever the device: a constant of the kernel.
 const SECTOR_BYTES: u64 = 512;
@@ -86,6 +93,28 @@ impl Kernel {
             device_written_bytes: device(6) * SECTOR_BYTES,
             cpu_ns: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64,
         }
+    }
+}
+
+/// What the kernel has fetched from storage for one thread, which has made this.
+#[derive(Debug)]
+pub(crate) struct ThreadReads {
+    io: File,
+}
+
+impl ThreadReads {
+    pub(crate) fn new() -> Result<Self> {
+        let path = "/proc/thread-self/io";
+        let io =
+            File::open(path).map_err(|e| Failure::system(format!("could not read {path}"), e))?;
+        Ok(Self { io })
+    }
+
+    /// Bytes so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        let mut text = [0; 512];
+        let len = self.io.read_at(&mut text, 0).unwrap_or(0);
+        std::str::from_utf8(&text[..len]).map_or(0, |text| labelled(text, "read_bytes:"))
     }
 }
 

@@ -137,6 +137,7 @@ mod tests {
             is_compressed: false,
             counts_everything: true,
             policy: None,
+            warm_start: false,
         };
         (record.open)(directory, &settings).unwrap()
     }

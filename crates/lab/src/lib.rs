@@ -37,6 +37,7 @@ mod experiment;
 mod engine;
 mod ackey;
 mod changing;
+mod restart;
 mod limit;
 mod catalogue;
 

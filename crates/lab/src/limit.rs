@@ -10,7 +10,6 @@
 //! submitted in batches it may do more.
 
 use tidekv_cache::CachePolicy;
-use tidekv_evidence::Value;
 
 use crate::ackey::{Load, point, threads};
 use crate::bound::{Fill, reads_per_op_min};
@@ -34,11 +33,10 @@ fn cold(scale: &Scale) -> Vec<Point> {
     let points = DEPTHS.map(|depth| {
         let shape = Shape::small(scale);
         let warm_up = WarmUp::Operations((shape.entries as f64 * COLD_WARM_UP_SHARE) as u64);
-        let mut point = reading(scale, shape, depth, Kind::Get, WarmUp::UntilSteady);
-        point.drive.iter_mut().for_each(|drive| drive.warm_up = warm_up);
-        point.params.insert("part".into(), format!("reads-{depth}").into());
-        point.only = &["tidekv:tide", "device:reads"];
-        point
+        let point = reading(scale, shape, depth, Kind::Get, WarmUp::UntilSteady)
+            .driven(|drive| drive.warm_up = warm_up)
+            .with("part", format!("reads-{depth}"));
+        Point { only: &["tidekv:tide", "device:reads"], ..point }
     });
     points.into()
 }
@@ -49,17 +47,12 @@ fn hits(scale: &Scale) -> Vec<Point> {
     let points = counts.map(|&threads| {
         let choice = Choice::Hot { entries: 0.01, operations: 1.0, run: 1 };
         let name = "hot-keys-all".to_owned();
-        let usual = Load::usual();
-        let mut point =
-            point(scale, threads, &Load { name, choice, scans: 0, cache_percent: 10.0, ..usual });
-        point.params.insert("part".into(), "hits".into());
-        point.drive.iter_mut().for_each(|drive| drive.operations_per_sample = 16);
-        point.counts_everything = false;
-        point.only = &["tidekv:tide", "map:dashmap"];
-        if scale.is_quick {
-            point.alternations = 1;
-        }
-        point
+        let load = Load { name, choice, scans: 0, cache_percent: 10.0, ..Load::usual() };
+        let point = point(scale, threads, &load)
+            .with("part", "hits")
+            .driven(|drive| drive.operations_per_sample = 16)
+            .once_if_quick(scale);
+        Point { counts_everything: false, only: &["tidekv:tide", "map:dashmap"], ..point }
     });
     points.collect()
 }
@@ -84,19 +77,15 @@ fn modelled(scale: &Scale) -> Vec<Point> {
             for &cache_percent in percents {
                 let choice = choice.clone();
                 let load = Load { name: name.into(), choice, cache_percent, ..Load::usual() };
-                let mut point = point(scale, threads(scale), &load);
-                let params = [
-                    ("entries", Value::from(entries)),
-                    ("part", "bound".into()),
-                    ("scan_percent", scans.into()),
-                    ("threads", 1.into()),
-                ];
-                point.params.extend(params.map(|(name, value)| (name.to_owned(), value)));
+                let point = point(scale, threads(scale), &load)
+                    .with("entries", entries)
+                    .with("part", "bound")
+                    .with("scan_percent", scans)
+                    .with("threads", 1);
                 let (name, choice, scans) = (name, load.choice, f64::from(scans) / 100.0);
                 let load = simulation::Load { name, choice, scans };
-                point.store = None;
-                point.model = Some(Model { load, entries, cache_percent });
-                points.push(point);
+                let model = Some(Model { load, entries, cache_percent });
+                points.push(Point { store: None, model, ..point });
             }
         }
     }

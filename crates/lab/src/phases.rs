@@ -3,34 +3,48 @@
 //!
 //! Phases end by operations, not by seconds, so that a run repeats: between two samples
 //! every thread does its share, and the counters are read while all of them stand still.
+//! A phase may begin with the store closed and opened again; counters go on then.
 //! A thread's operations in a phase are those of its seed and of the phase's position.
 
 use tidekv_io::{Clock, SystemClock};
 
 use crate::failure::{Failure, Result};
-use crate::job::{Drive, Job, Measurement, Phase, Sample};
-use crate::kernel::Kernel;
+use crate::job::{Drive, Job, Measurement, Phase, Sample, Start, share};
+use crate::kernel::{Kernel, ThreadReads};
 use crate::keys::KEY_BYTES;
 use crate::lane::Lane;
 use crate::latency::Latencies;
-use crate::subject::Subject;
+use crate::subject::{Counts, Subject};
 use crate::values::Values;
 
-/// Runs the phases of `drive` against `subject`. Fills in the measured part.
+/// Opens the store again: whether with what it remembers.
+pub(crate) type Open<'a> = &'a dyn Fn(bool) -> Result<Box<dyn Subject>>;
+
+/// Runs the phases of `drive` against `subject`, and hands out the subject of the last
+/// one. Fills in the measured part.
 pub(crate) fn run(
     job: &Job,
     drive: &Drive,
-    subject: &dyn Subject,
+    mut subject: Box<dyn Subject>,
+    open: Open<'_>,
     kernel: &Kernel,
     measurement: &mut Measurement,
-) -> Result<()> {
+) -> Result<Box<dyn Subject>> {
     let values = Values::new(job.value_bytes);
     let clock = SystemClock::new();
     let mut latencies = Latencies::new();
-    let (counts_at_start, kernel_at_start) = (subject.counts()?, kernel.counts());
+    let (mut counts_at_start, kernel_at_start) = (subject.counts()?, kernel.counts());
+    // What lives before this one have counted.
+    let mut carried = Counts::default();
     let mut last = Sample::default();
     let mut written = 0.0;
     for (position, phase) in drive.phases.iter().enumerate() {
+        if phase.start != Start::GoesOn {
+            carried = subject.counts()?.since(&counts_at_start).and(&carried);
+            subject.close()?;
+            subject = open(phase.start == Start::Warm)?;
+            counts_at_start = subject.counts()?;
+        }
         if let Some(policy) = &phase.policy {
             subject.turn_to(policy)?;
         }
@@ -39,19 +53,20 @@ pub(crate) fn run(
                 let part = position as u64;
                 let workload = &phase.workload;
                 let stream = workload.stream_of_part(job.seed, part, thread, drive.threads);
-                Lane::new(subject, &values, workload, stream)
+                Lane::new(&*subject, &values, workload, stream)
             })
             .collect();
-        for part in 0..phase.samples {
-            let operations = share(phase.operations, part, phase.samples);
+        for operations in phase.sampling.shares(phase.operations) {
             let started_ns = clock.monotonic_ns();
-            latencies.add(&together(&mut lanes, operations, drive, &clock)?);
+            let (timed, hits) = together(&mut lanes, operations, drive, phase, &clock)?;
+            latencies.add(&timed);
             last = Sample {
                 phase: position,
                 operations: last.operations + operations,
                 seconds: last.seconds + (clock.monotonic_ns() - started_ns) as f64 / 1e9,
-                counts: subject.counts()?.since(&counts_at_start),
+                counts: subject.counts()?.since(&counts_at_start).and(&carried),
                 kernel: kernel.counts().since(&kernel_at_start),
+                hits: last.hits + hits,
                 cache_bytes_taken: subject.cache_bytes_taken()?,
             };
             measurement.samples.push(last.clone());
@@ -65,35 +80,37 @@ pub(crate) fn run(
     measurement.kernel = last.kernel;
     measurement.cache_bytes_taken = most_taken(&measurement.samples);
     measurement.user_bytes = written as u64 * (KEY_BYTES + job.value_bytes) as u64;
-    Ok(())
+    Ok(subject)
 }
 
-/// What falls to `part` of so many `parts` of `whole`.
-fn share(whole: u64, part: u64, parts: u64) -> u64 {
-    whole / parts + u64::from(part < whole % parts)
-}
-
-/// Lets all lanes work until they have done so many operations together.
+/// Lets all lanes work until they have done so many operations together; how long they
+/// took, and how many read nothing from storage, where that is counted.
 fn together(
     lanes: &mut [Lane<'_>],
     operations: u64,
     drive: &Drive,
+    phase: &Phase,
     clock: &SystemClock,
-) -> Result<Latencies> {
+) -> Result<(Latencies, u64)> {
     let threads = lanes.len() as u64;
     std::thread::scope(|scope| {
         let spawn = |(thread, lane)| {
             let operations = share(operations, thread, threads);
-            scope.spawn(move || work(lane, operations, drive.operations_per_sample, clock))
+            scope.spawn(move || match phase.counts_hits {
+                true => work_and_count(lane, operations, clock),
+                false => work(lane, operations, drive.operations_per_sample, clock),
+            })
         };
         let working: Vec<_> = (0..).zip(lanes).map(spawn).collect();
-        let mut latencies = Latencies::new();
+        let (mut latencies, mut hits) = (Latencies::new(), 0);
         for lane in working {
             let outcome =
                 lane.join().map_err(|_| Failure::new("a thread of the drive panicked"))?;
-            latencies.add(&outcome?);
+            let (timed, found) = outcome?;
+            latencies.add(&timed);
+            hits += found;
         }
-        Ok(latencies)
+        Ok((latencies, hits))
     })
 }
 
@@ -102,7 +119,7 @@ fn work(
     operations: u64,
     per_sample: u64,
     clock: &SystemClock,
-) -> Result<Latencies> {
+) -> Result<(Latencies, u64)> {
     let mut latencies = Latencies::new();
     for operation in 0..operations {
         if operation % per_sample == 0 {
@@ -113,7 +130,26 @@ fn work(
             lane.step()?;
         }
     }
-    Ok(latencies)
+    Ok((latencies, 0))
+}
+
+fn work_and_count(
+    lane: &mut Lane<'_>,
+    operations: u64,
+    clock: &SystemClock,
+) -> Result<(Latencies, u64)> {
+    let (mut latencies, mut hits) = (Latencies::new(), 0);
+    let reads = ThreadReads::new()?;
+    let mut before = reads.bytes();
+    for _ in 0..operations {
+        let begun = clock.monotonic_ns();
+        lane.step()?;
+        latencies.record(clock.monotonic_ns() - begun);
+        let now = reads.bytes();
+        hits += u64::from(now == before);
+        before = now;
+    }
+    Ok((latencies, hits))
 }
 
 /// The most that caches took at any of these moments.
@@ -133,6 +169,7 @@ pub(crate) fn parts(
         counts: to.counts.since(&from.counts),
         kernel: to.kernel.since(&from.kernel),
         has_device: measurement.has_device,
+        hits: phases[to.phase].counts_hits.then(|| to.hits - from.hits),
         cache_bytes_taken: to.cache_bytes_taken,
         ..Measurement::default()
     };
@@ -157,14 +194,8 @@ pub(crate) fn parts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subject::Counts;
-
-    #[test]
-    fn shares_make_the_whole() {
-        for (whole, parts) in [(10, 3), (0, 2), (7, 7), (3, 8)] {
-            assert_eq!((0..parts).map(|part| share(whole, part, parts)).sum::<u64>(), whole);
-        }
-    }
+    use crate::keys::Choice;
+    use crate::workload::{Kind, Workload};
 
     #[test]
     fn phases_and_samples_are_taken_apart() {
@@ -178,17 +209,8 @@ mod tests {
             samples: vec![sample(0, 10, 5), sample(0, 20, 9), sample(1, 30, 10)],
             ..Measurement::default()
         };
-        let phase = |name: &str| Phase {
-            name: name.into(),
-            workload: crate::workload::Workload::only(
-                crate::workload::Kind::Get,
-                crate::keys::Choice::Uniform,
-                1,
-            ),
-            operations: 20,
-            samples: 2,
-            policy: None,
-        };
+        let workload = Workload::only(Kind::Get, Choice::Uniform, 1);
+        let phase = |name: &str| Phase::new(name, workload.clone(), 20);
         let parts = parts(&[phase("one"), phase("two")], &measurement);
         let brief: Vec<_> = parts
             .iter()

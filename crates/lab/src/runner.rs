@@ -299,6 +299,7 @@ impl Runner<'_> {
                 is_compressed: point.is_compressed,
                 counts_everything: point.counts_everything,
                 policy: point.policy.clone(),
+                warm_start: point.drive.as_ref().is_some_and(Drive::starts_warm),
             },
             value_bytes: point.value_bytes as usize,
             // Alternations differ from each other, subjects do not.
@@ -371,6 +372,7 @@ impl Runner<'_> {
                 is_compressed: plan.is_compressed,
                 counts_everything: false,
                 policy: None,
+                warm_start: false,
             },
             value_bytes: plan.value_bytes as usize,
             seed: self.seed,

@@ -8,7 +8,10 @@ use crate::quantity::{show_bytes, show_count, show_number};
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 18] = [
+const SHOWN: [&str; 22] = [
+    "share_of_cold_start",
+    "ops_until_hot",
+    "hot_list_share",
     "open_s",
     "ops_per_s",
     "settled_ops_per_s",
@@ -21,6 +24,7 @@ const SHOWN: [&str; 18] = [
     "reads_per_s",
     "read_bytes_per_op",
     "gap_closed",
+    "op_hit_ratio",
     "hit_ratio",
     "write_amp",
     "space_amp",
@@ -85,6 +89,10 @@ pub(crate) fn label(metric: &str) -> &str {
         "reads_per_s" => "reads/s",
         "gap_closed" => "of the gap",
         "read_bytes_per_op" => "read/op",
+        "share_of_cold_start" => "of a cold start",
+        "ops_until_hot" => "ops until hot",
+        "hot_list_share" => "list of the data",
+        "op_hit_ratio" => "ops without a read",
         "hit_ratio" => "hits",
         "write_amp" => "write amp",
         "space_amp" => "space amp",

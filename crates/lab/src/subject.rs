@@ -25,6 +25,9 @@ pub struct Settings {
     pub counts_everything: bool,
     /// How caches share their memory, in place of what the subject says.
     pub policy: Option<String>,
+    /// What was in memory when the store was closed is brought back when it is opened, and
+    /// noted down when it is closed again; otherwise each life begins with empty caches.
+    pub warm_start: bool,
 }
 
 /// What a subject has counted since it was opened; `None`: it does not count that.
@@ -60,34 +63,40 @@ pub struct Counts {
     pub block_bytes: Option<u64>,
     /// Bytes of tables that are there now.
     pub table_bytes: Option<u64>,
+    /// Bytes of the list of what was hot, which an earlier life has left.
+    #[serde(default)]
+    pub hot_list_bytes: Option<u64>,
 }
 
 impl Counts {
     /// What has come on top since `earlier`; bytes that are there now as they are.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let difference = |now: Option<u64>, then: Option<u64>| {
-            now.map(|now| now.saturating_sub(then.unwrap_or(0)))
-        };
+        self.with_each(earlier, u64::saturating_sub)
+    }
+
+    /// Together with what came `earlier`; bytes that are there now as they are.
+    #[must_use]
+    pub fn and(&self, earlier: &Self) -> Self {
+        self.with_each(earlier, u64::saturating_add)
+    }
+
+    fn with_each(&self, earlier: &Self, both: fn(u64, u64) -> u64) -> Self {
+        let each =
+            |now: Option<u64>, then: Option<u64>| now.map(|now| both(now, then.unwrap_or(0)));
         Self {
-            reads: difference(self.reads, earlier.reads),
-            read_bytes: difference(self.read_bytes, earlier.read_bytes),
-            background_reads: difference(self.background_reads, earlier.background_reads),
-            background_read_bytes: difference(
-                self.background_read_bytes,
-                earlier.background_read_bytes,
-            ),
-            table_written_bytes: difference(self.table_written_bytes, earlier.table_written_bytes),
-            log_bytes: difference(self.log_bytes, earlier.log_bytes),
-            cache_hits: difference(self.cache_hits, earlier.cache_hits),
-            cache_misses: difference(self.cache_misses, earlier.cache_misses),
-            point_lookups: difference(self.point_lookups, earlier.point_lookups),
-            kv_hits: difference(self.kv_hits, earlier.kv_hits),
-            kp_hits: difference(self.kp_hits, earlier.kp_hits),
-            kv_bytes: self.kv_bytes,
-            kp_bytes: self.kp_bytes,
-            block_bytes: self.block_bytes,
-            table_bytes: self.table_bytes,
+            reads: each(self.reads, earlier.reads),
+            read_bytes: each(self.read_bytes, earlier.read_bytes),
+            background_reads: each(self.background_reads, earlier.background_reads),
+            background_read_bytes: each(self.background_read_bytes, earlier.background_read_bytes),
+            table_written_bytes: each(self.table_written_bytes, earlier.table_written_bytes),
+            log_bytes: each(self.log_bytes, earlier.log_bytes),
+            cache_hits: each(self.cache_hits, earlier.cache_hits),
+            cache_misses: each(self.cache_misses, earlier.cache_misses),
+            point_lookups: each(self.point_lookups, earlier.point_lookups),
+            kv_hits: each(self.kv_hits, earlier.kv_hits),
+            kp_hits: each(self.kp_hits, earlier.kp_hits),
+            ..*self
         }
     }
 }
@@ -207,5 +216,7 @@ mod tests {
         assert_eq!(between.log_bytes, Some(4));
         assert_eq!(between.table_bytes, Some(7));
         assert_eq!(between.cache_hits, None);
+        let together = between.and(&earlier);
+        assert_eq!((together.reads, together.table_bytes), (Some(10), Some(7)));
     }
 }

@@ -10,6 +10,7 @@ use crate::job::{Ending, Measurement};
 use crate::keys::KEY_BYTES;
 use crate::limit::{SIM_BOUND, SIM_LRU};
 use crate::phases;
+use crate::restart;
 use crate::subject::BASELINES;
 use crate::tide::TIDEKV;
 
@@ -100,6 +101,9 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
         {
             found.insert("hit_ratio", hits as f64 / (hits + misses) as f64);
         }
+        if let Some(hits) = turn.hits {
+            found.insert("op_hit_ratio", hits as f64 / operations);
+        }
         let counts = &turn.counts;
         let lookups = counts.point_lookups.filter(|lookups| *lookups > 0);
         for (name, hits) in [("kv_hit_ratio", counts.kv_hits), ("kp_hit_ratio", counts.kp_hits)] {
@@ -149,12 +153,15 @@ pub(crate) fn metrics_of_parts(point: &Point, turn: &Measurement) -> Vec<(Params
     let Some(drive) = &point.drive else { return Vec::new() };
     let parts = phases::parts(&drive.phases, turn).into_iter();
     let with_params = parts.map(|(phase, t, part)| {
-        let mut params = point.params.clone();
+        let (mut params, mut metrics) = (point.params.clone(), metrics(point, &part));
         match phase {
-            Some(name) => params.insert("phase".into(), name.into()),
-            None => params.insert("t".into(), t.into()),
-        };
-        (params, metrics(point, &part))
+            Some(name) => {
+                metrics.extend(restart::metrics_of(drive, &name, point.value_bytes, turn));
+                params.insert("phase".into(), name.into());
+            }
+            None => drop(params.insert("t".into(), t.into())),
+        }
+        (params, metrics)
     });
     with_params.collect()
 }

@@ -1,6 +1,6 @@
 //! TideKV as a subject: in this process, through its public face.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tidekv::{
@@ -132,9 +132,13 @@ const IDLE: Duration = Duration::from_millis(1000);
 /// How often it is asked.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
+/// The file in which a store notes what was hot.
+const HOT_LIST: &str = "HOT";
+
 struct Tide {
     db: Db,
     keyspace: Keyspace,
+    hot_list: PathBuf,
     clock: SystemClock,
 }
 
@@ -146,8 +150,7 @@ fn open(
     let cache_policy = settings.policy.as_deref().map_or(Ok(cache_policy), policy_of)?;
     let memory_bytes = Some(settings.memory_bytes);
     let cache_bytes_max = settings.cache_bytes.unwrap_or(u64::MAX);
-    // Each run finds a store whose caches are empty, whoever had it open before.
-    let warm_start = false;
+    let warm_start = settings.warm_start;
     let options =
         Options { memory_bytes, cache_policy, cache_bytes_max, warm_start, ..Options::default() };
     let db = Db::open(directory, options)?;
@@ -163,12 +166,19 @@ fn open(
         let metadata = db.statistics().counter("memory.metadata_bytes");
         db.set_cache_bytes_max(bytes.saturating_sub(metadata));
     }
-    Ok(Box::new(Tide { db, keyspace, clock: SystemClock::new() }))
+    let hot_list = directory.join(HOT_LIST);
+    Ok(Box::new(Tide { db, keyspace, hot_list, clock: SystemClock::new() }))
 }
 
 /// The policy that is written so.
 fn policy_of(text: &str) -> Result<CachePolicy> {
     text.parse().map_err(|e| Failure::usage(format!("{e}")))
+}
+
+/// The bytes of a file, if it is there.
+#[expect(clippy::disallowed_methods, reason = "looks at a store from outside")]
+fn bytes_of(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().map(|metadata| metadata.len())
 }
 
 /// Counters that move while background work is under way.
@@ -288,6 +298,7 @@ impl Subject for Tide {
             kp_bytes: Some(counter("cache.kp.bytes_max")),
             block_bytes: Some(counter("cache.block.bytes_max")),
             table_bytes: Some(self.keyspace.storage_bytes()),
+            hot_list_bytes: bytes_of(&self.hot_list),
         })
     }
 
@@ -310,6 +321,7 @@ mod tests {
             is_compressed: true,
             counts_everything: true,
             policy: None,
+            warm_start: false,
         };
         conformance::check(|| (TIDEKV_BLOCK_LRU.open)(directory.path(), &settings).unwrap());
     }

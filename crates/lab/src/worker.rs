@@ -17,7 +17,7 @@ use crate::job::{Ending, Job, Measurement};
 use crate::kernel::{Kernel, resident_bytes_max};
 use crate::keys::{key_of, present};
 use crate::phases;
-use crate::subject::{Counts, Subject, SubjectRecord};
+use crate::subject::{Counts, Settings, Subject, SubjectRecord};
 use crate::values::Values;
 
 /// The hidden command's name.
@@ -58,11 +58,12 @@ fn carry_out(job: &Job, record: &SubjectRecord) -> Result<(Box<dyn Subject>, Mea
     let mut measurement = Measurement { has_device: kernel.has_device(), ..Default::default() };
     let kernel_at_start = kernel.counts();
     let started_ns = clock.monotonic_ns();
-    let subject = (record.open)(&job.directory, &job.settings)?;
+    let mut subject = (record.open)(&job.directory, &job.settings)?;
     measurement.open_seconds = seconds_since(started_ns);
     if let Some(drive) = &job.drive {
         let values = Values::new(job.value_bytes);
         let mut value = Vec::new();
+        assert!(drive.holds == 0 || drive.phases.is_empty(), "phases may close the store");
         let mut holds = Vec::new();
         for index in 0..drive.holds {
             // Every snapshot is of another moment.
@@ -72,9 +73,15 @@ fn carry_out(job: &Job, record: &SubjectRecord) -> Result<(Box<dyn Subject>, Mea
             holds.push(subject.hold(&key_of(number))?);
         }
         let started_ns = clock.monotonic_ns();
-        match drive.phases.is_empty() {
-            true => drive::run(job, drive, &*subject, &kernel, &mut measurement)?,
-            false => phases::run(job, drive, &*subject, &kernel, &mut measurement)?,
+        if drive.phases.is_empty() {
+            drive::run(job, drive, &*subject, &kernel, &mut measurement)?;
+            drop(holds);
+        } else {
+            drop(holds);
+            let open = |warm_start| {
+                (record.open)(&job.directory, &Settings { warm_start, ..job.settings.clone() })
+            };
+            subject = phases::run(job, drive, subject, &open, &kernel, &mut measurement)?;
         }
         measurement.warm_up_seconds = (seconds_since(started_ns) - measurement.seconds).max(0.0);
     }

@@ -87,6 +87,7 @@ mod tests {
                     is_compressed,
                     counts_everything: true,
                     policy: None,
+                    warm_start: false,
                 };
                 conformance::check(|| (record.open)(directory.path(), &settings).unwrap());
             }
@@ -103,6 +104,7 @@ mod tests {
                 is_compressed: false,
                 counts_everything: true,
                 policy: policy.map(str::to_owned),
+                warm_start: false,
             };
             (rocks::BEST_SPLIT.open)(directory.path(), &settings)
         };
@@ -131,6 +133,7 @@ mod tests {
             is_compressed: false,
             counts_everything: true,
             policy: None,
+            warm_start: false,
         };
         let open = || (rocks::LRU.open)(directory.path(), &settings).unwrap();
         let subject = open();
