@@ -63,8 +63,6 @@ struct Shared<'a> {
     phase: AtomicU8,
     is_broken: AtomicBool,
     tallies: Vec<Tally>,
-    /// The most that caches were seen to take; 0: nobody has said.
-    cache_bytes_taken: AtomicU64,
 }
 
 impl Shared<'_> {
@@ -96,14 +94,11 @@ pub(crate) fn run(
         phase: AtomicU8::new(WARMING),
         is_broken: AtomicBool::new(false),
         tallies: (0..drive.threads).map(|_| Tally::default()).collect(),
-        cache_bytes_taken: AtomicU64::new(0),
     };
     if drive.warm_up == WarmUp::UntilCached {
         walk_over_everything(subject, drive)?;
     }
     let look = || -> Result<Moment> {
-        let taken = subject.cache_bytes_taken()?.unwrap_or(0);
-        shared.cache_bytes_taken.fetch_max(taken, Ordering::Relaxed);
         Ok(Moment {
             ns: shared.clock.monotonic_ns(),
             operations: shared.operations(),
@@ -118,8 +113,8 @@ pub(crate) fn run(
     measurement.latencies = latencies.quantiles();
     measurement.counts = last.counts.since(&first.counts);
     measurement.kernel = last.kernel.since(&first.kernel);
-    let taken = shared.cache_bytes_taken.into_inner();
-    measurement.cache_bytes_taken = (taken > 0).then_some(taken);
+    // At rest: what is read at this moment lies beside the budget, for all.
+    measurement.cache_bytes_taken = subject.cache_bytes_taken()?;
     let written = last.operations as f64 * drive.workload.written_share();
     measurement.user_bytes = written as u64 * (KEY_BYTES + job.value_bytes) as u64;
     Ok(())
@@ -219,7 +214,6 @@ fn watch(
             break;
         }
         shared.clock.sleep(Duration::from_nanos(left).clamp(WINDOW_MIN, window));
-        look()?;
     }
     Ok((first, look()?))
 }

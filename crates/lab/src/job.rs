@@ -217,7 +217,7 @@ pub(crate) struct Measurement {
     /// Bytes of keys and values that were written.
     pub(crate) user_bytes: u64,
     pub(crate) rss_bytes_max: u64,
-    /// The most that caches and open tables were seen to take.
+    /// The most that caches and open tables were seen to take while nothing was read.
     #[serde(default)]
     pub(crate) cache_bytes_taken: Option<u64>,
     /// Operations that read nothing from storage, where they were counted.

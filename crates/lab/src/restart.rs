@@ -14,7 +14,8 @@
 //!   so that they tell a twentieth apart. Where a life does not come to it, it is taken to
 //!   be hot at its end.
 //! - What is held against the target is the operations that the warm life needs, in those
-//!   that the cold one needs.
+//!   that the cold one needs. What is brought back takes time, so a faster drive gets more
+//!   operations in meanwhile; `until_hot_s` says how long both took.
 
 use crate::ackey::{Load, point, threads};
 use crate::experiment::{Experiment, Point, Rule, Subjects, Target};
@@ -84,12 +85,15 @@ pub(crate) fn metrics_of(
     else {
         return found;
     };
-    let until = |position| operations_until(&turn.samples, position, wanted) as f64;
+    let until = |position| until_hot(&turn.samples, position, wanted);
     if name == WARM || name == COLD {
-        found.push(("ops_until_hot", until(if name == WARM { warm } else { cold })));
+        let (operations, seconds) = until(if name == WARM { warm } else { cold });
+        found.push(("ops_until_hot", operations as f64));
+        found.push(("until_hot_s", seconds));
     }
     if name == WARM {
-        found.push(("share_of_cold_start", until(warm) / until(cold).max(1.0)));
+        let ratio = until(warm).0 as f64 / until(cold).0.max(1) as f64;
+        found.push(("share_of_cold_start", ratio));
         let list = turn.samples.iter().filter(|sample| sample.phase == warm);
         let list = list.filter_map(|sample| sample.counts.hot_list_bytes).max();
         let data = drive.workload.entries * (KEY_BYTES as u64 + value_bytes);
@@ -98,14 +102,24 @@ pub(crate) fn metrics_of(
     found
 }
 
-/// Operations and hits of each sample of the phase at `position`.
-fn steps(samples: &[Sample], position: usize) -> Vec<(u64, u64)> {
+/// What came on top with a sample.
+struct Step {
+    operations: u64,
+    hits: u64,
+    seconds: f64,
+}
+
+/// The samples of the phase at `position`.
+fn steps(samples: &[Sample], position: usize) -> Vec<Step> {
     let mut before = Sample::default();
     let mut steps = Vec::new();
     for sample in samples {
         if sample.phase == position {
-            let hits = sample.hits.saturating_sub(before.hits);
-            steps.push((sample.operations - before.operations, hits));
+            steps.push(Step {
+                operations: sample.operations - before.operations,
+                hits: sample.hits - before.hits,
+                seconds: sample.seconds - before.seconds,
+            });
         }
         before = sample.clone();
     }
@@ -115,28 +129,28 @@ fn steps(samples: &[Sample], position: usize) -> Vec<(u64, u64)> {
 /// The hit ratio of the last quarter of a phase; `None`: nothing was answered from memory.
 fn settled_hit_ratio(samples: &[Sample], position: usize) -> Option<f64> {
     let steps = steps(samples, position);
-    let all: u64 = steps.iter().map(|step| step.0).sum();
+    let all: u64 = steps.iter().map(|step| step.operations).sum();
     let (mut operations, mut hits) = (0, 0);
     for step in steps.iter().rev() {
         if operations * 4 >= all {
             break;
         }
-        operations += step.0;
-        hits += step.1;
+        operations += step.operations;
+        hits += step.hits;
     }
     (hits > 0).then(|| hits as f64 / operations as f64)
 }
 
-/// Operations from the beginning of a phase until samples have the `wanted` hit ratio; all
-/// of the phase, if they never do.
-fn operations_until(samples: &[Sample], position: usize, wanted: f64) -> u64 {
+/// Operations and seconds from the beginning of a phase until samples have the `wanted` hit
+/// ratio; all of the phase, if they never do.
+fn until_hot(samples: &[Sample], position: usize, wanted: f64) -> (u64, f64) {
     let steps = steps(samples, position);
-    let mut done = 0;
+    let mut done = (0, 0.0);
     for (at, step) in steps.iter().enumerate() {
-        done += step.0;
+        done = (done.0 + step.operations, done.1 + step.seconds);
         let together = &steps[at..(at + HOT_SAMPLES).min(steps.len())];
-        let operations: u64 = together.iter().map(|step| step.0).sum();
-        let hits: u64 = together.iter().map(|step| step.1).sum();
+        let operations: u64 = together.iter().map(|step| step.operations).sum();
+        let hits: u64 = together.iter().map(|step| step.hits).sum();
         if together.len() == HOT_SAMPLES && hits as f64 >= wanted * operations as f64 {
             break;
         }
@@ -172,7 +186,8 @@ mod tests {
         let sample = |(phase, found)| {
             operations += 100;
             hits += found;
-            Sample { phase, operations, hits, ..Sample::default() }
+            let seconds = operations as f64;
+            Sample { phase, operations, hits, seconds, ..Sample::default() }
         };
         steps.map(sample).collect()
     }
@@ -187,10 +202,10 @@ mod tests {
         ]);
         assert_eq!(settled_hit_ratio(&samples, 0), Some(0.8));
         // 90 with what follows is too little; 70, 72, 72 are; 72, 72, 72 are enough.
-        assert_eq!(operations_until(&samples, 1, 0.72), 400);
+        assert_eq!(until_hot(&samples, 1, 0.72), (400, 400.0));
         // One that is never hot, and one that ends too early to say.
-        assert_eq!(operations_until(&samples, 2, 0.72), 500);
-        assert_eq!(operations_until(&samples, 3, 0.72), 200);
+        assert_eq!(until_hot(&samples, 2, 0.72).0, 500);
+        assert_eq!(until_hot(&samples, 3, 0.72).0, 200);
         assert_eq!(settled_hit_ratio(&samples, 2), None);
     }
 
@@ -206,9 +221,15 @@ mod tests {
         let share = 100.0 / 600.0;
         assert_eq!(
             warm,
-            [("ops_until_hot", 100.0), ("share_of_cold_start", share), ("hot_list_share", 0.005)]
+            [
+                ("ops_until_hot", 100.0),
+                ("until_hot_s", 100.0),
+                ("share_of_cold_start", share),
+                ("hot_list_share", 0.005),
+            ]
         );
-        assert_eq!(metrics_of(&drive, COLD, 100, &turn), [("ops_until_hot", 600.0)]);
+        let cold = metrics_of(&drive, COLD, 100, &turn);
+        assert_eq!(cold, [("ops_until_hot", 600.0), ("until_hot_s", 600.0)]);
         assert!(metrics_of(&drive, BEFORE, 100, &turn).is_empty());
     }
 }

@@ -8,9 +8,10 @@ use crate::quantity::{show_bytes, show_count, show_number};
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 22] = [
+const SHOWN: [&str; 23] = [
     "share_of_cold_start",
     "ops_until_hot",
+    "until_hot_s",
     "hot_list_share",
     "open_s",
     "ops_per_s",
@@ -63,7 +64,7 @@ pub(crate) fn show_value(metric: &str, value: f64) -> String {
     match metric {
         "rss_bytes_max" | "cache_bytes_taken" | "cache_bytes_budget" => show_bytes(value),
         "read_bytes_per_op" | "kernel_read_bytes_per_op" => show_bytes(value),
-        "open_s" => format!("{} s", show_number(value)),
+        "open_s" | "until_hot_s" => format!("{} s", show_number(value)),
         _ if metric.ends_with("_us") || metric == "cpu_us_per_op" => {
             match value >= MILLISECONDS_FROM_US {
                 true => format!("{} ms", show_number(value / 1e3)),
@@ -91,6 +92,7 @@ pub(crate) fn label(metric: &str) -> &str {
         "read_bytes_per_op" => "read/op",
         "share_of_cold_start" => "of a cold start",
         "ops_until_hot" => "ops until hot",
+        "until_hot_s" => "until hot",
         "hot_list_share" => "list of the data",
         "op_hit_ratio" => "ops without a read",
         "hit_ratio" => "hits",
