@@ -105,7 +105,8 @@ pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
         policy: None,
         counts_everything: true,
         share_of_slowest: None,
-        alternations: scale.alternations,
+        // A warm-up of up to a minute stands before each.
+        alternations: scale.long_alternations(),
         only: &[],
         model: None,
         is_of_drive: false,

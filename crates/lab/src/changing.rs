@@ -103,8 +103,7 @@ fn write(scale: &Scale) -> Vec<Point> {
                     drive.phases.iter_mut().take(1).for_each(|phase| phase.operations /= 10);
                 }
             });
-        let alternations = scale.long_alternations();
-        Point { changes_store: true, counts_everything: false, alternations, ..point }
+        Point { changes_store: true, counts_everything: false, ..point }
     });
     points.into()
 }

@@ -52,13 +52,14 @@ impl Drive {
         if let WarmUp::Operations(operations) = &mut self.warm_up {
             *operations /= 2;
         }
+        self.warm_up_seconds_max /= 2.0;
         self.length = match self.length {
             Length::Seconds(seconds) => Length::Seconds(seconds / 2.0),
             Length::Operations(operations) => Length::Operations(operations.div_ceil(2)),
         };
         for phase in &mut self.phases {
             phase.operations = phase.operations.div_ceil(2);
-            phase.sampling = Sampling::Even(1);
+            phase.sampling = Sampling::Even(2);
         }
     }
 
@@ -230,9 +231,34 @@ pub(crate) struct Measurement {
     pub(crate) samples: Vec<Sample>,
 }
 
+impl Measurement {
+    /// Reads of an operation; of a single phase in two halves those of the second, when
+    /// what was in memory before has gone.
+    pub(crate) fn settled_reads_per_op(&self) -> Option<f64> {
+        let all = (self.counts.reads?, self.operations);
+        let (reads, operations) = match &self.samples[..] {
+            [first, _] => (all.0 - first.counts.reads?, all.1 - first.operations),
+            _ => all,
+        };
+        Some(reads as f64 / operations.max(1) as f64)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_fills_caches_counts_for_no_split() {
+        let counts = |reads| Counts { reads: Some(reads), ..Counts::default() };
+        let sample =
+            |operations, reads| Sample { operations, counts: counts(reads), ..Sample::default() };
+        let whole = Measurement { operations: 100, counts: counts(80), ..Default::default() };
+        assert_eq!(whole.settled_reads_per_op(), Some(0.8));
+        let samples = vec![sample(50, 60), sample(100, 80)];
+        let halves = Measurement { samples, ..whole };
+        assert_eq!(halves.settled_reads_per_op(), Some(0.4));
+    }
 
     #[test]
     fn shares_make_the_whole() {

@@ -130,6 +130,11 @@ pub(crate) fn resident_bytes_max() -> u64 {
     labelled(&status, "VmHWM:") * 1024
 }
 
+/// Has this process killed when the one that has started it ends, as far as the kernel can.
+pub(crate) fn end_with_parent() {
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+}
+
 /// Makes everything written durable and lets the kernel forget cached files, so
 /// that reads come from storage. Whether it could: that takes root.
 pub(crate) fn drop_caches() -> bool {

@@ -63,8 +63,7 @@ fn restart(scale: &Scale) -> Vec<Point> {
                 .into();
         });
         // A list is left behind.
-        let alternations = point.alternations.min(scale.long_alternations());
-        Point { changes_store: true, alternations, ..point }
+        Point { changes_store: true, ..point }
     };
     caches.iter().map(point).collect()
 }

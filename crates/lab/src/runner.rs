@@ -207,10 +207,9 @@ impl Runner<'_> {
                 drive.shorten();
             }
             let found = self.turn(experiment, &tried, record, 0, log)?;
-            let reads = found.counts.reads.ok_or_else(|| {
-                Failure::new(format!("{} counts no reads at this point", record.name))
-            })?;
-            Ok(reads as f64 / found.operations.max(1) as f64)
+            found
+                .settled_reads_per_op()
+                .ok_or_else(|| Failure::new(format!("{} counts no reads", record.name)))
         })?;
         let policy = splits::policy(caches, found);
         (self.tell)(&format!("{} {}: the best is {policy}", experiment.name, record.name));

@@ -14,7 +14,7 @@ use tidekv_io::{Clock, SystemClock};
 use crate::drive;
 use crate::failure::{Failure, Result};
 use crate::job::{Ending, Job, Measurement};
-use crate::kernel::{Kernel, resident_bytes_max};
+use crate::kernel::{self, Kernel, resident_bytes_max};
 use crate::keys::{key_of, present};
 use crate::phases;
 use crate::subject::{Counts, Settings, Subject, SubjectRecord};
@@ -25,6 +25,8 @@ pub(crate) const COMMAND: &str = "worker";
 
 /// Does what standard input asks for and answers on standard output.
 pub(crate) fn serve(subjects: &[SubjectRecord]) -> Result<()> {
+    // What nobody waits for must not hold the store, nor load the machine.
+    kernel::end_with_parent();
     let mut text = String::new();
     let mut input = BufReader::new(std::io::stdin());
     input.read_line(&mut text).map_err(|e| Failure::system("could not read the job", e))?;
