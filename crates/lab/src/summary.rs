@@ -61,12 +61,7 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
     if turn.rss_bytes_max > 0 {
         found.insert("rss_bytes_max", turn.rss_bytes_max as f64);
     }
-    // Where there is no cache, open tables take no share of it.
-    let budget = point.cache_bytes.filter(|bytes| *bytes > 0);
-    if let (Some(budget), Some(taken)) = (budget, turn.cache_bytes_taken) {
-        found.insert("cache_bytes_taken", taken as f64);
-        found.insert("cache_bytes_budget", budget as f64);
-    }
+    found.extend(cache_metrics(point, turn));
     let operations = turn.operations as f64;
     if turn.operations > 0 {
         found.insert("ops_per_s", operations / turn.seconds);
@@ -111,17 +106,29 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
                 found.insert(name, hits as f64 / lookups as f64);
             }
         }
-        let bytes = [
-            ("kv_bytes", counts.kv_bytes),
-            ("kp_bytes", counts.kp_bytes),
-            ("block_bytes", counts.block_bytes),
-        ];
-        for (name, bytes) in bytes {
-            bytes.map(|bytes| found.insert(name, bytes as f64));
-        }
     }
     if point.ending == Ending::Settle && turn.operations > 0 {
         found.extend(settled_metrics(point, turn));
+    }
+    found
+}
+
+/// What caches may take, and what they took.
+fn cache_metrics(point: &Point, turn: &Measurement) -> Metrics {
+    let mut found = Metrics::new();
+    let parts = [
+        ("kv_bytes", turn.counts.kv_bytes),
+        ("kp_bytes", turn.counts.kp_bytes),
+        ("block_bytes", turn.counts.block_bytes),
+    ];
+    for (name, bytes) in parts {
+        bytes.map(|bytes| found.insert(name, bytes as f64));
+    }
+    // Where there is no cache, open tables take no share of it.
+    let budget = point.cache_bytes.filter(|bytes| *bytes > 0);
+    if let (Some(budget), Some(taken)) = (budget, turn.cache_bytes_taken) {
+        found.insert("cache_bytes_taken", taken as f64);
+        found.insert("cache_bytes_budget", budget as f64);
     }
     found
 }

@@ -100,6 +100,7 @@ impl Subject for Fjall {
         Ok(Box::new(Held { _iter: iter, _snapshot: snapshot }))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "waits for another engine, in real time")]
     fn settle(&self) -> Result<Duration> {
         self.keyspace.rotate_memtable_and_wait().map_err(failed)?;
         let mut idle_looks = 0;

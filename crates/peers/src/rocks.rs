@@ -11,6 +11,7 @@
 //! | index and filters | partitioned, in the cache, with high priority, top level pinned | whole ones of large tables do not fit a small cache and ruin it |
 //! | the same, in `rocksdb:pinned` | whole, in the cache, pinned while tables are open | no lookups for them: faster where they fit |
 //! | rows, in `rocksdb:row-cache` and `rocksdb:best-split` | a cache of their own, whose share the block cache does without | one budget for both |
+//! | block cache of a size of its own | less what is kept of open tables beside it | as TideKV |
 //! | filter | Bloom, 10 bits a key | as TideKV |
 //! | blocks | 4 KiB; format 6 | as TideKV; the newest format that all settings know |
 //! | background jobs | a flush and as many compactions as TideKV has threads | the default of 2 is one of each |
@@ -151,7 +152,7 @@ fn failed(error: rocksdb::Error) -> Failure {
 }
 
 fn open(path: &Path, settings: &Settings, variant: Variant) -> Result<Box<dyn Subject>> {
-    let (rows, blocks) = rooms(settings, variant)?;
+    let (rows, mut blocks) = rooms(settings, variant)?;
     let mut options = options(settings, variant, &blocks.cache);
     if let Some(rows) = &rows {
         options.set_row_cache(&rows.cache);
@@ -161,9 +162,18 @@ fn open(path: &Path, settings: &Settings, variant: Variant) -> Result<Box<dyn Su
         options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     }
     let db = DB::open_cf_with_opts(&options, path, [(COLUMN, options.clone())]).map_err(failed)?;
+    if settings.cache_bytes.is_some() && variant != Variant::Default {
+        blocks.give_up(readers_bytes(&db)?);
+    }
     let (reads, writes) = (ReadOptions::default(), WriteOptions::default());
     let has_statistics = settings.counts_everything;
     Ok(Box::new(Rocks { db, options, rows, blocks, reads, writes, has_statistics }))
+}
+
+/// What is kept of open tables beside the cache; metadata that lies in it is none of that.
+fn readers_bytes(db: &DB) -> Result<u64> {
+    let bytes = db.property_int_value(properties::ESTIMATE_TABLE_READERS_MEM);
+    Ok(bytes.map_err(failed)?.unwrap_or(0))
 }
 
 /// The cache of rows, if there is one, and that of blocks, under one budget.
@@ -198,6 +208,11 @@ impl Room {
         options.set_capacity(bytes_max);
         options.set_num_shard_bits(-1);
         Self { cache: Cache::new_lru_cache_opts(&options), bytes_max }
+    }
+
+    fn give_up(&mut self, bytes: u64) {
+        self.bytes_max = self.bytes_max.saturating_sub(bytes as usize);
+        self.cache.set_capacity(self.bytes_max);
     }
 }
 
@@ -321,12 +336,10 @@ impl Subject for Rocks {
     }
 
     fn cache_bytes_taken(&self) -> Result<Option<u64>> {
-        // What is pinned counts as used. Metadata that lies in the cache is none of the
-        // readers' memory.
-        let readers = self.db.property_int_value(properties::ESTIMATE_TABLE_READERS_MEM);
+        // What is pinned counts as used.
         let used: usize =
             self.rows.iter().chain([&self.blocks]).map(|room| room.cache.get_usage()).sum();
-        Ok(readers.map_err(failed)?.map(|readers| readers + used as u64))
+        Ok(Some(readers_bytes(&self.db)? + used as u64))
     }
 
     fn counts(&self) -> Result<Counts> {
