@@ -19,8 +19,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::block_stats::{BlockCacheStats, BlockKind};
 use crate::earc::{BLOCK_BYTES_USUAL, Boundaries};
 use crate::eviction::{Eviction, Ordered};
+use crate::filter_worth::FilterWorth;
 use crate::ghost::{Ghost, spread};
 use crate::ghost_list::{GhostList, Record};
 use crate::lists::{Key, Removed};
@@ -35,8 +37,8 @@ pub(crate) const SHARD_BYTES_MIN: usize = 512 << 10;
 /// How many blocks a new one is held against before it is refused.
 const RIVALS_MAX: usize = 4;
 
-/// Sketches of blocks forget so many times as fast as others: many hits of a block are
-/// told as [`COUNT_MAX`].
+/// Sketches of blocks forget so many times as fast as others: a lookup touches one key,
+/// and several blocks.
 const PERIOD_SHARE: u64 = 3;
 
 /// Up to here counts are exact enough to tell blocks apart; of higher ones three quarters
@@ -68,17 +70,6 @@ impl Key for BlockId {
     }
 }
 
-/// What a block holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum BlockKind {
-    /// Entries.
-    Data,
-    /// A part of the index.
-    Index,
-    /// A part of the filter.
-    Filter,
-}
-
 /// What policies and statistics know about a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockTag {
@@ -88,76 +79,15 @@ pub struct BlockTag {
     pub kind: BlockKind,
 }
 
-/// Counters of one kind of block.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct KindStats {
-    /// Gets that found the block.
-    pub hits: u64,
-    /// Gets that did not.
-    pub misses: u64,
-    /// Blocks that were put in and kept.
-    pub inserts: u64,
-    /// Blocks that were pushed out for want of room.
-    pub evictions: u64,
-    /// Of the inserts, those of blocks that took the place of others
-    /// ([`BlockCache::insert_heir`]).
-    pub heirs: u64,
-}
-
-/// Counters of a [`BlockCache`] since it was made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct BlockCacheStats {
-    /// Data blocks.
-    pub data: KindStats,
-    /// Index blocks.
-    pub index: KindStats,
-    /// Filter blocks.
-    pub filter: KindStats,
-}
-
-impl BlockCacheStats {
-    /// The counters of one kind.
-    pub fn kind(&self, kind: BlockKind) -> &KindStats {
-        match kind {
-            BlockKind::Data => &self.data,
-            BlockKind::Index => &self.index,
-            BlockKind::Filter => &self.filter,
-        }
-    }
-
-    fn kind_mut(&mut self, kind: BlockKind) -> &mut KindStats {
-        match kind {
-            BlockKind::Data => &mut self.data,
-            BlockKind::Index => &mut self.index,
-            BlockKind::Filter => &mut self.filter,
-        }
-    }
-
-    /// The sums over all kinds.
-    pub fn total(&self) -> KindStats {
-        let mut total = self.data;
-        total += self.index;
-        total += self.filter;
-        total
-    }
-}
-
-impl std::ops::AddAssign for KindStats {
-    fn add_assign(&mut self, other: Self) {
-        self.hits += other.hits;
-        self.misses += other.misses;
-        self.inserts += other.inserts;
-        self.evictions += other.evictions;
-        self.heirs += other.heirs;
-    }
-}
-
-impl std::ops::AddAssign for BlockCacheStats {
-    fn add_assign(&mut self, other: Self) {
-        self.data += other.data;
-        self.index += other.index;
-        self.filter += other.filter;
-    }
+/// What a look for a filter comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look<R> {
+    /// It is here, and said this.
+    Seen(R),
+    /// It is not here, and to be read.
+    Read,
+    /// It is not here, and to be done without.
+    Skip,
 }
 
 /// Whether a block that was asked for so often is worse to have than a rival. Of two that
@@ -296,7 +226,7 @@ impl<V> Shard<V> {
         let Some(sketch) = self.admission.sketch() else { return true };
         let times = sketch.estimate(spread(hash as u32));
         for _ in 0..RIVALS_MAX {
-            if self.blocks.charged() + charge <= self.blocks.capacity() {
+            if self.has_room(charge) {
                 return true;
             }
             let Some((&rival, block)) = self.blocks.oldest() else { return true };
@@ -308,6 +238,40 @@ impl<V> Shard<V> {
             self.blocks.get(rival.hash(), &rival);
         }
         false
+    }
+
+    fn has_room(&self, charge: usize) -> bool {
+        self.blocks.charged() + charge <= self.blocks.capacity()
+    }
+
+    /// How often a block that is not here was asked for lately, as far as is known.
+    fn times(&self, hash: u64) -> u8 {
+        self.admission.sketch().map_or(1, |sketch| sketch.estimate(spread(hash as u32)))
+    }
+
+    /// What `look` makes of the block, if it is here. A look that does not count leaves it
+    /// as old as it was.
+    fn look_at<R>(
+        &mut self,
+        hash: u64,
+        id: BlockId,
+        counts: bool,
+        look: impl FnOnce(&V) -> R,
+    ) -> Option<R> {
+        let seen = if counts {
+            let block = self.blocks.get(hash, &id)?;
+            block.asked = (block.asked + 1).min(COUNT_MAX);
+            look(&block.value)
+        } else {
+            look(&self.blocks.peek(hash, &id)?.value)
+        };
+        Some(seen)
+    }
+
+    /// A block was asked for that is not here.
+    fn note_miss(&mut self, hash: u64, kind: BlockKind) {
+        self.stats.kind_mut(kind).misses += 1;
+        self.admission.note_miss(hash as u32);
     }
 
     /// How often a block was asked for lately, its being put in included.
@@ -500,20 +464,48 @@ impl<V: Clone> BlockCache<V> {
     pub fn get_with<R>(&self, id: BlockId, tag: BlockTag, look: impl FnOnce(&V) -> R) -> Option<R> {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
-        let Shard { blocks, stats, admission, .. } = &mut *shard;
-        let found = blocks.get(hash, &id).map(|block| {
-            block.asked = (block.asked + 1).min(COUNT_MAX);
-            look(&block.value)
-        });
-        let counters = stats.kind_mut(tag.kind);
+        let found = shard.look_at(hash, id, true, look);
         match found {
-            Some(_) => counters.hits += 1,
-            None => {
-                counters.misses += 1;
-                admission.note_miss(hash as u32);
-            }
+            Some(_) => shard.stats.kind_mut(tag.kind).hits += 1,
+            None => shard.note_miss(hash, tag.kind),
         }
         found
+    }
+
+    /// As [`BlockCache::get_with`], for a filter of `bytes` that a lookup of a key with
+    /// this hash can do without. Where blocks come in by use, a filter that is not here is
+    /// read if that saves this lookup a read, or if it would be kept: looks at it count by
+    /// what they save, for each 4 KiB of it.
+    pub fn look_for<R>(
+        &self,
+        id: BlockId,
+        tag: BlockTag,
+        (worth, bytes, key_hash): (&FilterWorth, usize, u64),
+        look: impl FnOnce(&V) -> R,
+    ) -> Look<R> {
+        let hash = id.hash();
+        let mut shard = self.shard(hash).lock();
+        let counts = worth.counts(key_hash, bytes, BLOCK_BYTES_USUAL);
+        if let Some(seen) = shard.look_at(hash, id, counts, look) {
+            shard.stats.kind_mut(tag.kind).hits += 1;
+            return Look::Seen(seen);
+        }
+        let sketch = shard.admission.sketch().filter(|_| !worth.pays_at_once());
+        let Some(sketch) = sketch else {
+            shard.note_miss(hash, tag.kind);
+            return Look::Read;
+        };
+        if counts {
+            sketch.add(spread(hash as u32));
+        }
+        let is_read =
+            shard.has_room(bytes) || (shard.times(hash) > 0 && shard.admits(id, hash, bytes));
+        let counters = shard.stats.kind_mut(tag.kind);
+        match is_read {
+            true => counters.misses += 1,
+            false => counters.skips += 1,
+        }
+        if is_read { Look::Read } else { Look::Skip }
     }
 
     /// Blocks that are not here are about to be read from storage, in one read. With all
@@ -564,8 +556,7 @@ impl<V: Clone> BlockCache<V> {
     /// How often the block was asked for lately, as far as is known.
     pub fn times(&self, id: BlockId) -> u8 {
         let hash = id.hash();
-        let shard = self.shard(hash).lock();
-        shard.admission.sketch().map_or(1, |sketch| sketch.estimate(spread(hash as u32)))
+        self.shard(hash).lock().times(hash)
     }
 
     /// How often a block that is here was asked for lately, as far as is known, its being

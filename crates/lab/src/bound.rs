@@ -226,7 +226,10 @@ pub fn reads_per_op_min(
             true => Request::Scan(groups(&tree, index)),
             false => {
                 let mut blocks = Vec::new();
-                tree.lookup(index, |(id, _)| blocks.push(id));
+                tree.lookup(index, |wanted| {
+                    blocks.push(wanted.block.0);
+                    false
+                });
                 Request::Get(present(index), blocks)
             }
         });

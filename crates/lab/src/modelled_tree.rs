@@ -46,6 +46,17 @@ pub struct ModelledTree {
 /// A block of the tree.
 pub type Touched = (BlockId, BlockKind);
 
+/// A block that a lookup wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// Which.
+    pub block: Touched,
+    /// The number of its run.
+    pub run: usize,
+    /// The run does not have the key.
+    pub is_absent: bool,
+}
+
 impl ModelledTree {
     /// A tree of `entries` entries of `entry_bytes` bytes.
     pub fn new(entries: u64, entry_bytes: usize) -> Self {
@@ -86,18 +97,28 @@ impl ModelledTree {
         self.block(run, BlockKind::Data, self.position(run, index)).0
     }
 
-    /// Has `touch` see the blocks that a lookup of entry `index` needs, in their order.
-    pub fn lookup(&self, index: u64, mut touch: impl FnMut(Touched)) {
+    /// Has `touch` see the blocks that a lookup of entry `index` needs, in their order, and
+    /// say of a filter whether the lookup goes on without it.
+    pub fn lookup(&self, index: u64, mut touch: impl FnMut(Wanted) -> bool) {
         let home = self.home(index);
         for run in 0..=home {
             let position = self.position(run, index);
-            touch(self.block(run, BlockKind::Filter, position));
+            let wanted = |kind| {
+                let is_absent = run != home;
+                Wanted { block: self.block(run, kind, position), run, is_absent }
+            };
+            let is_skipped = touch(wanted(BlockKind::Filter));
             let lot = mix(index ^ (run as u64) << 56);
-            if run == home || lot.is_multiple_of(FALSE_MATCHES) {
-                touch(self.block(run, BlockKind::Index, position));
-                touch(self.block(run, BlockKind::Data, position));
+            if run == home || is_skipped || lot.is_multiple_of(FALSE_MATCHES) {
+                touch(wanted(BlockKind::Index));
+                touch(wanted(BlockKind::Data));
             }
         }
+    }
+
+    /// How many runs there are.
+    pub fn runs(&self) -> usize {
+        self.runs.len()
     }
 
     /// Has `touch` see the blocks that a scan of `len` entries from `index` on needs.
@@ -145,7 +166,10 @@ mod tests {
         let mut by_level = [0u32; 5];
         for index in (0..1_000_000).step_by(97) {
             let mut touched = Vec::new();
-            tree.lookup(index, |block| touched.push(block));
+            tree.lookup(index, |wanted| {
+                touched.push(wanted.block);
+                false
+            });
             assert_eq!(touched.last(), Some(&(tree.data_block(index), BlockKind::Data)));
             by_level[usize::from(tree.level(index))] += 1;
         }

@@ -9,11 +9,13 @@ use tidekv_cache::kp::Pointer;
 use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point::{Found, Resolved, own_share};
 use tidekv_cache::tide::Split;
-use tidekv_cache::{BlockId, BlockKind, BlockTag, CachePolicy, Caches, Name};
+use tidekv_cache::{
+    BlockId, BlockKind, BlockTag, CachePolicy, Caches, ColdLookup, FilterWorth, Look, Name,
+};
 
 use crate::dice::{Dice, mix};
 use crate::keys::{Choice, Picker, key_of, present};
-use crate::modelled_tree::{BLOCK_BYTES, LEVEL0_TABLES, ModelledTree, Touched};
+use crate::modelled_tree::{BLOCK_BYTES, LEVEL0_TABLES, ModelledTree, Touched, Wanted};
 
 /// Entries of a scan.
 pub(crate) const SCAN_ENTRIES: u64 = 100;
@@ -59,6 +61,8 @@ struct Reads {
 struct Simulation {
     tree: ModelledTree,
     caches: Caches<()>,
+    /// Of each run.
+    filter_worths: Vec<FilterWorth>,
     reads: u64,
 }
 
@@ -107,17 +111,18 @@ impl Simulation {
     fn new(policy: CachePolicy, entries: u64, budget: usize) -> Self {
         let caches = Caches::new(hash_of, budget, 1, policy);
         caches.set_level0_tables(LEVEL0_TABLES);
-        Self { tree: ModelledTree::new(entries, ENTRY_BYTES), caches, reads: 0 }
+        let tree = ModelledTree::new(entries, ENTRY_BYTES);
+        let filter_worths = (0..tree.runs()).map(|_| FilterWorth::default()).collect();
+        Self { tree, caches, filter_worths, reads: 0 }
     }
 
     fn get(&mut self, index: u64) {
         let (tree, caches) = (&self.tree, &self.caches);
-        let mut reads = Reads::default();
         if !caches.point().is_used() {
-            tree.lookup(index, |block| touch(caches, None, &mut reads, block));
-            self.reads += reads.all;
+            self.reads += self.walk(index, None).all;
             return;
         }
+        let mut reads = Reads::default();
         let key = key_of(present(index));
         let name = Name { keyspace: 0, key: &key };
         let hash = hash_of(name);
@@ -133,7 +138,7 @@ impl Simulation {
         };
         match by_pointer {
             true => touch(caches, Some(hash), &mut reads, (home, BlockKind::Data)),
-            false => tree.lookup(index, |block| touch(caches, Some(hash), &mut reads, block)),
+            false => reads = self.walk(index, Some(hash)),
         }
         if reads.all == 0 && !caches.point().keeps_unread() {
             return;
@@ -149,6 +154,41 @@ impl Simulation {
         caches.point().resolved(hash, epoch, &resolved);
         self.reads += reads.all;
         caches.note_reads(reads.all as u32);
+    }
+
+    /// Goes through the runs, for the key of that hash if for one.
+    fn walk(&self, index: u64, hash: Option<u64>) -> Reads {
+        let mut reads = Reads::default();
+        let mut cold: Option<(usize, ColdLookup)> = None;
+        let note = |cold: Option<(usize, ColdLookup)>| {
+            if let Some((run, lookup)) = cold {
+                self.filter_worths[run].note(lookup);
+            }
+        };
+        self.tree.lookup(index, |Wanted { block, run, is_absent }| {
+            let before = reads.all;
+            if block.1 != BlockKind::Filter {
+                touch(&self.caches, hash, &mut reads, block);
+                if let Some((_, lookup)) = &mut cold {
+                    let is_read = reads.all > before || block.1 == BlockKind::Data;
+                    *lookup.reads_behind.get_or_insert(0) += u32::from(is_read);
+                }
+                return false;
+            }
+            note(cold.take());
+            let tag = BlockTag { keyspace: 0, kind: block.1 };
+            let filter = (&self.filter_worths[run], BLOCK_BYTES, mix(index));
+            let look = self.caches.blocks().look_for(block.0, tag, filter, |()| ());
+            if look != Look::Seen(()) {
+                cold = Some((run, ColdLookup { is_absent, reads_behind: None }));
+            }
+            if look == Look::Read {
+                read(&self.caches, hash, &mut reads, block);
+            }
+            look == Look::Skip
+        });
+        note(cold);
+        reads
     }
 
     fn scan(&mut self, index: u64) {
@@ -189,10 +229,15 @@ pub(crate) fn stands_together(last: BlockId, id: BlockId) -> bool {
 /// A block is wanted, by a lookup of the key of that hash if by one.
 fn touch(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): Touched) {
     let tag = BlockTag { keyspace: 0, kind };
-    let blocks = caches.blocks();
-    if blocks.get(id, tag).is_some() {
-        return;
+    if caches.blocks().get(id, tag).is_none() {
+        read(caches, hash, reads, (id, kind));
     }
+}
+
+/// A block is read that is not there.
+fn read(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): Touched) {
+    let tag = BlockTag { keyspace: 0, kind };
+    let blocks = caches.blocks();
     reads.all += 1;
     blocks.note_read(std::iter::once(id));
     let Some(hash) = hash else {

@@ -53,7 +53,7 @@ use Kind::{Counter, Gauge, Summary};
 
 /// All metrics, in the order in which they are shown.
 #[rustfmt::skip]
-pub(crate) static METRICS: [Metric; 61] = [
+pub(crate) static METRICS: [Metric; 62] = [
     // The server.
     Metric { divisor: 1e3, ..metric(Gauge, "tidekv_start_time_seconds", "When the server was started, in seconds since 1970.", "", &[("", "server.started_ms")]) },
     metric(Counter, "tidekv_commands_total", "Commands of clients.", "", &[("", "server.commands")]),
@@ -89,6 +89,7 @@ pub(crate) static METRICS: [Metric; 61] = [
     metric(Counter, "tidekv_block_cache_misses_total", "Blocks that were not in memory.", "kind", &[("data", "cache.data.misses"), ("index", "cache.index.misses"), ("filter", "cache.filter.misses")]),
     metric(Counter, "tidekv_block_cache_inserts_total", "Blocks that came in.", "kind", &[("data", "cache.data.inserts"), ("index", "cache.index.inserts"), ("filter", "cache.filter.inserts")]),
     metric(Counter, "tidekv_block_cache_evictions_total", "Blocks that left for others.", "kind", &[("data", "cache.data.evictions"), ("index", "cache.index.evictions"), ("filter", "cache.filter.evictions")]),
+    metric(Counter, "tidekv_filter_skips_total", "Filters that were not in memory and not worth their read.", "", &[("", "cache.filter.skips")]),
     metric(Counter, "tidekv_block_cache_heirs_total", "Of the blocks that came in, those that a compaction had just written in the place of hot ones.", "", &[("", "cache.block.heirs")]),
     metric(Counter, "tidekv_warm_start_entries_total", "What an earlier life had in memory and was brought back.", "component", &[("kv", "warm.values"), ("kp", "warm.pointers"), ("block", "warm.blocks")]),
     // Storage.

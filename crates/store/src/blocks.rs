@@ -21,7 +21,7 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidekv_cache::{BlockId, BlockKind, BlockTag, CachePolicy, Caches};
+use tidekv_cache::{BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, Look};
 use tidekv_io::{Buffer, Clock, File, ReadRequest, Storage};
 
 use self::flight::{Flights, Lead, Role};
@@ -245,19 +245,22 @@ impl Blocks {
         (block.kind() == kind).then_some(block)
     }
 
-    /// What `look` makes of a block that is in memory, as [`Blocks::cached_at`] counts.
-    /// Only for a short look: it spares the counting of who holds the block, which
-    /// threads would contend for.
+    /// What `look` makes of a filter that is in memory, or whether to read it. Only for a
+    /// short look: it spares the counting of who holds the block, which threads would
+    /// contend for.
     #[inline]
-    pub(crate) fn look_at<R>(
+    pub(crate) fn look_for(
         &self,
         file: &TableFile,
         handle: BlockHandle,
-        kind: BlockKind,
-        look: impl FnOnce(&Block) -> R,
-    ) -> Option<R> {
-        let look = |block: &BlockRef| (block.kind() == kind).then(|| look(block));
-        self.caches.blocks().get_with(file.id_of(handle), file.tag_of(kind), look)?
+        (worth, key_hash): (&FilterWorth, u64),
+        look: impl FnOnce(&Block) -> bool,
+    ) -> Look<bool> {
+        // A damaged index could lead to a block as if it were of another kind.
+        let look = |block: &BlockRef| block.kind() != BlockKind::Filter || look(block);
+        let (id, tag) = (file.id_of(handle), file.tag_of(BlockKind::Filter));
+        let filter = (worth, handle.len as usize, key_hash);
+        self.caches.blocks().look_for(id, tag, filter, look)
     }
 
     /// The block, from memory or storage.
@@ -407,6 +410,7 @@ impl Blocks {
             ("cache.filter.misses", cache.filter.misses),
             ("cache.filter.inserts", cache.filter.inserts),
             ("cache.filter.evictions", cache.filter.evictions),
+            ("cache.filter.skips", cache.filter.skips),
             ("cache.block.heirs", cache.total().heirs),
             ("cache.block.charged_bytes", self.caches.blocks().charged_bytes() as u64),
             ("cache.block.bytes_max", split[2] as u64),

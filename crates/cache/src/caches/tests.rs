@@ -4,7 +4,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::block::{BlockId, BlockKind, BlockTag};
+use crate::block::{BlockId, BlockTag};
+use crate::block_stats::BlockKind;
 use crate::kp::Pointer;
 use crate::kv::KvEntry;
 use crate::name::Name;

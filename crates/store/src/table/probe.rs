@@ -8,6 +8,8 @@
 //!     └──────────┴───────────▶  Absent  ◀──────────┴─────┘
 //! ```
 //!
+//! A filter that is neither in memory nor worth its read is passed by.
+//!
 //! Every edge is one turn of [`TableProbe::step`]. An entry that is found is
 //! the newest one that a reader at the lookup's sequence sees; range tombstones
 //! are the caller's affair. With all blocks in memory nothing is allocated.
@@ -15,8 +17,8 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use tidekv_cache::BlockKind;
 use tidekv_cache::kp::Pointer;
+use tidekv_cache::{BlockKind, ColdLookup, Look};
 
 use super::reader::Table;
 use crate::block::{Block, BlockHandle};
@@ -80,6 +82,12 @@ pub(crate) struct TableProbe<'a> {
     table: &'a Table,
     key: LookupKey<'a>,
     stage: Stage,
+    /// Whether the filter was not in memory.
+    is_cold: bool,
+    /// Whether the filter did not say no, or was not asked.
+    has_passed: bool,
+    /// What of [`ColdLookup::reads_behind`] is known.
+    reads_behind: u32,
 }
 
 impl<'a> TableProbe<'a> {
@@ -90,27 +98,45 @@ impl<'a> TableProbe<'a> {
             Some(found) if found.filter.is_none() => Stage::Index(partition),
             Some(_) => Stage::Filter(partition),
         };
-        Self { table, key, stage }
+        Self { table, key, stage, is_cold: false, has_passed: false, reads_behind: 0 }
     }
 
     /// Goes on as far as memory allows. The step after [`Step::Need`] is given
     /// the block that was needed.
-    pub(crate) fn step(&mut self, blocks: &Blocks, mut supplied: Option<BlockRef>) -> Result<Step> {
+    pub(crate) fn step(&mut self, blocks: &Blocks, supplied: Option<BlockRef>) -> Result<Step> {
+        let step = self.go_on(blocks, supplied)?;
+        if self.is_cold && !matches!(step, Step::Need(_)) {
+            let is_absent = matches!(step, Step::Absent);
+            let reads_behind = self.has_passed.then_some(self.reads_behind);
+            let lookup = ColdLookup { is_absent, reads_behind };
+            self.table.filter_worth().note(lookup);
+        }
+        Ok(step)
+    }
+
+    fn go_on(&mut self, blocks: &Blocks, mut supplied: Option<BlockRef>) -> Result<Step> {
         let sought = Trailer::seek(self.key.sequence);
         loop {
-            let Some((handle, kind)) = self.next_block() else {
-                return Ok(Step::Absent);
-            };
             // Most tables do not have the key, and a look at their filter is all.
             if let (Stage::Filter(partition), None) = (self.stage, &supplied) {
-                let may_contain = |block: &Block| filter::may_contain(block.bytes(), self.key.hash);
-                self.stage = match blocks.look_at(self.table.file(), handle, kind, may_contain) {
-                    None => return Ok(Step::Need(self.table.address(handle, kind))),
-                    Some(true) => Stage::Index(partition),
-                    Some(false) => Stage::Done,
+                let handle = self.table.partitions()[partition].filter;
+                self.stage = match self.look_for_filter(blocks, handle) {
+                    Look::Read => {
+                        self.is_cold = true;
+                        return Ok(Step::Need(self.table.address(handle, BlockKind::Filter)));
+                    }
+                    Look::Skip => {
+                        self.is_cold = true;
+                        self.pass(partition)
+                    }
+                    Look::Seen(true) => self.pass(partition),
+                    Look::Seen(false) => Stage::Done,
                 };
                 continue;
             }
+            let Some((handle, kind)) = self.next_block() else {
+                return Ok(Step::Absent);
+            };
             let block = match supplied.take() {
                 Some(block) => {
                     assert!(
@@ -121,18 +147,22 @@ impl<'a> TableProbe<'a> {
                 }
                 None => match blocks.cached_at(self.table.file(), handle, kind) {
                     Some(block) => block,
-                    None => return Ok(Step::Need(self.table.address(handle, kind))),
+                    None => {
+                        self.reads_behind += u32::from(kind == BlockKind::Index);
+                        return Ok(Step::Need(self.table.address(handle, kind)));
+                    }
                 },
             };
             self.stage = match self.stage {
                 Stage::Filter(partition) if filter::may_contain(block.bytes(), self.key.hash) => {
-                    Stage::Index(partition)
+                    self.pass(partition)
                 }
                 Stage::Filter(_) | Stage::Done => Stage::Done,
                 Stage::Index(_) => {
                     let view = block.view();
                     let i = view.lower_bound(self.key.user_key, sought);
                     if i < view.len() {
+                        self.reads_behind += 1;
                         Stage::Data(self.table.data_handle(&block, i)?)
                     } else {
                         Stage::Done
@@ -144,6 +174,18 @@ impl<'a> TableProbe<'a> {
                 }
             };
         }
+    }
+
+    fn look_for_filter(&self, blocks: &Blocks, handle: BlockHandle) -> Look<bool> {
+        let may_contain = |block: &Block| filter::may_contain(block.bytes(), self.key.hash);
+        let worth = (self.table.filter_worth(), self.key.hash);
+        blocks.look_for(self.table.file(), handle, worth, may_contain)
+    }
+
+    /// The filter does not say no, or is not asked.
+    fn pass(&mut self, partition: usize) -> Stage {
+        self.has_passed = true;
+        Stage::Index(partition)
     }
 
     fn next_block(&self) -> Option<(BlockHandle, BlockKind)> {

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidekv_cache::BlockKind;
+use tidekv_cache::{BlockKind, FilterWorth};
 use tidekv_io::File;
 
 use super::format::{FOOTER_BYTES, Footer, Partition, decode_range_tombstones};
@@ -30,6 +30,7 @@ pub(crate) struct Table {
     partitions: Box<[Partition]>,
     properties: TableProperties,
     range_tombstones: RangeTombstones,
+    filter_worth: FilterWorth,
 }
 
 impl Table {
@@ -75,6 +76,7 @@ impl Table {
             partitions,
             properties,
             range_tombstones: RangeTombstones::new(&range_tombstones),
+            filter_worth: FilterWorth::default(),
         })
     }
 
@@ -168,6 +170,11 @@ impl Table {
 
     pub(super) fn partitions(&self) -> &[Partition] {
         &self.partitions
+    }
+
+    /// What a look at a filter of the table saves.
+    pub(super) fn filter_worth(&self) -> &FilterWorth {
+        &self.filter_worth
     }
 
     pub(super) fn top(&self) -> BlockView<'_> {
