@@ -121,9 +121,7 @@ struct Cached<V> {
 impl<V> Cached<V> {
     /// Tells the sketch how often the block was asked for.
     fn tell(&mut self, sketch: &Sketch) {
-        for _ in 0..std::mem::take(&mut self.asked) {
-            sketch.add(spread(self.fingerprint));
-        }
+        sketch.add_times(spread(self.fingerprint), std::mem::take(&mut self.asked));
     }
 }
 

@@ -7,14 +7,14 @@
 //!   worth = (lookups of absent keys / lookups) * (reads behind the filter / lookups there)
 //! ```
 //!
-//! the reads that one look at the filter saves on average. Counted are those lookups alone
-//! that did not find the filter in memory, whether they read it or not: whoever finds it
-//! there looks at it anyway. A data block counts as read even if it was in memory: that may
+//! the reads that one look at the filter saves on average. Counted are all lookups that did
+//! not find the filter in memory, whether they read it or not, and a part of the others
+//! ([`FilterWorth::is_lesson`]): most of those that do no I/O write nothing here. A data block counts as read even if it was in memory: that may
 //! be the doing of lookups without the filter, and takes the bytes of others.
 //!
 //! Guarantees: what nobody has measured is worth its read. Old lookups fade, half of them
 //! with every [`LOOKUPS_MAX`]. Safe to use from all threads; threads that tell at once may
-//! lose counts. A lookup that does no I/O writes nothing here.
+//! lose counts.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 
@@ -26,12 +26,15 @@ const LOOKUPS_MAX: u32 = 512;
 const LOOKUPS_AT_FIRST: u32 = 8;
 const READS_AT_FIRST: u32 = 2;
 
+/// Of so many lookups that find the filter in memory one is noted.
+const LESSONS: u64 = 64;
+
 /// A chance of one.
 const SURE: u32 = 256;
 
-/// How a lookup ended that did not find the filter in memory.
+/// How a lookup ended in a table that has a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ColdLookup {
+pub struct FilteredLookup {
     /// The table does not have the key.
     pub is_absent: bool,
     /// Index blocks that it read, and data blocks that it looked at; `None`: the filter was
@@ -65,8 +68,8 @@ impl Default for FilterWorth {
 }
 
 impl FilterWorth {
-    /// A lookup has ended that did not find the filter in memory.
-    pub fn note(&self, lookup: ColdLookup) {
+    /// A lookup has ended.
+    pub fn note(&self, lookup: FilteredLookup) {
         let add = |counter: &AtomicU32, n: u32| counter.fetch_add(n, Ordering::Relaxed) + n;
         let lookups = add(&self.lookups, 1);
         let absent = add(&self.absent, u32::from(lookup.is_absent));
@@ -80,6 +83,12 @@ impl FilterWorth {
                 counter.store(counter.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Whether a lookup of a key with this hash is to be noted although it found the filter
+    /// in memory.
+    pub fn is_lesson(hash: u64) -> bool {
+        (hash >> 40).is_multiple_of(LESSONS)
     }
 
     /// The reads that a look at the filter saves on average.
@@ -105,7 +114,7 @@ impl FilterWorth {
 mod tests {
     use super::*;
 
-    const FOUND: ColdLookup = ColdLookup { is_absent: false, reads_behind: Some(1) };
+    const FOUND: FilteredLookup = FilteredLookup { is_absent: false, reads_behind: Some(1) };
 
     #[test]
     fn a_filter_that_is_never_needed_is_soon_worth_nothing() {
@@ -126,7 +135,7 @@ mod tests {
     fn a_filter_that_most_lookups_need_pays_again_when_they_do() {
         let worth = FilterWorth::default();
         (0..5000).for_each(|_| worth.note(FOUND));
-        let absent = ColdLookup { is_absent: true, reads_behind: Some(2) };
+        let absent = FilteredLookup { is_absent: true, reads_behind: Some(2) };
         let lookups = (1..5000).find(|_| {
             worth.note(absent);
             worth.pays_at_once()
@@ -138,7 +147,7 @@ mod tests {
     fn looks_count_by_what_they_save_and_by_size() {
         let worth = FilterWorth::default();
         for n in 0..20_000 {
-            worth.note(ColdLookup { is_absent: n % 2 == 0, reads_behind: Some(1) });
+            worth.note(FilteredLookup { is_absent: n % 2 == 0, reads_behind: Some(1) });
         }
         let counted = |bytes| (0..4096u64).filter(|n| worth.counts(n << 24, bytes, 4096)).count();
         assert!((1900..2200).contains(&counted(4096)), "{}", counted(4096));

@@ -148,6 +148,11 @@ impl Head {
         Self(if is_most { self.0 } else { self.0 + (1 << Self::ASKED_SHIFT) })
     }
 
+    /// This one, asked for as often as `other`.
+    fn asked_as(self, other: Self) -> Self {
+        Self(self.0 | other.0 & Self::ASKED_MASK << Self::ASKED_SHIFT)
+    }
+
     fn judged_once_more(self) -> Self {
         Self(if self.asked() == 0 { self.0 } else { self.0 - (1 << Self::ASKED_SHIFT) })
     }
@@ -237,13 +242,17 @@ impl KvShard {
         self.price
     }
 
-    /// The entry under `name`; notes that it was asked for.
-    pub fn get(&mut self, hash: u64, name: Name<'_>) -> Option<KvEntry<'_>> {
-        let place = self.find(hash, name)?;
-        let (chunk, at) = split(place);
+    /// The entry under `name`, and whether it was asked for so often that this cannot be
+    /// noted any more.
+    pub fn get(&mut self, hash: u64, name: Name<'_>) -> Option<(KvEntry<'_>, bool)> {
+        let (chunk, at) = split(self.find(hash, name)?);
         let chunk = &mut self.chunks[chunk];
-        Head::read(chunk, at).asked_once_more().write(chunk, at);
-        Some(entry_at(chunk, at))
+        let head = Head::read(chunk, at);
+        let asked = head.asked_once_more();
+        if asked != head {
+            asked.write(chunk, at);
+        }
+        Some((entry_at(chunk, at), asked == head))
     }
 
     /// Whether there is an entry under `name`; notes nothing.
@@ -254,7 +263,12 @@ impl KvShard {
     /// Puts `entry` in, in place of an older one of that name. One that is too large is
     /// not kept; the older one goes nevertheless.
     pub fn insert(&mut self, hash: u64, entry: KvEntry<'_>, judge: &mut impl Judge) {
-        self.remove(hash, entry.name, judge);
+        if let Some(place) = self.find(hash, entry.name) {
+            if self.overwrite(place, &entry) {
+                return;
+            }
+            self.take_out(hash, place, judge);
+        }
         assert!(!entry.name.key.is_empty(), "an entry has a name");
         let bytes = entry.ring_bytes();
         let name_bytes = entry.name.encoded_len();
@@ -268,11 +282,24 @@ impl KvShard {
         let chunk = &mut self.chunks[newest as usize];
         end_chunk(chunk, self.free);
         Head::of(&entry).write(chunk, at);
-        chunk[at + WORD_BYTES..at + HEAD_BYTES].copy_from_slice(&entry.stamp.to_le_bytes());
         let (name, value) = (at + HEAD_BYTES, at + HEAD_BYTES + name_bytes);
         entry.name.encode(&mut chunk[name..value]);
-        chunk[value..value + entry.value.len()].copy_from_slice(entry.value);
+        write_value(chunk, at, &entry);
         self.table.insert(hash, place(newest, at));
+    }
+
+    /// Gives the entry that stands at `place` the value of another of its name, if that
+    /// is as long; how often it was asked for stays.
+    fn overwrite(&mut self, place: u32, entry: &KvEntry<'_>) -> bool {
+        let (chunk, at) = split(place);
+        let chunk = &mut self.chunks[chunk];
+        let head = Head::read(chunk, at);
+        let fits = head.value_len() == entry.value.len();
+        if fits {
+            Head::of(entry).asked_as(head).write(chunk, at);
+            write_value(chunk, at, entry);
+        }
+        fits
     }
 
     /// Has `see` look at every entry, with how often it was asked for, less how often
@@ -332,7 +359,12 @@ impl KvShard {
     }
 
     fn find(&self, hash: u64, name: Name<'_>) -> Option<u32> {
-        self.table.find(hash, |place| entry_of(&self.chunks, place).name == name)
+        self.table.find(hash, |place| {
+            let (chunk, at) = split(place);
+            let entry = &self.chunks[chunk][at..];
+            let name_len = Head::read(entry, 0).name_len();
+            name.is_encoded_as(&entry[HEAD_BYTES..HEAD_BYTES + name_len])
+        })
     }
 
     /// Sees to it that `bytes` are free in the newest chunk and a place in the table;
@@ -518,6 +550,13 @@ fn end_chunk(chunk: &mut [u8], at: usize) {
 /// The head of the entry at `at`, if there is one.
 fn head_at(chunk: &[u8], at: usize) -> Option<Head> {
     (at < chunk.len()).then(|| Head::read(chunk, at)).filter(|head| head.name_len() > 0)
+}
+
+/// Writes stamp and value of the entry at `at`, whose lengths stand there.
+fn write_value(chunk: &mut [u8], at: usize, entry: &KvEntry<'_>) {
+    chunk[at + WORD_BYTES..at + HEAD_BYTES].copy_from_slice(&entry.stamp.to_le_bytes());
+    let value = at + HEAD_BYTES + entry.name.encoded_len();
+    chunk[value..value + entry.value.len()].copy_from_slice(entry.value);
 }
 
 fn entry_of(chunks: &[Box<[u8]>], place: u32) -> KvEntry<'_> {

@@ -36,6 +36,6 @@ pub use block::{BlockCache, BlockId, BlockTag, Look};
 pub use block_stats::{BlockCacheStats, BlockKind, KindStats};
 pub use caches::Caches;
 pub use eviction::Eviction;
-pub use filter_worth::{ColdLookup, FilterWorth};
+pub use filter_worth::{FilterWorth, FilteredLookup};
 pub use name::Name;
 pub use policy::{CachePolicy, NoSuchPolicy};

@@ -39,6 +39,13 @@ impl<'a> Name<'a> {
         key.copy_from_slice(self.key);
     }
 
+    /// Whether `bytes`, a name as it was written, are this one.
+    pub(crate) fn is_encoded_as(&self, bytes: &[u8]) -> bool {
+        bytes.ends_with(self.key)
+            && bytes.len() == self.encoded_len()
+            && Name::decode(bytes).keyspace == self.keyspace
+    }
+
     /// The name that `bytes` are, as it was written.
     pub(crate) fn decode(bytes: &'a [u8]) -> Self {
         let (mut keyspace, mut at) = (0, 0);
@@ -65,6 +72,10 @@ mod tests {
                 let mut bytes = vec![0; name.encoded_len()];
                 name.encode(&mut bytes);
                 assert_eq!(Name::decode(&bytes), name);
+                assert!(name.is_encoded_as(&bytes));
+                assert!(!Name { keyspace: keyspace ^ 1, key }.is_encoded_as(&bytes));
+                assert!(!Name { keyspace, key: &key[..key.len() - 1] }.is_encoded_as(&bytes));
+                assert!(!Name { keyspace, key: b"another" }.is_encoded_as(&bytes));
             }
         }
         assert_eq!(Name { keyspace: 5, key: b"key" }.encoded_len(), 4);

@@ -77,6 +77,8 @@ pub struct PointShard {
     kv: KvShard,
     kp: KpShard,
     sketch: Sketch,
+    /// Hits of entries that are asked for all the time.
+    hot_hits: u32,
     kv_ghost: Ghost,
     kp_ghost: Ghost,
     /// By level: I/Os of a lookup that ends there, on average.
@@ -139,6 +141,9 @@ pub fn own_share(key_times: u8, block_times: u8) -> f32 {
     (f32::from(key_times) / f32::from(block_times.max(1))).min(1.0).sqrt()
 }
 
+/// Of so many hits of entries that are asked for all the time the sketch is told once.
+const HOT_HITS_TOLD: u8 = 8;
+
 /// How fast averages of I/Os follow: a new lookup counts for so much.
 const READS_GAIN: f32 = 1.0 / 256.0;
 
@@ -163,6 +168,7 @@ impl PointShard {
             kv: KvShard::new(0, bytes_usual),
             kp: KpShard::new(0),
             sketch: Sketch::new(0),
+            hot_hits: 0,
             kv_ghost: Ghost::new(0, 1),
             kp_ghost: Ghost::new(0, 1),
             reads: [1.0; LEVELS],
@@ -226,15 +232,30 @@ impl PointShard {
         name: Name<'_>,
         read: impl FnOnce(KvEntry<'_>) -> Option<R>,
     ) -> Found<R> {
-        if let Some(entry) = self.kv.get(hash, name) {
+        if let Some((entry, is_hot)) = self.kv.get(hash, name) {
             let reads = self.reads[usize::from(entry.level)];
             let Some(found) = read(entry) else { return Found::Nothing };
             self.saved.kv += f64::from(reads);
+            self.note_hit(hash, is_hot);
             return Found::Value(found);
         }
         let Some(entry) = self.kp.get(self.fingerprint(hash)) else { return Found::Nothing };
         self.saved.kp += f64::from((self.reads[usize::from(entry.level)] - 1.0).max(0.0));
         Found::Pointer(entry)
+    }
+
+    /// A value would have cost reads of storage. Of one that is asked for all the time the
+    /// sketch is told now and then: that spares most hits a cache line.
+    fn note_hit(&mut self, hash: u64, is_hot: bool) {
+        if !is_hot {
+            self.asked(hash);
+            return;
+        }
+        self.hot_hits = self.hot_hits.wrapping_add(1);
+        // In no order: keys may be asked for in turn.
+        if self.hot_hits.wrapping_mul(0x9E37_79B9) < u32::MAX / u32::from(HOT_HITS_TOLD) {
+            self.sketch.add_times(spread(hash as u32), HOT_HITS_TOLD);
+        }
     }
 
     /// I/Os that hits have saved, as far as lookups of their levels say.

@@ -203,19 +203,15 @@ impl PointCache {
         let mut inside = self.shard(hash).inside.lock();
         let found = inside.entries.lookup(hash, name, read);
         match &found {
-            Found::Value(_) => {
-                inside.entries.asked(hash);
-                inside.stats.kv_hits += 1;
-            }
+            Found::Value(_) => inside.stats.kv_hits += 1,
             Found::Pointer(_) => inside.stats.kp_hits += 1,
             Found::Nothing => inside.stats.misses += 1,
         }
         found
     }
 
-    /// Notes that a lookup of the key reads storage, or would if a value had not answered
-    /// it: what is in memory anyway is nothing to be saved. How often that was so lately,
-    /// at least 1.
+    /// Notes that a lookup of the key reads storage: what is in memory anyway is nothing to
+    /// be saved. How often that was so lately, at least 1; hits of values count as well.
     pub fn asked(&self, hash: u64) -> u8 {
         self.shard(hash).inside.lock().entries.asked(hash).max(1)
     }

@@ -97,23 +97,34 @@ impl Sketch {
 
     /// Counts `hash` once more; the estimate with it.
     pub fn add(&self, hash: u64) -> u8 {
+        self.add_times(hash, 1)
+    }
+
+    /// Counts `hash` so many times more; the estimate with them.
+    pub fn add_times(&self, hash: u64, times: u8) -> u8 {
         if self.words.is_empty() {
             return 0;
         }
         let line = self.line(hash);
         let counters = Self::counters(hash);
         let least = Self::least(line, counters);
-        let rises = least < EXACT || (least < LEVEL_MAX && self.lot(hash, (least - EXACT) / 2 + 1));
-        if rises {
+        let mut level = least;
+        for nth in 0..times {
+            let is_exact = level < EXACT;
+            let rises = is_exact || (level < LEVEL_MAX && self.lot(hash, nth, level - EXACT));
+            level += u8::from(rises);
+        }
+        if level > least {
             for (word, shift) in counters {
                 let before = line[word].load(Ordering::Relaxed);
-                if (before >> shift) as u8 & LEVEL_MAX == least {
-                    line[word].store(before + (1 << shift), Ordering::Relaxed);
+                let now = (before >> shift) as u8 & LEVEL_MAX;
+                if now < level {
+                    line[word].store(before + (u64::from(level - now) << shift), Ordering::Relaxed);
                 }
             }
         }
-        self.age();
-        COUNTS[usize::from(least + u8::from(rises))]
+        self.age(u32::from(times));
+        COUNTS[usize::from(level)]
     }
 
     /// Has `hash` count as added about `times` times at the least.
@@ -158,11 +169,11 @@ impl Sketch {
         })
     }
 
-    /// True once in `2^bits` additions, in no order.
-    fn lot(&self, hash: u64, bits: u8) -> bool {
-        let left = u64::from(self.countdown.load(Ordering::Relaxed));
+    /// Whether a counter that is so many levels above [`EXACT`] rises with this addition.
+    fn lot(&self, hash: u64, nth: u8, above: u8) -> bool {
+        let left = u64::from(self.countdown.load(Ordering::Relaxed)) + u64::from(nth);
         let mixed = (left ^ hash).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        mixed >> (64 - bits) == 0
+        mixed >> (63 - above / 2) == 0
     }
 
     fn least(line: &[AtomicU64], counters: [(usize, u32); ROWS]) -> u8 {
@@ -172,11 +183,11 @@ impl Sketch {
         counters.map(count).into_iter().min().unwrap_or(0)
     }
 
-    /// Halves the next line, if it is time.
-    fn age(&self) {
+    /// Halves the next line, if so many additions make it time.
+    fn age(&self, additions: u32) {
         let left = self.countdown.load(Ordering::Relaxed);
-        if left > 1 {
-            self.countdown.store(left - 1, Ordering::Relaxed);
+        if left > additions {
+            self.countdown.store(left - additions, Ordering::Relaxed);
             return;
         }
         self.countdown.store(self.pace.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -10,7 +10,7 @@ use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point::{Found, Resolved, own_share};
 use tidekv_cache::tide::Split;
 use tidekv_cache::{
-    BlockId, BlockKind, BlockTag, CachePolicy, Caches, ColdLookup, FilterWorth, Look, Name,
+    BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, FilteredLookup, Look, Name,
 };
 
 use crate::dice::{Dice, mix};
@@ -159,9 +159,9 @@ impl Simulation {
     /// Goes through the runs, for the key of that hash if for one.
     fn walk(&self, index: u64, hash: Option<u64>) -> Reads {
         let mut reads = Reads::default();
-        let mut cold: Option<(usize, ColdLookup)> = None;
-        let note = |cold: Option<(usize, ColdLookup)>| {
-            if let Some((run, lookup)) = cold {
+        let mut lesson: Option<(usize, FilteredLookup)> = None;
+        let note = |lesson: Option<(usize, FilteredLookup)>| {
+            if let Some((run, lookup)) = lesson {
                 self.filter_worths[run].note(lookup);
             }
         };
@@ -169,25 +169,25 @@ impl Simulation {
             let before = reads.all;
             if block.1 != BlockKind::Filter {
                 touch(&self.caches, hash, &mut reads, block);
-                if let Some((_, lookup)) = &mut cold {
+                if let Some((_, lookup)) = &mut lesson {
                     let is_read = reads.all > before || block.1 == BlockKind::Data;
                     *lookup.reads_behind.get_or_insert(0) += u32::from(is_read);
                 }
                 return false;
             }
-            note(cold.take());
+            note(lesson.take());
             let tag = BlockTag { keyspace: 0, kind: block.1 };
             let filter = (&self.filter_worths[run], BLOCK_BYTES, mix(index));
             let look = self.caches.blocks().look_for(block.0, tag, filter, |()| ());
-            if look != Look::Seen(()) {
-                cold = Some((run, ColdLookup { is_absent, reads_behind: None }));
+            if look != Look::Seen(()) || FilterWorth::is_lesson(mix(index)) {
+                lesson = Some((run, FilteredLookup { is_absent, reads_behind: None }));
             }
             if look == Look::Read {
                 read(&self.caches, hash, &mut reads, block);
             }
             look == Look::Skip
         });
-        note(cold);
+        note(lesson);
         reads
     }
 

@@ -403,3 +403,36 @@ fn hot_blocks_stay_in_memory_through_compactions() {
     let (hot, _, heirs) = reads_after(CachePolicy::BlockOnly);
     assert!(hot > 5 && heirs == 0, "{hot} reads, {heirs} heirs: as others do it");
 }
+
+/// Two levels of tables whose metadata is larger than the caches. What is asked for is in
+/// the last one: its filters were read for nothing.
+#[test]
+fn filters_that_save_nothing_are_passed_by() {
+    let reads_of = |is_absent: bool| {
+        let policy = CachePolicy::Fixed { kv: 0, kp: 0 };
+        let scene = Scene::with(policy, |options| {
+            options.memory_bytes = Some(8 << 20);
+            options.cache_bytes_max = 128 << 10;
+        });
+        let key = |n: u32| format!("{:08}", n.wrapping_mul(0x9E37_79B1) % 1_000_000);
+        for first in (0..60_000).step_by(20_000) {
+            (first..first + 20_000).for_each(|n| scene.put(&key(n), &"v".repeat(90)));
+            scene.keyspace.flush().unwrap();
+        }
+        scene.db.compact().unwrap();
+        let ask = |n: u32| {
+            let key = if is_absent { key(n) + "-" } else { key(n) };
+            assert_eq!(scene.get(&key).is_some(), !is_absent, "{key}");
+        };
+        (0..10_000u32).for_each(|n| ask(n.wrapping_mul(40_503) % 60_000));
+        let before = (scene.count("io.reads"), scene.count("cache.filter.skips"));
+        (10_000..20_000u32).for_each(|n| ask(n.wrapping_mul(40_503) % 60_000));
+        let reads = scene.count("io.reads") - before.0;
+        (reads as f64 / 1e4, scene.count("cache.filter.skips") - before.1)
+    };
+    let (reads, skips) = reads_of(false);
+    assert!(reads < 1.1, "{reads} reads a get: a data block, and seldom an index block");
+    assert!(skips > 1_000, "{skips}");
+    let (reads, skips) = reads_of(true);
+    assert!(reads < 1.0 && skips < 500, "{reads} reads a get of an absent key, {skips} skips");
+}

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::block_stats::KindStats;
-use crate::filter_worth::ColdLookup;
+use crate::filter_worth::FilteredLookup;
 
 const DATA: BlockTag = BlockTag { keyspace: 0, kind: BlockKind::Data };
 const INDEX: BlockTag = BlockTag { keyspace: 0, kind: BlockKind::Index };
@@ -297,7 +297,7 @@ const FILTER: BlockTag = BlockTag { keyspace: 0, kind: BlockKind::Filter };
 /// A filter that has saved no lookup a read for long.
 fn useless() -> FilterWorth {
     let worth = FilterWorth::default();
-    let found = ColdLookup { is_absent: false, reads_behind: Some(1) };
+    let found = FilteredLookup { is_absent: false, reads_behind: Some(1) };
     (0..5000).for_each(|_| worth.note(found));
     worth
 }

@@ -42,6 +42,30 @@ fn entry<'a>(key: &'a [u8], value: &'a [u8]) -> KvEntry<'a> {
     KvEntry { name: name_of(key), stamp: key.len() as u64 + 7, value, level: 3 }
 }
 
+fn found<'a>(shard: &'a mut KvShard, key: &[u8]) -> Option<KvEntry<'a>> {
+    shard.get(hash_of(key), name_of(key)).map(|(entry, _)| entry)
+}
+
+#[test]
+fn a_value_as_long_as_the_old_one_takes_its_place() {
+    let mut shard = KvShard::new(100 << 10, 100 << 10);
+    let mut judge = ByUse::default();
+    shard.insert(hash_of(b"key"), entry(b"key", b"first"), &mut judge);
+    for times in 0..5 {
+        let (_, is_hot) = shard.get(hash_of(b"key"), name_of(b"key")).unwrap();
+        assert_eq!(is_hot, times >= 3);
+    }
+    let free = shard.free;
+    let other = KvEntry { stamp: 99, level: 0, ..entry(b"key", b"other") };
+    shard.insert(hash_of(b"key"), other, &mut judge);
+    assert_eq!((shard.free, shard.len()), (free, 1), "it stands where it stood");
+    let (now, is_hot) = shard.get(hash_of(b"key"), name_of(b"key")).unwrap();
+    assert_eq!((now, is_hot), (other, true), "how often it was asked for stays");
+    shard.insert(hash_of(b"key"), entry(b"key", b"longer"), &mut judge);
+    assert!(shard.free > free);
+    assert_eq!(found(&mut shard, b"key"), Some(entry(b"key", b"longer")));
+}
+
 #[test]
 fn an_entry_comes_back_as_it_was_put_in() {
     let mut shard = KvShard::new(100 << 10, 100 << 10);
@@ -49,11 +73,11 @@ fn an_entry_comes_back_as_it_was_put_in() {
     for (name, value) in [(&b"a"[..], &b"first"[..]), (b"bcd", b""), (b"ef", b"third and last")] {
         shard.insert(hash_of(name), entry(name, value), &mut judge);
     }
-    assert_eq!(shard.get(hash_of(b"a"), name_of(b"a")), Some(entry(b"a", b"first")));
-    assert_eq!(shard.get(hash_of(b"bcd"), name_of(b"bcd")), Some(entry(b"bcd", b"")));
+    assert_eq!(found(&mut shard, b"a"), Some(entry(b"a", b"first")));
+    assert_eq!(found(&mut shard, b"bcd"), Some(entry(b"bcd", b"")));
     assert_eq!(shard.get(hash_of(b"b"), name_of(b"b")), None);
     shard.insert(hash_of(b"a"), entry(b"a", b"second"), &mut judge);
-    assert_eq!(shard.get(hash_of(b"a"), name_of(b"a")), Some(entry(b"a", b"second")));
+    assert_eq!(found(&mut shard, b"a"), Some(entry(b"a", b"second")));
     assert!(
         shard.remove(hash_of(b"a"), name_of(b"a"), &judge)
             && !shard.remove(hash_of(b"a"), name_of(b"a"), &judge)
@@ -124,7 +148,7 @@ fn what_is_too_large_is_not_kept_and_takes_the_older_one_with_it() {
     let most = shard.entry_bytes_max();
     let largest = vec![1; most - 2];
     shard.insert(hash_of(b"x"), entry(b"x", &largest), &mut judge);
-    assert_eq!(shard.get(hash_of(b"x"), name_of(b"x")), Some(entry(b"x", &largest)));
+    assert_eq!(found(&mut shard, b"x"), Some(entry(b"x", &largest)));
     shard.insert(hash_of(b"x"), entry(b"x", &vec![2; most - 1]), &mut judge);
     assert_eq!(shard.get(hash_of(b"x"), name_of(b"x")), None);
 }
@@ -162,7 +186,7 @@ proptest! {
                     model.insert(key, value);
                 }
                 Operation::Get(key) => {
-                    if let Some(found) = shard.get(hash_of(&[key, 1]), name_of(&[key, 1])) {
+                    if let Some((found, _)) = shard.get(hash_of(&[key, 1]), name_of(&[key, 1])) {
                         prop_assert_eq!(Some(found.value), model.get(&key).map(|v| &v[..]));
                     }
                 }

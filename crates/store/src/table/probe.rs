@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use tidekv_cache::kp::Pointer;
-use tidekv_cache::{BlockKind, ColdLookup, Look};
+use tidekv_cache::{BlockKind, FilterWorth, FilteredLookup, Look};
 
 use super::reader::Table;
 use crate::block::{Block, BlockHandle};
@@ -82,11 +82,11 @@ pub(crate) struct TableProbe<'a> {
     table: &'a Table,
     key: LookupKey<'a>,
     stage: Stage,
-    /// Whether the filter was not in memory.
-    is_cold: bool,
+    /// Whether what the filter saves is to be learnt from this lookup.
+    is_lesson: bool,
     /// Whether the filter did not say no, or was not asked.
     has_passed: bool,
-    /// What of [`ColdLookup::reads_behind`] is known.
+    /// What of [`FilteredLookup::reads_behind`] is known.
     reads_behind: u32,
 }
 
@@ -98,17 +98,17 @@ impl<'a> TableProbe<'a> {
             Some(found) if found.filter.is_none() => Stage::Index(partition),
             Some(_) => Stage::Filter(partition),
         };
-        Self { table, key, stage, is_cold: false, has_passed: false, reads_behind: 0 }
+        Self { table, key, stage, is_lesson: false, has_passed: false, reads_behind: 0 }
     }
 
     /// Goes on as far as memory allows. The step after [`Step::Need`] is given
     /// the block that was needed.
     pub(crate) fn step(&mut self, blocks: &Blocks, supplied: Option<BlockRef>) -> Result<Step> {
         let step = self.go_on(blocks, supplied)?;
-        if self.is_cold && !matches!(step, Step::Need(_)) {
+        if self.is_lesson && !matches!(step, Step::Need(_)) {
             let is_absent = matches!(step, Step::Absent);
             let reads_behind = self.has_passed.then_some(self.reads_behind);
-            let lookup = ColdLookup { is_absent, reads_behind };
+            let lookup = FilteredLookup { is_absent, reads_behind };
             self.table.filter_worth().note(lookup);
         }
         Ok(step)
@@ -122,15 +122,17 @@ impl<'a> TableProbe<'a> {
                 let handle = self.table.partitions()[partition].filter;
                 self.stage = match self.look_for_filter(blocks, handle) {
                     Look::Read => {
-                        self.is_cold = true;
+                        self.is_lesson = true;
                         return Ok(Step::Need(self.table.address(handle, BlockKind::Filter)));
                     }
                     Look::Skip => {
-                        self.is_cold = true;
+                        self.is_lesson = true;
                         self.pass(partition)
                     }
-                    Look::Seen(true) => self.pass(partition),
-                    Look::Seen(false) => Stage::Done,
+                    Look::Seen(may_contain) => {
+                        self.is_lesson = FilterWorth::is_lesson(self.key.hash);
+                        if may_contain { self.pass(partition) } else { Stage::Done }
+                    }
                 };
                 continue;
             }

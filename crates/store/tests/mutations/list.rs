@@ -606,7 +606,38 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/cache/src/block.rs",
         "true => extent_hash(id) < extent_hash(rival),",
         "true => false & (extent_hash(id) < extent_hash(rival)),",
-        "block::tests::of_blocks_that_are_asked_for_alike_whole_extents_stay",
+        "block::tests::of_blocks_that_are_asked_for_alike_those_of_some_extents_stay",
+    ),
+    stale(
+        "what the filter was not asked for is absent",
+        "crates/store/src/table/probe.rs",
+        "                        self.is_lesson = true;\n                        \
+         self.pass(partition)\n",
+        "                        self.is_lesson = true;\n                        \
+         Stage::Done\n",
+        "filters_that_save_nothing_are_passed_by",
+    ),
+    cached(
+        "a value is overwritten under its old number",
+        "crates/cache/src/kv.rs",
+        "            write_value(chunk, at, entry);\n        }\n        fits\n",
+        "            write_value(chunk, at, &KvEntry { stamp: 0, ..*entry });\n        \
+         }\n        fits\n",
+        "kv::tests::a_value_as_long_as_the_old_one_takes_its_place",
+    ),
+    cached(
+        "looks that save nothing keep a filter",
+        "crates/cache/src/block.rs",
+        "look(&self.blocks.peek(hash, &id)?.value)",
+        "look(&self.blocks.get(hash, &id)?.value)",
+        "block::tests::looks_that_save_nothing_do_not_keep_a_filter",
+    ),
+    cached(
+        "counters end where they are exact",
+        "crates/cache/src/sketch.rs",
+        "let rises = is_exact || (level",
+        "let rises = is_exact || false && (level",
+        "block::tests::of_hot_blocks_those_stay_that_are_asked_for_most",
     ),
     cached(
         "a read is wanted of which only one block was known",
