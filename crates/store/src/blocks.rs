@@ -263,11 +263,6 @@ impl Blocks {
         self.caches.blocks().look_for(id, tag, filter, look)
     }
 
-    /// The block, from memory or storage.
-    pub(crate) fn get(&self, address: &BlockAddress) -> Result<BlockRef> {
-        self.cached(address).map_or_else(|| self.read(address), Ok)
-    }
-
     /// Bytes that were read for users' operations, and to bring back what was hot.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.statistics.read_bytes.get()
@@ -484,9 +479,10 @@ impl Blocks {
     fn read_led(
         &self,
         addresses: &[BlockAddress],
-        leads: Vec<(usize, Lead<'_>)>,
+        mut leads: Vec<(usize, Lead<'_>)>,
         slots: &mut [Option<Result<BlockRef>>],
     ) {
+        leads.sort_unstable_by_key(|(i, _)| addresses[*i].file.id_of(addresses[*i].handle));
         // Blocks that stand near to each other are one request.
         let mut runs: Vec<Vec<(usize, Lead<'_>)>> = Vec::with_capacity(leads.len());
         let mut requests: Vec<ReadRequest> = Vec::with_capacity(leads.len());

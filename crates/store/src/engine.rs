@@ -25,6 +25,7 @@ use crate::budget::{self, Shares};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::table_path;
 use crate::key::Sequence;
+use crate::lending::Lent;
 use crate::levels::{TableHandle, Trash};
 use crate::log::LogWriter;
 use crate::manifest::{Manifest, TableMeta};
@@ -184,6 +185,8 @@ pub(crate) struct Engine {
     pub(crate) hot_list_names: AtomicUsize,
     /// What is left of it takes so much.
     pub(crate) hot_list_bytes: AtomicUsize,
+    /// What KV has lent to blocks as long as there is a list.
+    pub(crate) lent: Arc<Lent>,
     pub(crate) is_closed: AtomicBool,
     /// Held for reading by whatever changes files in a user's thread, for
     /// writing by the closing of the store.

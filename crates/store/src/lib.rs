@@ -50,6 +50,7 @@ mod visible;
 mod retain;
 mod notices;
 mod heat;
+mod lending;
 mod compaction;
 
 mod tree;

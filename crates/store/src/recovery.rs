@@ -40,6 +40,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::{FileName, LOCK, log_numbers, log_path, manifest_name, table_path};
 use crate::hot_list::HotList;
 use crate::key::Sequence;
+use crate::lending::Lent;
 use crate::levels::{TableHandle, Trash, Version};
 use crate::log::{Ending, LogPosition, LogReader};
 use crate::manifest::{self, Change, Edit, Manifest, State};
@@ -216,6 +217,7 @@ fn build_engine(
     let names = Arc::new(Names::new(Arc::clone(&storage), directory));
     let last_sequence = state.last_sequence;
     let cache_bytes_max = options.cache_bytes_max;
+    let lent = Arc::new(Lent::new(&caches));
     Ok(Engine {
         directory: directory.to_owned(),
         structure: Mutex::new(Structure {
@@ -245,6 +247,7 @@ fn build_engine(
         compactions_running: AtomicUsize::new(0),
         hot_list_names: AtomicUsize::new(0),
         hot_list_bytes: AtomicUsize::new(0),
+        lent,
         is_closed: AtomicBool::new(false),
         gate: RwLock::new(()),
         instance: INSTANCES.fetch_add(1, Ordering::Relaxed),

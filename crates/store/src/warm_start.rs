@@ -15,10 +15,13 @@
 //!    that of open tables does. One that has not been gone through when the store is
 //!    closed, for want of time or room, stays as it is, unless more was asked for in
 //!    this life than it names.
+//! 4. What KV does not fill yet is blocks' meanwhile; whatever ends the refill, KV has it
+//!    back then.
 //!
-//! Jobs of low priority do it, in pieces, at the rate that compactions are held to. They
-//! hold no lock while they read, and nobody waits for them but who closes the store: for
-//! one piece.
+//! Jobs of low priority do it, in pieces, at the rate that compactions are held to: blocks
+//! first, which keys are found by, then keys, the hottest first; each piece in a few batches
+//! of reads, in the order of the file. They hold no lock while they read, and nobody waits
+//! for them but who closes the store: for one piece.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +37,7 @@ use crate::error::Result;
 use crate::files::HOT;
 use crate::hot_list::{HotBlockId, HotKey, HotList, HotPointer};
 use crate::key::LookupKey;
+use crate::lending::Lent;
 use crate::point_read::{self, PointRead, Reader};
 use crate::sync::atomic::Ordering;
 use crate::tree::Tree;
@@ -44,9 +48,13 @@ const LIST_BYTES_MAX: u64 = 64 << 20;
 /// About what a block takes in a list.
 const LISTED_BLOCK_BYTES: usize = 4;
 
-/// Blocks and keys that one job brings back.
-const BLOCKS_PER_JOB: usize = 64;
-const KEYS_PER_JOB: usize = 256;
+/// Blocks and keys that one job brings back: many, so that the drive has much to do and
+/// neighbours are found.
+const BLOCKS_PER_JOB: usize = 256;
+const KEYS_PER_JOB: usize = 1024;
+/// But no more keys than have their blocks in this part of all memory, half of what there
+/// is for reads under way.
+const IN_FLIGHT_SHARE: u64 = 32;
 
 /// A part of the cache with less room than this is full.
 const ROOM_MIN: usize = 64 << 10;
@@ -60,6 +68,17 @@ struct Refill {
     list: HotList,
     pacer: Pacer,
     jobs: u32,
+    loan: Loan,
+}
+
+/// Gives back what is lent, also when a job is dropped that was to go on.
+#[derive(Debug)]
+struct Loan(Arc<Lent>);
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.0.give_back();
+    }
 }
 
 impl Engine {
@@ -73,6 +92,8 @@ impl Engine {
         if !is_wanted || self.caches.budget() == 0 || self.stats.gets.get() < names {
             return Ok(());
         }
+        // A job that was to go on may not have been dropped yet.
+        self.lent.give_back();
         let list = self.hot_list();
         self.caches.set_budget(0);
         let path = self.directory.join(HOT);
@@ -115,8 +136,9 @@ impl Engine {
             pointers.append(&mut of_shard);
             left += room;
         }
-        // As they stand in tables.
-        keys.sort_unstable_by(|a, b| (a.keyspace, &a.key).cmp(&(b.keyspace, &b.key)));
+        // The hottest first; of those that are about as hot, as they stand in tables.
+        let place = |hot: &HotKey| (std::cmp::Reverse(hot.times), hot.keyspace);
+        keys.sort_unstable_by(|a, b| (place(a), &a.key).cmp(&(place(b), &b.key)));
         let shares = self.caches.shares().map(|share| share as f32);
         HotList { fingerprint, shares, shards: shards as u64, blocks: hot, keys, pointers }
     }
@@ -174,7 +196,8 @@ impl Engine {
         list.blocks.reverse();
         list.keys.reverse();
         let pacer = self.compaction_pacer();
-        self.refill_after(Duration::ZERO, Refill { list, pacer, jobs: 0 });
+        let loan = Loan(Arc::clone(&self.lent));
+        self.refill_after(Duration::ZERO, Refill { list, pacer, jobs: 0, loan });
     }
 
     fn refill_after(self: &Arc<Self>, wait: Duration, mut refill: Refill) {
@@ -190,6 +213,7 @@ impl Engine {
             if engine.is_closed.load(Ordering::Acquire) {
                 return;
             }
+            refill.loan.0.follow();
             let read = engine.refill_blocks(&mut refill.list);
             match read.or_else(|| engine.refill_values(&mut refill.list)) {
                 Some(bytes) => {
@@ -249,7 +273,7 @@ impl Engine {
             .map(|block| block.id.offset)
             .collect();
         // Damage is for those to meet who want the block.
-        let read = |address: &BlockAddress| self.blocks.get(address);
+        let read = |indexes: &[BlockAddress]| self.blocks.try_read_many(indexes);
         handle.table().addresses_at(&offsets, read).unwrap_or_default()
     }
 
@@ -261,11 +285,16 @@ impl Engine {
         if point.charged_bytes().0 + ROOM_MIN > point.capacities().0 {
             return None;
         }
+        let tree = self.tree(keyspace);
+        let block_bytes = tree.as_ref().map_or(1, |tree| u64::from(tree.options().block_bytes));
+        let in_flight = self.memory_bytes.load(Ordering::Relaxed) / IN_FLIGHT_SHARE;
+        let most = (in_flight / block_bytes.max(1)).clamp(1, KEYS_PER_JOB as u64);
         let of_tree = list.keys.iter().rev().take_while(|key| key.keyspace == keyspace);
-        let count = of_tree.take(KEYS_PER_JOB).count();
+        let count = of_tree.take(most as usize).count();
         let mut next = take_last(&mut list.keys, count);
-        next.reverse();
-        let Some(tree) = self.tree(keyspace) else { return Some(0) };
+        // As they stand in tables: neighbours are read together.
+        next.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        let Some(tree) = tree else { return Some(0) };
         let before = self.blocks.read_bytes();
         if self.read_hot(&tree, &next).is_ok() {
             self.stats.warm_values.add(next.len() as u64);

@@ -2,12 +2,14 @@
 
 mod support;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use support::{DIRECTORY, Limits, START_MS, options, within};
 use tidekv::{CachePolicy, Db, Keyspace, Options};
-use tidekv_io::{ManualClock, MemoryStorage};
+use tidekv_io::{Executor, InlineExecutor, Job, ManualClock, MemoryStorage, Priority};
 
 /// Tables come when they are asked for.
 const ROOMY: Limits = Limits { memtable_bytes: 1 << 20, table_bytes: 1 << 20 };
@@ -189,6 +191,101 @@ fn a_short_life_with_less_memory_leaves_the_list_alone() {
     (0..ENTRIES).for_each(|n| drop(keyspace.get(key(n)).unwrap()));
     db.close().unwrap();
     assert_ne!(store.list(), Some(list));
+}
+
+#[test]
+fn the_hottest_come_back_first() {
+    let store = Store::new(CachePolicy::Fixed { kv: 80, kp: 0 });
+    let (db, keyspace) = store.open_with(|options| options.cache_bytes_max = 512 << 10);
+    (0..6).for_each(|_| assert_hot(&keyspace, "old"));
+    (0..ENTRIES).step_by(4).for_each(|n| drop(keyspace.get(key(n)).unwrap()));
+    assert_hot(&keyspace, "old");
+    assert!(count(&db, "cache.kv.entries") > 1000);
+    db.close().unwrap();
+    // There is room for some of them now.
+    let (db, keyspace) = store.open_with(|options| options.cache_bytes_max = 200 << 10);
+    assert!((100..1000).contains(&count(&db, "warm.values")), "{}", count(&db, "warm.values"));
+    let hits = count(&db, "cache.kv.hits");
+    assert_hot(&keyspace, "old");
+    let hits = count(&db, "cache.kv.hits") - hits;
+    assert!(hits > HOT as u64 * 9 / 10, "{hits} of {HOT}");
+}
+
+/// Runs jobs at once, but keeps those for later.
+#[derive(Debug, Default)]
+struct Later {
+    inline: InlineExecutor,
+    kept: Kept,
+}
+
+#[derive(Default)]
+struct Kept(Mutex<Vec<Job>>);
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").finish_non_exhaustive()
+    }
+}
+
+impl Executor for Later {
+    fn execute(&self, priority: Priority, job: Job) {
+        self.inline.execute(priority, job);
+    }
+
+    fn execute_later(&self, _: Duration, job: Job) {
+        self.kept.0.lock().unwrap().push(job);
+    }
+
+    fn parallelism(&self) -> usize {
+        1
+    }
+
+    fn shutdown(&self) {
+        self.kept.0.lock().unwrap().clear();
+        self.inline.shutdown();
+    }
+
+    fn is_inline(&self) -> bool {
+        true
+    }
+}
+
+/// What KV has lent to blocks it would else never have again, and neither would the next
+/// life.
+#[test]
+fn kv_lends_what_it_does_not_fill_yet_and_has_it_back() {
+    let store = Store::new(CachePolicy::Tide);
+    let open = |adjust: &dyn Fn(&mut Options)| {
+        store.open_with(|options| {
+            options.cache_bytes_max = 2 << 20;
+            adjust(options);
+        })
+    };
+    let kv_bytes = |db: &Db| count(db, "cache.kv.bytes_max");
+    let (db, keyspace) = open(&|_| {});
+    let many = 6 * ENTRIES;
+    (ENTRIES..many).for_each(|n| keyspace.put(key(n), value(n, "old")).unwrap());
+    db.compact().unwrap();
+    let ask = |keyspace: &Keyspace| {
+        (0..many).step_by(10).for_each(|n| drop(keyspace.get(key(n)).unwrap()));
+    };
+    (0..40).for_each(|_| ask(&keyspace));
+    let before = kv_bytes(&db);
+    assert!(before > 400 << 10, "{before}");
+    db.close().unwrap();
+    // One piece comes back, and the next one has to wait.
+    let (db, keyspace) = open(&|options| {
+        options.compaction_bytes_per_s = Some(1);
+        options.environment.executor = Some(Arc::new(Later::default()));
+    });
+    assert!(count(&db, "warm.blocks") > 0);
+    assert!(kv_bytes(&db) < before / 2, "{} bytes of {before}", kv_bytes(&db));
+    (0..2).for_each(|_| ask(&keyspace));
+    db.close().unwrap();
+    // What this life has left behind comes back all at once.
+    let (db, _) = open(&|_| {});
+    assert!(count(&db, "warm.values") > 0);
+    assert!(kv_bytes(&db) > before * 3 / 4, "{} bytes of {before}", kv_bytes(&db));
 }
 
 #[test]

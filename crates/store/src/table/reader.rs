@@ -134,32 +134,38 @@ impl Table {
     }
 
     /// Where the blocks stand that begin at `offsets`, ascending; those where none begins
-    /// are passed over. `get` gets index blocks.
+    /// are passed over. `get` gets index blocks, all that are needed at once; what of the
+    /// table it does not get is passed over, too.
     pub(crate) fn addresses_at(
         &self,
         offsets: &[u64],
-        get: impl Fn(&BlockAddress) -> Result<Arc<Block>>,
+        get: impl FnOnce(&[BlockAddress]) -> Vec<Result<Arc<Block>>>,
     ) -> Result<Vec<BlockAddress>> {
-        let mut addresses = Vec::with_capacity(offsets.len());
+        let (mut wanted, mut indexes) = (Vec::new(), Vec::new());
         let mut rest = offsets;
-        for Partition { index, filter } in &self.partitions {
+        for partition in &self.partitions {
             let (of_partition, behind) =
-                rest.split_at(rest.partition_point(|&offset| offset < index.end()));
+                rest.split_at(rest.partition_point(|&offset| offset < partition.index.end()));
             rest = behind;
-            if of_partition.is_empty() {
-                continue;
+            if !of_partition.is_empty() {
+                wanted.push((partition, of_partition));
+                indexes.push(self.address(partition.index, BlockKind::Index));
             }
-            let mut wanted = |handle: BlockHandle, kind| {
-                if handle.len > 0 && of_partition.binary_search(&handle.offset).is_ok() {
+        }
+        let mut addresses = Vec::with_capacity(offsets.len());
+        for ((Partition { index, filter }, offsets), block) in wanted.into_iter().zip(get(&indexes))
+        {
+            let Ok(block) = block else { continue };
+            let mut find = |handle: BlockHandle, kind| {
+                if handle.len > 0 && offsets.binary_search(&handle.offset).is_ok() {
                     addresses.push(self.address(handle, kind));
                 }
             };
-            let block = get(&self.address(*index, BlockKind::Index))?;
             for i in 0..block.view().len() {
-                wanted(self.data_handle(&block, i)?, BlockKind::Data);
+                find(self.data_handle(&block, i)?, BlockKind::Data);
             }
-            wanted(*filter, BlockKind::Filter);
-            wanted(*index, BlockKind::Index);
+            find(*filter, BlockKind::Filter);
+            find(*index, BlockKind::Index);
         }
         Ok(addresses)
     }

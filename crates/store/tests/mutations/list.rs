@@ -593,6 +593,20 @@ pub const MUTATIONS: &[Mutation] = &[
         "pointers_into_other_tables_do_not_come_back",
     ),
     warm(
+        "keys are brought back in any order",
+        "crates/store/src/warm_start.rs",
+        "(std::cmp::Reverse(hot.times), hot.keyspace)",
+        "hot.keyspace",
+        "the_hottest_come_back_first",
+    ),
+    warm(
+        "what KV has lent is lost",
+        "crates/store/src/lending.rs",
+        "self.lend(|_| 0.0);",
+        "",
+        "kv_lends_what_it_does_not_fill_yet_and_has_it_back",
+    ),
+    warm(
         "what brings back what was hot takes the lock that closing holds",
         "crates/store/src/warm_start.rs",
         "            if engine.is_closed.load(Ordering::Acquire) {\n                \
