@@ -25,6 +25,7 @@ use crate::eviction::{Eviction, Ordered};
 use crate::filter_worth::FilterWorth;
 use crate::ghost::{Ghost, spread};
 use crate::ghost_list::{GhostList, Record};
+use crate::ideas::{Idea, Ideas};
 use crate::lists::{Key, Removed};
 use crate::lru::{Inserted, Lru};
 use crate::sketch::{COUNT_MAX, Sketch};
@@ -93,11 +94,16 @@ pub enum Look<R> {
 /// Whether a block that was asked for so often is worse to have than a rival. Of two that
 /// were asked for about equally often, it is the one of the extent with the lower hash: a
 /// scan that misses one of the blocks it goes through reads as often as one that misses
-/// all of them, so it is better to have all of some extents than some of all.
-fn is_worse((times, id): (u8, BlockId), (rival_times, rival): (u8, BlockId)) -> bool {
+/// all of them, so it is better to have all of some extents than some of all. (Without
+/// extents it is the older one.)
+fn is_worse(
+    (times, id): (u8, BlockId),
+    (rival_times, rival): (u8, BlockId),
+    without: Ideas,
+) -> bool {
     let apart = times.saturating_sub(TIMES_EXACT) * 3 / 4;
     match (times - apart..=times + apart).contains(&rival_times) {
-        true => extent_hash(id) < extent_hash(rival),
+        true => !without.has(Idea::Extents) && extent_hash(id) < extent_hash(rival),
         false => times < rival_times,
     }
 }
@@ -132,6 +138,7 @@ struct Shard<V> {
     admission: Admission,
     /// Reads that a larger cache would have saved.
     ghost_hits: u64,
+    without: Ideas,
 }
 
 /// How a shard chooses among blocks, and what it knows of those that are not there.
@@ -221,6 +228,10 @@ impl<V> Shard<V> {
     /// have to leave. A block that is better is as good as used: it becomes the newest,
     /// and the next is looked at.
     fn admits(&mut self, id: BlockId, hash: u64, charge: usize) -> bool {
+        let without = self.without;
+        if without.has(Idea::Admission) {
+            return true;
+        }
         let Some(sketch) = self.admission.sketch() else { return true };
         let times = sketch.estimate(spread(hash as u32));
         for _ in 0..RIVALS_MAX {
@@ -230,7 +241,7 @@ impl<V> Shard<V> {
             let Some((&rival, block)) = self.blocks.oldest() else { return true };
             block.tell(sketch);
             let rival_times = sketch.estimate(spread(block.fingerprint));
-            if !is_worse((times, id), (rival_times, rival)) {
+            if !is_worse((times, id), (rival_times, rival), without) {
                 return true;
             }
             self.blocks.get(rival.hash(), &rival);
@@ -328,6 +339,7 @@ impl<V> Shard<V> {
             stats: BlockCacheStats::default(),
             admission: Admission::All,
             ghost_hits: 0,
+            without: Ideas::NONE,
         }
     }
 }
@@ -374,8 +386,9 @@ impl<V: Clone> BlockCache<V> {
     pub fn admit_by_use(&self, sketch_bytes: usize, window_bytes: usize, sampling: u32) {
         let (sketch_bytes, window_bytes) =
             (sketch_bytes / self.shards.len(), window_bytes / self.shards.len());
-        self.set_admission(|| {
-            let ghost = Ghost::new(window_bytes / BLOCK_BYTES_USUAL, sampling);
+        self.set_admission(|without| {
+            let ghost = Ghost::new(window_bytes / BLOCK_BYTES_USUAL, sampling)
+                .keeping_last(without.has(Idea::GhostChoice));
             let sketch = Sketch::new(sketch_bytes);
             sketch.set_period(sketch.period() / PERIOD_SHARE);
             Admission::ByUse { sketch, ghost }
@@ -384,14 +397,14 @@ impl<V: Clone> BlockCache<V> {
 
     /// From now on every block comes in, and nothing is noted of others.
     pub fn admit_all(&self) {
-        self.set_admission(|| Admission::All);
+        self.set_admission(|_| Admission::All);
     }
 
     /// From now on every block comes in, and what leaves is noted in ghosts of at most
     /// `ghost_bytes` together, whose hits move the `boundaries`.
     pub fn note_departed(&self, ghost_bytes: usize, boundaries: &Arc<Boundaries>) {
         let shards = self.shards.len();
-        self.set_admission(|| {
+        self.set_admission(|_| {
             let mut ghost = GhostList::default();
             ghost.set_bytes_max(ghost_bytes / shards);
             let boundaries = Arc::clone(boundaries);
@@ -399,9 +412,15 @@ impl<V: Clone> BlockCache<V> {
         });
     }
 
-    fn set_admission(&self, make: impl Fn() -> Admission) {
+    /// From now on it does without these. To be followed by what says how blocks come in.
+    pub fn set_without(&self, without: Ideas) {
+        self.shards.iter().for_each(|Apart(shard)| shard.lock().without = without);
+    }
+
+    fn set_admission(&self, make: impl Fn(Ideas) -> Admission) {
         for Apart(shard) in &self.shards {
-            let new = make();
+            let without = shard.lock().without;
+            let new = make(without);
             let before = std::mem::replace(&mut shard.lock().admission, new);
             drop(before);
         }
@@ -483,12 +502,13 @@ impl<V: Clone> BlockCache<V> {
     ) -> Look<R> {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
-        let counts = worth.counts(key_hash, bytes, BLOCK_BYTES_USUAL);
+        let reads_all = shard.without.has(Idea::FilterWorth);
+        let counts = reads_all || worth.counts(key_hash, bytes, BLOCK_BYTES_USUAL);
         if let Some(seen) = shard.look_at(hash, id, counts, look) {
             shard.stats.kind_mut(tag.kind).hits += 1;
             return Look::Seen(seen);
         }
-        let sketch = shard.admission.sketch().filter(|_| !worth.pays_at_once());
+        let sketch = shard.admission.sketch().filter(|_| !reads_all && !worth.pays_at_once());
         let Some(sketch) = sketch else {
             shard.note_miss(hash, tag.kind);
             return Look::Read;

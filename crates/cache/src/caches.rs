@@ -21,11 +21,12 @@ use std::sync::Arc;
 use crate::block::{BlockCache, SHARD_BYTES_MIN};
 use crate::earc::{BLOCK_BYTES_USUAL, Boundaries};
 use crate::hac_controller::{self, HacController};
-use crate::point::HashOf;
+use crate::ideas::{Idea, Ideas};
+use crate::point::{self, HashOf};
 use crate::point_cache::PointCache;
 use crate::policy::CachePolicy;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::tide::{COMPONENTS, Split, Tide};
 use crate::turnoff::{Counts, Turnoff};
 
@@ -76,6 +77,8 @@ pub struct Caches<V> {
     reads: AtomicU32,
     /// From one step to the next.
     reads_per_step: AtomicU32,
+    /// Whether reads count whole for whoever did them ([`Idea::OwnShare`]).
+    shares_reads: AtomicBool,
 }
 
 impl<V: Clone> Caches<V> {
@@ -100,6 +103,7 @@ impl<V: Clone> Caches<V> {
             }),
             reads: AtomicU32::new(0),
             reads_per_step: AtomicU32::new(READS_PER_STEP),
+            shares_reads: AtomicBool::new(true),
         };
         caches.set_policy(policy);
         caches
@@ -172,7 +176,7 @@ impl<V: Clone> Caches<V> {
     pub fn set_level0_tables(&self, tables: u8) {
         let mut control = self.control.lock();
         control.level0_tables = tables;
-        if control.hac.is_some() {
+        if control.hac.is_some() || control.policy.lacks(Idea::MeasuredBenefit) {
             let policy = control.policy;
             self.change_policy(&mut control, policy);
         }
@@ -202,17 +206,14 @@ impl<V: Clone> Caches<V> {
 
     fn change_policy(&self, control: &mut Control, policy: CachePolicy) {
         control.policy = policy;
-        match policy {
-            CachePolicy::Tide | CachePolicy::Hac { .. } => {}
-            CachePolicy::BlockOnly | CachePolicy::BlockClock | CachePolicy::BlockS3Fifo => {
-                control.shares = [0.0, 0.0, 1.0];
-            }
-            CachePolicy::Fixed { kv, kp } => {
-                let (kv, kp) = (f64::from(kv) / 100.0, f64::from(kp) / 100.0);
-                control.shares = [kv, kp, (1.0 - kv - kp).max(0.0)];
-            }
+        if let Some(shares) = policy.shares() {
+            control.shares = shares;
         }
         self.set_formats(control);
+        let without = policy.left_out();
+        self.point.set_without(without, control.level0_tables);
+        self.blocks.set_without(without);
+        self.shares_reads.store(!without.has(Idea::OwnShare), Ordering::Relaxed);
         self.measure(control);
         self.set_pace(control);
         self.apply(control);
@@ -239,6 +240,15 @@ impl<V: Clone> Caches<V> {
         self.reads_per_step.store(reads, Ordering::Relaxed);
     }
 
+    /// How much of a read counts for a key that was asked for `key_times` times lately, of a
+    /// block that was asked for `block_times` times ([`point::own_share`]).
+    pub fn own_share(&self, key_times: u8, block_times: u8) -> f32 {
+        match self.shares_reads.load(Ordering::Relaxed) {
+            true => point::own_share(key_times, block_times),
+            false => 1.0,
+        }
+    }
+
     /// Of what entries and blocks take, the part of each component.
     pub fn shares(&self) -> [f64; 3] {
         self.control.lock().shares
@@ -247,7 +257,7 @@ impl<V: Clone> Caches<V> {
     /// Has boundaries that move begin elsewhere.
     pub fn set_shares(&self, shares: [f64; 3]) {
         let mut control = self.control.lock();
-        if control.policy == CachePolicy::Tide && control.measured_for > 0 {
+        if control.policy.is_moved_by_worth() && control.measured_for > 0 {
             control.shares = shares;
             self.apply(&control);
         }
@@ -269,8 +279,10 @@ impl<V: Clone> Caches<V> {
     pub fn step(&self) {
         let mut control = self.control.lock();
         match control.policy {
-            CachePolicy::Tide if control.measured_for > 0 => self.step_tide(&mut control),
             CachePolicy::Hac { .. } => self.step_hac(&mut control),
+            policy if policy.is_moved_by_worth() && control.measured_for > 0 => {
+                self.step_tide(&mut control);
+            }
             _ => {}
         }
     }
@@ -356,8 +368,8 @@ impl<V: Clone> Caches<V> {
     }
 
     /// Makes what takes more than its part of `whole` bytes smaller.
-    fn shrink(&self, whole: usize, shares: [f64; 3]) {
-        let [kv, kp, block] = split_of(whole, shares);
+    fn shrink(&self, whole: usize, control: &Control) {
+        let [kv, kp, block] = capacities_of(split_of(whole, control.shares), control.policy);
         let (kv_now, kp_now) = self.point.capacities();
         self.blocks.set_capacity(block.min(self.blocks.capacity()));
         self.point.set_capacities(kv.min(kv_now), kp.min(kp_now));
@@ -365,7 +377,7 @@ impl<V: Clone> Caches<V> {
 
     /// Gives the components the bytes of their shares; what shrinks does so first.
     fn apply(&self, control: &Control) {
-        let [kv, kp, block] = self.split_of(control);
+        let [kv, kp, block] = capacities_of(self.split_of(control), control.policy);
         match &control.hac {
             Some(hac) => {
                 hac.boundaries.set_total(self.whole(control));
@@ -375,7 +387,7 @@ impl<V: Clone> Caches<V> {
                     self.point.set_capacities(kv, kp);
                 }
             }
-            None => self.shrink(self.whole(control), control.shares),
+            None => self.shrink(self.whole(control), control),
         }
         self.blocks.set_capacity(block);
         self.point.set_capacities(kv, kp);
@@ -391,7 +403,7 @@ impl<V: Clone> Caches<V> {
         let part = |share: f64| (control.measured_for as f64 * share) as usize;
         // There must be room for them before they are made.
         let room = part(POINT_SKETCH) + part(BLOCK_SKETCH) + part(WINDOW) / GHOSTS_DIVISOR;
-        self.shrink(control.budget.saturating_sub(room), control.shares);
+        self.shrink(control.budget.saturating_sub(room), control);
         self.point.measure(part(POINT_SKETCH), part(WINDOW), 1);
         match control.measured_for > 0 {
             true => self.blocks.admit_by_use(part(BLOCK_SKETCH), part(WINDOW), 1),
@@ -406,6 +418,15 @@ impl<V: Clone> Caches<V> {
 fn measured_for(policy: CachePolicy, budget: usize) -> usize {
     let is_measured = !policy.is_of_blocks() && budget >= MEASURED_BYTES_MIN;
     if is_measured { budget.min(MEASURED_BYTES_MAX) } else { 0 }
+}
+
+/// What components may really take: less than their part where entries are to be charged as
+/// if they were larger.
+fn capacities_of([kv, kp, block]: Split, policy: CachePolicy) -> Split {
+    let bytes = policy.left_out().entry_bytes();
+    let part = |whole, real, charged| (whole as u128 * real as u128 / charged as u128) as usize;
+    let compact = Ideas::COMPACT;
+    [part(kv, compact.kv, bytes.kv), part(kp, compact.kp, bytes.kp), block]
 }
 
 fn split_of(whole: usize, shares: [f64; 3]) -> Split {

@@ -6,10 +6,11 @@
 //! For one thread at a time.
 
 use crate::hac::HacShard;
+use crate::ideas::Ideas;
 use crate::kp::{KpEntry, Pointer};
 use crate::kv::KvEntry;
 use crate::name::Name;
-use crate::point::{Found, PointReads, PointShard, Resolved};
+use crate::point::{Found, LEVELS, PointReads, PointShard, Resolved};
 
 /// Entries of a shard.
 #[allow(clippy::large_enum_variant, reason = "one for each shard, and the large one is usual")]
@@ -114,6 +115,12 @@ impl Entries {
     pub(crate) fn restore_pointer(&mut self, hash: u64, entry: KpEntry) {
         if let Self::Compact(shard) = self {
             shard.restore_pointer(hash, entry);
+        }
+    }
+
+    pub(crate) fn set_without(&mut self, without: Ideas, reads: [f32; LEVELS]) {
+        if let Self::Compact(shard) = self {
+            shard.set_without(without, reads);
         }
     }
 

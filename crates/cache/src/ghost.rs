@@ -31,6 +31,8 @@ pub struct Ghost {
     /// Fingerprints of a bucket.
     ways: usize,
     sampling: u32,
+    /// Whether what left last stays, whatever is asked for.
+    keeps_last: bool,
 }
 
 /// The hash that stands for `fingerprint` in a [`Sketch`].
@@ -44,7 +46,18 @@ impl Ghost {
         assert!(sampling.is_power_of_two(), "a sampling of {sampling} is no power of two");
         let slots = entries.div_ceil(sampling as usize);
         let ways = slots.div_ceil(slots.div_ceil(WAYS).max(1)).max(1);
-        Self { fingerprints: vec![0; slots.div_ceil(ways) * ways].into(), ways, sampling }
+        Self {
+            fingerprints: vec![0; slots.div_ceil(ways) * ways].into(),
+            ways,
+            sampling,
+            keeps_last: false,
+        }
+    }
+
+    /// The same ghost, keeping what left last if `keeps_last`.
+    #[must_use]
+    pub fn keeping_last(self, keeps_last: bool) -> Self {
+        Self { keeps_last, ..self }
     }
 
     /// The memory that it takes.
@@ -59,9 +72,11 @@ impl Ghost {
 
     /// Notes that something has left the component, or was refused.
     pub fn note(&mut self, fingerprint: u32, sketch: &Sketch) {
+        let keeps_last = self.keeps_last;
         let Some(bucket) = self.bucket(fingerprint) else { return };
         let place = match bucket.iter().position(|&other| other == fingerprint || other == 0) {
             Some(place) => place,
+            None if keeps_last => bucket.len() - 1,
             None => {
                 // Of those that are asked for least, the one noted first.
                 let times = |fingerprint: u32| sketch.estimate(spread(fingerprint));
@@ -139,6 +154,21 @@ mod tests {
         }
         (1_000..100_000).for_each(|n| ghost.note(fingerprint(n), &sketch));
         assert!(known(&mut ghost, 0..1_000) > 970);
+    }
+
+    #[test]
+    fn one_that_keeps_what_left_last_is_flushed_by_a_flood() {
+        let sketch = Sketch::new(1 << 20);
+        let mut ghost = Ghost::new(2_000, 1).keeping_last(true);
+        for n in 0..1_000 {
+            (0..3).for_each(|_| {
+                sketch.add(spread(fingerprint(n)));
+            });
+            ghost.note(fingerprint(n), &sketch);
+        }
+        (1_000..100_000).for_each(|n| ghost.note(fingerprint(n), &sketch));
+        assert_eq!(known(&mut ghost, 0..1_000), 0);
+        assert!(known(&mut ghost, 99_000..100_000) > 800);
     }
 
     #[test]

@@ -176,6 +176,11 @@ impl Benefit {
         if level == 0 { n0 } else { 2 * (u32::from(level) + n0) }
     }
 
+    /// I/Os of a lookup that ends on `level`: `f(m) = m + 2`.
+    pub(crate) fn reads(self, level: u8) -> f32 {
+        (self.tables_halves(level) + 4) as f32 / 2.0
+    }
+
     /// I/Os that a hit saves, in halves: `f(m) = m + 2`, and one less if it is a pointer's.
     fn halves(self, entry: &Entry) -> u8 {
         let all = self.tables_halves(entry.level) + 4;

@@ -171,12 +171,20 @@ pub struct KpShard {
     buckets: usize,
     len: usize,
     capacity: usize,
+    /// Whether all comes in, and the oldest leaves of those least asked for.
+    by_age: bool,
 }
 
 impl KpShard {
     /// A shard of at most `capacity` bytes.
     pub fn new(capacity: usize) -> Self {
-        Self { chunks: Vec::new(), buckets: 0, len: 0, capacity }
+        Self { chunks: Vec::new(), buckets: 0, len: 0, capacity, by_age: false }
+    }
+
+    /// From now on all comes in, or is judged; the oldest of those leaves that were not
+    /// asked for since they last stood to leave, or what is worth least.
+    pub fn set_by_age(&mut self, by_age: bool) {
+        self.by_age = by_age;
     }
 
     /// How many entries there are.
@@ -225,18 +233,20 @@ impl KpShard {
         if self.buckets == 0 {
             return judge.left(hash);
         }
-        let index = self.index(hash);
+        let (index, by_age) = (self.index(hash), self.by_age);
         let bucket = self.bucket(index);
         let free = match bucket.iter().position(Slot::is_empty) {
             Some(free) => free,
             None => {
-                let (worst, worth) = judge_all(bucket, judge);
-                if judge.worth(hash, &entry, 0) < worth {
+                let (worst, worth) = judge_all(bucket, by_age, judge);
+                if !by_age && judge.worth(hash, &entry, 0) < worth {
                     return judge.left(hash);
                 }
                 judge.left(bucket[worst].fingerprint());
+                let free = if by_age { BUCKET - 1 } else { worst };
+                bucket[worst..=free.max(worst)].rotate_left(1);
                 self.len -= 1;
-                worst
+                free
             }
         };
         self.bucket(index)[free] = slot;
@@ -343,12 +353,13 @@ impl KpShard {
             self.len = 0;
             return;
         }
+        let by_age = self.by_age;
         let bucket = self.bucket(buddy(last));
         let mut all: Vec<(f32, Slot)> = bucket
             .iter()
             .chain(&leaving)
             .filter(|slot| !slot.is_empty())
-            .map(|slot| (judge.worth(slot.fingerprint(), &slot.entry(), slot.asked()), *slot))
+            .map(|slot| (worth(slot, by_age, judge), *slot))
             .collect();
         all.sort_by(|a, b| b.0.total_cmp(&a.0));
         *bucket = Bucket::default();
@@ -375,11 +386,19 @@ fn buddy(index: usize) -> usize {
     index & !(1 << index.ilog2())
 }
 
+/// What an entry is worth; by age, whether it was asked for.
+fn worth(slot: &Slot, by_age: bool, judge: &mut impl Judge) -> f32 {
+    match by_age {
+        true => f32::from(slot.asked()),
+        false => judge.worth(slot.fingerprint(), &slot.entry(), slot.asked()),
+    }
+}
+
 /// Judges a full bucket: which entry is worth least, and what.
-fn judge_all(bucket: &mut Bucket, judge: &mut impl Judge) -> (usize, f32) {
+fn judge_all(bucket: &mut Bucket, by_age: bool, judge: &mut impl Judge) -> (usize, f32) {
     let mut worst = (0, f32::INFINITY);
     for (index, slot) in bucket.iter_mut().enumerate() {
-        let worth = judge.worth(slot.fingerprint(), &slot.entry(), slot.asked());
+        let worth = worth(slot, by_age, judge);
         if worth < worst.1 {
             worst = (index, worth);
         }

@@ -192,6 +192,8 @@ pub struct KvShard {
     chunk_bytes: usize,
     capacity: usize,
     price: f32,
+    /// Whether the oldest leaves of those least asked for.
+    by_age: bool,
 }
 
 impl KvShard {
@@ -207,7 +209,14 @@ impl KvShard {
             chunk_bytes,
             capacity,
             price: 0.0,
+            by_age: false,
         }
+    }
+
+    /// From now on the oldest leaves of those that were not asked for since they last stood
+    /// to leave, or what is worth least.
+    pub fn set_by_age(&mut self, by_age: bool) {
+        self.by_age = by_age;
     }
 
     /// The longest name and value together that are kept: what has left a chunk makes
@@ -474,7 +483,10 @@ impl KvShard {
                 if !head.is_dead() {
                     let entry = entry_at(chunk, at);
                     let hash = judge.hash(entry.name);
-                    let worth = judge.worth(hash, &entry, head.asked());
+                    let worth = match self.by_age {
+                        true => f32::from(head.asked()),
+                        false => judge.worth(hash, &entry, head.asked()),
+                    };
                     if ages {
                         head.judged_once_more().write(chunk, at);
                     }

@@ -5,6 +5,7 @@
 //! Modules are declared bottom-up; a module names only modules above it.
 
 mod sync;
+mod ideas;
 mod lists;
 mod lru;
 pub mod sketch;
@@ -37,5 +38,6 @@ pub use block_stats::{BlockCacheStats, BlockKind, KindStats};
 pub use caches::Caches;
 pub use eviction::Eviction;
 pub use filter_worth::{FilterWorth, FilteredLookup};
+pub use ideas::{Idea, Ideas};
 pub use name::Name;
 pub use policy::{CachePolicy, NoSuchPolicy};

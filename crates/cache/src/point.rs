@@ -21,6 +21,7 @@
 //! For one thread at a time; pure.
 
 use crate::ghost::{Ghost, spread};
+use crate::ideas::{Idea, Ideas};
 use crate::kp::{self, KpEntry, KpShard, Pointer};
 use crate::kv::{self, KvEntry, KvShard};
 use crate::name::Name;
@@ -32,6 +33,10 @@ pub const LEVELS: usize = kv::LEVEL_MAX as usize + 1;
 /// A refusal lowers the price of KV entries by one part in so many, so that a price
 /// from another time does not stay: entries leave only when others come.
 const PRICE_DECAY: f32 = 1.0 / 512.0;
+
+/// What a ghost of KV takes an entry to be.
+const KV_GHOST_BYTES: usize = 120;
+const _: () = assert!(Ideas::COMPACT.kp == kp::ENTRY_BYTES);
 
 /// The hash that entries of a name are found by ([`Name::hash`]).
 pub type HashOf = fn(Name<'_>) -> u64;
@@ -87,6 +92,7 @@ pub struct PointShard {
     kv_price: f32,
     saved: PointReads,
     wanted: PointReads,
+    without: Ideas,
 }
 
 struct KvJudge<'a> {
@@ -175,7 +181,25 @@ impl PointShard {
             kv_price: 0.0,
             saved: PointReads::default(),
             wanted: PointReads::default(),
+            without: Ideas::NONE,
         }
+    }
+
+    /// From now on it does without these. `reads`: what AC-Key takes lookups that end on a
+    /// level to cost. To be followed by [`PointShard::measure`].
+    pub fn set_without(&mut self, without: Ideas, reads: [f32; LEVELS]) {
+        let was_given = self.without.has(Idea::MeasuredBenefit);
+        if without.has(Idea::MeasuredBenefit) {
+            self.reads = reads;
+        } else if was_given {
+            self.reads = [1.0; LEVELS];
+        }
+        self.kv.set_by_age(without.has(Idea::Admission));
+        self.kp.set_by_age(without.has(Idea::Admission));
+        if without != self.without {
+            self.kv_price = 0.0;
+        }
+        self.without = without;
     }
 
     /// Begins to measure anew, with a sketch of at most `sketch_bytes`, and ghosts for
@@ -183,8 +207,11 @@ impl PointShard {
     /// of these).
     pub fn measure(&mut self, sketch_bytes: usize, window_bytes: usize, sampling: u32) {
         self.sketch = Sketch::new(sketch_bytes);
-        self.kv_ghost = Ghost::new(window_bytes / 120, sampling);
-        self.kp_ghost = Ghost::new(window_bytes / kp::ENTRY_BYTES, 4 * sampling);
+        let bytes = self.without.entry_bytes();
+        let kv = window_bytes / KV_GHOST_BYTES * Ideas::COMPACT.kv / bytes.kv;
+        let keeps_last = self.without.has(Idea::GhostChoice);
+        self.kv_ghost = Ghost::new(kv, sampling).keeping_last(keeps_last);
+        self.kp_ghost = Ghost::new(window_bytes / bytes.kp, 4 * sampling).keeping_last(keeps_last);
     }
 
     /// Has KP know keys by so many bits of their hashes, at most 32. For tests of what
@@ -272,21 +299,27 @@ impl PointShard {
     pub fn resolved(&mut self, hash: u64, resolved: &Resolved<'_>) {
         let fingerprint = self.fingerprint(hash);
         let Self { hash_of, sketch, reads: by_level, kv_ghost, kp_ghost, wanted, .. } = self;
-        let reads = resolved.reads;
         let level = usize::from(resolved.entry.level);
+        let is_measured = !self.without.has(Idea::MeasuredBenefit);
+        let (reads, data_reads) = match is_measured {
+            true => (resolved.reads, resolved.data_reads),
+            false => (by_level[level], 1.0),
+        };
         if kv_ghost.take(hash as u32) {
             wanted.kv += f64::from(reads) * f64::from(kv_ghost.sampling());
         }
         if !resolved.by_pointer {
             if kp_ghost.take(fingerprint) {
-                let saved = (reads - resolved.data_reads).max(0.0);
+                let saved = (reads - data_reads).max(0.0);
                 wanted.kp += f64::from(saved) * f64::from(kp_ghost.sampling());
             }
-            by_level[level] += (reads - by_level[level]) * READS_GAIN;
+            if is_measured {
+                by_level[level] += (reads - by_level[level]) * READS_GAIN;
+            }
         }
         let mut judge = KvJudge { hash_of: *hash_of, sketch, reads: by_level, ghost: kv_ghost };
         let worth = kv::Judge::worth(&mut judge, hash, &resolved.entry, 0);
-        if worth >= self.kv_price {
+        if worth >= self.kv_price || self.without.has(Idea::Admission) {
             let price = self.kv.price();
             self.kv.insert(hash, resolved.entry, &mut judge);
             if self.kv.price() != price {

@@ -48,10 +48,11 @@ use std::sync::Arc;
 use crate::earc::Boundaries;
 use crate::entries::Entries;
 use crate::hac::{Benefit, HacShard};
+use crate::ideas::Ideas;
 use crate::kp::{KpEntry, Pointer};
 use crate::kv::KvEntry;
 use crate::name::Name;
-use crate::point::{Found, HashOf, PointReads, PointShard, Resolved};
+use crate::point::{Found, HashOf, LEVELS, PointReads, PointShard, Resolved};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::epoch::AtomicU64;
@@ -365,6 +366,14 @@ impl PointCache {
             drop(inside);
             drop(gone);
         }
+    }
+
+    /// As [`PointShard::set_without`], over a tree whose level 0 has at most `level0_tables`
+    /// tables.
+    pub fn set_without(&self, without: Ideas, level0_tables: u8) {
+        let benefit = Benefit { level0_tables };
+        let reads: [f32; LEVELS] = std::array::from_fn(|level| benefit.reads(level as u8));
+        self.shards.iter().for_each(|s| s.inside.lock().entries.set_without(without, reads));
     }
 
     /// What AC-Key's ghosts may take, for all shards together; none knows of anything at

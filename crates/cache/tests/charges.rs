@@ -111,6 +111,7 @@ fn what_is_charged_is_what_is_allocated() {
     assert!(allocation::is_counting(), "else nothing is held against anything");
     for policy in [
         "tide",
+        "tide-without:admission,controller",
         "fixed:40,30,30",
         "kv-only",
         "kp-only",

@@ -227,7 +227,8 @@ function lines() {
   const { policy, outlook } = told.stats;
   if (outlook.reason === "blocks-alone") return "none";
   if (outlook.reason === "other-ghosts") return "by other ghosts";
-  return policy === "tide" ? "by worth" : "fixed";
+  const moves = policy.startsWith("tide") && !policy.includes("controller");
+  return moves ? "by worth" : "fixed";
 }
 
 /** How the boundaries have moved lately: who gained most, and from whom. */

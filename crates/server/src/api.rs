@@ -106,11 +106,9 @@ fn estimate(history: &History) -> Value {
 /// Why nothing is measured under `policy`.
 fn reason(policy: CachePolicy) -> &'static str {
     match policy {
-        CachePolicy::BlockOnly | CachePolicy::BlockClock | CachePolicy::BlockS3Fifo => {
-            "blocks-alone"
-        }
         CachePolicy::Hac { .. } => "other-ghosts",
-        CachePolicy::Tide | CachePolicy::Fixed { .. } => "too-small",
+        policy if policy.is_of_blocks() => "blocks-alone",
+        _ => "too-small",
     }
 }
 

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidekv_cache::CachePolicy;
+use tidekv_cache::{CachePolicy, Idea};
 use tidekv_io::Priority;
 
 use crate::background::{JobKind, guarded};
@@ -196,9 +196,10 @@ impl Engine {
             .flat_map(|t| t.range_tombstones().tombstones().collect::<Vec<_>>())
             .collect();
         let borders = if compaction.is_move { Vec::new() } else { self.borders(&compaction) };
-        let moves = match compaction.is_move {
-            true => Moves::default(),
-            false => {
+        let follows = !compaction.is_move && !self.caches.policy().lacks(Idea::Repair);
+        let moves = match follows {
+            false => Moves::default(),
+            true => {
                 let inputs: Vec<u64> = compaction.tables().map(|t| t.meta().id).collect();
                 let pointers_max = self.caches.budget() / notices::BUDGET_PER_POINTER;
                 Moves::of(self.caches.point(), &inputs, pointers_max)
@@ -318,9 +319,9 @@ impl Engine {
     /// none where blocks are the only cache, as others have it.
     fn heat_rule(&self) -> Option<Rule> {
         match self.caches.policy() {
-            CachePolicy::Tide | CachePolicy::Fixed { .. } => Some(Rule::Heat),
             CachePolicy::Hac { .. } => Some(Rule::Overlap),
-            CachePolicy::BlockOnly | CachePolicy::BlockClock | CachePolicy::BlockS3Fifo => None,
+            policy if policy.is_of_blocks() || policy.lacks(Idea::Repair) => None,
+            _ => Some(Rule::Heat),
         }
     }
 
@@ -358,6 +359,10 @@ impl Engine {
             added.push((level, self.open_table(output.meta)?));
         }
         self.install_edit(parts, edit, &added, &placed)?;
+        if self.caches.policy().lacks(Idea::Repair) {
+            let is_gone = |id| compaction.tables().any(|table| table.meta().id == id);
+            self.caches.point().forget(|_| false, is_gone);
+        }
         compaction.tables().for_each(|table| table.retire());
         self.count_merge(counts);
         self.stats.compactions.add(1);

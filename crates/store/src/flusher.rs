@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidekv_cache::Name;
+use tidekv_cache::{Idea, Name};
 use tidekv_io::Priority;
 
 use crate::background::{JobKind, guarded};
@@ -147,6 +147,7 @@ impl Engine {
             };
             point.forget(is_covered, |_| false);
         }
+        let renews = !self.caches.policy().lacks(Idea::Sync);
         let plan = MergePlan {
             snapshots,
             now_ms: self.clock.unix_ms(),
@@ -154,7 +155,7 @@ impl Engine {
             start: None,
             end: None,
             below: None,
-            notice: Notice::new_versions(point, tree.id),
+            notice: Notice::new_versions(point, tree.id, renews),
             heat: None,
         };
         let next_table = || self.new_table(made);

@@ -86,5 +86,5 @@ pub use keyspace::{Cached, Keyspace};
 pub use options::{Compression, Durability, Environment, KeyspaceOptions, Options};
 pub use snapshot::Snapshot;
 pub use stats::{Histogram, Latency, LatencyCounts, Statistics};
-pub use tidekv_cache::{CachePolicy, NoSuchPolicy};
+pub use tidekv_cache::{CachePolicy, Idea, Ideas, NoSuchPolicy};
 pub use transaction::{Commit, GATHERED_BYTES_MAX, Transaction, Watch};

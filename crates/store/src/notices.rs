@@ -35,6 +35,8 @@ pub(crate) enum Notice<'a> {
 pub(crate) struct NewVersions<'a> {
     point: &'a PointCache,
     keyspace: u32,
+    /// What is known of a key becomes its newest version; else it goes.
+    renews: bool,
     /// The key that was told of last; none is empty.
     key: Vec<u8>,
 }
@@ -94,12 +96,13 @@ impl<'a> Ahead<'a> {
 }
 
 impl<'a> Notice<'a> {
-    /// Of a flush of the keyspace.
-    pub(crate) fn new_versions(point: &'a PointCache, keyspace: u32) -> Self {
+    /// Of a flush of the keyspace. What caches know of its keys is brought up to date if it
+    /// `renews`, or goes.
+    pub(crate) fn new_versions(point: &'a PointCache, keyspace: u32, renews: bool) -> Self {
         // What comes in from here on was found by readers who have seen the memtables.
         match point.is_empty() {
             true => Self::None,
-            false => Self::NewVersions(NewVersions { point, keyspace, key: Vec::new() }),
+            false => Self::NewVersions(NewVersions { point, keyspace, renews, key: Vec::new() }),
         }
     }
 
@@ -153,12 +156,9 @@ impl NewVersions<'_> {
         let name = Name { keyspace: self.keyspace, key };
         let hash = name_hash(name);
         let is_value = |t: &Trailer| matches!(t.kind(), Kind::Value | Kind::Expiring);
-        let entry = kept.filter(is_value).map(|trailer| KvEntry {
-            name,
-            stamp: trailer.0,
-            value: payload,
-            level: 0,
-        });
+        let renewed = kept.filter(|trailer| self.renews && is_value(trailer));
+        let entry =
+            renewed.map(|trailer| KvEntry { name, stamp: trailer.0, value: payload, level: 0 });
         self.point.sync(hash, name, entry).then_some(Tag { hash, from: None })
     }
 }

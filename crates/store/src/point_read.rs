@@ -291,7 +291,8 @@ impl<'a> PointRead<'a> {
             (Stage::Pointer(_, handle), _) | (_, Some((_, handle, _))) => handle.meta().id,
             _ => return,
         };
-        let share = point::own_share(lesson.times, blocks.times(table, block.offset()));
+        let times = blocks.times(table, block.offset());
+        let share = blocks.caches().own_share(lesson.times, times);
         lesson.reads += share;
         lesson.last_read = Some((block.offset(), share));
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use support::{DIRECTORY, Limits, START_MS, options};
-use tidekv::{CachePolicy, Db, Keyspace, Options};
+use tidekv::{CachePolicy, Db, Idea, Ideas, Keyspace, Options};
 use tidekv_io::{ManualClock, MemoryStorage};
 
 const VALUES: CachePolicy = CachePolicy::Fixed { kv: 100, kp: 0 };
@@ -37,7 +37,7 @@ impl Scene {
         let mut options = Options { cache_policy: policy, ..options(&disk, &clock, ROOMY) };
         adjust(&mut options);
         let db = Db::open(DIRECTORY, options).unwrap();
-        if let CachePolicy::Hac { .. } = policy {
+        if let CachePolicy::Hac { .. } | CachePolicy::TideWithout(_) = policy {
             // Its boundaries begin where they are: entries are to have bytes.
             db.set_cache_policy(CachePolicy::Fixed { kv: 40, kp: 40 });
             db.set_cache_policy(policy);
@@ -400,6 +400,8 @@ fn hot_blocks_stay_in_memory_through_compactions() {
     assert!((5..=20).contains(&heirs), "{heirs}");
     let (_, _, heirs) = reads_after(CachePolicy::HAC);
     assert!(heirs > 0, "of every cached block one takes the place");
+    let (_, _, heirs) = reads_after(CachePolicy::TideWithout(Ideas::NONE.and(Idea::Repair)));
+    assert_eq!(heirs, 0, "without repair none does");
     let (hot, _, heirs) = reads_after(CachePolicy::BlockOnly);
     assert!(hot > 5 && heirs == 0, "{hot} reads, {heirs} heirs: as others do it");
 }
@@ -435,4 +437,42 @@ fn filters_that_save_nothing_are_passed_by() {
     assert!(skips > 1_000, "{skips}");
     let (reads, skips) = reads_of(true);
     assert!(reads < 1.0 && skips < 500, "{reads} reads a get of an absent key, {skips} skips");
+}
+
+/// Without syncing at a flush, or repair at a compaction, caches know less; nobody is told
+/// anything else.
+#[test]
+fn what_is_not_kept_true_goes() {
+    let knows = |policy: CachePolicy, does: fn(&Scene)| {
+        let scene = Scene::new(policy);
+        scene.flush(&[("a", "1"), ("b", "1")]);
+        scene.flush(&[("a", "2"), ("c", "1")]);
+        assert_eq!(scene.cached_after("a"), text("2"));
+        does(&scene);
+        let before = scene.count("cache.point.misses");
+        let value = scene.get("a");
+        assert_eq!(scene.count("cache.kp.errors"), 0);
+        (value, scene.count("cache.point.misses") == before)
+    };
+    let without = |idea| CachePolicy::TideWithout(Ideas::NONE.and(Idea::CompactEntries).and(idea));
+    let flush = |scene: &Scene| scene.flush(&[("a", "3")]);
+    let compact = |scene: &Scene| scene.db.compact().unwrap();
+    let all = without(Idea::CompactEntries);
+    assert_eq!(knows(all, flush), (text("3"), true));
+    assert_eq!(knows(without(Idea::Sync), flush), (text("3"), false));
+    assert_eq!(knows(all, compact), (text("2"), true));
+    // Values stay where they are: pointers alone show it.
+    let pointers = |policy: CachePolicy| {
+        let scene = Scene::new(POINTERS);
+        scene.db.set_cache_policy(policy);
+        scene.flush(&[("a", "1"), ("b", "1")]);
+        scene.flush(&[("a", "2"), ("c", "1")]);
+        assert_eq!(scene.cached_after("a"), text("2"));
+        scene.db.compact().unwrap();
+        let misses = scene.count("cache.point.misses");
+        assert_eq!(scene.get("a"), text("2"));
+        (scene.count("cache.point.misses") - misses, scene.count("cache.kp.errors"))
+    };
+    assert_eq!(pointers(CachePolicy::Tide), (0, 0));
+    assert_eq!(pointers(without(Idea::Repair)), (1, 0));
 }

@@ -168,6 +168,61 @@ enum Operation {
     Step,
 }
 
+/// `tide` without this.
+fn without(idea: Idea) -> CachePolicy {
+    CachePolicy::TideWithout(Ideas::NONE.and(idea))
+}
+
+#[test]
+fn without_admission_all_comes_in() {
+    let is_there = |policy| {
+        let caches = Caches::new(hash_of, 1 << 20, 1, policy);
+        for _ in 0..4 {
+            (0..20).for_each(|n| _ = touch(&caches, BlockKind::Data, n));
+        }
+        (1_000..2_000).for_each(|n| _ = touch(&caches, BlockKind::Data, n));
+        let id = |offset| BlockId { table: BlockKind::Data as u64, offset };
+        [0, 1_999].map(|offset| caches.blocks().contains(id(offset)))
+    };
+    assert!(is_there(CachePolicy::Tide)[0], "what is asked for often stays");
+    assert_eq!(is_there(without(Idea::Admission)), [false, true]);
+}
+
+#[test]
+fn without_a_controller_boundaries_stand_still() {
+    let caches = Caches::new(hash_of, 1 << 20, 1, without(Idea::Controller));
+    assert_eq!(caches.shares(), Ideas::SPLIT);
+    for _ in 0..20 {
+        (0..2_000).for_each(|n| get(&caches, n));
+    }
+    caches.step();
+    caches.set_shares([0.1, 0.1, 0.8]);
+    assert_eq!(caches.shares(), Ideas::SPLIT);
+    assert!(caches.window_bytes() > 0, "ghosts are as before");
+}
+
+#[test]
+fn a_read_is_shared_or_not() {
+    let caches = Caches::<()>::new(hash_of, 1 << 20, 1, CachePolicy::Tide);
+    assert_eq!(caches.own_share(1, 4), 0.5);
+    caches.set_policy(without(Idea::OwnShare));
+    assert_eq!(caches.own_share(1, 4), 1.0);
+    caches.set_policy(CachePolicy::Tide);
+    assert_eq!(caches.own_share(1, 4), 0.5);
+}
+
+#[test]
+fn entries_as_published_are_fewer() {
+    let ideas = Ideas::NONE.and(Idea::Controller);
+    let caches = Caches::<()>::new(hash_of, 1 << 20, 1, CachePolicy::TideWithout(ideas));
+    let (kv, kp) = caches.point().capacities();
+    caches.set_policy(CachePolicy::TideWithout(ideas.and(Idea::CompactEntries)));
+    let fewer = caches.point().capacities();
+    let [kv_share, kp_share] = [fewer.0 as f64 / kv as f64, fewer.1 as f64 / kp as f64];
+    assert!((0.8..0.9).contains(&kv_share) && (0.35..0.45).contains(&kp_share), "{fewer:?}");
+    assert!(caches.split()[1] > 2 * fewer.1, "what they are charged is more");
+}
+
 fn operation() -> impl Strategy<Value = Operation> {
     let policy = prop_oneof![
         Just(CachePolicy::Tide),
@@ -175,6 +230,10 @@ fn operation() -> impl Strategy<Value = Operation> {
         Just(CachePolicy::BlockClock),
         Just(CachePolicy::BlockS3Fifo),
         Just(CachePolicy::HAC),
+        (1..1_u32 << Ideas::all().count()).prop_map(|bits| {
+            let chosen = Ideas::all().enumerate().filter(|(n, _)| bits & 1 << n != 0);
+            CachePolicy::TideWithout(chosen.fold(Ideas::NONE, |set, (_, (idea, _))| set.and(idea)))
+        }),
         (0..10_000_000u32, 0..=100u8).prop_map(|(k, theta)| CachePolicy::Hac { k, theta }),
         (0..=100u8).prop_flat_map(|kv| {
             (0..=100 - kv).prop_map(move |kp| CachePolicy::Fixed { kv, kp })

@@ -567,8 +567,8 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "what a compaction writes is cold, however hot what it reads",
         "crates/store/src/compactor.rs",
-        "CachePolicy::Tide | CachePolicy::Fixed { .. } => Some(Rule::Heat),",
-        "CachePolicy::Tide | CachePolicy::Fixed { .. } => None,",
+        "_ => Some(Rule::Heat),",
+        "_ => None,",
         "hot_blocks_stay_in_memory_through_compactions",
     ),
     stale(
@@ -618,8 +618,8 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "blocks of all extents are alike",
         "crates/cache/src/block.rs",
-        "true => extent_hash(id) < extent_hash(rival),",
-        "true => false & (extent_hash(id) < extent_hash(rival)),",
+        "true => !without.has(Idea::Extents) && extent_hash(id)",
+        "true => without.has(Idea::Extents) && extent_hash(id)",
         "block::tests::of_blocks_that_are_asked_for_alike_those_of_some_extents_stay",
     ),
     stale(

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidekv::{CachePolicy, Db, Environment, Options};
+use tidekv::{CachePolicy, Db, Environment, Idea, Ideas, Options};
 use tidekv_io::{InlineExecutor, ManualClock, MemoryStorage, SeededRandom};
 
 /// Where the simulated clock begins.
@@ -56,10 +56,18 @@ impl Dice {
     }
 }
 
+/// Without the ideas about changes of the tree, and some of the others.
+fn tide_without(dice: &mut Dice) -> CachePolicy {
+    let of_changes = Ideas::NONE.and(Idea::Repair).and(Idea::Sync);
+    let others = Ideas::all().filter(|_| dice.one_in(2));
+    CachePolicy::TideWithout(others.fold(of_changes, |set, (idea, _)| set.and(idea)))
+}
+
 /// How a store uses its caches, one way as likely as another.
 pub fn cache_policy(dice: &mut Dice) -> CachePolicy {
-    match dice.below(10) {
+    match dice.below(11) {
         0 => CachePolicy::Tide,
+        10 => tide_without(dice),
         1 => CachePolicy::BlockOnly,
         2 => CachePolicy::Fixed { kv: 100, kp: 0 },
         3 => CachePolicy::Fixed { kv: 0, kp: 100 },
