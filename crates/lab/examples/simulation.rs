@@ -4,13 +4,16 @@
 //! cargo run --release -p tidekv-lab --example simulation                    # all loads
 //! cargo run --release -p tidekv-lab --example simulation -- get-zipf-0.99
 //! cargo run --release -p tidekv-lab --example simulation -- get-hot 1 best  # every split
+//! cargo run --release -p tidekv-lab --example simulation -- ablation        # ideas left out
 //! ```
 //!
 //! Arguments: the beginning of a load's name, the budget in per cent of the data, and
 //! `best` to look for the best fixed split in tenths (66 runs). Prints a table and
-//! leaves a row for each run (`TIDEKV_ROWS`).
+//! leaves a row for each run (`TIDEKV_ROWS`). `ablation` alone: five loads, by `tide`, by
+//! `tide` without each of its ideas, and by other policies. (The tree does not change, so that
+//! two ideas about its changes are not there.)
 
-use tidekv_cache::CachePolicy;
+use tidekv_cache::{CachePolicy, Idea, Ideas};
 use tidekv_evidence::Row;
 use tidekv_lab::keys::Choice;
 use tidekv_lab::simulation::{Load, Outcome, budget, simulate};
@@ -47,6 +50,23 @@ fn loads() -> Vec<Load> {
     ]
 }
 
+/// What ideas are left out of: loads, and the caches in hundredths of the data.
+const ABLATION: [(&str, f64); 5] = [
+    ("get-zipf-0.99", 1.0),
+    ("mixed-zipf-0.99", 1.0),
+    ("mixed-zipf-0.99", 5.0),
+    ("get-hot-keys", 5.0),
+    ("mixed-hot-ranges", 1.0),
+];
+/// What else `tide` is held against.
+const OTHERS: [CachePolicy; 5] = [
+    CachePolicy::HAC,
+    CachePolicy::Fixed { kv: 0, kp: 100 },
+    CachePolicy::Fixed { kv: 100, kp: 0 },
+    CachePolicy::Fixed { kv: 0, kp: 0 },
+    CachePolicy::BlockOnly,
+];
+
 fn run(policy: CachePolicy, load: &Load, percent: f64) -> Outcome {
     let outcome = simulate(policy, load, ENTRIES, budget(ENTRIES, percent), OPERATIONS, SEED);
     let [kv, kp, block] = outcome.split;
@@ -80,8 +100,33 @@ fn parts(outcome: &Outcome) -> String {
     format!("{kv}, {kp}, {block} %")
 }
 
+/// Prints what each idea saves.
+fn ablation() {
+    let loads = loads();
+    let cells = ABLATION.map(|(name, percent)| {
+        let load = loads.iter().find(|load| load.name == name).expect("loads have these names");
+        (load, percent)
+    });
+    let all = cells.map(|(load, percent)| run(CachePolicy::Tide, load, percent).reads_per_op);
+    println!("| | {} |", cells.map(|(load, p)| format!("{}, {p} %", load.name)).join(" | "));
+    println!("|---|---|---|---|---|---|");
+    println!("| tide | {} |", all.map(|reads| format!("{reads:.3}")).join(" | "));
+    let without = Ideas::all()
+        .filter(|(idea, _)| !matches!(idea, Idea::Repair | Idea::Sync))
+        .map(|(idea, _)| CachePolicy::TideWithout(Ideas::NONE.and(idea)));
+    for policy in without.chain(OTHERS) {
+        let ratios = cells.iter().zip(all).map(|((load, percent), all)| {
+            format!("{:.2}", run(policy, load, *percent).reads_per_op / all)
+        });
+        println!("| {policy} | {} |", ratios.collect::<Vec<_>>().join(" | "));
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|word| word == "ablation") {
+        return ablation();
+    }
     let wanted = arguments.first().map_or("", |name| name);
     let percent = arguments.get(1).and_then(|text| text.parse::<f64>().ok());
     let looks_for_best = arguments.iter().any(|word| word == "best");

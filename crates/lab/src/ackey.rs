@@ -7,6 +7,7 @@
 //! entries, and the hottest hundredth of the keys, in runs of a thousand, takes 99 % of
 //! them.
 
+use tidekv_cache::{CachePolicy, Idea, Ideas};
 use tidekv_evidence::Value;
 
 use crate::engine::settled;
@@ -200,30 +201,97 @@ fn cpu(scale: &Scale) -> Vec<Point> {
     points(scale, sizes.iter().map(|&size| Load { cache_percent: size, ..Load::usual() }))
 }
 
-/// The ideas that a policy leaves out, one policy after the other.
+/// Loads that ideas are left out of. With writes there are flushes and compactions.
+struct AblationLoad {
+    keys: &'static str,
+    choice: Choice,
+    scans: u32,
+    puts: u32,
+    cache_percent: f64,
+}
+
+fn ablation_loads() -> [AblationLoad; 5] {
+    let zipf = || Choice::Zipf { alpha: 0.99, is_scattered: true };
+    let hot = Choice::Hot { entries: 0.01, operations: 0.9, run: 1 };
+    let load = |keys, choice, scans, puts, cache_percent| AblationLoad {
+        keys,
+        choice,
+        scans,
+        puts,
+        cache_percent,
+    };
+    [
+        load("zipf-0.99", zipf(), 0, 20, 5.0),
+        load("zipf-0.99", zipf(), 50, 0, 1.0),
+        load("zipf-0.99", zipf(), 50, 0, 5.0),
+        load("hot-keys", hot, 0, 0, 5.0),
+        load("hot-ranges", hot_ranges(0.99), 50, 0, 1.0),
+    ]
+}
+
+/// Operations of a turn with writes, as a share of the entries: some memtables full.
+const WRITES_SHARE: f64 = 0.3;
+const WRITES_SHARE_QUICK: f64 = 0.15;
+
+impl AblationLoad {
+    fn point(&self, scale: &Scale) -> Point {
+        let (name, choice) = (self.keys.to_owned(), self.choice.clone());
+        let load = Load {
+            name,
+            choice,
+            scans: self.scans,
+            cache_percent: self.cache_percent,
+            ..Load::usual()
+        };
+        let point = point(scale, threads(scale), &load).with("put_percent", self.puts);
+        if self.puts == 0 {
+            return point;
+        }
+        // Small memtables, so that they are full often; the cache keeps its bytes.
+        let cache_bytes = point.cache_bytes.unwrap_or(0);
+        let memory_bytes = cache_bytes + cache_bytes / 2 + BESIDE_BYTES / 8;
+        let share = if scale.is_quick { WRITES_SHARE_QUICK } else { WRITES_SHARE };
+        let point = point.driven(|drive| {
+            drive.workload.mix = vec![(Kind::Get, 100 - self.puts), (Kind::Put, self.puts)];
+            let operations = drive.workload.entries as f64 * share;
+            drive.length = Length::Operations(operations as u64);
+        });
+        Point { changes_store: true, memory_bytes, ..point }
+    }
+}
+
+/// `tide` without each of its ideas, then other policies; in a quick run the load with
+/// writes alone, and only blocks beside it.
 fn ablation(scale: &Scale) -> Vec<Point> {
-    let variants = [
-        ("all", "tide"),
+    let is_of_changes = |idea| matches!(idea, Idea::Repair | Idea::Sync);
+    let others = [
+        ("nothing, blocks by LRU", "block-only"),
         ("boundaries as AC-Key moves them", "hac"),
-        ("boundaries that stand still", "fixed:30,10,60"),
         ("pointers alone", "kp-only"),
         ("values alone", "kv-only"),
         ("admission of blocks alone", "fixed:0,0,100"),
-        ("nothing, blocks by LRU", "block-only"),
     ];
-    let zipf = Choice::Zipf { alpha: 0.99, is_scattered: true };
-    let hot = Choice::Hot { entries: 0.01, operations: 0.9, run: 1 };
+    let (loads, policies) = if scale.is_quick { (1, 1) } else { (5, others.len()) };
     let mut all = Vec::new();
-    for (keys, choice, scans) in [("zipf-0.99", zipf, 50), ("hot-keys", hot, 0)] {
+    for load in &ablation_loads()[..loads] {
+        let ideas = Ideas::all().filter(|(idea, _)| load.puts > 0 || !is_of_changes(*idea));
+        let mut variants = vec![(ALL_IDEAS.to_owned(), CachePolicy::Tide.to_string())];
+        variants.extend(ideas.map(|(idea, name)| {
+            let policy = CachePolicy::TideWithout(Ideas::NONE.and(idea));
+            (format!("without {name}"), policy.to_string())
+        }));
+        let others = others[..policies].iter();
+        variants.extend(others.map(|&(variant, policy)| (variant.to_owned(), policy.to_owned())));
         for (variant, policy) in variants {
-            let (name, choice) = (keys.to_owned(), choice.clone());
-            let load = Load { name, choice, scans, cache_percent: 5.0, ..Load::usual() };
-            let point = point(scale, threads(scale), &load).once_if_quick(scale);
-            all.push(Point { policy: Some(policy.into()), ..point.with("variant", variant) });
+            let point = load.point(scale).once_if_quick(scale).with("variant", variant);
+            all.push(Point { policy: Some(policy), ..point });
         }
     }
     all
 }
+
+/// The variant that leaves nothing out.
+const ALL_IDEAS: &str = "all";
 
 const FASTER: &[Target] = &[
     Target::new("ops_per_s", Rule::RatioAtLeast(1.0)),
@@ -324,11 +392,14 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "ackey-ablation",
-        about: "what is left when ideas are left out: boundaries that move, some of the caches, \
-                admission",
+        about: "what is left when ideas are left out, one at a time, and other policies",
         claim: "each of them saves reads",
         subjects: Subjects::Only(&["tidekv:tide"]),
         points: ablation,
+        targets: &[Target::new(
+            "reads_per_op",
+            Rule::RatioToNamedPointAtLeast("variant", ALL_IDEAS, 1.0),
+        )],
         ..Experiment::USUAL
     },
 ];

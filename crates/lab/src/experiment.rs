@@ -183,6 +183,9 @@ pub(crate) enum Rule {
     RatioToPointAtLeast(&'static str, u64, f64),
     /// The same, at most this.
     RatioToPointAtMost(&'static str, u64, f64),
+    /// The ratio to the same subject at the point where the parameter has this name is at
+    /// least this.
+    RatioToNamedPointAtLeast(&'static str, &'static str, f64),
     /// The ratio of TideKV as it comes to this subject is at least this.
     RatioToSubjectAtLeast(&'static str, f64),
     /// The same, at most this.
@@ -196,6 +199,7 @@ impl Rule {
             Self::AtLeast(bound)
             | Self::RatioAtLeast(bound)
             | Self::RatioToPointAtLeast(_, _, bound)
+            | Self::RatioToNamedPointAtLeast(_, _, bound)
             | Self::RatioToSubjectAtLeast(_, bound) => (bound, true),
             Self::RatioAtMost(bound)
             | Self::AtMost(bound)

@@ -7,7 +7,7 @@
 
 use tidekv_cache::kp::Pointer;
 use tidekv_cache::kv::KvEntry;
-use tidekv_cache::point::{Found, Resolved, own_share};
+use tidekv_cache::point::{Found, Resolved};
 use tidekv_cache::tide::Split;
 use tidekv_cache::{
     BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, FilteredLookup, Look, Name,
@@ -247,7 +247,7 @@ fn read(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): T
     if reads.times == 0 {
         reads.times = caches.point().asked(hash);
     }
-    let share = own_share(reads.times, blocks.times(id));
+    let share = caches.own_share(reads.times, blocks.times(id));
     reads.own += share;
     if kind == BlockKind::Data {
         reads.own_data = share;
@@ -257,6 +257,8 @@ fn read(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): T
 
 #[cfg(test)]
 mod tests {
+    use tidekv_cache::{Idea, Ideas};
+
     use super::*;
 
     fn load(choice: Choice, scans: f64) -> Load {
@@ -320,6 +322,22 @@ mod tests {
         let clock = reads(CachePolicy::BlockClock, &load, 5.0);
         let s3_fifo = reads(CachePolicy::BlockS3Fifo, &load, 5.0);
         assert!(s3_fifo < 0.9 * lru && clock < lru, "{s3_fifo} and {clock} against {lru}");
+    }
+
+    /// Two are about changes of the tree, which does not change.
+    #[test]
+    fn every_idea_makes_a_difference() {
+        let load = load(Choice::Zipf { alpha: 0.99, is_scattered: true }, 0.2);
+        let tide = reads(CachePolicy::Tide, &load, 5.0);
+        for (idea, name) in Ideas::all() {
+            let without = reads(CachePolicy::TideWithout(Ideas::NONE.and(idea)), &load, 5.0);
+            let is_of_changes = matches!(idea, Idea::Repair | Idea::Sync);
+            assert_eq!(
+                without == tide,
+                is_of_changes,
+                "{without} reads without {name}, and {tide}"
+            );
+        }
     }
 
     #[test]

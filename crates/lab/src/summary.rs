@@ -337,16 +337,12 @@ fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<Judged> {
             .map(|other| against(other, other.subject.to_owned()))
             .collect(),
         Rule::RatioToPointAtLeast(param, value, _) | Rule::RatioToPointAtMost(param, value, _) => {
-            let mut params = series.params.clone();
-            params.insert(param.to_owned(), value.into());
-            if params == series.params {
-                return Vec::new();
-            }
-            others
-                .iter()
-                .filter(|other| other.subject == series.subject && other.params == params)
-                .map(|other| against(other, format!("{param} {value}")))
-                .collect()
+            let baselines = at_point(series, others, param, value.into());
+            baselines.map(|other| against(other, format!("{param} {value}"))).collect()
+        }
+        Rule::RatioToNamedPointAtLeast(param, name, _) => {
+            let baselines = at_point(series, others, param, name.into());
+            baselines.map(|other| against(other, format!("{param} {name}"))).collect()
         }
         Rule::RatioToSubjectAtLeast(subject, _) | Rule::RatioToSubjectAtMost(subject, _) => others
             .iter()
@@ -355,6 +351,21 @@ fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<Judged> {
             .map(|other| against(other, other.subject.to_owned()))
             .collect(),
     }
+}
+
+/// The series of the same subject where `param` is `value`, if that is another one.
+fn at_point<'a>(
+    series: &'a Series,
+    others: &'a [Series],
+    param: &str,
+    value: Value,
+) -> impl Iterator<Item = &'a Series> {
+    let mut params = series.params.clone();
+    params.insert(param.to_owned(), value);
+    let is_it = move |other: &&Series| {
+        other.subject == series.subject && other.params == params && params != series.params
+    };
+    others.iter().filter(is_it)
 }
 
 fn ratios(own: &[f64], baseline: &[f64]) -> Vec<f64> {
