@@ -9,9 +9,9 @@
 //!
 //! Arguments: the beginning of a load's name, the budget in per cent of the data, and
 //! `best` to look for the best fixed split in tenths (66 runs). Prints a table and
-//! leaves a row for each run (`TIDEKV_ROWS`). `ablation` alone: five loads, by `tide`, by
-//! `tide` without each of its ideas, and by other policies. (The tree does not change, so that
-//! two ideas about its changes are not there.)
+//! leaves a row for each run (`TIDEKV_ROWS`). `ablation`: ten loads, by `tide`, by `tide`
+//! without each of its ideas, and by other policies, those that follow as well. (The tree
+//! does not change, so that two ideas about its changes are not there.)
 
 use tidekv_cache::{CachePolicy, Idea, Ideas};
 use tidekv_evidence::Row;
@@ -51,12 +51,17 @@ fn loads() -> Vec<Load> {
 }
 
 /// What ideas are left out of: loads, and the caches in hundredths of the data.
-const ABLATION: [(&str, f64); 5] = [
+const ABLATION: [(&str, f64); 10] = [
     ("get-zipf-0.99", 1.0),
     ("mixed-zipf-0.99", 1.0),
     ("mixed-zipf-0.99", 5.0),
     ("get-hot-keys", 5.0),
     ("mixed-hot-ranges", 1.0),
+    ("get-zipf-0.99", 0.1),
+    ("get-zipf-0.8", 0.1),
+    ("get-hot-keys", 1.0),
+    ("mixed-zipf-0.99", 0.1),
+    ("scan-hot-ranges", 1.0),
 ];
 /// What else `tide` is held against.
 const OTHERS: [CachePolicy; 5] = [
@@ -100,8 +105,8 @@ fn parts(outcome: &Outcome) -> String {
     format!("{kv}, {kp}, {block} %")
 }
 
-/// Prints what each idea saves.
-fn ablation() {
+/// Prints what each idea saves, and what is left under `others`.
+fn ablation(others: impl Iterator<Item = CachePolicy>) {
     let loads = loads();
     let cells = ABLATION.map(|(name, percent)| {
         let load = loads.iter().find(|load| load.name == name).expect("loads have these names");
@@ -109,12 +114,12 @@ fn ablation() {
     });
     let all = cells.map(|(load, percent)| run(CachePolicy::Tide, load, percent).reads_per_op);
     println!("| | {} |", cells.map(|(load, p)| format!("{}, {p} %", load.name)).join(" | "));
-    println!("|---|---|---|---|---|---|");
+    println!("|---|{}", "---|".repeat(cells.len()));
     println!("| tide | {} |", all.map(|reads| format!("{reads:.3}")).join(" | "));
     let without = Ideas::all()
         .filter(|(idea, _)| !matches!(idea, Idea::Repair | Idea::Sync))
         .map(|(idea, _)| CachePolicy::TideWithout(Ideas::NONE.and(idea)));
-    for policy in without.chain(OTHERS) {
+    for policy in without.chain(OTHERS).chain(others) {
         let ratios = cells.iter().zip(all).map(|((load, percent), all)| {
             format!("{:.2}", run(policy, load, *percent).reads_per_op / all)
         });
@@ -125,7 +130,7 @@ fn ablation() {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|word| word == "ablation") {
-        return ablation();
+        return ablation(arguments.iter().skip(1).map(|text| text.parse().expect("a policy")));
     }
     let wanted = arguments.first().map_or("", |name| name);
     let percent = arguments.get(1).and_then(|text| text.parse::<f64>().ok());
