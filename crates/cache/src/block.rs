@@ -22,7 +22,7 @@ use std::sync::Arc;
 use crate::block_stats::{BlockCacheStats, BlockKind};
 use crate::earc::{BLOCK_BYTES_USUAL, Boundaries};
 use crate::eviction::{Eviction, Ordered};
-use crate::filter_worth::FilterWorth;
+use crate::filter_worth::{FilterWorth, mixed};
 use crate::ghost::{Ghost, spread};
 use crate::ghost_list::{GhostList, Record};
 use crate::ideas::{Idea, Ideas};
@@ -45,6 +45,12 @@ const PERIOD_SHARE: u64 = 3;
 /// Up to here counts are exact enough to tell blocks apart; of higher ones three quarters
 /// of what is above may be chance.
 const TIMES_EXACT: u8 = 2;
+
+/// Of so many looks at filters one is noted even if its lookup reads nothing.
+const LESSONS: u32 = 64;
+
+/// What a filter block takes at most beside the bytes that it has in its table.
+const FILTER_SLACK_BYTES: usize = 256;
 
 /// An extent is a MiB of a table: long beside a scan.
 const EXTENT_SHIFT: u32 = 20;
@@ -87,7 +93,7 @@ pub enum Look<R> {
     Seen(R),
     /// It is not here, and to be read.
     Read,
-    /// It is not here, and to be done without.
+    /// It is not here, and to be passed by.
     Skip,
 }
 
@@ -281,6 +287,28 @@ impl<V> Shard<V> {
     fn note_miss(&mut self, hash: u64, kind: BlockKind) {
         self.stats.kind_mut(kind).misses += 1;
         self.admission.note_miss(hash as u32);
+    }
+
+    /// Whether a filter that is not here, of about so many bytes, would be kept if it were
+    /// read. One that would not, and is asked for nevertheless, would have been here with
+    /// more bytes: the ghost is to know.
+    fn wants(&mut self, id: BlockId, hash: u64, bytes: usize, counts: bool) -> bool {
+        // Rather too many: what is read and then refused was read for nothing.
+        let charge = bytes + Lru::<BlockId, Cached<V>>::ENTRY_OVERHEAD_BYTES + FILTER_SLACK_BYTES;
+        let is_known = self.times(hash) > 0;
+        if counts && let Some(sketch) = self.admission.sketch() {
+            sketch.add(spread(hash as u32));
+        }
+        if self.has_room(charge) || (counts && is_known && self.admits(id, hash, charge)) {
+            return true;
+        }
+        if counts && let Admission::ByUse { sketch, ghost } = &mut self.admission {
+            if ghost.take(hash as u32) {
+                self.ghost_hits += u64::from(ghost.sampling());
+            }
+            ghost.note(hash as u32, sketch);
+        }
+        false
     }
 
     /// How often a block was asked for lately, its being put in included.
@@ -489,41 +517,44 @@ impl<V: Clone> BlockCache<V> {
         found
     }
 
-    /// As [`BlockCache::get_with`], for a filter of `bytes` that a lookup of a key with
-    /// this hash can do without. Where blocks come in by use, a filter that is not here is
-    /// read if that saves this lookup a read, or if it would be kept: looks at it count by
-    /// what they save, for each 4 KiB of it.
+    /// As [`BlockCache::get_with`], for a filter of `bytes` that a lookup can do without.
+    /// Where blocks come in by use, a filter that is not here is read if that saves the
+    /// lookup a read, or if it would be kept, with looks that count by what they save.
+    /// Beside it: whether to note the lookup even if it reads nothing ([`FilterWorth::note`]).
     pub fn look_for<R>(
         &self,
         id: BlockId,
         tag: BlockTag,
-        (worth, bytes, key_hash): (&FilterWorth, usize, u64),
+        (worth, bytes): (&FilterWorth, usize),
         look: impl FnOnce(&V) -> R,
-    ) -> Look<R> {
+    ) -> (Look<R>, bool) {
         let hash = id.hash();
+        let pays = worth.pays_at_once();
         let mut shard = self.shard(hash).lock();
-        let reads_all = shard.without.has(Idea::FilterWorth);
-        let counts = reads_all || worth.counts(key_hash, bytes, BLOCK_BYTES_USUAL);
+        let stats = shard.stats.kind(tag.kind);
+        let lot = stats.hits + stats.misses + stats.skips;
+        let is_lesson = mixed(lot).is_multiple_of(LESSONS);
+        let is_optional =
+            shard.admission.sketch().is_some() && !shard.without.has(Idea::FilterWorth) && !pays;
+        let counts = !is_optional || worth.counts(lot);
         if let Some(seen) = shard.look_at(hash, id, counts, look) {
             shard.stats.kind_mut(tag.kind).hits += 1;
-            return Look::Seen(seen);
+            return (Look::Seen(seen), is_lesson);
         }
-        let sketch = shard.admission.sketch().filter(|_| !reads_all && !worth.pays_at_once());
-        let Some(sketch) = sketch else {
+        if !is_optional {
             shard.note_miss(hash, tag.kind);
-            return Look::Read;
+            return (Look::Read, is_lesson);
+        }
+        let look = match shard.wants(id, hash, bytes, counts) {
+            true => Look::Read,
+            false => Look::Skip,
         };
-        if counts {
-            sketch.add(spread(hash as u32));
-        }
-        let is_read =
-            shard.has_room(bytes) || (shard.times(hash) > 0 && shard.admits(id, hash, bytes));
         let counters = shard.stats.kind_mut(tag.kind);
-        match is_read {
-            true => counters.misses += 1,
-            false => counters.skips += 1,
+        match look {
+            Look::Read => counters.misses += 1,
+            _ => counters.skips += 1,
         }
-        if is_read { Look::Read } else { Look::Skip }
+        (look, is_lesson)
     }
 
     /// Blocks that are not here are about to be read from storage, in one read. With all

@@ -20,6 +20,7 @@
 //!
 //! For one thread at a time; pure.
 
+use crate::filter_worth::mixed;
 use crate::ghost::{Ghost, spread};
 use crate::ideas::{Idea, Ideas};
 use crate::kp::{self, KpEntry, KpShard, Pointer};
@@ -83,7 +84,7 @@ pub struct PointShard {
     kp: KpShard,
     sketch: Sketch,
     /// Hits of entries that are asked for all the time.
-    hot_hits: u32,
+    hot_hits: u64,
     kv_ghost: Ghost,
     kp_ghost: Ghost,
     /// By level: I/Os of a lookup that ends there, on average.
@@ -278,9 +279,9 @@ impl PointShard {
             self.asked(hash);
             return;
         }
-        self.hot_hits = self.hot_hits.wrapping_add(1);
+        self.hot_hits += 1;
         // In no order: keys may be asked for in turn.
-        if self.hot_hits.wrapping_mul(0x9E37_79B9) < u32::MAX / u32::from(HOT_HITS_TOLD) {
+        if mixed(self.hot_hits).is_multiple_of(u32::from(HOT_HITS_TOLD)) {
             self.sketch.add_times(spread(hash as u32), HOT_HITS_TOLD);
         }
     }
@@ -453,11 +454,11 @@ mod tests {
     fn get(shard: &mut PointShard, key: &[u8], reads: f32) -> Found<()> {
         let name = Name { keyspace: 1, key };
         let hash = hash_of(name);
-        shard.asked(hash);
         let found = shard.lookup(hash, name, |_| Some(()));
         if found == Found::Value(()) {
             return found;
         }
+        shard.asked(hash);
         let by_pointer = found != Found::Nothing;
         let offset = u64::from(key[0]) << 12;
         let pointer = Pointer { table: 1, offset, len: 4096, position: 3 };

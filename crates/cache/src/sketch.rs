@@ -37,13 +37,13 @@ pub const COUNT_MAX: u8 = 52;
 /// Up to here a counter counts every addition.
 const EXACT: u8 = 8;
 /// What a counter can hold.
-const LEVEL_MAX: u8 = 15;
+const NOTCH_MAX: u8 = 15;
 /// How many additions a counter stands for, by what it holds: above [`EXACT`] for two
 /// more, twice; for four more, twice; and so on.
-const COUNTS: [u8; LEVEL_MAX as usize + 1] =
+const COUNTS: [u8; NOTCH_MAX as usize + 1] =
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 28, 36, COUNT_MAX];
 /// What a counter holds that stands for half as many.
-const HALVES: [u8; LEVEL_MAX as usize + 1] = [0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 8, 9, 10, 11, 13];
+const HALVES: [u8; NOTCH_MAX as usize + 1] = [0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 8, 9, 10, 11, 13];
 
 /// Keys of which each gets as many counters as it raises.
 const KEYS_PER_LINE: usize = LINE_WORDS * 16 / ROWS;
@@ -108,37 +108,37 @@ impl Sketch {
         let line = self.line(hash);
         let counters = Self::counters(hash);
         let least = Self::least(line, counters);
-        let mut level = least;
+        let mut notch = least;
         for nth in 0..times {
-            let is_exact = level < EXACT;
-            let rises = is_exact || (level < LEVEL_MAX && self.lot(hash, nth, level - EXACT));
-            level += u8::from(rises);
+            let is_exact = notch < EXACT;
+            let rises = is_exact || (notch < NOTCH_MAX && self.lot(hash, nth, notch - EXACT));
+            notch += u8::from(rises);
         }
-        if level > least {
+        if notch > least {
             for (word, shift) in counters {
                 let before = line[word].load(Ordering::Relaxed);
-                let now = (before >> shift) as u8 & LEVEL_MAX;
-                if now < level {
-                    line[word].store(before + (u64::from(level - now) << shift), Ordering::Relaxed);
+                let now = (before >> shift) as u8 & NOTCH_MAX;
+                if now < notch {
+                    line[word].store(before + (u64::from(notch - now) << shift), Ordering::Relaxed);
                 }
             }
         }
         self.age(u32::from(times));
-        COUNTS[usize::from(level)]
+        COUNTS[usize::from(notch)]
     }
 
     /// Has `hash` count as added about `times` times at the least.
     pub fn raise(&self, hash: u64, times: u8) {
-        let level = COUNTS.partition_point(|&count| count <= times) as u8 - 1;
+        let notch = COUNTS.partition_point(|&count| count <= times) as u8 - 1;
         if self.words.is_empty() {
             return;
         }
         let line = self.line(hash);
         for (word, shift) in Self::counters(hash) {
             let before = line[word].load(Ordering::Relaxed);
-            let now = (before >> shift) as u8 & LEVEL_MAX;
-            if now < level {
-                line[word].store(before + (u64::from(level - now) << shift), Ordering::Relaxed);
+            let now = (before >> shift) as u8 & NOTCH_MAX;
+            if now < notch {
+                line[word].store(before + (u64::from(notch - now) << shift), Ordering::Relaxed);
             }
         }
     }
@@ -178,7 +178,7 @@ impl Sketch {
 
     fn least(line: &[AtomicU64], counters: [(usize, u32); ROWS]) -> u8 {
         let count = |(word, shift): (usize, u32)| {
-            (line[word].load(Ordering::Relaxed) >> shift) as u8 & LEVEL_MAX
+            (line[word].load(Ordering::Relaxed) >> shift) as u8 & NOTCH_MAX
         };
         counters.map(count).into_iter().min().unwrap_or(0)
     }
@@ -190,12 +190,14 @@ impl Sketch {
             self.countdown.store(left - additions, Ordering::Relaxed);
             return;
         }
-        self.countdown.store(self.pace.load(Ordering::Relaxed), Ordering::Relaxed);
+        let late = additions - left;
+        let next = self.pace.load(Ordering::Relaxed).saturating_sub(late).max(1);
+        self.countdown.store(next, Ordering::Relaxed);
         let hand = self.hand.fetch_add(1, Ordering::Relaxed) & self.lines_mask;
         let first = hand as usize * LINE_WORDS;
         for word in &self.words[first..first + LINE_WORDS] {
             let before = word.load(Ordering::Relaxed);
-            let half = |shift| HALVES[(before >> shift) as usize & usize::from(LEVEL_MAX)];
+            let half = |shift| HALVES[(before >> shift) as usize & usize::from(NOTCH_MAX)];
             let halved =
                 (0..64).step_by(4).fold(0, |all, shift| all | u64::from(half(shift)) << shift);
             word.store(halved, Ordering::Relaxed);

@@ -177,9 +177,9 @@ impl Simulation {
             }
             note(lesson.take());
             let tag = BlockTag { keyspace: 0, kind: block.1 };
-            let filter = (&self.filter_worths[run], BLOCK_BYTES, mix(index));
-            let look = self.caches.blocks().look_for(block.0, tag, filter, |()| ());
-            if look != Look::Seen(()) || FilterWorth::is_lesson(mix(index)) {
+            let filter = (&self.filter_worths[run], BLOCK_BYTES);
+            let (look, is_lesson) = self.caches.blocks().look_for(block.0, tag, filter, |()| ());
+            if look != Look::Seen(()) || is_lesson {
                 lesson = Some((run, FilteredLookup { is_absent, reads_behind: None }));
             }
             if look == Look::Read {

@@ -10,7 +10,8 @@
 //! 5. Reads for compaction leave the cache as it is.
 //!
 //! A block in the cache counts as one hit or one miss when it is asked for by
-//! [`Blocks::cached`]; the reading methods count no miss, so ask first.
+//! [`Blocks::cached`], as one of these or as passed by in [`Blocks::look_for`]; the reading
+//! methods count no miss, so ask first.
 //!
 //! All methods may be called from any thread.
 
@@ -245,22 +246,21 @@ impl Blocks {
         (block.kind() == kind).then_some(block)
     }
 
-    /// What `look` makes of a filter that is in memory, or whether to read it. Only for a
-    /// short look: it spares the counting of who holds the block, which threads would
-    /// contend for.
+    /// What `look` makes of a filter that is in memory, or whether to read it
+    /// ([`BlockCache::look_for`](tidekv_cache::BlockCache::look_for)). Only for a short look:
+    /// it spares the counting of who holds the block, which threads would contend for.
     #[inline]
     pub(crate) fn look_for(
         &self,
         file: &TableFile,
         handle: BlockHandle,
-        (worth, key_hash): (&FilterWorth, u64),
+        worth: &FilterWorth,
         look: impl FnOnce(&Block) -> bool,
-    ) -> Look<bool> {
+    ) -> (Look<bool>, bool) {
         // A damaged index could lead to a block as if it were of another kind.
         let look = |block: &BlockRef| block.kind() != BlockKind::Filter || look(block);
         let (id, tag) = (file.id_of(handle), file.tag_of(BlockKind::Filter));
-        let filter = (worth, handle.len as usize, key_hash);
-        self.caches.blocks().look_for(id, tag, filter, look)
+        self.caches.blocks().look_for(id, tag, (worth, handle.len as usize), look)
     }
 
     /// Bytes that were read for users' operations, and to bring back what was hot.

@@ -3,12 +3,12 @@
 //! decides how to read: one block, a batch for many probes, or not at all.
 //!
 //! ```text
-//!   start ──▶ Filter ──────────▶ Index ─────────▶ Data ──▶ Found
-//!     │          │ not in it       │ behind all      │ another key
-//!     └──────────┴───────────▶  Absent  ◀──────────┴─────┘
+//!             ┌── it is not worth its read ──┐
+//!             │                              ▼
+//!   start ──▶ Filter ─── in it, maybe ────▶ Index ─────────▶ Data ──▶ Found
+//!     │          │ not in it                 │ behind all      │ another key
+//!     └──────────┴───────────────▶  Absent  ◀┴─────────────────┘
 //! ```
-//!
-//! A filter that is neither in memory nor worth its read is passed by.
 //!
 //! Every edge is one turn of [`TableProbe::step`]. An entry that is found is
 //! the newest one that a reader at the lookup's sequence sees; range tombstones
@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use tidekv_cache::kp::Pointer;
-use tidekv_cache::{BlockKind, FilterWorth, FilteredLookup, Look};
+use tidekv_cache::{BlockKind, FilteredLookup, Look};
 
 use super::reader::Table;
 use crate::block::{Block, BlockHandle};
@@ -82,10 +82,10 @@ pub(crate) struct TableProbe<'a> {
     table: &'a Table,
     key: LookupKey<'a>,
     stage: Stage,
-    /// Whether what the filter saves is to be learnt from this lookup.
-    is_lesson: bool,
-    /// Whether the filter did not say no, or was not asked.
-    has_passed: bool,
+    /// Whether the table is to note what its filter saves this lookup.
+    teaches: bool,
+    /// Whether it went on behind the filter.
+    is_behind: bool,
     /// What of [`FilteredLookup::reads_behind`] is known.
     reads_behind: u32,
 }
@@ -98,16 +98,16 @@ impl<'a> TableProbe<'a> {
             Some(found) if found.filter.is_none() => Stage::Index(partition),
             Some(_) => Stage::Filter(partition),
         };
-        Self { table, key, stage, is_lesson: false, has_passed: false, reads_behind: 0 }
+        Self { table, key, stage, teaches: false, is_behind: false, reads_behind: 0 }
     }
 
     /// Goes on as far as memory allows. The step after [`Step::Need`] is given
     /// the block that was needed.
     pub(crate) fn step(&mut self, blocks: &Blocks, supplied: Option<BlockRef>) -> Result<Step> {
         let step = self.go_on(blocks, supplied)?;
-        if self.is_lesson && !matches!(step, Step::Need(_)) {
+        if self.teaches && !matches!(step, Step::Need(_)) {
             let is_absent = matches!(step, Step::Absent);
-            let reads_behind = self.has_passed.then_some(self.reads_behind);
+            let reads_behind = self.is_behind.then_some(self.reads_behind);
             let lookup = FilteredLookup { is_absent, reads_behind };
             self.table.filter_worth().note(lookup);
         }
@@ -120,19 +120,15 @@ impl<'a> TableProbe<'a> {
             // Most tables do not have the key, and a look at their filter is all.
             if let (Stage::Filter(partition), None) = (self.stage, &supplied) {
                 let handle = self.table.partitions()[partition].filter;
-                self.stage = match self.look_for_filter(blocks, handle) {
+                let (look, is_lesson) = self.look_for_filter(blocks, handle);
+                self.teaches = is_lesson;
+                self.stage = match look {
                     Look::Read => {
-                        self.is_lesson = true;
+                        self.teaches = true;
                         return Ok(Step::Need(self.table.address(handle, BlockKind::Filter)));
                     }
-                    Look::Skip => {
-                        self.is_lesson = true;
-                        self.pass(partition)
-                    }
-                    Look::Seen(may_contain) => {
-                        self.is_lesson = FilterWorth::is_lesson(self.key.hash);
-                        if may_contain { self.pass(partition) } else { Stage::Done }
-                    }
+                    Look::Skip | Look::Seen(true) => self.go_behind(partition),
+                    Look::Seen(false) => Stage::Done,
                 };
                 continue;
             }
@@ -151,13 +147,14 @@ impl<'a> TableProbe<'a> {
                     Some(block) => block,
                     None => {
                         self.reads_behind += u32::from(kind == BlockKind::Index);
+                        self.teaches = self.is_behind;
                         return Ok(Step::Need(self.table.address(handle, kind)));
                     }
                 },
             };
             self.stage = match self.stage {
                 Stage::Filter(partition) if filter::may_contain(block.bytes(), self.key.hash) => {
-                    self.pass(partition)
+                    self.go_behind(partition)
                 }
                 Stage::Filter(_) | Stage::Done => Stage::Done,
                 Stage::Index(_) => {
@@ -178,15 +175,14 @@ impl<'a> TableProbe<'a> {
         }
     }
 
-    fn look_for_filter(&self, blocks: &Blocks, handle: BlockHandle) -> Look<bool> {
+    fn look_for_filter(&self, blocks: &Blocks, handle: BlockHandle) -> (Look<bool>, bool) {
         let may_contain = |block: &Block| filter::may_contain(block.bytes(), self.key.hash);
-        let worth = (self.table.filter_worth(), self.key.hash);
-        blocks.look_for(self.table.file(), handle, worth, may_contain)
+        blocks.look_for(self.table.file(), handle, self.table.filter_worth(), may_contain)
     }
 
     /// The filter does not say no, or is not asked.
-    fn pass(&mut self, partition: usize) -> Stage {
-        self.has_passed = true;
+    fn go_behind(&mut self, partition: usize) -> Stage {
+        self.is_behind = true;
         Stage::Index(partition)
     }
 

@@ -625,10 +625,9 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "what the filter was not asked for is absent",
         "crates/store/src/table/probe.rs",
-        "                        self.is_lesson = true;\n                        \
-         self.pass(partition)\n",
-        "                        self.is_lesson = true;\n                        \
-         Stage::Done\n",
+        "Look::Skip | Look::Seen(true) => self.go_behind(partition),",
+        "Look::Seen(true) => self.go_behind(partition),\n                    \
+         Look::Skip => Stage::Done,",
         "filters_that_save_nothing_are_passed_by",
     ),
     cached(
@@ -649,8 +648,8 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "counters end where they are exact",
         "crates/cache/src/sketch.rs",
-        "let rises = is_exact || (level",
-        "let rises = is_exact || false && (level",
+        "let rises = is_exact || (notch",
+        "let rises = is_exact || false && (notch",
         "block::tests::of_hot_blocks_those_stay_that_are_asked_for_most",
     ),
     cached(
