@@ -476,3 +476,21 @@ fn what_is_not_kept_true_goes() {
     assert_eq!(pointers(CachePolicy::Tide), (0, 0));
     assert_eq!(pointers(without(Idea::Repair)), (1, 0));
 }
+
+/// A flush held a short value for a snapshot that a range deletion of the same flush covers.
+/// AC-Key's cache had a pointer to an older version, which it made a value of: the key was
+/// back. Found by the metamorphic run.
+#[test]
+fn what_a_flush_keeps_for_a_snapshot_is_not_the_newest_version() {
+    for policy in ALL_WAYS {
+        let scene = Scene::new(policy);
+        scene.flush(&[("a", &"long".repeat(40)), ("b", "1")]);
+        assert!(scene.get("a").is_some());
+        scene.put("a", "short");
+        let snapshot = scene.db.snapshot();
+        scene.keyspace.clear().unwrap();
+        scene.keyspace.flush().unwrap();
+        assert_eq!(scene.get("a"), None, "{policy}");
+        drop(snapshot);
+    }
+}
