@@ -484,11 +484,9 @@ impl HacShard {
         is_named: impl Fn(Name<'_>) -> bool,
         is_in: impl Fn(u64) -> bool,
     ) {
-        // A pointer goes with its name too: a flush that keeps the version it leads to for a
-        // snapshot only would make a value of it, if that is short, which a range deletion of
-        // the same flush covers.
-        let goes = |_: &Fingerprint, entry: &Entry| {
-            is_named(entry.name()) || entry.pointer().is_some_and(|pointer| is_in(pointer.table))
+        let goes = |_: &Fingerprint, entry: &Entry| match entry.pointer() {
+            Some(pointer) => is_in(pointer.table),
+            None => is_named(entry.name()),
         };
         for index in self.entries.find_all(0, usize::MAX, goes) {
             self.take(index);

@@ -155,7 +155,7 @@ impl Engine {
             start: None,
             end: None,
             below: None,
-            notice: Notice::new_versions(point, tree.id, renews),
+            notice: Notice::new_versions(point, tree.id, renews, &tombstones),
             heat: None,
         };
         let next_table = || self.new_table(made);

@@ -16,8 +16,9 @@ use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point_cache::PointCache;
 
 use crate::checksum::name_hash;
-use crate::key::{Kind, Trailer};
+use crate::key::{Kind, SEQUENCE_MAX, Trailer};
 use crate::places::{Place, Placed, Tag};
+use crate::range_tombstones::RangeTombstones;
 
 /// How the entries of a merge concern the point cache.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub(crate) struct NewVersions<'a> {
     keyspace: u32,
     /// What is known of a key becomes its newest version; else it goes.
     renews: bool,
+    /// Of what is flushed.
+    tombstones: &'a RangeTombstones,
     /// The key that was told of last; none is empty.
     key: Vec<u8>,
 }
@@ -98,12 +101,17 @@ impl<'a> Ahead<'a> {
 impl<'a> Notice<'a> {
     /// Of a flush of the keyspace. What caches know of its keys is brought up to date if it
     /// `renews`, or goes.
-    pub(crate) fn new_versions(point: &'a PointCache, keyspace: u32, renews: bool) -> Self {
+    pub(crate) fn new_versions(
+        point: &'a PointCache,
+        keyspace: u32,
+        renews: bool,
+        tombstones: &'a RangeTombstones,
+    ) -> Self {
         // What comes in from here on was found by readers who have seen the memtables.
-        match point.is_empty() {
-            true => Self::None,
-            false => Self::NewVersions(NewVersions { point, keyspace, renews, key: Vec::new() }),
+        if point.is_empty() {
+            return Self::None;
         }
+        Self::NewVersions(NewVersions { point, keyspace, renews, tombstones, key: Vec::new() })
     }
 
     /// Of a compaction of the keyspace.
@@ -156,7 +164,10 @@ impl NewVersions<'_> {
         let name = Name { keyspace: self.keyspace, key };
         let hash = name_hash(name);
         let is_value = |t: &Trailer| matches!(t.kind(), Kind::Value | Kind::Expiring);
-        let renewed = kept.filter(|trailer| self.renews && is_value(trailer));
+        // What is kept for a snapshot alone is not the newest version.
+        let covered = self.tombstones.newest_over(key, SEQUENCE_MAX);
+        let is_newest = |t: &Trailer| is_value(t) && t.sequence() > covered;
+        let renewed = kept.filter(|trailer| self.renews && is_newest(trailer));
         let entry =
             renewed.map(|trailer| KvEntry { name, stamp: trailer.0, value: payload, level: 0 });
         self.point.sync(hash, name, entry).then_some(Tag { hash, from: None })

@@ -477,9 +477,9 @@ fn what_is_not_kept_true_goes() {
     assert_eq!(pointers(without(Idea::Repair)), (1, 0));
 }
 
-/// A flush held a short value for a snapshot that a range deletion of the same flush covers.
-/// AC-Key's cache had a pointer to an older version, which it made a value of: the key was
-/// back. Found by the metamorphic run.
+/// A flush kept a short value for a snapshot, under a range deletion of the same flush, and
+/// told caches that this was the newest version: AC-Key's made a value of the pointer that it
+/// had, and the key was back. Found by the metamorphic run.
 #[test]
 fn what_a_flush_keeps_for_a_snapshot_is_not_the_newest_version() {
     for policy in ALL_WAYS {

@@ -623,6 +623,13 @@ pub const MUTATIONS: &[Mutation] = &[
         "block::tests::of_blocks_that_are_asked_for_alike_those_of_some_extents_stay",
     ),
     stale(
+        "what a flush keeps for a snapshot is the newest version",
+        "crates/store/src/notices.rs",
+        "is_value(t) && t.sequence() > covered",
+        "is_value(t) && t.sequence() > covered.min(0)",
+        "what_a_flush_keeps_for_a_snapshot_is_not_the_newest_version",
+    ),
+    stale(
         "what the filter was not asked for is absent",
         "crates/store/src/table/probe.rs",
         "Look::Skip | Look::Seen(true) => self.go_behind(partition),",
