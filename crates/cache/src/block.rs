@@ -19,72 +19,27 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::block_stats::{BlockCacheStats, BlockKind};
-use crate::earc::{BLOCK_BYTES_USUAL, Boundaries};
+use crate::block_admission::Admission;
+use crate::block_id::{BlockId, BlockTag};
+use crate::block_shard::Shard;
+use crate::block_stats::BlockCacheStats;
+use crate::earc::Boundaries;
 use crate::eviction::{Eviction, Ordered};
 use crate::filter_worth::{FilterWorth, mixed};
-use crate::ghost::{Ghost, spread};
-use crate::ghost_list::{GhostList, Record};
+use crate::ghost::spread;
 use crate::ideas::{Idea, Ideas};
-use crate::lists::{Key, Removed};
-use crate::lru::{Inserted, Lru};
-use crate::sketch::{COUNT_MAX, Sketch};
+use crate::lists::Key;
 use crate::sync::Mutex;
 
 /// A shard of fewer bytes would push out useful blocks for want of neighbours
 /// to balance with: 512 KiB are about a hundred blocks.
 pub(crate) const SHARD_BYTES_MIN: usize = 512 << 10;
 
-/// How many blocks a new one is held against before it is refused.
-const RIVALS_MAX: usize = 4;
-
-/// Sketches of blocks forget so many times as fast as others: a lookup touches one key,
-/// and several blocks.
-const PERIOD_SHARE: u64 = 3;
-
-/// Up to here counts are exact enough to tell blocks apart; of higher ones three quarters
-/// of what is above may be chance.
-const TIMES_EXACT: u8 = 2;
-
 /// Of so many looks at filters one is noted even if its lookup reads nothing.
 const LESSONS: u32 = 64;
 
-/// What a filter block takes at most beside the bytes that it has in its table.
-const FILTER_SLACK_BYTES: usize = 256;
-
-/// An extent is a MiB of a table: long beside a scan.
-const EXTENT_SHIFT: u32 = 20;
-
-/// How many nodes [`BlockCache::evict_tables`] looks at under one lock.
+/// How many nodes a walk over all blocks looks at under one lock.
 const SWEEP_NODES: usize = 1024;
-
-/// Which block: a table and the offset of the block in it. Both opaque.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BlockId {
-    /// The table's number.
-    pub table: u64,
-    /// Where the block begins in the table.
-    pub offset: u64,
-}
-
-impl Key for BlockId {
-    /// One wide multiplication whose halves are folded, as in wyhash: all bits
-    /// of both numbers reach all bits of the hash.
-    fn hash(&self) -> u64 {
-        let table = u128::from(self.table ^ 0xA076_1D64_78BD_642F);
-        let wide = table * u128::from(self.offset ^ 0xE703_7ED1_A0B4_28DB);
-        (wide >> 64) as u64 ^ wide as u64
-    }
-}
-
-/// What policies and statistics know about a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct BlockTag {
-    /// The keyspace that the table belongs to.
-    pub keyspace: u32,
-    /// What the block holds.
-    pub kind: BlockKind,
-}
 
 /// What a look for a filter comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,281 +50,6 @@ pub enum Look<R> {
     Read,
     /// It is not here, and to be passed by.
     Skip,
-}
-
-/// Whether a block that was asked for so often is worse to have than a rival. Of two that
-/// were asked for about equally often, it is the one of the extent with the lower hash: a
-/// scan that misses one of the blocks it goes through reads as often as one that misses
-/// all of them, so it is better to have all of some extents than some of all. (Without
-/// extents it is the older one.)
-fn is_worse(
-    (times, id): (u8, BlockId),
-    (rival_times, rival): (u8, BlockId),
-    without: Ideas,
-) -> bool {
-    let apart = times.saturating_sub(TIMES_EXACT) * 3 / 4;
-    match (times - apart..=times + apart).contains(&rival_times) {
-        true => !without.has(Idea::Extents) && extent_hash(id) < extent_hash(rival),
-        false => times < rival_times,
-    }
-}
-
-fn extent_hash(BlockId { table, offset }: BlockId) -> u64 {
-    BlockId { table, offset: offset >> EXTENT_SHIFT }.hash()
-}
-
-#[derive(Debug)]
-struct Cached<V> {
-    tag: BlockTag,
-    /// Half of the block's hash.
-    fingerprint: u32,
-    /// What it is charged, the overhead included.
-    charge: u32,
-    /// How often it was asked for since the sketch was told: a hit touches nothing else.
-    asked: u8,
-    value: V,
-}
-
-impl<V> Cached<V> {
-    /// Tells the sketch how often the block was asked for.
-    fn tell(&mut self, sketch: &Sketch) {
-        sketch.add_times(spread(self.fingerprint), std::mem::take(&mut self.asked));
-    }
-}
-
-#[derive(Debug)]
-struct Shard<V> {
-    blocks: Ordered<BlockId, Cached<V>>,
-    stats: BlockCacheStats,
-    admission: Admission,
-    /// Reads that a larger cache would have saved.
-    ghost_hits: u64,
-    without: Ideas,
-}
-
-/// How a shard chooses among blocks, and what it knows of those that are not there.
-#[derive(Debug)]
-enum Admission {
-    /// Every block comes in; nothing is known of others.
-    All,
-    /// Those that are asked for often enough come in.
-    ByUse { sketch: Sketch, ghost: Ghost },
-    /// Every block comes in; what leaves is noted as AC-Key does.
-    Noted(Departed),
-}
-
-/// What AC-Key knows of blocks that are not there. (All blocks are about of one size and
-/// save one I/O: its E-LRU is LRU.)
-#[derive(Debug)]
-struct Departed {
-    ghost: GhostList,
-    boundaries: Arc<Boundaries>,
-    /// The shard's part of what all components share is this one.
-    shards: usize,
-    /// Bytes that new blocks wanted and that were not there, since this was asked last.
-    wanted_bytes: usize,
-}
-
-impl Departed {
-    /// A hit of a block saves one I/O.
-    const HALVES: u8 = 2;
-
-    fn note(&mut self, fingerprint: u32, charge: usize, charged: usize) {
-        let whole = self.boundaries.total() / self.shards;
-        let record = Record::new(fingerprint, charge, Self::HALVES);
-        self.ghost.note(record, whole.saturating_sub(charged));
-    }
-}
-
-impl Admission {
-    /// How often blocks were asked for, where that is counted.
-    fn sketch(&self) -> Option<&Sketch> {
-        match self {
-            Self::ByUse { sketch, .. } => Some(sketch),
-            Self::All | Self::Noted(_) => None,
-        }
-    }
-
-    /// A block was asked for that is not there.
-    fn note_miss(&mut self, fingerprint: u32) {
-        match self {
-            Self::All => {}
-            Self::ByUse { sketch, .. } => _ = sketch.add(spread(fingerprint)),
-            Self::Noted(departed) => {
-                if let Some(record) = departed.ghost.take(fingerprint) {
-                    departed.boundaries.block_hit(record.efficiency());
-                }
-            }
-        }
-    }
-
-    /// A block has left, or was refused; `charged`: what those that are there take.
-    fn note_absent(&mut self, fingerprint: u32, charge: usize, charged: usize) {
-        match self {
-            Self::All => {}
-            Self::ByUse { sketch, ghost } => ghost.note(fingerprint, sketch),
-            Self::Noted(departed) => departed.note(fingerprint, charge, charged),
-        }
-    }
-
-    /// A new block wanted so many bytes that were not free.
-    fn note_wanted(&mut self, bytes: usize) {
-        if let Self::Noted(departed) = self {
-            departed.wanted_bytes += bytes;
-        }
-    }
-
-    /// The bytes of sketch and ghost.
-    fn bytes(&self) -> usize {
-        match self {
-            Self::All => 0,
-            Self::ByUse { sketch, ghost } => sketch.charged_bytes() + ghost.charged_bytes(),
-            Self::Noted(departed) => departed.ghost.charged_bytes(),
-        }
-    }
-}
-
-impl<V> Shard<V> {
-    /// Whether the block may come in: there is room, or it is no worse than one that would
-    /// have to leave. A block that is better is as good as used: it becomes the newest,
-    /// and the next is looked at.
-    fn admits(&mut self, id: BlockId, hash: u64, charge: usize) -> bool {
-        let without = self.without;
-        if without.has(Idea::Admission) {
-            return true;
-        }
-        let Some(sketch) = self.admission.sketch() else { return true };
-        let times = sketch.estimate(spread(hash as u32));
-        for _ in 0..RIVALS_MAX {
-            if self.has_room(charge) {
-                return true;
-            }
-            let Some((&rival, block)) = self.blocks.oldest() else { return true };
-            block.tell(sketch);
-            let rival_times = sketch.estimate(spread(block.fingerprint));
-            if !is_worse((times, id), (rival_times, rival), without) {
-                return true;
-            }
-            self.blocks.get(rival.hash(), &rival);
-        }
-        false
-    }
-
-    fn has_room(&self, charge: usize) -> bool {
-        self.blocks.charged() + charge <= self.blocks.capacity()
-    }
-
-    /// How often a block that is not here was asked for lately, as far as is known.
-    fn times(&self, hash: u64) -> u8 {
-        self.admission.sketch().map_or(1, |sketch| sketch.estimate(spread(hash as u32)))
-    }
-
-    /// What `look` makes of the block, if it is here. A look that does not count leaves it
-    /// as old as it was.
-    fn look_at<R>(
-        &mut self,
-        hash: u64,
-        id: BlockId,
-        counts: bool,
-        look: impl FnOnce(&V) -> R,
-    ) -> Option<R> {
-        let seen = if counts {
-            let block = self.blocks.get(hash, &id)?;
-            block.asked = (block.asked + 1).min(COUNT_MAX);
-            look(&block.value)
-        } else {
-            look(&self.blocks.peek(hash, &id)?.value)
-        };
-        Some(seen)
-    }
-
-    /// A block was asked for that is not here.
-    fn note_miss(&mut self, hash: u64, kind: BlockKind) {
-        self.stats.kind_mut(kind).misses += 1;
-        self.admission.note_miss(hash as u32);
-    }
-
-    /// Whether a filter that is not here, of about so many bytes, would be kept if it were
-    /// read. One that would not, and is asked for nevertheless, would have been here with
-    /// more bytes: the ghost is to know.
-    fn wants(&mut self, id: BlockId, hash: u64, bytes: usize, counts: bool) -> bool {
-        // Rather too many: what is read and then refused was read for nothing.
-        let charge = bytes + Lru::<BlockId, Cached<V>>::ENTRY_OVERHEAD_BYTES + FILTER_SLACK_BYTES;
-        let is_known = self.times(hash) > 0;
-        if counts && let Some(sketch) = self.admission.sketch() {
-            sketch.add(spread(hash as u32));
-        }
-        if self.has_room(charge) || (counts && is_known && self.admits(id, hash, charge)) {
-            return true;
-        }
-        if counts && let Admission::ByUse { sketch, ghost } = &mut self.admission {
-            if ghost.take(hash as u32) {
-                self.ghost_hits += u64::from(ghost.sampling());
-            }
-            ghost.note(hash as u32, sketch);
-        }
-        false
-    }
-
-    /// How often a block was asked for lately, its being put in included.
-    fn heat_of(&self, block: &Cached<V>) -> u8 {
-        let estimate = |sketch: &Sketch| sketch.estimate(spread(block.fingerprint));
-        let told = self.admission.sketch().map_or(1, estimate);
-        (told + block.asked).clamp(1, COUNT_MAX)
-    }
-
-    /// Puts a block in if it is let in. What is to be dropped without the lock.
-    fn insert(
-        &mut self,
-        hash: u64,
-        id: BlockId,
-        tag: BlockTag,
-        value: V,
-        charge: usize,
-    ) -> Result<Inserted<Cached<V>>, V> {
-        let whole = charge + Lru::<BlockId, Cached<V>>::ENTRY_OVERHEAD_BYTES;
-        if !self.admits(id, hash, whole) {
-            self.refuse(hash, whole);
-            return Err(value);
-        }
-        let charged = u32::try_from(whole).unwrap_or(u32::MAX);
-        let cached = Cached { tag, fingerprint: hash as u32, charge: charged, asked: 0, value };
-        let mut inserted = self.blocks.insert(hash, id, cached, charge);
-        match &inserted.refused {
-            None => self.stats.kind_mut(tag.kind).inserts += 1,
-            Some(_) => self.refuse(hash, whole),
-        }
-        self.count_evictions(&mut inserted.evicted);
-        self.admission
-            .note_wanted(inserted.evicted.iter().map(|block| block.charge as usize).sum());
-        Ok(inserted)
-    }
-
-    fn refuse(&mut self, hash: u64, charge: usize) {
-        self.admission.note_wanted(charge);
-        self.admission.note_absent(hash as u32, charge, self.blocks.charged());
-    }
-
-    fn count_evictions(&mut self, evicted: &mut Removed<Cached<V>>) {
-        for block in evicted.iter_mut() {
-            self.stats.kind_mut(block.tag.kind).evictions += 1;
-            if let Some(sketch) = self.admission.sketch() {
-                block.tell(sketch);
-            }
-            let (charge, charged) = (block.charge as usize, self.blocks.charged());
-            self.admission.note_absent(block.fingerprint, charge, charged);
-        }
-    }
-
-    fn new(eviction: Eviction, capacity: usize) -> Self {
-        Self {
-            blocks: Ordered::new(eviction, capacity),
-            stats: BlockCacheStats::default(),
-            admission: Admission::All,
-            ghost_hits: 0,
-            without: Ideas::NONE,
-        }
-    }
 }
 
 /// A shard on cache lines of its own: two shards' locks on one line would
@@ -389,7 +69,7 @@ pub struct BlockCache<V> {
 
 impl<V: Clone> BlockCache<V> {
     /// What a block is charged beside its own bytes.
-    pub const BLOCK_OVERHEAD_BYTES: usize = Lru::<BlockId, Cached<V>>::ENTRY_OVERHEAD_BYTES;
+    pub const BLOCK_OVERHEAD_BYTES: usize = Shard::<V>::BLOCK_OVERHEAD_BYTES;
 
     /// A cache of `capacity_bytes` in `shards` shards, rounded up to a power
     /// of two; fewer when they would be smaller than 512 KiB. Their number
@@ -415,11 +95,7 @@ impl<V: Clone> BlockCache<V> {
         let (sketch_bytes, window_bytes) =
             (sketch_bytes / self.shards.len(), window_bytes / self.shards.len());
         self.set_admission(|without| {
-            let ghost = Ghost::new(window_bytes / BLOCK_BYTES_USUAL, sampling)
-                .keeping_last(without.has(Idea::GhostChoice));
-            let sketch = Sketch::new(sketch_bytes);
-            sketch.set_period(sketch.period() / PERIOD_SHARE);
-            Admission::ByUse { sketch, ghost }
+            Admission::by_use(sketch_bytes, window_bytes, sampling, without)
         });
     }
 
@@ -432,12 +108,7 @@ impl<V: Clone> BlockCache<V> {
     /// `ghost_bytes` together, whose hits move the `boundaries`.
     pub fn note_departed(&self, ghost_bytes: usize, boundaries: &Arc<Boundaries>) {
         let shards = self.shards.len();
-        self.set_admission(|_| {
-            let mut ghost = GhostList::default();
-            ghost.set_bytes_max(ghost_bytes / shards);
-            let boundaries = Arc::clone(boundaries);
-            Admission::Noted(Departed { ghost, boundaries, shards, wanted_bytes: 0 })
-        });
+        self.set_admission(|_| Admission::noted(ghost_bytes / shards, boundaries, shards));
     }
 
     /// From now on it does without these. To be followed by what says how blocks come in.
@@ -456,11 +127,7 @@ impl<V: Clone> BlockCache<V> {
 
     /// What new blocks wanted and did not find free since this was asked last, in bytes.
     pub fn take_wanted_bytes(&self) -> usize {
-        let take = |Apart(shard): &Apart<V>| match &mut shard.lock().admission {
-            Admission::Noted(departed) => std::mem::take(&mut departed.wanted_bytes),
-            Admission::All | Admission::ByUse { .. } => 0,
-        };
-        self.shards.iter().map(take).sum()
+        self.shards.iter().map(|shard| shard.0.lock().admission.take_wanted_bytes()).sum()
     }
 
     /// From now on blocks leave in another order; those that are here go, if it is one.
@@ -672,10 +339,7 @@ impl<V: Clone> BlockCache<V> {
         let mut evicted = Vec::with_capacity(self.shards.len());
         let mut capacity = self.capacity.lock();
         for Apart(shard) in &self.shards {
-            let mut shard = shard.lock();
-            let mut pushed_out = shard.blocks.set_capacity(bytes / self.shards.len());
-            shard.count_evictions(&mut pushed_out);
-            evicted.push(pushed_out);
+            evicted.push(shard.lock().set_capacity(bytes / self.shards.len()));
         }
         *capacity = bytes;
         drop(capacity);

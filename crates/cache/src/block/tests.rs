@@ -3,12 +3,11 @@
 #[cfg(not(miri))]
 mod models;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::block_stats::KindStats;
+use crate::block_stats::{BlockKind, KindStats};
 use crate::filter_worth::FilteredLookup;
 
 const DATA: BlockTag = BlockTag { keyspace: 0, kind: BlockKind::Data };
@@ -221,17 +220,6 @@ fn many_threads_see_only_what_was_put_in() {
     assert!(!over.into_inner(), "the bytes stayed within the capacity");
     let stats = cache.stats().data;
     assert_eq!(stats.hits + stats.misses, 4 * rounds);
-}
-
-#[test]
-fn neighbouring_names_have_different_hashes() {
-    let mut seen = HashMap::new();
-    for table in 0..100 {
-        for offset in (0..100).map(|block| block * 4096) {
-            let id = id(table, offset);
-            assert_eq!(seen.insert(id.hash(), id), None);
-        }
-    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::block::{BlockId, BlockTag};
+use crate::block_id::{BlockId, BlockTag};
 use crate::block_stats::BlockKind;
 use crate::kp::Pointer;
 use crate::kv::KvEntry;

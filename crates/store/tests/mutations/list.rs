@@ -617,9 +617,9 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     cached(
         "blocks of all extents are alike",
-        "crates/cache/src/block.rs",
-        "true => !without.has(Idea::Extents) && extent_hash(id)",
-        "true => without.has(Idea::Extents) && extent_hash(id)",
+        "crates/cache/src/block_shard.rs",
+        "true => !without.has(Idea::Extents) && id.extent_hash()",
+        "true => without.has(Idea::Extents) && id.extent_hash()",
         "block::tests::of_blocks_that_are_asked_for_alike_those_of_some_extents_stay",
     ),
     stale(
@@ -647,7 +647,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     cached(
         "looks that save nothing keep a filter",
-        "crates/cache/src/block.rs",
+        "crates/cache/src/block_shard.rs",
         "look(&self.blocks.peek(hash, &id)?.value)",
         "look(&self.blocks.get(hash, &id)?.value)",
         "block::tests::looks_that_save_nothing_do_not_keep_a_filter",

@@ -1,0 +1,137 @@
+//! How a shard of the block cache lets blocks in, and what it knows of those that are not
+//! there: nothing; how often they were asked for (TinyLFU); or what has left, as AC-Key
+//! notes it.
+//!
+//! Guarantees: [`Admission::bytes`] is the memory of sketch and ghost. Where every block
+//! comes in and nothing is noted, there is none.
+//!
+//! Blocks are known by fingerprints, which are half of their hashes. Relies on being told
+//! of every miss, and of every block that leaves or is refused.
+//!
+//! For one thread at a time; the boundaries that hits of AC-Key's ghosts move are shared by
+//! all shards, and safe to use from all threads.
+
+use std::sync::Arc;
+
+use crate::earc::{BLOCK_BYTES_USUAL, Boundaries};
+use crate::ghost::{Ghost, spread};
+use crate::ghost_list::{GhostList, Record};
+use crate::ideas::{Idea, Ideas};
+use crate::sketch::Sketch;
+
+/// Sketches of blocks forget so many times as fast as others: a lookup touches one key,
+/// and several blocks.
+const PERIOD_SHARE: u64 = 3;
+
+/// How a shard chooses among blocks, and what it knows of those that are not there.
+#[derive(Debug)]
+pub(crate) enum Admission {
+    /// Every block comes in; nothing is known of others.
+    All,
+    /// Those that are asked for often enough come in.
+    ByUse { sketch: Sketch, ghost: Ghost },
+    /// Every block comes in; what leaves is noted as AC-Key does.
+    Noted(Departed),
+}
+
+/// What AC-Key knows of blocks that are not there. (All blocks are about of one size and
+/// save one I/O: its E-LRU is LRU.)
+#[derive(Debug)]
+pub(crate) struct Departed {
+    ghost: GhostList,
+    boundaries: Arc<Boundaries>,
+    /// The shard's part of what all components share is this one.
+    shards: usize,
+    /// Bytes that new blocks wanted and that were not there, since this was asked last.
+    wanted_bytes: usize,
+}
+
+impl Departed {
+    /// A hit of a block saves one I/O.
+    const HALVES: u8 = 2;
+
+    fn note(&mut self, fingerprint: u32, charge: usize, charged: usize) {
+        let whole = self.boundaries.total() / self.shards;
+        let record = Record::new(fingerprint, charge, Self::HALVES);
+        self.ghost.note(record, whole.saturating_sub(charged));
+    }
+}
+
+impl Admission {
+    /// By a sketch of at most `sketch_bytes`, with a ghost of every `sampling`-th of the
+    /// blocks that `window_bytes` would hold.
+    pub(crate) fn by_use(
+        sketch_bytes: usize,
+        window_bytes: usize,
+        sampling: u32,
+        without: Ideas,
+    ) -> Self {
+        let ghost = Ghost::new(window_bytes / BLOCK_BYTES_USUAL, sampling)
+            .keeping_last(without.has(Idea::GhostChoice));
+        let sketch = Sketch::new(sketch_bytes);
+        sketch.set_period(sketch.period() / PERIOD_SHARE);
+        Self::ByUse { sketch, ghost }
+    }
+
+    /// As AC-Key does, in one of so many shards, with a ghost of at most `ghost_bytes`.
+    pub(crate) fn noted(ghost_bytes: usize, boundaries: &Arc<Boundaries>, shards: usize) -> Self {
+        let mut ghost = GhostList::default();
+        ghost.set_bytes_max(ghost_bytes);
+        let boundaries = Arc::clone(boundaries);
+        Self::Noted(Departed { ghost, boundaries, shards, wanted_bytes: 0 })
+    }
+
+    /// How often blocks were asked for, where that is counted.
+    pub(crate) fn sketch(&self) -> Option<&Sketch> {
+        match self {
+            Self::ByUse { sketch, .. } => Some(sketch),
+            Self::All | Self::Noted(_) => None,
+        }
+    }
+
+    /// A block was asked for that is not there.
+    pub(crate) fn note_miss(&mut self, fingerprint: u32) {
+        match self {
+            Self::All => {}
+            Self::ByUse { sketch, .. } => _ = sketch.add(spread(fingerprint)),
+            Self::Noted(departed) => {
+                if let Some(record) = departed.ghost.take(fingerprint) {
+                    departed.boundaries.block_hit(record.efficiency());
+                }
+            }
+        }
+    }
+
+    /// A block has left, or was refused; `charged`: what those that are there take.
+    pub(crate) fn note_absent(&mut self, fingerprint: u32, charge: usize, charged: usize) {
+        match self {
+            Self::All => {}
+            Self::ByUse { sketch, ghost } => ghost.note(fingerprint, sketch),
+            Self::Noted(departed) => departed.note(fingerprint, charge, charged),
+        }
+    }
+
+    /// A new block wanted so many bytes that were not free.
+    pub(crate) fn note_wanted(&mut self, bytes: usize) {
+        if let Self::Noted(departed) = self {
+            departed.wanted_bytes += bytes;
+        }
+    }
+
+    /// What new blocks wanted and did not find free since this was asked last, in bytes.
+    pub(crate) fn take_wanted_bytes(&mut self) -> usize {
+        match self {
+            Self::Noted(departed) => std::mem::take(&mut departed.wanted_bytes),
+            Self::All | Self::ByUse { .. } => 0,
+        }
+    }
+
+    /// The bytes of sketch and ghost.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::All => 0,
+            Self::ByUse { sketch, ghost } => sketch.charged_bytes() + ghost.charged_bytes(),
+            Self::Noted(departed) => departed.ghost.charged_bytes(),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! A shard of the block cache: a list of blocks, bounded in bytes, and which of two blocks
+//! is better to have, by what its [`Admission`] knows.
+//!
+//! Guarantees:
+//! 1. The bytes charged are at most the capacity.
+//! 2. A block that is refused, or pushed out, is handed out, so that it is dropped without
+//!    the lock; the admission is told of it.
+//! 3. A hit touches its block and the list alone. The sketch is told of hits when the block
+//!    is held against another, and when it leaves.
+//!
+//! Relies on the caller, who has chosen the shard by a hash, for the same one everywhere.
+//!
+//! For one thread at a time: the cache puts a lock around it.
+
+use crate::block_admission::Admission;
+use crate::block_id::{BlockId, BlockTag};
+use crate::block_stats::{BlockCacheStats, BlockKind};
+use crate::eviction::{Eviction, Ordered};
+use crate::ghost::spread;
+use crate::ideas::{Idea, Ideas};
+use crate::lists::{Key, Removed};
+use crate::lru::{Inserted, Lru};
+use crate::sketch::{COUNT_MAX, Sketch};
+
+/// How many blocks a new one is held against before it is refused.
+const RIVALS_MAX: usize = 4;
+
+/// Up to here counts are exact enough to tell blocks apart; of higher ones three quarters
+/// of what is above may be chance.
+const TIMES_EXACT: u8 = 2;
+
+/// What a filter block takes at most beside the bytes that it has in its table.
+const FILTER_SLACK_BYTES: usize = 256;
+
+/// Whether a block that was asked for so often is worse to have than a rival. Of two that
+/// were asked for about equally often, it is the one of the extent with the lower hash: a
+/// scan that misses one of the blocks it goes through reads as often as one that misses
+/// all of them, so it is better to have all of some extents than some of all. (Without
+/// extents it is the older one.)
+fn is_worse(
+    (times, id): (u8, BlockId),
+    (rival_times, rival): (u8, BlockId),
+    without: Ideas,
+) -> bool {
+    let apart = times.saturating_sub(TIMES_EXACT) * 3 / 4;
+    match (times - apart..=times + apart).contains(&rival_times) {
+        true => !without.has(Idea::Extents) && id.extent_hash() < rival.extent_hash(),
+        false => times < rival_times,
+    }
+}
+
+/// A block that is here.
+#[derive(Debug)]
+pub(crate) struct Cached<V> {
+    tag: BlockTag,
+    /// Half of the block's hash.
+    fingerprint: u32,
+    /// What it is charged, the overhead included.
+    charge: u32,
+    /// How often it was asked for since the sketch was told: a hit touches nothing else.
+    asked: u8,
+    value: V,
+}
+
+impl<V> Cached<V> {
+    /// Tells the sketch how often the block was asked for.
+    fn tell(&mut self, sketch: &Sketch) {
+        sketch.add_times(spread(self.fingerprint), std::mem::take(&mut self.asked));
+    }
+}
+
+/// A part of the cache.
+#[derive(Debug)]
+pub(crate) struct Shard<V> {
+    pub(crate) blocks: Ordered<BlockId, Cached<V>>,
+    pub(crate) stats: BlockCacheStats,
+    pub(crate) admission: Admission,
+    /// Reads that a larger cache would have saved.
+    pub(crate) ghost_hits: u64,
+    pub(crate) without: Ideas,
+}
+
+impl<V> Shard<V> {
+    /// What a block is charged beside its own bytes.
+    pub(crate) const BLOCK_OVERHEAD_BYTES: usize = Lru::<BlockId, Cached<V>>::ENTRY_OVERHEAD_BYTES;
+
+    /// An empty one, which every block comes into.
+    pub(crate) fn new(eviction: Eviction, capacity: usize) -> Self {
+        Self {
+            blocks: Ordered::new(eviction, capacity),
+            stats: BlockCacheStats::default(),
+            admission: Admission::All,
+            ghost_hits: 0,
+            without: Ideas::NONE,
+        }
+    }
+
+    /// Whether the block may come in: there is room, or it is no worse than one that would
+    /// have to leave. A block that is better is as good as used: it becomes the newest,
+    /// and the next is looked at.
+    fn admits(&mut self, id: BlockId, hash: u64, charge: usize) -> bool {
+        let without = self.without;
+        if without.has(Idea::Admission) {
+            return true;
+        }
+        let Some(sketch) = self.admission.sketch() else { return true };
+        let times = sketch.estimate(spread(hash as u32));
+        for _ in 0..RIVALS_MAX {
+            if self.has_room(charge) {
+                return true;
+            }
+            let Some((&rival, block)) = self.blocks.oldest() else { return true };
+            block.tell(sketch);
+            let rival_times = sketch.estimate(spread(block.fingerprint));
+            if !is_worse((times, id), (rival_times, rival), without) {
+                return true;
+            }
+            self.blocks.get(rival.hash(), &rival);
+        }
+        false
+    }
+
+    fn has_room(&self, charge: usize) -> bool {
+        self.blocks.charged() + charge <= self.blocks.capacity()
+    }
+
+    /// How often a block that is not here was asked for lately, as far as is known.
+    pub(crate) fn times(&self, hash: u64) -> u8 {
+        self.admission.sketch().map_or(1, |sketch| sketch.estimate(spread(hash as u32)))
+    }
+
+    /// What `look` makes of the block, if it is here. A look that does not count leaves it
+    /// as old as it was.
+    pub(crate) fn look_at<R>(
+        &mut self,
+        hash: u64,
+        id: BlockId,
+        counts: bool,
+        look: impl FnOnce(&V) -> R,
+    ) -> Option<R> {
+        let seen = if counts {
+            let block = self.blocks.get(hash, &id)?;
+            block.asked = (block.asked + 1).min(COUNT_MAX);
+            look(&block.value)
+        } else {
+            look(&self.blocks.peek(hash, &id)?.value)
+        };
+        Some(seen)
+    }
+
+    /// A block was asked for that is not here.
+    pub(crate) fn note_miss(&mut self, hash: u64, kind: BlockKind) {
+        self.stats.kind_mut(kind).misses += 1;
+        self.admission.note_miss(hash as u32);
+    }
+
+    /// Whether a filter that is not here, of about so many bytes, would be kept if it were
+    /// read. One that would not, and is asked for nevertheless, would have been here with
+    /// more bytes: the ghost is to know.
+    pub(crate) fn wants(&mut self, id: BlockId, hash: u64, bytes: usize, counts: bool) -> bool {
+        // Rather too many: what is read and then refused was read for nothing.
+        let charge = bytes + Self::BLOCK_OVERHEAD_BYTES + FILTER_SLACK_BYTES;
+        let is_known = self.times(hash) > 0;
+        if counts && let Some(sketch) = self.admission.sketch() {
+            sketch.add(spread(hash as u32));
+        }
+        if self.has_room(charge) || (counts && is_known && self.admits(id, hash, charge)) {
+            return true;
+        }
+        if counts && let Admission::ByUse { sketch, ghost } = &mut self.admission {
+            if ghost.take(hash as u32) {
+                self.ghost_hits += u64::from(ghost.sampling());
+            }
+            ghost.note(hash as u32, sketch);
+        }
+        false
+    }
+
+    /// How often a block was asked for lately, its being put in included.
+    pub(crate) fn heat_of(&self, block: &Cached<V>) -> u8 {
+        let estimate = |sketch: &Sketch| sketch.estimate(spread(block.fingerprint));
+        let told = self.admission.sketch().map_or(1, estimate);
+        (told + block.asked).clamp(1, COUNT_MAX)
+    }
+
+    /// Puts a block in if it is let in. What is to be dropped without the lock.
+    pub(crate) fn insert(
+        &mut self,
+        hash: u64,
+        id: BlockId,
+        tag: BlockTag,
+        value: V,
+        charge: usize,
+    ) -> Result<Inserted<Cached<V>>, V> {
+        let whole = charge + Self::BLOCK_OVERHEAD_BYTES;
+        if !self.admits(id, hash, whole) {
+            self.refuse(hash, whole);
+            return Err(value);
+        }
+        let charged = u32::try_from(whole).unwrap_or(u32::MAX);
+        let cached = Cached { tag, fingerprint: hash as u32, charge: charged, asked: 0, value };
+        let mut inserted = self.blocks.insert(hash, id, cached, charge);
+        match &inserted.refused {
+            None => self.stats.kind_mut(tag.kind).inserts += 1,
+            Some(_) => self.refuse(hash, whole),
+        }
+        self.count_evictions(&mut inserted.evicted);
+        self.admission
+            .note_wanted(inserted.evicted.iter().map(|block| block.charge as usize).sum());
+        Ok(inserted)
+    }
+
+    fn refuse(&mut self, hash: u64, charge: usize) {
+        self.admission.note_wanted(charge);
+        self.admission.note_absent(hash as u32, charge, self.blocks.charged());
+    }
+
+    /// Changes the capacity. What is pushed out is to be dropped without the lock.
+    pub(crate) fn set_capacity(&mut self, bytes: usize) -> Removed<Cached<V>> {
+        let mut evicted = self.blocks.set_capacity(bytes);
+        self.count_evictions(&mut evicted);
+        evicted
+    }
+
+    fn count_evictions(&mut self, evicted: &mut Removed<Cached<V>>) {
+        for block in evicted.iter_mut() {
+            self.stats.kind_mut(block.tag.kind).evictions += 1;
+            if let Some(sketch) = self.admission.sketch() {
+                block.tell(sketch);
+            }
+            let (charge, charged) = (block.charge as usize, self.blocks.charged());
+            self.admission.note_absent(block.fingerprint, charge, charged);
+        }
+    }
+}
