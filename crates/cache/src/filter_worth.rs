@@ -86,7 +86,8 @@ impl FilterWorth {
     }
 
     /// The reads that a look at the filter saves on average.
-    pub fn reads(&self) -> f32 {
+    #[cfg(test)]
+    fn reads(&self) -> f32 {
         self.worth.load(Ordering::Relaxed) as f32 / ONE_READ as f32
     }
 
