@@ -151,11 +151,6 @@ impl Sketch {
         COUNTS[usize::from(Self::least(self.line(hash), Self::counters(hash)))]
     }
 
-    /// Forgets everything.
-    pub fn clear(&self) {
-        self.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
-    }
-
     fn line(&self, hash: u64) -> &[AtomicU64] {
         let first = (hash >> 32 & self.lines_mask) as usize * LINE_WORDS;
         &self.words[first..first + LINE_WORDS]
@@ -278,8 +273,6 @@ mod tests {
         assert_eq!((sketch.estimate(hash(1)), sketch.add(hash(1))), (5, 6));
         sketch.raise(hash(1), 35);
         assert_eq!(sketch.estimate(hash(1)), 28);
-        sketch.clear();
-        assert_eq!(sketch.estimate(hash(1)), 0);
     }
 
     #[test]
