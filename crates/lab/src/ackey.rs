@@ -13,7 +13,7 @@ use tidekv_evidence::Value;
 use crate::engine::settled;
 use crate::experiment::{Experiment, Params, Point, Rule, Subjects, Target};
 use crate::job::{Drive, Ending, Length, WarmUp};
-use crate::keys::Choice;
+use crate::keys::{Choice, data_bytes};
 use crate::scale::{Scale, Shape};
 use crate::workload::{Kind, Workload};
 
@@ -53,7 +53,15 @@ impl Load {
             value_bytes: 100,
         }
     }
+
+    /// The same with keys by Zipf's law.
+    pub(crate) fn zipf(cache_percent: f64) -> Self {
+        Self { name: "zipf-0.99".into(), choice: ZIPF, cache_percent, ..Self::usual() }
+    }
 }
+
+/// Zipf's law as YCSB has it.
+pub(crate) const ZIPF: Choice = Choice::Zipf { alpha: 0.99, is_scattered: true };
 
 fn hot_ranges(operations: f64) -> Choice {
     Choice::Hot { entries: 0.01, operations, run: 1000 }
@@ -62,7 +70,7 @@ fn hot_ranges(operations: f64) -> Choice {
 pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
     let mut shape = Shape::small(scale);
     // About as much data, whatever the size of the values.
-    shape.entries = shape.entries * (16 + 100) / (16 + load.value_bytes);
+    shape.entries = shape.data_bytes() / data_bytes(1, load.value_bytes);
     shape.value_bytes = load.value_bytes;
     let cache_bytes = (shape.data_bytes() as f64 * load.cache_percent / 100.0) as u64;
     let memory_bytes = cache_bytes + BESIDE_BYTES;
@@ -128,21 +136,25 @@ fn points(scale: &Scale, loads: impl IntoIterator<Item = Load>) -> Vec<Point> {
     points
 }
 
-/// Every choice of keys with every share of scans and every size of the cache; in a quick
-/// run gets alone and scans alone, with one size.
-fn sweep(scale: &Scale) -> Vec<Point> {
-    let choices = [
-        ("zipf-0.99", Choice::Zipf { alpha: 0.99, is_scattered: true }),
+/// The choices of keys of the sweep.
+pub(crate) fn choices() -> [(&'static str, Choice); 4] {
+    [
+        ("zipf-0.99", ZIPF),
         ("zipf-0.8", Choice::Zipf { alpha: 0.8, is_scattered: true }),
         ("hot-keys", Choice::Hot { entries: 0.01, operations: 0.9, run: 1 }),
         ("hot-ranges", hot_ranges(0.99)),
-    ];
+    ]
+}
+
+/// Every choice of keys with every share of scans and every size of the cache; in a quick
+/// run gets alone and scans alone, with one size.
+fn sweep(scale: &Scale) -> Vec<Point> {
     let (shares, sizes): (&[u32], &[f64]) = match scale.is_quick {
         true => (&[0, 100], &[1.0]),
         false => (&[0, 50, 100], &[0.1, 1.0, 5.0, 10.0]),
     };
     let mut loads = Vec::new();
-    for (name, choice) in choices {
+    for (name, choice) in choices() {
         for &scans in shares {
             for &cache_percent in sizes {
                 let choice = choice.clone();
@@ -211,7 +223,6 @@ struct AblationLoad {
 }
 
 fn ablation_loads() -> [AblationLoad; 5] {
-    let zipf = || Choice::Zipf { alpha: 0.99, is_scattered: true };
     let hot = Choice::Hot { entries: 0.01, operations: 0.9, run: 1 };
     let load = |keys, choice, scans, puts, cache_percent| AblationLoad {
         keys,
@@ -221,9 +232,9 @@ fn ablation_loads() -> [AblationLoad; 5] {
         cache_percent,
     };
     [
-        load("zipf-0.99", zipf(), 0, 20, 5.0),
-        load("zipf-0.99", zipf(), 50, 0, 1.0),
-        load("zipf-0.99", zipf(), 50, 0, 5.0),
+        load("zipf-0.99", ZIPF, 0, 20, 5.0),
+        load("zipf-0.99", ZIPF, 50, 0, 1.0),
+        load("zipf-0.99", ZIPF, 50, 0, 5.0),
         load("hot-keys", hot, 0, 0, 5.0),
         load("hot-ranges", hot_ranges(0.99), 50, 0, 1.0),
     ]
@@ -271,17 +282,20 @@ fn ablation(scale: &Scale) -> Vec<Point> {
         ("values alone", "kv-only"),
         ("admission of blocks alone", "fixed:0,0,100"),
     ];
-    let (loads, policies) = if scale.is_quick { (1, 1) } else { (5, others.len()) };
+    let loads = ablation_loads();
+    let (loads, others) =
+        if scale.is_quick { (&loads[..1], &others[..1]) } else { (&loads[..], &others[..]) };
     let mut all = Vec::new();
-    for load in &ablation_loads()[..loads] {
+    for load in loads {
         let ideas = Ideas::all().filter(|(idea, _)| load.puts > 0 || !is_of_changes(*idea));
         let mut variants = vec![(ALL_IDEAS.to_owned(), CachePolicy::Tide.to_string())];
         variants.extend(ideas.map(|(idea, name)| {
             let policy = CachePolicy::TideWithout(Ideas::NONE.and(idea));
             (format!("without {name}"), policy.to_string())
         }));
-        let others = others[..policies].iter();
-        variants.extend(others.map(|&(variant, policy)| (variant.to_owned(), policy.to_owned())));
+        variants.extend(
+            others.iter().map(|&(variant, policy)| (variant.to_owned(), policy.to_owned())),
+        );
         for (variant, policy) in variants {
             let point = load.point(scale).once_if_quick(scale).with("variant", variant);
             all.push(Point { policy: Some(policy), ..point });

@@ -16,14 +16,12 @@
 //! keys of its own behind all others, and in D reads those most that it has itself
 //! inserted last. Scans have 100 entries, as everywhere here, rather than 1 to 100.
 
-use crate::ackey::{Load, point, threads};
+use crate::ackey::{Load, ZIPF, point, threads};
 use crate::experiment::{Experiment, Point, Rule, Subjects, Target};
 use crate::job::{Phase, Sampling, WarmUp};
 use crate::keys::Choice;
 use crate::scale::Scale;
 use crate::workload::{Kind, Workload};
-
-const ZIPF: Choice = Choice::Zipf { alpha: 0.99, is_scattered: true };
 
 /// How often counters are read in a phase.
 const SAMPLES: u64 = 20;
@@ -44,13 +42,9 @@ fn ycsb_loads() -> [NamedLoad; 6] {
     ]
 }
 
-fn zipf_load(cache_percent: f64) -> Load {
-    Load { name: "zipf-0.99".into(), choice: ZIPF, cache_percent, ..Load::usual() }
-}
-
 fn ycsb(scale: &Scale) -> Vec<Point> {
     let points = ycsb_loads().map(|(name, mix, choice)| {
-        let point = point(scale, threads(scale), &zipf_load(1.0))
+        let point = point(scale, threads(scale), &Load::zipf(1.0))
             .without(&["scan_percent", "keys"])
             .with("ycsb", name)
             .driven(|drive| {
@@ -76,7 +70,7 @@ fn in_phases(scale: &Scale, load: &Load, phases: &[(&str, Kind, u64)]) -> Point 
 }
 
 fn phase(scale: &Scale) -> Vec<Point> {
-    // As many as there are entries at the usual scale: 10 M scans would take an hour.
+    // A tenth of the entries: as many scans as there are entries would take an hour.
     let operations = if scale.is_quick { 100_000 } else { scale.entries / 10 };
     let phases = [
         ("1-scans", Kind::Scan, operations),
@@ -85,7 +79,7 @@ fn phase(scale: &Scale) -> Vec<Point> {
     ];
     let caches: &[f64] = if scale.is_quick { &[5.0] } else { &[1.0, 5.0] };
     let point =
-        |&percent: &f64| in_phases(scale, &zipf_load(percent), &phases).once_if_quick(scale);
+        |&percent: &f64| in_phases(scale, &Load::zipf(percent), &phases).once_if_quick(scale);
     caches.iter().map(point).collect()
 }
 
@@ -95,7 +89,7 @@ fn write(scale: &Scale) -> Vec<Point> {
         let gets = scale.entries / 10;
         let puts = scale.entries * if scale.is_quick { 1 } else { 2 };
         let phases = [("1-gets", Kind::Get, gets), ("2-puts", Kind::Put, puts)];
-        let point = in_phases(scale, &zipf_load(cache_percent), &phases)
+        let point = in_phases(scale, &Load::zipf(cache_percent), &phases)
             .with("cache_percent", cache_percent as u64)
             .driven(|drive| {
                 // Where caching is off, gets are slow, and nothing is to be filled.

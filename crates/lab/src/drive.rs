@@ -19,7 +19,7 @@ use tidekv_io::{Clock, SystemClock};
 
 use crate::dice::Dice;
 use crate::failure::{Failure, Result};
-use crate::job::{Drive, Job, Length, Measurement, WarmUp};
+use crate::job::{Drive, Job, Length, Measurement, WarmUp, share};
 use crate::kernel::{Kernel, KernelCounts};
 use crate::keys::KEY_BYTES;
 use crate::lane::Lane;
@@ -268,9 +268,7 @@ fn work(
     let mut seen = shared.phase.load(Ordering::Relaxed);
     let limit = match drive.length {
         Length::Seconds(_) => u64::MAX,
-        Length::Operations(total) => {
-            total / drive.threads + u64::from(thread < total % drive.threads)
-        }
+        Length::Operations(total) => share(total, thread, drive.threads),
     };
     let tally = &shared.tallies[thread as usize].0;
     let mut until_sample = 0;

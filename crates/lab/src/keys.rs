@@ -15,6 +15,11 @@ use crate::dice::{Dice, mix};
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 16;
 
+/// Bytes of so many entries, whose values are all of one length.
+pub(crate) fn data_bytes(entries: u64, value_bytes: u64) -> u64 {
+    entries * (KEY_BYTES as u64 + value_bytes)
+}
+
 /// The number of the key of entry `index`.
 #[inline]
 pub fn present(index: u64) -> u64 {

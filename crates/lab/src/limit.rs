@@ -11,7 +11,7 @@
 
 use tidekv_cache::CachePolicy;
 
-use crate::ackey::{Load, point, threads};
+use crate::ackey::{Load, choices, point, threads};
 use crate::bound::{Fill, reads_per_op_min};
 use crate::engine::reading;
 use crate::experiment::{Experiment, Model, Point, Rule, Subjects, Target};
@@ -59,20 +59,12 @@ fn hits(scale: &Scale) -> Vec<Point> {
 
 /// The loads of `ackey-sweep`, over a modelled tree.
 fn modelled(scale: &Scale) -> Vec<Point> {
-    let zipf = |alpha| Choice::Zipf { alpha, is_scattered: true };
-    let hot = |operations, run| Choice::Hot { entries: 0.01, operations, run };
-    let choices = [
-        ("zipf-0.99", zipf(0.99)),
-        ("zipf-0.8", zipf(0.8)),
-        ("hot-keys", hot(0.9, 1)),
-        ("hot-ranges", hot(0.99, 1000)),
-    ];
     let (entries, percents): (u64, &[f64]) = match scale.is_quick {
         true => (scale.entries.min(MODEL_ENTRIES_MAX) / 5, &[5.0]),
         false => (scale.entries.min(MODEL_ENTRIES_MAX), &[0.1, 1.0, 5.0, 10.0]),
     };
     let mut points = Vec::new();
-    for (name, choice) in choices {
+    for (name, choice) in choices() {
         for scans in [0u32, 50, 100] {
             for &cache_percent in percents {
                 let choice = choice.clone();

@@ -20,7 +20,7 @@
 use crate::ackey::{Load, point, threads};
 use crate::experiment::{Experiment, Point, Rule, Subjects, Target};
 use crate::job::{Drive, Measurement, Phase, Sample, Sampling, Start, WarmUp};
-use crate::keys::{Choice, KEY_BYTES};
+use crate::keys::data_bytes;
 use crate::scale::Scale;
 
 /// Operations before the store is closed, and behind a cold start, in entries. `tide` is
@@ -42,9 +42,7 @@ const COLD: &str = "3-cold";
 fn restart(scale: &Scale) -> Vec<Point> {
     let caches: &[f64] = if scale.is_quick { &[5.0] } else { &[5.0, 10.0] };
     let point = |&cache_percent: &f64| {
-        let choice = Choice::Zipf { alpha: 0.99, is_scattered: true };
-        let (name, usual) = ("zipf-0.99".to_owned(), Load::usual());
-        let load = Load { name, choice, scans: 0, cache_percent, ..usual };
+        let load = Load { scans: 0, ..Load::zipf(cache_percent) };
         let point = point(scale, threads(scale), &load).once_if_quick(scale).driven(|drive| {
             let phases = [
                 (BEFORE, BEFORE_SHARE, Start::GoesOn),
@@ -95,7 +93,7 @@ pub(crate) fn metrics_of(
         found.push(("share_of_cold_start", ratio));
         let list = turn.samples.iter().filter(|sample| sample.phase == warm);
         let list = list.filter_map(|sample| sample.counts.hot_list_bytes).max();
-        let data = drive.workload.entries * (KEY_BYTES as u64 + value_bytes);
+        let data = data_bytes(drive.workload.entries, value_bytes);
         found.extend(list.map(|list| ("hot_list_share", list as f64 / data as f64)));
     }
     found

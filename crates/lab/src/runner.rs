@@ -113,29 +113,24 @@ impl Runner<'_> {
             .map(|record| self.with_best_split(experiment, point, record, log))
             .collect::<Result<_>>()?;
         let mut all: Vec<Series> = Vec::new();
-        let mut note = |subject: &'static str, params: &Params, found: Metrics| {
-            let is_it = |s: &&mut Series| s.subject == subject && s.params == *params;
+        let mut note = |subject, params: Params, found: Metrics, warnings: Vec<String>| {
+            let is_it = |series: &&mut Series| series.subject == subject && series.params == params;
             if let Some(series) = all.iter_mut().find(is_it) {
                 series.turns.push(found);
-                return;
+                series.warnings.extend(warnings);
+            } else {
+                all.push(Series { subject, params, turns: vec![found], warnings });
             }
-            let params = params.clone();
-            all.push(Series { subject, params, turns: vec![found], warnings: Vec::new() });
         };
-        let mut warned: Vec<(&'static str, Vec<String>)> = Vec::new();
         for alternation in 0..point.alternations {
             for (record, point) in subjects.iter().zip(&points) {
                 let found = self.turn(experiment, point, record, alternation, log)?;
-                note(record.name, &point.params, metrics(point, &found));
+                let params = point.params.clone();
+                note(record.name, params, metrics(point, &found), warnings(&found));
                 for (params, metrics) in metrics_of_parts(point, &found) {
-                    note(record.name, &params, metrics);
+                    note(record.name, params, metrics, Vec::new());
                 }
-                warned.push((record.name, warnings(&found)));
             }
-        }
-        for (subject, warnings) in warned {
-            let series = all.iter_mut().find(|s| s.subject == subject);
-            series.into_iter().for_each(|series| series.warnings.extend(warnings.clone()));
         }
         Ok(all)
     }
@@ -394,7 +389,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// The parameters of a point in one line.
-pub(crate) fn brief(point: &Point) -> String {
+fn brief(point: &Point) -> String {
     let show = |(name, value): (&String, &Value)| format!("{name} {}", shown(value));
     point.params.iter().map(show).collect::<Vec<_>>().join(", ")
 }

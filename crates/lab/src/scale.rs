@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::keys::data_bytes;
+
 /// The sizes that have names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
@@ -71,6 +73,6 @@ impl Shape {
 
     /// Bytes of all keys and values.
     pub(crate) fn data_bytes(&self) -> u64 {
-        self.entries * (crate::keys::KEY_BYTES as u64 + self.value_bytes)
+        data_bytes(self.entries, self.value_bytes)
     }
 }

@@ -7,7 +7,7 @@ use tidekv_evidence::{Row, Value};
 
 use crate::experiment::{Experiment, Params, Point, Rule, Target};
 use crate::job::{Ending, Measurement};
-use crate::keys::KEY_BYTES;
+use crate::keys::data_bytes;
 use crate::limit::{SIM_BOUND, SIM_LRU};
 use crate::phases;
 use crate::restart;
@@ -148,7 +148,7 @@ fn settled_metrics(point: &Point, turn: &Measurement) -> Metrics {
         bytes.map(|bytes| found.insert(name, bytes as f64 / user_bytes));
     }
     if let (Some(bytes), Some(drive)) = (turn.life.table_bytes, &point.drive) {
-        let live = drive.workload.entries * (KEY_BYTES as u64 + point.value_bytes);
+        let live = data_bytes(drive.workload.entries, point.value_bytes);
         found.insert("space_amp", bytes as f64 / live as f64);
     }
     found
@@ -211,12 +211,12 @@ pub(crate) fn warnings(turn: &Measurement) -> Vec<String> {
                 ));
             }
         };
-    let bytes_before = counts.background_read_bytes.unwrap_or(0);
-    let reads_before = counts.background_reads.unwrap_or(0);
-    let ends = (counts.reads.unwrap_or(0) + reads_before) * SECTOR_BYTES_PER_READ_MAX;
-    compare("bytes", "kernel", counts.read_bytes, bytes_before, turn.kernel.read_bytes, ends);
+    let background_bytes = counts.background_read_bytes.unwrap_or(0);
+    let background_reads = counts.background_reads.unwrap_or(0);
+    let ends = (counts.reads.unwrap_or(0) + background_reads) * SECTOR_BYTES_PER_READ_MAX;
+    compare("bytes", "kernel", counts.read_bytes, background_bytes, turn.kernel.read_bytes, ends);
     if turn.has_device {
-        compare("reads", "device", counts.reads, reads_before, turn.kernel.device_reads, 0);
+        compare("reads", "device", counts.reads, background_reads, turn.kernel.device_reads, 0);
     }
     found
 }
