@@ -24,7 +24,7 @@ pub const FJALL: SubjectRecord = SubjectRecord {
     open,
 };
 
-/// Compactions count as done when none has been active for this long.
+/// Compactions and flushes count as done when so many looks in a row have found none.
 const IDLE_LOOKS: u32 = 15;
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);

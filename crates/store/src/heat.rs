@@ -63,10 +63,11 @@ struct Input {
     partitions: Vec<Partition>,
     /// Of a partition, on average.
     entries: f32,
-    /// The data block that the last entry stood in, and the heat of each of its entries.
+    /// By heat: the data block that the last entry stood in, and the heat of each of its
+    /// entries.
     block: Option<u64>,
     heat: EntryHeat,
-    /// The partition that the last entry stood in, and how many of it have come.
+    /// By overlap: the partition that the last entry stood in, and how many of it have come.
     seen: (usize, u32),
 }
 
@@ -128,24 +129,23 @@ impl Input {
         Self { table, partitions, entries: entries.max(1.0), block, heat, seen: (0, 0) }
     }
 
-    /// The heat of an entry that is the middle one of what is in the cache.
+    /// Hot is the middle entry of what is in the cache, and no other.
     fn in_the_middle(&mut self, place: Place, cache: &BlockCache<BlockRef>) -> EntryHeat {
         let Place { table, offset, position, entries } = place;
         let at = self.partitions.partition_point(|partition| partition.end <= offset);
         let seen = if self.seen.0 == at { self.seen.1 + 1 } else { 1 };
         self.seen = (at, seen);
-        let heir = |is_middle: bool, times: u8| if is_middle && times > 0 { HEIR } else { 0.0 };
-        let is_middle = position == entries / 2;
-        let is_middle_of_partition = seen == (self.entries / 2.0).max(1.0) as u32;
-        let partition = self.partitions.get(at);
-        EntryHeat {
-            data: heir(
-                is_middle,
-                if is_middle { cache.heat(BlockId { table, offset }) } else { 0 },
-            ),
-            index: partition.map_or(0.0, |p| heir(is_middle_of_partition, p.index)),
-            filter: partition.map_or(0.0, |p| heir(is_middle_of_partition, p.filter)),
+        let heir = |times: u8| if times > 0 { HEIR } else { 0.0 };
+        let mut heat = EntryHeat::default();
+        if position == entries / 2 {
+            heat.data = heir(cache.heat(BlockId { table, offset }));
         }
+        let is_middle_of_partition = seen == (self.entries / 2.0).max(1.0) as u32;
+        if is_middle_of_partition && let Some(partition) = self.partitions.get(at) {
+            heat.index = heir(partition.index);
+            heat.filter = heir(partition.filter);
+        }
+        heat
     }
 
     #[inline]

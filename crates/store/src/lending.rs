@@ -20,13 +20,12 @@ use crate::sync::Mutex;
 const KV_AHEAD: f64 = 0.25;
 const AHEAD_BYTES_MIN: f64 = (128 << 10) as f64;
 
-/// What KV does not fill yet is lent to blocks: lookups of keys in the order of their heat
-/// go through the same filter and index blocks again and again, which need not be read as
-/// often.
+/// What blocks have of KV's part. Lookups of keys in the order of their heat go through the
+/// same filter and index blocks again and again, which need not be read as often then.
 #[derive(Debug)]
 pub(crate) struct Lent {
     caches: Arc<Caches<BlockRef>>,
-    /// Of KV, KP and blocks together.
+    /// What blocks have of KV's, as a share of KV, KP and blocks together.
     share: Mutex<f64>,
 }
 
