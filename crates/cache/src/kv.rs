@@ -253,15 +253,15 @@ impl KvShard {
 
     /// The entry under `name`, and whether it was asked for so often that this cannot be
     /// noted any more.
-    pub fn get(&mut self, hash: u64, name: Name<'_>) -> Option<(KvEntry<'_>, bool)> {
+    pub fn get<'a>(&'a mut self, hash: u64, name: Name<'a>) -> Option<(KvEntry<'a>, bool)> {
         let (chunk, at) = split(self.find(hash, name)?);
-        let chunk = &mut self.chunks[chunk];
-        let head = Head::read(chunk, at);
+        let entry = &mut self.chunks[chunk][at..];
+        let head = Head::read(entry, 0);
         let asked = head.asked_once_more();
         if asked != head {
-            asked.write(chunk, at);
+            asked.write(entry, 0);
         }
-        Some((entry_at(chunk, at), asked == head))
+        Some((entry_of_name(name, head, entry), asked == head))
     }
 
     /// Whether there is an entry under `name`; notes nothing.
@@ -577,13 +577,20 @@ fn entry_of(chunks: &[Box<[u8]>], place: u32) -> KvEntry<'_> {
 }
 
 fn entry_at(chunk: &[u8], at: usize) -> KvEntry<'_> {
-    let head = Head::read(chunk, at);
-    let stamp = chunk[at + WORD_BYTES..].first_chunk().expect("entries are whole");
-    let (name, rest) = chunk[at + HEAD_BYTES..].split_at(head.name_len());
+    let entry = &chunk[at..];
+    let head = Head::read(entry, 0);
+    let name = Name::decode(&entry[HEAD_BYTES..HEAD_BYTES + head.name_len()]);
+    entry_of_name(name, head, entry)
+}
+
+/// The entry at the beginning of `bytes`, whose name and head are known.
+fn entry_of_name<'a>(name: Name<'a>, head: Head, bytes: &'a [u8]) -> KvEntry<'a> {
+    let stamp = bytes[WORD_BYTES..].first_chunk().expect("entries are whole");
+    let value = HEAD_BYTES + head.name_len();
     KvEntry {
-        name: Name::decode(name),
+        name,
         stamp: u64::from_le_bytes(*stamp),
-        value: &rest[..head.value_len()],
+        value: &bytes[value..value + head.value_len()],
         level: head.level(),
     }
 }

@@ -41,9 +41,14 @@ impl<'a> Name<'a> {
 
     /// Whether `bytes`, a name as it was written, are this one.
     pub(crate) fn is_encoded_as(&self, bytes: &[u8]) -> bool {
-        bytes.ends_with(self.key)
-            && bytes.len() == self.encoded_len()
-            && Name::decode(bytes).keyspace == self.keyspace
+        // Nearly all keyspaces have numbers of one byte.
+        if let [number, key @ ..] = bytes
+            && self.keyspace < u32::from(MORE)
+        {
+            return u32::from(*number) == self.keyspace && key == self.key;
+        }
+        let name = Name::decode(bytes);
+        name.keyspace == self.keyspace && name.key == self.key
     }
 
     /// The name that `bytes` are, as it was written.

@@ -76,22 +76,24 @@ impl std::ops::AddAssign for PointReads {
 
 /// What KV and KP hold of one part of the hashes.
 #[derive(Debug)]
+#[repr(C)]
 pub struct PointShard {
+    // What every hit changes comes first, to stand in one cache line with the lock.
+    /// Hits of entries that are asked for all the time.
+    hot_hits: u64,
+    saved: PointReads,
     hash_of: HashOf,
     /// Of a hash, what KP knows it by.
     fingerprint_mask: u32,
     kv: KvShard,
     kp: KpShard,
     sketch: Sketch,
-    /// Hits of entries that are asked for all the time.
-    hot_hits: u64,
     kv_ghost: Ghost,
     kp_ghost: Ghost,
     /// By level: I/Os of a lookup that ends there, on average.
     reads: [f32; LEVELS],
     /// Below this worth, entries do not come into KV.
     kv_price: f32,
-    saved: PointReads,
     wanted: PointReads,
     without: Ideas,
 }

@@ -1,5 +1,6 @@
 //! TideKV as a subject: in this process, through its public face.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -194,6 +195,11 @@ fn background_work(statistics: &Statistics) -> [u64; 6] {
     .map(|name| statistics.counter(name))
 }
 
+thread_local! {
+    /// What a thread's gets put values into.
+    static VALUE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 struct Held {
     _snapshot: Snapshot,
     _iter: Iter,
@@ -209,11 +215,13 @@ impl Subject for Tide {
     }
 
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        let value = self.keyspace.get(key)?;
-        if let Some(value) = &value {
-            see(value);
-        }
-        Ok(value.is_some())
+        VALUE.with_borrow_mut(|value| {
+            let is_there = self.keyspace.get_into(key, value)?;
+            if is_there {
+                see(value);
+            }
+            Ok(is_there)
+        })
     }
 
     fn multi_get(&self, keys: &[&[u8]], see: &mut dyn FnMut(usize, &[u8])) -> Result<u64> {

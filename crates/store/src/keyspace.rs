@@ -14,9 +14,12 @@ use crate::engine::{Condition, Engine, Written};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::iter::{Entry, Iter, key_range};
-use crate::key::{KEY_BYTES_MAX, Kind, LookupKey, Sequence, take_deadline};
+use crate::key::{
+    KEY_BYTES_MAX, Kind, LookupKey, Sequence, Trailer, split_deadline, take_deadline,
+};
 use crate::levels::TableHandle;
-use crate::point_read::{self, PointRead, ReadStep, Reader, Resolved};
+use crate::point_read::{self, PointRead, ReadStep, Resolved};
+use crate::question::{Payload, Question, Reader};
 use crate::tree::Tree;
 use crate::visible::KeyRange;
 
@@ -58,6 +61,17 @@ pub(crate) fn entry_of(resolved: Option<Resolved>, engine: &Engine) -> Option<En
     }
 }
 
+/// The value that a version says, with its deadline, which may have passed; nothing if it
+/// is a deletion.
+fn value_in(trailer: Trailer, payload: &[u8]) -> Option<(Option<u64>, &[u8])> {
+    match trailer.kind() {
+        Kind::Value => Some((None, payload)),
+        Kind::Expiring => split_deadline(payload).map(|(deadline, value)| (Some(deadline), value)),
+        Kind::Delete | Kind::RangeDelete => None,
+    }
+}
+
+#[inline]
 fn check_key(key: &[u8]) -> Result<()> {
     match key.len() {
         0 => Err(Error::invalid("a key must have at least 1 byte")),
@@ -113,6 +127,18 @@ impl Keyspace {
         key: &[u8],
         at: Option<Sequence>,
     ) -> Result<(Option<Resolved>, Sequence)> {
+        self.resolve_with(key, at, Resolved::new)
+    }
+
+    /// As [`Keyspace::resolve`], with what `see` makes of the version where it lies. It may
+    /// run under a lock: it is to be short.
+    #[inline]
+    fn resolve_with<R>(
+        &self,
+        key: &[u8],
+        at: Option<Sequence>,
+        see: impl FnMut(Trailer, Payload<'_>) -> R,
+    ) -> Result<(Option<R>, Sequence)> {
         check_key(key)?;
         let engine = self.engine();
         engine.check_open()?;
@@ -124,8 +150,8 @@ impl Keyspace {
         let view = self.tree.view();
         let reader = self.reader(at, seen);
         let key = LookupKey { user_key: key, hash, sequence: reader.sequence };
-        let read = PointRead::new(&view, key, reader, epoch);
-        let resolved = point_read::read(read, &engine.blocks)?;
+        let question = Question::new(&view, key, reader);
+        let resolved = point_read::answer(question, epoch, &engine.blocks, see)?;
         if is_timed {
             engine.stats.get_ns.record(engine.clock.monotonic_ns().saturating_sub(started));
         }
@@ -156,6 +182,27 @@ impl Keyspace {
         Ok(self.get_entry(key)?.map(|entry| entry.value))
     }
 
+    /// Puts the value of `key` in place of what `value` holds; whether there is one. With a
+    /// buffer that is used again this is the fastest read: nothing is allocated.
+    pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
+        value.clear();
+        let (deadline, _) = self.resolve_with(key.as_ref(), None, |trailer, payload| {
+            let (deadline, bytes) = value_in(trailer, payload.as_slice())?;
+            value.extend_from_slice(bytes);
+            Some(deadline)
+        })?;
+        let is_there = deadline.flatten().is_some_and(|deadline| self.is_ahead(deadline));
+        if !is_there {
+            value.clear();
+        }
+        Ok(is_there)
+    }
+
+    /// Whether a deadline, if there is one, is still to come.
+    fn is_ahead(&self, deadline: Option<u64>) -> bool {
+        deadline.is_none_or(|deadline| deadline > self.engine().clock.unix_ms())
+    }
+
     /// The value of `key` and its deadline.
     pub fn get_entry(&self, key: impl AsRef<[u8]>) -> Result<Option<Entry>> {
         Ok(entry_of(self.resolve(key.as_ref(), None)?.0, self.engine()))
@@ -163,7 +210,10 @@ impl Keyspace {
 
     /// Whether `key` has a value.
     pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get_entry(key)?.is_some())
+        let (deadline, _) = self.resolve_with(key.as_ref(), None, |trailer, payload| {
+            Some(value_in(trailer, payload.as_slice())?.0)
+        })?;
+        Ok(deadline.flatten().is_some_and(|deadline| self.is_ahead(deadline)))
     }
 
     /// The entry of `key`, if it (or its absence) can be told from memory alone.
@@ -185,7 +235,7 @@ impl Keyspace {
         let view = self.tree.view();
         let reader = self.reader(at, seen);
         let key = LookupKey { user_key: key, hash, sequence: reader.sequence };
-        let mut read = PointRead::new(&view, key, reader, epoch);
+        let mut read = PointRead::new(Question::new(&view, key, reader), epoch);
         match read.step(&engine.blocks, None)? {
             ReadStep::Need(_) => Ok(Cached::WouldBlock),
             ReadStep::Done(resolved) => {
@@ -221,7 +271,7 @@ impl Keyspace {
         let reader = self.reader(at, seen);
         let reads = keys.iter().zip(prepared).map(|(key, (hash, epoch))| {
             let key = LookupKey { user_key: key.as_ref(), hash, sequence: reader.sequence };
-            PointRead::new(&view, key, reader, epoch)
+            PointRead::new(Question::new(&view, key, reader), epoch)
         });
         let resolved = point_read::read_many(reads, &engine.blocks)?;
         Ok(resolved.into_iter().map(|resolved| entry_of(resolved, engine)).collect())

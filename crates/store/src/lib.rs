@@ -44,6 +44,7 @@ mod memtable;
 mod levels;
 mod level_cursor;
 mod view;
+mod question;
 mod point_read;
 mod merge;
 mod visible;

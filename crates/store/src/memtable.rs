@@ -170,7 +170,8 @@ impl Memtable {
     /// The newest entry of the key that a reader at `key.sequence` sees. Range
     /// tombstones are not weighed in: see [`Self::tombstone_over`].
     pub(crate) fn get(&self, key: &LookupKey<'_>) -> Option<Found<'_>> {
-        if self.filter.get().is_some_and(|filter| !filter.may_contain(key.hash)) {
+        let is_absent = || self.filter.get().is_some_and(|filter| !filter.may_contain(key.hash));
+        if self.list.first().is_null() || is_absent() {
             return None;
         }
         let node = self.list.at_or_after(key.user_key, Trailer::seek(key.sequence));

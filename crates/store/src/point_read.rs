@@ -17,7 +17,7 @@
 //! of the tree, and on these rules:
 //!
 //! 1. What KV says counts only if the view is sure to hold it too: up to
-//!    [`Reader::known`]. So all keys of one view are of one moment.
+//!    [`Reader::known`](crate::question::Reader). So all keys of one view are of one moment.
 //! 2. A pointer counts only if the view has its table, the key stands at its position,
 //!    the reader may see that version, and no range tombstone of the view covers it.
 //! 3. Only a read that began with the epoch, and sees all there is, leaves something.
@@ -25,7 +25,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidekv_cache::Name;
 use tidekv_cache::kp::{KpEntry, Pointer};
 use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point;
@@ -37,8 +36,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Kind, LookupKey, Sequence, Trailer, split_deadline};
 use crate::levels::TableHandle;
 use crate::manifest::LEVELS;
+use crate::question::{Known, Payload, Question};
 use crate::table::{Found, Step, TableProbe};
-use crate::view::View;
 
 /// The newest version of a key that a reader sees: an entry, or a deletion.
 #[derive(Debug, Clone)]
@@ -48,19 +47,13 @@ pub(crate) struct Resolved {
 }
 
 impl Resolved {
+    pub(crate) fn new(trailer: Trailer, payload: Payload<'_>) -> Self {
+        Self { trailer, payload: payload.into_bytes() }
+    }
+
     fn deletion(sequence: Sequence) -> Self {
         Self { trailer: Trailer::new(sequence, Kind::Delete), payload: Bytes::new() }
     }
-}
-
-/// Who reads, and what it may see.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Reader {
-    pub(crate) keyspace: u32,
-    /// Entries newer than this are not seen.
-    pub(crate) sequence: Sequence,
-    /// Every write up to here is in the view. At most `sequence`.
-    pub(crate) known: Sequence,
 }
 
 /// Where a point read stands.
@@ -74,8 +67,7 @@ pub(crate) enum ReadStep {
 
 /// What is asked next.
 enum Stage<'a> {
-    Memtables,
-    PointCache,
+    Memory,
     Pointer(KpEntry, &'a TableHandle),
     Tables,
 }
@@ -83,7 +75,6 @@ enum Stage<'a> {
 /// What the caches must know of a read to learn from it.
 #[derive(Debug, Default)]
 struct Lesson {
-    hash: u64,
     epoch: Option<Epoch>,
     /// How often lookups of the key read storage lately; 0: this one has not.
     times: u8,
@@ -96,9 +87,7 @@ struct Lesson {
 
 /// A point read under way.
 pub(crate) struct PointRead<'a> {
-    view: &'a View,
-    key: LookupKey<'a>,
-    reader: Reader,
+    question: Question<'a>,
     stage: Stage<'a>,
     lesson: Lesson,
     /// The next place to look: level, and in level 0 the table's index.
@@ -111,21 +100,17 @@ pub(crate) struct PointRead<'a> {
 }
 
 impl<'a> PointRead<'a> {
-    /// A read of the key by the reader. `epoch` was taken before the view, if the reader
+    /// A read that asks memory first. `epoch` was taken before the view, if the reader
     /// sees the newest of everything.
-    pub(crate) fn new(
-        view: &'a View,
-        key: LookupKey<'a>,
-        reader: Reader,
-        epoch: Option<Epoch>,
-    ) -> Self {
-        let hash = Name { keyspace: reader.keyspace, key: key.user_key }.hash(key.hash);
+    pub(crate) fn new(question: Question<'a>, epoch: Option<Epoch>) -> Self {
+        Self::at(Stage::Memory, question, epoch)
+    }
+
+    fn at(stage: Stage<'a>, question: Question<'a>, epoch: Option<Epoch>) -> Self {
         Self {
-            view,
-            key,
-            reader,
-            stage: Stage::Memtables,
-            lesson: Lesson { hash, epoch, ..Lesson::default() },
+            question,
+            stage,
+            lesson: Lesson { epoch, ..Lesson::default() },
             level: 0,
             index: 0,
             probe: None,
@@ -152,19 +137,16 @@ impl<'a> PointRead<'a> {
         }
         loop {
             match self.stage {
-                Stage::Memtables => {
-                    self.stage = Stage::PointCache;
-                    if let Some(resolved) = self.ask_memtables() {
-                        return Ok(ReadStep::Done(Some(resolved)));
-                    }
-                }
-                Stage::PointCache => {
+                Stage::Memory => {
                     self.stage = Stage::Tables;
-                    if let Some(resolved) = self.ask_point_cache(blocks) {
-                        if !blocks.is_cross_checked() {
-                            return Ok(ReadStep::Done(Some(resolved)));
+                    match self.question.recall(blocks, &mut Resolved::new) {
+                        Known::Written(resolved) => return Ok(ReadStep::Done(Some(resolved))),
+                        Known::Cached(resolved) if blocks.is_cross_checked() => {
+                            self.checked = Some(resolved);
                         }
-                        self.checked = Some(resolved);
+                        Known::Cached(resolved) => return Ok(ReadStep::Done(Some(resolved))),
+                        Known::Place(entry, handle) => self.stage = Stage::Pointer(entry, handle),
+                        Known::Nothing => {}
                     }
                 }
                 Stage::Pointer(entry, handle) => {
@@ -177,9 +159,9 @@ impl<'a> PointRead<'a> {
                         },
                     };
                     self.stage = Stage::Tables;
-                    let found = handle.table().found_at(block, pointer, self.key.user_key);
+                    let found = handle.table().found_at(block, pointer, self.question.key.user_key);
                     let Some(found) = found.filter(|found| self.is_seen(found, handle)) else {
-                        blocks.caches().point().pointer_failed(self.lesson.hash);
+                        blocks.caches().point().pointer_failed(self.question.hash);
                         continue;
                     };
                     self.lesson.by_pointer = true;
@@ -206,54 +188,7 @@ impl<'a> PointRead<'a> {
         }
     }
 
-    fn ask_memtables(&self) -> Option<Resolved> {
-        for memtable in self.view.memtables() {
-            let covered = memtable.tombstone_over(self.key.user_key, self.key.sequence);
-            if let Some(found) = memtable.get(&self.key)
-                && found.trailer.sequence() > covered
-            {
-                let payload = Bytes::copy_from_slice(found.payload);
-                return Some(Resolved { trailer: found.trailer, payload });
-            }
-            if covered > 0 {
-                return Some(Resolved::deletion(covered));
-            }
-        }
-        None
-    }
-
     // ---- KV and KP ----
-
-    fn name(&self) -> Name<'a> {
-        Name { keyspace: self.reader.keyspace, key: self.key.user_key }
-    }
-
-    /// What KV knows; if it is KP that does, its pointer is followed next.
-    fn ask_point_cache(&mut self, blocks: &Blocks) -> Option<Resolved> {
-        let point = blocks.caches().point();
-        if !point.holds_entries() {
-            return None;
-        }
-        let known = self.reader.known;
-        let read = |entry: KvEntry<'_>| {
-            let trailer = Trailer(entry.stamp);
-            let payload = || Bytes::copy_from_slice(entry.value);
-            (trailer.sequence() <= known).then(|| Resolved { trailer, payload: payload() })
-        };
-        match point.lookup(self.lesson.hash, self.name(), read) {
-            point::Found::Value(resolved) => return Some(resolved),
-            point::Found::Pointer(entry) => {
-                let (version, key) = (&self.view.version, self.key.user_key);
-                let level = usize::from(entry.level);
-                match version.find_by_id(entry.pointer.table, key, level) {
-                    Some(handle) => self.stage = Stage::Pointer(entry, handle),
-                    None => point.pointer_failed(self.lesson.hash),
-                }
-            }
-            point::Found::Nothing => {}
-        }
-        None
-    }
 
     /// The block that a pointer leads to, or where to read it.
     fn cached_block(
@@ -273,9 +208,11 @@ impl<'a> PointRead<'a> {
         let sequence = trailer_in(handle, found.trailer).sequence();
         let covers = |table: &Arc<TableHandle>| {
             let tombstones = table.range_tombstones();
-            tombstones.newest_over(self.key.user_key, self.key.sequence) > sequence
+            tombstones.newest_over(self.question.key.user_key, self.question.key.sequence)
+                > sequence
         };
-        sequence <= self.reader.known && !self.view.version.tombstoned().iter().any(covers)
+        sequence <= self.question.reader.known
+            && !self.question.view.version.tombstoned().iter().any(covers)
     }
 
     /// A block came from storage: how much of that was for this key alone?
@@ -285,7 +222,7 @@ impl<'a> PointRead<'a> {
             return;
         }
         if lesson.times == 0 {
-            lesson.times = cache.asked(lesson.hash);
+            lesson.times = cache.asked(self.question.hash);
         }
         let table = match (&self.stage, &self.probe) {
             (Stage::Pointer(_, handle), _) | (_, Some((_, handle, _))) => handle.meta().id,
@@ -313,7 +250,7 @@ impl<'a> PointRead<'a> {
         let is_lesson = lesson.times > 0 || point.keeps_unread();
         if let (Some(epoch), true, true) = (lesson.epoch, is_value, is_lesson) {
             let entry = KvEntry {
-                name: self.name(),
+                name: self.question.name(),
                 stamp: trailer.0,
                 value: found.payload(),
                 level: level as u8,
@@ -327,7 +264,7 @@ impl<'a> PointRead<'a> {
                 data_reads: of_data.map_or(0.0, |(_, share)| share),
                 by_pointer: lesson.by_pointer,
             };
-            point.resolved(lesson.hash, epoch, &resolved);
+            point.resolved(self.question.hash, epoch, &resolved);
             self.lesson.epoch = None;
         }
         Resolved { trailer, payload: found.payload_bytes() }
@@ -351,8 +288,9 @@ impl<'a> PointRead<'a> {
                 Step::Found(found) => Some(found),
                 Step::Absent => None,
             };
-            let covered =
-                handle.range_tombstones().newest_over(self.key.user_key, self.key.sequence);
+            let covered = handle
+                .range_tombstones()
+                .newest_over(self.question.key.user_key, self.question.key.sequence);
             self.probe = None;
             if let Some(found) = found
                 && trailer_in(handle, found.trailer).sequence() >= covered
@@ -382,7 +320,7 @@ impl<'a> PointRead<'a> {
                 ErrorKind::Corrupt,
                 format!(
                     "caches and tables disagree on the key \"{}\": caches have {}, tables {}",
-                    self.key.user_key.escape_ascii(),
+                    self.question.key.user_key.escape_ascii(),
                     shown(Some(&checked)),
                     shown(resolved.as_ref()),
                 ),
@@ -394,18 +332,18 @@ impl<'a> PointRead<'a> {
     /// see the table.
     fn key_for(&self, handle: &TableHandle) -> LookupKey<'a> {
         match handle.meta().sequence_override {
-            0 => self.key,
-            _ => LookupKey { sequence: crate::key::SEQUENCE_MAX, ..self.key },
+            0 => self.question.key,
+            _ => LookupKey { sequence: crate::key::SEQUENCE_MAX, ..self.question.key },
         }
     }
 
     fn may_see(&self, handle: &TableHandle) -> bool {
-        handle.meta().sequence_override <= self.key.sequence
+        handle.meta().sequence_override <= self.question.key.sequence
     }
 
     /// The next table that may hold the key, and its level.
     fn next_table(&mut self) -> Option<(usize, &'a TableHandle)> {
-        let version = &self.view.version;
+        let version = &self.question.view.version;
         while self.level < LEVELS {
             let level = self.level;
             let candidate = if level == 0 {
@@ -414,10 +352,10 @@ impl<'a> PointRead<'a> {
                 if candidate.is_none() {
                     self.level = 1;
                 }
-                candidate.filter(|table| table.covers(self.key.user_key))
+                candidate.filter(|table| table.covers(self.question.key.user_key))
             } else {
                 self.level += 1;
-                version.find(level, self.key.user_key)
+                version.find(level, self.question.key.user_key)
             };
             if let Some(handle) = candidate
                 && self.may_see(handle)
@@ -455,13 +393,31 @@ fn trailer_in(handle: &TableHandle, trailer: Trailer) -> Trailer {
     }
 }
 
-/// Reads one key, waiting for storage where needed.
-pub(crate) fn read(mut read: PointRead<'_>, blocks: &Blocks) -> Result<Option<Resolved>> {
+/// What `see` makes of the newest version, which is waited for where it is in storage.
+/// `see` runs once at most, and maybe under a lock: it is to be short.
+pub(crate) fn answer<R>(
+    question: Question<'_>,
+    epoch: Option<Epoch>,
+    blocks: &Blocks,
+    mut see: impl FnMut(Trailer, Payload<'_>) -> R,
+) -> Result<Option<R>> {
+    let mut stage = Stage::Memory;
+    if !blocks.is_cross_checked() {
+        // The usual end, without the state of a longer way.
+        stage = match question.recall(blocks, &mut see) {
+            Known::Written(seen) | Known::Cached(seen) => return Ok(Some(seen)),
+            Known::Place(entry, handle) => Stage::Pointer(entry, handle),
+            Known::Nothing => Stage::Tables,
+        };
+    }
+    let mut read = PointRead::at(stage, question, epoch);
     let mut supplied = None;
     loop {
         match read.step(blocks, supplied.take())? {
             ReadStep::Need(address) => supplied = read.supplied(blocks.read(&address))?,
-            ReadStep::Done(resolved) => return Ok(resolved),
+            ReadStep::Done(resolved) => {
+                return Ok(resolved.map(|r| see(r.trailer, Payload::Own(r.payload))));
+            }
         }
     }
 }

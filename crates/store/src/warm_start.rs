@@ -38,7 +38,8 @@ use crate::files::HOT;
 use crate::hot_list::{HotBlockId, HotKey, HotList, HotPointer};
 use crate::key::LookupKey;
 use crate::lending::Lent;
-use crate::point_read::{self, PointRead, Reader};
+use crate::point_read::{self, PointRead};
+use crate::question::{Question, Reader};
 use crate::sync::atomic::Ordering;
 use crate::tree::Tree;
 
@@ -317,7 +318,7 @@ impl Engine {
         let reads = keys.iter().zip(hashes).zip(epochs).map(|((hot, hash), epoch)| {
             point.remember(hash, hot.times);
             let key = LookupKey::new(&hot.key, reader.sequence);
-            PointRead::new(&view, key, reader, Some(epoch)).remembered(hot.times)
+            PointRead::new(Question::new(&view, key, reader), Some(epoch)).remembered(hot.times)
         });
         point_read::read_many(reads, &self.blocks)?;
         Ok(())

@@ -228,6 +228,9 @@ impl World {
                     .unwrap()
                     .map(|e| (e.value.to_vec(), e.expires_at_ms));
                 assert_eq!(got, self.expected(s, &key(k)));
+                let mut value = Vec::new();
+                let is_there = keyspace.get_into(key(k), &mut value).unwrap();
+                assert_eq!(is_there.then_some(value), got.clone().map(|(value, _)| value));
                 if let Cached::Ready(entry) = keyspace.try_get_cached(key(k)).unwrap() {
                     assert_eq!(entry.map(|e| e.value.to_vec()), got.map(|(v, _)| v));
                 }

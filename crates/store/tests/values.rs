@@ -125,3 +125,25 @@ fn lent_entries_are_those_of_the_walk_and_the_walk_goes_on_as_before() {
     assert_eq!(keys_only.lend().unwrap().map(|lent| lent.value), Some(&b""[..]));
     assert_eq!(keyspace.range([9]..[3]).lend().unwrap(), None);
 }
+
+#[test]
+fn a_buffer_has_the_value_of_the_last_key_or_nothing() {
+    for len in [0, 100, 10_000] {
+        let (db, keyspace) = store(len, Compression::None);
+        keyspace.put([2], value(77, len)).unwrap();
+        keyspace.delete([4]).unwrap();
+        keyspace.put_with_ttl([5], value(5, len), Duration::ZERO).unwrap();
+        for _ in 0..2 {
+            let mut buffer = b"what was there before".to_vec();
+            for n in 0..70u8 {
+                let is_there = keyspace.get_into([n], &mut buffer).unwrap();
+                assert_eq!(is_there, n < 60 && n != 4 && n != 5, "{n}");
+                assert_eq!(is_there, keyspace.contains([n]).unwrap());
+                let expected = value(if n == 2 { 77 } else { n }, len);
+                assert_eq!(buffer, if is_there { expected } else { Vec::new() });
+            }
+            // Once more, from a table.
+            db.flush().unwrap();
+        }
+    }
+}

@@ -42,7 +42,7 @@ fn entry<'a>(key: &'a [u8], value: &'a [u8]) -> KvEntry<'a> {
     KvEntry { name: name_of(key), stamp: key.len() as u64 + 7, value, level: 3 }
 }
 
-fn found<'a>(shard: &'a mut KvShard, key: &[u8]) -> Option<KvEntry<'a>> {
+fn found<'a>(shard: &'a mut KvShard, key: &'a [u8]) -> Option<KvEntry<'a>> {
     shard.get(hash_of(key), name_of(key)).map(|(entry, _)| entry)
 }
 

@@ -127,7 +127,12 @@ impl<'a> Client<'a> {
         let (space, key) = place(object, slot);
         let keyspace = &self.arena.keyspaces[space];
         Ok(match self.dice.below(100) {
-            0..25 => Operation::Read(vec![(slot, number(keyspace.get(key)?))]),
+            0..13 => Operation::Read(vec![(slot, number(keyspace.get(key)?))]),
+            13..25 => {
+                let mut value = Vec::new();
+                let is_there = keyspace.get_into(key, &mut value)?;
+                Operation::Read(vec![(slot, number(is_there.then(|| value.into())))])
+            }
             25..30 => {
                 let entry = match keyspace.try_get_cached(&key)? {
                     Cached::Ready(entry) => entry,

@@ -439,7 +439,14 @@ impl Subject {
                 None => return answer.word("no snapshot"),
             },
         };
-        answer.entry(shown(&entry.unwrap()));
+        let entry = entry.unwrap();
+        if let Moment::Now = moment {
+            let mut value = b"of another key".to_vec();
+            let is_there = keyspace.get_into(key(k), &mut value).unwrap();
+            assert_eq!(is_there.then_some(&value[..]), entry.as_ref().map(|e| &e.value[..]));
+            assert!(is_there || value.is_empty());
+        }
+        answer.entry(shown(&entry));
     }
 
     fn get_cached(&mut self, space: usize, k: u32, answer: &mut Answer) {

@@ -403,9 +403,9 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     stale(
         "a get asks the caches and not the memtables",
-        "crates/store/src/point_read.rs",
-        "            stage: Stage::Memtables,\n",
-        "            stage: Stage::PointCache,\n",
+        "crates/store/src/question.rs",
+        "match self.ask_memtables(see) {",
+        "match None::<R> {",
         "a_memtable_goes_before_the_caches",
     ),
     stale(
@@ -439,8 +439,8 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "a pointer is followed below a range tombstone",
         "crates/store/src/point_read.rs",
-        "&& !self.view.version.tombstoned().iter().any(covers)",
-        "|| self.view.version.tombstoned().iter().any(covers)",
+        "&& !self.question.view.version.tombstoned().iter().any(covers)",
+        "|| self.question.view.version.tombstoned().iter().any(covers)",
         "a_range_that_was_deleted_is_not_in_the_caches",
     ),
     stale(
@@ -466,15 +466,15 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     stale(
         "a snapshot is answered with what came later",
-        "crates/store/src/point_read.rs",
-        "            (trailer.sequence() <= known).then(|| Resolved {",
-        "            Some(known).map(|_| Resolved {",
+        "crates/store/src/question.rs",
+        "(trailer.sequence() <= known).then(|| see",
+        "Some(known).map(|_| see",
         "a_snapshot_sees_what_it_saw",
     ),
     stale(
         "a snapshot follows a pointer to what came later",
         "crates/store/src/point_read.rs",
-        "        sequence <= self.reader.known && !",
+        "        sequence <= self.question.reader.known\n            && !",
         "        !",
         "a_snapshot_sees_what_it_saw",
     ),
@@ -502,7 +502,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     stale(
         "keyspaces share the entries of the caches",
-        "crates/store/src/point_read.rs",
+        "crates/store/src/question.rs",
         "        Name { keyspace: self.reader.keyspace, key: self.key.user_key }\n",
         "        Name { keyspace: 0, key: self.key.user_key }\n",
         "keyspaces_do_not_answer_for_each_other",
@@ -561,7 +561,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "a key meets the damage behind the pointer of another one",
         "crates/store/src/point_read.rs",
         "(Err(_), Stage::Pointer(..)) =>",
-        "(Err(_), Stage::Memtables) =>",
+        "(Err(_), Stage::Memory) =>",
         "damage_behind_the_pointer_of_another_key_is_not_met",
     ),
     stale(
