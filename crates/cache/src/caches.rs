@@ -7,8 +7,9 @@
 //! 2. Policy and budget may change at any time; entries stay where there is room, unless
 //!    the new policy keeps them in another form.
 //!
-//! The boundaries move when storage is read, once in [`READS_PER_STEP`] reads: while
-//! nothing is read there is nothing to save. (Those of AC-Key:
+//! The boundaries move when storage is read, once in [`READS_PER_STEP`] reads. Gets that
+//! find everything in blocks count a little as well ([`MEMORY_READS`]): where bytes spare no
+//! reads any more, they go to KV, which answers sooner. (AC-Key's boundaries:
 //! `hac_controller.rs`.)
 //!
 //! Safe to use from all threads.
@@ -22,8 +23,9 @@ use crate::block::{BlockCache, SHARD_BYTES_MIN};
 use crate::earc::{BLOCK_BYTES_USUAL, Boundaries};
 use crate::hac_controller::{self, HacController};
 use crate::ideas::{Idea, Ideas};
+use crate::kv::KvEntry;
 use crate::point::{self, HashOf};
-use crate::point_cache::PointCache;
+use crate::point_cache::{Epoch, PointCache};
 use crate::policy::CachePolicy;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -32,6 +34,16 @@ use crate::turnoff::{Counts, Turnoff};
 
 /// Storage reads from one step of the boundaries to the next.
 pub const READS_PER_STEP: u32 = 1024;
+
+/// What a get that finds everything in blocks costs more than a hit of KV, in reads: most
+/// of a microsecond beside a hundred and more of a read.
+pub const MEMORY_READS: f32 = 1.0 / 256.0;
+
+/// One in so many of such gets is shown to [`Caches::found_in_memory`].
+pub const MEMORY_LESSONS: u32 = 64;
+
+/// Reads are counted in parts: what a lesson of memory counts is one.
+const READ_PARTS: u32 = (1.0 / (MEMORY_READS * MEMORY_LESSONS as f32)) as u32;
 
 /// Of the budget: the window of each ghost, and the sketches of keys and blocks.
 const WINDOW: f64 = 0.1;
@@ -73,12 +85,16 @@ pub struct Caches<V> {
     point: PointCache,
     blocks: BlockCache<V>,
     control: Mutex<Control>,
-    /// Since the last step.
-    reads: AtomicU32,
+    /// Since the last step ([`READ_PARTS`]).
+    parts_of_reads: AtomicU32,
     /// From one step to the next.
     reads_per_step: AtomicU32,
     /// Whether reads count whole for whoever did them ([`Idea::OwnShare`]).
     shares_reads: AtomicBool,
+    /// Whether gets that read nothing count ([`Idea::SparedTime`]).
+    spares_time: AtomicBool,
+    /// Of those, since the last step, lessons that a larger KV would have answered.
+    spared: AtomicU32,
 }
 
 impl<V: Clone> Caches<V> {
@@ -101,9 +117,11 @@ impl<V: Clone> Caches<V> {
                 hac: None,
                 level0_tables: hac_controller::LEVEL0_TABLES,
             }),
-            reads: AtomicU32::new(0),
+            parts_of_reads: AtomicU32::new(0),
             reads_per_step: AtomicU32::new(READS_PER_STEP),
             shares_reads: AtomicBool::new(true),
+            spares_time: AtomicBool::new(false),
+            spared: AtomicU32::new(0),
         };
         caches.set_policy(policy);
         caches
@@ -214,6 +232,8 @@ impl<V: Clone> Caches<V> {
         self.point.set_without(without, control.level0_tables);
         self.blocks.set_without(without);
         self.shares_reads.store(!without.has(Idea::OwnShare), Ordering::Relaxed);
+        let spares_time = policy.is_compact() && !without.has(Idea::SparedTime);
+        self.spares_time.store(spares_time, Ordering::Relaxed);
         self.measure(control);
         self.set_pace(control);
         self.apply(control);
@@ -265,13 +285,27 @@ impl<V: Clone> Caches<V> {
 
     /// So many reads of storage were done: moves the boundaries if it is time.
     pub fn note_reads(&self, reads: u32) {
-        let reads_per_step = self.reads_per_step.load(Ordering::Relaxed);
-        if self.reads.fetch_add(reads, Ordering::Relaxed) + reads < reads_per_step {
+        self.note_parts_of_reads(reads * READ_PARTS);
+    }
+
+    fn note_parts_of_reads(&self, parts: u32) {
+        let parts_per_step = self.reads_per_step.load(Ordering::Relaxed) * READ_PARTS;
+        if self.parts_of_reads.fetch_add(parts, Ordering::Relaxed) + parts < parts_per_step {
             return;
         }
         // Whoever is first does it for all.
-        if self.reads.swap(0, Ordering::Relaxed) >= reads_per_step {
+        if self.parts_of_reads.swap(0, Ordering::Relaxed) >= parts_per_step {
             self.step();
+        }
+    }
+
+    /// A lookup found the entry without a read, one of [`MEMORY_LESSONS`] that did; it
+    /// began at `epoch`. For policies that do not keep whatever is looked up.
+    pub fn found_in_memory(&self, hash: u64, epoch: Epoch, entry: KvEntry<'_>) {
+        if self.spares_time.load(Ordering::Relaxed) {
+            let answered = self.point.found_in_memory(hash, epoch, entry);
+            self.spared.fetch_add(answered, Ordering::Relaxed);
+            self.note_parts_of_reads(1);
         }
     }
 
@@ -296,6 +330,8 @@ impl<V: Clone> Caches<V> {
             control.tide.credit(component, new);
         }
         control.credited = wanted;
+        let spared = f64::from(self.spared.swap(0, Ordering::Relaxed));
+        control.tide.spare(spared / f64::from(READ_PARTS));
         let before = self.split_of(control);
         let whole: usize = before.iter().sum();
         let after = control.tide.step(before, READS_PER_STEP as usize * BLOCK_BYTES_USUAL);

@@ -54,6 +54,14 @@ impl Entries {
         of_either!(self, shard => shard.resolved(hash, resolved));
     }
 
+    /// AC-Key keeps whatever is looked up, and is not asked.
+    pub(crate) fn found_in_memory(&mut self, hash: u64, entry: KvEntry<'_>) -> u32 {
+        match self {
+            Self::Compact(shard) => shard.found_in_memory(hash, entry),
+            Self::Hac(_) => 0,
+        }
+    }
+
     pub(crate) fn saved(&self) -> PointReads {
         of_either!(self, shard => shard.saved())
     }

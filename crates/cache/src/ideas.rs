@@ -30,13 +30,16 @@ pub enum Idea {
     Repair,
     /// Entries of keys that a flush writes are brought up to date. Without: they go.
     Sync,
+    /// A get that finds everything in blocks takes a little of the time of a read, which a hit
+    /// of KV would save. Without: what is in memory is nothing to be saved.
+    SparedTime,
     /// Entries are small. Without: they are charged as AC-Key's would be
     /// ([`Ideas::entry_bytes`]).
     CompactEntries,
 }
 
 /// All of them, by name.
-const NAMES: [(Idea, &str); 10] = [
+const NAMES: [(Idea, &str); 11] = [
     (Idea::Admission, "admission"),
     (Idea::Controller, "controller"),
     (Idea::GhostChoice, "ghost-choice"),
@@ -46,6 +49,7 @@ const NAMES: [(Idea, &str); 10] = [
     (Idea::Extents, "extents"),
     (Idea::Repair, "repair"),
     (Idea::Sync, "sync"),
+    (Idea::SparedTime, "spared-time"),
     (Idea::CompactEntries, "compact-entries"),
 ];
 

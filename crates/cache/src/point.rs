@@ -341,6 +341,22 @@ impl PointShard {
         }
     }
 
+    /// A lookup found the entry in blocks that were in memory. KV keeps it where it has
+    /// room, so that nothing leaves that saves reads. For how many lookups that a larger KV
+    /// would have answered this one stands.
+    pub fn found_in_memory(&mut self, hash: u64, entry: KvEntry<'_>) -> u32 {
+        let Self { hash_of, sketch, reads, kv_ghost: ghost, .. } = self;
+        let is_known = ghost.take(hash as u32);
+        let answered = if is_known { ghost.sampling() } else { 0 };
+        if self.kv.has_room(&entry) {
+            let mut judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost };
+            self.kv.insert(hash, entry, &mut judge);
+        } else {
+            ghost.note(hash as u32, sketch);
+        }
+        answered
+    }
+
     /// A key has a new version, in level 0: `entry`, or nothing. What KV holds of it
     /// becomes that; whether KP has an entry that must be redirected.
     pub fn sync(&mut self, hash: u64, name: Name<'_>, entry: Option<KvEntry<'_>>) -> bool {
@@ -444,81 +460,4 @@ impl PointShard {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn hash_of(name: Name<'_>) -> u64 {
-        let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
-        name.key.iter().fold(0xCBF2_9CE4_8422_2325, fold).wrapping_mul(0x7FB5_D329_728E_A185)
-    }
-
-    /// Looks `name` up as a store would whose lookups take `reads` I/Os.
-    fn get(shard: &mut PointShard, key: &[u8], reads: f32) -> Found<()> {
-        let name = Name { keyspace: 1, key };
-        let hash = hash_of(name);
-        let found = shard.lookup(hash, name, |_| Some(()));
-        if found == Found::Value(()) {
-            return found;
-        }
-        shard.asked(hash);
-        let by_pointer = found != Found::Nothing;
-        let offset = u64::from(key[0]) << 12;
-        let pointer = Pointer { table: 1, offset, len: 4096, position: 3 };
-        let entry = KvEntry { name, stamp: 7, value: &[1; 100], level: 4 };
-        let reads = if by_pointer { 1.0 } else { reads };
-        let resolved =
-            Resolved { entry, pointer: Some(pointer), reads, data_reads: 1.0, by_pointer };
-        shard.resolved(hash, &resolved);
-        found
-    }
-
-    #[test]
-    fn components_without_bytes_show_in_their_ghosts_that_they_want_some() {
-        let mut shard = PointShard::new(hash_of, 64 << 10);
-        shard.measure(64 << 10, 64 << 10, 1);
-        assert_eq!(get(&mut shard, b"key", 4.0), Found::Nothing);
-        assert_eq!(shard.wanted(), PointReads::default());
-        // Ghosts of KP know a part of the keys only; each hit stands for as many.
-        for n in 0..100u8 {
-            (0..2).for_each(|_| assert_eq!(get(&mut shard, &[n, 1], 4.0), Found::Nothing));
-        }
-        let PointReads { kv, kp } = shard.wanted();
-        assert!((360.0..=400.0).contains(&kv), "{kv} of 400");
-        assert!((100.0..=600.0).contains(&kp), "{kp} of about 300");
-        assert!(shard.is_empty());
-    }
-
-    #[test]
-    fn what_was_read_is_kept_and_answers() {
-        let mut shard = PointShard::new(hash_of, 64 << 10);
-        shard.measure(64 << 10, 64 << 10, 1);
-        shard.set_capacities(64 << 10, 0);
-        get(&mut shard, b"key", 4.0);
-        assert_eq!(shard.saved(), PointReads::default());
-        assert_eq!(get(&mut shard, b"key", 4.0), Found::Value(()));
-        let saved = f64::from(shard.reads(4));
-        assert_eq!(shard.saved(), PointReads { kv: saved, kp: 0.0 });
-        // Without room for values, the place is known.
-        shard.set_capacities(0, 64 << 10);
-        (0..2000).for_each(|_| {
-            get(&mut shard, b"key", 4.0);
-        });
-        let Found::Pointer(entry) = get(&mut shard, b"key", 4.0) else {
-            panic!("the place is not known")
-        };
-        let saved = 2_000.0 * f64::from(shard.reads(4) - 1.0);
-        assert!((shard.saved().kp - saved).abs() < 0.05 * saved, "{:?}", shard.saved());
-        assert_eq!(entry.pointer.offset, u64::from(b'k') << 12);
-    }
-
-    #[test]
-    fn a_level_has_the_reads_that_its_lookups_did() {
-        let mut shard = PointShard::new(hash_of, 0);
-        shard.measure(4 << 10, 0, 1);
-        for n in 0..5_000u32 {
-            get(&mut shard, &n.to_be_bytes(), 3.0);
-        }
-        assert!((shard.reads(4) - 3.0).abs() < 0.01, "{}", shard.reads(4));
-        assert_eq!(shard.reads(2), 1.0);
-    }
-}
+mod tests;

@@ -7,9 +7,8 @@
 //!   2. view  = the tree as it is now
 //!   3. memtables of the view              what they know is newer than what is here
 //!   4. cache.lookup(name), else the tree
-//!   5. cache.resolved(epoch, ...)         only what stood in the tree and was read from
-//!                                         storage, and only if no newer version was
-//!                                         passed over
+//!   5. cache.resolved(epoch, ...)         only what stood in the tree, and only if no
+//!                                         newer version was passed over
 //! ```
 //!
 //! A flush, whose new versions stand in memtables until the view changes:
@@ -242,13 +241,23 @@ impl PointCache {
 
     /// Decides what is kept of what a lookup found that began at `epoch`.
     pub fn resolved(&self, hash: u64, epoch: Epoch, resolved: &Resolved<'_>) {
+        self.show(hash, epoch, |entries| entries.resolved(hash, resolved));
+    }
+
+    /// The same of a lookup that read nothing ([`PointShard::found_in_memory`]).
+    pub fn found_in_memory(&self, hash: u64, epoch: Epoch, entry: KvEntry<'_>) -> u32 {
+        self.show(hash, epoch, |entries| entries.found_in_memory(hash, entry))
+    }
+
+    /// Shows entries what a lookup found that began at `epoch`, unless it may be stale.
+    fn show<R: Default>(&self, hash: u64, epoch: Epoch, show: impl FnOnce(&mut Entries) -> R) -> R {
         let shard = self.shard(hash);
         let mut inside = shard.inside.lock();
         if !epoch.holds(shard.epoch.load(Ordering::Relaxed)) {
             inside.stats.stale_inserts += 1;
-            return;
+            return R::default();
         }
-        inside.entries.resolved(hash, resolved);
+        show(&mut inside.entries)
     }
 
     // ---- Changes of the tree ----

@@ -78,6 +78,11 @@ impl CachePolicy {
         }
     }
 
+    /// Whether there are entries, as this product keeps them.
+    pub(crate) fn is_compact(self) -> bool {
+        !self.is_of_blocks() && !matches!(self, Self::Hac { .. })
+    }
+
     /// Whether blocks have all of the budget.
     pub fn is_of_blocks(self) -> bool {
         matches!(self, Self::BlockOnly | Self::BlockClock | Self::BlockS3Fifo)

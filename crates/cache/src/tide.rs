@@ -11,6 +11,8 @@
 //!    how far the two are apart: `(most - least) / (most + least)`.
 //! 3. Nothing moves when they are nearer to each other than [`HYSTERESIS`], or when
 //!    there is too little to judge by.
+//! 4. Reads come first. Where more bytes would spare none anywhere, time is to be spared:
+//!    KV has the credits of lookups that find everything in blocks ([`Tide::spare`]).
 //!
 //! **What we changed.** AC-Key (section 4.3) moves the boundary at each ghost hit by
 //! `k * benefit / size`. Small entries already have more ghost hits to the byte; to
@@ -47,6 +49,8 @@ pub type Split = [usize; 3];
 #[derive(Debug, Clone, Default)]
 pub struct Tide {
     credits: [f64; 3],
+    /// Of KV, of time.
+    spared: f64,
 }
 
 impl Tide {
@@ -55,16 +59,25 @@ impl Tide {
         self.credits[component as usize] += reads;
     }
 
+    /// A larger KV would have spared time that is worth so many I/Os.
+    pub fn spare(&mut self, reads: f64) {
+        self.spared += reads;
+    }
+
     /// Where the boundaries go from `split`, by at most `bytes_max`.
     pub fn step(&mut self, split: Split, bytes_max: usize) -> Split {
         let budget: usize = split.iter().sum();
-        let by_credit = |a: &usize, b: &usize| self.credits[*a].total_cmp(&self.credits[*b]);
+        let mut credits = self.credits;
+        if credits.iter().all(|&credit| credit < 1.0) {
+            credits[Component::Kv as usize] += self.spared;
+        }
+        let by_credit = |a: &usize, b: &usize| credits[*a].total_cmp(&credits[*b]);
         let winner = (0..3).max_by(by_credit).unwrap_or(0);
         // One that has no bytes has none to give.
         let loser = (0..3).filter(|&c| c != winner && split[c] > 0).min_by(by_credit);
         let mut next = split;
         if let Some(loser) = loser {
-            let (most, least) = (self.credits[winner], self.credits[loser]);
+            let (most, least) = (credits[winner], credits[loser]);
             let apart = (most - least) / (most + least).max(f64::MIN_POSITIVE);
             if most > CREDIT_MIN && apart > HYSTERESIS {
                 let bytes = (budget as f64 * STEP_MAX * apart) as usize;
@@ -74,6 +87,7 @@ impl Tide {
             }
         }
         self.credits.iter_mut().for_each(|credit| *credit *= CREDIT_KEPT);
+        self.spared *= CREDIT_KEPT;
         next
     }
 }
@@ -94,6 +108,18 @@ mod tests {
             split = next;
         }
         assert_eq!(split, [1_000_000, 0, 0]);
+    }
+
+    #[test]
+    fn time_is_spared_where_no_reads_are() {
+        let mut tide = Tide::default();
+        let split = [0, 0, 1_000_000];
+        tide.spare(300.0);
+        tide.credit(Component::Block, 1.05);
+        assert_eq!(tide.step(split, usize::MAX), split);
+        // What is left of both.
+        let [kv, kp, block] = tide.step(split, usize::MAX);
+        assert!(kv > 15_000 && kp == 0 && kv + block == 1_000_000, "{kv}, {kp} and {block}");
     }
 
     #[test]

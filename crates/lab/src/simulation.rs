@@ -10,7 +10,8 @@ use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point::{Found, Resolved};
 use tidekv_cache::tide::Split;
 use tidekv_cache::{
-    BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, FilteredLookup, Look, Name,
+    BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, FilteredLookup, Look,
+    MEMORY_LESSONS, Name,
 };
 
 use crate::dice::{Dice, mix};
@@ -63,6 +64,7 @@ struct Simulation {
     caches: Caches<()>,
     /// Of each run.
     filter_worths: Vec<FilterWorth>,
+    gets: u64,
     reads: u64,
 }
 
@@ -113,7 +115,7 @@ impl Simulation {
         caches.set_level0_tables(LEVEL0_TABLES);
         let tree = ModelledTree::new(entries, ENTRY_BYTES);
         let filter_worths = (0..tree.runs()).map(|_| FilterWorth::default()).collect();
-        Self { tree, caches, filter_worths, reads: 0 }
+        Self { tree, caches, filter_worths, gets: 0, reads: 0 }
     }
 
     fn get(&mut self, index: u64) {
@@ -127,6 +129,8 @@ impl Simulation {
         let name = Name { keyspace: 0, key: &key };
         let hash = hash_of(name);
         let epoch = caches.point().epoch(hash);
+        let is_lesson = self.gets.is_multiple_of(u64::from(MEMORY_LESSONS));
+        self.gets += 1;
         let found = caches.point().lookup(hash, name, |_| Some(()));
         let home = tree.data_block(index);
         let (table, offset) = (home.table, home.offset);
@@ -140,10 +144,13 @@ impl Simulation {
             true => touch(caches, Some(hash), &mut reads, (home, BlockKind::Data)),
             false => reads = self.walk(index, Some(hash)),
         }
+        let entry = KvEntry { name, stamp: 0, value: &VALUE, level: tree.level(index) };
         if reads.all == 0 && !caches.point().keeps_unread() {
+            if is_lesson {
+                caches.found_in_memory(hash, epoch, entry);
+            }
             return;
         }
-        let entry = KvEntry { name, stamp: 0, value: &VALUE, level: tree.level(index) };
         let resolved = Resolved {
             entry,
             pointer: Some(pointer),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidekv_cache::Name;
 use tidekv_cache::point_cache::Epoch;
+use tidekv_cache::{MEMORY_LESSONS, Name};
 
 use crate::batch::{KeyspaceRef, WriteBatch};
 use crate::checksum::key_hash;
@@ -142,7 +142,8 @@ impl Keyspace {
         check_key(key)?;
         let engine = self.engine();
         engine.check_open()?;
-        let is_timed = engine.stats.gets.next().is_multiple_of(READS_PER_SAMPLE);
+        let lot = engine.stats.gets.next();
+        let is_timed = lot.is_multiple_of(READS_PER_SAMPLE);
         let started = if is_timed { engine.clock.monotonic_ns() } else { 0 };
         let hash = key_hash(key);
         let (epoch, seen) = (self.epoch(key, hash, at), engine.visible());
@@ -150,7 +151,8 @@ impl Keyspace {
         let view = self.tree.view();
         let reader = self.reader(at, seen);
         let key = LookupKey { user_key: key, hash, sequence: reader.sequence };
-        let question = Question::new(&view, key, reader);
+        let is_lesson = (lot + 1).is_multiple_of(u64::from(MEMORY_LESSONS));
+        let question = Question::new(&view, key, reader).as_lesson(is_lesson);
         let resolved = point_read::answer(question, epoch, &engine.blocks, see)?;
         if is_timed {
             engine.stats.get_ns.record(engine.clock.monotonic_ns().saturating_sub(started));

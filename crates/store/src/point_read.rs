@@ -246,25 +246,29 @@ impl<'a> PointRead<'a> {
         let lesson = &self.lesson;
         let is_value = matches!(trailer.kind(), Kind::Value | Kind::Expiring);
         let point = blocks.caches().point();
-        // What is in memory anyway is nothing to be saved. (AC-Key keeps it all the same.)
-        let is_lesson = lesson.times > 0 || point.keeps_unread();
-        if let (Some(epoch), true, true) = (lesson.epoch, is_value, is_lesson) {
+        let shown = self.lesson.epoch.filter(|_| is_value);
+        if let Some(epoch) = shown {
             let entry = KvEntry {
                 name: self.question.name(),
                 stamp: trailer.0,
                 value: found.payload(),
                 level: level as u8,
             };
-            let pointer = found.pointer(handle.meta().id);
-            let of_data = lesson.last_read.filter(|(offset, _)| *offset == pointer.offset);
-            let resolved = point::Resolved {
-                entry,
-                pointer: Some(pointer),
-                reads: lesson.reads,
-                data_reads: of_data.map_or(0.0, |(_, share)| share),
-                by_pointer: lesson.by_pointer,
-            };
-            point.resolved(self.question.hash, epoch, &resolved);
+            // AC-Key keeps whatever is looked up.
+            if lesson.times > 0 || point.keeps_unread() {
+                let pointer = found.pointer(handle.meta().id);
+                let of_data = lesson.last_read.filter(|(offset, _)| *offset == pointer.offset);
+                let resolved = point::Resolved {
+                    entry,
+                    pointer: Some(pointer),
+                    reads: lesson.reads,
+                    data_reads: of_data.map_or(0.0, |(_, share)| share),
+                    by_pointer: lesson.by_pointer,
+                };
+                point.resolved(self.question.hash, epoch, &resolved);
+            } else if self.question.is_lesson {
+                blocks.caches().found_in_memory(self.question.hash, epoch, entry);
+            }
             self.lesson.epoch = None;
         }
         Resolved { trailer, payload: found.payload_bytes() }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use support::{DIRECTORY, Limits, START_MS, options};
 use tidekv::{CachePolicy, Db, Idea, Ideas, Keyspace, Options};
+use tidekv_cache::MEMORY_LESSONS;
 use tidekv_io::{ManualClock, MemoryStorage};
 
 const VALUES: CachePolicy = CachePolicy::Fixed { kv: 100, kp: 0 };
@@ -94,6 +95,21 @@ impl Scene {
 
 fn text(value: &str) -> Option<String> {
     Some(value.to_owned())
+}
+
+#[test]
+fn what_is_asked_for_often_comes_to_the_values_though_its_blocks_are_in_memory() {
+    let scene = Scene::new(CachePolicy::Fixed { kv: 50, kp: 0 });
+    scene.flush(&[("a", "1"), ("b", "2")]);
+    // The block of both is read for the one.
+    assert_eq!(scene.get("b"), text("2"));
+    let (reads, hits) = (scene.count("io.reads"), scene.count("cache.kv.hits"));
+    for _ in 0..2 * MEMORY_LESSONS {
+        assert_eq!(scene.get("a"), text("1"));
+    }
+    assert_eq!(scene.count("io.reads"), reads);
+    assert!(scene.count("cache.kv.hits") >= hits + u64::from(MEMORY_LESSONS));
+    assert_eq!(scene.cached("a"), text("1"));
 }
 
 #[test]

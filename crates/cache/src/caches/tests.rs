@@ -72,6 +72,26 @@ fn bytes_go_to_scattered_keys_under_the_tide() {
 }
 
 #[test]
+fn where_nothing_is_read_bytes_go_to_values() {
+    for (policy, is_told) in [("tide", true), ("tide-without:spared-time", false)] {
+        let caches = Caches::<()>::new(hash_of, 1 << 20, 1, policy.parse().unwrap());
+        for lesson in 0..40 * u64::from(READS_PER_STEP * READ_PARTS) {
+            let key = (lesson % 500).to_be_bytes();
+            let name = Name { keyspace: 0, key: &key };
+            let hash = hash_of(name);
+            if caches.point().lookup(hash, name, |_| Some(())) == Found::Nothing {
+                let entry = KvEntry { name, stamp: 1, value: &[1; 100], level: 2 };
+                caches.found_in_memory(hash, caches.point().epoch(hash), entry);
+            }
+        }
+        // All of them fit, and no more is taken.
+        let expected = if is_told { (500, 0) } else { (0, 0) };
+        assert_eq!(caches.point().len(), expected, "{policy}");
+        assert!(caches.split()[0] < 1 << 18, "{:?}", caches.split());
+    }
+}
+
+#[test]
 fn a_fixed_split_stays_and_blocks_alone_have_all() {
     let caches = Caches::new(hash_of, 1 << 20, 1, CachePolicy::Fixed { kv: 30, kp: 20 });
     (0..20_000).for_each(|n| get(&caches, n % 3000));

@@ -629,6 +629,20 @@ pub const MUTATIONS: &[Mutation] = &[
         "is_value(t) && t.sequence() > covered.min(0)",
         "what_a_flush_keeps_for_a_snapshot_is_not_the_newest_version",
     ),
+    cached(
+        "what is in memory anyway pushes out what saves reads",
+        "crates/cache/src/kv.rs",
+        "self.charged_bytes() + chunk + table <= self.capacity\n    }\n\n    /// Gives",
+        "true\n    }\n\n    /// Gives",
+        "point::tests::what_is_in_memory_anyway_comes_in_where_nothing_leaves_for_it",
+    ),
+    stale(
+        "what is in memory anyway counts for nothing",
+        "crates/store/src/point_read.rs",
+        "} else if self.question.is_lesson {",
+        "} else if self.question.is_lesson && false {",
+        "what_is_asked_for_often_comes_to_the_values_though_its_blocks_are_in_memory",
+    ),
     stale(
         "what the filter was not asked for is absent",
         "crates/store/src/table/probe.rs",
