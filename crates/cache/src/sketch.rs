@@ -48,11 +48,16 @@ const HALVES: [u8; NOTCH_MAX as usize + 1] = [0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 8
 /// Keys of which each gets as many counters as it raises.
 const KEYS_PER_LINE: usize = LINE_WORDS * 16 / ROWS;
 
+/// Counters that share a cache line: those of one hash are never in two.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Line([AtomicU64; LINE_WORDS]);
+
 /// Counts by hash.
 #[derive(Debug)]
 pub struct Sketch {
-    words: Box<[AtomicU64]>,
-    lines_mask: u64,
+    /// A power of two of them, or none.
+    lines: Box<[Line]>,
     /// Additions until the next line is halved, and which one that is.
     countdown: AtomicU32,
     hand: AtomicU64,
@@ -65,10 +70,8 @@ impl Sketch {
     /// knows of nothing.
     pub fn new(bytes: usize) -> Self {
         let lines = (bytes / (LINE_WORDS * 8)).checked_ilog2().map_or(0, |log| 1usize << log);
-        let words = (0..lines * LINE_WORDS).map(|_| AtomicU64::new(0)).collect();
         let sketch = Self {
-            words,
-            lines_mask: (lines as u64).saturating_sub(1),
+            lines: (0..lines).map(|_| Line::default()).collect(),
             countdown: AtomicU32::new(0),
             hand: AtomicU64::new(0),
             pace: AtomicU32::new(1),
@@ -80,17 +83,18 @@ impl Sketch {
 
     /// The memory that it takes.
     pub fn charged_bytes(&self) -> usize {
-        size_of_val(&*self.words)
+        size_of_val(&*self.lines)
     }
 
     /// In how many additions every counter is halved once.
     pub fn period(&self) -> u64 {
-        u64::from(self.pace.load(Ordering::Relaxed)) * (self.lines_mask + 1)
+        u64::from(self.pace.load(Ordering::Relaxed)) * self.lines.len().max(1) as u64
     }
 
     /// Sets the period, rounded up to a multiple of the number of lines.
     pub fn set_period(&self, additions: u64) {
-        let pace = additions.div_ceil(self.lines_mask + 1).clamp(1, u64::from(u32::MAX));
+        let lines = self.lines.len().max(1) as u64;
+        let pace = additions.div_ceil(lines).clamp(1, u64::from(u32::MAX));
         self.pace.store(pace as u32, Ordering::Relaxed);
         self.countdown.fetch_min(pace as u32, Ordering::Relaxed);
     }
@@ -102,10 +106,7 @@ impl Sketch {
 
     /// Counts `hash` so many times more; the estimate with them.
     pub fn add_times(&self, hash: u64, times: u8) -> u8 {
-        if self.words.is_empty() {
-            return 0;
-        }
-        let line = self.line(hash);
+        let Some(line) = self.line(hash) else { return 0 };
         let counters = Self::counters(hash);
         let least = Self::least(line, counters);
         let mut notch = least;
@@ -130,10 +131,7 @@ impl Sketch {
     /// Has `hash` count as added about `times` times at the least.
     pub fn raise(&self, hash: u64, times: u8) {
         let notch = COUNTS.partition_point(|&count| count <= times) as u8 - 1;
-        if self.words.is_empty() {
-            return;
-        }
-        let line = self.line(hash);
+        let Some(line) = self.line(hash) else { return };
         for (word, shift) in Self::counters(hash) {
             let before = line[word].load(Ordering::Relaxed);
             let now = (before >> shift) as u8 & NOTCH_MAX;
@@ -145,23 +143,24 @@ impl Sketch {
 
     /// How often `hash` was added lately, as far as is known.
     pub fn estimate(&self, hash: u64) -> u8 {
-        if self.words.is_empty() {
-            return 0;
-        }
-        COUNTS[usize::from(Self::least(self.line(hash), Self::counters(hash)))]
+        let line = self.line(hash);
+        line.map_or(0, |line| COUNTS[usize::from(Self::least(line, Self::counters(hash)))])
     }
 
-    fn line(&self, hash: u64) -> &[AtomicU64] {
-        let first = (hash >> 32 & self.lines_mask) as usize * LINE_WORDS;
-        &self.words[first..first + LINE_WORDS]
+    #[inline]
+    fn line(&self, hash: u64) -> Option<&[AtomicU64; LINE_WORDS]> {
+        let mask = self.lines.len().wrapping_sub(1);
+        self.lines.get((hash >> 32) as usize & mask).map(|Line(words)| words)
     }
 
     /// Word and bit of each counter of `hash`: five bits of it for each row.
+    #[inline]
     fn counters(hash: u64) -> [(usize, u32); ROWS] {
-        std::array::from_fn(|row| {
+        let counter = |row: usize| {
             let place = hash >> (5 * row) & 31;
             (2 * row + (place >> 4) as usize, (place & 15) as u32 * 4)
-        })
+        };
+        [counter(0), counter(1), counter(2), counter(3)]
     }
 
     /// Whether a counter that is so many levels above [`EXACT`] rises with this addition.
@@ -171,11 +170,12 @@ impl Sketch {
         mixed >> (63 - above / 2) == 0
     }
 
-    fn least(line: &[AtomicU64], counters: [(usize, u32); ROWS]) -> u8 {
-        let count = |(word, shift): (usize, u32)| {
-            (line[word].load(Ordering::Relaxed) >> shift) as u8 & NOTCH_MAX
-        };
-        counters.map(count).into_iter().min().unwrap_or(0)
+    #[inline]
+    fn least(line: &[AtomicU64; LINE_WORDS], counters: [(usize, u32); ROWS]) -> u8 {
+        // A fold, which is unrolled, where the compiler calls a `map` of an array.
+        counters.iter().fold(NOTCH_MAX, |least, &(word, shift)| {
+            least.min((line[word].load(Ordering::Relaxed) >> shift) as u8 & NOTCH_MAX)
+        })
     }
 
     /// Halves the next line, if so many additions make it time.
@@ -188,9 +188,9 @@ impl Sketch {
         let late = additions - left;
         let next = self.pace.load(Ordering::Relaxed).saturating_sub(late).max(1);
         self.countdown.store(next, Ordering::Relaxed);
-        let hand = self.hand.fetch_add(1, Ordering::Relaxed) & self.lines_mask;
-        let first = hand as usize * LINE_WORDS;
-        for word in &self.words[first..first + LINE_WORDS] {
+        let hand = self.hand.fetch_add(1, Ordering::Relaxed) as usize;
+        let Line(words) = &self.lines[hand & (self.lines.len() - 1)];
+        for word in words {
             let before = word.load(Ordering::Relaxed);
             let half = |shift| HALVES[(before >> shift) as usize & usize::from(NOTCH_MAX)];
             let halved =

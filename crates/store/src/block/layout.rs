@@ -94,21 +94,39 @@ impl Column {
         }
     }
 
-    /// How many bytes its `entries` cells have, if they ascend and end by
-    /// `bytes_max`.
-    fn checked_bytes(&self, block: &[u8], entries: usize, bytes_max: usize) -> Option<usize> {
-        if let Form::Fixed { width } = self.form {
-            return entries.checked_mul(width as usize).filter(|&bytes| bytes <= bytes_max);
-        }
+    /// How many bytes its `entries` cells have, if they ascend, end within the block, and
+    /// all are right. (Every block that is read passes here: the loops are for the compiler
+    /// to have no other check in them.)
+    #[inline]
+    fn checked_bytes(
+        &self,
+        block: &[u8],
+        entries: usize,
+        is_right: impl Fn(&[u8]) -> bool,
+    ) -> Option<usize> {
+        let cells = &block[self.base as usize..];
         let mut last = 0;
-        for i in 0..entries {
-            let end = self.end(block, i);
-            if end < last {
-                return None;
-            }
+        let mut ends_at = |end: usize| {
+            let is_right = cells.get(last..end).is_some_and(&is_right);
             last = end;
-        }
-        (last <= bytes_max).then_some(last)
+            is_right
+        };
+        let are_right = match self.form {
+            Form::Fixed { width } => {
+                let width = width as usize;
+                let bytes = entries.checked_mul(width).filter(|&bytes| bytes <= cells.len())?;
+                (1..=entries).all(|i| ends_at(i * width)) && bytes == last
+            }
+            Form::EndsU16 { at } => {
+                let (ends, _) = block[at as usize..][..2 * entries].as_chunks();
+                ends.iter().all(|&end| ends_at(usize::from(u16::from_le_bytes(end))))
+            }
+            Form::EndsU32 { at } => {
+                let (ends, _) = block[at as usize..][..4 * entries].as_chunks();
+                ends.iter().all(|&end| ends_at(u32::from_le_bytes(end) as usize))
+            }
+        };
+        are_right.then_some(last)
     }
 }
 
@@ -140,15 +158,13 @@ impl Layout {
         let value_form = take_form(&mut reader, block, forms.1, entries)?;
         let base = at(&reader);
         let keys = Column { form: key_form, base };
-        let key_bytes = keys.checked_bytes(block, entries, block.len() - base as usize)?;
+        let key_bytes = keys.checked_bytes(block, entries, |_| true)?;
         let values = Column { form: value_form, base: base + key_bytes as u32 };
         let left = block.len() - values.base as usize;
-        if values.checked_bytes(block, entries, left)? != left {
+        let value_bytes =
+            values.checked_bytes(block, entries, |value| split_trailer(value).is_some())?;
+        if value_bytes != left {
             return None;
-        }
-        for i in 0..entries {
-            let (start, end) = values.cell(block, i);
-            split_trailer(&block[start..end])?;
         }
         Some(Self { entries: entries as u32, prefix, keys, values })
     }
