@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use crate::block::{BlockCache, SHARD_BYTES_MIN};
 use crate::earc::{BLOCK_BYTES_USUAL, Boundaries};
+use crate::filter_worth::mixed;
 use crate::hac_controller::{self, HacController};
 use crate::ideas::{Idea, Ideas};
 use crate::kv::KvEntry;
@@ -41,6 +42,13 @@ pub const MEMORY_READS: f32 = 1.0 / 256.0;
 
 /// One in so many of such gets is shown to [`Caches::found_in_memory`].
 pub const MEMORY_LESSONS: u32 = 64;
+
+/// Whether the lookup that has drawn this lot, a number that comes once, is one of these. In
+/// no order: keys may be asked for in turn.
+#[inline]
+pub fn is_memory_lesson(lot: u64) -> bool {
+    mixed(lot).is_multiple_of(MEMORY_LESSONS)
+}
 
 /// Reads are counted in parts: what a lesson of memory counts is one.
 const READ_PARTS: u32 = (1.0 / (MEMORY_READS * MEMORY_LESSONS as f32)) as u32;
@@ -159,8 +167,8 @@ impl<V: Clone> Caches<V> {
     }
 
     /// Storage reads that hits have saved, of each component in the order of
-    /// [`COMPONENTS`]: of KV and KP by what lookups of their levels did; a block saves
-    /// one.
+    /// [`COMPONENTS`]: of KV and KP by what lookups of their levels did, even where blocks
+    /// are in memory that would have answered as well; a block saves one.
     pub fn saved_reads(&self) -> [f64; 3] {
         let (point, blocks) = (self.point.saved(), self.blocks.stats());
         let hits = blocks.data.hits + blocks.index.hits + blocks.filter.hits;
@@ -446,6 +454,7 @@ impl<V: Clone> Caches<V> {
             false => self.blocks.admit_all(),
         }
         control.credited = self.wanted_reads();
+        self.spared.store(0, Ordering::Relaxed);
         control.tide = Tide::default();
     }
 }

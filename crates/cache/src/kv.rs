@@ -297,15 +297,14 @@ impl KvShard {
         self.table.insert(hash, place(newest, at));
     }
 
-    /// Whether `entry` could come in without another leaving for it.
-    pub fn has_room(&self, entry: &KvEntry<'_>) -> bool {
-        let is_chunk_needed =
-            self.order.is_empty() || self.free + entry.ring_bytes() > self.chunk_bytes;
-        let chunk = if is_chunk_needed { self.chunk_bytes } else { 0 };
+    /// Whether another entry could come in without any leaving for it, now or soon: there
+    /// are bytes for one more chunk. What is free in the newest chunk of a full shard was
+    /// made free by others that left.
+    pub fn has_room(&self) -> bool {
         // A table that grows is there twice for a moment; that is not what is charged.
         let is_table_full = self.table.is_full();
         let table = if is_table_full { self.table.bytes_grown() - self.table.bytes() } else { 0 };
-        self.charged_bytes() + chunk + table <= self.capacity
+        self.charged_bytes() + self.chunk_bytes + table <= self.capacity
     }
 
     /// Gives the entry that stands at `place` the value of another of its name, if that

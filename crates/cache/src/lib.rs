@@ -39,7 +39,7 @@ mod caches;
 pub use block::{BlockCache, Look};
 pub use block_id::{BlockId, BlockTag};
 pub use block_stats::{BlockCacheStats, BlockKind, KindStats};
-pub use caches::{Caches, MEMORY_LESSONS};
+pub use caches::{Caches, is_memory_lesson};
 pub use eviction::Eviction;
 pub use filter_worth::{FilterWorth, FilteredLookup};
 pub use ideas::{Idea, Ideas};

@@ -7,7 +7,8 @@
 //!              └── neither: the tree           as many as it takes
 //! ```
 //!
-//! After a lookup that read storage, [`PointShard::resolved`] decides what is kept
+//! After a lookup that read storage (of others see [`PointShard::found_in_memory`]),
+//! [`PointShard::resolved`] decides what is kept
 //! of what it found, by what the entry is worth: how often its key was asked for lately,
 //! times the I/Os that a hit saves, per byte. The I/Os are measured: a moving average
 //! of those that lookups ending on that level really did (AC-Key, section 4.2, takes
@@ -346,15 +347,16 @@ impl PointShard {
     /// would have answered this one stands.
     pub fn found_in_memory(&mut self, hash: u64, entry: KvEntry<'_>) -> u32 {
         let Self { hash_of, sketch, reads, kv_ghost: ghost, .. } = self;
-        let is_known = ghost.take(hash as u32);
-        let answered = if is_known { ghost.sampling() } else { 0 };
-        if self.kv.has_room(&entry) {
+        if self.kv.has_room() {
             let mut judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost };
             self.kv.insert(hash, entry, &mut judge);
-        } else {
+            return 0;
+        }
+        let is_known = ghost.take(hash as u32);
+        if !self.kv.contains(hash, entry.name) {
             ghost.note(hash as u32, sketch);
         }
-        answered
+        if is_known { ghost.sampling() } else { 0 }
     }
 
     /// A key has a new version, in level 0: `entry`, or nothing. What KV holds of it

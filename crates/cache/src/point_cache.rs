@@ -217,8 +217,8 @@ impl PointCache {
         found
     }
 
-    /// Notes that a lookup of the key reads storage: what is in memory anyway is nothing to
-    /// be saved. How often that was so lately, at least 1; hits of values count as well.
+    /// Notes that a lookup of the key reads storage: what is in memory anyway saves none.
+    /// How often that was so lately, at least 1; hits of values count as well.
     pub fn asked(&self, hash: u64) -> u8 {
         self.shard(hash).inside.lock().entries.asked(hash).max(1)
     }

@@ -2,7 +2,8 @@
 //!
 //! What would the next bytes of each component save? Each has a ghost with a window of
 //! the same number of bytes; a miss that the ghost knows is credited to the component
-//! with the I/Os that it took. Every so many reads of storage the boundary moves
+//! with the I/Os that it took. Every so many reads of storage (or of lookups that read none,
+//! which count for little) the boundary moves
 //! from the component with the least credit to the one with the most.
 //!
 //! 1. Credits fade: each step keeps [`CREDIT_KEPT`] of them.
@@ -39,6 +40,11 @@ const CREDIT_KEPT: f64 = 0.9;
 const STEP_MAX: f64 = 0.02;
 /// How much more the most useful must promise than the least useful.
 const HYSTERESIS: f64 = 0.1;
+/// Credits of reads below this are none: reads come first.
+const CREDIT_NONE: f64 = 1.0;
+/// A lookup without a read brings an entry into KV, where a read brings a block: steps that
+/// are to spare time are smaller by this.
+const SPARED_SHARE: usize = 8;
 /// Credits below this are chance.
 const CREDIT_MIN: f64 = 16.0;
 
@@ -68,8 +74,10 @@ impl Tide {
     pub fn step(&mut self, split: Split, bytes_max: usize) -> Split {
         let budget: usize = split.iter().sum();
         let mut credits = self.credits;
-        if credits.iter().all(|&credit| credit < 1.0) {
+        let mut bytes_max = bytes_max;
+        if credits.iter().all(|&credit| credit < CREDIT_NONE) {
             credits[Component::Kv as usize] += self.spared;
+            bytes_max /= SPARED_SHARE;
         }
         let by_credit = |a: &usize, b: &usize| credits[*a].total_cmp(&credits[*b]);
         let winner = (0..3).max_by(by_credit).unwrap_or(0);

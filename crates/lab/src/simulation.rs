@@ -10,8 +10,8 @@ use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point::{Found, Resolved};
 use tidekv_cache::tide::Split;
 use tidekv_cache::{
-    BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, FilteredLookup, Look,
-    MEMORY_LESSONS, Name,
+    BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, FilteredLookup, Look, Name,
+    is_memory_lesson,
 };
 
 use crate::dice::{Dice, mix};
@@ -129,7 +129,7 @@ impl Simulation {
         let name = Name { keyspace: 0, key: &key };
         let hash = hash_of(name);
         let epoch = caches.point().epoch(hash);
-        let is_lesson = self.gets.is_multiple_of(u64::from(MEMORY_LESSONS));
+        let is_lesson = is_memory_lesson(self.gets);
         self.gets += 1;
         let found = caches.point().lookup(hash, name, |_| Some(()));
         let home = tree.data_block(index);

@@ -4,9 +4,9 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
+use tidekv_cache::Name;
 use tidekv_cache::point_cache::Epoch;
-use tidekv_cache::{MEMORY_LESSONS, Name};
 
 use crate::batch::{KeyspaceRef, WriteBatch};
 use crate::checksum::key_hash;
@@ -14,9 +14,7 @@ use crate::engine::{Condition, Engine, Written};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::iter::{Entry, Iter, key_range};
-use crate::key::{
-    KEY_BYTES_MAX, Kind, LookupKey, Sequence, Trailer, split_deadline, take_deadline,
-};
+use crate::key::{KEY_BYTES_MAX, Kind, LookupKey, Sequence, Trailer, split_deadline};
 use crate::levels::TableHandle;
 use crate::point_read::{self, PointRead, ReadStep, Resolved};
 use crate::question::{Payload, Question, Reader};
@@ -46,19 +44,18 @@ pub enum Cached<T> {
 /// from memory.
 const READS_PER_SAMPLE: u64 = 16;
 
-/// What a version says at `now_ms`: an entry, or nothing when it is a deletion
-/// or past its deadline.
+/// What a version says now: an entry, or nothing when it is a deletion or past its deadline.
 pub(crate) fn entry_of(resolved: Option<Resolved>, engine: &Engine) -> Option<Entry> {
-    let mut resolved = resolved?;
-    match resolved.trailer.kind() {
-        Kind::Value => Some(Entry { value: resolved.payload, expires_at_ms: None }),
-        Kind::Expiring => {
-            let deadline = take_deadline(&mut resolved.payload)?;
-            let alive = deadline > engine.clock.unix_ms();
-            alive.then_some(Entry { value: resolved.payload, expires_at_ms: Some(deadline) })
-        }
-        Kind::Delete | Kind::RangeDelete => None,
-    }
+    let Resolved { trailer, payload: mut value } = resolved?;
+    let (expires_at_ms, len) = value_in(trailer, &value).map(|(at, value)| (at, value.len()))?;
+    // A slice of bytes that nobody shares yet would allocate.
+    value.advance(value.len() - len);
+    is_ahead(expires_at_ms, engine).then_some(Entry { value, expires_at_ms })
+}
+
+/// Whether a deadline, if there is one, is still to come.
+fn is_ahead(deadline: Option<u64>, engine: &Engine) -> bool {
+    deadline.is_none_or(|deadline| deadline > engine.clock.unix_ms())
 }
 
 /// The value that a version says, with its deadline, which may have passed; nothing if it
@@ -142,7 +139,7 @@ impl Keyspace {
         check_key(key)?;
         let engine = self.engine();
         engine.check_open()?;
-        let lot = engine.stats.gets.next();
+        let lot = engine.stats.gets.add(1);
         let is_timed = lot.is_multiple_of(READS_PER_SAMPLE);
         let started = if is_timed { engine.clock.monotonic_ns() } else { 0 };
         let hash = key_hash(key);
@@ -151,9 +148,8 @@ impl Keyspace {
         let view = self.tree.view();
         let reader = self.reader(at, seen);
         let key = LookupKey { user_key: key, hash, sequence: reader.sequence };
-        let is_lesson = (lot + 1).is_multiple_of(u64::from(MEMORY_LESSONS));
-        let question = Question::new(&view, key, reader).as_lesson(is_lesson);
-        let resolved = point_read::answer(question, epoch, &engine.blocks, see)?;
+        let question = Question::new(&view, key, reader);
+        let resolved = point_read::answer(question, epoch, lot, &engine.blocks, see)?;
         if is_timed {
             engine.stats.get_ns.record(engine.clock.monotonic_ns().saturating_sub(started));
         }
@@ -185,7 +181,8 @@ impl Keyspace {
     }
 
     /// Puts the value of `key` in place of what `value` holds; whether there is one. With a
-    /// buffer that is used again this is the fastest read: nothing is allocated.
+    /// buffer that is used again this is the fastest read of what memtables and the cache
+    /// of values hold: nothing is allocated. What comes from a block is copied first.
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
         let (deadline, _) = self.resolve_with(key.as_ref(), None, |trailer, payload| {
@@ -193,16 +190,11 @@ impl Keyspace {
             value.extend_from_slice(bytes);
             Some(deadline)
         })?;
-        let is_there = deadline.flatten().is_some_and(|deadline| self.is_ahead(deadline));
+        let is_there = deadline.flatten().is_some_and(|at| is_ahead(at, self.engine()));
         if !is_there {
             value.clear();
         }
         Ok(is_there)
-    }
-
-    /// Whether a deadline, if there is one, is still to come.
-    fn is_ahead(&self, deadline: Option<u64>) -> bool {
-        deadline.is_none_or(|deadline| deadline > self.engine().clock.unix_ms())
     }
 
     /// The value of `key` and its deadline.
@@ -215,7 +207,7 @@ impl Keyspace {
         let (deadline, _) = self.resolve_with(key.as_ref(), None, |trailer, payload| {
             Some(value_in(trailer, payload.as_slice())?.0)
         })?;
-        Ok(deadline.flatten().is_some_and(|deadline| self.is_ahead(deadline)))
+        Ok(deadline.flatten().is_some_and(|deadline| is_ahead(deadline, self.engine())))
     }
 
     /// The entry of `key`, if it (or its absence) can be told from memory alone.
@@ -237,7 +229,8 @@ impl Keyspace {
         let view = self.tree.view();
         let reader = self.reader(at, seen);
         let key = LookupKey { user_key: key, hash, sequence: reader.sequence };
-        let mut read = PointRead::new(Question::new(&view, key, reader), epoch);
+        let lot = engine.stats.gets.of_this_thread();
+        let mut read = PointRead::new(Question::new(&view, key, reader), epoch).drawing(lot);
         match read.step(&engine.blocks, None)? {
             ReadStep::Need(_) => Ok(Cached::WouldBlock),
             ReadStep::Done(resolved) => {
@@ -262,7 +255,7 @@ impl Keyspace {
         keys.iter().try_for_each(|key| check_key(key.as_ref()))?;
         let engine = self.engine();
         engine.check_open()?;
-        engine.stats.gets.add(keys.len() as u64);
+        let mut lots = engine.stats.gets.add(keys.len() as u64)..;
         let prepare = |key: &K| {
             let hash = key_hash(key.as_ref());
             (hash, self.epoch(key.as_ref(), hash, at))
@@ -273,7 +266,8 @@ impl Keyspace {
         let reader = self.reader(at, seen);
         let reads = keys.iter().zip(prepared).map(|(key, (hash, epoch))| {
             let key = LookupKey { user_key: key.as_ref(), hash, sequence: reader.sequence };
-            PointRead::new(Question::new(&view, key, reader), epoch)
+            let lot = lots.next().unwrap_or(0);
+            PointRead::new(Question::new(&view, key, reader), epoch).drawing(lot)
         });
         let resolved = point_read::read_many(reads, &engine.blocks)?;
         Ok(resolved.into_iter().map(|resolved| entry_of(resolved, engine)).collect())

@@ -25,6 +25,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tidekv_cache::is_memory_lesson;
 use tidekv_cache::kp::{KpEntry, Pointer};
 use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point;
@@ -83,6 +84,8 @@ struct Lesson {
     /// The last block that was supplied: its offset, and what of the I/O was this key's.
     last_read: Option<(u64, f32)>,
     by_pointer: bool,
+    /// Whether caches are shown what is found even if nothing was read for it.
+    is_shown_unread: bool,
 }
 
 /// A point read under way.
@@ -116,6 +119,12 @@ impl<'a> PointRead<'a> {
             probe: None,
             checked: None,
         }
+    }
+
+    /// Has drawn a lot, by which some reads are shown to caches though they read nothing.
+    pub(crate) fn drawing(mut self, lot: u64) -> Self {
+        self.lesson.is_shown_unread = is_memory_lesson(lot);
+        self
     }
 
     /// The point cache is to keep what is found, whatever it cost: lookups of the key read
@@ -246,8 +255,7 @@ impl<'a> PointRead<'a> {
         let lesson = &self.lesson;
         let is_value = matches!(trailer.kind(), Kind::Value | Kind::Expiring);
         let point = blocks.caches().point();
-        let shown = self.lesson.epoch.filter(|_| is_value);
-        if let Some(epoch) = shown {
+        if let (Some(epoch), true) = (lesson.epoch, is_value) {
             let entry = KvEntry {
                 name: self.question.name(),
                 stamp: trailer.0,
@@ -266,7 +274,7 @@ impl<'a> PointRead<'a> {
                     by_pointer: lesson.by_pointer,
                 };
                 point.resolved(self.question.hash, epoch, &resolved);
-            } else if self.question.is_lesson {
+            } else if lesson.is_shown_unread {
                 blocks.caches().found_in_memory(self.question.hash, epoch, entry);
             }
             self.lesson.epoch = None;
@@ -398,10 +406,12 @@ fn trailer_in(handle: &TableHandle, trailer: Trailer) -> Trailer {
 }
 
 /// What `see` makes of the newest version, which is waited for where it is in storage.
-/// `see` runs once at most, and maybe under a lock: it is to be short.
+/// `see` runs once at most, and maybe under a lock: it is to be short. For `lot` see
+/// [`PointRead::drawing`].
 pub(crate) fn answer<R>(
     question: Question<'_>,
     epoch: Option<Epoch>,
+    lot: u64,
     blocks: &Blocks,
     mut see: impl FnMut(Trailer, Payload<'_>) -> R,
 ) -> Result<Option<R>> {
@@ -414,7 +424,7 @@ pub(crate) fn answer<R>(
             Known::Nothing => Stage::Tables,
         };
     }
-    let mut read = PointRead::at(stage, question, epoch);
+    let mut read = PointRead::at(stage, question, epoch).drawing(lot);
     let mut supplied = None;
     loop {
         match read.step(blocks, supplied.take())? {

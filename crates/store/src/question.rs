@@ -72,19 +72,12 @@ pub(crate) struct Question<'a> {
     pub(crate) reader: Reader,
     /// That of the name.
     pub(crate) hash: u64,
-    /// Whether caches are shown what is found even if nothing is read for it.
-    pub(crate) is_lesson: bool,
 }
 
 impl<'a> Question<'a> {
     pub(crate) fn new(view: &'a View, key: LookupKey<'a>, reader: Reader) -> Self {
         let hash = Name { keyspace: reader.keyspace, key: key.user_key }.hash(key.hash);
-        Self { view, key, reader, hash, is_lesson: false }
-    }
-
-    /// The same as one of [`MEMORY_LESSONS`](tidekv_cache::MEMORY_LESSONS), if it `is_lesson`.
-    pub(crate) fn as_lesson(self, is_lesson: bool) -> Self {
-        Self { is_lesson, ..self }
+        Self { view, key, reader, hash }
     }
 
     pub(crate) fn name(&self) -> Name<'a> {

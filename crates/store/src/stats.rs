@@ -30,7 +30,7 @@ impl Counter {
 /// Parts of a [`SpreadCounter`] that have a thread for themselves.
 const OWN_PARTS: usize = 32;
 /// Parts that later threads share.
-const SHARED_PARTS: usize = 8;
+const SHARED_PARTS: usize = 32;
 
 /// A part of a counter on cache lines of its own (two, for the processor fetches pairs).
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ impl Default for SpreadCounter {
     }
 }
 
-/// How many threads there were before this one; each has a number of its own.
+/// This thread's number, which no other ever has: how many counted before it.
 fn thread_number() -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -58,19 +58,22 @@ fn thread_number() -> usize {
 }
 
 impl SpreadCounter {
-    pub(crate) fn add(&self, n: u64) {
-        self.add_to_part(n);
+    /// Counts so many and returns how many there were before, of this thread's part.
+    #[inline]
+    pub(crate) fn add(&self, n: u64) -> u64 {
+        self.add_as(thread_number(), n)
     }
 
-    /// Counts one and returns how many there were before, of this thread's part.
-    #[inline]
-    pub(crate) fn next(&self) -> u64 {
-        self.add_to_part(1)
-    }
-
-    #[inline]
-    fn add_to_part(&self, n: u64) -> u64 {
+    /// How many there are of this thread's part.
+    pub(crate) fn of_this_thread(&self) -> u64 {
         let number = thread_number();
+        let part = if number < OWN_PARTS { number } else { OWN_PARTS + number % SHARED_PARTS };
+        self.0[part].0.get()
+    }
+
+    /// As the thread of that number.
+    #[inline]
+    fn add_as(&self, number: usize, n: u64) -> u64 {
         if let Some(Part(Counter(own))) = self.0[..OWN_PARTS].get(number) {
             let before = own.load(Ordering::Relaxed);
             own.store(before.wrapping_add(n), Ordering::Relaxed);
@@ -228,17 +231,20 @@ mod tests {
     #[test]
     fn a_spread_counter_has_what_all_threads_have_added() {
         let counter = SpreadCounter::default();
+        let threads = OWN_PARTS + SHARED_PARTS + 3;
         std::thread::scope(|scope| {
-            for _ in 0..OWN_PARTS + SHARED_PARTS + 3 {
-                scope.spawn(|| {
-                    (0..100).for_each(|_| {
-                        counter.next();
-                    });
-                    counter.add(5);
-                });
+            for number in 0..threads {
+                let counter = &counter;
+                // Beside each other, as numbers of their own and as those that they have.
+                scope.spawn(move || (0..100).for_each(|_| _ = counter.add_as(number, 1)));
             }
         });
-        assert_eq!(counter.get(), (OWN_PARTS + SHARED_PARTS + 3) as u64 * 105);
+        assert_eq!(counter.get(), threads as u64 * 100);
+        assert_eq!(counter.add_as(3, 5), 100);
+        assert_eq!(counter.add_as(OWN_PARTS + SHARED_PARTS, 5), 200);
+        let before = counter.of_this_thread();
+        assert_eq!((counter.add(2), counter.of_this_thread()), (before, before + 2));
+        assert_eq!(counter.get(), threads as u64 * 100 + 12);
     }
 
     #[test]

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use support::{DIRECTORY, Limits, START_MS, options};
 use tidekv::{CachePolicy, Db, Idea, Ideas, Keyspace, Options};
-use tidekv_cache::MEMORY_LESSONS;
 use tidekv_io::{ManualClock, MemoryStorage};
 
 const VALUES: CachePolicy = CachePolicy::Fixed { kv: 100, kp: 0 };
@@ -104,11 +103,12 @@ fn what_is_asked_for_often_comes_to_the_values_though_its_blocks_are_in_memory()
     // The block of both is read for the one.
     assert_eq!(scene.get("b"), text("2"));
     let (reads, hits) = (scene.count("io.reads"), scene.count("cache.kv.hits"));
-    for _ in 0..2 * MEMORY_LESSONS {
+    // One in 64 of them is shown, by lot.
+    for _ in 0..1000 {
         assert_eq!(scene.get("a"), text("1"));
     }
     assert_eq!(scene.count("io.reads"), reads);
-    assert!(scene.count("cache.kv.hits") >= hits + u64::from(MEMORY_LESSONS));
+    assert!(scene.count("cache.kv.hits") > hits);
     assert_eq!(scene.cached("a"), text("1"));
 }
 

@@ -87,7 +87,7 @@ fn where_nothing_is_read_bytes_go_to_values() {
         // All of them fit, and no more is taken.
         let expected = if is_told { (500, 0) } else { (0, 0) };
         assert_eq!(caches.point().len(), expected, "{policy}");
-        assert!(caches.split()[0] < 1 << 18, "{:?}", caches.split());
+        assert!(caches.split()[0] < 1 << 17, "{:?}", caches.split());
     }
 }
 

@@ -107,9 +107,9 @@ impl Column {
         let cells = &block[self.base as usize..];
         let mut last = 0;
         let mut ends_at = |end: usize| {
-            let is_right = cells.get(last..end).is_some_and(&is_right);
+            let cell = cells.get(last..end);
             last = end;
-            is_right
+            cell.is_some_and(&is_right)
         };
         let are_right = match self.form {
             Form::Fixed { width } => {

@@ -632,15 +632,15 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "what is in memory anyway pushes out what saves reads",
         "crates/cache/src/kv.rs",
-        "self.charged_bytes() + chunk + table <= self.capacity\n    }\n\n    /// Gives",
-        "true\n    }\n\n    /// Gives",
+        "self.charged_bytes() + self.chunk_bytes + table <= self.capacity",
+        "self.charged_bytes() + table <= self.capacity",
         "point::tests::what_is_in_memory_anyway_comes_in_where_nothing_leaves_for_it",
     ),
     stale(
         "what is in memory anyway counts for nothing",
         "crates/store/src/point_read.rs",
-        "} else if self.question.is_lesson {",
-        "} else if self.question.is_lesson && false {",
+        "} else if lesson.is_shown_unread {",
+        "} else if lesson.is_shown_unread && false {",
         "what_is_asked_for_often_comes_to_the_values_though_its_blocks_are_in_memory",
     ),
     stale(
