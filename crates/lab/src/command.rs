@@ -205,6 +205,12 @@ impl Run {
                 let _ = writeln!(std::io::stderr(), "{what}");
             },
         };
+        if !experiments.iter().any(|experiment| runner.has_points(experiment)) {
+            return Err(Failure::usage(format!(
+                "no point has {}: `--where` names a parameter and its value as rows have them",
+                self.wheres.join(" and ")
+            )));
+        }
         for experiment in experiments {
             runner.run(experiment, &mut |rows| self.show(rows))?;
         }

@@ -211,10 +211,20 @@ impl Runner<'_> {
         Ok(policy)
     }
 
+    /// Whether the experiment has a point that is wanted.
+    pub(crate) fn has_points(&self, experiment: &Experiment) -> bool {
+        (experiment.points)(&self.scale).iter().any(|point| self.is_wanted(point))
+    }
+
     fn is_wanted(&self, point: &Point) -> bool {
-        self.wheres.iter().all(|(name, wanted)| {
-            point.params.get(name).is_some_and(|value| shown(value) == *wanted)
-        })
+        let is_it = |value: &Value, wanted: &str| {
+            let there = shown(value);
+            let numbers = (there.parse::<f64>(), wanted.parse::<f64>());
+            there == wanted || matches!(numbers, (Ok(a), Ok(b)) if a == b)
+        };
+        self.wheres
+            .iter()
+            .all(|(name, wanted)| point.params.get(name).is_some_and(|value| is_it(value, wanted)))
     }
 
     /// Appends the rows that are not there yet.
