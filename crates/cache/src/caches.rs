@@ -8,7 +8,7 @@
 //!    the new policy keeps them in another form.
 //!
 //! The boundaries move when storage is read, once in [`READS_PER_STEP`] reads. Gets that
-//! find everything in blocks count a little as well ([`MEMORY_READS`]): where bytes spare no
+//! find everything in blocks count a little as well ([`MEMORY_GETS`]): where bytes spare no
 //! reads any more, they go to KV, which answers sooner. (AC-Key's boundaries:
 //! `hac_controller.rs`.)
 //!
@@ -36,22 +36,23 @@ use crate::turnoff::{Counts, Turnoff};
 /// Storage reads from one step of the boundaries to the next.
 pub const READS_PER_STEP: u32 = 1024;
 
-/// What a get that finds everything in blocks costs more than a hit of KV, in reads: most
-/// of a microsecond beside a hundred and more of a read.
-pub const MEMORY_READS: f32 = 1.0 / 256.0;
+/// So many gets that find everything in blocks count as a read: each costs most of a
+/// microsecond more than a hit of KV, a read more than a hundred.
+const MEMORY_GETS: u32 = 256;
 
 /// One in so many of such gets is shown to [`Caches::found_in_memory`].
-pub const MEMORY_LESSONS: u32 = 64;
+const MEMORY_LESSONS: u32 = 64;
 
-/// Whether the lookup that has drawn this lot, a number that comes once, is one of these. In
-/// no order: keys may be asked for in turn.
+/// Whether a get that has drawn this lot, a number that comes once, is one of those that
+/// [`Caches::found_in_memory`] is shown if they find everything in blocks. In no order: keys
+/// may be asked for in turn.
 #[inline]
 pub fn is_memory_lesson(lot: u64) -> bool {
     mixed(lot).is_multiple_of(MEMORY_LESSONS)
 }
 
-/// Reads are counted in parts: what a lesson of memory counts is one.
-const READ_PARTS: u32 = (1.0 / (MEMORY_READS * MEMORY_LESSONS as f32)) as u32;
+/// Reads are counted in parts: a lesson of memory is one.
+const READ_PARTS: u32 = MEMORY_GETS / MEMORY_LESSONS;
 
 /// Of the budget: the window of each ghost, and the sketches of keys and blocks.
 const WINDOW: f64 = 0.1;
@@ -307,8 +308,8 @@ impl<V: Clone> Caches<V> {
         }
     }
 
-    /// A lookup found the entry without a read, one of [`MEMORY_LESSONS`] that did; it
-    /// began at `epoch`. For policies that do not keep whatever is looked up.
+    /// A lookup that began at `epoch` found the entry without a read, one of some that do
+    /// ([`is_memory_lesson`]). For policies that do not keep whatever is looked up.
     pub fn found_in_memory(&self, hash: u64, epoch: Epoch, entry: KvEntry<'_>) {
         if self.spares_time.load(Ordering::Relaxed) {
             let answered = self.point.found_in_memory(hash, epoch, entry);

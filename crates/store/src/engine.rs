@@ -232,6 +232,11 @@ impl Engine {
         Ok(gate)
     }
 
+    /// Whether a deadline, if there is one, is still to come.
+    pub(crate) fn is_ahead(&self, deadline_ms: Option<u64>) -> bool {
+        deadline_ms.is_none_or(|deadline_ms| deadline_ms > self.clock.unix_ms())
+    }
+
     pub(crate) fn visible(&self) -> Sequence {
         self.visible.load(Ordering::Acquire)
     }

@@ -50,12 +50,7 @@ pub(crate) fn entry_of(resolved: Option<Resolved>, engine: &Engine) -> Option<En
     let (expires_at_ms, len) = value_in(trailer, &value).map(|(at, value)| (at, value.len()))?;
     // A slice of bytes that nobody shares yet would allocate.
     value.advance(value.len() - len);
-    is_ahead(expires_at_ms, engine).then_some(Entry { value, expires_at_ms })
-}
-
-/// Whether a deadline, if there is one, is still to come.
-fn is_ahead(deadline: Option<u64>, engine: &Engine) -> bool {
-    deadline.is_none_or(|deadline| deadline > engine.clock.unix_ms())
+    engine.is_ahead(expires_at_ms).then_some(Entry { value, expires_at_ms })
 }
 
 /// The value that a version says, with its deadline, which may have passed; nothing if it
@@ -190,7 +185,7 @@ impl Keyspace {
             value.extend_from_slice(bytes);
             Some(deadline)
         })?;
-        let is_there = deadline.flatten().is_some_and(|at| is_ahead(at, self.engine()));
+        let is_there = deadline.flatten().is_some_and(|at| self.engine().is_ahead(at));
         if !is_there {
             value.clear();
         }
@@ -207,7 +202,7 @@ impl Keyspace {
         let (deadline, _) = self.resolve_with(key.as_ref(), None, |trailer, payload| {
             Some(value_in(trailer, payload.as_slice())?.0)
         })?;
-        Ok(deadline.flatten().is_some_and(|deadline| is_ahead(deadline, self.engine())))
+        Ok(deadline.flatten().is_some_and(|at| self.engine().is_ahead(at)))
     }
 
     /// The entry of `key`, if it (or its absence) can be told from memory alone.
@@ -255,7 +250,7 @@ impl Keyspace {
         keys.iter().try_for_each(|key| check_key(key.as_ref()))?;
         let engine = self.engine();
         engine.check_open()?;
-        let mut lots = engine.stats.gets.add(keys.len() as u64)..;
+        let lots = engine.stats.gets.add(keys.len() as u64)..;
         let prepare = |key: &K| {
             let hash = key_hash(key.as_ref());
             (hash, self.epoch(key.as_ref(), hash, at))
@@ -264,9 +259,8 @@ impl Keyspace {
         let seen = engine.visible();
         let view = self.tree.view();
         let reader = self.reader(at, seen);
-        let reads = keys.iter().zip(prepared).map(|(key, (hash, epoch))| {
+        let reads = keys.iter().zip(prepared).zip(lots).map(|((key, (hash, epoch)), lot)| {
             let key = LookupKey { user_key: key.as_ref(), hash, sequence: reader.sequence };
-            let lot = lots.next().unwrap_or(0);
             PointRead::new(Question::new(&view, key, reader), epoch).drawing(lot)
         });
         let resolved = point_read::read_many(reads, &engine.blocks)?;

@@ -66,21 +66,26 @@ impl SpreadCounter {
 
     /// How many there are of this thread's part.
     pub(crate) fn of_this_thread(&self) -> u64 {
-        let number = thread_number();
+        self.part(thread_number()).get()
+    }
+
+    /// The part of the thread of that number.
+    #[inline]
+    fn part(&self, number: usize) -> &Counter {
         let part = if number < OWN_PARTS { number } else { OWN_PARTS + number % SHARED_PARTS };
-        self.0[part].0.get()
+        &self.0[part].0
     }
 
     /// As the thread of that number.
     #[inline]
     fn add_as(&self, number: usize, n: u64) -> u64 {
-        if let Some(Part(Counter(own))) = self.0[..OWN_PARTS].get(number) {
-            let before = own.load(Ordering::Relaxed);
-            own.store(before.wrapping_add(n), Ordering::Relaxed);
-            return before;
+        let Counter(part) = self.part(number);
+        if number >= OWN_PARTS {
+            return part.fetch_add(n, Ordering::Relaxed);
         }
-        let Part(Counter(shared)) = &self.0[OWN_PARTS + number % SHARED_PARTS];
-        shared.fetch_add(n, Ordering::Relaxed)
+        let before = part.load(Ordering::Relaxed);
+        part.store(before.wrapping_add(n), Ordering::Relaxed);
+        before
     }
 
     pub(crate) fn get(&self) -> u64 {
@@ -235,7 +240,7 @@ mod tests {
         std::thread::scope(|scope| {
             for number in 0..threads {
                 let counter = &counter;
-                // Beside each other, as numbers of their own and as those that they have.
+                // The first as sole owners of their parts.
                 scope.spawn(move || (0..100).for_each(|_| _ = counter.add_as(number, 1)));
             }
         });

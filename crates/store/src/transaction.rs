@@ -164,7 +164,7 @@ impl Transaction {
 
     /// Whether an own write is one that a reader would see.
     fn is_alive(&self, entry: &Entry) -> bool {
-        entry.expires_at_ms.is_none_or(|deadline| deadline > self.handle.engine().clock.unix_ms())
+        self.handle.engine().is_ahead(entry.expires_at_ms)
     }
 
     /// Brings `written` and `deleted` up to date.
