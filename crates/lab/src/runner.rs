@@ -217,14 +217,9 @@ impl Runner<'_> {
     }
 
     fn is_wanted(&self, point: &Point) -> bool {
-        let is_it = |value: &Value, wanted: &str| {
-            let there = shown(value);
-            let numbers = (there.parse::<f64>(), wanted.parse::<f64>());
-            there == wanted || matches!(numbers, (Ok(a), Ok(b)) if a == b)
-        };
-        self.wheres
-            .iter()
-            .all(|(name, wanted)| point.params.get(name).is_some_and(|value| is_it(value, wanted)))
+        self.wheres.iter().all(|(name, wanted)| {
+            point.params.get(name).is_some_and(|value| is_value(value, wanted))
+        })
     }
 
     /// Appends the rows that are not there yet.
@@ -398,8 +393,33 @@ fn shown(value: &Value) -> String {
     }
 }
 
+/// Whether a parameter is what a command line names; 5.0 is 5.
+fn is_value(value: &Value, wanted: &str) -> bool {
+    match value.as_f64() {
+        Some(number) => wanted.parse() == Ok(number),
+        None => shown(value) == wanted,
+    }
+}
+
 /// The parameters of a point in one line.
 fn brief(point: &Point) -> String {
     let show = |(name, value): (&String, &Value)| format!("{name} {}", shown(value));
     point.params.iter().map(show).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_meant_however_it_is_written_and_a_text_as_it_stands() {
+        for wanted in ["5", "5.0", "5e0"] {
+            assert!(is_value(&Value::from(5), wanted) && is_value(&Value::from(5.0), wanted));
+        }
+        assert!(is_value(&Value::from(0.1), "0.1") && is_value(&Value::from("5.0"), "5.0"));
+        for wanted in ["6", "five", ""] {
+            assert!(!is_value(&Value::from(5), wanted), "{wanted}");
+        }
+        assert!(!is_value(&Value::from("5.0"), "5") && !is_value(&Value::from(0.1), "0.11"));
+    }
 }
