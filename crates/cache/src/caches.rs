@@ -82,7 +82,7 @@ struct Control {
     measured_for: usize,
     /// What the controller knows of [`Caches::wanted_reads`].
     credited: [f64; 3],
-    /// While the policy is AC-Key's.
+    /// While entries are AC-Key's.
     hac: Option<HacController>,
     /// The paper's `n0`.
     level0_tables: u8,
@@ -250,7 +250,11 @@ impl<V: Clone> Caches<V> {
 
     /// Has entries and blocks be kept as the policy does.
     fn set_formats(&self, control: &mut Control) {
-        if let CachePolicy::Hac { k, theta } = control.policy {
+        let (k, theta) = match control.policy {
+            CachePolicy::Hac { k, theta } => (k, theta),
+            _ => (0, 0),
+        };
+        if control.policy.is_of_ac_key() {
             let split = split_of(control.budget, control.shares);
             let boundaries = Arc::new(Boundaries::new(k, split));
             self.point.set_format(Some((&boundaries, control.level0_tables)));
@@ -462,7 +466,7 @@ impl<V: Clone> Caches<V> {
 
 /// What sketches and ghosts are made for.
 fn measured_for(policy: CachePolicy, budget: usize) -> usize {
-    let is_measured = !policy.is_of_blocks() && budget >= MEASURED_BYTES_MIN;
+    let is_measured = policy.has_ghosts() && budget >= MEASURED_BYTES_MIN;
     if is_measured { budget.min(MEASURED_BYTES_MAX) } else { 0 }
 }
 

@@ -135,6 +135,11 @@ impl Boundaries {
         *self.targets.lock()
     }
 
+    /// Whether ghosts move them.
+    pub(crate) fn move_by_ghosts(&self) -> bool {
+        self.k > 0.0
+    }
+
     /// What the targets add up to.
     pub fn total(&self) -> usize {
         self.total.load(Ordering::Relaxed)

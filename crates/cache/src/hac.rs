@@ -298,8 +298,8 @@ impl HacShard {
         let Some(answer) = entry.value().and_then(read) else { return Found::Nothing };
         self.saved.kv += saved;
         match self.entries.list(index) {
-            KV => self.entries.renew(KV, index),
-            _ => self.promote(index),
+            KP if self.may_hold(KV) => self.promote(index),
+            list => self.entries.renew(list, index),
         }
         Found::Value(answer)
     }
@@ -331,6 +331,7 @@ impl HacShard {
             None if resolved.by_pointer => true,
             None => self.ask_ghosts(hash),
         };
+        let goes_to_kv = if goes_to_kv { self.may_hold(KV) } else { !self.may_hold(KP) };
         let is_inline = found.value.len() < POINTER_BYTES;
         let (list, entry) = match resolved.pointer {
             _ if goes_to_kv => (KV, Entry::new(found, Body::Value)),
@@ -524,6 +525,13 @@ impl HacShard {
 
     fn charged(&self) -> usize {
         self.entries.charged(KV) + self.entries.charged(KP)
+    }
+
+    /// Whether KV, or KP, is to have entries at all: without bytes of its own it is not,
+    /// unless a ghost may give it some.
+    fn may_hold(&self, list: usize) -> bool {
+        let (kv, kp) = self.capacities;
+        self.boundaries.move_by_ghosts() || if list == KV { kv > 0 } else { kp > 0 }
     }
 
     fn fingerprint(&self, hash: u64) -> Fingerprint {

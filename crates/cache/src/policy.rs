@@ -30,6 +30,14 @@ pub enum CachePolicy {
         /// Its ghost turn-off threshold `θ`, in hundredths.
         theta: u8,
     },
+    /// AC-Key's caches with boundaries that never move, and without ghosts: at the best
+    /// split it is what the paper calls `offline`.
+    Offline {
+        /// Hundredths of KV.
+        kv: u8,
+        /// Hundredths of KP.
+        kp: u8,
+    },
     /// Blocks only; the least recently used one leaves.
     BlockOnly,
     /// Blocks only; they leave as CLOCK says.
@@ -69,7 +77,7 @@ impl CachePolicy {
     /// What KV, KP and blocks have, if the policy says so.
     pub(crate) fn shares(self) -> Option<[f64; 3]> {
         match self {
-            Self::Fixed { kv, kp } => {
+            Self::Fixed { kv, kp } | Self::Offline { kv, kp } => {
                 let (kv, kp) = (f64::from(kv) / 100.0, f64::from(kp) / 100.0);
                 Some([kv, kp, (1.0 - kv - kp).max(0.0)])
             }
@@ -80,7 +88,17 @@ impl CachePolicy {
 
     /// Whether there are entries, as this product keeps them.
     pub(crate) fn is_compact(self) -> bool {
-        !self.is_of_blocks() && !matches!(self, Self::Hac { .. })
+        !self.is_of_blocks() && !self.is_of_ac_key()
+    }
+
+    /// Whether there are entries, as AC-Key keeps them.
+    pub fn is_of_ac_key(self) -> bool {
+        matches!(self, Self::Hac { .. } | Self::Offline { .. })
+    }
+
+    /// Whether anything is measured, or noted in ghosts, to decide by.
+    pub fn has_ghosts(self) -> bool {
+        !self.is_of_blocks() && !matches!(self, Self::Offline { .. })
     }
 
     /// Whether blocks have all of the budget.
@@ -107,7 +125,7 @@ impl fmt::Display for NoSuchPolicy {
             f,
             "{:?} is no cache policy: tide, hac or hac:K,THETA (bytes, hundredths), block-only, \
              block-clock, block-s3-fifo, kv-only, kp-only, or fixed:KV,KP,BLOCK in hundredths \
-             that make 100; for the lab, tide-without:IDEA[,IDEA...]",
+             that make 100; for the lab, offline:KV,KP,BLOCK and tide-without:IDEA[,IDEA...]",
             self.text
         )
     }
@@ -127,23 +145,29 @@ impl fmt::Display for CachePolicy {
             Self::BlockS3Fifo => f.write_str("block-s3-fifo"),
             Self::Fixed { kv: 100, .. } => f.write_str("kv-only"),
             Self::Fixed { kp: 100, .. } => f.write_str("kp-only"),
-            Self::Fixed { kv, kp } => {
-                write!(f, "fixed:{kv},{kp},{}", 100u8.saturating_sub(kv).saturating_sub(kp))
-            }
+            Self::Fixed { kv, kp } => write!(f, "fixed:{kv},{kp},{}", rest_of(kv, kp)),
+            Self::Offline { kv, kp } => write!(f, "offline:{kv},{kp},{}", rest_of(kv, kp)),
         }
     }
+}
+
+/// Hundredths of blocks.
+fn rest_of(kv: u8, kp: u8) -> u8 {
+    100u8.saturating_sub(kv).saturating_sub(kp)
 }
 
 impl FromStr for CachePolicy {
     type Err = NoSuchPolicy;
 
     fn from_str(text: &str) -> Result<Self, NoSuchPolicy> {
-        let fixed = || {
-            let mut parts = text.strip_prefix("fixed:")?.split(',').map(|part| part.parse().ok());
+        let split_behind = |name: &str| {
+            let mut parts = text.strip_prefix(name)?.split(',').map(|part| part.parse().ok());
             let (kv, kp, block): (u8, u8, u8) = (parts.next()??, parts.next()??, parts.next()??);
             let whole = u32::from(kv) + u32::from(kp) + u32::from(block);
-            (parts.next().is_none() && whole == 100).then_some(Self::Fixed { kv, kp })
+            (parts.next().is_none() && whole == 100).then_some((kv, kp))
         };
+        let fixed = || split_behind("fixed:").map(|(kv, kp)| Self::Fixed { kv, kp });
+        let offline = || split_behind("offline:").map(|(kv, kp)| Self::Offline { kv, kp });
         let hac = || {
             let (k, theta) = text.strip_prefix("hac:")?.split_once(',')?;
             let (k, theta) = (k.parse().ok()?, theta.parse().ok()?);
@@ -163,6 +187,7 @@ impl FromStr for CachePolicy {
             "kv-only" => Ok(Self::Fixed { kv: 100, kp: 0 }),
             "kp-only" => Ok(Self::Fixed { kv: 0, kp: 100 }),
             _ => fixed()
+                .or_else(offline)
                 .or_else(hac)
                 .ok_or_else(|| NoSuchPolicy { text: text.into(), no_idea: None }),
         }
@@ -176,13 +201,14 @@ mod tests {
     #[test]
     fn a_policy_is_read_as_it_is_written() {
         let names = "tide hac hac:1000,30 block-only block-clock block-s3-fifo kv-only kp-only \
-                     fixed:30,20,50 fixed:0,0,100 tide-without:sync tide-without:repair,sync";
+                     fixed:30,20,50 fixed:0,0,100 offline:100,0,0 offline:30,20,50 \
+                     tide-without:sync tide-without:repair,sync";
         for text in names.split_whitespace() {
             assert_eq!(text.parse::<CachePolicy>().unwrap().to_string(), text);
         }
         assert_eq!("hac:100000,5".parse(), Ok(CachePolicy::HAC));
         let others = "Tide fixed fixed: fixed:50,50 fixed:50,60,0 fixed:1,2,97,0 hac: hac:5 \
-                      hac:5,101 hac:-1,5 hac:5,5,5 block-lru tide-without tide-without: \
+                      hac:5,101 hac:-1,5 hac:5,5,5 offline offline:30,20 offline:30,20,60 block-lru tide-without tide-without: \
                       tide-without:sync, tide-without:tide";
         for text in others.split_whitespace().chain([""]) {
             assert!(text.parse::<CachePolicy>().is_err(), "{text}");

@@ -99,8 +99,8 @@ impl Scene {
     fn check(&self, budget: usize, what: &str) {
         let (live, charged) = self.bytes();
         assert!(charged <= budget, "{what}: {charged} bytes of {budget}");
-        let is_hac = matches!(self.caches.policy(), CachePolicy::Hac { .. });
-        let part = if is_hac { PART_MORE_HAC } else { PART_MORE };
+        let is_of_ac_key = self.caches.policy().is_of_ac_key();
+        let part = if is_of_ac_key { PART_MORE_HAC } else { PART_MORE };
         let most = charged + (charged as f64 * part) as usize + FIXED_BYTES;
         assert!(live <= most, "{what}: {live} bytes are allocated and {charged} charged");
     }

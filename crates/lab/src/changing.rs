@@ -110,11 +110,13 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                 cost on the way (AC-Key, Fig. 12)",
         paper: "AC-Key is 32 to 66 % faster than the best single split in the phase of scans, \
                 and 2 to 20 % in that of gets",
-        claim: "behind a switch at most 5 % more reads than with boundaries that are told of it, \
-                and as much faster than the best single split as the paper says",
+        claim: "behind a switch at most 5 % more reads than with boundaries that are told of it; \
+                on the whole at most 2 % more than with the best single split; and as much \
+                faster than that of AC-Key's caches as the paper says",
         subjects: Subjects::Also(&["tidekv:block-lru"]),
         points: phase,
         targets: &[
+            Target::new("reads_per_op", Rule::RatioToSubjectAtMost("tidekv:best-split", 1.02)),
             Target::in_phase(
                 "2-gets",
                 "reads_per_op",
@@ -128,12 +130,12 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
             Target::in_phase(
                 "2-gets",
                 "ops_per_s",
-                Rule::RatioToSubjectAtLeast("tidekv:best-split", 1.02),
+                Rule::RatioToSubjectAtLeast("tidekv:offline", 1.02),
             ),
             Target::in_phase(
                 "3-scans",
                 "ops_per_s",
-                Rule::RatioToSubjectAtLeast("tidekv:best-split", 1.32),
+                Rule::RatioToSubjectAtLeast("tidekv:offline", 1.32),
             ),
         ],
     },

@@ -22,7 +22,9 @@ const STRIDES: [u8; 2] = [3, 1];
 /// Where the search begins.
 const fn starts(caches: Caches) -> &'static [Tenths] {
     match caches {
-        Caches::ValuesPointersBlocks => &[[0, 0, 10], [10, 0, 0], [0, 10, 0], [5, 0, 5], [3, 3, 4]],
+        Caches::ValuesPointersBlocks | Caches::AcKeys => {
+            &[[0, 0, 10], [10, 0, 0], [0, 10, 0], [5, 0, 5], [3, 3, 4]]
+        }
         Caches::RowsBlocks => &[[0, 0, 10], [10, 0, 0], [5, 0, 5]],
     }
 }
@@ -32,6 +34,7 @@ pub(crate) fn policy(caches: Caches, tenths: Tenths) -> String {
     let [first, kp, block] = tenths.map(|tenth| u32::from(tenth) * 10);
     match caches {
         Caches::ValuesPointersBlocks => format!("fixed:{first},{kp},{block}"),
+        Caches::AcKeys => format!("offline:{first},{kp},{block}"),
         Caches::RowsBlocks => format!("{ROWS_POLICY}{first}"),
     }
 }
@@ -77,7 +80,7 @@ pub(crate) fn search(
 
 /// The splits of which one cache has `stride` tenths more and another as many less.
 fn neighbours(caches: Caches, split: Tenths, stride: u8) -> Vec<Tenths> {
-    let takes_part = move |at: &usize| caches == Caches::ValuesPointersBlocks || *at != 1;
+    let takes_part = move |at: &usize| caches != Caches::RowsBlocks || *at != 1;
     let all = || (0..3).filter(takes_part);
     let pairs = all().flat_map(|from| all().map(move |to| (from, to)));
     pairs
@@ -120,6 +123,7 @@ mod tests {
             assert!(tries <= 8, "{tries}");
         }
         assert_eq!(policy(Caches::ValuesPointersBlocks, [3, 0, 7]), "fixed:30,0,70");
+        assert_eq!(policy(Caches::AcKeys, [3, 0, 7]), "offline:30,0,70");
         assert_eq!(policy(Caches::RowsBlocks, [3, 0, 7]), "rows:30");
     }
 }

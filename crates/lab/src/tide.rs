@@ -72,6 +72,17 @@ pub const TIDEKV_HAC: SubjectRecord = SubjectRecord {
     ..TIDEKV
 };
 
+/// With AC-Key's caches and the best boundaries that never move: the paper's `offline`.
+pub const TIDEKV_OFFLINE: SubjectRecord = SubjectRecord {
+    name: "tidekv:offline",
+    about: "the same with values, pointers and blocks kept as AC-Key was published, and boundaries \
+            that never move, at the tenths that read the least, which are looked for beforehand",
+    is_default: false,
+    search: Search::Split(Caches::AcKeys),
+    open: |path, settings| open(path, settings, CachePolicy::Offline { kv: 30, kp: 10 }),
+    ..TIDEKV
+};
+
 /// With blocks as the only cache, in CLOCK's order.
 pub const TIDEKV_BLOCK_CLOCK: SubjectRecord = SubjectRecord {
     name: "tidekv:block-clock",
@@ -112,13 +123,14 @@ pub const TIDEKV_BEST_AT_SWITCH: SubjectRecord = SubjectRecord {
 };
 
 /// All of them, and the device beneath.
-pub const SUBJECTS: [SubjectRecord; 11] = [
+pub const SUBJECTS: [SubjectRecord; 12] = [
     TIDEKV,
     TIDEKV_BLOCK_LRU,
     TIDEKV_KV_ONLY,
     TIDEKV_KP_ONLY,
     TIDEKV_BLOCK_ADMISSION,
     TIDEKV_HAC,
+    TIDEKV_OFFLINE,
     TIDEKV_BLOCK_CLOCK,
     TIDEKV_BLOCK_S3_FIFO,
     TIDEKV_BEST_SPLIT,

@@ -26,13 +26,14 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static ALLOCATOR_SETTINGS: &[u8; 63] =
     b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:1000\0";
 
-const SUBJECTS: [SubjectRecord; 20] = [
+const SUBJECTS: [SubjectRecord; 21] = [
     tide::TIDEKV,
     tide::TIDEKV_BLOCK_LRU,
     tide::TIDEKV_KV_ONLY,
     tide::TIDEKV_KP_ONLY,
     tide::TIDEKV_BLOCK_ADMISSION,
     tide::TIDEKV_HAC,
+    tide::TIDEKV_OFFLINE,
     tide::TIDEKV_BLOCK_CLOCK,
     tide::TIDEKV_BLOCK_S3_FIFO,
     tide::TIDEKV_BEST_SPLIT,

@@ -318,6 +318,7 @@ const UNKNOWN = {
   idle: "In the last minute hardly anything was asked for that storage had to be read for: there is nothing to estimate, and little that more memory could save.",
   "blocks-alone": "It is not measured: where blocks have all of the memory, nobody takes notes.",
   "other-ghosts": "It is not measured: the policy’s own ghosts say where the lines go, and not what more memory would save.",
+  "no-ghosts": "It is not measured: under this policy nobody takes notes of what has left.",
   "too-small": "It is not measured: the caches are too small for that.",
 };
 

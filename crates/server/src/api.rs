@@ -108,6 +108,7 @@ fn reason(policy: CachePolicy) -> &'static str {
     match policy {
         CachePolicy::Hac { .. } => "other-ghosts",
         policy if policy.is_of_blocks() => "blocks-alone",
+        policy if !policy.has_ghosts() => "no-ghosts",
         _ => "too-small",
     }
 }
@@ -190,6 +191,7 @@ mod tests {
             ("kv-only", "too-small"),
             ("hac", "other-ghosts"),
             ("hac:7,9", "other-ghosts"),
+            ("offline:30,20,50", "no-ghosts"),
             ("block-only", "blocks-alone"),
             ("block-clock", "blocks-alone"),
             ("block-s3-fifo", "blocks-alone"),

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidekv_cache::{CachePolicy, Idea};
+use tidekv_cache::Idea;
 use tidekv_io::Priority;
 
 use crate::background::{JobKind, guarded};
@@ -319,7 +319,7 @@ impl Engine {
     /// none where blocks are the only cache, as others have it.
     fn heat_rule(&self) -> Option<Rule> {
         match self.caches.policy() {
-            CachePolicy::Hac { .. } => Some(Rule::Overlap),
+            policy if policy.is_of_ac_key() => Some(Rule::Overlap),
             policy if policy.is_of_blocks() || policy.lacks(Idea::Repair) => None,
             _ => Some(Rule::Heat),
         }

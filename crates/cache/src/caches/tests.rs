@@ -158,6 +158,27 @@ fn the_boundaries_of_hac_follow_its_ghosts() {
 }
 
 #[test]
+fn without_adaptation_ac_keys_boundaries_stay_and_what_has_no_bytes_gets_nothing() {
+    for (kv, kp) in [(60, 20), (50, 0), (0, 50), (100, 0), (0, 100), (0, 0)] {
+        let policy = CachePolicy::Offline { kv, kp };
+        let caches = Caches::new(hash_of, 1 << 20, 2, policy);
+        let shares = policy.shares().unwrap();
+        for round in 0..20u64 {
+            (0..1000).for_each(|n| get(&caches, n * 64 + round % 2));
+            // Nobody asks for this one again.
+            get(&caches, 1_000_000 + round);
+            (0..100).for_each(|n| _ = touch(&caches, BlockKind::Data, 1_000_000 + n));
+            assert!(caches.charged_bytes() <= 1 << 20);
+            assert_eq!(caches.measuring_bytes(), 0, "{policy} keeps no ghosts");
+            assert_eq!(caches.shares(), shares, "{policy}");
+        }
+        let (values, pointers) = caches.point().len();
+        let found = (values > 0, pointers > 0);
+        assert_eq!(found, (kv > 0, kp > 0), "{policy}: {values} values, {pointers} pointers");
+    }
+}
+
+#[test]
 fn ghosts_of_hac_have_memory_while_hit_ratios_change() {
     let caches = Caches::new(hash_of, 1 << 20, 1, CachePolicy::Hac { k: 100_000, theta: 20 });
     let rounds = |count: u64| {
@@ -257,6 +278,9 @@ fn operation() -> impl Strategy<Value = Operation> {
         (0..10_000_000u32, 0..=100u8).prop_map(|(k, theta)| CachePolicy::Hac { k, theta }),
         (0..=100u8).prop_flat_map(|kv| {
             (0..=100 - kv).prop_map(move |kp| CachePolicy::Fixed { kv, kp })
+        }),
+        (0..=100u8).prop_flat_map(|kv| {
+            (0..=100 - kv).prop_map(move |kp| CachePolicy::Offline { kv, kp })
         }),
     ];
     prop_oneof![

@@ -91,6 +91,20 @@ fn a_short_value_is_in_kp_until_it_is_asked_for_again() {
 }
 
 #[test]
+fn where_targets_stay_a_component_without_bytes_gets_nothing() {
+    for (kv, kp) in [(50_000, 0), (0, 50_000)] {
+        let mut shard = shard(kv, kp);
+        shard.boundaries = Arc::new(Boundaries::new(0, [kv, kp, TOTAL - kv - kp]));
+        // A value that takes less than a pointer, and one that takes more.
+        for (n, value) in [(1, &[7; 10][..]), (2, &[7; 100])] {
+            (0..3).for_each(|_| _ = get_of(&mut shard, n, 4, value));
+        }
+        let expected = if kv > 0 { (2, 0) } else { (0, 2) };
+        assert_eq!(shard.len(), expected, "{kv} bytes of values, {kp} of pointers");
+    }
+}
+
+#[test]
 fn hits_save_what_the_formula_says() {
     let benefit = Benefit { level0_tables: 2 };
     let key = 1u32.to_be_bytes();

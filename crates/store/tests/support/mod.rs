@@ -65,9 +65,13 @@ fn tide_without(dice: &mut Dice) -> CachePolicy {
 
 /// How a store uses its caches, one way as likely as another.
 pub fn cache_policy(dice: &mut Dice) -> CachePolicy {
-    match dice.below(11) {
+    match dice.below(12) {
         0 => CachePolicy::Tide,
         10 => tide_without(dice),
+        11 => {
+            let kv = dice.below(91) as u8;
+            CachePolicy::Offline { kv, kp: dice.below(u64::from(100 - kv)) as u8 }
+        }
         1 => CachePolicy::BlockOnly,
         2 => CachePolicy::Fixed { kv: 100, kp: 0 },
         3 => CachePolicy::Fixed { kv: 0, kp: 100 },
