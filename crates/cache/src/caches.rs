@@ -250,13 +250,15 @@ impl<V: Clone> Caches<V> {
 
     /// Has entries and blocks be kept as the policy does.
     fn set_formats(&self, control: &mut Control) {
-        let (k, theta) = match control.policy {
-            CachePolicy::Hac { k, theta } => (k, theta),
-            _ => (0, 0),
+        let split = split_of(control.budget, control.shares);
+        let of_ac_key = match control.policy {
+            CachePolicy::Hac { k, theta } => Some((Boundaries::new(k, split), theta)),
+            // No ghosts, and nothing that turns them on.
+            CachePolicy::Offline { .. } => Some((Boundaries::fixed(split), 0)),
+            _ => None,
         };
-        if control.policy.is_of_ac_key() {
-            let split = split_of(control.budget, control.shares);
-            let boundaries = Arc::new(Boundaries::new(k, split));
+        if let Some((boundaries, theta)) = of_ac_key {
+            let boundaries = Arc::new(boundaries);
             self.point.set_format(Some((&boundaries, control.level0_tables)));
             control.hac = Some(HacController::new(boundaries, Turnoff::new(theta, self.counts())));
         } else if control.hac.take().is_some() {
@@ -466,7 +468,7 @@ impl<V: Clone> Caches<V> {
 
 /// What sketches and ghosts are made for.
 fn measured_for(policy: CachePolicy, budget: usize) -> usize {
-    let is_measured = policy.has_ghosts() && budget >= MEASURED_BYTES_MIN;
+    let is_measured = policy.is_measured() && budget >= MEASURED_BYTES_MIN;
     if is_measured { budget.min(MEASURED_BYTES_MAX) } else { 0 }
 }
 

@@ -112,8 +112,8 @@ pub(crate) enum Lower {
 /// The targets that all shards share.
 #[derive(Debug)]
 pub struct Boundaries {
-    /// The learning rate.
-    k: f64,
+    /// The learning rate; of targets that never move there is none.
+    k: Option<f64>,
     targets: Mutex<Targets>,
     /// What the targets add up to.
     total: AtomicUsize,
@@ -122,9 +122,18 @@ pub struct Boundaries {
 impl Boundaries {
     /// Targets that begin at `split`, with the learning rate `k`.
     pub fn new(k: u32, split: [usize; 3]) -> Self {
+        Self::with(Some(f64::from(k)), split)
+    }
+
+    /// Targets that stay at `split`.
+    pub fn fixed(split: [usize; 3]) -> Self {
+        Self::with(None, split)
+    }
+
+    fn with(k: Option<f64>, split: [usize; 3]) -> Self {
         let [kv, kp, block] = split.map(|bytes| bytes as f64);
         Self {
-            k: f64::from(k),
+            k,
             targets: Mutex::new(Targets { kv, kp, block }),
             total: AtomicUsize::new(split.iter().sum()),
         }
@@ -135,9 +144,9 @@ impl Boundaries {
         *self.targets.lock()
     }
 
-    /// Whether ghosts move them.
-    pub(crate) fn move_by_ghosts(&self) -> bool {
-        self.k > 0.0
+    /// Whether the targets never move.
+    pub(crate) fn are_fixed(&self) -> bool {
+        self.k.is_none()
     }
 
     /// What the targets add up to.
@@ -158,20 +167,23 @@ impl Boundaries {
     /// The ghosts knew a lookup of a key: first the lower boundary moves, then the upper
     /// one, by the efficiencies of what was noted.
     pub(crate) fn point_hit(&self, lower: Option<Lower>, upper: Option<f64>) {
+        let Some(k) = self.k else { return };
         let mut targets = self.targets.lock();
         match lower {
-            Some(Lower::Kv(efficiency)) => targets.kv_hit(self.k * efficiency),
-            Some(Lower::Kp(efficiency)) => targets.kp_hit(self.k * efficiency),
+            Some(Lower::Kv(efficiency)) => targets.kv_hit(k * efficiency),
+            Some(Lower::Kp(efficiency)) => targets.kp_hit(k * efficiency),
             None => {}
         }
         if let Some(efficiency) = upper {
-            targets.move_point(self.k * efficiency);
+            targets.move_point(k * efficiency);
         }
     }
 
     /// The ghost knew a block.
     pub(crate) fn block_hit(&self, efficiency: f64) {
-        self.targets.lock().move_point(-self.k * efficiency);
+        if let Some(k) = self.k {
+            self.targets.lock().move_point(-k * efficiency);
+        }
     }
 }
 

@@ -21,6 +21,9 @@
 //! 4. What a hit saves is taken from a formula ([`Benefit`]): on level `l`, below `n0`
 //!    tables of level 0, the filters of `m` tables, an index block and a data block.
 //!
+//! 5. Where targets never move (the paper's `offline`), KV or KP without bytes of its own gets
+//!    nothing: what would go there goes to the other one.
+//!
 //! **What the paper leaves open.** What is shorter than a pointer and inline in KP saves
 //! all I/Os, as in KV. An entry that is larger than the shard is noted as if it had left
 //! at once; one that is larger than the shard's part of all bytes, not at all. A flush
@@ -527,11 +530,11 @@ impl HacShard {
         self.entries.charged(KV) + self.entries.charged(KP)
     }
 
-    /// Whether KV, or KP, is to have entries at all: without bytes of its own it is not,
-    /// unless a ghost may give it some.
+    /// Whether KV, or KP, is to have entries at all: where targets never move, only with
+    /// bytes of its own.
     fn may_hold(&self, list: usize) -> bool {
         let (kv, kp) = self.capacities;
-        self.boundaries.move_by_ghosts() || if list == KV { kv > 0 } else { kp > 0 }
+        !self.boundaries.are_fixed() || if list == KV { kv > 0 } else { kp > 0 }
     }
 
     fn fingerprint(&self, hash: u64) -> Fingerprint {

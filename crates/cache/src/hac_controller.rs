@@ -11,6 +11,8 @@
 //! 3. Ghosts get the memory that they want, or none while hit ratios stand still
 //!    ([`crate::turnoff`]).
 //!
+//! Where targets never move (the paper's `offline`) it holds them, and does nothing else.
+//!
 //! For one thread at a time.
 
 use std::sync::Arc;

@@ -31,7 +31,8 @@ pub enum CachePolicy {
         theta: u8,
     },
     /// AC-Key's caches with boundaries that never move, and without ghosts: at the best
-    /// split it is what the paper calls `offline`.
+    /// split it is what the paper calls `offline`. KV and KP lend each other what they do not
+    /// fill.
     Offline {
         /// Hundredths of KV.
         kv: u8,
@@ -96,8 +97,8 @@ impl CachePolicy {
         matches!(self, Self::Hac { .. } | Self::Offline { .. })
     }
 
-    /// Whether anything is measured, or noted in ghosts, to decide by.
-    pub fn has_ghosts(self) -> bool {
+    /// Whether sketches and ghosts take notes to decide by.
+    pub fn is_measured(self) -> bool {
         !self.is_of_blocks() && !matches!(self, Self::Offline { .. })
     }
 
@@ -124,8 +125,9 @@ impl fmt::Display for NoSuchPolicy {
         write!(
             f,
             "{:?} is no cache policy: tide, hac or hac:K,THETA (bytes, hundredths), block-only, \
-             block-clock, block-s3-fifo, kv-only, kp-only, or fixed:KV,KP,BLOCK in hundredths \
-             that make 100; for the lab, offline:KV,KP,BLOCK and tide-without:IDEA[,IDEA...]",
+             block-clock, block-s3-fifo, kv-only, kp-only, fixed:KV,KP,BLOCK or \
+             offline:KV,KP,BLOCK in hundredths that make 100; for the lab, \
+             tide-without:IDEA[,IDEA...]",
             self.text
         )
     }
@@ -208,8 +210,8 @@ mod tests {
         }
         assert_eq!("hac:100000,5".parse(), Ok(CachePolicy::HAC));
         let others = "Tide fixed fixed: fixed:50,50 fixed:50,60,0 fixed:1,2,97,0 hac: hac:5 \
-                      hac:5,101 hac:-1,5 hac:5,5,5 offline offline:30,20 offline:30,20,60 block-lru tide-without tide-without: \
-                      tide-without:sync, tide-without:tide";
+                      hac:5,101 hac:-1,5 hac:5,5,5 offline offline:30,20 offline:30,20,60 \
+                      block-lru tide-without tide-without: tide-without:sync, tide-without:tide";
         for text in others.split_whitespace().chain([""]) {
             assert!(text.parse::<CachePolicy>().is_err(), "{text}");
         }

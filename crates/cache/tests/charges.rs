@@ -119,6 +119,7 @@ fn what_is_charged_is_what_is_allocated() {
         "block-clock",
         "block-s3-fifo",
         "hac",
+        "offline:40,30,30",
     ] {
         let mut scene = Scene::new(policy.parse().unwrap());
         for step in 0..60 {

@@ -118,6 +118,7 @@ mod tests {
             for kp in 0..=10 - first {
                 let bottom = [first, kp, 10 - first - kp];
                 assert!(tries_until(Caches::ValuesPointersBlocks, bottom) <= 30);
+                assert!(tries_until(Caches::AcKeys, bottom) <= 30);
             }
             let tries = tries_until(Caches::RowsBlocks, [first, 0, 10 - first]);
             assert!(tries <= 8, "{tries}");

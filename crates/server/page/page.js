@@ -287,7 +287,7 @@ function reason() {
   }
   const isQuiet = fine.mean("reads", fine.times.length - 1, 5) < 0.05;
   if (kind === "fixed") {
-    const worth = isQuiet || outlook.reason === "too-small" ? "" : ` ${worths(moves)}`;
+    const worth = isQuiet || outlook.reason ? "" : ` ${worths(moves)}`;
     return `The policy ${policy} keeps the lines where they are.${worth}`;
   }
   if (isUntouched()) return "Its caches are empty. Connect a client, and watch where their memory goes.";

@@ -108,7 +108,7 @@ fn reason(policy: CachePolicy) -> &'static str {
     match policy {
         CachePolicy::Hac { .. } => "other-ghosts",
         policy if policy.is_of_blocks() => "blocks-alone",
-        policy if !policy.has_ghosts() => "no-ghosts",
+        policy if !policy.is_measured() => "no-ghosts",
         _ => "too-small",
     }
 }

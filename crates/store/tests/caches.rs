@@ -416,6 +416,8 @@ fn hot_blocks_stay_in_memory_through_compactions() {
     assert!((5..=20).contains(&heirs), "{heirs}");
     let (_, _, heirs) = reads_after(CachePolicy::HAC);
     assert!(heirs > 0, "of every cached block one takes the place");
+    let (_, _, heirs) = reads_after(CachePolicy::Offline { kv: 0, kp: 0 });
+    assert!(heirs > 0, "as with boundaries that move");
     let (_, _, heirs) = reads_after(CachePolicy::TideWithout(Ideas::NONE.and(Idea::Repair)));
     assert_eq!(heirs, 0, "without repair none does");
     let (hot, _, heirs) = reads_after(CachePolicy::BlockOnly);

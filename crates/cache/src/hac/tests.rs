@@ -94,7 +94,7 @@ fn a_short_value_is_in_kp_until_it_is_asked_for_again() {
 fn where_targets_stay_a_component_without_bytes_gets_nothing() {
     for (kv, kp) in [(50_000, 0), (0, 50_000)] {
         let mut shard = shard(kv, kp);
-        shard.boundaries = Arc::new(Boundaries::new(0, [kv, kp, TOTAL - kv - kp]));
+        shard.boundaries = Arc::new(Boundaries::fixed([kv, kp, TOTAL - kv - kp]));
         // A value that takes less than a pointer, and one that takes more.
         for (n, value) in [(1, &[7; 10][..]), (2, &[7; 100])] {
             (0..3).for_each(|_| _ = get_of(&mut shard, n, 4, value));

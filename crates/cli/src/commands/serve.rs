@@ -52,8 +52,8 @@ pub struct Serve {
     /// How the caches share their memory: `tide` moves it to where it saves the most
     /// reads; `block-only`, `kv-only`, `kp-only` and `fixed:KV,KP,BLOCK` (hundredths of
     /// values, pointers and blocks) do not. To compare with: `hac` and `hac:K,THETA`
-    /// (AC-Key), `block-clock` and `block-s3-fifo`, and for the lab
-    /// `tide-without:IDEA[,IDEA...]`.
+    /// (AC-Key), `offline:KV,KP,BLOCK` (its caches, with boundaries that stay), `block-clock`
+    /// and `block-s3-fifo`, and for the lab `tide-without:IDEA[,IDEA...]`.
     #[arg(long, value_name = "POLICY", default_value_t)]
     cache_policy: CachePolicy,
 

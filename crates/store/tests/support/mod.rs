@@ -67,11 +67,6 @@ fn tide_without(dice: &mut Dice) -> CachePolicy {
 pub fn cache_policy(dice: &mut Dice) -> CachePolicy {
     match dice.below(12) {
         0 => CachePolicy::Tide,
-        10 => tide_without(dice),
-        11 => {
-            let kv = dice.below(91) as u8;
-            CachePolicy::Offline { kv, kp: dice.below(u64::from(100 - kv)) as u8 }
-        }
         1 => CachePolicy::BlockOnly,
         2 => CachePolicy::Fixed { kv: 100, kp: 0 },
         3 => CachePolicy::Fixed { kv: 0, kp: 100 },
@@ -79,6 +74,13 @@ pub fn cache_policy(dice: &mut Dice) -> CachePolicy {
         5 => CachePolicy::BlockS3Fifo,
         6 => CachePolicy::HAC,
         7 => CachePolicy::Hac { k: 1 << dice.below(24), theta: dice.below(101) as u8 },
+        8 => tide_without(dice),
+        9 => {
+            // Often without values, without pointers or without blocks.
+            let kv = if dice.one_in(3) { 0 } else { dice.below(101) as u8 };
+            let kp = if dice.one_in(3) { 0 } else { dice.below(u64::from(101 - kv)) as u8 };
+            CachePolicy::Offline { kv, kp: if dice.one_in(3) { 100 - kv } else { kp } }
+        }
         _ => {
             let kv = dice.below(91) as u8;
             CachePolicy::Fixed { kv, kp: dice.below(u64::from(100 - kv)) as u8 }

@@ -185,7 +185,7 @@ fn conditional_writes_exclude_each_other() {
 /// A flush and readers that leave what they find.
 #[test]
 fn cached_entries_are_never_older_than_the_tables() {
-    for policy in ["kv-only", "kp-only", "hac"] {
+    for policy in ["kv-only", "kp-only", "hac", "offline:0,100,0"] {
         explore::shuttle(&format!("store: two flushes beside two readers, {policy}"), move || {
             let scene = store_with(policy.parse().unwrap());
             scene.1.put([1], 1u64.to_le_bytes()).unwrap();
