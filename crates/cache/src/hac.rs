@@ -20,7 +20,6 @@
 //!    and in that of the point cache.
 //! 4. What a hit saves is taken from a formula ([`Benefit`]): on level `l`, below `n0`
 //!    tables of level 0, the filters of `m` tables, an index block and a data block.
-//!
 //! 5. Where targets never move (the paper's `offline`), KV or KP without bytes of its own gets
 //!    nothing: what would go there goes to the other one.
 //!

@@ -97,7 +97,11 @@ fn neighbours(caches: Caches, split: Tenths, stride: u8) -> Vec<Tenths> {
 
 #[cfg(test)]
 mod tests {
+    use tidekv_cache::CachePolicy;
+
     use super::*;
+    use crate::subject::Search;
+    use crate::tide::{TIDEKV_BEST_SPLIT, TIDEKV_OFFLINE};
 
     /// The tries that it takes to find `bottom`.
     fn tries_until(caches: Caches, bottom: Tenths) -> u32 {
@@ -125,6 +129,11 @@ mod tests {
         }
         assert_eq!(policy(Caches::ValuesPointersBlocks, [3, 0, 7]), "fixed:30,0,70");
         assert_eq!(policy(Caches::AcKeys, [3, 0, 7]), "offline:30,0,70");
+        for (record, is_of_ac_key) in [(TIDEKV_BEST_SPLIT, false), (TIDEKV_OFFLINE, true)] {
+            let Search::Split(caches) = record.search else { panic!("it is looked for") };
+            let found: CachePolicy = policy(caches, [3, 0, 7]).parse().unwrap();
+            assert_eq!(found.is_of_ac_key(), is_of_ac_key, "{}", record.name);
+        }
         assert_eq!(policy(Caches::RowsBlocks, [3, 0, 7]), "rows:30");
     }
 }
