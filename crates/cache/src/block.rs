@@ -165,7 +165,8 @@ impl<V: Clone> BlockCache<V> {
         &self.shards[index].0
     }
 
-    /// The block, if it is here; it becomes the most recently used. Counts a
+    /// The block, if it is here; it becomes the most recently used, or stays one of the most
+    /// recently used where blocks come in by use. Counts a
     /// hit or a miss for the kind in `tag`.
     pub fn get(&self, id: BlockId, tag: BlockTag) -> Option<V> {
         self.get_with(id, tag, V::clone)

@@ -18,12 +18,9 @@ use crate::block_stats::{BlockCacheStats, BlockKind};
 use crate::eviction::{Eviction, Ordered};
 use crate::ghost::spread;
 use crate::ideas::{Idea, Ideas};
-use crate::lists::{Key, Removed};
+use crate::lists::Removed;
 use crate::lru::{Inserted, Lru};
 use crate::sketch::{COUNT_MAX, Sketch};
-
-/// How many blocks a new one is held against before it is refused.
-const RIVALS_MAX: usize = 4;
 
 /// Up to here counts are exact enough to tell blocks apart; of higher ones three quarters
 /// of what is above may be chance.
@@ -63,9 +60,9 @@ pub(crate) struct Cached<V> {
 }
 
 impl<V> Cached<V> {
-    /// Tells the sketch how often the block was asked for.
-    fn tell(&mut self, sketch: &Sketch) {
-        sketch.add_times(spread(self.fingerprint), std::mem::take(&mut self.asked));
+    /// Tells the sketch how often the block was asked for; what it says of it then.
+    fn tell(&mut self, sketch: &Sketch) -> u8 {
+        sketch.add_times(spread(self.fingerprint), std::mem::take(&mut self.asked))
     }
 }
 
@@ -95,28 +92,27 @@ impl<V> Shard<V> {
         }
     }
 
-    /// Whether the block may come in: there is room, or it is no worse than one that would
-    /// have to leave. A block that is better is as good as used: it becomes the newest,
-    /// and the next is looked at.
+    /// Whether the block may come in: there is room, or it is no worse than the one that
+    /// would have to leave first. If that one is better it becomes the newest, so that the
+    /// next newcomer is held against another. (With more rivals a newcomer no fewer reads
+    /// were done, and each rival is memory that is not in the processor's cache:
+    /// `docs/design/0018-tides.md`.)
     fn admits(&mut self, id: BlockId, hash: u64, charge: usize) -> bool {
         let without = self.without;
         if without.has(Idea::Admission) {
             return true;
         }
         let Some(sketch) = self.admission.sketch() else { return true };
-        let times = sketch.estimate(spread(hash as u32));
-        for _ in 0..RIVALS_MAX {
-            if self.has_room(charge) {
-                return true;
-            }
-            let Some((&rival, block)) = self.blocks.oldest() else { return true };
-            block.tell(sketch);
-            let rival_times = sketch.estimate(spread(block.fingerprint));
-            if !is_worse((times, id), (rival_times, rival), without) {
-                return true;
-            }
-            self.blocks.get(rival.hash(), &rival);
+        if self.has_room(charge) {
+            return true;
         }
+        let Some((&rival, block)) = self.blocks.oldest() else { return true };
+        let times = sketch.estimate(spread(hash as u32));
+        let rival_times = block.tell(sketch);
+        if !is_worse((times, id), (rival_times, rival), without) {
+            return true;
+        }
+        self.blocks.renew_oldest();
         false
     }
 
@@ -139,7 +135,12 @@ impl<V> Shard<V> {
         look: impl FnOnce(&V) -> R,
     ) -> Option<R> {
         let seen = if counts {
-            let block = self.blocks.get(hash, &id)?;
+            // Where counts decide, the exact order does not.
+            let by_counts = self.admission.sketch().is_some() && !self.without.has(Idea::Admission);
+            let block = match by_counts {
+                true => self.blocks.get_lazily(hash, &id)?,
+                false => self.blocks.get(hash, &id)?,
+            };
             block.asked = (block.asked + 1).min(COUNT_MAX);
             look(&block.value)
         } else {

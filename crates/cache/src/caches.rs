@@ -67,6 +67,12 @@ const REMEASURE: usize = 3;
 /// larger caches are as well known by sketches of some tens of MiB.
 const MEASURED_BYTES_MIN: usize = 64 << 10;
 const MEASURED_BYTES_MAX: usize = 1 << 30;
+/// Made for this budget or more, the ghost of KV knows one key in [`POINT_SAMPLING`], by its
+/// hash, and that of KP one in four times as many: they are large enough for a sample to say
+/// what all do. (The ghost of blocks knows all: a read is saved only if none of its blocks is
+/// missing.)
+const SAMPLED_BYTES_MIN: usize = 16 << 20;
+const POINT_SAMPLING: u32 = 8;
 /// Ghosts take less than one part in so many of their windows.
 const GHOSTS_DIVISOR: usize = 8;
 
@@ -455,7 +461,9 @@ impl<V: Clone> Caches<V> {
         // There must be room for them before they are made.
         let room = part(POINT_SKETCH) + part(BLOCK_SKETCH) + part(WINDOW) / GHOSTS_DIVISOR;
         self.shrink(control.budget.saturating_sub(room), control);
-        self.point.measure(part(POINT_SKETCH), part(WINDOW), 1);
+        let is_sampled = control.measured_for >= SAMPLED_BYTES_MIN;
+        let sampling = if is_sampled { POINT_SAMPLING } else { 1 };
+        self.point.measure(part(POINT_SKETCH), part(WINDOW), sampling);
         match control.measured_for > 0 {
             true => self.blocks.admit_by_use(part(BLOCK_SKETCH), part(WINDOW), 1),
             false => self.blocks.admit_all(),

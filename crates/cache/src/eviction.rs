@@ -78,6 +78,15 @@ impl<K: Key, V> Ordered<K, V> {
         }
     }
 
+    /// As [`Lru::get_lazily`]; in other orders, as [`Ordered::get`].
+    #[inline]
+    pub(crate) fn get_lazily(&mut self, hash: u64, key: &K) -> Option<&mut V> {
+        match self {
+            Self::Lru(order) => order.get_lazily(hash, key),
+            _ => self.get_of_others(hash, key),
+        }
+    }
+
     /// Apart, so that the usual order has its code to itself.
     #[inline(never)]
     fn get_of_others(&mut self, hash: u64, key: &K) -> Option<&mut V> {
@@ -103,6 +112,14 @@ impl<K: Key, V> Ordered<K, V> {
         match self {
             Self::Lru(order) => order.oldest(),
             _ => None,
+        }
+    }
+
+    /// The entry that would leave next becomes the most recently used one, where there is
+    /// such an order.
+    pub(crate) fn renew_oldest(&mut self) {
+        if let Self::Lru(order) = self {
+            order.renew_oldest();
         }
     }
 

@@ -18,6 +18,9 @@ use hashbrown::HashTable;
 /// So many free nodes are not worth moving the others for.
 const FREE_NODES_MAX: usize = 64;
 
+/// In so many generations about as many nodes become the newest of a list as it has.
+const GENERATIONS: u32 = 16;
+
 /// No node.
 const NONE: u32 = u32::MAX;
 
@@ -74,6 +77,9 @@ struct Node<K, T> {
     charge: u32,
     list: u8,
     uses: u8,
+    /// The generation of its list in which it became the newest. (A node that has not moved
+    /// for 65 536 of them looks new, and stays where it is for two more.)
+    generation: u16,
     /// Towards the newer ones; the next free node of a free one.
     newer: u32,
     /// Towards the older ones.
@@ -88,9 +94,14 @@ struct Ends {
     oldest: u32,
     len: u32,
     charged: usize,
+    /// Counts up, and round, whenever one node in [`GENERATIONS`] has become the newest.
+    generation: u16,
+    /// How many have, in this generation.
+    newcomers: u32,
 }
 
-const EMPTY: Ends = Ends { newest: NONE, oldest: NONE, len: 0, charged: 0 };
+const EMPTY: Ends =
+    Ends { newest: NONE, oldest: NONE, len: 0, charged: 0, generation: 0, newcomers: 0 };
 
 /// `N` lists that share a slab and a table.
 #[derive(Debug)]
@@ -220,6 +231,7 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
             charge,
             list: list as u8,
             uses: 0,
+            generation: 0,
             newer: NONE,
             older: NONE,
             entry: Some(entry),
@@ -237,6 +249,17 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         if index != self.ends[list].newest {
             self.unlink(list, index);
             self.link_newest(list, index);
+        }
+    }
+
+    /// Makes a node of `list` its newest, unless it became that in this generation or the one
+    /// before: then it is among the newest eighth, or of a short list the newest quarter. To
+    /// move it would touch three other nodes.
+    #[inline]
+    pub(crate) fn renew_lazily(&mut self, list: usize, index: u32) {
+        let age = self.ends[list].generation.wrapping_sub(self.nodes[index as usize].generation);
+        if age > 1 {
+            self.renew(list, index);
         }
     }
 
@@ -357,14 +380,21 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
     }
 
     fn link_newest(&mut self, list: usize, index: u32) {
-        let before = self.ends[list].newest;
+        let ends = &mut self.ends[list];
+        ends.newcomers += 1;
+        if ends.newcomers > ends.len / GENERATIONS {
+            ends.newcomers = 0;
+            ends.generation = ends.generation.wrapping_add(1);
+        }
+        let before = ends.newest;
+        ends.newest = index;
         let node = &mut self.nodes[index as usize];
+        node.generation = ends.generation;
         (node.newer, node.older) = (NONE, before);
         match before {
-            NONE => self.ends[list].oldest = index,
+            NONE => ends.oldest = index,
             before => self.nodes[before as usize].newer = index,
         }
-        self.ends[list].newest = index;
     }
 
     fn unlink(&mut self, list: usize, index: u32) {

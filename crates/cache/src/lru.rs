@@ -1,4 +1,4 @@
-//! A list of entries ordered by last use, bounded by the sum of their charges.
+//! A list of entries ordered by last use (or about so: [`Lru::get_lazily`]), bounded by the sum of their charges.
 //!
 //! Guarantees:
 //! 1. [`Lru::charged`] is at most [`Lru::capacity`], always.
@@ -61,10 +61,26 @@ impl<K: Key, V> Lru<K, V> {
         self.entries.entry_mut(index)
     }
 
+    /// As [`Lru::get`], but an entry that is among the newest anyway stays where it is
+    /// ([`Lists::renew_lazily`]): cheaper for those that are asked for all the time.
+    #[inline]
+    pub(crate) fn get_lazily(&mut self, hash: u64, key: &K) -> Option<&mut V> {
+        let index = self.entries.find(hash, key)?;
+        self.entries.renew_lazily(LIST, index);
+        self.entries.entry_mut(index)
+    }
+
     /// The least recently used entry; its place does not change.
     pub(crate) fn oldest(&mut self) -> Option<(&K, &mut V)> {
         let oldest = self.entries.oldest(LIST)?;
         self.entries.keyed_mut(oldest)
+    }
+
+    /// The least recently used entry becomes the most recently used.
+    pub(crate) fn renew_oldest(&mut self) {
+        if let Some(oldest) = self.entries.oldest(LIST) {
+            self.entries.renew(LIST, oldest);
+        }
     }
 
     /// Puts `value` under `key` as the most recently used, in place of an

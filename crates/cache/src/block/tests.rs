@@ -366,6 +366,26 @@ fn of_hot_blocks_those_stay_that_are_asked_for_most() {
     assert!(kept >= 48, "{kept}");
 }
 
+/// Whoever is held against the same block as everybody before would never come in.
+#[test]
+fn newcomers_are_held_against_one_block_after_the_other() {
+    let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
+    cache.admit_by_use(64 << 10, 64 << 10, 1);
+    let full = (SHARD_BYTES_MIN / (4096 + BlockCache::<u64>::BLOCK_OVERHEAD_BYTES)) as u64;
+    // The oldest is asked for often, with nothing else to make it the newest again.
+    cache.insert(id(1, 0), DATA, 0, 4096);
+    (0..20).for_each(|_| assert_eq!(cache.get(id(1, 0), DATA), Some(0)));
+    (1..full).for_each(|n| cache.insert(id(1, n << 12), DATA, n, 4096));
+    let newcomers = 10;
+    for n in 0..newcomers {
+        (0..3).for_each(|_| assert_eq!(cache.get(id(2, n << 12), DATA), None));
+        cache.insert(id(2, n << 12), DATA, n, 4096);
+    }
+    let came_in = (0..newcomers).filter(|n| cache.contains(id(2, n << 12))).count();
+    assert_eq!(came_in as u64, newcomers - 1, "all but the one that was held against the oldest");
+    assert!(cache.contains(id(1, 0)), "which is asked for more often than anybody");
+}
+
 /// The baselines are to stay what they are: their filters once were as old as nobody had
 /// looked at them.
 #[test]

@@ -107,6 +107,16 @@ fn a_fixed_split_stays_and_blocks_alone_have_all() {
 }
 
 #[test]
+fn ghosts_of_a_large_cache_know_a_sample_of_the_keys() {
+    let bytes = |budget| Caches::<()>::new(hash_of, budget, 1, CachePolicy::Tide).measuring_bytes();
+    let (all, sample) = (bytes(SAMPLED_BYTES_MIN - 1), bytes(SAMPLED_BYTES_MIN));
+    // Of a window of a tenth: four bytes for an entry of 120, and for one of 16 in four.
+    let ghosts = SAMPLED_BYTES_MIN / 10 / 30 + SAMPLED_BYTES_MIN / 10 / 16;
+    let spared = all.abs_diff(sample);
+    assert!(sample < all && (ghosts * 6 / 7..=ghosts).contains(&spared), "{all} and {sample}");
+}
+
+#[test]
 fn without_a_budget_there_is_nothing() {
     for policy in [CachePolicy::Tide, CachePolicy::HAC, CachePolicy::BlockS3Fifo] {
         let caches = Caches::new(hash_of, 1 << 20, 1, policy);

@@ -142,6 +142,51 @@ fn an_entry_larger_than_all_is_refused_and_takes_the_old_one_along() {
     assert_eq!(huge.refused, Some(9), "a charge that overflows is larger than all");
 }
 
+/// A list of as many entries as fit, `0` the oldest.
+fn full(len: u8) -> Lru<TestKey, u32> {
+    let mut list = Lru::new(OVERHEAD * usize::from(len));
+    for n in 0..len {
+        let key = TestKey(n);
+        drop(list.insert(key.hash(), key, u32::from(n), 0));
+    }
+    list
+}
+
+#[test]
+fn the_oldest_can_be_made_the_newest() {
+    let mut list = full(3);
+    list.renew_oldest();
+    let order: Vec<u32> = list.set_capacity(0).iter().copied().collect();
+    assert_eq!(order, [1, 2, 0]);
+    list.renew_oldest();
+    assert_eq!(list.oldest(), None);
+}
+
+#[test]
+fn asked_for_lazily_the_newest_stay_where_they_are_and_others_move() {
+    let len = 160_u8;
+    let two_generations = 2 * (len / 16 + 1);
+    let mut list = full(len);
+    let moved = [len - two_generations - 1, 5, 0];
+    for n in [len - 2, len - two_generations / 2, moved[0], moved[1], moved[2]] {
+        let key = TestKey(n);
+        assert_eq!(list.get_lazily(key.hash(), &key), Some(&mut u32::from(n)));
+    }
+    let order: Vec<u32> = list.set_capacity(0).iter().copied().collect();
+    let stayed = (0..len).filter(|n| !moved.contains(n));
+    assert_eq!(order, stayed.chain(moved).map(u32::from).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_asked_for_lazily_and_often_outlives_all_others() {
+    let mut list = full(32);
+    for n in 32..250 {
+        let (asked, new) = (TestKey(0), TestKey(n));
+        assert!(list.get_lazily(asked.hash(), &asked).is_some(), "before {n}");
+        drop(list.insert(new.hash(), new, 0, 0));
+    }
+}
+
 #[test]
 fn freed_nodes_are_used_again() {
     let mut list = Lru::new(OVERHEAD * 3);

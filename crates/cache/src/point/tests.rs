@@ -43,6 +43,33 @@ fn components_without_bytes_show_in_their_ghosts_that_they_want_some() {
 }
 
 #[test]
+fn a_sample_of_the_keys_wants_what_all_of_them_do() {
+    let wanted = |sampling| {
+        let mut shard = PointShard::new(hash_of, 64 << 10);
+        shard.measure(64 << 10, 4 << 20, sampling);
+        for n in 0..8_000u32 {
+            (0..2).for_each(|_| _ = get(&mut shard, &n.to_be_bytes(), 4.0));
+        }
+        // In memory, twice: the first time it is noted, the second time it is known.
+        let answered = |shard: &mut PointShard, n: u32| {
+            let key = (1_000_000 + n).to_be_bytes();
+            let name = Name { keyspace: 1, key: &key };
+            let entry = KvEntry { name, stamp: 7, value: &[1; 100], level: 4 };
+            shard.found_in_memory(hash_of(name), entry)
+        };
+        (0..8_000).for_each(|n| _ = answered(&mut shard, n));
+        let spared: u32 = (0..8_000).map(|n| answered(&mut shard, n)).sum();
+        (shard.wanted(), f64::from(spared))
+    };
+    let (all, all_spared) = wanted(1);
+    assert!((0.99..=1.0).contains(&(all.kv / 32_000.0)), "{all:?}");
+    assert!((0.99..=1.0).contains(&(all_spared / 8_000.0)), "{all_spared}");
+    let (sample, spared) = wanted(8);
+    let ratios = [sample.kv / all.kv, sample.kp / all.kp, spared / all_spared];
+    assert!(ratios.iter().all(|ratio| (0.75..=1.35).contains(ratio)), "{ratios:?}");
+}
+
+#[test]
 fn what_was_read_is_kept_and_answers() {
     let mut shard = PointShard::new(hash_of, 64 << 10);
     shard.measure(64 << 10, 64 << 10, 1);
