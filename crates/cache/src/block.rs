@@ -271,7 +271,8 @@ impl<V: Clone> BlockCache<V> {
     }
 
     /// How often the block was asked for lately, as far as is known.
-    pub fn times(&self, id: BlockId) -> u8 {
+    #[cfg(test)]
+    pub(crate) fn times(&self, id: BlockId) -> u8 {
         let hash = id.hash();
         self.shard(hash).lock().times(hash)
     }

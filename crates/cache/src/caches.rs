@@ -25,7 +25,7 @@ use crate::filter_worth::mixed;
 use crate::hac_controller::{self, HacController};
 use crate::ideas::{Idea, Ideas};
 use crate::kv::KvEntry;
-use crate::point::{self, HashOf};
+use crate::point::HashOf;
 use crate::point_cache::{Epoch, PointCache};
 use crate::policy::CachePolicy;
 use crate::sync::Mutex;
@@ -104,8 +104,6 @@ pub struct Caches<V> {
     parts_of_reads: AtomicU32,
     /// From one step to the next.
     reads_per_step: AtomicU32,
-    /// Whether reads count whole for whoever did them ([`Idea::OwnShare`]).
-    shares_reads: AtomicBool,
     /// Whether gets that read nothing count ([`Idea::SparedTime`]).
     spares_time: AtomicBool,
     /// Of those, since the last step, lessons that a larger KV would have answered.
@@ -134,7 +132,6 @@ impl<V: Clone> Caches<V> {
             }),
             parts_of_reads: AtomicU32::new(0),
             reads_per_step: AtomicU32::new(READS_PER_STEP),
-            shares_reads: AtomicBool::new(true),
             spares_time: AtomicBool::new(false),
             spared: AtomicU32::new(0),
         };
@@ -246,7 +243,6 @@ impl<V: Clone> Caches<V> {
         let without = policy.left_out();
         self.point.set_without(without, control.level0_tables);
         self.blocks.set_without(without);
-        self.shares_reads.store(!without.has(Idea::OwnShare), Ordering::Relaxed);
         let spares_time = policy.is_compact() && !without.has(Idea::SparedTime);
         self.spares_time.store(spares_time, Ordering::Relaxed);
         self.measure(control);
@@ -279,15 +275,6 @@ impl<V: Clone> Caches<V> {
             None => READS_PER_STEP,
         };
         self.reads_per_step.store(reads, Ordering::Relaxed);
-    }
-
-    /// How much of a read counts for a key that was asked for `key_times` times lately, of a
-    /// block that was asked for `block_times` times ([`point::own_share`]).
-    pub fn own_share(&self, key_times: u8, block_times: u8) -> f32 {
-        match self.shares_reads.load(Ordering::Relaxed) {
-            true => point::own_share(key_times, block_times),
-            false => 1.0,
-        }
     }
 
     /// Of what entries and blocks take, the part of each component.

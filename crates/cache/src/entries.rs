@@ -43,10 +43,9 @@ impl Entries {
 
     /// AC-Key does not count.
     #[inline]
-    pub(crate) fn asked(&self, hash: u64) -> u8 {
-        match self {
-            Self::Compact(shard) => shard.asked(hash),
-            Self::Hac(_) => 1,
+    pub(crate) fn asked(&self, hash: u64) {
+        if let Self::Compact(shard) = self {
+            shard.asked(hash);
         }
     }
 

@@ -9,9 +9,10 @@
 //! bytes of a component that chooses by frequency would not hold what left it last, but
 //! what is asked for most of all that it does not hold; a list in the order of leaving
 //! is flushed by a scan, or by lookups that nobody repeats, and says that more bytes
-//! are worth nothing. So here a newcomer takes the place of what is asked for least, if
-//! it is not asked for less itself: the ghost chooses as the component does. Only one
-//! hash in [`Ghost::sampling`] is noted at all; each of its hits stands for as many.
+//! are worth nothing. So here a newcomer takes the place of the one of its bucket that was
+//! noted first, if it is not asked for less; else that one stays, as if it had been noted
+//! again. The ghost chooses as the component does. Only one hash in [`Ghost::sampling`] is
+//! noted at all; each of its hits stands for as many.
 //!
 //! Guarantees: the memory is what [`Ghost::charged_bytes`] says, and never grows. A
 //! hash that was not noted is reported with a likelihood of less than 2^-28.
@@ -74,19 +75,16 @@ impl Ghost {
     pub fn note(&mut self, fingerprint: u32, sketch: &Sketch) {
         let keeps_last = self.keeps_last;
         let Some(bucket) = self.bucket(fingerprint) else { return };
-        let place = match bucket.iter().position(|&other| other == fingerprint || other == 0) {
-            Some(place) => place,
-            None if keeps_last => bucket.len() - 1,
-            None => {
-                // Of those that are asked for least, the one noted first.
-                let times = |fingerprint: u32| sketch.estimate(spread(fingerprint));
-                let least = bucket.iter().enumerate().rev().min_by_key(|(_, other)| times(**other));
-                match least {
-                    Some((place, &other)) if times(other) <= times(fingerprint) => place,
-                    _ => return,
-                }
+        let known = bucket.iter().position(|&other| other == fingerprint || other == 0);
+        let place = known.unwrap_or(bucket.len() - 1);
+        if known.is_none() && !keeps_last {
+            let times = |fingerprint: u32| sketch.estimate(spread(fingerprint));
+            if times(bucket[place]) > times(fingerprint) {
+                // The next newcomer is held against another.
+                bucket.rotate_right(1);
+                return;
             }
-        };
+        }
         bucket[..=place].rotate_right(1);
         bucket[0] = fingerprint;
     }

@@ -14,12 +14,8 @@ pub enum Idea {
     Controller,
     /// Ghosts keep what is asked for most. Without: what left last.
     GhostChoice,
-    /// What a hit saves is measured. Without: it is AC-Key's `f(m)`, by the level; shares of
-    /// reads count for nothing then.
+    /// What a hit saves is measured. Without: it is AC-Key's `f(m)`, by the level.
     MeasuredBenefit,
-    /// A read counts for a key by the key's share in what is asked of the block. Without:
-    /// it counts whole.
-    OwnShare,
     /// Filters that save nothing are not read. Without: all are.
     FilterWorth,
     /// Of blocks that are asked for equally often, whole extents stay. Without: the newer
@@ -39,12 +35,11 @@ pub enum Idea {
 }
 
 /// All of them, by name.
-const NAMES: [(Idea, &str); 11] = [
+const NAMES: [(Idea, &str); 10] = [
     (Idea::Admission, "admission"),
     (Idea::Controller, "controller"),
     (Idea::GhostChoice, "ghost-choice"),
     (Idea::MeasuredBenefit, "measured-benefit"),
-    (Idea::OwnShare, "own-share"),
     (Idea::FilterWorth, "filter-worth"),
     (Idea::Extents, "extents"),
     (Idea::Repair, "repair"),

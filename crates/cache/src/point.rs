@@ -50,10 +50,9 @@ pub struct Resolved<'a> {
     pub entry: KvEntry<'a>,
     /// Where it stands.
     pub pointer: Option<Pointer>,
-    /// Storage I/Os that the lookup did, each by how much of it was for this lookup
-    /// alone.
+    /// Storage I/Os that the lookup did.
     pub reads: f32,
-    /// Of these, that of the data block.
+    /// Of these, those of the data block: one or none.
     pub data_reads: f32,
     /// Whether KP knew the place.
     pub by_pointer: bool,
@@ -141,14 +140,6 @@ impl kp::Judge for KpJudge<'_> {
 /// How often a key will be asked for, in no unit.
 fn times(sketch: &Sketch, hash: u32, asked: u8) -> f32 {
     f32::from(sketch.estimate(spread(hash))) + 0.25 * f32::from(asked)
-}
-
-/// How much of a read is for the sake of a key that was asked for `key_times` times
-/// lately, of a block that was asked for `block_times` times. What others would have
-/// shared is not saved by an entry of the key, but put off to the next who wants the
-/// block (`docs/design/0018-tides.md`).
-pub fn own_share(key_times: u8, block_times: u8) -> f32 {
-    (f32::from(key_times) / f32::from(block_times.max(1))).min(1.0).sqrt()
 }
 
 /// Of so many hits of entries that are asked for all the time the sketch is told once.
@@ -250,9 +241,9 @@ impl PointShard {
         self.reads[usize::from(level.min(kv::LEVEL_MAX))]
     }
 
-    /// Notes that a key was asked for; how often it was lately.
-    pub fn asked(&self, hash: u64) -> u8 {
-        self.sketch.add(spread(hash as u32))
+    /// Notes that a key was asked for.
+    pub fn asked(&self, hash: u64) {
+        self.sketch.add(spread(hash as u32));
     }
 
     /// What is known of the key of `name`; `read` makes of an entry what is wanted, or

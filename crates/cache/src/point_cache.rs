@@ -218,9 +218,8 @@ impl PointCache {
     }
 
     /// Notes that a lookup of the key reads storage: what is in memory anyway saves none.
-    /// How often that was so lately, at least 1; hits of values count as well.
-    pub fn asked(&self, hash: u64) -> u8 {
-        self.shard(hash).inside.lock().entries.asked(hash).max(1)
+    pub fn asked(&self, hash: u64) {
+        self.shard(hash).inside.lock().entries.asked(hash);
     }
 
     /// Whether what was found is to be shown even if no storage was read for it: AC-Key

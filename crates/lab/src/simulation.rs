@@ -47,16 +47,12 @@ pub struct Outcome {
     pub split: Split,
 }
 
-/// What the I/Os of a lookup are put down to.
+/// The I/Os of a lookup.
 #[derive(Debug, Default)]
 struct Reads {
     all: u64,
-    /// How often lookups of the key read storage lately.
-    times: u8,
-    /// Each by the share that the lookup's key has in what is asked of the block.
-    own: f32,
-    /// Of these, that of the data block.
-    own_data: f32,
+    /// Of these, that of the data block which holds the key.
+    of_data: u8,
 }
 
 struct Simulation {
@@ -154,8 +150,8 @@ impl Simulation {
         let resolved = Resolved {
             entry,
             pointer: Some(pointer),
-            reads: reads.own,
-            data_reads: reads.own_data,
+            reads: reads.all as f32,
+            data_reads: f32::from(reads.of_data),
             by_pointer,
         };
         caches.point().resolved(hash, epoch, &resolved);
@@ -251,13 +247,11 @@ fn read(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): T
         blocks.insert(id, tag, (), BLOCK_BYTES);
         return;
     };
-    if reads.times == 0 {
-        reads.times = caches.point().asked(hash);
+    if reads.all == 1 {
+        caches.point().asked(hash);
     }
-    let share = caches.own_share(reads.times, blocks.times(id));
-    reads.own += share;
     if kind == BlockKind::Data {
-        reads.own_data = share;
+        reads.of_data = 1;
     }
     blocks.insert(id, tag, (), BLOCK_BYTES);
 }

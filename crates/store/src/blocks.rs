@@ -223,11 +223,6 @@ impl Blocks {
         self.cross_check.as_ref().is_some_and(|clock| clock.unix_ms() >= deadline_ms)
     }
 
-    /// How often a block was asked for lately, as far as is known.
-    pub(crate) fn times(&self, table: u64, offset: u64) -> u8 {
-        self.caches.blocks().times(BlockId { table, offset })
-    }
-
     /// The block if it is in memory; counts a hit or a miss.
     pub(crate) fn cached(&self, address: &BlockAddress) -> Option<BlockRef> {
         self.cached_at(&address.file, address.handle, address.kind)

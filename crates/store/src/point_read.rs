@@ -77,12 +77,12 @@ enum Stage<'a> {
 #[derive(Debug, Default)]
 struct Lesson {
     epoch: Option<Epoch>,
-    /// How often lookups of the key read storage lately; 0: this one has not.
-    times: u8,
-    /// I/Os, each by how much of it was for this key alone.
-    reads: f32,
-    /// The last block that was supplied: its offset, and what of the I/O was this key's.
-    last_read: Option<(u64, f32)>,
+    /// Whether caches are shown what is found: it took reads, or did in an earlier life.
+    is_shown: bool,
+    /// Reads of storage.
+    reads: u32,
+    /// The offset of the last block that was supplied, in the table that is asked.
+    last_read: Option<u64>,
     by_pointer: bool,
     /// Whether caches are shown what is found even if nothing was read for it.
     is_shown_unread: bool,
@@ -127,10 +127,10 @@ impl<'a> PointRead<'a> {
         self
     }
 
-    /// The point cache is to keep what is found, whatever it cost: lookups of the key read
-    /// storage `times` times in an earlier life.
-    pub(crate) fn remembered(mut self, times: u8) -> Self {
-        self.lesson.times = times.max(1);
+    /// The point cache is to keep what is found, whatever it cost: it had it in an earlier
+    /// life.
+    pub(crate) fn remembered(mut self) -> Self {
+        self.lesson.is_shown = true;
         self
     }
 
@@ -224,23 +224,18 @@ impl<'a> PointRead<'a> {
             && !self.question.view.version.tombstoned().iter().any(covers)
     }
 
-    /// A block came from storage: how much of that was for this key alone?
+    /// A block came from storage.
     fn note_read(&mut self, block: &BlockRef, blocks: &Blocks) {
         let (lesson, cache) = (&mut self.lesson, blocks.caches().point());
         if !cache.is_used() {
             return;
         }
-        if lesson.times == 0 {
-            lesson.times = cache.asked(self.question.hash);
+        if !lesson.is_shown {
+            cache.asked(self.question.hash);
+            lesson.is_shown = true;
         }
-        let table = match (&self.stage, &self.probe) {
-            (Stage::Pointer(_, handle), _) | (_, Some((_, handle, _))) => handle.meta().id,
-            _ => return,
-        };
-        let times = blocks.times(table, block.offset());
-        let share = blocks.caches().own_share(lesson.times, times);
-        lesson.reads += share;
-        lesson.last_read = Some((block.offset(), share));
+        lesson.reads += 1;
+        lesson.last_read = Some(block.offset());
     }
 
     /// What was found, which the point cache may keep.
@@ -263,14 +258,14 @@ impl<'a> PointRead<'a> {
                 level: level as u8,
             };
             // AC-Key keeps whatever is looked up.
-            if lesson.times > 0 || point.keeps_unread() {
+            if lesson.is_shown || point.keeps_unread() {
                 let pointer = found.pointer(handle.meta().id);
-                let of_data = lesson.last_read.filter(|(offset, _)| *offset == pointer.offset);
+                let is_data_read = lesson.last_read == Some(pointer.offset);
                 let resolved = point::Resolved {
                     entry,
                     pointer: Some(pointer),
-                    reads: lesson.reads,
-                    data_reads: of_data.map_or(0.0, |(_, share)| share),
+                    reads: lesson.reads as f32,
+                    data_reads: f32::from(u8::from(is_data_read)),
                     by_pointer: lesson.by_pointer,
                 };
                 point.resolved(self.question.hash, epoch, &resolved);

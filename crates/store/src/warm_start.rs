@@ -318,7 +318,7 @@ impl Engine {
         let reads = keys.iter().zip(hashes).zip(epochs).map(|((hot, hash), epoch)| {
             point.remember(hash, hot.times);
             let key = LookupKey::new(&hot.key, reader.sequence);
-            PointRead::new(Question::new(&view, key, reader), Some(epoch)).remembered(hot.times)
+            PointRead::new(Question::new(&view, key, reader), Some(epoch)).remembered()
         });
         point_read::read_many(reads, &self.blocks)?;
         Ok(())
