@@ -51,7 +51,7 @@ pub struct Outcome {
 #[derive(Debug, Default)]
 struct Reads {
     all: u64,
-    /// Of these, that of the data block which holds the key.
+    /// Of these, that of a data block, whether it holds the key or not.
     of_data: u8,
 }
 

@@ -77,8 +77,8 @@ enum Stage<'a> {
 #[derive(Debug, Default)]
 struct Lesson {
     epoch: Option<Epoch>,
-    /// Whether caches are shown what is found: it took reads, or did in an earlier life.
-    is_shown: bool,
+    /// Whether lookups of the key read storage: this one, or some in an earlier life.
+    has_read: bool,
     /// Reads of storage.
     reads: u32,
     /// The offset of the last block that was supplied, in the table that is asked.
@@ -130,7 +130,7 @@ impl<'a> PointRead<'a> {
     /// The point cache is to keep what is found, whatever it cost: it had it in an earlier
     /// life.
     pub(crate) fn remembered(mut self) -> Self {
-        self.lesson.is_shown = true;
+        self.lesson.has_read = true;
         self
     }
 
@@ -230,9 +230,9 @@ impl<'a> PointRead<'a> {
         if !cache.is_used() {
             return;
         }
-        if !lesson.is_shown {
+        if !lesson.has_read {
             cache.asked(self.question.hash);
-            lesson.is_shown = true;
+            lesson.has_read = true;
         }
         lesson.reads += 1;
         lesson.last_read = Some(block.offset());
@@ -258,7 +258,7 @@ impl<'a> PointRead<'a> {
                 level: level as u8,
             };
             // AC-Key keeps whatever is looked up.
-            if lesson.is_shown || point.keeps_unread() {
+            if lesson.has_read || point.keeps_unread() {
                 let pointer = found.pointer(handle.meta().id);
                 let is_data_read = lesson.last_read == Some(pointer.offset);
                 let resolved = point::Resolved {

@@ -739,6 +739,13 @@ pub const MUTATIONS: &[Mutation] = &[
         "point::tests::a_sample_of_the_keys_wants_what_all_of_them_do",
     ),
     cached(
+        "all newcomers of a ghost are held against the same one",
+        "crates/cache/src/ghost.rs",
+        "                bucket.rotate_right(1);\n",
+        "",
+        "ghost::tests::what_is_asked_for_stays_through_a_flood_of_what_is_not",
+    ),
+    cached(
         "ghosts of large caches know all keys",
         "crates/cache/src/caches.rs",
         "if is_sampled { POINT_SAMPLING } else { 1 }",
