@@ -671,7 +671,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/cache/src/sketch.rs",
         "let rises = is_exact || (notch",
         "let rises = is_exact || false && (notch",
-        "block::tests::of_hot_blocks_those_stay_that_are_asked_for_most",
+        "sketch::tests::large_counts_are_right_to_within_half_on_average",
     ),
     cached(
         "a read is wanted of which only one block was known",
