@@ -1,4 +1,5 @@
-//! A list of entries ordered by last use (or about so: [`Lru::get_lazily`]), bounded by the sum of their charges.
+//! A list of entries ordered by last use (or about so: [`Lru::get_lazily`]), bounded by the
+//! sum of their charges.
 //!
 //! Guarantees:
 //! 1. [`Lru::charged`] is at most [`Lru::capacity`], always.
