@@ -26,7 +26,7 @@ use crate::block_stats::BlockCacheStats;
 use crate::earc::Boundaries;
 use crate::eviction::{Eviction, Ordered};
 use crate::filter_worth::{FilterWorth, mixed};
-use crate::ghost::spread;
+use crate::ghost::{Wanted, spread};
 use crate::ideas::{Idea, Ideas};
 use crate::lists::Key;
 use crate::sync::Mutex;
@@ -148,9 +148,11 @@ impl<V: Clone> BlockCache<V> {
         self.sum(|shard| shard.admission.bytes())
     }
 
-    /// How many reads there would not have been with a cache larger by the window.
-    pub fn ghost_hits(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.0.lock().ghost_hits).sum()
+    /// How many reads there would not have been with a larger cache.
+    pub fn wanted(&self) -> Wanted {
+        let mut wanted = Wanted::default();
+        self.shards.iter().for_each(|shard| wanted += shard.0.lock().wanted);
+        wanted
     }
 
     /// How many shards there are.
@@ -229,18 +231,18 @@ impl<V: Clone> BlockCache<V> {
     /// of them here it would not be: the ghosts know them all, or more bytes would not
     /// have saved it.
     pub fn note_read(&self, ids: impl Iterator<Item = BlockId>) {
-        let (mut all, mut stands_for, mut last) = (true, 0, None);
+        let mut saved = None;
         for id in ids {
             let hash = id.hash();
             let shard = self.shard(hash);
             let mut locked = shard.lock();
-            let Admission::ByUse { ghost, .. } = &mut locked.admission else { return };
-            all &= ghost.take(hash as u32);
-            stands_for = u64::from(ghost.sampling());
-            last = Some(shard);
+            let Admission::ByUse { ghost, sketch } = &mut locked.admission else { return };
+            let hit = ghost.take(hash as u32, sketch).unwrap_or_default();
+            let (_, others) = saved.unwrap_or((shard, hit));
+            saved = Some((shard, hit.min(others)));
         }
-        if let (true, Some(shard)) = (all, last) {
-            shard.lock().ghost_hits += stands_for;
+        if let Some((shard, wanted)) = saved {
+            shard.lock().wanted += wanted;
         }
     }
 

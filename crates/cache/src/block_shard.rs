@@ -16,7 +16,7 @@ use crate::block_admission::Admission;
 use crate::block_id::{BlockId, BlockTag};
 use crate::block_stats::{BlockCacheStats, BlockKind};
 use crate::eviction::{Eviction, Ordered};
-use crate::ghost::spread;
+use crate::ghost::{Wanted, spread};
 use crate::ideas::{Idea, Ideas};
 use crate::lists::Removed;
 use crate::lru::{Inserted, Lru};
@@ -73,7 +73,7 @@ pub(crate) struct Shard<V> {
     pub(crate) stats: BlockCacheStats,
     pub(crate) admission: Admission,
     /// Reads that a larger cache would have saved.
-    pub(crate) ghost_hits: u64,
+    pub(crate) wanted: Wanted,
     pub(crate) without: Ideas,
 }
 
@@ -87,7 +87,7 @@ impl<V> Shard<V> {
             blocks: Ordered::new(eviction, capacity),
             stats: BlockCacheStats::default(),
             admission: Admission::All,
-            ghost_hits: 0,
+            wanted: Wanted::default(),
             without: Ideas::NONE,
         }
     }
@@ -169,9 +169,7 @@ impl<V> Shard<V> {
             return true;
         }
         if counts && let Admission::ByUse { sketch, ghost } = &mut self.admission {
-            if ghost.take(hash as u32) {
-                self.ghost_hits += u64::from(ghost.sampling());
-            }
+            self.wanted += ghost.take(hash as u32, sketch).unwrap_or_default();
             ghost.note(hash as u32, sketch);
         }
         false

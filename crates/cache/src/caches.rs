@@ -22,6 +22,7 @@ use std::sync::Arc;
 use crate::block::{BlockCache, SHARD_BYTES_MIN};
 use crate::earc::{BLOCK_BYTES_USUAL, Boundaries};
 use crate::filter_worth::mixed;
+use crate::ghost::Wanted;
 use crate::hac_controller::{self, HacController};
 use crate::ideas::{Idea, Ideas};
 use crate::kv::KvEntry;
@@ -86,8 +87,8 @@ struct Control {
     tide: Tide,
     /// What sketches and ghosts were made for; 0: there are none.
     measured_for: usize,
-    /// What the controller knows of [`Caches::wanted_reads`].
-    credited: [f64; 3],
+    /// What the controller knows of [`Caches::wanted`].
+    credited: [Wanted; 3],
     /// While entries are AC-Key's.
     hac: Option<HacController>,
     /// The paper's `n0`.
@@ -126,7 +127,7 @@ impl<V: Clone> Caches<V> {
                 shares: [0.0, 0.0, 1.0],
                 tide: Tide::default(),
                 measured_for: 0,
-                credited: [0.0; 3],
+                credited: [Wanted::default(); 3],
                 hac: None,
                 level0_tables: hac_controller::LEVEL0_TABLES,
             }),
@@ -182,8 +183,13 @@ impl<V: Clone> Caches<V> {
     /// Storage reads that each component would have saved with
     /// [`Caches::window_bytes`] more.
     pub fn wanted_reads(&self) -> [f64; 3] {
+        self.wanted().map(|wanted| wanted.window)
+    }
+
+    /// The same of both reaches.
+    fn wanted(&self) -> [Wanted; 3] {
         let point = self.point.wanted();
-        [point.kv, point.kp, self.blocks.ghost_hits() as f64]
+        [point.kv, point.kp, self.blocks.wanted()]
     }
 
     /// For how many more bytes of a component ghosts stand; 0: nothing is measured.
@@ -331,7 +337,7 @@ impl<V: Clone> Caches<V> {
 
     /// Has bytes go where they would save most.
     fn step_tide(&self, control: &mut Control) {
-        let wanted = self.wanted_reads();
+        let wanted = self.wanted();
         for component in COMPONENTS {
             let of_it = component as usize;
             let new = wanted[of_it] - control.credited[of_it];
@@ -455,7 +461,7 @@ impl<V: Clone> Caches<V> {
             true => self.blocks.admit_by_use(part(BLOCK_SKETCH), part(WINDOW), 1),
             false => self.blocks.admit_all(),
         }
-        control.credited = self.wanted_reads();
+        control.credited = self.wanted();
         self.spared.store(0, Ordering::Relaxed);
         control.tide = Tide::default();
     }

@@ -5,6 +5,7 @@
 //!
 //! For one thread at a time.
 
+use crate::ghost::Wanted;
 use crate::hac::HacShard;
 use crate::ideas::Ideas;
 use crate::kp::{KpEntry, Pointer};
@@ -66,7 +67,7 @@ impl Entries {
     }
 
     /// AC-Key's ghosts say where boundaries go, not what bytes would save.
-    pub(crate) fn wanted(&self) -> PointReads {
+    pub(crate) fn wanted(&self) -> PointReads<Wanted> {
         match self {
             Self::Compact(shard) => shard.wanted(),
             Self::Hac(_) => PointReads::default(),

@@ -14,15 +14,68 @@
 //! again. The ghost chooses as the component does. Only one hash in [`Ghost::sampling`] is
 //! noted at all; each of its hits stands for as many.
 //!
+//! A ghost knows two windows. Of each bucket the few that are asked for most would be here
+//! with the first of the ghost's bytes: they are near ([`NEAR_PART`]). Hits of these alone say
+//! what the next bytes are worth where that changes within the window: where metadata comes
+//! to fit, the average over all of it says that more is of use when it is not.
+//!
 //! Guarantees: the memory is what [`Ghost::charged_bytes`] says, and never grows. A
 //! hash that was not noted is reported with a likelihood of 2^-32 for each that was.
 //!
+//! Relies on what is asked for being counted by the sketch before [`Ghost::take`].
+//!
 //! For one thread at a time.
+
+use std::ops::{AddAssign, Mul, Sub};
 
 use crate::sketch::Sketch;
 
 /// Fingerprints that share a bucket, at most.
 const WAYS: usize = 8;
+
+/// Of a bucket, one part in so many is near (one fingerprint at least).
+const NEAR_PART: usize = 4;
+
+/// Lookups that more bytes would have answered, or reads that they would have saved.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Wanted {
+    /// With all bytes of the window.
+    pub window: f64,
+    /// With the first of them alone, times how often these go into the window: more than
+    /// `window` where the first bytes are worth more than the last.
+    pub near: f64,
+}
+
+impl Wanted {
+    /// What both say.
+    #[must_use]
+    pub fn min(self, other: Self) -> Self {
+        Self { window: self.window.min(other.window), near: self.near.min(other.near) }
+    }
+}
+
+impl AddAssign for Wanted {
+    fn add_assign(&mut self, other: Self) {
+        self.window += other.window;
+        self.near += other.near;
+    }
+}
+
+impl Sub for Wanted {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self { window: self.window - other.window, near: self.near - other.near }
+    }
+}
+
+impl Mul<f64> for Wanted {
+    type Output = Self;
+
+    fn mul(self, by: f64) -> Self {
+        Self { window: self.window * by, near: self.near * by }
+    }
+}
 
 /// Fingerprints of what a component does not hold.
 #[derive(Debug)]
@@ -66,11 +119,6 @@ impl Ghost {
         size_of_val(&*self.fingerprints)
     }
 
-    /// For how many lookups each hit stands.
-    pub fn sampling(&self) -> u32 {
-        self.sampling
-    }
-
     /// Notes that something has left the component, or was refused.
     pub fn note(&mut self, fingerprint: u32, sketch: &Sketch) {
         let keeps_last = self.keeps_last;
@@ -89,15 +137,27 @@ impl Ghost {
         bucket[0] = fingerprint;
     }
 
-    /// Whether `fingerprint` was noted; it is forgotten with that.
-    pub fn take(&mut self, fingerprint: u32) -> bool {
-        let Some(bucket) = self.bucket(fingerprint) else { return false };
-        let Some(place) = bucket.iter().position(|&other| other == fingerprint) else {
-            return false;
+    /// For how many lookups one of `fingerprint` stands, if it was noted; it is forgotten
+    /// with that.
+    pub fn take(&mut self, fingerprint: u32, sketch: &Sketch) -> Option<Wanted> {
+        let (sampling, keeps_last) = (f64::from(self.sampling), self.keeps_last);
+        let (ways, near) = (self.ways, self.ways.div_ceil(NEAR_PART));
+        let bucket = self.bucket(fingerprint)?;
+        let place = bucket.iter().position(|&other| other == fingerprint)?;
+        let times = sketch.estimate_before(spread(fingerprint));
+        let comes_first = |&(at, &other): &(usize, &u32)| match other {
+            0 => false,
+            _ if keeps_last => at < place,
+            // Of equals, the one that was noted later.
+            _ => (sketch.estimate(spread(other)), place) > (times, at),
         };
+        let others = bucket.iter().enumerate().filter(|(at, _)| *at != place);
+        let is_near = others.filter(comes_first).count() < near;
         bucket[place..].rotate_left(1);
-        bucket[bucket.len() - 1] = 0;
-        true
+        bucket[ways - 1] = 0;
+        let window = sampling;
+        let near = if is_near { sampling * ways as f64 / near as f64 } else { 0.0 };
+        Some(Wanted { window, near })
     }
 
     /// The bucket of a fingerprint that is noted at all.

@@ -21,8 +21,10 @@
 //!
 //! For one thread at a time; pure.
 
+use std::ops::AddAssign;
+
 use crate::filter_worth::mixed;
-use crate::ghost::{Ghost, spread};
+use crate::ghost::{Ghost, Wanted, spread};
 use crate::ideas::{Idea, Ideas};
 use crate::kp::{self, KpEntry, KpShard, Pointer};
 use crate::kv::{self, KvEntry, KvShard};
@@ -60,14 +62,14 @@ pub struct Resolved<'a> {
 
 /// Storage I/Os that are put down to KV and KP.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct PointReads {
+pub struct PointReads<R = f64> {
     /// To KV.
-    pub kv: f64,
+    pub kv: R,
     /// To KP.
-    pub kp: f64,
+    pub kp: R,
 }
 
-impl std::ops::AddAssign for PointReads {
+impl<R: AddAssign> AddAssign for PointReads<R> {
     fn add_assign(&mut self, other: Self) {
         self.kv += other.kv;
         self.kp += other.kp;
@@ -94,7 +96,7 @@ pub struct PointShard {
     reads: [f32; LEVELS],
     /// Below this worth, entries do not come into KV.
     kv_price: f32,
-    wanted: PointReads,
+    wanted: PointReads<Wanted>,
     without: Ideas,
 }
 
@@ -286,7 +288,7 @@ impl PointShard {
     }
 
     /// I/Os that larger components would have saved, by their ghosts.
-    pub fn wanted(&self) -> PointReads {
+    pub fn wanted(&self) -> PointReads<Wanted> {
         self.wanted
     }
 
@@ -300,13 +302,12 @@ impl PointShard {
             true => (resolved.reads, resolved.data_reads),
             false => (by_level[level], 1.0),
         };
-        if kv_ghost.take(hash as u32) {
-            wanted.kv += f64::from(reads) * f64::from(kv_ghost.sampling());
+        if let Some(hits) = kv_ghost.take(hash as u32, sketch) {
+            wanted.kv += hits * f64::from(reads);
         }
         if !resolved.by_pointer {
-            if kp_ghost.take(fingerprint) {
-                let saved = (reads - data_reads).max(0.0);
-                wanted.kp += f64::from(saved) * f64::from(kp_ghost.sampling());
+            if let Some(hits) = kp_ghost.take(fingerprint, sketch) {
+                wanted.kp += hits * f64::from((reads - data_reads).max(0.0));
             }
             if is_measured {
                 by_level[level] += (reads - by_level[level]) * READS_GAIN;
@@ -343,11 +344,11 @@ impl PointShard {
             self.kv.insert(hash, entry, &mut judge);
             return 0;
         }
-        let is_known = ghost.take(hash as u32);
+        let answered = ghost.take(hash as u32, sketch).unwrap_or_default();
         if !self.kv.contains(hash, entry.name) {
             ghost.note(hash as u32, sketch);
         }
-        if is_known { ghost.sampling() } else { 0 }
+        answered.window as u32
     }
 
     /// A key has a new version, in level 0: `entry`, or nothing. What KV holds of it

@@ -42,10 +42,12 @@
 //! A lookup takes one short lock. Safe to use from all threads; changes of different
 //! trees may be under way at once, of one tree only one.
 
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 use crate::earc::Boundaries;
 use crate::entries::Entries;
+use crate::ghost::Wanted;
 use crate::hac::{Benefit, HacShard};
 use crate::ideas::Ideas;
 use crate::kp::{KpEntry, Pointer};
@@ -90,7 +92,7 @@ pub struct PointStats {
     pub stale_inserts: u64,
 }
 
-impl std::ops::AddAssign for PointStats {
+impl AddAssign for PointStats {
     fn add_assign(&mut self, other: Self) {
         self.kv_hits += other.kv_hits;
         self.kp_hits += other.kp_hits;
@@ -111,7 +113,7 @@ struct Inside {
     /// But for `kv_hits`.
     stats: PointStats,
     /// What entries of other formats have saved that were here before, and wanted.
-    before: (PointReads, PointReads),
+    before: (PointReads, PointReads<Wanted>),
 }
 
 /// A shard on cache lines of its own (two, because the processor fetches pairs).
@@ -483,11 +485,14 @@ impl PointCache {
     }
 
     /// I/Os that larger components would have saved.
-    pub fn wanted(&self) -> PointReads {
+    pub fn wanted(&self) -> PointReads<Wanted> {
         self.reads(|inside| (inside.before.1, inside.entries.wanted()))
     }
 
-    fn reads(&self, of: impl Fn(&Inside) -> (PointReads, PointReads)) -> PointReads {
+    fn reads<R: Default + AddAssign>(
+        &self,
+        of: impl Fn(&Inside) -> (PointReads<R>, PointReads<R>),
+    ) -> PointReads<R> {
         let mut all = PointReads::default();
         for shard in &self.shards {
             let (before, now) = of(&shard.inside.lock());

@@ -147,6 +147,15 @@ impl Sketch {
         line.map_or(0, |line| COUNTS[usize::from(Self::least(line, Self::counters(hash)))])
     }
 
+    /// The estimate without the last addition of `hash`, as far as that can be told: where
+    /// additions count by chance, so does taking one away.
+    pub fn estimate_before(&self, hash: u64) -> u8 {
+        let Some(line) = self.line(hash) else { return 0 };
+        let notch = Self::least(line, Self::counters(hash));
+        let has_risen = notch <= EXACT || self.lot(hash, 0, notch - 1 - EXACT);
+        COUNTS[usize::from(notch.saturating_sub(u8::from(has_risen)))]
+    }
+
     #[inline]
     fn line(&self, hash: u64) -> Option<&[AtomicU64; LINE_WORDS]> {
         let mask = self.lines.len().wrapping_sub(1);

@@ -44,6 +44,23 @@ fn large_counts_are_right_to_within_half_on_average() {
 }
 
 #[test]
+fn the_last_addition_can_be_taken_away_on_average() {
+    let sketch = Sketch::new(64 << 10);
+    sketch.set_period(1 << 30);
+    assert_eq!(sketch.estimate_before(hash(1)), 0);
+    let mut before = [0; 1000];
+    for times in 1..=40 {
+        let (mut is, mut was) = (0, 0);
+        for key in 0..1000 {
+            sketch.add(hash(key));
+            is += u64::from(sketch.estimate_before(hash(key)));
+            was += std::mem::replace(&mut before[key as usize], sketch.estimate(hash(key))) as u64;
+        }
+        assert!(is.abs_diff(was) <= was / 16 + 100, "{is} and {was} after {times}");
+    }
+}
+
+#[test]
 fn counts_are_halved_once_in_a_period() {
     let sketch = Sketch::new(4 << 10);
     sketch.set_period(6_400);
