@@ -229,7 +229,7 @@ impl<V: Clone> BlockCache<V> {
 
     /// Blocks that are not here are about to be read from storage, in one read. With all
     /// of them here it would not be: the ghosts know them all, or more bytes would not
-    /// have saved it.
+    /// have saved it. It is as near as the farthest of them.
     pub fn note_read(&self, ids: impl Iterator<Item = BlockId>) {
         let mut saved = None;
         for id in ids {
@@ -238,7 +238,8 @@ impl<V: Clone> BlockCache<V> {
             let mut locked = shard.lock();
             let Admission::ByUse { ghost, sketch } = &mut locked.admission else { return };
             let hit = ghost.take(hash as u32, sketch).unwrap_or_default();
-            let (_, others) = saved.unwrap_or((shard, hit));
+            // Whichever shard is last has it.
+            let others = saved.map_or(hit, |(_, others)| others);
             saved = Some((shard, hit.min(others)));
         }
         if let Some((shard, wanted)) = saved {

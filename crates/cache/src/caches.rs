@@ -186,7 +186,7 @@ impl<V: Clone> Caches<V> {
         self.wanted().map(|wanted| wanted.window)
     }
 
-    /// The same of both reaches.
+    /// [`Caches::wanted_reads`], by both reaches of the ghosts.
     fn wanted(&self) -> [Wanted; 3] {
         let point = self.point.wanted();
         [point.kv, point.kp, self.blocks.wanted()]
@@ -293,6 +293,8 @@ impl<V: Clone> Caches<V> {
         let mut control = self.control.lock();
         if control.policy.is_moved_by_worth() && control.measured_for > 0 {
             control.shares = shares;
+            let split = self.split_of(&control);
+            control.tide.settle_at(split);
             self.apply(&control);
         }
     }

@@ -14,15 +14,14 @@
 //! again. The ghost chooses as the component does. Only one hash in [`Ghost::sampling`] is
 //! noted at all; each of its hits stands for as many.
 //!
-//! A ghost knows two windows. Of each bucket the few that are asked for most would be here
-//! with the first of the ghost's bytes: they are near ([`NEAR_PART`]). Hits of these alone say
-//! what the next bytes are worth where that changes within the window: where metadata comes
-//! to fit, the average over all of it says that more is of use when it is not.
+//! A ghost has two reaches: all of its window, and the *near* part of that, those of each
+//! bucket that are asked for most ([`NEAR_PART`]). They would be here with the first of its
+//! bytes. What that is good for: `tide.rs`.
 //!
 //! Guarantees: the memory is what [`Ghost::charged_bytes`] says, and never grows. A
 //! hash that was not noted is reported with a likelihood of 2^-32 for each that was.
 //!
-//! Relies on what is asked for being counted by the sketch before [`Ghost::take`].
+//! Relies on the sketch having counted what is asked for before [`Ghost::take`].
 //!
 //! For one thread at a time.
 
@@ -33,7 +32,8 @@ use crate::sketch::Sketch;
 /// Fingerprints that share a bucket, at most.
 const WAYS: usize = 8;
 
-/// Of a bucket, one part in so many is near (one fingerprint at least).
+/// One part in so many of a bucket is near (one fingerprint at least). Twice as many, and it
+/// is one of eight: too few to tell by counts that are right to within a half.
 const NEAR_PART: usize = 4;
 
 /// Lookups that more bytes would have answered, or reads that they would have saved.
@@ -41,13 +41,13 @@ const NEAR_PART: usize = 4;
 pub struct Wanted {
     /// With all bytes of the window.
     pub window: f64,
-    /// With the first of them alone, times how often these go into the window: more than
-    /// `window` where the first bytes are worth more than the last.
+    /// By the near part alone, scaled up to the window: as much as `window` if all of its
+    /// bytes are worth the same.
     pub near: f64,
 }
 
 impl Wanted {
-    /// What both say.
+    /// For a read that needs several blocks: the least that any of them says.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         Self { window: self.window.min(other.window), near: self.near.min(other.near) }
@@ -137,26 +137,28 @@ impl Ghost {
         bucket[0] = fingerprint;
     }
 
-    /// For how many lookups one of `fingerprint` stands, if it was noted; it is forgotten
+    /// For how many lookups a hit of `fingerprint` stands, if it was noted; it is forgotten
     /// with that.
     pub fn take(&mut self, fingerprint: u32, sketch: &Sketch) -> Option<Wanted> {
-        let (sampling, keeps_last) = (f64::from(self.sampling), self.keeps_last);
-        let (ways, near) = (self.ways, self.ways.div_ceil(NEAR_PART));
+        let (window, keeps_last) = (f64::from(self.sampling), self.keeps_last);
+        let (ways, near_ways) = (self.ways, self.ways.div_ceil(NEAR_PART));
         let bucket = self.bucket(fingerprint)?;
         let place = bucket.iter().position(|&other| other == fingerprint)?;
         let times = sketch.estimate_before(spread(fingerprint));
-        let comes_first = |&(at, &other): &(usize, &u32)| match other {
+        let comes_before = |&(at, &other): &(usize, &u32)| match other {
             0 => false,
             _ if keeps_last => at < place,
             // Of equals, the one that was noted later.
-            _ => (sketch.estimate(spread(other)), place) > (times, at),
+            _ => {
+                let asked = sketch.estimate(spread(other));
+                asked > times || asked == times && at < place
+            }
         };
         let others = bucket.iter().enumerate().filter(|(at, _)| *at != place);
-        let is_near = others.filter(comes_first).count() < near;
+        let is_near = others.filter(comes_before).count() < near_ways;
         bucket[place..].rotate_left(1);
         bucket[ways - 1] = 0;
-        let window = sampling;
-        let near = if is_near { sampling * ways as f64 / near as f64 } else { 0.0 };
+        let near = if is_near { window * ways as f64 / near_ways as f64 } else { 0.0 };
         Some(Wanted { window, near })
     }
 

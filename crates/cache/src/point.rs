@@ -60,7 +60,7 @@ pub struct Resolved<'a> {
     pub by_pointer: bool,
 }
 
-/// Storage I/Os that are put down to KV and KP.
+/// Storage I/Os that are put down to KV and KP: a number (`R`), or what ghosts say of one.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PointReads<R = f64> {
     /// To KV.

@@ -2,26 +2,32 @@
 //!
 //! What would the next bytes of each component save? Each has a ghost with a window of
 //! the same number of bytes; a miss that the ghost knows is credited to the component
-//! with the I/Os that it took. Every so many reads of storage (or of lookups that read none,
-//! which count for little) the boundary moves
-//! from the component with the least credit to the one with the most.
+//! with the I/Os that it took. Every so many reads of storage (or of lookups that read
+//! none, which count for little) the boundary moves from the component with the least
+//! credit to the one with the most.
 //!
-//! Credits are of two reaches: of the whole window, and of the first part of it alone
-//! ([`Wanted`]). A component that is of use only from some size on (pointers that spare a part
-//! of the metadata) shows it in the whole window; one of which more is of no use from some size
-//! on (metadata that fits) shows where that is in the first part. So the boundaries are
-//! *searched for* by the whole window for [`COURSE_STEPS`] steps, and *settle* by the larger of
-//! the two for as many more, which goes to the very place. From there on they *follow* it; when
-//! they have gone [`STRAYED`] of the budget, the load is another one, and they are searched for
-//! again.
+//! Each component has two credits ([`Wanted`]). That of the whole *window* is an average: it
+//! finds the way, also to what is of use only from some size on. That of its *near* part
+//! shows where more stops being of use, as metadata does that fits. A search goes by the
+//! window; afterwards each component counts with the larger of its two.
+//!
+//! ```text
+//!   Search ─── SEARCH_STEPS ──► Settle ─── they stand still ──► Follow
+//!     ▲                                                           │
+//!     └─────────── a share STRAYED from where it settled ◄────────┘
+//! ```
+//!
+//! Settling moves boundaries as following does; where it ends is the place that straying is
+//! measured from. Ghosts that are made anew, for another budget or policy, begin a search;
+//! boundaries that are put somewhere settle. Steps count by how much they can move, and only
+//! while there is something to judge by: a cache that fills wants nothing.
 //!
 //! 1. Credits fade: each step keeps [`CREDIT_KEPT`] of them.
-//! 2. A step moves at most [`STEP_MAX`] of the budget, or half of that when nothing is searched
-//!    for, and no more than the caller says
-//!    was read since the last one: it could not be filled. It does so in proportion to
-//!    how far the two are apart: `(most - least) / (most + least)`.
+//! 2. A step moves at most [`STEP_MAX`] of the budget, half of that behind the search, and no
+//!    more than the caller says was read since the last one: it could not be filled. It does
+//!    so in proportion to how far the two are apart: `(most - least) / (most + least)`.
 //! 3. Nothing moves when they are nearer to each other than [`HYSTERESIS`], or when
-//!    there is too little to judge by.
+//!    there is too little to judge by. Near credits count where those of the window would do.
 //! 4. Reads come first. Where more bytes would spare none anywhere, time is to be spared:
 //!    KV has the credits of lookups that find everything in blocks ([`Tide::spare`]).
 //!
@@ -49,7 +55,8 @@ pub const COMPONENTS: [Component; 3] = [Component::Kv, Component::Kp, Component:
 /// What a step keeps of the credits.
 const CREDIT_KEPT: f64 = 0.9;
 /// Of the budget, what a step of a search moves at most. Other steps move half of it: what
-/// comes in takes a while to answer, and a near credit changes the sooner.
+/// comes in takes a while to answer, and near credits change sooner, so that boundaries would
+/// swing.
 const STEP_MAX: f64 = 0.02;
 /// How much more the most useful must promise than the least useful.
 const HYSTERESIS: f64 = 0.1;
@@ -60,23 +67,31 @@ const CREDIT_NONE: f64 = 1.0;
 const SPARED_SHARE: usize = 8;
 /// Credits below this are chance.
 const CREDIT_MIN: f64 = 16.0;
-/// Steps of a search, and of settling behind it.
-const COURSE_STEPS: u32 = 256;
-/// Of the budget: so far from where they have settled the next search begins.
+/// Steps of a search: enough to go from one end to the other twice with credits that are
+/// somewhat apart.
+const SEARCH_STEPS: f64 = 256.0;
+/// Boundaries that go less than `STILL` of the budget in so many steps have settled.
+const SETTLE_STEPS: f64 = 64.0;
+const STILL: f64 = 0.05;
+/// Of the budget: how far a share may go from where it settled before the next search. Less
+/// would search again for what the same load makes boundaries do.
 const STRAYED: f64 = 0.25;
 
 /// Bytes of each component, in the order of [`COMPONENTS`].
 pub type Split = [usize; 3];
 
-/// By which credits boundaries move.
+/// Of the budget, the part of each component.
+type Shares = [f64; 3];
+
+/// What boundaries are about, and for how many steps more.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Course {
-    /// Of the whole window, so many steps more.
-    Search { steps: u32 },
-    /// The larger ones, so many steps more, to the place itself.
-    Settle { steps: u32 },
-    /// The same, from there on: these shares of the budget.
-    Follow { from: [f64; 3] },
+    /// They look for the way, by whole windows.
+    Search { steps: f64 },
+    /// They go to the place itself, and were at these shares of the budget lately.
+    Settle { from: Shares, steps: f64 },
+    /// They follow the load, and had settled there.
+    Follow { settled: Shares },
 }
 
 /// Credits of the components.
@@ -90,25 +105,46 @@ pub struct Tide {
 
 impl Default for Tide {
     fn default() -> Self {
-        let course = Course::Search { steps: COURSE_STEPS };
-        Self { credits: Default::default(), spared: 0.0, course }
+        Self { credits: Default::default(), spared: 0.0, course: Course::SEARCH }
     }
 }
 
 impl Course {
-    /// What follows it when the boundaries are at `split`.
-    fn next(self, split: Split) -> Self {
+    const SEARCH: Self = Self::Search { steps: SEARCH_STEPS };
+
+    /// What a component counts with.
+    fn credit_of(self, credit: Wanted) -> f64 {
+        match self {
+            Self::Search { .. } => credit.window,
+            _ if credit.window < CREDIT_MIN => credit.window,
+            Self::Settle { .. } | Self::Follow { .. } => credit.window.max(credit.near),
+        }
+    }
+
+    /// Of the budget, what a step moves at most.
+    fn step_max(self) -> f64 {
+        match self {
+            Self::Search { .. } => STEP_MAX,
+            Self::Settle { .. } | Self::Follow { .. } => STEP_MAX / 2.0,
+        }
+    }
+
+    /// The course behind a step, or such a part of one, that left the boundaries at `split`.
+    fn next(self, split: Split, step: f64) -> Self {
         let budget: usize = split.iter().sum();
         let shares = split.map(|bytes| bytes as f64 / budget.max(1) as f64);
+        let is_far_from = |place: Shares, far| (0..3).any(|c| (shares[c] - place[c]).abs() > far);
+        let settle = Self::Settle { from: shares, steps: SETTLE_STEPS };
         match self {
-            Self::Search { steps: steps @ 1.. } => Self::Search { steps: steps - 1 },
-            Self::Search { .. } => Self::Settle { steps: COURSE_STEPS },
-            Self::Settle { steps: steps @ 1.. } => Self::Settle { steps: steps - 1 },
-            Self::Settle { .. } => Self::Follow { from: shares },
-            Self::Follow { from } => {
-                let has_strayed = (0..3).any(|c| (shares[c] - from[c]).abs() > STRAYED);
-                if has_strayed { Self::Search { steps: COURSE_STEPS } } else { self }
+            Self::Search { steps } if steps > step => Self::Search { steps: steps - step },
+            Self::Search { .. } => settle,
+            Self::Settle { from, steps } if steps > step => {
+                Self::Settle { from, steps: steps - step }
             }
+            Self::Settle { from, .. } if is_far_from(from, STILL) => settle,
+            Self::Settle { .. } => Self::Follow { settled: shares },
+            Self::Follow { settled } if is_far_from(settled, STRAYED) => Self::SEARCH,
+            Self::Follow { .. } => self,
         }
     }
 }
@@ -124,15 +160,18 @@ impl Tide {
         self.spared += reads;
     }
 
+    /// Boundaries have been put at `split` by somebody who knows.
+    pub fn settle_at(&mut self, split: Split) {
+        self.course = Course::Search { steps: 0.0 }.next(split, 0.0);
+    }
+
     /// Where the boundaries go from `split`, by at most `bytes_max`.
     pub fn step(&mut self, split: Split, bytes_max: usize) -> Split {
         let budget: usize = split.iter().sum();
-        let searches = matches!(self.course, Course::Search { .. });
-        let step_max = if searches { STEP_MAX } else { STEP_MAX / 2.0 };
-        let mut credits = self.credits.map(|credit| match credit.window > CREDIT_MIN {
-            true if !searches => credit.window.max(credit.near),
-            _ => credit.window,
-        });
+        let mut credits = self.credits.map(|credit| self.course.credit_of(credit));
+        let step_max = budget as f64 * self.course.step_max();
+        let can_judge = self.credits.iter().any(|credit| credit.window > CREDIT_MIN);
+        let step = if can_judge { (bytes_max as f64 / step_max).min(1.0) } else { 0.0 };
         let mut bytes_max = bytes_max;
         if credits.iter().all(|&credit| credit < CREDIT_NONE) {
             credits[Component::Kv as usize] += self.spared;
@@ -147,7 +186,7 @@ impl Tide {
             let (most, least) = (credits[winner], credits[loser]);
             let apart = (most - least) / (most + least).max(f64::MIN_POSITIVE);
             if most > CREDIT_MIN && apart > HYSTERESIS {
-                let bytes = (budget as f64 * step_max * apart) as usize;
+                let bytes = (step_max * apart) as usize;
                 let bytes = bytes.min(bytes_max).min(split[loser]);
                 next[loser] -= bytes;
                 next[winner] += bytes;
@@ -155,7 +194,7 @@ impl Tide {
         }
         self.credits = self.credits.map(|credit| credit * CREDIT_KEPT);
         self.spared *= CREDIT_KEPT;
-        self.course = self.course.next(next);
+        self.course = self.course.next(next, step);
         next
     }
 }
@@ -200,39 +239,86 @@ mod tests {
             split[2]
         };
         // As the average over the window says.
-        let searched = run(COURSE_STEPS, &mut split);
+        let searched = run(SEARCH_STEPS as u32, &mut split);
         assert!((240_000..265_000).contains(&searched), "{searched}");
-        let settled = run(COURSE_STEPS, &mut split);
+        let settled = run(SEARCH_STEPS as u32, &mut split);
         assert!((280_000..300_000).contains(&settled), "{settled}");
-        assert!(run(2 * COURSE_STEPS, &mut split).abs_diff(settled) < 10_000);
+        assert!(run(512, &mut split).abs_diff(settled) < 10_000);
     }
 
-    /// Pointers that are of use only if there are many are looked for while boundaries are
-    /// searched for: at first, and again when the load has carried them far away.
+    /// Two places, of which the search finds the one and following the other, in steps that
+    /// may move at most `bytes_max`.
+    fn run_between_two_places(
+        tide: &mut Tide,
+        split: &mut Split,
+        (steps, bytes_max): (u32, usize),
+    ) -> Split {
+        for _ in 0..steps {
+            tide.credit(Component::Kp, Wanted { window: 300.0, near: 0.0 });
+            tide.credit(Component::Kv, Wanted { window: 100.0, near: 400.0 });
+            *split = tide.step(*split, bytes_max);
+        }
+        *split
+    }
+
     #[test]
     fn who_has_strayed_far_searches_again() {
         let (mut tide, mut split) = (Tide::default(), [0, 0, 1_000_000]);
-        let mut run = |steps: u32, split: &mut Split| {
-            for _ in 0..steps {
-                tide.credit(Component::Kp, Wanted { window: 300.0, near: 0.0 });
-                tide.credit(Component::Kv, Wanted { window: 100.0, near: 400.0 });
-                *split = tide.step(*split, usize::MAX);
-            }
-            *split
+        let mut run = |split: &mut Split, steps| {
+            run_between_two_places(&mut tide, split, (steps, usize::MAX))
         };
-        assert!(run(COURSE_STEPS + 1, &mut split)[1] > 990_000);
-        let settled = run(COURSE_STEPS + 1, &mut split);
-        assert!(settled[0] > 250_000, "by near credits: {settled:?}");
-        split = [1_000_000 - settled[0], settled[0], 0];
-        let before = run(2, &mut split);
-        assert!(run(COURSE_STEPS, &mut split)[1] > before[1], "strayed from {settled:?}");
+        assert!(run(&mut split, 256)[1] > 990_000);
+        assert!(run(&mut split, 2000)[0] > 990_000, "by near credits");
+        // Another load has carried them away.
+        split = [700_000, 0, 300_000];
+        let before = run(&mut split, 2);
+        assert!(run(&mut split, 64)[1] > before[1]);
+    }
+
+    /// However long they take from the place that the search has found.
+    #[test]
+    fn who_goes_on_has_not_settled_and_does_not_search_again() {
+        let (mut tide, mut split) = (Tide::default(), [0, 0, 1_000_000]);
+        run_between_two_places(&mut tide, &mut split, (256, usize::MAX));
+        let mut least = 0;
+        for _ in 0..4000 {
+            let [kv, ..] = run_between_two_places(&mut tide, &mut split, (1, usize::MAX));
+            assert!(kv >= least, "{kv} after {least}");
+            least = kv;
+        }
+        assert_eq!(split, [1_000_000, 0, 0]);
+    }
+
+    /// Where a step can move little, a search takes more of them, and where nothing is wanted
+    /// none ends.
+    #[test]
+    fn a_search_goes_by_what_its_steps_can_move() {
+        let (mut tide, mut split) = (Tide::default(), [0, 0, 1_000_000]);
+        (0..10_000).for_each(|_| split = tide.step(split, usize::MAX));
+        assert_eq!(tide.course, Course::SEARCH);
+        // A tenth of a step.
+        run_between_two_places(&mut tide, &mut split, (2000, 2_000));
+        assert!(matches!(tide.course, Course::Search { .. }), "{:?}", tide.course);
+        run_between_two_places(&mut tide, &mut split, (600, 2_000));
+        assert!(matches!(tide.course, Course::Settle { .. }), "{:?}", tide.course);
+    }
+
+    #[test]
+    fn boundaries_that_are_put_somewhere_follow_from_there() {
+        let mut tide = Tide::default();
+        tide.settle_at([500_000, 0, 500_000]);
+        tide.credit(Component::Kp, Wanted { window: 300.0, near: 0.0 });
+        tide.credit(Component::Kv, Wanted { window: 100.0, near: 400.0 });
+        let [kv, ..] = tide.step([500_000, 0, 500_000], usize::MAX);
+        assert!(kv > 500_000, "{kv}");
     }
 
     /// Of a handful of hits four times as many are near by chance.
     #[test]
     fn near_credits_say_nothing_where_there_are_few() {
         let (mut tide, mut split) = (Tide::default(), [500_000, 0, 500_000]);
-        for _ in 0..3 * COURSE_STEPS {
+        tide.settle_at(split);
+        for _ in 0..1000 {
             tide.credit(Component::Kv, Wanted { window: 1.0, near: 4.0 });
             split = tide.step(split, usize::MAX);
         }

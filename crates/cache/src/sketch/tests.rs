@@ -56,7 +56,7 @@ fn the_last_addition_can_be_taken_away_on_average() {
             is += u64::from(sketch.estimate_before(hash(key)));
             was += std::mem::replace(&mut before[key as usize], sketch.estimate(hash(key))) as u64;
         }
-        assert!(is.abs_diff(was) <= was / 16 + 100, "{is} and {was} after {times}");
+        assert!(is.abs_diff(was) <= was / 32 + 50, "{is} and {was} after {times}");
     }
 }
 
