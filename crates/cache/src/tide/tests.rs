@@ -1,0 +1,148 @@
+//! Where boundaries go, and when they search, settle and follow.
+
+use super::*;
+
+/// Reads that every part of the window would have saved alike.
+fn alike(reads: f64) -> Wanted {
+    Wanted { window: reads, near: reads }
+}
+
+#[test]
+fn bytes_go_where_they_save_most() {
+    let mut tide = Tide::default();
+    let mut split = [0, 0, 1_000_000];
+    for _ in 0..200 {
+        tide.credit(Component::Kv, alike(300.0));
+        tide.credit(Component::Block, alike(100.0));
+        let next = tide.step(split, usize::MAX);
+        assert_eq!(next.iter().sum::<usize>(), 1_000_000);
+        split = next;
+    }
+    assert_eq!(split, [1_000_000, 0, 0]);
+}
+
+/// Metadata has to be here up to a size and is of no use beyond it.
+#[test]
+fn the_place_is_found_where_more_is_of_no_use() {
+    let (mut tide, mut split) = (Tide::default(), [0, 0, 1_000_000]);
+    let needed = 300_000;
+    let mut run = |steps: u32, split: &mut Split| {
+        for _ in 0..steps {
+            let missing = needed.max(split[2]) - split[2];
+            let of_missing = |window: usize| 200.0 * missing.min(window) as f64 / window as f64;
+            let (window, near) = (of_missing(100_000), of_missing(25_000));
+            tide.credit(Component::Block, Wanted { window, near });
+            tide.credit(Component::Kv, alike(100.0));
+            *split = tide.step(*split, usize::MAX);
+        }
+        split[2]
+    };
+    // As the average over the window says.
+    let searched = run(SEARCH_STEPS as u32, &mut split);
+    assert!((240_000..265_000).contains(&searched), "{searched}");
+    let settled = run(SEARCH_STEPS as u32, &mut split);
+    assert!((280_000..300_000).contains(&settled), "{settled}");
+    assert!(run(512, &mut split).abs_diff(settled) < 10_000);
+}
+
+/// Two places, of which the search finds the one and following the other, in steps that
+/// may move at most `bytes_max`.
+fn run_between_two_places(
+    tide: &mut Tide,
+    split: &mut Split,
+    (steps, bytes_max): (u32, usize),
+) -> Split {
+    for _ in 0..steps {
+        tide.credit(Component::Kp, Wanted { window: 300.0, near: 0.0 });
+        tide.credit(Component::Kv, Wanted { window: 100.0, near: 400.0 });
+        *split = tide.step(*split, bytes_max);
+    }
+    *split
+}
+
+#[test]
+fn who_has_strayed_far_searches_again() {
+    let (mut tide, mut split) = (Tide::default(), [0, 0, 1_000_000]);
+    let mut run =
+        |split: &mut Split, steps| run_between_two_places(&mut tide, split, (steps, usize::MAX));
+    assert!(run(&mut split, 256)[1] > 990_000);
+    assert!(run(&mut split, 2000)[0] > 990_000, "by near credits");
+    // Another load has carried them away.
+    split = [700_000, 0, 300_000];
+    let before = run(&mut split, 2);
+    assert!(run(&mut split, 64)[1] > before[1]);
+}
+
+/// However long they take from the place that the search has found.
+#[test]
+fn who_goes_on_has_not_settled_and_does_not_search_again() {
+    let (mut tide, mut split) = (Tide::default(), [0, 0, 1_000_000]);
+    run_between_two_places(&mut tide, &mut split, (256, usize::MAX));
+    let mut least = 0;
+    for _ in 0..4000 {
+        let [kv, ..] = run_between_two_places(&mut tide, &mut split, (1, usize::MAX));
+        assert!(kv >= least, "{kv} after {least}");
+        least = kv;
+    }
+    assert_eq!(split, [1_000_000, 0, 0]);
+}
+
+/// Where a step can move little, a search takes more of them, and where nothing is wanted
+/// none ends.
+#[test]
+fn a_search_goes_by_what_its_steps_can_move() {
+    let (mut tide, mut split) = (Tide::default(), [0, 0, 1_000_000]);
+    (0..10_000).for_each(|_| split = tide.step(split, usize::MAX));
+    assert_eq!(tide.course, Course::SEARCH);
+    // A tenth of a step.
+    run_between_two_places(&mut tide, &mut split, (2000, 2_000));
+    assert!(matches!(tide.course, Course::Search { .. }), "{:?}", tide.course);
+    run_between_two_places(&mut tide, &mut split, (600, 2_000));
+    assert!(matches!(tide.course, Course::Settle { .. }), "{:?}", tide.course);
+}
+
+#[test]
+fn boundaries_that_are_put_somewhere_follow_from_there() {
+    let mut tide = Tide::default();
+    tide.settle_at([500_000, 0, 500_000]);
+    tide.credit(Component::Kp, Wanted { window: 300.0, near: 0.0 });
+    tide.credit(Component::Kv, Wanted { window: 100.0, near: 400.0 });
+    let [kv, ..] = tide.step([500_000, 0, 500_000], usize::MAX);
+    assert!(kv > 500_000, "{kv}");
+}
+
+/// Of a handful of hits four times as many are near by chance.
+#[test]
+fn near_credits_say_nothing_where_there_are_few() {
+    let (mut tide, mut split) = (Tide::default(), [500_000, 0, 500_000]);
+    tide.settle_at(split);
+    for _ in 0..1000 {
+        tide.credit(Component::Kv, Wanted { window: 1.0, near: 4.0 });
+        split = tide.step(split, usize::MAX);
+    }
+    assert_eq!(split, [500_000, 0, 500_000]);
+}
+
+#[test]
+fn time_is_spared_where_no_reads_are() {
+    let mut tide = Tide::default();
+    let split = [0, 0, 1_000_000];
+    tide.spare(300.0);
+    tide.credit(Component::Block, alike(1.05));
+    assert_eq!(tide.step(split, usize::MAX), split);
+    // What is left of both.
+    let [kv, kp, block] = tide.step(split, usize::MAX);
+    assert!(kv > 15_000 && kp == 0 && kv + block == 1_000_000, "{kv}, {kp} and {block}");
+}
+
+#[test]
+fn nothing_moves_by_chance_or_between_equals() {
+    let mut tide = Tide::default();
+    let split = [100, 200, 700];
+    tide.credit(Component::Kp, alike(10.0));
+    assert_eq!(tide.step(split, usize::MAX), split);
+    tide.credit(Component::Kv, alike(1000.0));
+    tide.credit(Component::Kp, alike(1050.0));
+    tide.credit(Component::Block, alike(1000.0));
+    assert_eq!(tide.step(split, usize::MAX), split);
+}
