@@ -165,6 +165,12 @@ impl Tide {
         self.course = Course::Search { steps: 0.0 }.next(split, 0.0);
     }
 
+    /// Whether boundaries are searched for.
+    #[cfg(test)]
+    pub(crate) fn searches(&self) -> bool {
+        matches!(self.course, Course::Search { .. })
+    }
+
     /// Where the boundaries go from `split`, by at most `bytes_max`.
     pub fn step(&mut self, split: Split, bytes_max: usize) -> Split {
         let budget: usize = split.iter().sum();

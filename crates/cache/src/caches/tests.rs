@@ -292,6 +292,19 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
+/// A restart knows where they were, and what it lends in the meantime is no other load.
+#[test]
+fn boundaries_that_are_put_somewhere_are_not_searched_for() {
+    let caches = Caches::<()>::new(hash_of, 1 << 20, 2, CachePolicy::Tide);
+    let searches = || caches.control.lock().tide.searches();
+    assert!(searches());
+    caches.set_shares([0.5, 0.0, 0.5]);
+    assert!(!searches());
+    // Ghosts of another budget know nothing yet.
+    caches.set_budget(8 << 20);
+    assert!(searches());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 

@@ -816,6 +816,13 @@ pub const MUTATIONS: &[Mutation] = &[
         "tide::tests::boundaries_that_are_put_somewhere_follow_from_there",
     ),
     cached(
+        "a restart searches for boundaries that it has put somewhere",
+        "crates/cache/src/caches.rs",
+        "control.tide.settle_at(split);",
+        "let _ = split;",
+        "caches::tests::boundaries_that_are_put_somewhere_are_not_searched_for",
+    ),
+    cached(
         "a handful of near hits moves boundaries",
         "crates/cache/src/tide.rs",
         "_ if credit.window < CREDIT_MIN =>",
