@@ -11,8 +11,8 @@
 //! is flushed by a scan, or by lookups that nobody repeats, and says that more bytes
 //! are worth nothing. So here a newcomer takes the place of the one of its bucket that was
 //! noted first, if it is not asked for less; else that one stays, as if it had been noted
-//! again. The ghost chooses as the component does. Only one hash in [`Ghost::sampling`] is
-//! noted at all; each of its hits stands for as many.
+//! again. The ghost chooses as the component does. Only one hash in so many (`sampling`)
+//! is noted at all; each of its hits stands for as many.
 //!
 //! A ghost has two reaches: all of its window, and the *near* part of that, those of each
 //! bucket that are asked for most ([`NEAR_PART`]). They would be here with the first of its
@@ -32,8 +32,8 @@ use crate::sketch::Sketch;
 /// Fingerprints that share a bucket, at most.
 const WAYS: usize = 8;
 
-/// One part in so many of a bucket is near (one fingerprint at least). Twice as many, and it
-/// is one of eight: too few to tell by counts that are right to within a half.
+/// One part in so many of a bucket is near (one fingerprint at least). An eighth would be a
+/// single fingerprint: too few to tell by counts that are right to within a half.
 const NEAR_PART: usize = 4;
 
 /// Lookups that more bytes would have answered, or reads that they would have saved.
