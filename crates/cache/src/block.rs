@@ -227,6 +227,19 @@ impl<V: Clone> BlockCache<V> {
         (look, is_lesson)
     }
 
+    /// The block, if somebody has put it in since it was missed, which counts as another hit;
+    /// else it is about to be read, alone ([`BlockCache::note_read`]).
+    pub fn get_or_note_read(&self, id: BlockId, tag: BlockTag) -> Option<V> {
+        let hash = id.hash();
+        let mut shard = self.shard(hash).lock();
+        let found = shard.look_at(hash, id, true, V::clone);
+        match &found {
+            Some(_) => shard.stats.kind_mut(tag.kind).hits += 1,
+            None => shard.note_read(hash),
+        }
+        found
+    }
+
     /// Blocks that are not here are about to be read from storage, in one read. With all
     /// of them here it would not be: the ghosts know them all, or more bytes would not
     /// have saved it. It is as near as the farthest of them.
@@ -235,9 +248,7 @@ impl<V: Clone> BlockCache<V> {
         for id in ids {
             let hash = id.hash();
             let shard = self.shard(hash);
-            let mut locked = shard.lock();
-            let Admission::ByUse { ghost, sketch } = &mut locked.admission else { return };
-            let hit = ghost.take(hash as u32, sketch).unwrap_or_default();
+            let Some(hit) = shard.lock().admission.take_noted(hash as u32) else { return };
             // Whichever shard is last has it.
             let others = saved.map_or(hit, |(_, others)| others);
             saved = Some((shard, hit.min(others)));

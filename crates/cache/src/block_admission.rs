@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use crate::earc::{BLOCK_BYTES_USUAL, Boundaries};
-use crate::ghost::{Ghost, spread};
+use crate::ghost::{Ghost, Wanted, spread};
 use crate::ghost_list::{GhostList, Record};
 use crate::ideas::{Idea, Ideas};
 use crate::sketch::Sketch;
@@ -99,6 +99,17 @@ impl Admission {
                     departed.boundaries.block_hit(record.efficiency());
                 }
             }
+        }
+    }
+
+    /// What more bytes would have answered of lookups of a block that is not there, where that
+    /// is asked for read by read; the ghost forgets it with that.
+    pub(crate) fn take_noted(&mut self, fingerprint: u32) -> Option<Wanted> {
+        match self {
+            Self::ByUse { sketch, ghost } => {
+                Some(ghost.take(fingerprint, sketch).unwrap_or_default())
+            }
+            Self::All | Self::Noted(_) => None,
         }
     }
 

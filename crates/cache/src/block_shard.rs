@@ -155,6 +155,11 @@ impl<V> Shard<V> {
         self.admission.note_miss(hash as u32);
     }
 
+    /// A block that is not here is about to be read from storage, alone.
+    pub(crate) fn note_read(&mut self, hash: u64) {
+        self.wanted += self.admission.take_noted(hash as u32).unwrap_or_default();
+    }
+
     /// Whether a filter that is not here, of about so many bytes, would be kept if it were
     /// read. One that would not, and is asked for nevertheless, would have been here with
     /// more bytes: the ghost is to know.
@@ -168,9 +173,9 @@ impl<V> Shard<V> {
         if self.has_room(charge) || (counts && is_known && self.admits(id, hash, charge)) {
             return true;
         }
-        if counts && let Admission::ByUse { sketch, ghost } = &mut self.admission {
-            self.wanted += ghost.take(hash as u32, sketch).unwrap_or_default();
-            ghost.note(hash as u32, sketch);
+        if counts {
+            self.note_read(hash);
+            self.admission.note_absent(hash as u32, charge, self.blocks.charged());
         }
         false
     }

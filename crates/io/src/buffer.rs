@@ -1,20 +1,24 @@
-//! Memory for reads and direct writes: aligned to 4096 bytes, pooled, counted.
+//! Memory for reads and direct writes: aligned to 4096 bytes, and pooled.
 //!
 //! [`AlignedVec`] is the writable form, [`Buffer`] the frozen one: a window
 //! into aligned memory, which is what a read returns. Both give their memory
-//! back on drop, either to a global pool or to the allocator.
+//! back on drop: to their thread, which keeps the block that came last and takes
+//! no lock for the next; that block's predecessor to a global pool; and what the
+//! pool has no room for to the allocator.
 //!
 //! Guarantees:
 //! 1. The first byte of the memory stands at a multiple of [`ALIGNMENT`].
 //! 2. Every byte of the memory is initialised, always; no byte of a former
 //!    owner can be read through [`AlignedVec`] (its new bytes are written
 //!    first), nor through a [`Buffer`] made by a read that succeeded.
-//! 3. The pool holds at most [`POOL_BYTES_MAX`] bytes.
+//! 3. The pool holds at most [`POOL_BYTES_MAX`] bytes, and a thread beside it one
+//!    block of at most [`SPARE_BYTES_MAX`].
 //!
 //! Safe to use from all threads. This is one of the modules with `unsafe`;
 //! its tests run under Miri.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::Cell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -33,6 +37,9 @@ pub const POOL_BYTES_MAX: usize = 8 << 20;
 /// power of two would waste a third of the memory.
 const FINE_BYTES_MAX: usize = 64 << 10;
 
+/// The largest block that a thread keeps for itself.
+pub const SPARE_BYTES_MAX: usize = FINE_BYTES_MAX;
+
 /// Sizes above this one are not pooled: they are rare, and a few would fill
 /// the pool.
 const POOLED_BYTES_MAX: usize = 1 << 20;
@@ -43,20 +50,21 @@ const CLASSES: usize = FINE_CLASSES + COARSE_CLASSES;
 
 static POOL: [Mutex<Vec<Block>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
 static POOLED: AtomicUsize = AtomicUsize::new(0);
-static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// What this thread gave back last. A read of one block takes one and gives back one,
+    /// and the pool has locks and a count that all threads write.
+    static SPARE: Cell<Option<Block>> = const { Cell::new(None) };
+}
 
 /// Bytes that lie in the pool, ready for reuse.
 pub fn pooled_bytes() -> usize {
     POOLED.load(Ordering::Relaxed)
 }
 
-/// Bytes handed out now, whole blocks counted.
-pub fn live_bytes() -> usize {
-    LIVE.load(Ordering::Relaxed)
-}
-
-/// Gives all pooled memory back to the allocator.
+/// Gives all pooled memory back to the allocator, and this thread's spare block.
 pub fn release_pool() {
+    drop(SPARE.take());
     for class in &POOL {
         let blocks = std::mem::take(&mut *class.lock());
         for block in blocks {
@@ -109,10 +117,17 @@ impl Block {
         }
     }
 
-    /// A block of at least `bytes`, from the pool when it has one.
+    /// A block of at least `bytes`: this thread's spare one, or one of the pool, if there is
+    /// one of its class.
     fn take(bytes: usize) -> Self {
         let (class, bytes) = class_of(bytes);
-        LIVE.fetch_add(bytes, Ordering::Relaxed);
+        // A thread that ends has no spare block any more.
+        if let Ok(Some(spare)) = SPARE.try_with(Cell::take) {
+            if spare.bytes == bytes {
+                return spare;
+            }
+            SPARE.set(Some(spare));
+        }
         if let Some(block) = class.and_then(|class| POOL[class].lock().pop()) {
             POOLED.fetch_sub(block.bytes, Ordering::Relaxed);
             return block;
@@ -120,9 +135,17 @@ impl Block {
         Self::allocate(bytes)
     }
 
-    /// Back to the pool, or to the allocator when the pool is full.
+    /// Becomes this thread's spare block; the one before goes to the pool.
     fn give_back(self) {
-        LIVE.fetch_sub(self.bytes, Ordering::Relaxed);
+        if self.bytes > SPARE_BYTES_MAX {
+            self.pool();
+        } else if let Ok(Some(before)) = SPARE.try_with(|spare| spare.replace(Some(self))) {
+            before.pool();
+        }
+    }
+
+    /// Into the pool, or back to the allocator when the pool is full.
+    fn pool(self) {
         let (Some(class), _) = class_of(self.bytes) else { return };
         if POOLED.fetch_add(self.bytes, Ordering::Relaxed) + self.bytes > POOL_BYTES_MAX {
             POOLED.fetch_sub(self.bytes, Ordering::Relaxed);

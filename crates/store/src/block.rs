@@ -82,16 +82,6 @@ impl Block {
         Some(Self { content, layout, kind, offset })
     }
 
-    /// The part at `range`, for whoever wants to keep it: a copy where it is short
-    /// or a small part of the block, else a share in the block.
-    pub(crate) fn part(self: &Arc<Self>, range: Range<usize>) -> Bytes {
-        if self.may_share(range.len()) {
-            Bytes::from_owner(Part { block: Arc::clone(self), range })
-        } else {
-            Bytes::copy_from_slice(&self.bytes()[range])
-        }
-    }
-
     /// Whether a part of `len` bytes may keep the block in memory.
     pub(crate) fn may_share(&self, len: usize) -> bool {
         len >= SHARED_BYTES_MIN && len.saturating_mul(PINNED_RATIO_MAX) >= self.charge()
@@ -128,10 +118,28 @@ impl Block {
     }
 }
 
-/// A part of a block that keeps all of it.
-struct Part {
+/// A part of a block that keeps all of it in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
     block: Arc<Block>,
     range: Range<usize>,
+}
+
+impl Part {
+    /// What `block` has at `range`.
+    pub(crate) fn new(block: Arc<Block>, range: Range<usize>) -> Self {
+        Self { block, range }
+    }
+
+    /// The same for whoever wants to keep it: a copy where it is short or a small part of the
+    /// block, else a share in the block.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        if self.block.may_share(self.range.len()) {
+            Bytes::from_owner(self)
+        } else {
+            Bytes::copy_from_slice(self.as_ref())
+        }
+    }
 }
 
 impl AsRef<[u8]> for Part {

@@ -272,11 +272,12 @@ impl Blocks {
                 return flight.wait();
             }
         };
-        let landed = self.landed_before(address);
+        let file = &address.file;
+        let (id, tag) = (file.id_of(address.handle), file.tag_of(address.kind));
+        // Another reader may have brought it in between this one's look and its flight.
+        let landed = self.caches.blocks().get_or_note_read(id, tag);
+        let landed = landed.filter(|block| block.kind() == address.kind);
         let reads = u32::from(landed.is_none());
-        if reads > 0 {
-            self.note_read(std::slice::from_ref(address));
-        }
         let result = landed.map_or_else(|| self.read_alone(address), Ok);
         self.publish(address, lead, result.clone());
         self.caches.note_reads(reads);

@@ -46,8 +46,10 @@ const READS_PER_SAMPLE: u64 = 16;
 
 /// What a version says now: an entry, or nothing when it is a deletion or past its deadline.
 pub(crate) fn entry_of(resolved: Option<Resolved>, engine: &Engine) -> Option<Entry> {
-    let Resolved { trailer, payload: mut value } = resolved?;
-    let (expires_at_ms, len) = value_in(trailer, &value).map(|(at, value)| (at, value.len()))?;
+    let Resolved { trailer, payload } = resolved?;
+    let (expires_at_ms, value) = value_in(trailer, payload.as_slice())?;
+    let len = value.len();
+    let mut value = payload.into_bytes();
     // A slice of bytes that nobody shares yet would allocate.
     value.advance(value.len() - len);
     engine.is_ahead(expires_at_ms).then_some(Entry { value, expires_at_ms })
@@ -176,8 +178,8 @@ impl Keyspace {
     }
 
     /// Puts the value of `key` in place of what `value` holds; whether there is one. With a
-    /// buffer that is used again this is the fastest read of what memtables and the cache
-    /// of values hold: nothing is allocated. What comes from a block is copied first.
+    /// buffer that is used again this is the fastest read: nothing is allocated for a value
+    /// that is in memory.
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
         let (deadline, _) = self.resolve_with(key.as_ref(), None, |trailer, payload| {

@@ -24,7 +24,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tidekv_cache::is_memory_lesson;
 use tidekv_cache::kp::{KpEntry, Pointer};
 use tidekv_cache::kv::KvEntry;
@@ -44,16 +43,25 @@ use crate::table::{Found, Step, TableProbe};
 #[derive(Debug, Clone)]
 pub(crate) struct Resolved {
     pub(crate) trailer: Trailer,
-    pub(crate) payload: Bytes,
+    pub(crate) payload: Payload<'static>,
 }
 
 impl Resolved {
     pub(crate) fn new(trailer: Trailer, payload: Payload<'_>) -> Self {
-        Self { trailer, payload: payload.into_bytes() }
+        Self { trailer, payload: payload.into_owned() }
+    }
+
+    /// The same in memory of its own, if that is less than what it keeps.
+    fn kept(self) -> Self {
+        Self { payload: Payload::Own(self.payload.into_bytes()), ..self }
+    }
+
+    fn value(&self) -> (Kind, &[u8]) {
+        (self.trailer.kind(), self.payload.as_slice())
     }
 
     fn deletion(sequence: Sequence) -> Self {
-        Self { trailer: Trailer::new(sequence, Kind::Delete), payload: Bytes::new() }
+        Self { trailer: Trailer::new(sequence, Kind::Delete), payload: Payload::Lent(&[]) }
     }
 }
 
@@ -274,7 +282,7 @@ impl<'a> PointRead<'a> {
             }
             self.lesson.epoch = None;
         }
-        Resolved { trailer, payload: found.payload_bytes() }
+        Resolved { trailer, payload: Payload::Part(found.into_payload()) }
     }
 
     // ---- Tables ----
@@ -316,9 +324,8 @@ impl<'a> PointRead<'a> {
     fn done(&mut self, resolved: Option<Resolved>, blocks: &Blocks) -> Result<ReadStep> {
         let Some(checked) = self.checked.take() else { return Ok(ReadStep::Done(resolved)) };
         let is_value = |r: &&Resolved| matches!(r.trailer.kind(), Kind::Value | Kind::Expiring);
-        let value = |r: &Resolved| (r.trailer.kind(), r.payload.clone());
-        let of_cache = Some(&checked).filter(is_value).map(value);
-        let of_tables = resolved.as_ref().filter(is_value).map(value);
+        let of_cache = Some(&checked).filter(is_value).map(Resolved::value);
+        let of_tables = resolved.as_ref().filter(is_value).map(Resolved::value);
         // A compaction takes away what has expired; the entry says so itself.
         let same = of_cache == of_tables || (of_tables.is_none() && has_expired(&checked, blocks));
         match same {
@@ -376,7 +383,7 @@ impl<'a> PointRead<'a> {
 
 /// Whether this is a value whose deadline has passed.
 fn has_expired(resolved: &Resolved, blocks: &Blocks) -> bool {
-    let deadline = split_deadline(&resolved.payload).map(|(deadline, _)| deadline);
+    let deadline = split_deadline(resolved.payload.as_slice()).map(|(deadline, _)| deadline);
     resolved.trailer.kind() == Kind::Expiring
         && deadline.is_none_or(|deadline| blocks.has_passed(deadline))
 }
@@ -387,7 +394,7 @@ fn shown(resolved: Option<&Resolved>) -> String {
         || "nothing".to_owned(),
         |Resolved { trailer, payload }| {
             let (kind, sequence) = (trailer.kind(), trailer.sequence());
-            format!("{kind:?} of sequence {sequence} with {} bytes", payload.len())
+            format!("{kind:?} of sequence {sequence} with {} bytes", payload.as_slice().len())
         },
     )
 }
@@ -425,7 +432,7 @@ pub(crate) fn answer<R>(
         match read.step(blocks, supplied.take())? {
             ReadStep::Need(address) => supplied = read.supplied(blocks.read(&address))?,
             ReadStep::Done(resolved) => {
-                return Ok(resolved.map(|r| see(r.trailer, Payload::Own(r.payload))));
+                return Ok(resolved.map(|r| see(r.trailer, r.payload)));
             }
         }
     }
@@ -449,7 +456,8 @@ pub(crate) fn read_many<'a>(
                     wanted.push(address);
                     waiting.push((index, read));
                 }
-                ReadStep::Done(resolved) => results[index] = resolved,
+                // So many blocks at once are not to be kept for their parts.
+                ReadStep::Done(resolved) => results[index] = resolved.map(Resolved::kept),
             }
         }
         let read = match wanted.len() {

@@ -13,6 +13,7 @@ use tidekv_cache::kp::KpEntry;
 use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point;
 
+use crate::block::Part;
 use crate::blocks::Blocks;
 use crate::key::{Kind, LookupKey, Sequence, Trailer};
 use crate::levels::TableHandle;
@@ -29,12 +30,14 @@ pub(crate) struct Reader {
 }
 
 /// What a version holds.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Payload<'p> {
     /// Bytes that are gone when the look at them is over.
     Lent(&'p [u8]),
     /// Bytes to keep.
     Own(Bytes),
+    /// Bytes of a block, which may be kept ([`Payload::into_bytes`]) or looked at.
+    Part(Part),
 }
 
 impl Payload<'_> {
@@ -42,6 +45,7 @@ impl Payload<'_> {
         match self {
             Self::Lent(bytes) => bytes,
             Self::Own(bytes) => bytes,
+            Self::Part(part) => part.as_ref(),
         }
     }
 
@@ -49,6 +53,16 @@ impl Payload<'_> {
         match self {
             Self::Lent(bytes) => Bytes::copy_from_slice(bytes),
             Self::Own(bytes) => bytes,
+            Self::Part(part) => part.into_bytes(),
+        }
+    }
+
+    /// The same without what is lent.
+    pub(crate) fn into_owned(self) -> Payload<'static> {
+        match self {
+            Self::Lent(bytes) => Payload::Own(Bytes::copy_from_slice(bytes)),
+            Self::Own(bytes) => Payload::Own(bytes),
+            Self::Part(part) => Payload::Part(part),
         }
     }
 }

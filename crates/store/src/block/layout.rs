@@ -158,7 +158,13 @@ impl Layout {
         let value_form = take_form(&mut reader, block, forms.1, entries)?;
         let base = at(&reader);
         let keys = Column { form: key_form, base };
-        let key_bytes = keys.checked_bytes(block, entries, |_| true)?;
+        let key_bytes = match key_form {
+            // Nothing can be wrong with one of them alone.
+            Form::Fixed { width } => entries
+                .checked_mul(width as usize)
+                .filter(|&bytes| bytes <= block.len() - base as usize)?,
+            _ => keys.checked_bytes(block, entries, |_| true)?,
+        };
         let values = Column { form: value_form, base: base + key_bytes as u32 };
         let left = block.len() - values.base as usize;
         let value_bytes =

@@ -200,7 +200,7 @@ fn a_long_part_shares_its_block_and_a_small_one_does_not_keep_it() {
         let content: Vec<u8> = (0..bytes).map(|i: usize| i as u8).collect();
         let block =
             Arc::new(Block::new(Content::Exact(content.into()), BlockKind::Filter, 0).unwrap());
-        let part = block.part(100..100 + len);
+        let part = Part::new(Arc::clone(&block), 100..100 + len).into_bytes();
         let there = &block.bytes()[100..100 + len];
         assert_eq!(part, there);
         assert_eq!(part.as_ptr() == there.as_ptr(), is_shared, "{len} of {bytes}");

@@ -18,6 +18,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use tidekv_cache::{BlockId, BlockKind};
 
 use crate::block::Block;
@@ -55,10 +56,14 @@ impl Flight {
     }
 }
 
+/// Reads under way: what is waited for, if anybody waits. (Most reads end alone, and
+/// allocate nothing.)
+type UnderWay = HashMap<FlightKey, Option<Arc<Flight>>>;
+
 /// All reads under way.
 #[derive(Debug, Default)]
 pub(super) struct Flights {
-    shards: [Mutex<HashMap<FlightKey, Arc<Flight>>>; SHARDS],
+    shards: [Mutex<UnderWay>; SHARDS],
 }
 
 /// What a thread does about a block that it wants.
@@ -75,22 +80,23 @@ pub(super) enum Role<'a> {
 pub(super) struct Lead<'a> {
     flights: &'a Flights,
     key: FlightKey,
-    flight: Arc<Flight>,
     published: bool,
 }
 
 impl Flights {
     pub(super) fn join(&self, key: FlightKey) -> Role<'_> {
-        let mut shard = self.shard(key).lock();
-        if let Some(flight) = shard.get(&key) {
-            return Role::Follow(flight.clone());
+        match self.shard(key).lock().entry(key) {
+            Entry::Occupied(mut under_way) => {
+                Role::Follow(Arc::clone(under_way.get_mut().get_or_insert_default()))
+            }
+            Entry::Vacant(nobody) => {
+                nobody.insert(None);
+                Role::Lead(Lead { flights: self, key, published: false })
+            }
         }
-        let flight = Arc::new(Flight::default());
-        shard.insert(key, flight.clone());
-        Role::Lead(Lead { flights: self, key, flight, published: false })
     }
 
-    fn shard(&self, (id, _): FlightKey) -> &Mutex<HashMap<FlightKey, Arc<Flight>>> {
+    fn shard(&self, (id, _): FlightKey) -> &Mutex<UnderWay> {
         let mixed = (id.offset ^ id.table.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         &self.shards[(mixed >> 60) as usize % SHARDS]
     }
@@ -104,8 +110,10 @@ impl Lead<'_> {
 
     fn land(&mut self, result: Result<Arc<Block>>) {
         self.published = true;
-        self.flights.shard(self.key).lock().remove(&self.key);
-        self.flight.land(result);
+        let flight = self.flights.shard(self.key).lock().remove(&self.key);
+        if let Some(flight) = flight.expect("a flight is under way until its leader lands it") {
+            flight.land(result);
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use super::fetch::{Ask, Fetched, Fetcher, Missing, Reading};
 use super::reader::Table;
+use crate::block::Part;
 use crate::blocks::{BlockAddress, BlockRef, Blocks};
 use crate::cursor::{Cursor, Target};
 use crate::error::{Error, Result};
@@ -288,7 +289,8 @@ impl Cursor for TableCursor {
         if !spot.block.may_share(spot.payload.len()) {
             return Bytes::copy_from_slice(self.value());
         }
-        let whole = spot.shared.get_or_init(|| spot.block.part(0..spot.block.bytes().len()));
+        let whole = || Part::new(Arc::clone(&spot.block), 0..spot.block.bytes().len()).into_bytes();
+        let whole = spot.shared.get_or_init(whole);
         whole.slice(spot.payload.clone())
     }
 

@@ -16,12 +16,11 @@
 
 use std::ops::Range;
 
-use bytes::Bytes;
 use tidekv_cache::kp::Pointer;
 use tidekv_cache::{BlockKind, FilteredLookup, Look};
 
 use super::reader::Table;
-use crate::block::{Block, BlockHandle};
+use crate::block::{Block, BlockHandle, Part};
 use crate::blocks::{BlockAddress, BlockRef, Blocks};
 use crate::error::Result;
 use crate::filter;
@@ -46,13 +45,13 @@ impl Found {
         Pointer { table, offset, len, position }
     }
 
-    /// The payload, for whoever wants to keep it.
-    pub(crate) fn payload_bytes(&self) -> Bytes {
-        self.block.part(self.payload.clone())
-    }
-
     pub(crate) fn payload(&self) -> &[u8] {
         &self.block.bytes()[self.payload.clone()]
+    }
+
+    /// The payload, with its block.
+    pub(crate) fn into_payload(self) -> Part {
+        Part::new(self.block, self.payload)
     }
 }
 

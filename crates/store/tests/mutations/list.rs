@@ -352,8 +352,8 @@ pub const MUTATIONS: &[Mutation] = &[
     race(
         "a reader does not look again once it leads the flight of a block",
         "crates/store/src/blocks.rs",
-        "        let landed = self.landed_before(address);",
-        "        let landed = None::<BlockRef>;",
+        "landed.filter(|block| block.kind() == address.kind);",
+        "landed.filter(|_| false);",
         "blocks::tests::models::a_cold_block_is_read_once_however_its_readers_meet",
     ),
     Mutation {
