@@ -248,7 +248,7 @@ impl<V: Clone> BlockCache<V> {
         for id in ids {
             let hash = id.hash();
             let shard = self.shard(hash);
-            let Some(hit) = shard.lock().admission.take_noted(hash as u32) else { return };
+            let Some(hit) = shard.lock().admission.take_ghost_hit(hash as u32) else { return };
             // Whichever shard is last has it.
             let others = saved.map_or(hit, |(_, others)| others);
             saved = Some((shard, hit.min(others)));

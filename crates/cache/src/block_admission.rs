@@ -102,9 +102,10 @@ impl Admission {
         }
     }
 
-    /// What more bytes would have answered of lookups of a block that is not there, where that
-    /// is asked for read by read; the ghost forgets it with that.
-    pub(crate) fn take_noted(&mut self, fingerprint: u32) -> Option<Wanted> {
+    /// What the ghost says of a block that is about to be read, which it forgets with that:
+    /// nothing if it does not know it. `None`: there is no such ghost (AC-Key's is asked at
+    /// the miss).
+    pub(crate) fn take_ghost_hit(&mut self, fingerprint: u32) -> Option<Wanted> {
         match self {
             Self::ByUse { sketch, ghost } => {
                 Some(ghost.take(fingerprint, sketch).unwrap_or_default())

@@ -157,7 +157,7 @@ impl<V> Shard<V> {
 
     /// A block that is not here is about to be read from storage, alone.
     pub(crate) fn note_read(&mut self, hash: u64) {
-        self.wanted += self.admission.take_noted(hash as u32).unwrap_or_default();
+        self.wanted += self.admission.take_ghost_hit(hash as u32).unwrap_or_default();
     }
 
     /// Whether a filter that is not here, of about so many bytes, would be kept if it were

@@ -54,10 +54,9 @@ impl Scene {
         let id = BlockId { table: kind as u64, offset: number << 12 };
         let tag = BlockTag { keyspace: 0, kind };
         let blocks = self.caches.blocks();
-        if blocks.get(id, tag).is_some() {
+        if blocks.get(id, tag).or_else(|| blocks.get_or_note_read(id, tag)).is_some() {
             return 0.0;
         }
-        blocks.note_read(std::iter::once(id));
         let block: Block = vec![1; 3000 + (number % 1097) as usize].into();
         let charge = block.len() + ARC_BYTES;
         blocks.insert(id, tag, block, charge);

@@ -242,7 +242,8 @@ fn read(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): T
     let tag = BlockTag { keyspace: 0, kind };
     let blocks = caches.blocks();
     reads.all += 1;
-    blocks.note_read(std::iter::once(id));
+    let landed = blocks.get_or_note_read(id, tag);
+    assert!(landed.is_none(), "one thread reads");
     let Some(hash) = hash else {
         blocks.insert(id, tag, (), BLOCK_BYTES);
         return;

@@ -272,11 +272,7 @@ impl Blocks {
                 return flight.wait();
             }
         };
-        let file = &address.file;
-        let (id, tag) = (file.id_of(address.handle), file.tag_of(address.kind));
-        // Another reader may have brought it in between this one's look and its flight.
-        let landed = self.caches.blocks().get_or_note_read(id, tag);
-        let landed = landed.filter(|block| block.kind() == address.kind);
+        let landed = self.landed_or_noted(address);
         let reads = u32::from(landed.is_none());
         let result = landed.map_or_else(|| self.read_alone(address), Ok);
         self.publish(address, lead, result.clone());
@@ -438,6 +434,16 @@ impl Blocks {
     fn landed_before(&self, address: &BlockAddress) -> Option<BlockRef> {
         let here = self.caches.blocks().contains(address.file.id_of(address.handle));
         if here { self.cached(address) } else { None }
+    }
+
+    /// As [`Blocks::landed_before`], of a block that is read alone: if it did not land, the
+    /// cache is told of the read.
+    fn landed_or_noted(&self, address: &BlockAddress) -> Option<BlockRef> {
+        let file = &address.file;
+        let (id, tag) = (file.id_of(address.handle), file.tag_of(address.kind));
+        let block = self.caches.blocks().get_or_note_read(id, tag)?;
+        // A damaged index could lead to a block as if it were of another kind.
+        (block.kind() == address.kind).then_some(block)
     }
 
     /// Puts a block in the cache and wakes those who wait for it.

@@ -48,11 +48,14 @@ const READS_PER_SAMPLE: u64 = 16;
 pub(crate) fn entry_of(resolved: Option<Resolved>, engine: &Engine) -> Option<Entry> {
     let Resolved { trailer, payload } = resolved?;
     let (expires_at_ms, value) = value_in(trailer, payload.as_slice())?;
+    if !engine.is_ahead(expires_at_ms) {
+        return None;
+    }
     let len = value.len();
     let mut value = payload.into_bytes();
     // A slice of bytes that nobody shares yet would allocate.
     value.advance(value.len() - len);
-    engine.is_ahead(expires_at_ms).then_some(Entry { value, expires_at_ms })
+    Some(Entry { value, expires_at_ms })
 }
 
 /// The value that a version says, with its deadline, which may have passed; nothing if it
@@ -178,8 +181,8 @@ impl Keyspace {
     }
 
     /// Puts the value of `key` in place of what `value` holds; whether there is one. With a
-    /// buffer that is used again this is the fastest read: nothing is allocated for a value
-    /// that is in memory.
+    /// buffer that is used again this is the fastest read: the value is copied once, into the
+    /// buffer.
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
         let (deadline, _) = self.resolve_with(key.as_ref(), None, |trailer, payload| {

@@ -24,6 +24,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tidekv_cache::is_memory_lesson;
 use tidekv_cache::kp::{KpEntry, Pointer};
 use tidekv_cache::kv::KvEntry;
@@ -61,7 +62,7 @@ impl Resolved {
     }
 
     fn deletion(sequence: Sequence) -> Self {
-        Self { trailer: Trailer::new(sequence, Kind::Delete), payload: Payload::Lent(&[]) }
+        Self { trailer: Trailer::new(sequence, Kind::Delete), payload: Payload::Own(Bytes::new()) }
     }
 }
 

@@ -281,6 +281,27 @@ fn a_read_is_wanted_once_and_only_if_all_its_blocks_were_known() {
 }
 
 #[test]
+fn who_reads_alone_looks_once_more_and_says_that_it_reads() {
+    let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
+    cache.admit_by_use(64 << 10, 64 << 10, 1);
+    // Too large to come in: it goes to the ghost.
+    assert_eq!(cache.get(id(1, 1), DATA), None);
+    cache.insert(id(1, 1), DATA, 1, SHARD_BYTES_MIN);
+    cache.insert(id(1, 2), DATA, 2, 4000);
+    let counted = |cache: &BlockCache<u64>| {
+        let data = cache.stats().data;
+        (data.hits, data.misses, cache.wanted().window)
+    };
+    assert_eq!(counted(&cache), (0, 1, 0.0));
+    assert_eq!(cache.get_or_note_read(id(1, 1), DATA), None);
+    assert_eq!(counted(&cache), (0, 1, 1.0), "the miss was counted before");
+    assert_eq!(cache.get_or_note_read(id(1, 1), DATA), None);
+    assert_eq!(counted(&cache), (0, 1, 1.0), "the ghost has said so once");
+    assert_eq!(cache.get_or_note_read(id(1, 2), DATA), Some(2));
+    assert_eq!(counted(&cache), (1, 1, 1.0), "somebody has brought it in");
+}
+
+#[test]
 fn a_read_is_near_only_if_all_its_blocks_are() {
     let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
     // A ghost of one bucket, of which two are near.

@@ -113,9 +113,8 @@ impl Column {
         };
         let are_right = match self.form {
             Form::Fixed { width } => {
-                let width = width as usize;
-                let bytes = entries.checked_mul(width).filter(|&bytes| bytes <= cells.len())?;
-                (1..=entries).all(|i| ends_at(i * width)) && bytes == last
+                let bytes = fixed_bytes(width, entries, cells.len())?;
+                (1..=entries).all(|i| ends_at(i * width as usize)) && bytes == last
             }
             Form::EndsU16 { at } => {
                 let (ends, _) = block[at as usize..][..2 * entries].as_chunks();
@@ -159,10 +158,8 @@ impl Layout {
         let base = at(&reader);
         let keys = Column { form: key_form, base };
         let key_bytes = match key_form {
-            // Nothing can be wrong with one of them alone.
-            Form::Fixed { width } => entries
-                .checked_mul(width as usize)
-                .filter(|&bytes| bytes <= block.len() - base as usize)?,
+            // Any bytes are a key: if all fit, each does.
+            Form::Fixed { width } => fixed_bytes(width, entries, block.len() - base as usize)?,
             _ => keys.checked_bytes(block, entries, |_| true)?,
         };
         let values = Column { form: value_form, base: base + key_bytes as u32 };
@@ -174,6 +171,11 @@ impl Layout {
         }
         Some(Self { entries: entries as u32, prefix, keys, values })
     }
+}
+
+/// The bytes of cells of one width, if they fit into so many.
+fn fixed_bytes(width: u32, entries: usize, bytes_max: usize) -> Option<usize> {
+    entries.checked_mul(width as usize).filter(|&bytes| bytes <= bytes_max)
 }
 
 fn take_form(reader: &mut Reader<'_>, block: &[u8], form: u64, entries: usize) -> Option<Form> {

@@ -31,7 +31,7 @@ pub(super) type FlightKey = (BlockId, BlockKind);
 /// Enough that threads which read different blocks rarely meet.
 const SHARDS: usize = 16;
 
-/// One read under way.
+/// What those wait for who want a block that another one reads.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
     result: Mutex<Option<Result<Arc<Block>>>>,

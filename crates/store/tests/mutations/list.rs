@@ -352,8 +352,8 @@ pub const MUTATIONS: &[Mutation] = &[
     race(
         "a reader does not look again once it leads the flight of a block",
         "crates/store/src/blocks.rs",
-        "landed.filter(|block| block.kind() == address.kind);",
-        "landed.filter(|_| false);",
+        "        let landed = self.landed_or_noted(address);",
+        "        let landed = None::<BlockRef>;",
         "blocks::tests::models::a_cold_block_is_read_once_however_its_readers_meet",
     ),
     Mutation {
@@ -744,6 +744,13 @@ pub const MUTATIONS: &[Mutation] = &[
         "                bucket.rotate_right(1);\n",
         "",
         "ghost::tests::what_is_asked_for_stays_through_a_flood_of_what_is_not",
+    ),
+    cached(
+        "a read of one block is not wanted",
+        "crates/cache/src/block.rs",
+        "None => shard.note_read(hash),",
+        "None => {}",
+        "block::tests::who_reads_alone_looks_once_more_and_says_that_it_reads",
     ),
     cached(
         "a read is near of which one block was",
