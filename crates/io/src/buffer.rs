@@ -415,19 +415,26 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_outlives_the_spare_block_of_its_thread_is_dropped_as_any_other() {
+    fn a_thread_takes_and_drops_buffers_behind_its_spare_block() {
+        /// Takes one more as it goes.
+        struct Late(Buffer);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                assert_eq!(&*Buffer::copy_from(&self.0), b"kept");
+            }
+        }
         thread_local! {
-            static KEPT: Cell<Option<Buffer>> = const { Cell::new(None) };
+            static KEPT: Cell<Option<Late>> = const { Cell::new(None) };
         }
         // Of two thread-locals the one that was used first may go first, or last.
         let kept_first = || {
             KEPT.set(None);
-            KEPT.set(Some(Buffer::copy_from(b"kept")));
+            KEPT.set(Some(Late(Buffer::copy_from(b"kept"))));
             drop(Buffer::copy_from(b"spare"));
         };
         let spare_first = || {
             drop(Buffer::copy_from(b"spare"));
-            KEPT.set(Some(Buffer::copy_from(b"kept")));
+            KEPT.set(Some(Late(Buffer::copy_from(b"kept"))));
             drop(Buffer::copy_from(b"spare"));
         };
         std::thread::scope(|scope| {
