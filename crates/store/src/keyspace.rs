@@ -166,11 +166,12 @@ impl Keyspace {
 
     /// Who reads at the snapshot `at`, or now; `seen` was visible before the view was
     /// taken. After it was taken.
-    fn reader(&self, at: Option<Sequence>, seen: Sequence) -> Reader {
+    fn reader(&self, at: Option<Sequence>, seen: Sequence) -> Reader<'_> {
         Reader {
-            keyspace: self.tree.id,
+            tree: &self.tree,
             sequence: at.unwrap_or_else(|| self.engine().visible()),
             known: at.unwrap_or(seen),
+            is_at_snapshot: at.is_some(),
         }
     }
 
@@ -460,3 +461,6 @@ impl Keyspace {
         self.engine().compact_range(&self.tree, range.start.as_deref(), range.end.as_deref())
     }
 }
+
+#[cfg(test)]
+mod tests;

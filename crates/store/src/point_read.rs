@@ -16,8 +16,9 @@
 //! the caches hold. Relies on [`tidekv_cache::point_cache`] being told of every change
 //! of the tree, and on these rules:
 //!
-//! 1. What KV says counts only if the view is sure to hold it too: up to
-//!    [`Reader::known`](crate::question::Reader). So all keys of one view are of one moment.
+//! 1. What KV says counts only if the view is sure to hold it too
+//!    ([`Reader::is_sure_of`](crate::question::Reader)). So all keys of one view are of one
+//!    moment.
 //! 2. A pointer counts only if the view has its table, the key stands at its position,
 //!    the reader may see that version, and no range tombstone of the view covers it.
 //! 3. Only a read that began with the epoch, and sees all there is, leaves something.

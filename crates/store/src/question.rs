@@ -5,7 +5,7 @@
 //! nothing and hands out what it finds where it lies.
 //!
 //! Guarantees: memtables, whose versions are newer, go before the caches; and from KV comes
-//! only what the view is sure to hold too (up to [`Reader::known`]).
+//! only what the view is sure to hold too ([`Reader::is_sure_of`]).
 
 use bytes::Bytes;
 use tidekv_cache::Name;
@@ -17,16 +17,33 @@ use crate::block::Part;
 use crate::blocks::Blocks;
 use crate::key::{Kind, LookupKey, Sequence, Trailer};
 use crate::levels::TableHandle;
+use crate::tree::Tree;
 use crate::view::View;
 
 /// Who reads, and what it may see.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reader {
-    pub(crate) keyspace: u32,
+pub(crate) struct Reader<'a> {
+    pub(crate) tree: &'a Tree,
     /// Entries newer than this are not seen.
     pub(crate) sequence: Sequence,
     /// Every write up to here is in the view. At most `sequence`.
     pub(crate) known: Sequence,
+    /// Whether `known` is the moment of a snapshot that lives.
+    pub(crate) is_at_snapshot: bool,
+}
+
+impl Reader<'_> {
+    /// Whether the view is sure to hold a version too that is somewhere found with this
+    /// sequence. To be asked after it was found.
+    #[inline]
+    pub(crate) fn is_sure_of(&self, sequence: Sequence) -> bool {
+        match sequence {
+            // A compaction has taken away its sequence, which may be any that was flushed by
+            // now, but none that a snapshot does not see.
+            0 => self.is_at_snapshot || self.tree.flushed() <= self.known,
+            _ => sequence <= self.known,
+        }
+    }
 }
 
 /// What a version holds.
@@ -83,19 +100,19 @@ pub(crate) enum Known<'a, R> {
 pub(crate) struct Question<'a> {
     pub(crate) view: &'a View,
     pub(crate) key: LookupKey<'a>,
-    pub(crate) reader: Reader,
+    pub(crate) reader: Reader<'a>,
     /// That of the name.
     pub(crate) hash: u64,
 }
 
 impl<'a> Question<'a> {
-    pub(crate) fn new(view: &'a View, key: LookupKey<'a>, reader: Reader) -> Self {
-        let hash = Name { keyspace: reader.keyspace, key: key.user_key }.hash(key.hash);
+    pub(crate) fn new(view: &'a View, key: LookupKey<'a>, reader: Reader<'a>) -> Self {
+        let hash = Name { keyspace: reader.tree.id, key: key.user_key }.hash(key.hash);
         Self { view, key, reader, hash }
     }
 
     pub(crate) fn name(&self) -> Name<'a> {
-        Name { keyspace: self.reader.keyspace, key: self.key.user_key }
+        Name { keyspace: self.reader.tree.id, key: self.key.user_key }
     }
 
     /// What memory knows of the key, or what `see` makes of it. `see` runs once at most, and
@@ -138,10 +155,10 @@ impl<'a> Question<'a> {
         if !point.holds_entries() {
             return Known::Nothing;
         }
-        let known = self.reader.known;
         let read = |entry: KvEntry<'_>| {
             let trailer = Trailer(entry.stamp);
-            (trailer.sequence() <= known).then(|| see(trailer, Payload::Lent(entry.value)))
+            let is_sure = self.reader.is_sure_of(trailer.sequence());
+            is_sure.then(|| see(trailer, Payload::Lent(entry.value)))
         };
         let entry = match point.lookup(self.hash, self.name(), read) {
             point::Found::Value(seen) => return Known::Cached(seen),

@@ -314,7 +314,7 @@ impl Engine {
         let epochs: Vec<_> = hashes.iter().map(|&hash| point.epoch(hash)).collect();
         let known = self.visible();
         let view = tree.view();
-        let reader = Reader { keyspace: tree.id, sequence: self.visible(), known };
+        let reader = Reader { tree, sequence: self.visible(), known, is_at_snapshot: false };
         let reads = keys.iter().zip(hashes).zip(epochs).map(|((hot, hash), epoch)| {
             point.remember(hash, hot.times);
             let key = LookupKey::new(&hot.key, reader.sequence);

@@ -467,10 +467,20 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "a snapshot is answered with what came later",
         "crates/store/src/question.rs",
-        "(trailer.sequence() <= known).then(|| see",
-        "Some(known).map(|_| see",
+        "            _ => sequence <= self.known,",
+        "            _ => true,",
         "a_snapshot_sees_what_it_saw",
     ),
+    Mutation {
+        target: "lib",
+        ..stale(
+            "a read of many keys has what came later of one of them",
+            "crates/store/src/question.rs",
+            "            0 => self.is_at_snapshot || self.tree.flushed() <= self.known,",
+            "            0 => true,",
+            "keyspace::tests::a_version_without_a_sequence_is_not_older_than_its_flush",
+        )
+    },
     stale(
         "a snapshot follows a pointer to what came later",
         "crates/store/src/point_read.rs",
