@@ -170,9 +170,9 @@ impl Target {
 /// Kinds of bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Rule {
-    /// The ratio to the baseline is at least this.
+    /// The ratio of TideKV as it comes to the baseline is at least this.
     RatioAtLeast(f64),
-    /// The ratio to the baseline is at most this.
+    /// The same, at most this.
     RatioAtMost(f64),
     /// The metric itself is at most this.
     AtMost(f64),

@@ -334,6 +334,7 @@ fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<Judged> {
         Rule::RatioAtLeast(_) | Rule::RatioAtMost(_) => others
             .iter()
             .filter(|other| other.subject.starts_with(BASELINES) && other.params == series.params)
+            .filter(|_| series.subject == TIDEKV.name)
             .map(|other| against(other, other.subject.to_owned()))
             .collect(),
         Rule::RatioToPointAtLeast(param, value, _) | Rule::RatioToPointAtMost(param, value, _) => {

@@ -33,7 +33,7 @@ fn the_middle_of_the_spread() {
 
 #[test]
 fn ratios_pair_the_alternations() {
-    let own = series("tidekv:block-lru", 0, &[100.0, 300.0, 200.0]);
+    let own = series("tidekv:tide", 0, &[100.0, 300.0, 200.0]);
     let baseline = series("rocksdb:lru", 0, &[100.0, 200.0, 50.0]);
     let rows = verdicts("engine-get-cold", &own, &[own.clone(), baseline]);
     assert_eq!(rows.len(), 2);
@@ -50,7 +50,7 @@ fn ratios_pair_the_alternations() {
 
 #[test]
 fn a_target_holds_against_every_setting_of_the_baseline() {
-    let own = series("tidekv:block-lru", 0, &[100.0]);
+    let own = series("tidekv:tide", 0, &[100.0]);
     let others = [
         series("rocksdb:lru", 0, &[50.0]),
         series("fjall", 0, &[1.0]),
@@ -76,7 +76,7 @@ fn taking(times: f64, mut series: Series) -> Series {
 
 #[test]
 fn nobody_is_judged_against_what_takes_more_than_its_budget() {
-    let own = taking(1.0, series("tidekv:block-lru", 0, &[100.0]));
+    let own = taking(1.0, series("tidekv:tide", 0, &[100.0]));
     let others = [
         taking(1.01, series("rocksdb:lru", 0, &[200.0])),
         taking(2.5, series("rocksdb:pinned", 0, &[125.0])),
@@ -91,9 +91,18 @@ fn nobody_is_judged_against_what_takes_more_than_its_budget() {
     assert_eq!(measured(0).number("over_budget"), None);
     assert_eq!(measured(1).number("over_budget"), Some(2.5));
     // Nor does it meet a target itself.
-    let greedy = taking(1.1, series("tidekv:block-lru", 0, &[1000.0]));
+    let greedy = taking(1.1, series("tidekv:tide", 0, &[1000.0]));
     let rows = verdicts("engine-get-absent", &greedy, &others);
     assert_eq!(rows[0].metrics["is_met"], false);
+}
+
+#[test]
+fn only_tidekv_as_it_comes_has_to_beat_its_peers() {
+    let peer = series("rocksdb:lru", 0, &[200.0]);
+    let lru = series("tidekv:block-lru", 0, &[100.0]);
+    assert!(verdicts("engine-get-absent", &lru, &[peer.clone()]).is_empty());
+    let tide = series("tidekv:tide", 0, &[100.0]);
+    assert_eq!(verdicts("engine-get-absent", &tide, &[peer])[0].metrics["is_met"], false);
 }
 
 #[test]
