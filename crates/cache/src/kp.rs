@@ -207,6 +207,12 @@ impl KpShard {
         self.chunks.len() * CHUNK_BYTES
     }
 
+    /// Whether it could take more memory for entries that come.
+    pub fn has_room(&self) -> bool {
+        self.buckets < self.chunks.len() * CHUNK_BUCKETS
+            || (self.chunks.len() + 1) * CHUNK_BYTES <= self.capacity
+    }
+
     /// The entry that is found by `hash`, which may be that of another key; notes that
     /// it was asked for.
     pub fn get(&mut self, hash: u32) -> Option<KpEntry> {
@@ -321,10 +327,10 @@ impl KpShard {
 
     /// Splits a bucket, if the capacity allows for one more.
     fn grow(&mut self) {
+        if !self.has_room() {
+            return;
+        }
         if self.buckets == self.chunks.len() * CHUNK_BUCKETS {
-            if (self.chunks.len() + 1) * CHUNK_BYTES > self.capacity {
-                return;
-            }
             self.chunks.push(Box::new([Bucket::default(); CHUNK_BUCKETS]));
         }
         let new = self.buckets;

@@ -225,6 +225,11 @@ impl KvShard {
         self.chunk_bytes / FREED_SHARE - HEAD_BYTES
     }
 
+    /// Whether it would keep an entry of that size at all.
+    pub fn can_hold(&self, entry: &KvEntry<'_>) -> bool {
+        entry.name.encoded_len() + entry.value.len() <= self.entry_bytes_max()
+    }
+
     /// How many entries there are.
     pub fn len(&self) -> usize {
         self.table.len()
@@ -281,8 +286,7 @@ impl KvShard {
         assert!(!entry.name.key.is_empty(), "an entry has a name");
         let bytes = entry.ring_bytes();
         let name_bytes = entry.name.encoded_len();
-        let is_too_large = name_bytes + entry.value.len() > self.entry_bytes_max();
-        if is_too_large || !self.make_room(bytes, judge) {
+        if !self.can_hold(&entry) || !self.make_room(bytes, judge) {
             return;
         }
         let newest = *self.order.back().expect("room was made in it");

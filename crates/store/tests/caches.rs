@@ -112,6 +112,40 @@ fn what_is_asked_for_often_comes_to_the_values_though_its_blocks_are_in_memory()
     assert_eq!(scene.cached("a"), text("1"));
 }
 
+/// KV holds none of these values, and pointers take few bytes: blocks are to have the rest.
+/// (KV and KP once took it from them and left it unused, with ten times the reads.)
+#[test]
+fn long_values_leave_blocks_their_bytes() {
+    const ENTRIES: u64 = 5000;
+    let reads = |policy| {
+        let scene = Scene::with(policy, |options| options.memory_bytes = Some(3 << 20));
+        let value = [7; 5000];
+        for n in 0..ENTRIES {
+            scene.keyspace.put(n.to_be_bytes(), value).unwrap();
+        }
+        scene.keyspace.compact_range::<&str>(..).unwrap();
+        let mut lot = 1u64;
+        let mut get = || {
+            lot =
+                lot.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let part = (lot >> 11) as f64 / (1u64 << 53) as f64;
+            let rank = (ENTRIES as f64).powf(part) as u64;
+            let key = rank * 1_000_003 % ENTRIES;
+            assert!(scene.keyspace.contains(key.to_be_bytes()).unwrap());
+        };
+        (0..200_000).for_each(|_| get());
+        let before = scene.count("io.reads");
+        (0..20_000).for_each(|_| get());
+        let shares =
+            ["kv", "kp", "block"].map(|part| scene.count(&format!("cache.{part}.bytes_max")));
+        (scene.count("io.reads") - before, shares)
+    };
+    let (lru, _) = reads(CachePolicy::BlockOnly);
+    let (tide, shares) = reads(CachePolicy::Tide);
+    assert!(lru > 1000, "there is something to save");
+    assert!(10 * tide < 9 * lru, "{tide} reads, {lru} with blocks by LRU; {shares:?}");
+}
+
 #[test]
 fn what_was_read_is_answered_without_the_tree() {
     let scene = Scene::new(VALUES);

@@ -626,6 +626,27 @@ pub const MUTATIONS: &[Mutation] = &[
         "a_store_is_closed_while_what_was_hot_is_brought_back",
     ),
     cached(
+        "KV wants bytes for values that it does not hold",
+        "crates/cache/src/point.rs",
+        "let is_for_kv = self.kv.can_hold(&resolved.entry);",
+        "let is_for_kv = true;",
+        "point::tests::longer_values_want_as_many_more_bytes",
+    ),
+    cached(
+        "KV wants as many bytes for long values as for short ones",
+        "crates/cache/src/point.rs",
+        "        self.made_for = due;\n        Some(self.ghost())",
+        "        (due > self.made_for).then(|| self.ghost()).and(None)",
+        "point::tests::longer_values_want_as_many_more_bytes",
+    ),
+    cached(
+        "KP wants bytes that it does not fill",
+        "crates/cache/src/point.rs",
+        "                && !self.kp.has_room()",
+        "                && kp_ghost.charged_bytes() > 0",
+        "point::tests::pointers_want_no_more_than_they_fill",
+    ),
+    cached(
         "blocks of all extents are alike",
         "crates/cache/src/block_shard.rs",
         "true => !without.has(Idea::Extents) && id.extent_hash()",
