@@ -44,6 +44,7 @@ mod memtable;
 mod levels;
 mod level_cursor;
 mod view;
+mod tree;
 mod question;
 mod point_read;
 mod merge;
@@ -54,7 +55,6 @@ mod heat;
 mod lending;
 mod compaction;
 
-mod tree;
 mod engine;
 mod background;
 mod compactor;

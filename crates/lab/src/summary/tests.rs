@@ -100,7 +100,7 @@ fn nobody_is_judged_against_what_takes_more_than_its_budget() {
 fn only_tidekv_as_it_comes_has_to_beat_its_peers() {
     let peer = series("rocksdb:lru", 0, &[200.0]);
     let lru = series("tidekv:block-lru", 0, &[100.0]);
-    assert!(verdicts("engine-get-absent", &lru, &[peer.clone()]).is_empty());
+    assert!(verdicts("engine-get-absent", &lru, std::slice::from_ref(&peer)).is_empty());
     let tide = series("tidekv:tide", 0, &[100.0]);
     assert_eq!(verdicts("engine-get-absent", &tide, &[peer])[0].metrics["is_met"], false);
 }

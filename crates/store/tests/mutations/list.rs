@@ -513,7 +513,7 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "keyspaces share the entries of the caches",
         "crates/store/src/question.rs",
-        "        Name { keyspace: self.reader.keyspace, key: self.key.user_key }\n",
+        "        Name { keyspace: self.reader.tree.id, key: self.key.user_key }\n",
         "        Name { keyspace: 0, key: self.key.user_key }\n",
         "keyspaces_do_not_answer_for_each_other",
     ),
