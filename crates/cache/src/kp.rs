@@ -207,8 +207,8 @@ impl KpShard {
         self.chunks.len() * CHUNK_BYTES
     }
 
-    /// Whether it could take more memory for entries that come.
-    pub fn has_room(&self) -> bool {
+    /// Whether there may be another bucket.
+    pub fn can_grow(&self) -> bool {
         self.buckets < self.chunks.len() * CHUNK_BUCKETS
             || (self.chunks.len() + 1) * CHUNK_BYTES <= self.capacity
     }
@@ -327,7 +327,7 @@ impl KpShard {
 
     /// Splits a bucket, if the capacity allows for one more.
     fn grow(&mut self) {
-        if !self.has_room() {
+        if !self.can_grow() {
             return;
         }
         if self.buckets == self.chunks.len() * CHUNK_BUCKETS {

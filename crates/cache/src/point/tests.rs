@@ -100,6 +100,23 @@ fn pointers_want_no_more_than_they_fill() {
     assert_eq!(wanted(1 << 20), 0.0);
 }
 
+/// Few long entries among short ones: what a ghost knows is not to be lost all the time.
+#[test]
+fn a_ghost_stays_where_sizes_are_mixed() {
+    for one_in in [100, 20, 10, 3] {
+        let mut window = KvWindow { entries: 1000, ..KvWindow::NONE };
+        let mut lot = 1u64;
+        let mut charge = || {
+            lot = lot.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            if (lot >> 33).is_multiple_of(one_in) { 4100 } else { 139 }
+        };
+        let mut made = |times| (0..times).filter(|_| window.note(charge()).is_some()).count();
+        let at_first = made(4096);
+        let later = made(200_000);
+        assert!(at_first < 20 && later < 5, "one in {one_in}: {at_first}, then {later}");
+    }
+}
+
 #[test]
 fn a_sample_of_the_keys_wants_what_all_of_them_do() {
     let wanted = |sampling| {

@@ -642,7 +642,7 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "KP wants bytes that it does not fill",
         "crates/cache/src/point.rs",
-        "                && !self.kp.has_room()",
+        "                && !self.kp.can_grow()",
         "                && kp_ghost.charged_bytes() > 0",
         "point::tests::pointers_want_no_more_than_they_fill",
     ),
