@@ -117,6 +117,20 @@ fn a_ghost_stays_where_sizes_are_mixed() {
     }
 }
 
+/// Boundaries are set by what measuring takes: it must not take more when short entries come
+/// again, for which the ghost is larger.
+#[test]
+fn a_ghost_takes_what_it_was_charged_however_long_entries_are() {
+    let mut shard = PointShard::new(hash_of, 1 << 20);
+    shard.measure(64 << 10, 140 << 10, 1);
+    let charged = shard.measuring_bytes();
+    for (value, gets) in [(1266, 2000u32), (100, 20_000)] {
+        (0..gets).for_each(|n| _ = get_long(&mut shard, &n.to_be_bytes(), value, 4.0));
+        assert_eq!(shard.measuring_bytes(), charged);
+        assert!(shard.kv_ghost.charged_bytes() <= shard.kv_window.bytes_max);
+    }
+}
+
 #[test]
 fn a_sample_of_the_keys_wants_what_all_of_them_do() {
     let wanted = |sampling| {
