@@ -26,6 +26,7 @@ use crate::inspect::{
     FileRole, LogDescription, LogEnding, log_record, malformed, role_of, uncached_blocks, walk_log,
 };
 use crate::key::SEQUENCE_MAX;
+use crate::log::first_synced;
 use crate::log::format::{HEADER_BYTES, Header, is_intact};
 use crate::manifest::{self, State, TableMeta};
 use crate::table::{self, Table, TableProperties};
@@ -407,9 +408,10 @@ impl Checker<'_> {
         let empty = read.iter().rev().take_while(|(_, log)| is_empty(log)).count();
         let counting = read.len() - empty.min(read.len().saturating_sub(1));
         for (index, (number, log)) in read.iter().take(counting).enumerate() {
-            let next = read[..counting].get(index + 1).map(|(next, _)| *next);
+            let behind: Vec<u64> =
+                read[index + 1..counting].iter().map(|(number, _)| *number).collect();
             if let Some(log) = log {
-                self.check_successor(&log_path(self.directory, *number), log, next);
+                self.check_successor(&log_path(self.directory, *number), log, &behind);
             }
         }
         self.report.logs.extend(read.into_iter().filter_map(|(_, log)| log));
@@ -433,18 +435,27 @@ impl Checker<'_> {
         })
     }
 
-    fn check_successor(&mut self, path: &Path, log: &LogDescription, next: Option<u64>) {
-        match (log.ending, next) {
-            (LogEnding::Complete { successor }, Some(next)) if successor != next => {
+    /// Whether the log at `path` goes on in the first of the logs `behind` it.
+    fn check_successor(&mut self, path: &Path, log: &LogDescription, behind: &[u64]) {
+        match (log.ending, behind.first()) {
+            (LogEnding::Complete { successor }, Some(&next)) if successor != next => {
                 let missing = log_path(self.directory, successor);
                 let what = format!("log {} names it, but it is missing", log.number);
                 self.damaged(&missing, Error::corrupt(&missing, what));
             }
             (LogEnding::Open | LogEnding::Torn, Some(next)) => {
                 let end = log.end;
-                let what = format!(
-                    "it ends at offset {end} without an end record, but log {next} follows"
-                );
+                // One that cannot be read is damaged as well, and was told.
+                let what = match first_synced(&*self.storage, self.directory, behind) {
+                    Ok(Some(witness)) => format!(
+                        "it ends at offset {end} without an end record, but was on stable \
+                         storage before any of log {witness} was"
+                    ),
+                    _ => format!(
+                        "it ends at offset {end} without an end record: what log {next} holds is \
+                         lost"
+                    ),
+                };
                 self.damaged(path, Error::corrupt(path, what));
             }
             _ => {}

@@ -8,11 +8,11 @@
 //!   flushes, compactions and ingests install their results under it.
 //! - Readers take no lock: they load a view, then `visible`.
 //!
-//! Lock order: the gate, then the commit lead, then `logs`, then `structure`,
-//! then a tree's view lock, then `snapshots`. Nobody waits for a job while
-//! holding one of the last four; no job needs the first two.
+//! Lock order: the gate, then the commit lead, then `logs`, then `next_log`,
+//! then `structure`, then a tree's view lock, then `snapshots`. Nobody waits for a job
+//! while holding one of the last five; no job needs the first two.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::files::table_path;
 use crate::key::Sequence;
 use crate::lending::Lent;
 use crate::levels::{TableHandle, Trash};
-use crate::log::LogWriter;
+use crate::logs::{Logs, NextLog};
 use crate::manifest::{Manifest, TableMeta};
 use crate::names::Names;
 use crate::options::{Durability, Options};
@@ -37,7 +37,6 @@ use crate::stats::{Counter, Histogram, SpreadCounter};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex, RwLock, RwLockReadGuard};
 use crate::table::Table;
-use crate::throttle::Pauses;
 use crate::tree::Tree;
 
 /// What the engine counts besides its blocks.
@@ -130,23 +129,6 @@ pub(crate) struct Structure {
     pub(crate) orphans: Vec<u64>,
 }
 
-/// The logs that exist, for the commit leader and for whoever removes them.
-#[derive(Debug)]
-pub(crate) struct Logs {
-    pub(crate) current: LogWriter,
-    /// The number that the current log's end record names, once it has one.
-    pub(crate) successor: Option<u64>,
-    /// Older logs that still count, oldest first.
-    pub(crate) older: VecDeque<u64>,
-    /// A finished log whose file the next log takes over.
-    pub(crate) spare: Option<u64>,
-    /// Up to where in the current log writes that do not wait need not look
-    /// whether there is room for them.
-    pub(crate) has_room_until: u64,
-    /// Of slowed writers.
-    pub(crate) pauses: Pauses,
-}
-
 /// Everything behind a [`Db`](crate::Db).
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -165,6 +147,7 @@ pub(crate) struct Engine {
     pub(crate) queue: Queue<Request, Result<Written>>,
     /// Locked by the commit leader only, but for sums of statistics.
     pub(crate) logs: Mutex<Option<Logs>>,
+    pub(crate) next_log: Mutex<NextLog>,
     /// The last sequence given out. Written by the commit leader.
     pub(crate) last_sequence: AtomicU64,
     /// Readers see writes up to here.

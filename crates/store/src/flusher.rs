@@ -16,7 +16,6 @@ use crate::compaction::output::{Output, Outputs};
 use crate::compaction::{MergePlan, merge_tables};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::files::log_path;
 use crate::key::Sequence;
 use crate::log::LogPosition;
 use crate::manifest::{Change, Edit};
@@ -216,23 +215,6 @@ impl Engine {
         // in the logs behind that.
         let put_aside_at = before.memtable.begins_at();
         oldest.map_or(put_aside_at, |oldest| oldest.min(put_aside_at))
-    }
-
-    /// Logs that do not count any more are removed, one of them kept for reuse.
-    fn remove_logs_before(&self, min_log: u64) {
-        let mut removable = Vec::new();
-        if let Some(logs) = self.logs.lock().as_mut() {
-            while let Some(number) = logs.older.pop_front_if(|&mut number| number < min_log) {
-                if logs.spare.is_none() {
-                    logs.spare = Some(number);
-                } else {
-                    removable.push(number);
-                }
-            }
-        }
-        for number in removable {
-            let _ = self.storage.remove(&log_path(&self.directory, number));
-        }
     }
 
     /// Waits until nothing of `trees` waits for its flush; fails when a flush

@@ -56,6 +56,7 @@ mod lending;
 mod compaction;
 
 mod engine;
+mod logs;
 mod background;
 mod compactor;
 mod flusher;

@@ -5,11 +5,14 @@
 //!    a newer version wrote is refused before anything is touched.
 //! 3. Every table is opened and held against the manifest; pointers into them come back
 //!    that were cached when the store was closed (`warm_start.rs`).
-//! 4. The logs that still count are replayed in order. Each but the last must
-//!    be complete and name its successor, so a log that is damaged or missing
-//!    is found; the last is cut behind its last whole record. Operations that
-//!    already stand in tables (by sequence) are passed over. Logs in the end
-//!    that hold nothing are: openings that were cut short have begun them.
+//! 4. The logs that still count are replayed in order. Each but the last names its
+//!    successor, so a log that is missing is found; the last is cut behind its last
+//!    whole record. So is one in front of it that a loss of power has torn, and what
+//!    follows it does not count: it was written before this one was synced, or a frame
+//!    there would say that some of it was on stable storage; then this one is damaged.
+//!    Operations that already stand in tables (by sequence) are passed over. Logs in
+//!    the end that hold nothing are: openings that were cut short have begun them, or
+//!    lives that had made them ready.
 //! 5. What was replayed is written to tables of level 0, a new log is begun,
 //!    and one edit puts all of it into the manifest. A power cut anywhere
 //!    before that edit leaves everything to be replayed again. The logs of the
@@ -20,7 +23,7 @@
 //! Opening for reading only does 2 to 4 and keeps the replayed writes in
 //! memory; nothing on storage is touched.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -35,14 +38,14 @@ use crate::blocks::{BlockRef, Blocks};
 use crate::budget;
 use crate::checksum::name_hash;
 use crate::compaction::picker::LEVEL0_TRIGGER;
-use crate::engine::{BackgroundErrors, Engine, EngineStats, Logs, Structure};
+use crate::engine::{BackgroundErrors, Engine, EngineStats, Structure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{FileName, LOCK, log_numbers, log_path, manifest_name, table_path};
 use crate::hot_list::HotList;
 use crate::key::Sequence;
 use crate::lending::Lent;
 use crate::levels::{TableHandle, Trash, Version};
-use crate::log::{Ending, LogPosition, LogReader};
+use crate::log::{Ending, LogPosition, LogReader, first_synced};
 use crate::manifest::{self, Change, Edit, Manifest, State};
 use crate::memtable::Memtable;
 use crate::names::Names;
@@ -52,7 +55,6 @@ use crate::queue::Queue;
 use crate::quiet::Quiet;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex, RwLock};
-use crate::throttle::Pauses;
 use crate::tree::Tree;
 use crate::view::View;
 use crate::write::{self, GROUP_BYTES_MAX};
@@ -235,6 +237,7 @@ fn build_engine(
         trees: ArcSwap::from_pointee(BTreeMap::new()),
         queue: Queue::new(GROUP_BYTES_MAX),
         logs: Mutex::new(None),
+        next_log: Mutex::default(),
         last_sequence: AtomicU64::new(last_sequence),
         visible: AtomicU64::new(last_sequence),
         snapshots: Mutex::new(BTreeMap::new()),
@@ -386,12 +389,20 @@ impl Engine {
                         format!("log {number} names it, but it is missing"),
                     ));
                 }
-                (Ending::Cut { .. }, Some(next)) => {
-                    let what = format!(
-                        "it ends at offset {} without an end record, but log {next} follows",
-                        reader.offset()
-                    );
-                    return Err(Error::corrupt(&path, what));
+                (Ending::Cut { .. }, Some(_)) => {
+                    let cut = reader.offset();
+                    let behind = &numbers[index + 1..];
+                    if let Some(witness) = first_synced(&*self.storage, &self.directory, behind)? {
+                        let what = format!(
+                            "it ends at offset {cut} without an end record, but was on stable \
+                             storage before any of log {witness} was"
+                        );
+                        return Err(Error::corrupt(&path, what));
+                    }
+                    tracing::warn!(log = %path.display(), offset = cut,
+                        "the log was not ended: it is cut behind its last whole record, and what \
+                         was not synced in the logs behind it goes as well");
+                    return Ok(());
                 }
                 (Ending::Cut { torn: true }, None) => {
                     tracing::info!(log = %path.display(), offset = reader.offset(),
@@ -474,22 +485,6 @@ impl Engine {
             self.last_sequence.load(Ordering::Relaxed),
         ));
         Ok(())
-    }
-
-    /// Begins the first log of this life.
-    fn begin_first_log(&self) -> Result<u64> {
-        let number = self.structure.lock().manifest.allocate_file();
-        let current = self.begin_log(number, &mut None)?;
-        let older = VecDeque::new();
-        *self.logs.lock() = Some(Logs {
-            current,
-            successor: None,
-            older,
-            spare: None,
-            has_room_until: 0,
-            pauses: Pauses::default(),
-        });
-        Ok(number)
     }
 
     fn remove_unknown_files(&self) -> Result<()> {

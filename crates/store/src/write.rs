@@ -22,14 +22,13 @@ use std::time::Duration;
 
 use hashbrown::HashSet;
 use smallvec::{SmallVec, smallvec};
-use tidekv_io::Access;
 
 use crate::batch::{Operations, WriteBatch, begin_record};
-use crate::engine::{Attempt, Condition, Engine, Logs, Request, Written};
+use crate::engine::{Attempt, Condition, Engine, Request, Written};
 use crate::error::{Error, Result};
-use crate::files::log_path;
 use crate::key::{Kind, Sequence, Trailer};
-use crate::log::{LogPosition, LogWriter};
+use crate::log::LogPosition;
+use crate::logs::Logs;
 use crate::options::Durability;
 use crate::range_tombstones::RangeTombstone;
 use crate::throttle::{self, Backlog, Pace};
@@ -41,12 +40,6 @@ pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
 /// More logs than this are not kept for the sake of a quiet keyspace: its
 /// memtable is flushed instead.
 const LOGS_MAX: usize = 8;
-
-/// A log takes the writes of so many memtables, or of one if that is more than this
-/// many bytes: writers wait for the disk when a log ends, and an opening reads the
-/// log to its end.
-const MEMTABLES_PER_LOG: u64 = 8;
-const LOG_BYTES: u64 = 16 << 20;
 
 /// Writers look for room in memory once in so many bytes of log, for looking
 /// costs as much as a small write; and once in this share of a memtable, so that
@@ -291,6 +284,7 @@ impl Engine {
         }
         self.follow_memtables();
         self.rotate_full()?;
+        self.expect_next_log();
         let mut pace = self.pace();
         if pace == Pace::Free {
             self.note_room();
@@ -426,12 +420,8 @@ impl Engine {
         let log_end = {
             let mut logs = self.logs.lock();
             let logs = logs.as_mut().expect("a writable store has a log");
-            let memtable_bytes = self.shares.load().memtable_bytes;
-            let log_bytes = memtable_bytes.max(LOG_BYTES.min(MEMTABLES_PER_LOG * memtable_bytes));
-            let is_long = logs.current.offset() >= log_bytes;
-            // One that cannot be written any more ends here: behind its end record
-            // nothing begins.
-            if log_ends == LogEnds::Now || is_long || !logs.current.is_open() {
+            let is_long = logs.current.offset() >= self.log_bytes();
+            if log_ends == LogEnds::Now || is_long {
                 self.switch_log(logs)?;
             }
             LogPosition { log: logs.current.number(), offset: logs.current.offset() }
@@ -445,57 +435,6 @@ impl Engine {
             self.schedule_flush(tree);
         }
         Ok(())
-    }
-
-    /// Ends the current log, durably, and begins its successor. After an error
-    /// it may be called again.
-    fn switch_log(&self, logs: &mut Logs) -> Result<()> {
-        let number =
-            *logs.successor.get_or_insert_with(|| self.structure.lock().manifest.allocate_file());
-        self.stats.log_syncs.add(1);
-        logs.current.finish(number)?;
-        let next = self.begin_log(number, &mut logs.spare)?;
-        let finished = std::mem::replace(&mut logs.current, next);
-        logs.older.push_back(finished.number());
-        logs.successor = None;
-        logs.has_room_until = 0;
-        Ok(())
-    }
-
-    /// Ends the log for good. Only while leading.
-    pub(crate) fn finish_log(&self) -> Result<()> {
-        let mut logs = self.logs.lock();
-        let Some(logs) = logs.as_mut() else { return Ok(()) };
-        let number =
-            *logs.successor.get_or_insert_with(|| self.structure.lock().manifest.allocate_file());
-        logs.current.finish(number)
-    }
-
-    /// A new log, durable in its directory, in a recycled file if there is one.
-    pub(crate) fn begin_log(&self, number: u64, spare: &mut Option<u64>) -> Result<LogWriter> {
-        self.names.check()?;
-        let path = log_path(&self.directory, number);
-        if !self.storage.exists(&path)?
-            && let Some(old) = *spare
-        {
-            self.storage.rename(&log_path(&self.directory, old), &path)?;
-            *spare = None;
-        }
-        let file = if self.storage.exists(&path)? {
-            self.storage.open(&path, Access::Buffered)?
-        } else {
-            let file = self.storage.create(&path, Access::Buffered)?;
-            // A memtable's worth of log; the rest is allocated as it comes.
-            let bytes = self.shares.load().memtable_bytes;
-            match file.allocate(bytes) {
-                Err(error) if error.kind() != tidekv_io::ErrorKind::Unsupported => {
-                    return Err(error.into());
-                }
-                _ => file,
-            }
-        };
-        self.names.sync()?;
-        Ok(LogWriter::new(file, number))
     }
 }
 

@@ -60,12 +60,13 @@ const TIMES: [Option<u64>; 3] = [Some(1), Some(3), None];
 /// done again by the next opening. The fourth is the mark behind an edit that
 /// stands already; the manifest is begun anew after it. The others are about what was
 /// hot, which is found out again.
-const ABSORBED: [&str; 9] = [
+const ABSORBED: [&str; 10] = [
     "remove .table",
     "remove .log",
     "remove MANIFEST-",
     "write MANIFEST-",
     "create HOT",
+    "inspect HOT",
     "open HOT",
     "read HOT",
     "write HOT",

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use support::{DIRECTORY, Limits, START_MS, TINY, options};
+use tidekv::check::check;
 use tidekv::{Db, Durability, ErrorKind, Keyspace, WriteBatch};
 use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, Tear};
 
@@ -125,6 +126,118 @@ fn a_flushed_table_survives_a_loss_of_power() {
     db.flush().unwrap();
     let after = disk.after_power_loss(Tear::DropUnsynced);
     assert_eq!(reopened(&after, &["a"]), some(&["1"]));
+}
+
+/// The damage that a check of the store finds.
+fn checked(disk: &MemoryStorage) -> String {
+    let report = check(DIRECTORY, Some(Arc::new(disk.clone())), &mut |_| {}).unwrap();
+    let told: Vec<String> = report.damage.into_iter().map(|one| one.message).collect();
+    told.join("; ")
+}
+
+/// A write in one log, and a later one in the next, of which nothing is flushed.
+fn two_logs(disk: &MemoryStorage, db: &Db, keyspace: &Keyspace) {
+    put_synced(db, keyspace, "a", "synced");
+    keyspace.put("b", "not synced").unwrap();
+    disk.add_fault(FaultRule::always(Operation::Create, FAILED).on_path(".table"));
+    db.flush().unwrap_err();
+    disk.clear_faults();
+    assert_eq!(files(disk, ".log").len(), 2);
+}
+
+/// Writers do not wait for the end of a log; a sync in the next one does.
+#[test]
+fn a_synced_write_takes_with_it_what_the_log_in_front_holds() {
+    let (disk, db, keyspace) = scene();
+    two_logs(&disk, &db, &keyspace);
+    let before = disk.after_power_loss(Tear::DropUnsynced);
+    assert_eq!(reopened(&before, &["a"]), some(&["synced"]));
+    put_synced(&db, &keyspace, "c", "synced");
+    let after = disk.after_power_loss(Tear::DropUnsynced);
+    assert_eq!(reopened(&after, &["a", "b", "c"]), some(&["synced", "not synced", "synced"]));
+}
+
+/// Power may take the end of a log and leave what was written behind it.
+#[test]
+fn what_follows_a_torn_log_goes_with_it() {
+    let (disk, db, keyspace) = scene();
+    two_logs(&disk, &db, &keyspace);
+    keyspace.put("c", "behind it").unwrap();
+    let after = disk.after_power_loss(Tear::KeepUnsynced);
+    assert_eq!(reopened(&after, &["b", "c"]), some(&["not synced", "behind it"]));
+    let after = disk.after_power_loss(Tear::KeepUnsynced);
+    hurt(&after, ".log", "not synced");
+    assert!(checked(&after).ends_with("holds is lost"), "{}", checked(&after));
+    for _ in 0..2 {
+        let found = [Some("synced".to_owned()), None, None];
+        assert_eq!(reopened(&after, &["a", "b", "c"]), found, "a prefix of what was written");
+    }
+}
+
+/// What was synced behind a log was synced after it.
+#[test]
+fn a_torn_log_in_front_of_a_synced_one_is_damaged() {
+    let (disk, db, keyspace) = scene();
+    two_logs(&disk, &db, &keyspace);
+    put_synced(&db, &keyspace, "c", "synced");
+    keyspace.put("d", "says so").unwrap();
+    let after = disk.after_power_loss(Tear::KeepUnsynced);
+    hurt(&after, ".log", "not synced");
+    let error = try_open(&after).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(checked(&after).ends_with(&error.to_string()), "{}", checked(&after));
+    assert!(error.to_string().contains("without an end record, but was on stable storage"));
+}
+
+/// The next log is there, and its name durable, before the current one is full.
+#[test]
+fn writers_do_not_wait_for_the_next_log() {
+    let (disk, _db, keyspace) = scene();
+    let [current] = &*files(&disk, ".log") else { panic!("there is one log") };
+    disk.record_history(true);
+    let (mut made, mut used) = (None, None);
+    for i in 0..200 {
+        let seen = disk.history().len();
+        keyspace.put(format!("{i:03}"), vec![7; 500]).unwrap();
+        for operation in &disk.history()[seen..] {
+            let is_next = operation.path.extension().is_some_and(|suffix| suffix == "log")
+                && operation.path != *current;
+            match operation.operation {
+                Operation::Create if is_next => made = made.or(Some(i)),
+                Operation::Write if is_next => used = used.or(Some(i)),
+                _ => {}
+            }
+        }
+    }
+    let (made, used) = (made.unwrap(), used.unwrap());
+    assert!(used > made + 20, "made for write {made}, used for write {used}");
+}
+
+/// Whoever was to make the next log ready tells nobody that it could not.
+#[test]
+fn a_log_that_could_not_be_made_ready_is_made_when_it_is_needed() {
+    for operation in [Operation::Create, Operation::Allocate, Operation::SyncDirectory] {
+        let (disk, db, keyspace) = scene();
+        let rule = FaultRule::once(operation, FAILED);
+        disk.add_fault(match operation {
+            Operation::SyncDirectory => rule.after(1),
+            _ => rule.on_path(".log"),
+        });
+        let written = (0..300u32)
+            .take_while(|i| keyspace.put(format!("{i:03}"), vec![7; 500]).is_ok())
+            .count();
+        assert_eq!(disk.struck().len(), 1);
+        if operation != Operation::SyncDirectory {
+            assert_eq!(written, 300, "{operation:?}");
+        }
+        drop((db, keyspace));
+        disk.clear_faults();
+        let db = open(&disk);
+        let keyspace = db.keyspace("k").unwrap();
+        for i in 0..written {
+            assert!(keyspace.contains(format!("{i:03}")).unwrap(), "{operation:?}: {i}");
+        }
+    }
 }
 
 /// The log that holds the other half of the batch is not ended by the flush.

@@ -4,21 +4,25 @@
 //! innocent follows from the frames themselves: each says how many bytes were
 //! on stable storage when it was written. If any intact frame behind X says
 //! more than X, then X had been synced, and the file is damaged; else the end
-//! was torn by a loss of power and is cut at X.
+//! was torn by a loss of power and is cut at X. And as nothing of a log is synced
+//! before the logs in front of it are, a frame that says more than nothing vouches
+//! for those as well ([`first_synced`]).
 //!
 //! The whole file is read into memory in pieces of [`PIECE_BYTES`]; records
 //! larger than that are read on their own.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use memchr::memmem::Finder;
-use tidekv_io::{Buffer, File};
+use tidekv_io::{Access, Buffer, File, Storage};
 
 use super::format::{
     HEADER_BYTES, Header, LogPosition, RECORD_END, RECORD_MARK, SYNCED_LOW_BYTES, SYNCED_OFFSET,
     is_intact, is_possible,
 };
 use crate::error::{Error, Result};
+use crate::files::log_path;
 
 /// Large enough that a replay is sequential, small beside any budget.
 const PIECE_BYTES: usize = 256 << 10;
@@ -215,33 +219,61 @@ impl LogReader {
     fn judge_ending(&mut self) -> Result<Ending> {
         let cut = self.offset;
         let mut torn = false;
+        if cut + HEADER_BYTES as u64 <= self.len {
+            // Zeros are the usual end.
+            self.fill(cut, HEADER_BYTES)?;
+            let start = (cut - self.piece_offset) as usize;
+            torn = self.piece[start..].iter().take(HEADER_BYTES + 1).any(|&byte| byte != 0);
+        }
+        match self.synced_beyond(cut)? {
+            None => Ok(Ending::Cut { torn }),
+            Some(synced) => {
+                let what = format!(
+                    "the record at offset {cut} is not intact, but {synced} bytes were on stable \
+                     storage"
+                );
+                Err(Error::corrupt(self.file.path(), what))
+            }
+        }
+    }
+
+    /// What the first intact frame behind `cut` says was on stable storage that says
+    /// more than `cut`.
+    fn synced_beyond(&mut self, cut: u64) -> Result<Option<u64>> {
         let mut at = cut;
         let mut effort = SEARCH_EFFORT * self.len;
         let zeros = Finder::new(&ZEROS);
         while at + HEADER_BYTES as u64 <= self.len {
             self.fill(at, HEADER_BYTES)?;
-            if at == cut {
-                // Zeros are the usual end.
-                let start = (at - self.piece_offset) as usize;
-                torn = self.piece[start..].iter().take(HEADER_BYTES + 1).any(|&byte| byte != 0);
-            }
             let is_witness;
             (at, is_witness) = self.next_witness(at, cut, &zeros);
             if !is_witness {
                 continue;
             }
-            let synced = self.header_at(at)?.map(|header| header.synced);
-            if synced.is_some_and(|s| s > cut) && self.is_intact_at(at, &mut effort)? {
-                let what = format!(
-                    "the record at offset {cut} is not intact, but {} bytes were on stable storage",
-                    synced.unwrap_or_default()
-                );
-                return Err(Error::corrupt(self.file.path(), what));
+            let synced = self.header_at(at)?.map(|header| header.synced).filter(|&s| s > cut);
+            if synced.is_some() && self.is_intact_at(at, &mut effort)? {
+                return Ok(synced);
             }
             at += 1;
         }
-        Ok(Ending::Cut { torn })
+        Ok(None)
     }
+}
+
+/// The first of the logs `numbers` in `directory` of which a frame says that some was
+/// on stable storage, and so all of every log in front of it.
+pub(crate) fn first_synced(
+    storage: &dyn Storage,
+    directory: &Path,
+    numbers: &[u64],
+) -> Result<Option<u64>> {
+    for &number in numbers {
+        let file = storage.open_read(&log_path(directory, number), Access::Buffered)?;
+        if LogReader::new(file, number)?.synced_beyond(0)?.is_some() {
+            return Ok(Some(number));
+        }
+    }
+    Ok(None)
 }
 
 /// How many zeros `bytes` begin with.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidekv_io::{Access, File, MemoryStorage, Storage};
+use tidekv_io::{Access, Fault, FaultRule, File, MemoryStorage, Operation, Storage};
 
 use super::format::{Header, RECORD_END, RECORD_MARK, RECORD_WRITES};
 use super::*;
@@ -101,20 +101,103 @@ fn a_recycled_log_has_the_released_bytes_and_they_are_still_read() {
     assert!(matches!(ending, Ending::Cut { .. }));
 }
 
-/// Hands everything on and remembers which ranges were to be written back, and how
-/// many bytes were read.
+/// A page of which only the beginning is written is read from the disk first, for the
+/// sake of its end.
+#[test]
+fn whoever_comes_to_a_page_of_an_earlier_life_writes_all_of_it() {
+    let disk = MemoryStorage::new();
+    disk.write_file(PATH, &[0xab; 40_000]);
+    let asked = Arc::new(Asked::new(file(&disk), u64::MAX));
+    let mut writer = LogWriter::recycling(asked.clone(), 9);
+    let mut pages_before = 0;
+    for len in [5, 3000, 1000, 60, 1, 4000, 9000, 15, 4096 - 17, 4096 - 17, 300] {
+        let start = writer.offset() as usize;
+        write(&mut writer, &vec![7; len]);
+        let bytes = disk.read_file(PATH).unwrap();
+        let end = writer.offset() as usize;
+        let pages = end.div_ceil(4096);
+        assert!(bytes[end..pages * 4096].iter().all(|&byte| byte == 0), "{len} to {end}");
+        assert!(bytes[pages * 4096..].iter().all(|&byte| byte == 0xab), "{len} to {end}");
+        let until = if pages > pages_before { pages * 4096 } else { end };
+        assert_eq!(*asked.written_bytes.lock(), until - start, "{len}: once is enough");
+        pages_before = pages;
+    }
+    let mut reader = LogReader::new(file(&disk), 9).unwrap();
+    let mut records = 0;
+    while reader.next().unwrap().is_some() {
+        records += 1;
+    }
+    assert_eq!((records, reader.ending()), (11, Ending::Cut { torn: false }));
+}
+
+/// What syncs the disk did, by file.
+fn syncs(disk: &MemoryStorage) -> Vec<String> {
+    let history = disk.history();
+    let syncs = history.iter().map(ToString::to_string).filter(|one| one.contains("sync"));
+    syncs.map(|one| one.rsplit('/').next().unwrap_or_default().to_owned()).collect()
+}
+
+/// Three logs behind one another, of which nothing was synced, and the last is empty.
+fn chain(disk: &MemoryStorage) -> [LogWriter; 3] {
+    let begin = |number: u64| {
+        let path = format!("/{number}.log");
+        LogWriter::new(disk.create(Path::new(&path), Access::Buffered).unwrap(), number)
+    };
+    let [mut first, mut second, mut third] = [begin(1), begin(2), begin(3)];
+    write(&mut first, b"a");
+    first.end(2).unwrap();
+    second.follow(&first);
+    write(&mut second, b"b");
+    second.end(3).unwrap();
+    third.follow(&second);
+    disk.record_history(true);
+    [first, second, third]
+}
+
+#[test]
+fn nothing_of_a_log_is_synced_before_those_in_front() {
+    let disk = MemoryStorage::new();
+    let [_, _, mut third] = chain(&disk);
+    third.syncer().sync_up_to(0).unwrap();
+    assert_eq!(syncs(&disk), ["1.log", "2.log"], "also when nothing was appended yet");
+    write(&mut third, b"c");
+    third.sync().unwrap();
+    third.sync().unwrap();
+    assert_eq!(syncs(&disk), ["1.log", "2.log", "3.log"]);
+}
+
+#[test]
+fn a_log_is_lost_with_one_in_front() {
+    let disk = MemoryStorage::new();
+    let [_, _, mut third] = chain(&disk);
+    disk.add_fault(FaultRule::once(Operation::Sync, Fault::SyncLost).on_path("1.log"));
+    write(&mut third, b"c");
+    assert!(third.sync().unwrap_err().to_string().contains("reopen the store"));
+    assert!(!third.is_open() && third.sync().is_err() && third.finish(4).is_err());
+    assert_eq!(syncs(&disk).len(), 1, "the disk would say that all is well");
+}
+
+/// Hands everything on and remembers which ranges were to be written back, how many
+/// bytes were read, and how many were written last.
 #[derive(Debug)]
 struct Asked {
     file: Arc<dyn File>,
     ranges: Mutex<Vec<(u64, u64)>>,
     read_bytes: Mutex<u64>,
+    written_bytes: Mutex<usize>,
     /// From this offset on the disk is broken.
     fails_from: u64,
 }
 
 impl Asked {
     fn new(file: Arc<dyn File>, fails_from: u64) -> Self {
-        Self { file, ranges: Mutex::default(), read_bytes: Mutex::default(), fails_from }
+        Self {
+            file,
+            ranges: Mutex::default(),
+            read_bytes: Mutex::default(),
+            written_bytes: Mutex::default(),
+            fails_from,
+        }
     }
 }
 
@@ -133,6 +216,7 @@ impl File for Asked {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> tidekv_io::Result<()> {
+        *self.written_bytes.lock() = data.len();
         self.file.write_at(offset, data)
     }
 

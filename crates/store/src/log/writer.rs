@@ -6,6 +6,12 @@
 //! still end the log in front of the torn place. After a failed sync, whoever did it,
 //! nothing brings a log back (the system may have dropped its pages, and says so
 //! once).
+//!
+//! Writers do not wait for the end of one log before they begin the next
+//! ([`LogWriter::end`]). What keeps the logs in their order is this: nothing of a log
+//! is synced before all of the one in front of it is ([`LogWriter::follow`]). So what
+//! is on stable storage of all logs is a prefix of what was appended, and a frame that
+//! says that some of its log was synced vouches for every log in front.
 
 use std::sync::Arc;
 
@@ -34,41 +40,67 @@ pub(crate) struct LogSyncer {
     synced: AtomicU64,
     /// A sync failed.
     is_lost: AtomicBool,
+    /// The log in front of this one is on stable storage, or there is none.
+    is_next: AtomicBool,
     /// Held while the file is synced, or a failure would be told to one thread and
-    /// the next one would hear that all is well. The error of the sync that failed.
-    failure: Mutex<Option<Error>>,
+    /// the next one would hear that all is well.
+    syncing: Mutex<Syncing>,
+}
+
+#[derive(Debug, Default)]
+struct Syncing {
+    /// The error of the sync that failed.
+    failure: Option<Error>,
+    /// The log in front of this one, while it is not on stable storage.
+    in_front: Option<LogEnd>,
+}
+
+/// The whole of a log that was ended, up to a number of bytes.
+#[derive(Debug)]
+struct LogEnd {
+    syncer: Arc<LogSyncer>,
+    offset: u64,
 }
 
 impl LogSyncer {
+    fn new(file: Arc<dyn File>) -> Self {
+        Self {
+            file,
+            synced: AtomicU64::new(0),
+            is_lost: AtomicBool::new(false),
+            is_next: AtomicBool::new(true),
+            syncing: Mutex::default(),
+        }
+    }
+
     /// Returns once the first `offset` bytes of the log, which were appended, are
-    /// on stable storage.
+    /// on stable storage, and every log in front of it.
     pub(crate) fn sync_up_to(&self, offset: u64) -> Result<()> {
-        if !self.is_lost() && self.synced() >= offset {
+        let is_done = || self.is_next.load(Ordering::Acquire) && self.synced() >= offset;
+        if !self.is_lost() && is_done() {
             return Ok(());
         }
-        let mut failure = self.failure.lock();
-        if let Some(error) = &*failure {
+        let mut syncing = self.syncing.lock();
+        if let Some(error) = &syncing.failure {
             return Err(error.clone());
+        }
+        if let Some(front) = &syncing.in_front {
+            let synced = front.syncer.sync_up_to(front.offset);
+            synced.map_err(|error| self.lose(&mut syncing, error))?;
+            syncing.in_front = None;
+            self.is_next.store(true, Ordering::Release);
         }
         if self.synced() >= offset {
             return Ok(());
         }
-        match self.file.sync() {
-            Ok(()) => {
-                self.synced.store(offset, Ordering::Release);
-                Ok(())
-            }
-            Err(error) => Err(self.lose(&mut failure, &error)),
-        }
+        self.file.sync().map_err(|error| self.lose(&mut syncing, failed(&error)))?;
+        self.synced.store(offset, Ordering::Release);
+        Ok(())
     }
 
     /// Ends the log for good.
-    fn lose(&self, failure: &mut Option<Error>, error: &tidekv_io::Error) -> Error {
-        let error = Error::new(
-            ErrorKind::Storage,
-            format!("{error}; what was written since the last sync may be lost: reopen the store"),
-        );
-        *failure = Some(error.clone());
+    fn lose(&self, syncing: &mut Syncing, error: Error) -> Error {
+        syncing.failure = Some(error.clone());
         self.is_lost.store(true, Ordering::Release);
         error
     }
@@ -76,7 +108,13 @@ impl LogSyncer {
     /// Has the system begin to write a part of the log to the disk.
     fn start_writeback(&self, offset: u64, bytes: u64) -> Result<()> {
         let started = self.file.start_writeback(offset, bytes);
-        started.map_err(|error| self.lose(&mut self.failure.lock(), &error))
+        started.map_err(|error| self.lose(&mut self.syncing.lock(), failed(&error)))
+    }
+
+    /// Nothing is synced before all of the log in front is.
+    fn follow(&self, front: LogEnd) {
+        self.is_next.store(false, Ordering::Release);
+        self.syncing.lock().in_front = Some(front);
     }
 
     fn synced(&self) -> u64 {
@@ -89,8 +127,16 @@ impl LogSyncer {
 
     /// The error of the sync that failed, if one did.
     fn failure(&self) -> Option<Error> {
-        if self.is_lost() { self.failure.lock().clone() } else { None }
+        if self.is_lost() { self.syncing.lock().failure.clone() } else { None }
     }
+}
+
+/// What a sync that failed means for a log.
+fn failed(error: &tidekv_io::Error) -> Error {
+    Error::new(
+        ErrorKind::Storage,
+        format!("{error}; what was written since the last sync may be lost: reopen the store"),
+    )
 }
 
 /// The writing end of a log.
@@ -102,6 +148,8 @@ pub(crate) struct LogWriter {
     offset: u64,
     /// Up to where the system was asked to write to the disk.
     written_back: u64,
+    /// Up to where the file's pages hold bytes of this log and zeros.
+    own_until: u64,
     health: Health,
     frame: Vec<u8>,
 }
@@ -111,28 +159,34 @@ pub(crate) struct LogWriter {
 /// for as much as the disk takes in a second.
 const WRITEBACK_BYTES: u64 = 1 << 20;
 
+/// What the system keeps of a file in one piece.
+const PAGE_BYTES: u64 = 4096;
+
 /// Frame buffers larger than this are given back after use.
 const FRAME_BYTES_KEPT: usize = 4 << 20;
 
 impl LogWriter {
-    /// A writer at the start of `file`, whose bytes so far (if it is recycled)
-    /// belong to other logs.
+    /// A writer at the start of `file`, which holds nothing but zeros.
     pub(crate) fn new(file: Arc<dyn File>, number: u64) -> Self {
-        let syncer = LogSyncer {
-            file: Arc::clone(&file),
-            synced: AtomicU64::new(0),
-            is_lost: AtomicBool::new(false),
-            failure: Mutex::new(None),
-        };
         Self {
+            syncer: Arc::new(LogSyncer::new(Arc::clone(&file))),
             file,
-            syncer: Arc::new(syncer),
             number,
             offset: 0,
             written_back: 0,
+            own_until: u64::MAX,
             health: Health::Good,
             frame: Vec::new(),
         }
+    }
+
+    /// A writer at the start of `file`, whose bytes so far belong to other logs.
+    ///
+    /// The system would read a page from the disk whose beginning is written, for the
+    /// sake of its end, and the writer would wait for that. So who comes to a page
+    /// writes all of it, zeros behind the frame.
+    pub(crate) fn recycling(file: Arc<dyn File>, number: u64) -> Self {
+        Self { own_until: 0, ..Self::new(file, number) }
     }
 
     /// The log's number.
@@ -164,14 +218,20 @@ impl LogWriter {
         begin_frame(&mut self.frame);
         fill(&mut self.frame);
         seal_frame(&mut self.frame, self.number, self.syncer.synced());
+        let end = self.offset + self.frame.len() as u64;
+        let mut own_until = self.own_until;
+        if end > own_until {
+            own_until = end.next_multiple_of(PAGE_BYTES);
+            self.frame.resize((own_until - self.offset) as usize, 0);
+        }
         let written = self.file.write_at(self.offset, &self.frame);
-        let len = self.frame.len() as u64;
         if self.frame.capacity() > FRAME_BYTES_KEPT {
             self.frame = Vec::new();
         }
         match written {
             Ok(()) => {
-                self.offset += len;
+                self.own_until = own_until;
+                self.offset = end;
                 let bytes = self.offset - self.written_back;
                 if bytes >= WRITEBACK_BYTES {
                     self.syncer.start_writeback(self.written_back, bytes)?;
@@ -215,27 +275,44 @@ impl LogWriter {
         self.syncer.failure()
     }
 
-    /// Ends the log behind its last whole record, names its successor and
-    /// syncs it; afterwards the successor may begin. May be called again after
-    /// an error, with the same successor.
-    pub(crate) fn finish(&mut self, successor: u64) -> Result<()> {
+    /// Ends the log behind its last whole record and names its successor, whose name
+    /// must be durable: the end may come to the disk at any time from here on. May be
+    /// called again after an error, with the same successor.
+    pub(crate) fn end(&mut self, successor: u64) -> Result<()> {
         if let Some(error) = self.lost() {
             return Err(error);
         }
         match &self.health {
-            Health::Finished => {}
+            Health::Finished => Ok(()),
             Health::Good | Health::Torn(_) => {
-                // First what stands there: then the end record can say that all
-                // of it is on stable storage, and damage to any of it is told
-                // from a torn end.
-                self.sync()?;
                 self.write_frame(|out| {
                     out.push(RECORD_END);
                     out.extend_from_slice(&successor.to_le_bytes());
                 })?;
                 self.health = Health::Finished;
+                Ok(())
             }
         }
+    }
+
+    /// Like [`Self::end`] for a log that nothing follows for now, and syncs it.
+    pub(crate) fn finish(&mut self, successor: u64) -> Result<()> {
+        if !matches!(self.health, Health::Finished) {
+            // First what stands there: then the end record can say that all of it is
+            // on stable storage, and damage to any of it is told from a torn end. Of a
+            // log that is followed, the first frame behind the follower's first sync
+            // says so.
+            self.sync()?;
+        }
+        self.end(successor)?;
         self.sync()
+    }
+
+    /// Makes this log, to which nothing was appended, the one behind `front`, which
+    /// was ended.
+    pub(crate) fn follow(&mut self, front: &Self) {
+        debug_assert!(matches!(front.health, Health::Finished) && self.offset == 0);
+        let end = LogEnd { syncer: Arc::clone(&front.syncer), offset: front.offset };
+        self.syncer.follow(end);
     }
 }

@@ -93,9 +93,9 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     mutation(
         "the directory is not synced after a recycled log was renamed",
-        "crates/store/src/write.rs",
-        "        self.names.sync()?;\n        Ok(LogWriter::new(file, number))",
-        "        Ok(LogWriter::new(file, number))",
+        "crates/store/src/logs.rs",
+        "        self.names.sync()?;\n",
+        "",
         "a_synced_write_in_a_recycled_log_survives_a_loss_of_power",
     ),
     mutation(
@@ -128,18 +128,67 @@ pub const MUTATIONS: &[Mutation] = &[
         "an_opening_passes_over_what_is_in_tables",
     ),
     mutation(
-        "a memtable ends behind the end of its log",
-        "crates/store/src/write.rs",
-        "if log_ends == LogEnds::Now || is_long || !logs.current.is_open() {",
-        "if log_ends == LogEnds::Now || is_long {",
-        "a_log_that_could_not_be_followed_is_followed_later",
+        "a log is synced before the one in front of it",
+        "crates/store/src/log/writer.rs",
+        "        self.syncing.lock().in_front = Some(front);\n",
+        "        drop(front);\n        self.is_next.store(true, Ordering::Release);\n",
+        "a_synced_write_takes_with_it_what_the_log_in_front_holds",
     ),
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "what is synced of an empty log says nothing of the one in front",
+            "crates/store/src/log/writer.rs",
+            "let is_done = || self.is_next.load(Ordering::Acquire) && self.synced() >= offset;",
+            "let is_done = || self.synced() >= offset;",
+            "log::tests::nothing_of_a_log_is_synced_before_those_in_front",
+        )
+    },
+    mutation(
+        "what follows a torn log counts",
+        "crates/store/src/recovery.rs",
+        "what \\\n                         was not synced in the logs behind it goes as well\");\n\
+         \x20                   return Ok(());\n",
+        "what \\\n                         was not synced in the logs behind it goes as well\");\n",
+        "what_follows_a_torn_log_goes_with_it",
+    ),
+    mutation(
+        "a torn log is believed to be torn, whatever was synced behind it",
+        "crates/store/src/log/reader.rs",
+        "if LogReader::new(file, number)?.synced_beyond(0)?.is_some() {",
+        "if LogReader::new(file, number)?.synced_beyond(0)?.is_some() && number == 0 {",
+        "a_torn_log_in_front_of_a_synced_one_is_damaged",
+    ),
+    mutation(
+        "nobody makes the next log ready",
+        "crates/store/src/write.rs",
+        "        self.expect_next_log();\n",
+        "",
+        "writers_do_not_wait_for_the_next_log",
+    ),
+    mutation(
+        "a log that could not be made ready is not made again",
+        "crates/store/src/logs.rs",
+        "        self.make_ready(&mut next)?;\n",
+        "        if next.number.is_none() {\n            self.make_ready(&mut next)?;\n        }\n",
+        "a_log_that_could_not_be_made_ready_is_made_when_it_is_needed",
+    ),
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "whoever comes to a page of a recycled log has the disk read it",
+            "crates/store/src/log/writer.rs",
+            "Self { own_until: 0, ..Self::new(file, number) }",
+            "Self::new(file, number)",
+            "log::tests::whoever_comes_to_a_page_of_an_earlier_life_writes_all_of_it",
+        )
+    },
     mutation(
         "a sync that failed behind the writers' backs is not told to them",
         "crates/store/src/log/writer.rs",
-        "        *failure = Some(error.clone());\n\
+        "        syncing.failure = Some(error.clone());\n\
          \x20       self.is_lost.store(true, Ordering::Release);\n",
-        "        let _ = failure;\n",
+        "        let _ = syncing;\n",
         "a_flush_that_cannot_sync_the_log_ends_writing",
     ),
     mutation(
