@@ -362,6 +362,12 @@ impl<V: Clone> BlockCache<V> {
         drop(evicted);
     }
 
+    /// Whether most shards have room for another block. (The bytes that are free in all of
+    /// them say little: every full one has some.)
+    pub fn has_room(&self) -> bool {
+        2 * self.sum(|shard| usize::from(shard.has_room_for_one())) > self.shards.len()
+    }
+
     /// The bound on [`BlockCache::charged_bytes`].
     pub fn capacity(&self) -> usize {
         *self.capacity.lock()

@@ -26,6 +26,9 @@ use crate::sketch::{COUNT_MAX, Sketch};
 /// of what is above may be chance.
 const TIMES_EXACT: u8 = 2;
 
+/// What a block is taken to be while none is here.
+const BLOCK_BYTES_USUAL: usize = 4 << 10;
+
 /// What a filter block takes at most beside the bytes that it has in its table.
 const FILTER_SLACK_BYTES: usize = 256;
 
@@ -118,6 +121,12 @@ impl<V> Shard<V> {
 
     fn has_room(&self, charge: usize) -> bool {
         self.blocks.charged() + charge <= self.blocks.capacity()
+    }
+
+    /// Whether another block could come in, such as are here, without any leaving for it.
+    pub(crate) fn has_room_for_one(&self) -> bool {
+        let usual = self.blocks.charged() / self.blocks.len().max(1);
+        self.has_room(usual.max(BLOCK_BYTES_USUAL))
     }
 
     /// How often a block that is not here was asked for lately, as far as is known.

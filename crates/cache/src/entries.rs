@@ -146,6 +146,13 @@ impl Entries {
         of_either!(self, shard => shard.capacities())
     }
 
+    pub(crate) fn has_room_for_values(&self) -> bool {
+        match self {
+            Self::Compact(shard) => shard.has_room_for_values(),
+            Self::Hac(shard) => shard.charged_bytes().0 < shard.capacities().0,
+        }
+    }
+
     pub(crate) fn charged_bytes(&self) -> (usize, usize) {
         of_either!(self, shard => shard.charged_bytes())
     }

@@ -283,6 +283,11 @@ impl PointShard {
         self.fingerprint_mask = u32::MAX.checked_shr(u32::BITS - bits.min(32)).unwrap_or(0);
     }
 
+    /// Whether values could come in without any leaving for them.
+    pub fn has_room_for_values(&self) -> bool {
+        self.kv.has_room()
+    }
+
     /// The bytes of KV and KP.
     pub fn charged_bytes(&self) -> (usize, usize) {
         (self.kv.charged_bytes(), self.kp.charged_bytes())

@@ -12,7 +12,7 @@
 //! then `structure`, then a tree's view lock, then `snapshots`. Nobody waits for a job
 //! while holding one of the last five; no job needs the first two.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::files::table_path;
 use crate::key::Sequence;
 use crate::lending::Lent;
 use crate::levels::{TableHandle, Trash};
-use crate::logs::{Logs, NextLog};
+use crate::log::LogWriter;
 use crate::manifest::{Manifest, TableMeta};
 use crate::names::Names;
 use crate::options::{Durability, Options};
@@ -37,6 +37,7 @@ use crate::stats::{Counter, Histogram, SpreadCounter};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex, RwLock, RwLockReadGuard};
 use crate::table::Table;
+use crate::throttle::Pauses;
 use crate::tree::Tree;
 
 /// What the engine counts besides its blocks.
@@ -127,6 +128,44 @@ pub(crate) struct Structure {
     /// manifest file that the failure ended, so they stay until the next commit
     /// has begun a new one.
     pub(crate) orphans: Vec<u64>,
+}
+
+/// The logs that count, for the commit leader and for whoever removes them.
+#[derive(Debug)]
+pub(crate) struct Logs {
+    pub(crate) current: LogWriter,
+    /// Whether somebody was asked to make the next one ready.
+    pub(crate) next_is_asked_for: bool,
+    /// Older logs that still count, oldest first.
+    pub(crate) older: VecDeque<u64>,
+    /// Up to where in the current log writes that do not wait need not look
+    /// whether there is room for them.
+    pub(crate) has_room_until: u64,
+    /// Of slowed writers.
+    pub(crate) pauses: Pauses,
+}
+
+impl Logs {
+    pub(crate) fn new(current: LogWriter) -> Self {
+        Self {
+            current,
+            next_is_asked_for: false,
+            older: VecDeque::new(),
+            has_room_until: 0,
+            pauses: Pauses::default(),
+        }
+    }
+}
+
+/// The log behind the current one (`logs.rs`).
+#[derive(Debug, Default)]
+pub(crate) struct NextLog {
+    /// Its number, once it has one: that which the current log's end record names.
+    pub(crate) number: Option<u64>,
+    /// It is there, under a durable name.
+    pub(crate) ready: Option<LogWriter>,
+    /// A log that counts no more, whose file the next one takes over.
+    pub(crate) spare: Option<u64>,
 }
 
 /// Everything behind a [`Db`](crate::Db).

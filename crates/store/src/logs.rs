@@ -13,59 +13,19 @@
 //! recovery knows that nothing of the next one was promised, unless a frame there says
 //! that some of it was synced (`recovery.rs`).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tidekv_io::{Access, Priority};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Logs, NextLog};
 use crate::error::Result;
 use crate::files::log_path;
 use crate::log::LogWriter;
-use crate::throttle::Pauses;
 
 /// A log takes the writes of so many memtables, or of one if that is more than this
 /// many bytes: an opening reads the log to its end.
 const MEMTABLES_PER_LOG: u64 = 8;
 const LOG_BYTES: u64 = 16 << 20;
-
-/// The logs that count, for the commit leader and for whoever removes them.
-#[derive(Debug)]
-pub(crate) struct Logs {
-    pub(crate) current: LogWriter,
-    /// Whether somebody was asked to make the next one ready.
-    next_is_asked_for: bool,
-    /// Older logs that still count, oldest first.
-    pub(crate) older: VecDeque<u64>,
-    /// Up to where in the current log writes that do not wait need not look
-    /// whether there is room for them.
-    pub(crate) has_room_until: u64,
-    /// Of slowed writers.
-    pub(crate) pauses: Pauses,
-}
-
-impl Logs {
-    pub(crate) fn new(current: LogWriter) -> Self {
-        Self {
-            current,
-            next_is_asked_for: false,
-            older: VecDeque::new(),
-            has_room_until: 0,
-            pauses: Pauses::default(),
-        }
-    }
-}
-
-/// The log behind the current one.
-#[derive(Debug, Default)]
-pub(crate) struct NextLog {
-    /// Its number, once it has one: that which the current log's end record names.
-    number: Option<u64>,
-    /// It is there, under a durable name.
-    ready: Option<LogWriter>,
-    /// A log that counts no more, whose file the next one takes over.
-    spare: Option<u64>,
-}
 
 impl Engine {
     /// From how many bytes on a log is ended.

@@ -12,7 +12,7 @@
 //! 2. Values are read like any others: nothing is believed of a list but what was asked
 //!    for. Whatever of it is wrong, or not there any more, is passed over.
 //! 3. A list takes at most a hundredth of the bytes of the tables; its memory counts as
-//!    that of open tables does. One that has not been gone through when the store is
+//!    that of open tables does, and one that would take much of it is not read. One that has not been gone through when the store is
 //!    closed, for want of time or room, stays as it is, unless more was asked for in
 //!    this life than it names.
 //! 4. What KV does not fill yet is blocks' meanwhile; whatever ends the refill, KV has it
@@ -43,9 +43,13 @@ use crate::question::{Question, Reader};
 use crate::sync::atomic::Ordering;
 use crate::tree::Tree;
 
-/// A list takes at most one part in so many of what it is about, and so many bytes.
+/// A list takes at most one part in so many of what it is about, one in so many of all
+/// memory, and so many bytes.
 const LIST_SHARE: u64 = 100;
+const LIST_MEMORY_SHARE: u64 = 8;
 const LIST_BYTES_MAX: u64 = 64 << 20;
+/// One that takes twice its share of memory is of a life that had more, and left to one.
+const LISTS_MAX: u64 = 2;
 /// About what a block takes in a list.
 const LISTED_BLOCK_BYTES: usize = 4;
 
@@ -57,7 +61,8 @@ const KEYS_PER_JOB: usize = 1024;
 /// is for reads under way.
 const IN_FLIGHT_SHARE: u64 = 32;
 
-/// A part of the cache with less room than this is full.
+/// A part of the cache with less room than this is full; one with more that is left in
+/// pieces, some in each shard, may be.
 const ROOM_MIN: usize = 64 << 10;
 
 /// What is left of a list is measured after so many jobs: that looks at all of it.
@@ -112,7 +117,7 @@ impl Engine {
     fn hot_list(&self) -> HotList {
         let (point, blocks) = (self.caches.point(), self.caches.blocks());
         let (fingerprint, table_bytes) = self.tables_now();
-        let mut left = (table_bytes / LIST_SHARE).min(LIST_BYTES_MAX) as usize;
+        let mut left = (table_bytes / LIST_SHARE).min(self.list_bytes_max()) as usize;
         let mut hot = Vec::new();
         blocks.look_at_all(|id, times| hot.push(HotBlockId { id, times }));
         keep_hottest(&mut hot, &mut left, |_| LISTED_BLOCK_BYTES, |block| block.times);
@@ -144,6 +149,10 @@ impl Engine {
         HotList { fingerprint, shares, shards: shards as u64, blocks: hot, keys, pointers }
     }
 
+    fn list_bytes_max(&self) -> u64 {
+        LIST_BYTES_MAX.min(self.memory_bytes.load(Ordering::Relaxed) / LIST_MEMORY_SHARE)
+    }
+
     /// A fingerprint of the store and all its tables, and their bytes.
     fn tables_now(&self) -> (u64, u64) {
         let store = self.structure.lock().manifest.state().store;
@@ -171,12 +180,18 @@ impl Engine {
             return None;
         }
         let path = self.directory.join(HOT);
-        let read = || -> Result<HotList> {
+        let read = || -> Result<Option<HotList>> {
             let file = self.storage.open_read(&path, Access::Buffered)?;
-            let bytes = file.len()?.min(2 * LIST_BYTES_MAX) as usize;
-            Ok(HotList::decode(&file.read_at(0, bytes)?).unwrap_or_default())
+            let bytes = file.len()?;
+            if bytes > LISTS_MAX * self.list_bytes_max() {
+                // It names no more than that.
+                let names = bytes as usize / LISTED_BLOCK_BYTES;
+                self.hot_list_names.store(names, Ordering::Release);
+                return Ok(None);
+            }
+            Ok(Some(HotList::decode(&file.read_at(0, bytes as usize)?).unwrap_or_default()))
         };
-        let mut list = read().ok()?;
+        let mut list = read().ok()??;
         let point = self.caches.point();
         self.caches.set_shares(list.shares.map(f64::from));
         let pointers = std::mem::take(&mut list.pointers);
@@ -245,7 +260,7 @@ impl Engine {
     fn refill_blocks(&self, list: &mut HotList) -> Option<u64> {
         let blocks = self.caches.blocks();
         let table = list.blocks.last()?.id.table;
-        if blocks.charged_bytes() + ROOM_MIN > blocks.capacity() {
+        if blocks.charged_bytes() + ROOM_MIN > blocks.capacity() || !blocks.has_room() {
             return None;
         }
         let of_table = list.blocks.iter().rev().take_while(|block| block.id.table == table);
@@ -283,7 +298,8 @@ impl Engine {
     fn refill_values(&self, list: &mut HotList) -> Option<u64> {
         let point = self.caches.point();
         let keyspace = list.keys.last()?.keyspace;
-        if point.charged_bytes().0 + ROOM_MIN > point.capacities().0 {
+        let is_full = point.charged_bytes().0 + ROOM_MIN > point.capacities().0;
+        if is_full || !point.has_room_for_values() {
             return None;
         }
         let tree = self.tree(keyspace);

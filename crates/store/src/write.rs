@@ -24,11 +24,10 @@ use hashbrown::HashSet;
 use smallvec::{SmallVec, smallvec};
 
 use crate::batch::{Operations, WriteBatch, begin_record};
-use crate::engine::{Attempt, Condition, Engine, Request, Written};
+use crate::engine::{Attempt, Condition, Engine, Logs, Request, Written};
 use crate::error::{Error, Result};
 use crate::key::{Kind, Sequence, Trailer};
 use crate::log::LogPosition;
-use crate::logs::Logs;
 use crate::options::Durability;
 use crate::range_tombstones::RangeTombstone;
 use crate::throttle::{self, Backlog, Pace};

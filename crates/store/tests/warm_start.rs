@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use support::{DIRECTORY, Limits, START_MS, options, within};
 use tidekv::{CachePolicy, Db, Keyspace, Options};
-use tidekv_io::{Executor, InlineExecutor, Job, ManualClock, MemoryStorage, Priority};
+use tidekv_io::{
+    Executor, InlineExecutor, Job, ManualClock, MemoryStorage, Operation, OperationRecord, Priority,
+};
 
 /// Tables come when they are asked for.
 const ROOMY: Limits = Limits { memtable_bytes: 1 << 20, table_bytes: 1 << 20 };
@@ -286,6 +288,25 @@ fn kv_lends_what_it_does_not_fill_yet_and_has_it_back() {
     let (db, _) = open(&|_| {});
     assert!(count(&db, "warm.values") > 0);
     assert!(kv_bytes(&db) > before * 3 / 4, "{} bytes of {before}", kv_bytes(&db));
+}
+
+/// Of a life that had much more memory.
+#[test]
+fn a_list_that_would_take_much_of_the_memory_is_not_read() {
+    let store = Store::new(CachePolicy::Tide);
+    let long = vec![7; 3 << 20];
+    for (memory_bytes, is_read) in [(8 << 20, false), (64 << 20, true)] {
+        store.disk.write_file(list_path(), &long);
+        store.disk.record_history(true);
+        let (db, _) = store.open_with(|options| options.memory_bytes = Some(memory_bytes));
+        let of_list =
+            |kind| move |one: &&OperationRecord| one.operation == kind && one.path == list_path();
+        let history = store.disk.history();
+        assert!(history.iter().any(|one| of_list(Operation::Open)(&one)));
+        assert_eq!(history.iter().any(|one| of_list(Operation::Read)(&one)), is_read);
+        db.close().unwrap();
+        assert_eq!(store.list().is_some_and(|list| list == long), !is_read);
+    }
 }
 
 #[test]

@@ -41,6 +41,19 @@ fn a_hit_keeps_a_block() {
 }
 
 #[test]
+fn a_cache_is_full_though_every_shard_has_some_bytes_left() {
+    let cache = BlockCache::new(64 * 1_000_000, 64);
+    let fill = |blocks: std::ops::Range<u64>| {
+        blocks.for_each(|n| cache.insert(id(1, n << 12), DATA, n, 3000 + (n * 37 % 2400) as usize));
+    };
+    fill(0..64 * 110);
+    assert!(cache.has_room(), "half full");
+    fill(64 * 110..64 * 300);
+    assert!(cache.capacity() - cache.charged_bytes() > 64 << 10);
+    assert!(!cache.has_room());
+}
+
+#[test]
 fn counters_are_kept_by_kind() {
     let cache = BlockCache::new(3000, 1);
     cache.insert(id(1, 0), INDEX, 0, 1200);

@@ -652,6 +652,23 @@ pub const MUTATIONS: &[Mutation] = &[
         "pointers_into_other_tables_do_not_come_back",
     ),
     warm(
+        "a list is read whatever memory it takes",
+        "crates/store/src/warm_start.rs",
+        "if bytes > LISTS_MAX * self.list_bytes_max() {",
+        "if bytes > 1000 * LISTS_MAX * self.list_bytes_max() {",
+        "a_list_that_would_take_much_of_the_memory_is_not_read",
+    ),
+    Mutation {
+        target: "lib",
+        ..cached(
+            "a cache of which each shard is nearly full has room",
+            "crates/cache/src/block.rs",
+            "2 * self.sum(|shard| usize::from(shard.has_room_for_one())) > self.shards.len()",
+            "self.charged_bytes() + (64 << 10) < self.capacity()",
+            "block::tests::a_cache_is_full_though_every_shard_has_some_bytes_left",
+        )
+    },
+    warm(
         "keys are brought back in any order",
         "crates/store/src/warm_start.rs",
         "(std::cmp::Reverse(hot.times), hot.keyspace)",
