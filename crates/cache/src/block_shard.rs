@@ -26,8 +26,8 @@ use crate::sketch::{COUNT_MAX, Sketch};
 /// of what is above may be chance.
 const TIMES_EXACT: u8 = 2;
 
-/// What a block is taken to be while none is here.
-const BLOCK_BYTES_USUAL: usize = 4 << 10;
+/// A shard with less room than this is full, however small its blocks are.
+const BLOCK_BYTES_MIN: usize = 4 << 10;
 
 /// What a filter block takes at most beside the bytes that it has in its table.
 const FILTER_SLACK_BYTES: usize = 256;
@@ -126,7 +126,7 @@ impl<V> Shard<V> {
     /// Whether another block could come in, such as are here, without any leaving for it.
     pub(crate) fn has_room_for_one(&self) -> bool {
         let usual = self.blocks.charged() / self.blocks.len().max(1);
-        self.has_room(usual.max(BLOCK_BYTES_USUAL))
+        self.has_room(usual.max(BLOCK_BYTES_MIN))
     }
 
     /// How often a block that is not here was asked for lately, as far as is known.

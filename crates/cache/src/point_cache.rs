@@ -464,8 +464,8 @@ impl PointCache {
         self.sum(|inside| inside.entries.charged_bytes())
     }
 
-    /// Whether most shards have room for more values. (The bytes that are free in all of them
-    /// say little: every full one has some.)
+    /// Whether most shards have room for more values (as
+    /// [`BlockCache::has_room`](crate::BlockCache::has_room)).
     pub fn has_room_for_values(&self) -> bool {
         let has_room = |shard: &&Shard| shard.inside.lock().entries.has_room_for_values();
         2 * self.shards.iter().filter(has_room).count() > self.shards.len()

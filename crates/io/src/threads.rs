@@ -27,7 +27,7 @@ pub type Job = Box<dyn FnOnce() + Send>;
 /// Which queue a job waits in; high goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
-    /// Flushes: writers may be waiting.
+    /// Flushes, and the next log: writers may be waiting.
     High,
     /// Compactions and other housekeeping.
     Low,

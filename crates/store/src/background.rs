@@ -196,8 +196,10 @@ impl Engine {
             self.executor.shutdown();
             return;
         }
-        // Whoever picks a compaction from here on sees that the store is closed.
+        // Whoever picks a compaction or makes a log ready from here on sees that the store
+        // is closed.
         drop(self.structure.lock());
+        drop(self.next_log.lock());
         let is_busy = || {
             self.compactions_running.load(Ordering::Acquire) > 0
                 || self.trees.load().values().any(|tree| tree.is_flushing.load(Ordering::Acquire))

@@ -26,7 +26,7 @@ use crate::inspect::{
     FileRole, LogDescription, LogEnding, log_record, malformed, role_of, uncached_blocks, walk_log,
 };
 use crate::key::SEQUENCE_MAX;
-use crate::log::first_synced;
+use crate::log::damage_of_torn;
 use crate::log::format::{HEADER_BYTES, Header, is_intact};
 use crate::manifest::{self, State, TableMeta};
 use crate::table::{self, Table, TableProperties};
@@ -384,8 +384,9 @@ impl Checker<'_> {
             let what = "the manifest names it, but it is missing";
             self.damaged(&path, Error::corrupt(&path, what));
         }
+        // The last first: who finds something in a log finds the end of the one in front.
         let mut read = Vec::new();
-        for number in logs {
+        for number in logs.into_iter().rev() {
             let path = log_path(self.directory, number);
             self.begins(&path);
             match self.read_log(&path, number) {
@@ -400,7 +401,9 @@ impl Checker<'_> {
                 }
             }
         }
-        // Openings that were cut short leave logs behind that hold nothing.
+        read.reverse();
+        // Openings that were cut short leave logs behind that hold nothing, and lives that
+        // had made the next one ready.
         let is_empty = |log: &Option<LogDescription>| {
             let is_open = |ending| !matches!(ending, LogEnding::Complete { .. });
             log.as_ref().is_some_and(|log| log.end == 0 && is_open(log.ending))
@@ -444,19 +447,17 @@ impl Checker<'_> {
                 self.damaged(&missing, Error::corrupt(&missing, what));
             }
             (LogEnding::Open | LogEnding::Torn, Some(next)) => {
-                let end = log.end;
+                let (storage, end) = (&*self.storage, log.end);
                 // One that cannot be read is damaged as well, and was told.
-                let what = match first_synced(&*self.storage, self.directory, behind) {
-                    Ok(Some(witness)) => format!(
-                        "it ends at offset {end} without an end record, but was on stable \
-                         storage before any of log {witness} was"
-                    ),
-                    _ => format!(
+                let damage = damage_of_torn(storage, self.directory, log.number, end, behind);
+                let damage = damage.ok().flatten().unwrap_or_else(|| {
+                    let what = format!(
                         "it ends at offset {end} without an end record: what log {next} holds is \
                          lost"
-                    ),
-                };
-                self.damaged(path, Error::corrupt(path, what));
+                    );
+                    Error::corrupt(path, what)
+                });
+                self.damaged(path, damage);
             }
             _ => {}
         }

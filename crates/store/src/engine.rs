@@ -10,7 +10,9 @@
 //!
 //! Lock order: the gate, then the commit lead, then `logs`, then `next_log`,
 //! then `structure`, then a tree's view lock, then `snapshots`. Nobody waits for a job
-//! while holding one of the last five; no job needs the first two.
+//! while holding one of the last five, but a leader that holds `logs` for the one that
+//! makes the next log ready, which needs none before `next_log`; no job needs the first
+//! two.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -184,8 +186,10 @@ pub(crate) struct Engine {
     pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
     pub(crate) trees: ArcSwap<BTreeMap<u32, Arc<Tree>>>,
     pub(crate) queue: Queue<Request, Result<Written>>,
-    /// Locked by the commit leader only, but for sums of statistics.
+    /// Kept locked by the commit leader only: flushes look, and take off logs that do not
+    /// count any more.
     pub(crate) logs: Mutex<Option<Logs>>,
+    /// Kept locked while the next log is made ready.
     pub(crate) next_log: Mutex<NextLog>,
     /// The last sequence given out. Written by the commit leader.
     pub(crate) last_sequence: AtomicU64,

@@ -10,8 +10,8 @@
 //! *.tmp             unfinished, removed at the next opening
 //! ```
 //!
-//! Numbers come from one counter and are never used twice, except that a
-//! finished log is renamed to be its own successor's successor (recycled).
+//! Numbers come from one counter and are never used twice, except that the file of a
+//! log that counts no more is renamed to be a later one (recycled).
 
 use std::path::{Path, PathBuf};
 

@@ -213,7 +213,7 @@ pub fn write_log(
 ) -> Result<Vec<u8>> {
     let storage = storage_of(before);
     let file = storage.open(Path::new(PATH), Access::Buffered)?;
-    let mut writer = LogWriter::new(file, number);
+    let mut writer = LogWriter::recycling(file, number);
     for (record, sync) in records {
         writer.append(|out| {
             out.push(format::RECORD_WRITES);

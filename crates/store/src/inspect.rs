@@ -414,7 +414,8 @@ pub(crate) fn walk_log(
             offset = reader.offset();
         }
         let ending = reader.ending().into();
-        Ok(LogDescription { number, bytes, end: offset, records, ending })
+        // Marks stand behind the last record.
+        Ok(LogDescription { number, bytes, end: reader.offset(), records, ending })
     };
     match walk() {
         Err(error) if error.kind() == ErrorKind::Corrupt => walk(),

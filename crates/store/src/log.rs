@@ -12,5 +12,5 @@ pub(crate) mod reader;
 mod tests;
 
 pub(crate) use format::LogPosition;
-pub(crate) use reader::{Ending, LogReader, first_synced};
+pub(crate) use reader::{Ending, LogReader, begins_with_a_frame, damage_of_torn};
 pub(crate) use writer::LogWriter;

@@ -1,17 +1,17 @@
 //! The write-ahead logs of an open store: which there are, and how one follows another.
 //!
 //! Guarantees:
-//! - An end record names a log whose name is durable, so a log that is missing is
-//!   found missing.
+//! - The end record of a log that is followed names one whose name is durable, so a log
+//!   that is missing in the middle is noticed.
 //! - Nobody waits for the disk because one log follows another: the next one is made
 //!   ready in the background while the current one is filled ([`NextLog`]), and the
-//!   end of the current one is synced when something of the next is, a flush's table
-//!   or a write that asks for it ([`LogWriter::follow`]). A writer that comes to the
-//!   end of a log before the next one is ready waits for it.
+//!   end of the current one is synced when something of the next is, by a flush or for
+//!   a write that asks for it ([`LogWriter::follow`]). A writer that comes to the end of
+//!   a log before the next one is ready waits for it.
 //!
-//! So a power cut may find a log without its end, or torn, and records of the next:
-//! recovery knows that nothing of the next one was promised, unless a frame there says
-//! that some of it was synced (`recovery.rs`).
+//! So a power cut may leave a log without its end, or torn, and records of the next one
+//! behind it. Nothing of those was promised then: recovery passes them over, unless a
+//! frame there vouches for what was in front; then that is damaged (`recovery.rs`).
 
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ use crate::engine::{Engine, Logs, NextLog};
 use crate::error::Result;
 use crate::files::log_path;
 use crate::log::LogWriter;
+use crate::sync::atomic::Ordering;
 
 /// A log takes the writes of so many memtables, or of one if that is more than this
 /// many bytes: an opening reads the log to its end.
@@ -44,7 +45,7 @@ impl Engine {
 
     /// Has the next log made ready, in the background, when the current one is half
     /// full. Only while leading.
-    pub(crate) fn expect_next_log(self: &Arc<Self>) {
+    pub(crate) fn ask_for_next_log(self: &Arc<Self>) {
         let is_due = {
             let mut logs = self.logs.lock();
             let logs = logs.as_mut().expect("a writable store has a log");
@@ -54,8 +55,12 @@ impl Engine {
         if is_due {
             let engine = Arc::clone(self);
             let prepare = move || {
-                // Whoever switches tries again, and is told of an error.
-                let _ = engine.make_ready(&mut engine.next_log.lock());
+                let mut next = engine.next_log.lock();
+                // Whoever closes the store comes by this lock afterwards.
+                if !engine.is_closed.load(Ordering::Acquire) {
+                    // Whoever switches tries again, and is told of an error.
+                    let _ = engine.make_ready(&mut next);
+                }
             };
             self.executor.execute(Priority::High, Box::new(prepare));
         }
@@ -99,8 +104,14 @@ impl Engine {
     pub(crate) fn finish_log(&self) -> Result<()> {
         let mut logs = self.logs.lock();
         let Some(logs) = logs.as_mut() else { return Ok(()) };
-        let number = self.number_of(&mut self.next_log.lock());
-        logs.current.finish(number)
+        let mut next = self.next_log.lock();
+        let number = self.number_of(&mut next);
+        logs.current.finish(number)?;
+        // An opening would look through all that its file held before.
+        if next.ready.take().is_some() {
+            let _ = self.storage.remove(&log_path(&self.directory, number));
+        }
+        Ok(())
     }
 
     /// A new log, durable in its directory, in a recycled file if there is one.

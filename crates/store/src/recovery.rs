@@ -5,14 +5,14 @@
 //!    a newer version wrote is refused before anything is touched.
 //! 3. Every table is opened and held against the manifest; pointers into them come back
 //!    that were cached when the store was closed (`warm_start.rs`).
-//! 4. The logs that still count are replayed in order. Each but the last names its
-//!    successor, so a log that is missing is found; the last is cut behind its last
-//!    whole record. So is one in front of it that a loss of power has torn, and what
-//!    follows it does not count: it was written before this one was synced, or a frame
-//!    there would say that some of it was on stable storage; then this one is damaged.
-//!    Operations that already stand in tables (by sequence) are passed over. Logs in
-//!    the end that hold nothing are: openings that were cut short have begun them, or
-//!    lives that had made them ready.
+//! 4. The logs that still count are replayed in order. Each that was ended names its
+//!    successor, so one that is missing in the middle is found. One that breaks off is
+//!    cut behind its last whole record, and the logs behind it are passed over: a loss
+//!    of power does that only to what was not synced yet. If a frame further on, in it
+//!    or in a log behind it, says that what is broken had been synced, it is damage, and
+//!    the store does not open. Operations that already stand in tables (by sequence) are
+//!    passed over, and so are logs in the end that hold nothing: openings that were cut
+//!    short have begun them, or lives that had made them ready.
 //! 5. What was replayed is written to tables of level 0, a new log is begun,
 //!    and one edit puts all of it into the manifest. A power cut anywhere
 //!    before that edit leaves everything to be replayed again. The logs of the
@@ -45,7 +45,7 @@ use crate::hot_list::HotList;
 use crate::key::Sequence;
 use crate::lending::Lent;
 use crate::levels::{TableHandle, Trash, Version};
-use crate::log::{Ending, LogPosition, LogReader, first_synced};
+use crate::log::{Ending, LogPosition, LogReader, begins_with_a_frame, damage_of_torn};
 use crate::manifest::{self, Change, Edit, Manifest, State};
 use crate::memtable::Memtable;
 use crate::names::Names;
@@ -368,9 +368,7 @@ impl Engine {
             let path = log_path(&self.directory, min_log);
             return Err(Error::corrupt(&path, "the manifest names it, but it is missing"));
         }
-        while numbers.len() > 1 && self.is_log_empty(numbers[numbers.len() - 1])? {
-            numbers.pop();
-        }
+        let idle = numbers.split_off(self.logs_begun(&numbers)?);
         let mut last = 0;
         for (index, &number) in numbers.iter().enumerate() {
             let path = log_path(&self.directory, number);
@@ -390,19 +388,22 @@ impl Engine {
                     ));
                 }
                 (Ending::Cut { .. }, Some(_)) => {
-                    let cut = reader.offset();
-                    let behind = &numbers[index + 1..];
-                    if let Some(witness) = first_synced(&*self.storage, &self.directory, behind)? {
-                        let what = format!(
-                            "it ends at offset {cut} without an end record, but was on stable \
-                             storage before any of log {witness} was"
-                        );
-                        return Err(Error::corrupt(&path, what));
+                    let (cut, behind) = (reader.offset(), &numbers[index + 1..]);
+                    let damage =
+                        damage_of_torn(&*self.storage, &self.directory, number, cut, behind)?;
+                    if let Some(damage) = damage {
+                        return Err(damage);
                     }
                     tracing::warn!(log = %path.display(), offset = cut,
                         "the log was not ended: it is cut behind its last whole record, and what \
                          was not synced in the logs behind it goes as well");
                     return Ok(());
+                }
+                (Ending::Complete { successor }, None) if idle.contains(&successor) => {
+                    // It may have been written to: then damage to its beginning is found.
+                    let path = log_path(&self.directory, successor);
+                    let file = self.storage.open_read(&path, Access::Buffered)?;
+                    LogReader::new(file, successor)?.next()?;
                 }
                 (Ending::Cut { torn: true }, None) => {
                     tracing::info!(log = %path.display(), offset = reader.offset(),
@@ -414,12 +415,18 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a log holds nothing, not even its end.
-    fn is_log_empty(&self, number: u64) -> Result<bool> {
-        let file = self.storage.open_read(&log_path(&self.directory, number), Access::Buffered)?;
-        let mut reader = LogReader::new(file, number)?;
-        let is_first = reader.next()?.is_some();
-        Ok(!is_first && matches!(reader.ending(), Ending::Cut { .. }) && reader.offset() == 0)
+    /// How many of the logs there are up to the last that begins with a whole frame; the
+    /// first counts in any case. Those behind were made ready, or begun by openings that
+    /// were cut short.
+    fn logs_begun(&self, numbers: &[u64]) -> Result<usize> {
+        for (index, &number) in numbers.iter().enumerate().rev() {
+            let path = log_path(&self.directory, number);
+            let file = self.storage.open_read(&path, Access::Buffered)?;
+            if begins_with_a_frame(file, number)? {
+                return Ok(index + 1);
+            }
+        }
+        Ok(numbers.len().min(1))
     }
 
     /// Replays a record of writes, whose sequences are above the `last` one before it.

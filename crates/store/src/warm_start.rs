@@ -11,10 +11,11 @@
 //!    that syncs them, as ever.
 //! 2. Values are read like any others: nothing is believed of a list but what was asked
 //!    for. Whatever of it is wrong, or not there any more, is passed over.
-//! 3. A list takes at most a hundredth of the bytes of the tables; its memory counts as
-//!    that of open tables does, and one that would take much of it is not read. One that has not been gone through when the store is
-//!    closed, for want of time or room, stays as it is, unless more was asked for in
-//!    this life than it names.
+//! 3. A list takes at most a hundredth of the bytes of the tables and an eighth of all
+//!    memory; what it takes counts as open tables do. One of twice that share of memory
+//!    is left unread, for a life with more. One that has not been gone through when the
+//!    store is closed, for want of time or room, stays as it is, unless more was asked
+//!    for in this life than it names.
 //! 4. What KV does not fill yet is blocks' meanwhile; whatever ends the refill, KV has it
 //!    back then.
 //!
@@ -48,8 +49,9 @@ use crate::tree::Tree;
 const LIST_SHARE: u64 = 100;
 const LIST_MEMORY_SHARE: u64 = 8;
 const LIST_BYTES_MAX: u64 = 64 << 20;
-/// One that takes twice its share of memory is of a life that had more, and left to one.
-const LISTS_MAX: u64 = 2;
+/// A list that takes so many times what one may take now is of a life with more memory:
+/// it is not read.
+const LIST_EXCESS_MAX: u64 = 2;
 /// About what a block takes in a list.
 const LISTED_BLOCK_BYTES: usize = 4;
 
@@ -61,8 +63,8 @@ const KEYS_PER_JOB: usize = 1024;
 /// is for reads under way.
 const IN_FLIGHT_SHARE: u64 = 32;
 
-/// A part of the cache with less room than this is full; one with more that is left in
-/// pieces, some in each shard, may be.
+/// A part of the cache with less room than this in all its shards together is full. One
+/// with more may be too: each full shard has some bytes left.
 const ROOM_MIN: usize = 64 << 10;
 
 /// What is left of a list is measured after so many jobs: that looks at all of it.
@@ -183,8 +185,9 @@ impl Engine {
         let read = || -> Result<Option<HotList>> {
             let file = self.storage.open_read(&path, Access::Buffered)?;
             let bytes = file.len()?;
-            if bytes > LISTS_MAX * self.list_bytes_max() {
-                // It names no more than that.
+            if bytes > LIST_EXCESS_MAX * self.list_bytes_max() {
+                // It stays for a life with more, unless this one asks for more than it can
+                // name.
                 let names = bytes as usize / LISTED_BLOCK_BYTES;
                 self.hot_list_names.store(names, Ordering::Release);
                 return Ok(None);

@@ -159,7 +159,7 @@ impl Engine {
 
     fn try_lead(&self, request: &Request) -> Result<Attempt> {
         self.check_open()?;
-        // A log that was torn is ended with a sync.
+        // Behind a log that was torn the next one is made, with a sync of the directory.
         if !self.with_logs(|logs| logs.current.is_open()) {
             return Ok(Attempt::WouldBlock);
         }
@@ -184,7 +184,9 @@ impl Engine {
             let mut logs = self.logs.lock();
             let logs = logs.as_mut().expect("a writable store has a log");
             if count > 0 {
-                self.append(logs, first, batches)?;
+                // Also where something fails from here on: it may stand in the log.
+                self.last_sequence.store(first + count as u64 - 1, Ordering::Relaxed);
+                self.append(logs, first, batches, sync)?;
             }
             if sync {
                 self.stats.log_syncs.add(1);
@@ -194,21 +196,28 @@ impl Engine {
         };
         if count > 0 {
             self.insert(first, batches, log);
-            let last = first + count as u64 - 1;
-            self.last_sequence.store(last, Ordering::Relaxed);
-            self.visible.store(last, Ordering::Release);
+            self.visible.store(first + count as u64 - 1, Ordering::Release);
             self.stats.writes.add(count as u64);
             self.stats.write_groups.add(1);
         }
         Ok(())
     }
 
-    fn append(&self, logs: &mut Logs, first: Sequence, batches: &[&WriteBatch]) -> Result<()> {
+    fn append(
+        &self,
+        logs: &mut Logs,
+        first: Sequence,
+        batches: &[&WriteBatch],
+        sync: bool,
+    ) -> Result<()> {
         if let Some(error) = logs.current.lost() {
             return Err(error);
         }
         if !logs.current.is_open() {
             self.switch_log(logs)?;
+        }
+        if sync {
+            logs.current.vouch()?;
         }
         let before = logs.current.offset();
         logs.current.append(|out| {
@@ -283,7 +292,7 @@ impl Engine {
         }
         self.follow_memtables();
         self.rotate_full()?;
-        self.expect_next_log();
+        self.ask_for_next_log();
         let mut pace = self.pace();
         if pace == Pace::Free {
             self.note_room();

@@ -14,8 +14,9 @@
 //! earlier life (files are recycled) is never taken for a new one. Behind the
 //! last frame stand zeros, or frames of an earlier life, or a torn frame.
 //!
-//! The last frame of a log that has a successor is [`RECORD_END`]: the log was
-//! synced whole before the successor was begun.
+//! The last frame of a log that was ended is [`RECORD_END`]. The log that it names is
+//! there by then, unless the store was closed; and nothing of that is synced before all
+//! of this one is (`log/writer.rs`).
 //!
 //! Values on disk: do not change.
 
@@ -34,8 +35,9 @@ pub(crate) const RECORD_WRITES: u8 = 1;
 /// Record kind: an edit of the manifest (`manifest/edit.rs`).
 pub(crate) const RECORD_EDIT: u8 = 2;
 
-/// Record kind: says nothing. Its header vouches for what was synced before it,
-/// so that damage to the record before it is told from a torn end.
+/// Record kind: says nothing, but vouches for what was synced before it: as much of
+/// this log as its header says, and all of the logs in front, so that damage to what
+/// stands before it is told from a torn end.
 pub(crate) const RECORD_MARK: u8 = 3;
 
 /// Kinds are below this, also those that are still to come. Do not change: the search

@@ -6,7 +6,7 @@
 //! more than X, then X had been synced, and the file is damaged; else the end
 //! was torn by a loss of power and is cut at X. And as nothing of a log is synced
 //! before the logs in front of it are, a frame that says more than nothing vouches
-//! for those as well ([`first_synced`]).
+//! for those as well, and so does a mark ([`damage_of_torn`]).
 //!
 //! The whole file is read into memory in pieces of [`PIECE_BYTES`]; records
 //! larger than that are read on their own.
@@ -57,6 +57,7 @@ pub(crate) struct LogReader {
     number: u64,
     len: u64,
     offset: u64,
+    has_mark: bool,
     piece: Buffer,
     piece_offset: u64,
     record: Vec<u8>,
@@ -77,6 +78,7 @@ impl LogReader {
             number: start.log,
             len,
             offset: start.offset,
+            has_mark: false,
             piece: Buffer::empty(),
             piece_offset: 0,
             record: Vec::new(),
@@ -96,7 +98,10 @@ impl LogReader {
             };
             match self.record[HEADER_BYTES] {
                 RECORD_END => self.ending = Some(self.complete()?),
-                RECORD_MARK => self.offset += frame_len,
+                RECORD_MARK => {
+                    self.offset += frame_len;
+                    self.has_mark = true;
+                }
                 _ => {
                     self.offset += frame_len;
                     return Ok(Some(&self.record[HEADER_BYTES..]));
@@ -220,7 +225,7 @@ impl LogReader {
         let cut = self.offset;
         let mut torn = false;
         if cut + HEADER_BYTES as u64 <= self.len {
-            // Zeros are the usual end.
+            // Zeros are the usual end; anything else was torn, or is of an earlier life.
             self.fill(cut, HEADER_BYTES)?;
             let start = (cut - self.piece_offset) as usize;
             torn = self.piece[start..].iter().take(HEADER_BYTES + 1).any(|&byte| byte != 0);
@@ -260,20 +265,38 @@ impl LogReader {
     }
 }
 
-/// The first of the logs `numbers` in `directory` of which a frame says that some was
-/// on stable storage, and so all of every log in front of it.
-pub(crate) fn first_synced(
+/// Whether log `number` begins with a whole frame. One that does not may still hold some.
+pub(crate) fn begins_with_a_frame(file: Arc<dyn File>, number: u64) -> Result<bool> {
+    Ok(LogReader::new(file, number)?.intact_frame_at(0)?.is_some())
+}
+
+/// What is wrong with log `number`, which breaks off at `cut` although there are logs
+/// `behind` it; nothing, if a loss of power can have done that: then nobody was told
+/// that anything behind the cut is there to stay.
+pub(crate) fn damage_of_torn(
     storage: &dyn Storage,
     directory: &Path,
-    numbers: &[u64],
-) -> Result<Option<u64>> {
-    for &number in numbers {
-        let file = storage.open_read(&log_path(directory, number), Access::Buffered)?;
-        if LogReader::new(file, number)?.synced_beyond(0)?.is_some() {
-            return Ok(Some(number));
+    number: u64,
+    cut: u64,
+    behind: &[u64],
+) -> Result<Option<Error>> {
+    for &witness in behind {
+        let file = storage.open_read(&log_path(directory, witness), Access::Buffered)?;
+        if vouches_for_logs_in_front(file, witness)? {
+            let what = format!(
+                "it ends at offset {cut} without an end record, but was on stable storage \
+                 before any of log {witness} was"
+            );
+            return Ok(Some(Error::corrupt(&log_path(directory, number), what)));
         }
     }
     Ok(None)
+}
+
+fn vouches_for_logs_in_front(file: Arc<dyn File>, number: u64) -> Result<bool> {
+    let mut reader = LogReader::new(file, number)?;
+    while reader.next()?.is_some() {}
+    Ok(reader.has_mark || reader.synced_beyond(0)?.is_some())
 }
 
 /// How many zeros `bytes` begin with.

@@ -85,6 +85,7 @@ fn a_fresh_log_has_the_released_bytes_and_they_are_still_read() {
     assert_eq!(ending, Ending::Complete { successor: 9 });
 }
 
+/// As logs were written before whole pages were: today's are read alike.
 #[test]
 fn a_recycled_log_has_the_released_bytes_and_they_are_still_read() {
     let disk = MemoryStorage::new();

@@ -10,8 +10,9 @@
 //! Writers do not wait for the end of one log before they begin the next
 //! ([`LogWriter::end`]). What keeps the logs in their order is this: nothing of a log
 //! is synced before all of the one in front of it is ([`LogWriter::follow`]). So what
-//! is on stable storage of all logs is a prefix of what was appended, and a frame that
-//! says that some of its log was synced vouches for every log in front.
+//! is on stable storage of all logs is a prefix of what was appended. And a mark in the
+//! log vouches for every log in front: it stands there before a sync is acknowledged that
+//! somebody waits for, or in front of the first record behind another sync.
 
 use std::sync::Arc;
 
@@ -40,8 +41,9 @@ pub(crate) struct LogSyncer {
     synced: AtomicU64,
     /// A sync failed.
     is_lost: AtomicBool,
-    /// The log in front of this one is on stable storage, or there is none.
-    is_next: AtomicBool,
+    /// All of the log in front is on stable storage, or there is none: who finds nothing
+    /// left to sync needs no lock.
+    is_front_synced: AtomicBool,
     /// Held while the file is synced, or a failure would be told to one thread and
     /// the next one would hear that all is well.
     syncing: Mutex<Syncing>,
@@ -68,7 +70,7 @@ impl LogSyncer {
             file,
             synced: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
-            is_next: AtomicBool::new(true),
+            is_front_synced: AtomicBool::new(true),
             syncing: Mutex::default(),
         }
     }
@@ -76,7 +78,7 @@ impl LogSyncer {
     /// Returns once the first `offset` bytes of the log, which were appended, are
     /// on stable storage, and every log in front of it.
     pub(crate) fn sync_up_to(&self, offset: u64) -> Result<()> {
-        let is_done = || self.is_next.load(Ordering::Acquire) && self.synced() >= offset;
+        let is_done = || self.is_front_synced() && self.synced() >= offset;
         if !self.is_lost() && is_done() {
             return Ok(());
         }
@@ -84,17 +86,26 @@ impl LogSyncer {
         if let Some(error) = &syncing.failure {
             return Err(error.clone());
         }
-        if let Some(front) = &syncing.in_front {
-            let synced = front.syncer.sync_up_to(front.offset);
-            synced.map_err(|error| self.lose(&mut syncing, error))?;
-            syncing.in_front = None;
-            self.is_next.store(true, Ordering::Release);
-        }
+        self.sync_in_front(&mut syncing)?;
         if self.synced() >= offset {
             return Ok(());
         }
         self.file.sync().map_err(|error| self.lose(&mut syncing, failed(&error)))?;
         self.synced.store(offset, Ordering::Release);
+        Ok(())
+    }
+
+    /// Returns once all of the log in front is on stable storage.
+    fn sync_front(&self) -> Result<()> {
+        self.sync_in_front(&mut self.syncing.lock())
+    }
+
+    fn sync_in_front(&self, syncing: &mut Syncing) -> Result<()> {
+        let Some(front) = &syncing.in_front else { return Ok(()) };
+        let synced = front.syncer.sync_up_to(front.offset);
+        synced.map_err(|error| self.lose(syncing, error))?;
+        syncing.in_front = None;
+        self.is_front_synced.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -113,12 +124,16 @@ impl LogSyncer {
 
     /// Nothing is synced before all of the log in front is.
     fn follow(&self, front: LogEnd) {
-        self.is_next.store(false, Ordering::Release);
+        self.is_front_synced.store(false, Ordering::Release);
         self.syncing.lock().in_front = Some(front);
     }
 
     fn synced(&self) -> u64 {
         self.synced.load(Ordering::Acquire)
+    }
+
+    fn is_front_synced(&self) -> bool {
+        self.is_front_synced.load(Ordering::Acquire)
     }
 
     fn is_lost(&self) -> bool {
@@ -150,13 +165,15 @@ pub(crate) struct LogWriter {
     written_back: u64,
     /// Up to where the file's pages hold bytes of this log and zeros.
     own_until: u64,
+    /// The log in front, until a mark here says that it was synced.
+    unvouched: Option<Arc<LogSyncer>>,
     health: Health,
     frame: Vec<u8>,
 }
 
-/// The system is asked to write to the disk whenever there is so much: a log that
-/// is ended then waits for little, whatever the size of its memtable, and not
-/// for as much as the disk takes in a second.
+/// The system is asked to write to the disk whenever there is so much: a sync then
+/// waits for little, however long the log, and not for as much as the disk takes in a
+/// second.
 const WRITEBACK_BYTES: u64 = 1 << 20;
 
 /// What the system keeps of a file in one piece.
@@ -175,6 +192,7 @@ impl LogWriter {
             offset: 0,
             written_back: 0,
             own_until: u64::MAX,
+            unvouched: None,
             health: Health::Good,
             frame: Vec::new(),
         }
@@ -182,8 +200,8 @@ impl LogWriter {
 
     /// A writer at the start of `file`, whose bytes so far belong to other logs.
     ///
-    /// The system would read a page from the disk whose beginning is written, for the
-    /// sake of its end, and the writer would wait for that. So who comes to a page
+    /// Where only the beginning of a page is written, the system reads the page from the
+    /// disk first, for its end, and the writer waits for that. So whoever comes to a page
     /// writes all of it, zeros behind the frame.
     pub(crate) fn recycling(file: Arc<dyn File>, number: u64) -> Self {
         Self { own_until: 0, ..Self::new(file, number) }
@@ -206,7 +224,12 @@ impl LogWriter {
             return Err(error);
         }
         match &self.health {
-            Health::Good => self.write_frame(fill),
+            Health::Good => {
+                if self.syncer.is_front_synced() {
+                    self.vouch()?;
+                }
+                self.write_frame(fill)
+            }
             Health::Torn(error) => Err(error.clone()),
             Health::Finished => {
                 unreachable!("a finished log is followed by another, not appended to")
@@ -247,9 +270,27 @@ impl LogWriter {
         }
     }
 
-    /// Puts everything appended on stable storage.
+    /// Puts everything appended on stable storage, with a witness that the logs in
+    /// front are.
     pub(crate) fn sync(&mut self) -> Result<()> {
+        if self.is_open() {
+            self.vouch()?;
+        }
         self.syncer.sync_up_to(self.offset)
+    }
+
+    /// Syncs the logs in front, and says so in this one: in front of a record that is
+    /// acknowledged as synced, as it cannot be taken back if a mark behind it fails.
+    pub(crate) fn vouch(&mut self) -> Result<()> {
+        match self.unvouched {
+            None => Ok(()),
+            Some(_) => {
+                self.syncer.sync_front()?;
+                self.write_frame(|out| out.push(RECORD_MARK))?;
+                self.unvouched = None;
+                Ok(())
+            }
+        }
     }
 
     /// For other threads: what puts the bytes appended so far, up to
@@ -258,8 +299,8 @@ impl LogWriter {
         &self.syncer
     }
 
-    /// Appends a record that says nothing but vouches for what was synced. It
-    /// reaches the disk some time; nothing depends on it.
+    /// Appends a record that says nothing but vouches for what was synced. Unless the
+    /// log is synced, it reaches the disk some time.
     pub(crate) fn mark(&mut self) -> Result<()> {
         self.append(|out| out.push(RECORD_MARK))
     }
@@ -267,12 +308,14 @@ impl LogWriter {
     /// Whether records can be appended; otherwise [`Self::finish`] it and go on
     /// in a successor.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.health, Health::Good) && !self.syncer.is_lost()
+        let mut all = std::iter::once(&self.syncer).chain(&self.unvouched);
+        matches!(self.health, Health::Good) && !all.any(|syncer| syncer.is_lost())
     }
 
-    /// The error that ended this log for good, if one did.
+    /// The error that ended this log for good, if one did, or the one in front.
     pub(crate) fn lost(&self) -> Option<Error> {
-        self.syncer.failure()
+        let mut all = std::iter::once(&self.syncer).chain(&self.unvouched);
+        all.find_map(|syncer| syncer.failure())
     }
 
     /// Ends the log behind its last whole record and names its successor, whose name
@@ -299,13 +342,12 @@ impl LogWriter {
     pub(crate) fn finish(&mut self, successor: u64) -> Result<()> {
         if !matches!(self.health, Health::Finished) {
             // First what stands there: then the end record can say that all of it is
-            // on stable storage, and damage to any of it is told from a torn end. Of a
-            // log that is followed, the first frame behind the follower's first sync
-            // says so.
+            // on stable storage, and damage to any of it is told from a torn end. A log
+            // that is followed needs none of this: a mark in the follower says so.
             self.sync()?;
         }
         self.end(successor)?;
-        self.sync()
+        self.syncer.sync_up_to(self.offset)
     }
 
     /// Makes this log, to which nothing was appended, the one behind `front`, which
@@ -314,5 +356,6 @@ impl LogWriter {
         debug_assert!(matches!(front.health, Health::Finished) && self.offset == 0);
         let end = LogEnd { syncer: Arc::clone(&front.syncer), offset: front.offset };
         self.syncer.follow(end);
+        self.unvouched = Some(Arc::clone(&front.syncer));
     }
 }

@@ -131,7 +131,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "a log is synced before the one in front of it",
         "crates/store/src/log/writer.rs",
         "        self.syncing.lock().in_front = Some(front);\n",
-        "        drop(front);\n        self.is_next.store(true, Ordering::Release);\n",
+        "        drop(front);\n        self.is_front_synced.store(true, Ordering::Release);\n",
         "a_synced_write_takes_with_it_what_the_log_in_front_holds",
     ),
     Mutation {
@@ -139,7 +139,7 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "what is synced of an empty log says nothing of the one in front",
             "crates/store/src/log/writer.rs",
-            "let is_done = || self.is_next.load(Ordering::Acquire) && self.synced() >= offset;",
+            "let is_done = || self.is_front_synced() && self.synced() >= offset;",
             "let is_done = || self.synced() >= offset;",
             "log::tests::nothing_of_a_log_is_synced_before_those_in_front",
         )
@@ -155,14 +155,21 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "a torn log is believed to be torn, whatever was synced behind it",
         "crates/store/src/log/reader.rs",
-        "if LogReader::new(file, number)?.synced_beyond(0)?.is_some() {",
-        "if LogReader::new(file, number)?.synced_beyond(0)?.is_some() && number == 0 {",
+        "if vouches_for_logs_in_front(file, witness)? {",
+        "if vouches_for_logs_in_front(file, witness)? && witness == 0 {",
+        "a_torn_log_in_front_of_a_synced_one_is_damaged",
+    ),
+    mutation(
+        "no mark says that the logs in front were synced",
+        "crates/store/src/log/writer.rs",
+        "                self.write_frame(|out| out.push(RECORD_MARK))?;\n                self.unvouched = None;\n",
+        "                self.unvouched = None;\n",
         "a_torn_log_in_front_of_a_synced_one_is_damaged",
     ),
     mutation(
         "nobody makes the next log ready",
         "crates/store/src/write.rs",
-        "        self.expect_next_log();\n",
+        "        self.ask_for_next_log();\n",
         "",
         "writers_do_not_wait_for_the_next_log",
     ),
@@ -254,14 +261,14 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "half of a batch is applied before the log is written",
         "crates/store/src/write.rs",
-        "                self.append(logs, first, batches)?;\n",
+        "                self.append(logs, first, batches, sync)?;\n",
         "                let bytes = batches[0].encoded().expect(\"checked before\");\n\
          let half = batches[0].len().div_ceil(2);\n\
          for (operation, at) in Operations::new(bytes).flatten().zip(first..).take(half) {\n\
          let tree = self.tree(operation.keyspace).expect(\"checked before\");\n\
          apply(&tree, operation.kind, operation.key, operation.payload, at, 0);\n\
          }\n\
-         self.append(logs, first, batches)?;\n",
+         self.append(logs, first, batches, sync)?;\n",
         "a_batch_that_the_log_refused_leaves_nothing",
     ),
     mutation(
@@ -654,8 +661,8 @@ pub const MUTATIONS: &[Mutation] = &[
     warm(
         "a list is read whatever memory it takes",
         "crates/store/src/warm_start.rs",
-        "if bytes > LISTS_MAX * self.list_bytes_max() {",
-        "if bytes > 1000 * LISTS_MAX * self.list_bytes_max() {",
+        "if bytes > LIST_EXCESS_MAX * self.list_bytes_max() {",
+        "if bytes > 1000 * LIST_EXCESS_MAX * self.list_bytes_max() {",
         "a_list_that_would_take_much_of_the_memory_is_not_read",
     ),
     Mutation {
