@@ -156,6 +156,7 @@ fn requests_in_flight_share_a_bound() {
     let refused = Client::over(Box::new(socket)).read();
     assert!(matches!(refused, Value::Error(text) if text.contains("unfinished requests")));
     assert_eq!(second.ask("PING"), "PONG");
+    eventually("what was refused is let go", || request_bytes_buffered(&mut observer) < 4_000_000);
     first.send(&[&vec![b'x'; 500_000][..], b"\r\n"].concat());
     assert_eq!(first.read(), "OK");
 }

@@ -191,6 +191,7 @@ impl Engine {
     }
 
     fn plan_parts(&self, tree: &Arc<Tree>, compaction: Compaction) -> Parts {
+        let snapshots = self.snapshot_sequences();
         let tombstones: Vec<RangeTombstone> = compaction
             .tables()
             .flat_map(|t| t.range_tombstones().tombstones().collect::<Vec<_>>())
@@ -208,8 +209,8 @@ impl Engine {
         Parts {
             moves,
             tree: Arc::clone(tree),
-            snapshots: self.snapshot_sequences(),
-            tombstones: RangeTombstones::new(&tombstones),
+            tombstones: RangeTombstones::newest(&tombstones, &snapshots),
+            snapshots,
             outcomes: Mutex::new((0..=borders.len()).map(|_| None).collect()),
             running: AtomicUsize::new(borders.len() + 1),
             borders,

@@ -131,11 +131,9 @@ impl Engine {
             .iter()
             .map(|m| Box::new(MemtableCursor::new(Arc::clone(m))) as Child)
             .collect();
-        let tombstones: Vec<RangeTombstone> = memtables
-            .iter()
-            .flat_map(|m| m.range_tombstones().tombstones().collect::<Vec<_>>())
-            .collect();
-        let tombstones = RangeTombstones::new(&tombstones);
+        let tombstones: Vec<RangeTombstone> =
+            memtables.iter().flat_map(|memtable| memtable.listed_tombstones()).collect();
+        let tombstones = RangeTombstones::newest(&tombstones, snapshots);
         // What was found before is not kept from here on. Whoever comes later has these
         // memtables in its view, until the table takes their place.
         let point = self.caches.point();

@@ -88,6 +88,11 @@ pub(crate) struct Memtable {
     created_at: Sequence,
 }
 
+/// A memtable takes no more tombstones than this, or little more: all readers may be
+/// there, so each fragment has every sequence over it, and all are made anew for the
+/// first read behind a new one.
+const TOMBSTONES_MAX: usize = 512;
+
 /// Range tombstones as they come, and their fragments, made when first read.
 #[derive(Debug, Default)]
 struct Tombstones {
@@ -219,6 +224,17 @@ impl Memtable {
             *fragments = (list.len(), Arc::new(RangeTombstones::new(&list)));
         }
         Arc::clone(&fragments.1)
+    }
+
+    /// The range tombstones so far, as they came.
+    pub(crate) fn listed_tombstones(&self) -> Vec<RangeTombstone> {
+        self.tombstones.list.lock().clone()
+    }
+
+    /// Whether it is to be put aside when it may take `bytes`.
+    pub(crate) fn is_full(&self, bytes: u64) -> bool {
+        let is_long = || self.tombstones.list.lock().len() >= TOMBSTONES_MAX;
+        self.charge() as u64 >= bytes || self.tombstones.any.load(Ordering::Relaxed) && is_long()
     }
 
     /// Whether nothing was ever written to it.

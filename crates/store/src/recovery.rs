@@ -460,7 +460,7 @@ impl Engine {
                 );
             }
             self.last_sequence.fetch_max(sequence, Ordering::Relaxed);
-            if tree.view().memtable.charge() as u64 >= self.shares.load().memtable_bytes {
+            if tree.view().memtable.is_full(self.shares.load().memtable_bytes) {
                 full(&tree)?;
             }
         }

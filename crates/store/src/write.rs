@@ -180,13 +180,16 @@ impl Engine {
     fn commit(&self, batches: &[&WriteBatch], sync: bool) -> Result<()> {
         let first = self.last_sequence.load(Ordering::Relaxed) + 1;
         let count: usize = batches.iter().map(|batch| batch.len()).sum();
+        let last = first + count as u64 - 1;
         let log = {
             let mut logs = self.logs.lock();
             let logs = logs.as_mut().expect("a writable store has a log");
             if count > 0 {
-                // Also where something fails from here on: it may stand in the log.
-                self.last_sequence.store(first + count as u64 - 1, Ordering::Relaxed);
-                self.append(logs, first, batches, sync)?;
+                self.append(logs, first, batches, sync).inspect_err(|_| {
+                    // It may stand in the log all the same: nothing else gets its sequences.
+                    self.last_sequence.store(last, Ordering::Relaxed);
+                    self.visible.store(last, Ordering::Release);
+                })?;
             }
             if sync {
                 self.stats.log_syncs.add(1);
@@ -196,7 +199,8 @@ impl Engine {
         };
         if count > 0 {
             self.insert(first, batches, log);
-            self.visible.store(first + count as u64 - 1, Ordering::Release);
+            self.last_sequence.store(last, Ordering::Relaxed);
+            self.visible.store(last, Ordering::Release);
             self.stats.writes.add(count as u64);
             self.stats.write_groups.add(1);
         }
@@ -380,9 +384,9 @@ impl Engine {
     fn full_trees(&self) -> Vec<Arc<Tree>> {
         let shares = self.shares.load();
         let trees = self.trees.load();
+        let is_full = |tree: &&Arc<Tree>| tree.view().memtable.is_full(shares.memtable_bytes);
         let charge = |tree: &Arc<Tree>| tree.view().memtable.charge() as u64;
-        let mut full: Vec<Arc<Tree>> =
-            trees.values().filter(|tree| charge(tree) >= shares.memtable_bytes).cloned().collect();
+        let mut full: Vec<Arc<Tree>> = trees.values().filter(is_full).cloned().collect();
         let active: u64 = trees.values().map(charge).sum();
         if full.is_empty() && active > shares.memtables_bytes_max / 2 {
             full.extend(trees.values().max_by_key(|tree| charge(tree)).cloned());

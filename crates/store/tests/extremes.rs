@@ -6,8 +6,8 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use support::{DIRECTORY, START_MS, TINY, options};
-use tidekv::{Db, fuzzing};
+use support::{DIRECTORY, Limits, START_MS, TINY, options};
+use tidekv::{Db, WriteBatch, fuzzing};
 use tidekv_io::{ManualClock, MemoryStorage, Tear};
 
 fn open(disk: &MemoryStorage) -> tidekv::Result<Db> {
@@ -108,4 +108,46 @@ fn a_file_with_the_last_number_is_not_ours() {
     assert_eq!(db.keyspace("k").unwrap().get("a").unwrap().as_deref(), Some(&b"b"[..]));
     db.flush().unwrap();
     assert!(disk.read_file("/data/18446744073709551615.table").is_some());
+}
+
+/// Each of them used to be written once for every later one: some hundreds of megabytes
+/// here, and gigabytes for twice as many.
+#[test]
+fn ranges_that_lie_within_one_another_are_written_once() {
+    let disk = MemoryStorage::new();
+    let roomy = Limits { memtable_bytes: 1 << 20, table_bytes: 1 << 20 };
+    let clock = Arc::new(ManualClock::new(START_MS));
+    let db = Db::open(DIRECTORY, options(&disk, &clock, roomy)).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    for key in [5u32, 1500, 2500, 3500] {
+        keyspace.put(key.to_be_bytes(), "kept?").unwrap();
+    }
+    let (mut one_batch, mut seen) = (WriteBatch::new(), None);
+    for end in 1..=3000u32 {
+        match end {
+            995 => keyspace.put(997u32.to_be_bytes(), "soon gone").unwrap(),
+            ..1000 => keyspace.delete_range(b"", end.to_be_bytes()).unwrap(),
+            1000 => seen = Some(db.snapshot()),
+            _ => one_batch.delete_range(&keyspace, b"", &end.to_be_bytes()),
+        }
+    }
+    db.write(one_batch).unwrap();
+    db.flush().unwrap();
+    let table_bytes: usize = disk
+        .paths()
+        .iter()
+        .filter(|path| path.extension().is_some_and(|suffix| suffix == "table"))
+        .map(|path| disk.read_file(path).unwrap().len())
+        .sum();
+    assert!(table_bytes < 3000 * 100, "{table_bytes} bytes");
+    assert!(db.statistics().counter("flush.count") > 1, "tombstones fill a memtable too");
+    let seen = seen.unwrap();
+    let found = |key: u32| {
+        let key = key.to_be_bytes();
+        (keyspace.contains(key).unwrap(), seen.get(&keyspace, key).unwrap().is_some())
+    };
+    assert_eq!(
+        [5, 997, 1500, 2500, 3500].map(found),
+        [(false, false), (false, false), (false, true), (false, true), (true, true)]
+    );
 }

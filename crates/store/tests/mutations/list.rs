@@ -261,14 +261,14 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "half of a batch is applied before the log is written",
         "crates/store/src/write.rs",
-        "                self.append(logs, first, batches, sync)?;\n",
+        "                self.append(logs, first, batches, sync).inspect_err(|_| {\n",
         "                let bytes = batches[0].encoded().expect(\"checked before\");\n\
          let half = batches[0].len().div_ceil(2);\n\
          for (operation, at) in Operations::new(bytes).flatten().zip(first..).take(half) {\n\
          let tree = self.tree(operation.keyspace).expect(\"checked before\");\n\
          apply(&tree, operation.kind, operation.key, operation.payload, at, 0);\n\
          }\n\
-         self.append(logs, first, batches, sync)?;\n",
+         self.append(logs, first, batches, sync).inspect_err(|_| {\n",
         "a_batch_that_the_log_refused_leaves_nothing",
     ),
     mutation(
@@ -401,7 +401,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "readers see a group before it is in the memtables",
         "crates/store/src/write.rs",
         "            self.insert(first, batches, log);\n",
-        "            self.visible.store(first + count as u64 - 1, Ordering::Release);\n\
+        "            self.visible.store(last, Ordering::Release);\n\
          self.insert(first, batches, log);\n",
         "db::tests::models::batches_are_whole_and_reads_never_go_back",
     ),
@@ -658,6 +658,36 @@ pub const MUTATIONS: &[Mutation] = &[
         "",
         "pointers_into_other_tables_do_not_come_back",
     ),
+    Mutation {
+        target: "extremes",
+        ..mutation(
+            "range tombstones fill no memtable",
+            "crates/store/src/memtable.rs",
+            "self.charge() as u64 >= bytes || self.tombstones.any.load(Ordering::Relaxed) && is_long()",
+            "self.charge() as u64 >= bytes || bytes == 0 && is_long()",
+            "ranges_that_lie_within_one_another_are_written_once",
+        )
+    },
+    Mutation {
+        target: "extremes",
+        ..mutation(
+            "a fragment keeps a tombstone too few for an old snapshot",
+            "crates/store/src/range_tombstones.rs",
+            "older.checked_sub(1)",
+            "older.checked_sub(2)",
+            "ranges_that_lie_within_one_another_are_written_once",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "a fragment keeps every tombstone that covers it",
+            "crates/store/src/range_tombstones.rs",
+            "older.checked_sub(1).map(|last| snapshots[last])",
+            "let _ = older;\n            sequence.checked_sub(1)",
+            "range_tombstones::tests::ranges_within_one_another_take_memory_by_their_number",
+        )
+    },
     warm(
         "a list is read whatever memory it takes",
         "crates/store/src/warm_start.rs",
