@@ -2,7 +2,8 @@
 //! the disk is asked for meanwhile.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use tidekv_io::{Access, Fault, FaultRule, File, MemoryStorage, Operation, Storage};
 
@@ -167,6 +168,35 @@ fn nothing_of_a_log_is_synced_before_those_in_front() {
     assert_eq!(syncs(&disk), ["1.log", "2.log", "3.log"]);
 }
 
+/// The mark in front of the first record behind a sync waited for the next sync.
+#[test]
+fn a_writer_does_not_wait_for_a_sync_beside_it() {
+    let disk = MemoryStorage::new();
+    let create = |path: &str| disk.create(Path::new(path), Access::Buffered).unwrap();
+    let mut front = LogWriter::new(create("/1.log"), 1);
+    front.end(2).unwrap();
+    let asked = Arc::new(Asked::new(create("/2.log"), u64::MAX));
+    let (begun, has_begun) = mpsc::channel();
+    let (go_on, goes_on) = mpsc::channel();
+    *asked.gate.lock() = Some((begun, goes_on));
+    let mut writer = LogWriter::new(asked, 2);
+    writer.follow(&front);
+    write(&mut writer, b"a");
+    let (syncer, offset) = (Arc::clone(writer.syncer()), writer.offset());
+    let (done, is_done) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || syncer.sync_up_to(offset).unwrap());
+        has_begun.recv().unwrap();
+        scope.spawn(move || {
+            write(&mut writer, b"b");
+            done.send(()).unwrap();
+        });
+        let waited = is_done.recv_timeout(Duration::from_secs(20));
+        go_on.send(()).unwrap();
+        waited.expect("the writer goes on");
+    });
+}
+
 #[test]
 fn a_log_is_lost_with_one_in_front() {
     let disk = MemoryStorage::new();
@@ -186,6 +216,8 @@ struct Asked {
     ranges: Mutex<Vec<(u64, u64)>>,
     read_bytes: Mutex<u64>,
     written_bytes: Mutex<usize>,
+    /// Whom a sync tells that it has begun, and waits for.
+    gate: Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>,
     /// From this offset on the disk is broken.
     fails_from: u64,
 }
@@ -197,6 +229,7 @@ impl Asked {
             ranges: Mutex::default(),
             read_bytes: Mutex::default(),
             written_bytes: Mutex::default(),
+            gate: Mutex::default(),
             fails_from,
         }
     }
@@ -222,6 +255,10 @@ impl File for Asked {
     }
 
     fn sync(&self) -> tidekv_io::Result<()> {
+        if let Some((begun, go_on)) = self.gate.lock().take() {
+            begun.send(()).unwrap();
+            go_on.recv().unwrap();
+        }
         self.file.sync()
     }
 

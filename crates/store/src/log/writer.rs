@@ -225,8 +225,9 @@ impl LogWriter {
         }
         match &self.health {
             Health::Good => {
+                // Without its lock: somebody may be syncing this log now.
                 if self.syncer.is_front_synced() {
-                    self.vouch()?;
+                    self.vouch_for_front()?;
                 }
                 self.write_frame(fill)
             }
@@ -282,15 +283,19 @@ impl LogWriter {
     /// Syncs the logs in front, and says so in this one: in front of a record that is
     /// acknowledged as synced, as it cannot be taken back if a mark behind it fails.
     pub(crate) fn vouch(&mut self) -> Result<()> {
-        match self.unvouched {
-            None => Ok(()),
-            Some(_) => {
-                self.syncer.sync_front()?;
-                self.write_frame(|out| out.push(RECORD_MARK))?;
-                self.unvouched = None;
-                Ok(())
-            }
+        if self.unvouched.is_some() {
+            self.syncer.sync_front()?;
         }
+        self.vouch_for_front()
+    }
+
+    /// Says of the log in front, which is on stable storage, that it is.
+    fn vouch_for_front(&mut self) -> Result<()> {
+        if self.unvouched.is_some() {
+            self.write_frame(|out| out.push(RECORD_MARK))?;
+            self.unvouched = None;
+        }
+        Ok(())
     }
 
     /// For other threads: what puts the bytes appended so far, up to

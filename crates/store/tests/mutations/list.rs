@@ -162,10 +162,20 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "no mark says that the logs in front were synced",
         "crates/store/src/log/writer.rs",
-        "                self.write_frame(|out| out.push(RECORD_MARK))?;\n                self.unvouched = None;\n",
-        "                self.unvouched = None;\n",
+        "            self.write_frame(|out| out.push(RECORD_MARK))?;\n            self.unvouched = None;\n",
+        "            self.unvouched = None;\n",
         "a_torn_log_in_front_of_a_synced_one_is_damaged",
     ),
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "a writer waits for the sync of its log before it vouches for the one in front",
+            "crates/store/src/log/writer.rs",
+            "                    self.vouch_for_front()?;\n",
+            "                    self.vouch()?;\n",
+            "log::tests::a_writer_does_not_wait_for_a_sync_beside_it",
+        )
+    },
     mutation(
         "nobody makes the next log ready",
         "crates/store/src/write.rs",
