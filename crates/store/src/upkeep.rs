@@ -229,6 +229,11 @@ impl Engine {
         // The tables are durable; what was written before them must be too, or a
         // power cut would leave a hole.
         if let Some(logs) = self.logs.lock().as_mut() {
+            // What was reported as failed may stand whole where the log is torn, and would
+            // come back over what is ingested.
+            if !logs.current.is_open() {
+                self.switch_log(logs)?;
+            }
             logs.current.sync()?;
         }
         let sequence = self.last_sequence.load(Ordering::Relaxed) + 1;

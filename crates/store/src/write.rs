@@ -433,7 +433,9 @@ impl Engine {
             let mut logs = self.logs.lock();
             let logs = logs.as_mut().expect("a writable store has a log");
             let is_long = logs.current.offset() >= self.log_bytes();
-            if log_ends == LogEnds::Now || is_long {
+            // Behind a torn place as well: what is reported as failed may stand there whole,
+            // and flushed memtables would take a part of it for their own.
+            if log_ends == LogEnds::Now || is_long || !logs.current.is_open() {
                 self.switch_log(logs)?;
             }
             LogPosition { log: logs.current.number(), offset: logs.current.offset() }

@@ -278,6 +278,38 @@ fn a_synced_write_that_failed_is_not_written_again() {
     }
 }
 
+/// A frame that comes to a page of a recycled log is written with zeros behind it. It may
+/// be whole although its write was reported as failed.
+#[test]
+fn a_write_that_failed_does_not_come_back_over_an_ingest() {
+    // Some of them end where the next frame comes to a page.
+    for before in (3800..4100).step_by(12) {
+        let (disk, db, keyspace) = scene();
+        for _ in 0..2 {
+            keyspace.put("a", "1").unwrap();
+            db.flush().unwrap();
+        }
+        db.keyspace("other").unwrap().put("a", vec![0; before]).unwrap();
+        disk.add_fault(FaultRule::once(Operation::Write, Fault::ShortWrite).on_path(".log"));
+        keyspace.put("k", "failed").unwrap_err();
+        keyspace.ingest([("k", "ingested")]).unwrap();
+        let after = disk.after_power_loss(Tear::KeepUnsynced);
+        assert_eq!(reopened(&after, &["k"]), some(&["ingested"]), "{before}");
+    }
+}
+
+/// A sync that somebody waits for leaves a witness also behind a torn place.
+#[test]
+fn a_sync_of_a_torn_log_vouches_for_the_one_in_front() {
+    let after = two_logs(|disk, db, keyspace| {
+        disk.add_fault(FaultRule::once(Operation::Write, Fault::ShortWrite).on_path(".log"));
+        keyspace.put("c", "failed").unwrap_err();
+        db.sync().unwrap();
+    });
+    hurt(&after, ".log", "not synced");
+    assert_eq!(try_open(&after).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
 /// The file of a log that was made ready holds what earlier logs held: an opening would
 /// look through it.
 #[test]

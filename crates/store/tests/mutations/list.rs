@@ -177,6 +177,20 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     mutation(
+        "an ingest leaves a torn place in the log in front of it",
+        "crates/store/src/upkeep.rs",
+        "            if !logs.current.is_open() {\n                self.switch_log(logs)?;\n            }\n",
+        "",
+        "a_write_that_failed_does_not_come_back_over_an_ingest",
+    ),
+    mutation(
+        "a sync of a torn log leaves no witness",
+        "crates/store/src/log/writer.rs",
+        "Health::Finished => Ok(()),\n            // A mark",
+        "Health::Finished | Health::Torn(_) => Ok(()),\n            // A mark",
+        "a_sync_of_a_torn_log_vouches_for_the_one_in_front",
+    ),
+    mutation(
         "nobody makes the next log ready",
         "crates/store/src/write.rs",
         "        self.ask_for_next_log();\n",
