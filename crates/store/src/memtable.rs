@@ -88,9 +88,9 @@ pub(crate) struct Memtable {
     created_at: Sequence,
 }
 
-/// A memtable takes no more tombstones than this, or little more: all readers may be
-/// there, so each fragment has every sequence over it, and all are made anew for the
-/// first read behind a new one.
+/// With so many tombstones a memtable is full: all readers may be there, so each fragment
+/// has every sequence over it, and all are made anew for the first read behind a new one.
+/// (Writers look once in a while, and a batch is not taken apart: it may bring more.)
 const TOMBSTONES_MAX: usize = 512;
 
 /// Range tombstones as they come, and their fragments, made when first read.

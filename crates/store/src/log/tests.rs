@@ -198,6 +198,16 @@ fn a_writer_does_not_wait_for_a_sync_beside_it() {
 }
 
 #[test]
+fn a_log_takes_nothing_behind_any_that_is_lost() {
+    let disk = MemoryStorage::new();
+    let [first, _, mut third] = chain(&disk);
+    disk.add_fault(FaultRule::once(Operation::Sync, Fault::SyncLost).on_path("1.log"));
+    first.syncer().sync_up_to(1).unwrap_err();
+    assert!(!third.is_open());
+    assert!(third.mark().unwrap_err().to_string().contains("reopen the store"));
+}
+
+#[test]
 fn a_log_is_lost_with_one_in_front() {
     let disk = MemoryStorage::new();
     let [_, _, mut third] = chain(&disk);

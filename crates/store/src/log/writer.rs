@@ -165,8 +165,8 @@ pub(crate) struct LogWriter {
     written_back: u64,
     /// Up to where the file's pages hold bytes of this log and zeros.
     own_until: u64,
-    /// The log in front, until a mark here says that it was synced.
-    unvouched: Option<Arc<LogSyncer>>,
+    /// The logs in front of which no mark says yet that they were synced.
+    unvouched: Vec<Arc<LogSyncer>>,
     health: Health,
     frame: Vec<u8>,
 }
@@ -192,7 +192,7 @@ impl LogWriter {
             offset: 0,
             written_back: 0,
             own_until: u64::MAX,
-            unvouched: None,
+            unvouched: Vec::new(),
             health: Health::Good,
             frame: Vec::new(),
         }
@@ -286,7 +286,7 @@ impl LogWriter {
     /// Syncs the logs in front, and says so in this one: in front of a record that is
     /// acknowledged as synced, as it cannot be taken back if a mark behind it fails.
     pub(crate) fn vouch(&mut self) -> Result<()> {
-        if self.unvouched.is_some() {
+        if !self.unvouched.is_empty() {
             self.syncer.sync_front()?;
         }
         self.vouch_for_front()
@@ -294,9 +294,9 @@ impl LogWriter {
 
     /// Says of the log in front, which is on stable storage, that it is.
     fn vouch_for_front(&mut self) -> Result<()> {
-        if self.unvouched.is_some() {
+        if !self.unvouched.is_empty() {
             self.write_frame(|out| out.push(RECORD_MARK))?;
-            self.unvouched = None;
+            self.unvouched.clear();
         }
         Ok(())
     }
@@ -313,14 +313,14 @@ impl LogWriter {
         self.append(|out| out.push(RECORD_MARK))
     }
 
-    /// Whether records can be appended; otherwise [`Self::finish`] it and go on
-    /// in a successor.
+    /// Whether records can be appended; otherwise [`Self::end`] it and go on in a
+    /// successor.
     pub(crate) fn is_open(&self) -> bool {
         let mut all = std::iter::once(&self.syncer).chain(&self.unvouched);
         matches!(self.health, Health::Good) && !all.any(|syncer| syncer.is_lost())
     }
 
-    /// The error that ended this log for good, if one did, or the one in front.
+    /// The error that ended this log for good, if one did, or one in front.
     pub(crate) fn lost(&self) -> Option<Error> {
         let mut all = std::iter::once(&self.syncer).chain(&self.unvouched);
         all.find_map(|syncer| syncer.failure())
@@ -364,6 +364,7 @@ impl LogWriter {
         debug_assert!(matches!(front.health, Health::Finished) && self.offset == 0);
         let end = LogEnd { syncer: Arc::clone(&front.syncer), offset: front.offset };
         self.syncer.follow(end);
-        self.unvouched = Some(Arc::clone(&front.syncer));
+        self.unvouched.clone_from(&front.unvouched);
+        self.unvouched.push(Arc::clone(&front.syncer));
     }
 }

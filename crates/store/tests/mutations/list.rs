@@ -162,8 +162,8 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "no mark says that the logs in front were synced",
         "crates/store/src/log/writer.rs",
-        "            self.write_frame(|out| out.push(RECORD_MARK))?;\n            self.unvouched = None;\n",
-        "            self.unvouched = None;\n",
+        "            self.write_frame(|out| out.push(RECORD_MARK))?;\n            self.unvouched.clear();\n",
+        "            self.unvouched.clear();\n",
         "a_torn_log_in_front_of_a_synced_one_is_damaged",
     ),
     Mutation {
@@ -190,6 +190,16 @@ pub const MUTATIONS: &[Mutation] = &[
         "Health::Finished | Health::Torn(_) => Ok(()),\n            // A mark",
         "a_sync_of_a_torn_log_vouches_for_the_one_in_front",
     ),
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "a log knows nothing of those further in front",
+            "crates/store/src/log/writer.rs",
+            "        self.unvouched.clone_from(&front.unvouched);\n",
+            "",
+            "log::tests::a_log_takes_nothing_behind_any_that_is_lost",
+        )
+    },
     mutation(
         "nobody makes the next log ready",
         "crates/store/src/write.rs",
