@@ -120,6 +120,13 @@ impl Entries {
         }
     }
 
+    pub(crate) fn restore_value(&mut self, hash: u64, entry: KvEntry<'_>) -> bool {
+        match self {
+            Self::Compact(shard) => shard.restore_value(hash, entry),
+            Self::Hac(_) => false,
+        }
+    }
+
     pub(crate) fn restore_pointer(&mut self, hash: u64, entry: KpEntry) {
         if let Self::Compact(shard) = self {
             shard.restore_pointer(hash, entry);

@@ -500,6 +500,17 @@ impl PointShard {
         self.sketch.raise(spread(hash as u32), times);
     }
 
+    /// KV has this entry, as it had in an earlier life, if there is room; whether it has it.
+    pub fn restore_value(&mut self, hash: u64, entry: KvEntry<'_>) -> bool {
+        let Self { hash_of, sketch, reads, kv_ghost: ghost, .. } = self;
+        let has_room = self.kv.has_room();
+        if has_room {
+            let mut judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost };
+            self.kv.insert(hash, entry, &mut judge);
+        }
+        has_room && self.kv.contains(hash, entry.name)
+    }
+
     /// KP has this entry for a key of that hash, as it had in an earlier life.
     pub fn restore_pointer(&mut self, hash: u64, entry: KpEntry) {
         let fingerprint = self.fingerprint(hash);

@@ -353,6 +353,13 @@ impl PointCache {
         self.shard(hash).inside.lock().entries.remember(hash, times);
     }
 
+    /// Brings back what [`PointCache::look_at_values`] has shown, if there is room; whether
+    /// it is here now. Before anything is looked up, and as long as the tables are what
+    /// they were.
+    pub fn restore_value(&self, hash: u64, entry: KvEntry<'_>) -> bool {
+        self.shard(hash).inside.lock().entries.restore_value(hash, entry)
+    }
+
     /// Brings back what [`PointCache::look_at_pointers`] has shown of a cache of as many
     /// shards, or more. Before anything is looked up.
     pub fn restore_pointer(&self, hash: u64, entry: KpEntry) {

@@ -290,12 +290,13 @@ pub fn mend_hot_list(bytes: &mut [u8]) {
 }
 
 /// Decodes a list of what was hot; what it is encoded to again, and what it would be
-/// without its pointers.
+/// without its pointers and values, which are believed.
 pub fn decode_hot_list(bytes: &[u8]) -> Option<[Vec<u8>; 2]> {
     let mut list = HotList::decode(bytes)?;
     let encoded = list.encode();
     assert_eq!(HotList::decode(&encoded).as_ref(), Some(&list), "a list comes back");
     list.pointers.clear();
+    list.keys.iter_mut().for_each(|key| key.value = None);
     Some([encoded, list.encode()])
 }
 

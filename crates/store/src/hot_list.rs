@@ -1,10 +1,10 @@
 //! What the caches held when a store was closed, in a file, so that the next life need
-//! not find it out again: which blocks, keys and pointers, no values. (Golden bytes:
-//! `testdata/hot-list.golden.txt`.)
+//! not find it out again: which blocks, keys and pointers, and the values of the hottest
+//! keys. (Golden bytes: `testdata/hot-list.golden.txt`.)
 //!
 //! ```text
 //! OFFSET  SIZE     MEANING                                        (little-endian)
-//! 0       8        magic "TideHot1"                               (do not change)
+//! 0       8        magic "TideHot2"                               (do not change)
 //! 8       4        checksum of what follows
 //! 12      8        fingerprint of the store: its identity and all its tables
 //! 20      8        shares of KV and KP in what entries and blocks took, two `f32`
@@ -12,6 +12,8 @@
 //! …       varint+  hot tables: how many; of each its number, how many blocks, and of
 //!                  each block its offset less the one before, and how often (1 byte)
 //! …       varint+  keys: how many; of each its keyspace, its length, the key, how often
+//!                  (1 byte; 128 more where a value follows: sequence and kind, level (1
+//!                  byte), length, the payload)
 //! …       varint+  pointers: how many; of each 8 bytes of hash, then table, offset,
 //!                  length, position, level and how often (the last two 1 byte each)
 //! ```
@@ -19,18 +21,23 @@
 //! Guarantees:
 //! 1. A file that is torn, damaged or of another kind is none: a list is of use, but
 //!    nobody needs it.
-//! 2. Pointers are as right as they were in the cache for a store of the same fingerprint,
-//!    whatever its logs hold: it consists of the same tables, and what logs hold goes
-//!    through a flush. Of any other store they are not to be used.
+//! 2. Pointers and values are as right as they were in the cache for a store of the same
+//!    fingerprint, whatever its logs hold: it consists of the same tables, and what logs
+//!    hold goes through a flush. Of any other store they are not to be used.
+//!
+//! Relies on: a store gives the number of a table that it has had to no other one.
 
 use tidekv_cache::BlockId;
 use tidekv_cache::kp::{KpEntry, LEVEL_MAX, Pointer};
 
 use crate::checksum::checksum;
 use crate::coding::{Reader, put_bytes, put_varint};
+use crate::key::{Kind, Trailer, split_deadline};
 
-const MAGIC: [u8; 8] = *b"TideHot1";
+const MAGIC: [u8; 8] = *b"TideHot2";
 const HEAD_BYTES: usize = MAGIC.len() + size_of::<u32>();
+/// Beside how often a key was asked for: its value follows.
+const HAS_VALUE: u8 = 0x80;
 
 /// What was hot.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -61,6 +68,16 @@ pub(crate) struct HotKey {
     pub(crate) keyspace: u32,
     pub(crate) key: Box<[u8]>,
     pub(crate) times: u8,
+    /// What KV held of it, where there is room for that.
+    pub(crate) value: Option<Box<HotValue>>,
+}
+
+/// What KV held of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HotValue {
+    pub(crate) trailer: Trailer,
+    pub(crate) level: u8,
+    pub(crate) payload: Box<[u8]>,
 }
 
 /// A pointer of KP.
@@ -72,14 +89,42 @@ pub(crate) struct HotPointer {
 }
 
 impl HotKey {
-    /// About how many bytes it takes in a list.
+    /// About how many bytes it takes in a list, with its value.
     pub(crate) fn bytes(&self) -> usize {
-        self.key.len() + 4
+        self.key.len() + 4 + self.value_bytes()
+    }
+
+    /// About how many of these its value takes.
+    pub(crate) fn value_bytes(&self) -> usize {
+        self.value.as_ref().map_or(0, |value| value.payload.len() + 12)
     }
 
     /// The memory that it takes: what allocators give is a multiple of 16 bytes.
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.key.len().next_multiple_of(16)
+        let given = |bytes: usize| bytes.next_multiple_of(16);
+        let of_value = |value: &HotValue| given(size_of::<HotValue>()) + given(value.payload.len());
+        let value = self.value.as_deref().map_or(0, of_value);
+        size_of::<Self>() + given(self.key.len()) + value
+    }
+}
+
+impl HotValue {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.trailer.0);
+        out.push(self.level);
+        put_bytes(out, &self.payload);
+    }
+
+    /// Something that KV may hold, or nothing.
+    fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+        let (trailer, level) = (Trailer(reader.varint()?), reader.u8()?);
+        let payload: Box<[u8]> = reader.bytes()?.into();
+        let is_value = match Kind::from_u8(trailer.0 as u8)? {
+            Kind::Value => true,
+            Kind::Expiring => split_deadline(&payload).is_some(),
+            Kind::Delete | Kind::RangeDelete => false,
+        };
+        is_value.then_some(Self { trailer, level, payload })
     }
 }
 
@@ -96,10 +141,17 @@ impl HotList {
         put_varint(&mut out, self.shards);
         self.encode_blocks(&mut out);
         put_varint(&mut out, self.keys.len() as u64);
-        for HotKey { keyspace, key, times } in &self.keys {
+        for HotKey { keyspace, key, times, value } in &self.keys {
             put_varint(&mut out, u64::from(*keyspace));
             put_bytes(&mut out, key);
-            out.push(*times);
+            let times = (*times).min(HAS_VALUE - 1);
+            match value {
+                None => out.push(times),
+                Some(value) => {
+                    out.push(HAS_VALUE | times);
+                    value.encode(&mut out);
+                }
+            }
         }
         put_varint(&mut out, self.pointers.len() as u64);
         for HotPointer { hash, entry: KpEntry { pointer, level }, times } in &self.pointers {
@@ -165,7 +217,12 @@ impl HotList {
         for _ in 0..reader.varint()? {
             let keyspace = u32::try_from(reader.varint()?).ok()?;
             let key = reader.bytes()?.into();
-            list.keys.push(HotKey { keyspace, key, times: reader.u8()? });
+            let times = reader.u8()?;
+            let value = match times & HAS_VALUE {
+                0 => None,
+                _ => Some(Box::new(HotValue::decode(&mut reader)?)),
+            };
+            list.keys.push(HotKey { keyspace, key, times: times & !HAS_VALUE, value });
         }
         for _ in 0..reader.varint()? {
             list.pointers.push(decode_pointer(&mut reader)?);
@@ -196,92 +253,4 @@ fn decode_pointer(reader: &mut Reader<'_>) -> Option<HotPointer> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::golden::Dump;
-
-    fn list() -> HotList {
-        let block = |table, offset, times| HotBlockId { id: BlockId { table, offset }, times };
-        let pointer = Pointer { table: 9, offset: 1 << 30, len: 4096, position: 17 };
-        HotList {
-            fingerprint: 0x0123_4567_89AB_CDEF,
-            shares: [0.25, 0.125, 0.625],
-            shards: 64,
-            blocks: vec![block(3, 0, 1), block(3, 4096, 15), block(200, 8192, 2)],
-            keys: vec![
-                HotKey { keyspace: 0, key: (*b"apple").into(), times: 4 },
-                HotKey { keyspace: 7, key: [].into(), times: 0 },
-            ],
-            pointers: vec![HotPointer {
-                hash: 63 << 40 | 12345,
-                entry: KpEntry { pointer, level: 6 },
-                times: 3,
-            }],
-        }
-    }
-
-    #[test]
-    fn a_list_is_read_as_it_was_written() {
-        for list in [list(), HotList { shares: [0.0, 0.0, 1.0], ..HotList::default() }] {
-            assert_eq!(HotList::decode(&list.encode()), Some(list));
-        }
-    }
-
-    #[test]
-    fn a_list_has_the_released_bytes_and_they_are_still_read() {
-        let bytes = list().encode();
-        let parts = [
-            (12, "Magic, checksum"),
-            (20, "Fingerprint of the store"),
-            (28, "Shares of KV and KP"),
-            (29, "Shards"),
-            (43, "Hot tables: two blocks of one, one of another"),
-            (54, "Keys"),
-            (bytes.len(), "Pointers"),
-        ];
-        let mut dump = Dump::new("What was hot. See crates/store/src/hot_list.rs.");
-        dump.parts(&bytes, &parts);
-        let released = dump.hold_against("hot-list");
-        assert_eq!(HotList::decode(&released[0].1), Some(list()));
-    }
-
-    #[test]
-    fn what_is_torn_or_damaged_is_none() {
-        let bytes = list().encode();
-        for len in 0..bytes.len() {
-            assert_eq!(HotList::decode(&bytes[..len]), None, "{len} bytes");
-        }
-        for at in 0..bytes.len() {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 0x10;
-            assert_eq!(HotList::decode(&damaged), None, "byte {at}");
-        }
-    }
-
-    #[test]
-    fn what_no_list_says_is_none_even_with_the_right_checksum() {
-        let sealed = |body: &[u8]| {
-            let mut bytes = MAGIC.to_vec();
-            let sum = checksum(u64::from_le_bytes(MAGIC), body);
-            bytes.extend_from_slice(&sum.to_le_bytes());
-            bytes.extend_from_slice(body);
-            bytes
-        };
-        // Claims more blocks or keys than it has bytes; shares beyond one; a level that
-        // there is not; blocks in another order.
-        let none = [0; 16];
-        for body in [
-            &[0; 15][..],
-            &[&none[..], &[1, 1, 5, 0xFF, 0xFF, 0x7F]].concat(),
-            &[&none[..], &[1, 0, 0xFF, 0xFF, 0x7F]].concat(),
-            &[&[0; 8][..], &2f32.to_le_bytes(), &[0; 8]].concat(),
-            &[&none[..], &[1, 0, 0, 1], &[0; 8], &[9, 9, 9, 9, 8, 1]].concat(),
-            &[&none[..], &[1, 2, 5, 1, 9, 1, 5, 1, 8, 1, 0, 0]].concat(),
-        ] {
-            assert_eq!(HotList::decode(&sealed(body)), None, "{body:?}");
-        }
-        assert!(HotList::decode(&sealed(&[&none[..], &[1, 0, 0, 0]].concat())).is_some());
-        let level = [&none[..], &[1, 0, 0, 1], &[0; 8], &[9, 9, 9, 9, 7, 1]].concat();
-        assert!(HotList::decode(&sealed(&level)).is_some());
-    }
-}
+mod tests;

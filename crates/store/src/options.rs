@@ -73,8 +73,9 @@ pub struct Options {
     /// Hold whatever the point cache answers against the tables, and fail the read if
     /// they disagree. Costs what the cache saves: for tests and for the suspicious.
     pub cross_check: bool,
-    /// Write down what the caches hold when the store is closed (at most a hundredth of
-    /// the data, no values), and read it again in the background when it is opened.
+    /// Write down what the caches hold when the store is closed (values of the hottest
+    /// keys, names of the rest: at most a hundredth of the data), and bring it back when it
+    /// is opened: the values at once, the rest in the background.
     pub warm_start: bool,
     /// Seams to the world.
     pub environment: Environment,

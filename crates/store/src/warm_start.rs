@@ -1,15 +1,16 @@
 //! What was hot when a store was closed is brought back when it is opened.
 //!
 //! ```text
-//!   close ──▶ HOT ──▶ open: pointers ──▶ replay of the logs ──▶ in the background:
-//!             (hot_list.rs)                                      blocks, then values
+//!   close ──▶ HOT ──▶ open: pointers, ─────▶ replay of the logs ──▶ in the background:
+//!             (hot_list.rs) values of the                            blocks, then the
+//!                           hottest keys                             other values
 //! ```
 //!
 //! Guarantees:
-//! 1. Pointers come back before the logs are replayed, and only if it is the same store
-//!    with the tables that it was closed with; so whatever is newer goes through a flush
-//!    that syncs them, as ever.
-//! 2. Values are read like any others: nothing is believed of a list but what was asked
+//! 1. The pointers and values of a list come back before the logs are replayed, and only
+//!    if it is the same store with the tables that it was closed with; so whatever is
+//!    newer goes through a flush that syncs them, as ever.
+//! 2. All else is read like anything: nothing is believed of a list but what was asked
 //!    for. Whatever of it is wrong, or not there any more, is passed over.
 //! 3. A list takes at most a hundredth of the bytes of the tables and an eighth of all
 //!    memory; what it takes counts as open tables do. One of twice that share of memory
@@ -19,26 +20,35 @@
 //! 4. What KV does not fill yet is blocks' meanwhile; whatever ends the refill, KV has it
 //!    back then.
 //!
-//! Jobs of low priority do it, in pieces, at the rate that compactions are held to: blocks
+//! A drive that has to read each hot key by itself is busy for seconds with what a list of
+//! values brings back in milliseconds, but six names stand where one value does. So the
+//! hottest keys have their values in the list, and as many more as there is room for stand
+//! there by name.
+//!
+//! Jobs of low priority read these, in pieces, at the rate that compactions are held to: blocks
 //! first, which keys are found by, then keys, the hottest first; each piece in a few batches
 //! of reads, in the order of the file. They hold no lock while they read, and nobody waits
 //! for them but who closes the store: for one piece.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv_cache::Name;
+use tidekv_cache::kv::KvEntry;
 use tidekv_io::{Access, Priority};
 
 use crate::blocks::BlockAddress;
 use crate::checksum::{key_hash, name_hash};
+use crate::coding::put_bytes;
 use crate::compaction::output::Pacer;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::files::HOT;
-use crate::hot_list::{HotBlockId, HotKey, HotList, HotPointer};
-use crate::key::LookupKey;
+use crate::hot_list::{HotBlockId, HotKey, HotList, HotPointer, HotValue};
+use crate::key::{LookupKey, Sequence, Trailer};
 use crate::lending::Lent;
+use crate::manifest::TableMeta;
 use crate::point_read::{self, PointRead};
 use crate::question::{Question, Reader};
 use crate::sync::atomic::Ordering;
@@ -49,6 +59,8 @@ use crate::tree::Tree;
 const LIST_SHARE: u64 = 100;
 const LIST_MEMORY_SHARE: u64 = 8;
 const LIST_BYTES_MAX: u64 = 64 << 20;
+/// Values take so much of a list, and what names and pointers leave.
+const VALUES_SHARE: (usize, usize) = (2, 3);
 /// A list that takes so many times what one may take now is of a life with more memory:
 /// it is not read.
 const LIST_EXCESS_MAX: u64 = 2;
@@ -77,6 +89,18 @@ struct Refill {
     pacer: Pacer,
     jobs: u32,
     loan: Loan,
+}
+
+/// The tables of a store at one moment.
+#[derive(Debug)]
+struct TablesNow {
+    /// Of the store and all its tables.
+    fingerprint: u64,
+    bytes: u64,
+    /// Of each table by its number.
+    traits: BTreeMap<u64, Vec<u8>>,
+    /// By keyspace: writes up to here stand in tables.
+    flushed: BTreeMap<u32, Sequence>,
 }
 
 /// Gives back what is lent, also when a job is dropped that was to go on.
@@ -118,8 +142,8 @@ impl Engine {
 
     fn hot_list(&self) -> HotList {
         let (point, blocks) = (self.caches.point(), self.caches.blocks());
-        let (fingerprint, table_bytes) = self.tables_now();
-        let mut left = (table_bytes / LIST_SHARE).min(self.list_bytes_max()) as usize;
+        let tables = self.tables_now();
+        let mut left = (tables.bytes / LIST_SHARE).min(self.list_bytes_max()) as usize;
         let mut hot = Vec::new();
         blocks.look_at_all(|id, times| hot.push(HotBlockId { id, times }));
         keep_hottest(&mut hot, &mut left, |_| LISTED_BLOCK_BYTES, |block| block.times);
@@ -129,25 +153,28 @@ impl Engine {
         for shard in 0..shards {
             let mut room = left / (shards - shard);
             left -= room;
-            let mut of_shard = Vec::new();
+            let (mut names, mut of_shard) = (Vec::new(), Vec::new());
             point.look_at_values(shard, |entry, times| {
-                let (keyspace, key) = (entry.name.keyspace, entry.name.key.into());
-                of_shard.push(HotKey { keyspace, key, times });
+                names.push(hot_key(&entry, times, &tables));
             });
-            keep_hottest(&mut of_shard, &mut room, HotKey::bytes, |key| key.times);
-            keys.append(&mut of_shard);
-            let mut of_shard = Vec::new();
             point.look_at_pointers(shard, |hash, entry, times| {
-                of_shard.push(HotPointer { hash, entry, times });
+                if tables.traits.contains_key(&entry.pointer.table) {
+                    of_shard.push(HotPointer { hash, entry, times });
+                }
             });
+            let of_pointers = of_shard.len() * HotPointer::BYTES;
+            keys.append(&mut take_hottest_values(&mut names, &mut room, of_pointers));
             keep_hottest(&mut of_shard, &mut room, |_| HotPointer::BYTES, |p| p.times);
             pointers.append(&mut of_shard);
+            keep_hottest(&mut names, &mut room, HotKey::bytes, |key| key.times);
+            keys.append(&mut names);
             left += room;
         }
         // The hottest first; of those that are about as hot, as they stand in tables.
         let place = |hot: &HotKey| (std::cmp::Reverse(hot.times), hot.keyspace);
         keys.sort_unstable_by(|a, b| (place(a), &a.key).cmp(&(place(b), &b.key)));
         let shares = self.caches.shares().map(|share| share as f32);
+        let fingerprint = tables.fingerprint;
         HotList { fingerprint, shares, shards: shards as u64, blocks: hot, keys, pointers }
     }
 
@@ -155,28 +182,26 @@ impl Engine {
         LIST_BYTES_MAX.min(self.memory_bytes.load(Ordering::Relaxed) / LIST_MEMORY_SHARE)
     }
 
-    /// A fingerprint of the store and all its tables, and their bytes.
-    fn tables_now(&self) -> (u64, u64) {
+    fn tables_now(&self) -> TablesNow {
         let store = self.structure.lock().manifest.state().store;
-        let (mut tables, mut bytes) = (Vec::new(), 0);
-        for tree in self.trees.load().values() {
+        let (mut traits, mut flushed, mut bytes) = (BTreeMap::new(), BTreeMap::new(), 0);
+        for (&id, tree) in &**self.trees.load() {
+            flushed.insert(id, tree.flushed());
             for table in tree.version().tables() {
                 let meta = table.meta();
-                let (sequence, by_ingest) = (meta.largest_sequence, meta.sequence_override);
-                tables.push([meta.id, meta.bytes, meta.entries, sequence, by_ingest]);
+                traits.insert(meta.id, traits_of(meta));
                 bytes += meta.bytes;
             }
         }
-        tables.sort_unstable();
         let mut all = store.to_le_bytes().to_vec();
-        all.extend(tables.iter().flatten().flat_map(|number| number.to_le_bytes()));
-        (key_hash(&all), bytes)
+        traits.values().for_each(|traits| all.extend_from_slice(traits));
+        TablesNow { fingerprint: key_hash(&all), bytes, traits, flushed }
     }
 
     // ---- Opening ----
 
-    /// The list that an earlier life has left, its pointers brought back. When the tables
-    /// are open, before the logs are replayed.
+    /// The list that an earlier life has left, its pointers and values brought back. When
+    /// the tables are open, before the logs are replayed.
     pub(crate) fn take_hot_list(&self) -> Option<HotList> {
         if !self.options.warm_start || self.caches.budget() == 0 {
             return None;
@@ -195,17 +220,44 @@ impl Engine {
             Ok(Some(HotList::decode(&file.read_at(0, bytes as usize)?).unwrap_or_default()))
         };
         let mut list = read().ok()??;
-        let point = self.caches.point();
         self.caches.set_shares(list.shares.map(f64::from));
-        let pointers = std::mem::take(&mut list.pointers);
-        if list.fingerprint == self.tables_now().0 && list.shards >= point.shards() as u64 {
-            for HotPointer { hash, entry, times } in pointers {
-                point.remember(hash, times);
-                point.restore_pointer(hash, entry);
-                self.stats.warm_pointers.add(1);
-            }
+        let (pointers, shards) = (std::mem::take(&mut list.pointers), list.shards);
+        if list.fingerprint == self.tables_now().fingerprint {
+            self.restore_values(&mut list.keys);
+            self.restore_pointers(&pointers, shards);
         }
+        // What has not come back is read by its name.
+        list.keys.iter_mut().for_each(|key| key.value = None);
         Some(list)
+    }
+
+    /// Brings those values back that KV has room for, and takes their keys out.
+    fn restore_values(&self, keys: &mut Vec<HotKey>) {
+        let point = self.caches.point();
+        keys.retain(|HotKey { keyspace, key, times, value }| {
+            let Some(value) = value else { return true };
+            let name = Name { keyspace: *keyspace, key };
+            let HotValue { trailer, level, payload } = &**value;
+            let entry = KvEntry { name, stamp: trailer.0, value: payload, level: *level };
+            let hash = name_hash(name);
+            point.remember(hash, *times);
+            let is_back = point.restore_value(hash, entry);
+            self.stats.warm_values.add(u64::from(is_back));
+            !is_back
+        });
+    }
+
+    /// Brings pointers back, whose hashes are those of a cache of so many shards.
+    fn restore_pointers(&self, pointers: &[HotPointer], shards: u64) {
+        let point = self.caches.point();
+        if shards < point.shards() as u64 {
+            return;
+        }
+        for HotPointer { hash, entry, times } in pointers {
+            point.remember(*hash, *times);
+            point.restore_pointer(*hash, *entry);
+            self.stats.warm_pointers.add(1);
+        }
     }
 
     /// Has the blocks and values of a list brought back in the background.
@@ -353,6 +405,59 @@ fn take_last<T>(all: &mut Vec<T>, count: usize) -> Vec<T> {
     last
 }
 
+/// What a table is told by from one of another store that has its number.
+fn traits_of(meta: &TableMeta) -> Vec<u8> {
+    let numbers = [
+        meta.id,
+        meta.bytes,
+        meta.entries,
+        meta.largest_sequence,
+        meta.sequence_override,
+        meta.earliest_deadline_ms,
+    ];
+    let mut traits: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    put_bytes(&mut traits, &meta.smallest);
+    put_bytes(&mut traits, &meta.largest);
+    traits
+}
+
+/// An entry of KV. What a flush has told of that came to nothing has no value: it stands
+/// in a log, in which it may be damaged.
+fn hot_key(entry: &KvEntry<'_>, times: u8, tables: &TablesNow) -> HotKey {
+    let (trailer, level) = (Trailer(entry.stamp), entry.level);
+    let flushed = tables.flushed.get(&entry.name.keyspace);
+    let is_in_table = flushed.is_some_and(|&flushed| trailer.sequence() <= flushed);
+    let value = || Box::new(HotValue { trailer, level, payload: entry.value.into() });
+    let (keyspace, key) = (entry.name.keyspace, entry.name.key.into());
+    HotKey { keyspace, key, times, value: is_in_table.then(value) }
+}
+
+/// Takes those out whose values save most for their bytes, as far as there is room for
+/// them; the others are names from here on. So many bytes are wanted for pointers.
+fn take_hottest_values(
+    keys: &mut Vec<HotKey>,
+    room: &mut usize,
+    of_pointers: usize,
+) -> Vec<HotKey> {
+    let of_names: usize = keys.iter().map(|key| key.bytes() - key.value_bytes()).sum();
+    let (part, whole) = VALUES_SHARE;
+    let mut for_values = (*room / whole * part).max(room.saturating_sub(of_names + of_pointers));
+    let worth = |key: &HotKey| f32::from(key.times) / key.bytes() as f32;
+    keys.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
+    let (hottest, names) = std::mem::take(keys).into_iter().partition(|key| {
+        let fits = key.value_bytes() <= for_values && key.bytes() <= *room;
+        let is_taken = fits && key.value.is_some();
+        if is_taken {
+            for_values -= key.value_bytes();
+            *room -= key.bytes();
+        }
+        is_taken
+    });
+    *keys = names;
+    keys.iter_mut().for_each(|key| key.value = None);
+    hottest
+}
+
 /// Keeps those that were asked for most often, as far as there is room for them.
 fn keep_hottest<T>(
     all: &mut Vec<T>,
@@ -369,3 +474,6 @@ fn keep_hottest<T>(
     }
     all.truncate(kept);
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,8 @@ use std::time::Duration;
 use support::{DIRECTORY, Limits, START_MS, options, within};
 use tidekv::{CachePolicy, Db, Keyspace, Options};
 use tidekv_io::{
-    Executor, InlineExecutor, Job, ManualClock, MemoryStorage, Operation, OperationRecord, Priority,
+    Executor, Fault, FaultRule, InlineExecutor, Job, ManualClock, MemoryStorage, Operation,
+    OperationRecord, Priority,
 };
 
 /// Tables come when they are asked for.
@@ -18,6 +19,9 @@ const ROOMY: Limits = Limits { memtable_bytes: 1 << 20, table_bytes: 1 << 20 };
 const ENTRIES: usize = 6000;
 const HOT: usize = 100;
 const POINTERS: CachePolicy = CachePolicy::Fixed { kv: 0, kp: 100 };
+const VALUES: CachePolicy = CachePolicy::Fixed { kv: 100, kp: 0 };
+/// Keys whose values are a good part of a hundredth of all, which a list may take.
+const FEW: usize = 40;
 
 struct Store {
     disk: MemoryStorage,
@@ -140,6 +144,126 @@ fn pointers_that_come_back_are_synced_with_what_the_log_holds() {
         assert_eq!(keyspace.get(key(60)).unwrap(), None);
         assert_eq!(count(&db, "cache.kp.errors"), 0);
         db.close().unwrap();
+    }
+}
+
+/// Asks for few keys again and again, and closes the store.
+fn heat_few(store: &Store) {
+    let (db, keyspace) = store.open();
+    for n in (0..5).flat_map(|_| hot().take(FEW)) {
+        assert!(keyspace.get(key(n)).unwrap().is_some());
+    }
+    db.close().unwrap();
+}
+
+#[test]
+fn the_values_of_the_hottest_keys_come_back_without_a_read() {
+    let store = Store::new(VALUES);
+    heat_few(&store);
+    let (db, _) = store.open_with(|options| options.warm_start = false);
+    let cold = count(&db, "io.reads");
+    db.close().unwrap();
+    for _ in 0..3 {
+        let (db, keyspace) = store.open();
+        assert_eq!(count(&db, "warm.values"), FEW as u64);
+        for n in hot().take(FEW) {
+            assert_eq!(keyspace.get(key(n)).unwrap().unwrap(), value(n, "old").as_bytes());
+        }
+        assert_eq!(count(&db, "cache.kv.hits"), FEW as u64);
+        assert_eq!(count(&db, "io.reads"), cold);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn values_that_come_back_are_synced_with_what_the_log_holds() {
+    let store = Store::new(VALUES);
+    heat_few(&store);
+    // What stands in the log alone: newer versions, as long and longer, and ends.
+    let age = |at: usize| ["new", "newest", "old"][at % 3];
+    let (db, keyspace) = store.open();
+    for (at, n) in hot().take(FEW).enumerate().filter(|(at, _)| age(*at) != "old") {
+        keyspace.put(key(n), value(n, age(at))).unwrap();
+    }
+    keyspace.delete(key(60)).unwrap();
+    keyspace.delete_range(key(120), key(241)).unwrap();
+    db.close().unwrap();
+    for opening in 0..3 {
+        let (db, keyspace) = store.open();
+        assert!(opening > 0 || count(&db, "warm.values") == FEW as u64);
+        for (at, n) in hot().take(FEW).enumerate() {
+            let is_there = !(60..=240).contains(&n);
+            let wanted = is_there.then(|| value(n, age(at)).into_bytes());
+            let found = keyspace.get(key(n)).unwrap().map(|value| value.to_vec());
+            assert_eq!(found, wanted, "{n}, opening {opening}");
+        }
+        db.close().unwrap();
+    }
+}
+
+/// A flush tells caches of what it writes, and fails.
+#[test]
+fn what_came_into_no_table_is_in_no_list() {
+    let store = Store::new(VALUES);
+    let (db, keyspace) = store.open_hot();
+    hot().for_each(|n| keyspace.put(key(n), value(n, "new")).unwrap());
+    store.disk.add_fault(FaultRule {
+        operation: Some(Operation::Sync),
+        path_contains: Some(".table".to_owned()),
+        skip: 0,
+        times: None,
+        fault: Fault::Fail(tidekv_io::ErrorKind::Failed),
+    });
+    keyspace.flush().unwrap_err();
+    assert_hot(&keyspace, "new");
+    db.close().unwrap();
+    let list = store.list().unwrap();
+    let has = |part: &str| list.windows(part.len()).any(|at| at == part.as_bytes());
+    assert!(has(&key(0)) && !has("new 0 v"));
+    store.disk.clear_faults();
+    let (_, keyspace) = store.open();
+    assert_hot(&keyspace, "new");
+}
+
+#[test]
+fn values_of_other_tables_do_not_come_back() {
+    let store = Store::new(VALUES);
+    heat_few(&store);
+    let list = store.list().unwrap();
+    // A life that does not know of lists goes by.
+    let (db, keyspace) = store.open_with(|options| options.warm_start = false);
+    hot().for_each(|n| keyspace.put(key(n), value(n, "new")).unwrap());
+    keyspace.flush().unwrap();
+    db.close().unwrap();
+    store.put_list(&list);
+    let (db, keyspace) = store.open();
+    // They are read by their names instead.
+    assert_eq!(count(&db, "warm.values"), FEW as u64);
+    let reads = count(&db, "io.reads");
+    for n in hot().take(FEW) {
+        assert_eq!(keyspace.get(key(n)).unwrap().unwrap(), value(n, "new").as_bytes());
+    }
+    assert_eq!(count(&db, "io.reads"), reads);
+}
+
+#[test]
+fn a_value_that_has_expired_meanwhile_does_not_come_back() {
+    let store = Store::new(VALUES);
+    let (db, keyspace) = store.open();
+    for n in hot().take(FEW) {
+        keyspace.put_with_ttl(key(n), value(n, "old"), Duration::from_secs(1)).unwrap();
+    }
+    db.compact().unwrap();
+    db.close().unwrap();
+    heat_few(&store);
+    for is_over in [false, true] {
+        let (db, keyspace) = store.open();
+        assert_eq!(count(&db, "warm.values"), FEW as u64);
+        for n in hot().take(FEW) {
+            assert_eq!(keyspace.get(key(n)).unwrap().is_some(), !is_over, "{n}");
+        }
+        db.close().unwrap();
+        store.clock.advance(Duration::from_millis(1001));
     }
 }
 

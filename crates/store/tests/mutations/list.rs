@@ -688,10 +688,58 @@ pub const MUTATIONS: &[Mutation] = &[
     warm(
         "pointers into tables of another time come back",
         "crates/store/src/warm_start.rs",
-        "list.fingerprint == self.tables_now().0 && ",
-        "",
+        "if list.fingerprint == self.tables_now().fingerprint {\n            \
+             self.restore_values(&mut list.keys);",
+        "if list.fingerprint == self.tables_now().fingerprint {\n            \
+             self.restore_values(&mut list.keys);\n        }\n        {",
         "pointers_into_other_tables_do_not_come_back",
     ),
+    warm(
+        "values of another time come back",
+        "crates/store/src/warm_start.rs",
+        "if list.fingerprint == self.tables_now().fingerprint {",
+        "self.restore_values(&mut list.keys);\n        \
+             if list.fingerprint == self.tables_now().fingerprint {",
+        "values_of_other_tables_do_not_come_back",
+    ),
+    warm(
+        "values come back behind what logs hold",
+        "crates/store/src/recovery.rs",
+        "        let hot_list = self.take_hot_list();\n        \
+             let made = Mutex::new(Vec::new());\n        \
+             // Else each opening of a full disk would fill it further.\n        \
+             let (mut edit, tables, number) =\n            \
+             self.load_logs(&made).inspect_err(|_| self.remove_tables(&made.lock()))?;\n",
+        "        let made = Mutex::new(Vec::new());\n        \
+             let (mut edit, tables, number) =\n            \
+             self.load_logs(&made).inspect_err(|_| self.remove_tables(&made.lock()))?;\n        \
+             let hot_list = self.take_hot_list();\n",
+        "values_that_come_back_are_synced_with_what_the_log_holds",
+    ),
+    warm(
+        "a list has values that are in no table",
+        "crates/store/src/warm_start.rs",
+        "value: is_in_table.then(value) }",
+        "value: Some(is_in_table).map(|_| value()) }",
+        "what_came_into_no_table_is_in_no_list",
+    ),
+    warm(
+        "a list has names alone",
+        "crates/store/src/warm_start.rs",
+        "keys.append(&mut take_hottest_values(&mut names, &mut room, of_pointers));",
+        "let _ = take_hottest_values(&mut names, &mut 0, of_pointers);",
+        "the_values_of_the_hottest_keys_come_back_without_a_read",
+    ),
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "long values that were asked for once more come into a list before short ones",
+            "crates/store/src/warm_start.rs",
+            "f32::from(key.times) / key.bytes() as f32;",
+            "f32::from(key.times);",
+            "warm_start::tests::what_saves_most_for_its_bytes_comes_first",
+        )
+    },
     Mutation {
         target: "extremes",
         ..mutation(
