@@ -175,13 +175,13 @@ impl Engine {
         // Under the lock, so that of two callers the later stores what both did.
         let _structure = self.structure.lock();
         self.rebalance_memory();
-        let (mut level0, mut debt) = (0, 0);
+        let (mut runs, mut debt) = (0, 0);
         for tree in self.trees.load().values() {
             let version = tree.version();
-            level0 = level0.max(version.level(0).len());
+            runs = runs.max(version.runs().count());
             debt = debt.max(picker::debt_bytes(&version, self.base_bytes()));
         }
-        self.level0_tables.store(level0, Ordering::Relaxed);
+        self.level0_runs.store(runs, Ordering::Relaxed);
         self.debt_bytes.store(debt, Ordering::Relaxed);
     }
 

@@ -20,7 +20,7 @@ use crate::error::{ErrorKind, Result};
 use crate::files::table_name;
 use crate::heat::{Heat, Rule};
 use crate::key::Sequence;
-use crate::level_cursor::{LevelCursor, TableEntries, Tables};
+use crate::level_cursor::{LevelCursor, Tables};
 use crate::levels::{TableHandle, Version};
 use crate::manifest::{Change, Edit};
 use crate::merge::{Child, MergingCursor};
@@ -270,32 +270,23 @@ impl Engine {
     fn merge_part(&self, parts: &Parts, part: usize) -> Result<(Vec<Output>, MergeCounts)> {
         self.names.check()?;
         let compaction = &parts.compaction;
+        let start = part.checked_sub(1).map(|before| &*parts.borders[before]);
+        let end = parts.borders.get(part).map(|border| &**border);
         let mut children: Vec<Child> = Vec::new();
-        let level = |tables: &[Arc<TableHandle>]| -> Child {
-            let tables = Tables::Chosen(tables.to_vec());
-            Box::new(LevelCursor::new(tables, Arc::clone(&self.blocks), Reading::Compaction))
-        };
-        if compaction.level == 0 {
-            for table in &compaction.inputs {
-                let entries = TableEntries::new(
-                    Arc::clone(table),
-                    Arc::clone(&self.blocks),
-                    Reading::Compaction,
-                );
-                children.push(Box::new(entries));
+        for run in compaction.runs() {
+            let of_part = run.iter().filter(|table| table.overlaps(start, end)).cloned();
+            let tables = Tables::Chosen(of_part.collect());
+            if !tables.is_empty() {
+                let blocks = Arc::clone(&self.blocks);
+                children.push(Box::new(LevelCursor::new(tables, blocks, Reading::Compaction)));
             }
-        } else {
-            children.push(level(&compaction.inputs));
-        }
-        if !compaction.lower.is_empty() {
-            children.push(level(&compaction.lower));
         }
         let plan = MergePlan {
             snapshots: &parts.snapshots,
             now_ms: self.clock.unix_ms(),
             tombstones: &parts.tombstones,
-            start: part.checked_sub(1).map(|before| &*parts.borders[before]),
-            end: parts.borders.get(part).map(|border| &**border),
+            start,
+            end,
             below: Some(LevelsBelow::new(&parts.tree.version(), compaction.output_level)),
             notice: Notice::moves(&parts.moves, self.caches.point(), parts.tree.id),
             heat: self

@@ -220,8 +220,8 @@ pub(crate) struct Engine {
     /// Tells the stores of this process apart.
     pub(crate) instance: u64,
     pub(crate) background_errors: Mutex<BackgroundErrors>,
-    /// Tables in the fullest level 0, for the write stall.
-    pub(crate) level0_tables: AtomicUsize,
+    /// Sorted runs in the fullest level 0, for the write stall.
+    pub(crate) level0_runs: AtomicUsize,
     /// Bytes that compactions have to move, for the write stall.
     pub(crate) debt_bytes: AtomicU64,
     /// How fast flushes are, for the write stall: their mean, the last ones

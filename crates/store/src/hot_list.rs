@@ -5,9 +5,9 @@
 //! ```text
 //! OFFSET  SIZE     MEANING                                        (little-endian)
 //! 0       8        magic "TideHot2"                               (do not change)
-//! 8       4        checksum of what follows
-//! 12      8        fingerprint of the store: its identity and all its tables
-//! 20      8        shares of KV and KP in what entries and blocks took, two `f32`
+//! 8       8        checksum of what follows
+//! 16      8        fingerprint of the store: its identity and all its tables
+//! 24      8        shares of KV and KP in what entries and blocks took, two `f32`
 //! …       varint   shards of the point cache
 //! …       varint+  hot tables: how many; of each its number, how many blocks, and of
 //!                  each block its offset less the one before, and how often (1 byte)
@@ -25,19 +25,22 @@
 //!    fingerprint, whatever its logs hold: it consists of the same tables, and what logs
 //!    hold goes through a flush. Of any other store they are not to be used.
 //!
-//! Relies on: a store gives the number of a table that it has had to no other one.
+//! Relies on: tables of the same fingerprint hold the same
+//! ([`contents`](crate::table::TableProperties::contents)).
 
 use tidekv_cache::BlockId;
 use tidekv_cache::kp::{KpEntry, LEVEL_MAX, Pointer};
 
-use crate::checksum::checksum;
+use crate::checksum::long_checksum;
 use crate::coding::{Reader, put_bytes, put_varint};
 use crate::key::{Kind, Trailer, split_deadline};
 
 const MAGIC: [u8; 8] = *b"TideHot2";
-const HEAD_BYTES: usize = MAGIC.len() + size_of::<u32>();
+const HEAD_BYTES: usize = MAGIC.len() + size_of::<u64>();
 /// Beside how often a key was asked for: its value follows.
 const HAS_VALUE: u8 = 0x80;
+/// About what a block takes in a list.
+pub(crate) const LISTED_BLOCK_BYTES: usize = 4;
 
 /// What was hot.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -89,14 +92,14 @@ pub(crate) struct HotPointer {
 }
 
 impl HotKey {
-    /// About how many bytes it takes in a list, with its value.
-    pub(crate) fn bytes(&self) -> usize {
-        self.key.len() + 4 + self.value_bytes()
+    /// About how many bytes a key takes in a list, without its value.
+    pub(crate) fn bytes_of_name(key: &[u8]) -> usize {
+        key.len() + 4
     }
 
-    /// About how many of these its value takes.
-    pub(crate) fn value_bytes(&self) -> usize {
-        self.value.as_ref().map_or(0, |value| value.payload.len() + 12)
+    /// About how many bytes its value takes.
+    pub(crate) fn bytes_of_value(payload: &[u8]) -> usize {
+        payload.len() + 12
     }
 
     /// The memory that it takes: what allocators give is a multiple of 16 bytes.
@@ -115,8 +118,8 @@ impl HotValue {
         put_bytes(out, &self.payload);
     }
 
-    /// Something that KV may hold, or nothing.
-    fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+    /// Something that KV may hold of the key, or nothing.
+    fn decode(key: &[u8], reader: &mut Reader<'_>) -> Option<Self> {
         let (trailer, level) = (Trailer(reader.varint()?), reader.u8()?);
         let payload: Box<[u8]> = reader.bytes()?.into();
         let is_value = match Kind::from_u8(trailer.0 as u8)? {
@@ -124,7 +127,7 @@ impl HotValue {
             Kind::Expiring => split_deadline(&payload).is_some(),
             Kind::Delete | Kind::RangeDelete => false,
         };
-        is_value.then_some(Self { trailer, level, payload })
+        (is_value && !key.is_empty()).then_some(Self { trailer, level, payload })
     }
 }
 
@@ -192,8 +195,8 @@ impl HotList {
     /// The list that `bytes` are; `None` when they are none.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
-        let (magic, sum) = (reader.take(MAGIC.len())?, reader.u32()?);
-        if magic != MAGIC || checksum(u64::from_le_bytes(MAGIC), reader.rest()) != sum {
+        let (magic, sum) = (reader.take(MAGIC.len())?, reader.u64()?);
+        if magic != MAGIC || long_checksum(u64::from_le_bytes(MAGIC), reader.rest()) != sum {
             return None;
         }
         let mut list = Self { fingerprint: reader.u64()?, ..Self::default() };
@@ -216,11 +219,11 @@ impl HotList {
         }
         for _ in 0..reader.varint()? {
             let keyspace = u32::try_from(reader.varint()?).ok()?;
-            let key = reader.bytes()?.into();
+            let key: Box<[u8]> = reader.bytes()?.into();
             let times = reader.u8()?;
             let value = match times & HAS_VALUE {
                 0 => None,
-                _ => Some(Box::new(HotValue::decode(&mut reader)?)),
+                _ => Some(Box::new(HotValue::decode(&key, &mut reader)?)),
             };
             list.keys.push(HotKey { keyspace, key, times: times & !HAS_VALUE, value });
         }
@@ -234,7 +237,7 @@ impl HotList {
 /// Puts magic and checksum in front of a list, for which there is room.
 pub(crate) fn seal(list: &mut [u8]) {
     let Some((head, body)) = list.split_at_mut_checked(HEAD_BYTES) else { return };
-    let sum = checksum(u64::from_le_bytes(MAGIC), body);
+    let sum = long_checksum(u64::from_le_bytes(MAGIC), body);
     head[..MAGIC.len()].copy_from_slice(&MAGIC);
     head[MAGIC.len()..].copy_from_slice(&sum.to_le_bytes());
 }

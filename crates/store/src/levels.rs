@@ -1,12 +1,14 @@
 //! The tables of a keyspace by level: an immutable [`Version`], replaced whole
 //! by every flush, compaction and ingest.
 //!
-//! Guarantees: level 0 stands newest first; on the levels below tables are
+//! Guarantees: level 0 stands newest first, the tables of one bulk ingest in the
+//! order of their keys ([`Version::runs`]); on the levels below tables are
 //! ordered by key and do not overlap. For any key, whatever a table of an
 //! upper level (or further to the front of level 0) says is newer than what
 //! lower ones say. A table's file is removed when the last version, reader or
 //! cursor that knows it is gone.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -105,6 +107,19 @@ impl TableHandle {
         self.meta.largest_sequence.max(self.meta.sequence_override)
     }
 
+    /// Whether one bulk ingest has brought both tables: they do not overlap.
+    pub(crate) fn is_of_one_ingest_with(&self, other: &Self) -> bool {
+        let by_ingest = self.meta.sequence_override;
+        by_ingest > 0 && by_ingest == other.meta.sequence_override
+    }
+
+    /// What level 0 is ordered by.
+    fn place_in_level0(&self) -> impl Ord + '_ {
+        let by_ingest = self.meta.sequence_override;
+        let key = if by_ingest > 0 { &*self.meta.smallest } else { &[] };
+        (Reverse(self.newest_sequence()), Reverse(by_ingest), key, Reverse(self.meta.id))
+    }
+
     /// Whether every key of the table is before `key`.
     pub(crate) fn ends_before(&self, key: &[u8]) -> bool {
         match (*self.meta.largest).cmp(key) {
@@ -176,17 +191,11 @@ impl Version {
     /// A version of tables that stand in any order; the error says which tables
     /// of a level overlap.
     pub(crate) fn new(mut levels: [Vec<Arc<TableHandle>>; LEVELS]) -> Result<Self, String> {
-        levels[0].sort_by(|a, b| {
-            (b.newest_sequence(), b.meta.id).cmp(&(a.newest_sequence(), a.meta.id))
-        });
+        levels[0].sort_by(|a, b| a.place_in_level0().cmp(&b.place_in_level0()));
+        runs_of(&levels[0]).try_for_each(|run| check_order(run, 0))?;
         for (number, level) in levels.iter_mut().enumerate().skip(1) {
             level.sort_by(|a, b| a.meta.smallest.cmp(&b.meta.smallest));
-            for pair in level.windows(2) {
-                if !pair[0].ends_before(&pair[1].meta.smallest) {
-                    let (a, b) = (pair[0].meta.id, pair[1].meta.id);
-                    return Err(format!("tables {a} and {b} of level {number} overlap"));
-                }
-            }
+            check_order(level, number)?;
         }
         let tables = || levels.iter().flatten();
         let tombstoned = tables().filter(|t| !t.range_tombstones().is_empty()).cloned().collect();
@@ -217,6 +226,12 @@ impl Version {
 
     pub(crate) fn level(&self, level: usize) -> &[Arc<TableHandle>] {
         &self.levels[level]
+    }
+
+    /// Level 0 in sorted runs, newest first: each of tables that do not overlap, ordered by
+    /// key. Those of one bulk ingest are one, any other table is one of its own.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &[Arc<TableHandle>]> {
+        runs_of(&self.levels[0])
     }
 
     /// Those of the tables that hold range tombstones.
@@ -280,5 +295,22 @@ impl Version {
             .filter(|t| !t.ends_before(&span.smallest) && t.meta.smallest <= span.largest)
             .cloned()
             .collect()
+    }
+}
+
+/// The sorted runs of tables that stand as in level 0.
+fn runs_of(level0: &[Arc<TableHandle>]) -> impl Iterator<Item = &[Arc<TableHandle>]> {
+    level0.chunk_by(|a, b| a.is_of_one_ingest_with(b))
+}
+
+/// The error says which tables of the level with this number overlap.
+fn check_order(tables: &[Arc<TableHandle>], number: usize) -> Result<(), String> {
+    let overlaps = |pair: &&[Arc<TableHandle>]| !pair[0].ends_before(&pair[1].meta.smallest);
+    match tables.windows(2).find(overlaps) {
+        None => Ok(()),
+        Some(pair) => {
+            let (a, b) = (pair[0].meta.id, pair[1].meta.id);
+            Err(format!("tables {a} and {b} of level {number} overlap"))
+        }
     }
 }

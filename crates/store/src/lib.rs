@@ -30,6 +30,7 @@ mod quiet;
 mod scan_lengths;
 mod places;
 mod hot_list;
+mod hottest;
 
 mod filter;
 mod block;
@@ -61,6 +62,7 @@ mod background;
 mod compactor;
 mod flusher;
 mod write;
+mod listing;
 mod warm_start;
 mod recovery;
 mod upkeep;

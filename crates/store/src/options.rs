@@ -83,6 +83,10 @@ pub struct Options {
     /// comparisons of caches of one size: no setting.
     #[doc(hidden)]
     pub cache_bytes_max: u64,
+    /// What is written down of the caches takes one part in so many of the data. For proofs
+    /// with little data: no setting.
+    #[doc(hidden)]
+    pub hot_list_share: u64,
     /// By how many bits of their hashes pointers know their keys. For proofs that no
     /// number of keys that are taken for each other changes an answer: no setting.
     #[doc(hidden)]
@@ -106,6 +110,7 @@ impl Default for Options {
             warm_start: true,
             environment: Environment::default(),
             cache_bytes_max: u64::MAX,
+            hot_list_share: 100,
             fingerprint_bits: u32::BITS,
         }
     }

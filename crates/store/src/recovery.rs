@@ -3,8 +3,8 @@
 //! 1. The directory is created if need be, and locked.
 //! 2. `CURRENT` and the manifest say what the store consists of; a store that
 //!    a newer version wrote is refused before anything is touched.
-//! 3. Every table is opened and held against the manifest; pointers into them come back
-//!    that were cached when the store was closed (`warm_start.rs`).
+//! 3. Every table is opened and held against the manifest; pointers into them and values
+//!    of theirs come back that were cached when the store was closed (`warm_start.rs`).
 //! 4. The logs that still count are replayed in order. Each that was ended names its
 //!    successor, so one that is missing in the middle is found. One that breaks off is
 //!    cut behind its last whole record, and the logs behind it are passed over: a loss
@@ -255,7 +255,7 @@ fn build_engine(
         gate: RwLock::new(()),
         instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
         background_errors: Mutex::new(BackgroundErrors::default()),
-        level0_tables: AtomicUsize::new(0),
+        level0_runs: AtomicUsize::new(0),
         debt_bytes: AtomicU64::new(0),
         flush_bytes_per_s: AtomicU64::new(0),
         quiet: Quiet::default(),

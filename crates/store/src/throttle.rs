@@ -10,11 +10,11 @@
 
 use std::time::Duration;
 
-/// Tables in level 0 from which writers are slowed: so many more than start a
+/// Sorted runs in level 0 from which writers are slowed: so many more than start a
 /// compaction that bursts pass freely.
 pub(crate) const LEVEL0_SLOW: usize = 20;
 
-/// Tables in level 0 at which writers wait: each makes every read dearer.
+/// Sorted runs in level 0 at which writers wait: each makes every read dearer.
 pub(crate) const LEVEL0_STOP: usize = 36;
 
 /// The rate at which slowing begins, in bytes per second: about what one
@@ -48,8 +48,8 @@ pub(crate) struct Backlog {
     /// How fast the last flushes emptied memtables, in bytes per second; 0: not
     /// known.
     pub(crate) flush_bytes_per_s: u64,
-    /// Tables in the fullest level 0.
-    pub(crate) level0_tables: usize,
+    /// Sorted runs in the fullest level 0.
+    pub(crate) level0_runs: usize,
     /// Bytes that compactions must move to restore the levels, of the worst
     /// keyspace.
     pub(crate) debt_bytes: u64,
@@ -70,7 +70,7 @@ pub(crate) enum Pace {
 
 /// The pace that suits the backlog.
 pub(crate) fn decide(backlog: Backlog) -> Pace {
-    let level0 = share(backlog.level0_tables as f64, LEVEL0_SLOW as f64, LEVEL0_STOP as f64);
+    let level0 = share(backlog.level0_runs as f64, LEVEL0_SLOW as f64, LEVEL0_STOP as f64);
     let slow = backlog.debt_bytes_slow as f64;
     let debt = share(backlog.debt_bytes as f64, slow, 4.0 * slow);
     let full = backlog.memtables_bytes_max as f64;
@@ -124,9 +124,9 @@ mod tests {
 
     #[test]
     fn the_rate_falls_smoothly_to_a_stop() {
-        let at = |level0_tables| {
+        let at = |level0_runs| {
             decide(Backlog {
-                level0_tables,
+                level0_runs,
                 memtables_bytes_max: 100,
                 debt_bytes_slow: 100,
                 ..Backlog::default()

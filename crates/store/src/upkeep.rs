@@ -152,6 +152,8 @@ impl Engine {
         sorted: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64> {
         let _gate = self.enter()?;
+        // What is ingested waits to be merged as what is written does.
+        self.queue.exclusive(|| self.make_room(0))?;
         let made = Mutex::new(Vec::new());
         let ingested = self.write_ingest(tree, deadline_ms, sorted, &made);
         let ingested = ingested.and_then(|(outputs, count)| {
@@ -235,6 +237,8 @@ impl Engine {
                 self.switch_log(logs)?;
             }
             logs.current.sync()?;
+            // Whoever comes next looks at what has piled up.
+            logs.has_room_until = 0;
         }
         let sequence = self.last_sequence.load(Ordering::Relaxed) + 1;
         let mut structure = self.structure.lock();

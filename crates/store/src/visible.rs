@@ -14,7 +14,7 @@ use crate::blocks::Blocks;
 use crate::cursor::{Cursor, Target};
 use crate::error::Result;
 use crate::key::{Kind, Sequence, Trailer, prefix_end, split_deadline, take_deadline};
-use crate::level_cursor::{LevelCursor, TableEntries, Tables};
+use crate::level_cursor::{LevelCursor, Tables};
 use crate::levels::TableHandle;
 use crate::manifest::LEVELS;
 use crate::memtable::MemtableCursor;
@@ -120,10 +120,13 @@ impl VisibleCursor {
         }
         let wanted =
             |table: &&Arc<TableHandle>| in_reach(table) && !is_buried(table, &tombstones, sequence);
-        for table in version.level(0).iter().filter(wanted) {
-            let reading = Reading::Cached(Arc::clone(version.scan_lengths(0)));
-            let entries = TableEntries::new(Arc::clone(table), Arc::clone(blocks), reading);
-            children.push(Box::new(entries));
+        for run in version.runs() {
+            let tables: Vec<_> = run.iter().filter(wanted).cloned().collect();
+            if !tables.is_empty() {
+                let (tables, blocks) = (Tables::Chosen(tables), Arc::clone(blocks));
+                let reading = Reading::Cached(Arc::clone(version.scan_lengths(0)));
+                children.push(Box::new(LevelCursor::new(tables, blocks, reading)));
+            }
         }
         // In the usual case nothing can hide a table, and none has to be looked at.
         let are_all_wanted = tombstones.is_empty() && version.newest_override() <= sequence;

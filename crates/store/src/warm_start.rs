@@ -9,28 +9,23 @@
 //! Guarantees:
 //! 1. The pointers and values of a list come back before the logs are replayed, and only
 //!    if it is the same store with the tables that it was closed with; so whatever is
-//!    newer goes through a flush that syncs them, as ever.
+//!    newer goes through a flush that syncs them, as ever. If it is not, the values leave
+//!    the file: nobody can use them any more, and who deletes keys wants them gone.
 //! 2. All else is read like anything: nothing is believed of a list but what was asked
 //!    for. Whatever of it is wrong, or not there any more, is passed over.
-//! 3. A list takes at most a hundredth of the bytes of the tables and an eighth of all
-//!    memory; what it takes counts as open tables do. One of twice that share of memory
+//! 3. A list takes at most a hundredth of the bytes of the tables (`listing.rs`) and an
+//!    eighth of all memory; what it takes counts as open tables do. One of twice that share of memory
 //!    is left unread, for a life with more. One that has not been gone through when the
 //!    store is closed, for want of time or room, stays as it is, unless more was asked
 //!    for in this life than it names.
 //! 4. What KV does not fill yet is blocks' meanwhile; whatever ends the refill, KV has it
 //!    back then.
 //!
-//! A drive that has to read each hot key by itself is busy for seconds with what a list of
-//! values brings back in milliseconds, but six names stand where one value does. So the
-//! hottest keys have their values in the list, and as many more as there is room for stand
-//! there by name.
-//!
-//! Jobs of low priority read these, in pieces, at the rate that compactions are held to: blocks
+//! Jobs of low priority read what is there by name, in pieces, at the rate that compactions are held to: blocks
 //! first, which keys are found by, then keys, the hottest first; each piece in a few batches
 //! of reads, in the order of the file. They hold no lock while they read, and nobody waits
 //! for them but who closes the store: for one piece.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,33 +34,25 @@ use tidekv_cache::kv::KvEntry;
 use tidekv_io::{Access, Priority};
 
 use crate::blocks::BlockAddress;
-use crate::checksum::{key_hash, name_hash};
-use crate::coding::put_bytes;
+use crate::checksum::name_hash;
 use crate::compaction::output::Pacer;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::files::HOT;
-use crate::hot_list::{HotBlockId, HotKey, HotList, HotPointer, HotValue};
-use crate::key::{LookupKey, Sequence, Trailer};
+use crate::hot_list::{HotBlockId, HotKey, HotList, HotPointer, HotValue, LISTED_BLOCK_BYTES};
+use crate::key::LookupKey;
 use crate::lending::Lent;
-use crate::manifest::TableMeta;
 use crate::point_read::{self, PointRead};
 use crate::question::{Question, Reader};
 use crate::sync::atomic::Ordering;
 use crate::tree::Tree;
 
-/// A list takes at most one part in so many of what it is about, one in so many of all
-/// memory, and so many bytes.
-const LIST_SHARE: u64 = 100;
+/// A list takes at most one part in so many of all memory, and so many bytes.
 const LIST_MEMORY_SHARE: u64 = 8;
 const LIST_BYTES_MAX: u64 = 64 << 20;
-/// Values take so much of a list, and what names and pointers leave.
-const VALUES_SHARE: (usize, usize) = (2, 3);
 /// A list that takes so many times what one may take now is of a life with more memory:
 /// it is not read.
 const LIST_EXCESS_MAX: u64 = 2;
-/// About what a block takes in a list.
-const LISTED_BLOCK_BYTES: usize = 4;
 
 /// Blocks and keys that one job brings back: many, so that the drive has much to do and
 /// neighbours are found.
@@ -91,18 +78,6 @@ struct Refill {
     loan: Loan,
 }
 
-/// The tables of a store at one moment.
-#[derive(Debug)]
-struct TablesNow {
-    /// Of the store and all its tables.
-    fingerprint: u64,
-    bytes: u64,
-    /// Of each table by its number.
-    traits: BTreeMap<u64, Vec<u8>>,
-    /// By keyspace: writes up to here stand in tables.
-    flushed: BTreeMap<u32, Sequence>,
-}
-
 /// Gives back what is lent, also when a job is dropped that was to go on.
 #[derive(Debug)]
 struct Loan(Arc<Lent>);
@@ -126,76 +101,33 @@ impl Engine {
         }
         // A job that was to go on may not have been dropped yet.
         self.lent.give_back();
-        let list = self.hot_list();
+        let list = self.hot_list(self.list_bytes_max());
         self.caches.set_budget(0);
-        let path = self.directory.join(HOT);
-        if self.storage.exists(&path)? {
-            self.storage.remove(&path)?;
-        }
+        self.put_hot_list(&list)
+    }
+
+    /// Puts a list in the place of the one that is there.
+    fn put_hot_list(&self, list: &HotList) -> Result<()> {
+        self.remove_hot_list()?;
         if list.blocks.is_empty() && list.keys.is_empty() && list.pointers.is_empty() {
             return Ok(());
         }
         // Not synced: whoever finds it torn does without it.
+        let path = self.directory.join(HOT);
         self.storage.create(&path, Access::Buffered)?.write_at(0, &list.encode())?;
         Ok(())
     }
 
-    fn hot_list(&self) -> HotList {
-        let (point, blocks) = (self.caches.point(), self.caches.blocks());
-        let tables = self.tables_now();
-        let mut left = (tables.bytes / LIST_SHARE).min(self.list_bytes_max()) as usize;
-        let mut hot = Vec::new();
-        blocks.look_at_all(|id, times| hot.push(HotBlockId { id, times }));
-        keep_hottest(&mut hot, &mut left, |_| LISTED_BLOCK_BYTES, |block| block.times);
-        hot.sort_unstable();
-        let (mut keys, mut pointers) = (Vec::new(), Vec::new());
-        let shards = point.shards();
-        for shard in 0..shards {
-            let mut room = left / (shards - shard);
-            left -= room;
-            let (mut names, mut of_shard) = (Vec::new(), Vec::new());
-            point.look_at_values(shard, |entry, times| {
-                names.push(hot_key(&entry, times, &tables));
-            });
-            point.look_at_pointers(shard, |hash, entry, times| {
-                if tables.traits.contains_key(&entry.pointer.table) {
-                    of_shard.push(HotPointer { hash, entry, times });
-                }
-            });
-            let of_pointers = of_shard.len() * HotPointer::BYTES;
-            keys.append(&mut take_hottest_values(&mut names, &mut room, of_pointers));
-            keep_hottest(&mut of_shard, &mut room, |_| HotPointer::BYTES, |p| p.times);
-            pointers.append(&mut of_shard);
-            keep_hottest(&mut names, &mut room, HotKey::bytes, |key| key.times);
-            keys.append(&mut names);
-            left += room;
+    fn remove_hot_list(&self) -> Result<()> {
+        let path = self.directory.join(HOT);
+        if self.storage.exists(&path)? {
+            self.storage.remove(&path)?;
         }
-        // The hottest first; of those that are about as hot, as they stand in tables.
-        let place = |hot: &HotKey| (std::cmp::Reverse(hot.times), hot.keyspace);
-        keys.sort_unstable_by(|a, b| (place(a), &a.key).cmp(&(place(b), &b.key)));
-        let shares = self.caches.shares().map(|share| share as f32);
-        let fingerprint = tables.fingerprint;
-        HotList { fingerprint, shares, shards: shards as u64, blocks: hot, keys, pointers }
+        Ok(())
     }
 
     fn list_bytes_max(&self) -> u64 {
         LIST_BYTES_MAX.min(self.memory_bytes.load(Ordering::Relaxed) / LIST_MEMORY_SHARE)
-    }
-
-    fn tables_now(&self) -> TablesNow {
-        let store = self.structure.lock().manifest.state().store;
-        let (mut traits, mut flushed, mut bytes) = (BTreeMap::new(), BTreeMap::new(), 0);
-        for (&id, tree) in &**self.trees.load() {
-            flushed.insert(id, tree.flushed());
-            for table in tree.version().tables() {
-                let meta = table.meta();
-                traits.insert(meta.id, traits_of(meta));
-                bytes += meta.bytes;
-            }
-        }
-        let mut all = store.to_le_bytes().to_vec();
-        traits.values().for_each(|traits| all.extend_from_slice(traits));
-        TablesNow { fingerprint: key_hash(&all), bytes, traits, flushed }
     }
 
     // ---- Opening ----
@@ -203,6 +135,10 @@ impl Engine {
     /// The list that an earlier life has left, its pointers and values brought back. When
     /// the tables are open, before the logs are replayed.
     pub(crate) fn take_hot_list(&self) -> Option<HotList> {
+        if !self.options.warm_start {
+            // What is deleted from now on would stand there for ever.
+            note_failure(self.remove_hot_list());
+        }
         if !self.options.warm_start || self.caches.budget() == 0 {
             return None;
         }
@@ -222,12 +158,16 @@ impl Engine {
         let mut list = read().ok()??;
         self.caches.set_shares(list.shares.map(f64::from));
         let (pointers, shards) = (std::mem::take(&mut list.pointers), list.shards);
-        if list.fingerprint == self.tables_now().fingerprint {
+        let is_of_these = list.fingerprint == self.tables_now().fingerprint;
+        if is_of_these {
             self.restore_values(&mut list.keys);
             self.restore_pointers(&pointers, shards);
         }
         // What has not come back is read by its name.
-        list.keys.iter_mut().for_each(|key| key.value = None);
+        let values = list.keys.iter_mut().filter_map(|key| key.value.take()).count();
+        if values > 0 && !is_of_these {
+            note_failure(self.put_hot_list(&list));
+        }
         Some(list)
     }
 
@@ -396,6 +336,13 @@ impl Engine {
     }
 }
 
+/// A list is of use, but nobody needs it.
+fn note_failure(outcome: Result<()>) {
+    if let Err(error) = outcome {
+        tracing::warn!(%error, "the list of what was hot stays as it was");
+    }
+}
+
 /// The last `count`, in their order; gives memory back when half of it is not needed.
 fn take_last<T>(all: &mut Vec<T>, count: usize) -> Vec<T> {
     let last = all.split_off(all.len() - count);
@@ -404,76 +351,3 @@ fn take_last<T>(all: &mut Vec<T>, count: usize) -> Vec<T> {
     }
     last
 }
-
-/// What a table is told by from one of another store that has its number.
-fn traits_of(meta: &TableMeta) -> Vec<u8> {
-    let numbers = [
-        meta.id,
-        meta.bytes,
-        meta.entries,
-        meta.largest_sequence,
-        meta.sequence_override,
-        meta.earliest_deadline_ms,
-    ];
-    let mut traits: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-    put_bytes(&mut traits, &meta.smallest);
-    put_bytes(&mut traits, &meta.largest);
-    traits
-}
-
-/// An entry of KV. What a flush has told of that came to nothing has no value: it stands
-/// in a log, in which it may be damaged.
-fn hot_key(entry: &KvEntry<'_>, times: u8, tables: &TablesNow) -> HotKey {
-    let (trailer, level) = (Trailer(entry.stamp), entry.level);
-    let flushed = tables.flushed.get(&entry.name.keyspace);
-    let is_in_table = flushed.is_some_and(|&flushed| trailer.sequence() <= flushed);
-    let value = || Box::new(HotValue { trailer, level, payload: entry.value.into() });
-    let (keyspace, key) = (entry.name.keyspace, entry.name.key.into());
-    HotKey { keyspace, key, times, value: is_in_table.then(value) }
-}
-
-/// Takes those out whose values save most for their bytes, as far as there is room for
-/// them; the others are names from here on. So many bytes are wanted for pointers.
-fn take_hottest_values(
-    keys: &mut Vec<HotKey>,
-    room: &mut usize,
-    of_pointers: usize,
-) -> Vec<HotKey> {
-    let of_names: usize = keys.iter().map(|key| key.bytes() - key.value_bytes()).sum();
-    let (part, whole) = VALUES_SHARE;
-    let mut for_values = (*room / whole * part).max(room.saturating_sub(of_names + of_pointers));
-    let worth = |key: &HotKey| f32::from(key.times) / key.bytes() as f32;
-    keys.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
-    let (hottest, names) = std::mem::take(keys).into_iter().partition(|key| {
-        let fits = key.value_bytes() <= for_values && key.bytes() <= *room;
-        let is_taken = fits && key.value.is_some();
-        if is_taken {
-            for_values -= key.value_bytes();
-            *room -= key.bytes();
-        }
-        is_taken
-    });
-    *keys = names;
-    keys.iter_mut().for_each(|key| key.value = None);
-    hottest
-}
-
-/// Keeps those that were asked for most often, as far as there is room for them.
-fn keep_hottest<T>(
-    all: &mut Vec<T>,
-    room: &mut usize,
-    bytes: impl Fn(&T) -> usize,
-    times: impl Fn(&T) -> u8,
-) {
-    all.sort_by_key(|one| std::cmp::Reverse(times(one)));
-    let mut kept = 0;
-    for one in all.iter() {
-        let Some(left) = room.checked_sub(bytes(one)) else { break };
-        *room = left;
-        kept += 1;
-    }
-    all.truncate(kept);
-}
-
-#[cfg(test)]
-mod tests;

@@ -289,8 +289,8 @@ impl Engine {
         verdicts
     }
 
-    /// Puts full memtables aside and waits as the backlog demands.
-    fn make_room(self: &Arc<Self>, bytes: usize) -> Result<()> {
+    /// Puts full memtables aside and waits as the backlog demands. Only while leading.
+    pub(crate) fn make_room(self: &Arc<Self>, bytes: usize) -> Result<()> {
         if self.has_room() {
             return Ok(());
         }
@@ -356,7 +356,7 @@ impl Engine {
         throttle::decide(Backlog {
             memtables_bytes: self.memtables_bytes(),
             memtables_bytes_max: shares.memtables_bytes_max,
-            level0_tables: self.level0_tables.load(Ordering::Relaxed),
+            level0_runs: self.level0_runs.load(Ordering::Relaxed),
             debt_bytes: self.debt_bytes.load(Ordering::Relaxed),
             debt_bytes_slow: 64 * self.base_bytes(),
             flush_bytes_per_s: self.flush_bytes_per_s.load(Ordering::Relaxed),

@@ -4,16 +4,14 @@
 
 mod support;
 
-use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use support::held::Held;
 use support::{DIRECTORY, Limits, START_MS, TINY, options};
 use tidekv::check::check;
 use tidekv::{Db, Durability, ErrorKind, Keyspace, WriteBatch};
-use tidekv_io::{
-    Executor, Fault, FaultRule, Job, ManualClock, MemoryStorage, Operation, Priority, Tear,
-};
+use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, Tear};
 
 const FAILED: Fault = Fault::Fail(tidekv_io::ErrorKind::Failed);
 
@@ -136,44 +134,6 @@ fn checked(disk: &MemoryStorage) -> String {
     let report = check(DIRECTORY, Some(Arc::new(disk.clone())), &mut |_| {}).unwrap();
     let told: Vec<String> = report.damage.into_iter().map(|one| one.message).collect();
     told.join("; ")
-}
-
-/// Keeps jobs until it is told to run them.
-#[derive(Debug, Default)]
-struct Held(Mutex<Jobs>);
-
-#[derive(Default)]
-struct Jobs(Vec<Job>);
-
-impl fmt::Debug for Jobs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} jobs", self.0.len())
-    }
-}
-
-impl Held {
-    fn run(&self) {
-        loop {
-            let Some(job) = self.0.lock().unwrap().0.pop() else { return };
-            job();
-        }
-    }
-}
-
-impl Executor for Held {
-    fn execute(&self, _: Priority, job: Job) {
-        self.0.lock().unwrap().0.push(job);
-    }
-
-    fn parallelism(&self) -> usize {
-        1
-    }
-
-    fn shutdown(&self) {}
-
-    fn is_inline(&self) -> bool {
-        false
-    }
 }
 
 /// A log that was ended and not synced, but for its first write, "a", and an empty one

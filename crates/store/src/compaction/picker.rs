@@ -18,7 +18,7 @@ use crate::manifest::LEVELS;
 /// How much larger each level is than the one above.
 const LEVEL_RATIO: u64 = 10;
 
-/// Tables in level 0 that start a compaction. Each is one more place in which reads
+/// Sorted runs in level 0 that start a compaction. Each is one more place in which reads
 /// look, but each merge rewrites what it overlaps of the base level; when writers
 /// rest, fewer are merged as well ([`pick_in_quiet`]; docs/design/0016).
 pub(crate) const LEVEL0_TRIGGER: usize = 12;
@@ -50,6 +50,14 @@ pub(crate) struct Compaction {
 impl Compaction {
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
         self.inputs.iter().chain(&self.lower)
+    }
+
+    /// What is merged: runs of tables that do not overlap, ordered by key.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &[Arc<TableHandle>]> {
+        let is_run = |a: &Arc<TableHandle>, b: &Arc<TableHandle>| {
+            self.level > 0 || a.is_of_one_ingest_with(b)
+        };
+        self.inputs.chunk_by(is_run).chain([&*self.lower])
     }
 
     pub(crate) fn input_bytes(&self) -> u64 {
@@ -139,7 +147,7 @@ fn targets_for(sizes: [u64; LEVELS], base_bytes: u64) -> Targets {
 pub(crate) fn debt_bytes(version: &Version, base_bytes: u64) -> u64 {
     let targets = targets(version, base_bytes);
     let mut debt = 0;
-    let mut carried = match version.level(0).len() {
+    let mut carried = match version.runs().count() {
         n if n >= LEVEL0_TRIGGER => version.level_bytes(0),
         _ => 0,
     };
@@ -200,10 +208,9 @@ fn first_filled(version: &Version) -> usize {
 }
 
 fn level0_score(version: &Version, options: PickerOptions) -> f64 {
-    let tables = version.level(0).len();
-    let by_count = tables as f64 / LEVEL0_TRIGGER as f64;
+    let by_count = version.runs().count() as f64 / LEVEL0_TRIGGER as f64;
     let by_bytes = version.level_bytes(0) as f64 / options.base_bytes as f64;
-    if tables < 2 { by_count } else { by_count.max(by_bytes) }
+    if version.level(0).len() < 2 { by_count } else { by_count.max(by_bytes) }
 }
 
 /// All of level 0, so that what stays above is newer than what goes down.

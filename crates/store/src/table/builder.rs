@@ -299,8 +299,7 @@ impl TableBuilder {
         let (handle, packed) = self.writer.write(&self.scratch, self.options.compression)?;
         let heat = std::mem::take(&mut self.heat.data);
         self.note_heat(BlockKind::Data, handle, heat);
-        self.properties.data_bytes += u64::from(handle.len);
-        self.properties.data_blocks += 1;
+        self.properties.count_data_block(&self.scratch, handle.len);
         self.unindexed = Some(handle);
         let (table, BlockHandle { offset, len }) = (self.options.id, handle);
         self.placed.extend(

@@ -147,11 +147,12 @@ impl Checker<'_> {
                 }
             };
             match self.read(handle, BlockKind::Data) {
-                Some(block) => self.check_entries(&block, filter.as_deref()),
+                Some(block) => {
+                    self.check_entries(&block, filter.as_deref());
+                    self.counted.count_data_block(block.bytes(), handle.len);
+                }
                 None => self.complete = false,
             }
-            self.counted.data_bytes += u64::from(handle.len);
-            self.counted.data_blocks += 1;
             self.check_separator(&index, i);
         }
         let top = self.table.top();
@@ -230,6 +231,7 @@ impl Checker<'_> {
             filter_kind: stored.filter_kind,
             filter_bits_per_key: stored.filter_bits_per_key,
             file_bytes: stored.file_bytes,
+            contents: if stored.contents == 0 { 0 } else { self.counted.contents },
             // Overlapping tombstones were cut into fragments since.
             range_tombstones: stored.range_tombstones,
             ..std::mem::take(&mut self.counted)

@@ -15,11 +15,13 @@
 //! varint   bytes of user keys, bytes of payloads, before compression
 //! varint   bytes of data blocks on disk, number of data blocks
 //! varint   kind of filter (0: none), filter bits per key
+//! 8        fingerprint of what the data blocks hold (0: not known)
 //! ```
 //!
 //! Later fields go behind these: a reader ignores what follows the fields it
 //! knows.
 
+use crate::checksum::long_checksum;
 use crate::coding::{Reader, put_bytes, put_varint};
 use crate::key::{Kind, SEQUENCE_MAX, Sequence, Trailer, split_deadline};
 use crate::range_tombstones::RangeTombstone;
@@ -55,6 +57,9 @@ pub(crate) struct TableProperties {
     /// 0 when there are no filters.
     pub(crate) filter_kind: u8,
     pub(crate) filter_bits_per_key: u8,
+    /// A fingerprint of what all data blocks hold, in their order; 0 when it is not known,
+    /// as in tables of before it was there.
+    pub(crate) contents: u64,
     /// The file's length. Not stored.
     pub(crate) file_bytes: u64,
 }
@@ -81,6 +86,13 @@ impl TableProperties {
             }
             Kind::Value | Kind::RangeDelete => {}
         }
+    }
+
+    /// Counts a data block that takes `bytes` on disk.
+    pub(super) fn count_data_block(&mut self, content: &[u8], bytes: u32) {
+        self.data_bytes += u64::from(bytes);
+        self.data_blocks += 1;
+        self.contents = long_checksum(self.contents, content);
     }
 
     /// Counts a range tombstone that is not empty.
@@ -129,6 +141,7 @@ impl TableProperties {
             u64::from(self.filter_bits_per_key),
         ];
         numbers.into_iter().for_each(|n| put_varint(&mut out, n));
+        out.extend_from_slice(&self.contents.to_le_bytes());
         out
     }
 
@@ -156,6 +169,7 @@ impl TableProperties {
             data_blocks: r.varint()?,
             filter_kind: u8::try_from(r.varint()?).ok()?,
             filter_bits_per_key: u8::try_from(r.varint()?).ok()?,
+            contents: if r.is_empty() { 0 } else { r.u64()? },
             file_bytes: 0,
         };
         (properties.largest_sequence <= SEQUENCE_MAX).then_some(properties)

@@ -54,6 +54,8 @@ pub struct Settings {
     pub cross_check: bool,
     /// Few bits have pointers taken for those of other keys all the time.
     pub fingerprint_bits: u32,
+    /// What is remembered of the caches takes one part in so many of the data.
+    pub hot_list_share: u64,
     /// Between operations, one time in so many, something happens that is no
     /// operation: a flush, an eviction, a compaction, other options.
     pub disturbed_one_in: u64,
@@ -112,6 +114,7 @@ impl Settings {
             disturbed_one_in: [20, 200, 2000, u64::MAX][dice.below(4) as usize]
                 .max(operations / if is_real { 100 } else { 2000 }),
             operations_max,
+            hot_list_share: [1, 10][dice.below(2) as usize],
         }
     }
 }
@@ -128,7 +131,7 @@ impl fmt::Display for Settings {
         write!(
             f,
             "disk {:?}, threads {}, {:?}, {:?}, direct {}, memory {}, memtable {}, table {}, \
-             pace {:?}, cache {} ({}, check {}, {} bits), disturbed 1/{}",
+             pace {:?}, cache {} ({}, check {}, {} bits, list 1/{}), disturbed 1/{}",
             self.disk,
             self.threads,
             self.ending,
@@ -142,6 +145,7 @@ impl fmt::Display for Settings {
             self.cache_policy,
             self.cross_check,
             self.fingerprint_bits,
+            self.hot_list_share,
             self.disturbed_one_in
         )
     }

@@ -38,6 +38,7 @@ pub struct Tally {
     pub kp_errors: u64,
     /// Pointers that were redirected by compactions.
     pub kp_moves: u64,
+    pub warm_values: u64,
     pub stale_inserts: u64,
     /// The deepest that data lay: how many levels had tables.
     pub levels: u64,
@@ -54,6 +55,7 @@ impl Tally {
         self.kp_hits += other.kp_hits;
         self.kp_errors += other.kp_errors;
         self.kp_moves += other.kp_moves;
+        self.warm_values += other.warm_values;
         self.stale_inserts += other.stale_inserts;
         self.levels = self.levels.max(other.levels);
     }
@@ -133,6 +135,7 @@ impl Subject {
             cache_policy: settings.cache_policy,
             cross_check: settings.cross_check,
             fingerprint_bits: settings.fingerprint_bits,
+            hot_list_share: settings.hot_list_share,
             compaction_threads: Some(settings.threads),
             compaction_bytes_per_s: settings.compaction_bytes_per_s,
             memtable_bytes: Some(settings.memtable_bytes),
@@ -183,6 +186,7 @@ impl Subject {
         self.tally.levels = self.tally.levels.max(levels.count() as u64);
         self.tally.flushes += statistics.counter("flush.count");
         self.tally.kv_hits += statistics.counter("cache.kv.hits");
+        self.tally.warm_values += statistics.counter("warm.values");
         self.tally.kp_hits += statistics.counter("cache.kp.hits");
         self.tally.kp_errors += statistics.counter("cache.kp.errors");
         self.tally.kp_moves += statistics.counter("cache.kp.moves");
@@ -235,7 +239,7 @@ impl Subject {
             return;
         }
         let space = self.dice.below(SPACES as u64) as usize;
-        match self.dice.below(10) {
+        match self.dice.below(12) {
             0 | 1 => self.spaces[space].flush().unwrap(),
             2 => self.change_options(space),
             3 => {
@@ -257,10 +261,25 @@ impl Subject {
                 let from = self.dice.below(1 << 16) as u32;
                 self.spaces[space].compact_range(key(from)..key(from + 4000)).unwrap();
             }
+            10 | 11 => self.begin_a_new_life(),
             _ => {
                 // A walk that reads ahead, left half way.
                 let _ = self.spaces[space].iter().take(200).count();
             }
+        }
+    }
+
+    /// Closes the store cleanly and opens it again, if nothing is held that would be lost.
+    fn begin_a_new_life(&mut self) {
+        let is_held = self.snapshots.iter().any(Option::is_some)
+            || self.watches.iter().any(Option::is_some)
+            || self.walks.iter().any(Option::is_some);
+        if !is_held {
+            self.tally.reopenings += 1;
+            self.let_go();
+            self.db().close().unwrap();
+            self.db = None;
+            self.open();
         }
     }
 

@@ -65,6 +65,17 @@ const fn cached(
     Mutation { package: "tidekv-cache", target: "lib", name, file, find, replace, test }
 }
 
+/// Of bulk ingests.
+const fn ingested(
+    name: &'static str,
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+    test: &'static str,
+) -> Mutation {
+    Mutation { target: "ingest", ..mutation(name, file, find, replace, test) }
+}
+
 /// Of what is brought back when a store is opened.
 const fn warm(
     name: &'static str,
@@ -688,18 +699,64 @@ pub const MUTATIONS: &[Mutation] = &[
     warm(
         "pointers into tables of another time come back",
         "crates/store/src/warm_start.rs",
-        "if list.fingerprint == self.tables_now().fingerprint {\n            \
-             self.restore_values(&mut list.keys);",
-        "if list.fingerprint == self.tables_now().fingerprint {\n            \
-             self.restore_values(&mut list.keys);\n        }\n        {",
+        "            self.restore_pointers(&pointers, shards);\n        }\n",
+        "        }\n        self.restore_pointers(&pointers, shards);\n",
         "pointers_into_other_tables_do_not_come_back",
+    ),
+    ingested(
+        "each table of an ingest counts for the stall",
+        "crates/store/src/background.rs",
+        "runs = runs.max(version.runs().count());",
+        "runs = runs.max(version.level(0).len());",
+        "the_tables_of_one_ingest_stop_nobody",
+    ),
+    ingested(
+        "tables of one ingest stand in any order",
+        "crates/store/src/levels.rs",
+        "let key = if by_ingest > 0 { &*self.meta.smallest } else { &[] };",
+        "let key: &[u8] = &[];",
+        "runs_of_ingests_are_read_as_one_order",
+    ),
+    ingested(
+        "who ingests waits for nothing",
+        "crates/store/src/upkeep.rs",
+        "        self.queue.exclusive(|| self.make_room(0))?;\n",
+        "",
+        "who_ingests_waits_where_who_writes_would",
+    ),
+    ingested(
+        "nobody looks at what ingests have piled up",
+        "crates/store/src/upkeep.rs",
+        "            logs.has_room_until = 0;\n",
+        "",
+        "who_ingests_waits_where_who_writes_would",
     ),
     warm(
         "values of another time come back",
         "crates/store/src/warm_start.rs",
-        "if list.fingerprint == self.tables_now().fingerprint {",
-        "self.restore_values(&mut list.keys);\n        \
-             if list.fingerprint == self.tables_now().fingerprint {",
+        "        if is_of_these {\n            self.restore_values(&mut list.keys);\n",
+        "        self.restore_values(&mut list.keys);\n        if is_of_these {\n",
+        "values_of_other_tables_do_not_come_back",
+    ),
+    warm(
+        "tables of other contents are the same",
+        "crates/store/src/listing.rs",
+        "table.table().properties().contents,",
+        "0,",
+        "values_of_a_twin_do_not_come_back",
+    ),
+    warm(
+        "values stay in a list that nobody can use",
+        "crates/store/src/warm_start.rs",
+        "            note_failure(self.put_hot_list(&list));\n",
+        "",
+        "values_of_other_tables_do_not_come_back",
+    ),
+    warm(
+        "a list stays where nobody wants one",
+        "crates/store/src/warm_start.rs",
+        "            note_failure(self.remove_hot_list());\n",
+        "",
         "values_of_other_tables_do_not_come_back",
     ),
     warm(
@@ -718,26 +775,44 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     warm(
         "a list has values that are in no table",
-        "crates/store/src/warm_start.rs",
-        "value: is_in_table.then(value) }",
-        "value: Some(is_in_table).map(|_| value()) }",
+        "crates/store/src/listing.rs",
+        "(sequence <= written.flushed || written.ingested.contains(&sequence))",
+        "(sequence <= 1 << 50)",
         "what_came_into_no_table_is_in_no_list",
     ),
     warm(
+        "what was written before an ingest counts as flushed",
+        "crates/store/src/listing.rs",
+        "or_default().flushed = keyspace.flushed;",
+        "or_default().flushed =\n                \
+             keyspace.flushed.max(self.tree(id).map_or(0, |tree| tree.flushed()));",
+        "what_came_into_no_table_is_in_no_list",
+    ),
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "a list has values that have expired",
+            "crates/store/src/listing.rs",
+            " && !has_expired()",
+            " && (!has_expired() || self.now_ms > 0)",
+            "listing::tests::a_list_vouches_for_what_is_in_a_table_and_has_not_expired",
+        )
+    },
+    warm(
         "a list has names alone",
-        "crates/store/src/warm_start.rs",
-        "keys.append(&mut take_hottest_values(&mut names, &mut room, of_pointers));",
-        "let _ = take_hottest_values(&mut names, &mut 0, of_pointers);",
+        "crates/store/src/listing.rs",
+        "if tables.vouch_for(entry) {",
+        "if tables.vouch_for(entry) && times > 200 {",
         "the_values_of_the_hottest_keys_come_back_without_a_read",
     ),
     Mutation {
         target: "lib",
         ..mutation(
             "long values that were asked for once more come into a list before short ones",
-            "crates/store/src/warm_start.rs",
-            "f32::from(key.times) / key.bytes() as f32;",
-            "f32::from(key.times);",
-            "warm_start::tests::what_saves_most_for_its_bytes_comes_first",
+            "crates/store/src/listing.rs",
+            "f32::from(times) / (name_bytes + value_bytes) as f32;",
+            "f32::from(times);",
+            "listing::tests::what_saves_most_for_its_bytes_comes_first",
         )
     },
     Mutation {
@@ -789,8 +864,8 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     warm(
         "keys are brought back in any order",
-        "crates/store/src/warm_start.rs",
-        "(std::cmp::Reverse(hot.times), hot.keyspace)",
+        "crates/store/src/listing.rs",
+        "(Reverse(hot.times), hot.keyspace)",
         "hot.keyspace",
         "the_hottest_come_back_first",
     ),

@@ -2,6 +2,8 @@
 //! and the ordered map that it must agree with.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub mod held;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,6 +32,7 @@ pub fn options(disk: &MemoryStorage, clock: &Arc<ManualClock>, limits: Limits) -
         memory_bytes: Some(8 << 20),
         memtable_bytes: Some(limits.memtable_bytes),
         table_bytes: limits.table_bytes,
+        hot_list_share: 1,
         environment: Environment {
             storage: Some(Arc::new(disk.clone())),
             clock: Some(clock.clone()),

@@ -1,0 +1,147 @@
+//! Bulk ingests of many tables over what a store holds: they stop nobody, what is read is
+//! right, and who ingests waits for merges as who writes does.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use support::held::Held;
+use support::{DIRECTORY, Dice, Limits, START_MS, TINY, options, within};
+use tidekv::{Bytes, Db, Entry, Keyspace};
+use tidekv_io::{ManualClock, MemoryStorage};
+
+/// Tables of some keys.
+const SMALL_TABLES: Limits = Limits { memtable_bytes: 16 << 10, table_bytes: 4 << 10 };
+
+/// A store whose background work is done when it is told to.
+fn open_held() -> (Db, Keyspace, Arc<Held>) {
+    let held = Arc::new(Held::default());
+    let clock = Arc::new(ManualClock::new(START_MS));
+    let mut options = options(&MemoryStorage::new(), &clock, SMALL_TABLES);
+    options.environment.executor = Some(held.clone());
+    let db = Db::open(DIRECTORY, options).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    (db, keyspace, held)
+}
+
+fn key(n: u64) -> String {
+    format!("key-{n:05}")
+}
+
+/// Some 300 bytes that cannot be written shorter.
+fn value(n: u64, age: &str) -> String {
+    let mut dice = Dice(n + 1);
+    let noise: String = (0..50).map(|_| format!("{:06x}", dice.below(1 << 24))).collect();
+    format!("{age} {n} {noise}")
+}
+
+fn ingest(keyspace: &Keyspace, keys: impl Iterator<Item = u64>, age: &str) {
+    keyspace.ingest(keys.map(|n| (key(n), value(n, age)))).unwrap();
+}
+
+fn entries(items: impl Iterator<Item = tidekv::Result<(Bytes, Entry)>>) -> Vec<(Bytes, Bytes)> {
+    items.map(|item| item.map(|(key, entry)| (key, entry.value)).unwrap()).collect()
+}
+
+#[test]
+fn the_tables_of_one_ingest_stop_nobody() {
+    let (db, keyspace, held) = open_held();
+    ingest(&keyspace, 0..1200, "old");
+    ingest(&keyspace, (0..1200).filter(|n: &u64| n.is_multiple_of(2)), "new");
+    let of_level0 = db.statistics().counter("level0.tables");
+    assert!(of_level0 > 36, "{of_level0} tables would stop writers, were they not one run");
+    let writer = keyspace.clone();
+    within(20, move || writer.put("key-99999", "written").unwrap()).expect("a write goes on");
+    let age = |n: u64| if n.is_multiple_of(2) { "new" } else { "old" };
+    let assert_right = || {
+        let found = entries(keyspace.iter());
+        assert_eq!(found.len(), 1201);
+        for (n, (found_key, found)) in (0..1200).zip(&found) {
+            assert_eq!((found_key, found), (&key(n).into(), &value(n, age(n)).into()));
+            assert_eq!(keyspace.get(key(n)).unwrap().unwrap(), found);
+        }
+        let mut back = entries(keyspace.iter().rev());
+        back.reverse();
+        assert_eq!(back, found);
+    };
+    assert_right();
+    held.run();
+    assert!(db.statistics().counter("level0.tables") < of_level0);
+    assert_right();
+}
+
+#[test]
+fn who_ingests_waits_where_who_writes_would() {
+    let (_db, keyspace, held) = open_held();
+    // Each is a run of its own, and nothing merges them.
+    for age in 0..37 {
+        ingest(&keyspace, [0, 9].into_iter(), &age.to_string());
+    }
+    let (sender, receiver) = mpsc::channel();
+    let other = keyspace.clone();
+    #[allow(clippy::disallowed_methods, reason = "a real thread waits")]
+    std::thread::spawn(move || {
+        ingest(&other, [0, 9].into_iter(), "last");
+        sender.send(()).unwrap();
+    });
+    assert!(receiver.recv_timeout(Duration::from_secs(1)).is_err(), "it waits");
+    held.run();
+    receiver.recv_timeout(Duration::from_secs(30)).expect("there is room now");
+    assert_eq!(keyspace.get(key(9)).unwrap().unwrap(), value(9, "last").as_bytes());
+}
+
+/// Ingests of several tables, overlapping one another, with writes and range deletions in
+/// between, walked over from both sides, from anywhere, now and at a snapshot.
+#[test]
+fn runs_of_ingests_are_read_as_one_order() {
+    for seed in 0..6 {
+        let (mut dice, mut model) = (Dice(seed), BTreeMap::new());
+        let clock = Arc::new(ManualClock::new(START_MS));
+        let db = Db::open(DIRECTORY, options(&MemoryStorage::new(), &clock, TINY)).unwrap();
+        let keyspace = db.keyspace("k").unwrap();
+        let mut kept = (db.snapshot(), model.clone());
+        for round in 0..60u64 {
+            let age = format!("{round}");
+            let first = dice.below(300);
+            match dice.below(5) {
+                0 => {
+                    keyspace.put(key(first), value(first, &age)).unwrap();
+                    model.insert(Bytes::from(key(first)), Bytes::from(value(first, &age)));
+                }
+                1 => {
+                    let end = first + 1 + dice.below(20);
+                    keyspace.delete_range(key(first), key(end)).unwrap();
+                    model
+                        .retain(|k, _| **k < *key(first).as_bytes() || **k >= *key(end).as_bytes());
+                }
+                2 => kept = (db.snapshot(), model.clone()),
+                _ => {
+                    let step = 1 + dice.below(3);
+                    let keys: Vec<u64> =
+                        (0..30 + dice.below(60)).map(|at| first + at * step).collect();
+                    ingest(&keyspace, keys.iter().copied(), &age);
+                    let fresh = |&n: &u64| (Bytes::from(key(n)), Bytes::from(value(n, &age)));
+                    model.extend(keys.iter().map(fresh));
+                }
+            }
+            let from = key(dice.below(500));
+            let to = key(dice.below(500));
+            let range = if from < to { from..to } else { to..from };
+            let of = |model: &BTreeMap<Bytes, Bytes>| -> Vec<(Bytes, Bytes)> {
+                let range = Bytes::from(range.start.clone())..Bytes::from(range.end.clone());
+                model.range(range).map(|(key, value)| (key.clone(), value.clone())).collect()
+            };
+            let mut backward = entries(keyspace.range(range.clone()).rev());
+            backward.reverse();
+            assert_eq!(entries(keyspace.range(range.clone())), of(&model), "round {round}");
+            assert_eq!(backward, of(&model), "round {round}");
+            let (snapshot, then) = &kept;
+            let seen = snapshot.range(&keyspace, range.clone());
+            assert_eq!(entries(seen), of(then), "round {round}");
+        }
+        db.compact().unwrap();
+        assert_eq!(entries(keyspace.iter()), model.into_iter().collect::<Vec<_>>());
+    }
+}
