@@ -354,6 +354,13 @@ fn the_hottest_come_back_first() {
     assert_hot(&keyspace, "old");
     assert!(count(&db, "cache.kv.entries") > 1000);
     db.close().unwrap();
+    // The store changes, so that values have to be read.
+    let list = store.list().unwrap();
+    let (db, keyspace) = store.open_with(|options| options.warm_start = false);
+    keyspace.put("other", "new").unwrap();
+    keyspace.flush().unwrap();
+    db.close().unwrap();
+    store.put_list(&list);
     // There is room for some of them now.
     let (db, keyspace) = store.open_with(|options| options.cache_bytes_max = 200 << 10);
     assert!((100..1000).contains(&count(&db, "warm.values")), "{}", count(&db, "warm.values"));
