@@ -348,7 +348,11 @@ fn a_short_life_with_less_memory_leaves_the_list_alone() {
 #[test]
 fn the_hottest_come_back_first() {
     let store = Store::new(CachePolicy::Fixed { kv: 80, kp: 0 });
-    let (db, keyspace) = store.open_with(|options| options.cache_bytes_max = 512 << 10);
+    let (db, keyspace) = store.open_with(|options| {
+        options.cache_bytes_max = 512 << 10;
+        // All names have room in the list.
+        options.hot_list_share = 10;
+    });
     (0..6).for_each(|_| assert_hot(&keyspace, "old"));
     (0..ENTRIES).step_by(4).for_each(|n| drop(keyspace.get(key(n)).unwrap()));
     assert_hot(&keyspace, "old");
