@@ -41,8 +41,9 @@ use std::collections::VecDeque;
 use crate::name::Name;
 use crate::places::Places;
 
-/// Bytes of a chunk at most: large beside an entry.
-pub const CHUNK_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a chunk at most: large beside an entry, and no more than jemalloc gives without
+/// waste. From 16 KiB on it adds a page to what it is asked for, which nobody is charged.
+pub const CHUNK_BYTES_MAX: usize = 14 << 10;
 /// And at least: with fewer neighbours, one that leaves is too often not the worst.
 pub const CHUNK_BYTES_MIN: usize = 8 << 10;
 /// What must leave a chunk for it to be the newest one again is its bytes by this.
@@ -50,7 +51,7 @@ const FREED_SHARE: usize = 4;
 /// Places count words of four bytes.
 const WORD_BYTES: usize = 4;
 /// From one chunk's places to the next one's.
-const CHUNK_WORDS: usize = CHUNK_BYTES_MAX / WORD_BYTES;
+const CHUNK_WORDS: usize = CHUNK_BYTES_MAX.next_power_of_two() / WORD_BYTES;
 const CHUNKS_MAX: usize = (1 << u32::BITS) / CHUNK_WORDS;
 const HEAD_BYTES: usize = 12;
 /// Entries of so many bytes are judged against each other.
@@ -200,7 +201,7 @@ impl KvShard {
     /// A shard of at most `capacity` bytes, made for one of `bytes_usual`.
     pub fn new(capacity: usize, bytes_usual: usize) -> Self {
         let chunk_bytes = (bytes_usual / CHUNKS_MIN).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-        let chunk_bytes = chunk_bytes.next_power_of_two();
+        let chunk_bytes = chunk_bytes.next_power_of_two().min(CHUNK_BYTES_MAX);
         Self {
             chunks: Vec::new(),
             order: VecDeque::new(),

@@ -16,11 +16,14 @@
 //!    simulation. So of such a group nothing is saved unless all of it is kept: the group
 //!    is one thing of the bytes of all its blocks. An index block that would come between
 //!    its data blocks is taken to divide none, which only makes the bound lower.
-//! 4. Of all volumes together there are no more than the budget times the operations. Each
+//! 4. The filter of the run that has the key is of no use to anybody who knows that, and
+//!    `tide` often does without it: it is not counted. The others are, though a cache that
+//!    happens to hold index and data block of such a run could do without its filter too.
+//! 5. Of all volumes together there are no more than the budget times the operations. Each
 //!    request leaves the upper hull of its (volume, saving) pairs, and their steps are taken
 //!    from the steepest on until that is full, the last in part.
 //!
-//! No cache saves more: at every moment it holds at most its budget, what it keeps for a
+//! But for that no cache saves more: at every moment it holds at most its budget, what it keeps for a
 //! request it has kept for at least that long, and times between two requests of a thing
 //! do not overlap. The bytes of tables, sketches and ghosts are not counted.
 //!
@@ -29,11 +32,11 @@
 use std::collections::HashMap;
 
 use tidekv_cache::kv::KvEntry;
-use tidekv_cache::{BlockCache, BlockId, Name, kp};
+use tidekv_cache::{BlockCache, BlockId, BlockKind, Name, kp};
 
 use crate::dice::Dice;
 use crate::keys::{Picker, key_of, present};
-use crate::modelled_tree::{BLOCK_BYTES, ModelledTree};
+use crate::modelled_tree::{BLOCK_BYTES, ModelledTree, Wanted};
 use crate::simulation::{ENTRY_BYTES, Load, SCAN_ENTRIES, VALUE, stands_together};
 
 /// When a value or a pointer can be had.
@@ -56,7 +59,7 @@ struct Charges {
 /// One operation.
 #[derive(Debug, Clone)]
 enum Request {
-    /// The key, and the blocks that its lookup touches; the last one holds it.
+    /// The key, and the blocks that its lookup cannot do without; the last one holds it.
     Get(u64, Vec<BlockId>),
     /// Groups of blocks, of which each that is not there whole takes a read.
     Scan(Vec<Vec<BlockId>>),
@@ -226,8 +229,10 @@ pub fn reads_per_op_min(
             true => Request::Scan(groups(&tree, index)),
             false => {
                 let mut blocks = Vec::new();
-                tree.lookup(index, |wanted| {
-                    blocks.push(wanted.block.0);
+                tree.lookup(index, |Wanted { block: (id, kind), is_absent, .. }| {
+                    if is_absent || kind != BlockKind::Filter {
+                        blocks.push(id);
+                    }
                     false
                 });
                 Request::Get(present(index), blocks)

@@ -85,6 +85,8 @@ fn phase(scale: &Scale) -> Vec<Point> {
 
 /// Gets fill the caches, so that writes have something to keep true.
 fn write(scale: &Scale) -> Vec<Point> {
+    // Memtables are of one size, whatever the cache takes.
+    let memory_bytes = in_phases(scale, &Load::zipf(10.0), &[]).memory_bytes;
     let points = [0.0, 10.0].map(|cache_percent| {
         let gets = scale.entries / 10;
         let puts = scale.entries * if scale.is_quick { 1 } else { 2 };
@@ -97,7 +99,7 @@ fn write(scale: &Scale) -> Vec<Point> {
                     drive.phases.iter_mut().take(1).for_each(|phase| phase.operations /= 10);
                 }
             });
-        Point { changes_store: true, counts_everything: false, ..point }
+        Point { changes_store: true, counts_everything: false, memory_bytes, ..point }
     });
     points.into()
 }
