@@ -26,7 +26,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static ALLOCATOR_SETTINGS: &[u8; 63] =
     b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:1000\0";
 
-const SUBJECTS: [SubjectRecord; 21] = [
+const SUBJECTS: [SubjectRecord; 22] = [
     tide::TIDEKV,
     tide::TIDEKV_BLOCK_LRU,
     tide::TIDEKV_KV_ONLY,
@@ -44,6 +44,7 @@ const SUBJECTS: [SubjectRecord; 21] = [
     rocks::PIPELINED,
     rocks::ROW_CACHE,
     rocks::BEST_SPLIT,
+    rocks::TUNED,
     rocks::DEFAULT,
     fjalls::FJALL,
     device::DEVICE_READS,
