@@ -30,7 +30,7 @@ use crate::tree::Tree;
 const POLL: Duration = Duration::from_millis(20);
 
 /// The base level aims at this many memtables; as many bytes in level 0 start a
-/// compaction, as `picker::LEVEL0_TRIGGER` tables do.
+/// compaction, as `picker::LEVEL0_TRIGGER` sorted runs do.
 const BASE_MEMTABLES: u64 = 4;
 
 /// Upper levels hold a tenth of the keys but are asked first by every read:
@@ -178,7 +178,7 @@ impl Engine {
         let (mut runs, mut debt) = (0, 0);
         for tree in self.trees.load().values() {
             let version = tree.version();
-            runs = runs.max(version.runs().count());
+            runs = runs.max(version.runs().len());
             debt = debt.max(picker::debt_bytes(&version, self.base_bytes()));
         }
         self.level0_runs.store(runs, Ordering::Relaxed);

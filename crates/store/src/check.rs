@@ -6,7 +6,7 @@
 //! 2. Every table of the manifest is there, as long as the manifest says; its
 //!    blocks have their checksums; its entries are in order, pass their
 //!    filters, and are what its properties and the manifest say of them.
-//! 3. On the levels below 0 tables do not overlap.
+//! 3. Tables of one level below 0, or of one ingest in level 0, do not overlap.
 //! 4. Every log that counts is there, each names the next, and every record
 //!    can be read back. Damage is told from a torn end.
 //!
@@ -14,6 +14,7 @@
 //! themselves. Nothing is written, locked or created. A store may be open
 //! elsewhere meanwhile: what it has removed by the end is not reported.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,10 +26,10 @@ use crate::files::{CURRENT, FileName, log_numbers, log_path, manifest_name, tabl
 use crate::inspect::{
     FileRole, LogDescription, LogEnding, log_record, malformed, role_of, uncached_blocks, walk_log,
 };
-use crate::key::SEQUENCE_MAX;
+use crate::key::{SEQUENCE_MAX, Sequence};
 use crate::log::damage_of_torn;
 use crate::log::format::{HEADER_BYTES, Header, is_intact};
-use crate::manifest::{self, State, TableMeta};
+use crate::manifest::{self, KeyspaceState, State, TableMeta};
 use crate::table::{self, Table, TableProperties};
 
 /// So many findings are kept for one file: a wrecked table has one an entry.
@@ -355,8 +356,7 @@ impl Checker<'_> {
     fn check_levels(&mut self) {
         let Some(state) = self.found.state.clone() else { return };
         for keyspace in state.keyspaces.values() {
-            for (level, tables) in keyspace.levels.iter().enumerate().skip(1) {
-                let mut tables: Vec<&TableMeta> = tables.values().collect();
+            for (level, mut tables) in sorted_runs(keyspace) {
                 tables.sort_by(|a, b| a.smallest.cmp(&b.smallest));
                 for pair in tables.windows(2) {
                     let apart = match pair[0].largest.cmp(&pair[1].smallest) {
@@ -527,6 +527,18 @@ impl Checker<'_> {
 /// Whether an error is about the file at `path`: messages begin with it.
 fn names(error: &Error, path: &Path) -> bool {
     error.to_string().starts_with(&path.display().to_string())
+}
+
+/// What must not overlap, each with its level: what one ingest has brought to level 0, and
+/// the levels below.
+fn sorted_runs(keyspace: &KeyspaceState) -> Vec<(usize, Vec<&TableMeta>)> {
+    let mut ingested: BTreeMap<Sequence, Vec<&TableMeta>> = BTreeMap::new();
+    for table in keyspace.levels[0].values().filter(|table| table.sequence_override > 0) {
+        ingested.entry(table.sequence_override).or_default().push(table);
+    }
+    let levels = keyspace.levels.iter().enumerate().skip(1);
+    let levels = levels.map(|(level, tables)| (level, tables.values().collect()));
+    ingested.into_values().map(|tables| (0, tables)).chain(levels).collect()
 }
 
 #[cfg(test)]

@@ -20,13 +20,13 @@ use crate::error::{ErrorKind, Result};
 use crate::files::table_name;
 use crate::heat::{Heat, Rule};
 use crate::key::Sequence;
-use crate::level_cursor::{LevelCursor, Tables};
 use crate::levels::{TableHandle, Version};
 use crate::manifest::{Change, Edit};
 use crate::merge::{Child, MergingCursor};
 use crate::notices::{self, Moves, Notice};
 use crate::places::Placed;
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::run_cursor::{RunCursor, Tables};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::table::Reading;
@@ -278,7 +278,7 @@ impl Engine {
             let tables = Tables::Chosen(of_part.collect());
             if !tables.is_empty() {
                 let blocks = Arc::clone(&self.blocks);
-                children.push(Box::new(LevelCursor::new(tables, blocks, Reading::Compaction)));
+                children.push(Box::new(RunCursor::new(tables, blocks, Reading::Compaction)));
             }
         }
         let plan = MergePlan {

@@ -6,8 +6,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Those worth most of what was offered. Of equal worth who came first stays; what does not
-/// fit makes room for smaller ones that are worth less.
+/// Those worth most of what was offered. Nobody leaves for what is worth as much; what does
+/// not fit is passed over, and smaller ones that are worth less may still come in.
 #[derive(Debug)]
 pub(crate) struct Hottest<T> {
     /// Bytes that are free.
@@ -58,6 +58,10 @@ impl<T> Hottest<T> {
         make: impl FnOnce() -> T,
     ) -> (bool, Vec<T>) {
         let mut leaving = Vec::new();
+        let is_worth_more = |Reverse(least): &Reverse<Ranked<T>>| least.worth < worth;
+        if self.room < bytes && !self.kept.peek().is_some_and(is_worth_more) {
+            return (false, leaving.into_iter().map(|one: Ranked<T>| one.it).collect());
+        }
         while self.room < bytes {
             match self.kept.pop() {
                 Some(Reverse(least)) if least.worth < worth => {

@@ -129,11 +129,6 @@ impl TableHandle {
         }
     }
 
-    /// Whether the table may hold `key`.
-    pub(crate) fn covers(&self, key: &[u8]) -> bool {
-        *self.meta.smallest <= *key && !self.ends_before(key)
-    }
-
     /// Whether the table may hold a key in `[start, end)`; `None`: no bound.
     pub(crate) fn overlaps(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> bool {
         start.is_none_or(|start| !self.ends_before(start))
@@ -179,6 +174,8 @@ impl KeySpan {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Version {
     levels: [Vec<Arc<TableHandle>>; LEVELS],
+    /// Where the sorted runs of level 0 stand in it.
+    runs: Vec<Range<usize>>,
     /// Those of the tables that hold range tombstones.
     tombstoned: Vec<Arc<TableHandle>>,
     /// The newest of all overrides of sequences; 0 when there are none.
@@ -192,7 +189,8 @@ impl Version {
     /// of a level overlap.
     pub(crate) fn new(mut levels: [Vec<Arc<TableHandle>>; LEVELS]) -> Result<Self, String> {
         levels[0].sort_by(|a, b| a.place_in_level0().cmp(&b.place_in_level0()));
-        runs_of(&levels[0]).try_for_each(|run| check_order(run, 0))?;
+        let runs = runs_of(&levels[0]);
+        runs.iter().try_for_each(|run| check_order(&levels[0][run.clone()], 0))?;
         for (number, level) in levels.iter_mut().enumerate().skip(1) {
             level.sort_by(|a, b| a.meta.smallest.cmp(&b.meta.smallest));
             check_order(level, number)?;
@@ -200,7 +198,7 @@ impl Version {
         let tables = || levels.iter().flatten();
         let tombstoned = tables().filter(|t| !t.range_tombstones().is_empty()).cloned().collect();
         let newest_override = tables().map(|t| t.meta.sequence_override).max().unwrap_or(0);
-        Ok(Self { levels, tombstoned, newest_override, scan_lengths: Default::default() })
+        Ok(Self { levels, runs, tombstoned, newest_override, scan_lengths: Default::default() })
     }
 
     /// This version with tables taken out (by id) and added (with their level).
@@ -230,8 +228,13 @@ impl Version {
 
     /// Level 0 in sorted runs, newest first: each of tables that do not overlap, ordered by
     /// key. Those of one bulk ingest are one, any other table is one of its own.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = &[Arc<TableHandle>]> {
-        runs_of(&self.levels[0])
+    pub(crate) fn runs(&self) -> impl ExactSizeIterator<Item = &[Arc<TableHandle>]> {
+        self.runs.iter().map(|run| &self.levels[0][run.clone()])
+    }
+
+    /// One of them.
+    pub(crate) fn run(&self, number: usize) -> Option<&[Arc<TableHandle>]> {
+        self.runs.get(number).map(|run| &self.levels[0][run.clone()])
     }
 
     /// Those of the tables that hold range tombstones.
@@ -254,9 +257,7 @@ impl Version {
 
     /// The one table of a level below 0 that may hold `key`.
     pub(crate) fn find(&self, level: usize, key: &[u8]) -> Option<&Arc<TableHandle>> {
-        let tables = &self.levels[level];
-        let table = tables.get(tables.partition_point(|table| table.ends_before(key)))?;
-        (*table.meta.smallest <= *key).then_some(table)
+        find_in(&self.levels[level], key)
     }
 
     /// The table `id`, if it is on level 0 or may hold `key`; it is looked for on `level`
@@ -298,9 +299,24 @@ impl Version {
     }
 }
 
-/// The sorted runs of tables that stand as in level 0.
-fn runs_of(level0: &[Arc<TableHandle>]) -> impl Iterator<Item = &[Arc<TableHandle>]> {
-    level0.chunk_by(|a, b| a.is_of_one_ingest_with(b))
+/// The one table of a sorted run that may hold `key`.
+pub(crate) fn find_in<'t>(run: &'t [Arc<TableHandle>], key: &[u8]) -> Option<&'t Arc<TableHandle>> {
+    let table = match run {
+        [only] => Some(only).filter(|only| !only.ends_before(key)),
+        _ => run.get(run.partition_point(|table| table.ends_before(key))),
+    };
+    table.filter(|table| *table.meta.smallest <= *key)
+}
+
+/// Where the sorted runs stand in tables that are ordered as level 0 is.
+fn runs_of(level0: &[Arc<TableHandle>]) -> Vec<Range<usize>> {
+    let mut end = 0;
+    let runs = level0.chunk_by(|a, b| a.is_of_one_ingest_with(b)).map(|run| {
+        let start = end;
+        end += run.len();
+        start..end
+    });
+    runs.collect()
 }
 
 /// The error says which tables of the level with this number overlap.

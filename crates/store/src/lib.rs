@@ -43,7 +43,7 @@ mod sorted_list;
 mod memtable;
 
 mod levels;
-mod level_cursor;
+mod run_cursor;
 mod view;
 mod tree;
 mod question;

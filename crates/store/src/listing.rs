@@ -16,19 +16,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidekv_cache::kv::KvEntry;
 
 use crate::checksum::key_hash;
+use crate::coding::{put_bytes, put_varint};
 use crate::engine::Engine;
 use crate::hot_list::{HotBlockId, HotKey, HotList, HotPointer, HotValue, LISTED_BLOCK_BYTES};
 use crate::hottest::Hottest;
 use crate::key::{Kind, Sequence, Trailer, split_deadline};
 use crate::levels::TableHandle;
+use crate::range_tombstones::RangeTombstone;
 
-/// Values take so much of a list, and what names and pointers leave.
+/// Where not everything fits, values take so much of a list with their names.
 const VALUES_SHARE: (usize, usize) = (2, 3);
 
-/// Before all pointers, and these before all names, comes what has a value: nobody is asked
-/// for more often than by as many times as four bits count.
-const WITH_VALUE: f32 = 512.0;
-const POINTER: f32 = 256.0;
+/// Pointers come before names, however often these were asked for: they bring back at once
+/// what a name takes reads for.
+const POINTER: f32 = u8::MAX as f32 + 1.0;
 
 /// The tables of a store at one moment.
 #[derive(Debug, Default)]
@@ -36,8 +37,10 @@ pub(crate) struct TablesNow {
     /// Of the store and all its tables.
     pub(crate) fingerprint: u64,
     bytes: u64,
-    /// Of each table by its number: what it is told by from others.
-    traits: BTreeMap<u64, [u64; 7]>,
+    /// Of each table by its number: all by which one of its number may differ from it.
+    traits: BTreeMap<u64, [u64; 8]>,
+    /// Whether all tables know what they hold: those of before do not.
+    is_known: bool,
     keyspaces: BTreeMap<u32, InTables>,
     /// Milliseconds since 1970.
     now_ms: u64,
@@ -64,45 +67,71 @@ impl TablesNow {
             let deadline = split_deadline(entry.value).map_or(0, |(deadline, _)| deadline);
             trailer.kind() == Kind::Expiring && deadline <= self.now_ms
         };
-        (sequence <= written.flushed || written.ingested.contains(&sequence)) && !has_expired()
+        let is_in_table = sequence <= written.flushed || written.ingested.contains(&sequence);
+        self.is_known && is_in_table && !has_expired()
     }
 }
 
-fn traits_of(table: &TableHandle) -> [u64; 7] {
-    let meta = table.meta();
+/// Of a table of the keyspace with this number.
+fn traits_of(keyspace: u32, table: &TableHandle) -> [u64; 8] {
+    let (meta, properties) = (table.meta(), table.table().properties());
+    let mut ranges = Vec::new();
+    for RangeTombstone { start, end, sequence } in table.range_tombstones().tombstones() {
+        put_bytes(&mut ranges, &start);
+        put_bytes(&mut ranges, &end);
+        put_varint(&mut ranges, sequence);
+    }
     [
         meta.id,
+        u64::from(keyspace),
         meta.bytes,
         meta.entries,
-        meta.range_tombstones,
         meta.largest_sequence,
         meta.sequence_override,
-        table.table().properties().contents,
+        properties.contents,
+        key_hash(&ranges),
     ]
 }
 
 /// What a list has of one shard of the point cache.
 #[derive(Debug)]
 struct OfShard {
-    /// Keys by the bytes of their values.
     values: Hottest<HotKey>,
-    /// Names, also of keys with values, and pointers.
+    /// Names and pointers; where all names fit, also those of keys with values.
     rest: Hottest<Listed>,
+    /// Whether all names fit, and what they leave is for values.
+    has_all_names: bool,
+}
+
+/// What everything in a shard would take in a list.
+#[derive(Debug, Clone, Copy, Default)]
+struct Wanted {
+    names: usize,
+    values: usize,
+    pointers: usize,
 }
 
 #[derive(Debug)]
 enum Listed {
     Key(HotKey),
     Pointer(HotPointer),
+    /// Of the keys that have values.
+    Names,
 }
 
 impl OfShard {
-    /// In `room` bytes, of which all names would take so many, and all pointers.
-    fn new(room: usize, of_names: usize, of_pointers: usize) -> Self {
+    /// In `room` bytes.
+    fn new(room: usize, wanted: Wanted) -> Self {
         let (part, whole) = VALUES_SHARE;
-        let left = room.saturating_sub(of_names + of_pointers);
-        let for_values = left.max(room / whole * part);
-        Self { values: Hottest::new(for_values), rest: Hottest::new(room - for_values) }
+        let (left, share) =
+            (room.saturating_sub(wanted.names + wanted.pointers), room / whole * part);
+        // Of what has its names counted in, so much is values.
+        let of_share =
+            share as u128 * wanted.values as u128 / (wanted.names + wanted.values).max(1) as u128;
+        let has_all_names = left as u128 >= of_share;
+        let for_values = if has_all_names { left } else { share };
+        let (values, rest) = (Hottest::new(for_values), Hottest::new(room - for_values));
+        Self { values, rest, has_all_names }
     }
 
     fn offer_entry(&mut self, entry: &KvEntry<'_>, times: u8, tables: &TablesNow) {
@@ -119,8 +148,10 @@ impl OfShard {
                 let (trailer, level) = (Trailer(entry.stamp), entry.level);
                 key(Some(Box::new(HotValue { trailer, level, payload: entry.value.into() })))
             };
-            let worth = f32::from(times) / (name_bytes + value_bytes) as f32;
-            let (is_in, left) = self.values.offer(worth, value_bytes, with_value);
+            let both_bytes = name_bytes + value_bytes;
+            let worth = f32::from(times) / both_bytes as f32;
+            let bytes = if self.has_all_names { value_bytes } else { both_bytes };
+            let (is_in, left) = self.values.offer(worth, bytes, with_value);
             left.into_iter().for_each(|key| self.offer_name(HotKey { value: None, ..key }));
             if is_in {
                 return;
@@ -130,8 +161,8 @@ impl OfShard {
     }
 
     fn offer_name(&mut self, key: HotKey) {
-        let worth = f32::from(key.times) + if key.value.is_some() { WITH_VALUE } else { 0.0 };
-        self.rest.offer(worth, HotKey::bytes_of_name(&key.key), || Listed::Key(key));
+        let bytes = HotKey::bytes_of_name(&key.key);
+        self.rest.offer(f32::from(key.times), bytes, || Listed::Key(key));
     }
 
     fn offer_pointer(&mut self, pointer: HotPointer) {
@@ -141,13 +172,19 @@ impl OfShard {
 
     /// Puts what is kept into a list; the room that is left.
     fn finish(mut self, list: &mut HotList) -> usize {
-        let (values, left) = std::mem::replace(&mut self.values, Hottest::new(0)).finish();
-        values.into_iter().for_each(|key| self.offer_name(key));
+        let (values, left) = self.values.finish();
+        if self.has_all_names {
+            // There is room for all of these.
+            let names = values.iter().map(|key| HotKey::bytes_of_name(&key.key)).sum();
+            self.rest.offer(f32::INFINITY, names, || Listed::Names);
+        }
+        list.keys.extend(values);
         let (rest, left_of_rest) = self.rest.finish();
         for one in rest {
             match one {
                 Listed::Key(key) => list.keys.push(key),
                 Listed::Pointer(pointer) => list.pointers.push(pointer),
+                Listed::Names => {}
             }
         }
         left + left_of_rest
@@ -159,7 +196,8 @@ impl Engine {
     pub(crate) fn hot_list(&self, bytes_max: u64) -> HotList {
         let point = self.caches.point();
         let tables = self.tables_now();
-        let mut left = (tables.bytes / self.options.hot_list_share).min(bytes_max) as usize;
+        let share = tables.bytes / self.options.hot_list_share.max(1);
+        let mut left = share.min(bytes_max) as usize;
         let mut list = HotList {
             fingerprint: tables.fingerprint,
             shares: self.caches.shares().map(|share| share as f32),
@@ -198,10 +236,13 @@ impl Engine {
         list: &mut HotList,
     ) -> usize {
         let point = self.caches.point();
-        let (mut of_names, mut of_pointers) = (0, 0);
-        point.look_at_values(shard, |entry, _| of_names += HotKey::bytes_of_name(entry.name.key));
-        point.look_at_pointers(shard, |_, _, _| of_pointers += HotPointer::BYTES);
-        let mut of_shard = OfShard::new(room, of_names, of_pointers);
+        let mut wanted = Wanted::default();
+        point.look_at_values(shard, |entry, _| {
+            wanted.names += HotKey::bytes_of_name(entry.name.key);
+            wanted.values += HotKey::bytes_of_value(entry.value);
+        });
+        point.look_at_pointers(shard, |_, _, _| wanted.pointers += HotPointer::BYTES);
+        let mut of_shard = OfShard::new(room, wanted);
         point.look_at_values(shard, |entry, times| of_shard.offer_entry(&entry, times, tables));
         point.look_at_pointers(shard, |hash, entry, times| {
             // Into a table, not one that came to nothing.
@@ -213,7 +254,8 @@ impl Engine {
     }
 
     pub(crate) fn tables_now(&self) -> TablesNow {
-        let mut now = TablesNow { now_ms: self.clock.unix_ms(), ..TablesNow::default() };
+        let now_ms = self.clock.unix_ms();
+        let mut now = TablesNow { now_ms, is_known: true, ..TablesNow::default() };
         let structure = self.structure.lock();
         let state = structure.manifest.state();
         for (&id, keyspace) in &state.keyspaces {
@@ -225,7 +267,8 @@ impl Engine {
                 let meta = table.meta();
                 let ingested = &mut now.keyspaces.entry(id).or_default().ingested;
                 ingested.extend((meta.sequence_override > 0).then_some(meta.sequence_override));
-                now.traits.insert(meta.id, traits_of(table));
+                now.traits.insert(meta.id, traits_of(id, table));
+                now.is_known &= meta.entries == 0 || table.table().properties().contents != 0;
                 now.bytes += meta.bytes;
             }
         }

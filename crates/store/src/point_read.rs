@@ -36,7 +36,7 @@ use crate::block::BlockHandle;
 use crate::blocks::{BlockAddress, BlockRef, Blocks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Kind, LookupKey, Sequence, Trailer, split_deadline};
-use crate::levels::TableHandle;
+use crate::levels::{TableHandle, find_in};
 use crate::manifest::LEVELS;
 use crate::question::{Known, Payload, Question};
 use crate::table::{Found, Step, TableProbe};
@@ -103,7 +103,7 @@ pub(crate) struct PointRead<'a> {
     question: Question<'a>,
     stage: Stage<'a>,
     lesson: Lesson,
-    /// The next place to look: level, and in level 0 the table's index.
+    /// The next place to look: level, and in level 0 the number of the run.
     level: usize,
     index: usize,
     /// The table that is being asked, and its level.
@@ -363,12 +363,12 @@ impl<'a> PointRead<'a> {
         while self.level < LEVELS {
             let level = self.level;
             let candidate = if level == 0 {
-                let candidate = version.level(0).get(self.index);
+                let run = version.run(self.index);
                 self.index += 1;
-                if candidate.is_none() {
+                if run.is_none() {
                     self.level = 1;
                 }
-                candidate.filter(|table| table.covers(self.question.key.user_key))
+                run.and_then(|run| find_in(run, self.question.key.user_key))
             } else {
                 self.level += 1;
                 version.find(level, self.question.key.user_key)

@@ -153,7 +153,7 @@ impl Engine {
     ) -> Result<u64> {
         let _gate = self.enter()?;
         // What is ingested waits to be merged as what is written does.
-        self.queue.exclusive(|| self.make_room(0))?;
+        self.queue.exclusive(|| self.wait_for_merges())?;
         let made = Mutex::new(Vec::new());
         let ingested = self.write_ingest(tree, deadline_ms, sorted, &made);
         let ingested = ingested.and_then(|(outputs, count)| {
@@ -237,8 +237,6 @@ impl Engine {
                 self.switch_log(logs)?;
             }
             logs.current.sync()?;
-            // Whoever comes next looks at what has piled up.
-            logs.has_room_until = 0;
         }
         let sequence = self.last_sequence.load(Ordering::Relaxed) + 1;
         let mut structure = self.structure.lock();

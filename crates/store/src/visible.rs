@@ -14,12 +14,12 @@ use crate::blocks::Blocks;
 use crate::cursor::{Cursor, Target};
 use crate::error::Result;
 use crate::key::{Kind, Sequence, Trailer, prefix_end, split_deadline, take_deadline};
-use crate::level_cursor::{LevelCursor, Tables};
 use crate::levels::TableHandle;
 use crate::manifest::LEVELS;
 use crate::memtable::MemtableCursor;
 use crate::merge::{Child, MergingCursor};
 use crate::range_tombstones::RangeTombstones;
+use crate::run_cursor::{RunCursor, Tables};
 use crate::table::Reading;
 use crate::view::View;
 
@@ -125,7 +125,7 @@ impl VisibleCursor {
             if !tables.is_empty() {
                 let (tables, blocks) = (Tables::Chosen(tables), Arc::clone(blocks));
                 let reading = Reading::Cached(Arc::clone(version.scan_lengths(0)));
-                children.push(Box::new(LevelCursor::new(tables, blocks, reading)));
+                children.push(Box::new(RunCursor::new(tables, blocks, reading)));
             }
         }
         // In the usual case nothing can hide a table, and none has to be looked at.
@@ -141,7 +141,7 @@ impl VisibleCursor {
             };
             if !tables.is_empty() {
                 let reading = Reading::Cached(Arc::clone(version.scan_lengths(level)));
-                children.push(Box::new(LevelCursor::new(tables, Arc::clone(blocks), reading)));
+                children.push(Box::new(RunCursor::new(tables, Arc::clone(blocks), reading)));
             }
         }
         Self {

@@ -10,7 +10,8 @@
 //! 1. The pointers and values of a list come back before the logs are replayed, and only
 //!    if it is the same store with the tables that it was closed with; so whatever is
 //!    newer goes through a flush that syncs them, as ever. If it is not, the values leave
-//!    the file: nobody can use them any more, and who deletes keys wants them gone.
+//!    the file: nobody can use them any more, and who deletes keys wants them gone. (A list
+//!    that is not read, for want of a cache or of memory, stays as it is.)
 //! 2. All else is read like anything: nothing is believed of a list but what was asked
 //!    for. Whatever of it is wrong, or not there any more, is passed over.
 //! 3. A list takes at most a hundredth of the bytes of the tables (`listing.rs`) and an
@@ -339,7 +340,7 @@ impl Engine {
 /// A list is of use, but nobody needs it.
 fn note_failure(outcome: Result<()>) {
     if let Err(error) = outcome {
-        tracing::warn!(%error, "the list of what was hot stays as it was");
+        tracing::warn!(%error, "the list of what was hot is not put in order");
     }
 }
 

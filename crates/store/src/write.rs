@@ -290,7 +290,7 @@ impl Engine {
     }
 
     /// Puts full memtables aside and waits as the backlog demands. Only while leading.
-    pub(crate) fn make_room(self: &Arc<Self>, bytes: usize) -> Result<()> {
+    fn make_room(self: &Arc<Self>, bytes: usize) -> Result<()> {
         if self.has_room() {
             return Ok(());
         }
@@ -331,6 +331,13 @@ impl Engine {
         }
         self.stats.stall_ns.add(self.clock.monotonic_ns().saturating_sub(started));
         Ok(())
+    }
+
+    /// Waits as who writes would, also where so little was written lately that nobody needs
+    /// to look: who ingests writes no log. Only while leading.
+    pub(crate) fn wait_for_merges(self: &Arc<Self>) -> Result<()> {
+        self.with_logs(|logs| logs.has_room_until = 0);
+        self.make_room(0)
     }
 
     /// Runs `look` on the logs. Only leaders keep their lock for longer.

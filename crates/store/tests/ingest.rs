@@ -53,7 +53,9 @@ fn the_tables_of_one_ingest_stop_nobody() {
     let of_level0 = db.statistics().counter("level0.tables");
     assert!(of_level0 > 36, "{of_level0} tables would stop writers, were they not one run");
     let writer = keyspace.clone();
-    within(20, move || writer.put("key-99999", "written").unwrap()).expect("a write goes on");
+    // So much that writers look at what has piled up.
+    let write = move |n| writer.put("key-99999", value(n, "written")).unwrap();
+    within(20, move || (0..200).for_each(write)).expect("writers go on");
     let age = |n: u64| if n.is_multiple_of(2) { "new" } else { "old" };
     let assert_right = || {
         let found = entries(keyspace.iter());

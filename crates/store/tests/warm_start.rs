@@ -272,6 +272,30 @@ fn values_of_a_twin_do_not_come_back() {
     }
 }
 
+/// The same, where only what was deleted differs.
+#[test]
+fn what_a_twin_has_deleted_does_not_come_back() {
+    let [store, twin] = [(1, 9), (2, 8)].map(|(first, second)| {
+        let store = Store::new(VALUES);
+        let (db, keyspace) = store.open();
+        keyspace.delete_range(key(first * 60), key(first * 60 + 1)).unwrap();
+        keyspace.delete_range(key(second * 60), key(second * 60 + 1)).unwrap();
+        keyspace.flush().unwrap();
+        db.close().unwrap();
+        store
+    });
+    let (db, keyspace) = store.open();
+    for n in (0..5).flat_map(|_| hot().take(FEW)) {
+        assert_eq!(keyspace.get(key(n)).unwrap().is_none(), n == 60 || n == 540);
+    }
+    db.close().unwrap();
+    twin.put_list(&store.list().unwrap());
+    let (_, keyspace) = twin.open();
+    for n in hot().take(FEW) {
+        assert_eq!(keyspace.get(key(n)).unwrap().is_none(), n == 120 || n == 480, "{n}");
+    }
+}
+
 #[test]
 fn a_value_that_has_expired_meanwhile_does_not_come_back() {
     let store = Store::new(VALUES);

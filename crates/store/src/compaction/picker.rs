@@ -147,8 +147,8 @@ fn targets_for(sizes: [u64; LEVELS], base_bytes: u64) -> Targets {
 pub(crate) fn debt_bytes(version: &Version, base_bytes: u64) -> u64 {
     let targets = targets(version, base_bytes);
     let mut debt = 0;
-    let mut carried = match version.runs().count() {
-        n if n >= LEVEL0_TRIGGER => version.level_bytes(0),
+    let mut carried = match version.runs().len() {
+        n if n >= LEVEL0_TRIGGER => flushed_bytes(version),
         _ => 0,
     };
     for level in targets.base_level..LAST {
@@ -157,6 +157,13 @@ pub(crate) fn debt_bytes(version: &Version, base_bytes: u64) -> u64 {
         debt += carried * (LEVEL_RATIO + 1);
     }
     debt
+}
+
+/// Bytes of level 0 that writers have brought: what was ingested is not theirs to wait for
+/// while it waits itself.
+fn flushed_bytes(version: &Version) -> u64 {
+    let metas = version.level(0).iter().map(|table| table.meta());
+    metas.filter(|meta| meta.sequence_override == 0).map(|meta| meta.bytes).sum()
 }
 
 /// The compaction that is needed most, if any is.
@@ -208,7 +215,7 @@ fn first_filled(version: &Version) -> usize {
 }
 
 fn level0_score(version: &Version, options: PickerOptions) -> f64 {
-    let by_count = version.runs().count() as f64 / LEVEL0_TRIGGER as f64;
+    let by_count = version.runs().len() as f64 / LEVEL0_TRIGGER as f64;
     let by_bytes = version.level_bytes(0) as f64 / options.base_bytes as f64;
     if version.level(0).len() < 2 { by_count } else { by_count.max(by_bytes) }
 }

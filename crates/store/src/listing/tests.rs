@@ -14,7 +14,8 @@ const VALUE_BYTES: usize = 112;
 /// All writes of keyspace 1 up to `flushed` are in tables, and what was ingested as 50.
 fn tables(flushed: Sequence) -> TablesNow {
     let written = InTables { flushed, ingested: [50].into() };
-    TablesNow { keyspaces: [(1, written)].into(), now_ms: 1000, ..TablesNow::default() }
+    let keyspaces = [(1, written)].into();
+    TablesNow { keyspaces, now_ms: 1000, is_known: true, ..TablesNow::default() }
 }
 
 fn entry<'a>(key: &'a [u8], value: &'a [u8]) -> KvEntry<'a> {
@@ -25,8 +26,9 @@ fn entry<'a>(key: &'a [u8], value: &'a [u8]) -> KvEntry<'a> {
 /// What a list has of 20 entries, the n-th asked for n times, and of so many pointers: keys
 /// by their first bytes with values and without, pointers, room that is left.
 fn listed(room: usize, pointers: usize) -> (Vec<u8>, Vec<u8>, usize, usize) {
-    let of_pointers = pointers * HotPointer::BYTES;
-    let mut of_shard = OfShard::new(room, 20 * NAME_BYTES, of_pointers);
+    let (names, values) = (20 * NAME_BYTES, 20 * VALUE_BYTES);
+    let wanted = Wanted { names, values, pointers: pointers * HotPointer::BYTES };
+    let mut of_shard = OfShard::new(room, wanted);
     for n in 0..20 {
         let mut name = NAME;
         name[0] = n;
@@ -67,27 +69,29 @@ fn names_and_pointers_have_their_room_before_the_last_values() {
 
 #[test]
 fn values_take_two_thirds_where_room_is_short() {
-    // Of 600 bytes five values, of 300 their names and what pointers leave.
-    let (values, names, pointers, _) = listed(900, 4);
-    assert_eq!((values, pointers), ((15..20).collect(), 4));
-    assert_eq!(names, [10, 11, 12, 13, 14]);
-    let (values, names, pointers, left) = listed(900, 1000);
-    assert_eq!((values.len(), names.len(), pointers), (5, 0, 9));
-    assert_eq!(left, 600 - 5 * VALUE_BYTES + 200 - 9 * HotPointer::BYTES);
+    // Of 600 bytes four values with their names, of 300 what pointers leave.
+    let (values, names, pointers, left) = listed(900, 4);
+    assert_eq!((values, pointers), ((16..20).collect(), 4));
+    assert_eq!(names, (6..16).collect::<Vec<u8>>());
+    assert_eq!(left, 600 - 4 * (NAME_BYTES + VALUE_BYTES) + 300 - 4 * HotPointer::BYTES - 200);
+    let (values, names, pointers, _) = listed(900, 1000);
+    assert_eq!((values.len(), names.len(), pointers), (4, 0, 13));
 }
 
 #[test]
 fn what_saves_most_for_its_bytes_comes_first() {
-    let mut of_shard = OfShard::new(1600, 10_000, 0);
+    let wanted = Wanted { names: 10_000, values: 10_000, pointers: 0 };
+    let mut of_shard = OfShard::new(1700, wanted);
     // The long one alone would fit.
     for (name, value, times) in [(b"a", 1000, 15), (b"b", 50, 3), (b"c", 50, 0), (b"d", 100, 8)] {
         of_shard.offer_entry(&entry(name, &vec![0; value]), times, &tables(9));
     }
     let mut list = HotList::default();
     of_shard.finish(&mut list);
-    let without = list.keys.iter().filter(|key| key.value.is_none());
-    assert_eq!(without.map(|key| key.key[0]).collect::<Vec<_>>(), [b'a']);
-    assert_eq!(list.keys.len(), 4);
+    let with = list.keys.iter().filter(|key| key.value.is_some());
+    let mut with: Vec<u8> = with.map(|key| key.key[0]).collect();
+    with.sort_unstable();
+    assert_eq!((with, list.keys.len()), (b"bd".to_vec(), 4));
 }
 
 #[test]
@@ -101,10 +105,31 @@ fn a_list_vouches_for_what_is_in_a_table_and_has_not_expired() {
     // A flush that failed has told of this one, and behind it something was ingested.
     assert!(!vouched(with(10, Kind::Value)));
     assert!(vouched(with(50, Kind::Value)) && !vouched(with(51, Kind::Value)));
+    // Nobody knows what a table of before holds.
+    let of_before = TablesNow { is_known: false, ..tables(9) };
+    assert!(!of_before.vouch_for(&with(1, Kind::Value)));
     let elsewhere = Name { keyspace: 2, key: b"key" };
     assert!(!vouched(KvEntry { name: elsewhere, ..with(1, Kind::Value) }));
     for (deadline, is_alive) in [(1001u64, true), (1000, false)] {
         let value = [&deadline.to_le_bytes()[..], b"value"].concat();
         assert_eq!(vouched(KvEntry { value: &value, ..with(1, Kind::Expiring) }), is_alive);
     }
+}
+
+/// Of values that are short beside their keys as many come in as there is room for, and
+/// names beside them.
+#[test]
+fn short_values_of_long_keys_leave_no_room_unused() {
+    let wanted = Wanted { names: 100 * 34, values: 100 * 32, pointers: 0 };
+    let mut of_shard = OfShard::new(3000, wanted);
+    for n in 0..100 {
+        let mut name = [0; 30];
+        name[0] = n;
+        of_shard.offer_entry(&entry(&name, &[0; 20]), n, &tables(9));
+    }
+    let mut list = HotList::default();
+    let left = of_shard.finish(&mut list);
+    let values = list.keys.iter().filter(|key| key.value.is_some()).count();
+    assert_eq!((values, list.keys.len() - values), (2000 / 66, 1000 / 34));
+    assert!(left < 66 + 34, "{left} bytes are left");
 }

@@ -1,5 +1,5 @@
-//! Cursors over the tables of a version: one table ([`TableEntries`]), and all
-//! tables of a sorted level one after another ([`LevelCursor`]).
+//! A cursor over a sorted run: tables that do not overlap, one after another. A level
+//! below 0 is one, and so are the tables of a bulk ingest, or any table alone.
 //!
 //! A bulk-ingested table carries sequence 0 in its file and gets its real one
 //! from the manifest; here it is put in place.
@@ -18,7 +18,7 @@ use crate::places::Place;
 use crate::table::{Reading, TableCursor};
 
 /// The entries of one table, with the sequence of an ingest in place.
-pub(crate) struct TableEntries {
+struct TableEntries {
     cursor: TableCursor,
     /// Holds the file in place.
     _handle: Arc<TableHandle>,
@@ -26,7 +26,7 @@ pub(crate) struct TableEntries {
 }
 
 impl TableEntries {
-    pub(crate) fn new(handle: Arc<TableHandle>, blocks: Arc<Blocks>, reading: Reading) -> Self {
+    fn new(handle: Arc<TableHandle>, blocks: Arc<Blocks>, reading: Reading) -> Self {
         let cursor = TableCursor::new(Arc::clone(handle.table()), blocks, reading);
         Self { cursor, sequence_override: handle.meta().sequence_override, _handle: handle }
     }
@@ -118,7 +118,7 @@ impl std::ops::Deref for Tables {
 }
 
 /// The entries of tables that do not overlap, ordered by key.
-pub(crate) struct LevelCursor {
+pub(crate) struct RunCursor {
     tables: Tables,
     blocks: Arc<Blocks>,
     reading: Reading,
@@ -127,7 +127,7 @@ pub(crate) struct LevelCursor {
     entries: Option<TableEntries>,
 }
 
-impl LevelCursor {
+impl RunCursor {
     pub(crate) fn new(tables: Tables, blocks: Arc<Blocks>, reading: Reading) -> Self {
         Self { tables, blocks, reading, at: 0, entries: None }
     }
@@ -186,7 +186,7 @@ impl LevelCursor {
     }
 }
 
-impl Cursor for LevelCursor {
+impl Cursor for RunCursor {
     fn seek(&mut self, target: Target<'_>) -> Result<()> {
         let Some(at) = self.table_for(target) else {
             self.entries = None;
