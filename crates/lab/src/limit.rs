@@ -116,7 +116,7 @@ fn parts(scale: &Scale) -> Vec<Point> {
 pub(crate) const EXPERIMENTS: &[Experiment] = &[Experiment {
     name: "limit",
     about: "how far from the best possible: cold gets against the device, hits against a hash \
-            map, reads against a bound that no cache can go below",
+            map, reads against what could be done with all requests known beforehand",
     claim: "0.90 of the device's reads with one thread and 0.95 with more; half as fast as a hash \
             map; a third or more of the gap between blocks by LRU and the bound",
     subjects: Subjects::Also(&["device:reads", "map:dashmap"]),
