@@ -23,9 +23,9 @@
 //!    request leaves the upper hull of its (volume, saving) pairs, and their steps are taken
 //!    from the steepest on until that is full, the last in part.
 //!
-//! But for that no cache saves more: at every moment it holds at most its budget, what it keeps for a
-//! request it has kept for at least that long, and times between two requests of a thing
-//! do not overlap. The bytes of tables, sketches and ghosts are not counted.
+//! But for that no cache saves more: at every moment it holds at most its budget, what it
+//! keeps for a request it has kept for at least that long, and times between two requests
+//! of a thing do not overlap. The bytes of tables, sketches and ghosts are not counted.
 //!
 //! O(N log N) for N operations, and a few dozen bytes for each.
 

@@ -57,10 +57,10 @@ impl<T> Hottest<T> {
         bytes: usize,
         make: impl FnOnce() -> T,
     ) -> (bool, Vec<T>) {
-        let mut leaving = Vec::new();
+        let mut leaving: Vec<Ranked<T>> = Vec::new();
         let is_worth_more = |Reverse(least): &Reverse<Ranked<T>>| least.worth < worth;
         if self.room < bytes && !self.kept.peek().is_some_and(is_worth_more) {
-            return (false, leaving.into_iter().map(|one: Ranked<T>| one.it).collect());
+            return (false, Vec::new());
         }
         while self.room < bytes {
             match self.kept.pop() {

@@ -115,8 +115,6 @@ struct Wanted {
 enum Listed {
     Key(HotKey),
     Pointer(HotPointer),
-    /// Of the keys that have values.
-    Names,
 }
 
 impl OfShard {
@@ -171,23 +169,23 @@ impl OfShard {
     }
 
     /// Puts what is kept into a list; the room that is left.
-    fn finish(mut self, list: &mut HotList) -> usize {
-        let (values, left) = self.values.finish();
+    fn finish(self, list: &mut HotList) -> usize {
+        let (values, mut left) = self.values.finish();
+        let (rest, left_of_rest) = self.rest.finish();
+        left += left_of_rest;
         if self.has_all_names {
-            // There is room for all of these.
-            let names = values.iter().map(|key| HotKey::bytes_of_name(&key.key)).sum();
-            self.rest.offer(f32::INFINITY, names, || Listed::Names);
+            // Room was left for these among the rest.
+            let names: usize = values.iter().map(|key| HotKey::bytes_of_name(&key.key)).sum();
+            left = left.saturating_sub(names);
         }
         list.keys.extend(values);
-        let (rest, left_of_rest) = self.rest.finish();
         for one in rest {
             match one {
                 Listed::Key(key) => list.keys.push(key),
                 Listed::Pointer(pointer) => list.pointers.push(pointer),
-                Listed::Names => {}
             }
         }
-        left + left_of_rest
+        left
     }
 }
 

@@ -15,17 +15,18 @@
 //! 2. All else is read like anything: nothing is believed of a list but what was asked
 //!    for. Whatever of it is wrong, or not there any more, is passed over.
 //! 3. A list takes at most a hundredth of the bytes of the tables (`listing.rs`) and an
-//!    eighth of all memory; what it takes counts as open tables do. One of twice that share of memory
-//!    is left unread, for a life with more. One that has not been gone through when the
+//!    eighth of all memory; what it takes counts as open tables do. One of twice that share
+//!    of memory is left unread, for a life with more. One that has not been gone through when the
 //!    store is closed, for want of time or room, stays as it is, unless more was asked
 //!    for in this life than it names.
 //! 4. What KV does not fill yet is blocks' meanwhile; whatever ends the refill, KV has it
 //!    back then.
 //!
-//! Jobs of low priority read what is there by name, in pieces, at the rate that compactions are held to: blocks
-//! first, which keys are found by, then keys, the hottest first; each piece in a few batches
-//! of reads, in the order of the file. They hold no lock while they read, and nobody waits
-//! for them but who closes the store: for one piece.
+//! Jobs of low priority read what is there by name, in pieces, at the rate that
+//! compactions are held to: blocks first, which keys are found by, then keys, the hottest
+//! first; each piece in a few batches of reads, in the order of the file. They hold no
+//! lock while they read, and nobody waits for them but who closes the store: for one
+//! piece.
 
 use std::sync::Arc;
 use std::time::Duration;
