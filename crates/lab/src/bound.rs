@@ -12,14 +12,10 @@
 //!    of the data block), by each of its blocks (one), or by pointer and data block. A
 //!    value and a pointer can be had when their key is read ([`Fill::Demand`]), or also
 //!    when their block is read for somebody else ([`Fill::Free`]).
-//! 3. **Scans**: missing blocks that stand together are one read, in the store as in the
-//!    simulation. So of such a group nothing is saved unless all of it is kept: the group
-//!    is one thing of the bytes of all its blocks. An index block that would come between
-//!    its data blocks is taken to divide none, which only makes the bound lower.
-//! 4. The filter of the run that has the key is of no use to anybody who knows that, and
-//!    `tide` often does without it: it is not counted. The others are, though a cache that
-//!    happens to hold index and data block of such a run could do without its filter too.
-//! 5. Of all volumes together there are no more than the budget times the operations. Each
+//! 3. Of a group of blocks that are one read (`modelled_trace.rs`)
+//!    nothing is saved unless all of it is kept: the group is one thing of the bytes of all
+//!    its blocks.
+//! 4. Of all volumes together there are no more than the budget times the operations. Each
 //!    request leaves the upper hull of its (volume, saving) pairs, and their steps are taken
 //!    from the steepest on until that is full, the last in part.
 //!
@@ -31,13 +27,10 @@
 
 use std::collections::HashMap;
 
-use tidekv_cache::kv::KvEntry;
-use tidekv_cache::{BlockCache, BlockId, BlockKind, Name, kp};
+use tidekv_cache::BlockId;
 
-use crate::dice::Dice;
-use crate::keys::{Picker, key_of, present};
-use crate::modelled_tree::{BLOCK_BYTES, ModelledTree, Wanted};
-use crate::simulation::{ENTRY_BYTES, Load, SCAN_ENTRIES, VALUE, stands_together};
+use crate::modelled_trace::{Charges, Request, requests};
+use crate::simulation::Load;
 
 /// When a value or a pointer can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,23 +39,6 @@ pub enum Fill {
     Demand,
     /// Also when its block is in memory for another reason.
     Free,
-}
-
-/// Bytes that things take.
-#[derive(Debug, Clone, Copy)]
-struct Charges {
-    value: f64,
-    pointer: f64,
-    block: f64,
-}
-
-/// One operation.
-#[derive(Debug, Clone)]
-enum Request {
-    /// The key, and the blocks that its lookup cannot do without; the last one holds it.
-    Get(u64, Vec<BlockId>),
-    /// Groups of blocks, of which each that is not there whole takes a read.
-    Scan(Vec<Vec<BlockId>>),
 }
 
 /// A step of a hull: so much is saved for so much more volume.
@@ -212,48 +188,9 @@ pub fn reads_per_op_min(
     seed: u64,
     fill: Fill,
 ) -> f64 {
-    let tree = ModelledTree::new(entries, ENTRY_BYTES);
-    let key = key_of(0);
-    let name = Name { keyspace: 0, key: &key };
-    let charges = Charges {
-        value: KvEntry { name, stamp: 0, value: &VALUE, level: 0 }.charge() as f64,
-        pointer: kp::ENTRY_BYTES as f64,
-        block: (BLOCK_BYTES + BlockCache::<()>::BLOCK_OVERHEAD_BYTES) as f64,
-    };
-    let mut savings = Savings::new(charges, fill, operations / 2);
-    let mut picker = Picker::new(&load.choice, entries, seed, 0, 1);
-    let mut dice = Dice::new(seed);
-    for _ in 0..operations {
-        let index = picker.next(&mut dice);
-        savings.see(&match dice.unit() < load.scans {
-            true => Request::Scan(groups(&tree, index)),
-            false => {
-                let mut blocks = Vec::new();
-                tree.lookup(index, |Wanted { block: (id, kind), is_absent, .. }| {
-                    if is_absent || kind != BlockKind::Filter {
-                        blocks.push(id);
-                    }
-                    false
-                });
-                Request::Get(present(index), blocks)
-            }
-        });
-    }
+    let mut savings = Savings::new(Charges::of_entries(), fill, operations / 2);
+    requests(load, entries, operations, seed).for_each(|request| savings.see(&request));
     savings.reads_min(budget as f64) / (operations - operations / 2) as f64
-}
-
-/// The blocks of a scan, those together that one read could bring.
-fn groups(tree: &ModelledTree, index: u64) -> Vec<Vec<BlockId>> {
-    let mut groups: Vec<Vec<BlockId>> = Vec::new();
-    tree.scan(index, SCAN_ENTRIES, |(id, _)| {
-        let near =
-            |group: &&mut Vec<BlockId>| group.last().is_some_and(|l| stands_together(*l, id));
-        match groups.iter_mut().rev().take(2).find(near) {
-            Some(group) => group.push(id),
-            None => groups.push(vec![id]),
-        }
-    });
-    groups
 }
 
 #[cfg(test)]

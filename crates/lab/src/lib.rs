@@ -17,7 +17,9 @@ pub mod workload;
 mod kernel;
 pub mod modelled_tree;
 pub mod simulation;
+mod modelled_trace;
 pub mod bound;
+pub mod foresight;
 
 pub mod subject;
 pub mod conformance;

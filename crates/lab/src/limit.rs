@@ -15,6 +15,7 @@ use crate::ackey::{Load, choices, point, threads};
 use crate::bound::{Fill, reads_per_op_min};
 use crate::engine::reading;
 use crate::experiment::{Experiment, Model, Point, Rule, Subjects, Target};
+use crate::foresight::reads_per_op_foreseen;
 use crate::job::WarmUp;
 use crate::keys::Choice;
 use crate::scale::{Scale, Shape};
@@ -41,6 +42,9 @@ fn cold(scale: &Scale) -> Vec<Point> {
     points.into()
 }
 
+/// Where hits are measured.
+const HITS: &[&str] = &["tidekv:tide", "map:dashmap", "cache:quick_cache"];
+
 /// A hundredth of the keys, and room for all of their values.
 fn hits(scale: &Scale) -> Vec<Point> {
     let counts = scale.threads.iter().filter(|&&threads| threads <= 2);
@@ -52,7 +56,7 @@ fn hits(scale: &Scale) -> Vec<Point> {
             .with("part", "hits")
             .driven(|drive| drive.operations_per_sample = 16)
             .once_if_quick(scale);
-        Point { counts_everything: false, only: &["tidekv:tide", "map:dashmap"], ..point }
+        Point { counts_everything: false, only: HITS, ..point }
     });
     points.collect()
 }
@@ -84,7 +88,8 @@ fn modelled(scale: &Scale) -> Vec<Point> {
     points
 }
 
-/// Reads of an operation of each policy and of the bounds, by the names of subjects.
+/// Reads of an operation of each policy, of a cache that knows the future and of the bounds,
+/// by the names of subjects.
 pub(crate) fn run_model(model: &Model, seed: u64) -> Vec<(&'static str, f64)> {
     let Model { load, entries, cache_percent } = model;
     let (bytes, operations) = (budget(*entries, *cache_percent), *entries);
@@ -100,7 +105,8 @@ pub(crate) fn run_model(model: &Model, seed: u64) -> Vec<(&'static str, f64)> {
     let bounds = bounds.map(|(name, fill)| {
         (name, reads_per_op_min(load, *entries, bytes, operations, seed, fill))
     });
-    reads.into_iter().chain(bounds).collect()
+    let foreseen = reads_per_op_foreseen(load, *entries, bytes, operations, seed);
+    reads.into_iter().chain([("sim:foresight", foreseen)]).chain(bounds).collect()
 }
 
 /// The subjects of a model between which a gap is closed.
@@ -116,10 +122,10 @@ fn parts(scale: &Scale) -> Vec<Point> {
 pub(crate) const EXPERIMENTS: &[Experiment] = &[Experiment {
     name: "limit",
     about: "how far from the best possible: cold gets against the device, hits against a hash \
-            map, reads against what could be done with all requests known beforehand",
+            map and a cache, reads against what could be done with all requests known beforehand",
     claim: "0.90 of the device's reads with one thread and 0.95 with more; half as fast as a hash \
-            map; a third or more of the gap between blocks by LRU and the bound",
-    subjects: Subjects::Also(&["device:reads", "map:dashmap"]),
+            map and as a cache; a third or more of the gap between blocks by LRU and the bound",
+    subjects: Subjects::Also(&["device:reads", "map:dashmap", "cache:quick_cache"]),
     points: parts,
     targets: &[
         Target::in_phase("bound", "gap_closed", Rule::AtLeast(0.33)),
@@ -139,6 +145,11 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[Experiment {
             Rule::RatioToSubjectAtLeast("device:reads", 0.95),
         ),
         Target::in_phase("hits", "ops_per_s", Rule::RatioToSubjectAtLeast("map:dashmap", 0.5)),
+        Target::in_phase(
+            "hits",
+            "ops_per_s",
+            Rule::RatioToSubjectAtLeast("cache:quick_cache", 0.5),
+        ),
     ],
     ..Experiment::USUAL
 }];

@@ -26,7 +26,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static ALLOCATOR_SETTINGS: &[u8; 63] =
     b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:1000\0";
 
-const SUBJECTS: [SubjectRecord; 22] = [
+const SUBJECTS: [SubjectRecord; 23] = [
     tide::TIDEKV,
     tide::TIDEKV_BLOCK_LRU,
     tide::TIDEKV_KV_ONLY,
@@ -49,6 +49,7 @@ const SUBJECTS: [SubjectRecord; 22] = [
     fjalls::FJALL,
     device::DEVICE_READS,
     maps::DASHMAP,
+    maps::QUICK_CACHE,
 ];
 
 /// Experiments on TideKV and its peers.
@@ -77,9 +78,8 @@ mod tests {
 
     #[test]
     fn every_subject_behaves() {
-        // Neither the device nor the map is a store.
-        let is_store =
-            |record: &SubjectRecord| !["device:reads", "map:dashmap"].contains(&record.name);
+        let others = ["device:reads", "map:dashmap", "cache:quick_cache"];
+        let is_store = |record: &SubjectRecord| !others.contains(&record.name);
         for record in SUBJECTS.into_iter().filter(is_store) {
             for is_compressed in [false, true] {
                 let directory = tempfile::tempdir().unwrap();

@@ -1,13 +1,16 @@
-//! A concurrent hash map as a subject: what a hit could cost at least.
+//! Concurrent tables as subjects: what a hit could cost at least.
 //!
-//! It is no store. A key that it does not have yet gets the value that the drive expects
-//! of it, so that what is asked for in the warm-up is a hit from then on.
+//! They are no stores. A key that one does not have yet gets the value that the drive
+//! expects of it, so that what is asked for in the warm-up is a hit from then on.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dashmap::DashMap;
 use foldhash::fast::RandomState;
+use quick_cache::UnitWeighter;
+use quick_cache::sync::{Cache, DefaultLifecycle};
 use tidekv_lab::failure::{Failure, Result};
 use tidekv_lab::subject::{Counts, Hold, Search, Settings, Subject, SubjectRecord};
 use tidekv_lab::values::Values;
@@ -20,44 +23,111 @@ pub const DASHMAP: SubjectRecord = SubjectRecord {
     format: "none",
     search: Search::Nothing,
     open: |_: &Path, _: &Settings| {
-        let map = DashMap::with_hasher(RandomState::default());
-        Ok(Box::new(Map { map, values: Values::new(VALUE_BYTES) }))
+        Ok(Box::new(Table::of(DashMap::with_hasher(RandomState::default()))))
     },
 };
 
+/// The cache of the crate `quick_cache` (S3-FIFO), with the hash of `foldhash`.
+pub const QUICK_CACHE: SubjectRecord = SubjectRecord {
+    name: "cache:quick_cache",
+    about: "no store: a concurrent cache with room for a million entries, whose values are shared",
+    is_default: false,
+    format: "none",
+    search: Search::Nothing,
+    open: |_: &Path, _: &Settings| {
+        let (hash, lifecycle) = (RandomState::default(), DefaultLifecycle::default());
+        Ok(Box::new(Table::of(Cache::with(
+            CACHE_ENTRIES as usize,
+            CACHE_ENTRIES,
+            UnitWeighter,
+            hash,
+            lifecycle,
+        ))))
+    },
+};
+
+/// Entries that the cache has room for: more than are ever asked for.
+const CACHE_ENTRIES: u64 = 1 << 20;
 /// The length that the drive expects of values.
 const VALUE_BYTES: usize = 100;
 
-struct Map {
-    map: DashMap<Vec<u8>, Vec<u8>, RandomState>,
+/// What values are found in.
+trait Find: Send + Sync {
+    /// Has `see` look at the value of a key, and says whether there is one.
+    fn find(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> bool;
+    fn keep(&self, key: &[u8], value: &[u8]);
+    fn forget(&self, key: &[u8]);
+}
+
+impl Find for DashMap<Vec<u8>, Vec<u8>, RandomState> {
+    fn find(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> bool {
+        self.get(key).is_some_and(|value| {
+            see(&value);
+            true
+        })
+    }
+
+    fn keep(&self, key: &[u8], value: &[u8]) {
+        self.insert(key.to_vec(), value.to_vec());
+    }
+
+    fn forget(&self, key: &[u8]) {
+        self.remove(key);
+    }
+}
+
+impl Find for Cache<Vec<u8>, Arc<[u8]>, UnitWeighter, RandomState> {
+    fn find(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> bool {
+        self.get(key).is_some_and(|value| {
+            see(&value);
+            true
+        })
+    }
+
+    fn keep(&self, key: &[u8], value: &[u8]) {
+        self.insert(key.to_vec(), value.into());
+    }
+
+    fn forget(&self, key: &[u8]) {
+        self.remove(key);
+    }
+}
+
+struct Table<T> {
+    entries: T,
     values: Values,
 }
 
-fn cannot(what: &str) -> Failure {
-    Failure::usage(format!("map:dashmap has no {what}"))
+impl<T> Table<T> {
+    fn of(entries: T) -> Self {
+        Self { entries, values: Values::new(VALUE_BYTES) }
+    }
 }
 
-impl Subject for Map {
+fn cannot(what: &str) -> Failure {
+    Failure::usage(format!("a table of entries has no {what}"))
+}
+
+impl<T: Find> Subject for Table<T> {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.map.insert(key.to_vec(), value.to_vec());
+        self.entries.keep(key, value);
         Ok(())
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {
-        self.map.remove(key);
+        self.entries.forget(key);
         Ok(())
     }
 
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        if let Some(value) = self.map.get(key) {
-            see(&value);
+        if self.entries.find(key, see) {
             return Ok(true);
         }
         let head = key.first_chunk::<8>().ok_or_else(|| cannot("keys of this length"))?;
         let mut value = Vec::new();
         self.values.fill(&mut value, u64::from_be_bytes(*head), 0);
         see(&value);
-        self.map.insert(key.to_vec(), value);
+        self.entries.keep(key, &value);
         Ok(true)
     }
 

@@ -276,17 +276,19 @@ impl Version {
         on_level(level.min(LEVELS - 1)).or_else(elsewhere)
     }
 
-    /// Which tables of a level below 0 may hold keys in `[start, end)`; `None`: no bound.
-    pub(crate) fn between(
-        &self,
-        level: usize,
-        start: Option<&[u8]>,
-        end: Option<&[u8]>,
-    ) -> Range<usize> {
-        let tables = &self.levels[level];
-        let first = start.map_or(0, |key| tables.partition_point(|table| table.ends_before(key)));
-        let is_in = |end: &[u8]| tables.partition_point(|table| *table.meta.smallest < *end);
-        first..end.map_or(tables.len(), is_in).max(first)
+    /// Which tables of each sorted run may hold keys in `[start, end)`, newest run first:
+    /// the level, and where on it they stand. `None`: no bound.
+    pub(crate) fn runs_between<'v>(
+        &'v self,
+        start: Option<&'v [u8]>,
+        end: Option<&'v [u8]>,
+    ) -> impl Iterator<Item = (usize, Range<usize>)> + 'v {
+        let of_level0 = self.runs.iter().map(|run| (0, run.clone()));
+        let below = (1..LEVELS).map(|level| (level, 0..self.levels[level].len()));
+        of_level0.chain(below).filter_map(move |(level, run)| {
+            let within = between(&self.levels[level][run.clone()], start, end);
+            (!within.is_empty()).then(|| (level, run.start + within.start..run.start + within.end))
+        })
     }
 
     /// The tables of a level that may hold keys of the span.
@@ -306,6 +308,13 @@ pub(crate) fn find_in<'t>(run: &'t [Arc<TableHandle>], key: &[u8]) -> Option<&'t
         _ => run.get(run.partition_point(|table| table.ends_before(key))),
     };
     table.filter(|table| *table.meta.smallest <= *key)
+}
+
+/// Which tables of a sorted run may hold keys in `[start, end)`.
+fn between(run: &[Arc<TableHandle>], start: Option<&[u8]>, end: Option<&[u8]>) -> Range<usize> {
+    let first = start.map_or(0, |key| run.partition_point(|table| table.ends_before(key)));
+    let is_in = |end: &[u8]| run.partition_point(|table| *table.meta.smallest < *end);
+    first..end.map_or(run.len(), is_in).max(first)
 }
 
 /// Where the sorted runs stand in tables that are ordered as level 0 is.

@@ -15,7 +15,6 @@ use crate::cursor::{Cursor, Target};
 use crate::error::Result;
 use crate::key::{Kind, Sequence, Trailer, prefix_end, split_deadline, take_deadline};
 use crate::levels::TableHandle;
-use crate::manifest::LEVELS;
 use crate::memtable::MemtableCursor;
 use crate::merge::{Child, MergingCursor};
 use crate::range_tombstones::RangeTombstones;
@@ -120,23 +119,14 @@ impl VisibleCursor {
         }
         let wanted =
             |table: &&Arc<TableHandle>| in_reach(table) && !is_buried(table, &tombstones, sequence);
-        for run in version.runs() {
-            let tables: Vec<_> = run.iter().filter(wanted).cloned().collect();
-            if !tables.is_empty() {
-                let (tables, blocks) = (Tables::Chosen(tables), Arc::clone(blocks));
-                let reading = Reading::Cached(Arc::clone(version.scan_lengths(0)));
-                children.push(Box::new(RunCursor::new(tables, blocks, reading)));
-            }
-        }
         // In the usual case nothing can hide a table, and none has to be looked at.
         let are_all_wanted = tombstones.is_empty() && version.newest_override() <= sequence;
-        for level in 1..LEVELS {
-            let between = version.between(level, start, end);
+        for (level, places) in version.runs_between(start, end) {
             let tables = if are_all_wanted {
-                Tables::Of(Arc::clone(version), level, between)
+                Tables::Of(Arc::clone(version), level, places)
             } else {
                 Tables::Chosen(
-                    version.level(level)[between].iter().filter(wanted).cloned().collect(),
+                    version.level(level)[places].iter().filter(wanted).cloned().collect(),
                 )
             };
             if !tables.is_empty() {

@@ -74,6 +74,25 @@ fn the_tables_of_one_ingest_stop_nobody() {
     assert_right();
 }
 
+/// Writers have not brought them, and to wait would not make them fewer.
+#[test]
+fn what_is_ingested_is_no_debt_of_writers_while_it_waits() {
+    let (_db, keyspace, held) = open_held();
+    let other = keyspace.clone();
+    let bring = move || {
+        // So much that what comes has two levels to go through.
+        ingest(&other, 0..5000, "old");
+        // Eleven times the bytes of these would stop writers.
+        for age in 0..14 {
+            ingest(&other, (0..600).map(|n| 8 * n), &age.to_string());
+        }
+        (0..200).for_each(|n| other.put("key-99999", value(n, "written")).unwrap());
+    };
+    within(60, bring).expect("who ingests and who writes goes on");
+    held.run();
+    assert_eq!(keyspace.get(key(4792)).unwrap().unwrap(), value(4792, "13").as_bytes());
+}
+
 #[test]
 fn who_ingests_waits_where_who_writes_would() {
     let (_db, keyspace, held) = open_held();

@@ -2,6 +2,7 @@
 //! set of things that a cache could hold after every operation.
 
 use super::*;
+use crate::dice::Dice;
 
 const KEYS: u64 = 3;
 const BLOCKS: u64 = 4;

@@ -711,6 +711,13 @@ pub const MUTATIONS: &[Mutation] = &[
         "the_tables_of_one_ingest_stop_nobody",
     ),
     ingested(
+        "what is ingested counts as debt of writers",
+        "crates/store/src/compaction/picker.rs",
+        "    metas.filter(|meta| meta.sequence_override == 0)",
+        "    metas.filter(|_| true)",
+        "what_is_ingested_is_no_debt_of_writers_while_it_waits",
+    ),
+    ingested(
         "tables of one ingest stand in any order",
         "crates/store/src/levels.rs",
         "let key = if by_ingest > 0 { &*self.meta.smallest } else { &[] };",
