@@ -14,7 +14,9 @@
 //! may be no more of them, the oldest one is gone through: its entries are judged
 //! against each other (some hundred of them), the worst quarter leaves, and with the
 //! rest the chunk is the newest one. So what leaves is old *and* worth less than its
-//! neighbours, and no list of entries has to be kept in order at each hit.
+//! neighbours, and no list of entries has to be kept in order at each hit. Where even the
+//! worst quarter is worth much more than what leaves elsewhere, the chunk is passed by: what
+//! is hot came together when it was new, and would lose a part of itself at every turn.
 //!
 //! ```text
 //! OFFSET  SIZE  MEANING
@@ -56,6 +58,13 @@ const CHUNKS_MAX: usize = (1 << u32::BITS) / CHUNK_WORDS;
 const HEAD_BYTES: usize = 12;
 /// Entries of so many bytes are judged against each other.
 const POOL_BYTES: usize = 32 << 10;
+/// What is worth so many times as much as what leaves usually does not leave, while others
+/// can be found.
+const PRICE_UNUSUAL: f32 = 2.0;
+/// How fast the usual follows.
+const PRICE_GAIN: f32 = 0.125;
+/// Pools that are looked at for others.
+const POOLS_MAX: usize = 8;
 /// A shard has at least so many chunks where they can be so small.
 const CHUNKS_MIN: usize = 64;
 /// Levels below this count as this.
@@ -193,6 +202,8 @@ pub struct KvShard {
     chunk_bytes: usize,
     capacity: usize,
     price: f32,
+    /// What the best of those is worth that leave, on average.
+    price_usual: f32,
     /// Whether the oldest leaves of those least asked for.
     by_age: bool,
 }
@@ -210,6 +221,7 @@ impl KvShard {
             chunk_bytes,
             capacity,
             price: 0.0,
+            price_usual: 0.0,
             by_age: false,
         }
     }
@@ -444,7 +456,8 @@ impl KvShard {
             1 => {
                 let only: Vec<u32> = self.order.drain(..).collect();
                 let living = self.examine(&only, false, judge);
-                self.dismiss(living, 0, judge);
+                let leaving = worst(&living, 0);
+                self.dismiss(living, &leaving, judge);
                 self.chunks[only[0] as usize] = Box::default();
                 self.table = Places::default();
                 return true;
@@ -458,17 +471,28 @@ impl KvShard {
         true
     }
 
-    /// What is worth most of the `pool` oldest chunks stays, in at most `kept` chunks,
-    /// which become the newest; a quarter of the last one is free.
+    /// What is worth most of some old chunks, `pool` in a row, stays, in at most `kept`
+    /// chunks, which become the newest; a quarter of the last one is free.
     /// `ages`: whether what stays has stood another turn.
+    ///
+    /// They are the oldest ones, unless what would leave them is worth much more than what
+    /// leaves usually: then they are the newest as they are, and those behind them are
+    /// looked at, [`POOLS_MAX`] times in all.
     fn renew(&mut self, pool: usize, kept: usize, ages: bool, judge: &mut impl Judge) {
-        let chunks: Vec<u32> = self.order.drain(..pool).collect();
-        let living = self.examine(&chunks, ages, judge);
-        let largest = living.iter().map(|judged| judged.bytes).max().unwrap_or(0);
-        let quarter = self.chunk_bytes / FREED_SHARE;
-        // All chunks but the last are full but for less than an entry.
-        let packed = kept * (self.chunk_bytes - largest) + largest - quarter;
-        let staying = self.dismiss(living, packed.min(pool * (self.chunk_bytes - quarter)), judge);
+        let mut looks = (self.order.len() / pool).min(POOLS_MAX);
+        let (chunks, living, leaving) = loop {
+            let chunks: Vec<u32> = self.order.drain(..pool).collect();
+            let living = self.examine(&chunks, ages, judge);
+            let leaving = worst(&living, self.bytes_kept(pool, kept, &living));
+            let price = leaving.last().map_or(0.0, |&last| living[last].worth);
+            looks -= 1;
+            if looks == 0 || self.by_age || price <= self.price_usual * PRICE_UNUSUAL {
+                self.price_usual += (price - self.price_usual) * PRICE_GAIN;
+                break (chunks, living, leaving);
+            }
+            self.order.extend(chunks);
+        };
+        let staying = self.dismiss(living, &leaving, judge);
         // They stand in their order, so each moves towards the front or not at all.
         let (mut target, mut end) = (0, 0);
         for judged in &staying {
@@ -485,6 +509,15 @@ impl KvShard {
         for &unused in &chunks[target + 1..] {
             self.chunks[unused as usize] = Box::default();
         }
+    }
+
+    /// The bytes that may stay of entries in `pool` chunks if they are to stand in `kept`.
+    fn bytes_kept(&self, pool: usize, kept: usize, living: &[Judged]) -> usize {
+        let largest = living.iter().map(|judged| judged.bytes).max().unwrap_or(0);
+        let quarter = self.chunk_bytes / FREED_SHARE;
+        // All chunks but the last are full but for less than an entry.
+        let packed = kept * (self.chunk_bytes - largest) + largest - quarter;
+        packed.min(pool * (self.chunk_bytes - quarter))
     }
 
     /// The living entries of `chunks`, in their order. `ages`: they have been judged once
@@ -514,28 +547,21 @@ impl KvShard {
         living
     }
 
-    /// Has the worst leave, until the others take at most `bytes_max`; those.
+    /// Has `leaving` leave, the last of them the best; the others of `living`.
     fn dismiss(
         &mut self,
         mut living: Vec<Judged>,
-        bytes_max: usize,
+        leaving: &[usize],
         judge: &mut impl Judge,
     ) -> Vec<Judged> {
-        let mut bytes: usize = living.iter().map(|judged| judged.bytes).sum();
-        let mut by_worth: Vec<usize> = (0..living.len()).collect();
-        by_worth.sort_by(|&a, &b| living[a].worth.total_cmp(&living[b].worth));
         let mut stays = vec![true; living.len()];
-        for index in by_worth {
-            if bytes <= bytes_max {
-                break;
-            }
-            let Judged { worth, hash, place, bytes: freed } = living[index];
+        for &index in leaving {
+            let Judged { worth, hash, place, bytes } = living[index];
             let all = &self.chunks;
             self.table.remove(hash, place, |place| judge.hash(entry_of(all, place).name));
-            judge.left(hash, freed + TABLE_BYTES_USUAL);
+            judge.left(hash, bytes + TABLE_BYTES_USUAL);
             self.price = worth;
             stays[index] = false;
-            bytes -= freed;
         }
         let mut stays = stays.into_iter();
         living.retain(|_| stays.next() == Some(true));
@@ -555,6 +581,21 @@ impl KvShard {
         }
         self.table.replace(judged.hash, judged.place, place(target, at));
     }
+}
+
+/// Which of `living` have to leave so that the others take at most `bytes_max`, the worst
+/// first.
+fn worst(living: &[Judged], bytes_max: usize) -> Vec<usize> {
+    let mut by_worth: Vec<usize> = (0..living.len()).collect();
+    by_worth.sort_by(|&a, &b| living[a].worth.total_cmp(&living[b].worth));
+    let mut bytes: usize = living.iter().map(|judged| judged.bytes).sum();
+    let mut count = 0;
+    while bytes > bytes_max {
+        bytes -= living[by_worth[count]].bytes;
+        count += 1;
+    }
+    by_worth.truncate(count);
+    by_worth
 }
 
 fn place(chunk: u32, at: usize) -> u32 {

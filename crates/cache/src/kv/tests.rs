@@ -118,6 +118,48 @@ fn entries_cost_less_than_24_bytes_beside_their_own() {
     assert_eq!(entry(&[0; 8], &[1; 92]).charge(), 123);
 }
 
+/// Worth much if the name begins with a 1.
+struct ByName;
+
+impl Judge for ByName {
+    fn hash(&self, name: Name<'_>) -> u64 {
+        hash_of(name.key)
+    }
+
+    fn worth(&mut self, _: u64, entry: &KvEntry<'_>, _: u8) -> f32 {
+        if entry.name.key[0] == 1 { 8.0 } else { 1.0 }
+    }
+
+    fn left(&mut self, _: u64, _: usize) {}
+}
+
+/// A quarter of every chunk left in its turn, whatever stood there.
+#[test]
+fn what_is_good_stays_though_it_came_together() {
+    let mut shard = KvShard::new(1 << 20, 1 << 20);
+    let mut judge = ByName;
+    let name = |kind: u8, n: u32| [[kind, 0, 0, 0], n.to_be_bytes()].concat();
+    let put = |shard: &mut KvShard, judge: &mut ByName, kind, n| {
+        let name = name(kind, n);
+        shard.insert(hash_of(&name), entry(&name, &[7; 100]), judge);
+    };
+    for kind in [0, 1] {
+        (0..1_500).for_each(|n| put(&mut shard, &mut judge, kind, n));
+    }
+    for n in 1_500..100_000 {
+        put(&mut shard, &mut judge, 0, n);
+    }
+    let good = (0..1_500).filter(|&n| shard.contains(hash_of(&name(1, n)), name_of(&name(1, n))));
+    assert_eq!(good.count(), 1_500);
+    assert_eq!(shard.price(), 1.0);
+    // Where nothing else is left they leave one for another.
+    for n in 1_500..20_000 {
+        put(&mut shard, &mut judge, 1, n);
+    }
+    assert!(shard.contains(hash_of(&name(1, 19_999)), name_of(&name(1, 19_999))));
+    assert_eq!(shard.price(), 8.0);
+}
+
 #[test]
 fn a_smaller_shard_keeps_what_is_worth_most() {
     let mut shard = KvShard::new(1 << 20, 1 << 20);

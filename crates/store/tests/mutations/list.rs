@@ -958,6 +958,13 @@ pub const MUTATIONS: &[Mutation] = &[
         "filters_that_save_nothing_are_passed_by",
     ),
     cached(
+        "every chunk of values loses a quarter in its turn",
+        "crates/cache/src/kv.rs",
+        "price <= self.price_usual * PRICE_UNUSUAL",
+        "price <= f32::MAX",
+        "kv::tests::what_is_good_stays_though_it_came_together",
+    ),
+    cached(
         "a value is overwritten under its old number",
         "crates/cache/src/kv.rs",
         "            write_value(chunk, at, entry);\n        }\n        fits\n",
