@@ -486,8 +486,9 @@ impl KvShard {
             let leaving = worst(&living, self.bytes_kept(pool, kept, &living));
             let price = leaving.last().map_or(0.0, |&last| living[last].worth);
             looks -= 1;
-            if looks == 0 || self.by_age || price <= self.price_usual * PRICE_UNUSUAL {
-                self.price_usual += (price - self.price_usual) * PRICE_GAIN;
+            if looks == 0 || self.by_age || self.is_usual(price) {
+                let gain = if self.price_usual > 0.0 { PRICE_GAIN } else { 1.0 };
+                self.price_usual += (price - self.price_usual) * gain;
                 break (chunks, living, leaving);
             }
             self.order.extend(chunks);
@@ -509,6 +510,11 @@ impl KvShard {
         for &unused in &chunks[target + 1..] {
             self.chunks[unused as usize] = Box::default();
         }
+    }
+
+    /// Whether something of that worth may leave.
+    fn is_usual(&self, price: f32) -> bool {
+        self.price_usual <= 0.0 || price <= self.price_usual * PRICE_UNUSUAL
     }
 
     /// The bytes that may stay of entries in `pool` chunks if they are to stand in `kept`.

@@ -25,7 +25,9 @@
 //! 1. Credits fade: each step keeps [`CREDIT_KEPT`] of them.
 //! 2. A step moves at most [`STEP_MAX`] of the budget, half of that behind the search, and no
 //!    more than the caller says was read since the last one: it could not be filled. It does
-//!    so in proportion to how far the two are apart: `(most - least) / (most + least)`.
+//!    so in proportion to how far the two are apart, `(most - least) / (most + least)`, and to
+//!    the square of that where it follows: what is near is mostly chance, and what gives way to
+//!    it and is read again costs I/Os.
 //! 3. Nothing moves when they are nearer to each other than [`HYSTERESIS`], or when
 //!    there is too little to judge by. Near credits count where those of the window would do.
 //! 4. Reads come first. Where more bytes would spare none anywhere, time is to be spared:
@@ -129,6 +131,14 @@ impl Course {
         }
     }
 
+    /// The part of a whole step that is made where credits are so far apart.
+    fn part_of(self, apart: f64) -> f64 {
+        match self {
+            Self::Search { .. } | Self::Settle { .. } => apart,
+            Self::Follow { .. } => apart * apart,
+        }
+    }
+
     /// The course behind a step, or such a part of one, that left the boundaries at `split`.
     fn next(self, split: Split, step: f64) -> Self {
         let budget: usize = split.iter().sum();
@@ -192,7 +202,7 @@ impl Tide {
             let (most, least) = (credits[winner], credits[loser]);
             let apart = (most - least) / (most + least).max(f64::MIN_POSITIVE);
             if most > CREDIT_MIN && apart > HYSTERESIS {
-                let bytes = (step_max * apart) as usize;
+                let bytes = (step_max * self.course.part_of(apart)) as usize;
                 let bytes = bytes.min(bytes_max).min(split[loser]);
                 next[loser] -= bytes;
                 next[winner] += bytes;

@@ -21,6 +21,22 @@ fn bytes_go_where_they_save_most() {
     assert_eq!(split, [1_000_000, 0, 0]);
 }
 
+/// What gives way by chance and is read again costs more than it says.
+#[test]
+fn who_follows_goes_far_only_where_credits_are_far_apart() {
+    let moved = |least: f64| {
+        let split = [500_000, 0, 500_000];
+        let course = Course::Follow { settled: [0.5, 0.0, 0.5] };
+        let mut tide = Tide { course, ..Tide::default() };
+        tide.credit(Component::Kv, alike(100.0));
+        tide.credit(Component::Block, alike(least));
+        tide.step(split, usize::MAX)[0] - 500_000
+    };
+    // 0.2 apart, squared; all of a step.
+    assert!(moved(100.0 * 0.8 / 1.2).abs_diff(400) <= 1);
+    assert_eq!(moved(0.0), 10_000);
+}
+
 /// Metadata has to be here up to a size and is of no use beyond it.
 #[test]
 fn the_place_is_found_where_more_is_of_no_use() {

@@ -958,6 +958,13 @@ pub const MUTATIONS: &[Mutation] = &[
         "filters_that_save_nothing_are_passed_by",
     ),
     cached(
+        "boundaries that have settled sway as they did before",
+        "crates/cache/src/tide.rs",
+        "            Self::Follow { .. } => apart * apart,",
+        "            Self::Follow { .. } => apart,",
+        "tide::tests::who_follows_goes_far_only_where_credits_are_far_apart",
+    ),
+    cached(
         "every chunk of values loses a quarter in its turn",
         "crates/cache/src/kv.rs",
         "price <= self.price_usual * PRICE_UNUSUAL",
