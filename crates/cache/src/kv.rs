@@ -63,7 +63,8 @@ const POOL_BYTES: usize = 32 << 10;
 const PRICE_UNUSUAL: f32 = 2.0;
 /// How fast the usual follows.
 const PRICE_GAIN: f32 = 0.125;
-/// Pools that are looked at for others.
+/// Pools that are looked at, at most: a bound on the time under a shard's lock. A turn round
+/// the ring looks at each once, whether it is passed by or not.
 const POOLS_MAX: usize = 8;
 /// A shard has at least so many chunks where they can be so small.
 const CHUNKS_MIN: usize = 64;
@@ -230,6 +231,8 @@ impl KvShard {
     /// to leave, or what is worth least.
     pub fn set_by_age(&mut self, by_age: bool) {
         self.by_age = by_age;
+        // It was of another unit.
+        self.price_usual = 0.0;
     }
 
     /// The longest name and value together that are kept: what has left a chunk makes
@@ -476,16 +479,19 @@ impl KvShard {
     /// `ages`: whether what stays has stood another turn.
     ///
     /// They are the oldest ones, unless what would leave them is worth much more than what
-    /// leaves usually: then they are the newest as they are, and those behind them are
-    /// looked at, [`POOLS_MAX`] times in all.
+    /// leaves usually: then they are the newest, and those behind them are looked at,
+    /// [`POOLS_MAX`] pools in all, of which the last one is taken whatever it is worth.
     fn renew(&mut self, pool: usize, kept: usize, ages: bool, judge: &mut impl Judge) {
         let mut looks = (self.order.len() / pool).min(POOLS_MAX);
         let (chunks, living, leaving) = loop {
             let chunks: Vec<u32> = self.order.drain(..pool).collect();
             let living = self.examine(&chunks, ages, judge);
             let leaving = worst(&living, self.bytes_kept(pool, kept, &living));
-            let price = leaving.last().map_or(0.0, |&last| living[last].worth);
             looks -= 1;
+            // From where enough is dead already nothing has to leave.
+            let Some(price) = leaving.last().map(|&last| living[last].worth) else {
+                break (chunks, living, leaving);
+            };
             if looks == 0 || self.by_age || self.is_usual(price) {
                 let gain = if self.price_usual > 0.0 { PRICE_GAIN } else { 1.0 };
                 self.price_usual += (price - self.price_usual) * gain;
