@@ -18,8 +18,8 @@
 //! ```
 //!
 //! Settling goes by the credits that following goes by; where it ends is the place that
-//! straying is measured from. Ghosts that are made anew, for another budget or policy, begin a search;
-//! boundaries that are put somewhere settle. Steps count by how much they can move, and only
+//! straying is measured from. Ghosts that are made anew, for another budget or policy, begin a
+//! search; boundaries that are put somewhere settle. Steps count by how much they can move, and only
 //! while there is something to judge by: a cache that fills wants nothing.
 //!
 //! 1. Credits fade: each step keeps [`CREDIT_KEPT`] of them.

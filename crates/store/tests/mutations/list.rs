@@ -965,6 +965,14 @@ pub const MUTATIONS: &[Mutation] = &[
         "tide::tests::who_follows_goes_far_only_where_credits_are_far_apart",
     ),
     cached(
+        "what nothing had to leave for counts as a price of nothing",
+        "crates/cache/src/kv.rs",
+        "            let Some(price) = leaving.last().map(|&last| living[last].worth) else {\n                \
+         break (chunks, living, leaving);\n            };\n",
+        "            let price = leaving.last().map_or(0.0, |&last| living[last].worth);\n",
+        "kv::tests::what_is_good_stays_though_it_came_together",
+    ),
+    cached(
         "every chunk of values loses a quarter in its turn",
         "crates/cache/src/kv.rs",
         "price <= self.price_usual * PRICE_UNUSUAL",
