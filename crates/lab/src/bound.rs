@@ -23,13 +23,21 @@
 //! keeps for a request it has kept for at least that long, and times between two requests
 //! of a thing do not overlap. The bytes of tables, sketches and ghosts are not counted.
 //!
+//! **Without foresight.** Where operations are drawn independently of each other, what a cache
+//! holds when one comes is drawn independently of it. So it saves, on average, no more than
+//! the best that could be held then, which is a problem of the same kind: each use of a thing
+//! takes its share of the thing's bytes, the use's likelihood by that of all its uses. A
+//! volume is then bytes by the likelihood of a use: the time until the next one that is to be
+//! expected, in place of the one that comes. No cache that does not know what comes saves
+//! more on average, however well it has learned ([`reads_per_op_min_by_odds`]).
+//!
 //! O(N log N) for N operations, and a few dozen bytes for each.
 
 use std::collections::HashMap;
 
 use tidekv_cache::BlockId;
 
-use crate::modelled_trace::{Charges, Request, requests};
+use crate::modelled_trace::{Charges, Request, likely, requests};
 use crate::simulation::Load;
 
 /// When a value or a pointer can be had.
@@ -48,10 +56,41 @@ struct Step {
     saving: f64,
 }
 
+/// How likely an operation is to use a thing.
+#[derive(Debug, Default)]
+struct Odds {
+    blocks: HashMap<BlockId, f64>,
+    keys: HashMap<u64, f64>,
+}
+
+impl Odds {
+    /// Of all operations that may come, each with its likelihood.
+    fn of(operations: impl Iterator<Item = (Request, f64)>) -> Self {
+        let mut odds = Self::default();
+        let mut of_block = |id: &BlockId, likelihood| {
+            *odds.blocks.entry(*id).or_default() += likelihood;
+        };
+        for (request, likelihood) in operations {
+            match request {
+                Request::Get(key, blocks) => {
+                    *odds.keys.entry(key).or_default() += likelihood;
+                    blocks.iter().for_each(|id| of_block(id, likelihood));
+                }
+                Request::Scan(groups) => {
+                    groups.iter().flatten().for_each(|id| of_block(id, likelihood));
+                }
+            }
+        }
+        odds
+    }
+}
+
 /// Collects what could be saved.
 struct Savings {
     charges: Charges,
     fill: Fill,
+    /// Of a cache that does not know what comes.
+    odds: Option<Odds>,
     /// Operations before this one are not counted.
     counted_from: u64,
     now: u64,
@@ -65,7 +104,12 @@ struct Savings {
 impl Savings {
     fn new(charges: Charges, fill: Fill, counted_from: u64) -> Self {
         let (blocks, keys, steps) = Default::default();
-        Self { charges, fill, counted_from, now: 0, blocks, keys, steps, reads: 0 }
+        Self { charges, fill, odds: None, counted_from, now: 0, blocks, keys, steps, reads: 0 }
+    }
+
+    /// Of a cache that knows of the operations how likely they are.
+    fn by_odds(charges: Charges, odds: Odds, counted_from: u64) -> Self {
+        Self { odds: Some(odds), ..Self::new(charges, Fill::Demand, counted_from) }
     }
 
     fn see(&mut self, request: &Request) {
@@ -94,8 +138,16 @@ impl Savings {
         (self.now - then.max(self.counted_from)) as f64
     }
 
+    /// Volume of a block until this use, if it could be had before.
     fn of_block(&self, id: &BlockId) -> Option<f64> {
-        Some(self.charges.block * self.since(*self.blocks.get(id)?))
+        let had = *self.blocks.get(id)?;
+        let wait = self.odds.as_ref().map_or_else(|| self.since(had), |odds| 1.0 / odds.blocks[id]);
+        Some(self.charges.block * wait)
+    }
+
+    /// Operations for which what is kept of a key, had at `had`, is kept until this use.
+    fn wait_of_key(&self, key: u64, had: u64) -> f64 {
+        self.odds.as_ref().map_or_else(|| self.since(had), |odds| 1.0 / odds.keys[&key])
     }
 
     fn offer_get(&mut self, key: u64, blocks: &[BlockId]) {
@@ -117,8 +169,9 @@ impl Savings {
         };
         if let Some(had) = had {
             let (value, pointer) = (self.charges.value, self.charges.pointer);
-            let volume = pointer * self.since(had);
-            options.push(Step { volume: value * self.since(had), saving: all });
+            let wait = self.wait_of_key(key, had);
+            let volume = pointer * wait;
+            options.push(Step { volume: value * wait, saving: all });
             options.push(Step { volume, saving: all - 1.0 });
             if let Some(of_block) = home.and_then(|id| self.of_block(id)) {
                 options.push(Step { volume: volume + of_block, saving: all });
@@ -189,6 +242,21 @@ pub fn reads_per_op_min(
     fill: Fill,
 ) -> f64 {
     let mut savings = Savings::new(Charges::of_entries(), fill, operations / 2);
+    requests(load, entries, operations, seed).for_each(|request| savings.see(&request));
+    savings.reads_min(budget as f64) / (operations - operations / 2) as f64
+}
+
+/// The least I/Os per operation that a cache can be expected to do with over that half, which
+/// does not know what comes, but how likely it is (values and pointers as by [`Fill::Demand`]).
+pub fn reads_per_op_min_by_odds(
+    load: &Load,
+    entries: u64,
+    budget: usize,
+    operations: u64,
+    seed: u64,
+) -> f64 {
+    let odds = Odds::of(likely(load, entries, seed));
+    let mut savings = Savings::by_odds(Charges::of_entries(), odds, operations / 2);
     requests(load, entries, operations, seed).for_each(|request| savings.see(&request));
     savings.reads_min(budget as f64) / (operations - operations / 2) as f64
 }

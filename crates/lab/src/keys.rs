@@ -154,9 +154,46 @@ impl Picker {
                     false => (*hot, order.len * *run - *hot),
                 };
                 let chosen = first + dice.below(below.max(1));
-                (order.of(chosen / *run) * *run + chosen % *run).min(self.entries - 1)
+                Self::in_runs(order, *run, chosen).min(self.entries - 1)
             }
         }
+    }
+}
+
+impl Picker {
+    /// How likely each entry is to be the next, by index.
+    ///
+    /// # Panics
+    ///
+    /// If entries are taken in an order, which leaves nothing to chance.
+    pub(crate) fn likelihoods(&self) -> Vec<f64> {
+        let mut likelihoods = vec![0.0; self.entries as usize];
+        match &self.way {
+            Way::Walk { .. } => panic!("an order leaves nothing to chance"),
+            Way::Uniform => likelihoods.fill(1.0 / self.entries as f64),
+            Way::Zipf { zipf, order } => {
+                let all: f64 = (1..=self.entries).map(|rank| zipf.density(rank as f64)).sum();
+                for rank in 0..self.entries {
+                    let index = order.as_ref().map_or(rank, |order| order.of(rank));
+                    likelihoods[index as usize] = zipf.density(rank as f64 + 1.0) / all;
+                }
+            }
+            Way::Hot { hot, operations, run, order } => {
+                let of_hot = operations / *hot as f64;
+                let cold = order.len * run - hot;
+                let of_cold = (1.0 - operations) / cold.max(1) as f64;
+                for chosen in 0..hot + cold {
+                    let index = Self::in_runs(order, *run, chosen).min(self.entries - 1);
+                    likelihoods[index as usize] += if chosen < *hot { of_hot } else { of_cold };
+                }
+            }
+        }
+        likelihoods
+    }
+
+    /// Where the entry stands that was chosen as number `chosen` of those in runs.
+    fn in_runs(order: &Permutation, run: u64, chosen: u64) -> u64 {
+        order.of(chosen / run) * run + chosen % run
     }
 }
 
@@ -335,5 +372,31 @@ mod tests {
         let picked = picks(&choice, 10_000, 1000);
         let low = picked.iter().filter(|&&index| index < 100).count();
         assert!(low < 500, "{low}");
+    }
+
+    #[test]
+    fn entries_come_as_often_as_they_are_likely_to() {
+        let (entries, count) = (1000, 200_000);
+        for choice in [
+            Choice::Uniform,
+            Choice::Zipf { alpha: 0.99, is_scattered: true },
+            Choice::Zipf { alpha: 0.8, is_scattered: false },
+            Choice::Hot { entries: 0.01, operations: 0.9, run: 1 },
+            // The last run is not whole: its last entry stands for those that are not there.
+            Choice::Hot { entries: 0.1, operations: 0.9, run: 3 },
+        ] {
+            let likelihoods = Picker::new(&choice, entries, 7, 0, 1).likelihoods();
+            assert!((likelihoods.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{choice:?}");
+            let mut found = vec![0.0; entries as usize];
+            picks(&choice, entries, count).iter().for_each(|index| found[*index as usize] += 1.0);
+            for (index, (found, likelihood)) in found.iter().zip(&likelihoods).enumerate() {
+                let expected = likelihood * count as f64;
+                let away = (found - expected).abs();
+                assert!(
+                    away <= 6.0 * expected.sqrt() + 6.0,
+                    "{choice:?} {index}: {found} of {expected}"
+                );
+            }
+        }
     }
 }

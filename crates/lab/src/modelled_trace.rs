@@ -67,6 +67,18 @@ pub(crate) fn requests(
     })
 }
 
+/// Each operation that [`requests`] may make of the same arguments, with its likelihood.
+pub(crate) fn likely(load: &Load, entries: u64, seed: u64) -> impl Iterator<Item = (Request, f64)> {
+    let tree = ModelledTree::new(entries, ENTRY_BYTES);
+    let scans = load.scans;
+    let picked = Picker::new(&load.choice, entries, seed, 0, 1).likelihoods();
+    (0..).zip(picked).flat_map(move |(index, likelihood)| {
+        let get = Request::Get(present(index), blocks(&tree, index));
+        let scan = Request::Scan(groups(&tree, index));
+        [(get, likelihood * (1.0 - scans)), (scan, likelihood * scans)]
+    })
+}
+
 /// The blocks of a get.
 fn blocks(tree: &ModelledTree, index: u64) -> Vec<BlockId> {
     let mut blocks = Vec::new();

@@ -145,3 +145,64 @@ fn no_policy_reads_less() {
         }
     }
 }
+
+/// How often each operation of a trace comes in it.
+fn frequencies(trace: &[Request]) -> impl Iterator<Item = (Request, f64)> {
+    let of_each = 1.0 / trace.len() as f64;
+    trace.iter().map(move |request| (request.clone(), of_each))
+}
+
+#[test]
+fn nothing_that_is_always_held_does_with_less_than_the_odds_allow() {
+    let homes = [block(1), block(2), block(3)];
+    let (mut bounds, mut bests) = (0.0, 0);
+    for seed in 0..12 {
+        // The first half has all things, so that any of them may be held from then on.
+        let half = trace(seed, 60, &homes);
+        let both = [half.clone(), half.clone()].concat();
+        for budget in [0.0, 2.0, 4.0, 6.0, 100.0] {
+            let odds = Odds::of(frequencies(&half));
+            let mut savings = Savings::by_odds(CHARGES, odds, half.len() as u64);
+            both.iter().for_each(|request| savings.see(request));
+            let bound = savings.reads_min(budget);
+            let sets = (0..1u32 << (2 * KEYS + BLOCKS)).filter(|set| bytes(*set) <= budget);
+            let reads = |held| -> u64 {
+                half.iter().map(|request| serve(request, held, Fill::Demand, &homes).0).sum()
+            };
+            let best = sets.map(reads).min().unwrap();
+            assert!(bound <= best as f64 + 1e-9, "{seed} {budget}: {bound} > {best}");
+            (bounds, bests) = (bounds + bound, bests + best);
+        }
+    }
+    assert!(bounds > 0.8 * bests as f64, "{bounds} of {bests}");
+}
+
+#[test]
+fn things_that_share_nothing_are_held_by_their_odds() {
+    // Three keys of one block each, of odds 1/2, 1/3 and 1/6; a value takes 2 of the bytes.
+    let get = |key| Request::Get(key, vec![block(key)]);
+    let half: Vec<Request> = [0, 1, 0, 2, 0, 1].map(get).into();
+    for (budget, reads) in [(0.0, 6.0), (2.0, 3.0), (3.0, 2.0), (4.0, 1.0), (6.0, 0.0)] {
+        let odds = Odds::of(frequencies(&half));
+        let mut savings = Savings::by_odds(CHARGES, odds, 6);
+        [half.clone(), half.clone()].concat().iter().for_each(|request| savings.see(request));
+        assert!((savings.reads_min(budget) - reads).abs() < 1e-9, "{budget}");
+    }
+}
+
+#[test]
+fn who_does_not_know_what_comes_reads_more_than_who_does() {
+    use crate::keys::Choice;
+    use crate::simulation::{budget, simulate};
+    use tidekv_cache::CachePolicy;
+    let entries = 50_000;
+    for scans in [0.0, 0.5, 1.0] {
+        let choice = Choice::Zipf { alpha: 0.99, is_scattered: true };
+        let load = Load { name: "test", choice, scans };
+        let bytes = budget(entries, 5.0);
+        let by_odds = reads_per_op_min_by_odds(&load, entries, bytes, 40_000, 3);
+        let known = reads_per_op_min(&load, entries, bytes, 40_000, 3, Fill::Demand);
+        let found = simulate(CachePolicy::Tide, &load, entries, bytes, 40_000, 3).reads_per_op;
+        assert!(known < by_odds && by_odds < found, "{known} {by_odds} {found}");
+    }
+}
