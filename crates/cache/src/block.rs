@@ -286,7 +286,7 @@ impl<V: Clone> BlockCache<V> {
 
     /// How often the block was asked for lately, as far as is known.
     #[cfg(test)]
-    pub(crate) fn times(&self, id: BlockId) -> u8 {
+    pub(crate) fn times(&self, id: BlockId) -> u16 {
         let hash = id.hash();
         self.shard(hash).lock().times(hash)
     }

@@ -17,11 +17,7 @@ use crate::earc::{BLOCK_BYTES_USUAL, Boundaries};
 use crate::ghost::{Ghost, Wanted, spread};
 use crate::ghost_list::{GhostList, Record};
 use crate::ideas::{Idea, Ideas};
-use crate::sketch::Sketch;
-
-/// Sketches of blocks forget so many times as fast as others: a lookup touches one key,
-/// and several blocks.
-const PERIOD_SHARE: u64 = 3;
+use crate::sketch::{Sketch, Wide};
 
 /// How a shard chooses among blocks, and what it knows of those that are not there.
 #[derive(Debug)]
@@ -29,7 +25,7 @@ pub(crate) enum Admission {
     /// Every block comes in; nothing is known of others.
     All,
     /// Those that are asked for often enough come in.
-    ByUse { sketch: Sketch, ghost: Ghost },
+    ByUse { sketch: Sketch<Wide>, ghost: Ghost },
     /// Every block comes in; what leaves is noted as AC-Key does.
     Noted(Departed),
 }
@@ -68,9 +64,7 @@ impl Admission {
     ) -> Self {
         let ghost = Ghost::new(window_bytes / BLOCK_BYTES_USUAL, sampling)
             .keeping_last(without.has(Idea::GhostChoice));
-        let sketch = Sketch::new(sketch_bytes);
-        sketch.set_period(sketch.period() / PERIOD_SHARE);
-        Self::ByUse { sketch, ghost }
+        Self::ByUse { sketch: Sketch::new(sketch_bytes), ghost }
     }
 
     /// As AC-Key does, in one of so many shards, with a ghost of at most `ghost_bytes`.
@@ -82,7 +76,7 @@ impl Admission {
     }
 
     /// How often blocks were asked for, where that is counted.
-    pub(crate) fn sketch(&self) -> Option<&Sketch> {
+    pub(crate) fn sketch(&self) -> Option<&Sketch<Wide>> {
         match self {
             Self::ByUse { sketch, .. } => Some(sketch),
             Self::All | Self::Noted(_) => None,
@@ -93,7 +87,7 @@ impl Admission {
     pub(crate) fn note_miss(&mut self, fingerprint: u32) {
         match self {
             Self::All => {}
-            Self::ByUse { sketch, .. } => _ = sketch.add(spread(fingerprint)),
+            Self::ByUse { sketch, .. } => sketch.add(spread(fingerprint)),
             Self::Noted(departed) => {
                 if let Some(record) = departed.ghost.take(fingerprint) {
                     departed.boundaries.block_hit(record.efficiency());

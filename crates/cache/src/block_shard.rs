@@ -20,11 +20,13 @@ use crate::ghost::{Wanted, spread};
 use crate::ideas::{Idea, Ideas};
 use crate::lists::Removed;
 use crate::lru::{Inserted, Lru};
-use crate::sketch::{COUNT_MAX, Sketch};
+use crate::sketch::{Sketch, Wide};
 
-/// Up to here counts are exact enough to tell blocks apart; of higher ones three quarters
-/// of what is above may be chance.
-const TIMES_EXACT: u8 = 2;
+/// Of two blocks whose rates are apart by at most this part of one, neither is better.
+const EQUAL: f32 = 0.25;
+
+/// A block counts at most so many hits by itself before the sketch is told.
+const ASKED_MAX: u16 = 1024;
 
 /// A shard with less room than this is full, however small its blocks are.
 const BLOCK_BYTES_MIN: usize = 4 << 10;
@@ -32,20 +34,19 @@ const BLOCK_BYTES_MIN: usize = 4 << 10;
 /// What a filter block takes at most beside the bytes that it has in its table.
 const FILTER_SLACK_BYTES: usize = 256;
 
-/// Whether a block that was asked for so often is worse to have than a rival. Of two that
-/// were asked for about equally often, it is the one of the extent with the lower hash: a
+/// Whether a block that is asked for at such a rate is worse to have than a rival. Of two that
+/// are asked for about equally often, it is the one of the extent with the lower hash: a
 /// scan that misses one of the blocks it goes through reads as often as one that misses
 /// all of them, so it is better to have all of some extents than some of all. (Without
 /// extents it is the older one.)
 fn is_worse(
-    (times, id): (u8, BlockId),
-    (rival_times, rival): (u8, BlockId),
+    (rate, id): (f32, BlockId),
+    (rival_rate, rival): (f32, BlockId),
     without: Ideas,
 ) -> bool {
-    let apart = times.saturating_sub(TIMES_EXACT) * 3 / 4;
-    match (times - apart..=times + apart).contains(&rival_times) {
+    match (rate - rival_rate).abs() <= rate * EQUAL {
         true => !without.has(Idea::Extents) && id.extent_hash() < rival.extent_hash(),
-        false => times < rival_times,
+        false => rate < rival_rate,
     }
 }
 
@@ -58,14 +59,14 @@ pub(crate) struct Cached<V> {
     /// What it is charged, the overhead included.
     charge: u32,
     /// How often it was asked for since the sketch was told: a hit touches nothing else.
-    asked: u8,
+    asked: u16,
     value: V,
 }
 
 impl<V> Cached<V> {
-    /// Tells the sketch how often the block was asked for; what it says of it then.
-    fn tell(&mut self, sketch: &Sketch) -> u8 {
-        sketch.add_times(spread(self.fingerprint), std::mem::take(&mut self.asked))
+    /// Tells the sketch how often the block was asked for.
+    fn tell(&mut self, sketch: &Sketch<Wide>) {
+        sketch.add_times(spread(self.fingerprint), std::mem::take(&mut self.asked));
     }
 }
 
@@ -110,9 +111,9 @@ impl<V> Shard<V> {
             return true;
         }
         let Some((&rival, block)) = self.blocks.oldest() else { return true };
-        let times = sketch.estimate(spread(hash as u32));
-        let rival_times = block.tell(sketch);
-        if !is_worse((times, id), (rival_times, rival), without) {
+        block.tell(sketch);
+        let [rate, rival_rate] = [hash as u32, block.fingerprint].map(|f| sketch.rate(spread(f)));
+        if !is_worse((rate, id), (rival_rate, rival), without) {
             return true;
         }
         self.blocks.renew_oldest();
@@ -130,8 +131,8 @@ impl<V> Shard<V> {
     }
 
     /// How often a block that is not here was asked for lately, as far as is known.
-    pub(crate) fn times(&self, hash: u64) -> u8 {
-        self.admission.sketch().map_or(1, |sketch| sketch.estimate(spread(hash as u32)))
+    pub(crate) fn times(&self, hash: u64) -> u16 {
+        self.admission.sketch().map_or(1, |sketch| sketch.count(spread(hash as u32)))
     }
 
     /// What `look` makes of the block, if it is here. A look that does not count leaves it
@@ -150,7 +151,7 @@ impl<V> Shard<V> {
                 true => self.blocks.get_lazily(hash, &id)?,
                 false => self.blocks.get(hash, &id)?,
             };
-            block.asked = (block.asked + 1).min(COUNT_MAX);
+            block.asked = (block.asked + 1).min(ASKED_MAX);
             look(&block.value)
         } else {
             look(&self.blocks.peek(hash, &id)?.value)
@@ -191,9 +192,9 @@ impl<V> Shard<V> {
 
     /// How often a block was asked for lately, its being put in included.
     pub(crate) fn heat_of(&self, block: &Cached<V>) -> u8 {
-        let estimate = |sketch: &Sketch| sketch.estimate(spread(block.fingerprint));
-        let told = self.admission.sketch().map_or(1, estimate);
-        (told + block.asked).clamp(1, COUNT_MAX)
+        let count = |sketch: &Sketch<Wide>| sketch.count(spread(block.fingerprint));
+        let told = self.admission.sketch().map_or(1, count);
+        (told + block.asked).clamp(1, u8::MAX.into()) as u8
     }
 
     /// Puts a block in if it is let in. What is to be dropped without the lock.

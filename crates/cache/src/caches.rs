@@ -58,7 +58,7 @@ const READ_PARTS: u32 = MEMORY_GETS / MEMORY_LESSONS;
 /// Of the budget: the window of each ghost, and the sketches of keys and blocks.
 const WINDOW: f64 = 0.1;
 const POINT_SKETCH: f64 = 0.02;
-const BLOCK_SKETCH: f64 = 0.004;
+const BLOCK_SKETCH: f64 = 0.008;
 
 /// Sketches and ghosts are made anew when the budget has become so many times what they
 /// were made for, or the other way round.
@@ -319,7 +319,7 @@ impl<V: Clone> Caches<V> {
     /// ([`is_memory_lesson`]). For policies that do not keep whatever is looked up.
     pub fn found_in_memory(&self, hash: u64, epoch: Epoch, entry: KvEntry<'_>) {
         if self.spares_time.load(Ordering::Relaxed) {
-            let answered = self.point.found_in_memory(hash, epoch, entry);
+            let answered = self.point.found_in_memory(hash, epoch, entry, MEMORY_LESSONS as u16);
             self.spared.fetch_add(answered, Ordering::Relaxed);
             self.note_parts_of_reads(1);
         }

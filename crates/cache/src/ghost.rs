@@ -27,7 +27,7 @@
 
 use std::ops::{AddAssign, Mul, Sub};
 
-use crate::sketch::Sketch;
+use crate::sketch::{Sketch, Width};
 
 /// Fingerprints that share a bucket, at most.
 const WAYS: usize = 8;
@@ -120,13 +120,13 @@ impl Ghost {
     }
 
     /// Notes that something has left the component, or was refused.
-    pub fn note(&mut self, fingerprint: u32, sketch: &Sketch) {
+    pub fn note<W: Width>(&mut self, fingerprint: u32, sketch: &Sketch<W>) {
         let keeps_last = self.keeps_last;
         let Some(bucket) = self.bucket(fingerprint) else { return };
         let known = bucket.iter().position(|&other| other == fingerprint || other == 0);
         let place = known.unwrap_or(bucket.len() - 1);
         if known.is_none() && !keeps_last {
-            let times = |fingerprint: u32| sketch.estimate(spread(fingerprint));
+            let times = |fingerprint: u32| sketch.rate(spread(fingerprint));
             if times(bucket[place]) > times(fingerprint) {
                 // The next newcomer is held against another.
                 bucket.rotate_right(1);
@@ -139,18 +139,18 @@ impl Ghost {
 
     /// For how many lookups a hit of `fingerprint` stands, if it was noted; it is forgotten
     /// with that.
-    pub fn take(&mut self, fingerprint: u32, sketch: &Sketch) -> Option<Wanted> {
+    pub fn take<W: Width>(&mut self, fingerprint: u32, sketch: &Sketch<W>) -> Option<Wanted> {
         let (window, keeps_last) = (f64::from(self.sampling), self.keeps_last);
         let (ways, near_ways) = (self.ways, self.ways.div_ceil(NEAR_PART));
         let bucket = self.bucket(fingerprint)?;
         let place = bucket.iter().position(|&other| other == fingerprint)?;
-        let times = sketch.estimate_before(spread(fingerprint));
+        let times = sketch.rate_before(spread(fingerprint));
         let comes_before = |&(at, &other): &(usize, &u32)| match other {
             0 => false,
             _ if keeps_last => at < place,
             // Of equals, the one that was noted later.
             _ => {
-                let asked = sketch.estimate(spread(other));
+                let asked = sketch.rate(spread(other));
                 asked > times || asked == times && at < place
             }
         };

@@ -29,7 +29,7 @@ use crate::ideas::{Idea, Ideas};
 use crate::kp::{self, KpEntry, KpShard, Pointer};
 use crate::kv::{self, KvEntry, KvShard};
 use crate::name::Name;
-use crate::sketch::Sketch;
+use crate::sketch::{Narrow, Sketch};
 
 /// Levels that are told apart.
 pub const LEVELS: usize = kv::LEVEL_MAX as usize + 1;
@@ -99,7 +99,7 @@ pub struct PointShard {
     fingerprint_mask: u32,
     kv: KvShard,
     kp: KpShard,
-    sketch: Sketch,
+    sketch: Sketch<Narrow>,
     kv_ghost: Ghost,
     kv_window: KvWindow,
     kp_ghost: Ghost,
@@ -164,7 +164,7 @@ impl KvWindow {
 
 struct KvJudge<'a> {
     hash_of: HashOf,
-    sketch: &'a Sketch,
+    sketch: &'a Sketch<Narrow>,
     reads: &'a [f32; LEVELS],
     ghost: &'a mut Ghost,
 }
@@ -185,7 +185,7 @@ impl kv::Judge for KvJudge<'_> {
 }
 
 struct KpJudge<'a> {
-    sketch: &'a Sketch,
+    sketch: &'a Sketch<Narrow>,
     reads: &'a [f32; LEVELS],
     ghost: &'a mut Ghost,
 }
@@ -201,13 +201,28 @@ impl kp::Judge for KpJudge<'_> {
     }
 }
 
+/// Puts an entry into KV. Has its price follow if that pushed out something.
+fn insert(
+    kv: &mut KvShard,
+    kv_price: &mut f32,
+    hash: u64,
+    entry: KvEntry<'_>,
+    judge: &mut KvJudge<'_>,
+) {
+    let before = kv.price();
+    kv.insert(hash, entry, judge);
+    if kv.price() != before {
+        *kv_price = kv.price();
+    }
+}
+
 /// How often a key will be asked for, in no unit.
-fn times(sketch: &Sketch, hash: u32, asked: u8) -> f32 {
-    f32::from(sketch.estimate(spread(hash))) + 0.25 * f32::from(asked)
+fn times(sketch: &Sketch<Narrow>, hash: u32, asked: u8) -> f32 {
+    sketch.rate(spread(hash)) + 0.25 * f32::from(asked)
 }
 
 /// Of so many hits of entries that are asked for all the time the sketch is told once.
-const HOT_HITS_TOLD: u8 = 8;
+const HOT_HITS_TOLD: u16 = 8;
 
 /// How fast averages of I/Os follow: a new lookup counts for so much.
 const READS_GAIN: f32 = 1.0 / 256.0;
@@ -398,11 +413,7 @@ impl PointShard {
         let mut judge = KvJudge { hash_of: *hash_of, sketch, reads: by_level, ghost: kv_ghost };
         let worth = kv::Judge::worth(&mut judge, hash, &resolved.entry, 0);
         if worth >= self.kv_price || self.without.has(Idea::Admission) {
-            let price = self.kv.price();
-            self.kv.insert(hash, resolved.entry, &mut judge);
-            if self.kv.price() != price {
-                self.kv_price = self.kv.price();
-            }
+            insert(&mut self.kv, &mut self.kv_price, hash, resolved.entry, &mut judge);
         } else {
             self.kv_price *= 1.0 - PRICE_DECAY;
         }
@@ -416,10 +427,12 @@ impl PointShard {
         }
     }
 
-    /// A lookup found the entry in blocks that were in memory. KV keeps it where it has
-    /// room, so that nothing leaves that saves reads. For how many lookups that a larger KV
-    /// would have answered this one stands.
-    pub fn found_in_memory(&mut self, hash: u64, entry: KvEntry<'_>) -> u32 {
+    /// A lookup found the entry in blocks that were in memory, as so many did (`times`) of
+    /// which one is shown. KV keeps it where it has room, so that nothing leaves that saves
+    /// reads; and where it is worth more than what would leave: its data block takes many
+    /// times its bytes, and goes if nobody else asks for it any more. That spares a read in
+    /// its place. For how many lookups that a larger KV would have answered this one stands.
+    pub fn found_in_memory(&mut self, hash: u64, entry: KvEntry<'_>, times: u16) -> u32 {
         let Self { hash_of, sketch, reads, kv_ghost: ghost, .. } = self;
         if self.kv.has_room() {
             let mut judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost };
@@ -430,8 +443,16 @@ impl PointShard {
             return 0;
         }
         let answered = ghost.take(hash as u32, sketch).unwrap_or_default();
+        sketch.add_times(spread(hash as u32), times);
+        let of_level = reads[usize::from(entry.level)].max(1.0);
+        let mut judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost };
+        let worth = kv::Judge::worth(&mut judge, hash, &entry, 0) / of_level;
+        // Without a price nothing has left yet that saves reads.
+        if self.kv_price > 0.0 && worth >= self.kv_price {
+            insert(&mut self.kv, &mut self.kv_price, hash, entry, &mut judge);
+        }
         if !self.kv.contains(hash, entry.name) {
-            ghost.note(hash as u32, sketch);
+            self.kv_ghost.note(hash as u32, &self.sketch);
         }
         answered.window as u32
     }
@@ -484,15 +505,19 @@ impl PointShard {
     pub fn look_at_values(&self, mut see: impl FnMut(KvEntry<'_>, u8)) {
         self.kv.look_at_all(|entry, asked| {
             let hash = (self.hash_of)(entry.name);
-            see(entry, self.sketch.estimate(spread(hash as u32)).max(asked));
+            see(entry, self.count(hash as u32).max(asked));
         });
     }
 
     /// All KP entries by their fingerprints, with how often their keys were asked for
     /// lately.
     pub fn pointers(&self) -> impl Iterator<Item = (u32, KpEntry, u8)> {
-        let times = |fingerprint| self.sketch.estimate(spread(fingerprint));
-        self.kp.iter().map(move |(fingerprint, entry)| (fingerprint, entry, times(fingerprint)))
+        let see = move |(fingerprint, entry)| (fingerprint, entry, self.count(fingerprint));
+        self.kp.iter().map(see)
+    }
+
+    fn count(&self, fingerprint: u32) -> u8 {
+        u8::try_from(self.sketch.count(spread(fingerprint))).unwrap_or(u8::MAX)
     }
 
     /// A key of that hash was asked for so many times.

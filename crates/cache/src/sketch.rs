@@ -1,29 +1,37 @@
-//! How often things were asked for lately: a count-min sketch of four-bit counters
-//! that ages (TinyLFU: Einziger, Friedman, Manes, "TinyLFU: A Highly Efficient Cache
-//! Admission Policy", 2017).
+//! How often things were asked for lately: a count-min sketch whose counters are small and
+//! age (TinyLFU: Einziger, Friedman, Manes, "TinyLFU: A Highly Efficient Cache Admission
+//! Policy", 2017).
 //!
-//! 1. A hash leads to one line of 64 bytes, 128 counters, and to four counters in it,
-//!    one in each quarter.
-//! 2. The estimate is the least of the four. An addition raises only those that are
-//!    equal to it (conservative update).
-//! 3. All counters are halved once in every [`Sketch::period`] additions.
+//! 1. A hash leads to one line of 64 bytes, and to four counters in it, one in each quarter.
+//! 2. The count is the least of the four. An addition raises only those that are equal to it
+//!    (conservative update).
+//! 3. All counters are halved once in every period ([`Sketch::set_period`]).
 //!
 //! **What we changed.** The paper halves all counters at once; we halve a line now and
 //! then, so no addition takes longer than another. The period can be changed while the
 //! sketch is in use: what was frequent before the load changed is to be forgotten.
 //!
+//! *Counts of two lines* are of different times: just before a line is halved it has counted
+//! for twice as long as just after. So [`Sketch::rate`] divides a count by how long its line
+//! has counted, what was halved by half. Who compares things that are asked for about equally
+//! often compares rates; by counts half of them would seem to be asked for nearly twice as
+//! often as the others, and take turns.
+//!
 //! The paper's counters end at 15. Where a small part of the blocks takes nearly all
 //! lookups all of them count 15, and a block that is asked for four times as often as
 //! its neighbours (those of small levels are) goes as soon as they do. So here a counter
-//! counts up to eight, and beyond that it rises by chance, the more seldom the
-//! higher it is (R. Morris, "Counting Large Numbers of Events in Small Registers", 1978):
-//! four bits tell up to 52 times, to within a half.
+//! counts one by one at first, and beyond that it rises by chance, the more seldom the
+//! higher it is (R. Morris, "Counting Large Numbers of Events in Small Registers", 1978).
+//! [`Narrow`] ones have four bits and tell up to 52 times, to within a half; [`Wide`] ones
+//! have eight, and tell 40 thousand times to within an eighth.
 //!
-//! Guarantees: an estimate is never less than the number of additions since the line
-//! was last halved, up to eight, while one thread adds. Additions of several threads at
-//! once may get lost: counts are a hint.
+//! Guarantees: a count is never less than the number of additions since the line
+//! was last halved, up to where it is exact, while one thread adds. Additions of several
+//! threads at once may get lost: counts are a hint.
 //!
 //! Safe to use from all threads, without locks.
+
+use std::marker::PhantomData;
 
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -31,22 +39,77 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 const LINE_WORDS: usize = 8;
 /// Counters that a hash leads to.
 const ROWS: usize = 4;
-/// The largest count.
-pub const COUNT_MAX: u8 = 52;
 
-/// Up to here a counter counts every addition.
-const EXACT: u8 = 8;
-/// What a counter can hold.
-const NOTCH_MAX: u8 = 15;
-/// How many additions a counter stands for, by what it holds: above [`EXACT`] for two
-/// more, twice; for four more, twice; and so on.
-const COUNTS: [u8; NOTCH_MAX as usize + 1] =
-    [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 28, 36, COUNT_MAX];
-/// What a counter holds that stands for half as many.
-const HALVES: [u8; NOTCH_MAX as usize + 1] = [0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 8, 9, 10, 11, 13];
+/// A line that has counted for less than this part of a period is taken to have counted for
+/// so long: what a rate says at first is not to be without bound.
+const SPAN_MIN: f32 = 0.25;
 
-/// Keys of which each gets as many counters as it raises.
-const KEYS_PER_LINE: usize = LINE_WORDS * 16 / ROWS;
+/// How wide counters are, and what they can tell.
+pub trait Width: Copy + std::fmt::Debug + 'static {
+    /// Bits of a counter, a divisor of 64.
+    const BITS: u32;
+    /// Up to here a counter counts every addition.
+    const EXACT: u8;
+    /// How many additions a counter stands for, by what it holds.
+    const COUNTS: &'static [u16];
+    /// What a counter holds that stands for half as many.
+    const HALVES: &'static [u8];
+}
+
+/// Counters of four bits: for things that are a few times as large.
+#[derive(Debug, Clone, Copy)]
+pub enum Narrow {}
+
+/// Counters of eight bits: for things of which many are asked for hundreds of times.
+#[derive(Debug, Clone, Copy)]
+pub enum Wide {}
+
+impl Width for Narrow {
+    const BITS: u32 = 4;
+    const EXACT: u8 = 8;
+    /// Above the exact ones for two more, twice; for four more, twice; and so on.
+    const COUNTS: &'static [u16] = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 28, 36, 52];
+    const HALVES: &'static [u8] = &halves::<16>(Self::COUNTS);
+}
+
+impl Width for Wide {
+    const BITS: u32 = 8;
+    const EXACT: u8 = 16;
+    /// Above the exact ones each stands for about 3 % more steps than the one before.
+    const COUNTS: &'static [u16] = &growing::<256>(Self::EXACT, 1.03);
+    const HALVES: &'static [u8] = &halves::<256>(Self::COUNTS);
+}
+
+/// Counts that grow by one up to `exact`, and then by steps that grow by `factor`.
+const fn growing<const N: usize>(exact: u8, factor: f64) -> [u16; N] {
+    let mut counts = [0; N];
+    let (mut count, mut step) = (0.0, 1.0);
+    let mut notch = 1;
+    while notch < N {
+        count += step;
+        if notch >= exact as usize {
+            step *= factor;
+        }
+        counts[notch] = count as u16;
+        notch += 1;
+    }
+    counts
+}
+
+/// For each of `counts` the place of the one that is nearest to its half, of two the lower.
+const fn halves<const N: usize>(counts: &[u16]) -> [u8; N] {
+    let mut halves = [0; N];
+    let (mut notch, mut half) = (0, 0);
+    while notch < N {
+        let count = counts[notch] as i32;
+        while 2 * counts[half + 1] as i32 - count < count - 2 * counts[half] as i32 {
+            half += 1;
+        }
+        halves[notch] = half as u8;
+        notch += 1;
+    }
+    halves
+}
 
 /// Counters that share a cache line: those of one hash are never in two.
 #[derive(Debug, Default)]
@@ -55,17 +118,23 @@ struct Line([AtomicU64; LINE_WORDS]);
 
 /// Counts by hash.
 #[derive(Debug)]
-pub struct Sketch {
+pub struct Sketch<W> {
     /// A power of two of them, or none.
     lines: Box<[Line]>,
-    /// Additions until the next line is halved, and which one that is.
+    /// Additions until the next line is halved, and how many lines were.
     countdown: AtomicU32,
     hand: AtomicU64,
     /// Additions from one line to the next.
     pace: AtomicU32,
+    width: PhantomData<W>,
 }
 
-impl Sketch {
+impl<W: Width> Sketch<W> {
+    const NOTCH_MAX: u8 = (W::COUNTS.len() - 1) as u8;
+    /// Counters of a word, and of a row of a line.
+    const IN_WORD: u64 = (u64::BITS / W::BITS) as u64;
+    const IN_ROW: u64 = (LINE_WORDS / ROWS) as u64 * Self::IN_WORD;
+
     /// A sketch of at most `bytes`: the largest power of two of lines. One without lines
     /// knows of nothing.
     pub fn new(bytes: usize) -> Self {
@@ -75,9 +144,11 @@ impl Sketch {
             countdown: AtomicU32::new(0),
             hand: AtomicU64::new(0),
             pace: AtomicU32::new(1),
+            width: PhantomData,
         };
-        // As the paper: ten times as many additions as there are keys.
-        sketch.set_period(10 * lines as u64 * KEYS_PER_LINE as u64);
+        // As the paper: ten times as many additions as there are keys, each of which gets as
+        // many counters as it raises.
+        sketch.set_period(10 * lines as u64 * Self::IN_ROW);
         sketch
     }
 
@@ -86,12 +157,8 @@ impl Sketch {
         size_of_val(&*self.lines)
     }
 
-    /// In how many additions every counter is halved once.
-    pub fn period(&self) -> u64 {
-        u64::from(self.pace.load(Ordering::Relaxed)) * self.lines.len().max(1) as u64
-    }
-
-    /// Sets the period, rounded up to a multiple of the number of lines.
+    /// In how many additions every counter is halved once: rounded up to a multiple of the
+    /// number of lines.
     pub fn set_period(&self, additions: u64) {
         let lines = self.lines.len().max(1) as u64;
         let pace = additions.div_ceil(lines).clamp(1, u64::from(u32::MAX));
@@ -99,111 +166,157 @@ impl Sketch {
         self.countdown.fetch_min(pace as u32, Ordering::Relaxed);
     }
 
-    /// Counts `hash` once more; the estimate with it.
-    pub fn add(&self, hash: u64) -> u8 {
-        self.add_times(hash, 1)
+    /// Counts `hash` once more.
+    pub fn add(&self, hash: u64) {
+        self.add_times(hash, 1);
     }
 
-    /// Counts `hash` so many times more; the estimate with them.
-    pub fn add_times(&self, hash: u64, times: u8) -> u8 {
-        let Some(line) = self.line(hash) else { return 0 };
-        let counters = Self::counters(hash);
-        let least = Self::least(line, counters);
+    /// Counts `hash` so many times more.
+    pub fn add_times(&self, hash: u64, times: u16) {
+        let Some(line) = self.line(hash) else { return };
+        let least = Self::least(line, hash);
+        let wanted = W::COUNTS[usize::from(least)].saturating_add(times);
         let mut notch = least;
-        for nth in 0..times {
-            let is_exact = notch < EXACT;
-            let rises = is_exact || (notch < NOTCH_MAX && self.lot(hash, nth, notch - EXACT));
-            notch += u8::from(rises);
+        while notch < Self::NOTCH_MAX && W::COUNTS[usize::from(notch) + 1] <= wanted {
+            notch += 1;
         }
+        let rest = wanted - W::COUNTS[usize::from(notch)];
+        notch += u8::from(rest > 0 && self.rises(hash, notch, rest));
         if notch > least {
-            for (word, shift) in counters {
-                let before = line[word].load(Ordering::Relaxed);
-                let now = (before >> shift) as u8 & NOTCH_MAX;
-                if now < notch {
-                    line[word].store(before + (u64::from(notch - now) << shift), Ordering::Relaxed);
-                }
-            }
+            Self::lift(line, hash, notch);
         }
         self.age(u32::from(times));
-        COUNTS[usize::from(notch)]
     }
 
     /// Has `hash` count as added about `times` times at the least.
     pub fn raise(&self, hash: u64, times: u8) {
-        let notch = COUNTS.partition_point(|&count| count <= times) as u8 - 1;
-        let Some(line) = self.line(hash) else { return };
-        for (word, shift) in Self::counters(hash) {
-            let before = line[word].load(Ordering::Relaxed);
-            let now = (before >> shift) as u8 & NOTCH_MAX;
-            if now < notch {
-                line[word].store(before + (u64::from(notch - now) << shift), Ordering::Relaxed);
-            }
+        let notch = W::COUNTS.partition_point(|&count| count <= u16::from(times)) - 1;
+        if let Some(line) = self.line(hash) {
+            Self::lift(line, hash, notch as u8);
         }
     }
 
-    /// How often `hash` was added lately, as far as is known.
-    pub fn estimate(&self, hash: u64) -> u8 {
+    /// How often `hash` was added since its line was halved, and half of what it counted then.
+    pub fn count(&self, hash: u64) -> u16 {
         let line = self.line(hash);
-        line.map_or(0, |line| COUNTS[usize::from(Self::least(line, Self::counters(hash)))])
+        line.map_or(0, |line| W::COUNTS[usize::from(Self::least(line, hash))])
     }
 
-    /// The estimate without the last addition of `hash`, as far as that can be told: where
-    /// additions count by chance, so does taking one away.
-    pub fn estimate_before(&self, hash: u64) -> u8 {
+    fn count_before(&self, hash: u64) -> u16 {
         let Some(line) = self.line(hash) else { return 0 };
-        let notch = Self::least(line, Self::counters(hash));
-        let has_risen = notch <= EXACT || self.lot(hash, 0, notch - 1 - EXACT);
-        COUNTS[usize::from(notch.saturating_sub(u8::from(has_risen)))]
+        let notch = Self::least(line, hash);
+        let has_risen = notch <= W::EXACT || self.rises(hash, notch - 1, 1);
+        W::COUNTS[usize::from(notch.saturating_sub(u8::from(has_risen)))]
+    }
+
+    /// How often `hash` was added in a period, lately: of all hashes over the same time.
+    pub fn rate(&self, hash: u64) -> f32 {
+        self.rate_of(self.count(hash), hash)
+    }
+
+    /// The rate without the last addition of `hash`, as far as that can be told: where
+    /// additions count by chance, so does taking one away.
+    pub fn rate_before(&self, hash: u64) -> f32 {
+        self.rate_of(self.count_before(hash), hash)
+    }
+
+    fn rate_of(&self, count: u16, hash: u64) -> f32 {
+        match count {
+            0 => 0.0,
+            _ => f32::from(count) / self.span(hash),
+        }
+    }
+
+    /// For how many periods the line of `hash` has counted, what was halved by half: between
+    /// one and two, but in the beginning.
+    ///
+    /// Halved first at p (in periods), then n - 1 times more, and f ago: 1 + f - (2 - p) / 2ⁿ.
+    fn span(&self, hash: u64) -> f32 {
+        let lines = self.lines.len() as u64;
+        let index = self.index(hash) as u64;
+        // As if the line had been halved last at the place of the one behind it.
+        let turned = self.hand.load(Ordering::Relaxed) + (lines - 1) - index;
+        let (times, since) = (turned / lines, turned % lines);
+        let [since, first] = [since, index + 1].map(|part| part as f32 / lines as f32);
+        let kept = 0.5_f32.powi(times.min(64) as i32);
+        (1.0 + since - (2.0 - first) * kept).max(SPAN_MIN)
+    }
+
+    #[inline]
+    fn index(&self, hash: u64) -> usize {
+        (hash >> 32) as usize & self.lines.len().wrapping_sub(1)
     }
 
     #[inline]
     fn line(&self, hash: u64) -> Option<&[AtomicU64; LINE_WORDS]> {
-        let mask = self.lines.len().wrapping_sub(1);
-        self.lines.get((hash >> 32) as usize & mask).map(|Line(words)| words)
+        self.lines.get(self.index(hash)).map(|Line(words)| words)
     }
 
     /// Word and bit of each counter of `hash`: five bits of it for each row.
     #[inline]
     fn counters(hash: u64) -> [(usize, u32); ROWS] {
         let counter = |row: usize| {
-            let place = hash >> (5 * row) & 31;
-            (2 * row + (place >> 4) as usize, (place & 15) as u32 * 4)
+            let place = hash >> (5 * row) & (Self::IN_ROW - 1);
+            let word = LINE_WORDS / ROWS * row + (place / Self::IN_WORD) as usize;
+            (word, (place % Self::IN_WORD) as u32 * W::BITS)
         };
         [counter(0), counter(1), counter(2), counter(3)]
     }
 
-    /// Whether a counter that is so many levels above [`EXACT`] rises with this addition.
-    fn lot(&self, hash: u64, nth: u8, above: u8) -> bool {
-        let left = u64::from(self.countdown.load(Ordering::Relaxed)) + u64::from(nth);
-        let mixed = (left ^ hash).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        mixed >> (63 - above / 2) == 0
+    /// Whether a counter rises that is to stand for `more` than it does.
+    fn rises(&self, hash: u64, notch: u8, more: u16) -> bool {
+        if notch == Self::NOTCH_MAX {
+            return false;
+        }
+        let step = W::COUNTS[usize::from(notch) + 1] - W::COUNTS[usize::from(notch)];
+        let countdown = u64::from(self.countdown.load(Ordering::Relaxed));
+        let lot = countdown | self.hand.load(Ordering::Relaxed) << 32;
+        let mixed = (lot ^ hash).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mixed = (mixed ^ mixed >> 31).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        ((mixed >> 32) * u64::from(step)) >> 32 < u64::from(more)
     }
 
     #[inline]
-    fn least(line: &[AtomicU64; LINE_WORDS], counters: [(usize, u32); ROWS]) -> u8 {
+    fn least(line: &[AtomicU64; LINE_WORDS], hash: u64) -> u8 {
         // A fold, which is unrolled, where the compiler calls a `map` of an array.
-        counters.iter().fold(NOTCH_MAX, |least, &(word, shift)| {
-            least.min((line[word].load(Ordering::Relaxed) >> shift) as u8 & NOTCH_MAX)
+        Self::counters(hash).iter().fold(Self::NOTCH_MAX, |least, &(word, shift)| {
+            least.min((line[word].load(Ordering::Relaxed) >> shift) as u8 & Self::NOTCH_MAX)
         })
     }
 
-    /// Halves the next line, if so many additions make it time.
-    fn age(&self, additions: u32) {
-        let left = self.countdown.load(Ordering::Relaxed);
-        if left > additions {
-            self.countdown.store(left - additions, Ordering::Relaxed);
-            return;
+    /// Has the counters of `hash` hold at least so much.
+    #[inline]
+    fn lift(line: &[AtomicU64; LINE_WORDS], hash: u64, notch: u8) {
+        for (word, shift) in Self::counters(hash) {
+            let before = line[word].load(Ordering::Relaxed);
+            let now = (before >> shift) as u8 & Self::NOTCH_MAX;
+            if now < notch {
+                line[word].store(before + (u64::from(notch - now) << shift), Ordering::Relaxed);
+            }
         }
-        let late = additions - left;
-        let next = self.pace.load(Ordering::Relaxed).saturating_sub(late).max(1);
-        self.countdown.store(next, Ordering::Relaxed);
+    }
+
+    /// Halves the next lines, if so many additions make it time.
+    fn age(&self, additions: u32) {
+        let mut left = self.countdown.load(Ordering::Relaxed);
+        let mut late = additions;
+        while left <= late {
+            late -= left;
+            left = self.pace.load(Ordering::Relaxed);
+            self.halve_next();
+        }
+        self.countdown.store(left - late, Ordering::Relaxed);
+    }
+
+    fn halve_next(&self) {
         let hand = self.hand.fetch_add(1, Ordering::Relaxed) as usize;
         let Line(words) = &self.lines[hand & (self.lines.len() - 1)];
         for word in words {
             let before = word.load(Ordering::Relaxed);
-            let half = |shift| HALVES[(before >> shift) as usize & usize::from(NOTCH_MAX)];
-            let halved =
-                (0..64).step_by(4).fold(0, |all, shift| all | u64::from(half(shift)) << shift);
+            let half = |shift| W::HALVES[(before >> shift) as usize & usize::from(Self::NOTCH_MAX)];
+            let halved = (0..u64::BITS)
+                .step_by(W::BITS as usize)
+                .fold(0, |all, shift| all | u64::from(half(shift)) << shift);
             word.store(halved, Ordering::Relaxed);
         }
     }

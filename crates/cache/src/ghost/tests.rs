@@ -1,6 +1,7 @@
 //! What a ghost knows, and for how long.
 
 use super::*;
+use crate::sketch::Narrow;
 
 fn fingerprint(n: u32) -> u32 {
     let n = (n ^ n >> 16).wrapping_mul(0x7FEB_352D);
@@ -8,7 +9,7 @@ fn fingerprint(n: u32) -> u32 {
 }
 
 fn take(ghost: &mut Ghost, fingerprint: u32) -> bool {
-    ghost.take(fingerprint, &Sketch::new(64)).is_some()
+    ghost.take(fingerprint, &Sketch::<Narrow>::new(64)).is_some()
 }
 
 fn known(ghost: &mut Ghost, numbers: std::ops::Range<u32>) -> usize {
@@ -17,7 +18,7 @@ fn known(ghost: &mut Ghost, numbers: std::ops::Range<u32>) -> usize {
 
 #[test]
 fn among_equals_the_last_ones_are_known() {
-    let sketch = Sketch::new(1 << 20);
+    let sketch = Sketch::<Narrow>::new(1 << 20);
     let mut ghost = Ghost::new(10_000, 1);
     (0..100_000).for_each(|n| ghost.note(fingerprint(n), &sketch));
     assert!(known(&mut ghost, 95_000..100_000) > 4_800);
@@ -29,7 +30,7 @@ fn among_equals_the_last_ones_are_known() {
 
 #[test]
 fn what_is_asked_for_stays_through_a_flood_of_what_is_not() {
-    let sketch = Sketch::new(1 << 20);
+    let sketch = Sketch::<Narrow>::new(1 << 20);
     let mut ghost = Ghost::new(2_000, 1);
     for n in 0..1_000 {
         (0..3).for_each(|_| {
@@ -45,7 +46,7 @@ fn what_is_asked_for_stays_through_a_flood_of_what_is_not() {
 
 #[test]
 fn one_that_keeps_what_left_last_is_flushed_by_a_flood() {
-    let sketch = Sketch::new(1 << 20);
+    let sketch = Sketch::<Narrow>::new(1 << 20);
     let mut ghost = Ghost::new(2_000, 1).keeping_last(true);
     for n in 0..1_000 {
         (0..3).for_each(|_| {
@@ -60,7 +61,7 @@ fn one_that_keeps_what_left_last_is_flushed_by_a_flood() {
 
 #[test]
 fn a_sample_stands_for_all() {
-    let sketch = Sketch::new(1 << 20);
+    let sketch = Sketch::<Narrow>::new(1 << 20);
     let mut ghost = Ghost::new(100_000, 8);
     (0..80_000).for_each(|n| ghost.note(fingerprint(n), &sketch));
     let hits = (0..80_000).filter_map(|n| ghost.take(fingerprint(n), &sketch));
@@ -71,7 +72,7 @@ fn a_sample_stands_for_all() {
 
 #[test]
 fn the_smallest_have_one_entry_and_none() {
-    let sketch = Sketch::new(64);
+    let sketch = Sketch::<Narrow>::new(64);
     let mut ghost = Ghost::new(1, 1);
     ghost.note(5, &sketch);
     ghost.note(7, &sketch);
@@ -83,7 +84,12 @@ fn the_smallest_have_one_entry_and_none() {
 
 /// What a ghost says of so many lookups, each of one of the fingerprints by lot, of which the
 /// first `hot` are asked for `times` as often as each of the others: of those, and of all.
-fn hits(ghost: &mut Ghost, sketch: &Sketch, (hot, all): (u32, u32), times: u32) -> [Wanted; 2] {
+fn hits(
+    ghost: &mut Ghost,
+    sketch: &Sketch<Narrow>,
+    (hot, all): (u32, u32),
+    times: u32,
+) -> [Wanted; 2] {
     let (mut of_hot, mut of_all, mut lot) = (Wanted::default(), Wanted::default(), 1u32);
     for n in 0..400_000 {
         lot = lot.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -105,7 +111,7 @@ fn hits(ghost: &mut Ghost, sketch: &Sketch, (hot, all): (u32, u32), times: u32) 
 #[test]
 fn near_are_those_that_are_asked_for_most() {
     let mut ghost = Ghost::new(8_000, 1);
-    let [hot, all] = hits(&mut ghost, &Sketch::new(1 << 20), (1_000, 6_000), 10);
+    let [hot, all] = hits(&mut ghost, &Sketch::<Narrow>::new(1 << 20), (1_000, 6_000), 10);
     assert!(hot.near > 3.0 * hot.window, "{hot:?}");
     let cold = all - hot;
     assert!(cold.window > 50_000.0 && cold.near < cold.window, "{cold:?}");
@@ -115,7 +121,7 @@ fn near_are_those_that_are_asked_for_most() {
 #[test]
 fn among_equals_each_part_of_the_window_has_as_many_hits() {
     for period in [20_000, 80_000, 320_000] {
-        let sketch = Sketch::new(256 << 10);
+        let sketch = Sketch::<Narrow>::new(256 << 10);
         sketch.set_period(period);
         let [_, all] = hits(&mut Ghost::new(8_000, 1), &sketch, (0, 8_000), 1);
         assert!(all.window > 100_000.0, "{all:?}");
@@ -126,7 +132,7 @@ fn among_equals_each_part_of_the_window_has_as_many_hits() {
 
 #[test]
 fn one_that_keeps_what_left_last_has_that_near() {
-    let sketch = Sketch::new(1 << 20);
+    let sketch = Sketch::<Narrow>::new(1 << 20);
     let mut ghost = Ghost::new(8, 1).keeping_last(true);
     (1..=8).for_each(|n| ghost.note(n, &sketch));
     let mut near = |n| ghost.take(n, &sketch).map(|hit| hit.near);

@@ -997,9 +997,30 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "counters end where they are exact",
         "crates/cache/src/sketch.rs",
-        "let rises = is_exact || (notch",
-        "let rises = is_exact || false && (notch",
-        "block::tests::of_hot_blocks_those_stay_that_are_asked_for_most",
+        "[usize::from(least)].saturating_add(times);",
+        "[usize::from(least)].saturating_add(times).min(W::EXACT.into());",
+        "sketch::tests::wide_counters_are_right_to_within_an_eighth",
+    ),
+    cached(
+        "a line that was halved just now has counted for as long as others",
+        "crates/cache/src/sketch.rs",
+        "            _ => f32::from(count) / self.span(hash),",
+        "            _ => f32::from(count),",
+        "sketch::tests::rates_of_all_lines_are_of_the_same_time",
+    ),
+    cached(
+        "what is in memory comes in only where nothing leaves for it",
+        "crates/cache/src/point.rs",
+        "if self.kv_price > 0.0 && worth >= self.kv_price {",
+        "if false {",
+        "point::tests::what_is_in_memory_comes_in_where_it_is_asked_for_more_than_what_leaves",
+    ),
+    cached(
+        "what is in memory comes in whatever it is worth",
+        "crates/cache/src/point.rs",
+        "if self.kv_price > 0.0 && worth >= self.kv_price {",
+        "if self.kv_price > 0.0 {",
+        "point::tests::what_is_in_memory_comes_in_where_it_is_asked_for_more_than_what_leaves",
     ),
     cached(
         "a read is wanted of which only one block was known",
@@ -1090,8 +1111,8 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "who is asked for right now counts as asked for more than others",
         "crates/cache/src/ghost.rs",
-        "sketch.estimate_before(spread(fingerprint))",
-        "sketch.estimate(spread(fingerprint))",
+        "sketch.rate_before(spread(fingerprint))",
+        "sketch.rate(spread(fingerprint))",
         "ghost::tests::among_equals_each_part_of_the_window_has_as_many_hits",
     ),
     cached(
