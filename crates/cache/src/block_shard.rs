@@ -25,9 +25,6 @@ use crate::sketch::{Sketch, Wide};
 /// Of two blocks whose rates are apart by at most this part of one, neither is better.
 const EQUAL: f32 = 0.25;
 
-/// A block counts at most so many hits by itself before the sketch is told.
-const ASKED_MAX: u16 = 1024;
-
 /// A shard with less room than this is full, however small its blocks are.
 const BLOCK_BYTES_MIN: usize = 4 << 10;
 
@@ -59,14 +56,14 @@ pub(crate) struct Cached<V> {
     /// What it is charged, the overhead included.
     charge: u32,
     /// How often it was asked for since the sketch was told: a hit touches nothing else.
-    asked: u16,
+    asked: u8,
     value: V,
 }
 
 impl<V> Cached<V> {
     /// Tells the sketch how often the block was asked for.
     fn tell(&mut self, sketch: &Sketch<Wide>) {
-        sketch.add_times(spread(self.fingerprint), std::mem::take(&mut self.asked));
+        sketch.add_times(spread(self.fingerprint), std::mem::take(&mut self.asked).into());
     }
 }
 
@@ -151,7 +148,7 @@ impl<V> Shard<V> {
                 true => self.blocks.get_lazily(hash, &id)?,
                 false => self.blocks.get(hash, &id)?,
             };
-            block.asked = (block.asked + 1).min(ASKED_MAX);
+            block.asked = block.asked.saturating_add(1);
             look(&block.value)
         } else {
             look(&self.blocks.peek(hash, &id)?.value)
@@ -194,7 +191,7 @@ impl<V> Shard<V> {
     pub(crate) fn heat_of(&self, block: &Cached<V>) -> u8 {
         let count = |sketch: &Sketch<Wide>| sketch.count(spread(block.fingerprint));
         let told = self.admission.sketch().map_or(1, count);
-        (told + block.asked).clamp(1, u8::MAX.into()) as u8
+        (told + u16::from(block.asked)).clamp(1, u8::MAX.into()) as u8
     }
 
     /// Puts a block in if it is let in. What is to be dropped without the lock.

@@ -319,7 +319,7 @@ impl<V: Clone> Caches<V> {
     /// ([`is_memory_lesson`]). For policies that do not keep whatever is looked up.
     pub fn found_in_memory(&self, hash: u64, epoch: Epoch, entry: KvEntry<'_>) {
         if self.spares_time.load(Ordering::Relaxed) {
-            let answered = self.point.found_in_memory(hash, epoch, entry, MEMORY_LESSONS as u16);
+            let answered = self.point.found_in_memory(hash, epoch, entry);
             self.spared.fetch_add(answered, Ordering::Relaxed);
             self.note_parts_of_reads(1);
         }

@@ -55,9 +55,9 @@ impl Entries {
     }
 
     /// AC-Key keeps whatever is looked up, and is not asked.
-    pub(crate) fn found_in_memory(&mut self, hash: u64, entry: KvEntry<'_>, times: u16) -> u32 {
+    pub(crate) fn found_in_memory(&mut self, hash: u64, entry: KvEntry<'_>) -> u32 {
         match self {
-            Self::Compact(shard) => shard.found_in_memory(hash, entry, times),
+            Self::Compact(shard) => shard.found_in_memory(hash, entry),
             Self::Hac(_) => 0,
         }
     }

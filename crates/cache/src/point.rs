@@ -224,6 +224,10 @@ fn times(sketch: &Sketch<Narrow>, hash: u32, asked: u8) -> f32 {
 /// Of so many hits of entries that are asked for all the time the sketch is told once.
 const HOT_HITS_TOLD: u16 = 8;
 
+/// A key that is found in memory and shown counts as asked for so many times: it is one of
+/// many that are not shown.
+const SHOWN: u8 = 16;
+
 /// How fast averages of I/Os follow: a new lookup counts for so much.
 const READS_GAIN: f32 = 1.0 / 256.0;
 
@@ -427,12 +431,12 @@ impl PointShard {
         }
     }
 
-    /// A lookup found the entry in blocks that were in memory, as so many did (`times`) of
-    /// which one is shown. KV keeps it where it has room, so that nothing leaves that saves
-    /// reads; and where it is worth more than what would leave: its data block takes many
-    /// times its bytes, and goes if nobody else asks for it any more. That spares a read in
-    /// its place. For how many lookups that a larger KV would have answered this one stands.
-    pub fn found_in_memory(&mut self, hash: u64, entry: KvEntry<'_>, times: u16) -> u32 {
+    /// A lookup found the entry in blocks that were in memory, one of many that did. KV keeps
+    /// it where it has room, so that nothing leaves that saves reads; and if it was shown
+    /// before, where it is worth more than what would leave: its data block takes many times
+    /// its bytes, and goes if nobody else asks for it any more. That spares a read in its
+    /// place. For how many lookups that a larger KV would have answered this one stands.
+    pub fn found_in_memory(&mut self, hash: u64, entry: KvEntry<'_>) -> u32 {
         let Self { hash_of, sketch, reads, kv_ghost: ghost, .. } = self;
         if self.kv.has_room() {
             let mut judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost };
@@ -443,10 +447,13 @@ impl PointShard {
             return 0;
         }
         let answered = ghost.take(hash as u32, sketch).unwrap_or_default();
-        sketch.add_times(spread(hash as u32), times);
         let of_level = reads[usize::from(entry.level)].max(1.0);
         let mut judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost };
+        // Shown once, a key may have been asked for by chance: it is to be shown again.
         let worth = kv::Judge::worth(&mut judge, hash, &entry, 0) / of_level;
+        // Without ageing others, which are asked for where this one was not shown.
+        let told = u8::try_from(sketch.count(spread(hash as u32))).unwrap_or(u8::MAX);
+        sketch.raise(spread(hash as u32), told.saturating_add(SHOWN));
         // Without a price nothing has left yet that saves reads.
         if self.kv_price > 0.0 && worth >= self.kv_price {
             insert(&mut self.kv, &mut self.kv_price, hash, entry, &mut judge);

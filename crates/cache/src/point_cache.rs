@@ -246,8 +246,8 @@ impl PointCache {
     }
 
     /// The same of a lookup that read nothing ([`PointShard::found_in_memory`]).
-    pub fn found_in_memory(&self, hash: u64, epoch: Epoch, entry: KvEntry<'_>, times: u16) -> u32 {
-        self.show(hash, epoch, |entries| entries.found_in_memory(hash, entry, times))
+    pub fn found_in_memory(&self, hash: u64, epoch: Epoch, entry: KvEntry<'_>) -> u32 {
+        self.show(hash, epoch, |entries| entries.found_in_memory(hash, entry))
     }
 
     /// Shows entries what a lookup found that began at `epoch`, unless it may be stale.

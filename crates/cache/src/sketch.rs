@@ -8,7 +8,7 @@
 //! 3. All counters are halved once in every period ([`Sketch::set_period`]).
 //!
 //! **What we changed.** The paper halves all counters at once; we halve a line now and
-//! then, so no addition takes longer than another. The period can be changed while the
+//! then, so that none takes long. The period can be changed while the
 //! sketch is in use: what was frequent before the load changed is to be forgotten.
 //!
 //! *Counts of two lines* are of different times: just before a line is halved it has counted
@@ -234,11 +234,10 @@ impl<W: Width> Sketch<W> {
     fn span(&self, hash: u64) -> f32 {
         let lines = self.lines.len() as u64;
         let index = self.index(hash) as u64;
-        // As if the line had been halved last at the place of the one behind it.
         let turned = self.hand.load(Ordering::Relaxed) + (lines - 1) - index;
-        let (times, since) = (turned / lines, turned % lines);
+        let (times, since) = (turned >> lines.trailing_zeros(), turned & (lines - 1));
         let [since, first] = [since, index + 1].map(|part| part as f32 / lines as f32);
-        let kept = 0.5_f32.powi(times.min(64) as i32);
+        let kept = 1.0 / (1u64 << times.min(32)) as f32;
         (1.0 + since - (2.0 - first) * kept).max(SPAN_MIN)
     }
 

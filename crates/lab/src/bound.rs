@@ -23,13 +23,16 @@
 //! keeps for a request it has kept for at least that long, and times between two requests
 //! of a thing do not overlap. The bytes of tables, sketches and ghosts are not counted.
 //!
-//! **Without foresight.** Where operations are drawn independently of each other, what a cache
-//! holds when one comes is drawn independently of it. So it saves, on average, no more than
+//! **Without foresight.** Where operations are drawn independently of each other (the
+//! *independent reference model*: Coffman and Denning, "Operating Systems Theory", 1973), what
+//! a cache holds when one comes is drawn independently of it. So it saves, on average, no more than
 //! the best that could be held then, which is a problem of the same kind: each use of a thing
 //! takes its share of the thing's bytes, the use's likelihood by that of all its uses. A
 //! volume is then bytes by the likelihood of a use: the time until the next one that is to be
 //! expected, in place of the one that comes. No cache that does not know what comes saves
-//! more on average, however well it has learned ([`reads_per_op_min_by_odds`]).
+//! more on average, however well it has learned ([`reads_per_op_min_irm`]). (The average is
+//! taken over the operations of one run, of which the volume is chosen with hindsight: of
+//! half a million that is nothing.)
 //!
 //! O(N log N) for N operations, and a few dozen bytes for each.
 
@@ -58,22 +61,22 @@ struct Step {
 
 /// How likely an operation is to use a thing.
 #[derive(Debug, Default)]
-struct Odds {
+struct Likelihoods {
     blocks: HashMap<BlockId, f64>,
     keys: HashMap<u64, f64>,
 }
 
-impl Odds {
+impl Likelihoods {
     /// Of all operations that may come, each with its likelihood.
     fn of(operations: impl Iterator<Item = (Request, f64)>) -> Self {
-        let mut odds = Self::default();
+        let mut likelihoods = Self::default();
         let mut of_block = |id: &BlockId, likelihood| {
-            *odds.blocks.entry(*id).or_default() += likelihood;
+            *likelihoods.blocks.entry(*id).or_default() += likelihood;
         };
         for (request, likelihood) in operations {
             match request {
                 Request::Get(key, blocks) => {
-                    *odds.keys.entry(key).or_default() += likelihood;
+                    *likelihoods.keys.entry(key).or_default() += likelihood;
                     blocks.iter().for_each(|id| of_block(id, likelihood));
                 }
                 Request::Scan(groups) => {
@@ -81,7 +84,7 @@ impl Odds {
                 }
             }
         }
-        odds
+        likelihoods
     }
 }
 
@@ -90,7 +93,7 @@ struct Savings {
     charges: Charges,
     fill: Fill,
     /// Of a cache that does not know what comes.
-    odds: Option<Odds>,
+    likelihoods: Option<Likelihoods>,
     /// Operations before this one are not counted.
     counted_from: u64,
     now: u64,
@@ -104,12 +107,22 @@ struct Savings {
 impl Savings {
     fn new(charges: Charges, fill: Fill, counted_from: u64) -> Self {
         let (blocks, keys, steps) = Default::default();
-        Self { charges, fill, odds: None, counted_from, now: 0, blocks, keys, steps, reads: 0 }
+        Self {
+            charges,
+            fill,
+            likelihoods: None,
+            counted_from,
+            now: 0,
+            blocks,
+            keys,
+            steps,
+            reads: 0,
+        }
     }
 
     /// Of a cache that knows of the operations how likely they are.
-    fn by_odds(charges: Charges, odds: Odds, counted_from: u64) -> Self {
-        Self { odds: Some(odds), ..Self::new(charges, Fill::Demand, counted_from) }
+    fn of_independent(charges: Charges, likelihoods: Likelihoods, counted_from: u64) -> Self {
+        Self { likelihoods: Some(likelihoods), ..Self::new(charges, Fill::Demand, counted_from) }
     }
 
     fn see(&mut self, request: &Request) {
@@ -141,13 +154,18 @@ impl Savings {
     /// Volume of a block until this use, if it could be had before.
     fn of_block(&self, id: &BlockId) -> Option<f64> {
         let had = *self.blocks.get(id)?;
-        let wait = self.odds.as_ref().map_or_else(|| self.since(had), |odds| 1.0 / odds.blocks[id]);
+        let wait = self
+            .likelihoods
+            .as_ref()
+            .map_or_else(|| self.since(had), |likelihoods| 1.0 / likelihoods.blocks[id]);
         Some(self.charges.block * wait)
     }
 
     /// Operations for which what is kept of a key, had at `had`, is kept until this use.
     fn wait_of_key(&self, key: u64, had: u64) -> f64 {
-        self.odds.as_ref().map_or_else(|| self.since(had), |odds| 1.0 / odds.keys[&key])
+        self.likelihoods
+            .as_ref()
+            .map_or_else(|| self.since(had), |likelihoods| 1.0 / likelihoods.keys[&key])
     }
 
     fn offer_get(&mut self, key: u64, blocks: &[BlockId]) {
@@ -248,15 +266,15 @@ pub fn reads_per_op_min(
 
 /// The least I/Os per operation that a cache can be expected to do with over that half, which
 /// does not know what comes, but how likely it is (values and pointers as by [`Fill::Demand`]).
-pub fn reads_per_op_min_by_odds(
+pub fn reads_per_op_min_irm(
     load: &Load,
     entries: u64,
     budget: usize,
     operations: u64,
     seed: u64,
 ) -> f64 {
-    let odds = Odds::of(likely(load, entries, seed));
-    let mut savings = Savings::by_odds(Charges::of_entries(), odds, operations / 2);
+    let likelihoods = Likelihoods::of(likely(load, entries, seed));
+    let mut savings = Savings::of_independent(Charges::of_entries(), likelihoods, operations / 2);
     requests(load, entries, operations, seed).for_each(|request| savings.see(&request));
     savings.reads_min(budget as f64) / (operations - operations / 2) as f64
 }

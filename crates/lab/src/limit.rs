@@ -12,7 +12,7 @@
 use tidekv_cache::CachePolicy;
 
 use crate::ackey::{Load, choices, point, threads};
-use crate::bound::{Fill, reads_per_op_min, reads_per_op_min_by_odds};
+use crate::bound::{Fill, reads_per_op_min, reads_per_op_min_irm};
 use crate::engine::reading;
 use crate::experiment::{Experiment, Model, Point, Rule, Subjects, Target};
 use crate::foresight::reads_per_op_foreseen;
@@ -106,8 +106,8 @@ pub(crate) fn run_model(model: &Model, seed: u64) -> Vec<(&'static str, f64)> {
         (name, reads_per_op_min(load, *entries, bytes, operations, seed, fill))
     });
     let foreseen = reads_per_op_foreseen(load, *entries, bytes, operations, seed);
-    let by_odds = reads_per_op_min_by_odds(load, *entries, bytes, operations, seed);
-    let beside = [("sim:foresight", foreseen), ("sim:bound-by-odds", by_odds)];
+    let of_independent = reads_per_op_min_irm(load, *entries, bytes, operations, seed);
+    let beside = [("sim:foresight", foreseen), ("sim:bound-irm", of_independent)];
     reads.into_iter().chain(beside).chain(bounds).collect()
 }
 

@@ -73,9 +73,11 @@ pub(crate) fn likely(load: &Load, entries: u64, seed: u64) -> impl Iterator<Item
     let scans = load.scans;
     let picked = Picker::new(&load.choice, entries, seed, 0, 1).likelihoods();
     (0..).zip(picked).flat_map(move |(index, likelihood)| {
-        let get = Request::Get(present(index), blocks(&tree, index));
-        let scan = Request::Scan(groups(&tree, index));
-        [(get, likelihood * (1.0 - scans)), (scan, likelihood * scans)]
+        let get = || Request::Get(present(index), blocks(&tree, index));
+        let scan = || Request::Scan(groups(&tree, index));
+        let get = (scans < 1.0).then(|| (get(), likelihood * (1.0 - scans)));
+        let scan = (scans > 0.0).then(|| (scan(), likelihood * scans));
+        get.into_iter().chain(scan)
     })
 }
 

@@ -153,7 +153,7 @@ fn frequencies(trace: &[Request]) -> impl Iterator<Item = (Request, f64)> {
 }
 
 #[test]
-fn nothing_that_is_always_held_does_with_less_than_the_odds_allow() {
+fn nothing_that_is_always_held_does_with_less_than_likelihoods_allow() {
     let homes = [block(1), block(2), block(3)];
     let (mut bounds, mut bests) = (0.0, 0);
     for seed in 0..12 {
@@ -161,8 +161,8 @@ fn nothing_that_is_always_held_does_with_less_than_the_odds_allow() {
         let half = trace(seed, 60, &homes);
         let both = [half.clone(), half.clone()].concat();
         for budget in [0.0, 2.0, 4.0, 6.0, 100.0] {
-            let odds = Odds::of(frequencies(&half));
-            let mut savings = Savings::by_odds(CHARGES, odds, half.len() as u64);
+            let likelihoods = Likelihoods::of(frequencies(&half));
+            let mut savings = Savings::of_independent(CHARGES, likelihoods, half.len() as u64);
             both.iter().for_each(|request| savings.see(request));
             let bound = savings.reads_min(budget);
             let sets = (0..1u32 << (2 * KEYS + BLOCKS)).filter(|set| bytes(*set) <= budget);
@@ -178,13 +178,13 @@ fn nothing_that_is_always_held_does_with_less_than_the_odds_allow() {
 }
 
 #[test]
-fn things_that_share_nothing_are_held_by_their_odds() {
-    // Three keys of one block each, of odds 1/2, 1/3 and 1/6; a value takes 2 of the bytes.
+fn things_that_share_nothing_are_held_by_their_likelihoods() {
+    // Three keys of one block each, of likelihoods 1/2, 1/3 and 1/6; a value takes 2 of the bytes.
     let get = |key| Request::Get(key, vec![block(key)]);
     let half: Vec<Request> = [0, 1, 0, 2, 0, 1].map(get).into();
     for (budget, reads) in [(0.0, 6.0), (2.0, 3.0), (3.0, 2.0), (4.0, 1.0), (6.0, 0.0)] {
-        let odds = Odds::of(frequencies(&half));
-        let mut savings = Savings::by_odds(CHARGES, odds, 6);
+        let likelihoods = Likelihoods::of(frequencies(&half));
+        let mut savings = Savings::of_independent(CHARGES, likelihoods, 6);
         [half.clone(), half.clone()].concat().iter().for_each(|request| savings.see(request));
         assert!((savings.reads_min(budget) - reads).abs() < 1e-9, "{budget}");
     }
@@ -200,9 +200,12 @@ fn who_does_not_know_what_comes_reads_more_than_who_does() {
         let choice = Choice::Zipf { alpha: 0.99, is_scattered: true };
         let load = Load { name: "test", choice, scans };
         let bytes = budget(entries, 5.0);
-        let by_odds = reads_per_op_min_by_odds(&load, entries, bytes, 40_000, 3);
+        let of_independent = reads_per_op_min_irm(&load, entries, bytes, 40_000, 3);
         let known = reads_per_op_min(&load, entries, bytes, 40_000, 3, Fill::Demand);
         let found = simulate(CachePolicy::Tide, &load, entries, bytes, 40_000, 3).reads_per_op;
-        assert!(known < by_odds && by_odds < found, "{known} {by_odds} {found}");
+        assert!(
+            known < of_independent && of_independent < found,
+            "{known} {of_independent} {found}"
+        );
     }
 }
