@@ -167,8 +167,14 @@ impl<W: Width> Sketch<W> {
     }
 
     /// Counts `hash` once more.
+    #[inline]
     pub fn add(&self, hash: u64) {
-        self.add_times(hash, 1);
+        let Some(line) = self.line(hash) else { return };
+        let notch = Self::least(line, hash);
+        if notch < W::EXACT || self.rises(hash, notch, 1) {
+            Self::lift(line, hash, notch + 1);
+        }
+        self.age(1);
     }
 
     /// Counts `hash` so many times more.
