@@ -56,11 +56,11 @@ pub trait Width: Copy + std::fmt::Debug + 'static {
     const HALVES: &'static [u8];
 }
 
-/// Counters of four bits: for things that are a few times as large.
+/// Counters of four bits: for keys, of which there are many, most of them asked for seldom.
 #[derive(Debug, Clone, Copy)]
 pub enum Narrow {}
 
-/// Counters of eight bits: for things of which many are asked for hundreds of times.
+/// Counters of eight bits: for blocks, many of which are asked for hundreds of times.
 #[derive(Debug, Clone, Copy)]
 pub enum Wide {}
 
