@@ -63,7 +63,7 @@ fn the_page_shows_how_the_boundary_moves() {
     let server = Server::start();
     load::fill(server.address());
     let scans = phase(&server, Load::Scans, |share| share < 0.1);
-    let gets = phase(&server, Load::Gets, |share| share > 0.4);
+    let gets = phase(&server, Load::Gets, |share| share > 0.5);
     let scans_again = phase(&server, Load::Scans, |share| share < 0.1);
 
     let metrics = server.get("/metrics");
