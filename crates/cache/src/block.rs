@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use crate::block_admission::Admission;
 use crate::block_id::{BlockId, BlockTag};
-use crate::block_shard::Shard;
+use crate::block_shard::{Arrival, Shard};
 use crate::block_stats::BlockCacheStats;
 use crate::earc::Boundaries;
 use crate::eviction::{Eviction, Ordered};
@@ -308,7 +308,7 @@ impl<V: Clone> BlockCache<V> {
             sketch.raise(spread(hash as u32), times);
         }
         let inserts = shard.stats.kind(tag.kind).inserts;
-        let dropped = shard.insert(hash, id, tag, value, charge);
+        let dropped = shard.insert(hash, id, tag, value, charge, Arrival::Alone);
         let counters = shard.stats.kind_mut(tag.kind);
         counters.heirs += counters.inserts - inserts;
         drop(shard);
@@ -324,9 +324,21 @@ impl<V: Clone> BlockCache<V> {
     /// Puts a block in whose value takes `charge` bytes, in place of an older
     /// one of that name. A block larger than a shard is not kept.
     pub fn insert(&self, id: BlockId, tag: BlockTag, value: V, charge: usize) {
+        self.insert_read(id, tag, value, charge, Arrival::Alone);
+    }
+
+    /// As [`BlockCache::insert`], of a block that came with such a read.
+    pub fn insert_read(
+        &self,
+        id: BlockId,
+        tag: BlockTag,
+        value: V,
+        charge: usize,
+        arrival: Arrival,
+    ) {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
-        let dropped = shard.insert(hash, id, tag, value, charge);
+        let dropped = shard.insert(hash, id, tag, value, charge, arrival);
         drop(shard);
         drop(dropped);
     }

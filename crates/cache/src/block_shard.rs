@@ -12,6 +12,8 @@
 //!
 //! For one thread at a time: the cache puts a lock around it.
 
+use std::cmp::Reverse;
+
 use crate::block_admission::Admission;
 use crate::block_id::{BlockId, BlockTag};
 use crate::block_stats::{BlockCacheStats, BlockKind};
@@ -31,19 +33,53 @@ const BLOCK_BYTES_MIN: usize = 4 << 10;
 /// What a filter block takes at most beside the bytes that it has in its table.
 const FILTER_SLACK_BYTES: usize = 256;
 
-/// Whether a block that is asked for at such a rate is worse to have than a rival. Of two that
-/// are asked for about equally often, it is the one of the extent with the lower hash: a
-/// scan that misses one of the blocks it goes through reads as often as one that misses
-/// all of them, so it is better to have all of some extents than some of all. (Without
-/// extents it is the older one.)
+/// A block that was read together with others comes in, if its place is behind that of the one
+/// that would leave, when it is asked for so many times as often; if before, when it is asked
+/// for this many times as often.
+const TOGETHER: [f32; 2] = [4.0, 0.9];
+
+/// What brought a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// A read of its own, or a compaction.
+    Alone,
+    /// A read that brought others as well.
+    Together,
+}
+
+impl Arrival {
+    /// Of a block out of a read of so many.
+    pub fn of_read(blocks: usize) -> Self {
+        if blocks > 1 { Self::Together } else { Self::Alone }
+    }
+}
+
+/// Whether a newcomer that is asked for at such a rate is worse to have than its rival, which
+/// is here. Of two that are asked for about equally often, it is the one of the extent with
+/// the lower hash, in one extent the later one: a scan that misses one of the blocks it goes
+/// through reads as often as one that misses all of them, so it is better to have all of some
+/// extents than some of all. (Without extents it is the older one.)
+///
+/// Rates are chance in part, a newcomer is held against one rival after another, and one that
+/// came together with others spares no read before all of them are in. So that it does not
+/// make a hole for nothing it must be asked for far more often than its rival, but where
+/// extents say that it is to be here.
 fn is_worse(
     (rate, id): (f32, BlockId),
     (rival_rate, rival): (f32, BlockId),
+    arrival: Arrival,
     without: Ideas,
 ) -> bool {
-    match (rate - rival_rate).abs() <= rate * EQUAL {
-        true => !without.has(Idea::Extents) && id.extent_hash() < rival.extent_hash(),
-        false => rate < rival_rate,
+    let is_equal = (rate - rival_rate).abs() <= rate * EQUAL;
+    if without.has(Idea::Extents) {
+        return !is_equal && rate < rival_rate;
+    }
+    let place = |id: BlockId| (id.extent_hash(), Reverse(id.offset));
+    let is_behind = place(id) < place(rival);
+    match arrival {
+        Arrival::Alone if is_equal => is_behind,
+        Arrival::Alone => rate < rival_rate,
+        Arrival::Together => rate < rival_rate * TOGETHER[usize::from(!is_behind)],
     }
 }
 
@@ -98,7 +134,7 @@ impl<V> Shard<V> {
     /// next newcomer is held against another. (With more rivals a newcomer no fewer reads
     /// were done, and each rival is memory that is not in the processor's cache:
     /// `docs/design/0018-tides.md`.)
-    fn admits(&mut self, id: BlockId, hash: u64, charge: usize) -> bool {
+    fn admits(&mut self, id: BlockId, hash: u64, charge: usize, arrival: Arrival) -> bool {
         let without = self.without;
         if without.has(Idea::Admission) {
             return true;
@@ -110,7 +146,7 @@ impl<V> Shard<V> {
         let Some((&rival, block)) = self.blocks.oldest() else { return true };
         block.tell(sketch);
         let [rate, rival_rate] = [hash as u32, block.fingerprint].map(|f| sketch.rate(spread(f)));
-        if !is_worse((rate, id), (rival_rate, rival), without) {
+        if !is_worse((rate, id), (rival_rate, rival), arrival, without) {
             return true;
         }
         self.blocks.renew_oldest();
@@ -177,7 +213,9 @@ impl<V> Shard<V> {
         if counts && let Some(sketch) = self.admission.sketch() {
             sketch.add(spread(hash as u32));
         }
-        if self.has_room(charge) || (counts && is_known && self.admits(id, hash, charge)) {
+        if self.has_room(charge)
+            || (counts && is_known && self.admits(id, hash, charge, Arrival::Alone))
+        {
             return true;
         }
         if counts {
@@ -202,9 +240,10 @@ impl<V> Shard<V> {
         tag: BlockTag,
         value: V,
         charge: usize,
+        arrival: Arrival,
     ) -> Result<Inserted<Cached<V>>, V> {
         let whole = charge + Self::BLOCK_OVERHEAD_BYTES;
-        if !self.admits(id, hash, whole) {
+        if !self.admits(id, hash, whole, arrival) {
             self.refuse(hash, whole);
             return Err(value);
         }

@@ -32,8 +32,9 @@ use crate::sketch::{Sketch, Width};
 /// Fingerprints that share a bucket, at most.
 const WAYS: usize = 8;
 
-/// One part in so many of a bucket is near (one fingerprint at least). An eighth would be a
-/// single fingerprint: too few to tell by counts that are right to within a half.
+/// One part in so many of a bucket is near (one fingerprint at least), where nothing else is
+/// said. An eighth would be a single fingerprint: too few to tell by counts that are right to
+/// within a half.
 const NEAR_PART: usize = 4;
 
 /// Lookups that more bytes would have answered, or reads that they would have saved.
@@ -87,6 +88,8 @@ pub struct Ghost {
     sampling: u32,
     /// Whether what left last stays, whatever is asked for.
     keeps_last: bool,
+    /// One part in so many is near.
+    near_part: usize,
 }
 
 /// The hash that stands for `fingerprint` in a [`Sketch`].
@@ -105,6 +108,7 @@ impl Ghost {
             ways,
             sampling,
             keeps_last: false,
+            near_part: NEAR_PART,
         }
     }
 
@@ -112,6 +116,12 @@ impl Ghost {
     #[must_use]
     pub fn keeping_last(self, keeps_last: bool) -> Self {
         Self { keeps_last, ..self }
+    }
+
+    /// The same ghost, of which one part in so many is near: an eighth, or more.
+    #[must_use]
+    pub fn with_near_part(self, near_part: usize) -> Self {
+        Self { near_part, ..self }
     }
 
     /// The memory that it takes.
@@ -141,7 +151,7 @@ impl Ghost {
     /// with that.
     pub fn take<W: Width>(&mut self, fingerprint: u32, sketch: &Sketch<W>) -> Option<Wanted> {
         let (window, keeps_last) = (f64::from(self.sampling), self.keeps_last);
-        let (ways, near_ways) = (self.ways, self.ways.div_ceil(NEAR_PART));
+        let (ways, near_ways) = (self.ways, self.ways.div_ceil(self.near_part));
         let bucket = self.bucket(fingerprint)?;
         let place = bucket.iter().position(|&other| other == fingerprint)?;
         let times = sketch.rate_before(spread(fingerprint));

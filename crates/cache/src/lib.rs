@@ -38,6 +38,7 @@ mod caches;
 
 pub use block::{BlockCache, Look};
 pub use block_id::{BlockId, BlockTag};
+pub use block_shard::Arrival;
 pub use block_stats::{BlockCacheStats, BlockKind, KindStats};
 pub use caches::{Caches, is_memory_lesson};
 pub use eviction::Eviction;

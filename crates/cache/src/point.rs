@@ -50,6 +50,9 @@ const SIZES_AVERAGED: u32 = 4096;
 const SIZES_AT_FIRST: u32 = 64;
 /// A ghost is made anew when entries have become so many times as long or short.
 const SIZE_CHANGE: f32 = 1.25;
+/// One part in so many of KP's window is near: its first bytes are worth the most by far where
+/// few keys need a pointer.
+const KP_NEAR_PART: usize = 8;
 const _: () = assert!(Ideas::COMPACT.kp == kp::ENTRY_BYTES);
 
 /// The hash that entries of a name are found by ([`Name::hash`]).
@@ -292,7 +295,9 @@ impl PointShard {
         let bytes_max = Ghost::new(entries, sampling).charged_bytes();
         self.kv_window = KvWindow { entries, sampling, keeps_last, bytes_max, ..self.kv_window };
         self.kv_ghost = self.kv_window.ghost();
-        self.kp_ghost = Ghost::new(window_bytes / bytes.kp, 4 * sampling).keeping_last(keeps_last);
+        self.kp_ghost = Ghost::new(window_bytes / bytes.kp, 4 * sampling)
+            .keeping_last(keeps_last)
+            .with_near_part(KP_NEAR_PART);
     }
 
     /// Has KP know keys by so many bits of their hashes, at most 32. For tests of what
@@ -424,7 +429,9 @@ impl PointShard {
         if is_for_kv && !self.kv.contains(hash, resolved.entry.name) {
             kv_ghost.note(hash as u32, sketch);
         }
-        if let (Some(pointer), false) = (resolved.pointer, resolved.by_pointer) {
+        // Where no more than the data block was read a pointer would have spared nothing.
+        let spares = reads > data_reads || self.without.has(Idea::Admission);
+        if let (Some(pointer), false, true) = (resolved.pointer, resolved.by_pointer, spares) {
             let entry = KpEntry { pointer, level: resolved.entry.level };
             let mut judge = KpJudge { sketch, reads: by_level, ghost: kp_ghost };
             self.kp.insert(fingerprint, entry, &mut judge);

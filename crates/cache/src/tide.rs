@@ -9,7 +9,9 @@
 //! Each component has two credits ([`Wanted`]). That of the whole *window* is an average: it
 //! finds the way, also to what is of use only from some size on. That of its *near* part
 //! shows where more stops being of use, as metadata does that fits. A search goes by the
-//! window; afterwards each component counts with the larger of its two.
+//! window; afterwards each component counts with the larger of its two. KP does so from the
+//! beginning: a pointer is of use without others, so the first bytes of KP are worth the most,
+//! and a few hundred pointers of keys that filters do not help are lost in a window of thousands.
 //!
 //! ```text
 //!   Search ─── SEARCH_STEPS ──► Settle ─── they stand still ──► Follow
@@ -115,11 +117,11 @@ impl Course {
     const SEARCH: Self = Self::Search { steps: SEARCH_STEPS };
 
     /// What a component counts with.
-    fn credit_of(self, credit: Wanted) -> f64 {
-        match self {
-            Self::Search { .. } => credit.window,
+    fn credit_of(self, component: Component, credit: Wanted) -> f64 {
+        match (self, component) {
             _ if credit.window < CREDIT_MIN => credit.window,
-            Self::Settle { .. } | Self::Follow { .. } => credit.window.max(credit.near),
+            (Self::Search { .. }, Component::Kv | Component::Block) => credit.window,
+            _ => credit.window.max(credit.near),
         }
     }
 
@@ -184,7 +186,7 @@ impl Tide {
     /// Where the boundaries go from `split`, by at most `bytes_max`.
     pub fn step(&mut self, split: Split, bytes_max: usize) -> Split {
         let budget: usize = split.iter().sum();
-        let mut credits = self.credits.map(|credit| self.course.credit_of(credit));
+        let mut credits = COMPONENTS.map(|c| self.course.credit_of(c, self.credits[c as usize]));
         let step_max = budget as f64 * self.course.step_max();
         let can_judge = self.credits.iter().any(|credit| credit.window > CREDIT_MIN);
         let step = if can_judge { (bytes_max as f64 / step_max).min(1.0) } else { 0.0 };

@@ -10,8 +10,8 @@ use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point::{Found, Resolved};
 use tidekv_cache::tide::Split;
 use tidekv_cache::{
-    BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, FilteredLookup, Look, Name,
-    is_memory_lesson,
+    Arrival, BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, FilteredLookup, Look,
+    Name, is_memory_lesson,
 };
 
 use crate::dice::{Dice, mix};
@@ -51,7 +51,7 @@ pub struct Outcome {
 #[derive(Debug, Default)]
 struct Reads {
     all: u64,
-    /// Of these, that of a data block, whether it holds the key or not.
+    /// Of these, that of the data block that holds the key.
     of_data: u8,
 }
 
@@ -170,6 +170,8 @@ impl Simulation {
         };
         self.tree.lookup(index, |Wanted { block, run, is_absent }| {
             let before = reads.all;
+            // Of the data blocks the last one holds the key.
+            reads.of_data = 0;
             if block.1 != BlockKind::Filter {
                 touch(&self.caches, hash, &mut reads, block);
                 if let Some((_, lookup)) = &mut lesson {
@@ -204,7 +206,10 @@ impl Simulation {
                 return;
             }
             caches.blocks().note_read(run.iter().map(|(id, _)| *id));
-            run.drain(..).for_each(|(id, tag)| caches.blocks().insert(id, tag, (), BLOCK_BYTES));
+            let arrival = Arrival::of_read(run.len());
+            for (id, tag) in run.drain(..) {
+                caches.blocks().insert_read(id, tag, (), BLOCK_BYTES, arrival);
+            }
             reads += 1;
         };
         tree.scan(index, SCAN_ENTRIES, |(id, kind)| {

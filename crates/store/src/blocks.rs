@@ -22,7 +22,7 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidekv_cache::{BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, Look};
+use tidekv_cache::{Arrival, BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, Look};
 use tidekv_io::{Buffer, Clock, File, ReadRequest, Storage};
 
 use self::flight::{Flights, Lead, Role};
@@ -275,7 +275,7 @@ impl Blocks {
         let landed = self.landed_or_noted(address);
         let reads = u32::from(landed.is_none());
         let result = landed.map_or_else(|| self.read_alone(address), Ok);
-        self.publish(address, lead, result.clone());
+        self.publish(address, lead, Arrival::Alone, result.clone());
         self.caches.note_reads(reads);
         result
     }
@@ -447,11 +447,17 @@ impl Blocks {
     }
 
     /// Puts a block in the cache and wakes those who wait for it.
-    fn publish(&self, address: &BlockAddress, lead: Lead<'_>, result: Result<BlockRef>) {
+    fn publish(
+        &self,
+        address: &BlockAddress,
+        lead: Lead<'_>,
+        arrival: Arrival,
+        result: Result<BlockRef>,
+    ) {
         if let Ok(block) = &result {
             let file = &address.file;
             let (id, tag) = (file.id_of(address.handle), file.tag_of(address.kind));
-            self.caches.blocks().insert(id, tag, block.clone(), block.charge());
+            self.caches.blocks().insert_read(id, tag, block.clone(), block.charge(), arrival);
         }
         lead.publish(result);
     }
@@ -535,9 +541,12 @@ impl Blocks {
         leads: Vec<Lead<'_>>,
         disk: Result<Buffer>,
     ) -> Vec<Result<BlockRef>> {
+        let arrival = Arrival::of_read(run.len());
         if let ([address], Ok(_)) = (run, &disk) {
             let block = disk.and_then(|disk| address.block_of(disk));
-            leads.into_iter().for_each(|lead| self.publish(address, lead, block.clone()));
+            for lead in leads {
+                self.publish(address, lead, arrival, block.clone());
+            }
             return vec![block];
         }
         let blocks = run.iter().zip(leads).map(|(address, lead)| {
@@ -547,7 +556,7 @@ impl Blocks {
                 Err(_) if run.len() > 1 => self.read_alone(address),
                 Err(error) => Err(error.clone()),
             };
-            self.publish(address, lead, block.clone());
+            self.publish(address, lead, arrival, block.clone());
             block
         });
         blocks.collect()

@@ -275,6 +275,42 @@ fn of_blocks_that_are_asked_for_alike_those_of_some_extents_stay() {
     assert!(most > 2 * least, "{kept:?}");
 }
 
+/// Runs of four blocks are read at random, of four extents, of which two fit. What part of them
+/// is answered at last, when blocks come in by such an arrival.
+fn answered_runs(arrival: Arrival) -> f64 {
+    const RUN: u64 = 4;
+    let cache = BlockCache::new(2 << 20, 1);
+    cache.admit_by_use(16 << 10, 256 << 10, 1);
+    let (rounds, mut lot, mut answered) = (80_000, 7_u64, 0);
+    for round in 0..rounds {
+        lot = lot.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let first = (lot >> 33) % (1024 - RUN);
+        let missing: Vec<BlockId> = (first..first + RUN)
+            .map(|n| id(1, n << 12))
+            .filter(|id| cache.get(*id, DATA).is_none())
+            .collect();
+        answered += u32::from(missing.is_empty() && round >= rounds / 2);
+        missing.iter().for_each(|id| cache.insert_read(*id, DATA, 0, 4000, arrival));
+    }
+    f64::from(answered) / f64::from(rounds / 2)
+}
+
+#[test]
+fn a_read_of_several_blocks_brings_them_together() {
+    assert_eq!([1, 2, 9].map(Arrival::of_read), {
+        use Arrival::{Alone, Together};
+        [Alone, Together, Together]
+    });
+}
+
+/// Half of the blocks fit, so half of the reads could be spared.
+#[test]
+fn blocks_that_come_together_make_no_holes() {
+    let [alone, together] = [Arrival::Alone, Arrival::Together].map(answered_runs);
+    assert!(together > 0.42, "{together}");
+    assert!(together > alone + 0.05, "{together} and {alone}");
+}
+
 #[test]
 fn a_read_is_wanted_once_and_only_if_all_its_blocks_were_known() {
     let cache = BlockCache::new(SHARD_BYTES_MIN, 1);

@@ -26,15 +26,15 @@ fn get(caches: &Caches<()>, number: u64) {
     if found == Found::Value(()) {
         return;
     }
-    let reads =
-        touch(caches, BlockKind::Data, number) + touch(caches, BlockKind::Index, number / 64);
+    let data_reads = touch(caches, BlockKind::Data, number);
+    let reads = data_reads + touch(caches, BlockKind::Index, number / 64);
     let pointer = Pointer { table: 1, offset: number << 12 & 0xFFFF_FFFF, len: 4096, position: 0 };
     let entry = KvEntry { name, stamp: 1, value: &[1; 100], level: 2 };
     if reads == 0.0 && !caches.point().keeps_unread() {
         return;
     }
     caches.point().asked(hash);
-    let (data_reads, by_pointer) = (1.0, found != Found::Nothing);
+    let by_pointer = found != Found::Nothing;
     let resolved = Resolved { entry, pointer: Some(pointer), reads, data_reads, by_pointer };
     caches.point().resolved(hash, epoch, &resolved);
 }
@@ -69,7 +69,8 @@ fn bytes_go_to_scattered_keys_under_the_tide() {
     let [kv_saved, kp_saved, _] = std::array::from_fn(|c| caches.saved_reads()[c] - saved[c]);
     assert!(kv_saved + kp_saved > 800.0, "{kv_saved} and {kp_saved}");
     let [kv_wanted, kp_wanted, _] = caches.wanted_reads();
-    assert!(kv_wanted > 1_000.0 && kp_wanted > 1_000.0, "{kv_wanted} and {kp_wanted}");
+    // KP wants nothing for keys of which it spared no read when they were looked up.
+    assert!(kv_wanted > 1_000.0 && kp_wanted > 500.0, "{kv_wanted} and {kp_wanted}");
 }
 
 #[test]

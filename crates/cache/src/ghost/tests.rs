@@ -138,3 +138,15 @@ fn one_that_keeps_what_left_last_has_that_near() {
     let mut near = |n| ghost.take(n, &sketch).map(|hit| hit.near);
     assert_eq!((near(1), near(7), near(8)), (Some(0.0), Some(4.0), Some(4.0)));
 }
+
+#[test]
+fn another_part_may_be_near() {
+    let sketch = Sketch::<Narrow>::new(1 << 20);
+    let mut ghost = Ghost::new(8, 1).with_near_part(8);
+    for n in 1..=8 {
+        ghost.note(n, &sketch);
+        sketch.add_times(spread(n), 2 * n as u16);
+    }
+    let mut near = |n| ghost.take(n, &sketch).map(|hit| hit.near);
+    assert_eq!((near(7), near(8)), (Some(0.0), Some(8.0)));
+}

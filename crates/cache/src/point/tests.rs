@@ -249,3 +249,19 @@ fn a_level_has_the_reads_that_its_lookups_did() {
     assert!((shard.reads(4) - 3.0).abs() < 0.01, "{}", shard.reads(4));
     assert_eq!(shard.reads(2), 1.0);
 }
+
+/// A pointer spares what is read before the data block: metadata, and blocks of runs whose
+/// filters say yes for nothing.
+#[test]
+fn a_pointer_is_kept_where_it_would_have_spared_a_read() {
+    let mut shard = PointShard::new(hash_of, 64 << 10);
+    shard.measure(4 << 10, 4 << 10, 1);
+    shard.set_capacities(0, 8 << 10);
+    assert_eq!(get(&mut shard, b"one read", 1.0), Found::Nothing);
+    assert_eq!(get(&mut shard, b"two reads", 2.0), Found::Nothing);
+    assert_eq!(shard.len(), (0, 1));
+    assert!(matches!(get(&mut shard, b"two reads", 2.0), Found::Pointer(_)));
+    shard.set_without(Ideas::NONE.and(Idea::Admission), [1.0; LEVELS]);
+    assert_eq!(get(&mut shard, b"one read", 1.0), Found::Nothing);
+    assert_eq!(shard.len(), (0, 2), "without admission all come in");
+}

@@ -61,6 +61,23 @@ fn the_place_is_found_where_more_is_of_no_use() {
     assert!(run(512, &mut split).abs_diff(settled) < 10_000);
 }
 
+/// A few hundred pointers may be worth much in a window of thousands: none needs another.
+#[test]
+fn a_search_sees_that_a_few_pointers_are_worth_much() {
+    let mut tide = Tide::default();
+    let mut split = [0, 0, 1_000_000];
+    let needed = 20_000;
+    for _ in 0..SEARCH_STEPS as u32 - 1 {
+        let missing = needed.max(split[1]) - split[1];
+        let saved = |window: usize| 1000.0 * missing.min(window) as f64 / window as f64;
+        tide.credit(Component::Kp, Wanted { window: saved(100_000), near: saved(12_500) });
+        tide.credit(Component::Block, alike(300.0));
+        split = tide.step(split, usize::MAX);
+    }
+    assert!(matches!(tide.course, Course::Search { .. }));
+    assert!((15_000..30_000).contains(&split[1]), "{split:?}");
+}
+
 /// Two places, of which the search finds the one and following the other, in steps that
 /// may move at most `bytes_max`.
 fn run_between_two_places(

@@ -924,9 +924,44 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "blocks of all extents are alike",
         "crates/cache/src/block_shard.rs",
-        "true => !without.has(Idea::Extents) && id.extent_hash()",
-        "true => without.has(Idea::Extents) && id.extent_hash()",
+        "Arrival::Alone if is_equal => is_behind,",
+        "Arrival::Alone if is_equal => false,",
         "block::tests::of_blocks_that_are_asked_for_alike_those_of_some_extents_stay",
+    ),
+    cached(
+        "what comes together is let in as what comes alone",
+        "crates/cache/src/block_shard.rs",
+        "if blocks > 1 { Self::Together } else { Self::Alone }",
+        "if blocks > 1 { Self::Alone } else { Self::Alone }",
+        "block::tests::a_read_of_several_blocks_brings_them_together",
+    ),
+    cached(
+        "what comes together makes holes",
+        "crates/cache/src/block_shard.rs",
+        "Arrival::Together => rate <",
+        "Arrival::Together if is_equal => is_behind,\n        Arrival::Together => rate <",
+        "block::tests::blocks_that_come_together_make_no_holes",
+    ),
+    cached(
+        "pointers are kept that spare nothing",
+        "crates/cache/src/point.rs",
+        "let spares = reads > data_reads ||",
+        "let spares = reads >= data_reads ||",
+        "point::tests::a_pointer_is_kept_where_it_would_have_spared_a_read",
+    ),
+    cached(
+        "a search does not see that a few pointers are worth much",
+        "crates/cache/src/tide.rs",
+        "Component::Kv | Component::Block) =>",
+        "_) =>",
+        "tide::tests::a_search_sees_that_a_few_pointers_are_worth_much",
+    ),
+    cached(
+        "as much of every ghost is near",
+        "crates/cache/src/ghost.rs",
+        "self.ways.div_ceil(self.near_part)",
+        "self.ways.div_ceil(NEAR_PART)",
+        "ghost::tests::another_part_may_be_near",
     ),
     stale(
         "what a flush keeps for a snapshot is the newest version",
@@ -1125,8 +1160,8 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "boundaries are searched for by the first part of the window",
         "crates/cache/src/tide.rs",
-        "Self::Search { .. } => credit.window,",
-        "Self::Search { .. } => credit.window.max(credit.near),",
+        "(Self::Search { .. }, Component::Kv | Component::Block) => credit.window,",
+        "(Self::Search { .. }, _) => credit.window.max(credit.near),",
         "tide::tests::the_place_is_found_where_more_is_of_no_use",
     ),
     cached(
