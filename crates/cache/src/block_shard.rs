@@ -33,10 +33,9 @@ const BLOCK_BYTES_MIN: usize = 4 << 10;
 /// What a filter block takes at most beside the bytes that it has in its table.
 const FILTER_SLACK_BYTES: usize = 256;
 
-/// A block that was read together with others comes in, if its place is behind that of the one
-/// that would leave, when it is asked for so many times as often; if before, when it is asked
-/// for this many times as often.
-const TOGETHER: [f32; 2] = [4.0, 0.9];
+/// A block that was read together with others, and whose place is behind that of the one that
+/// would leave, comes in if it is asked for so many times as often.
+const BEHIND_TOGETHER: f32 = 8.0;
 
 /// What brought a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,9 +60,9 @@ impl Arrival {
 /// extents than some of all. (Without extents it is the older one.)
 ///
 /// Rates are chance in part, a newcomer is held against one rival after another, and one that
-/// came together with others spares no read before all of them are in. So that it does not
-/// make a hole for nothing it must be asked for far more often than its rival, but where
-/// extents say that it is to be here.
+/// came together with others spares no read before all of them are in. So it does not make a
+/// hole for nothing: it must be asked for as often as its rival, and far more often where
+/// extents do not say that it is to be here.
 fn is_worse(
     (rate, id): (f32, BlockId),
     (rival_rate, rival): (f32, BlockId),
@@ -79,7 +78,8 @@ fn is_worse(
     match arrival {
         Arrival::Alone if is_equal => is_behind,
         Arrival::Alone => rate < rival_rate,
-        Arrival::Together => rate < rival_rate * TOGETHER[usize::from(!is_behind)],
+        Arrival::Together if is_behind => rate < rival_rate * BEHIND_TOGETHER,
+        Arrival::Together => rate < rival_rate,
     }
 }
 

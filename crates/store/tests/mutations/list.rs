@@ -462,7 +462,7 @@ pub const MUTATIONS: &[Mutation] = &[
         ..race(
             "a shard of the cache is changed outside of its lock",
             "crates/cache/src/block.rs",
-            "        let dropped = shard.insert(hash, id, tag, value, charge);\n        \
+            "        let dropped = shard.insert(hash, id, tag, value, charge, arrival);\n        \
              drop(shard);\n        \
              drop(dropped);\n",
             "        let mut blocks =\n\
@@ -470,7 +470,7 @@ pub const MUTATIONS: &[Mutation] = &[
              drop(shard);\n\
              let mut shard = self.shard(hash).lock();\n\
              std::mem::swap(&mut shard.blocks, &mut blocks);\n\
-             drop(shard.insert(hash, id, tag, value, charge));\n",
+             drop(shard.insert(hash, id, tag, value, charge, arrival));\n",
             "block::tests::models::changes_of_the_capacity_leave_all_shards_with_the_last_one",
         )
     },
@@ -938,8 +938,8 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "what comes together makes holes",
         "crates/cache/src/block_shard.rs",
-        "Arrival::Together => rate <",
-        "Arrival::Together if is_equal => is_behind,\n        Arrival::Together => rate <",
+        "Arrival::Together if is_behind => rate < rival_rate * BEHIND_TOGETHER,",
+        "Arrival::Together if is_equal => is_behind,",
         "block::tests::blocks_that_come_together_make_no_holes",
     ),
     cached(
