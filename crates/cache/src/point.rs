@@ -51,7 +51,7 @@ const SIZES_AT_FIRST: u32 = 64;
 /// A ghost is made anew when entries have become so many times as long or short.
 const SIZE_CHANGE: f32 = 1.25;
 /// One part in so many of KP's window is near: its first bytes are worth the most by far where
-/// few keys need a pointer.
+/// few keys need a pointer, so that less is lost by telling them by one fingerprint of a bucket.
 const KP_NEAR_PART: usize = 8;
 const _: () = assert!(Ideas::COMPACT.kp == kp::ENTRY_BYTES);
 

@@ -297,10 +297,8 @@ fn answered_runs(arrival: Arrival) -> f64 {
 
 #[test]
 fn a_read_of_several_blocks_brings_them_together() {
-    assert_eq!([1, 2, 9].map(Arrival::of_read), {
-        use Arrival::{Alone, Together};
-        [Alone, Together, Together]
-    });
+    let arrivals = [1, 2, 9].map(Arrival::of_read);
+    assert_eq!(arrivals, [Arrival::Alone, Arrival::Together, Arrival::Together]);
 }
 
 /// Half of the blocks fit, so half of the reads could be spared.

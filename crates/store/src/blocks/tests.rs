@@ -5,6 +5,7 @@
 mod models;
 
 use std::path::Path;
+use std::slice;
 use std::sync::Barrier;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -21,12 +22,17 @@ const PATH: &str = "/9.table";
 
 /// A file of `count` data blocks, one entry each.
 fn file_of(storage: &MemoryStorage, count: usize) -> Vec<BlockAddress> {
+    file_with(storage, count, 100)
+}
+
+/// The same, with values of so many bytes.
+fn file_with(storage: &MemoryStorage, count: usize, value_len: usize) -> Vec<BlockAddress> {
     let mut bytes = Vec::new();
     let mut handles = Vec::new();
     for n in 0..count {
         let (mut content, offset) = (Vec::new(), bytes.len() as u64);
         let mut builder = BlockBuilder::default();
-        builder.add(&n.to_be_bytes(), Trailer::new(1, Kind::Value), &[n as u8; 100]);
+        builder.add(&n.to_be_bytes(), Trailer::new(1, Kind::Value), &vec![n as u8; value_len]);
         builder.finish(&mut content);
         Sealer::default().seal(&content, Compression::None, seed(9, offset), &mut bytes);
         handles.push(BlockHandle { offset, len: bytes.len() as u32 - offset as u32 });
@@ -223,4 +229,37 @@ fn a_lookup_counts_one_hit_or_one_miss_and_dead_tables_leave() {
     );
     blocks.evict_tables(&|table| table == 9);
     assert!(blocks.cached(&addresses[0]).is_none());
+}
+
+/// Runs of four blocks are read at random, of four extents of which two fit, at once or one by
+/// one. What part of the runs is answered from memory at last.
+fn answered_runs(is_at_once: bool) -> f64 {
+    const RUN: usize = 4;
+    const ROUNDS: u32 = 20_000;
+    let storage = MemoryStorage::new();
+    let addresses = file_with(&storage, 1024, 3900);
+    let blocks = blocks_of(&storage, 2 << 20);
+    blocks.caches().blocks().admit_by_use(16 << 10, 256 << 10, 1);
+    let (mut lot, mut answered) = (7_u64, 0);
+    for round in 0..ROUNDS {
+        lot = lot.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let first = (lot >> 33) as usize % (1024 - RUN);
+        let run = addresses[first..first + RUN].iter();
+        let missing: Vec<_> = run.filter(|a| blocks.cached(a).is_none()).cloned().collect();
+        answered += u32::from(missing.is_empty() && round >= ROUNDS / 2);
+        if is_at_once {
+            assert_eq!(blocks.read_run(&missing).unwrap().len(), missing.len());
+        } else {
+            missing
+                .iter()
+                .for_each(|address| assert!(blocks.read_run(slice::from_ref(address)).is_ok()));
+        }
+    }
+    f64::from(answered) / f64::from(ROUNDS / 2)
+}
+
+#[test]
+fn blocks_that_are_read_together_stay_together() {
+    let [at_once, one_by_one] = [true, false].map(answered_runs);
+    assert!(at_once > one_by_one + 0.05, "{at_once} and {one_by_one}");
 }

@@ -935,6 +935,15 @@ pub const MUTATIONS: &[Mutation] = &[
         "if blocks > 1 { Self::Alone } else { Self::Alone }",
         "block::tests::a_read_of_several_blocks_brings_them_together",
     ),
+    Mutation {
+        name: "the store does not say that it read several blocks at once",
+        file: "crates/store/src/blocks.rs",
+        find: "let arrival = Arrival::of_read(run.len());",
+        replace: "let arrival = Arrival::Alone;",
+        package: "tidekv",
+        target: "lib",
+        test: "blocks::tests::blocks_that_are_read_together_stay_together",
+    },
     cached(
         "what comes together makes holes",
         "crates/cache/src/block_shard.rs",
