@@ -164,8 +164,15 @@ fn open(
     let memory_bytes = Some(settings.memory_bytes);
     let cache_bytes_max = settings.cache_bytes.unwrap_or(u64::MAX);
     let warm_start = settings.warm_start;
-    let options =
-        Options { memory_bytes, cache_policy, cache_bytes_max, warm_start, ..Options::default() };
+    let options = Options {
+        memory_bytes,
+        cache_policy,
+        cache_bytes_max,
+        warm_start,
+        // Caches are compared over one tree, which stays as it is.
+        seek_compactions: settings.cache_bytes.is_none(),
+        ..Options::default()
+    };
     let db = Db::open(directory, options)?;
     let compression = if settings.is_compressed { Compression::Lz4 } else { Compression::None };
     let options = KeyspaceOptions {

@@ -53,7 +53,7 @@ use Kind::{Counter, Gauge, Summary};
 
 /// All metrics, in the order in which they are shown.
 #[rustfmt::skip]
-pub(crate) static METRICS: [Metric; 62] = [
+pub(crate) static METRICS: [Metric; 63] = [
     // The server.
     Metric { divisor: 1e3, ..metric(Gauge, "tidekv_start_time_seconds", "When the server was started, in seconds since 1970.", "", &[("", "server.started_ms")]) },
     metric(Counter, "tidekv_commands_total", "Commands of clients.", "", &[("", "server.commands")]),
@@ -114,6 +114,7 @@ pub(crate) static METRICS: [Metric; 62] = [
     metric(Counter, "tidekv_log_syncs_total", "Times that the log was brought to stable storage.", "", &[("", "log.syncs")]),
     metric(Counter, "tidekv_flush_bytes_total", "Bytes that flushes have written.", "", &[("", "flush.bytes")]),
     metric(Counter, "tidekv_compaction_moves_total", "Tables that went down a level as they were.", "", &[("", "compaction.moves")]),
+    metric(Counter, "tidekv_seek_compactions_total", "Compactions of runs in which scans had read as much as merging them costs.", "", &[("", "compaction.for_seeks")]),
     metric(Counter, "tidekv_compaction_bytes_total", "Bytes that compactions have read and written.", "direction", &[("read", "compaction.read_bytes"), ("write", "compaction.write_bytes")]),
     metric(Counter, "tidekv_compaction_entries_total", "Entries that compactions have left out: overwritten or deleted ones, and those whose deadline had passed.", "left_out", &[("dropped", "compaction.entries_dropped"), ("expired", "compaction.entries_expired")]),
     metric(Counter, "tidekv_background_jobs_total", "Flushes and compactions that were done.", "job", &[("flush", "flush.count"), ("compaction", "compaction.count")]),

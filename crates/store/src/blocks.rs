@@ -29,6 +29,7 @@ use self::flight::{Flights, Lead, Role};
 use crate::block::{Block, BlockHandle, Content, open, open_part, seed};
 use crate::checksum::name_hash;
 use crate::error::{Error, Result};
+use crate::seeks::SeekBytes;
 use crate::stats::Counter;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,16 +51,22 @@ pub(crate) struct TableFile {
     id: u64,
     keyspace: u32,
     bytes: u64,
+    seek_bytes: SeekBytes,
 }
 
 impl TableFile {
     /// The table `id` in `file`, which is `bytes` long.
     pub(crate) fn new(file: Arc<dyn File>, id: u64, keyspace: u32, bytes: u64) -> Self {
-        Self { file, id, keyspace, bytes }
+        Self { file, id, keyspace, bytes, seek_bytes: SeekBytes::default() }
     }
 
     pub(crate) fn path(&self) -> &Path {
         self.file.path()
+    }
+
+    /// Bytes of the blocks that the seeks of scans had to read from storage in this table.
+    pub(crate) fn seek_bytes(&self) -> u64 {
+        self.seek_bytes.get()
     }
 
     fn corrupt(&self, offset: u64, what: impl std::fmt::Display) -> Error {
@@ -187,6 +194,8 @@ pub(crate) struct Blocks {
     cross_check: Option<Arc<dyn Clock>>,
     flights: Flights,
     statistics: BlockStatistics,
+    /// Of all tables, since somebody has last looked.
+    seek_bytes: SeekBytes,
 }
 
 impl Blocks {
@@ -197,6 +206,7 @@ impl Blocks {
             cross_check: None,
             flights: Flights::default(),
             statistics: BlockStatistics::default(),
+            seek_bytes: SeekBytes::default(),
         }
     }
 
@@ -361,6 +371,18 @@ impl Blocks {
         let charge = block.charge();
         let blocks = self.caches.blocks();
         blocks.insert_heir(id, BlockTag { keyspace, kind }, Arc::new(block), charge, times);
+    }
+
+    /// The seek of a scan has to read this block from storage.
+    pub(crate) fn note_seek(&self, address: &BlockAddress) {
+        let bytes = u64::from(address.handle.len);
+        address.file.seek_bytes.note(bytes);
+        self.seek_bytes.note(bytes);
+    }
+
+    /// What seeks have read: for whoever looks what it should have merged.
+    pub(crate) fn seek_bytes(&self) -> &SeekBytes {
+        &self.seek_bytes
     }
 
     /// Drops the blocks of tables that are `dead`.

@@ -80,6 +80,28 @@ impl Engine {
         }
     }
 
+    /// Has the merges done that the seeks of scans have paid for, if it is time to look.
+    pub(crate) fn look_at_seeks(self: &Arc<Self>) {
+        let may = self.options.seek_compactions && !self.options.read_only;
+        if !may || !self.blocks.seek_bytes().is_time_to_look() {
+            return;
+        }
+        for tree in self.trees.load().values() {
+            let options = self.picker_options(tree);
+            let is_paid = |version: &Version| picker::pick_for_seeks(version, options);
+            let is_free =
+                self.compactions_running.load(Ordering::Acquire) < self.executor.parallelism();
+            // Mostly nothing is, and then nobody is held up who changes the tables.
+            if !is_free || is_paid(&tree.version()).is_none() {
+                continue;
+            }
+            if let Some(compaction) = self.pick(tree, is_paid) {
+                self.stats.seek_compactions.add(1);
+                self.start_compaction(tree, compaction);
+            }
+        }
+    }
+
     /// Has a compaction done that was picked.
     fn start_compaction(self: &Arc<Self>, tree: &Arc<Tree>, compaction: Compaction) {
         let (engine, tree) = (Arc::clone(self), Arc::clone(tree));

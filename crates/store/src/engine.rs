@@ -57,6 +57,8 @@ pub(crate) struct EngineStats {
     pub(crate) flush_bytes: Counter,
     pub(crate) compactions: Counter,
     pub(crate) compaction_moves: Counter,
+    /// Those that the seeks of scans had paid for (`seeks.rs`).
+    pub(crate) seek_compactions: Counter,
     pub(crate) compaction_read_bytes: Counter,
     pub(crate) compaction_write_bytes: Counter,
     pub(crate) entries_dropped: Counter,

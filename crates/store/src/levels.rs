@@ -89,6 +89,12 @@ impl TableHandle {
         self.table.range_tombstones()
     }
 
+    /// Bytes of the blocks that the seeks of scans had to read from storage in this table,
+    /// since the store was opened.
+    pub(crate) fn seek_bytes(&self) -> u64 {
+        self.table.file().seek_bytes()
+    }
+
     /// The file goes when the last holder does.
     pub(crate) fn retire(&self) {
         self.file.is_obsolete.store(true, Ordering::Release);

@@ -28,6 +28,7 @@ mod budget;
 mod throttle;
 mod quiet;
 mod scan_lengths;
+mod seeks;
 mod places;
 mod hot_list;
 mod hottest;

@@ -54,9 +54,13 @@ impl MergingCursor {
             if askers.first() == askers.last() {
                 return Ok(());
             }
-            let (mut is_whole, mut last) = (true, None);
-            for (asker, block) in askers.into_iter().zip(blocks.try_read_many(&wanted)) {
-                let is_first = last.replace(asker) != Some(asker);
+            let firsts: Vec<bool> =
+                (0..askers.len()).map(|at| at == 0 || askers[at - 1] != askers[at]).collect();
+            let of_seeks = wanted.iter().zip(&firsts).filter(|&(_, is_first)| *is_first);
+            of_seeks.for_each(|(address, _)| blocks.note_seek(address));
+            let mut is_whole = true;
+            let read = firsts.into_iter().zip(blocks.try_read_many(&wanted));
+            for (asker, (is_first, block)) in askers.into_iter().zip(read) {
                 match block {
                     Ok(block) => self.children[asker].supply(block),
                     Err(error) if !is_first && error.kind() == ErrorKind::Corrupt => {

@@ -88,6 +88,10 @@ pub struct Options {
     /// with little data: no setting.
     #[doc(hidden)]
     pub hot_list_share: u64,
+    /// Merge runs in which the seeks of scans have read as much as merging them costs. For
+    /// comparisons of caches over one tree that stays as it is: no setting.
+    #[doc(hidden)]
+    pub seek_compactions: bool,
     /// By how many bits of their hashes pointers know their keys. For proofs that no
     /// number of keys that are taken for each other changes an answer: no setting.
     #[doc(hidden)]
@@ -112,6 +116,7 @@ impl Default for Options {
             environment: Environment::default(),
             cache_bytes_max: u64::MAX,
             hot_list_share: 100,
+            seek_compactions: true,
             fingerprint_bits: u32::BITS,
         }
     }

@@ -354,6 +354,7 @@ impl Engine {
             ("flush.bytes", stats.flush_bytes.get()),
             ("compaction.count", stats.compactions.get()),
             ("compaction.moves", stats.compaction_moves.get()),
+            ("compaction.for_seeks", stats.seek_compactions.get()),
             ("compaction.read_bytes", stats.compaction_read_bytes.get()),
             ("compaction.write_bytes", stats.compaction_write_bytes.get()),
             ("compaction.entries_dropped", stats.entries_dropped.get()),

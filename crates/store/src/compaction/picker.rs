@@ -198,15 +198,45 @@ pub(crate) fn pick_in_quiet(
     let mut compaction = pick_level0(version, &targets(version, options.base_bytes))?;
     compaction.is_move = can_move(&compaction, options);
     if compaction.cost_bytes() > spare_bytes.min(LOWER_RATIO_MAX * version.level_bytes(0)) {
-        // An ingested table is newer than what a memtable may still hold of other
-        // keys; merged with older tables it would pass for newer there as well.
-        let is_ingested = |table: &Arc<TableHandle>| table.meta().sequence_override > 0;
-        if compaction.inputs.len() < 2 || compaction.inputs.iter().any(is_ingested) {
-            return None;
-        }
-        compaction = Compaction::new(version, 0, 0, compaction.inputs)?;
+        compaction = pick_within_level0(version)?;
     }
     (compaction.cost_bytes() <= spare_bytes).then_some(compaction)
+}
+
+/// All of level 0 into one table of it.
+fn pick_within_level0(version: &Version) -> Option<Compaction> {
+    // An ingested table is newer than what a memtable may still hold of other
+    // keys; merged with older tables it would pass for newer there as well.
+    let is_ingested = |table: &Arc<TableHandle>| table.meta().sequence_override > 0;
+    let tables = version.level(0);
+    let may = tables.len() > 1 && !tables.iter().any(is_ingested);
+    may.then(|| Compaction::new(version, 0, 0, tables.to_vec())).flatten()
+}
+
+/// The merge for which the seeks of scans have paid the most of what it reads and writes, if
+/// they have paid all of it (`seeks.rs`): of level 0 as a whole, or of a table below it.
+pub(crate) fn pick_for_seeks(version: &Version, options: PickerOptions) -> Option<Compaction> {
+    let level0 = || {
+        [pick_level0(version, &targets(version, options.base_bytes)), pick_within_level0(version)]
+    };
+    let below = (1..LAST).flat_map(|level| {
+        let paid = version.level(level).iter().filter(|table| table.seek_bytes() > 0);
+        paid.map(move |t| Compaction::new(version, level, level + 1, vec![Arc::clone(t)]))
+    });
+    let candidates = level0().into_iter().chain(below).flatten();
+    // What is alone, and meets nothing below, stays a run.
+    let spares = |c: &Compaction| c.runs().filter(|run| !run.is_empty()).count() > 1;
+    let part_paid = |compaction: Compaction| {
+        let paid: u64 = compaction.inputs.iter().map(|table| table.seek_bytes()).sum();
+        let price = 2 * compaction.cost_bytes();
+        (paid as f64 / price as f64, compaction)
+    };
+    candidates
+        .filter(spares)
+        .map(part_paid)
+        .filter(|&(part, _)| part >= 1.0)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, compaction)| compaction)
 }
 
 /// After the tree has shrunk, tables may stand above the base level.

@@ -3,5 +3,6 @@
 mod memory;
 mod caches;
 mod quiet;
+mod seeks;
 #[cfg(not(miri))]
 mod models;

@@ -261,7 +261,7 @@ impl Cursor for TableCursor {
             self.stand_within(entry);
             return Ok(());
         }
-        self.fetcher.aim(false);
+        self.fetcher.turn_back();
         let moved = self.stand_at_last_before(partition, in_index, Ask::Storage);
         self.finish(moved)
     }

@@ -88,6 +88,8 @@ pub(super) struct Fetcher {
     held: VecDeque<BlockRef>,
     /// The last seek was one to go forward from.
     is_forward: bool,
+    /// The last move was a seek, not one to an earlier entry.
+    is_sought: bool,
     /// Data blocks that the scan has gone through since its seek.
     walked: u32,
     /// Data blocks read from storage in sequence so far.
@@ -109,6 +111,7 @@ impl Fetcher {
             reading,
             held: VecDeque::new(),
             is_forward: false,
+            is_sought: false,
             walked: 0,
             streak: 0,
             window_bytes: WINDOW_BYTES_MIN,
@@ -146,6 +149,13 @@ impl Fetcher {
     pub(super) fn aim(&mut self, is_forward: bool) {
         self.end_scan();
         self.is_forward = is_forward;
+        self.is_sought = true;
+    }
+
+    /// A move to an earlier entry follows.
+    pub(super) fn turn_back(&mut self) {
+        self.end_scan();
+        self.is_sought = false;
     }
 
     /// The scan is no longer sequential: counts how far it went.
@@ -160,6 +170,11 @@ impl Fetcher {
         self.walked = 0;
         self.streak = 0;
         self.window_bytes = WINDOW_BYTES_MIN;
+    }
+
+    /// Whether a block that is asked for so is the first that the seek has come to.
+    fn is_seek(&self, ask: Ask) -> bool {
+        self.is_sought && self.walked == 0 && ask == Ask::Storage
     }
 
     /// The scan has come to a data block.
@@ -188,7 +203,12 @@ impl Fetcher {
         let address = self.table.address(handle, BlockKind::Index);
         match (ask, &self.reading) {
             (Ask::Memory, _) => Err(Missing::Unread(vec![address])),
-            (_, Reading::Cached(_)) => Ok(self.blocks.read(&address)?),
+            (_, Reading::Cached(_)) => {
+                if self.is_seek(ask) {
+                    self.blocks.note_seek(&address);
+                }
+                Ok(self.blocks.read(&address)?)
+            }
             (_, Reading::Compaction) => Ok(self.blocks.read_past_cache(&[address])?.swap_remove(0)),
         }
     }
@@ -200,6 +220,7 @@ impl Fetcher {
             return self.data_in_memory(index, i, handle);
         }
         let held = self.in_memory(handle, BlockKind::Data, ask);
+        let is_seek = self.is_seek(ask);
         self.walk_on();
         if let Some(block) = held {
             return Ok(block);
@@ -215,7 +236,11 @@ impl Fetcher {
                     run = self.run(index, i, handle, self.window_bytes, u32::MAX)?;
                     self.window_bytes = (self.window_bytes * 2).min(WINDOW_BYTES_MAX);
                 }
-                self.blocks.read_run(&self.addresses(&run))?
+                let run = self.addresses(&run);
+                if is_seek {
+                    self.blocks.note_seek(&run[0]);
+                }
+                self.blocks.read_run(&run)?
             }
         };
         self.streak += blocks.len() as u32;

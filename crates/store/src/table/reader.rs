@@ -170,7 +170,7 @@ impl Table {
         Ok(addresses)
     }
 
-    pub(super) fn file(&self) -> &Arc<TableFile> {
+    pub(crate) fn file(&self) -> &Arc<TableFile> {
         &self.file
     }
 

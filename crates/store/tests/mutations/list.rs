@@ -355,8 +355,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "an ingested table is merged with older ones within level 0",
             "crates/store/src/compaction/picker.rs",
-            " || compaction.inputs.iter().any(is_ingested)",
-            " || (false && compaction.inputs.iter().any(is_ingested))",
+            " && !tables.iter().any(is_ingested)",
+            " && (true || !tables.iter().any(is_ingested))",
             "db::tests::quiet::an_older_version_is_not_made_newer_by_an_ingested_neighbour",
         )
     },
@@ -943,6 +943,24 @@ pub const MUTATIONS: &[Mutation] = &[
         package: "tidekv",
         target: "lib",
         test: "blocks::tests::blocks_that_are_read_together_stay_together",
+    },
+    Mutation {
+        name: "scans pay for merges with blocks that they go through",
+        file: "crates/store/src/table/fetch.rs",
+        find: "self.is_sought && self.walked == 0 && ask == Ask::Storage",
+        replace: "self.walked == 0 && ask == Ask::Storage",
+        package: "tidekv",
+        target: "lib",
+        test: "db::tests::seeks::what_does_not_seek_pays_for_no_merge",
+    },
+    Mutation {
+        name: "runs are merged that scans have not paid for",
+        file: "crates/store/src/compaction/picker.rs",
+        find: "let price = 2 * compaction.cost_bytes();",
+        replace: "let price = compaction.cost_bytes() / 4;",
+        package: "tidekv",
+        target: "lib",
+        test: "db::tests::seeks::a_run_in_which_scans_have_read_as_much_as_merging_it_costs_is_merged",
     },
     cached(
         "what comes together makes holes",
