@@ -86,6 +86,10 @@ impl Engine {
         if !may || !self.blocks.seek_bytes().is_time_to_look() {
             return;
         }
+        // Readers do not fill a disk over and over that has no room: who writes tries again.
+        if self.background_errors.lock().compaction.is_some() {
+            return;
+        }
         for tree in self.trees.load().values() {
             let options = self.picker_options(tree);
             let is_paid = |version: &Version| picker::pick_for_seeks(version, options);

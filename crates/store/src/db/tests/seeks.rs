@@ -96,3 +96,24 @@ fn what_does_not_seek_pays_for_no_merge() {
     assert!((1..5 * 5000).contains(&paid), "{paid}");
     assert_eq!(db.statistics().counter("compaction.for_seeks"), 0);
 }
+
+#[test]
+fn what_failed_is_not_tried_again_by_readers() {
+    let (db, keyspace) = little_above_much();
+    let failure = keyspace.put([0; 1 << 17], "").unwrap_err();
+    db.engine().background_errors.lock().compaction = Some(failure);
+    let mut scans = 0..;
+    let mut pay = || {
+        let (paid, price) = paid_and_price(&keyspace);
+        while paid_and_price(&keyspace).0.max(1) < paid + price + (3 << 20) {
+            scan(&db, &keyspace, scans.next().expect("numbers do not end"));
+            if tables(&keyspace).0 == 0 {
+                return true;
+            }
+        }
+        false
+    };
+    assert!(!pay());
+    db.engine().background_errors.lock().compaction = None;
+    assert!(pay());
+}
