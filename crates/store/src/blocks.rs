@@ -29,7 +29,7 @@ use self::flight::{Flights, Lead, Role};
 use crate::block::{Block, BlockHandle, Content, open, open_part, seed};
 use crate::checksum::name_hash;
 use crate::error::{Error, Result};
-use crate::seeks::SeekBytes;
+use crate::seeks::{SeekBytes, SeekWork};
 use crate::stats::Counter;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,6 +43,15 @@ const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
 /// A shared block.
 pub(crate) type BlockRef = Arc<Block>;
+
+/// What a block is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// For a scan that seeks to where it begins, which pays for that (`seeks.rs`).
+    Seek,
+    /// For something else.
+    Any,
+}
 
 /// An open table file.
 #[derive(Debug)]
@@ -65,8 +74,8 @@ impl TableFile {
     }
 
     /// Bytes of the blocks that the seeks of scans had to read from storage in this table.
-    pub(crate) fn seek_bytes(&self) -> u64 {
-        self.seek_bytes.get()
+    pub(crate) fn seek_bytes(&self) -> &SeekBytes {
+        &self.seek_bytes
     }
 
     fn corrupt(&self, offset: u64, what: impl std::fmt::Display) -> Error {
@@ -194,8 +203,7 @@ pub(crate) struct Blocks {
     cross_check: Option<Arc<dyn Clock>>,
     flights: Flights,
     statistics: BlockStatistics,
-    /// Of all tables, since somebody has last looked.
-    seek_bytes: SeekBytes,
+    seek_work: SeekWork,
 }
 
 impl Blocks {
@@ -206,7 +214,7 @@ impl Blocks {
             cross_check: None,
             flights: Flights::default(),
             statistics: BlockStatistics::default(),
-            seek_bytes: SeekBytes::default(),
+            seek_work: SeekWork::default(),
         }
     }
 
@@ -275,6 +283,11 @@ impl Blocks {
 
     /// Reads a block that was not in memory.
     pub(crate) fn read(&self, address: &BlockAddress) -> Result<BlockRef> {
+        self.read_as(address, Purpose::Any)
+    }
+
+    /// Reads a block that was not in memory.
+    pub(crate) fn read_as(&self, address: &BlockAddress, purpose: Purpose) -> Result<BlockRef> {
         let lead = match self.join(address) {
             Role::Lead(lead) => lead,
             Role::Follow(flight) => {
@@ -284,6 +297,9 @@ impl Blocks {
         };
         let landed = self.landed_or_noted(address);
         let reads = u32::from(landed.is_none());
+        if landed.is_none() {
+            self.note_purpose(address, purpose);
+        }
         let result = landed.map_or_else(|| self.read_alone(address), Ok);
         self.publish(address, lead, Arrival::Alone, result.clone());
         self.caches.note_reads(reads);
@@ -293,7 +309,16 @@ impl Blocks {
     /// Reads many blocks that were not in memory, in one batch; each block, or what is
     /// wrong with it, in the order of the addresses, which may repeat.
     pub(crate) fn try_read_many(&self, addresses: &[BlockAddress]) -> Vec<Result<BlockRef>> {
-        self.gather(addresses).0
+        self.gather(addresses, |_| Purpose::Any).0
+    }
+
+    /// As [`Blocks::try_read_many`], for what `purpose` says of the place of an address.
+    pub(crate) fn try_read_many_as(
+        &self,
+        addresses: &[BlockAddress],
+        purpose: impl Fn(usize) -> Purpose,
+    ) -> Vec<Result<BlockRef>> {
+        self.gather(addresses, purpose).0
     }
 
     /// As [`Blocks::try_read_many`], with the first error for all of them.
@@ -306,9 +331,14 @@ impl Blocks {
     /// following ones, which are of its table and stand behind it in the file.
     /// Those that are in memory already are passed over on the way. Whatever is
     /// wrong behind the first block is for those to meet who want it: the run
-    /// ends before it.
-    pub(crate) fn read_run(&self, run: &[BlockAddress]) -> Result<Vec<BlockRef>> {
-        let (read, led) = self.gather(run);
+    /// ends before it. What the first block is for, the others are not.
+    pub(crate) fn read_run(
+        &self,
+        run: &[BlockAddress],
+        purpose: Purpose,
+    ) -> Result<Vec<BlockRef>> {
+        let of = |at| if at == 0 { purpose } else { Purpose::Any };
+        let (read, led) = self.gather(run, of);
         self.statistics.read_ahead_blocks.add(led.saturating_sub(1) as u64);
         let mut blocks = Vec::with_capacity(run.len());
         for block in read {
@@ -323,7 +353,11 @@ impl Blocks {
 
     /// The blocks at `addresses`, in their order, and how many of them this
     /// thread has read.
-    fn gather(&self, addresses: &[BlockAddress]) -> (Vec<Result<BlockRef>>, usize) {
+    fn gather(
+        &self,
+        addresses: &[BlockAddress],
+        purpose: impl Fn(usize) -> Purpose,
+    ) -> (Vec<Result<BlockRef>>, usize) {
         let mut slots: Vec<Option<Result<BlockRef>>> = vec![None; addresses.len()];
         let mut leads = Vec::with_capacity(addresses.len());
         let mut follows = Vec::new();
@@ -335,7 +369,10 @@ impl Blocks {
                         slots[i] = Some(Ok(block.clone()));
                         lead.publish(Ok(block));
                     }
-                    None => leads.push((i, lead)),
+                    None => {
+                        self.note_purpose(address, purpose(i));
+                        leads.push((i, lead));
+                    }
                 },
             }
         }
@@ -373,16 +410,18 @@ impl Blocks {
         blocks.insert_heir(id, BlockTag { keyspace, kind }, Arc::new(block), charge, times);
     }
 
-    /// The seek of a scan has to read this block from storage.
-    pub(crate) fn note_seek(&self, address: &BlockAddress) {
-        let bytes = u64::from(address.handle.len);
-        address.file.seek_bytes.note(bytes);
-        self.seek_bytes.note(bytes);
+    /// This thread is about to read this block from storage.
+    fn note_purpose(&self, address: &BlockAddress, purpose: Purpose) {
+        if purpose == Purpose::Seek {
+            let bytes = u64::from(address.handle.len);
+            address.file.seek_bytes.note(bytes);
+            self.seek_work.note(bytes);
+        }
     }
 
-    /// What seeks have read: for whoever looks what it should have merged.
-    pub(crate) fn seek_bytes(&self) -> &SeekBytes {
-        &self.seek_bytes
+    /// Who looks what merges seeks have paid for.
+    pub(crate) fn seek_work(&self) -> &SeekWork {
+        &self.seek_work
     }
 
     /// Drops the blocks of tables that are `dead`.

@@ -80,29 +80,45 @@ impl Engine {
         }
     }
 
-    /// Has the merges done that the seeks of scans have paid for, if it is time to look.
-    pub(crate) fn look_at_seeks(self: &Arc<Self>) {
+    /// A scan begins: has somebody look what merges seeks have paid for, if it is time.
+    pub(crate) fn expect_seeks(self: &Arc<Self>) {
         let may = self.options.seek_compactions && !self.options.read_only;
-        if !may || !self.blocks.seek_bytes().is_time_to_look() {
+        if !may || !self.blocks.seek_work().begin() {
             return;
         }
-        // Readers do not fill a disk over and over that has no room: who writes tries again.
-        if self.background_errors.lock().compaction.is_some() {
-            return;
-        }
-        for tree in self.trees.load().values() {
+        let engine = Arc::downgrade(self);
+        let look = move || {
+            if let Some(engine) = engine.upgrade() {
+                engine.look_at_seeks();
+            }
+        };
+        self.executor.execute(Priority::Low, Box::new(look));
+    }
+
+    /// Has a merge done that the seeks of scans have paid for, if there is one and writers
+    /// need none.
+    fn look_at_seeks(self: &Arc<Self>) {
+        let trees: Vec<Arc<Tree>> = self.trees.load().values().cloned().collect();
+        let is_idle =
+            |tree: &Arc<Tree>| picker::pick(&tree.version(), self.picker_options(tree)).is_none();
+        let running = self.compactions_running.load(Ordering::Acquire);
+        let may = running < self.executor.parallelism() && trees.iter().all(is_idle);
+        let picked = trees.iter().filter(|_| may).find_map(|tree| {
             let options = self.picker_options(tree);
             let is_paid = |version: &Version| picker::pick_for_seeks(version, options);
-            let is_free =
-                self.compactions_running.load(Ordering::Acquire) < self.executor.parallelism();
             // Mostly nothing is, and then nobody is held up who changes the tables.
-            if !is_free || is_paid(&tree.version()).is_none() {
-                continue;
-            }
-            if let Some(compaction) = self.pick(tree, is_paid) {
+            is_paid(&tree.version())?;
+            let compaction = self.pick(tree, |version| {
+                is_paid(version).inspect(Compaction::spend_seek_bytes)
+            })?;
+            Some((tree, Compaction { is_for_seeks: true, ..compaction }))
+        });
+        match picked {
+            Some((tree, compaction)) => {
                 self.stats.seek_compactions.add(1);
                 self.start_compaction(tree, compaction);
             }
+            None => self.blocks.seek_work().end(),
         }
     }
 
@@ -376,6 +392,9 @@ impl Engine {
             });
             added.push((level, self.open_table(output.meta)?));
         }
+        // For the outputs alike, as nobody knows where in the inputs it was.
+        let seek_bytes = compaction.seek_bytes_left() / added.len().max(1) as u64;
+        added.iter().for_each(|(_, table)| table.note_seek_bytes(seek_bytes));
         self.install_edit(parts, edit, &added, &placed)?;
         if self.caches.policy().lacks(Idea::Repair) {
             let is_gone = |id| compaction.tables().any(|table| table.meta().id == id);
@@ -435,6 +454,9 @@ impl Engine {
             parts.compaction.tables().for_each(|table| table.set_busy(false));
         }
         self.compactions_running.fetch_sub(1, Ordering::AcqRel);
+        if parts.compaction.is_for_seeks {
+            self.blocks.seek_work().end();
+        }
         self.stats.compaction_ns.record(self.clock.monotonic_ns() - parts.started_ns);
         self.note_outcome(JobKind::Compaction, &outcome);
         // The inputs' files can go once nobody holds them.

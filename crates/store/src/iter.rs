@@ -86,7 +86,7 @@ impl Iter {
         range: KeyRange,
         sequence: Sequence,
     ) -> Self {
-        handle.engine().look_at_seeks();
+        handle.engine().expect_seeks();
         let now_ms = handle.engine().clock.unix_ms();
         Self {
             handle: Arc::clone(handle),

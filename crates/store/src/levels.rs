@@ -90,9 +90,19 @@ impl TableHandle {
     }
 
     /// Bytes of the blocks that the seeks of scans had to read from storage in this table,
-    /// since the store was opened.
+    /// or in those that it was made of, since the store was opened, and did not spend.
     pub(crate) fn seek_bytes(&self) -> u64 {
-        self.table.file().seek_bytes()
+        self.table.file().seek_bytes().get()
+    }
+
+    /// Takes at most so many of them away, and says how many.
+    pub(crate) fn spend_seek_bytes(&self, bytes: u64) -> u64 {
+        self.table.file().seek_bytes().spend(bytes)
+    }
+
+    /// Seeks had read so many bytes in what the table was made of.
+    pub(crate) fn note_seek_bytes(&self, bytes: u64) {
+        self.table.file().seek_bytes().note(bytes);
     }
 
     /// The file goes when the last holder does.

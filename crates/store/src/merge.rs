@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, Purpose};
 use crate::cursor::{Cursor, Target};
 use crate::error::{ErrorKind, Result};
 use crate::key::{Trailer, compare};
@@ -56,10 +56,10 @@ impl MergingCursor {
             }
             let firsts: Vec<bool> =
                 (0..askers.len()).map(|at| at == 0 || askers[at - 1] != askers[at]).collect();
-            let of_seeks = wanted.iter().zip(&firsts).filter(|&(_, is_first)| *is_first);
-            of_seeks.for_each(|(address, _)| blocks.note_seek(address));
+            let purpose = |at: usize| if firsts[at] { Purpose::Seek } else { Purpose::Any };
+            let blocks = blocks.try_read_many_as(&wanted, purpose);
             let mut is_whole = true;
-            let read = firsts.into_iter().zip(blocks.try_read_many(&wanted));
+            let read = firsts.into_iter().zip(blocks);
             for (asker, (is_first, block)) in askers.into_iter().zip(read) {
                 match block {
                     Ok(block) => self.children[asker].supply(block),

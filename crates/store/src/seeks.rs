@@ -8,21 +8,24 @@
 //! So each table counts the bytes of the blocks that seeks had to read from storage in it
 //! ([`SeekBytes`]; one block a seek, as what a long scan reads further it would have to read
 //! wherever it stands). Once they are as many as merging the table would read and write, it is
-//! merged (`picker::pick_for_seeks`). That is renting until the rent has come to the price:
-//! nobody has to know how long scans will go on, and readers and merges together never cost
-//! more than twice what they would have cost if somebody had known.
+//! merged (`picker::pick_for_seeks`), and they are spent. That is renting until the rent has
+//! come to the price: nobody has to know how long scans will go on.
 //!
-//! Guarantee: such merges read and write no more bytes than seeks have read from storage in
-//! the tables that they take away.
+//! Guarantees:
+//! 1. Such merges, those that fail included, read and write no more bytes than seeks have read
+//!    from storage in the tables that they take in, or in those that these were made of.
+//! 2. Whoever scans neither merges nor waits: one thread of those that have read
+//!    [`LOOK_BYTES`] together hands the look to the background ([`SeekWork`]).
+//! 3. One look or one such merge is under way at a time, and none while writers need another.
 //!
-//! Pure: the engine looks, at most once for each [`LOOK_BYTES`] that were paid.
+//! Pure: the engine looks.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// It is worth a look at all tables again when seeks have read so many bytes.
 const LOOK_BYTES: u64 = 1 << 20;
 
-/// Bytes of blocks that seeks had to read from storage.
+/// Bytes of blocks that seeks had to read from storage, and that were not spent since.
 #[derive(Debug, Default)]
 pub(crate) struct SeekBytes(AtomicU64);
 
@@ -35,12 +38,41 @@ impl SeekBytes {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether so many were read since it was last said that it is time to look. Of threads
-    /// that ask at once one is told.
-    pub(crate) fn is_time_to_look(&self) -> bool {
-        let bytes = self.get();
-        bytes >= LOOK_BYTES
-            && self.0.compare_exchange(bytes, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    /// Takes at most so many away, and says how many.
+    pub(crate) fn spend(&self, bytes: u64) -> u64 {
+        let paid = self.0.swap(0, Ordering::Relaxed);
+        let left = paid.saturating_sub(bytes);
+        self.0.fetch_add(left, Ordering::Relaxed);
+        paid - left
+    }
+}
+
+/// Whether it is time to look what seeks have paid for, and whether somebody does.
+#[derive(Debug, Default)]
+pub(crate) struct SeekWork {
+    /// Of all tables, since it was last time.
+    bytes: SeekBytes,
+    is_under_way: AtomicBool,
+}
+
+impl SeekWork {
+    /// A seek has read so many bytes.
+    pub(crate) fn note(&self, bytes: u64) {
+        self.bytes.note(bytes);
+    }
+
+    /// Whether the caller is to see to it that somebody looks, who says when that and what
+    /// it led to has [ended](Self::end).
+    pub(crate) fn begin(&self) -> bool {
+        if self.bytes.get() < LOOK_BYTES || self.is_under_way.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        self.bytes.spend(u64::MAX);
+        true
+    }
+
+    pub(crate) fn end(&self) {
+        self.is_under_way.store(false, Ordering::Release);
     }
 }
 
@@ -49,12 +81,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_look_for_so_many_bytes() {
+    fn one_look_for_so_many_bytes_and_one_at_a_time() {
+        let work = SeekWork::default();
+        work.note(LOOK_BYTES - 1);
+        assert!(!work.begin());
+        work.note(1);
+        assert_eq!([work.begin(), work.begin()], [true, false]);
+        work.note(LOOK_BYTES);
+        assert!(!work.begin(), "the first has not ended");
+        work.end();
+        assert_eq!([work.begin(), work.begin()], [true, false]);
+    }
+
+    #[test]
+    fn no_more_is_spent_than_was_paid() {
         let bytes = SeekBytes::default();
-        bytes.note(LOOK_BYTES - 1);
-        assert!(!bytes.is_time_to_look());
-        bytes.note(1);
-        assert_eq!([bytes.is_time_to_look(), bytes.is_time_to_look()], [true, false]);
-        assert_eq!(bytes.get(), 0);
+        bytes.note(100);
+        assert_eq!([bytes.spend(70), bytes.spend(70), bytes.spend(70)], [70, 30, 0]);
     }
 }

@@ -123,7 +123,7 @@ fn batches_that_overlap_in_any_order_never_wait_for_each_other_in_a_ring() {
                     let batch: Vec<_> = order.iter().map(|&n| addresses[n].clone()).collect();
                     let read = blocks.read_many(&batch).unwrap();
                     assert!(read.iter().zip(&order).all(|(block, &n)| is_block(block, n)));
-                    let run = blocks.read_run(&addresses[round % 12..]).unwrap();
+                    let run = blocks.read_run(&addresses[round % 12..], Purpose::Any).unwrap();
                     assert!(
                         run.iter().enumerate().all(|(i, block)| is_block(block, round % 12 + i))
                     );
@@ -152,7 +152,7 @@ fn a_run_passes_over_what_is_in_memory_in_one_read() {
     let in_memory = blocks.read_many(&[3, 4, 7].map(|n: usize| addresses[n].clone())).unwrap();
     let counts = || ["reads", "read_bytes", "gap_bytes"].map(|what| counter(&blocks, what));
     let before = counts();
-    let run = blocks.read_run(&addresses[1..]).unwrap();
+    let run = blocks.read_run(&addresses[1..], Purpose::Any).unwrap();
     assert_eq!(run.len(), 7);
     assert!(run.iter().zip(1..).all(|(block, n)| is_block(block, n)));
     assert!([2, 3, 6].iter().zip(&in_memory).all(|(&at, block)| Arc::ptr_eq(&run[at], block)));
@@ -191,8 +191,8 @@ fn a_run_hides_damage_behind_its_first_block() {
     let damaged_at = addresses[3].handle.offset as usize + 9;
     storage.corrupt(PATH, |bytes| bytes[damaged_at] ^= 4);
     let blocks = blocks_of(&storage, 0);
-    assert_eq!(blocks.read_run(&addresses[1..]).unwrap().len(), 2);
-    assert_eq!(blocks.read_run(&addresses[3..]).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(blocks.read_run(&addresses[1..], Purpose::Any).unwrap().len(), 2);
+    assert_eq!(blocks.read_run(&addresses[3..], Purpose::Any).unwrap_err().kind(), ErrorKind::Corrupt);
     assert!(blocks.read_past_cache(&addresses[1..]).is_err());
 }
 
@@ -209,7 +209,7 @@ fn a_handle_past_the_file_is_refused_before_memory_is_taken() {
     ] {
         assert!(result.unwrap_err().to_string().contains("reach past the file's end"));
     }
-    assert_eq!(blocks.read_run(&addresses).unwrap().len(), 1);
+    assert_eq!(blocks.read_run(&addresses, Purpose::Any).unwrap().len(), 1);
 }
 
 #[test]
@@ -248,11 +248,11 @@ fn answered_runs(is_at_once: bool) -> f64 {
         let missing: Vec<_> = run.filter(|a| blocks.cached(a).is_none()).cloned().collect();
         answered += u32::from(missing.is_empty() && round >= ROUNDS / 2);
         if is_at_once {
-            assert_eq!(blocks.read_run(&missing).unwrap().len(), missing.len());
+            assert_eq!(blocks.read_run(&missing, Purpose::Any).unwrap().len(), missing.len());
         } else {
             missing
                 .iter()
-                .for_each(|address| assert!(blocks.read_run(slice::from_ref(address)).is_ok()));
+                .for_each(|address| assert!(blocks.read_run(slice::from_ref(address), Purpose::Any).is_ok()));
         }
     }
     f64::from(answered) / f64::from(ROUNDS / 2)

@@ -28,6 +28,9 @@ pub(crate) const LEVEL0_TRIGGER: usize = 12;
 /// one place more (docs/design/0016 has the figures).
 const LOWER_RATIO_MAX: u64 = 8;
 
+/// What a merge takes in is read and, about as much, written.
+const READ_AND_WRITTEN: u64 = 2;
+
 const LAST: usize = LEVELS - 1;
 
 /// A compaction to be done.
@@ -45,6 +48,8 @@ pub(crate) struct Compaction {
     pub(crate) grandparents: Vec<Arc<TableHandle>>,
     /// The inputs can be moved as they are.
     pub(crate) is_move: bool,
+    /// It is done for the seeks of scans.
+    pub(crate) is_for_seeks: bool,
 }
 
 impl Compaction {
@@ -69,6 +74,41 @@ impl Compaction {
         if self.is_move { 0 } else { self.input_bytes() }
     }
 
+    /// What seeks have to have read before it is done for them, in bytes.
+    fn seek_price(&self) -> u64 {
+        READ_AND_WRITTEN * self.cost_bytes()
+    }
+
+    /// What seeks have read in the runs that it spares them. Of level 0 merged with itself one
+    /// run stays, in which they go on reading.
+    fn seek_bytes(&self) -> u64 {
+        let paid = self.inputs.iter().map(|table| table.seek_bytes());
+        match self.output_level == self.level {
+            true => paid.clone().sum::<u64>() - paid.max().unwrap_or(0),
+            false => paid.sum(),
+        }
+    }
+
+    fn is_paid_by_seeks(&self) -> bool {
+        // What is alone, and meets nothing below, stays a run.
+        let spares = self.runs().filter(|run| !run.is_empty()).count() > 1;
+        spares && self.seek_bytes() > 0 && self.seek_bytes() >= self.seek_price()
+    }
+
+    /// Takes the price of this merge, which is done for the seeks of scans, from what they
+    /// have paid.
+    pub(crate) fn spend_seek_bytes(&self) {
+        let price = self.seek_price();
+        self.inputs.iter().fold(price, |left, table| left - table.spend_seek_bytes(left));
+    }
+
+    /// What seeks have paid in the runs that are still there when it is done, and did not
+    /// spend.
+    pub(crate) fn seek_bytes_left(&self) -> u64 {
+        let staying = if self.output_level == self.level { &*self.inputs } else { &[] };
+        staying.iter().chain(&self.lower).map(|table| table.seek_bytes()).sum()
+    }
+
     fn new(
         version: &Version,
         level: usize,
@@ -88,7 +128,15 @@ impl Compaction {
         } else {
             Vec::new()
         };
-        let compaction = Self { level, output_level, inputs, lower, grandparents, is_move: false };
+        let compaction = Self {
+            level,
+            output_level,
+            inputs,
+            lower,
+            grandparents,
+            is_move: false,
+            is_for_seeks: false,
+        };
         let is_idle = compaction.tables().all(|table| !table.is_busy());
         is_idle.then_some(compaction)
     }
@@ -213,30 +261,29 @@ fn pick_within_level0(version: &Version) -> Option<Compaction> {
     may.then(|| Compaction::new(version, 0, 0, tables.to_vec())).flatten()
 }
 
-/// The merge for which the seeks of scans have paid the most of what it reads and writes, if
-/// they have paid all of it (`seeks.rs`): of level 0 as a whole, or of a table below it.
+/// A merge that the seeks of scans have paid for (`seeks.rs`): of level 0 with what stands
+/// below it; else of a table below that, the one paid for the most; else of level 0 within
+/// itself.
 pub(crate) fn pick_for_seeks(version: &Version, options: PickerOptions) -> Option<Compaction> {
-    let level0 = || {
-        [pick_level0(version, &targets(version, options.base_bytes)), pick_within_level0(version)]
-    };
-    let below = (1..LAST).flat_map(|level| {
-        let paid = version.level(level).iter().filter(|table| table.seek_bytes() > 0);
-        paid.map(move |t| Compaction::new(version, level, level + 1, vec![Arc::clone(t)]))
+    let level0 = pick_level0(version, &targets(version, options.base_bytes)).map(|compaction| {
+        let is_move = can_move(&compaction, options);
+        Compaction { is_move, ..compaction }
     });
-    let candidates = level0().into_iter().chain(below).flatten();
-    // What is alone, and meets nothing below, stays a run.
-    let spares = |c: &Compaction| c.runs().filter(|run| !run.is_empty()).count() > 1;
-    let part_paid = |compaction: Compaction| {
-        let paid: u64 = compaction.inputs.iter().map(|table| table.seek_bytes()).sum();
-        let price = 2 * compaction.cost_bytes();
-        (paid as f64 / price as f64, compaction)
-    };
-    candidates
-        .filter(spares)
-        .map(part_paid)
-        .filter(|&(part, _)| part >= 1.0)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, compaction)| compaction)
+    // A table is read and written for it at the least: most are passed by for that.
+    let below = (1..LAST).flat_map(|level| {
+        let tables = version.level(level).iter();
+        let may_be_paid = tables.filter(|t| t.seek_bytes() >= READ_AND_WRITTEN * t.meta().bytes);
+        may_be_paid
+            .filter_map(move |t| Compaction::new(version, level, level + 1, vec![Arc::clone(t)]))
+    });
+    let of_price = |c: &Compaction| c.seek_bytes() as f64 / c.seek_price().max(1) as f64;
+    level0
+        .filter(Compaction::is_paid_by_seeks)
+        .or_else(|| {
+            let paid = below.filter(Compaction::is_paid_by_seeks);
+            paid.max_by(|a, b| of_price(a).total_cmp(&of_price(b)))
+        })
+        .or_else(|| pick_within_level0(version).filter(Compaction::is_paid_by_seeks))
 }
 
 /// After the tree has shrunk, tables may stand above the base level.
@@ -321,6 +368,7 @@ pub(crate) fn rewrite(table: &Arc<TableHandle>) -> Option<Compaction> {
         lower: Vec::new(),
         grandparents: Vec::new(),
         is_move: false,
+        is_for_seeks: false,
     })
 }
 

@@ -18,7 +18,7 @@ use tidekv_cache::BlockKind;
 
 use super::reader::Table;
 use crate::block::{Block, BlockHandle};
-use crate::blocks::{BlockAddress, BlockRef, Blocks};
+use crate::blocks::{BlockAddress, BlockRef, Blocks, Purpose};
 use crate::error::{Error, Result};
 use crate::scan_lengths::ScanLengths;
 
@@ -172,9 +172,11 @@ impl Fetcher {
         self.window_bytes = WINDOW_BYTES_MIN;
     }
 
-    /// Whether a block that is asked for so is the first that the seek has come to.
-    fn is_seek(&self, ask: Ask) -> bool {
-        self.is_sought && self.walked == 0 && ask == Ask::Storage
+    /// What a block that is asked for so is read for: a seek, if it is the first that it has
+    /// come to.
+    fn purpose(&self, ask: Ask) -> Purpose {
+        let is_seek = self.is_sought && self.walked == 0 && ask == Ask::Storage;
+        if is_seek { Purpose::Seek } else { Purpose::Any }
     }
 
     /// The scan has come to a data block.
@@ -204,10 +206,7 @@ impl Fetcher {
         match (ask, &self.reading) {
             (Ask::Memory, _) => Err(Missing::Unread(vec![address])),
             (_, Reading::Cached(_)) => {
-                if self.is_seek(ask) {
-                    self.blocks.note_seek(&address);
-                }
-                Ok(self.blocks.read(&address)?)
+                Ok(self.blocks.read_as(&address, self.purpose(ask))?)
             }
             (_, Reading::Compaction) => Ok(self.blocks.read_past_cache(&[address])?.swap_remove(0)),
         }
@@ -220,7 +219,7 @@ impl Fetcher {
             return self.data_in_memory(index, i, handle);
         }
         let held = self.in_memory(handle, BlockKind::Data, ask);
-        let is_seek = self.is_seek(ask);
+        let purpose = self.purpose(ask);
         self.walk_on();
         if let Some(block) = held {
             return Ok(block);
@@ -237,10 +236,7 @@ impl Fetcher {
                     self.window_bytes = (self.window_bytes * 2).min(WINDOW_BYTES_MAX);
                 }
                 let run = self.addresses(&run);
-                if is_seek {
-                    self.blocks.note_seek(&run[0]);
-                }
-                self.blocks.read_run(&run)?
+                self.blocks.read_run(&run, purpose)?
             }
         };
         self.streak += blocks.len() as u32;

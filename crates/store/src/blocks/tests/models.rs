@@ -52,7 +52,7 @@ fn batches_and_runs_that_overlap_end_and_read_each_block_once() {
                 })
             })
             .collect();
-        let run = blocks.read_run(&addresses[1..]).unwrap();
+        let run = blocks.read_run(&addresses[1..], Purpose::Any).unwrap();
         assert!(run.iter().zip(1..).all(|(block, n)| is_block(block, n)));
         batches.into_iter().for_each(|batch| batch.join().unwrap());
         assert!(addresses.iter().all(|address| blocks.cached(address).is_some()));

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tidekv_io::{InlineExecutor, MemoryStorage};
 
+use crate::compaction::picker;
+use crate::levels::Version;
 use crate::manifest::LEVELS;
 use crate::{CachePolicy, Db, Environment, Keyspace, Options};
 
@@ -12,8 +14,12 @@ const KEYS: u32 = 2000;
 /// A store with much in its last level and a little of it, newer, in level 0. It has no
 /// memory for blocks, and nothing is put in order at rest.
 fn little_above_much() -> (Db, Keyspace) {
+    little_above_much_on(&MemoryStorage::new())
+}
+
+fn little_above_much_on(disk: &MemoryStorage) -> (Db, Keyspace) {
     let environment = Environment {
-        storage: Some(Arc::new(MemoryStorage::new())),
+        storage: Some(Arc::new(disk.clone())),
         executor: Some(Arc::new(InlineExecutor::new())),
         ..Environment::default()
     };
@@ -97,23 +103,84 @@ fn what_does_not_seek_pays_for_no_merge() {
     assert_eq!(db.statistics().counter("compaction.for_seeks"), 0);
 }
 
+/// Scans until `is_over`, from other places each time.
+fn scan_until(db: &Db, keyspace: &Keyspace, mut is_over: impl FnMut() -> bool) {
+    let mut lots = 0..200_000;
+    while !is_over() {
+        scan(db, keyspace, lots.next().expect("it is never over"));
+    }
+}
+
 #[test]
-fn what_failed_is_not_tried_again_by_readers() {
+fn a_seek_pays_where_it_reads_alone() {
     let (db, keyspace) = little_above_much();
-    let failure = keyspace.put([0; 1 << 17], "").unwrap_err();
-    db.engine().background_errors.lock().compaction = Some(failure);
-    let mut scans = 0..;
-    let mut pay = || {
-        let (paid, price) = paid_and_price(&keyspace);
-        while paid_and_price(&keyspace).0.max(1) < paid + price + (3 << 20) {
-            scan(&db, &keyspace, scans.next().expect("numbers do not end"));
-            if tables(&keyspace).0 == 0 {
-                return true;
-            }
-        }
-        false
-    };
-    assert!(!pay());
-    db.engine().background_errors.lock().compaction = None;
-    assert!(pay());
+    db.compact().unwrap();
+    assert_eq!(tables(&keyspace), (0, 1));
+    let paid = || keyspace.tree().version().level(LEVELS - 1)[0].seek_bytes();
+    let before = paid();
+    scan(&db, &keyspace, 1);
+    // A block of the index and one of data.
+    assert!((2 * 1000..2 * 5000).contains(&(paid() - before)), "{}", paid() - before);
+    (2..5000).for_each(|lot| assert!(scan(&db, &keyspace, lot) > 0));
+    assert_eq!(db.statistics().counter("compaction.for_seeks"), 0, "one run is one run");
+}
+
+/// A small flush above a run that had paid for most of its merge had both merged within level
+/// 0, for what the one had paid; and so on with each flush.
+#[test]
+fn what_a_run_has_paid_is_not_lost_when_level_0_is_merged_with_itself() {
+    let (db, keyspace) = little_above_much();
+    let price = paid_and_price(&keyspace).1;
+    scan_until(&db, &keyspace, || paid_and_price(&keyspace).0 > price / 2);
+    let paid = paid_and_price(&keyspace).0;
+    for n in [0, KEYS - 20] {
+        keyspace.put(n.to_be_bytes(), [2; 1000]).unwrap();
+    }
+    db.flush().unwrap();
+    let of_newest = || keyspace.tree().version().level(0)[0].seek_bytes();
+    assert_eq!((tables(&keyspace), of_newest()), ((2, 1), 0));
+    // Two mebibytes paid: somebody has looked.
+    scan_until(&db, &keyspace, || tables(&keyspace).0 == 1 || of_newest() > 2 << 20);
+    let version = keyspace.tree().version();
+    let within = 2 * version.level(0).iter().map(|table| table.meta().bytes).sum::<u64>();
+    assert_eq!(tables(&keyspace), (1, 1), "one run spares seeks the other");
+    let left = paid_and_price(&keyspace).0;
+    assert!(left >= paid, "{left} of {paid} are left, and {within} were the price");
+    scan_until(&db, &keyspace, || tables(&keyspace).0 == 0);
+    assert_eq!(db.statistics().counter("compaction.for_seeks"), 2);
+}
+
+#[test]
+fn a_merge_that_fails_is_paid_for_again() {
+    let disk = MemoryStorage::new();
+    let (db, keyspace) = little_above_much_on(&disk);
+    let failures = || db.statistics().counter("background.errors");
+    let price = paid_and_price(&keyspace).1;
+    disk.set_capacity(Some(0));
+    scan_until(&db, &keyspace, || failures() == 1);
+    let left = paid_and_price(&keyspace).0;
+    assert!(left < 2 << 20, "{left} of {price} were not spent");
+    scan_until(&db, &keyspace, || paid_and_price(&keyspace).0 > price - (1 << 20));
+    assert_eq!((failures(), tables(&keyspace)), (1, (1, 1)));
+    disk.set_capacity(None);
+    scan_until(&db, &keyspace, || tables(&keyspace).0 == 0);
+    assert_eq!(failures(), 1);
+}
+
+#[test]
+fn a_table_of_a_level_between_is_merged_once_it_is_paid_for() {
+    let (db, keyspace) = little_above_much();
+    let (engine, tree) = (db.engine(), keyspace.tree());
+    let down = |version: &Version| picker::pick_range(version, 0, LEVELS - 2, None, None);
+    let compaction = engine.claim(tree, down).unwrap();
+    engine.compact_here(tree, compaction).unwrap();
+    let between = || tree.version().level(LEVELS - 2).to_vec();
+    let price = 2 * tree.version().tables().map(|table| table.meta().bytes).sum::<u64>();
+    let mut last_paid = 0;
+    scan_until(&db, &keyspace, || {
+        last_paid = between().first().map_or(last_paid, |table| table.seek_bytes());
+        between().is_empty()
+    });
+    assert!((price..price + (2 << 20)).contains(&last_paid), "{last_paid} of {price}");
+    assert_eq!(db.statistics().counter("compaction.for_seeks"), 1);
 }
