@@ -45,6 +45,8 @@ const LAST: usize = LEVELS - 1;
 pub(crate) enum JobKind {
     Flush,
     Compaction,
+    /// For the seeks of scans: nobody who writes depends on it.
+    SeekCompaction,
 }
 
 impl std::fmt::Display for JobKind {
@@ -52,6 +54,7 @@ impl std::fmt::Display for JobKind {
         f.write_str(match self {
             Self::Flush => "flush",
             Self::Compaction => "compaction",
+            Self::SeekCompaction => "compaction for scans",
         })
     }
 }
@@ -83,6 +86,7 @@ impl Engine {
         let slot = match job {
             JobKind::Flush => &mut errors.flush,
             JobKind::Compaction => &mut errors.compaction,
+            JobKind::SeekCompaction => return,
         };
         *slot = outcome.clone().err();
         errors.flush_failures += u64::from(matches!(job, JobKind::Flush) && outcome.is_err());

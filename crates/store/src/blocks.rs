@@ -332,11 +332,7 @@ impl Blocks {
     /// Those that are in memory already are passed over on the way. Whatever is
     /// wrong behind the first block is for those to meet who want it: the run
     /// ends before it. What the first block is for, the others are not.
-    pub(crate) fn read_run(
-        &self,
-        run: &[BlockAddress],
-        purpose: Purpose,
-    ) -> Result<Vec<BlockRef>> {
+    pub(crate) fn read_run(&self, run: &[BlockAddress], purpose: Purpose) -> Result<Vec<BlockRef>> {
         let of = |at| if at == 0 { purpose } else { Purpose::Any };
         let (read, led) = self.gather(run, of);
         self.statistics.read_ahead_blocks.add(led.saturating_sub(1) as u64);

@@ -95,31 +95,34 @@ impl Engine {
         self.executor.execute(Priority::Low, Box::new(look));
     }
 
-    /// Has a merge done that the seeks of scans have paid for, if there is one and writers
-    /// need none.
+    /// Has a merge done that the seeks of scans have paid for, if there is one and no other is
+    /// under way or needed.
     fn look_at_seeks(self: &Arc<Self>) {
-        let trees: Vec<Arc<Tree>> = self.trees.load().values().cloned().collect();
-        let is_idle =
-            |tree: &Arc<Tree>| picker::pick(&tree.version(), self.picker_options(tree)).is_none();
-        let running = self.compactions_running.load(Ordering::Acquire);
-        let may = running < self.executor.parallelism() && trees.iter().all(is_idle);
-        let picked = trees.iter().filter(|_| may).find_map(|tree| {
-            let options = self.picker_options(tree);
+        match guarded(|| Ok(self.pick_for_seeks())) {
+            Ok(Some((tree, compaction))) => {
+                self.stats.seek_compactions.add(1);
+                self.start_compaction(&tree, compaction);
+            }
+            Ok(None) | Err(_) => self.blocks.seek_work().end(),
+        }
+    }
+
+    fn pick_for_seeks(&self) -> Option<(Arc<Tree>, Compaction)> {
+        let trees = self.all_trees();
+        let is_needed =
+            |tree: &Arc<Tree>| picker::pick(&tree.version(), self.picker_options(tree)).is_some();
+        if self.compactions_running.load(Ordering::Acquire) > 0 || trees.iter().any(is_needed) {
+            return None;
+        }
+        trees.into_iter().find_map(|tree| {
+            let options = self.picker_options(&tree);
             let is_paid = |version: &Version| picker::pick_for_seeks(version, options);
             // Mostly nothing is, and then nobody is held up who changes the tables.
             is_paid(&tree.version())?;
-            let compaction = self.pick(tree, |version| {
-                is_paid(version).inspect(Compaction::spend_seek_bytes)
-            })?;
+            let compaction =
+                self.pick(&tree, |version| is_paid(version).inspect(Compaction::spend_seek_bytes))?;
             Some((tree, Compaction { is_for_seeks: true, ..compaction }))
-        });
-        match picked {
-            Some((tree, compaction)) => {
-                self.stats.seek_compactions.add(1);
-                self.start_compaction(tree, compaction);
-            }
-            None => self.blocks.seek_work().end(),
-        }
+        })
     }
 
     /// Has a compaction done that was picked.
@@ -392,9 +395,7 @@ impl Engine {
             });
             added.push((level, self.open_table(output.meta)?));
         }
-        // For the outputs alike, as nobody knows where in the inputs it was.
-        let seek_bytes = compaction.seek_bytes_left() / added.len().max(1) as u64;
-        added.iter().for_each(|(_, table)| table.note_seek_bytes(seek_bytes));
+        compaction.hand_on_seek_bytes(&added.iter().map(|(_, table)| table).collect::<Vec<_>>());
         self.install_edit(parts, edit, &added, &placed)?;
         if self.caches.policy().lacks(Idea::Repair) {
             let is_gone = |id| compaction.tables().any(|table| table.meta().id == id);
@@ -458,7 +459,11 @@ impl Engine {
             self.blocks.seek_work().end();
         }
         self.stats.compaction_ns.record(self.clock.monotonic_ns() - parts.started_ns);
-        self.note_outcome(JobKind::Compaction, &outcome);
+        let job = match parts.compaction.is_for_seeks {
+            true => JobKind::SeekCompaction,
+            false => JobKind::Compaction,
+        };
+        self.note_outcome(job, &outcome);
         // The inputs' files can go once nobody holds them.
         drop(parts);
         self.empty_trash();

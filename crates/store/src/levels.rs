@@ -145,6 +145,11 @@ impl TableHandle {
         }
     }
 
+    /// Whether both tables may hold keys of one range.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        !self.ends_before(&other.meta.smallest) && !other.ends_before(&self.meta.smallest)
+    }
+
     /// Whether the table may hold a key in `[start, end)`; `None`: no bound.
     pub(crate) fn overlaps(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> bool {
         start.is_none_or(|start| !self.ends_before(start))

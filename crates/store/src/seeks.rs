@@ -12,11 +12,12 @@
 //! come to the price: nobody has to know how long scans will go on.
 //!
 //! Guarantees:
-//! 1. Such merges, those that fail included, read and write no more bytes than seeks have read
-//!    from storage in the tables that they take in, or in those that these were made of.
+//! 1. Such merges, those that fail included, read and write no more bytes than seeks have gone
+//!    to storage for in the tables that they take in, or in those that these were made of.
 //! 2. Whoever scans neither merges nor waits: one thread of those that have read
 //!    [`LOOK_BYTES`] together hands the look to the background ([`SeekWork`]).
-//! 3. One look or one such merge is under way at a time, and none while writers need another.
+//! 3. One look or one such merge is under way at a time, and none begins while another merge
+//!    is under way or needed.
 //!
 //! Pure: the engine looks.
 
@@ -64,7 +65,11 @@ impl SeekWork {
     /// Whether the caller is to see to it that somebody looks, who says when that and what
     /// it led to has [ended](Self::end).
     pub(crate) fn begin(&self) -> bool {
-        if self.bytes.get() < LOOK_BYTES || self.is_under_way.swap(true, Ordering::AcqRel) {
+        // Nobody writes to what all scans look at while somebody is at it.
+        if self.bytes.get() < LOOK_BYTES
+            || self.is_under_way.load(Ordering::Relaxed)
+            || self.is_under_way.swap(true, Ordering::AcqRel)
+        {
             return false;
         }
         self.bytes.spend(u64::MAX);

@@ -97,7 +97,9 @@ impl Engine {
                     0 => picker::targets(version, self.base_bytes()).base_level,
                     _ => level + 1,
                 };
-                picker::pick_range(version, level, output_level, start, end)
+                // Not what has come since: in front of those that are left it would keep
+                // coming.
+                picker::pick_wanted(version, level, output_level, is_left)
             });
             match claimed {
                 Some(compaction) => self.compact_here(tree, compaction)?,

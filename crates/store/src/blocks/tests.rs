@@ -192,7 +192,10 @@ fn a_run_hides_damage_behind_its_first_block() {
     storage.corrupt(PATH, |bytes| bytes[damaged_at] ^= 4);
     let blocks = blocks_of(&storage, 0);
     assert_eq!(blocks.read_run(&addresses[1..], Purpose::Any).unwrap().len(), 2);
-    assert_eq!(blocks.read_run(&addresses[3..], Purpose::Any).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(
+        blocks.read_run(&addresses[3..], Purpose::Any).unwrap_err().kind(),
+        ErrorKind::Corrupt
+    );
     assert!(blocks.read_past_cache(&addresses[1..]).is_err());
 }
 
@@ -210,6 +213,23 @@ fn a_handle_past_the_file_is_refused_before_memory_is_taken() {
         assert!(result.unwrap_err().to_string().contains("reach past the file's end"));
     }
     assert_eq!(blocks.read_run(&addresses, Purpose::Any).unwrap().len(), 1);
+}
+
+#[test]
+fn who_reads_for_a_seek_pays_for_it_once() {
+    let storage = MemoryStorage::new();
+    let addresses = file_of(&storage, 2);
+    let blocks = blocks_of(&storage, 1 << 20);
+    let paid = || addresses[0].file.seek_bytes().get();
+    blocks.read(&addresses[1]).unwrap();
+    assert_eq!(paid(), 0);
+    blocks.read_as(&addresses[0], Purpose::Seek).unwrap();
+    let once = u64::from(addresses[0].handle.len);
+    assert_eq!(paid(), once);
+    // Somebody has brought it meanwhile.
+    blocks.read_as(&addresses[0], Purpose::Seek).unwrap();
+    blocks.read_run(&addresses, Purpose::Seek).unwrap();
+    assert_eq!(paid(), once);
 }
 
 #[test]
@@ -250,9 +270,9 @@ fn answered_runs(is_at_once: bool) -> f64 {
         if is_at_once {
             assert_eq!(blocks.read_run(&missing, Purpose::Any).unwrap().len(), missing.len());
         } else {
-            missing
-                .iter()
-                .for_each(|address| assert!(blocks.read_run(slice::from_ref(address), Purpose::Any).is_ok()));
+            missing.iter().for_each(|address| {
+                assert!(blocks.read_run(slice::from_ref(address), Purpose::Any).is_ok())
+            });
         }
     }
     f64::from(answered) / f64::from(ROUNDS / 2)

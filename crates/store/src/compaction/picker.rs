@@ -82,11 +82,10 @@ impl Compaction {
     /// What seeks have read in the runs that it spares them. Of level 0 merged with itself one
     /// run stays, in which they go on reading.
     fn seek_bytes(&self) -> u64 {
+        // Each is looked at once, as others go on reading.
         let paid = self.inputs.iter().map(|table| table.seek_bytes());
-        match self.output_level == self.level {
-            true => paid.clone().sum::<u64>() - paid.max().unwrap_or(0),
-            false => paid.sum(),
-        }
+        let (all, most) = paid.fold((0, 0), |(all, most), of| (all + of, of.max(most)));
+        if self.output_level == self.level { all - most } else { all }
     }
 
     fn is_paid_by_seeks(&self) -> bool {
@@ -102,11 +101,15 @@ impl Compaction {
         self.inputs.iter().fold(price, |left, table| left - table.spend_seek_bytes(left));
     }
 
-    /// What seeks have paid in the runs that are still there when it is done, and did not
-    /// spend.
-    pub(crate) fn seek_bytes_left(&self) -> u64 {
+    /// Has what seeks have paid in the runs that stay, and did not spend, count in the
+    /// `outputs`: in those alike that a table overlaps.
+    pub(crate) fn hand_on_seek_bytes(&self, outputs: &[&Arc<TableHandle>]) {
         let staying = if self.output_level == self.level { &*self.inputs } else { &[] };
-        staying.iter().chain(&self.lower).map(|table| table.seek_bytes()).sum()
+        for table in staying.iter().chain(&self.lower) {
+            let heirs = || outputs.iter().filter(|output| output.meets(table));
+            let bytes = table.seek_bytes() / heirs().count().max(1) as u64;
+            heirs().for_each(|output| output.note_seek_bytes(bytes));
+        }
     }
 
     fn new(
@@ -335,27 +338,26 @@ fn can_move(compaction: &Compaction, options: PickerOptions) -> bool {
         && !(into_last && inputs.iter().any(|t| t.meta().tombstones + t.meta().range_tombstones > 0))
 }
 
-/// A compaction of tables in `[start, end)` from `level` to `output_level`; `None`
-/// when there are none or they are busy.
+/// A compaction of tables that are wanted from `level` to `output_level`; `None` when there
+/// are none or they are busy.
 ///
 /// Below level 0 it takes one table at a time: between two tables of a level
 /// there is a gap into which another compaction may put a table, and an output
 /// that spans the gap would overlap it.
-pub(crate) fn pick_range(
+pub(crate) fn pick_wanted(
     version: &Version,
     level: usize,
     output_level: usize,
-    start: Option<&[u8]>,
-    end: Option<&[u8]>,
+    is_wanted: impl Fn(&Arc<TableHandle>) -> bool,
 ) -> Option<Compaction> {
-    let mut overlapping = version.level(level).iter().filter(|table| table.overlaps(start, end));
+    let mut wanted = version.level(level).iter().filter(|table| is_wanted(table));
     if level == 0 {
         // A table of level 0 takes all older ones with it that it overlaps;
         // taking the whole level is simple and right.
-        overlapping.next()?;
+        wanted.next()?;
         return Compaction::new(version, 0, output_level, version.level(0).to_vec());
     }
-    overlapping.find_map(|table| Compaction::new(version, level, output_level, vec![table.clone()]))
+    wanted.find_map(|table| Compaction::new(version, level, output_level, vec![table.clone()]))
 }
 
 /// The rewriting of one table in its level, to let go of what nobody can see.
@@ -402,7 +404,7 @@ mod tests {
     /// meanwhile another compaction put a table into the gap, and the output
     /// that spanned it made a manifest that could not be opened.
     #[test]
-    fn a_range_is_compacted_one_table_at_a_time() {
+    fn what_is_wanted_is_compacted_one_table_at_a_time() {
         let mut options = Options { memory_bytes: Some(8 << 20), ..Options::default() };
         options.environment.storage = Some(Arc::new(tidekv_io::MemoryStorage::new()));
         let db = crate::Db::open("/d", options).unwrap();
@@ -411,11 +413,16 @@ mod tests {
         keyspace.ingest([("c1", "x"), ("c2", "x")]).unwrap();
         let version = keyspace.tree().version();
         assert_eq!(version.level(LAST).len(), 2);
-        let picked = pick_range(&version, LAST, LAST, None, None).unwrap();
+        let picked = pick_wanted(&version, LAST, LAST, |_| true).unwrap();
         assert_eq!(picked.inputs.len(), 1);
+        let id = picked.inputs[0].meta().id;
         picked.inputs[0].set_busy(true);
-        let next = pick_range(&version, LAST, LAST, None, None).unwrap();
-        assert_ne!(next.inputs[0].meta().id, picked.inputs[0].meta().id);
+        let next = pick_wanted(&version, LAST, LAST, |_| true).unwrap();
+        assert_ne!(next.inputs[0].meta().id, id);
+        assert!(pick_wanted(&version, LAST, LAST, |table| table.meta().id == id).is_none());
         picked.inputs[0].set_busy(false);
+        let second = version.level(LAST)[1].meta().id;
+        let picked = pick_wanted(&version, LAST, LAST, |t| t.meta().id == second).unwrap();
+        assert_eq!(picked.inputs[0].meta().id, second);
     }
 }

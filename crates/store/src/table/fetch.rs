@@ -205,9 +205,7 @@ impl Fetcher {
         let address = self.table.address(handle, BlockKind::Index);
         match (ask, &self.reading) {
             (Ask::Memory, _) => Err(Missing::Unread(vec![address])),
-            (_, Reading::Cached(_)) => {
-                Ok(self.blocks.read_as(&address, self.purpose(ask))?)
-            }
+            (_, Reading::Cached(_)) => Ok(self.blocks.read_as(&address, self.purpose(ask))?),
             (_, Reading::Compaction) => Ok(self.blocks.read_past_cache(&[address])?.swap_remove(0)),
         }
     }

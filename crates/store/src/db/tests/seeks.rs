@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tidekv_io::{InlineExecutor, MemoryStorage};
 
 use crate::compaction::picker;
-use crate::levels::Version;
+use crate::levels::{TableHandle, Version};
 use crate::manifest::LEVELS;
+use crate::sync::atomic::Ordering;
 use crate::{CachePolicy, Db, Environment, Keyspace, Options};
 
 const KEYS: u32 = 2000;
@@ -167,20 +168,55 @@ fn a_merge_that_fails_is_paid_for_again() {
     assert_eq!(failures(), 1);
 }
 
+/// Moves level 0 above the last level; what merging that would cost.
+fn to_a_level_between(db: &Db, keyspace: &Keyspace) -> u64 {
+    let (engine, tree) = (db.engine(), keyspace.tree());
+    let down = |version: &Version| picker::pick_wanted(version, 0, LEVELS - 2, |_| true);
+    let compaction = engine.claim(tree, down).unwrap();
+    engine.compact_here(tree, compaction).unwrap();
+    2 * tree.version().tables().map(|table| table.meta().bytes).sum::<u64>()
+}
+
+/// The tables above the last level, below level 0.
+fn between(keyspace: &Keyspace) -> Vec<Arc<TableHandle>> {
+    keyspace.tree().version().level(LEVELS - 2).to_vec()
+}
+
 #[test]
 fn a_table_of_a_level_between_is_merged_once_it_is_paid_for() {
     let (db, keyspace) = little_above_much();
-    let (engine, tree) = (db.engine(), keyspace.tree());
-    let down = |version: &Version| picker::pick_range(version, 0, LEVELS - 2, None, None);
-    let compaction = engine.claim(tree, down).unwrap();
-    engine.compact_here(tree, compaction).unwrap();
-    let between = || tree.version().level(LEVELS - 2).to_vec();
-    let price = 2 * tree.version().tables().map(|table| table.meta().bytes).sum::<u64>();
+    let price = to_a_level_between(&db, &keyspace);
     let mut last_paid = 0;
     scan_until(&db, &keyspace, || {
-        last_paid = between().first().map_or(last_paid, |table| table.seek_bytes());
-        between().is_empty()
+        let between = between(&keyspace);
+        last_paid = between.first().map_or(last_paid, |table| table.seek_bytes());
+        between.is_empty()
     });
     assert!((price..price + (2 << 20)).contains(&last_paid), "{last_paid} of {price}");
     assert_eq!(db.statistics().counter("compaction.for_seeks"), 1);
+}
+
+#[test]
+fn what_a_table_has_paid_stays_when_another_is_merged_into_it() {
+    let (db, keyspace) = little_above_much();
+    let price = to_a_level_between(&db, &keyspace);
+    let paid = || between(&keyspace).iter().map(|table| table.seek_bytes()).sum::<u64>();
+    scan_until(&db, &keyspace, || paid() > price / 2);
+    let before = paid();
+    keyspace.put(0u32.to_be_bytes(), [2; 1000]).unwrap();
+    db.flush().unwrap();
+    to_a_level_between(&db, &keyspace);
+    assert_eq!((tables(&keyspace).0, between(&keyspace).len(), paid()), (0, 1, before));
+}
+
+#[test]
+fn no_merge_for_seeks_begins_beside_another() {
+    let (db, keyspace) = little_above_much();
+    let price = paid_and_price(&keyspace).1;
+    let running = &db.engine().compactions_running;
+    running.fetch_add(1, Ordering::AcqRel);
+    scan_until(&db, &keyspace, || paid_and_price(&keyspace).0 > price + (3 << 20));
+    assert_eq!(tables(&keyspace), (1, 1));
+    running.fetch_sub(1, Ordering::AcqRel);
+    scan_until(&db, &keyspace, || tables(&keyspace).0 == 0);
 }
