@@ -25,7 +25,7 @@ use crate::lru::{Inserted, Lru};
 use crate::sketch::{Sketch, Wide};
 
 /// Of two blocks whose rates are apart by at most this part of one, neither is better.
-const EQUAL: f32 = 0.25;
+const EQUAL: f32 = 0.3;
 
 /// A shard with less room than this is full, however small its blocks are.
 const BLOCK_BYTES_MIN: usize = 4 << 10;
@@ -36,6 +36,10 @@ const FILTER_SLACK_BYTES: usize = 256;
 /// A block that was read together with others, and whose place is behind that of the one that
 /// would leave, comes in if it is asked for so many times as often.
 const BEHIND_TOGETHER: f32 = 8.0;
+
+/// One whose place is in front of it, if it is asked for so many times as often. More than that
+/// would leave holes where all of a range is asked for alike.
+const AHEAD_TOGETHER: f32 = 1.05;
 
 /// What brought a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +65,8 @@ impl Arrival {
 ///
 /// Rates are chance in part, a newcomer is held against one rival after another, and one that
 /// came together with others spares no read before all of them are in. So it does not make a
-/// hole for nothing: it must be asked for as often as its rival, and far more often where
-/// extents do not say that it is to be here.
+/// hole for nothing: it must be asked for a little more often than its rival, and far more often
+/// where extents do not say that it is to be here.
 fn is_worse(
     (rate, id): (f32, BlockId),
     (rival_rate, rival): (f32, BlockId),
@@ -79,7 +83,7 @@ fn is_worse(
         Arrival::Alone if is_equal => is_behind,
         Arrival::Alone => rate < rival_rate,
         Arrival::Together if is_behind => rate < rival_rate * BEHIND_TOGETHER,
-        Arrival::Together => rate < rival_rate,
+        Arrival::Together => rate < rival_rate * AHEAD_TOGETHER,
     }
 }
 

@@ -5,10 +5,13 @@
 //! cargo run --release -p tidekv-lab --example simulation -- get-zipf-0.99
 //! cargo run --release -p tidekv-lab --example simulation -- get-hot 1 best  # every split
 //! cargo run --release -p tidekv-lab --example simulation -- ablation        # ideas left out
+//! cargo run --release -p tidekv-lab --example simulation -- get-hot-keys 1 seeds=3,4,5 \
+//!     tide fixed:50,30,20                                    # policies by name, and seeds
 //! ```
 //!
 //! Arguments: the beginning of a load's name, the budget in per cent of the data, and
-//! `best` to look for the best fixed split in tenths (66 runs). Prints a table and
+//! `best` to look for the best fixed split in tenths (66 runs); or, behind `seeds=`, seeds and
+//! the policies to run with each of them. Prints a table and
 //! leaves a row for each run (`TIDEKV_ROWS`). `ablation`: ten loads, by `tide`, by `tide`
 //! without each of its ideas, and by other policies, those that follow as well. (The tree
 //! does not change, so that two ideas about its changes are not there.)
@@ -73,7 +76,11 @@ const OTHERS: [CachePolicy; 5] = [
 ];
 
 fn run(policy: CachePolicy, load: &Load, percent: f64) -> Outcome {
-    let outcome = simulate(policy, load, ENTRIES, budget(ENTRIES, percent), OPERATIONS, SEED);
+    run_with(policy, load, percent, SEED)
+}
+
+fn run_with(policy: CachePolicy, load: &Load, percent: f64, seed: u64) -> Outcome {
+    let outcome = simulate(policy, load, ENTRIES, budget(ENTRIES, percent), OPERATIONS, seed);
     let [kv, kp, block] = outcome.split;
     Row::new("ackey-simulation", &format!("sim:{policy}"))
         .param("load", load.name)
@@ -84,7 +91,7 @@ fn run(policy: CachePolicy, load: &Load, percent: f64) -> Outcome {
         .metric("kv_bytes", kv)
         .metric("kp_bytes", kp)
         .metric("block_bytes", block)
-        .seed(SEED)
+        .seed(seed)
         .record();
     outcome
 }
@@ -127,6 +134,19 @@ fn ablation(others: impl Iterator<Item = CachePolicy>) {
     }
 }
 
+/// Prints what policies read with each of the seeds, as `seeds=3,4,5` gives them, and on average.
+fn with_seeds(load: &Load, percent: f64, seeds: &str, policies: &[String]) {
+    let seeds: Vec<u64> =
+        seeds.split(',').map(|seed| seed.parse().expect("a seed is a number")).collect();
+    for text in policies {
+        let policy: CachePolicy = text.parse().expect("a policy");
+        let reads: Vec<f64> =
+            seeds.iter().map(|&s| run_with(policy, load, percent, s).reads_per_op).collect();
+        let mean = reads.iter().sum::<f64>() / reads.len() as f64;
+        println!("| {} | {percent} % | {policy} | {mean:.4} | {reads:.4?} |", load.name);
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|word| word == "ablation") {
@@ -134,32 +154,42 @@ fn main() {
     }
     let wanted = arguments.first().map_or("", |name| name);
     let percent = arguments.get(1).and_then(|text| text.parse::<f64>().ok());
+    let loads = loads();
+    let chosen = loads.iter().filter(|load| load.name.starts_with(wanted)).flat_map(|load| {
+        let percents = PERCENTS.into_iter().filter(|p| percent.is_none_or(|wanted| wanted == *p));
+        percents.map(move |percent| (load, percent))
+    });
+    let named = arguments.iter().enumerate().find_map(|(at, word)| {
+        word.strip_prefix("seeds=").map(|seeds| (seeds, &arguments[at + 1..]))
+    });
+    if let Some((seeds, policies)) = named {
+        chosen.for_each(|(load, percent)| with_seeds(load, percent, seeds, policies));
+        return;
+    }
     let looks_for_best = arguments.iter().any(|word| word == "best");
     println!(
         "| load | cache | LRU | CLOCK | S3-FIFO | admission | hac | KV, KP, blocks | tide | \
          KV, KP, blocks | of LRU | best fixed |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
-    for load in loads().iter().filter(|load| load.name.starts_with(wanted)) {
-        for percent in PERCENTS.into_iter().filter(|p| percent.is_none_or(|wanted| wanted == *p)) {
-            let [lru, clock, s3_fifo, admission] =
-                OF_BLOCKS.map(|policy| run(policy, load, percent).reads_per_op);
-            let hac = run(CachePolicy::HAC, load, percent);
-            let tide = run(CachePolicy::Tide, load, percent);
-            let found = looks_for_best.then(|| best(load, percent));
-            let best = found.map_or_else(String::new, |(policy, reads)| {
-                format!("{reads:.3} ({}), {:.2}", policy, tide.reads_per_op / reads)
-            });
-            println!(
-                "| {} | {percent} % | {lru:.3} | {clock:.3} | {s3_fifo:.3} | {admission:.3} | \
-                 {:.3} | {} | {:.3} | {} | {:.2} | {best} |",
-                load.name,
-                hac.reads_per_op,
-                parts(&hac),
-                tide.reads_per_op,
-                parts(&tide),
-                tide.reads_per_op / lru,
-            );
-        }
+    for (load, percent) in chosen {
+        let [lru, clock, s3_fifo, admission] =
+            OF_BLOCKS.map(|policy| run(policy, load, percent).reads_per_op);
+        let hac = run(CachePolicy::HAC, load, percent);
+        let tide = run(CachePolicy::Tide, load, percent);
+        let found = looks_for_best.then(|| best(load, percent));
+        let best = found.map_or_else(String::new, |(policy, reads)| {
+            format!("{reads:.3} ({}), {:.2}", policy, tide.reads_per_op / reads)
+        });
+        println!(
+            "| {} | {percent} % | {lru:.3} | {clock:.3} | {s3_fifo:.3} | {admission:.3} | \
+             {:.3} | {} | {:.3} | {} | {:.2} | {best} |",
+            load.name,
+            hac.reads_per_op,
+            parts(&hac),
+            tide.reads_per_op,
+            parts(&tide),
+            tide.reads_per_op / lru,
+        );
     }
 }
