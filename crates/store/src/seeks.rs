@@ -14,8 +14,8 @@
 //! Guarantees:
 //! 1. Such merges, those that fail included, read and write no more bytes than seeks have gone
 //!    to storage for in the tables that they take in, or in those that these were made of.
-//! 2. Whoever scans neither merges nor waits: one thread of those that have read
-//!    [`LOOK_BYTES`] together hands the look to the background ([`SeekWork`]).
+//! 2. Whoever scans neither merges nor waits for a merge: one thread of those that have read
+//!    [`LOOK_BYTES`] together hands the look to the executor ([`SeekWork`]).
 //! 3. One look or one such merge is under way at a time, and none begins while another merge
 //!    is under way or needed.
 //!
