@@ -29,7 +29,7 @@ use self::flight::{Flights, Lead, Role};
 use crate::block::{Block, BlockHandle, Content, open, open_part, seed};
 use crate::checksum::name_hash;
 use crate::error::{Error, Result};
-use crate::seeks::{SeekBytes, SeekWork};
+use crate::seeks::{self, SeekBytes, SeekWork};
 use crate::stats::Counter;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -214,7 +214,7 @@ impl Blocks {
             cross_check: None,
             flights: Flights::default(),
             statistics: BlockStatistics::default(),
-            seek_work: SeekWork::default(),
+            seek_work: SeekWork::new(seeks::look_bytes(u64::MAX)),
         }
     }
 
@@ -226,6 +226,11 @@ impl Blocks {
     /// These, with what KV and KP answer held against the tables.
     pub(crate) fn cross_checked(self, clock: Arc<dyn Clock>) -> Self {
         Self { cross_check: Some(clock), ..self }
+    }
+
+    /// These, of tables that are to have so many bytes.
+    pub(crate) fn of_tables(self, table_bytes: u64) -> Self {
+        Self { seek_work: SeekWork::new(seeks::look_bytes(table_bytes)), ..self }
     }
 
     pub(crate) fn caches(&self) -> &Arc<Caches<BlockRef>> {

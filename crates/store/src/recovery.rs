@@ -187,7 +187,8 @@ fn build_caches(
     caches.point().set_fingerprint_bits(options.fingerprint_bits);
     caches.set_level0_tables(LEVEL0_TRIGGER as u8);
     let caches = Arc::new(caches);
-    let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches));
+    let blocks =
+        Blocks::new(Arc::clone(storage), Arc::clone(&caches)).of_tables(options.table_bytes);
     let blocks = match options.cross_check {
         true => blocks.cross_checked(Arc::clone(clock)),
         false => blocks,

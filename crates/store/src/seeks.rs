@@ -15,7 +15,7 @@
 //! 1. Such merges, those that fail included, read and write no more bytes than seeks have gone
 //!    to storage for in the tables that they take in, or in those that these were made of.
 //! 2. Whoever scans neither merges nor waits for a merge: one thread of those that have read
-//!    [`LOOK_BYTES`] together hands the look to the executor ([`SeekWork`]).
+//!    [so many](look_bytes) together hands the look to the executor ([`SeekWork`]).
 //! 3. One look or one such merge is under way at a time, and none begins while another merge
 //!    is under way or needed.
 //!
@@ -23,8 +23,14 @@
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// It is worth a look at all tables again when seeks have read so many bytes.
-const LOOK_BYTES: u64 = 1 << 20;
+/// The most that seeks read until it is worth a look at all tables again, in bytes.
+const LOOK_BYTES_MAX: u64 = 1 << 20;
+
+/// It is worth a look again when seeks have read so many bytes, where tables are to have
+/// `table_bytes`: to read and write one costs twice as much, and a run is often less than one.
+pub(crate) fn look_bytes(table_bytes: u64) -> u64 {
+    (table_bytes / 4).clamp(1, LOOK_BYTES_MAX)
+}
 
 /// Bytes of blocks that seeks had to read from storage, and that were not spent since.
 #[derive(Debug, Default)]
@@ -49,14 +55,21 @@ impl SeekBytes {
 }
 
 /// Whether it is time to look what seeks have paid for, and whether somebody does.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SeekWork {
     /// Of all tables, since it was last time.
     bytes: SeekBytes,
+    /// It is time when they are so many.
+    look_bytes: u64,
     is_under_way: AtomicBool,
 }
 
 impl SeekWork {
+    /// It is time again for each [`look_bytes`].
+    pub(crate) fn new(look_bytes: u64) -> Self {
+        Self { bytes: SeekBytes::default(), look_bytes, is_under_way: AtomicBool::new(false) }
+    }
+
     /// A seek has read so many bytes.
     pub(crate) fn note(&self, bytes: u64) {
         self.bytes.note(bytes);
@@ -66,7 +79,7 @@ impl SeekWork {
     /// it led to has [ended](Self::end).
     pub(crate) fn begin(&self) -> bool {
         // Nobody writes to what all scans look at while somebody is at it.
-        if self.bytes.get() < LOOK_BYTES
+        if self.bytes.get() < self.look_bytes
             || self.is_under_way.load(Ordering::Relaxed)
             || self.is_under_way.swap(true, Ordering::AcqRel)
         {
@@ -87,12 +100,14 @@ mod tests {
 
     #[test]
     fn one_look_for_so_many_bytes_and_one_at_a_time() {
-        let work = SeekWork::default();
-        work.note(LOOK_BYTES - 1);
+        let look = look_bytes(1000);
+        assert_eq!((look, look_bytes(1), look_bytes(u64::MAX)), (250, 1, LOOK_BYTES_MAX));
+        let work = SeekWork::new(look);
+        work.note(look - 1);
         assert!(!work.begin());
         work.note(1);
         assert_eq!([work.begin(), work.begin()], [true, false]);
-        work.note(LOOK_BYTES);
+        work.note(look);
         assert!(!work.begin(), "the first has not ended");
         work.end();
         assert_eq!([work.begin(), work.begin()], [true, false]);

@@ -220,6 +220,7 @@ fn report(totals: &Totals, seed: u64) {
     println!("{operations} operations in {histories} histories, all equal; {tally:?}");
     assert!(tally.flushes > 100 && tally.compactions > 100 && tally.reopenings > 10);
     assert!(tally.kv_hits > 100 && tally.kp_hits > 100 && tally.kp_moves > 10, "{tally:?}");
+    assert!(tally.seek_compactions > 0, "{tally:?}");
     assert!(tally.warm_values > 100, "{tally:?}");
     assert!(tally.would_block > 0 && tally.conflicts > 0 && tally.levels > 2, "{tally:?}");
     Row::new("proof-metamorphic", "tidekv")
@@ -239,6 +240,7 @@ fn report(totals: &Totals, seed: u64) {
         .metric("kp_moves", tally.kp_moves)
         .metric("warm_values", tally.warm_values)
         .metric("stale_inserts", tally.stale_inserts)
+        .metric("seek_compactions", tally.seek_compactions)
         .metric("differences", differences.len() as u64)
         .metric("losses", differences.len() as u64)
         .record();

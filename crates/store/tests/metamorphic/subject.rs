@@ -40,6 +40,8 @@ pub struct Tally {
     pub kp_moves: u64,
     pub warm_values: u64,
     pub stale_inserts: u64,
+    /// Merges that the seeks of scans had paid for.
+    pub seek_compactions: u64,
     /// The deepest that data lay: how many levels had tables.
     pub levels: u64,
 }
@@ -57,6 +59,7 @@ impl Tally {
         self.kp_moves += other.kp_moves;
         self.warm_values += other.warm_values;
         self.stale_inserts += other.stale_inserts;
+        self.seek_compactions += other.seek_compactions;
         self.levels = self.levels.max(other.levels);
     }
 }
@@ -191,6 +194,7 @@ impl Subject {
         self.tally.kp_errors += statistics.counter("cache.kp.errors");
         self.tally.kp_moves += statistics.counter("cache.kp.moves");
         self.tally.stale_inserts += statistics.counter("cache.point.stale_inserts");
+        self.tally.seek_compactions += statistics.counter("compaction.for_seeks");
         self.tally.compactions +=
             statistics.counter("compaction.count") + statistics.counter("compaction.moves");
     }
