@@ -31,7 +31,7 @@ use crate::point_cache::{Epoch, PointCache};
 use crate::policy::CachePolicy;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::tide::{COMPONENTS, Split, Tide};
+use crate::tide::{COMPONENTS, Split, Tide, WINDOW};
 use crate::turnoff::{Counts, Turnoff};
 
 /// Storage reads from one step of the boundaries to the next.
@@ -55,8 +55,7 @@ pub fn is_memory_lesson(lot: u64) -> bool {
 /// Reads are counted in parts: a lesson of memory is one.
 const READ_PARTS: u32 = MEMORY_GETS / MEMORY_LESSONS;
 
-/// Of the budget: the window of each ghost, and the sketches of keys and blocks.
-const WINDOW: f64 = 0.1;
+/// Of the budget: the sketches of keys and blocks.
 const POINT_SKETCH: f64 = 0.02;
 const BLOCK_SKETCH: f64 = 0.008;
 

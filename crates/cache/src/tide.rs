@@ -10,8 +10,10 @@
 //! finds the way, also to what is of use only from some size on. That of its *near* part
 //! shows where more stops being of use, as metadata does that fits. A search goes by the
 //! window; afterwards each component counts with the larger of its two. KP does so from the
-//! beginning: a pointer is of use without others, so the first bytes of KP are worth the most,
-//! and a few hundred pointers of keys that filters do not help are lost in a window of thousands.
+//! beginning, until it has as many bytes as a window: a pointer is of use without others, so the
+//! first bytes of KP are worth the most, and a few hundred pointers of keys that filters do not
+//! help are lost in a window of thousands. Later ones are not, and by the larger credit a search
+//! would go too far.
 //!
 //! ```text
 //!   Search ─── SEARCH_STEPS ──► Settle ─── they stand still ──► Follow
@@ -56,6 +58,9 @@ pub enum Component {
 /// All components.
 pub const COMPONENTS: [Component; 3] = [Component::Kv, Component::Kp, Component::Block];
 
+/// Of the budget, the window of each ghost: small enough to be marginal, large enough to be
+/// measured.
+pub(crate) const WINDOW: f64 = 0.1;
 /// What a step keeps of the credits.
 const CREDIT_KEPT: f64 = 0.9;
 /// Of the budget, what a step of a search moves at most. Other steps move half of it: what
@@ -116,11 +121,12 @@ impl Default for Tide {
 impl Course {
     const SEARCH: Self = Self::Search { steps: SEARCH_STEPS };
 
-    /// What a component counts with.
-    fn credit_of(self, component: Component, credit: Wanted) -> f64 {
-        match (self, component) {
+    /// What a component counts with that has such a part of the budget.
+    fn credit_of(self, component: Component, share: f64, credit: Wanted) -> f64 {
+        let takes_its_first = component == Component::Kp && share < WINDOW;
+        match self {
             _ if credit.window < CREDIT_MIN => credit.window,
-            (Self::Search { .. }, Component::Kv | Component::Block) => credit.window,
+            Self::Search { .. } if !takes_its_first => credit.window,
             _ => credit.window.max(credit.near),
         }
     }
@@ -186,7 +192,9 @@ impl Tide {
     /// Where the boundaries go from `split`, by at most `bytes_max`.
     pub fn step(&mut self, split: Split, bytes_max: usize) -> Split {
         let budget: usize = split.iter().sum();
-        let mut credits = COMPONENTS.map(|c| self.course.credit_of(c, self.credits[c as usize]));
+        let share = |c: Component| split[c as usize] as f64 / budget.max(1) as f64;
+        let credit = |c| self.course.credit_of(c, share(c), self.credits[c as usize]);
+        let mut credits = COMPONENTS.map(credit);
         let step_max = budget as f64 * self.course.step_max();
         let can_judge = self.credits.iter().any(|credit| credit.window > CREDIT_MIN);
         let step = if can_judge { (bytes_max as f64 / step_max).min(1.0) } else { 0.0 };

@@ -48,6 +48,17 @@ fn pointers_come_back_as_they_were_put_in() {
     assert!((20_000..60_000).all(|n| shard.get(hash(n)).is_none()));
 }
 
+/// A small cache has a few hundredths of its bytes for pointers: none of them may stand empty.
+#[test]
+fn few_bytes_hold_pointers_too() {
+    for bytes in [1200, 2400, 3600] {
+        let (mut shard, mut judge) = (KpShard::new(bytes), ByUse::default());
+        (0..1000).for_each(|n| shard.insert(hash(n), entry(n), &mut judge));
+        assert!((bytes * 4 / 5..=bytes).contains(&shard.charged_bytes()));
+        assert!(shard.len() * ENTRY_BYTES * 10 > bytes * 7, "{} in {bytes}", shard.len());
+    }
+}
+
 #[test]
 fn extreme_pointers_fit_and_larger_ones_are_not_kept() {
     let mut shard = KpShard::new(1 << 20);

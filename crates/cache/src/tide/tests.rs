@@ -78,6 +78,26 @@ fn a_search_sees_that_a_few_pointers_are_worth_much() {
     assert!((15_000..30_000).contains(&split[1]), "{split:?}");
 }
 
+/// By the most-wanted eighth of its window KP would go on to grow where blocks are of more use.
+#[test]
+fn a_search_goes_by_the_average_once_there_are_pointers_enough() {
+    let searched = |from: Split| {
+        let (mut tide, mut split) = (Tide::default(), from);
+        for _ in 0..SEARCH_STEPS as u32 / 2 {
+            tide.credit(Component::Kp, Wanted { window: 100.0, near: 800.0 });
+            tide.credit(Component::Block, alike(300.0));
+            split = tide.step(split, usize::MAX);
+        }
+        assert!(tide.searches());
+        split[1]
+    };
+    let window = (WINDOW * 1e6) as usize;
+    for from in [[0, 0, 1_000_000], [0, 400_000, 600_000]] {
+        let pointers = searched(from);
+        assert!(pointers.abs_diff(window) <= 20_000, "{pointers} from {from:?}");
+    }
+}
+
 /// Two places, of which the search finds the one and following the other, in steps that
 /// may move at most `bytes_max`.
 fn run_between_two_places(

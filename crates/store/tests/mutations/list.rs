@@ -1051,9 +1051,23 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "a search does not see that a few pointers are worth much",
         "crates/cache/src/tide.rs",
-        "Component::Kv | Component::Block) =>",
-        "_) =>",
+        "if !takes_its_first =>",
+        "=>",
         "tide::tests::a_search_sees_that_a_few_pointers_are_worth_much",
+    ),
+    cached(
+        "a search goes by what is wanted most of all pointers",
+        "crates/cache/src/tide.rs",
+        "component == Component::Kp && share < WINDOW;",
+        "component == Component::Kp;",
+        "tide::tests::a_search_goes_by_the_average_once_there_are_pointers_enough",
+    ),
+    cached(
+        "pointers get their bytes by the page",
+        "crates/cache/src/kp.rs",
+        "const CHUNK_BUCKETS: usize = 8;",
+        "const CHUNK_BUCKETS: usize = 32;",
+        "kp::tests::few_bytes_hold_pointers_too",
     ),
     cached(
         "as much of every ghost is near",
