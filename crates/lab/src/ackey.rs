@@ -193,7 +193,7 @@ fn value_size(scale: &Scale) -> Vec<Point> {
 }
 
 /// AC-Key with its learning rate and its threshold as axes, one after the other; where
-/// both meet is what the paper takes. Also with a small cache: the paper's figures for
+/// both meet is what the paper takes. Also with small caches: the paper's figures for
 /// them lie between those for caches of a hundred-thousandth and a ten-thousandth.
 fn parameters(scale: &Scale) -> Vec<Point> {
     let usual = (100_000, 5);
@@ -201,7 +201,7 @@ fn parameters(scale: &Scale) -> Vec<Point> {
     let thresholds: &[u64] = if scale.is_quick { &[0, 15, 30] } else { &[0, 10, 15, 20, 25, 30] };
     let thresholds = thresholds.iter().map(|&theta| (usual.0, theta));
     let pairs: Vec<(u64, u64)> = [usual].into_iter().chain(rates).chain(thresholds).collect();
-    let sizes: &[f64] = if scale.is_quick { &[1.0] } else { &[1.0, 0.1] };
+    let sizes: &[f64] = if scale.is_quick { &[1.0] } else { &[1.0, 0.1, 0.01] };
     let loads = sizes.iter().flat_map(|&size| pairs.iter().map(move |&pair| (size, pair)));
     let load = |(size, _)| Load { cache_percent: size, ..Load::usual() };
     let points = points(scale, loads.clone().map(load)).into_iter().zip(loads);
