@@ -31,7 +31,7 @@ use crate::point_cache::{Epoch, PointCache};
 use crate::policy::CachePolicy;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::tide::{COMPONENTS, Split, Tide, WINDOW};
+use crate::tide::{COMPONENTS, Split, Tide};
 use crate::turnoff::{Counts, Turnoff};
 
 /// Storage reads from one step of the boundaries to the next.
@@ -55,7 +55,8 @@ pub fn is_memory_lesson(lot: u64) -> bool {
 /// Reads are counted in parts: a lesson of memory is one.
 const READ_PARTS: u32 = MEMORY_GETS / MEMORY_LESSONS;
 
-/// Of the budget: the sketches of keys and blocks.
+/// Of the budget: the window of each ghost, and the sketches of keys and blocks.
+const WINDOW: f64 = 0.1;
 const POINT_SKETCH: f64 = 0.02;
 const BLOCK_SKETCH: f64 = 0.008;
 
@@ -124,7 +125,7 @@ impl<V: Clone> Caches<V> {
                 policy,
                 budget,
                 shares: [0.0, 0.0, 1.0],
-                tide: Tide::default(),
+                tide: Tide::new(0),
                 measured_for: 0,
                 credited: [Wanted::default(); 3],
                 hac: None,
@@ -464,7 +465,7 @@ impl<V: Clone> Caches<V> {
         }
         control.credited = self.wanted();
         self.spared.store(0, Ordering::Relaxed);
-        control.tide = Tide::default();
+        control.tide = Tide::new(part(WINDOW));
     }
 }
 

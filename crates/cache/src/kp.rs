@@ -23,11 +23,11 @@
 //! tool for file and table addressing", 1980): a bucket more splits one that is there,
 //! a bucket less joins two, and what does not fit leaves. So the shard grows and
 //! shrinks bucket by bucket, and the fingerprint says all that a split must know.
-//! Buckets are allocated eight at a time (1 KiB): in a cache of 100 KiB four more are a
-//! twenty-fifth of it, which would stand empty.
+//! Buckets are allocated eight at a time (1 KiB): of 4 KiB, a twenty-fifth of a cache of 100
+//! KiB could stand empty.
 //!
 //! Guarantees:
-//! 1. [`KpShard::charged_bytes`] is what is allocated, and at most the capacity.
+//! 1. [`KpShard::charged_bytes`] is no less than what is allocated, and at most the capacity.
 //! 2. For a fingerprint there is at most one entry. So what was synced or removed under
 //!    a hash leaves nothing older that another lookup of that key could find.
 //!
@@ -37,7 +37,9 @@
 const BUCKET: usize = 8;
 /// Buckets that are allocated together.
 const CHUNK_BUCKETS: usize = 8;
-const CHUNK_BYTES: usize = CHUNK_BUCKETS * BUCKET_BYTES;
+/// Of them, and of their place in the list of all, which may have twice as many as it needs.
+const CHUNK_BYTES: usize = CHUNK_BUCKETS * BUCKET_BYTES + LIST_SLACK * size_of::<usize>();
+const LIST_SLACK: usize = 2;
 /// Entries to a bucket on average beyond which the shard grows, if it may: fuller ones
 /// push entries out while there is room elsewhere.
 const LOAD_MAX: usize = 3;
@@ -167,6 +169,7 @@ type Bucket = [Slot; BUCKET];
 /// Entries of one shard.
 #[derive(Debug)]
 pub struct KpShard {
+    #[expect(clippy::vec_box, reason = "a list of chunks grows without moving what is in them")]
     chunks: Vec<Box<[Bucket; CHUNK_BUCKETS]>>,
     /// Buckets in use.
     buckets: usize,
@@ -203,9 +206,16 @@ impl KpShard {
         self.capacity
     }
 
-    /// The bytes allocated for entries.
+    /// The bytes for entries: no less than are allocated.
     pub fn charged_bytes(&self) -> usize {
         self.chunks.len() * CHUNK_BYTES
+    }
+
+    /// The bytes that are allocated for entries.
+    #[cfg(test)]
+    fn allocated_bytes(&self) -> usize {
+        self.chunks.len() * size_of::<[Bucket; CHUNK_BUCKETS]>()
+            + self.chunks.capacity() * size_of::<usize>()
     }
 
     /// Whether there may be another bucket.
@@ -306,6 +316,7 @@ impl KpShard {
             self.join_last(judge);
         }
         self.chunks.truncate(chunks);
+        self.chunks.shrink_to(LIST_SLACK * chunks);
     }
 
     fn find(&mut self, hash: u32) -> Option<&mut Slot> {
@@ -332,6 +343,10 @@ impl KpShard {
             return;
         }
         if self.buckets == self.chunks.len() * CHUNK_BUCKETS {
+            if self.chunks.is_empty() {
+                // By itself the list would begin with four places.
+                self.chunks.reserve_exact(LIST_SLACK);
+            }
             self.chunks.push(Box::new([Bucket::default(); CHUNK_BUCKETS]));
         }
         let new = self.buckets;

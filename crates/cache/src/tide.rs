@@ -58,9 +58,6 @@ pub enum Component {
 /// All components.
 pub const COMPONENTS: [Component; 3] = [Component::Kv, Component::Kp, Component::Block];
 
-/// Of the budget, the window of each ghost: small enough to be marginal, large enough to be
-/// measured.
-pub(crate) const WINDOW: f64 = 0.1;
 /// What a step keeps of the credits.
 const CREDIT_KEPT: f64 = 0.9;
 /// Of the budget, what a step of a search moves at most. Other steps move half of it: what
@@ -107,26 +104,22 @@ enum Course {
 #[derive(Debug, Clone)]
 pub struct Tide {
     credits: [Wanted; 3],
+    /// For so many bytes more each ghost stands.
+    window_bytes: usize,
     /// Of KV, of time.
     spared: f64,
     course: Course,
 }
 
-impl Default for Tide {
-    fn default() -> Self {
-        Self { credits: Default::default(), spared: 0.0, course: Course::SEARCH }
-    }
-}
-
 impl Course {
     const SEARCH: Self = Self::Search { steps: SEARCH_STEPS };
 
-    /// What a component counts with that has such a part of the budget.
-    fn credit_of(self, component: Component, share: f64, credit: Wanted) -> f64 {
-        let takes_its_first = component == Component::Kp && share < WINDOW;
+    /// What a component counts with; `takes_first`: it takes its first bytes, and they are
+    /// worth the most.
+    fn credit_of(self, takes_first: bool, credit: Wanted) -> f64 {
         match self {
             _ if credit.window < CREDIT_MIN => credit.window,
-            Self::Search { .. } if !takes_its_first => credit.window,
+            Self::Search { .. } if !takes_first => credit.window,
             _ => credit.window.max(credit.near),
         }
     }
@@ -168,6 +161,11 @@ impl Course {
 }
 
 impl Tide {
+    /// A search, by ghosts that stand for so many bytes more each.
+    pub fn new(window_bytes: usize) -> Self {
+        Self { credits: Default::default(), window_bytes, spared: 0.0, course: Course::SEARCH }
+    }
+
     /// A larger `component` would have saved so many I/Os.
     pub fn credit(&mut self, component: Component, reads: Wanted) {
         self.credits[component as usize] += reads;
@@ -192,9 +190,10 @@ impl Tide {
     /// Where the boundaries go from `split`, by at most `bytes_max`.
     pub fn step(&mut self, split: Split, bytes_max: usize) -> Split {
         let budget: usize = split.iter().sum();
-        let share = |c: Component| split[c as usize] as f64 / budget.max(1) as f64;
-        let credit = |c| self.course.credit_of(c, share(c), self.credits[c as usize]);
-        let mut credits = COMPONENTS.map(credit);
+        let mut credits = COMPONENTS.map(|c| {
+            let takes_first = c == Component::Kp && split[c as usize] < self.window_bytes;
+            self.course.credit_of(takes_first, self.credits[c as usize])
+        });
         let step_max = budget as f64 * self.course.step_max();
         let can_judge = self.credits.iter().any(|credit| credit.window > CREDIT_MIN);
         let step = if can_judge { (bytes_max as f64 / step_max).min(1.0) } else { 0.0 };

@@ -29,7 +29,7 @@ use self::flight::{Flights, Lead, Role};
 use crate::block::{Block, BlockHandle, Content, open, open_part, seed};
 use crate::checksum::name_hash;
 use crate::error::{Error, Result};
-use crate::seeks::{self, SeekBytes, SeekWork};
+use crate::seeks::{SeekBytes, SeekWork};
 use crate::stats::Counter;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -207,30 +207,31 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    pub(crate) fn new(storage: Arc<dyn Storage>, caches: Arc<Caches<BlockRef>>) -> Self {
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        caches: Arc<Caches<BlockRef>>,
+        seek_work: SeekWork,
+    ) -> Self {
         Self {
             storage,
             caches,
             cross_check: None,
             flights: Flights::default(),
             statistics: BlockStatistics::default(),
-            seek_work: SeekWork::new(seeks::look_bytes(u64::MAX)),
+            seek_work,
         }
     }
 
     /// Blocks of `storage`, of which `bytes` are cached, and nothing else is.
     pub(crate) fn alone(storage: Arc<dyn Storage>, bytes: usize) -> Self {
-        Self::new(storage, Arc::new(Caches::new(name_hash, bytes, 1, CachePolicy::BlockOnly)))
+        let caches = Caches::new(name_hash, bytes, 1, CachePolicy::BlockOnly);
+        // Nobody merges.
+        Self::new(storage, Arc::new(caches), SeekWork::of_tables(u64::MAX))
     }
 
     /// These, with what KV and KP answer held against the tables.
     pub(crate) fn cross_checked(self, clock: Arc<dyn Clock>) -> Self {
         Self { cross_check: Some(clock), ..self }
-    }
-
-    /// These, of tables that are to have so many bytes.
-    pub(crate) fn of_tables(self, table_bytes: u64) -> Self {
-        Self { seek_work: SeekWork::new(seeks::look_bytes(table_bytes)), ..self }
     }
 
     pub(crate) fn caches(&self) -> &Arc<Caches<BlockRef>> {

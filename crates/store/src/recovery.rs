@@ -53,6 +53,7 @@ use crate::notices;
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::quiet::Quiet;
+use crate::seeks::SeekWork;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex, RwLock};
 use crate::tree::Tree;
@@ -187,8 +188,8 @@ fn build_caches(
     caches.point().set_fingerprint_bits(options.fingerprint_bits);
     caches.set_level0_tables(LEVEL0_TRIGGER as u8);
     let caches = Arc::new(caches);
-    let blocks =
-        Blocks::new(Arc::clone(storage), Arc::clone(&caches)).of_tables(options.table_bytes);
+    let seek_work = SeekWork::of_tables(options.table_bytes);
+    let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches), seek_work);
     let blocks = match options.cross_check {
         true => blocks.cross_checked(Arc::clone(clock)),
         false => blocks,

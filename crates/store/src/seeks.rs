@@ -15,22 +15,21 @@
 //! 1. Such merges, those that fail included, read and write no more bytes than seeks have gone
 //!    to storage for in the tables that they take in, or in those that these were made of.
 //! 2. Whoever scans neither merges nor waits for a merge: one thread of those that have read
-//!    [so many](look_bytes) together hands the look to the executor ([`SeekWork`]).
+//!    [so much](SeekWork::of_tables) together hands the look to the executor ([`SeekWork`]).
 //! 3. One look or one such merge is under way at a time, and none begins while another merge
 //!    is under way or needed.
 //!
 //! Pure: the engine looks.
 
+use std::ops::RangeInclusive;
+
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The most that seeks read until it is worth a look at all tables again, in bytes.
-const LOOK_BYTES_MAX: u64 = 1 << 20;
-
-/// It is worth a look again when seeks have read so many bytes, where tables are to have
-/// `table_bytes`: to read and write one costs twice as much, and a run is often less than one.
-pub(crate) fn look_bytes(table_bytes: u64) -> u64 {
-    (table_bytes / 4).clamp(1, LOOK_BYTES_MAX)
-}
+/// Of what a table is to have, the part that seeks read until it is worth a look at all tables
+/// again: to merge a whole one costs eight times as much.
+const LOOK_PART: u64 = 4;
+/// But no less than some blocks, as a look goes through all tables, and no more than is soon read.
+const LOOK_BYTES: RangeInclusive<u64> = 16 << 10..=1 << 20;
 
 /// Bytes of blocks that seeks had to read from storage, and that were not spent since.
 #[derive(Debug, Default)]
@@ -65,8 +64,10 @@ pub(crate) struct SeekWork {
 }
 
 impl SeekWork {
-    /// It is time again for each [`look_bytes`].
-    pub(crate) fn new(look_bytes: u64) -> Self {
+    /// Where tables are to have `table_bytes`: it is time for each quarter of that which seeks
+    /// have read, at least 16 KiB and at most a mebibyte.
+    pub(crate) fn of_tables(table_bytes: u64) -> Self {
+        let look_bytes = (table_bytes / LOOK_PART).clamp(*LOOK_BYTES.start(), *LOOK_BYTES.end());
         Self { bytes: SeekBytes::default(), look_bytes, is_under_way: AtomicBool::new(false) }
     }
 
@@ -100,9 +101,9 @@ mod tests {
 
     #[test]
     fn one_look_for_so_many_bytes_and_one_at_a_time() {
-        let look = look_bytes(1000);
-        assert_eq!((look, look_bytes(1), look_bytes(u64::MAX)), (250, 1, LOOK_BYTES_MAX));
-        let work = SeekWork::new(look);
+        let look_of = |table_bytes| SeekWork::of_tables(table_bytes).look_bytes;
+        assert_eq!([0, 1 << 18, 64 << 20].map(look_of), [16 << 10, 1 << 16, 1 << 20]);
+        let (work, look) = (SeekWork::of_tables(1 << 18), 1 << 16);
         work.note(look - 1);
         assert!(!work.begin());
         work.note(1);

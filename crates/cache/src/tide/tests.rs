@@ -2,14 +2,21 @@
 
 use super::*;
 
+const WINDOW: usize = 100_000;
+
 /// Reads that every part of the window would have saved alike.
 fn alike(reads: f64) -> Wanted {
     Wanted { window: reads, near: reads }
 }
 
+/// Of a budget of a million bytes.
+fn of_a_million() -> Tide {
+    Tide::new(WINDOW)
+}
+
 #[test]
 fn bytes_go_where_they_save_most() {
-    let mut tide = Tide::default();
+    let mut tide = of_a_million();
     let mut split = [0, 0, 1_000_000];
     for _ in 0..200 {
         tide.credit(Component::Kv, alike(300.0));
@@ -27,7 +34,7 @@ fn who_follows_goes_far_only_where_credits_are_far_apart() {
     let moved = |least: f64| {
         let split = [500_000, 0, 500_000];
         let course = Course::Follow { settled: [0.5, 0.0, 0.5] };
-        let mut tide = Tide { course, ..Tide::default() };
+        let mut tide = Tide { course, ..of_a_million() };
         tide.credit(Component::Kv, alike(100.0));
         tide.credit(Component::Block, alike(least));
         tide.step(split, usize::MAX)[0] - 500_000
@@ -40,7 +47,7 @@ fn who_follows_goes_far_only_where_credits_are_far_apart() {
 /// Metadata has to be here up to a size and is of no use beyond it.
 #[test]
 fn the_place_is_found_where_more_is_of_no_use() {
-    let (mut tide, mut split) = (Tide::default(), [0, 0, 1_000_000]);
+    let (mut tide, mut split) = (of_a_million(), [0, 0, 1_000_000]);
     let needed = 300_000;
     let mut run = |steps: u32, split: &mut Split| {
         for _ in 0..steps {
@@ -64,7 +71,7 @@ fn the_place_is_found_where_more_is_of_no_use() {
 /// A few hundred pointers may be worth much in a window of thousands: none needs another.
 #[test]
 fn a_search_sees_that_a_few_pointers_are_worth_much() {
-    let mut tide = Tide::default();
+    let mut tide = of_a_million();
     let mut split = [0, 0, 1_000_000];
     let needed = 20_000;
     for _ in 0..SEARCH_STEPS as u32 - 1 {
@@ -79,10 +86,11 @@ fn a_search_sees_that_a_few_pointers_are_worth_much() {
 }
 
 /// By the most-wanted eighth of its window KP would go on to grow where blocks are of more use.
+/// The window of a large cache is less than a tenth of it.
 #[test]
 fn a_search_goes_by_the_average_once_there_are_pointers_enough() {
-    let searched = |from: Split| {
-        let (mut tide, mut split) = (Tide::default(), from);
+    let searched = |window: usize, from: Split| {
+        let (mut tide, mut split) = (Tide::new(window), from);
         for _ in 0..SEARCH_STEPS as u32 / 2 {
             tide.credit(Component::Kp, Wanted { window: 100.0, near: 800.0 });
             tide.credit(Component::Block, alike(300.0));
@@ -91,10 +99,11 @@ fn a_search_goes_by_the_average_once_there_are_pointers_enough() {
         assert!(tide.searches());
         split[1]
     };
-    let window = (WINDOW * 1e6) as usize;
-    for from in [[0, 0, 1_000_000], [0, 400_000, 600_000]] {
-        let pointers = searched(from);
-        assert!(pointers.abs_diff(window) <= 20_000, "{pointers} from {from:?}");
+    for window in [WINDOW, WINDOW / 3] {
+        for from in [[0, 0, 1_000_000], [0, 400_000, 600_000]] {
+            let pointers = searched(window, from);
+            assert!(pointers.abs_diff(window) <= 20_000, "{pointers} from {from:?}");
+        }
     }
 }
 
@@ -115,7 +124,7 @@ fn run_between_two_places(
 
 #[test]
 fn who_has_strayed_far_searches_again() {
-    let (mut tide, mut split) = (Tide::default(), [0, 0, 1_000_000]);
+    let (mut tide, mut split) = (of_a_million(), [0, 0, 1_000_000]);
     let mut run =
         |split: &mut Split, steps| run_between_two_places(&mut tide, split, (steps, usize::MAX));
     assert!(run(&mut split, 256)[1] > 990_000);
@@ -129,7 +138,7 @@ fn who_has_strayed_far_searches_again() {
 /// However long they take from the place that the search has found.
 #[test]
 fn who_goes_on_has_not_settled_and_does_not_search_again() {
-    let (mut tide, mut split) = (Tide::default(), [0, 0, 1_000_000]);
+    let (mut tide, mut split) = (of_a_million(), [0, 0, 1_000_000]);
     run_between_two_places(&mut tide, &mut split, (256, usize::MAX));
     let mut least = 0;
     for _ in 0..4000 {
@@ -144,7 +153,7 @@ fn who_goes_on_has_not_settled_and_does_not_search_again() {
 /// none ends.
 #[test]
 fn a_search_goes_by_what_its_steps_can_move() {
-    let (mut tide, mut split) = (Tide::default(), [0, 0, 1_000_000]);
+    let (mut tide, mut split) = (of_a_million(), [0, 0, 1_000_000]);
     (0..10_000).for_each(|_| split = tide.step(split, usize::MAX));
     assert_eq!(tide.course, Course::SEARCH);
     // A tenth of a step.
@@ -156,7 +165,7 @@ fn a_search_goes_by_what_its_steps_can_move() {
 
 #[test]
 fn boundaries_that_are_put_somewhere_follow_from_there() {
-    let mut tide = Tide::default();
+    let mut tide = of_a_million();
     tide.settle_at([500_000, 0, 500_000]);
     tide.credit(Component::Kp, Wanted { window: 300.0, near: 0.0 });
     tide.credit(Component::Kv, Wanted { window: 100.0, near: 400.0 });
@@ -167,7 +176,7 @@ fn boundaries_that_are_put_somewhere_follow_from_there() {
 /// Of a handful of hits four times as many are near by chance.
 #[test]
 fn near_credits_say_nothing_where_there_are_few() {
-    let (mut tide, mut split) = (Tide::default(), [500_000, 0, 500_000]);
+    let (mut tide, mut split) = (of_a_million(), [500_000, 0, 500_000]);
     tide.settle_at(split);
     for _ in 0..1000 {
         tide.credit(Component::Kv, Wanted { window: 1.0, near: 4.0 });
@@ -178,7 +187,7 @@ fn near_credits_say_nothing_where_there_are_few() {
 
 #[test]
 fn time_is_spared_where_no_reads_are() {
-    let mut tide = Tide::default();
+    let mut tide = of_a_million();
     let split = [0, 0, 1_000_000];
     tide.spare(300.0);
     tide.credit(Component::Block, alike(1.05));
@@ -190,7 +199,7 @@ fn time_is_spared_where_no_reads_are() {
 
 #[test]
 fn nothing_moves_by_chance_or_between_equals() {
-    let mut tide = Tide::default();
+    let mut tide = of_a_million();
     let split = [100, 200, 700];
     tide.credit(Component::Kp, alike(10.0));
     assert_eq!(tide.step(split, usize::MAX), split);

@@ -1034,6 +1034,22 @@ pub const MUTATIONS: &[Mutation] = &[
         target: "lib",
         test: "db::tests::seeks::a_run_in_which_scans_have_read_as_much_as_merging_it_costs_is_merged",
     },
+    Mutation {
+        name: "a look at what scans have paid for comes as seldom where tables are small",
+        file: "crates/store/src/recovery.rs",
+        find: "SeekWork::of_tables(options.table_bytes)",
+        replace: "SeekWork::of_tables(u64::MAX)",
+        package: "tidekv",
+        target: "lib",
+        test: "db::tests::seeks::a_look_comes_the_sooner_the_smaller_tables_are",
+    },
+    cached(
+        "the list of KP's chunks is not charged",
+        "crates/cache/src/kp.rs",
+        "CHUNK_BUCKETS * BUCKET_BYTES + LIST_SLACK * size_of::<usize>();",
+        "CHUNK_BUCKETS * BUCKET_BYTES;",
+        "kp::tests::growing_and_shrinking_loses_only_what_it_tells",
+    ),
     cached(
         "what comes together makes holes",
         "crates/cache/src/block_shard.rs",
@@ -1051,15 +1067,15 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "a search does not see that a few pointers are worth much",
         "crates/cache/src/tide.rs",
-        "if !takes_its_first =>",
+        "if !takes_first =>",
         "=>",
         "tide::tests::a_search_sees_that_a_few_pointers_are_worth_much",
     ),
     cached(
         "a search goes by what is wanted most of all pointers",
         "crates/cache/src/tide.rs",
-        "component == Component::Kp && share < WINDOW;",
-        "component == Component::Kp;",
+        "c == Component::Kp && split[c as usize] < self.window_bytes;",
+        "c == Component::Kp;",
         "tide::tests::a_search_goes_by_the_average_once_there_are_pointers_enough",
     ),
     cached(

@@ -15,17 +15,19 @@ const KEYS: u32 = 2000;
 /// A store with much in its last level and a little of it, newer, in level 0. It has no
 /// memory for blocks, and nothing is put in order at rest.
 fn little_above_much() -> (Db, Keyspace) {
-    little_above_much_on(&MemoryStorage::new())
+    let (db, keyspace) = little_above_much_on(&MemoryStorage::new(), Options::default());
+    assert_eq!(tables(&keyspace).1, 1);
+    (db, keyspace)
 }
 
-fn little_above_much_on(disk: &MemoryStorage) -> (Db, Keyspace) {
+fn little_above_much_on(disk: &MemoryStorage, options: Options) -> (Db, Keyspace) {
     let environment = Environment {
         storage: Some(Arc::new(disk.clone())),
         executor: Some(Arc::new(InlineExecutor::new())),
         ..Environment::default()
     };
     let cache_policy = CachePolicy::BlockOnly;
-    let options = Options { cache_bytes_max: 0, cache_policy, environment, ..Options::default() };
+    let options = Options { cache_bytes_max: 0, cache_policy, environment, ..options };
     let db = Db::open("/d", options).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     keyspace.ingest((0..KEYS).map(|n| (n.to_be_bytes(), [1; 1000]))).unwrap();
@@ -33,7 +35,7 @@ fn little_above_much_on(disk: &MemoryStorage) -> (Db, Keyspace) {
         keyspace.put(n.to_be_bytes(), [2; 1000]).unwrap();
     }
     db.flush().unwrap();
-    assert_eq!(tables(&keyspace), (1, 1));
+    assert_eq!(tables(&keyspace).0, 1);
     (db, keyspace)
 }
 
@@ -87,6 +89,21 @@ fn a_run_in_which_scans_have_read_as_much_as_merging_it_costs_is_merged() {
     let later: u64 = (0..scans).map(|lot| scan(&db, &keyspace, lot)).sum();
     assert!(later * 3 < reads * 2, "{reads} and then {later} reads");
     assert_eq!(db.statistics().counter("compaction.for_seeks"), 1, "one run is one run");
+}
+
+#[test]
+fn a_look_comes_the_sooner_the_smaller_tables_are() {
+    let options = Options { table_bytes: 64 << 10, ..Options::default() };
+    let (db, keyspace) = little_above_much_on(&MemoryStorage::new(), options);
+    let (price, mut last_paid) = (paid_and_price(&keyspace).1, 0);
+    assert!(tables(&keyspace).1 > 20);
+    scan_until(&db, &keyspace, || {
+        let is_merged = tables(&keyspace).0 == 0;
+        last_paid = if is_merged { last_paid } else { paid_and_price(&keyspace).0 };
+        is_merged
+    });
+    // But for the last table, which nothing above it meets.
+    assert!(last_paid.abs_diff(price) < 128 << 10, "{last_paid} of {price}");
 }
 
 #[test]
@@ -154,7 +171,7 @@ fn what_a_run_has_paid_is_not_lost_when_level_0_is_merged_with_itself() {
 #[test]
 fn a_merge_that_fails_is_paid_for_again() {
     let disk = MemoryStorage::new();
-    let (db, keyspace) = little_above_much_on(&disk);
+    let (db, keyspace) = little_above_much_on(&disk, Options::default());
     let failures = || db.statistics().counter("background.errors");
     let price = paid_and_price(&keyspace).1;
     disk.set_capacity(Some(0));
