@@ -55,6 +55,7 @@ fn few_bytes_hold_pointers_too() {
         let (mut shard, mut judge) = (KpShard::new(bytes), ByUse::default());
         (0..1000).for_each(|n| shard.insert(hash(n), entry(n), &mut judge));
         assert!((bytes * 4 / 5..=bytes).contains(&shard.charged_bytes()));
+        assert!(shard.allocated_bytes() <= shard.charged_bytes());
         assert!(shard.len() * ENTRY_BYTES * 10 > bytes * 7, "{} in {bytes}", shard.len());
     }
 }

@@ -1048,7 +1048,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/cache/src/kp.rs",
         "CHUNK_BUCKETS * BUCKET_BYTES + LIST_SLACK * size_of::<usize>();",
         "CHUNK_BUCKETS * BUCKET_BYTES;",
-        "kp::tests::growing_and_shrinking_loses_only_what_it_tells",
+        "kp::tests::few_bytes_hold_pointers_too",
     ),
     cached(
         "what comes together makes holes",
