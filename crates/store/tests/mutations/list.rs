@@ -1289,8 +1289,8 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "boundaries are searched for by the first part of the window",
         "crates/cache/src/tide.rs",
-        "(Self::Search { .. }, Component::Kv | Component::Block) => credit.window,",
-        "(Self::Search { .. }, _) => credit.window.max(credit.near),",
+        "Self::Search { .. } if !takes_first => credit.window,",
+        "Self::Search { .. } if !takes_first => credit.window.max(credit.near),",
         "tide::tests::the_place_is_found_where_more_is_of_no_use",
     ),
     cached(
