@@ -37,9 +37,10 @@
 const BUCKET: usize = 8;
 /// Buckets that are allocated together.
 const CHUNK_BUCKETS: usize = 8;
-/// Of them, and of their place in the list of all, which may have twice as many as it needs.
-const CHUNK_BYTES: usize = CHUNK_BUCKETS * BUCKET_BYTES + LIST_SLACK * size_of::<usize>();
+/// The list of chunks may have so many times the places that it needs.
 const LIST_SLACK: usize = 2;
+/// What a chunk is charged: its buckets and its places in the list.
+const CHUNK_BYTES: usize = CHUNK_BUCKETS * BUCKET_BYTES + LIST_SLACK * size_of::<usize>();
 /// Entries to a bucket on average beyond which the shard grows, if it may: fuller ones
 /// push entries out while there is room elsewhere.
 const LOAD_MAX: usize = 3;
