@@ -77,6 +77,11 @@ const POINT_SAMPLING: u32 = 8;
 /// Ghosts take less than one part in so many of their windows.
 const GHOSTS_DIVISOR: usize = 8;
 
+/// Of the budget, one part in so many may stand empty for entries that are to come: those of
+/// small values fill it a block's time for a hundred bytes. With none, KV would grow only when
+/// it is full, and lose entries on its way.
+const ROOM_SHARE: usize = 16;
+
 /// What the caches share.
 #[derive(Debug)]
 struct Control {
@@ -350,11 +355,28 @@ impl<V: Clone> Caches<V> {
         control.tide.spare(spared / f64::from(READ_PARTS));
         let before = self.split_of(control);
         let whole: usize = before.iter().sum();
-        let after = control.tide.step(before, READS_PER_STEP as usize * BLOCK_BYTES_USUAL);
+        let after = control.tide.step(before, self.fillable(control));
         if after != before && whole > 0 {
             control.shares = after.map(|bytes| bytes as f64 / whole as f64);
             self.apply(control);
         }
+    }
+
+    /// What each component may take in a step: entries that have room left, no more than makes
+    /// it [`ROOM_SHARE`] of the budget; blocks that have any, nothing.
+    fn fillable(&self, control: &Control) -> Split {
+        let step = READS_PER_STEP as usize * BLOCK_BYTES_USUAL;
+        let ((kv, kp), (kv_max, kp_max)) = (self.point.charged_bytes(), self.point.capacities());
+        let of_entries = |has_room: bool, room: usize| match has_room {
+            true => step.min((control.budget / ROOM_SHARE).saturating_sub(room)),
+            false => step,
+        };
+        let (kv_has_room, kp_has_room) = self.point.have_room();
+        [
+            of_entries(kv_has_room, kv_max.saturating_sub(kv)),
+            of_entries(kp_has_room, kp_max.saturating_sub(kp)),
+            if self.blocks.has_room() { 0 } else { step },
+        ]
     }
 
     /// Has the boundaries follow AC-Key's targets.

@@ -153,10 +153,13 @@ impl Entries {
         of_either!(self, shard => shard.capacities())
     }
 
-    pub(crate) fn has_room_for_values(&self) -> bool {
+    pub(crate) fn have_room(&self) -> (bool, bool) {
         match self {
-            Self::Compact(shard) => shard.has_room_for_values(),
-            Self::Hac(shard) => shard.charged_bytes().0 < shard.capacities().0,
+            Self::Compact(shard) => shard.have_room(),
+            Self::Hac(shard) => {
+                let (charged, capacities) = (shard.charged_bytes(), shard.capacities());
+                (charged.0 < capacities.0, charged.1 < capacities.1)
+            }
         }
     }
 

@@ -212,6 +212,11 @@ impl KpShard {
         self.chunks.len() * CHUNK_BYTES
     }
 
+    /// Whether it could grow.
+    pub fn has_room(&self) -> bool {
+        self.charged_bytes() + CHUNK_BYTES <= self.capacity
+    }
+
     /// The bytes that are allocated for entries.
     #[cfg(test)]
     fn allocated_bytes(&self) -> usize {

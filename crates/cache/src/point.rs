@@ -307,9 +307,9 @@ impl PointShard {
         self.fingerprint_mask = u32::MAX.checked_shr(u32::BITS - bits.min(32)).unwrap_or(0);
     }
 
-    /// Whether values could come in without any leaving for them.
-    pub fn has_room_for_values(&self) -> bool {
-        self.kv.has_room()
+    /// Whether values could come in without any leaving for them, and whether pointers could.
+    pub fn have_room(&self) -> (bool, bool) {
+        (self.kv.has_room(), self.kp.has_room())
     }
 
     /// The bytes of KV and KP.

@@ -471,11 +471,14 @@ impl PointCache {
         self.sum(|inside| inside.entries.charged_bytes())
     }
 
-    /// Whether most shards have room for more values (as
+    /// Whether most shards have room for more values, and for more pointers (as
     /// [`BlockCache::has_room`](crate::BlockCache::has_room)).
-    pub fn has_room_for_values(&self) -> bool {
-        let has_room = |shard: &&Shard| shard.inside.lock().entries.has_room_for_values();
-        2 * self.shards.iter().filter(has_room).count() > self.shards.len()
+    pub fn have_room(&self) -> (bool, bool) {
+        let (kv, kp) = self.sum(|inside| {
+            let (kv, kp) = inside.entries.have_room();
+            (usize::from(kv), usize::from(kp))
+        });
+        (2 * kv > self.shards.len(), 2 * kp > self.shards.len())
     }
 
     /// How many KV and KP entries there are.

@@ -28,8 +28,8 @@
 //!
 //! 1. Credits fade: each step keeps [`CREDIT_KEPT`] of them.
 //! 2. A step moves at most [`STEP_MAX`] of the budget, half of that behind the search, and no
-//!    more than the caller says was read since the last one: it could not be filled. It does
-//!    so in proportion to how far the two are apart, `(most - least) / (most + least)`, and to
+//!    more than the caller says the winner could fill: what has room left gets no more, for it
+//!    would stand empty while others could use it. It does so in proportion to how far the two are apart, `(most - least) / (most + least)`, and to
 //!    the square of that where it follows: what is near is mostly chance, and what gives way to
 //!    it and is read again costs I/Os.
 //! 3. Nothing moves when they are nearer to each other than [`HYSTERESIS`], or when
@@ -187,8 +187,9 @@ impl Tide {
         matches!(self.course, Course::Search { .. })
     }
 
-    /// Where the boundaries go from `split`, by at most `bytes_max`.
-    pub fn step(&mut self, split: Split, bytes_max: usize) -> Split {
+    /// Where the boundaries go from `split`; to each component at most its part of
+    /// `bytes_max`.
+    pub fn step(&mut self, split: Split, bytes_max: Split) -> Split {
         let budget: usize = split.iter().sum();
         let mut credits = COMPONENTS.map(|c| {
             let takes_first = c == Component::Kp && split[c as usize] < self.window_bytes;
@@ -196,14 +197,15 @@ impl Tide {
         });
         let step_max = budget as f64 * self.course.step_max();
         let can_judge = self.credits.iter().any(|credit| credit.window > CREDIT_MIN);
-        let step = if can_judge { (bytes_max as f64 / step_max).min(1.0) } else { 0.0 };
-        let mut bytes_max = bytes_max;
-        if credits.iter().all(|&credit| credit < CREDIT_NONE) {
+        let spares_reads = credits.iter().any(|&credit| credit >= CREDIT_NONE);
+        if !spares_reads {
             credits[Component::Kv as usize] += self.spared;
-            bytes_max /= SPARED_SHARE;
         }
         let by_credit = |a: &usize, b: &usize| credits[*a].total_cmp(&credits[*b]);
         let winner = (0..3).max_by(by_credit).unwrap_or(0);
+        let bytes_max = bytes_max[winner];
+        let step = if can_judge { (bytes_max as f64 / step_max).min(1.0) } else { 0.0 };
+        let bytes_max = if spares_reads { bytes_max } else { bytes_max / SPARED_SHARE };
         // One that has no bytes has none to give.
         let loser = (0..3).filter(|&c| c != winner && split[c] > 0).min_by(by_credit);
         let mut next = split;

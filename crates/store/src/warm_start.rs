@@ -296,7 +296,7 @@ impl Engine {
         let point = self.caches.point();
         let keyspace = list.keys.last()?.keyspace;
         let is_full = point.charged_bytes().0 + ROOM_MIN > point.capacities().0;
-        if is_full || !point.has_room_for_values() {
+        if is_full || !point.have_room().0 {
             return None;
         }
         let tree = self.tree(keyspace);

@@ -21,7 +21,7 @@ fn bytes_go_where_they_save_most() {
     for _ in 0..200 {
         tide.credit(Component::Kv, alike(300.0));
         tide.credit(Component::Block, alike(100.0));
-        let next = tide.step(split, usize::MAX);
+        let next = tide.step(split, [usize::MAX; 3]);
         assert_eq!(next.iter().sum::<usize>(), 1_000_000);
         split = next;
     }
@@ -37,7 +37,7 @@ fn who_follows_goes_far_only_where_credits_are_far_apart() {
         let mut tide = Tide { course, ..of_a_million() };
         tide.credit(Component::Kv, alike(100.0));
         tide.credit(Component::Block, alike(least));
-        tide.step(split, usize::MAX)[0] - 500_000
+        tide.step(split, [usize::MAX; 3])[0] - 500_000
     };
     // 0.2 apart, squared; all of a step.
     assert!(moved(100.0 * 0.8 / 1.2).abs_diff(400) <= 1);
@@ -56,7 +56,7 @@ fn the_place_is_found_where_more_is_of_no_use() {
             let (window, near) = (of_missing(100_000), of_missing(25_000));
             tide.credit(Component::Block, Wanted { window, near });
             tide.credit(Component::Kv, alike(100.0));
-            *split = tide.step(*split, usize::MAX);
+            *split = tide.step(*split, [usize::MAX; 3]);
         }
         split[2]
     };
@@ -79,7 +79,7 @@ fn a_search_sees_that_a_few_pointers_are_worth_much() {
         let saved = |window: usize| 1000.0 * missing.min(window) as f64 / window as f64;
         tide.credit(Component::Kp, Wanted { window: saved(100_000), near: saved(12_500) });
         tide.credit(Component::Block, alike(300.0));
-        split = tide.step(split, usize::MAX);
+        split = tide.step(split, [usize::MAX; 3]);
     }
     assert!(matches!(tide.course, Course::Search { .. }));
     assert!((15_000..30_000).contains(&split[1]), "{split:?}");
@@ -94,7 +94,7 @@ fn a_search_goes_by_the_average_once_there_are_pointers_enough() {
         for _ in 0..SEARCH_STEPS as u32 / 2 {
             tide.credit(Component::Kp, Wanted { window: 100.0, near: 800.0 });
             tide.credit(Component::Block, alike(300.0));
-            split = tide.step(split, usize::MAX);
+            split = tide.step(split, [usize::MAX; 3]);
         }
         assert!(tide.searches());
         split[1]
@@ -117,7 +117,7 @@ fn run_between_two_places(
     for _ in 0..steps {
         tide.credit(Component::Kp, Wanted { window: 300.0, near: 0.0 });
         tide.credit(Component::Kv, Wanted { window: 100.0, near: 400.0 });
-        *split = tide.step(*split, bytes_max);
+        *split = tide.step(*split, [bytes_max; 3]);
     }
     *split
 }
@@ -149,12 +149,29 @@ fn who_goes_on_has_not_settled_and_does_not_search_again() {
     assert_eq!(split, [1_000_000, 0, 0]);
 }
 
+/// What it has beyond what it holds would stand empty.
+#[test]
+fn who_has_room_gets_no_more_and_is_waited_for() {
+    let (mut tide, mut split) = (of_a_million(), [0, 0, 1_000_000]);
+    let mut step = |split: Split, bytes_max| {
+        tide.credit(Component::Kv, alike(300.0));
+        tide.credit(Component::Block, alike(100.0));
+        (tide.step(split, bytes_max), tide.course)
+    };
+    for _ in 0..10 * SEARCH_STEPS as u32 {
+        let (after, course) = step(split, [0, usize::MAX, usize::MAX]);
+        assert_eq!((after, course), (split, Course::SEARCH));
+    }
+    split = step(split, [5_000, 0, 0]).0;
+    assert_eq!(split, [5_000, 0, 995_000]);
+}
+
 /// Where a step can move little, a search takes more of them, and where nothing is wanted
 /// none ends.
 #[test]
 fn a_search_goes_by_what_its_steps_can_move() {
     let (mut tide, mut split) = (of_a_million(), [0, 0, 1_000_000]);
-    (0..10_000).for_each(|_| split = tide.step(split, usize::MAX));
+    (0..10_000).for_each(|_| split = tide.step(split, [usize::MAX; 3]));
     assert_eq!(tide.course, Course::SEARCH);
     // A tenth of a step.
     run_between_two_places(&mut tide, &mut split, (2000, 2_000));
@@ -169,7 +186,7 @@ fn boundaries_that_are_put_somewhere_follow_from_there() {
     tide.settle_at([500_000, 0, 500_000]);
     tide.credit(Component::Kp, Wanted { window: 300.0, near: 0.0 });
     tide.credit(Component::Kv, Wanted { window: 100.0, near: 400.0 });
-    let [kv, ..] = tide.step([500_000, 0, 500_000], usize::MAX);
+    let [kv, ..] = tide.step([500_000, 0, 500_000], [usize::MAX; 3]);
     assert!(kv > 500_000, "{kv}");
 }
 
@@ -180,7 +197,7 @@ fn near_credits_say_nothing_where_there_are_few() {
     tide.settle_at(split);
     for _ in 0..1000 {
         tide.credit(Component::Kv, Wanted { window: 1.0, near: 4.0 });
-        split = tide.step(split, usize::MAX);
+        split = tide.step(split, [usize::MAX; 3]);
     }
     assert_eq!(split, [500_000, 0, 500_000]);
 }
@@ -191,9 +208,9 @@ fn time_is_spared_where_no_reads_are() {
     let split = [0, 0, 1_000_000];
     tide.spare(300.0);
     tide.credit(Component::Block, alike(1.05));
-    assert_eq!(tide.step(split, usize::MAX), split);
+    assert_eq!(tide.step(split, [usize::MAX; 3]), split);
     // What is left of both.
-    let [kv, kp, block] = tide.step(split, usize::MAX);
+    let [kv, kp, block] = tide.step(split, [usize::MAX; 3]);
     assert!(kv > 15_000 && kp == 0 && kv + block == 1_000_000, "{kv}, {kp} and {block}");
 }
 
@@ -202,9 +219,9 @@ fn nothing_moves_by_chance_or_between_equals() {
     let mut tide = of_a_million();
     let split = [100, 200, 700];
     tide.credit(Component::Kp, alike(10.0));
-    assert_eq!(tide.step(split, usize::MAX), split);
+    assert_eq!(tide.step(split, [usize::MAX; 3]), split);
     tide.credit(Component::Kv, alike(1000.0));
     tide.credit(Component::Kp, alike(1050.0));
     tide.credit(Component::Block, alike(1000.0));
-    assert_eq!(tide.step(split, usize::MAX), split);
+    assert_eq!(tide.step(split, [usize::MAX; 3]), split);
 }

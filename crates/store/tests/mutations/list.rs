@@ -1283,8 +1283,22 @@ pub const MUTATIONS: &[Mutation] = &[
         "what was noted last is near",
         "crates/cache/src/ghost.rs",
         "asked > times || asked == times && at < place",
-        "at < place || asked > 255 - times * 0",
+        "at < place || asked > f32::MAX - times * 0.0",
         "ghost::tests::near_are_those_that_are_asked_for_most",
+    ),
+    cached(
+        "what has room gets more",
+        "crates/cache/src/caches.rs",
+        "step.min((control.budget / ROOM_SHARE).saturating_sub(room))",
+        "step.min(room.max(step))",
+        "caches::tests::bytes_go_to_scattered_keys_under_the_tide",
+    ),
+    cached(
+        "each part may take what any could fill",
+        "crates/cache/src/tide.rs",
+        "let bytes_max = bytes_max[winner];",
+        "let bytes_max = bytes_max.into_iter().max().unwrap_or(0);",
+        "tide::tests::who_has_room_gets_no_more_and_is_waited_for",
     ),
     cached(
         "boundaries are searched for by the first part of the window",
