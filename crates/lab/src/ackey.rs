@@ -15,6 +15,7 @@ use crate::experiment::{Experiment, Params, Point, Rule, Subjects, Target};
 use crate::job::{Drive, Ending, Length, WarmUp};
 use crate::keys::{Choice, data_bytes};
 use crate::scale::{Scale, Shape};
+use crate::subject::Choices;
 use crate::workload::{Kind, Workload};
 
 /// More points than this are measured once in a quick run, rather than twice.
@@ -97,6 +98,8 @@ pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
         cache_bytes: Some(cache_bytes),
         value_bytes: shape.value_bytes,
         is_compressed: false,
+        is_buffered: false,
+        choices: Choices::new(),
         store: Some(settled(shape)),
         changes_store: false,
         drive: Some(Drive {
@@ -390,6 +393,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
             Target::new("cpu_us_per_op", Rule::RatioToSubjectAtMost("tidekv:block-lru", 1.2)),
             Target::new("ops_per_s", Rule::RatioToSubjectAtLeast("tidekv:block-lru", 1.0)),
         ],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "ackey-params",
@@ -407,6 +411,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
             Target::new("reads_per_op", Rule::RatioToPointAtLeast("theta", 5, 0.972)),
             Target::new("reads_per_op", Rule::RatioToPointAtMost("theta", 5, 1.028)),
         ],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "ackey-ablation",

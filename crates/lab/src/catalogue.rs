@@ -6,6 +6,7 @@ use crate::engine;
 use crate::experiment::Experiment;
 use crate::failure::{Failure, Result};
 use crate::limit;
+use crate::policy;
 use crate::restart;
 
 /// All experiments, in the order in which they run.
@@ -16,6 +17,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
         .chain(changing::EXPERIMENTS)
         .chain(restart::EXPERIMENTS)
         .chain(limit::EXPERIMENTS)
+        .chain(policy::EXPERIMENTS)
 }
 
 /// The experiment called `name`.

@@ -150,6 +150,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                 Rule::RatioToSubjectAtLeast("tidekv:offline", 1.32),
             ),
         ],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "ackey-ycsb",
@@ -164,6 +165,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
             Target::new("ops_per_s", Rule::RatioAtLeast(1.036)),
             Target::new("reads_per_op", Rule::RatioToSubjectAtMost("tidekv:block-lru", 1.0)),
         ],
+        ..Experiment::USUAL
     },
     Experiment {
         name: "ackey-write",
@@ -185,5 +187,6 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                 Rule::RatioToSubjectAtLeast("tidekv:block-lru", 0.95),
             ),
         ],
+        ..Experiment::USUAL
     },
 ];

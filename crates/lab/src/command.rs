@@ -11,11 +11,13 @@ use crate::catalogue;
 use crate::failure::{Failure, Result};
 use crate::nothing::NOTHING;
 use crate::place::Place;
+use crate::policy;
 use crate::report;
 use crate::runner::Runner;
 use crate::scale::{Scale, Size};
 use crate::show;
-use crate::subject::SubjectRecord;
+use crate::subject::{Choosable, SubjectRecord};
+use crate::sweep::{self, SWEEP, Varied};
 use crate::worker::{self, Launcher};
 
 /// Where results go when no directory is given: out of the way of the sources.
@@ -34,6 +36,7 @@ pub struct Lab {
 enum Command {
     List(List),
     Run(Run),
+    Sweep(Sweep),
     Report(Report),
     #[command(name = worker::COMMAND, hide = true)]
     Worker,
@@ -69,6 +72,62 @@ struct Run {
     #[arg(long)]
     full: bool,
 
+    #[command(flatten)]
+    common: Common,
+
+    /// Only these subjects (repeatable); `*` stands for any text.
+    #[arg(long = "subject", value_name = "NAME")]
+    subjects: Vec<String>,
+
+    /// Only points with this parameter, as in `cache_percent=5` (repeatable).
+    #[arg(long = "where", value_name = "NAME=VALUE")]
+    wheres: Vec<String>,
+
+    /// Numbers of threads, as in `1,2,8`.
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    threads: Vec<u64>,
+
+    /// Entries of 116 bytes; of larger ones there are fewer.
+    #[arg(long, value_name = "N")]
+    entries: Option<u64>,
+
+    /// Seconds that one turn is measured.
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+
+    /// How often the subjects take turns.
+    #[arg(long, value_name = "N")]
+    alternations: Option<u64>,
+}
+
+/// Measure every combination of some values.
+///
+/// Cells are measured one after another and appended to `rows.jsonl` as they are; one that
+/// fails becomes a row with `error`. A sweep that is begun again with the same binary goes on
+/// where it ended.
+#[derive(Debug, Args)]
+#[command(after_help = sweep_help())]
+struct Sweep {
+    /// Subjects (repeatable): a name, or an engine alone for its subject with choices; `*`
+    /// stands for any text.
+    #[arg(long = "subject", required = true, value_name = "NAME")]
+    subjects: Vec<String>,
+
+    /// An axis and its values (repeatable).
+    #[arg(long, required = true, value_name = "NAME=VALUE,...")]
+    vary: Vec<String>,
+
+    #[command(flatten)]
+    common: Common,
+
+    /// How often the subjects take turns.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    alternations: u64,
+}
+
+/// What all measuring commands are asked for.
+#[derive(Debug, Args)]
+struct Common {
     /// The seed of all random choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -94,30 +153,16 @@ struct Run {
     /// Print rows, one JSON object a line.
     #[arg(long)]
     json: bool,
+}
 
-    /// Only these subjects (repeatable); `*` stands for any text.
-    #[arg(long = "subject", value_name = "NAME")]
-    subjects: Vec<String>,
-
-    /// Only points with this parameter, as in `cache_percent=5` (repeatable).
-    #[arg(long = "where", value_name = "NAME=VALUE")]
-    wheres: Vec<String>,
-
-    /// Numbers of threads, as in `1,2,8`.
-    #[arg(long, value_name = "N,...", value_delimiter = ',')]
-    threads: Vec<u64>,
-
-    /// Entries of 116 bytes; of larger ones there are fewer.
-    #[arg(long, value_name = "N")]
-    entries: Option<u64>,
-
-    /// Seconds that one turn is measured.
-    #[arg(long, value_name = "S")]
-    seconds: Option<f64>,
-
-    /// How often the subjects take turns.
-    #[arg(long, value_name = "N")]
-    alternations: Option<u64>,
+fn sweep_help() -> String {
+    format!(
+        "Values are separated by commas; `a..b` stands for ten in equal steps, `a..b/n` for so \
+         many.\n\nAxes of the load, and what is usual:\n{}\nOthers are what all of the subjects \
+         leave to choose: `lab list`.\n\nExample:\n  lab sweep --subject tidekv --vary \
+         cache_size=2%..110% --vary zipf=0.1..1.0 --out results/today",
+        sweep::axes()
+    )
 }
 
 /// Make reports from rows.
@@ -148,6 +193,7 @@ impl Lab {
         match &self.command {
             Command::List(command) => command.run(subjects),
             Command::Run(command) => command.run(subjects, arguments),
+            Command::Sweep(command) => command.run(subjects, arguments),
             Command::Report(command) => command.run(),
             Command::Worker => {
                 let mut known = subjects.to_vec();
@@ -181,6 +227,9 @@ impl List {
         for record in subjects {
             let when = if record.is_default { "" } else { " (when asked for)" };
             print(&format!("{:<width$}  {}{when}", record.name, record.about))?;
+            for Choosable { name, values, usual, .. } in record.choices {
+                print(&format!("{:<width$}  to choose: {name}: {values} ({usual})", ""))?;
+            }
         }
         Ok(())
     }
@@ -189,21 +238,12 @@ impl List {
 impl Run {
     fn run(&self, subjects: &[SubjectRecord], arguments: &[&str]) -> Result<()> {
         let experiments = catalogue::select(&self.names)?;
+        let subjects_of_run = self.chosen(subjects)?;
+        let are_named = !self.subjects.is_empty();
         let runner = Runner {
-            subjects: self.chosen(subjects)?,
-            are_subjects_named: !self.subjects.is_empty(),
-            launcher: Launcher { arguments: arguments.iter().map(|&a| a.to_owned()).collect() },
-            place: Place::new(&self.out, self.stores.as_deref())?,
-            scale: self.scale()?,
+            are_subjects_named: are_named,
             wheres: self.wheres()?,
-            seed: self.seed,
-            rebuilds: self.rebuild,
-            drops_caches: !self.keep_caches,
-            fresh: RefCell::default(),
-            tell: &|what| {
-                // Progress that cannot be shown is no reason to stop.
-                let _ = writeln!(std::io::stderr(), "{what}");
-            },
+            ..self.common.runner(subjects_of_run, self.scale()?, arguments)?
         };
         if !experiments.iter().any(|experiment| runner.has_points(experiment)) {
             return Err(Failure::usage(format!(
@@ -211,26 +251,18 @@ impl Run {
                 self.wheres.join(" and ")
             )));
         }
+        let mut failed = 0;
         for experiment in experiments {
-            runner.run(experiment, &mut |rows| self.show(rows))?;
+            failed += runner.run(experiment, &mut |rows| self.common.show(rows))?;
         }
-        Ok(())
+        all_went_well(failed)
     }
 
     fn chosen(&self, subjects: &[SubjectRecord]) -> Result<Vec<SubjectRecord>> {
-        if self.subjects.is_empty() {
-            return Ok(subjects.to_vec());
+        match self.subjects.is_empty() {
+            true => Ok(subjects.to_vec()),
+            false => named(&self.subjects, subjects),
         }
-        for pattern in &self.subjects {
-            if !subjects.iter().any(|record| catalogue::matches(pattern, record.name)) {
-                let names: Vec<&str> = subjects.iter().map(|record| record.name).collect();
-                return Err(catalogue::unknown("subject", pattern, &names));
-            }
-        }
-        let is_chosen = |record: &&SubjectRecord| {
-            self.subjects.iter().any(|pattern| catalogue::matches(pattern, record.name))
-        };
-        Ok(subjects.iter().filter(is_chosen).copied().collect())
     }
 
     fn wheres(&self) -> Result<Vec<(String, String)>> {
@@ -266,6 +298,54 @@ impl Run {
         }
         Ok(scale)
     }
+}
+
+impl Sweep {
+    fn run(&self, subjects: &[SubjectRecord], arguments: &[&str]) -> Result<()> {
+        let mut chosen = Vec::new();
+        for name in &self.subjects {
+            match with_choices(name, subjects) {
+                Some(record) => chosen.push(*record),
+                None => chosen.extend(named(std::slice::from_ref(name), subjects)?),
+            }
+        }
+        let scale = Scale::new(Size::Usual);
+        let varied: Vec<Varied> =
+            self.vary.iter().map(|text| Varied::read(text)).collect::<Result<_>>()?;
+        let mut points = sweep::points(&varied, &chosen, &policy::usual(&scale))?;
+        points.iter_mut().for_each(|point| point.alternations = self.alternations.max(1));
+        let runner =
+            Runner { are_subjects_named: true, ..self.common.runner(chosen, scale, arguments)? };
+        let show = &mut |rows: &[Row]| self.common.show(rows);
+        all_went_well(runner.run_points(&SWEEP, points, show)?)
+    }
+}
+
+impl Common {
+    /// A runner for these subjects, and all points.
+    fn runner(
+        &self,
+        subjects: Vec<SubjectRecord>,
+        scale: Scale,
+        arguments: &[&str],
+    ) -> Result<Runner<'_>> {
+        Ok(Runner {
+            subjects,
+            are_subjects_named: false,
+            launcher: Launcher { arguments: arguments.iter().map(|&a| a.to_owned()).collect() },
+            place: Place::new(&self.out, self.stores.as_deref())?,
+            scale,
+            wheres: Vec::new(),
+            seed: self.seed,
+            rebuilds: self.rebuild,
+            drops_caches: !self.keep_caches,
+            fresh: RefCell::default(),
+            tell: &|what| {
+                // Progress that cannot be shown is no reason to stop.
+                let _ = writeln!(std::io::stderr(), "{what}");
+            },
+        })
+    }
 
     fn show(&self, rows: &[Row]) -> Result<()> {
         if !self.json {
@@ -274,6 +354,36 @@ impl Run {
         rows.iter().try_for_each(|row| {
             print(&serde_json::to_string(row).expect("strings and numbers become JSON"))
         })
+    }
+}
+
+/// The subjects whose names match.
+fn named(patterns: &[String], subjects: &[SubjectRecord]) -> Result<Vec<SubjectRecord>> {
+    for pattern in patterns {
+        if !subjects.iter().any(|record| catalogue::matches(pattern, record.name)) {
+            let names: Vec<&str> = subjects.iter().map(|record| record.name).collect();
+            return Err(catalogue::unknown("subject", pattern, &names));
+        }
+    }
+    let is_chosen = |record: &&SubjectRecord| {
+        patterns.iter().any(|pattern| catalogue::matches(pattern, record.name))
+    };
+    Ok(subjects.iter().filter(is_chosen).copied().collect())
+}
+
+/// The subject of an engine that leaves something to choose.
+fn with_choices<'a>(engine: &str, subjects: &'a [SubjectRecord]) -> Option<&'a SubjectRecord> {
+    let is_of_engine =
+        |record: &&SubjectRecord| record.name.split_once(':').is_some_and(|(of, _)| of == engine);
+    subjects.iter().filter(is_of_engine).find(|record| !record.choices.is_empty())
+}
+
+/// What failed has become rows; whoever waits for the run learns of it by its end.
+fn all_went_well(failed: usize) -> Result<()> {
+    match failed {
+        0 => Ok(()),
+        1 => Err(Failure::new("a turn failed: its row has `error`")),
+        _ => Err(Failure::new(format!("{failed} turns failed: their rows have `error`"))),
     }
 }
 

@@ -25,6 +25,7 @@ pub const DEVICE_READS: SubjectRecord = SubjectRecord {
     is_default: false,
     format: "tidekv",
     search: Search::Nothing,
+    choices: &[],
     open: |path: &Path, _: &Settings| open(path),
 };
 

@@ -21,7 +21,6 @@ use crate::dice::Dice;
 use crate::failure::{Failure, Result};
 use crate::job::{Drive, Job, Length, Measurement, WarmUp, share};
 use crate::kernel::{Kernel, KernelCounts};
-use crate::keys::KEY_BYTES;
 use crate::lane::Lane;
 use crate::latency::Latencies;
 use crate::subject::{Counts, Subject};
@@ -116,7 +115,7 @@ pub(crate) fn run(
     // At rest: what is read at this moment lies beside the budget, for all.
     measurement.cache_bytes_taken = subject.cache_bytes_taken()?;
     let written = last.operations as f64 * drive.workload.written_share();
-    measurement.user_bytes = written as u64 * (KEY_BYTES + job.value_bytes) as u64;
+    measurement.user_bytes = written as u64 * (drive.workload.key_bytes + job.value_bytes) as u64;
     Ok(())
 }
 

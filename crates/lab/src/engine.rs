@@ -13,9 +13,10 @@ use tidekv_evidence::Value;
 
 use crate::experiment::{Experiment, Params, Point, Rule, StorePlan, Target};
 use crate::job::{Drive, Ending, Length, WarmUp};
-use crate::keys::Choice;
+use crate::keys::{Choice, KEY_BYTES};
 use crate::nothing;
 use crate::scale::{Scale, Shape};
+use crate::subject::Choices;
 use crate::workload::{Kind, Workload};
 
 const MIB: u64 = 1 << 20;
@@ -64,6 +65,7 @@ fn params(shape: Shape, threads: u64, memory_bytes: u64) -> Params {
 pub(crate) fn settled(shape: Shape) -> StorePlan {
     StorePlan {
         entries: shape.entries,
+        key_bytes: KEY_BYTES,
         value_bytes: shape.value_bytes,
         is_compressed: shape.is_compressed,
         choice: Choice::Shuffled,
@@ -88,6 +90,8 @@ pub(crate) fn reading(
         cache_bytes: None,
         value_bytes: shape.value_bytes,
         is_compressed: shape.is_compressed,
+        is_buffered: false,
+        choices: Choices::new(),
         store: Some(settled(shape)),
         changes_store: false,
         drive: Some(Drive {

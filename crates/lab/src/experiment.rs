@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use tidekv_evidence::Value;
 
 use crate::job::{Drive, Ending};
-use crate::keys::Choice;
+use crate::keys::{Choice, KEY_BYTES};
 use crate::scale::Scale;
 use crate::simulation::Load;
+use crate::subject::Choices;
 
 /// The axes that subjects share, by name.
 pub(crate) type Params = BTreeMap<String, Value>;
@@ -27,6 +28,27 @@ pub(crate) struct Experiment {
     pub(crate) subjects: Subjects,
     pub(crate) points: fn(&Scale) -> Vec<Point>,
     pub(crate) targets: &'static [Target],
+    /// Pictures of all points together, in place of pictures of each.
+    pub(crate) figures: &'static [Figure<'static>],
+}
+
+/// A picture of all points of an experiment that differ by one or two parameters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Figure<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) metric: &'a str,
+    /// The parameter from left to right.
+    pub(crate) x: &'a str,
+    /// The parameter that tells lines apart, or the lines of a map; empty: there is none.
+    pub(crate) y: &'a str,
+    pub(crate) shape: Shape,
+}
+
+/// How points are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Lines,
+    Map,
 }
 
 impl Experiment {
@@ -39,6 +61,7 @@ impl Experiment {
         subjects: Subjects::Default,
         points: |_| Vec::new(),
         targets: &[],
+        figures: &[],
     };
 }
 
@@ -62,6 +85,10 @@ pub(crate) struct Point {
     pub(crate) cache_bytes: Option<u64>,
     pub(crate) value_bytes: u64,
     pub(crate) is_compressed: bool,
+    /// Reads go through the kernel's cache of files.
+    pub(crate) is_buffered: bool,
+    /// What is chosen of what a subject leaves to choose.
+    pub(crate) choices: Choices,
     /// The store that is there beforehand; `None`: an empty directory.
     pub(crate) store: Option<StorePlan>,
     /// The store changes, so each turn has a copy.
@@ -125,6 +152,7 @@ pub(crate) struct Model {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StorePlan {
     pub(crate) entries: u64,
+    pub(crate) key_bytes: usize,
     pub(crate) value_bytes: u64,
     pub(crate) is_compressed: bool,
     pub(crate) choice: Choice,
@@ -137,13 +165,17 @@ impl StorePlan {
     /// A name for its directory.
     pub(crate) fn name(&self) -> String {
         let Self { entries, value_bytes, memory_bytes, .. } = self;
+        let key = match self.key_bytes {
+            KEY_BYTES => String::new(),
+            key_bytes => format!("{key_bytes}+"),
+        };
         let compression = if self.is_compressed { "lz4" } else { "plain" };
         let end = if self.is_killed { "killed" } else { "settled" };
         let order = match self.choice {
             Choice::Sequential => "sequential",
             _ => "shuffled",
         };
-        format!("{entries}x{value_bytes}-{compression}-{order}-{memory_bytes}-{end}")
+        format!("{entries}x{key}{value_bytes}-{compression}-{order}-{memory_bytes}-{end}")
     }
 }
 
@@ -186,6 +218,9 @@ pub(crate) enum Rule {
     /// The ratio to the same subject at the point where the parameter has this name is at
     /// least this.
     RatioToNamedPointAtLeast(&'static str, &'static str, f64),
+    /// The ratio to the same subject at the point with the next smaller value of the parameter
+    /// is at most this.
+    RatioToNextBelowAtMost(&'static str, f64),
     /// The ratio of TideKV as it comes to this subject is at least this.
     RatioToSubjectAtLeast(&'static str, f64),
     /// The same, at most this.
@@ -204,6 +239,7 @@ impl Rule {
             Self::RatioAtMost(bound)
             | Self::AtMost(bound)
             | Self::RatioToPointAtMost(_, _, bound)
+            | Self::RatioToNextBelowAtMost(_, bound)
             | Self::RatioToSubjectAtMost(_, bound) => (bound, false),
         }
     }

@@ -3,7 +3,7 @@
 //! Entry *i* of a store has the key number 2*i*; odd numbers are keys that are not
 //! there, each between two that are. A key is its number, big-endian in 8 bytes,
 //! and 8 bytes `0`: the order of keys is that of numbers, and `db_bench` of RocksDB
-//! makes them so, too.
+//! makes them so, too. Short keys ([`SHORT_KEY_BYTES`]) are the number alone.
 //!
 //! A [`Picker`] chooses entries: one thread's part of a [`Choice`]. The same
 //! seed gives the same choices.
@@ -14,6 +14,9 @@ use crate::dice::{Dice, mix};
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 16;
+
+/// Bytes of a key that has nothing behind its number.
+pub const SHORT_KEY_BYTES: usize = 8;
 
 /// Bytes of so many entries, whose values are all of one length.
 pub(crate) fn data_bytes(entries: u64, value_bytes: u64) -> u64 {
@@ -40,11 +43,11 @@ pub fn key_of(number: u64) -> [u8; KEY_BYTES] {
     key
 }
 
-/// The number of a key.
+/// The number of a key, long or short.
 #[inline]
 pub fn number_of(key: &[u8]) -> Option<u64> {
-    let head = key.first_chunk::<8>()?;
-    (key.len() == KEY_BYTES).then(|| u64::from_be_bytes(*head))
+    let head = key.first_chunk::<SHORT_KEY_BYTES>()?;
+    matches!(key.len(), SHORT_KEY_BYTES | KEY_BYTES).then(|| u64::from_be_bytes(*head))
 }
 
 /// How operations choose among the entries of a store.

@@ -12,6 +12,7 @@ pub(crate) struct Lane<'a> {
     subject: &'a dyn Subject,
     values: &'a Values,
     stream: Stream,
+    key_bytes: usize,
     scan_entries: u64,
     /// Entries that are in the store must be found.
     is_complete: bool,
@@ -33,6 +34,7 @@ impl<'a> Lane<'a> {
             subject,
             values,
             stream,
+            key_bytes: workload.key_bytes,
             scan_entries: workload.scan_entries.min(workload.entries),
             is_complete,
             value: Vec::new(),
@@ -47,20 +49,21 @@ impl<'a> Lane<'a> {
     pub(crate) fn step(&mut self) -> Result<()> {
         let operation = self.stream.next_operation();
         let key = key_of(operation.number);
+        let key = &key[..self.key_bytes];
         match operation.kind {
-            Kind::Get => self.get(operation, &key),
-            Kind::GetAbsent => match self.subject.get(&key, &mut |_| ())? {
+            Kind::Get => self.get(operation, key),
+            Kind::GetAbsent => match self.subject.get(key, &mut |_| ())? {
                 false => Ok(()),
                 true => Err(wrong(operation, "there is a value")),
             },
             Kind::MultiGet => self.multi_get(operation),
-            Kind::Scan => self.scan(operation, &key),
-            Kind::Put | Kind::Insert => self.put(operation.number, &key),
+            Kind::Scan => self.scan(operation, key),
+            Kind::Put | Kind::Insert => self.put(operation.number, key),
             Kind::Modify => {
-                self.get(operation, &key)?;
-                self.put(operation.number, &key)
+                self.get(operation, key)?;
+                self.put(operation.number, key)
             }
-            Kind::Delete => self.subject.delete(&key),
+            Kind::Delete => self.subject.delete(key),
         }
     }
 
@@ -90,7 +93,7 @@ impl<'a> Lane<'a> {
             *number = if position == 0 { operation.number } else { self.stream.next_number() };
             self.keys[position] = key_of(*number);
         }
-        let keys: Vec<&[u8]> = self.keys.iter().map(|key| &key[..]).collect();
+        let keys: Vec<&[u8]> = self.keys.iter().map(|key| &key[..self.key_bytes]).collect();
         let mut right = 0;
         let found = self.subject.multi_get(&keys, &mut |position, value| {
             right += u64::from(self.values.is_of(value, self.numbers[position]));
@@ -131,15 +134,7 @@ mod tests {
     const ENTRIES: u64 = 300;
 
     fn store(record: &SubjectRecord, directory: &std::path::Path) -> Box<dyn Subject> {
-        let settings = Settings {
-            memory_bytes: 8 << 20,
-            cache_bytes: None,
-            is_compressed: false,
-            counts_everything: true,
-            policy: None,
-            warm_start: false,
-        };
-        (record.open)(directory, &settings).unwrap()
+        (record.open)(directory, &Settings::usual(8 << 20)).unwrap()
     }
 
     fn run(subject: &dyn Subject, kind: Kind, choice: Choice, steps: u64) -> Result<()> {

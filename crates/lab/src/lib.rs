@@ -41,7 +41,10 @@ mod ackey;
 mod changing;
 mod restart;
 mod limit;
+mod question;
+mod policy;
 mod catalogue;
+mod sweep;
 
 mod place;
 mod turn;

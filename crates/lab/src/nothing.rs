@@ -15,6 +15,7 @@ pub(crate) const NOTHING: SubjectRecord = SubjectRecord {
     is_default: true,
     format: "nothing",
     search: Search::Nothing,
+    choices: &[],
     open: |_: &Path, _: &Settings| Ok(Box::new(Nothing { value: value() })),
 };
 

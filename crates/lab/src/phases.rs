@@ -11,7 +11,6 @@ use tidekv_io::{Clock, SystemClock};
 use crate::failure::{Failure, Result};
 use crate::job::{Drive, Job, Measurement, Phase, Sample, Start, share};
 use crate::kernel::{Kernel, ThreadReads};
-use crate::keys::KEY_BYTES;
 use crate::lane::Lane;
 use crate::latency::Latencies;
 use crate::subject::{Counts, Subject};
@@ -79,7 +78,7 @@ pub(crate) fn run(
     measurement.counts = last.counts;
     measurement.kernel = last.kernel;
     measurement.cache_bytes_taken = most_taken(&measurement.samples);
-    measurement.user_bytes = written as u64 * (KEY_BYTES + job.value_bytes) as u64;
+    measurement.user_bytes = (written * (drive.workload.key_bytes + job.value_bytes) as f64) as u64;
     Ok(subject)
 }
 

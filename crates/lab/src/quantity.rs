@@ -34,6 +34,16 @@ pub(crate) fn show_number(number: f64) -> String {
     format!("{scaled:.digits$}{suffix}")
 }
 
+/// A time that need not be exact, as `40 s`, `12 min`, `3 h 20 min`.
+pub(crate) fn show_duration(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).round() as u64;
+    match (seconds, minutes / 60, minutes % 60) {
+        (seconds, ..) if seconds < 90.0 => format!("{seconds:.0} s"),
+        (_, 0, minutes) => format!("{minutes} min"),
+        (_, hours, minutes) => format!("{hours} h {minutes} min"),
+    }
+}
+
 /// A whole number with a comma between thousands.
 pub(crate) fn show_count(number: u64) -> String {
     let digits = number.to_string();
@@ -62,5 +72,8 @@ mod tests {
         assert_eq!(show_number(2_345_678.0), "2.35 M");
         assert_eq!(show_count(1_234_567), "1,234,567");
         assert_eq!(show_count(12), "12");
+        assert_eq!(show_duration(12.4), "12 s");
+        assert_eq!(show_duration(1000.0), "17 min");
+        assert_eq!(show_duration(12_000.0), "3 h 20 min");
     }
 }

@@ -2,6 +2,7 @@
 
 mod gather;
 mod lines;
+mod figures;
 mod markdown;
 mod page;
 mod proofs;

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 
 use tidekv_evidence::{Row, Value};
+use tidekv_io::{Clock, SystemClock};
 
 use crate::experiment::{Experiment, Params, Point, StorePlan, Subjects};
 use crate::failure::{Failure, Result};
@@ -16,9 +17,10 @@ use crate::kernel;
 use crate::limit::{SIM_TIDE, run_model};
 use crate::nothing::NOTHING;
 use crate::place::{Place, ROWS, TURNS, build_of_this_binary, copy_directory};
+use crate::quantity::show_duration;
 use crate::scale::Scale;
 use crate::splits;
-use crate::subject::{Caches, Search, Settings, SubjectRecord};
+use crate::subject::{Caches, Choices, Search, Settings, SubjectRecord};
 use crate::summary::{
     Metrics, Series, measured_row, metrics, metrics_of_parts, series_of_model, verdict_rows,
     warnings,
@@ -48,16 +50,72 @@ pub(crate) struct Runner<'a> {
     pub(crate) tell: &'a dyn Fn(&str),
 }
 
+/// Is handed rows as they come.
+pub(crate) type Show<'a> = &'a mut dyn FnMut(&[Row]) -> Result<()>;
+
+/// How far a run has come.
+struct Progress {
+    points: usize,
+    done: usize,
+    clock: SystemClock,
+    /// When the last point was done.
+    then_ns: u64,
+    /// Points that took time, and how much; others were measured before.
+    measured: u32,
+    taken_ns: u64,
+}
+
+/// A point that was found in the log takes less.
+const MEASURED_FROM_NS: u64 = 50_000_000;
+
+impl Progress {
+    fn new(points: usize) -> Self {
+        let clock = SystemClock::new();
+        let then_ns = clock.monotonic_ns();
+        Self { points, done: 0, clock, then_ns, measured: 0, taken_ns: 0 }
+    }
+
+    /// What is left behind one more point; nothing behind the last.
+    fn behind_one(&mut self) -> Option<String> {
+        let now_ns = self.clock.monotonic_ns();
+        let taken_ns = now_ns - self.then_ns;
+        if taken_ns >= MEASURED_FROM_NS {
+            self.measured += 1;
+            self.taken_ns += taken_ns;
+        }
+        self.then_ns = now_ns;
+        self.done += 1;
+        let left = self.points - self.done;
+        if left == 0 || self.measured == 0 {
+            return None;
+        }
+        let seconds = self.taken_ns as f64 / 1e9 / f64::from(self.measured) * left as f64;
+        let left = show_duration(seconds);
+        Some(format!("{} of {} points done, about {left} left", self.done, self.points))
+    }
+}
+
 impl Runner<'_> {
-    /// Measures all points of `experiment` and hands out rows point by point.
-    pub(crate) fn run(
+    /// Measures all points of `experiment` that are wanted and hands out rows point by point.
+    /// How many turns failed.
+    pub(crate) fn run(&self, experiment: &Experiment, show: Show<'_>) -> Result<usize> {
+        let points = (experiment.points)(&self.scale).into_iter();
+        self.run_points(experiment, points.filter(|p| self.is_wanted(p)).collect(), show)
+    }
+
+    /// Measures `points` and hands out rows point by point. A turn that fails becomes a row
+    /// that says so, and its subject is left out at that point; how many did.
+    pub(crate) fn run_points(
         &self,
         experiment: &Experiment,
-        show: &mut dyn FnMut(&[Row]) -> Result<()>,
-    ) -> Result<()> {
+        points: Vec<Point>,
+        show: Show<'_>,
+    ) -> Result<usize> {
         let mut log = TurnLog::open(&self.place.file(TURNS))?;
         let mut all: Vec<Series> = Vec::new();
-        for point in (experiment.points)(&self.scale).into_iter().filter(|p| self.is_wanted(p)) {
+        let mut failed = 0;
+        let mut progress = Progress::new(points.len());
+        for point in points {
             let subjects = self.subjects_of(experiment, &point);
             if subjects.is_empty() && point.model.is_none() {
                 (self.tell)(&format!(
@@ -75,7 +133,13 @@ impl Runner<'_> {
                     let found = run_model(model, self.seed);
                     all.extend(series_of_model(&point.params, &found));
                 }
-                None => all.extend(self.turns(experiment, &point, &subjects, &mut log)?),
+                None => {
+                    let (series, failures) = self.turns(experiment, &point, &subjects, &mut log)?;
+                    all.extend(series);
+                    self.record(&failures)?;
+                    show(&failures)?;
+                    failed += failures.len();
+                }
             }
             let rows: Vec<Row> = all[from..]
                 .iter()
@@ -96,22 +160,31 @@ impl Runner<'_> {
                 .collect();
             self.record(&rows)?;
             show(&rows)?;
+            if let Some(words) = progress.behind_one() {
+                (self.tell)(&words);
+            }
         }
-        Ok(())
+        Ok(failed)
     }
 
-    /// All turns of all subjects at one point.
+    /// All turns of all subjects at one point, and rows of those that failed.
     fn turns(
         &self,
         experiment: &Experiment,
         point: &Point,
         subjects: &[SubjectRecord],
         log: &mut TurnLog,
-    ) -> Result<Vec<Series>> {
-        let points: Vec<Point> = subjects
-            .iter()
-            .map(|record| self.with_best_split(experiment, point, record, log))
-            .collect::<Result<_>>()?;
+    ) -> Result<(Vec<Series>, Vec<Row>)> {
+        let mut failures: Vec<Row> = Vec::new();
+        let mut taking_part: Vec<(&SubjectRecord, Point)> = Vec::new();
+        for record in subjects {
+            match self.with_best_split(experiment, point, record, log) {
+                Ok(point) => taking_part.push((record, point)),
+                Err(failure) => {
+                    failures.push(self.failed(experiment, point, record, &failure)?);
+                }
+            }
+        }
         let mut all: Vec<Series> = Vec::new();
         let mut note = |subject, params: Params, found: Metrics, warnings: Vec<String>| {
             let is_it = |series: &&mut Series| series.subject == subject && series.params == params;
@@ -123,16 +196,45 @@ impl Runner<'_> {
             }
         };
         for alternation in 0..point.alternations {
-            for (record, point) in subjects.iter().zip(&points) {
-                let found = self.turn(experiment, point, record, alternation, log)?;
+            let mut failed = Vec::new();
+            for (record, point) in &taking_part {
+                let found = match self.turn(experiment, point, record, alternation, log) {
+                    Ok(found) => found,
+                    Err(failure) => {
+                        failures.push(self.failed(experiment, point, record, &failure)?);
+                        failed.push(record.name);
+                        continue;
+                    }
+                };
                 let params = point.params.clone();
                 note(record.name, params, metrics(point, &found), warnings(&found));
                 for (params, metrics) in metrics_of_parts(point, &found) {
                     note(record.name, params, metrics, Vec::new());
                 }
             }
+            taking_part.retain(|(record, _)| !failed.contains(&record.name));
         }
-        Ok(all)
+        // What was measured of a subject before it failed is not held against others.
+        let is_whole = |series: &Series| !failures.iter().any(|row| row.subject == series.subject);
+        all.retain(is_whole);
+        Ok((all, failures))
+    }
+
+    /// A row that says how a turn failed. A run that is not as its user meant it ends at once.
+    fn failed(
+        &self,
+        experiment: &Experiment,
+        point: &Point,
+        record: &SubjectRecord,
+        failure: &Failure,
+    ) -> Result<Row> {
+        if failure.is_usage {
+            return Err(failure.clone());
+        }
+        (self.tell)(&format!("{} {} failed: {failure}", experiment.name, record.name));
+        let mut row = Row::new(experiment.name, record.name).seed(self.seed);
+        row.params = point.params.clone();
+        Ok(row.metric("error", failure.to_string()))
     }
 
     /// Who takes part in `experiment` at `point`.
@@ -296,6 +398,8 @@ impl Runner<'_> {
                 memory_bytes: point.memory_bytes,
                 cache_bytes: point.cache_bytes,
                 is_compressed: point.is_compressed,
+                is_buffered: point.is_buffered,
+                choices: point.choices.clone(),
                 counts_everything: point.counts_everything,
                 policy: point.policy.clone(),
                 warm_start: point.drive.as_ref().is_some_and(Drive::starts_warm),
@@ -323,7 +427,22 @@ impl Runner<'_> {
     fn store_commit(&self, point: &Point, subject: &str) -> Option<String> {
         let record = self.subjects.iter().find(|record| record.name == subject)?;
         let plan = point.store.as_ref()?;
-        self.place.built_by(&self.place.store(record.format, &plan.name()))
+        self.place.built_by(&self.store_of(plan, &point.choices, record))
+    }
+
+    /// Where the store of `plan` is, or is to be; what is chosen otherwise than usual of what
+    /// makes tables is part of its name.
+    fn store_of(&self, plan: &StorePlan, choices: &Choices, record: &SubjectRecord) -> PathBuf {
+        let mut name = plan.name();
+        for choice in record.choices {
+            match choices.get(choice.name) {
+                Some(value) if value != choice.usual && (choice.is_of_tables)(value) => {
+                    name.push_str(&format!("-{}-{value}", choice.name));
+                }
+                _ => {}
+            }
+        }
+        self.place.store(record.format, &name)
     }
 
     /// The directory in which a turn finds its store.
@@ -333,7 +452,7 @@ impl Runner<'_> {
             self.place.clear(&scratch)?;
             return Ok(scratch);
         };
-        let built = self.build(plan, record)?;
+        let built = self.build(plan, &point.choices, record)?;
         if !point.changes_store {
             return Ok(built);
         }
@@ -343,16 +462,24 @@ impl Runner<'_> {
     }
 
     /// The store of `plan`, built unless it is there.
-    fn build(&self, plan: &StorePlan, record: &SubjectRecord) -> Result<PathBuf> {
-        let directory = self.place.store(record.format, &plan.name());
+    fn build(
+        &self,
+        plan: &StorePlan,
+        choices: &Choices,
+        record: &SubjectRecord,
+    ) -> Result<PathBuf> {
+        let directory = self.store_of(plan, choices, record);
         let is_stale = self.rebuilds && !self.fresh.borrow().contains(&directory);
         if !is_stale && self.place.built_by(&directory).is_some() {
             return Ok(directory);
         }
-        (self.tell)(&format!("building a store of {}: {}", record.format, plan.name()));
+        (self.tell)(&format!("building a store: {}", directory.display()));
         self.place.clear(&directory)?;
         let drive = Drive {
-            workload: Workload::only(Kind::Put, plan.choice.clone(), plan.entries),
+            workload: Workload {
+                key_bytes: plan.key_bytes,
+                ..Workload::only(Kind::Put, plan.choice.clone(), plan.entries)
+            },
             threads: 1,
             warm_up: WarmUp::None,
             warm_up_seconds_max: 0.0,
@@ -366,12 +493,10 @@ impl Runner<'_> {
             subject: record.name.to_owned(),
             directory: directory.clone(),
             settings: Settings {
-                memory_bytes: plan.memory_bytes,
-                cache_bytes: None,
                 is_compressed: plan.is_compressed,
+                choices: choices.clone(),
                 counts_everything: false,
-                policy: None,
-                warm_start: false,
+                ..Settings::usual(plan.memory_bytes)
             },
             value_bytes: plan.value_bytes as usize,
             seed: self.seed,

@@ -8,12 +8,13 @@ use crate::quantity::{show_bytes, show_count, show_number};
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 23] = [
+const SHOWN: [&str; 31] = [
     "share_of_cold_start",
     "ops_until_hot",
     "until_hot_s",
     "hot_list_share",
     "open_s",
+    "seconds",
     "ops_per_s",
     "settled_ops_per_s",
     "p50_us",
@@ -27,6 +28,13 @@ const SHOWN: [&str; 23] = [
     "gap_closed",
     "op_hit_ratio",
     "hit_ratio",
+    "block_hits",
+    "data_hits",
+    "data_reads",
+    "index_hits",
+    "index_reads",
+    "filter_hits",
+    "filter_reads",
     "write_amp",
     "space_amp",
     "cache_bytes_taken",
@@ -64,7 +72,7 @@ pub(crate) fn show_value(metric: &str, value: f64) -> String {
     match metric {
         "rss_bytes_max" | "cache_bytes_taken" | "cache_bytes_budget" => show_bytes(value),
         "read_bytes_per_op" | "kernel_read_bytes_per_op" => show_bytes(value),
-        "open_s" | "until_hot_s" => format!("{} s", show_number(value)),
+        "open_s" | "until_hot_s" | "seconds" => format!("{} s", show_number(value)),
         _ if metric.ends_with("_us") || metric == "cpu_us_per_op" => {
             match value >= MILLISECONDS_FROM_US {
                 true => format!("{} ms", show_number(value / 1e3)),
@@ -186,6 +194,9 @@ pub(crate) fn lines(rows: &[Row]) -> String {
         });
         let metrics = metrics.collect::<Vec<_>>().join("  ");
         out.push_str(&format!("  {:<width$}  {metrics}\n", row.subject));
+        if let Some(error) = row.metrics.get("error").and_then(Value::as_str) {
+            out.push_str(&format!("  {:<width$}  failed: {error}\n", ""));
+        }
         if let Some(words) = over_budget(row) {
             out.push_str(&format!("  {:<width$}  over budget: {words}\n", ""));
         }

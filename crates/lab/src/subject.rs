@@ -5,6 +5,7 @@
 //! is the same for all; values are handed to a closure where they lie, so that no
 //! subject pays for a copy that its own interface does not make.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,6 +22,11 @@ pub struct Settings {
     pub cache_bytes: Option<u64>,
     /// Compress tables with LZ4.
     pub is_compressed: bool,
+    /// Reads go through the kernel's cache of files, which is memory beside the budget.
+    pub is_buffered: bool,
+    /// What the subject leaves to choose, as [`SubjectRecord::choices`] has it, by name; what
+    /// is not here is as usual.
+    pub choices: Choices,
     /// Count reads and writes even where counting costs time.
     pub counts_everything: bool,
     /// How caches share their memory, in place of what the subject says.
@@ -28,6 +34,40 @@ pub struct Settings {
     /// What was in memory when the store was closed is brought back when it is opened, and
     /// noted down when it is closed again; otherwise each life begins with empty caches.
     pub warm_start: bool,
+}
+
+impl Settings {
+    /// So much memory, and nothing that is special.
+    pub fn usual(memory_bytes: u64) -> Self {
+        Self {
+            memory_bytes,
+            cache_bytes: None,
+            is_compressed: false,
+            is_buffered: false,
+            choices: Choices::new(),
+            counts_everything: true,
+            policy: None,
+            warm_start: false,
+        }
+    }
+}
+
+/// What is chosen of what a subject leaves to choose, by name.
+pub type Choices = BTreeMap<String, String>;
+
+/// Lookups of one kind of block in the block cache.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockLookups {
+    /// Those that found their block.
+    pub hits: u64,
+    /// Those that did not, so that it was read.
+    pub reads: u64,
+}
+
+impl BlockLookups {
+    fn with_each(self, earlier: Self, both: fn(u64, u64) -> u64) -> Self {
+        Self { hits: both(self.hits, earlier.hits), reads: both(self.reads, earlier.reads) }
+    }
 }
 
 /// What a subject has counted since it was opened; `None`: it does not count that.
@@ -49,6 +89,15 @@ pub struct Counts {
     pub cache_hits: Option<u64>,
     /// Lookups in the block cache that did not.
     pub cache_misses: Option<u64>,
+    /// Lookups in the block cache by kind of block.
+    #[serde(default)]
+    pub data_blocks: Option<BlockLookups>,
+    /// Of indexes, and of their parts.
+    #[serde(default)]
+    pub index_blocks: Option<BlockLookups>,
+    /// Of filters, and of their parts.
+    #[serde(default)]
+    pub filter_blocks: Option<BlockLookups>,
     /// Lookups of single keys that the cache of values and pointers was asked for.
     pub point_lookups: Option<u64>,
     /// Of these, those that a value answered.
@@ -84,6 +133,9 @@ impl Counts {
     fn with_each(&self, earlier: &Self, both: fn(u64, u64) -> u64) -> Self {
         let each =
             |now: Option<u64>, then: Option<u64>| now.map(|now| both(now, then.unwrap_or(0)));
+        let blocks = |now: Option<BlockLookups>, then: Option<BlockLookups>| {
+            now.map(|now| now.with_each(then.unwrap_or_default(), both))
+        };
         Self {
             reads: each(self.reads, earlier.reads),
             read_bytes: each(self.read_bytes, earlier.read_bytes),
@@ -93,6 +145,9 @@ impl Counts {
             log_bytes: each(self.log_bytes, earlier.log_bytes),
             cache_hits: each(self.cache_hits, earlier.cache_hits),
             cache_misses: each(self.cache_misses, earlier.cache_misses),
+            data_blocks: blocks(self.data_blocks, earlier.data_blocks),
+            index_blocks: blocks(self.index_blocks, earlier.index_blocks),
+            filter_blocks: blocks(self.filter_blocks, earlier.filter_blocks),
             point_lookups: each(self.point_lookups, earlier.point_lookups),
             kv_hits: each(self.kv_hits, earlier.kv_hits),
             kp_hits: each(self.kp_hits, earlier.kp_hits),
@@ -178,6 +233,20 @@ pub enum Search {
     SplitOfPhase(Caches),
 }
 
+/// One thing that a subject leaves to choose.
+#[derive(Debug, Clone, Copy)]
+pub struct Choosable {
+    /// As `--vary` and rows have it.
+    pub name: &'static str,
+    /// The values that there are, as people read them.
+    pub values: &'static str,
+    /// Where nothing is chosen.
+    pub usual: &'static str,
+    /// Whether stores that were written with this value, which is not the usual one, are other
+    /// stores.
+    pub is_of_tables: fn(&str) -> bool,
+}
+
 /// How the lab knows a subject.
 #[derive(Debug, Clone, Copy)]
 pub struct SubjectRecord {
@@ -191,6 +260,8 @@ pub struct SubjectRecord {
     pub format: &'static str,
     /// What is looked for before it is measured.
     pub search: Search,
+    /// What it leaves to choose.
+    pub choices: &'static [Choosable],
     /// Opens or creates a store in a directory.
     pub open: fn(&Path, &Settings) -> Result<Box<dyn Subject>>,
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tidekv_evidence::{Row, Value};
 
 use crate::experiment::{Experiment, Params, Point, Rule, Target};
-use crate::job::{Ending, Measurement};
+use crate::job::{Ending, Length, Measurement};
 use crate::keys::data_bytes;
 use crate::limit::{SIM_BOUND, SIM_LRU};
 use crate::phases;
@@ -110,6 +110,28 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
     if point.ending == Ending::Settle && turn.operations > 0 {
         found.extend(settled_metrics(point, turn));
     }
+    found.extend(total_metrics(point, turn));
+    found
+}
+
+/// Totals, which say something where every turn does as many operations.
+fn total_metrics(point: &Point, turn: &Measurement) -> Metrics {
+    let mut found = Metrics::new();
+    let length = point.drive.as_ref().map(|drive| drive.length);
+    let Some(Length::Operations(_)) = length else { return found };
+    found.insert("seconds", turn.seconds);
+    let counts = &turn.counts;
+    for (hits, reads, lookups) in [
+        ("data_hits", "data_reads", counts.data_blocks),
+        ("index_hits", "index_reads", counts.index_blocks),
+        ("filter_hits", "filter_reads", counts.filter_blocks),
+    ] {
+        if let Some(lookups) = lookups {
+            found.insert(hits, lookups.hits as f64);
+            found.insert(reads, lookups.reads as f64);
+        }
+    }
+    counts.cache_hits.map(|hits| found.insert("block_hits", hits as f64));
     found
 }
 
@@ -345,6 +367,10 @@ fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<Judged> {
             let baselines = at_point(series, others, param, name.into());
             baselines.map(|other| against(other, format!("{param} {name}"))).collect()
         }
+        Rule::RatioToNextBelowAtMost(param, _) => {
+            let below = next_below(series, others, param).into_iter();
+            below.map(|(value, other)| against(other, format!("{param} {value}"))).collect()
+        }
         Rule::RatioToSubjectAtLeast(subject, _) | Rule::RatioToSubjectAtMost(subject, _) => others
             .iter()
             .filter(|other| other.subject == subject && other.params == series.params)
@@ -352,6 +378,24 @@ fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<Judged> {
             .map(|other| against(other, other.subject.to_owned()))
             .collect(),
     }
+}
+
+/// The series of the same subject where nothing differs but `param`, which has the next
+/// smaller value.
+fn next_below<'a>(series: &Series, others: &'a [Series], param: &str) -> Option<(f64, &'a Series)> {
+    let value_of = |series: &Series| series.params.get(param).and_then(Value::as_f64);
+    let rest = |series: &Series| {
+        let mut params = series.params.clone();
+        params.remove(param);
+        params
+    };
+    let (own, own_rest) = (value_of(series)?, rest(series));
+    let below = others
+        .iter()
+        .filter(|other| other.subject == series.subject && rest(other) == own_rest)
+        .filter_map(|other| Some((value_of(other)?, other)))
+        .filter(|(value, _)| *value < own);
+    below.max_by(|one, other| one.0.total_cmp(&other.0))
 }
 
 /// The series of the same subject where `param` is `value`, if that is another one.

@@ -11,7 +11,17 @@ use tidekv_io::{Clock, SystemClock};
 
 use crate::device::DEVICE_READS;
 use crate::failure::{Failure, Result};
-use crate::subject::{Caches, Counts, Hold, Search, Settings, Subject, SubjectRecord};
+use crate::subject::{
+    BlockLookups, Caches, Choosable, Counts, Hold, Search, Settings, Subject, SubjectRecord,
+};
+
+/// How caches share their memory.
+const POLICY: Choosable = Choosable {
+    name: "policy",
+    values: "tide, hac, block-only and the other policies of caches",
+    usual: "tide",
+    is_of_tables: |_| false,
+};
 
 /// TideKV as it comes.
 pub const TIDEKV: SubjectRecord = SubjectRecord {
@@ -22,6 +32,7 @@ pub const TIDEKV: SubjectRecord = SubjectRecord {
     is_default: true,
     format: "tidekv",
     search: Search::Nothing,
+    choices: &[POLICY],
     open: |path, settings| open(path, settings, CachePolicy::Tide),
 };
 
@@ -160,7 +171,8 @@ fn open(
     settings: &Settings,
     cache_policy: CachePolicy,
 ) -> Result<Box<dyn Subject>> {
-    let cache_policy = settings.policy.as_deref().map_or(Ok(cache_policy), policy_of)?;
+    let chosen = settings.policy.as_deref().or(settings.choices.get(POLICY.name).map(|p| &**p));
+    let cache_policy = chosen.map_or(Ok(cache_policy), policy_of)?;
     let memory_bytes = Some(settings.memory_bytes);
     let cache_bytes_max = settings.cache_bytes.unwrap_or(u64::MAX);
     let warm_start = settings.warm_start;
@@ -169,6 +181,7 @@ fn open(
         cache_policy,
         cache_bytes_max,
         warm_start,
+        direct_io: !settings.is_buffered,
         // Caches are compared over one tree, which stays as it is.
         seek_compactions: settings.cache_bytes.is_none(),
         ..Options::default()
@@ -307,6 +320,10 @@ impl Subject for Tide {
                 .iter()
                 .sum()
         };
+        let lookups = |kind: &str| BlockLookups {
+            hits: counter(&format!("cache.{kind}.hits")),
+            reads: counter(&format!("cache.{kind}.misses")),
+        };
         Ok(Counts {
             reads: Some(counter("io.reads")),
             read_bytes: Some(counter("io.read_bytes")),
@@ -314,6 +331,9 @@ impl Subject for Tide {
             background_read_bytes: Some(counter("io.compaction_read_bytes")),
             table_written_bytes: Some(counter("flush.bytes") + counter("compaction.write_bytes")),
             log_bytes: Some(counter("log.bytes")),
+            data_blocks: Some(lookups("data")),
+            index_blocks: Some(lookups("index")),
+            filter_blocks: Some(lookups("filter")),
             cache_hits: Some(of_cache("hits")),
             cache_misses: Some(of_cache("misses")),
             point_lookups: Some(
@@ -342,14 +362,7 @@ mod tests {
     #[test]
     fn tidekv_behaves_as_a_subject() {
         let directory = tempfile::tempdir().unwrap();
-        let settings = Settings {
-            memory_bytes: 8 << 20,
-            cache_bytes: None,
-            is_compressed: true,
-            counts_everything: true,
-            policy: None,
-            warm_start: false,
-        };
+        let settings = Settings { is_compressed: true, ..Settings::usual(8 << 20) };
         conformance::check(|| (TIDEKV_BLOCK_LRU.open)(directory.path(), &settings).unwrap());
     }
 }

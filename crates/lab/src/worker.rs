@@ -70,9 +70,10 @@ fn carry_out(job: &Job, record: &SubjectRecord) -> Result<(Box<dyn Subject>, Mea
         for index in 0..drive.holds {
             // Every snapshot is of another moment.
             let number = present(index % drive.workload.entries);
+            let key = &key_of(number)[..drive.workload.key_bytes];
             values.fill(&mut value, number, index);
-            subject.put(&key_of(number), &value)?;
-            holds.push(subject.hold(&key_of(number))?);
+            subject.put(key, &value)?;
+            holds.push(subject.hold(key)?);
         }
         let started_ns = clock.monotonic_ns();
         if drive.phases.is_empty() {

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::dice::Dice;
-use crate::keys::{Choice, Picker, absent, present};
+use crate::keys::{Choice, KEY_BYTES, Picker, absent, present};
 
 /// A kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,27 @@ pub enum Kind {
     Delete,
 }
 
+impl Kind {
+    /// As `--vary` and rows have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::GetAbsent => "get-absent",
+            Self::MultiGet => "multi-get",
+            Self::Scan => "scan",
+            Self::Put => "put",
+            Self::Insert => "insert",
+            Self::Modify => "modify",
+            Self::Delete => "delete",
+        }
+    }
+
+    /// Whether it changes the store.
+    pub(crate) fn changes(self) -> bool {
+        matches!(self, Self::Put | Self::Insert | Self::Modify | Self::Delete)
+    }
+}
+
 /// One operation, on the key with this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
@@ -46,6 +67,8 @@ pub struct Workload {
     pub choice: Choice,
     /// Entries of the store.
     pub entries: u64,
+    /// Of each key: [`KEY_BYTES`], or [`crate::keys::SHORT_KEY_BYTES`].
+    pub key_bytes: usize,
     /// Entries of a scan.
     pub scan_entries: u64,
     /// Keys of a `MultiGet`.
@@ -55,7 +78,14 @@ pub struct Workload {
 impl Workload {
     /// Only operations of `kind`.
     pub fn only(kind: Kind, choice: Choice, entries: u64) -> Self {
-        Self { mix: vec![(kind, 1)], choice, entries, scan_entries: 100, keys_per_multi_get: 100 }
+        Self {
+            mix: vec![(kind, 1)],
+            choice,
+            entries,
+            key_bytes: KEY_BYTES,
+            scan_entries: 100,
+            keys_per_multi_get: 100,
+        }
     }
 
     /// How many of a hundred operations write.

@@ -21,6 +21,7 @@ pub const FJALL: SubjectRecord = SubjectRecord {
     is_default: false,
     format: "fjall",
     search: Search::Nothing,
+    choices: &[],
     open,
 };
 

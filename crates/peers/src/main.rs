@@ -26,7 +26,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static ALLOCATOR_SETTINGS: &[u8; 63] =
     b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:1000\0";
 
-const SUBJECTS: [SubjectRecord; 23] = [
+const SUBJECTS: [SubjectRecord; 24] = [
     tide::TIDEKV,
     tide::TIDEKV_BLOCK_LRU,
     tide::TIDEKV_KV_ONLY,
@@ -46,6 +46,7 @@ const SUBJECTS: [SubjectRecord; 23] = [
     rocks::BEST_SPLIT,
     rocks::TUNED,
     rocks::DEFAULT,
+    rocks::OPTIONS,
     fjalls::FJALL,
     device::DEVICE_READS,
     maps::DASHMAP,
@@ -83,14 +84,7 @@ mod tests {
         for record in SUBJECTS.into_iter().filter(is_store) {
             for is_compressed in [false, true] {
                 let directory = tempfile::tempdir().unwrap();
-                let settings = Settings {
-                    memory_bytes: 16 << 20,
-                    cache_bytes: None,
-                    is_compressed,
-                    counts_everything: true,
-                    policy: None,
-                    warm_start: false,
-                };
+                let settings = Settings { is_compressed, ..Settings::usual(16 << 20) };
                 conformance::check(|| (record.open)(directory.path(), &settings).unwrap());
             }
         }
@@ -101,12 +95,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let open = |policy: Option<&str>| {
             let settings = Settings {
-                memory_bytes: 16 << 20,
                 cache_bytes: Some(1_000_000),
-                is_compressed: false,
-                counts_everything: true,
                 policy: policy.map(str::to_owned),
-                warm_start: false,
+                ..Settings::usual(16 << 20)
             };
             (rocks::BEST_SPLIT.open)(directory.path(), &settings)
         };
@@ -129,14 +120,7 @@ mod tests {
     #[test]
     fn rocksdb_counts_its_reads() {
         let directory = tempfile::tempdir().unwrap();
-        let settings = Settings {
-            memory_bytes: 16 << 20,
-            cache_bytes: None,
-            is_compressed: false,
-            counts_everything: true,
-            policy: None,
-            warm_start: false,
-        };
+        let settings = Settings::usual(16 << 20);
         let open = || (rocks::LRU.open)(directory.path(), &settings).unwrap();
         let subject = open();
         (0..100u8).for_each(|number| subject.put(&[number], &[number; 100]).unwrap());

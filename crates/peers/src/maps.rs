@@ -22,6 +22,7 @@ pub const DASHMAP: SubjectRecord = SubjectRecord {
     is_default: false,
     format: "none",
     search: Search::Nothing,
+    choices: &[],
     open: |_: &Path, _: &Settings| {
         Ok(Box::new(Table::of(DashMap::with_hasher(RandomState::default()))))
     },
@@ -34,6 +35,7 @@ pub const QUICK_CACHE: SubjectRecord = SubjectRecord {
     is_default: false,
     format: "none",
     search: Search::Nothing,
+    choices: &[],
     open: |_: &Path, _: &Settings| {
         let (hash, lifecycle) = (RandomState::default(), DefaultLifecycle::default());
         Ok(Box::new(Table::of(Cache::with(

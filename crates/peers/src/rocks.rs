@@ -26,6 +26,8 @@
 //! `multi_get` reads blocks one after another. Auto-tuned read-ahead of iterators
 //! is on, as by default.
 
+mod chosen;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -37,8 +39,10 @@ use rocksdb::{
 };
 use tidekv_lab::failure::{Failure, Result};
 use tidekv_lab::subject::{
-    Caches, Counts, Hold, ROWS_POLICY, Search, Settings, Subject, SubjectRecord,
+    BlockLookups, Caches, Counts, Hold, ROWS_POLICY, Search, Settings, Subject, SubjectRecord,
 };
+
+use self::chosen::Chosen;
 
 /// The peer that ratios are to.
 pub const LRU: SubjectRecord = SubjectRecord {
@@ -48,6 +52,7 @@ pub const LRU: SubjectRecord = SubjectRecord {
     is_default: true,
     format: "rocksdb",
     search: Search::Nothing,
+    choices: &[],
     open: |path, settings| open(path, settings, Variant::Lru),
 };
 
@@ -59,6 +64,7 @@ pub const PINNED: SubjectRecord = SubjectRecord {
     is_default: true,
     format: "rocksdb-whole",
     search: Search::Nothing,
+    choices: &[],
     open: |path, settings| open(path, settings, Variant::Pinned),
 };
 
@@ -119,7 +125,20 @@ pub const DEFAULT: SubjectRecord = SubjectRecord {
     is_default: false,
     format: "rocksdb-default",
     search: Search::Nothing,
+    choices: &[],
     open: |path, settings| open(path, settings, Variant::Default),
+};
+
+/// With the options that "Exploring Cache Policies in RocksDB" (Gallardo and Friedman) sweeps.
+pub const OPTIONS: SubjectRecord = SubjectRecord {
+    name: "rocksdb:options",
+    about: "RocksDB as it comes, with its index and filters in a block cache that is the whole \
+            budget, and the options of its cache to choose; reads of 4 KiB blocks, Bloom filters",
+    is_default: false,
+    format: "rocksdb-options",
+    choices: chosen::CHOICES,
+    open: |path, settings| open(path, settings, Variant::Options(Chosen::read(&settings.choices)?)),
+    ..LRU
 };
 
 /// The column family that everything is in.
@@ -136,7 +155,7 @@ const WRITE_BUFFER_BYTES_MAX: usize = 64 << 20;
 /// What scans of the lab read, about, where entries have 116 bytes.
 const SCAN_BYTES: usize = 16 << 10;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Variant {
     Lru,
     Pinned,
@@ -145,6 +164,7 @@ enum Variant {
     Rows,
     Tuned,
     Default,
+    Options(Chosen),
 }
 
 struct Rocks {
@@ -172,7 +192,7 @@ fn failed(error: rocksdb::Error) -> Failure {
 
 fn open(path: &Path, settings: &Settings, variant: Variant) -> Result<Box<dyn Subject>> {
     let (rows, mut blocks) = rooms(settings, variant)?;
-    let mut options = options(settings, variant, &blocks.cache);
+    let mut options = options(settings, variant, &blocks)?;
     if let Some(rows) = &rows {
         options.set_row_cache(&rows.cache);
     }
@@ -181,7 +201,8 @@ fn open(path: &Path, settings: &Settings, variant: Variant) -> Result<Box<dyn Su
         options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     }
     let db = DB::open_cf_with_opts(&options, path, [(COLUMN, options.clone())]).map_err(failed)?;
-    if settings.cache_bytes.is_some() && variant != Variant::Default {
+    let is_as_it_comes = matches!(variant, Variant::Default | Variant::Options(_));
+    if settings.cache_bytes.is_some() && !is_as_it_comes {
         blocks.give_up(readers_bytes(&db)?);
     }
     let (reads, writes) = (ReadOptions::default(), WriteOptions::default());
@@ -210,8 +231,12 @@ fn rooms(settings: &Settings, variant: Variant) -> Result<(Option<Room>, Room)> 
     // If the cache has a size of its own, write buffers do not count as its.
     let bytes_max = settings.cache_bytes.unwrap_or(settings.memory_bytes) as usize;
     if variant == Variant::HyperClock {
-        let cache = Cache::new_hyper_clock_cache(bytes_max, 0);
-        return Ok((None, Room { cache, bytes_max }));
+        return Ok((None, Room::of_hyperclock(bytes_max, 0)));
+    }
+    if let Variant::Options(chosen) = variant
+        && chosen.is_hyperclock
+    {
+        return Ok((None, Room::of_hyperclock(bytes_max, chosen.entry_bytes)));
     }
     let percent = if variant == Variant::Rows { percent_of_rows(settings)? } else { 0 };
     let of_rows = bytes_max * percent / 100;
@@ -239,13 +264,19 @@ impl Room {
         Self { cache: Cache::new_lru_cache_opts(&options), bytes_max }
     }
 
+    /// A HyperClock cache, which is told how large blocks are; 0: it finds out.
+    fn of_hyperclock(bytes_max: usize, entry_bytes: usize) -> Self {
+        Self { cache: Cache::new_hyper_clock_cache(bytes_max, entry_bytes), bytes_max }
+    }
+
     fn give_up(&mut self, bytes: u64) {
         self.bytes_max = self.bytes_max.saturating_sub(bytes as usize);
         self.cache.set_capacity(self.bytes_max);
     }
 }
 
-fn options(settings: &Settings, variant: Variant, cache: &Cache) -> Options {
+fn options(settings: &Settings, variant: Variant, blocks: &Room) -> Result<Options> {
+    let cache = &blocks.cache;
     let memory = settings.memory_bytes as usize;
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(cache);
@@ -253,12 +284,14 @@ fn options(settings: &Settings, variant: Variant, cache: &Cache) -> Options {
     table.set_bloom_filter(10.0, false);
     let mut options = Options::default();
     options.create_if_missing(true);
-    options.set_use_direct_reads(true);
-    options.set_use_direct_io_for_flush_and_compaction(true);
+    options.set_use_direct_reads(!settings.is_buffered);
+    options.set_use_direct_io_for_flush_and_compaction(!settings.is_buffered);
     let compression =
         if settings.is_compressed { DBCompressionType::Lz4 } else { DBCompressionType::None };
     options.set_compression_type(compression);
-    if variant != Variant::Default {
+    if let Variant::Options(chosen) = variant {
+        chosen.set_tables(&mut table, &mut options);
+    } else if variant != Variant::Default {
         table.set_format_version(6);
         table.set_cache_index_and_filter_blocks(true);
         if variant == Variant::Pinned {
@@ -292,7 +325,12 @@ fn options(settings: &Settings, variant: Variant, cache: &Cache) -> Options {
         options.set_optimize_filters_for_hits(variant == Variant::Tuned);
     }
     options.set_block_based_table_factory(&table);
-    options
+    match variant {
+        Variant::Options(chosen) if !chosen.is_hyperclock => {
+            chosen.with_lru(options, blocks.bytes_max).map_err(failed)
+        }
+        _ => Ok(options),
+    }
 }
 
 struct Held<'a> {
@@ -369,14 +407,15 @@ impl Subject for Rocks {
 
     fn cache_bytes_taken(&self) -> Result<Option<u64>> {
         // What is pinned counts as used.
-        let used: usize =
-            self.rows.iter().chain([&self.blocks]).map(|room| room.cache.get_usage()).sum();
-        Ok(Some(readers_bytes(&self.db)? + used as u64))
+        let blocks = self.db.property_int_value(properties::BLOCK_CACHE_USAGE).map_err(failed)?;
+        let rows = self.rows.as_ref().map_or(0, |rows| rows.cache.get_usage() as u64);
+        Ok(Some(readers_bytes(&self.db)? + blocks.unwrap_or(0) + rows))
     }
 
     fn counts(&self) -> Result<Counts> {
         let ticker = |ticker| self.has_statistics.then(|| self.options.get_ticker_count(ticker));
         let sum = |one, other| Some(ticker(one)? + ticker(other)?);
+        let lookups = |hit, miss| Some(BlockLookups { hits: ticker(hit)?, reads: ticker(miss)? });
         let bytes = self.db.property_int_value(properties::TOTAL_SST_FILES_SIZE);
         Ok(Counts {
             // Those of compactions included: RocksDB does not tell them apart here.
@@ -386,6 +425,9 @@ impl Subject for Rocks {
             background_read_bytes: None,
             table_written_bytes: sum(Ticker::FlushWriteBytes, Ticker::CompactWriteBytes),
             log_bytes: ticker(Ticker::WalFileBytes),
+            data_blocks: lookups(Ticker::BlockCacheDataHit, Ticker::BlockCacheDataMiss),
+            index_blocks: lookups(Ticker::BlockCacheIndexHit, Ticker::BlockCacheIndexMiss),
+            filter_blocks: lookups(Ticker::BlockCacheFilterHit, Ticker::BlockCacheFilterMiss),
             cache_hits: ticker(Ticker::BlockCacheHit),
             cache_misses: ticker(Ticker::BlockCacheMiss),
             table_bytes: bytes.map_err(failed)?,

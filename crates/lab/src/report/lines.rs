@@ -29,9 +29,9 @@ const CACHES: [(&str, &str); 3] =
     [("kv_bytes", "values"), ("kp_bytes", "pointers"), ("block_bytes", "blocks")];
 
 /// A line with its name.
-struct Line {
-    name: String,
-    dots: Vec<(f64, f64)>,
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) dots: Vec<(f64, f64)>,
 }
 
 /// All pictures over time of a point; nothing where it has no moments.
@@ -74,7 +74,8 @@ fn dots(rows: &[Row], subject: &str, metric: &str) -> Vec<(f64, f64)> {
     dots
 }
 
-fn draw(title: &str, lines: &[Line]) -> String {
+/// A picture of lines, which begins at 0 both ways; nothing where there is nothing above 0.
+pub(super) fn draw(title: &str, lines: &[Line]) -> String {
     let all = || lines.iter().flat_map(|line| &line.dots);
     let (right, top) = all().fold((0.0, 0.0), |(x, y), dot| (dot.0.max(x), dot.1.max(y)));
     if right <= 0.0 || top <= 0.0 {

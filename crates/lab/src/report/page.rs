@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use tidekv_evidence::{Row, Value};
 
+use super::figures;
 use super::gather::{PointResults, Results};
 use super::lines::{self, FINE, WIDTH, escape};
 use super::markdown::origin;
@@ -98,6 +99,12 @@ fn section(results: &Results) -> String {
         }
         out.push_str("</dl>\n");
     }
+    if figures::has_any(results) {
+        out.push_str(&figures::of_all_points(results));
+        out.push_str(&all_points(results));
+        out.push_str("</section>\n");
+        return out;
+    }
     for point in &results.points {
         let Some(first) = point.measured.first() else { continue };
         writeln!(out, "<h3>{}</h3>", escape(&show::params(first))).expect(FINE);
@@ -129,6 +136,44 @@ fn section(results: &Results) -> String {
         out.push_str(&details(point));
     }
     out.push_str("</section>\n");
+    out
+}
+
+/// The verdicts that are no pass, and what was measured at all points, folded away.
+fn all_points(results: &Results) -> String {
+    let mut out = String::new();
+    for verdict in results.verdicts().filter(|row| !show::is_met(row)) {
+        let (params, text) = (show::params(verdict), show::verdict(verdict));
+        let text = text.split_once("  ").map_or(&*text, |(_, rest)| rest);
+        writeln!(
+            out,
+            "<p class=\"verdict\"><span class=\"fail\">fail</span> {}: {}</p>",
+            escape(&params),
+            escape(text)
+        )
+        .expect(FINE);
+    }
+    out.push_str("<details><summary>all points</summary><div><table>\n");
+    for point in &results.points {
+        for row in &point.measured {
+            let shown = show::shown(row).into_iter();
+            let shown = shown.map(|(name, value)| {
+                format!("{} {}", show::label(name), show::show_value(name, value))
+            });
+            let error = row.metrics.get("error").and_then(Value::as_str);
+            let error = error.map(|error| format!("failed: {error}"));
+            let what = shown.chain(error).collect::<Vec<_>>().join(", ");
+            writeln!(
+                out,
+                "<tr><th>{}</th><th>{}</th><td>{}</td></tr>",
+                escape(&show::params(row)),
+                escape(&row.subject),
+                escape(&what)
+            )
+            .expect(FINE);
+        }
+    }
+    out.push_str("</table></div></details>\n");
     out
 }
 
