@@ -1291,7 +1291,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/cache/src/caches.rs",
         "step.min((control.budget / ROOM_SHARE).saturating_sub(room))",
         "step.min(room.max(step))",
-        "caches::tests::bytes_go_to_scattered_keys_under_the_tide",
+        "caches::tests::what_has_room_gets_little_more",
     ),
     cached(
         "each part may take what any could fill",
