@@ -81,6 +81,8 @@ const GHOSTS_DIVISOR: usize = 8;
 /// small values fill it a block's time for a hundred bytes. With none, KV would grow only when
 /// it is full, and lose entries on its way.
 const ROOM_SHARE: usize = 16;
+/// And so much may in any case: it is filled in some steps.
+const ROOM_BYTES_MIN: usize = 1 << 20;
 
 /// What the caches share.
 #[derive(Debug)]
@@ -363,12 +365,13 @@ impl<V: Clone> Caches<V> {
     }
 
     /// What each component may take in a step: entries that have room left, no more than makes
-    /// it [`ROOM_SHARE`] of the budget; blocks that have any, nothing.
+    /// it [`ROOM_SHARE`] of the budget ([`ROOM_BYTES_MIN`] at least); blocks that have any, nothing.
     fn fillable(&self, control: &Control) -> Split {
         let step = READS_PER_STEP as usize * BLOCK_BYTES_USUAL;
         let ((kv, kp), (kv_max, kp_max)) = (self.point.charged_bytes(), self.point.capacities());
+        let room_max = (control.budget / ROOM_SHARE).max(ROOM_BYTES_MIN);
         let of_entries = |has_room: bool, room: usize| match has_room {
-            true => step.min((control.budget / ROOM_SHARE).saturating_sub(room)),
+            true => step.min(room_max.saturating_sub(room)),
             false => step,
         };
         let (kv_has_room, kp_has_room) = self.point.have_room();

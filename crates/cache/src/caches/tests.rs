@@ -76,12 +76,12 @@ fn bytes_go_to_scattered_keys_under_the_tide() {
 /// What would stand empty is of use to others.
 #[test]
 fn what_has_room_gets_little_more() {
-    let budget = 1 << 20;
+    let budget = 64 << 20;
     let caches = Caches::<()>::new(hash_of, budget, 1, CachePolicy::Tide);
     let fillable = || caches.fillable(&caches.control.lock());
     let step = READS_PER_STEP as usize * BLOCK_BYTES_USUAL;
     assert_eq!(fillable(), [step, step, 0], "no entry has room, and all blocks have");
-    caches.set_shares([0.5, 0.02, 0.48]);
+    caches.set_shares([0.5, 0.03, 0.47]);
     let [kv, kp, _] = fillable();
     assert_eq!(kv, 0, "a sixteenth is empty already");
     assert!(kp > 0 && kp < budget / ROOM_SHARE, "{kp}");

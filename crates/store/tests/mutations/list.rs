@@ -1289,7 +1289,7 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "what has room gets more",
         "crates/cache/src/caches.rs",
-        "step.min((control.budget / ROOM_SHARE).saturating_sub(room))",
+        "step.min(room_max.saturating_sub(room))",
         "step.min(room.max(step))",
         "caches::tests::what_has_room_gets_little_more",
     ),
