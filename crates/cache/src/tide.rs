@@ -29,9 +29,9 @@
 //! 1. Credits fade: each step keeps [`CREDIT_KEPT`] of them.
 //! 2. A step moves at most [`STEP_MAX`] of the budget, half of that behind the search, and no
 //!    more than the caller says the winner could fill: what has room left gets no more, for it
-//!    would stand empty while others could use it. It does so in proportion to how far the two are apart, `(most - least) / (most + least)`, and to
-//!    the square of that where it follows: what is near is mostly chance, and what gives way to
-//!    it and is read again costs I/Os.
+//!    would stand empty while others could use it. It does so in proportion to how far the two
+//!    are apart, `(most - least) / (most + least)`, and to the square of that where it follows:
+//!    what is near is mostly chance, and what gives way to it and is read again costs I/Os.
 //! 3. Nothing moves when they are nearer to each other than [`HYSTERESIS`], or when
 //!    there is too little to judge by. Near credits count where those of the window would do.
 //! 4. Reads come first. Where more bytes would spare none anywhere, time is to be spared:

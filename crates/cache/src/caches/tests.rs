@@ -55,13 +55,14 @@ fn bytes_go_to_scattered_keys_under_the_tide() {
     let caches = Caches::new(hash_of, 1 << 20, 4, CachePolicy::Tide);
     assert_eq!(caches.split()[..2], [0, 0]);
     // Four thousand keys, each in a data block and an index block of its own: as blocks they
-    // do not fit, and pointers spare the index. KV takes what it fills, and leaves the rest.
+    // do not fit, and pointers spare the index. (Of two thousand keys KV has all before it has
+    // taken most bytes.)
     for round in 0..200u64 {
         (0..1000).for_each(|n| get(&caches, (n + 1000 * (round % 4)) * 64));
         assert!(caches.charged_bytes() <= 1 << 20);
     }
     let [kv, kp, block] = caches.split();
-    assert!(kv + kp > 2 * block, "{kv}, {kp} and {block}");
+    assert!(kv + kp > 4 * block, "{kv}, {kp} and {block}");
     let (reads, saved) = (caches.blocks().stats().total().misses, caches.saved_reads());
     (0..1000).for_each(|n| get(&caches, n * 64));
     assert!(caches.blocks().stats().total().misses - reads < 200);
