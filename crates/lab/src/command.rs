@@ -12,11 +12,12 @@ use crate::failure::{Failure, Result};
 use crate::nothing::NOTHING;
 use crate::place::Place;
 use crate::policy;
+use crate::question::Question;
 use crate::report;
 use crate::runner::Runner;
 use crate::scale::{Scale, Size};
 use crate::show;
-use crate::subject::{Choosable, SubjectRecord};
+use crate::subject::{Choices, Choosable, SubjectRecord};
 use crate::sweep::{self, SWEEP, Varied};
 use crate::worker::{self, Launcher};
 
@@ -309,10 +310,18 @@ impl Sweep {
                 None => chosen.extend(named(std::slice::from_ref(name), subjects)?),
             }
         }
+        let mut seen = Vec::new();
+        chosen.retain(|record| {
+            let is_new = !seen.contains(&record.name);
+            seen.push(record.name);
+            is_new
+        });
         let scale = Scale::new(Size::Usual);
         let varied: Vec<Varied> =
             self.vary.iter().map(|text| Varied::read(text)).collect::<Result<_>>()?;
-        let mut points = sweep::points(&varied, &chosen, &policy::usual(&scale))?;
+        // What nobody chooses is as `lab list` says.
+        let usual = Question { choices: Choices::new(), ..policy::usual(&scale) };
+        let mut points = sweep::points(&varied, &chosen, &usual)?;
         points.iter_mut().for_each(|point| point.alternations = self.alternations.max(1));
         let runner =
             Runner { are_subjects_named: true, ..self.common.runner(chosen, scale, arguments)? };

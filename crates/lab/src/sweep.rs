@@ -41,7 +41,7 @@ struct Axis {
 const AXES: &[Axis] = &[
     Axis {
         name: "zipf",
-        about: "exponent of Zipf's law; 0: all keys are equally likely (0.99)",
+        about: "exponent of Zipf's law; 0: all keys are equally likely (0.3)",
         set: |question, text| put(&mut question.zipf, not_below(text, 0.0)),
     },
     Axis {
