@@ -18,6 +18,9 @@ pub const KEY_BYTES: usize = 16;
 /// Bytes of a key that has nothing behind its number.
 pub const SHORT_KEY_BYTES: usize = 8;
 
+/// Tells the order of [`Choice::Shuffled`] from that of popular entries.
+const FILL_ORDER: u64 = 0x6f72_6465_7200;
+
 /// Bytes of so many entries, whose values are all of one length.
 pub(crate) fn data_bytes(entries: u64, value_bytes: u64) -> u64 {
     entries * (KEY_BYTES as u64 + value_bytes)
@@ -119,9 +122,11 @@ impl Picker {
     pub fn new(choice: &Choice, entries: u64, seed: u64, thread: u64, threads: u64) -> Self {
         assert!(entries > 0 && thread < threads, "{thread} of {threads}, {entries} entries");
         let order = || Permutation::new(entries, seed);
+        // Another one, or stores would be filled with what is popular first.
+        let fill_order = || Permutation::new(entries, mix(seed ^ FILL_ORDER));
         let way = match *choice {
             Choice::Sequential => Way::Walk { step: thread, threads, order: None },
-            Choice::Shuffled => Way::Walk { step: thread, threads, order: Some(order()) },
+            Choice::Shuffled => Way::Walk { step: thread, threads, order: Some(fill_order()) },
             Choice::Uniform => Way::Uniform,
             Choice::Zipf { alpha, is_scattered } => {
                 Way::Zipf { zipf: Zipf::new(entries, alpha), order: is_scattered.then(order) }

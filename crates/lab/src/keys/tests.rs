@@ -43,6 +43,16 @@ fn a_shuffle_is_not_an_order() {
 }
 
 #[test]
+fn what_is_popular_is_not_what_was_written_first() {
+    let (entries, seed) = (10_000, 7);
+    let popular = Choice::Zipf { alpha: 0.99, is_scattered: true };
+    let likelihoods = Picker::new(&popular, entries, seed, 0, 1).likelihoods();
+    let written = picks(&Choice::Shuffled, entries, entries as usize);
+    let first: f64 = written[..entries as usize / 2].iter().map(|&i| likelihoods[i as usize]).sum();
+    assert!((0.3..0.7).contains(&first), "{first}");
+}
+
+#[test]
 fn zipf_s_law_holds() {
     for alpha in [0.5, 0.99, 1.0, 1.5] {
         let ranks = 100;

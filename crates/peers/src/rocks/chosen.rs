@@ -15,6 +15,8 @@
 //! | `buffer_mib` | of a write buffer, which becomes a table on level 0 | 64 |
 //!
 //! The usual values are RocksDB's own, but for metadata, which the paper has in the cache.
+//! Writes wait while there are [`LEVEL_0_TABLES_MAX`] tables on level 0, so that it is always as many
+//! that are merged and two stores of one load are of the same shape.
 
 use std::str::FromStr;
 
@@ -39,6 +41,9 @@ const BUFFER_MIB: Choosable =
     Choosable { is_of_tables: |_| true, ..choice("buffer_mib", "1 and more", "64") };
 
 const BUILD: Choosable = Choosable { is_of_tables: |_| true, ..choice("build", "1 and more", "1") };
+
+/// From so many on RocksDB merges those of level 0.
+const LEVEL_0_TABLES_MAX: i32 = 4;
 
 /// All of them.
 pub(super) const CHOICES: &[Choosable] = &[
@@ -146,6 +151,9 @@ impl Chosen {
         }
         options.set_target_file_size_base(self.table_bytes);
         options.set_write_buffer_size(self.buffer_bytes);
+        options.set_level_zero_file_num_compaction_trigger(LEVEL_0_TABLES_MAX);
+        options.set_level_zero_slowdown_writes_trigger(LEVEL_0_TABLES_MAX);
+        options.set_level_zero_stop_writes_trigger(LEVEL_0_TABLES_MAX);
     }
 
     /// `options` with a cache of so many bytes by LRU. Its high-priority part is to be set by
