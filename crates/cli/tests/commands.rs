@@ -21,3 +21,5 @@ mod damage;
 mod serve;
 #[path = "commands/lab.rs"]
 mod lab;
+#[path = "commands/sweep.rs"]
+mod sweep;

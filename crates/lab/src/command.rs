@@ -1,8 +1,8 @@
 //! The command line of the lab, for every binary that has it.
 
-use std::cell::RefCell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use clap::{Args, Subcommand};
 use tidekv_evidence::Row;
@@ -103,9 +103,9 @@ struct Run {
 
 /// Measure every combination of some values.
 ///
-/// Cells are measured one after another and appended to `rows.jsonl` as they are; one that
-/// fails becomes a row with `error`. A sweep that is begun again with the same binary goes on
-/// where it ended.
+/// Cells are measured one after another, unless `--parallel` says otherwise, and appended to
+/// `rows.jsonl` as they are; one that fails becomes a row with `error`. A sweep that is begun
+/// again with the same binary goes on where it ended.
 #[derive(Debug, Args)]
 #[command(after_help = sweep_help())]
 struct Sweep {
@@ -124,6 +124,11 @@ struct Sweep {
     /// How often the subjects take turns.
     #[arg(long, value_name = "N", default_value_t = 1)]
     alternations: u64,
+
+    /// So many cells at the same time: for counts alone, as each slows the others down.
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=256))]
+    parallel: u64,
 }
 
 /// What all measuring commands are asked for.
@@ -323,8 +328,11 @@ impl Sweep {
         let usual = Question { choices: Choices::new(), ..policy::usual(&scale) };
         let mut points = sweep::points(&varied, &chosen, &usual)?;
         points.iter_mut().for_each(|point| point.alternations = self.alternations.max(1));
-        let runner =
-            Runner { are_subjects_named: true, ..self.common.runner(chosen, scale, arguments)? };
+        let runner = Runner {
+            are_subjects_named: true,
+            cells_at_once: self.parallel as usize,
+            ..self.common.runner(chosen, scale, arguments)?
+        };
         let show = &mut |rows: &[Row]| self.common.show(rows);
         all_went_well(runner.run_points(&SWEEP, points, show)?)
     }
@@ -348,7 +356,8 @@ impl Common {
             seed: self.seed,
             rebuilds: self.rebuild,
             drops_caches: !self.keep_caches,
-            fresh: RefCell::default(),
+            fresh: Mutex::default(),
+            cells_at_once: 1,
             tell: &|what| {
                 // Progress that cannot be shown is no reason to stop.
                 let _ = writeln!(std::io::stderr(), "{what}");

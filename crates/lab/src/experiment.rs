@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tidekv_evidence::Value;
+use tidekv_evidence::{Row, Value};
 
 use crate::job::{Drive, Ending};
 use crate::keys::{Choice, KEY_BYTES};
@@ -30,6 +30,25 @@ pub(crate) struct Experiment {
     pub(crate) targets: &'static [Target],
     /// Pictures of all points together, in place of pictures of each.
     pub(crate) figures: &'static [Figure<'static>],
+    /// What the paper says of its pictures and tables, each held against all rows.
+    pub(crate) statements: &'static [Statement],
+}
+
+/// A sentence of a paper, and whether it holds here.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Statement {
+    /// With its figure or table.
+    pub(crate) says: &'static str,
+    /// `None`: what it speaks of was not measured.
+    pub(crate) ask: fn(&[&Row]) -> Option<Answer>,
+}
+
+/// What rows say of a [`Statement`].
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) holds: bool,
+    /// What was found, in a sentence with its numbers.
+    pub(crate) found: String,
 }
 
 /// A picture of all points of an experiment that differ by one or two parameters.
@@ -62,6 +81,7 @@ impl Experiment {
         points: |_| Vec::new(),
         targets: &[],
         figures: &[],
+        statements: &[],
     };
 }
 
@@ -74,6 +94,13 @@ pub(crate) enum Subjects {
     Also(&'static [&'static str]),
     /// Nobody else, also when others are named.
     Only(&'static [&'static str]),
+}
+
+impl Answer {
+    /// How reports say it.
+    pub(crate) fn here(&self) -> &'static str {
+        if self.holds { "the same" } else { "otherwise" }
+    }
 }
 
 /// One combination of parameters, measured with every subject in turns.

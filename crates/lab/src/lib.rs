@@ -42,6 +42,7 @@ mod changing;
 mod restart;
 mod limit;
 mod question;
+mod groups;
 mod policy;
 mod catalogue;
 mod sweep;

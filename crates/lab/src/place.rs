@@ -73,9 +73,9 @@ impl Place {
         Ok(())
     }
 
-    /// The directory in which one turn changes a store.
-    pub(crate) fn scratch(&self) -> PathBuf {
-        self.stores.join("turn")
+    /// The directory in which a turn changes a store; turns of other lanes have others.
+    pub(crate) fn scratch(&self, lane: usize) -> PathBuf {
+        self.stores.join(format!("turn-{lane}"))
     }
 }
 
@@ -129,8 +129,8 @@ mod tests {
         place.mark_built(&store, "abc").unwrap();
         assert_eq!(place.built_by(&store).as_deref(), Some("abc"));
 
-        copy_directory(&store, &place.scratch()).unwrap();
-        assert_eq!(fs::read(place.scratch().join("inner/file")).unwrap(), b"content");
+        copy_directory(&store, &place.scratch(0)).unwrap();
+        assert_eq!(fs::read(place.scratch(0).join("inner/file")).unwrap(), b"content");
 
         place.clear(&store).unwrap();
         assert_eq!(place.built_by(&store), None);

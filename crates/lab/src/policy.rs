@@ -15,6 +15,9 @@
 //! not show; those of the run have 8 MiB, and where it is what matters RocksDB's own 64
 //! ([`large_tables`]), whose filters are as large as a part of the cache.
 
+mod statements;
+
+use self::statements::{OF_LUCK, OF_PINNING, OF_PRIORITY, OF_PRIORITY_RATIO, OF_SIZE_SKEW};
 use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
 use crate::question::Question;
 use crate::scale::Scale;
@@ -249,7 +252,8 @@ const fn map(
     Figure { title, metric, x, y, shape: Shape::Map }
 }
 
-const ROCKS: &[&str] = &["rocksdb:options"];
+/// Who has these options.
+const ROCKS: &str = "rocksdb:options";
 
 /// All of them, in the order in which they are listed and run.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
@@ -263,7 +267,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         claim: "hits of data blocks grow linearly with the cache where all keys are alike; those of \
                 metadata, which the paper counts with them, are all there from the beginning; \
                 TideKV never reads more with a larger cache",
-        subjects: Subjects::Only(&["rocksdb:options", "tidekv:tide"]),
+        subjects: Subjects::Only(&[ROCKS, "tidekv:tide"]),
         points: size_skew,
         targets: &[Target::new(
             "reads_per_op",
@@ -275,6 +279,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
             lines("Data blocks found in the cache", "data_hits", "cache_percent", "zipf"),
             map("Reads of an operation", "reads_per_op", "cache_percent", "zipf"),
         ],
+        statements: OF_SIZE_SKEW,
     },
     Experiment {
         name: "policy-pinning",
@@ -282,13 +287,14 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         paper: "the more is pinned, the fewer hits there are; the paper expected the opposite",
         claim: "what is pinned is never looked up, so that its hits are not counted; reads are not \
                 more",
-        subjects: Subjects::Only(ROCKS),
+        subjects: Subjects::Only(&[ROCKS]),
         points: pinning,
         figures: &[
             lines("Lookups that the cache answers", "block_hits", "cache_percent", "pinning"),
             lines("Data blocks found in the cache", "data_hits", "cache_percent", "pinning"),
             map("Reads of an operation", "reads_per_op", "cache_percent", "pinning"),
         ],
+        statements: OF_PINNING,
         ..Experiment::USUAL
     },
     Experiment {
@@ -299,13 +305,14 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                 with a cache of 20 % and an exponent of 0.3",
         claim: "no effect on the same store: whatever is hit once counts as of high priority, and \
                 metadata is hit at once; see policy-luck for Table 2",
-        subjects: Subjects::Only(ROCKS),
+        subjects: Subjects::Only(&[ROCKS]),
         points: priority,
         figures: &[
             lines("Lookups that the cache answers", "block_hits", "cache_percent", "priority"),
             map("Blocks of indexes read", "index_reads", "cache_percent", "priority"),
             map("Blocks of filters read", "filter_reads", "cache_percent", "priority"),
         ],
+        statements: OF_PRIORITY,
         ..Experiment::USUAL
     },
     Experiment {
@@ -315,12 +322,13 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         paper: "8 times as many blocks of metadata are read with high priority",
         claim: "with the cache in 16 or 32 parts some stores read metadata again and again and \
                 others do not, with either priority; in one part none does",
-        subjects: Subjects::Only(ROCKS),
+        subjects: Subjects::Only(&[ROCKS]),
         points: luck,
         figures: &[
             map("Blocks of indexes read", "index_reads", "build", "priority"),
             map("Blocks of filters read", "filter_reads", "build", "priority"),
         ],
+        statements: OF_LUCK,
         ..Experiment::USUAL
     },
     Experiment {
@@ -328,7 +336,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         about: "0 to 100 % of the cache for what has high priority (Fig. 6)",
         paper: "no effect",
         claim: "no effect: see policy-priority",
-        subjects: Subjects::Only(ROCKS),
+        subjects: Subjects::Only(&[ROCKS]),
         points: priority_ratio,
         figures: &[
             lines(
@@ -339,6 +347,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
             ),
             map("Reads of an operation", "reads_per_op", "priority_percent", "cache_percent"),
         ],
+        statements: OF_PRIORITY_RATIO,
         ..Experiment::USUAL
     },
     Experiment {
@@ -346,7 +355,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         about: "the cache in 1 to 64 parts, and in as many as RocksDB thinks best (Table 1)",
         claim: "where a part is hardly larger than a filter, filters are read again and again: a \
                 cache of 15 % then reads far more than one of 10 %, as it has twice the parts",
-        subjects: Subjects::Only(ROCKS),
+        subjects: Subjects::Only(&[ROCKS]),
         points: shards,
         figures: &[
             lines("Lookups that the cache answers", "block_hits", "shard_bits", "cache_percent"),
@@ -359,7 +368,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         about: "metadata in the cache, in parts in the cache, and beside it (Table 1)",
         claim: "whole metadata ruins small caches, metadata in parts does not; beside the cache it \
                 takes memory that nobody counts",
-        subjects: Subjects::Only(ROCKS),
+        subjects: Subjects::Only(&[ROCKS]),
         points: placement,
         figures: &[
             lines("Data blocks found in the cache", "data_hits", "cache_percent", "metadata"),
@@ -373,7 +382,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                 keys that are not there (section 4.1)",
         paper: "left for later",
         claim: "about the hits of LRU",
-        subjects: Subjects::Only(ROCKS),
+        subjects: Subjects::Only(&[ROCKS]),
         points: hyperclock,
         figures: &[
             lines("Lookups that the cache answers", "block_hits", "cache_percent", "block_cache"),

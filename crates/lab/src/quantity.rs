@@ -34,6 +34,20 @@ pub(crate) fn show_number(number: f64) -> String {
     format!("{scaled:.digits$}{suffix}")
 }
 
+/// Numbers by the least, the most and the median, as in `0.97 to 1.04 (median 1.0)`.
+pub(crate) fn show_range(numbers: &[f64]) -> String {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match &sorted[..] {
+        [] => "nothing".to_owned(),
+        [one] => show_number(*one),
+        [least, .., most] => {
+            let middle = show_number(sorted[sorted.len() / 2]);
+            format!("{} to {} (median {middle})", show_number(*least), show_number(*most))
+        }
+    }
+}
+
 /// A time that need not be exact, as `40 s`, `12 min`, `3 h 20 min`.
 pub(crate) fn show_duration(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round() as u64;

@@ -4,14 +4,17 @@
 //! For every point: alternation 0 of all subjects, alternation 1 of all subjects,
 //! and so on, so that a slow minute of the machine hits all of them.
 
-use std::cell::RefCell;
-use std::path::PathBuf;
+mod ahead;
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use tidekv_evidence::{Row, Value};
 use tidekv_io::{Clock, SystemClock};
 
 use crate::experiment::{Experiment, Params, Point, StorePlan, Subjects};
 use crate::failure::{Failure, Result};
+use crate::groups::is_value;
 use crate::job::{Drive, Ending, Job, Length, Measurement, WarmUp};
 use crate::kernel;
 use crate::limit::{SIM_TIDE, run_model};
@@ -45,9 +48,20 @@ pub(crate) struct Runner<'a> {
     /// The kernel forgets files before every turn, where it may be told to.
     pub(crate) drops_caches: bool,
     /// Stores that this run has built.
-    pub(crate) fresh: RefCell<Vec<PathBuf>>,
+    pub(crate) fresh: Mutex<Vec<PathBuf>>,
+    /// So many turns are measured at the same time; 1: nothing disturbs a turn.
+    pub(crate) cells_at_once: usize,
     /// Is told what is being done.
-    pub(crate) tell: &'a dyn Fn(&str),
+    pub(crate) tell: &'a (dyn Fn(&str) + Sync),
+}
+
+/// One turn of one subject.
+#[derive(Clone, Copy)]
+struct Cell<'a> {
+    experiment: &'a Experiment,
+    point: &'a Point,
+    record: &'a SubjectRecord,
+    alternation: u64,
 }
 
 /// Is handed rows as they come.
@@ -65,9 +79,6 @@ struct Progress {
     taken_ns: u64,
 }
 
-/// A point that was found in the log takes less.
-const MEASURED_FROM_NS: u64 = 50_000_000;
-
 impl Progress {
     fn new(points: usize) -> Self {
         let clock = SystemClock::new();
@@ -75,13 +86,13 @@ impl Progress {
         Self { points, done: 0, clock, then_ns, measured: 0, taken_ns: 0 }
     }
 
-    /// What is left behind one more point; nothing behind the last.
-    fn behind_one(&mut self) -> Option<String> {
+    /// What is left behind one more point, which was measured or found in the log; nothing
+    /// behind the last.
+    fn behind_one(&mut self, is_measured: bool) -> Option<String> {
         let now_ns = self.clock.monotonic_ns();
-        let taken_ns = now_ns - self.then_ns;
-        if taken_ns >= MEASURED_FROM_NS {
+        if is_measured {
             self.measured += 1;
-            self.taken_ns += taken_ns;
+            self.taken_ns += now_ns - self.then_ns;
         }
         self.then_ns = now_ns;
         self.done += 1;
@@ -115,17 +126,25 @@ impl Runner<'_> {
         let mut all: Vec<Series> = Vec::new();
         let mut failed = 0;
         let mut progress = Progress::new(points.len());
-        for point in points {
-            let subjects = self.subjects_of(experiment, &point);
+        let mut turns_before = 0;
+        for (at, point) in points.iter().enumerate() {
+            if at % self.cells_at_once == 0 {
+                turns_before = log.len();
+                if self.cells_at_once > 1 {
+                    let behind = points.len().min(at + self.cells_at_once);
+                    self.measure_ahead(experiment, &points[at..behind], &mut log)?;
+                }
+            }
+            let subjects = self.subjects_of(experiment, point);
             if subjects.is_empty() && point.model.is_none() {
                 (self.tell)(&format!(
                     "{}: none of its subjects is asked for: {}",
                     experiment.name,
-                    brief(&point)
+                    brief(point)
                 ));
                 continue;
             }
-            let point = self.paced(experiment, point, &subjects, &mut log)?;
+            let point = self.paced(experiment, point.clone(), &subjects, &mut log)?;
             let from = all.len();
             match &point.model {
                 Some(model) => {
@@ -148,6 +167,9 @@ impl Runner<'_> {
                     if let Some(commit) = self.store_commit(&point, series.subject) {
                         row = row.metric("store_commit", commit);
                     }
+                    if self.cells_at_once > 1 {
+                        row = row.metric("cells_at_once", self.cells_at_once);
+                    }
                     let mut rows = vec![row];
                     let is_judged = series.subject.starts_with("tidekv")
                         || series.subject == SIM_TIDE
@@ -160,7 +182,8 @@ impl Runner<'_> {
                 .collect();
             self.record(&rows)?;
             show(&rows)?;
-            if let Some(words) = progress.behind_one() {
+            let is_measured = point.model.is_some() || log.len() > turns_before;
+            if let Some(words) = progress.behind_one(is_measured) {
                 (self.tell)(&words);
             }
         }
@@ -378,19 +401,32 @@ impl Runner<'_> {
         alternation: u64,
         log: &mut TurnLog,
     ) -> Result<Measurement> {
-        let id = TurnId {
-            experiment: experiment.name.to_owned(),
-            subject: record.name.to_owned(),
-            params: point.params.clone(),
-            seed: self.seed,
-            alternation,
-            seconds: self.scale.seconds,
-            build: build_of_this_binary(),
-        };
+        let cell = Cell { experiment, point, record, alternation };
+        let id = self.id_of(&cell);
         if let Some(found) = log.find(&id) {
             return Ok(found.clone());
         }
-        let directory = self.prepare(point, record)?;
+        let measurement = self.measure(&cell, 0)?;
+        log.add(Turn { id, measurement: measurement.clone() })?;
+        Ok(measurement)
+    }
+
+    fn id_of(&self, cell: &Cell<'_>) -> TurnId {
+        TurnId {
+            experiment: cell.experiment.name.to_owned(),
+            subject: cell.record.name.to_owned(),
+            params: cell.point.params.clone(),
+            seed: self.seed,
+            alternation: cell.alternation,
+            seconds: self.scale.seconds,
+            build: build_of_this_binary(),
+        }
+    }
+
+    /// Has a turn done; `lane` tells turns apart that are done at the same time.
+    fn measure(&self, cell: &Cell<'_>, lane: usize) -> Result<Measurement> {
+        let &Cell { experiment, point, record, alternation } = cell;
+        let directory = self.prepare(point, record, lane)?;
         let job = Job {
             subject: record.name.to_owned(),
             directory: directory.clone(),
@@ -412,14 +448,13 @@ impl Runner<'_> {
         };
         let of = format!("{}/{}", alternation + 1, point.alternations);
         (self.tell)(&format!("{} {} {of}: {}", experiment.name, record.name, brief(point)));
-        if self.drops_caches {
+        if self.drops_caches && self.cells_at_once == 1 {
             kernel::drop_caches();
         }
         let measurement = self.launcher.run(&job)?;
         if point.store.is_none() || point.changes_store {
             self.place.remove(&directory)?;
         }
-        log.add(Turn { id, measurement: measurement.clone() })?;
         Ok(measurement)
     }
 
@@ -445,19 +480,22 @@ impl Runner<'_> {
         self.place.store(record.format, &name)
     }
 
+    /// The store that a turn finds, built unless it is there; `None`: it begins with none.
+    fn store_for(&self, point: &Point, record: &SubjectRecord) -> Result<Option<PathBuf>> {
+        point.store.as_ref().map(|plan| self.build(plan, &point.choices, record)).transpose()
+    }
+
     /// The directory in which a turn finds its store.
-    fn prepare(&self, point: &Point, record: &SubjectRecord) -> Result<PathBuf> {
-        let scratch = self.place.scratch();
-        let Some(plan) = &point.store else {
-            self.place.clear(&scratch)?;
-            return Ok(scratch);
-        };
-        let built = self.build(plan, &point.choices, record)?;
-        if !point.changes_store {
-            return Ok(built);
+    fn prepare(&self, point: &Point, record: &SubjectRecord, lane: usize) -> Result<PathBuf> {
+        let scratch = self.place.scratch(lane);
+        match self.store_for(point, record)? {
+            None => self.place.clear(&scratch)?,
+            Some(built) if !point.changes_store => return Ok(built),
+            Some(built) => {
+                self.place.remove(&scratch)?;
+                copy_directory(&built, &scratch)?;
+            }
         }
-        self.place.remove(&scratch)?;
-        copy_directory(&built, &scratch)?;
         Ok(scratch)
     }
 
@@ -469,7 +507,7 @@ impl Runner<'_> {
         record: &SubjectRecord,
     ) -> Result<PathBuf> {
         let directory = self.store_of(plan, choices, record);
-        let is_stale = self.rebuilds && !self.fresh.borrow().contains(&directory);
+        let is_stale = self.rebuilds && !self.is_fresh(&directory);
         if !is_stale && self.place.built_by(&directory).is_some() {
             return Ok(directory);
         }
@@ -504,8 +542,12 @@ impl Runner<'_> {
             ending: if plan.is_killed { Ending::AwaitKill } else { Ending::Settle },
         })?;
         self.place.mark_built(&directory, &tidekv_evidence::commit())?;
-        self.fresh.borrow_mut().push(directory.clone());
+        self.fresh.lock().expect("nobody panics with it").push(directory.clone());
         Ok(directory)
+    }
+
+    fn is_fresh(&self, store: &Path) -> bool {
+        self.fresh.lock().expect("nobody panics with it").iter().any(|fresh| fresh == store)
     }
 }
 
@@ -518,33 +560,8 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Whether a parameter is what a command line names; 5.0 is 5.
-fn is_value(value: &Value, wanted: &str) -> bool {
-    match value.as_f64() {
-        Some(number) => wanted.parse() == Ok(number),
-        None => shown(value) == wanted,
-    }
-}
-
 /// The parameters of a point in one line.
 fn brief(point: &Point) -> String {
     let show = |(name, value): (&String, &Value)| format!("{name} {}", shown(value));
     point.params.iter().map(show).collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_is_meant_however_it_is_written_and_a_text_as_it_stands() {
-        for wanted in ["5", "5.0", "5e0"] {
-            assert!(is_value(&Value::from(5), wanted) && is_value(&Value::from(5.0), wanted));
-        }
-        assert!(is_value(&Value::from(0.1), "0.1") && is_value(&Value::from("5.0"), "5.0"));
-        for wanted in ["6", "five", ""] {
-            assert!(!is_value(&Value::from(5), wanted), "{wanted}");
-        }
-        assert!(!is_value(&Value::from("5.0"), "5") && !is_value(&Value::from(0.1), "0.11"));
-    }
 }

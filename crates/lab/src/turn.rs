@@ -61,6 +61,11 @@ impl TurnLog {
         self.turns.iter().rev().find(|turn| turn.id == *id).map(|turn| &turn.measurement)
     }
 
+    /// How many turns it has.
+    pub(crate) fn len(&self) -> usize {
+        self.turns.len()
+    }
+
     pub(crate) fn add(&mut self, turn: Turn) -> Result<()> {
         let mut line = serde_json::to_string(&turn).expect("plain data becomes JSON");
         // First a newline, should the last line have been cut off.

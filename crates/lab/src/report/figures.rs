@@ -8,6 +8,7 @@ use tidekv_evidence::{Row, Value};
 use super::gather::Results;
 use super::lines::{FINE, Line, WIDTH, draw, escape};
 use crate::experiment::{Figure, Params, Shape};
+use crate::groups::{order, text_of};
 use crate::quantity::show_number;
 use crate::show;
 use crate::sweep::SWEEP;
@@ -68,15 +69,8 @@ fn values_of(rows: &[&Row], name: &str) -> Vec<Value> {
             values.push(value.clone());
         }
     }
-    values.sort_by(|one, other| match (one.as_f64(), other.as_f64()) {
-        (Some(one), Some(other)) => one.total_cmp(&other),
-        _ => text_of(one).cmp(&text_of(other)),
-    });
+    values.sort_by(order);
     values
-}
-
-fn text_of(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// The same picture for each subject and each combination of what it has no axis for.

@@ -6,7 +6,7 @@ use std::path::Path;
 use tidekv_evidence::Row;
 
 use crate::catalogue;
-use crate::experiment::{Experiment, Params};
+use crate::experiment::{Answer, Experiment, Params};
 use crate::failure::{Failure, Result};
 use crate::place::ROWS;
 use crate::show::{is_judged, is_verdict, judged_metric, target_of};
@@ -30,6 +30,18 @@ pub(crate) struct PointResults {
 }
 
 impl Results {
+    /// The rows of all subjects at all points.
+    pub(crate) fn measured(&self) -> impl Iterator<Item = &Row> {
+        self.points.iter().flat_map(|point| &point.measured)
+    }
+
+    /// What the paper says, and what rows say of it.
+    pub(crate) fn answers(&self) -> Vec<(&'static str, Answer)> {
+        let statements = self.experiment.map_or(&[][..], |experiment| experiment.statements);
+        let rows: Vec<&Row> = self.measured().collect();
+        statements.iter().filter_map(|it| Some((it.says, (it.ask)(&rows)?))).collect()
+    }
+
     /// Targets that are met or missed.
     pub(crate) fn verdicts(&self) -> impl Iterator<Item = &Row> {
         self.points.iter().flat_map(|point| &point.verdicts).filter(|row| is_judged(row))

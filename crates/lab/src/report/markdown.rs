@@ -31,6 +31,7 @@ pub(crate) fn write(results: &[Results]) -> String {
             }
             writeln!(out, "Expected: {}.\n", experiment.claim).expect(FINE);
         }
+        out.push_str(&answers(results));
         for point in &results.points {
             out.push_str(&table(point));
         }
@@ -41,8 +42,7 @@ pub(crate) fn write(results: &[Results]) -> String {
 /// Where and when rows were measured, and how many targets are met.
 pub(crate) fn origin(results: &[Results]) -> String {
     let all = |of: fn(&Row) -> &str| -> String {
-        let rows = results.iter().flat_map(|results| &results.points);
-        let rows = rows.flat_map(|point| &point.measured);
+        let rows = results.iter().flat_map(Results::measured);
         let distinct: BTreeSet<&str> = rows.map(of).collect();
         distinct.into_iter().collect::<Vec<_>>().join(", ")
     };
@@ -93,6 +93,21 @@ fn targets(results: &[Results]) -> String {
             }
         }
     }
+    out
+}
+
+/// What the paper says, sentence by sentence, and whether it is so here.
+fn answers(results: &Results) -> String {
+    let answers = results.answers();
+    if answers.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("| the paper says | here | found |\n|---|---|---|\n");
+    for (says, answer) in answers {
+        let here = answer.here();
+        writeln!(out, "| {says} | {here} | {} |", answer.found).expect(FINE);
+    }
+    out.push('\n');
     out
 }
 

@@ -99,6 +99,7 @@ fn section(results: &Results) -> String {
         }
         out.push_str("</dl>\n");
     }
+    out.push_str(&answers(results));
     if figures::has_any(results) {
         out.push_str(&figures::of_all_points(results));
         out.push_str(&all_points(results));
@@ -136,6 +137,25 @@ fn section(results: &Results) -> String {
         out.push_str(&details(point));
     }
     out.push_str("</section>\n");
+    out
+}
+
+/// What the paper says, sentence by sentence, and whether it is so here.
+fn answers(results: &Results) -> String {
+    let answers = results.answers();
+    if answers.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "<table class=\"said\">\n<tr><th>The paper says</th><th>here</th><th>found</th></tr>\n",
+    );
+    for (says, answer) in answers {
+        let here = answer.here();
+        let (says, found) = (escape(says), escape(&answer.found));
+        writeln!(out, "<tr><td>{says}</td><td class=\"here\">{here}</td><td>{found}</td></tr>")
+            .expect(FINE);
+    }
+    out.push_str("</table>\n");
     out
 }
 
@@ -268,6 +288,24 @@ fn details(point: &PointResults) -> String {
 mod tests {
     use super::super::gather::gather;
     use super::*;
+
+    #[test]
+    fn a_page_says_where_the_paper_is_right_and_where_not() {
+        let row = |priority: &str, reads: u64| {
+            Row::new("policy-priority", "rocksdb:options")
+                .param("cache_percent", 20)
+                .param("zipf", 0.3)
+                .param("priority", priority)
+                .metric("block_hits", 1000)
+                .metric("index_reads", reads)
+        };
+        let page = write(&gather(vec![row("low", 16), row("high", 17)]));
+        let lines: Vec<&str> =
+            page.lines().filter(|line| line.contains("class=\"here\"")).collect();
+        assert_eq!(lines.len(), 2, "{page}");
+        assert!(lines[0].contains("Fig. 5") && lines[0].contains(">the same<"), "{}", lines[0]);
+        assert!(lines[1].contains(">otherwise<") && lines[1].contains("16 and 17"), "{}", lines[1]);
+    }
 
     #[test]
     fn a_page_stands_alone_and_shows_every_subject() {
