@@ -21,5 +21,7 @@ mod damage;
 mod serve;
 #[path = "commands/lab.rs"]
 mod lab;
+#[path = "commands/advise.rs"]
+mod advise;
 #[path = "commands/sweep.rs"]
 mod sweep;

@@ -113,6 +113,7 @@ pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
             holds: 0,
             phases: Vec::new(),
         }),
+        replay: None,
         ending: Ending::Close,
         policy: None,
         counts_everything: true,

@@ -1,28 +1,26 @@
 //! The command line of the lab, for every binary that has it.
 
-use std::io::Write;
+mod measuring;
+mod advise;
+
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use clap::{Args, Subcommand};
 use tidekv_evidence::Row;
 
+use self::advise::Advise;
+use self::measuring::{Common, OUT, all_went_well, named, print};
 use crate::catalogue;
 use crate::failure::{Failure, Result};
 use crate::nothing::NOTHING;
-use crate::place::Place;
 use crate::policy;
 use crate::question::Question;
 use crate::report;
 use crate::runner::Runner;
 use crate::scale::{Scale, Size};
-use crate::show;
 use crate::subject::{Choices, Choosable, SubjectRecord};
 use crate::sweep::{self, SWEEP, Varied};
-use crate::worker::{self, Launcher};
-
-/// Where results go when no directory is given: out of the way of the sources.
-const OUT: &str = "target/lab";
+use crate::worker;
 
 /// Run experiments: is it better, by how much, and why.
 #[derive(Debug, Args)]
@@ -38,6 +36,7 @@ enum Command {
     List(List),
     Run(Run),
     Sweep(Sweep),
+    Advise(Advise),
     Report(Report),
     #[command(name = worker::COMMAND, hide = true)]
     Worker,
@@ -131,36 +130,6 @@ struct Sweep {
     parallel: u64,
 }
 
-/// What all measuring commands are asked for.
-#[derive(Debug, Args)]
-struct Common {
-    /// The seed of all random choices.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-
-    /// The directory of the results.
-    #[arg(long, value_name = "DIR", default_value = OUT)]
-    out: PathBuf,
-
-    /// The directory of the stores; `stores` in that of the results if not given.
-    #[arg(long, value_name = "DIR")]
-    stores: Option<PathBuf>,
-
-    /// Build the stores anew that earlier runs have left; for when the store writes
-    /// its tables in another way than before.
-    #[arg(long)]
-    rebuild: bool,
-
-    /// Leave the kernel's caches of files alone; otherwise root drops them before
-    /// every turn, for the whole machine.
-    #[arg(long)]
-    keep_caches: bool,
-
-    /// Print rows, one JSON object a line.
-    #[arg(long)]
-    json: bool,
-}
-
 fn sweep_help() -> String {
     format!(
         "Values are separated by commas; `a..b` stands for ten in equal steps, `a..b/n` for so \
@@ -200,6 +169,7 @@ impl Lab {
             Command::List(command) => command.run(subjects),
             Command::Run(command) => command.run(subjects, arguments),
             Command::Sweep(command) => command.run(subjects, arguments),
+            Command::Advise(command) => command.run(subjects, arguments),
             Command::Report(command) => command.run(),
             Command::Worker => {
                 let mut known = subjects.to_vec();
@@ -338,71 +308,11 @@ impl Sweep {
     }
 }
 
-impl Common {
-    /// A runner for these subjects, and all points.
-    fn runner(
-        &self,
-        subjects: Vec<SubjectRecord>,
-        scale: Scale,
-        arguments: &[&str],
-    ) -> Result<Runner<'_>> {
-        Ok(Runner {
-            subjects,
-            are_subjects_named: false,
-            launcher: Launcher { arguments: arguments.iter().map(|&a| a.to_owned()).collect() },
-            place: Place::new(&self.out, self.stores.as_deref())?,
-            scale,
-            wheres: Vec::new(),
-            seed: self.seed,
-            rebuilds: self.rebuild,
-            drops_caches: !self.keep_caches,
-            fresh: Mutex::default(),
-            cells_at_once: 1,
-            tell: &|what| {
-                // Progress that cannot be shown is no reason to stop.
-                let _ = writeln!(std::io::stderr(), "{what}");
-            },
-        })
-    }
-
-    fn show(&self, rows: &[Row]) -> Result<()> {
-        if !self.json {
-            return print(&format!("{}\n", show::lines_of_points(rows).trim_end()));
-        }
-        rows.iter().try_for_each(|row| {
-            print(&serde_json::to_string(row).expect("strings and numbers become JSON"))
-        })
-    }
-}
-
-/// The subjects whose names match.
-fn named(patterns: &[String], subjects: &[SubjectRecord]) -> Result<Vec<SubjectRecord>> {
-    for pattern in patterns {
-        if !subjects.iter().any(|record| catalogue::matches(pattern, record.name)) {
-            let names: Vec<&str> = subjects.iter().map(|record| record.name).collect();
-            return Err(catalogue::unknown("subject", pattern, &names));
-        }
-    }
-    let is_chosen = |record: &&SubjectRecord| {
-        patterns.iter().any(|pattern| catalogue::matches(pattern, record.name))
-    };
-    Ok(subjects.iter().filter(is_chosen).copied().collect())
-}
-
 /// The subject of an engine that leaves something to choose.
 fn with_choices<'a>(engine: &str, subjects: &'a [SubjectRecord]) -> Option<&'a SubjectRecord> {
     let is_of_engine =
         |record: &&SubjectRecord| record.name.split_once(':').is_some_and(|(of, _)| of == engine);
     subjects.iter().filter(is_of_engine).find(|record| !record.choices.is_empty())
-}
-
-/// What failed has become rows; whoever waits for the run learns of it by its end.
-fn all_went_well(failed: usize) -> Result<()> {
-    match failed {
-        0 => Ok(()),
-        1 => Err(Failure::new("a turn failed: its row has `error`")),
-        _ => Err(Failure::new(format!("{failed} turns failed: their rows have `error`"))),
-    }
 }
 
 impl Report {
@@ -439,15 +349,4 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text)
         .map_err(|e| Failure::system(format!("could not write {}", path.display()), e))?;
     print(&format!("wrote {}", path.display()))
-}
-
-/// Prints a line; a reader that has gone has read enough.
-fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::system("could not write to standard output", e))
-        }
-        _ => Ok(()),
-    }
 }

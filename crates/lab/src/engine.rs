@@ -105,6 +105,7 @@ pub(crate) fn reading(
             holds: 0,
             phases: Vec::new(),
         }),
+        replay: None,
         ending: Ending::Close,
         policy: None,
         // Where storage is read, a counter costs nothing that can be seen.

@@ -2,10 +2,11 @@
 //! against.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use tidekv_evidence::{Row, Value};
 
-use crate::job::{Drive, Ending};
+use crate::job::{Drive, Ending, ReplayJob, ReplayPart};
 use crate::keys::{Choice, KEY_BYTES};
 use crate::scale::Scale;
 use crate::simulation::Load;
@@ -121,6 +122,8 @@ pub(crate) struct Point {
     /// The store changes, so each turn has a copy.
     pub(crate) changes_store: bool,
     pub(crate) drive: Option<Drive>,
+    /// A workload of a user's own, in place of a drive and of what a store is filled with.
+    pub(crate) replay: Option<ReplayPlan>,
     pub(crate) ending: Ending,
     /// How caches share their memory, in place of what the subject says.
     pub(crate) policy: Option<String>,
@@ -164,6 +167,21 @@ impl Point {
             self.alternations = 1;
         }
         self
+    }
+}
+
+/// A [`crate::replay::Replay`] and how it is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ReplayPlan {
+    pub(crate) file: PathBuf,
+    /// Tells it from others.
+    pub(crate) fingerprint: u64,
+    pub(crate) threads: u64,
+}
+
+impl ReplayPlan {
+    pub(crate) fn job(&self, part: ReplayPart) -> ReplayJob {
+        ReplayJob { file: self.file.clone(), part, threads: self.threads }
     }
 }
 

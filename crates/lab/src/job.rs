@@ -22,7 +22,28 @@ pub(crate) struct Job {
     pub(crate) seed: u64,
     /// What is done between opening and the end; nothing: opening is what counts.
     pub(crate) drive: Option<Drive>,
+    /// A workload of a user's own, in place of a drive.
+    pub(crate) replay: Option<ReplayJob>,
     pub(crate) ending: Ending,
+}
+
+/// What is done with a [`crate::replay::Replay`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReplayJob {
+    /// Where it is kept.
+    pub(crate) file: PathBuf,
+    pub(crate) part: ReplayPart,
+    pub(crate) threads: u64,
+}
+
+/// Which part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ReplayPart {
+    /// Its entries are written.
+    Load,
+    /// Its requests are asked.
+    Ask,
 }
 
 /// Operations against an open store.

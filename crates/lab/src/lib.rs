@@ -29,6 +29,7 @@ mod nothing;
 
 mod latency;
 pub mod job;
+mod replay;
 mod lane;
 mod drive;
 mod phases;
@@ -50,9 +51,11 @@ mod sweep;
 mod place;
 mod turn;
 mod splits;
+mod lanes;
 mod summary;
 mod runner;
 
+mod advise;
 mod show;
 mod report;
 pub mod command;

@@ -14,9 +14,6 @@ use crate::scale::Shape;
 use crate::subject::Choices;
 use crate::workload::{Kind, Workload};
 
-/// Memory beside the cache.
-const BESIDE_BYTES: u64 = 64 << 20;
-
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Question {
@@ -37,6 +34,9 @@ pub(crate) struct Question {
 }
 
 impl Question {
+    /// Memory beside the cache.
+    pub(crate) const BESIDE_BYTES: u64 = 64 << 20;
+
     pub(crate) fn choosing(mut self, name: &str, value: impl ToString) -> Self {
         self.choices.insert(name.to_owned(), value.to_string());
         self
@@ -69,7 +69,7 @@ impl Question {
         };
         Point {
             params: self.params(),
-            memory_bytes: cache_bytes + BESIDE_BYTES,
+            memory_bytes: cache_bytes + Self::BESIDE_BYTES,
             cache_bytes: Some(cache_bytes),
             value_bytes,
             is_compressed: false,
@@ -88,6 +88,7 @@ impl Question {
                 holds: 0,
                 phases: Vec::new(),
             }),
+            replay: None,
             ending: Ending::Close,
             policy: None,
             counts_everything: true,

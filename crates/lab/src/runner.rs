@@ -4,8 +4,6 @@
 //! For every point: alternation 0 of all subjects, alternation 1 of all subjects,
 //! and so on, so that a slow minute of the machine hits all of them.
 
-mod ahead;
-
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -15,15 +13,16 @@ use tidekv_io::{Clock, SystemClock};
 use crate::experiment::{Experiment, Params, Point, StorePlan, Subjects};
 use crate::failure::{Failure, Result};
 use crate::groups::is_value;
-use crate::job::{Drive, Ending, Job, Length, Measurement, WarmUp};
+use crate::job::{Drive, Ending, Job, Length, Measurement, ReplayPart, WarmUp};
 use crate::kernel;
+use crate::lanes::at_once;
 use crate::limit::{SIM_TIDE, run_model};
 use crate::nothing::NOTHING;
 use crate::place::{Place, ROWS, TURNS, build_of_this_binary, copy_directory};
 use crate::quantity::show_duration;
 use crate::scale::Scale;
 use crate::splits;
-use crate::subject::{Caches, Choices, Search, Settings, SubjectRecord};
+use crate::subject::{Caches, Search, Settings, SubjectRecord};
 use crate::summary::{
     Metrics, Series, measured_row, metrics, metrics_of_parts, series_of_model, verdict_rows,
     warnings,
@@ -130,10 +129,8 @@ impl Runner<'_> {
         for (at, point) in points.iter().enumerate() {
             if at % self.cells_at_once == 0 {
                 turns_before = log.len();
-                if self.cells_at_once > 1 {
-                    let behind = points.len().min(at + self.cells_at_once);
-                    self.measure_ahead(experiment, &points[at..behind], &mut log)?;
-                }
+                let behind = points.len().min(at + self.cells_at_once);
+                self.measure_ahead(experiment, &points[at..behind], &mut log)?;
             }
             let subjects = self.subjects_of(experiment, point);
             if subjects.is_empty() && point.model.is_none() {
@@ -160,26 +157,9 @@ impl Runner<'_> {
                     failed += failures.len();
                 }
             }
-            let rows: Vec<Row> = all[from..]
-                .iter()
-                .flat_map(|series| {
-                    let mut row = measured_row(experiment, series, self.seed);
-                    if let Some(commit) = self.store_commit(&point, series.subject) {
-                        row = row.metric("store_commit", commit);
-                    }
-                    if self.cells_at_once > 1 {
-                        row = row.metric("cells_at_once", self.cells_at_once);
-                    }
-                    let mut rows = vec![row];
-                    let is_judged = series.subject.starts_with("tidekv")
-                        || series.subject == SIM_TIDE
-                        || point.is_of_drive;
-                    if is_judged {
-                        rows.extend(verdict_rows(experiment, series, &all, self.seed));
-                    }
-                    rows
-                })
-                .collect();
+            let rows = all[from..].iter();
+            let rows = rows.flat_map(|series| self.rows_of(experiment, &point, series, &all));
+            let rows: Vec<Row> = rows.collect();
             self.record(&rows)?;
             show(&rows)?;
             let is_measured = point.model.is_some() || log.len() > turns_before;
@@ -188,6 +168,64 @@ impl Runner<'_> {
             }
         }
         Ok(failed)
+    }
+
+    /// What was measured of a subject at a point, and the verdicts on it beside `all` that was.
+    fn rows_of(
+        &self,
+        experiment: &Experiment,
+        point: &Point,
+        series: &Series,
+        all: &[Series],
+    ) -> Vec<Row> {
+        let mut row = measured_row(experiment, series, self.seed);
+        if let Some(commit) = self.store_commit(point, series.subject) {
+            row = row.metric("store_commit", commit);
+        }
+        if self.cells_at_once > 1 {
+            row = row.metric("cells_at_once", self.cells_at_once);
+        }
+        let is_judged =
+            series.subject.starts_with("tidekv") || series.subject == SIM_TIDE || point.is_of_drive;
+        let verdicts = match is_judged {
+            true => verdict_rows(experiment, series, all, self.seed),
+            false => Vec::new(),
+        };
+        std::iter::once(row).chain(verdicts).collect()
+    }
+
+    /// Measures all turns of `points` that are not in the log at once, if so many are to be. They
+    /// disturb each other, so that their counts are what they say, and their times say nothing.
+    /// What fails is tried once more, alone.
+    fn measure_ahead(
+        &self,
+        experiment: &Experiment,
+        points: &[Point],
+        log: &mut TurnLog,
+    ) -> Result<()> {
+        if self.cells_at_once == 1 {
+            return Ok(());
+        }
+        let subjects: Vec<_> = points.iter().map(|it| self.subjects_of(experiment, it)).collect();
+        let mut wanted: Vec<(TurnId, Cell<'_>)> = Vec::new();
+        for (point, records) in points.iter().zip(&subjects) {
+            for record in records.iter().filter(|record| record.search == Search::Nothing) {
+                // Two that build the same store would be in each other's way. Whoever cannot
+                // says so when it is measured.
+                let is_there = self.store_for(point, record).is_ok();
+                for alternation in (0..point.alternations).filter(|_| is_there) {
+                    let cell = Cell { experiment, point, record, alternation };
+                    let id = self.id_of(&cell);
+                    if log.find(&id).is_none() {
+                        wanted.push((id, cell));
+                    }
+                }
+            }
+        }
+        let found = at_once(self.cells_at_once, &wanted, |(id, cell), lane| {
+            self.measure(cell, lane).ok().map(|measurement| Turn { id: id.clone(), measurement })
+        });
+        found.into_iter().flatten().try_for_each(|turn| log.add(turn))
     }
 
     /// All turns of all subjects at one point, and rows of those that failed.
@@ -444,6 +482,7 @@ impl Runner<'_> {
             // Alternations differ from each other, subjects do not.
             seed: self.seed.wrapping_add(alternation),
             drive: point.drive.clone(),
+            replay: point.replay.as_ref().map(|plan| plan.job(ReplayPart::Ask)),
             ending: point.ending,
         };
         let of = format!("{}/{}", alternation + 1, point.alternations);
@@ -462,15 +501,18 @@ impl Runner<'_> {
     fn store_commit(&self, point: &Point, subject: &str) -> Option<String> {
         let record = self.subjects.iter().find(|record| record.name == subject)?;
         let plan = point.store.as_ref()?;
-        self.place.built_by(&self.store_of(plan, &point.choices, record))
+        self.place.built_by(&self.store_of(point, plan, record))
     }
 
     /// Where the store of `plan` is, or is to be; what is chosen otherwise than usual of what
     /// makes tables is part of its name.
-    fn store_of(&self, plan: &StorePlan, choices: &Choices, record: &SubjectRecord) -> PathBuf {
-        let mut name = plan.name();
+    fn store_of(&self, point: &Point, plan: &StorePlan, record: &SubjectRecord) -> PathBuf {
+        let mut name = match &point.replay {
+            Some(replay) => format!("replay-{:016x}-{}", replay.fingerprint, plan.memory_bytes),
+            None => plan.name(),
+        };
         for choice in record.choices {
-            match choices.get(choice.name) {
+            match point.choices.get(choice.name) {
                 Some(value) if value != choice.usual && (choice.is_of_tables)(value) => {
                     name.push_str(&format!("-{}-{value}", choice.name));
                 }
@@ -482,7 +524,7 @@ impl Runner<'_> {
 
     /// The store that a turn finds, built unless it is there; `None`: it begins with none.
     fn store_for(&self, point: &Point, record: &SubjectRecord) -> Result<Option<PathBuf>> {
-        point.store.as_ref().map(|plan| self.build(plan, &point.choices, record)).transpose()
+        point.store.as_ref().map(|plan| self.build(point, plan, record)).transpose()
     }
 
     /// The directory in which a turn finds its store.
@@ -500,13 +542,8 @@ impl Runner<'_> {
     }
 
     /// The store of `plan`, built unless it is there.
-    fn build(
-        &self,
-        plan: &StorePlan,
-        choices: &Choices,
-        record: &SubjectRecord,
-    ) -> Result<PathBuf> {
-        let directory = self.store_of(plan, choices, record);
+    fn build(&self, point: &Point, plan: &StorePlan, record: &SubjectRecord) -> Result<PathBuf> {
+        let directory = self.store_of(point, plan, record);
         let is_stale = self.rebuilds && !self.is_fresh(&directory);
         if !is_stale && self.place.built_by(&directory).is_some() {
             return Ok(directory);
@@ -527,18 +564,20 @@ impl Runner<'_> {
             holds: 0,
             phases: Vec::new(),
         };
+        let replay = point.replay.as_ref().map(|plan| plan.job(ReplayPart::Load));
         self.launcher.run(&Job {
             subject: record.name.to_owned(),
             directory: directory.clone(),
             settings: Settings {
                 is_compressed: plan.is_compressed,
-                choices: choices.clone(),
+                choices: point.choices.clone(),
                 counts_everything: false,
                 ..Settings::usual(plan.memory_bytes)
             },
             value_bytes: plan.value_bytes as usize,
             seed: self.seed,
-            drive: Some(drive),
+            drive: replay.is_none().then_some(drive),
+            replay,
             ending: if plan.is_killed { Ending::AwaitKill } else { Ending::Settle },
         })?;
         self.place.mark_built(&directory, &tidekv_evidence::commit())?;

@@ -242,6 +242,9 @@ pub struct Choosable {
     pub values: &'static str,
     /// Where nothing is chosen.
     pub usual: &'static str,
+    /// Values that are worth a try for whoever looks for the best; none where a user would not
+    /// choose.
+    pub tries: &'static [&'static str],
     /// Whether stores that were written with this value, which is not the usual one, are other
     /// stores.
     pub is_of_tables: fn(&str) -> bool,

@@ -55,7 +55,7 @@ impl Series {
 /// The metrics of one turn.
 pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
     let mut found = Metrics::new();
-    if point.drive.is_none() {
+    if point.drive.is_none() && point.replay.is_none() {
         found.insert("open_s", turn.open_seconds);
     }
     if turn.rss_bytes_max > 0 {

@@ -98,11 +98,7 @@ const AXES: &[Axis] = &[
         name: "cache_size",
         about: "of the data, as in 20%, or in bytes, as in 64MiB (20%)",
         set: |question, text| {
-            let data_bytes = question.data_bytes() as f64;
-            let percent = match text.strip_suffix('%') {
-                Some(percent) => not_below(percent, 0.0),
-                None => bytes(text).map(|bytes| bytes as f64 * 100.0 / data_bytes),
-            };
+            let percent = cache_percent(text, question.data_bytes() as f64);
             put(&mut question.cache_percent, percent)
         },
     },
@@ -234,6 +230,14 @@ fn question(cell: usize, varied: &[Varied], usual: &Question) -> Result<Question
 pub(crate) fn axes() -> String {
     let line = |axis: &Axis| format!("  {:<19} {}\n", axis.name, axis.about);
     AXES.iter().map(line).collect()
+}
+
+/// The size of a cache in hundredths of so much data, from `20%` or `64MiB`.
+pub(crate) fn cache_percent(text: &str, data_bytes: f64) -> Option<f64> {
+    match text.strip_suffix('%') {
+        Some(percent) => not_below(percent, 0.0),
+        None => bytes(text).map(|bytes| bytes as f64 * 100.0 / data_bytes),
+    }
 }
 
 /// Puts a value, if there is one, into its place; whether there is.

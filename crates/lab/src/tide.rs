@@ -20,6 +20,7 @@ const POLICY: Choosable = Choosable {
     name: "policy",
     values: "tide, hac, block-only and the other policies of caches",
     usual: "tide",
+    tries: &["tide", "block-only", "hac"],
     is_of_tables: |_| false,
 };
 

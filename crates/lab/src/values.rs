@@ -38,10 +38,18 @@ impl Values {
     /// the same key apart.
     #[inline]
     pub fn fill(&self, value: &mut Vec<u8>, number: u64, version: u64) {
+        self.fill_part(value, number, version, self.bytes);
+    }
+
+    /// The same with a value of its own length, at most that of all.
+    #[inline]
+    pub(crate) fn fill_part(&self, value: &mut Vec<u8>, number: u64, version: u64, bytes: usize) {
         let start = (mix(number ^ version << 40) % POOL_BYTES as u64) as usize;
         value.clear();
-        value.extend_from_slice(&self.pool[start..start + self.bytes]);
-        value[..VALUE_BYTES_MIN].copy_from_slice(&number.to_le_bytes());
+        value.extend_from_slice(&self.pool[start..start + bytes.min(self.bytes)]);
+        if let Some(head) = value.first_chunk_mut() {
+            *head = number.to_le_bytes();
+        }
     }
 
     /// Whether `value` could be one of the key `number`.

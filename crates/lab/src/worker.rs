@@ -17,6 +17,7 @@ use crate::job::{Ending, Job, Measurement};
 use crate::kernel::{self, Kernel, resident_bytes_max};
 use crate::keys::{key_of, present};
 use crate::phases;
+use crate::replay::Replay;
 use crate::subject::{Counts, Settings, Subject, SubjectRecord};
 use crate::values::Values;
 
@@ -87,6 +88,9 @@ fn carry_out(job: &Job, record: &SubjectRecord) -> Result<(Box<dyn Subject>, Mea
             subject = phases::run(job, drive, subject, &open, &kernel, &mut measurement)?;
         }
         measurement.warm_up_seconds = (seconds_since(started_ns) - measurement.seconds).max(0.0);
+    }
+    if let Some(replay) = &job.replay {
+        Replay::run(replay, job.seed, &*subject, &kernel, &mut measurement)?;
     }
     if job.ending == Ending::Settle {
         let started_ns = clock.monotonic_ns();

@@ -6,10 +6,12 @@
 
 use tidekv_evidence::Row;
 
-use super::ROCKS;
 use crate::experiment::{Answer, Statement};
 use crate::groups::{Group, along};
 use crate::quantity::{show_count, show_number, show_range};
+
+/// Who has the options that the paper speaks of.
+pub(super) const ROCKS: &str = "rocksdb:options";
 
 /// Counts that differ by less are the same.
 const SAME: f64 = 0.01;

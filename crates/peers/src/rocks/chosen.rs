@@ -25,14 +25,21 @@ use tidekv_lab::failure::{Failure, Result};
 use tidekv_lab::subject::{Choices, Choosable};
 
 const METADATA: Choosable = Choosable {
+    tries: &["cache", "parts", "beside"],
     is_of_tables: |value| value == "parts",
     ..choice("metadata", "cache, parts, beside", "cache")
 };
-const PRIORITY: Choosable = choice("priority", "high, low", "high");
-const PINNING: Choosable = choice("pinning", "none, flushed, all", "none");
+const PRIORITY: Choosable =
+    Choosable { tries: &["high", "low"], ..choice("priority", "high, low", "high") };
+const PINNING: Choosable = Choosable {
+    tries: &["none", "flushed", "all"],
+    ..choice("pinning", "none, flushed, all", "none")
+};
 const PRIORITY_PERCENT: Choosable = choice("priority_percent", "0 to 100", "50");
-const SHARD_BITS: Choosable = choice("shard_bits", "auto, 0 to 19", "auto");
-const BLOCK_CACHE: Choosable = choice("block_cache", "lru, hyperclock", "lru");
+const SHARD_BITS: Choosable =
+    Choosable { tries: &["auto", "0", "2", "4"], ..choice("shard_bits", "auto, 0 to 19", "auto") };
+const BLOCK_CACHE: Choosable =
+    Choosable { tries: &["lru", "hyperclock"], ..choice("block_cache", "lru, hyperclock", "lru") };
 const ENTRY_BYTES: Choosable = choice("entry_bytes", "0 and more", "0");
 const TABLE_MIB: Choosable =
     Choosable { is_of_tables: |_| true, ..choice("table_mib", "1 and more", "64") };
@@ -60,7 +67,7 @@ pub(super) const CHOICES: &[Choosable] = &[
 ];
 
 const fn choice(name: &'static str, values: &'static str, usual: &'static str) -> Choosable {
-    Choosable { name, values, usual, is_of_tables: |_| false }
+    Choosable { name, values, usual, tries: &[], is_of_tables: |_| false }
 }
 
 /// The choices, read.

@@ -1,0 +1,346 @@
+//! Which settings a workload of a user's own wants, and what they are worth.
+//!
+//! The workload comes from a trace, or is made up for the data of a store ([`of_trace`],
+//! [`of_data`]). Settings are looked for one by one ([`search`]): beginning with what is usual, each
+//! value of each choice that a subject says is worth a try is measured with the others as they
+//! are by then, and kept if it is better by more than [`WORTH_IT`]. That is no search of all
+//! combinations, which would take days; choices stand in the order in which they matter.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use tidekv::{Db, Options};
+use tidekv_plan::trace::{FORMATS, Fault, Format, Kind as Asked, Reader};
+
+use crate::catalogue;
+use crate::dice::Dice;
+use crate::experiment::{Experiment, Point, ReplayPlan, StorePlan};
+use crate::failure::{Failure, Result};
+use crate::keys::{Choice, Picker};
+use crate::question::Question;
+use crate::replay::{Builder, Replay};
+use crate::subject::{Choices, SubjectRecord};
+use crate::workload::Kind;
+
+/// How rows are called.
+pub(crate) const ADVISE: Experiment = Experiment {
+    name: "advise",
+    about: "a workload of a user's own, with the settings that are worth a try",
+    ..Experiment::USUAL
+};
+
+/// What is better by less may be chance.
+const WORTH_IT: f64 = 1.03;
+
+/// What settings are judged by, and whether more of it is better.
+pub(crate) const METRICS: &[(&str, bool)] = &[
+    ("ops_per_s", true),
+    ("reads_per_op", false),
+    ("read_bytes_per_op", false),
+    ("p99_us", false),
+    ("cpu_us_per_op", false),
+];
+
+/// The format with this name.
+///
+/// # Errors
+/// Of usage, if there is none.
+pub(crate) fn format(name: &str) -> Result<Format> {
+    let found = FORMATS.iter().find(|record| record.name == name);
+    found.map(|record| record.format).ok_or_else(|| {
+        let names: Vec<&str> = FORMATS.iter().map(|record| record.name).collect();
+        catalogue::unknown("format", name, &names)
+    })
+}
+
+/// What was read of a trace, and what was not.
+pub(crate) struct Traced {
+    pub(crate) replay: Replay,
+    /// Lines and commands that ask for nothing by a key.
+    pub(crate) left_out: u64,
+    pub(crate) broken: u64,
+    pub(crate) first_broken: Option<String>,
+    /// There were more requests than were to be read.
+    pub(crate) is_cut: bool,
+}
+
+/// Reads a trace, of its requests at most so many. Its store begins with every key that it names.
+///
+/// # Errors
+/// A trace that cannot be read or whose format cannot be told, a broken line if it `is_strict`,
+/// and one without requests.
+pub(crate) fn of_trace(
+    mut input: impl BufRead + Send + 'static,
+    format: Option<Format>,
+    requests_max: u64,
+    is_strict: bool,
+) -> Result<Traced> {
+    let unread = |e: &dyn std::fmt::Display| Failure::new(format!("the trace: {e}"));
+    let head = input.fill_buf().map_err(|e| unread(&e))?;
+    let format = format.or_else(|| Format::of(head)).ok_or_else(|| {
+        Failure::usage("the trace looks like none of the formats that are known: `--format`")
+    })?;
+    let mut reader = Reader::new(format, input).map_err(|e| unread(&e))?;
+    let mut builder = Builder::default();
+    let (mut broken, mut first_broken) = (0, None);
+    for item in reader.by_ref() {
+        match item {
+            Ok(request) => {
+                let kind = match request.kind {
+                    Asked::Get => Kind::Get,
+                    Asked::Put => Kind::Put,
+                    Asked::Delete => Kind::Delete,
+                    Asked::Scan => Kind::Scan,
+                };
+                // An empty key is none to a store.
+                if request.key.is_empty() {
+                    continue;
+                }
+                builder.request(kind, &request.key, request.value_bytes, request.entries)?;
+                if builder.requests() as u64 >= requests_max {
+                    break;
+                }
+            }
+            Err(fault @ Fault::Broken { .. }) if !is_strict => {
+                broken += 1;
+                first_broken.get_or_insert_with(|| fault.to_string());
+            }
+            Err(fault) => return Err(unread(&fault)),
+        }
+    }
+    if builder.requests() == 0 {
+        let first = first_broken.map(|fault| format!("; {fault}")).unwrap_or_default();
+        return Err(Failure::new(format!("the trace has no requests{first}")));
+    }
+    let is_cut = builder.requests() as u64 >= requests_max && reader.next().is_some();
+    let left_out = reader.left_out();
+    Ok(Traced { replay: builder.build(), left_out, broken, first_broken, is_cut })
+}
+
+/// The entries of a store, which is only read, and gets of them by Zipf's law: of what is asked of
+/// the store nothing is known.
+///
+/// # Errors
+/// Those of the store, and one that is empty.
+pub(crate) fn of_data(path: &Path, requests: u64, alpha: f64, seed: u64) -> Result<Replay> {
+    let options = Options { read_only: true, create_if_missing: false, ..Options::default() };
+    let db = Db::open(path, options)?;
+    let mut builder = Builder::default();
+    let mut keys: Vec<Box<[u8]>> = Vec::new();
+    for name in db.keyspace_names() {
+        let keyspace = db.keyspace(&name)?;
+        for entry in keyspace.iter() {
+            let (key, entry) = entry?;
+            // Keyspaces may have keys in common.
+            let key: Box<[u8]> = [name.as_bytes(), &[0], &key].concat().into();
+            builder.entry(&key, Some(entry.value.len() as u64))?;
+            keys.push(key);
+        }
+    }
+    db.close()?;
+    if keys.is_empty() {
+        return Err(Failure::new(format!("{}: there are no entries", path.display())));
+    }
+    let choice = match alpha {
+        0.0 => Choice::Uniform,
+        alpha => Choice::Zipf { alpha, is_scattered: true },
+    };
+    let mut picker = Picker::new(&choice, keys.len() as u64, seed, 0, 1);
+    let mut dice = Dice::new(seed);
+    for _ in 0..requests {
+        let at = picker.next(&mut dice);
+        builder.request(Kind::Get, &keys[at as usize], None, None)?;
+    }
+    Ok(builder.build())
+}
+
+/// A workload with one cache and one choice of settings.
+pub(crate) struct Asking<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) replay: &'a Replay,
+    pub(crate) plan: ReplayPlan,
+    pub(crate) cache_bytes: u64,
+    pub(crate) is_buffered: bool,
+    pub(crate) alternations: u64,
+}
+
+impl Asking<'_> {
+    pub(crate) fn point(&self, usual: &Question, choices: &Choices) -> Point {
+        let replay = self.replay;
+        let question = Question {
+            entries: replay.entries(),
+            value_bytes: replay.value_bytes_mean(),
+            operations: replay.requests() / 2,
+            threads: self.plan.threads,
+            is_buffered: self.is_buffered,
+            choices: choices.clone(),
+            ..usual.clone()
+        };
+        let beside = question.point();
+        let memory_bytes = self.cache_bytes + Question::BESIDE_BYTES;
+        let percent = self.cache_bytes as f64 * 100.0 / replay.data_bytes().max(1) as f64;
+        let percent = format!("{percent:.3e}").parse().unwrap_or(percent);
+        Point {
+            memory_bytes,
+            cache_bytes: Some(self.cache_bytes),
+            store: beside.store.clone().map(|plan| StorePlan { memory_bytes, ..plan }),
+            changes_store: replay.changes(),
+            drive: None,
+            replay: Some(self.plan.clone()),
+            alternations: self.alternations,
+            ..beside
+        }
+        .without(&["zipf", "value_bytes"])
+        .with("cache_percent", percent)
+        .with("workload", self.name)
+    }
+}
+
+/// What was tried of one choice.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    pub(crate) value: &'static str,
+    /// How many times as good it is as what was best before; `None`: it failed.
+    pub(crate) times: Option<f64>,
+    pub(crate) is_kept: bool,
+}
+
+/// What a search has found.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Advice {
+    /// What is to be chosen otherwise than usual.
+    pub(crate) choices: Choices,
+    /// The metric with what is usual, and with this.
+    pub(crate) usual: f64,
+    pub(crate) best: f64,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// How many times as good one value of a metric is as another.
+pub(crate) fn times_as_good(new: f64, old: f64, is_more_better: bool) -> f64 {
+    match is_more_better {
+        true if old > 0.0 => new / old,
+        false if new > 0.0 => old / new,
+        // Nothing is read any more, or nothing was.
+        _ if new == old => 1.0,
+        _ => f64::INFINITY,
+    }
+}
+
+/// Looks for what a subject wants. `measure` gives the metric with some choices; nothing where
+/// that fails.
+///
+/// # Errors
+/// Those of `measure`; a subject that fails as it usually is.
+pub(crate) fn search(
+    record: &SubjectRecord,
+    is_more_better: bool,
+    measure: &mut dyn FnMut(&Choices) -> Result<Option<f64>>,
+) -> Result<Advice> {
+    let mut choices = Choices::new();
+    let usual = measure(&choices)?
+        .ok_or_else(|| Failure::new(format!("{} fails with what is usual", record.name)))?;
+    let (mut best, mut steps) = (usual, Vec::new());
+    for choice in record.choices {
+        let before = best;
+        let mut kept = None;
+        for value in choice.tries.iter().copied().filter(|value| *value != choice.usual) {
+            let mut tried = choices.clone();
+            tried.insert(choice.name.to_owned(), value.to_owned());
+            let found = measure(&tried)?;
+            let times = found.map(|found| times_as_good(found, before, is_more_better));
+            if let Some(found) = found
+                && times_as_good(found, best, is_more_better) > WORTH_IT
+            {
+                (best, kept) = (found, Some(steps.len()));
+            }
+            steps.push(Step { name: choice.name, value, times, is_kept: false });
+        }
+        if let Some(at) = kept {
+            steps[at].is_kept = true;
+            choices.insert(choice.name.to_owned(), steps[at].value.to_owned());
+        }
+    }
+    Ok(Advice { choices, usual, best, steps })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::Choosable;
+    use crate::tide::TIDEKV;
+
+    const fn choice(name: &'static str, tries: &'static [&'static str]) -> Choosable {
+        Choosable { name, values: "", usual: tries[0], tries, is_of_tables: |_| false }
+    }
+
+    const CHOICES: &[Choosable] = &[
+        choice("metadata", &["cache", "parts", "beside"]),
+        choice("pinning", &["none", "all"]),
+        Choosable { tries: &[], ..choice("build", &["1"]) },
+        choice("shards", &["auto", "0"]),
+    ];
+
+    #[test]
+    fn what_is_better_is_kept_and_the_rest_is_tried_with_it() {
+        let record = SubjectRecord { choices: CHOICES, ..TIDEKV };
+        let mut asked = Vec::new();
+        let advice = search(&record, false, &mut |choices| {
+            asked.push(choices.clone());
+            let is = |name: &str, value: &str| choices.get(name).is_some_and(|it| it == value);
+            if is("pinning", "all") {
+                return Ok(None);
+            }
+            let of_metadata = match choices.get("metadata").map(String::as_str) {
+                Some("parts") => 1.0,
+                Some("beside") => 1.5,
+                _ => 2.0,
+            };
+            Ok(Some(if is("shards", "0") { of_metadata * 0.99 } else { of_metadata }))
+        });
+        let advice = advice.unwrap();
+        let parts = Choices::from([("metadata".to_owned(), "parts".to_owned())]);
+        assert_eq!((&advice.choices, advice.usual, advice.best), (&parts, 2.0, 1.0));
+        let steps: Vec<_> =
+            advice.steps.iter().map(|it| (it.value, it.is_kept, it.times)).collect();
+        let times = [Some(2.0), Some(2.0 / 1.5), None, Some(1.0 / 0.99)];
+        assert_eq!(
+            steps[..3],
+            [("parts", true, times[0]), ("beside", false, times[1]), ("all", false, times[2]),]
+        );
+        assert!(!steps[3].1 && (steps[3].2.unwrap() - times[3].unwrap()).abs() < 1e-9);
+        assert_eq!(asked.len(), 5);
+        assert!(asked[3..].iter().all(|choices| choices["metadata"] == "parts"));
+    }
+
+    #[test]
+    fn a_subject_that_fails_as_it_is_ends_the_search() {
+        let error = search(&TIDEKV, true, &mut |_| Ok(None)).unwrap_err();
+        assert!(error.message.contains("tidekv:tide fails"), "{error}");
+    }
+
+    #[test]
+    fn a_trace_says_what_was_read_of_it() {
+        let read = |text: &str, max, is_strict| {
+            of_trace(std::io::Cursor::new(text.to_owned()), None, max, is_strict)
+        };
+        let text = "key,op,size\na,get,10\nb,put,20\nc,fly,1\na,touch,\nb,get,\n";
+        let traced = read(text, 100, false).unwrap();
+        assert_eq!((traced.replay.entries(), traced.replay.requests()), (2, 3));
+        assert_eq!((traced.broken, traced.left_out, traced.is_cut), (1, 1, false));
+        assert_eq!(traced.first_broken.as_deref(), Some("line 4: \"fly\" is no operation"));
+        assert!(read(text, 2, false).unwrap().is_cut);
+        assert!(read(text, 100, true).err().unwrap().message.contains("line 4"));
+        assert!(read("what is this", 9, false).err().unwrap().is_usage);
+        assert!(read("key,op\n", 9, false).err().unwrap().message.contains("no requests"));
+    }
+
+    #[test]
+    fn better_is_told_by_the_metric() {
+        assert_eq!(times_as_good(2.0, 1.0, true), 2.0);
+        assert_eq!(times_as_good(1.0, 2.0, false), 2.0);
+        assert_eq!(times_as_good(0.0, 0.0, false), 1.0);
+        assert_eq!(times_as_good(0.0, 1.0, false), f64::INFINITY);
+    }
+}

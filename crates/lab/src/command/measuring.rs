@@ -1,0 +1,121 @@
+//! What all measuring commands of the lab have in common.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use clap::Args;
+use tidekv_evidence::Row;
+
+use crate::catalogue;
+use crate::failure::{Failure, Result};
+use crate::place::Place;
+use crate::runner::Runner;
+use crate::scale::Scale;
+use crate::show;
+use crate::subject::SubjectRecord;
+use crate::worker::Launcher;
+
+/// Where results go when no directory is given: out of the way of the sources.
+pub(super) const OUT: &str = "target/lab";
+
+/// What all measuring commands are asked for.
+#[derive(Debug, Args)]
+pub(super) struct Common {
+    /// The seed of all random choices.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+
+    /// The directory of the results.
+    #[arg(long, value_name = "DIR", default_value = OUT)]
+    pub(super) out: PathBuf,
+
+    /// The directory of the stores; `stores` in that of the results if not given.
+    #[arg(long, value_name = "DIR")]
+    pub(super) stores: Option<PathBuf>,
+
+    /// Build the stores anew that earlier runs have left; for when the store writes
+    /// its tables in another way than before.
+    #[arg(long)]
+    pub(super) rebuild: bool,
+
+    /// Leave the kernel's caches of files alone; otherwise root drops them before
+    /// every turn, for the whole machine.
+    #[arg(long)]
+    pub(super) keep_caches: bool,
+
+    /// Print rows, one JSON object a line.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Common {
+    /// A runner for these subjects, and all points.
+    pub(super) fn runner(
+        &self,
+        subjects: Vec<SubjectRecord>,
+        scale: Scale,
+        arguments: &[&str],
+    ) -> Result<Runner<'_>> {
+        Ok(Runner {
+            subjects,
+            are_subjects_named: false,
+            launcher: Launcher { arguments: arguments.iter().map(|&a| a.to_owned()).collect() },
+            place: Place::new(&self.out, self.stores.as_deref())?,
+            scale,
+            wheres: Vec::new(),
+            seed: self.seed,
+            rebuilds: self.rebuild,
+            drops_caches: !self.keep_caches,
+            fresh: Mutex::default(),
+            cells_at_once: 1,
+            tell: &|what| {
+                // Progress that cannot be shown is no reason to stop.
+                let _ = writeln!(std::io::stderr(), "{what}");
+            },
+        })
+    }
+
+    pub(super) fn show(&self, rows: &[Row]) -> Result<()> {
+        if !self.json {
+            return print(&format!("{}\n", show::lines_of_points(rows).trim_end()));
+        }
+        rows.iter().try_for_each(|row| {
+            print(&serde_json::to_string(row).expect("strings and numbers become JSON"))
+        })
+    }
+}
+
+/// The subjects whose names match.
+pub(super) fn named(patterns: &[String], subjects: &[SubjectRecord]) -> Result<Vec<SubjectRecord>> {
+    for pattern in patterns {
+        if !subjects.iter().any(|record| catalogue::matches(pattern, record.name)) {
+            let names: Vec<&str> = subjects.iter().map(|record| record.name).collect();
+            return Err(catalogue::unknown("subject", pattern, &names));
+        }
+    }
+    let is_chosen = |record: &&SubjectRecord| {
+        patterns.iter().any(|pattern| catalogue::matches(pattern, record.name))
+    };
+    Ok(subjects.iter().filter(is_chosen).copied().collect())
+}
+
+/// What failed has become rows; whoever waits for the run learns of it by its end.
+pub(super) fn all_went_well(failed: usize) -> Result<()> {
+    match failed {
+        0 => Ok(()),
+        1 => Err(Failure::new("a turn failed: its row has `error`")),
+        _ => Err(Failure::new(format!("{failed} turns failed: their rows have `error`"))),
+    }
+}
+
+/// Prints a line; a reader that has gone has read enough.
+pub(super) fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::system("could not write to standard output", e))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,131 @@
+//! Requests, one after another, from the formats in which people keep them.
+//!
+//! A [`Reader`] streams: it holds one line or one command. What is broken comes out as
+//! [`Fault::Broken`] with its line, and reading goes on behind it where a format has lines; behind a
+//! broken command of RESP nothing can be told from its content, so that reading ends. Commands
+//! that touch no single key are left out and counted.
+
+mod request;
+mod command;
+mod lines;
+mod monitor;
+mod resp;
+
+use std::collections::VecDeque;
+use std::io::BufRead;
+
+use self::request::Parts;
+pub use self::request::{Fault, Kind, Request};
+
+/// How a trace is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A line a request, columns by name in the first line.
+    Csv,
+    /// Twitter's production caches.
+    Twitter,
+    /// Commands of the Redis protocol, one behind another.
+    Resp,
+    /// What `MONITOR` of a Redis server prints.
+    Monitor,
+}
+
+/// A format by its name.
+#[derive(Debug, Clone, Copy)]
+pub struct FormatRecord {
+    /// As on a command line.
+    pub name: &'static str,
+    /// What it is, for people.
+    pub about: &'static str,
+    /// Which it is.
+    pub format: Format,
+}
+
+/// All formats.
+pub const FORMATS: &[FormatRecord] = &[
+    FormatRecord {
+        name: "csv",
+        about: "a header, then a line a request; columns: key, and op (get, put, delete, scan), \
+                value_size, time, ttl, entries",
+        format: Format::Csv,
+    },
+    FormatRecord {
+        name: "twitter",
+        about: "timestamp,key,key size,value size,client id,operation,TTL",
+        format: Format::Twitter,
+    },
+    FormatRecord {
+        name: "resp",
+        about: "commands of the Redis protocol: an append-only file, or what clients have sent",
+        format: Format::Resp,
+    },
+    FormatRecord {
+        name: "monitor",
+        about: "what MONITOR of a Redis server prints",
+        format: Format::Monitor,
+    },
+];
+
+impl Format {
+    /// The format of a trace that begins so; `None`: it looks like none of them.
+    pub fn of(head: &[u8]) -> Option<Self> {
+        let end = head.iter().position(|byte| *byte == b'\n').unwrap_or(head.len());
+        let line = String::from_utf8_lossy(&head[..end]);
+        let line = line.trim_end();
+        match () {
+            () if line.starts_with('*') => Some(Self::Resp),
+            () if monitor::is_line(line) => Some(Self::Monitor),
+            () if lines::is_header(line) => Some(Self::Csv),
+            () if line.split(',').count() == lines::TWITTER_COLUMNS => Some(Self::Twitter),
+            () => None,
+        }
+    }
+}
+
+/// Requests in the order of a trace.
+pub struct Reader {
+    parts: Box<dyn Parts + Send>,
+    waiting: VecDeque<Request>,
+    left_out: u64,
+}
+
+impl Reader {
+    /// The requests that `input` holds.
+    ///
+    /// # Errors
+    /// A header of CSV that has no column `key`, or that cannot be read.
+    pub fn new(format: Format, input: impl BufRead + Send + 'static) -> Result<Self, Fault> {
+        let parts: Box<dyn Parts + Send> = match format {
+            Format::Csv => Box::new(lines::Lines::with_header(input)?),
+            Format::Twitter => Box::new(lines::Lines::of_twitter(input)),
+            Format::Resp => Box::new(resp::Commands::new(input)),
+            Format::Monitor => Box::new(monitor::Lines::new(input)),
+        };
+        Ok(Self { parts, waiting: VecDeque::new(), left_out: 0 })
+    }
+
+    /// Lines and commands so far that ask for nothing by a key.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<Request, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(request) = self.waiting.pop_front() {
+                return Some(Ok(request));
+            }
+            match self.parts.next_part()? {
+                Ok(requests) if requests.is_empty() => self.left_out += 1,
+                Ok(requests) => self.waiting.extend(requests),
+                Err(fault) => return Some(Err(fault)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! What commands of the Redis protocol ask a store for.
+//!
+//! A field of a hash is a key of its own: the hash's, a zero byte and the field's name.
+
+use super::request::{Kind, Request, Requests};
+
+/// One word of a command. Of a long one only the beginning is kept, and its length.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Word {
+    pub(super) begin: Vec<u8>,
+    pub(super) bytes: u64,
+}
+
+impl From<&[u8]> for Word {
+    fn from(bytes: &[u8]) -> Self {
+        Self { begin: bytes.to_owned(), bytes: bytes.len() as u64 }
+    }
+}
+
+/// What is kept of a word: as much as a key may have.
+pub(super) const KEPT_BYTES_MAX: u64 = 64 << 10;
+
+/// Bytes of a number as Redis writes it, about.
+const NUMBER_BYTES: u64 = 8;
+
+/// The requests of a command; none where it names no key that we know of. A command with too
+/// few words asks for nothing, as a server would refuse it.
+pub(super) fn requests(words: &[Word]) -> Requests {
+    let Some((name, rest)) = words.split_first() else { return Requests::new() };
+    let key = |word: &Word| (word.bytes <= KEPT_BYTES_MAX).then(|| word.begin.clone());
+    let of = |kind: Kind, words: &[Word]| -> Requests {
+        words.iter().filter_map(|word| Some(Request::new(kind, key(word)?))).collect()
+    };
+    let put = |of: &Word, value: u64| {
+        Some(Request { value_bytes: Some(value), ..Request::new(Kind::Put, key(of)?) })
+    };
+    let field = |hash: &Word, name: &Word| {
+        let all = [&hash.begin[..], &[0], &name.begin[..]].concat();
+        Word { bytes: all.len() as u64, begin: all }
+    };
+    match (&*name.begin.to_ascii_uppercase(), rest) {
+        (b"GET" | b"GETRANGE" | b"STRLEN" | b"GETEX", [one, ..]) => {
+            of(Kind::Get, std::slice::from_ref(one))
+        }
+        (b"MGET" | b"EXISTS" | b"TOUCH", keys) => of(Kind::Get, keys),
+        (b"SET", [one, value, options @ ..]) => {
+            let ttl_seconds = ttl(options);
+            let put = put(one, value.bytes);
+            put.map(|put| Request { ttl_seconds, ..put }).into_iter().collect()
+        }
+        (b"SETNX" | b"GETSET" | b"APPEND", [one, value]) => {
+            put(one, value.bytes).into_iter().collect()
+        }
+        (b"SETEX" | b"PSETEX", [one, time, value]) => {
+            let divisor = if name.begin.len() == b"PSETEX".len() { 1000 } else { 1 };
+            let ttl_seconds = number(time).map(|time| time.div_ceil(divisor));
+            let put = put(one, value.bytes);
+            put.map(|put| Request { ttl_seconds, ..put }).into_iter().collect()
+        }
+        (b"MSET" | b"MSETNX", pairs) => {
+            pairs.chunks_exact(2).filter_map(|pair| put(&pair[0], pair[1].bytes)).collect()
+        }
+        (b"INCR" | b"DECR" | b"INCRBY" | b"DECRBY" | b"INCRBYFLOAT", [one, ..]) => {
+            let get = of(Kind::Get, std::slice::from_ref(one));
+            get.into_iter().chain(put(one, NUMBER_BYTES)).collect()
+        }
+        (b"DEL" | b"UNLINK", keys) => of(Kind::Delete, keys),
+        (b"GETDEL", [one]) => {
+            let both = [Kind::Get, Kind::Delete];
+            both.into_iter().flat_map(|kind| of(kind, std::slice::from_ref(one))).collect()
+        }
+        (b"HGET" | b"HMGET" | b"HEXISTS", [hash, fields @ ..]) => {
+            let fields: Vec<Word> = fields.iter().map(|name| field(hash, name)).collect();
+            of(Kind::Get, &fields)
+        }
+        (b"HSET" | b"HMSET" | b"HSETNX", [hash, pairs @ ..]) => {
+            let put = |pair: &[Word]| put(&field(hash, &pair[0]), pair[1].bytes);
+            pairs.chunks_exact(2).filter_map(put).collect()
+        }
+        (b"HDEL", [hash, fields @ ..]) => {
+            let fields: Vec<Word> = fields.iter().map(|name| field(hash, name)).collect();
+            of(Kind::Delete, &fields)
+        }
+        _ => Requests::new(),
+    }
+}
+
+/// What `SET` says of how long its value lives.
+fn ttl(options: &[Word]) -> Option<u64> {
+    options.windows(2).find_map(|pair| match &*pair[0].begin.to_ascii_uppercase() {
+        b"EX" => number(&pair[1]),
+        b"PX" => number(&pair[1]).map(|ms| ms.div_ceil(1000)),
+        _ => None,
+    })
+}
+
+fn number(word: &Word) -> Option<u64> {
+    std::str::from_utf8(&word.begin).ok()?.parse().ok()
+}

@@ -1,0 +1,152 @@
+//! Lines with columns between commas.
+
+use std::io::BufRead;
+
+use csv::{ByteRecord, ReaderBuilder, Trim};
+
+use super::request::{Fault, Kind, Parts, Request, Requests};
+
+/// Columns of Twitter's format: `timestamp,key,key size,value size,client id,operation,TTL`.
+pub(super) const TWITTER_COLUMNS: usize = 7;
+
+/// Where a column stands, by what it holds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Columns {
+    key: usize,
+    operation: Option<usize>,
+    value_bytes: Option<usize>,
+    seconds: Option<usize>,
+    ttl: Option<usize>,
+    entries: Option<usize>,
+}
+
+const OF_TWITTER: Columns = Columns {
+    key: 1,
+    operation: Some(5),
+    value_bytes: Some(3),
+    seconds: Some(0),
+    ttl: Some(6),
+    entries: None,
+};
+
+/// What columns are called, in small letters.
+const KEY: &[&str] = &["key", "obj_id", "object", "id"];
+const OPERATION: &[&str] = &["op", "operation", "command"];
+const VALUE_BYTES: &[&str] = &["value_size", "value_bytes", "size", "obj_size"];
+const SECONDS: &[&str] = &["time", "timestamp", "seconds"];
+const TTL: &[&str] = &["ttl"];
+const ENTRIES: &[&str] = &["entries", "limit", "count"];
+
+/// Whether a line names columns, one of them the key.
+pub(super) fn is_header(line: &str) -> bool {
+    columns(line.split(',')).is_some()
+}
+
+fn columns<'a>(names: impl Iterator<Item = &'a str>) -> Option<Columns> {
+    let names: Vec<String> = names.map(|name| name.trim().to_ascii_lowercase()).collect();
+    let at = |known: &[&str]| names.iter().position(|name| known.contains(&name.as_str()));
+    Some(Columns {
+        key: at(KEY)?,
+        operation: at(OPERATION),
+        value_bytes: at(VALUE_BYTES),
+        seconds: at(SECONDS),
+        ttl: at(TTL),
+        entries: at(ENTRIES),
+    })
+}
+
+pub(super) struct Lines<R> {
+    reader: csv::Reader<R>,
+    record: ByteRecord,
+    columns: Columns,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// Columns as the first line names them.
+    pub(super) fn with_header(input: R) -> Result<Self, Fault> {
+        let mut reader = reader(input, true);
+        let header = reader.byte_headers().map_err(|error| fault(error, 1))?;
+        let names = header.iter().map(|name| std::str::from_utf8(name).unwrap_or_default());
+        let columns = columns(names).ok_or_else(|| Fault::Broken {
+            line: 1,
+            what: format!("no column is called {}", KEY[0]),
+        })?;
+        Ok(Self { reader, record: ByteRecord::new(), columns })
+    }
+
+    pub(super) fn of_twitter(input: R) -> Self {
+        Self { reader: reader(input, false), record: ByteRecord::new(), columns: OF_TWITTER }
+    }
+
+    fn request(&self) -> Result<Option<Request>, String> {
+        let field = |at: usize| self.record.get(at).ok_or_else(|| format!("no column {}", at + 1));
+        let number = |at: Option<usize>, what: &str| -> Result<Option<f64>, String> {
+            let Some(at) = at else { return Ok(None) };
+            let text = std::str::from_utf8(field(at)?).unwrap_or_default();
+            match text.parse::<f64>() {
+                Ok(number) if number.is_finite() && number >= 0.0 => Ok(Some(number)),
+                _ if text.is_empty() => Ok(None),
+                _ => Err(format!("{text:?} is no {what}")),
+            }
+        };
+        let Columns { key, operation, value_bytes, seconds, ttl, entries } = self.columns;
+        let kind = match operation {
+            None => Kind::Get,
+            Some(at) => match kind_of(field(at)?) {
+                Some(Some(kind)) => kind,
+                Some(None) => return Ok(None),
+                None => {
+                    let text = String::from_utf8_lossy(field(at)?).into_owned();
+                    return Err(format!("{text:?} is no operation"));
+                }
+            },
+        };
+        let whole = |number: Option<f64>| number.map(|number| number as u64);
+        Ok(Some(Request {
+            value_bytes: whole(number(value_bytes, "size of a value")?),
+            seconds: number(seconds, "time")?,
+            // 0 stands for a value that lives for ever.
+            ttl_seconds: whole(number(ttl, "time to live")?).filter(|ttl| *ttl > 0),
+            entries: whole(number(entries, "number of entries")?),
+            ..Request::new(kind, field(key)?)
+        }))
+    }
+}
+
+/// What an operation asks for; inside `None`: nothing that a store is asked for by key.
+fn kind_of(name: &[u8]) -> Option<Option<Kind>> {
+    Some(match &*name.to_ascii_lowercase() {
+        b"get" | b"gets" | b"read" => Some(Kind::Get),
+        b"set" | b"put" | b"add" | b"replace" | b"cas" | b"append" | b"prepend" | b"incr"
+        | b"decr" | b"write" | b"insert" | b"update" => Some(Kind::Put),
+        b"delete" | b"del" | b"remove" => Some(Kind::Delete),
+        b"scan" | b"range" => Some(Kind::Scan),
+        b"touch" | b"flush" | b"stats" => None,
+        _ => return None,
+    })
+}
+
+fn reader<R: BufRead>(input: R, has_headers: bool) -> csv::Reader<R> {
+    ReaderBuilder::new().has_headers(has_headers).flexible(true).trim(Trim::All).from_reader(input)
+}
+
+fn fault(error: csv::Error, line: u64) -> Fault {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => Fault::Io(error),
+        other => Fault::Broken { line, what: format!("{other:?}") },
+    }
+}
+
+impl<R: BufRead> Parts for Lines<R> {
+    fn next_part(&mut self) -> Option<Result<Requests, Fault>> {
+        let line = self.reader.position().line();
+        match self.reader.read_byte_record(&mut self.record) {
+            Ok(false) => return None,
+            Ok(true) => {}
+            Err(error) => return Some(Err(fault(error, line))),
+        }
+        let line = self.record.position().map_or(line, csv::Position::line);
+        let request = self.request().map_err(|what| Fault::Broken { line, what });
+        Some(request.map(|request| request.into_iter().collect()))
+    }
+}

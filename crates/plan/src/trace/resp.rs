@@ -1,0 +1,102 @@
+//! Commands of the Redis protocol, as arrays of bulk strings (what clients send, and what an
+//! append-only file holds).
+
+use std::io::{self, BufRead, Read};
+
+use super::command::{KEPT_BYTES_MAX, Word, requests};
+use super::request::{Fault, Parts, Requests};
+
+/// Redis takes no longer ones.
+const WORDS_MAX: u64 = 1 << 20;
+const WORD_BYTES_MAX: u64 = 512 << 20;
+/// `*`, a number and the end of a line.
+const HEAD_BYTES_MAX: u64 = 32;
+
+pub(super) struct Commands<R> {
+    input: R,
+    /// Commands so far.
+    count: u64,
+    is_broken: bool,
+}
+
+impl<R: BufRead> Commands<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self { input, count: 0, is_broken: false }
+    }
+
+    /// The number behind `mark`; `None`: the trace ends here.
+    fn head(&mut self, mark: u8) -> Result<Option<u64>, Trouble> {
+        let mut line = Vec::new();
+        (&mut self.input).take(HEAD_BYTES_MAX).read_until(b'\n', &mut line)?;
+        if line.is_empty() {
+            return Ok(None);
+        }
+        let digits = line.strip_prefix(&[mark]).and_then(|rest| rest.strip_suffix(b"\r\n"));
+        let number = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        let mark = char::from(mark);
+        number
+            .map(Some)
+            .ok_or_else(|| Trouble::Broken(format!("a number behind {mark} is missing")))
+    }
+
+    fn command(&mut self) -> Result<Option<Vec<Word>>, Trouble> {
+        let Some(count) = self.head(b'*')? else { return Ok(None) };
+        if count > WORDS_MAX {
+            return Err(Trouble::Broken(format!("{count} words are too many")));
+        }
+        let mut words = Vec::new();
+        for _ in 0..count {
+            let bytes = self.head(b'$')?.ok_or_else(cut_off)?;
+            if bytes > WORD_BYTES_MAX {
+                return Err(Trouble::Broken(format!("a word of {bytes} bytes is too long")));
+            }
+            let mut begin = Vec::new();
+            let kept = bytes.min(KEPT_BYTES_MAX + 1);
+            let read = (&mut self.input).take(kept).read_to_end(&mut begin)? as u64;
+            let skipped = io::copy(&mut (&mut self.input).take(bytes - kept), &mut io::sink())?;
+            let mut end = [0; 2];
+            self.input.read_exact(&mut end)?;
+            if read + skipped < bytes || end != *b"\r\n" {
+                return Err(Trouble::Broken("a word is not as long as it says".to_owned()));
+            }
+            words.push(Word { begin, bytes });
+        }
+        Ok(Some(words))
+    }
+}
+
+/// What is wrong, before it is known with which command.
+enum Trouble {
+    Io(io::Error),
+    Broken(String),
+}
+
+fn cut_off() -> Trouble {
+    Trouble::Broken("it is cut off".to_owned())
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => cut_off(),
+            _ => Self::Io(error),
+        }
+    }
+}
+
+impl<R: BufRead> Parts for Commands<R> {
+    fn next_part(&mut self) -> Option<Result<Requests, Fault>> {
+        if self.is_broken {
+            return None;
+        }
+        self.count += 1;
+        let line = self.count;
+        let fault = match self.command() {
+            Ok(words) => return words.map(|words| Ok(requests(&words))),
+            Err(Trouble::Io(error)) => Fault::Io(error),
+            Err(Trouble::Broken(what)) => Fault::Broken { line, what: format!("command: {what}") },
+        };
+        self.is_broken = true;
+        Some(Err(fault))
+    }
+}

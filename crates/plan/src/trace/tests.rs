@@ -1,0 +1,191 @@
+//! Every format, whole and broken.
+
+use std::io;
+
+use super::*;
+
+fn read(format: Format, text: &[u8]) -> (Vec<Request>, Vec<String>, u64) {
+    let input = io::Cursor::new(text.to_owned());
+    let mut reader = match Reader::new(format, input) {
+        Ok(reader) => reader,
+        Err(fault) => return (Vec::new(), vec![fault.to_string()], 0),
+    };
+    let (mut requests, mut faults) = (Vec::new(), Vec::new());
+    for item in reader.by_ref() {
+        match item {
+            Ok(request) => requests.push(request),
+            Err(fault) => faults.push(fault.to_string()),
+        }
+    }
+    (requests, faults, reader.left_out())
+}
+
+fn brief(requests: &[Request]) -> Vec<(Kind, &str, Option<u64>)> {
+    let text = |request: &'_ Request| std::str::from_utf8(&request.key).unwrap().to_owned();
+    requests
+        .iter()
+        .map(|it| (it.kind, &*Box::leak(text(it).into_boxed_str()), it.value_bytes))
+        .collect()
+}
+
+#[test]
+fn columns_are_found_by_name_and_broken_lines_named() {
+    let text = b"time,op,KEY,value_size,ttl,entries\n\
+                 1.5,get,a,,,\n2,put,\"b,c\",100,60,\n3,scan,d,,,50\n4,touch,a,,,\n5,fly,a,,,\n\
+                 6,put,a,many,,\n7,delete,a,,0,\nx\n";
+    let (requests, faults, left_out) = read(Format::Csv, text);
+    assert_eq!(
+        brief(&requests),
+        [
+            (Kind::Get, "a", None),
+            (Kind::Put, "b,c", Some(100)),
+            (Kind::Scan, "d", None),
+            (Kind::Delete, "a", None),
+        ]
+    );
+    assert_eq!((requests[0].seconds, requests[1].ttl_seconds), (Some(1.5), Some(60)));
+    assert_eq!((requests[2].entries, requests[3].ttl_seconds), (Some(50), None));
+    assert_eq!(
+        faults,
+        [
+            "line 6: \"fly\" is no operation",
+            "line 7: \"many\" is no size of a value",
+            "line 9: no column 2",
+        ]
+    );
+    assert_eq!(left_out, 1);
+    let (_, faults, _) = read(Format::Csv, b"time,op\n1,get\n");
+    assert_eq!(faults, ["line 1: no column is called key"]);
+}
+
+#[test]
+fn twitter_s_columns_have_their_places() {
+    let text = b"0,q:q:1:8WTfjZU14ee,17,213,4,get,0\n0,yDqF,12,1024,2,set,3600\n0,short\n";
+    let (requests, faults, _) = read(Format::Twitter, text);
+    assert_eq!(
+        brief(&requests),
+        [(Kind::Get, "q:q:1:8WTfjZU14ee", Some(213)), (Kind::Put, "yDqF", Some(1024))]
+    );
+    assert_eq!((requests[0].ttl_seconds, requests[1].ttl_seconds), (None, Some(3600)));
+    assert_eq!(faults.len(), 1, "{faults:?}");
+}
+
+fn resp(commands: &[&[&[u8]]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for command in commands {
+        out.extend(format!("*{}\r\n", command.len()).into_bytes());
+        for word in *command {
+            out.extend(format!("${}\r\n", word.len()).into_bytes());
+            out.extend(*word);
+            out.extend(b"\r\n");
+        }
+    }
+    out
+}
+
+#[test]
+fn commands_of_redis_become_requests() {
+    let value = vec![b'v'; 100_000];
+    let text = resp(&[
+        &[b"SELECT", b"0"],
+        &[b"set", b"a", &value, b"PX", b"1500"],
+        &[b"MSET", b"b", b"12", b"c", b"345"],
+        &[b"MGET", b"a", b"b"],
+        &[b"INCR", b"n"],
+        &[b"HSET", b"h", b"f", b"value"],
+        &[b"DEL", b"a", b"b"],
+        &[b"SETEX", b"e", b"10", b"xy"],
+        &[b"GET"],
+    ]);
+    let (requests, faults, left_out) = read(Format::Resp, &text);
+    assert_eq!(
+        brief(&requests),
+        [
+            (Kind::Put, "a", Some(100_000)),
+            (Kind::Put, "b", Some(2)),
+            (Kind::Put, "c", Some(3)),
+            (Kind::Get, "a", None),
+            (Kind::Get, "b", None),
+            (Kind::Get, "n", None),
+            (Kind::Put, "n", Some(8)),
+            (Kind::Put, "h\0f", Some(5)),
+            (Kind::Delete, "a", None),
+            (Kind::Delete, "b", None),
+            (Kind::Put, "e", Some(2)),
+        ]
+    );
+    assert_eq!((requests[0].ttl_seconds, requests[10].ttl_seconds), (Some(2), Some(10)));
+    assert_eq!((faults.len(), left_out), (0, 2));
+}
+
+#[test]
+fn a_trace_of_commands_that_is_cut_off_ends_there_and_says_so() {
+    let whole = resp(&[&[b"GET", b"a"], &[b"SET", b"b", b"value"]]);
+    let first = resp(&[&[b"GET", b"a"]]).len();
+    for end in 1..whole.len() {
+        let (requests, faults, _) = read(Format::Resp, &whole[..end]);
+        assert_eq!(requests.len(), usize::from(end >= first), "{end}");
+        assert_eq!(faults.len(), usize::from(end != first), "{end}: {faults:?}");
+    }
+    for (bytes, says) in [
+        (&b"*99999999999\r\n"[..], "too many"),
+        (b"*1\r\n$99999999999\r\n", "too long"),
+        (b"*1\r\n$3\r\nGETT\r\n", "not as long"),
+        (b"GET a\r\n", "behind *"),
+        (b"*-1\r\n", "behind *"),
+    ] {
+        let (requests, faults, _) = read(Format::Resp, bytes);
+        assert!(requests.is_empty() && faults.len() == 1, "{faults:?}");
+        assert!(faults[0].contains(says), "{faults:?}");
+    }
+}
+
+#[test]
+fn what_monitor_prints_is_read_with_its_escapes() {
+    let text = br#"OK
+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"
+1339518087.877697 [0 127.0.0.1:60866] "set" "a\x41\"" "va\nlue"
+1339518088.877697 [0 lua] "get" "b"
+1339518089 [0 127.0.0.1:1] "get" "no end
+nonsense
+"#;
+    let (requests, faults, left_out) = read(Format::Monitor, text);
+    assert_eq!(brief(&requests), [(Kind::Put, "aA\"", Some(6)), (Kind::Get, "b", None)]);
+    assert_eq!(requests[1].seconds, Some(1_339_518_088.877_697));
+    assert!(faults.len() == 2 && faults[0].starts_with("line 5: "), "{faults:?}");
+    assert_eq!(left_out, 2);
+}
+
+#[test]
+fn formats_are_told_by_their_beginning() {
+    for (head, format) in [
+        (&b"key\na\n"[..], Some(Format::Csv)),
+        (b"timestamp, operation, Key, size\n", Some(Format::Csv)),
+        (b"0,q:1:8W,17,213,4,get,0\n", Some(Format::Twitter)),
+        (b"*2\r\n$3\r\nGET\r\n", Some(Format::Resp)),
+        (b"1339518083.107412 [0 127.0.0.1:60866] \"get\" \"a\"\n", Some(Format::Monitor)),
+        (b"OK\n", Some(Format::Monitor)),
+        (b"what is this\n", None),
+        (b"", None),
+    ] {
+        assert_eq!(Format::of(head), format, "{}", String::from_utf8_lossy(head));
+    }
+}
+
+#[test]
+fn bytes_that_are_no_trace_end_in_faults_and_never_in_a_panic() {
+    let mut state = 1u64;
+    for round in 0..2000 {
+        let mut bytes: Vec<u8> = (0..round % 97)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                b"*$123\r\n\",[]. \\xget key\xff"[(state >> 33) as usize % 23]
+            })
+            .collect();
+        for FormatRecord { format, .. } in FORMATS {
+            read(*format, &bytes);
+        }
+        bytes.extend(b"*1\r\n");
+        let _ = Format::of(&bytes);
+    }
+}
