@@ -30,7 +30,7 @@ pub(crate) const ADVISE: Experiment = Experiment {
 };
 
 /// What is better by less may be chance.
-const WORTH_IT: f64 = 1.03;
+const WORTH_IT: f64 = 1.05;
 
 /// What settings are judged by, and whether more of it is better.
 pub(crate) const METRICS: &[(&str, bool)] = &[
@@ -196,6 +196,15 @@ impl Asking<'_> {
     }
 }
 
+/// What was measured with some choices.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Measured {
+    /// What settings are judged by.
+    pub(crate) metric: f64,
+    /// It takes more memory than it may, and so is no better way to use that.
+    pub(crate) is_over_budget: bool,
+}
+
 /// What was tried of one choice.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Step {
@@ -203,6 +212,7 @@ pub(crate) struct Step {
     pub(crate) value: &'static str,
     /// How many times as good it is as what was best before; `None`: it failed.
     pub(crate) times: Option<f64>,
+    pub(crate) is_over_budget: bool,
     pub(crate) is_kept: bool,
 }
 
@@ -228,19 +238,21 @@ pub(crate) fn times_as_good(new: f64, old: f64, is_more_better: bool) -> f64 {
     }
 }
 
-/// Looks for what a subject wants. `measure` gives the metric with some choices; nothing where
-/// that fails.
+/// Looks for what a subject wants. `measure` has some choices measured; nothing where that
+/// fails. What takes more than its budget is not kept, unless the usual does as well.
 ///
 /// # Errors
 /// Those of `measure`; a subject that fails as it usually is.
 pub(crate) fn search(
     record: &SubjectRecord,
     is_more_better: bool,
-    measure: &mut dyn FnMut(&Choices) -> Result<Option<f64>>,
+    measure: &mut dyn FnMut(&Choices) -> Result<Option<Measured>>,
 ) -> Result<Advice> {
     let mut choices = Choices::new();
-    let usual = measure(&choices)?
-        .ok_or_else(|| Failure::new(format!("{} fails with what is usual", record.name)))?;
+    let Some(Measured { metric: usual, is_over_budget: is_always_over }) = measure(&choices)?
+    else {
+        return Err(Failure::new(format!("{} fails with what is usual", record.name)));
+    };
     let (mut best, mut steps) = (usual, Vec::new());
     for choice in record.choices {
         let before = best;
@@ -249,13 +261,16 @@ pub(crate) fn search(
             let mut tried = choices.clone();
             tried.insert(choice.name.to_owned(), value.to_owned());
             let found = measure(&tried)?;
-            let times = found.map(|found| times_as_good(found, before, is_more_better));
+            let times = found.map(|found| times_as_good(found.metric, before, is_more_better));
+            let is_over_budget = found.is_some_and(|found| found.is_over_budget);
             if let Some(found) = found
-                && times_as_good(found, best, is_more_better) > WORTH_IT
+                && (is_always_over || !is_over_budget)
+                && times_as_good(found.metric, best, is_more_better) > WORTH_IT
             {
-                (best, kept) = (found, Some(steps.len()));
+                (best, kept) = (found.metric, Some(steps.len()));
             }
-            steps.push(Step { name: choice.name, value, times, is_kept: false });
+            let name = choice.name;
+            steps.push(Step { name, value, times, is_over_budget, is_kept: false });
         }
         if let Some(at) = kept {
             steps[at].is_kept = true;
@@ -279,7 +294,7 @@ mod tests {
         choice("metadata", &["cache", "parts", "beside"]),
         choice("pinning", &["none", "all"]),
         Choosable { tries: &[], ..choice("build", &["1"]) },
-        choice("shards", &["auto", "0"]),
+        choice("shards", &["auto", "0", "2"]),
     ];
 
     #[test]
@@ -297,7 +312,9 @@ mod tests {
                 Some("beside") => 1.5,
                 _ => 2.0,
             };
-            Ok(Some(if is("shards", "0") { of_metadata * 0.99 } else { of_metadata }))
+            let of_metadata = if is("shards", "2") { 0.1 } else { of_metadata };
+            let metric = if is("shards", "0") { of_metadata * 0.99 } else { of_metadata };
+            Ok(Some(Measured { metric, is_over_budget: is("shards", "2") }))
         });
         let advice = advice.unwrap();
         let parts = Choices::from([("metadata".to_owned(), "parts".to_owned())]);
@@ -310,7 +327,8 @@ mod tests {
             [("parts", true, times[0]), ("beside", false, times[1]), ("all", false, times[2]),]
         );
         assert!(!steps[3].1 && (steps[3].2.unwrap() - times[3].unwrap()).abs() < 1e-9);
-        assert_eq!(asked.len(), 5);
+        assert!(steps[4] == ("2", false, Some(10.0)) && advice.steps[4].is_over_budget);
+        assert_eq!(asked.len(), 6);
         assert!(asked[3..].iter().all(|choices| choices["metadata"] == "parts"));
     }
 

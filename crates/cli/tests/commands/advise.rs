@@ -8,7 +8,8 @@ use crate::run::{Done, Place, run};
 
 fn advise(place: &Place, arguments: &[&str]) -> Done {
     let out = place.file("results");
-    let out = ["--keep-caches", "--threads", "2", "--out", out.to_str().unwrap()];
+    let out =
+        ["--keep-caches", "--threads", "2", "--alternations", "1", "--out", out.to_str().unwrap()];
     run(&[&["lab", "advise"], arguments, &out].concat())
 }
 

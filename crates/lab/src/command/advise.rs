@@ -9,7 +9,7 @@ use tidekv_plan::trace::FORMATS;
 
 use super::measuring::{Common, all_went_well, named, print};
 use crate::advise::{
-    ADVISE, Advice, Asking, METRICS, format, of_data, of_trace, search, times_as_good,
+    ADVISE, Advice, Asking, METRICS, Measured, format, of_data, of_trace, search, times_as_good,
 };
 use crate::catalogue;
 use crate::experiment::ReplayPlan;
@@ -84,7 +84,7 @@ pub(super) struct Advise {
     buffered: bool,
 
     /// How often everything is measured; the median counts.
-    #[arg(long, value_name = "N", default_value_t = 1,
+    #[arg(long, value_name = "N", default_value_t = 3,
         value_parser = clap::value_parser!(u64).range(1..=100))]
     alternations: u64,
 
@@ -152,7 +152,7 @@ impl Advise {
                     let mut found = None;
                     let point = asking.point(&usual, choices);
                     failed += runner.run_points(&ADVISE, vec![point], &mut |rows: &[Row]| {
-                        found = rows.iter().find_map(|row| row.number(metric)).or(found);
+                        found = rows.iter().find_map(|row| measured(row, metric)).or(found);
                         if self.common.json { self.common.show(rows) } else { Ok(()) }
                     })?;
                     Ok(found)
@@ -270,6 +270,11 @@ fn open(path: &Path) -> Result<std::fs::File> {
         .map_err(|e| Failure::system(format!("could not open {}", path.display()), e))
 }
 
+fn measured(row: &Row, metric: &str) -> Option<Measured> {
+    let is_over_budget = show::over_budget(row).is_some();
+    Some(Measured { metric: row.number(metric)?, is_over_budget })
+}
+
 /// The workload in a sentence.
 fn about(name: &str, replay: &Replay) -> String {
     let all = replay.requests() as f64;
@@ -296,9 +301,10 @@ fn told(name: &str, metric: &str, advice: &Advice) -> String {
             Some(times) => format!("{} times as good", show_number(times)),
             None => "failed".to_owned(),
         };
+        let over = if step.is_over_budget { ", with more memory than it may have" } else { "" };
         let kept = if step.is_kept { ", kept" } else { "" };
         out.push_str(&format!(
-            "\n    {} {}: {times}{kept}",
+            "\n    {} {}: {times}{over}{kept}",
             step.name.replace('_', " "),
             step.value
         ));
