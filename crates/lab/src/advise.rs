@@ -22,6 +22,10 @@ use crate::replay::{Builder, Replay};
 use crate::subject::{Choices, SubjectRecord};
 use crate::workload::Kind;
 
+/// What TideKV takes; RocksDB takes more.
+const KEY_BYTES_MAX: usize = 64 << 10;
+const VALUE_BYTES_MAX: u64 = 256 << 20;
+
 /// How rows are called.
 pub(crate) const ADVISE: Experiment = Experiment {
     name: "advise",
@@ -58,6 +62,8 @@ pub(crate) struct Traced {
     pub(crate) replay: Replay,
     /// Lines and commands that ask for nothing by a key.
     pub(crate) left_out: u64,
+    /// Requests with keys or values of a size that no store takes.
+    pub(crate) refused: u64,
     pub(crate) broken: u64,
     pub(crate) first_broken: Option<String>,
     /// There were more requests than were to be read.
@@ -82,7 +88,7 @@ pub(crate) fn of_trace(
     })?;
     let mut reader = Reader::new(format, input).map_err(|e| unread(&e))?;
     let mut builder = Builder::default();
-    let (mut broken, mut first_broken) = (0, None);
+    let (mut broken, mut first_broken, mut refused) = (0, None, 0);
     for item in reader.by_ref() {
         match item {
             Ok(request) => {
@@ -92,8 +98,10 @@ pub(crate) fn of_trace(
                     Asked::Delete => Kind::Delete,
                     Asked::Scan => Kind::Scan,
                 };
-                // An empty key is none to a store.
-                if request.key.is_empty() {
+                // None to a store.
+                let is_too_large = request.value_bytes.is_some_and(|n| n > VALUE_BYTES_MAX);
+                if request.key.is_empty() || request.key.len() > KEY_BYTES_MAX || is_too_large {
+                    refused += 1;
                     continue;
                 }
                 builder.request(kind, &request.key, request.value_bytes, request.entries)?;
@@ -114,7 +122,7 @@ pub(crate) fn of_trace(
     }
     let is_cut = builder.requests() as u64 >= requests_max && reader.next().is_some();
     let left_out = reader.left_out();
-    Ok(Traced { replay: builder.build(), left_out, broken, first_broken, is_cut })
+    Ok(Traced { replay: builder.build(), left_out, refused, broken, first_broken, is_cut })
 }
 
 /// The entries of a store, which is only read, and gets of them by Zipf's law: of what is asked of
@@ -193,6 +201,8 @@ impl Asking<'_> {
         .without(&["zipf", "value_bytes"])
         .with("cache_percent", percent)
         .with("workload", self.name)
+        // Of two traces with one name the rows of one are not those of the other.
+        .with("workload_id", format!("{:016x}", self.plan.fingerprint))
     }
 }
 
@@ -343,10 +353,12 @@ mod tests {
         let read = |text: &str, max, is_strict| {
             of_trace(std::io::Cursor::new(text.to_owned()), None, max, is_strict)
         };
-        let text = "key,op,size\na,get,10\nb,put,20\nc,fly,1\na,touch,\nb,get,\n";
+        let text = "key,op,size\na,get,10\nb,put,20\nc,fly,1\na,touch,\nb,get,\n\
+                    ,get,1\nd,put,999999999999\n";
         let traced = read(text, 100, false).unwrap();
         assert_eq!((traced.replay.entries(), traced.replay.requests()), (2, 3));
-        assert_eq!((traced.broken, traced.left_out, traced.is_cut), (1, 1, false));
+        assert_eq!((traced.broken, traced.left_out, traced.refused), (1, 1, 2));
+        assert!(!traced.is_cut);
         assert_eq!(traced.first_broken.as_deref(), Some("line 4: \"fly\" is no operation"));
         assert!(read(text, 2, false).unwrap().is_cut);
         assert!(read(text, 100, true).err().unwrap().message.contains("line 4"));

@@ -16,6 +16,11 @@ pub(crate) struct Group<'a> {
 }
 
 impl Group<'_> {
+    /// Whether all of them have this value of a parameter.
+    pub(crate) fn has(&self, name: &str, value: &str) -> bool {
+        self.params.get(name).is_some_and(|it| is_value(it, value))
+    }
+
     /// The metric of each row together with the number that tells it apart.
     pub(crate) fn dots(&self, axis: &str, metric: &str) -> Vec<(f64, f64)> {
         let dot = |row: &&Row| Some((row.params.get(axis)?.as_f64()?, row.number(metric)?));

@@ -69,7 +69,11 @@ fn a_trace_is_measured_with_what_is_worth_a_try() {
     let turns = || std::fs::read_to_string(place.file("results").join("turns.jsonl")).unwrap();
     let before = turns();
     let again = advise(&place, &["--trace", text(&trace), "--cache", "5%,20KiB"]);
-    assert_eq!((again.text(), turns()), (out, before));
+    assert_eq!((again.text(), turns()), (out, before.clone()));
+    // Another trace of that name, with as many requests of as many keys, is another one.
+    place.write("requests.csv", csv().replace(",get,key0,", ",get,key1,") + "broken\n");
+    advise(&place, &["--trace", text(&trace), "--cache", "5%"]);
+    assert!(turns().len() > before.len());
     let report = run(&["lab", "report", text(&place.file("results"))]);
     assert_eq!(report.code, 0, "{report:?}");
 }

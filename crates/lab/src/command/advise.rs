@@ -33,7 +33,8 @@ const FILE: &str = "workload";
 /// Measures the workload with what is usual, then with other values of what a subject leaves to
 /// choose, one after another, and keeps what is better. Rows are appended to `rows.jsonl`; what
 /// the same binary has measured before is not measured again. The store begins with every key
-/// of the workload; the first half of the requests warms it up.
+/// of the workload; the first half of the requests warms it up. Deadlines of values are not kept
+/// to: an entry stays until it is deleted.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 #[group(id = "workload", required = true, multiple = false, args = ["trace", "data"])]
@@ -241,6 +242,12 @@ impl Advise {
         let mut notes = Vec::new();
         if let Some(first) = traced.first_broken {
             notes.push(format!("{} lines are broken; the first: {first}", traced.broken));
+        }
+        if traced.refused > 0 {
+            notes.push(format!(
+                "{} requests have keys or values of a size that no store takes",
+                traced.refused
+            ));
         }
         if traced.left_out > 0 {
             notes.push(format!("{} lines ask for nothing by a key", traced.left_out));

@@ -5,8 +5,10 @@ use std::fmt::Write;
 
 use tidekv_evidence::Row;
 
+use super::figures;
 use super::gather::{PointResults, Results};
 use crate::failure::{Failure, Result};
+use crate::groups::text_of;
 use crate::show;
 
 /// What stands around a generated part of another document.
@@ -32,9 +34,48 @@ pub(crate) fn write(results: &[Results]) -> String {
             writeln!(out, "Expected: {}.\n", experiment.claim).expect(FINE);
         }
         out.push_str(&answers(results));
+        if figures::has_any(results) {
+            out.push_str(&table_of_all(results));
+            continue;
+        }
         for point in &results.points {
             out.push_str(&table(point));
         }
+    }
+    out
+}
+
+/// All points of an experiment in one table, with a column for each parameter in which they
+/// differ.
+fn table_of_all(results: &Results) -> String {
+    let rows: Vec<&Row> = results.measured().collect();
+    let mut params: Vec<&str> = Vec::new();
+    let mut metrics: Vec<&str> = Vec::new();
+    for row in &rows {
+        params.extend(row.params.keys().map(String::as_str));
+        metrics.extend(show::shown(row).iter().map(|(name, _)| *name));
+    }
+    let mut seen = BTreeSet::new();
+    params.retain(|name| {
+        let value = |row: &&Row| row.params.get(*name).map(text_of);
+        seen.insert(*name) && rows.iter().any(|row| value(row) != value(&rows[0]))
+    });
+    metrics.retain(|name| seen.insert(name));
+    let labels = params.iter().map(|name| name.replace('_', " "));
+    let labels = labels.chain(["subject".to_owned()]);
+    let labels = labels.chain(metrics.iter().map(|name| show::label(name).to_owned()));
+    let labels: Vec<String> = labels.collect();
+    let mut out = format!("| {} |\n|{}\n", labels.join(" | "), "---|".repeat(labels.len()));
+    for row in &rows {
+        let cells = params.iter().map(|name| row.params.get(*name).map(text_of));
+        let cells = cells.chain([Some(row.subject.clone())]);
+        let cells = cells.chain(
+            metrics.iter().map(|name| row.number(name).map(|value| show::show_value(name, value))),
+        );
+        let cells: Vec<String> = cells.map(Option::unwrap_or_default).collect();
+        let error = row.metrics.get("error").and_then(|error| error.as_str());
+        let error = error.map(|error| format!(" failed: {error} |")).unwrap_or_default();
+        writeln!(out, "| {} |{error}", cells.join(" | ")).expect(FINE);
     }
     out
 }
@@ -276,6 +317,27 @@ mod tests {
             "| subject | ops/s | p99 |",
             "| rocksdb:lru | 4000 (2000 to 4000) | 120 µs |",
             "rocksdb:lru: half of it.",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line:?} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn points_that_are_shown_together_stand_in_one_table() {
+        let row = |percent: f64| {
+            Row::new("sweep", "tidekv:tide")
+                .param("cache_percent", percent)
+                .param("threads", 8)
+                .metric("reads_per_op", percent / 10.0)
+        };
+        let failed = Row::new("sweep", "tidekv:tide").param("cache_percent", 7.0);
+        let failed = failed.param("threads", 8).metric("error", "no room");
+        let text = write(&gather(vec![row(5.0), row(20.0), failed]));
+        for line in [
+            "| cache percent | subject | reads/op |",
+            "| 5.0 | tidekv:tide | 0.50 |",
+            "| 20.0 | tidekv:tide | 2 |",
+            "| 7.0 | tidekv:tide |  | failed: no room |",
         ] {
             assert!(text.lines().any(|l| l == line), "{line:?} is not in\n{text}");
         }
