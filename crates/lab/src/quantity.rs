@@ -43,7 +43,10 @@ pub(crate) fn show_range(numbers: &[f64]) -> String {
         [one] => show_number(*one),
         [least, .., most] => {
             let middle = show_number(sorted[sorted.len() / 2]);
-            format!("{} to {} (median {middle})", show_number(*least), show_number(*most))
+            match (show_number(*least), show_number(*most)) {
+                (least, most) if least == most => most,
+                (least, most) => format!("{least} to {most} (median {middle})"),
+            }
         }
     }
 }
@@ -86,6 +89,8 @@ mod tests {
         assert_eq!(show_number(2_345_678.0), "2.35 M");
         assert_eq!(show_count(1_234_567), "1,234,567");
         assert_eq!(show_count(12), "12");
+        assert_eq!(show_range(&[1.04, 0.97, 1.0]), "0.97 to 1.04 (median 1)");
+        assert_eq!(show_range(&[0.998, 1.001]), "1.00");
         assert_eq!(show_duration(12.4), "12 s");
         assert_eq!(show_duration(1000.0), "17 min");
         assert_eq!(show_duration(12_000.0), "3 h 20 min");

@@ -74,6 +74,21 @@ fn dots(rows: &[Row], subject: &str, metric: &str) -> Vec<(f64, f64)> {
     dots
 }
 
+/// Where names stand that are to be beside `ends`, the highest first: none over another, and if
+/// there is room for all none below `floor`.
+fn places(ends: &[f64], floor: f64) -> Vec<f64> {
+    let mut places = ends.to_vec();
+    for at in 1..places.len() {
+        places[at] = places[at].max(places[at - 1] + NAME_HEIGHT);
+    }
+    let mut below = floor + NAME_HEIGHT;
+    for place in places.iter_mut().rev() {
+        *place = place.min(below - NAME_HEIGHT);
+        below = *place;
+    }
+    places
+}
+
 /// A picture of lines, which begins at 0 both ways; nothing where there is nothing above 0.
 pub(super) fn draw(title: &str, lines: &[Line]) -> String {
     let all = || lines.iter().flat_map(|line| &line.dots);
@@ -116,10 +131,8 @@ pub(super) fn draw(title: &str, lines: &[Line]) -> String {
         names.push((last, hue, &line.name));
     }
     names.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let mut above = f64::NEG_INFINITY;
-    for (y, hue, name) in names {
-        let y = (y + 4.0).max(above + NAME_HEIGHT);
-        above = y;
+    let ends: Vec<f64> = names.iter().map(|name| name.0 + 4.0).collect();
+    for (y, (_, hue, name)) in places(&ends, height - 2.0).into_iter().zip(names) {
         let (x, name) = (end + 8.0, escape(name));
         writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"of hue{hue}\">{name}</text>")
             .expect(FINE);
@@ -136,6 +149,15 @@ pub(super) fn escape(text: &str) -> String {
 mod tests {
     use super::super::gather::gather;
     use super::*;
+
+    #[test]
+    fn names_stand_apart_and_within_the_picture() {
+        assert_eq!(places(&[10.0, 100.0], 200.0), [10.0, 100.0]);
+        let crowded = places(&[190.0, 191.0, 192.0], 200.0);
+        assert_eq!(crowded, [200.0 - 2.0 * NAME_HEIGHT, 200.0 - NAME_HEIGHT, 200.0]);
+        assert_eq!(places(&[10.0, 11.0], 200.0), [10.0, 10.0 + NAME_HEIGHT]);
+        assert!(places(&[], 200.0).is_empty());
+    }
 
     #[test]
     fn moments_become_lines() {
