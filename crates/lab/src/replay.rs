@@ -134,7 +134,11 @@ impl Builder {
         let usual = bytes.checked_div(count).map_or(VALUE_BYTES, |mean| mean as u32);
         let entries = replay.entries.iter_mut().zip(sized);
         entries.filter(|(_, is_sized)| !is_sized).for_each(|(entry, _)| entry.value_bytes = usual);
-        for request in replay.requests.iter_mut().filter(|request| request.number == u32::MAX) {
+        for request in replay
+            .requests
+            .iter_mut()
+            .filter(|request| request.kind != Kind::Scan && request.number == u32::MAX)
+        {
             request.number = replay.entries[request.entry as usize].value_bytes;
         }
         replay

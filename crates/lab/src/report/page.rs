@@ -295,6 +295,8 @@ mod tests {
             Row::new("policy-priority", "rocksdb:options")
                 .param("cache_percent", 20)
                 .param("zipf", 0.3)
+                .param("entries", 1_000_000)
+                .param("operations", 1_000_000)
                 .param("priority", priority)
                 .metric("block_hits", 1000)
                 .metric("index_reads", reads)

@@ -44,7 +44,8 @@ pub(super) fn is_header(line: &str) -> bool {
 
 fn columns<'a>(names: impl Iterator<Item = &'a str>) -> Option<Columns> {
     let names: Vec<String> = names.map(|name| name.trim().to_ascii_lowercase()).collect();
-    let at = |known: &[&str]| names.iter().position(|name| known.contains(&name.as_str()));
+    // Of several names that there are the first of `known`: `key` before a mere `id`.
+    let at = |known: &[&str]| known.iter().find_map(|it| names.iter().position(|name| name == it));
     Some(Columns {
         key: at(KEY)?,
         operation: at(OPERATION),

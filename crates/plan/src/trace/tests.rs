@@ -54,6 +54,8 @@ fn columns_are_found_by_name_and_broken_lines_named() {
         ]
     );
     assert_eq!(left_out, 1);
+    let (requests, ..) = read(Format::Csv, b"id,size,op,key,value_size\n1,9,get,a,20\n");
+    assert_eq!(brief(&requests), [(Kind::Get, "a", Some(20))]);
     let (_, faults, _) = read(Format::Csv, b"time,op\n1,get\n");
     assert_eq!(faults, ["line 1: no column is called key"]);
 }
