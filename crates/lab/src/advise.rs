@@ -1,10 +1,13 @@
 //! Which settings a workload of a user's own wants, and what they are worth.
 //!
 //! The workload comes from a trace, or is made up for the data of a store ([`of_trace`],
-//! [`of_data`]). Settings are looked for one by one ([`search`]): beginning with what is usual, each
-//! value of each choice that a subject says is worth a try is measured with the others as they
-//! are by then, and kept if it is better by more than [`WORTH_IT`]. That is no search of all
-//! combinations, which would take days; choices stand in the order in which they matter.
+//! [`of_data`]). Settings are looked for one by one ([`search`]), in the order in which a subject
+//! lists them: beginning with what is usual, each value that is worth a try is measured with the
+//! others as they are by then, and kept if it is better by more than [`WORTH_IT`]. A choice is not
+//! gone back to; all combinations would take days.
+//!
+//! The best of many turns is in part the luckiest. So what comes out is measured against what is
+//! usual once more, in turns one after the other, and withdrawn if it is not worth it.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -169,11 +172,11 @@ pub(crate) struct Asking<'a> {
     pub(crate) plan: ReplayPlan,
     pub(crate) cache_bytes: u64,
     pub(crate) is_buffered: bool,
-    pub(crate) alternations: u64,
 }
 
 impl Asking<'_> {
-    pub(crate) fn point(&self, usual: &Question, choices: &Choices) -> Point {
+    /// The turn with these settings; in rounds there are several.
+    pub(crate) fn point(&self, usual: &Question, choices: &Choices, round: Option<u64>) -> Point {
         let replay = self.replay;
         let question = Question {
             entries: replay.entries(),
@@ -188,21 +191,25 @@ impl Asking<'_> {
         let memory_bytes = self.cache_bytes + Question::BESIDE_BYTES;
         let percent = self.cache_bytes as f64 * 100.0 / replay.data_bytes().max(1) as f64;
         let percent = format!("{percent:.3e}").parse().unwrap_or(percent);
-        Point {
+        let point = Point {
             memory_bytes,
             cache_bytes: Some(self.cache_bytes),
             store: beside.store.clone().map(|plan| StorePlan { memory_bytes, ..plan }),
             changes_store: replay.changes(),
             drive: None,
             replay: Some(self.plan.clone()),
-            alternations: self.alternations,
             ..beside
+        };
+        let point = point
+            .without(&["zipf", "value_bytes"])
+            .with("cache_percent", percent)
+            .with("workload", self.name)
+            // Of two traces with one name the rows of one are not those of the other.
+            .with("workload_id", format!("{:016x}", self.plan.fingerprint));
+        match round {
+            Some(round) => point.with("round", round),
+            None => point,
         }
-        .without(&["zipf", "value_bytes"])
-        .with("cache_percent", percent)
-        .with("workload", self.name)
-        // Of two traces with one name the rows of one are not those of the other.
-        .with("workload_id", format!("{:016x}", self.plan.fingerprint))
     }
 }
 
@@ -214,6 +221,9 @@ pub(crate) struct Measured {
     /// It takes more memory than it may, and so is no better way to use that.
     pub(crate) is_over_budget: bool,
 }
+
+/// Has choices measured, in a round if there is one; `None`: that failed.
+pub(crate) type Measure<'a> = &'a mut dyn FnMut(&Choices, Option<u64>) -> Result<Option<Measured>>;
 
 /// What was tried of one choice.
 #[derive(Debug, Clone, PartialEq)]
@@ -231,9 +241,15 @@ pub(crate) struct Step {
 pub(crate) struct Advice {
     /// What is to be chosen otherwise than usual.
     pub(crate) choices: Choices,
-    /// The metric with what is usual, and with this.
+    /// The metric with what is usual, and with this: the medians of their turns.
     pub(crate) usual: f64,
     pub(crate) best: f64,
+    /// How many times as good it is as what is usual, round by round; none where nothing was kept.
+    pub(crate) rounds: Vec<f64>,
+    /// What was kept was not worth it in the median of the rounds.
+    pub(crate) is_withdrawn: bool,
+    /// It takes more memory than it may, whatever is chosen.
+    pub(crate) is_over_budget: bool,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -248,21 +264,21 @@ pub(crate) fn times_as_good(new: f64, old: f64, is_more_better: bool) -> f64 {
     }
 }
 
-/// Looks for what a subject wants. `measure` has some choices measured; nothing where that
-/// fails. What takes more than its budget is not kept, unless the usual does as well.
+/// Looks for what a subject wants. `measure` has some choices measured, in a round if there is
+/// one; nothing where that fails. What is kept is measured in so many `rounds`. What takes more than its budget is not kept, unless the usual does as well.
 ///
 /// # Errors
 /// Those of `measure`; a subject that fails as it usually is.
 pub(crate) fn search(
     record: &SubjectRecord,
     is_more_better: bool,
-    measure: &mut dyn FnMut(&Choices) -> Result<Option<Measured>>,
+    rounds: u64,
+    measure: Measure<'_>,
 ) -> Result<Advice> {
     let mut choices = Choices::new();
-    let Some(Measured { metric: usual, is_over_budget: is_always_over }) = measure(&choices)?
-    else {
-        return Err(Failure::new(format!("{} fails with what is usual", record.name)));
-    };
+    let fails = || Failure::new(format!("{} fails with what is usual", record.name));
+    let found = measure(&choices, None)?.ok_or_else(fails)?;
+    let Measured { metric: usual, is_over_budget: is_always_over } = found;
     let (mut best, mut steps) = (usual, Vec::new());
     for choice in record.choices {
         let before = best;
@@ -270,7 +286,7 @@ pub(crate) fn search(
         for value in choice.tries.iter().copied().filter(|value| *value != choice.usual) {
             let mut tried = choices.clone();
             tried.insert(choice.name.to_owned(), value.to_owned());
-            let found = measure(&tried)?;
+            let found = measure(&tried, None)?;
             let times = found.map(|found| times_as_good(found.metric, before, is_more_better));
             let is_over_budget = found.is_some_and(|found| found.is_over_budget);
             if let Some(found) = found
@@ -287,7 +303,25 @@ pub(crate) fn search(
             choices.insert(choice.name.to_owned(), steps[at].value.to_owned());
         }
     }
-    Ok(Advice { choices, usual, best, steps })
+    let (mut ratios, mut of_usual, mut of_chosen) = (Vec::new(), Vec::new(), Vec::new());
+    for round in (0..rounds).filter(|_| !choices.is_empty()) {
+        let usual = measure(&Choices::new(), Some(round))?.ok_or_else(fails)?.metric;
+        let chosen = measure(&choices, Some(round))?.ok_or_else(fails)?.metric;
+        ratios.push(times_as_good(chosen, usual, is_more_better));
+        of_usual.push(usual);
+        of_chosen.push(chosen);
+    }
+    let is_withdrawn = median(&ratios).is_some_and(|times| times <= WORTH_IT);
+    let usual = median(&of_usual).unwrap_or(usual);
+    let best = median(&of_chosen).filter(|_| !is_withdrawn).unwrap_or(usual);
+    let is_over_budget = is_always_over;
+    Ok(Advice { choices, usual, best, rounds: ratios, is_withdrawn, is_over_budget, steps })
+}
+
+fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
 }
 
 #[cfg(test)]
@@ -311,7 +345,7 @@ mod tests {
     fn what_is_better_is_kept_and_the_rest_is_tried_with_it() {
         let record = SubjectRecord { choices: CHOICES, ..TIDEKV };
         let mut asked = Vec::new();
-        let advice = search(&record, false, &mut |choices| {
+        let advice = search(&record, false, 3, &mut |choices, _| {
             asked.push(choices.clone());
             let is = |name: &str, value: &str| choices.get(name).is_some_and(|it| it == value);
             if is("pinning", "all") {
@@ -338,13 +372,28 @@ mod tests {
         );
         assert!(!steps[3].1 && (steps[3].2.unwrap() - times[3].unwrap()).abs() < 1e-9);
         assert!(steps[4] == ("2", false, Some(10.0)) && advice.steps[4].is_over_budget);
-        assert_eq!(asked.len(), 6);
-        assert!(asked[3..].iter().all(|choices| choices["metadata"] == "parts"));
+        assert_eq!((advice.rounds, advice.is_withdrawn), (vec![2.0; 3], false));
+        // Both, three times.
+        assert_eq!(asked.len(), 6 + 2 * 3);
+        assert!(asked[3..6].iter().all(|choices| choices["metadata"] == "parts"));
+    }
+
+    #[test]
+    fn what_was_but_lucky_is_withdrawn() {
+        let record = SubjectRecord { choices: CHOICES, ..TIDEKV };
+        let advice = search(&record, true, 3, &mut |choices, round| {
+            let is_lucky = choices.contains_key("metadata") && round != Some(0) && round != Some(1);
+            let metric = if is_lucky { 2.0 } else { 1.0 };
+            Ok(Some(Measured { metric, is_over_budget: false }))
+        });
+        let advice = advice.unwrap();
+        assert_eq!((advice.rounds, advice.is_withdrawn), (vec![1.0, 1.0, 2.0], true));
+        assert_eq!((advice.usual, advice.best), (1.0, 1.0));
     }
 
     #[test]
     fn a_subject_that_fails_as_it_is_ends_the_search() {
-        let error = search(&TIDEKV, true, &mut |_| Ok(None)).unwrap_err();
+        let error = search(&TIDEKV, true, 1, &mut |_, _| Ok(None)).unwrap_err();
         assert!(error.message.contains("tidekv:tide fails"), "{error}");
     }
 

@@ -218,7 +218,8 @@ impl StorePlan {
         let end = if self.is_killed { "killed" } else { "settled" };
         let order = match self.choice {
             Choice::Sequential => "sequential",
-            _ => "shuffled",
+            // The second order that had this name: stores of the first were filled by popularity.
+            _ => "shuffled2",
         };
         format!("{entries}x{key}{value_bytes}-{compression}-{order}-{memory_bytes}-{end}")
     }

@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{BufReader, BufWriter, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tidekv_io::{Clock, SystemClock};
@@ -70,6 +70,8 @@ struct Asked {
 pub(crate) struct Replay {
     entries: Vec<Entry>,
     requests: Vec<Asked>,
+    /// Some requests delete, so that others may find nothing.
+    deletes: bool,
 }
 
 /// Puts one together.
@@ -82,7 +84,8 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// A store begins with this entry, if it has a size; otherwise with some entry.
+    /// The number of the entry with this key, which a store begins with; the first size that
+    /// anybody says of its value counts.
     pub(crate) fn entry(&mut self, key: &[u8], value_bytes: Option<u64>) -> Result<u32> {
         let size = value_bytes.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
         if let Some(&at) = self.known.get(key) {
@@ -101,8 +104,7 @@ impl Builder {
         Ok(at)
     }
 
-    /// One more request, whose key the store begins with. `number`: bytes of a new value,
-    /// or entries of a scan.
+    /// One more request, whose key the store begins with.
     pub(crate) fn request(
         &mut self,
         kind: Kind,
@@ -110,6 +112,12 @@ impl Builder {
         value_bytes: Option<u64>,
         scan_entries: Option<u64>,
     ) -> Result<()> {
+        // A get of nothing and a delete have a size of 0 in many traces, and say none of a value.
+        let value_bytes = match kind {
+            Kind::Put => value_bytes,
+            Kind::Get => value_bytes.filter(|bytes| *bytes > 0),
+            _ => None,
+        };
         let entry = self.entry(key, value_bytes)?;
         let number = match kind {
             Kind::Scan => {
@@ -118,6 +126,7 @@ impl Builder {
             // Filled in at the end, where nothing is said.
             _ => value_bytes.map_or(u32::MAX, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
         };
+        self.replay.deletes |= kind == Kind::Delete;
         self.replay.requests.push(Asked { kind, entry, number });
         Ok(())
     }
@@ -180,16 +189,22 @@ impl Replay {
         self.requests.iter().any(|request| request.kind.changes())
     }
 
-    /// Writes it to a file; what tells it from others.
-    pub(crate) fn write(&self, path: &Path) -> Result<u64> {
+    /// Writes it to a file of its own in `directory`: the path, and the fingerprint that tells it
+    /// from others and is part of its name.
+    pub(crate) fn write(&self, directory: &Path) -> Result<(PathBuf, u64)> {
+        let unnamed = directory.join("workload.new");
         let mut out = Hashed {
-            inner: BufWriter::new(file(path, |path| File::create(path))?),
+            inner: BufWriter::new(file(&unnamed, |path| File::create(path))?),
             hasher: DefaultHasher::new(),
         };
         self.write_to(&mut out)
             .and_then(|()| out.flush())
+            .map_err(|e| Failure::system(format!("could not write {}", unnamed.display()), e))?;
+        let fingerprint = out.hasher.finish();
+        let path = directory.join(format!("workload-{fingerprint:016x}"));
+        std::fs::rename(&unnamed, &path)
             .map_err(|e| Failure::system(format!("could not write {}", path.display()), e))?;
-        Ok(out.hasher.finish())
+        Ok((path, fingerprint))
     }
 
     fn write_to(&self, out: &mut impl Write) -> std::io::Result<()> {
@@ -241,6 +256,7 @@ impl Replay {
             if u64::from(entry) >= replay.entries() {
                 return Err(wrong());
             }
+            replay.deletes |= kind == Kind::Delete;
             replay.requests.push(Asked { kind, entry, number });
         }
         Ok(replay)
@@ -362,16 +378,18 @@ impl Replay {
                     is_right =
                         value.len() < VALUE_BYTES_MIN || value.starts_with(&number.to_le_bytes());
                 })?;
-                match is_right || !is_there {
-                    true => Ok(()),
-                    false => Err(Failure::new("wrong answer: the value is another key's")),
+                match (is_there, is_right) {
+                    (true, false) => Err(Failure::new("wrong answer: the value is another key's")),
+                    // The store has had every key from the beginning.
+                    (false, _) if !self.deletes => Err(Failure::new("wrong answer: no value")),
+                    _ => Ok(()),
                 }
             }
         }
     }
 }
 
-/// Counts what passes in a hash.
+/// Hashes what passes.
 struct Hashed<W> {
     inner: W,
     hasher: DefaultHasher,
@@ -431,14 +449,24 @@ mod tests {
     }
 
     #[test]
+    fn what_a_get_of_nothing_and_a_delete_say_is_no_size() {
+        let mut builder = Builder::default();
+        builder.request(Kind::Get, b"a", Some(0), None).unwrap();
+        builder.request(Kind::Delete, b"a", Some(0), None).unwrap();
+        builder.request(Kind::Put, b"a", Some(1024), None).unwrap();
+        builder.request(Kind::Put, b"b", Some(0), None).unwrap();
+        let sizes: Vec<u32> = builder.build().entries.iter().map(|it| it.value_bytes).collect();
+        assert_eq!(sizes, [1024, 0]);
+    }
+
+    #[test]
     fn a_file_gives_back_what_was_written_and_no_part_of_one_is_taken_for_it() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("replay");
         let replay = replay();
-        let one = replay.write(&path).unwrap();
+        let (path, one) = replay.write(directory.path()).unwrap();
         assert_eq!(Replay::read(&path).unwrap(), replay);
-        assert_eq!(replay.write(&path).unwrap(), one);
-        assert_ne!(Replay::default().write(&directory.path().join("other")).unwrap(), one);
+        assert_eq!(replay.write(directory.path()).unwrap(), (path.clone(), one));
+        assert_ne!(Replay::default().write(directory.path()).unwrap().0, path);
         let bytes = std::fs::read(&path).unwrap();
         for end in 0..bytes.len() {
             assert!(Replay::read_from(&mut &bytes[..end]).is_err(), "{end}");

@@ -458,6 +458,8 @@ impl Runner<'_> {
             alternation: cell.alternation,
             seconds: self.scale.seconds,
             build: build_of_this_binary(),
+            cells_at_once: self.cells_at_once,
+            keeps_caches: !self.drops_caches,
         }
     }
 
@@ -477,6 +479,7 @@ impl Runner<'_> {
                 counts_everything: point.counts_everything,
                 policy: point.policy.clone(),
                 warm_start: point.drive.as_ref().is_some_and(Drive::starts_warm),
+                is_filling: false,
             },
             value_bytes: point.value_bytes as usize,
             // Alternations differ from each other, subjects do not.
@@ -491,7 +494,7 @@ impl Runner<'_> {
             kernel::drop_caches();
         }
         let measurement = self.launcher.run(&job)?;
-        if point.store.is_none() || point.changes_store {
+        if directory == self.place.scratch(lane) {
             self.place.remove(&directory)?;
         }
         Ok(measurement)
@@ -532,7 +535,8 @@ impl Runner<'_> {
         let scratch = self.place.scratch(lane);
         match self.store_for(point, record)? {
             None => self.place.clear(&scratch)?,
-            Some(built) if !point.changes_store => return Ok(built),
+            // An open store is nobody else's.
+            Some(built) if !point.changes_store && self.cells_at_once == 1 => return Ok(built),
             Some(built) => {
                 self.place.remove(&scratch)?;
                 copy_directory(&built, &scratch)?;
@@ -572,6 +576,7 @@ impl Runner<'_> {
                 is_compressed: plan.is_compressed,
                 choices: point.choices.clone(),
                 counts_everything: false,
+                is_filling: true,
                 ..Settings::usual(plan.memory_bytes)
             },
             value_bytes: plan.value_bytes as usize,

@@ -34,6 +34,8 @@ pub struct Settings {
     /// What was in memory when the store was closed is brought back when it is opened, and
     /// noted down when it is closed again; otherwise each life begins with empty caches.
     pub warm_start: bool,
+    /// A store is filled that others will find: its shape counts, and not how soon it is there.
+    pub is_filling: bool,
 }
 
 impl Settings {
@@ -48,6 +50,7 @@ impl Settings {
             counts_everything: true,
             policy: None,
             warm_start: false,
+            is_filling: false,
         }
     }
 }

@@ -28,6 +28,17 @@ pub(crate) struct TurnId {
     pub(crate) seconds: f64,
     /// The build of the lab's binary.
     pub(crate) build: String,
+    /// So many turns were under way at the same time, which shows in all their times.
+    #[serde(default = "one")]
+    pub(crate) cells_at_once: usize,
+    /// The kernel had files in memory from before.
+    #[serde(default)]
+    pub(crate) keeps_caches: bool,
+}
+
+/// Of turns from before it was noted.
+fn one() -> usize {
+    1
 }
 
 /// What it found.
@@ -97,6 +108,8 @@ mod tests {
             alternation,
             seconds: 0.1,
             build: "b".into(),
+            cells_at_once: 1,
+            keeps_caches: false,
         };
         let measurement = Measurement { seconds: 1.0 / 3.0, ..Measurement::default() };
         let mut log = TurnLog::open(&path).unwrap();
@@ -108,6 +121,18 @@ mod tests {
         assert_eq!(log.find(&id(0)), Some(&measurement));
         assert_eq!(log.find(&id(1)), Some(&measurement));
         assert_eq!(log.find(&id(2)), None);
-        assert_eq!(log.find(&TurnId { build: "other".into(), ..id(0) }), None);
+        for other in [
+            TurnId { build: "other".into(), ..id(0) },
+            TurnId { cells_at_once: 2, ..id(0) },
+            TurnId { keeps_caches: true, ..id(0) },
+        ] {
+            assert_eq!(log.find(&other), None, "{other:?}");
+        }
+        // As logs had it before.
+        let mut line = serde_json::to_value(id(0)).unwrap();
+        line.as_object_mut()
+            .unwrap()
+            .retain(|name, _| !name.contains("caches") && !name.contains("cells"));
+        assert_eq!(serde_json::from_value::<TurnId>(line).unwrap(), id(0));
     }
 }

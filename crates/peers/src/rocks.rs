@@ -132,7 +132,7 @@ pub const DEFAULT: SubjectRecord = SubjectRecord {
 /// With the options that "Exploring Cache Policies in RocksDB" (Gallardo and Friedman) sweeps.
 pub const OPTIONS: SubjectRecord = SubjectRecord {
     name: "rocksdb:options",
-    about: "RocksDB as it comes, with its index and filters in a block cache that is the whole \
+    about: "RocksDB's own settings, but with its index and filters in a block cache that is the whole \
             budget, and the options of its cache to choose; reads of 4 KiB blocks, Bloom filters",
     is_default: false,
     format: "rocksdb-options",
@@ -290,7 +290,7 @@ fn options(settings: &Settings, variant: Variant, blocks: &Room) -> Result<Optio
         if settings.is_compressed { DBCompressionType::Lz4 } else { DBCompressionType::None };
     options.set_compression_type(compression);
     if let Variant::Options(chosen) = variant {
-        chosen.set_tables(&mut table, &mut options);
+        chosen.set_tables(&mut table, &mut options, settings.is_filling);
     } else if variant != Variant::Default {
         table.set_format_version(6);
         table.set_cache_index_and_filter_blocks(true);

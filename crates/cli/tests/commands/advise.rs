@@ -46,15 +46,15 @@ fn a_trace_is_measured_with_what_is_worth_a_try() {
         "requests.csv: 2,000 requests (80 % gets, 10 % puts, 10 % scans) of 252 keys, ",
         "1 lines are broken; the first: line 2002: ",
         "With a cache of 20 KiB:",
-        "tidekv:tide as it comes: ",
+        "tidekv:tide with its usual settings: ",
         "    policy block-only: ",
         "    Advice: ",
     ] {
         assert!(out.contains(says), "{says:?} is not in {out}");
     }
     let rows = rows(&place);
-    // Two sizes, three policies.
-    assert_eq!(rows.len(), 6, "{rows:?}");
+    // Two sizes, three policies; and two turns more of each where something was kept.
+    assert_eq!(rows.iter().filter(|row| row["params"].get("round").is_none()).count(), 6);
     for row in &rows {
         assert_eq!(
             (&row["experiment"], &row["params"]["workload"]),
@@ -94,7 +94,7 @@ fn logs_of_redis_are_traces() {
     assert_eq!(done.code, 0, "{done:?}");
     let printed: Vec<Value> =
         done.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(printed.len(), 3);
+    assert!(printed.len() == 3 || printed.len() == 5, "{printed:?}");
     assert_eq!(printed[0]["params"]["entries"], 50);
     assert_eq!(printed[0]["params"]["cache_percent"], 10.0);
 }

@@ -86,6 +86,8 @@ fn cells_at_once_count_the_same() {
         let vary = ["cache_size=2%,50%", "zipf=0,0.9", "put_percent=0,50"];
         let done = run(&arguments(&out, &vary, others));
         assert_eq!(done.code, 0, "{done:?}");
+        // Each has a store of its own, or those behind the first could only be measured alone.
+        assert!(!done.err.contains("another process"), "{done:?}");
         let at_once = others.last().map(|n| n.parse::<u64>().unwrap());
         let rows = lines(&out.join("rows.jsonl"));
         let of = |row: &Value| {
@@ -104,5 +106,12 @@ fn cells_at_once_count_the_same() {
     let together = counts("together", &["--parallel", "3"]);
     assert_eq!(together.len(), 8);
     assert_eq!(gets(&together), gets(&alone));
+    // Turns that disturbed each other are none of a run that is not to be disturbed.
+    let out = place.file("together");
+    let vary = ["cache_size=2%,50%", "zipf=0,0.9", "put_percent=0,50"];
+    let quiet = run(&arguments(&out, &vary, &["--json"]));
+    assert_eq!(quiet.code, 0, "{quiet:?}");
+    assert!(!quiet.text().contains("cells_at_once"), "{quiet:?}");
+    assert_eq!(lines(&out.join("turns.jsonl")).len(), 16);
     assert_eq!(run(&arguments(&place.file("none"), &[], &["--parallel", "0"])).code, 2);
 }

@@ -14,8 +14,9 @@ use crate::advise::{
 use crate::catalogue;
 use crate::experiment::ReplayPlan;
 use crate::failure::{Failure, Result};
+use crate::place::Place;
 use crate::policy;
-use crate::quantity::{show_bytes, show_count, show_number};
+use crate::quantity::{show_bytes, show_count, show_number, show_range};
 use crate::question::Question;
 use crate::replay::Replay;
 use crate::runner::Runner;
@@ -25,13 +26,12 @@ use crate::subject::{Choices, SubjectRecord};
 use crate::sweep;
 use crate::workload::Kind;
 
-/// What a workload is kept in beside the rows.
-const FILE: &str = "workload";
-
 /// Say which settings a workload wants, and what they are worth.
 ///
-/// Measures the workload with what is usual, then with other values of what a subject leaves to
-/// choose, one after another, and keeps what is better. Rows are appended to `rows.jsonl`; what
+/// Replays the workload against each engine: with its usual settings, then with one setting changed
+/// at a time. A change is kept if it is more than 5 % better and takes no more memory than the cache
+/// may. What comes out is measured against what is usual once more, in turns. `tidekv lab` knows
+/// TideKV alone, `tidekv-lab` RocksDB as well; `lab list` has the settings. Rows are appended to `rows.jsonl`; what
 /// the same binary has measured before is not measured again. The store begins with every key
 /// of the workload; the first half of the requests warms it up. Deadlines of values are not kept
 /// to: an entry stays until it is deleted.
@@ -84,7 +84,7 @@ pub(super) struct Advise {
     #[arg(long)]
     buffered: bool,
 
-    /// How often everything is measured; the median counts.
+    /// How often what comes out and what is usual take turns at the end; the median counts.
     #[arg(long, value_name = "N", default_value_t = 3,
         value_parser = clap::value_parser!(u64).range(1..=100))]
     alternations: u64,
@@ -123,11 +123,9 @@ impl Advise {
         })?;
         let Read { replay, name, notes } = self.read()?;
         let caches = self.cache_bytes(&replay)?;
-        let out = self.common.out.join(FILE);
-        // The directory, and what is known to be wrong with it.
-        drop(self.common.runner(Vec::new(), Scale::new(Size::Usual), arguments)?);
-        let fingerprint = replay.write(&out)?;
-        let plan = ReplayPlan { file: out, fingerprint, threads: self.threads };
+        Place::new(&self.common.out, self.common.stores.as_deref())?;
+        let (file, fingerprint) = replay.write(&self.common.out)?;
+        let plan = ReplayPlan { file, fingerprint, threads: self.threads };
         self.say(&about(&name, &replay))?;
         notes.iter().try_for_each(|note| self.say(note))?;
 
@@ -140,7 +138,6 @@ impl Advise {
                 plan: plan.clone(),
                 cache_bytes,
                 is_buffered: self.buffered,
-                alternations: self.alternations,
             };
             let mut best: Option<(&'static str, f64)> = None;
             self.say(&format!("\nWith a cache of {}:", show_bytes(cache_bytes as f64)))?;
@@ -149,9 +146,11 @@ impl Advise {
                     are_subjects_named: true,
                     ..self.common.runner(vec![*record], Scale::new(Size::Usual), arguments)?
                 };
-                let advice = search(record, is_more_better, &mut |choices| {
+                let failed_before = failed;
+                let rounds = self.alternations;
+                let advice = search(record, is_more_better, rounds, &mut |choices, round| {
                     let mut found = None;
-                    let point = asking.point(&usual, choices);
+                    let point = asking.point(&usual, choices, round);
                     failed += runner.run_points(&ADVISE, vec![point], &mut |rows: &[Row]| {
                         found = rows.iter().find_map(|row| measured(row, metric)).or(found);
                         if self.common.json { self.common.show(rows) } else { Ok(()) }
@@ -160,7 +159,10 @@ impl Advise {
                 });
                 let advice = match advice {
                     Ok(advice) => advice,
-                    Err(failure) if failure.is_usage => return Err(failure),
+                    // Not the subject has failed, but what is around it.
+                    Err(failure) if failure.is_usage || failed == failed_before => {
+                        return Err(failure);
+                    }
                     Err(failure) => {
                         self.say(&format!("  {failure}"))?;
                         continue;
@@ -170,7 +172,7 @@ impl Advise {
                 let is_better = |(_, other): &(_, f64)| {
                     times_as_good(advice.best, *other, is_more_better) > 1.0
                 };
-                if best.as_ref().is_none_or(is_better) {
+                if !advice.is_over_budget && best.as_ref().is_none_or(is_better) {
                     best = Some((record.name, advice.best));
                 }
             }
@@ -250,7 +252,10 @@ impl Advise {
             ));
         }
         if traced.left_out > 0 {
-            notes.push(format!("{} lines ask for nothing by a key", traced.left_out));
+            notes.push(format!(
+                "{} lines are not replayed: no get, put, delete or scan of keys",
+                traced.left_out
+            ));
         }
         if traced.is_cut {
             notes.push("There are more requests, which were not read".to_owned());
@@ -302,13 +307,18 @@ fn about(name: &str, replay: &Replay) -> String {
 /// What was tried of a subject, and what follows.
 fn told(name: &str, metric: &str, advice: &Advice) -> String {
     let shown = |value: f64| format!("{} {}", show::show_value(metric, value), show::label(metric));
-    let mut out = format!("  {name} as it comes: {}", shown(advice.usual));
+    let over = |is_over: bool| if is_over { ", with more memory than it may have" } else { "" };
+    let mut out = format!(
+        "  {name} with its usual settings: {}{}",
+        shown(advice.usual),
+        over(advice.is_over_budget)
+    );
     for step in &advice.steps {
         let times = match step.times {
             Some(times) => format!("{} times as good", show_number(times)),
             None => "failed".to_owned(),
         };
-        let over = if step.is_over_budget { ", with more memory than it may have" } else { "" };
+        let over = over(step.is_over_budget);
         let kept = if step.is_kept { ", kept" } else { "" };
         out.push_str(&format!(
             "\n    {} {}: {times}{over}{kept}",
@@ -318,12 +328,18 @@ fn told(name: &str, metric: &str, advice: &Advice) -> String {
     }
     let chosen: Vec<String> =
         advice.choices.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    match (chosen.is_empty(), advice.steps.is_empty()) {
-        (true, true) => {}
-        (true, false) => out.push_str("\n    Advice: leave it as it is"),
-        (false, _) => {
-            out.push_str(&format!("\n    Advice: {}; {}", chosen.join(", "), shown(advice.best)))
-        }
+    let chosen = chosen.join(", ");
+    let rounds = show_range(&advice.rounds);
+    match () {
+        () if advice.steps.is_empty() => {}
+        () if chosen.is_empty() => out.push_str("\n    Advice: leave it as it is"),
+        () if advice.is_withdrawn => out.push_str(&format!(
+            "\n    Advice: leave it as it is; in turns {chosen} was {rounds} times as good"
+        )),
+        () => out.push_str(&format!(
+            "\n    Advice: {chosen}; {}, in turns {rounds} times as good",
+            shown(advice.best)
+        )),
     }
     out
 }

@@ -40,7 +40,7 @@ pub(super) struct Common {
     pub(super) rebuild: bool,
 
     /// Leave the kernel's caches of files alone; otherwise root drops them before
-    /// every turn, for the whole machine.
+    /// every turn that is measured alone, for the whole machine.
     #[arg(long)]
     pub(super) keep_caches: bool,
 

@@ -21,6 +21,9 @@ const KNEE: &str = "20";
 const LARGEST: &str = "110";
 /// The entries and the queries that Table 2 is of.
 const OF_TABLE_2: &str = "1000000";
+/// What is nearer to a straight line is one: over the sizes of the paper the square root bends by
+/// 0.16, `x` to the 0.9 by 0.032.
+const STRAIGHT: f64 = 0.03;
 /// Where there are fewer reads of a kind it is luck how many times as many others are.
 const MANY_READS: f64 = 500.0;
 
@@ -69,8 +72,7 @@ pub(super) const OF_SIZE_SKEW: &[Statement] = &[
                 holds: all.iter().all(|share| *share >= 0.8),
                 found: format!(
                     "where all keys are alike, a cache of 20 % has {} of the hits that one of \
-                     110 % has, nearly all of them of filters and indexes; of those of data \
-                     blocks it has {}",
+                     110 % has; of those of data blocks it has {}",
                     show_range(&all),
                     show_range(&data)
                 ),
@@ -80,19 +82,19 @@ pub(super) const OF_SIZE_SKEW: &[Statement] = &[
     Statement {
         says: "section 4.1: hits do not grow linearly with the cache where all keys are alike",
         ask: |rows| {
-            let of = |group: &Group<'_>| {
+            let bend = |group: &Group<'_>| {
                 let dots = group.dots("cache_percent", "data_hits");
                 // What is larger than the data has room for nothing more.
                 let within: Vec<_> = dots.into_iter().filter(|dot| dot.0 < 100.0).collect();
-                correlation(&within)
+                bend(&within)
             };
-            let groups = uniform(rows);
-            let all: Vec<f64> = groups.iter().filter_map(of).collect();
-            let weakest = all.iter().copied().reduce(f64::min)?;
+            let all: Vec<f64> = uniform(rows).iter().filter_map(bend).collect();
+            let most = all.iter().copied().reduce(f64::max)?;
             Some(Answer {
-                holds: weakest < 0.99,
+                holds: most > STRAIGHT,
                 found: format!(
-                    "hits of data blocks and the size of the cache have a correlation of {}",
+                    "hits of data blocks are at most {} of the last of them from a straight line \
+                     between the smallest and the largest cache",
                     show_range(&all)
                 ),
             })
@@ -124,7 +126,7 @@ pub(super) const OF_PINNING: &[Statement] = &[
             let holds = reads.iter().any(|times| *times > 1.0 + SAME);
             let found = format!(
                 "with all pinned {} times the hits of data blocks, and {} times the reads of a \
-                 query: what is pinned is no longer looked up, and so not counted",
+                 query",
                 show_range(&data),
                 show_range(&reads)
             );
@@ -283,6 +285,14 @@ fn of_table_2(rows: &[&Row], metric: &str, paper: [f64; 2]) -> Option<Answer> {
     (!found.is_empty()).then(|| Answer { holds, found: found.join(", ") })
 }
 
+/// How far dots lie from the straight line between their ends at most, as a share of the last;
+/// `None`: there are none between them.
+fn bend(dots: &[(f64, f64)]) -> Option<f64> {
+    let [(x0, y0), between @ .., (x1, y1)] = dots else { return None };
+    let away = |(x, y): &(f64, f64)| (y - y0 - (y1 - y0) * (x - x0) / (x1 - x0)).abs() / y1;
+    between.iter().map(away).reduce(f64::max)
+}
+
 /// The correlation (Pearson) of two columns; `None`: one of them does not change.
 fn correlation(dots: &[(f64, f64)]) -> Option<f64> {
     let count = dots.len() as f64;
@@ -323,6 +333,17 @@ mod tests {
         for statement in all.into_iter().flatten() {
             assert_eq!((statement.ask)(&[]), None, "{}", statement.says);
         }
+    }
+
+    #[test]
+    fn lines_are_told_from_what_bends() {
+        let of = |hits: fn(f64) -> f64| {
+            let dot = |x: f64| (x, hits(x));
+            bend(&[2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 65.0, 80.0, 95.0].map(dot)).unwrap()
+        };
+        assert!(of(|x| 7.0 * x + 3.0) < 1e-9);
+        assert!(of(|x| x.powf(0.9)) > STRAIGHT && of(|x| 1.0 - (-x / 100.0).exp()) > STRAIGHT);
+        assert_eq!(bend(&[(1.0, 1.0), (2.0, 2.0)]), None);
     }
 
     #[test]

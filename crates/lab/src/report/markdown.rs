@@ -73,9 +73,13 @@ fn table_of_all(results: &Results) -> String {
             metrics.iter().map(|name| row.number(name).map(|value| show::show_value(name, value))),
         );
         let cells: Vec<String> = cells.map(Option::unwrap_or_default).collect();
-        let error = row.metrics.get("error").and_then(|error| error.as_str());
-        let error = error.map(|error| format!(" failed: {error} |")).unwrap_or_default();
-        writeln!(out, "| {} |{error}", cells.join(" | ")).expect(FINE);
+        writeln!(out, "| {} |", cells.join(" | ")).expect(FINE);
+    }
+    for row in &rows {
+        if let Some(error) = row.metrics.get("error").and_then(|error| error.as_str()) {
+            write!(out, "\n{} failed ({}): {error}.\n", row.subject, show::params(row))
+                .expect(FINE);
+        }
     }
     out
 }
@@ -337,7 +341,7 @@ mod tests {
             "| cache percent | subject | reads/op |",
             "| 5.0 | tidekv:tide | 0.50 |",
             "| 20.0 | tidekv:tide | 2 |",
-            "| 7.0 | tidekv:tide |  | failed: no room |",
+            "tidekv:tide failed (7.0 cache percent, 8 threads): no room.",
         ] {
             assert!(text.lines().any(|l| l == line), "{line:?} is not in\n{text}");
         }

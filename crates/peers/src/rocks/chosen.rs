@@ -15,8 +15,11 @@
 //! | `buffer_mib` | of a write buffer, which becomes a table on level 0 | 64 |
 //!
 //! The usual values are RocksDB's own, but for metadata, which the paper has in the cache.
-//! Writes wait while there are [`LEVEL_0_TABLES_MAX`] tables on level 0, so that it is always as many
-//! that are merged and two stores of one load are of the same shape.
+//! While a store is filled for others to find, writes wait at [`LEVEL_0_TABLES_MAX`] tables on level 0,
+//! so that it is always as many that are merged and two stores of one load are of the same shape.
+//!
+//! Choices stand in the order in which they matter to a load whose metadata is large beside the
+//! cache's parts (`docs/findings/rocksdb-cache-policies.md`), as a search goes along them.
 
 use std::str::FromStr;
 
@@ -54,13 +57,13 @@ const LEVEL_0_TABLES_MAX: i32 = 4;
 
 /// All of them.
 pub(super) const CHOICES: &[Choosable] = &[
-    METADATA,
-    PRIORITY,
-    PINNING,
-    PRIORITY_PERCENT,
-    SHARD_BITS,
     BLOCK_CACHE,
     ENTRY_BYTES,
+    SHARD_BITS,
+    METADATA,
+    PINNING,
+    PRIORITY,
+    PRIORITY_PERCENT,
     TABLE_MIB,
     BUFFER_MIB,
     BUILD,
@@ -140,7 +143,12 @@ impl Chosen {
     }
 
     /// What tables are to be like, and what is kept of them where.
-    pub(super) fn set_tables(&self, table: &mut BlockBasedOptions, options: &mut Options) {
+    pub(super) fn set_tables(
+        &self,
+        table: &mut BlockBasedOptions,
+        options: &mut Options,
+        is_filling: bool,
+    ) {
         table.set_cache_index_and_filter_blocks(self.metadata != Metadata::Beside);
         table.set_cache_index_and_filter_blocks_with_high_priority(self.has_priority);
         let tier = || match self.pinning {
@@ -158,9 +166,11 @@ impl Chosen {
         }
         options.set_target_file_size_base(self.table_bytes);
         options.set_write_buffer_size(self.buffer_bytes);
-        options.set_level_zero_file_num_compaction_trigger(LEVEL_0_TABLES_MAX);
-        options.set_level_zero_slowdown_writes_trigger(LEVEL_0_TABLES_MAX);
-        options.set_level_zero_stop_writes_trigger(LEVEL_0_TABLES_MAX);
+        if is_filling {
+            options.set_level_zero_file_num_compaction_trigger(LEVEL_0_TABLES_MAX);
+            options.set_level_zero_slowdown_writes_trigger(LEVEL_0_TABLES_MAX);
+            options.set_level_zero_stop_writes_trigger(LEVEL_0_TABLES_MAX);
+        }
     }
 
     /// `options` with a cache of so many bytes by LRU. Its high-priority part is to be set by

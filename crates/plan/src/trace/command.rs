@@ -20,6 +20,9 @@ impl From<&[u8]> for Word {
 /// What is kept of a word: as much as a key may have.
 pub(super) const KEPT_BYTES_MAX: u64 = 64 << 10;
 
+/// A command whose keys come to more is left out; nobody writes such a one but to do harm.
+const EXPANDED_BYTES_MAX: u64 = 256 << 20;
+
 /// Bytes of a number as Redis writes it, about.
 const NUMBER_BYTES: u64 = 8;
 
@@ -27,6 +30,9 @@ const NUMBER_BYTES: u64 = 8;
 /// few words asks for nothing, as a server would refuse it.
 pub(super) fn requests(words: &[Word]) -> Requests {
     let Some((name, rest)) = words.split_first() else { return Requests::new() };
+    if expanded_bytes(rest) > EXPANDED_BYTES_MAX {
+        return Requests::new();
+    }
     let key = |word: &Word| (word.bytes <= KEPT_BYTES_MAX).then(|| word.begin.clone());
     let of = |kind: Kind, words: &[Word]| -> Requests {
         words.iter().filter_map(|word| Some(Request::new(kind, key(word)?))).collect()
@@ -83,6 +89,13 @@ pub(super) fn requests(words: &[Word]) -> Requests {
         }
         _ => Requests::new(),
     }
+}
+
+/// Bytes of all keys that a command could stand for: each of a hash's fields has its key.
+fn expanded_bytes(words: &[Word]) -> u64 {
+    let first = words.first().map_or(0, |word| word.begin.len() as u64);
+    let fields: u64 = words.iter().map(|word| word.begin.len() as u64).sum();
+    first * words.len() as u64 + fields
 }
 
 /// What `SET` says of how long its value lives.

@@ -1,6 +1,6 @@
 //! Lines with columns between commas.
 
-use std::io::BufRead;
+use std::io::{self, BufRead, Read};
 
 use csv::{ByteRecord, ReaderBuilder, Trim};
 
@@ -57,7 +57,7 @@ fn columns<'a>(names: impl Iterator<Item = &'a str>) -> Option<Columns> {
 }
 
 pub(super) struct Lines<R> {
-    reader: csv::Reader<R>,
+    reader: csv::Reader<Bounded<R>>,
     record: ByteRecord,
     columns: Columns,
 }
@@ -65,7 +65,7 @@ pub(super) struct Lines<R> {
 impl<R: BufRead> Lines<R> {
     /// Columns as the first line names them.
     pub(super) fn with_header(input: R) -> Result<Self, Fault> {
-        let mut reader = reader(input, true);
+        let mut reader = reader().from_reader(Bounded::new(input));
         let header = reader.byte_headers().map_err(|error| fault(error, 1))?;
         let names = header.iter().map(|name| std::str::from_utf8(name).unwrap_or_default());
         let columns = columns(names).ok_or_else(|| Fault::Broken {
@@ -76,7 +76,9 @@ impl<R: BufRead> Lines<R> {
     }
 
     pub(super) fn of_twitter(input: R) -> Self {
-        Self { reader: reader(input, false), record: ByteRecord::new(), columns: OF_TWITTER }
+        // A quote is part of a key.
+        let reader = reader().has_headers(false).quoting(false).from_reader(Bounded::new(input));
+        Self { reader, record: ByteRecord::new(), columns: OF_TWITTER }
     }
 
     fn request(&self) -> Result<Option<Request>, String> {
@@ -127,8 +129,38 @@ fn kind_of(name: &[u8]) -> Option<Option<Kind>> {
     })
 }
 
-fn reader<R: BufRead>(input: R, has_headers: bool) -> csv::Reader<R> {
-    ReaderBuilder::new().has_headers(has_headers).flexible(true).trim(Trim::All).from_reader(input)
+fn reader() -> ReaderBuilder {
+    let mut builder = ReaderBuilder::new();
+    builder.flexible(true).trim(Trim::All);
+    builder
+}
+
+/// Bytes that one record may have, about.
+const RECORD_BYTES_MAX: usize = 16 << 20;
+
+/// An input that ends in an error where one record goes on and on, as behind a quote that has
+/// no other.
+struct Bounded<R> {
+    input: R,
+    left: usize,
+}
+
+impl<R> Bounded<R> {
+    fn new(input: R) -> Self {
+        Self { input, left: RECORD_BYTES_MAX }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            let what = format!("a line goes on for more than {RECORD_BYTES_MAX} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        let read = self.input.read(buffer)?;
+        self.left = self.left.saturating_sub(read);
+        Ok(read)
+    }
 }
 
 fn fault(error: csv::Error, line: u64) -> Fault {
@@ -141,6 +173,7 @@ fn fault(error: csv::Error, line: u64) -> Fault {
 impl<R: BufRead> Parts for Lines<R> {
     fn next_part(&mut self) -> Option<Result<Requests, Fault>> {
         let line = self.reader.position().line();
+        self.reader.get_mut().left = RECORD_BYTES_MAX;
         match self.reader.read_byte_record(&mut self.record) {
             Ok(false) => return None,
             Ok(true) => {}

@@ -27,9 +27,14 @@ impl<R: BufRead> Commands<R> {
     /// The number behind `mark`; `None`: the trace ends here.
     fn head(&mut self, mark: u8) -> Result<Option<u64>, Trouble> {
         let mut line = Vec::new();
-        (&mut self.input).take(HEAD_BYTES_MAX).read_until(b'\n', &mut line)?;
-        if line.is_empty() {
-            return Ok(None);
+        loop {
+            (&mut self.input).take(HEAD_BYTES_MAX).read_until(b'\n', &mut line)?;
+            match line.first() {
+                None => return Ok(None),
+                // `#TS:` and a time, between the commands of an append-only file.
+                Some(b'#') if mark == b'*' => line.clear(),
+                Some(_) => break,
+            }
         }
         let digits = line.strip_prefix(&[mark]).and_then(|rest| rest.strip_suffix(b"\r\n"));
         let number = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
@@ -94,7 +99,10 @@ impl<R: BufRead> Parts for Commands<R> {
         let fault = match self.command() {
             Ok(words) => return words.map(|words| Ok(requests(&words))),
             Err(Trouble::Io(error)) => Fault::Io(error),
-            Err(Trouble::Broken(what)) => Fault::Broken { line, what: format!("command: {what}") },
+            Err(Trouble::Broken(what)) => {
+                let what = format!("command: {what}; what is behind it is not read");
+                Fault::Broken { line, what }
+            }
         };
         self.is_broken = true;
         Some(Err(fault))

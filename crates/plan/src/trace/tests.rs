@@ -143,6 +143,40 @@ fn a_trace_of_commands_that_is_cut_off_ends_there_and_says_so() {
 }
 
 #[test]
+fn times_between_commands_are_passed_by_and_what_is_behind_a_broken_one_is_said_not_to_be_read() {
+    let one = resp(&[&[b"GET", b"a"]]);
+    let text = [b"#TS:1700000000\r\n", &one[..], b"#TS:1700000001\r\n", &one[..]].concat();
+    let (requests, faults, _) = read(Format::Resp, &text);
+    assert_eq!((requests.len(), faults.len()), (2, 0), "{faults:?}");
+    let (_, faults, _) = read(Format::Resp, &[&one[..], b"?", &one[..]].concat());
+    assert!(faults[0].starts_with("line 2: ") && faults[0].contains("is not read"), "{faults:?}");
+}
+
+#[test]
+fn a_command_that_would_fill_the_memory_is_left_out() {
+    let (hash, field) = (vec![b'h'; 60_000], &b"f"[..]);
+    let command = |fields: usize| {
+        let head = [&b"HMGET"[..], &hash].into_iter();
+        let words: Vec<&[u8]> = head.chain(vec![field; fields]).collect();
+        let (requests, _, left_out) = read(Format::Resp, &resp(&[&words]));
+        (requests.len(), left_out)
+    };
+    assert_eq!((command(10), command(5000)), ((10, 0), (0, 1)));
+}
+
+#[test]
+fn quotes_swallow_no_lines() {
+    let line = |at: usize| format!("{at},\"key{at},4,10,1,get,0\n");
+    let text: String = (0..3).map(line).collect();
+    let (requests, faults, _) = read(Format::Twitter, text.as_bytes());
+    assert_eq!((requests.len(), faults.len()), (3, 0), "{faults:?}");
+    assert_eq!(requests[2].key, b"\"key2");
+    let endless = format!("key\n\"{}", "a,b\n".repeat(5 << 20));
+    let (requests, faults, _) = read(Format::Csv, endless.as_bytes());
+    assert!(requests.is_empty() && faults[0].contains("goes on"), "{} faults", faults.len());
+}
+
+#[test]
 fn what_monitor_prints_is_read_with_its_escapes() {
     let text = br#"OK
 1339518083.107412 [0 127.0.0.1:60866] "keys" "*"
