@@ -1,7 +1,6 @@
 //! Which settings a workload of a user's own wants, and what they are worth.
 //!
-//! The workload comes from a trace, or is made up for the data of a store ([`of_trace`],
-//! [`of_data`]). Settings are looked for one by one ([`search`]), in the order in which a subject
+//! The workload is a user's own (`workload_source.rs`). Settings are looked for one by one ([`search`]), in the order in which a subject
 //! lists them: beginning with what is usual, each value that is worth a try is measured with the
 //! others as they are by then, and kept if it is better by more than [`WORTH_IT`]. A choice is not
 //! gone back to; all combinations would take days.
@@ -9,25 +8,11 @@
 //! The best of many turns is in part the luckiest. So what comes out is measured against what is
 //! usual once more, in turns one after the other, and withdrawn if it is not worth it.
 
-use std::io::BufRead;
-use std::path::Path;
-
-use tidekv::{Db, Options};
-use tidekv_plan::trace::{FORMATS, Fault, Format, Kind as Asked, Reader};
-
-use crate::catalogue;
-use crate::dice::Dice;
 use crate::experiment::{Experiment, Point, ReplayPlan, StorePlan};
 use crate::failure::{Failure, Result};
-use crate::keys::{Choice, Picker};
 use crate::question::Question;
-use crate::replay::{Builder, Replay};
+use crate::replay::Replay;
 use crate::subject::{Choices, SubjectRecord};
-use crate::workload::Kind;
-
-/// What TideKV takes; RocksDB takes more.
-const KEY_BYTES_MAX: usize = 64 << 10;
-const VALUE_BYTES_MAX: u64 = 256 << 20;
 
 /// How rows are called.
 pub(crate) const ADVISE: Experiment = Experiment {
@@ -48,125 +33,8 @@ pub(crate) const METRICS: &[(&str, bool)] = &[
     ("cpu_us_per_op", false),
 ];
 
-/// The format with this name.
-///
-/// # Errors
-/// Of usage, if there is none.
-pub(crate) fn format(name: &str) -> Result<Format> {
-    let found = FORMATS.iter().find(|record| record.name == name);
-    found.map(|record| record.format).ok_or_else(|| {
-        let names: Vec<&str> = FORMATS.iter().map(|record| record.name).collect();
-        catalogue::unknown("format", name, &names)
-    })
-}
-
-/// What was read of a trace, and what was not.
-pub(crate) struct Traced {
-    pub(crate) replay: Replay,
-    /// Lines and commands that ask for nothing by a key.
-    pub(crate) left_out: u64,
-    /// Requests with keys or values of a size that no store takes.
-    pub(crate) refused: u64,
-    pub(crate) broken: u64,
-    pub(crate) first_broken: Option<String>,
-    /// There were more requests than were to be read.
-    pub(crate) is_cut: bool,
-}
-
-/// Reads a trace, of its requests at most so many. Its store begins with every key that it names.
-///
-/// # Errors
-/// A trace that cannot be read or whose format cannot be told, a broken line if it `is_strict`,
-/// and one without requests.
-pub(crate) fn of_trace(
-    mut input: impl BufRead + Send + 'static,
-    format: Option<Format>,
-    requests_max: u64,
-    is_strict: bool,
-) -> Result<Traced> {
-    let unread = |e: &dyn std::fmt::Display| Failure::new(format!("the trace: {e}"));
-    let head = input.fill_buf().map_err(|e| unread(&e))?;
-    let format = format.or_else(|| Format::of(head)).ok_or_else(|| {
-        Failure::usage("the trace looks like none of the formats that are known: `--format`")
-    })?;
-    let mut reader = Reader::new(format, input).map_err(|e| unread(&e))?;
-    let mut builder = Builder::default();
-    let (mut broken, mut first_broken, mut refused) = (0, None, 0);
-    for item in reader.by_ref() {
-        match item {
-            Ok(request) => {
-                let kind = match request.kind {
-                    Asked::Get => Kind::Get,
-                    Asked::Put => Kind::Put,
-                    Asked::Delete => Kind::Delete,
-                    Asked::Scan => Kind::Scan,
-                };
-                // None to a store.
-                let is_too_large = request.value_bytes.is_some_and(|n| n > VALUE_BYTES_MAX);
-                if request.key.is_empty() || request.key.len() > KEY_BYTES_MAX || is_too_large {
-                    refused += 1;
-                    continue;
-                }
-                builder.request(kind, &request.key, request.value_bytes, request.entries)?;
-                if builder.requests() as u64 >= requests_max {
-                    break;
-                }
-            }
-            Err(fault @ Fault::Broken { .. }) if !is_strict => {
-                broken += 1;
-                first_broken.get_or_insert_with(|| fault.to_string());
-            }
-            Err(fault) => return Err(unread(&fault)),
-        }
-    }
-    if builder.requests() == 0 {
-        let first = first_broken.map(|fault| format!("; {fault}")).unwrap_or_default();
-        return Err(Failure::new(format!("the trace has no requests{first}")));
-    }
-    let is_cut = builder.requests() as u64 >= requests_max && reader.next().is_some();
-    let left_out = reader.left_out();
-    Ok(Traced { replay: builder.build(), left_out, refused, broken, first_broken, is_cut })
-}
-
-/// The entries of a store, which is only read, and gets of them by Zipf's law: of what is asked of
-/// the store nothing is known.
-///
-/// # Errors
-/// Those of the store, and one that is empty.
-pub(crate) fn of_data(path: &Path, requests: u64, alpha: f64, seed: u64) -> Result<Replay> {
-    let options = Options { read_only: true, create_if_missing: false, ..Options::default() };
-    let db = Db::open(path, options)?;
-    let mut builder = Builder::default();
-    let mut keys: Vec<Box<[u8]>> = Vec::new();
-    for name in db.keyspace_names() {
-        let keyspace = db.keyspace(&name)?;
-        for entry in keyspace.iter() {
-            let (key, entry) = entry?;
-            // Keyspaces may have keys in common.
-            let key: Box<[u8]> = [name.as_bytes(), &[0], &key].concat().into();
-            builder.entry(&key, Some(entry.value.len() as u64))?;
-            keys.push(key);
-        }
-    }
-    db.close()?;
-    if keys.is_empty() {
-        return Err(Failure::new(format!("{}: there are no entries", path.display())));
-    }
-    let choice = match alpha {
-        0.0 => Choice::Uniform,
-        alpha => Choice::Zipf { alpha, is_scattered: true },
-    };
-    let mut picker = Picker::new(&choice, keys.len() as u64, seed, 0, 1);
-    let mut dice = Dice::new(seed);
-    for _ in 0..requests {
-        let at = picker.next(&mut dice);
-        builder.request(Kind::Get, &keys[at as usize], None, None)?;
-    }
-    Ok(builder.build())
-}
-
-/// A workload with one cache and one choice of settings.
-pub(crate) struct Asking<'a> {
+/// A workload with one cache: what choices are measured with.
+pub(crate) struct Trial<'a> {
     pub(crate) name: &'a str,
     pub(crate) replay: &'a Replay,
     pub(crate) plan: ReplayPlan,
@@ -174,7 +42,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) is_buffered: bool,
 }
 
-impl Asking<'_> {
+impl Trial<'_> {
     /// The turn with these settings; in rounds there are several.
     pub(crate) fn point(&self, usual: &Question, choices: &Choices, round: Option<u64>) -> Point {
         let replay = self.replay;
@@ -265,7 +133,8 @@ pub(crate) fn times_as_good(new: f64, old: f64, is_more_better: bool) -> f64 {
 }
 
 /// Looks for what a subject wants. `measure` has some choices measured, in a round if there is
-/// one; nothing where that fails. What is kept is measured in so many `rounds`. What takes more than its budget is not kept, unless the usual does as well.
+/// one; nothing where that fails. What is kept is measured in so many `rounds`. What takes more
+/// than its budget is not kept, unless the usual does as well.
 ///
 /// # Errors
 /// Those of `measure`; a subject that fails as it usually is.
@@ -331,7 +200,14 @@ mod tests {
     use crate::tide::TIDEKV;
 
     const fn choice(name: &'static str, tries: &'static [&'static str]) -> Choosable {
-        Choosable { name, values: "", usual: tries[0], tries, is_of_tables: |_| false }
+        Choosable {
+            name,
+            values: "",
+            usual: tries[0],
+            tries,
+            is_of_tables: |_| false,
+            to_set: str::to_owned,
+        }
     }
 
     const CHOICES: &[Choosable] = &[
@@ -395,24 +271,6 @@ mod tests {
     fn a_subject_that_fails_as_it_is_ends_the_search() {
         let error = search(&TIDEKV, true, 1, &mut |_, _| Ok(None)).unwrap_err();
         assert!(error.message.contains("tidekv:tide fails"), "{error}");
-    }
-
-    #[test]
-    fn a_trace_says_what_was_read_of_it() {
-        let read = |text: &str, max, is_strict| {
-            of_trace(std::io::Cursor::new(text.to_owned()), None, max, is_strict)
-        };
-        let text = "key,op,size\na,get,10\nb,put,20\nc,fly,1\na,touch,\nb,get,\n\
-                    ,get,1\nd,put,999999999999\n";
-        let traced = read(text, 100, false).unwrap();
-        assert_eq!((traced.replay.entries(), traced.replay.requests()), (2, 3));
-        assert_eq!((traced.broken, traced.left_out, traced.refused), (1, 1, 2));
-        assert!(!traced.is_cut);
-        assert_eq!(traced.first_broken.as_deref(), Some("line 4: \"fly\" is no operation"));
-        assert!(read(text, 2, false).unwrap().is_cut);
-        assert!(read(text, 100, true).err().unwrap().message.contains("line 4"));
-        assert!(read("what is this", 9, false).err().unwrap().is_usage);
-        assert!(read("key,op\n", 9, false).err().unwrap().message.contains("no requests"));
     }
 
     #[test]

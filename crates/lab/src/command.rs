@@ -102,8 +102,8 @@ struct Run {
 
 /// Measure every combination of some values.
 ///
-/// Cells are measured one after another, unless `--parallel` says otherwise, and appended to
-/// `rows.jsonl` as they are; one that fails becomes a row with `error`. A sweep that is begun
+/// They are measured one after another, unless `--parallel` says otherwise, and each is appended to
+/// `rows.jsonl` as it is done; one that fails becomes a row with `error`. A sweep that is begun
 /// again with the same binary goes on where it ended.
 #[derive(Debug, Args)]
 #[command(after_help = sweep_help())]
@@ -113,7 +113,7 @@ struct Sweep {
     #[arg(long = "subject", required = true, value_name = "NAME")]
     subjects: Vec<String>,
 
-    /// An axis and its values (repeatable).
+    /// What is varied, and its values (repeatable).
     #[arg(long, required = true, value_name = "NAME=VALUE,...")]
     vary: Vec<String>,
 
@@ -124,7 +124,7 @@ struct Sweep {
     #[arg(long, value_name = "N", default_value_t = 1)]
     alternations: u64,
 
-    /// So many cells at the same time: for counts alone, as each slows the others down.
+    /// So many combinations at the same time: for counts alone, as each slows the others down.
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u64).range(1..=256))]
     parallel: u64,
@@ -133,8 +133,8 @@ struct Sweep {
 fn sweep_help() -> String {
     format!(
         "Values are separated by commas; `a..b` stands for ten in equal steps, `a..b/n` for so \
-         many.\n\nAxes of the load, and what is usual:\n{}\nOthers are what all of the subjects \
-         leave to choose: `lab list`.\n\nExample:\n  lab sweep --subject tidekv --vary \
+         many.\n\nOf the load can be varied (in brackets what is usual):\n{}\nOf the subjects what all \
+         of them leave to choose: `lab list`.\n\nExample:\n  lab sweep --subject tidekv --vary \
          cache_size=2%..110% --vary zipf=0.1..1.0 --out results/today",
         sweep::axes()
     )

@@ -75,9 +75,13 @@ pub(crate) fn is_value(value: &Value, written: &str) -> bool {
     }
 }
 
-/// A parameter as people read it.
+/// A parameter as people read it and write it on a command line: 5.0 is 5.
 pub(crate) fn text_of(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    match (value.as_str(), value.as_f64()) {
+        (Some(text), _) => text.to_owned(),
+        (_, Some(number)) => number.to_string(),
+        _ => value.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -42,8 +42,8 @@ pub(crate) struct ReplayJob {
 pub(crate) enum ReplayPart {
     /// Its entries are written.
     Load,
-    /// Its requests are asked.
-    Ask,
+    /// Its requests are handed over.
+    Requests,
 }
 
 /// Operations against an open store.

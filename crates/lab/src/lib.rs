@@ -51,10 +51,11 @@ mod sweep;
 mod place;
 mod turn;
 mod splits;
-mod lanes;
+mod parallel;
 mod summary;
 mod runner;
 
+mod workload_source;
 mod advise;
 mod show;
 mod report;

@@ -73,9 +73,9 @@ impl Place {
         Ok(())
     }
 
-    /// The directory in which a turn changes a store; turns of other lanes have others.
-    pub(crate) fn scratch(&self, lane: usize) -> PathBuf {
-        self.stores.join(format!("turn-{lane}"))
+    /// The directory in which a turn changes a store; turns of other slots have others.
+    pub(crate) fn scratch(&self, slot: usize) -> PathBuf {
+        self.stores.join(format!("turn-{slot}"))
     }
 }
 

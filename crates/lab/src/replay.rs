@@ -57,7 +57,7 @@ struct Entry {
 
 /// One request.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Asked {
+struct Request {
     kind: Kind,
     /// Which entry.
     entry: u32,
@@ -69,7 +69,7 @@ struct Asked {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Replay {
     entries: Vec<Entry>,
-    requests: Vec<Asked>,
+    requests: Vec<Request>,
     /// Some requests delete, so that others may find nothing.
     deletes: bool,
 }
@@ -81,6 +81,8 @@ pub(crate) struct Builder {
     known: HashMap<Box<[u8]>, u32>,
     /// Entries whose value has a size that somebody has said.
     sized: Vec<bool>,
+    /// Requests that say no size of their value.
+    unsized_requests: Vec<usize>,
 }
 
 impl Builder {
@@ -123,11 +125,17 @@ impl Builder {
             Kind::Scan => {
                 scan_entries.map_or(SCAN_ENTRIES, |n| u32::try_from(n).unwrap_or(u32::MAX))
             }
-            // Filled in at the end, where nothing is said.
-            _ => value_bytes.map_or(u32::MAX, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
+            _ => match value_bytes {
+                Some(bytes) => u32::try_from(bytes).unwrap_or(u32::MAX),
+                // What it is shows at the end.
+                None => {
+                    self.unsized_requests.push(self.replay.requests.len());
+                    0
+                }
+            },
         };
         self.replay.deletes |= kind == Kind::Delete;
-        self.replay.requests.push(Asked { kind, entry, number });
+        self.replay.requests.push(Request { kind, entry, number });
         Ok(())
     }
 
@@ -137,17 +145,14 @@ impl Builder {
 
     /// Done. Values whose size nobody has said are as large as the others on average.
     pub(crate) fn build(self) -> Replay {
-        let Self { mut replay, sized, .. } = self;
+        let Self { mut replay, sized, unsized_requests, .. } = self;
         let count = sized.iter().filter(|is_sized| **is_sized).count() as u64;
         let bytes: u64 = replay.entries.iter().map(|entry| u64::from(entry.value_bytes)).sum();
         let usual = bytes.checked_div(count).map_or(VALUE_BYTES, |mean| mean as u32);
         let entries = replay.entries.iter_mut().zip(sized);
         entries.filter(|(_, is_sized)| !is_sized).for_each(|(entry, _)| entry.value_bytes = usual);
-        for request in replay
-            .requests
-            .iter_mut()
-            .filter(|request| request.kind != Kind::Scan && request.number == u32::MAX)
-        {
+        for at in unsized_requests {
+            let request = &mut replay.requests[at];
             request.number = replay.entries[request.entry as usize].value_bytes;
         }
         replay
@@ -216,7 +221,7 @@ impl Replay {
             out.write_all(&value_bytes.to_le_bytes())?;
             out.write_all(key)?;
         }
-        for Asked { kind, entry, number } in &self.requests {
+        for Request { kind, entry, number } in &self.requests {
             let kind = KINDS.iter().position(|known| known == kind).unwrap_or_default();
             out.write_all(&[kind as u8])?;
             out.write_all(&entry.to_le_bytes())?;
@@ -257,7 +262,7 @@ impl Replay {
                 return Err(wrong());
             }
             replay.deletes |= kind == Kind::Delete;
-            replay.requests.push(Asked { kind, entry, number });
+            replay.requests.push(Request { kind, entry, number });
         }
         Ok(replay)
     }
@@ -273,7 +278,7 @@ impl Replay {
         let replay = Self::read(&job.file)?;
         match job.part {
             ReplayPart::Load => replay.load(subject, seed),
-            ReplayPart::Ask => replay.ask(subject, job.threads, kernel, measurement),
+            ReplayPart::Requests => replay.serve(subject, job.threads, kernel, measurement),
         }
     }
 
@@ -294,8 +299,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Asks all requests with so many threads; the second half is measured.
-    fn ask(
+    /// Hands all requests over with so many threads; the second half is measured.
+    fn serve(
         &self,
         subject: &dyn Subject,
         threads: u64,
@@ -304,10 +309,10 @@ impl Replay {
     ) -> Result<()> {
         let values = Values::new(self.value_bytes_max() as usize);
         let (first, second) = self.requests.split_at(self.requests.len() / 2);
-        self.ask_part(first, 0, subject, threads, &values)?;
+        self.serve_part(first, 0, subject, threads, &values)?;
         let clock = SystemClock::new();
         let (begun_ns, counts, seen) = (clock.monotonic_ns(), subject.counts()?, kernel.counts());
-        let latencies = self.ask_part(second, first.len(), subject, threads, &values)?;
+        let latencies = self.serve_part(second, first.len(), subject, threads, &values)?;
         measurement.seconds = (clock.monotonic_ns() - begun_ns) as f64 / 1e9;
         measurement.operations = second.len() as u64;
         measurement.latencies = latencies.quantiles();
@@ -316,21 +321,21 @@ impl Replay {
         measurement.cache_bytes_taken = subject.cache_bytes_taken()?;
         let puts = second.iter().filter(|request| request.kind == Kind::Put);
         let bytes =
-            |it: &Asked| self.entries[it.entry as usize].key.len() as u64 + u64::from(it.number);
+            |it: &Request| self.entries[it.entry as usize].key.len() as u64 + u64::from(it.number);
         measurement.user_bytes = puts.map(bytes).sum();
         Ok(())
     }
 
-    fn ask_part(
+    fn serve_part(
         &self,
-        requests: &[Asked],
+        requests: &[Request],
         versions_from: usize,
         subject: &dyn Subject,
         threads: u64,
         values: &Values,
     ) -> Result<Latencies> {
         let (next, is_broken) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let lane = || -> Result<Latencies> {
+        let work = || -> Result<Latencies> {
             let (clock, mut latencies, mut value) =
                 (SystemClock::new(), Latencies::new(), Vec::new());
             while !is_broken.load(Ordering::Relaxed) {
@@ -338,26 +343,26 @@ impl Replay {
                 let Some(request) = requests.get(at) else { break };
                 let begun = clock.monotonic_ns();
                 let version = (versions_from + at) as u64 + 1;
-                self.ask_one(request, version, subject, values, &mut value)
+                self.serve_one(request, version, subject, values, &mut value)
                     .inspect_err(|_| is_broken.store(true, Ordering::Relaxed))?;
                 latencies.record(clock.monotonic_ns() - begun);
             }
             Ok(latencies)
         };
         std::thread::scope(|scope| {
-            let lanes: Vec<_> = (0..threads).map(|_| scope.spawn(lane)).collect();
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
             let mut all = Latencies::new();
-            for lane in lanes {
-                let found = lane.join().map_err(|_| Failure::new("a thread panicked"))?;
+            for thread in threads {
+                let found = thread.join().map_err(|_| Failure::new("a thread panicked"))?;
                 all.add(&found?);
             }
             Ok(all)
         })
     }
 
-    fn ask_one(
+    fn serve_one(
         &self,
-        request: &Asked,
+        request: &Request,
         version: u64,
         subject: &dyn Subject,
         values: &Values,

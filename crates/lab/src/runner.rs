@@ -12,12 +12,12 @@ use tidekv_io::{Clock, SystemClock};
 
 use crate::experiment::{Experiment, Params, Point, StorePlan, Subjects};
 use crate::failure::{Failure, Result};
-use crate::groups::is_value;
+use crate::groups::{is_value, text_of};
 use crate::job::{Drive, Ending, Job, Length, Measurement, ReplayPart, WarmUp};
 use crate::kernel;
-use crate::lanes::at_once;
 use crate::limit::{SIM_TIDE, run_model};
 use crate::nothing::NOTHING;
+use crate::parallel::in_parallel;
 use crate::place::{Place, ROWS, TURNS, build_of_this_binary, copy_directory};
 use crate::quantity::show_duration;
 use crate::scale::Scale;
@@ -54,9 +54,9 @@ pub(crate) struct Runner<'a> {
     pub(crate) tell: &'a (dyn Fn(&str) + Sync),
 }
 
-/// One turn of one subject.
+/// One turn of one subject, which is to be done.
 #[derive(Clone, Copy)]
-struct Cell<'a> {
+struct TurnPlan<'a> {
     experiment: &'a Experiment,
     point: &'a Point,
     record: &'a SubjectRecord,
@@ -207,23 +207,23 @@ impl Runner<'_> {
             return Ok(());
         }
         let subjects: Vec<_> = points.iter().map(|it| self.subjects_of(experiment, it)).collect();
-        let mut wanted: Vec<(TurnId, Cell<'_>)> = Vec::new();
+        let mut wanted: Vec<(TurnId, TurnPlan<'_>)> = Vec::new();
         for (point, records) in points.iter().zip(&subjects) {
             for record in records.iter().filter(|record| record.search == Search::Nothing) {
                 // Two that build the same store would be in each other's way. Whoever cannot
                 // says so when it is measured.
                 let is_there = self.store_for(point, record).is_ok();
                 for alternation in (0..point.alternations).filter(|_| is_there) {
-                    let cell = Cell { experiment, point, record, alternation };
-                    let id = self.id_of(&cell);
+                    let plan = TurnPlan { experiment, point, record, alternation };
+                    let id = self.id_of(&plan);
                     if log.find(&id).is_none() {
-                        wanted.push((id, cell));
+                        wanted.push((id, plan));
                     }
                 }
             }
         }
-        let found = at_once(self.cells_at_once, &wanted, |(id, cell), lane| {
-            self.measure(cell, lane).ok().map(|measurement| Turn { id: id.clone(), measurement })
+        let found = in_parallel(self.cells_at_once, &wanted, |(id, plan), slot| {
+            self.measure(plan, slot).ok().map(|measurement| Turn { id: id.clone(), measurement })
         });
         found.into_iter().flatten().try_for_each(|turn| log.add(turn))
     }
@@ -268,7 +268,12 @@ impl Runner<'_> {
                     }
                 };
                 let params = point.params.clone();
-                note(record.name, params, metrics(point, &found), warnings(&found));
+                note(
+                    record.name,
+                    params,
+                    metrics(point, &found),
+                    warnings(&found, point.is_buffered),
+                );
                 for (params, metrics) in metrics_of_parts(point, &found) {
                     note(record.name, params, metrics, Vec::new());
                 }
@@ -439,23 +444,23 @@ impl Runner<'_> {
         alternation: u64,
         log: &mut TurnLog,
     ) -> Result<Measurement> {
-        let cell = Cell { experiment, point, record, alternation };
-        let id = self.id_of(&cell);
+        let plan = TurnPlan { experiment, point, record, alternation };
+        let id = self.id_of(&plan);
         if let Some(found) = log.find(&id) {
             return Ok(found.clone());
         }
-        let measurement = self.measure(&cell, 0)?;
+        let measurement = self.measure(&plan, 0)?;
         log.add(Turn { id, measurement: measurement.clone() })?;
         Ok(measurement)
     }
 
-    fn id_of(&self, cell: &Cell<'_>) -> TurnId {
+    fn id_of(&self, plan: &TurnPlan<'_>) -> TurnId {
         TurnId {
-            experiment: cell.experiment.name.to_owned(),
-            subject: cell.record.name.to_owned(),
-            params: cell.point.params.clone(),
+            experiment: plan.experiment.name.to_owned(),
+            subject: plan.record.name.to_owned(),
+            params: plan.point.params.clone(),
             seed: self.seed,
-            alternation: cell.alternation,
+            alternation: plan.alternation,
             seconds: self.scale.seconds,
             build: build_of_this_binary(),
             cells_at_once: self.cells_at_once,
@@ -463,10 +468,10 @@ impl Runner<'_> {
         }
     }
 
-    /// Has a turn done; `lane` tells turns apart that are done at the same time.
-    fn measure(&self, cell: &Cell<'_>, lane: usize) -> Result<Measurement> {
-        let &Cell { experiment, point, record, alternation } = cell;
-        let directory = self.prepare(point, record, lane)?;
+    /// Has a turn done; `slot` tells turns apart that are done at the same time.
+    fn measure(&self, plan: &TurnPlan<'_>, slot: usize) -> Result<Measurement> {
+        let &TurnPlan { experiment, point, record, alternation } = plan;
+        let directory = self.prepare(point, record, slot)?;
         let job = Job {
             subject: record.name.to_owned(),
             directory: directory.clone(),
@@ -485,7 +490,7 @@ impl Runner<'_> {
             // Alternations differ from each other, subjects do not.
             seed: self.seed.wrapping_add(alternation),
             drive: point.drive.clone(),
-            replay: point.replay.as_ref().map(|plan| plan.job(ReplayPart::Ask)),
+            replay: point.replay.as_ref().map(|plan| plan.job(ReplayPart::Requests)),
             ending: point.ending,
         };
         let of = format!("{}/{}", alternation + 1, point.alternations);
@@ -494,7 +499,7 @@ impl Runner<'_> {
             kernel::drop_caches();
         }
         let measurement = self.launcher.run(&job)?;
-        if directory == self.place.scratch(lane) {
+        if directory == self.place.scratch(slot) {
             self.place.remove(&directory)?;
         }
         Ok(measurement)
@@ -531,8 +536,8 @@ impl Runner<'_> {
     }
 
     /// The directory in which a turn finds its store.
-    fn prepare(&self, point: &Point, record: &SubjectRecord, lane: usize) -> Result<PathBuf> {
-        let scratch = self.place.scratch(lane);
+    fn prepare(&self, point: &Point, record: &SubjectRecord, slot: usize) -> Result<PathBuf> {
+        let scratch = self.place.scratch(slot);
         match self.store_for(point, record)? {
             None => self.place.clear(&scratch)?,
             // An open store is nobody else's.
@@ -595,17 +600,8 @@ impl Runner<'_> {
     }
 }
 
-/// A parameter as it is written on a command line.
-fn shown(value: &Value) -> String {
-    match (value.as_str(), value.as_f64()) {
-        (Some(text), _) => text.to_owned(),
-        (_, Some(number)) => number.to_string(),
-        _ => value.to_string(),
-    }
-}
-
 /// The parameters of a point in one line.
 fn brief(point: &Point) -> String {
-    let show = |(name, value): (&String, &Value)| format!("{name} {}", shown(value));
+    let show = |(name, value): (&String, &Value)| format!("{name} {}", text_of(value));
     point.params.iter().map(show).collect::<Vec<_>>().join(", ")
 }

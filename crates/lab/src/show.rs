@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tidekv_evidence::{Row, Value};
 
+use crate::groups::text_of;
 use crate::quantity::{show_bytes, show_count, show_number};
 
 /// Metrics in the order in which they are shown; what stands first and is there
@@ -159,8 +160,8 @@ pub(crate) fn params(row: &Row) -> String {
         ("compression", Value::String(text)) if text == "none" => "not compressed".to_owned(),
         ("threads", value) if *value == 1 => "1 thread".to_owned(),
         ("operation" | "loop", Value::String(text)) => text.clone(),
-        (name, Value::Number(n)) => {
-            let number = n.as_u64().map_or_else(|| n.to_string(), show_count);
+        (name, value @ Value::Number(n)) => {
+            let number = n.as_u64().map_or_else(|| text_of(value), show_count);
             format!("{number} {}", name.replace('_', " "))
         }
         (name, Value::String(text)) => format!("{} {text}", name.replace('_', " ")),

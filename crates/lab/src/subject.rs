@@ -251,6 +251,8 @@ pub struct Choosable {
     /// Whether stores that were written with this value, which is not the usual one, are other
     /// stores.
     pub is_of_tables: fn(&str) -> bool,
+    /// What a user of the engine sets to choose a value, in the engine's own words.
+    pub to_set: fn(&str) -> String,
 }
 
 /// How the lab knows a subject.

@@ -211,10 +211,11 @@ pub(crate) fn series_of_model(params: &Params, found: &[(&'static str, f64)]) ->
 }
 
 /// What the kernel saw otherwise than the subject, in a turn that only read.
-pub(crate) fn warnings(turn: &Measurement) -> Vec<String> {
+pub(crate) fn warnings(turn: &Measurement, is_buffered: bool) -> Vec<String> {
     let mut found = Vec::new();
     let counts = &turn.counts;
-    if turn.operations == 0 || turn.user_bytes > 0 {
+    // What the kernel has in its cache of files it does not read.
+    if turn.operations == 0 || turn.user_bytes > 0 || is_buffered {
         return found;
     }
     let per_operation = |count: u64| count as f64 / turn.operations as f64;

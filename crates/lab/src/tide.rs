@@ -22,6 +22,7 @@ const POLICY: Choosable = Choosable {
     usual: "tide",
     tries: &["tide", "block-only", "hac"],
     is_of_tables: |_| false,
+    to_set: |value| format!("cache_policy = {value:?}, of the store's options"),
 };
 
 /// TideKV as it comes.

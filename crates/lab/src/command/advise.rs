@@ -8,9 +8,7 @@ use tidekv_evidence::Row;
 use tidekv_plan::trace::FORMATS;
 
 use super::measuring::{Common, all_went_well, named, print};
-use crate::advise::{
-    ADVISE, Advice, Asking, METRICS, Measured, format, of_data, of_trace, search, times_as_good,
-};
+use crate::advise::{ADVISE, Advice, METRICS, Measured, Trial, search, times_as_good};
 use crate::catalogue;
 use crate::experiment::ReplayPlan;
 use crate::failure::{Failure, Result};
@@ -25,6 +23,7 @@ use crate::show;
 use crate::subject::{Choices, SubjectRecord};
 use crate::sweep;
 use crate::workload::Kind;
+use crate::workload_source::{format, of_data, of_trace};
 
 /// Say which settings a workload wants, and what they are worth.
 ///
@@ -132,7 +131,7 @@ impl Advise {
         let usual = Question { choices: Choices::new(), ..policy::usual(&Scale::new(Size::Usual)) };
         let mut failed = 0;
         for cache_bytes in caches {
-            let asking = Asking {
+            let trial = Trial {
                 name: &name,
                 replay: &replay,
                 plan: plan.clone(),
@@ -150,7 +149,7 @@ impl Advise {
                 let rounds = self.alternations;
                 let advice = search(record, is_more_better, rounds, &mut |choices, round| {
                     let mut found = None;
-                    let point = asking.point(&usual, choices, round);
+                    let point = trial.point(&usual, choices, round);
                     failed += runner.run_points(&ADVISE, vec![point], &mut |rows: &[Row]| {
                         found = rows.iter().find_map(|row| measured(row, metric)).or(found);
                         if self.common.json { self.common.show(rows) } else { Ok(()) }
@@ -168,7 +167,7 @@ impl Advise {
                         continue;
                     }
                 };
-                self.say(&told(record.name, metric, &advice))?;
+                self.say(&told(record, metric, &advice))?;
                 let is_better = |(_, other): &(_, f64)| {
                     times_as_good(advice.best, *other, is_more_better) > 1.0
                 };
@@ -267,10 +266,16 @@ impl Advise {
         let data = replay.data_bytes() as f64;
         let bytes = |text: &String| {
             let percent = sweep::cache_percent(text, data).filter(|percent| *percent > 0.0);
-            let bytes = percent.map(|percent| (percent / 100.0 * data).round() as u64);
-            bytes.filter(|bytes| *bytes > 0).ok_or_else(|| {
+            let percent = percent.ok_or_else(|| {
                 Failure::usage(format!("--cache {text:?} is no size, as in 20% or 64MiB"))
-            })
+            })?;
+            match (percent / 100.0 * data).round() as u64 {
+                0 => Err(Failure::usage(format!(
+                    "--cache {text}: of {} of keys and values that is nothing",
+                    show_bytes(data)
+                ))),
+                bytes => Ok(bytes),
+            }
         };
         self.cache.iter().map(bytes).collect()
     }
@@ -305,11 +310,12 @@ fn about(name: &str, replay: &Replay) -> String {
 }
 
 /// What was tried of a subject, and what follows.
-fn told(name: &str, metric: &str, advice: &Advice) -> String {
+fn told(record: &SubjectRecord, metric: &str, advice: &Advice) -> String {
     let shown = |value: f64| format!("{} {}", show::show_value(metric, value), show::label(metric));
     let over = |is_over: bool| if is_over { ", with more memory than it may have" } else { "" };
     let mut out = format!(
-        "  {name} with its usual settings: {}{}",
+        "  {} with its usual settings: {}{}",
+        record.name,
         shown(advice.usual),
         over(advice.is_over_budget)
     );
@@ -329,6 +335,10 @@ fn told(name: &str, metric: &str, advice: &Advice) -> String {
     let chosen: Vec<String> =
         advice.choices.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let chosen = chosen.join(", ");
+    let to_set = record.choices.iter().filter_map(|choice| {
+        let value = advice.choices.get(choice.name)?;
+        Some(format!("\n      {}: {}", choice.name, (choice.to_set)(value)))
+    });
     let rounds = show_range(&advice.rounds);
     match () {
         () if advice.steps.is_empty() => {}
@@ -336,10 +346,13 @@ fn told(name: &str, metric: &str, advice: &Advice) -> String {
         () if advice.is_withdrawn => out.push_str(&format!(
             "\n    Advice: leave it as it is; in turns {chosen} was {rounds} times as good"
         )),
-        () => out.push_str(&format!(
-            "\n    Advice: {chosen}; {}, in turns {rounds} times as good",
-            shown(advice.best)
-        )),
+        () => {
+            let best = shown(advice.best);
+            out.push_str(&format!(
+                "\n    Advice: {chosen}; {best}, in turns {rounds} times as good. To set:"
+            ));
+            out.extend(to_set);
+        }
     }
     out
 }

@@ -19,6 +19,8 @@ const RIGHT: f64 = 170.0;
 const HEIGHT: f64 = 150.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 22.0;
+/// Colours that there are.
+const HUES: usize = 6;
 /// Names at the right stand at least so far apart.
 const NAME_HEIGHT: f64 = 14.0;
 
@@ -89,6 +91,14 @@ fn places(ends: &[f64], floor: f64) -> Vec<f64> {
     places
 }
 
+/// Round numbers from 0 to `end`, four to nine of them.
+fn ticks(end: f64) -> Vec<f64> {
+    let power = 10f64.powf((end / 4.0).log10().floor());
+    let steps = [5.0, 2.0, 1.0].map(|times| times * power);
+    let step = steps.into_iter().find(|step| end / step >= 3.0).unwrap_or(power);
+    (0..).map(|at| f64::from(at) * step).take_while(|x| *x <= end * (1.0 + 1e-9)).collect()
+}
+
 /// A picture of lines, which begins at 0 both ways; nothing where there is nothing above 0.
 pub(super) fn draw(title: &str, lines: &[Line]) -> String {
     let all = || lines.iter().flat_map(|line| &line.dots);
@@ -110,10 +120,19 @@ pub(super) fn draw(title: &str, lines: &[Line]) -> String {
     let labels = [
         (LEFT - 6.0, TOP + 6.0, show_number(top), "name"),
         (LEFT - 6.0, floor, "0".to_owned(), "name"),
-        (end, floor + 16.0, show_number(right), "name"),
     ];
     for (x, y, text, class) in labels {
         writeln!(out, "<text x=\"{x}\" y=\"{y}\" class=\"{class}\">{text}</text>").expect(FINE);
+    }
+    for x in ticks(right) {
+        let (across, y) = (at((x, 0.0)).0, floor + 16.0);
+        writeln!(
+            out,
+            "<path class=\"axis\" d=\"M{across:.1} {floor}v4\"/>\
+             <text x=\"{across:.1}\" y=\"{y}\" class=\"cell\">{}</text>",
+            show_number(x)
+        )
+        .expect(FINE);
     }
     let mut names: Vec<(f64, usize, &str)> = Vec::new();
     for (hue, line) in lines.iter().enumerate().filter(|(_, line)| !line.dots.is_empty()) {
@@ -125,8 +144,11 @@ pub(super) fn draw(title: &str, lines: &[Line]) -> String {
                 format!("{x:.1} {y:.1}")
             })
             .collect();
-        let hue = hue % 6;
-        writeln!(out, "<path class=\"line hue{hue}\" d=\"M{}\"/>", path.join("L")).expect(FINE);
+        // Beyond six a line is told from the one of its hue by its dashes.
+        let dashed = if hue >= HUES { " dashed" } else { "" };
+        let hue = hue % HUES;
+        writeln!(out, "<path class=\"line hue{hue}{dashed}\" d=\"M{}\"/>", path.join("L"))
+            .expect(FINE);
         let last = line.dots.last().map_or(floor, |dot| at(*dot).1);
         names.push((last, hue, &line.name));
     }
@@ -157,6 +179,17 @@ mod tests {
         assert_eq!(crowded, [200.0 - 2.0 * NAME_HEIGHT, 200.0 - NAME_HEIGHT, 200.0]);
         assert_eq!(places(&[10.0, 11.0], 200.0), [10.0, 10.0 + NAME_HEIGHT]);
         assert!(places(&[], 200.0).is_empty());
+    }
+
+    #[test]
+    fn numbers_below_a_picture_are_round_and_not_too_many() {
+        assert_eq!(ticks(110.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        assert_eq!(ticks(1e6), [0.0, 2e5, 4e5, 6e5, 8e5, 1e6]);
+        for end in [0.003, 0.99, 1.0, 6.0, 8.0, 19.0, 63.0, 2.5e9] {
+            let ticks = ticks(end);
+            assert!((4..=9).contains(&ticks.len()), "{end}: {ticks:?}");
+            assert!(ticks.last().is_some_and(|last| *last <= end * 1.001 && *last > end * 0.6));
+        }
     }
 
     #[test]

@@ -339,9 +339,9 @@ mod tests {
         let text = write(&gather(vec![row(5.0), row(20.0), failed]));
         for line in [
             "| cache percent | subject | reads/op |",
-            "| 5.0 | tidekv:tide | 0.50 |",
-            "| 20.0 | tidekv:tide | 2 |",
-            "tidekv:tide failed (7.0 cache percent, 8 threads): no room.",
+            "| 5 | tidekv:tide | 0.50 |",
+            "| 20 | tidekv:tide | 2 |",
+            "tidekv:tide failed (7 cache percent, 8 threads): no room.",
         ] {
             assert!(text.lines().any(|l| l == line), "{line:?} is not in\n{text}");
         }

@@ -30,25 +30,74 @@ use tidekv_lab::subject::{Choices, Choosable};
 const METADATA: Choosable = Choosable {
     tries: &["cache", "parts", "beside"],
     is_of_tables: |value| value == "parts",
+    to_set: |value| {
+        let is_in_cache = value != "beside";
+        let parts = match value {
+            "parts" => {
+                ", partition_filters = true, index_type = kTwoLevelIndexSearch, \
+                 metadata_block_size = 4096"
+            }
+            _ => "",
+        };
+        format!("cache_index_and_filter_blocks = {is_in_cache}{parts}")
+    },
     ..choice("metadata", "cache, parts, beside", "cache")
 };
-const PRIORITY: Choosable =
-    Choosable { tries: &["high", "low"], ..choice("priority", "high, low", "high") };
+const PRIORITY: Choosable = Choosable {
+    tries: &["high", "low"],
+    to_set: |value| {
+        let has_priority = value == "high";
+        format!("cache_index_and_filter_blocks_with_high_priority = {has_priority}")
+    },
+    ..choice("priority", "high, low", "high")
+};
 const PINNING: Choosable = Choosable {
     tries: &["none", "flushed", "all"],
+    to_set: |value| {
+        let tier = match value {
+            "flushed" => "kFlushedAndSimilar",
+            "all" => "kAll",
+            _ => "kNone",
+        };
+        format!("all three tiers of metadata_cache_options = PinningTier::{tier}")
+    },
     ..choice("pinning", "none, flushed, all", "none")
 };
-const PRIORITY_PERCENT: Choosable = choice("priority_percent", "0 to 100", "50");
-const SHARD_BITS: Choosable =
-    Choosable { tries: &["auto", "0", "2", "4"], ..choice("shard_bits", "auto, 0 to 19", "auto") };
-const BLOCK_CACHE: Choosable =
-    Choosable { tries: &["lru", "hyperclock"], ..choice("block_cache", "lru, hyperclock", "lru") };
-const ENTRY_BYTES: Choosable = choice("entry_bytes", "0 and more", "0");
-const TABLE_MIB: Choosable =
-    Choosable { is_of_tables: |_| true, ..choice("table_mib", "1 and more", "64") };
+const PRIORITY_PERCENT: Choosable = Choosable {
+    to_set: |value| format!("high_pri_pool_ratio of the block cache = {value} / 100"),
+    ..choice("priority_percent", "0 to 100", "50")
+};
+const SHARD_BITS: Choosable = Choosable {
+    tries: &["auto", "0", "2", "4"],
+    to_set: |value| {
+        let bits = if value == "auto" { "-1" } else { value };
+        format!("num_shard_bits of the block cache = {bits}")
+    },
+    ..choice("shard_bits", "auto, 0 to 19", "auto")
+};
+const BLOCK_CACHE: Choosable = Choosable {
+    tries: &["lru", "hyperclock"],
+    to_set: |value| {
+        let options = if value == "lru" { "LRUCacheOptions" } else { "HyperClockCacheOptions" };
+        format!("block_cache = {options}(...).MakeSharedCache()")
+    },
+    ..choice("block_cache", "lru, hyperclock", "lru")
+};
+const ENTRY_BYTES: Choosable = Choosable {
+    to_set: |value| format!("estimated_entry_charge of HyperClockCacheOptions = {value}"),
+    ..choice("entry_bytes", "0 and more", "0")
+};
+const TABLE_MIB: Choosable = Choosable {
+    is_of_tables: |_| true,
+    to_set: |value| format!("target_file_size_base = {value} MiB"),
+    ..choice("table_mib", "1 and more", "64")
+};
 
-const BUFFER_MIB: Choosable =
-    Choosable { is_of_tables: |_| true, ..choice("buffer_mib", "1 and more", "64") };
+const BUFFER_MIB: Choosable = Choosable {
+    is_of_tables: |_| true,
+    to_set: |value| format!("write_buffer_size = {value} MiB"),
+    ..choice("buffer_mib", "1 and more", "64")
+};
 
 const BUILD: Choosable = Choosable { is_of_tables: |_| true, ..choice("build", "1 and more", "1") };
 
@@ -70,7 +119,14 @@ pub(super) const CHOICES: &[Choosable] = &[
 ];
 
 const fn choice(name: &'static str, values: &'static str, usual: &'static str) -> Choosable {
-    Choosable { name, values, usual, tries: &[], is_of_tables: |_| false }
+    Choosable {
+        name,
+        values,
+        usual,
+        tries: &[],
+        is_of_tables: |_| false,
+        to_set: |value| format!("nothing that users set: {value}"),
+    }
 }
 
 /// The choices, read.
@@ -222,6 +278,12 @@ mod tests {
         let all = CHOICES.iter().map(|choice| (choice.name, choice.usual)).collect::<Vec<_>>();
         assert_eq!(read(&all).unwrap(), usual);
         assert_eq!(read(&[("pinning", "all")]).unwrap().pinning, Pinning::All);
+        for choice in CHOICES {
+            let words: Vec<String> =
+                choice.tries.iter().map(|value| (choice.to_set)(value)).collect();
+            let is_told_apart = |at: usize| !words[..at].contains(&words[at]);
+            assert!((0..words.len()).all(is_told_apart), "{words:?}");
+        }
         for wrong in [("pinning", "most"), ("priority_percent", "101"), ("shards", "1")] {
             let error = read(&[wrong]).unwrap_err();
             assert!(error.is_usage && error.message.contains(wrong.0), "{error}");
