@@ -25,6 +25,7 @@ pub const TARGETS: &[crate::corpus::Target] = &[
     ("batch", batch),
     ("recovery", recovery),
     ("hot_list", hot_list),
+    ("learned_list", learned_list),
 ];
 
 /// What tests of any size take beside their input: caches, buffers, pieces.
@@ -71,8 +72,11 @@ pub fn table_parts(data: &[u8]) {
     let hashes: Vec<u64> =
         data.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect();
     let bits = 1 + data.first().copied().unwrap_or(9) % 40;
-    let filter = fuzzing::build_filter(bits, &hashes);
-    assert!(hashes.iter().all(|&hash| fuzzing::passes_filter(&filter, hash)), "no key is hidden");
+    for kind in [0, 1] {
+        let filter = fuzzing::build_filter(kind, bits, &hashes);
+        let passes = |&hash| fuzzing::passes_filter(&filter, hash);
+        assert!(hashes.iter().all(passes), "no key is hidden");
+    }
 }
 
 /// A block: a byte for the kind of envelope, then its content, or the envelope
@@ -90,7 +94,8 @@ pub fn block(data: &[u8]) {
 /// A program of entries that become a table and come back.
 pub fn entries(data: &[u8]) {
     let mut input = Input(data);
-    let (compression, bits) = (input.u8(), input.u8() % 20);
+    let (compression, filter) = (input.u8(), input.u8());
+    let filter = (filter / 128, filter % 20);
     let block_bytes = 64 + u32::from(input.u16() % 8192);
     let mut sorted: BTreeMap<(Vec<u8>, u64), (u8, Vec<u8>)> = BTreeMap::new();
     let mut tombstones: Vec<Stretch> = Vec::new();
@@ -114,7 +119,7 @@ pub fn entries(data: &[u8]) {
         .into_iter()
         .map(|((key, order), (kind, payload))| (key, u64::MAX - order, kind, payload))
         .collect();
-    let file = fuzzing::build_table(&entries, &tombstones, compression, block_bytes, bits)
+    let file = fuzzing::build_table(&entries, &tombstones, compression, block_bytes, filter)
         .expect("memory takes it");
     let table = TableFile::open(&file).expect("a table that was just built opens");
     assert_eq!(table.damage(), Vec::<String>::new());
@@ -376,6 +381,19 @@ pub fn hot_list(data: &[u8]) {
     });
 }
 
+/// What filters had unlearned: a byte that says whether the checksum is put right, then the list.
+pub fn learned_list(data: &[u8]) {
+    let Some((&flags, list)) = data.split_first() else { return };
+    let mut list = list.to_vec();
+    if flags & 1 == 0 {
+        fuzzing::mend_learned_list(&mut list);
+    }
+    let again = bounded(FIXED_BYTES + 20 * list.len(), || fuzzing::decode_learned_list(&list));
+    if let Some(again) = again {
+        assert_eq!(fuzzing::decode_learned_list(&again).as_ref(), Some(&again));
+    }
+}
+
 /// A panic in background work comes back as an error: damage must not cause any.
 fn expect_no_panic(outcome: tidekv::Result<()>) {
     if let Err(error) = outcome {
@@ -430,15 +448,20 @@ pub fn seeds() -> Vec<(crate::corpus::Target, Vec<u8>)> {
         })
         .collect();
     let stretch = (b"surf".to_vec(), b"tide/03".to_vec(), 70);
-    for (compression, block_bytes, bits) in [(0, 256, 10), (0, 4096, 0), (1, 512, 10), (2, 1024, 4)]
-    {
+    for (compression, block_bytes, filter) in [
+        (0, 256, (0, 10)),
+        (0, 4096, (0, 0)),
+        (1, 512, (0, 10)),
+        (2, 1024, (0, 4)),
+        (0, 512, (1, 10)),
+    ] {
         let some = &entries[..if block_bytes == 256 { 60 } else { 24 }];
         let file = fuzzing::build_table(
             some,
             std::slice::from_ref(&stretch),
             compression,
             block_bytes,
-            bits,
+            filter,
         )
         .unwrap();
         add("table", &[0], &file);
@@ -448,7 +471,10 @@ pub fn seeds() -> Vec<(crate::corpus::Target, Vec<u8>)> {
         add("block", &[3], &file[..end]);
         add("block", &[compression], &file[..end - 5]);
     }
-    add("table_parts", &[], &fuzzing::build_filter(10, &[1 << 40, 2 << 50, 3 << 60]));
+    for kind in [0, 1] {
+        let filter = fuzzing::build_filter(kind, 10, &[1 << 40, 2 << 50, 3 << 60]);
+        add("table_parts", &[], &filter);
+    }
     let program: Vec<u8> = (0..=255u8).map(|n| n.wrapping_mul(37)).collect();
     add("entries", &[], &program);
     add("log_recycled", &[], &program);
@@ -456,5 +482,16 @@ pub fn seeds() -> Vec<(crate::corpus::Target, Vec<u8>)> {
     let [again, without_pointers] = fuzzing::decode_hot_list(list).expect("it was just written");
     assert!(without_pointers.len() > 100 && again.len() > without_pointers.len() + 100);
     [0, 2, 3, 6].iter().for_each(|&flags| add("hot_list", &[flags], list));
+    // Of two tables: number, length, contents, partitions with repairs.
+    let one = [&[9, 5][..], &[7; 8], &[1, 0, 2, 3, 1, 2, 3, 4, 5, 1, 1, 2, 3, 4, 6]].concat();
+    let other = [&[12, 5][..], &[8; 8], &[2, 0, 0, 6, 1, 0x80, 0x80, 1, 9, 9, 9, 9, 0]].concat();
+    for tables in [&[][..], &[&one[..]], &[&one, &other]] {
+        let body = [&[0; 16][..], &[77; 8], &[tables.len() as u8], &tables.concat()].concat();
+        let mut sealed = body.clone();
+        fuzzing::mend_learned_list(&mut sealed);
+        assert!(fuzzing::decode_learned_list(&sealed).is_some());
+        add("learned_list", &[0], &body);
+        add("learned_list", &[1], &sealed);
+    }
     seeds
 }

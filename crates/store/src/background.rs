@@ -73,6 +73,7 @@ pub(crate) fn table_options(tree: u32, options: &KeyspaceOptions, level: usize) 
         compression: if is_last { options.compression_last } else { options.compression },
         block_bytes: options.block_bytes,
         filter_bits_per_key: bits,
+        filter_kind: options.filter_kind,
     }
 }
 

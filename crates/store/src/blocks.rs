@@ -32,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::seeks::{SeekBytes, SeekWork};
 use crate::stats::Counter;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::unlearning::Unlearning;
 
 /// Blocks of a batch that stand this near to each other are one request: what
 /// lies between them is padding or in memory already. A request of its own would
@@ -204,6 +205,7 @@ pub(crate) struct Blocks {
     flights: Flights,
     statistics: BlockStatistics,
     seek_work: SeekWork,
+    unlearning: Unlearning,
 }
 
 impl Blocks {
@@ -211,6 +213,7 @@ impl Blocks {
         storage: Arc<dyn Storage>,
         caches: Arc<Caches<BlockRef>>,
         seek_work: SeekWork,
+        unlearning: Unlearning,
     ) -> Self {
         Self {
             storage,
@@ -219,6 +222,7 @@ impl Blocks {
             flights: Flights::default(),
             statistics: BlockStatistics::default(),
             seek_work,
+            unlearning,
         }
     }
 
@@ -226,7 +230,8 @@ impl Blocks {
     pub(crate) fn alone(storage: Arc<dyn Storage>, bytes: usize) -> Self {
         let caches = Caches::new(name_hash, bytes, 1, CachePolicy::BlockOnly);
         // Nobody merges.
-        Self::new(storage, Arc::new(caches), SeekWork::of_tables(u64::MAX))
+        let seek_work = SeekWork::of_tables(u64::MAX);
+        Self::new(storage, Arc::new(caches), seek_work, Unlearning::of_cache(bytes))
     }
 
     /// These, with what KV and KP answer held against the tables.
@@ -269,15 +274,14 @@ impl Blocks {
     /// ([`BlockCache::look_for`](tidekv_cache::BlockCache::look_for)). Only for a short look:
     /// it spares the counting of who holds the block, which threads would contend for.
     #[inline]
-    pub(crate) fn look_for(
+    pub(crate) fn look_for<R>(
         &self,
         file: &TableFile,
         handle: BlockHandle,
         worth: &FilterWorth,
-        look: impl FnOnce(&Block) -> bool,
-    ) -> (Look<bool>, bool) {
-        // A damaged index could lead to a block as if it were of another kind.
-        let look = |block: &BlockRef| block.kind() != BlockKind::Filter || look(block);
+        look: impl FnOnce(&Block) -> R,
+    ) -> (Look<R>, bool) {
+        let look = |block: &BlockRef| look(block);
         let (id, tag) = (file.id_of(handle), file.tag_of(BlockKind::Filter));
         self.caches.blocks().look_for(id, tag, (worth, handle.len as usize), look)
     }
@@ -426,6 +430,11 @@ impl Blocks {
         &self.seek_work
     }
 
+    /// What keys passed filters that do not have them.
+    pub(crate) fn unlearning(&self) -> &Unlearning {
+        &self.unlearning
+    }
+
     /// Drops the blocks of tables that are `dead`.
     pub(crate) fn evict_tables(&self, dead: &dyn Fn(u64) -> bool) {
         self.caches.blocks().evict_tables(dead);
@@ -434,6 +443,7 @@ impl Blocks {
     /// Name and value of every counter, in a fixed order.
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
         let (own, cache) = (&self.statistics, self.caches.blocks().stats());
+        let unlearned = &self.unlearning.counts;
         let (point, (kv, kp)) = (self.caches.point().stats(), self.caches.point().charged_bytes());
         let (kv_len, kp_len) = self.caches.point().len();
         let split = self.caches.split();
@@ -461,6 +471,12 @@ impl Blocks {
             ("cache.filter.inserts", cache.filter.inserts),
             ("cache.filter.evictions", cache.filter.evictions),
             ("cache.filter.skips", cache.filter.skips),
+            ("filter.false_positives", unlearned.false_positives.get()),
+            ("filter.repairs", unlearned.repairs.get()),
+            ("filter.repair_reads", unlearned.reads.get()),
+            ("filter.repair_failures", unlearned.failures.get()),
+            ("filter.repairs_hopeless", unlearned.hopeless.get()),
+            ("filter.repairs_dropped", unlearned.dropped.get()),
             ("cache.block.heirs", cache.total().heirs),
             ("cache.block.charged_bytes", self.caches.blocks().charged_bytes() as u64),
             ("cache.block.bytes_max", split[2] as u64),

@@ -321,6 +321,7 @@ impl Engine {
             .values()
             .map(|tree| tree.view().version.tables().map(|t| t.table().charge()).sum::<usize>())
             .sum();
+        let metadata = metadata + self.blocks.unlearning().charge();
         self.metadata_bytes.store(metadata, Ordering::Relaxed);
         self.share_memory_out();
     }

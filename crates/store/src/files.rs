@@ -4,6 +4,7 @@
 //! LOCK              held by the process that has the store open
 //! CURRENT           which manifest counts
 //! HOT               what the caches held when the store was closed
+//! LEARNED           what filters had unlearned when the store was closed
 //! MANIFEST-000007   what the store consists of
 //! 000012.log        write-ahead log
 //! 000013.table      sorted table
@@ -23,6 +24,7 @@ use crate::error::Result;
 pub(crate) const LOCK: &str = "LOCK";
 pub(crate) const CURRENT: &str = "CURRENT";
 pub(crate) const HOT: &str = "HOT";
+pub(crate) const LEARNED: &str = "LEARNED";
 pub(crate) const CURRENT_TEMPORARY: &str = "CURRENT.tmp";
 
 /// What a file name says.
@@ -31,6 +33,7 @@ pub(crate) enum FileName {
     Lock,
     Current,
     HotList,
+    LearnedList,
     Manifest(u64),
     Log(u64),
     Table(u64),
@@ -42,7 +45,9 @@ impl FileName {
     pub(crate) fn number(self) -> Option<u64> {
         match self {
             Self::Manifest(number) | Self::Log(number) | Self::Table(number) => Some(number),
-            Self::Lock | Self::Current | Self::HotList | Self::Temporary => None,
+            Self::Lock | Self::Current | Self::HotList | Self::LearnedList | Self::Temporary => {
+                None
+            }
         }
     }
 
@@ -57,6 +62,7 @@ impl FileName {
             LOCK => return Some(Self::Lock),
             CURRENT => return Some(Self::Current),
             HOT => return Some(Self::HotList),
+            LEARNED => return Some(Self::LearnedList),
             CURRENT_TEMPORARY => return Some(Self::Temporary),
             _ => {}
         }
@@ -121,6 +127,7 @@ mod tests {
         assert_eq!(FileName::parse(&manifest_name(3)), Some(FileName::Manifest(3)));
         assert_eq!(FileName::parse("LOCK"), Some(FileName::Lock));
         assert_eq!(FileName::parse("HOT"), Some(FileName::HotList));
+        assert_eq!(FileName::parse("LEARNED"), Some(FileName::LearnedList));
         for other in ["notes.txt", "12.log", "MANIFEST-", "000001.table.bak", "+00001.log", ".log"]
         {
             assert_eq!(FileName::parse(other), None, "{other}");

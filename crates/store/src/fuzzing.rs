@@ -23,10 +23,11 @@ use crate::error::Result;
 use crate::filter::{self, FilterBuilder};
 use crate::hot_list::{self, HotList};
 use crate::key::{Kind, LookupKey, SEQUENCE_MAX, Trailer};
+use crate::learned_list::{self, LearnedList};
 use crate::log::format::{self, HEADER_BYTES, Header};
 use crate::log::{Ending, LogReader, LogWriter};
 use crate::manifest::{self, Edit, State};
-use crate::options::Compression;
+use crate::options::{Compression, FilterKind};
 use crate::range_tombstones::RangeTombstone;
 use crate::table::{self, Reading, Step, Table, TableBuilder, TableCursor, TableOptions};
 
@@ -118,6 +119,10 @@ impl TableFile {
     }
 }
 
+fn filter_kind_of(code: u8) -> FilterKind {
+    [FilterKind::Bloom, FilterKind::Cuckoo][usize::from(code % 2)]
+}
+
 fn compression_of(code: u8) -> Compression {
     [Compression::None, Compression::Lz4, Compression::Zstd][usize::from(code % 3)]
 }
@@ -128,13 +133,19 @@ pub fn build_table(
     tombstones: &[Stretch],
     compression: u8,
     block_bytes: u32,
-    filter_bits_per_key: u8,
+    (filter_kind, filter_bits_per_key): (u8, u8),
 ) -> Result<Vec<u8>> {
     let storage = MemoryStorage::new();
     let file = storage.create(Path::new(PATH), Access::Direct)?;
     let compression = compression_of(compression);
-    let options =
-        TableOptions { id: TABLE, keyspace: 1, compression, block_bytes, filter_bits_per_key };
+    let options = TableOptions {
+        id: TABLE,
+        keyspace: 1,
+        compression,
+        block_bytes,
+        filter_bits_per_key,
+        filter_kind: filter_kind_of(filter_kind),
+    };
     let mut builder = TableBuilder::new(AppendFile::new(file, 4096), options);
     for (key, sequence, kind, payload) in entries {
         let kind = Kind::from_u8(*kind).expect("the caller has a kind");
@@ -188,11 +199,11 @@ pub fn passes_filter(filter: &[u8], hash: u64) -> bool {
     filter::may_contain(filter, hash)
 }
 
-pub fn build_filter(bits_per_key: u8, hashes: &[u64]) -> Vec<u8> {
+pub fn build_filter(kind: u8, bits_per_key: u8, hashes: &[u64]) -> Vec<u8> {
     let bits = NonZeroU8::new(bits_per_key).unwrap_or(NonZeroU8::MIN);
-    let mut builder = FilterBuilder::new(bits);
+    let mut builder = FilterBuilder::new(filter_kind_of(kind), bits);
     hashes.iter().for_each(|&hash| builder.add(hash));
-    builder.finish()
+    builder.finish().filter
 }
 
 /// Decodes properties, range tombstones, partitions and handles; whether what
@@ -298,6 +309,21 @@ pub fn decode_hot_list(bytes: &[u8]) -> Option<[Vec<u8>; 2]> {
     list.pointers.clear();
     list.keys.iter_mut().for_each(|key| key.value = None);
     Some([encoded, list.encode()])
+}
+
+// ---- What filters had unlearned ----
+
+/// Puts right the checksum of a list of what filters had unlearned.
+pub fn mend_learned_list(bytes: &mut [u8]) {
+    learned_list::seal(bytes);
+}
+
+/// Decodes a list of what filters had unlearned; what it is encoded to again.
+pub fn decode_learned_list(bytes: &[u8]) -> Option<Vec<u8>> {
+    let list = LearnedList::decode(bytes)?;
+    let encoded = list.encode();
+    assert_eq!(LearnedList::decode(&encoded), Some(list), "a list comes back");
+    Some(encoded)
 }
 
 // ---- Batches ----

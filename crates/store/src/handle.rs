@@ -42,6 +42,11 @@ impl Handle {
         {
             tracing::warn!(%error, "what was hot is not remembered");
         }
+        if finished.is_ok()
+            && let Err(error) = engine.write_learned()
+        {
+            tracing::warn!(%error, "what filters have unlearned is not remembered");
+        }
         engine.empty_trash();
         *engine.lock.lock() = None;
         finished

@@ -11,7 +11,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidekv_cache::BlockKind;
 use tidekv_io::{Access, LocalStorage, Storage};
 
 use crate::batch::decode_record;
@@ -92,6 +91,8 @@ pub enum FileRole {
     Current,
     /// What the caches held when the store was closed; nobody needs it.
     HotList,
+    /// What filters had unlearned when the store was closed; nobody needs it.
+    LearnedList,
     /// The list of edits.
     Manifest,
     /// A write-ahead log.
@@ -112,6 +113,7 @@ impl FileRole {
             Self::Lock => "lock",
             Self::Current => "current",
             Self::HotList => "hot-list",
+            Self::LearnedList => "learned-list",
             Self::Manifest => "manifest",
             Self::Log => "log",
             Self::Table => "table",
@@ -152,7 +154,7 @@ pub struct TableDescription {
 /// A block of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDescription {
-    /// `data`, `index` or `filter`.
+    /// `data`, `index`, `filter` or `mirror`.
     pub kind: &'static str,
     /// Where it stands in the file.
     pub offset: u64,
@@ -160,7 +162,7 @@ pub struct BlockDescription {
     pub bytes: u64,
     /// Bytes in memory, uncompressed.
     pub content_bytes: u64,
-    /// Entries; 0 for filters.
+    /// Entries; 0 for filters and mirrors.
     pub entries: u64,
 }
 
@@ -313,7 +315,7 @@ impl Inspector {
         let properties = table.properties();
         let blocks = table::describe(&table, &blocks)?;
         let blocks = blocks.iter().map(|block| BlockDescription {
-            kind: kind_name(block.kind),
+            kind: block.kind,
             offset: block.offset,
             bytes: u64::from(block.bytes),
             content_bytes: block.content_bytes as u64,
@@ -461,6 +463,7 @@ pub(crate) fn role_of(name: &str, is_directory: bool, state: &State, manifest: u
         Some(FileName::Lock) => FileRole::Lock,
         Some(FileName::Current) => FileRole::Current,
         Some(FileName::HotList) => FileRole::HotList,
+        Some(FileName::LearnedList) => FileRole::LearnedList,
         Some(FileName::Temporary) => FileRole::LeftOver,
         Some(FileName::Manifest(number)) => counts(number == manifest, FileRole::Manifest),
         Some(FileName::Log(number)) => counts(number >= state.min_log, FileRole::Log),
@@ -503,14 +506,6 @@ fn summary(meta: &TableMeta) -> TableSummary {
         range_tombstones: meta.range_tombstones,
         largest_sequence: meta.largest_sequence.max(meta.sequence_override),
         earliest_deadline_ms: Some(meta.earliest_deadline_ms).filter(|&ms| ms > 0),
-    }
-}
-
-fn kind_name(kind: BlockKind) -> &'static str {
-    match kind {
-        BlockKind::Data => "data",
-        BlockKind::Index => "index",
-        BlockKind::Filter => "filter",
     }
 }
 

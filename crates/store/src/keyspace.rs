@@ -150,6 +150,7 @@ impl Keyspace {
         let key = LookupKey { user_key: key, hash, sequence: reader.sequence };
         let question = Question::new(&view, key, reader);
         let resolved = point_read::answer(question, epoch, lot, &engine.blocks, see)?;
+        engine.expect_unlearning();
         if is_timed {
             engine.stats.get_ns.record(engine.clock.monotonic_ns().saturating_sub(started));
         }
@@ -270,6 +271,7 @@ impl Keyspace {
             PointRead::new(Question::new(&view, key, reader), epoch).drawing(lot)
         });
         let resolved = point_read::read_many(reads, &engine.blocks)?;
+        engine.expect_unlearning();
         Ok(resolved.into_iter().map(|resolved| entry_of(resolved, engine)).collect())
     }
 

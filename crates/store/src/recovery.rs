@@ -57,6 +57,7 @@ use crate::seeks::SeekWork;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex, RwLock};
 use crate::tree::Tree;
+use crate::unlearning::Unlearning;
 use crate::view::View;
 use crate::write::{self, GROUP_BYTES_MAX};
 
@@ -189,7 +190,8 @@ fn build_caches(
     caches.set_level0_tables(LEVEL0_TRIGGER as u8);
     let caches = Arc::new(caches);
     let seek_work = SeekWork::of_tables(options.table_bytes);
-    let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches), seek_work);
+    let unlearning = Unlearning::of_cache(budget);
+    let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches), seek_work, unlearning);
     let blocks = match options.cross_check {
         true => blocks.cross_checked(Arc::clone(clock)),
         false => blocks,
@@ -281,6 +283,7 @@ impl Engine {
             self.structure.lock().manifest.commit(Edit::default())?;
         }
         self.open_trees()?;
+        self.restore_learned();
         let hot_list = self.take_hot_list();
         let made = Mutex::new(Vec::new());
         // Else each opening of a full disk would fill it further.

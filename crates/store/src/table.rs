@@ -23,6 +23,7 @@ mod reader;
 mod probe;
 mod fetch;
 mod cursor;
+mod unlearn;
 mod check;
 mod mend;
 #[cfg(test)]
@@ -36,3 +37,4 @@ pub(crate) use mend::{mend, parts_come_back};
 pub(crate) use probe::{Found, Step, TableProbe};
 pub(crate) use properties::TableProperties;
 pub(crate) use reader::Table;
+pub(crate) use unlearn::Unlearned;

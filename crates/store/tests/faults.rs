@@ -59,8 +59,8 @@ const TIMES: [Option<u64>; 3] = [Some(1), Some(3), None];
 /// What may fail without anybody hearing of it. The first three tidy up, and are
 /// done again by the next opening. The fourth is the mark behind an edit that
 /// stands already; the manifest is begun anew after it. The others are about what was
-/// hot, which is found out again.
-const ABSORBED: [&str; 10] = [
+/// hot and what filters had unlearned, which is found out again.
+const ABSORBED: [&str; 16] = [
     "remove .table",
     "remove .log",
     "remove MANIFEST-",
@@ -71,6 +71,12 @@ const ABSORBED: [&str; 10] = [
     "read HOT",
     "write HOT",
     "remove HOT",
+    "create LEARNED",
+    "inspect LEARNED",
+    "open LEARNED",
+    "read LEARNED",
+    "write LEARNED",
+    "remove LEARNED",
 ];
 
 #[derive(Debug, Default)]

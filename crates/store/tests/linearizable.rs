@@ -30,7 +30,7 @@ use checker::{Event, check};
 use load::{Arena, Client, OBJECTS, read_all};
 use object::{ABSENT, Operation, SLOTS};
 use support::{DIRECTORY, Dice, cache_policy};
-use tidekv::{Compression, Db, Environment, KeyspaceOptions, Options};
+use tidekv::{Compression, Db, Environment, FilterKind, KeyspaceOptions, Options};
 use tidekv_evidence::Row;
 use tidekv_io::MemoryStorage;
 
@@ -74,6 +74,7 @@ fn open(directory: &Path, options: Options, dice: &mut Dice) -> Arena {
             block_bytes: 512 << dice.below(4),
             filter_bits_per_key: [0, 2, 10][dice.below(3) as usize],
             compression: [Compression::None, Compression::Lz4][dice.below(2) as usize],
+            filter_kind: [FilterKind::Bloom, FilterKind::Cuckoo][dice.below(2) as usize],
             ..KeyspaceOptions::default()
         };
         db.keyspace_with(name, options).unwrap()

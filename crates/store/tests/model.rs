@@ -11,7 +11,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use support::{DIRECTORY, Limits, Model, START_MS, Value, alive, collect, options};
 use tidekv::{
-    Cached, Compression, Db, Durability, Keyspace, KeyspaceOptions, Snapshot, WriteBatch,
+    Cached, Compression, Db, Durability, FilterKind, Keyspace, KeyspaceOptions, Snapshot,
+    WriteBatch,
 };
 use tidekv_io::{Clock, ManualClock, MemoryStorage};
 
@@ -340,6 +341,7 @@ proptest! {
         block_bytes in prop::sample::select(vec![512u32, 4096]),
         compressed in any::<bool>(),
         filter_bits_per_key in prop::sample::select(vec![0u8, 10]),
+        filter_kind in prop::sample::select(vec![FilterKind::Bloom, FilterKind::Cuckoo]),
     ) {
         let limits = Limits { memtable_bytes: memtable_kib << 10, table_bytes: table_kib << 10 };
         let (compression, compression_last) =
@@ -349,6 +351,7 @@ proptest! {
             compression,
             compression_last,
             filter_bits_per_key,
+            filter_kind,
             ..KeyspaceOptions::default()
         };
         run(limits, options, &steps);

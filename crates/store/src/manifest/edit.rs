@@ -19,7 +19,7 @@ use crate::coding::{Reader, put_bytes, put_varint};
 use crate::key::Sequence;
 use crate::log::LogPosition;
 use crate::log::format::RECORD_EDIT;
-use crate::options::{Compression, KeyspaceOptions};
+use crate::options::{Compression, FilterKind, KeyspaceOptions};
 
 /// The newest format that this version reads and the one it writes.
 pub(crate) const FORMAT_VERSION: u64 = 1;
@@ -292,6 +292,25 @@ fn compression_of(code: u8) -> Option<Compression> {
     })
 }
 
+/// Numbers on disk: do not change.
+fn filter_code(kind: FilterKind) -> u8 {
+    match kind {
+        FilterKind::Bloom => 1,
+        FilterKind::Cuckoo => 2,
+    }
+}
+
+/// Leaves what it does not know, for a newer version has written it.
+fn decode_filter_kind(body: &mut Reader<'_>) -> FilterKind {
+    match body.clone().u8() {
+        Some(2) => {
+            body.u8();
+            FilterKind::Cuckoo
+        }
+        _ => FilterKind::default(),
+    }
+}
+
 fn encode_options(options: &KeyspaceOptions, out: &mut Vec<u8>) {
     out.push(compression_code(options.compression));
     out.push(compression_code(options.compression_last));
@@ -300,6 +319,10 @@ fn encode_options(options: &KeyspaceOptions, out: &mut Vec<u8>) {
     let ttl_ms =
         options.default_ttl.map_or(0, |ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
     put_varint(out, ttl_ms);
+    // An older version takes a store with such a keyspace for one of a newer version.
+    if options.filter_kind != FilterKind::default() {
+        out.push(filter_code(options.filter_kind));
+    }
 }
 
 fn decode_options(body: &mut Reader<'_>) -> Option<KeyspaceOptions> {
@@ -309,6 +332,7 @@ fn decode_options(body: &mut Reader<'_>) -> Option<KeyspaceOptions> {
         block_bytes: u32::try_from(body.varint()?).ok()?,
         filter_bits_per_key: body.u8()?,
         default_ttl: Some(body.varint()?).filter(|&ms| ms > 0).map(Duration::from_millis),
+        filter_kind: decode_filter_kind(body),
     })
 }
 
@@ -332,6 +356,7 @@ mod tests {
         };
         let options = KeyspaceOptions {
             compression_last: Compression::Zstd,
+            filter_kind: FilterKind::Cuckoo,
             default_ttl: Some(Duration::from_secs(3)),
             ..KeyspaceOptions::default()
         };

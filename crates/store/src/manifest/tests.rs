@@ -11,7 +11,7 @@ use crate::golden::Dump;
 use crate::log::LogPosition;
 use crate::log::format::{HEADER_BYTES, Header};
 use crate::names::Names;
-use crate::options::{Compression, KeyspaceOptions};
+use crate::options::{Compression, FilterKind, KeyspaceOptions};
 
 const DIRECTORY: &str = "/data";
 
@@ -38,6 +38,7 @@ fn edits() -> Vec<Edit> {
         compression_last: Compression::Zstd,
         block_bytes: 8192,
         filter_bits_per_key: 12,
+        filter_kind: FilterKind::Bloom,
         default_ttl: Some(Duration::from_secs(60)),
     };
     let keyspace = Change::PutKeyspace { id: 1, name: "tides".into(), options };

@@ -11,15 +11,17 @@ use tidekv_cache::BlockKind;
 use tidekv_cache::kp::Pointer;
 use tidekv_io::AppendFile;
 
-use super::format::{BEHIND_ALL_VERSIONS, Footer, PAGE_BYTES, Partition, encode_range_tombstones};
+use super::format::{
+    BEHIND_ALL_VERSIONS, Footer, MIRROR_BUCKETS, PAGE_BYTES, Partition, encode_range_tombstones,
+};
 use super::properties::TableProperties;
 use crate::block::{BlockBuilder, BlockHandle, Sealer, TRAILER_BYTES, seed};
 use crate::blocks::HotBlock;
 use crate::checksum::key_hash;
 use crate::error::Result;
-use crate::filter::{FilterBuilder, KIND_BLOCKED_BLOOM, LINE_BYTES};
+use crate::filter::{self, FilterBuilder, LINE_BYTES, MIRROR_BUCKET_BYTES};
 use crate::key::{Trailer, compare, shortest_separator};
-use crate::options::Compression;
+use crate::options::{Compression, FilterKind};
 use crate::places::{Placed, Tag};
 use crate::range_tombstones::RangeTombstone;
 
@@ -51,6 +53,7 @@ pub(crate) struct TableOptions {
     pub(crate) block_bytes: u32,
     /// 0: no filters.
     pub(crate) filter_bits_per_key: u8,
+    pub(crate) filter_kind: FilterKind,
 }
 
 /// Writes blocks one after another.
@@ -103,6 +106,7 @@ pub(crate) struct TableBuilder {
     unindexed: Option<BlockHandle>,
     /// Whether data blocks begin at pages now.
     paged: bool,
+    has_mirrors: bool,
     scratch: Vec<u8>,
     separator: Vec<u8>,
     /// Tagged entries of the data block under construction, with their positions.
@@ -144,11 +148,12 @@ struct LastEntry {
 impl TableBuilder {
     /// A builder that appends to `file`, which is empty.
     pub(crate) fn new(file: AppendFile, options: TableOptions) -> Self {
-        let filter = NonZeroU8::new(options.filter_bits_per_key).map(FilterBuilder::new);
+        let filter = NonZeroU8::new(options.filter_bits_per_key)
+            .map(|bits| FilterBuilder::new(options.filter_kind, bits));
         let properties = TableProperties {
             id: options.id,
             keyspace: options.keyspace,
-            filter_kind: if filter.is_some() { KIND_BLOCKED_BLOOM } else { 0 },
+            filter_kind: filter.as_ref().map_or(0, |_| filter::code_of(options.filter_kind)),
             filter_bits_per_key: options.filter_bits_per_key,
             ..TableProperties::default()
         };
@@ -169,6 +174,7 @@ impl TableBuilder {
             last: None,
             unindexed: None,
             paged: false,
+            has_mirrors: false,
             scratch: Vec::new(),
             separator: Vec::new(),
             tagged: Vec::new(),
@@ -275,7 +281,7 @@ impl TableBuilder {
         self.scratch.clear();
         self.top.finish(&mut self.scratch);
         let (top, _) = self.writer.write(&self.scratch, none)?;
-        let footer = Footer { range_tombstones, properties, top };
+        let footer = Footer { range_tombstones, properties, top, has_mirrors: self.has_mirrors };
         self.writer.file.append(&footer.encode(self.options.id))?;
         self.properties.file_bytes = self.writer.file.finish()?;
         Ok(Built { properties: self.properties, placed: self.placed, hot: self.hot })
@@ -355,12 +361,13 @@ impl TableBuilder {
     /// Writes filter and index of the data blocks since the last partition;
     /// `self.separator` and `trailer` stand behind them.
     fn write_partition(&mut self, trailer: Trailer) -> Result<()> {
-        let mut filter_handle = BlockHandle::default();
+        let (mut filter_handle, mut mirror) = (BlockHandle::default(), Vec::new());
         // In a table of pages its metadata is worth whole pages too.
         let unit = if self.paged { PAGE_BYTES } else { LINE_BYTES as u64 };
         if let Some(filter) = &mut self.filter {
             self.writer.pad_to(unit)?;
-            self.scratch = filter.finish();
+            let built = filter.finish();
+            (self.scratch, mirror) = (built.filter, built.mirror);
             (filter_handle, _) = self.writer.write(&self.scratch, Compression::None)?;
             let heat = std::mem::take(&mut self.heat.filter);
             self.note_heat(BlockKind::Filter, filter_handle, heat);
@@ -373,8 +380,26 @@ impl TableBuilder {
         let (index, _) = self.writer.write(&self.scratch, Compression::None)?;
         let heat = std::mem::take(&mut self.heat.index);
         self.note_heat(BlockKind::Index, index, heat);
-        let partition = Partition { index, filter: filter_handle };
+        let mirror = self.write_mirror(&mirror)?;
+        let partition = Partition { index, filter: filter_handle, mirror };
         self.top.add(&self.separator, trailer, &partition.encode());
         Ok(())
+    }
+
+    /// Writes the blocks of a mirror, if it has any: each is a page, so that who repairs a bucket
+    /// reads one.
+    fn write_mirror(&mut self, mirror: &[u8]) -> Result<BlockHandle> {
+        let mut whole = BlockHandle::default();
+        for block in mirror.chunks(MIRROR_BUCKETS * MIRROR_BUCKET_BYTES) {
+            self.writer.pad_to(PAGE_BYTES)?;
+            let (handle, _) = self.writer.write(block, Compression::None)?;
+            if whole.is_none() {
+                whole.offset = handle.offset;
+            }
+            whole.len = u32::try_from(handle.end() - whole.offset)
+                .expect("filters are much shorter than 4 GiB");
+            self.has_mirrors = true;
+        }
+        Ok(whole)
     }
 }

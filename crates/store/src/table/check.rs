@@ -3,13 +3,14 @@
 
 use tidekv_cache::BlockKind;
 
+use super::format::Partition;
 use super::properties::TableProperties;
 use super::reader::Table;
 use crate::block::{Block, BlockHandle};
 use crate::blocks::{BlockRef, Blocks};
 use crate::checksum::key_hash;
 use crate::error::Result;
-use crate::filter;
+use crate::filter::{self, Look};
 use crate::key::{Kind, Trailer, compare, split_deadline};
 
 /// What a check found.
@@ -24,13 +25,14 @@ pub(crate) struct TableCheck {
 /// A block of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BlockDescription {
-    pub(crate) kind: BlockKind,
+    /// `data`, `index`, `filter` or `mirror`.
+    pub(crate) kind: &'static str,
     pub(crate) offset: u64,
     /// On disk, envelope included.
     pub(crate) bytes: u32,
     /// In memory, uncompressed.
     pub(crate) content_bytes: usize,
-    /// 0 for filters.
+    /// 0 for filters and mirrors.
     pub(crate) entries: usize,
 }
 
@@ -55,7 +57,7 @@ pub(crate) fn check(table: &Table, blocks: &Blocks) -> TableCheck {
 }
 
 /// A list of the blocks of `table`, in the order of keys: each partition's
-/// data blocks, then its filter and its index.
+/// data blocks, then its filter, its index and its mirror.
 pub(crate) fn describe(table: &Table, blocks: &Blocks) -> Result<Vec<BlockDescription>> {
     let read = |handle, kind| read_one(table, blocks, handle, kind);
     let mut list = Vec::new();
@@ -69,6 +71,10 @@ pub(crate) fn describe(table: &Table, blocks: &Blocks) -> Result<Vec<BlockDescri
             list.push(description(partition.filter, &*read(partition.filter, BlockKind::Filter)?));
         }
         list.push(description(partition.index, &index));
+        for handle in partition.mirror_blocks() {
+            let block = read(handle, BlockKind::Filter)?;
+            list.push(BlockDescription { kind: "mirror", ..description(handle, &block) });
+        }
     }
     Ok(list)
 }
@@ -76,11 +82,19 @@ pub(crate) fn describe(table: &Table, blocks: &Blocks) -> Result<Vec<BlockDescri
 fn description(handle: BlockHandle, block: &Block) -> BlockDescription {
     let entries = if block.kind() == BlockKind::Filter { 0 } else { block.view().len() };
     BlockDescription {
-        kind: block.kind(),
+        kind: name_of(block.kind()),
         offset: handle.offset,
         bytes: handle.len,
         content_bytes: block.bytes().len(),
         entries,
+    }
+}
+
+fn name_of(kind: BlockKind) -> &'static str {
+    match kind {
+        BlockKind::Data => "data",
+        BlockKind::Index => "index",
+        BlockKind::Filter => "filter",
     }
 }
 
@@ -91,6 +105,21 @@ fn read_one(
     kind: BlockKind,
 ) -> Result<BlockRef> {
     Ok(blocks.read_past_cache(&[table.address(handle, kind)])?.swap_remove(0))
+}
+
+/// Where the key with this hash should be and is not.
+fn missing_in(filter: &[u8], mirror: Option<&[u8]>, hash: u64) -> Option<&'static str> {
+    let matches = match (filter::look(filter, hash), mirror) {
+        (Look::Absent, _) => return Some("filter"),
+        (Look::Matches(matches), Some(mirror)) => (matches, mirror),
+        _ => return None,
+    };
+    let (matches, mirror) = matches;
+    let tails_of = |bucket: u32| {
+        let at = bucket as usize * filter::MIRROR_BUCKET_BYTES;
+        Some(filter::tails(*mirror.get(at..)?.first_chunk()?))
+    };
+    (!matches.stand_in(tails_of)).then_some("filter's mirror")
 }
 
 /// An internal key that is kept.
@@ -133,6 +162,8 @@ impl Checker<'_> {
         } else {
             self.read(partition.filter, BlockKind::Filter)
         };
+        let mirror = self.read_mirror(&partition);
+        let filter = filter.map(|filter| (filter, mirror));
         let Some(index) = self.read(partition.index, BlockKind::Index) else {
             self.complete = false;
             return;
@@ -148,7 +179,7 @@ impl Checker<'_> {
             };
             match self.read(handle, BlockKind::Data) {
                 Some(block) => {
-                    self.check_entries(&block, filter.as_deref());
+                    self.check_entries(&block, filter.as_ref());
                     self.counted.count_data_block(block.bytes(), handle.len);
                 }
                 None => self.complete = false,
@@ -166,7 +197,16 @@ impl Checker<'_> {
         }
     }
 
-    fn check_entries(&mut self, block: &Block, filter: Option<&Block>) {
+    /// The tails of all buckets; `None`: there is no mirror, or a part of it cannot be read.
+    fn read_mirror(&mut self, partition: &Partition) -> Option<Vec<u8>> {
+        let mut mirror = Vec::new();
+        for handle in partition.mirror_blocks() {
+            mirror.extend_from_slice(self.read(handle, BlockKind::Filter)?.bytes());
+        }
+        (!mirror.is_empty()).then_some(mirror)
+    }
+
+    fn check_entries(&mut self, block: &Block, filter: Option<&(BlockRef, Option<Vec<u8>>)>) {
         let (view, at) = (block.view(), block.offset());
         let mut key = Vec::new();
         for i in 0..view.len() {
@@ -179,9 +219,11 @@ impl Checker<'_> {
             {
                 self.damaged(format_args!("entry {i} of the block at offset {at} is out of order"));
             }
-            if filter.is_some_and(|filter| !filter::may_contain(filter.bytes(), key_hash(&key))) {
+            if let Some(what) = filter.and_then(|(filter, mirror)| {
+                missing_in(filter.bytes(), mirror.as_deref(), key_hash(&key))
+            }) {
                 self.damaged(format_args!(
-                    "entry {i} of the block at offset {at} is not in its filter"
+                    "entry {i} of the block at offset {at} is not in its {what}"
                 ));
             }
             let expiring = entry.trailer.kind() == Kind::Expiring;

@@ -4,14 +4,19 @@
 //! ```text
 //! data block …            ┐
 //! filter block            │ partition, repeated; no filter block when the
-//! index block             ┘ table has no filters
+//! index block             │ table has no filters, no mirror when these cannot
+//! mirror blocks           ┘ be repaired
 //! range-tombstone block     varint count; each: varint+ start, varint+ end,
 //!                           varint sequence
 //! properties block          `table/properties.rs`
 //! top-level index block     an entry for each partition: its last separator;
-//!                           payload: handles of its index and filter block
+//!                           payload: handles of its index and filter block, and of
+//!                           all its mirror blocks together, if there are any
 //! footer
 //! ```
+//!
+//! A mirror (`filter/cuckoo.rs`) is cut into blocks of 511 buckets, each of which fills a page with
+//! its envelope and three zeros; the first one begins at a page.
 //!
 //! Every block stands in an envelope. Between blocks there may be zeros: an
 //! uncompressed data block that nearly fills its pages is padded so that the
@@ -26,7 +31,7 @@
 //! 24      12    top-level index block
 //! 36      12    zero
 //! 48      4     checksum of bytes 0..48 and 52..64, seeded with the table's id
-//! 52      4     format version, 1
+//! 52      4     format version: 1, or 2 where there are mirrors
 //! 56      8     magic "TideTabl"
 //! ```
 //!
@@ -36,10 +41,11 @@
 
 use std::path::Path;
 
-use crate::block::BlockHandle;
+use crate::block::{BlockHandle, TRAILER_BYTES};
 use crate::checksum::checksum;
 use crate::coding::{Reader, put_bytes, put_varint};
 use crate::error::{Error, ErrorKind, Result};
+use crate::filter::MIRROR_BUCKET_BYTES;
 use crate::key::{SEQUENCE_MAX, Trailer};
 use crate::range_tombstones::RangeTombstone;
 
@@ -48,7 +54,9 @@ pub(super) const FOOTER_BYTES: usize = 64;
 /// What the padding of data blocks aims at: the page that a direct read reads.
 pub(super) const PAGE_BYTES: u64 = 4096;
 
-const FORMAT_VERSION: u32 = 1;
+/// The newest version that is read, and of a table without mirrors.
+const FORMAT_VERSION: u32 = 2;
+const WITHOUT_MIRRORS: u32 = 1;
 const MAGIC: [u8; 8] = *b"TideTabl";
 
 const HANDLE_BYTES: usize = 12;
@@ -66,6 +74,7 @@ pub(super) struct Footer {
     pub(super) range_tombstones: BlockHandle,
     pub(super) properties: BlockHandle,
     pub(super) top: BlockHandle,
+    pub(super) has_mirrors: bool,
 }
 
 impl Footer {
@@ -76,7 +85,8 @@ impl Footer {
             out[at..at + 8].copy_from_slice(&handle.offset.to_le_bytes());
             out[at + 8..at + HANDLE_BYTES].copy_from_slice(&handle.len.to_le_bytes());
         }
-        out[VERSION_AT..MAGIC_AT].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        let version = if self.has_mirrors { FORMAT_VERSION } else { WITHOUT_MIRRORS };
+        out[VERSION_AT..MAGIC_AT].copy_from_slice(&version.to_le_bytes());
         out[MAGIC_AT..].copy_from_slice(&MAGIC);
         let sum = footer_checksum(&out, table);
         out[CHECKSUM_AT..VERSION_AT].copy_from_slice(&sum.to_le_bytes());
@@ -88,10 +98,7 @@ impl Footer {
         if bytes[MAGIC_AT..] != MAGIC {
             return Err(Error::corrupt(path, "it does not end like a table"));
         }
-        let u32_at = |at: usize| {
-            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-        };
-        let version = u32_at(VERSION_AT);
+        let version = u32_at(bytes, VERSION_AT);
         if version > FORMAT_VERSION {
             let what = format!(
                 "{} has table format {version}, and this version of TideKV reads up to {FORMAT_VERSION}: \
@@ -100,7 +107,7 @@ impl Footer {
             );
             return Err(Error::new(ErrorKind::Unavailable, what));
         }
-        if version == 0 || u32_at(CHECKSUM_AT) != footer_checksum(bytes, table) {
+        if version == 0 || u32_at(bytes, CHECKSUM_AT) != footer_checksum(bytes, table) {
             return Err(Error::corrupt(
                 path,
                 format_args!("the footer of table {table} fails its checksum"),
@@ -116,8 +123,17 @@ impl Footer {
             offset: reader.u64().expect("three handles fit into a footer"),
             len: reader.u32().expect("three handles fit into a footer"),
         };
-        Self { range_tombstones: handle(), properties: handle(), top: handle() }
+        Self {
+            range_tombstones: handle(),
+            properties: handle(),
+            top: handle(),
+            has_mirrors: u32_at(bytes, VERSION_AT) > WITHOUT_MIRRORS,
+        }
     }
+}
+
+fn u32_at(footer: &[u8; FOOTER_BYTES], at: usize) -> u32 {
+    u32::from_le_bytes([footer[at], footer[at + 1], footer[at + 2], footer[at + 3]])
 }
 
 fn footer_checksum(footer: &[u8; FOOTER_BYTES], table: u64) -> u32 {
@@ -132,13 +148,22 @@ pub(super) struct Partition {
     pub(super) index: BlockHandle,
     /// None when the table has no filters.
     pub(super) filter: BlockHandle,
+    /// All blocks of the filter's mirror; none when it cannot be repaired.
+    pub(super) mirror: BlockHandle,
 }
+
+/// Buckets of a whole block of a mirror, which with its envelope fills a page.
+pub(super) const MIRROR_BUCKETS: usize =
+    (PAGE_BYTES as usize - TRAILER_BYTES) / MIRROR_BUCKET_BYTES;
 
 impl Partition {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.index.encode(&mut out);
         self.filter.encode(&mut out);
+        if !self.mirror.is_none() {
+            self.mirror.encode(&mut out);
+        }
         out
     }
 
@@ -146,7 +171,30 @@ impl Partition {
         let mut reader = Reader::new(bytes);
         let index = BlockHandle::decode(&mut reader)?;
         let filter = BlockHandle::decode(&mut reader)?;
-        reader.is_empty().then_some(Self { index, filter })
+        let mirror = match reader.is_empty() {
+            true => BlockHandle::default(),
+            false => BlockHandle::decode(&mut reader).filter(|mirror| !mirror.is_none())?,
+        };
+        reader.is_empty().then_some(Self { index, filter, mirror })
+    }
+
+    /// The block of the mirror that has a bucket, and where in its content the bucket stands.
+    pub(super) fn mirror_block(&self, bucket: u32) -> Option<(BlockHandle, usize)> {
+        let (block, bucket) = (bucket as usize / MIRROR_BUCKETS, bucket as usize % MIRROR_BUCKETS);
+        let at = block as u64 * PAGE_BYTES;
+        let left = u64::from(self.mirror.len).checked_sub(at).filter(|left| *left > 0)?;
+        let whole = MIRROR_BUCKETS * MIRROR_BUCKET_BYTES + TRAILER_BYTES;
+        let handle = BlockHandle {
+            offset: self.mirror.offset.checked_add(at)?,
+            len: left.min(whole as u64) as u32,
+        };
+        Some((handle, bucket * MIRROR_BUCKET_BYTES))
+    }
+
+    /// All blocks of the mirror.
+    pub(super) fn mirror_blocks(&self) -> impl Iterator<Item = BlockHandle> {
+        let blocks = (0..).step_by(MIRROR_BUCKETS);
+        blocks.map_while(|bucket| self.mirror_block(bucket)).map(|(handle, _)| handle)
     }
 }
 

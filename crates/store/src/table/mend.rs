@@ -26,6 +26,9 @@ pub(crate) fn mend(bytes: &mut [u8], table: u64) {
     for payload in mend_index(bytes, table, footer.top) {
         let Some(partition) = Partition::decode(&payload) else { continue };
         mend_block(bytes, table, partition.filter);
+        for block in partition.mirror_blocks().take(left) {
+            mend_block(bytes, table, block);
+        }
         for payload in mend_index(bytes, table, partition.index) {
             if let Some(data) = BlockHandle::decode(&mut Reader::new(&payload)) {
                 mend_block(bytes, table, data);

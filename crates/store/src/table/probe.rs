@@ -10,7 +10,9 @@
 //!     └──────────┴───────────────▶  Absent  ◀┴─────────────────┘
 //! ```
 //!
-//! Every edge is one turn of [`TableProbe::step`]. An entry that is found is
+//! Every edge is one turn of [`TableProbe::step`]. A key that has passed a filter that can be
+//! repaired, and of which the table has no version at all, is told to
+//! [`Unlearning`](crate::unlearning::Unlearning). An entry that is found is
 //! the newest one that a reader at the lookup's sequence sees; range tombstones
 //! are the caller's affair. With all blocks in memory nothing is allocated.
 
@@ -23,8 +25,9 @@ use super::reader::Table;
 use crate::block::{Block, BlockHandle, Part};
 use crate::blocks::{BlockAddress, BlockRef, Blocks};
 use crate::error::Result;
-use crate::filter;
+use crate::filter::{self, Look as Filtered};
 use crate::key::{LookupKey, Trailer};
+use crate::unlearning::FalsePositive;
 
 /// An entry that a probe found; it keeps its block in memory.
 #[derive(Debug, Clone)]
@@ -87,6 +90,19 @@ pub(crate) struct TableProbe<'a> {
     is_behind: bool,
     /// What of [`FilteredLookup::reads_behind`] is known.
     reads_behind: u32,
+    /// The partition whose filter let the key pass, if that can be unlearned.
+    passed: Option<usize>,
+}
+
+/// How a key fares at a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is not there.
+    Absent,
+    /// It may be there.
+    Passes,
+    /// It may be there, and if it is not, that can be unlearned.
+    Matches,
 }
 
 impl<'a> TableProbe<'a> {
@@ -97,13 +113,16 @@ impl<'a> TableProbe<'a> {
             Some(found) if found.filter.is_none() => Stage::Index(partition),
             Some(_) => Stage::Filter(partition),
         };
-        Self { table, key, stage, teaches: false, is_behind: false, reads_behind: 0 }
+        Self { table, key, stage, teaches: false, is_behind: false, reads_behind: 0, passed: None }
     }
 
     /// Goes on as far as memory allows. The step after [`Step::Need`] is given
     /// the block that was needed.
     pub(crate) fn step(&mut self, blocks: &Blocks, supplied: Option<BlockRef>) -> Result<Step> {
         let step = self.go_on(blocks, supplied)?;
+        if let (Step::Absent, Some(partition)) = (&step, self.passed) {
+            self.note_false_positive(partition, blocks);
+        }
         if self.teaches && !matches!(step, Step::Need(_)) {
             let is_absent = matches!(step, Step::Absent);
             let reads_behind = self.is_behind.then_some(self.reads_behind);
@@ -119,15 +138,15 @@ impl<'a> TableProbe<'a> {
             // Most tables do not have the key, and a look at their filter is all.
             if let (Stage::Filter(partition), None) = (self.stage, &supplied) {
                 let handle = self.table.partitions()[partition].filter;
-                let (look, is_lesson) = self.look_for_filter(blocks, handle);
+                let (look, is_lesson) = self.look_for_filter(blocks, partition, handle);
                 self.teaches = is_lesson;
                 self.stage = match look {
                     Look::Read => {
                         self.teaches = true;
                         return Ok(Step::Need(self.table.address(handle, BlockKind::Filter)));
                     }
-                    Look::Skip | Look::Seen(true) => self.go_behind(partition),
-                    Look::Seen(false) => Stage::Done,
+                    Look::Skip => self.go_behind(partition),
+                    Look::Seen(verdict) => self.after_filter(verdict, partition),
                 };
                 continue;
             }
@@ -152,10 +171,10 @@ impl<'a> TableProbe<'a> {
                 },
             };
             self.stage = match self.stage {
-                Stage::Filter(partition) if filter::may_contain(block.bytes(), self.key.hash) => {
-                    self.go_behind(partition)
+                Stage::Filter(partition) => {
+                    self.after_filter(self.verdict(partition, block.bytes()), partition)
                 }
-                Stage::Filter(_) | Stage::Done => Stage::Done,
+                Stage::Done => Stage::Done,
                 Stage::Index(_) => {
                     let view = block.view();
                     let i = view.lower_bound(self.key.user_key, sought);
@@ -174,9 +193,51 @@ impl<'a> TableProbe<'a> {
         }
     }
 
-    fn look_for_filter(&self, blocks: &Blocks, handle: BlockHandle) -> (Look<bool>, bool) {
-        let may_contain = |block: &Block| filter::may_contain(block.bytes(), self.key.hash);
-        blocks.look_for(self.table.file(), handle, self.table.filter_worth(), may_contain)
+    fn look_for_filter(
+        &self,
+        blocks: &Blocks,
+        partition: usize,
+        handle: BlockHandle,
+    ) -> (Look<Verdict>, bool) {
+        let look = |block: &Block| match block.kind() {
+            BlockKind::Filter => self.verdict(partition, block.bytes()),
+            // A damaged index could lead to a block as if it were of another kind.
+            _ => Verdict::Passes,
+        };
+        blocks.look_for(self.table.file(), handle, self.table.filter_worth(), look)
+    }
+
+    fn verdict(&self, partition: usize, filter: &[u8]) -> Verdict {
+        match filter::look(filter, self.key.hash) {
+            Filtered::Absent => Verdict::Absent,
+            Filtered::Maybe => Verdict::Passes,
+            Filtered::Matches(matches) => match self.table.learned().pass(partition, matches) {
+                true => Verdict::Matches,
+                false => Verdict::Absent,
+            },
+        }
+    }
+
+    fn after_filter(&mut self, verdict: Verdict, partition: usize) -> Stage {
+        if verdict == Verdict::Absent {
+            return Stage::Done;
+        }
+        self.passed = (verdict == Verdict::Matches).then_some(partition);
+        self.go_behind(partition)
+    }
+
+    /// The key has passed and is not there. That is the filter's fault if the reader sees all that
+    /// the table holds.
+    fn note_false_positive(&self, partition: usize, blocks: &Blocks) {
+        let properties = self.table.properties();
+        if self.key.sequence >= properties.largest_sequence {
+            blocks.unlearning().note(FalsePositive {
+                keyspace: properties.keyspace,
+                table: properties.id,
+                partition,
+                hash: self.key.hash,
+            });
+        }
     }
 
     /// The filter does not say no, or is not asked.

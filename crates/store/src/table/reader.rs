@@ -13,6 +13,7 @@ use super::properties::TableProperties;
 use crate::block::{Block, BlockHandle, BlockView, Content, TRAILER_BYTES, open_part, seed};
 use crate::blocks::{BlockAddress, TableFile};
 use crate::error::{Error, Result};
+use crate::filter::Learned;
 use crate::key::{SEQUENCE_MAX, Trailer};
 use crate::range_tombstones::RangeTombstones;
 
@@ -31,6 +32,7 @@ pub(crate) struct Table {
     properties: TableProperties,
     range_tombstones: RangeTombstones,
     filter_worth: FilterWorth,
+    learned: Learned,
 }
 
 impl Table {
@@ -70,7 +72,12 @@ impl Table {
         let partitions: Option<Box<[Partition]>> = partitions.collect();
         let partitions = partitions
             .ok_or_else(|| Error::corrupt(file.path(), "its index leads to no blocks"))?;
+        if partitions.iter().any(|partition| partition.mirror.end() > bytes) {
+            return Err(Error::corrupt(file.path(), "a mirror reaches past its end"));
+        }
+        let can_learn = partitions.iter().any(|partition| !partition.mirror.is_none());
         Ok(Self {
+            learned: Learned::new(if can_learn { partitions.len() } else { 0 }),
             file: Arc::new(TableFile::new(file, id, properties.keyspace, bytes)),
             top,
             partitions,
@@ -100,6 +107,7 @@ impl Table {
             + size_of_val(&*self.partitions)
             + self.properties.charge()
             + self.range_tombstones.charge()
+            + self.learned.charge()
     }
 
     /// About how many bytes of the file lie before `user_key`, to the size of
@@ -153,7 +161,8 @@ impl Table {
             }
         }
         let mut addresses = Vec::with_capacity(offsets.len());
-        for ((Partition { index, filter }, offsets), block) in wanted.into_iter().zip(get(&indexes))
+        for ((Partition { index, filter, .. }, offsets), block) in
+            wanted.into_iter().zip(get(&indexes))
         {
             let Ok(block) = block else { continue };
             let mut find = |handle: BlockHandle, kind| {
@@ -181,6 +190,11 @@ impl Table {
     /// What a look at a filter of the table saves.
     pub(super) fn filter_worth(&self) -> &FilterWorth {
         &self.filter_worth
+    }
+
+    /// What its filters have unlearned.
+    pub(crate) fn learned(&self) -> &Learned {
+        &self.learned
     }
 
     pub(super) fn top(&self) -> BlockView<'_> {

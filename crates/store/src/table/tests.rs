@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidekv_cache::BlockKind;
 use tidekv_io::{Access, AppendFile, MemoryStorage, Storage};
 
 use super::format::{FOOTER_BYTES, Footer};
@@ -14,7 +13,7 @@ use crate::blocks::Blocks;
 use crate::cursor::{Cursor, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Kind, LookupKey, SEQUENCE_MAX, Trailer, compare};
-use crate::options::Compression;
+use crate::options::{Compression, FilterKind};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::scan_lengths::ScanLengths;
 
@@ -33,6 +32,7 @@ fn options() -> TableOptions {
         compression: Compression::None,
         block_bytes: 4096,
         filter_bits_per_key: 10,
+        filter_kind: FilterKind::Bloom,
     }
 }
 
@@ -134,8 +134,14 @@ fn any_options() -> impl Strategy<Value = TableOptions> {
     let block_bytes =
         prop_oneof![Just(512u32), Just(1000), Just(4096), Just(16 << 10), Just(64 << 10)];
     let bits = prop_oneof![Just(0u8), Just(10)];
-    (compression, block_bytes, bits).prop_map(|(compression, block_bytes, filter_bits_per_key)| {
-        TableOptions { compression, block_bytes, filter_bits_per_key, ..options() }
+    let kinds = prop_oneof![Just(FilterKind::Bloom), Just(FilterKind::Cuckoo)];
+    let all = (compression, block_bytes, bits, kinds);
+    all.prop_map(|(compression, block_bytes, filter_bits_per_key, filter_kind)| TableOptions {
+        compression,
+        block_bytes,
+        filter_bits_per_key,
+        filter_kind,
+        ..options()
     })
 }
 
@@ -315,13 +321,13 @@ fn a_cold_block_is_one_page_and_most_of_it_is_entries() {
     let entries = numbered(20_000, 100);
     let (table, blocks) = table_of(options(), &entries, 0);
     let list = describe(&table, &blocks).unwrap();
-    let data: Vec<_> = list.iter().filter(|b| b.kind == BlockKind::Data).collect();
+    let data: Vec<_> = list.iter().filter(|b| b.kind == "data").collect();
     let paged = data.iter().filter(|b| b.offset.is_multiple_of(4096) && b.bytes <= 4096).count();
     assert!(paged >= data.len() - 1, "{paged} of {} data blocks are pages", data.len());
     let raw: usize = entries.iter().map(|e| e.0.len() + e.2.len()).sum();
     let properties = table.properties();
     assert!(properties.file_bytes < raw as u64 * 107 / 100, "{} for {raw}", properties.file_bytes);
-    for block in list.iter().filter(|b| b.kind != BlockKind::Data) {
+    for block in list.iter().filter(|b| b.kind != "data") {
         assert!(block.bytes <= 16 << 10, "{block:?}");
     }
 }

@@ -12,7 +12,9 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidekv::{Commit, Compression, Db, Durability, Keyspace, KeyspaceOptions, Options, WriteBatch};
+use tidekv::{
+    Commit, Compression, Db, Durability, FilterKind, Keyspace, KeyspaceOptions, Options, WriteBatch,
+};
 use tidekv_io::{Clock, Executor, InlineExecutor, Job, ManualClock, MemoryStorage, Priority};
 
 use crate::expected::{Expected, Found, KEYSPACES, Write, as_live, found_in, shown};
@@ -544,6 +546,9 @@ fn keyspace_options(name: &str) -> KeyspaceOptions {
         "b" => KeyspaceOptions {
             compression: Compression::Lz4,
             block_bytes: 1024,
+            // So coarse that many keys pass for nothing, and are unlearned.
+            filter_bits_per_key: 4,
+            filter_kind: FilterKind::Cuckoo,
             ..KeyspaceOptions::default()
         },
         "c" => KeyspaceOptions {

@@ -19,9 +19,9 @@ fn entries() -> Vec<Entry> {
     ]
 }
 
-fn tiny() -> MemoryStorage {
+fn tiny(filter_kind: FilterKind) -> MemoryStorage {
     let storage = MemoryStorage::new();
-    let options = TableOptions { block_bytes: 512, ..options() };
+    let options = TableOptions { block_bytes: 512, filter_kind, ..options() };
     build(&storage, options, &entries(), &[RangeTombstone::new(b"surf", b"tide", 7)]).unwrap();
     storage
 }
@@ -36,11 +36,9 @@ fn dump(storage: &MemoryStorage) -> Dump {
         .unwrap()
         .into_iter()
         .map(|b| {
-            (
-                b.offset as usize,
-                b.bytes as usize,
-                format!("{:?} block, {} entries", b.kind, b.entries),
-            )
+            let (first, rest) = b.kind.split_at(1);
+            let name = format!("{}{rest} block, {} entries", first.to_uppercase(), b.entries);
+            (b.offset as usize, b.bytes as usize, name)
         })
         .collect();
     for (handle, name) in [
@@ -68,7 +66,13 @@ fn dump(storage: &MemoryStorage) -> Dump {
 
 #[test]
 fn a_tiny_table_has_the_released_bytes_and_they_are_still_read() {
-    let released = dump(&tiny()).hold_against("table");
+    for (kind, name) in [(FilterKind::Bloom, "table"), (FilterKind::Cuckoo, "table-with-mirrors")] {
+        hold_against_released(&tiny(kind), name);
+    }
+}
+
+fn hold_against_released(built: &MemoryStorage, name: &str) {
+    let released = dump(built).hold_against(name);
     let storage = MemoryStorage::new();
     storage.write_file(PATH, &released[0].1);
     let (table, blocks) = open(&storage, 0).unwrap();

@@ -1,0 +1,355 @@
+//! The dynamic-seed cuckoo filter: one that can be taught that a key which passed is not there.
+//! (SpotKV, of which only the abstract is to be had; the model is Mitzenmacher, Pontarelli,
+//! Reviriego: "Adaptive Cuckoo Filters", 2018.)
+//!
+//! A key has two buckets of four slots, and its fingerprint stands in one of the eight. All keys
+//! are known when the filter is built, so both buckets come straight from the hash of the key, and
+//! there may be any number of them.
+//!
+//! ```text
+//! OFFSET        SIZE         MEANING                                    (little-endian)
+//! 0             ⌈4fn / 8⌉    n buckets, each four fingerprints of f bits; 0: the slot is empty
+//! …             4            n
+//! …             1            f
+//! …             1            kind of filter: 2 = cuckoo          (do not change)
+//! ```
+//!
+//! *Unlearning.* What stands here never changes. Of a bucket in which a fingerprint was taken for
+//! that of another key, eight more bits of each resident are kept beside the filter, made with a
+//! **seed** by which they differ from those of that key ([`Repair`]). A key passes if its
+//! fingerprint **and** the bits beside it match. So a seed costs memory only where one is needed,
+//! nothing is lost where repairs are forgotten, and a resident passes whatever is repaired, as
+//! what is kept is made of its own bits. Those bits stand in the **mirror**, a section of the table
+//! that nobody reads but who repairs:
+//!
+//! ```text
+//! 8 × n    of each bucket its four tails: bits 48 to 63 of the hash of the resident
+//! ```
+//!
+//! Guarantees:
+//! 1. A key that was added always passes, with whatever repairs of this filter's mirror.
+//! 2. Bytes that are not understood let every key pass.
+//! 3. At 10 bits a key some 0.75 % of absent keys pass, of 10.5 bits in all.
+//! 4. A lookup that finds nothing looks at two cache lines.
+
+use std::ops::RangeInclusive;
+
+/// The kind byte of a cuckoo filter. Do not change.
+pub(super) const KIND: u8 = 2;
+
+/// Slots of a bucket.
+const SLOTS: usize = 4;
+/// Bits of a fingerprint: four of them fill a word at most.
+const BITS: RangeInclusive<u8> = 4..=16;
+/// Bytes behind the buckets. With them a word can be read wherever a bucket begins.
+const TAIL_BYTES: usize = 6;
+/// Bytes of a bucket in the mirror.
+pub(crate) const MIRROR_BUCKET_BYTES: usize = 2 * SLOTS;
+/// A bucket has a number of so many bits where it is repaired.
+pub(crate) const BUCKETS_MAX: u32 = 1 << 24;
+
+/// The share of slots that are filled, in thousandths, if that can be done: with four slots and two
+/// buckets it can up to 976 (Fernholz and Ramachandran, 2007).
+const LOAD: usize = 960;
+/// Whoever has no place has others move so often, on average, before there are to be more buckets.
+const MOVES_PER_KEY: usize = 20;
+/// With so many more times one part in so many of buckets, it is given up.
+const TRIES: usize = 24;
+const MORE_PER_TRY: u32 = 64;
+
+/// Spreads a hash once more, for its second bucket. Do not change.
+const SECOND: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Of a slot under construction.
+const EMPTY: u32 = u32::MAX;
+
+/// How many buckets there are, and how wide fingerprints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    buckets: u32,
+    bits: u32,
+}
+
+impl Shape {
+    /// For so many keys, as few buckets as can be hoped for.
+    fn for_keys(keys: usize, bits_per_key: u8) -> Self {
+        let buckets = (keys * 1000).div_ceil(SLOTS * LOAD).max(1);
+        let bits = bits_per_key.clamp(*BITS.start(), *BITS.end());
+        Self { buckets: u32::try_from(buckets).unwrap_or(u32::MAX), bits: u32::from(bits) }
+    }
+
+    fn bucket_bytes(self) -> usize {
+        (self.buckets as usize * self.bits as usize * SLOTS).div_ceil(8)
+    }
+
+    /// What the filter says of itself, if it is one.
+    #[inline]
+    fn of(filter: &[u8]) -> Option<Self> {
+        let (buckets, &[a, b, c, d, bits, KIND]) = filter.split_last_chunk::<TAIL_BYTES>()? else {
+            return None;
+        };
+        let shape = Self { buckets: u32::from_le_bytes([a, b, c, d]), bits: u32::from(bits) };
+        let is_sound = BITS.contains(&bits) && (1..=BUCKETS_MAX).contains(&shape.buckets);
+        (is_sound && buckets.len() == shape.bucket_bytes()).then_some(shape)
+    }
+
+    /// Both buckets of a hash; they may be the same.
+    #[inline]
+    fn buckets_of(self, hash: u64) -> [u32; 2] {
+        // A multiplication spreads 32 bits over the buckets without a division.
+        let among = |half: u32| ((u64::from(half) * u64::from(self.buckets)) >> 32) as u32;
+        [among(hash as u32), among((hash.wrapping_mul(SECOND) >> 32) as u32)]
+    }
+
+    /// The other bucket of a hash that stands in `here`.
+    fn other_bucket(self, hash: u64, here: u32) -> u32 {
+        let [first, second] = self.buckets_of(hash);
+        if first == here { second } else { first }
+    }
+
+    /// Never 0.
+    #[inline]
+    fn fingerprint(self, hash: u64) -> u64 {
+        let bits = (hash >> 32) & 0xFFFF;
+        1 + ((bits * ((1 << self.bits) - 1)) >> 16)
+    }
+
+    /// The four fingerprints of a bucket, one beside the other, the first lowest; above them is
+    /// what happens to be there.
+    #[inline]
+    fn word(self, filter: &[u8], bucket: u32) -> u64 {
+        let bit = u64::from(bucket) * u64::from(self.bits) * SLOTS as u64;
+        let from = (bit / 8) as usize;
+        let bytes = filter.get(from..from + 8).and_then(|bytes| bytes.first_chunk());
+        bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes) >> (bit % 8))
+    }
+
+    /// One at the lowest bit of each slot.
+    #[inline]
+    fn ones(self) -> u64 {
+        let bits = self.bits;
+        1 | 1 << bits | 1 << (2 * bits) | 1 << (3 * bits)
+    }
+
+    /// The slots of a word that hold a fingerprint: bit i of the answer is slot i.
+    #[inline]
+    fn slots_with(self, word: u64, fingerprint: u64) -> u8 {
+        let ones = self.ones();
+        let apart = word ^ fingerprint.wrapping_mul(ones);
+        // Some slot of `apart` is zero if and only if this is not (Mycroft's test).
+        if apart.wrapping_sub(ones) & !apart & (ones << (self.bits - 1)) == 0 {
+            return 0;
+        }
+        let slot = |at: usize| (apart >> (at as u32 * self.bits)) & ((1 << self.bits) - 1);
+        (0..SLOTS).fold(0, |found, at| found | u8::from(slot(at) == 0) << at)
+    }
+}
+
+/// The bits of a hash that the mirror keeps: none of those that choose a first bucket or make a
+/// fingerprint.
+#[inline]
+fn tail_of(hash: u64) -> u16 {
+    (hash >> 48) as u16
+}
+
+/// Eight bits of a tail, others with each seed. Do not change.
+#[inline]
+fn seeded(tail: u16, seed: u8) -> u8 {
+    let mixed = (u32::from(tail) ^ (u32::from(seed) + 1).wrapping_mul(0x9E37_79B1))
+        .wrapping_mul(0x85EB_CA6B);
+    ((mixed ^ mixed >> 15).wrapping_mul(0xC2B2_AE35) >> 24) as u8
+}
+
+/// The slots that hold the fingerprint of a key, in each of its buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Matches {
+    tail: u16,
+    /// Buckets with bits of their slots. Of a bucket twice the second has none.
+    of: [(u32, u8); 2],
+}
+
+impl Matches {
+    /// Buckets in which a slot matches.
+    pub(crate) fn buckets(&self) -> impl Iterator<Item = (u32, u8)> {
+        self.of.into_iter().filter(|(_, slots)| *slots != 0)
+    }
+
+    /// Whether a slot of `bucket` still matches beside its repair.
+    #[inline]
+    fn pass(&self, slots: u8, repair: Repair) -> bool {
+        let sought = seeded(self.tail, repair.seed);
+        (0..SLOTS).any(|at| slots >> at & 1 == 1 && repair.bits[at] == sought)
+    }
+
+    /// Whether the key may be there, given what was repaired of a bucket.
+    #[inline]
+    pub(crate) fn pass_with(&self, repair_of: impl Fn(u32) -> Option<Repair>) -> bool {
+        self.buckets()
+            .any(|(bucket, slots)| repair_of(bucket).is_none_or(|repair| self.pass(slots, repair)))
+    }
+
+    /// Whether the key passes in `bucket`, given how that was repaired.
+    pub(crate) fn pass_in(&self, bucket: u32, repair: Option<Repair>) -> bool {
+        let of_bucket = self.buckets().find(|(it, _)| *it == bucket);
+        of_bucket.is_some_and(|(_, slots)| repair.is_none_or(|repair| self.pass(slots, repair)))
+    }
+
+    /// Whether the mirror has the key in one of its slots.
+    pub(crate) fn stand_in(&self, tails_of: impl Fn(u32) -> Option<[u16; SLOTS]>) -> bool {
+        self.buckets().any(|(bucket, slots)| {
+            let is_it = |tails: [u16; SLOTS], at| slots >> at & 1 == 1 && tails[at] == self.tail;
+            tails_of(bucket).is_some_and(|tails| (0..SLOTS).any(|at| is_it(tails, at)))
+        })
+    }
+
+    /// A repair of `bucket`, of which the mirror says `tails`, with which the key no longer passes
+    /// there; `None`: no seed tells the residents from it. `before`: the repair that is there.
+    pub(crate) fn repair(
+        &self,
+        bucket: u32,
+        tails: [u16; SLOTS],
+        before: Option<Repair>,
+    ) -> Option<Repair> {
+        let (_, slots) = self.of.into_iter().find(|(it, slots)| *it == bucket && *slots != 0)?;
+        // Another than before, which did not tell them apart.
+        let first = before.map_or(0, |repair| repair.seed.wrapping_add(1));
+        let seeds = (0..=u8::MAX).map(|step| first.wrapping_add(step));
+        let repairs = seeds.map(|seed| Repair { seed, bits: tails.map(|tail| seeded(tail, seed)) });
+        repairs.into_iter().find(|repair| !self.pass(slots, *repair))
+    }
+}
+
+/// What is kept of a bucket that was repaired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Repair {
+    pub(super) seed: u8,
+    /// Of each resident, made with the seed.
+    pub(super) bits: [u8; SLOTS],
+}
+
+impl Repair {
+    /// It and its bucket as one number, ordered by bucket.
+    pub(crate) fn pack(self, bucket: u32) -> u64 {
+        let bits = u64::from(u32::from_le_bytes(self.bits));
+        u64::from(bucket) << 40 | u64::from(self.seed) << 32 | bits
+    }
+
+    pub(crate) fn unpack(packed: u64) -> (u32, Self) {
+        let bits = (packed as u32).to_le_bytes();
+        ((packed >> 40) as u32, Self { seed: (packed >> 32) as u8, bits })
+    }
+}
+
+/// What a filter says of a hash; `None`: it cannot be understood.
+#[inline]
+pub(super) fn look(filter: &[u8], hash: u64) -> Option<Option<Matches>> {
+    let shape = Shape::of(filter)?;
+    let fingerprint = shape.fingerprint(hash);
+    let [first, second] = shape.buckets_of(hash);
+    let slots = |bucket| shape.slots_with(shape.word(filter, bucket), fingerprint);
+    let of_first = slots(first);
+    let of_second = if second == first { 0 } else { slots(second) };
+    if of_first | of_second == 0 {
+        return Some(None);
+    }
+    Some(Some(Matches { tail: tail_of(hash), of: [(first, of_first), (second, of_second)] }))
+}
+
+/// The tails of a bucket, as they stand in a mirror.
+pub(crate) fn tails(bytes: [u8; MIRROR_BUCKET_BYTES]) -> [u16; SLOTS] {
+    let packed = u64::from_le_bytes(bytes);
+    std::array::from_fn(|at| (packed >> (16 * at)) as u16)
+}
+
+/// Bytes of the filter of so many keys, about.
+pub(super) fn bytes(keys: usize, bits_per_key: u8) -> usize {
+    Shape::for_keys(keys, bits_per_key).bucket_bytes() + TAIL_BYTES
+}
+
+/// The filter of some keys, and its mirror; `None`: there is none, as too many of them share their
+/// buckets.
+pub(super) fn build(hashes: &[u64], bits_per_key: u8) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mut shape = Shape::for_keys(hashes.len(), bits_per_key);
+    for _ in 0..TRIES {
+        if shape.buckets > BUCKETS_MAX {
+            return None;
+        }
+        if let Some(slots) = assign(shape, hashes) {
+            return Some(written(shape, &slots, hashes));
+        }
+        shape.buckets += shape.buckets / MORE_PER_TRY + 1;
+    }
+    None
+}
+
+/// Gives each key, by its number, a slot of one of its buckets.
+///
+/// Where both are full a key takes the slot of another, which then looks for its own. Each bucket
+/// has a height: a lower bound of how many have to move until one finds a slot that is empty. Whoever moves
+/// goes to the lower bucket, and of a full one moves who has the lowest other, by which the height
+/// is known better (Khosla: "Balls into Bins Made Faster", 2013). So moves are few up to near the
+/// load that is possible at all.
+fn assign(shape: Shape, hashes: &[u64]) -> Option<Vec<[u32; SLOTS]>> {
+    let mut slots = vec![[EMPTY; SLOTS]; shape.buckets as usize];
+    let mut heights = vec![0_u32; shape.buckets as usize];
+    let mut moves_left = MOVES_PER_KEY * hashes.len() + MOVES_PER_KEY;
+    for key in 0..u32::try_from(hashes.len()).ok()? {
+        let mut homeless = key;
+        loop {
+            let [first, second] = shape.buckets_of(hashes[homeless as usize]);
+            let free = |bucket: u32| slots[bucket as usize].iter().filter(|k| **k == EMPTY).count();
+            let height = |bucket: u32| heights[bucket as usize];
+            let is_second = match (free(first), free(second)) {
+                (0, 0) => height(second) < height(first),
+                (of_first, of_second) => of_second > of_first,
+            };
+            let here = if is_second { second } else { first };
+            let bucket = &mut slots[here as usize];
+            if let Some(slot) = bucket.iter_mut().find(|key| **key == EMPTY) {
+                *slot = homeless;
+                break;
+            }
+            moves_left = moves_left.checked_sub(1)?;
+            let other = |at: usize| shape.other_bucket(hashes[bucket[at] as usize], here);
+            let heights_behind: [u32; SLOTS] = std::array::from_fn(|at| height(other(at)));
+            let mut lowest = 0;
+            for at in 1..SLOTS {
+                if heights_behind[at] < heights_behind[lowest] {
+                    lowest = at;
+                }
+            }
+            std::mem::swap(&mut bucket[lowest], &mut homeless);
+            heights[here as usize] = heights_behind[lowest] + 1;
+        }
+    }
+    Some(slots)
+}
+
+fn written(shape: Shape, slots: &[[u32; SLOTS]], hashes: &[u64]) -> (Vec<u8>, Vec<u8>) {
+    let mut filter = Vec::with_capacity(shape.bucket_bytes() + TAIL_BYTES);
+    let mut mirror = Vec::with_capacity(slots.len() * MIRROR_BUCKET_BYTES);
+    // Bits that do not make a byte yet: of two buckets, where fingerprints have an odd number.
+    let (mut rest, mut rest_bits) = (0_u128, 0);
+    for bucket in slots {
+        for (at, &key) in bucket.iter().enumerate() {
+            let hash = hashes.get(key as usize).copied();
+            let fingerprint = hash.map_or(0, |hash| shape.fingerprint(hash));
+            rest |= u128::from(fingerprint) << (rest_bits + at as u32 * shape.bits);
+            mirror.extend_from_slice(&hash.map_or(0, tail_of).to_le_bytes());
+        }
+        rest_bits += SLOTS as u32 * shape.bits;
+        let whole = rest_bits as usize / 8;
+        filter.extend_from_slice(&rest.to_le_bytes()[..whole]);
+        rest >>= whole * 8;
+        rest_bits %= 8;
+    }
+    if rest_bits > 0 {
+        filter.push(rest as u8);
+    }
+    filter.extend_from_slice(&shape.buckets.to_le_bytes());
+    filter.extend_from_slice(&[shape.bits as u8, KIND]);
+    (filter, mirror)
+}
+
+#[cfg(test)]
+mod tests;

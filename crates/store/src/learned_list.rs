@@ -1,0 +1,207 @@
+//! What filters had unlearned when a store was closed, in a file, so that the next life need not
+//! learn it again. (Golden bytes: `testdata/learned-list.golden.txt`.)
+//!
+//! ```text
+//! OFFSET  SIZE     MEANING                                        (little-endian)
+//! 0       8        magic "TideLrn1"                               (do not change)
+//! 8       8        checksum of what follows
+//! 16      8        identity of the store
+//! …       varint   tables; of each
+//!         varint     its number, and the bytes of its file
+//!         8          the fingerprint of what its data blocks hold
+//!         varint     partitions; of each its number, how many repairs, and of each repair
+//!                    its bucket less the one before (varint), 4 bytes of bits, the seed
+//! ```
+//!
+//! Guarantees:
+//! 1. A file that is torn, damaged or of another kind is none: a list is of use, but nobody
+//!    needs it.
+//! 2. What a list says of a table is believed of that table alone: of the same store, with the same
+//!    number, length and contents. To believe it of another one would hide keys. Tables do not
+//!    change, so it does not matter of which life the list is.
+
+use crate::checksum::long_checksum;
+use crate::coding::{Reader, put_varint};
+use crate::filter::{BUCKETS_MAX, Repair};
+
+const MAGIC: [u8; 8] = *b"TideLrn1";
+const HEAD_BYTES: usize = MAGIC.len() + size_of::<u64>();
+
+/// What the filters of all tables had unlearned.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct LearnedList {
+    /// Of the store.
+    pub(crate) store: u64,
+    pub(crate) tables: Vec<LearnedTable>,
+}
+
+/// What those of one table had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LearnedTable {
+    pub(crate) id: TableIdentity,
+    /// Numbers of partitions, with their repairs in the order of buckets.
+    pub(crate) partitions: Vec<(u64, Vec<u64>)>,
+}
+
+/// Which table it is, in one store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct TableIdentity {
+    pub(crate) number: u64,
+    pub(crate) bytes: u64,
+    /// Never 0: that of a table whose contents nobody knows is not listed.
+    pub(crate) contents: u64,
+}
+
+impl LearnedList {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![0; HEAD_BYTES];
+        out.extend_from_slice(&self.store.to_le_bytes());
+        put_varint(&mut out, self.tables.len() as u64);
+        for LearnedTable { id, partitions } in &self.tables {
+            put_varint(&mut out, id.number);
+            put_varint(&mut out, id.bytes);
+            out.extend_from_slice(&id.contents.to_le_bytes());
+            put_varint(&mut out, partitions.len() as u64);
+            for (partition, repairs) in partitions {
+                put_varint(&mut out, *partition);
+                put_varint(&mut out, repairs.len() as u64);
+                let mut last = 0;
+                for &packed in repairs {
+                    let (bucket, repair) = Repair::unpack(packed);
+                    put_varint(&mut out, u64::from(bucket - last));
+                    out.extend_from_slice(&repair.pack(0).to_le_bytes()[..REPAIR_BYTES]);
+                    last = bucket;
+                }
+            }
+        }
+        seal(&mut out);
+        out
+    }
+
+    /// The list that `bytes` are; `None` when they are none.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(bytes);
+        let (magic, sum) = (reader.take(MAGIC.len())?, reader.u64()?);
+        if magic != MAGIC || long_checksum(u64::from_le_bytes(MAGIC), reader.rest()) != sum {
+            return None;
+        }
+        let mut list = Self { store: reader.u64()?, tables: Vec::new() };
+        for _ in 0..reader.varint()? {
+            let (number, bytes, contents) = (reader.varint()?, reader.varint()?, reader.u64()?);
+            let id = TableIdentity { number, bytes, contents };
+            let mut partitions = Vec::new();
+            for _ in 0..reader.varint()? {
+                partitions.push((reader.varint()?, decode_repairs(&mut reader)?));
+            }
+            list.tables.push(LearnedTable { id, partitions });
+        }
+        reader.is_empty().then_some(list)
+    }
+}
+
+/// Bits and seed.
+const REPAIR_BYTES: usize = 5;
+
+/// Repairs in ascending order of their buckets, each of another one.
+fn decode_repairs(reader: &mut Reader<'_>) -> Option<Vec<u64>> {
+    let mut repairs = Vec::new();
+    let mut last: Option<u32> = None;
+    for _ in 0..reader.varint()? {
+        let step = u32::try_from(reader.varint()?).ok()?;
+        let bucket = match last {
+            None => step,
+            Some(last) => last.checked_add(step).filter(|_| step > 0)?,
+        };
+        let bytes = reader.take(REPAIR_BYTES)?;
+        let packed = bytes.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte));
+        let (_, repair) = Repair::unpack(packed);
+        repairs.push(repair.pack(Some(bucket).filter(|bucket| *bucket < BUCKETS_MAX)?));
+        last = Some(bucket);
+    }
+    Some(repairs)
+}
+
+/// Puts magic and checksum in front of a list, for which there is room.
+pub(crate) fn seal(list: &mut [u8]) {
+    let Some((head, body)) = list.split_at_mut_checked(HEAD_BYTES) else { return };
+    let sum = long_checksum(u64::from_le_bytes(MAGIC), body);
+    head[..MAGIC.len()].copy_from_slice(&MAGIC);
+    head[MAGIC.len()..].copy_from_slice(&sum.to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::Dump;
+
+    fn list() -> LearnedList {
+        let packed = |bucket: u64, seed: u64| bucket << 40 | seed << 32 | 0x0403_0201;
+        let of = |number, partitions| LearnedTable {
+            id: TableIdentity { number, bytes: 70_000, contents: 0x1122_3344_5566_7788 },
+            partitions,
+        };
+        LearnedList {
+            store: 77,
+            tables: vec![
+                of(9, vec![(0, vec![packed(0, 1), packed(1, 0)]), (3, vec![packed(3000, 255)])]),
+                of(12, vec![(1, vec![packed(u64::from(BUCKETS_MAX) - 1, 7)])]),
+            ],
+        }
+    }
+
+    fn sealed(body: &[u8]) -> Vec<u8> {
+        let mut bytes = [&[0; HEAD_BYTES], body].concat();
+        seal(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_list_comes_back() {
+        for list in [list(), LearnedList::default()] {
+            assert_eq!(LearnedList::decode(&list.encode()), Some(list));
+        }
+    }
+
+    #[test]
+    fn a_list_has_the_released_bytes_and_they_are_still_read() {
+        let bytes = list().encode();
+        let mut dump = Dump::new(
+            "What filters had unlearned when a store was closed. See \
+             crates/store/src/learned_list.rs.",
+        );
+        let parts = [(8, "Magic"), (16, "Checksum"), (24, "Store"), (bytes.len(), "Tables")];
+        dump.parts(&bytes, &parts);
+        let released = dump.hold_against("learned-list");
+        assert_eq!(LearnedList::decode(&released[0].1), Some(list()));
+    }
+
+    #[test]
+    fn what_is_torn_or_damaged_is_no_list() {
+        let bytes = list().encode();
+        for len in 0..bytes.len() {
+            assert_eq!(LearnedList::decode(&bytes[..len]), None, "{len} bytes");
+        }
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            assert_eq!(LearnedList::decode(&damaged), None, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_no_list_though_its_checksum_agrees() {
+        let store = 77_u64.to_le_bytes();
+        let table = [&[1, 9, 5][..], &[1; 8], &[1, 0]].concat();
+        let of = |repairs: &[u8]| sealed(&[&store[..], &table, repairs].concat());
+        assert!(LearnedList::decode(&of(&[1, 3, 1, 2, 3, 4, 5])).is_some());
+        for wrong in [
+            // Two repairs of one bucket, a bucket that cannot be, one that is cut off, a rest.
+            &[2, 3, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5][..],
+            &[1, 0xFF, 0xFF, 0xFF, 0x0F, 1, 2, 3, 4, 5],
+            &[1, 3, 1, 2, 3, 4],
+            &[0, 0],
+        ] {
+            assert_eq!(LearnedList::decode(&of(wrong)), None, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Repairs filters in the background: what keys have passed for nothing is unlearned, as
+//! `unlearning.rs` says when and `table/unlearn.rs` how.
+//!
+//! What was learned is written down when the store is closed, and is there again when it is opened
+//! (`learned_list.rs`).
+//!
+//! A job of low priority does some at a time. It holds no lock while it reads, and what it has
+//! learned is in place at once for whoever looks; a table that was merged meanwhile is passed
+//! over. A read that fails is counted and repairs nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidekv_io::{Access, Priority};
+
+use crate::background::guarded;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::files::LEARNED;
+use crate::learned_list::{LearnedList, LearnedTable, TableIdentity};
+use crate::levels::Version;
+use crate::sync::atomic::Ordering;
+use crate::table::{Table, Unlearned};
+use crate::unlearning::FalsePositive;
+
+/// The cache makes room for what was learned in steps of so many repairs, of eight bytes each.
+const REPAIRS_PER_STEP: u64 = 8 << 10;
+
+/// A list that takes more than this part of all memory is of a life with more: it is not read.
+const LIST_MEMORY_SHARE: u64 = 8;
+
+impl Engine {
+    /// A read has ended: has somebody repair what waits for it, if it is time.
+    #[inline]
+    pub(crate) fn expect_unlearning(self: &Arc<Self>) {
+        if self.blocks.unlearning().begin(|| self.clock.monotonic_ns()) {
+            self.begin_unlearning();
+        }
+    }
+
+    #[cold]
+    fn begin_unlearning(self: &Arc<Self>) {
+        // Who repairs does not keep a store open.
+        let engine = Arc::downgrade(self);
+        let work = move || {
+            if let Some(engine) = engine.upgrade() {
+                engine.unlearn_some();
+            }
+        };
+        self.executor.execute(Priority::Low, Box::new(work));
+    }
+
+    fn unlearn_some(&self) {
+        let unlearning = self.blocks.unlearning();
+        let waiting = unlearning.take();
+        let before = unlearning.counts.repairs.get();
+        for found in &waiting {
+            match guarded(|| self.unlearn(found)) {
+                Ok(Unlearned { repairs, reads, is_hopeless }) => {
+                    unlearning.counts.repairs.add(repairs);
+                    unlearning.counts.reads.add(reads);
+                    unlearning.counts.hopeless.add(u64::from(is_hopeless));
+                }
+                Err(error) => {
+                    unlearning.counts.failures.add(1);
+                    tracing::warn!(%error, table = found.table, "a filter was not repaired");
+                }
+            }
+        }
+        let steps = |repairs: u64| repairs.div_ceil(REPAIRS_PER_STEP);
+        if steps(before) != steps(unlearning.counts.repairs.get()) {
+            let _structure = self.structure.lock();
+            self.rebalance_memory();
+        }
+        unlearning.end(waiting.len(), self.clock.monotonic_ns());
+    }
+
+    fn unlearn(&self, found: &FalsePositive) -> Result<Unlearned> {
+        match self.table_of(found.keyspace, found.table) {
+            Some(table) => table.unlearn(&self.blocks, found.partition, found.hash),
+            None => Ok(Unlearned::default()),
+        }
+    }
+
+    /// The table of that number, if it still counts.
+    fn table_of(&self, keyspace: u32, id: u64) -> Option<Arc<Table>> {
+        let version = self.trees.load().get(&keyspace)?.version();
+        let handle = version.tables().find(|handle| handle.meta().id == id)?;
+        Some(Arc::clone(handle.table()))
+    }
+
+    // ---- From one life to the next ----
+
+    /// Writes down what filters have unlearned, in the place of what an earlier life has. Once
+    /// background work has ended.
+    pub(crate) fn write_learned(&self) -> Result<()> {
+        if self.options.read_only {
+            return Ok(());
+        }
+        let path = self.directory.join(LEARNED);
+        if self.storage.exists(&path)? {
+            self.storage.remove(&path)?;
+        }
+        let store = self.structure.lock().manifest.state().store;
+        let tables = self.open_tables().filter_map(|table| {
+            let partitions =
+                table.learned().all().map(|(at, repairs)| (at as u64, repairs.to_vec()));
+            let partitions: Vec<_> = partitions.collect();
+            let id = identity_of(&table)?;
+            (!partitions.is_empty()).then_some(LearnedTable { id, partitions })
+        });
+        let list = LearnedList { store, tables: tables.collect() };
+        if list.tables.is_empty() {
+            return Ok(());
+        }
+        // Not synced: whoever finds it torn does without it.
+        self.storage.create(&path, Access::Buffered)?.write_at(0, &list.encode())?;
+        Ok(())
+    }
+
+    /// Has filters know what they had unlearned in an earlier life. When the tables are open,
+    /// before anybody reads.
+    pub(crate) fn restore_learned(&self) {
+        let Some(list) = self.read_learned() else { return };
+        if list.store != self.structure.lock().manifest.state().store {
+            return;
+        }
+        let mut learned: HashMap<TableIdentity, _> =
+            list.tables.into_iter().map(|of| (of.id, of.partitions)).collect();
+        for table in self.open_tables() {
+            let found = identity_of(&table).and_then(|id| learned.remove(&id));
+            for (partition, repairs) in found.into_iter().flatten() {
+                table.learned().restore(partition as usize, repairs);
+            }
+        }
+    }
+
+    /// The list that an earlier life has left; nothing where that cannot be read.
+    fn read_learned(&self) -> Option<LearnedList> {
+        let path = self.directory.join(LEARNED);
+        let file = self.storage.open_read(&path, Access::Buffered).ok()?;
+        let bytes = file.len().ok()?;
+        let max = self.memory_bytes.load(Ordering::Relaxed) / LIST_MEMORY_SHARE;
+        let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes as u64 <= max)?;
+        LearnedList::decode(&file.read_at(0, bytes).ok()?)
+    }
+
+    fn open_tables(&self) -> impl Iterator<Item = Arc<Table>> {
+        let versions: Vec<_> = self.all_trees().iter().map(|tree| tree.version()).collect();
+        let tables = |version: Arc<Version>| {
+            version.tables().map(|handle| Arc::clone(handle.table())).collect::<Vec<_>>()
+        };
+        versions.into_iter().flat_map(tables)
+    }
+}
+
+/// Which table it is; `None`: nobody can tell it from another one.
+fn identity_of(table: &Table) -> Option<TableIdentity> {
+    let properties = table.properties();
+    let (number, bytes, contents) = (properties.id, properties.file_bytes, properties.contents);
+    (contents != 0).then_some(TableIdentity { number, bytes, contents })
+}

@@ -1,0 +1,237 @@
+//! Which keys have passed filters that do not have them, and which of these are worth a repair.
+//!
+//! A repair reads a page, as a false positive does. So what came once is noted, and only what
+//! came twice is repaired (`unlearner.rs`): a key that nobody asks for again costs nothing more,
+//! and one that is asked for again and again costs three reads in all.
+//!
+//! Guarantees:
+//! 1. Whoever reads never waits for a repair. Of many at once some are forgotten: they
+//!    come again.
+//! 2. One is at it at a time, with [`BATCH`] repairs at most, and no more than one in
+//!    [`NS_PER_REPAIR`] on average: a flood of keys that are not there has no more of the
+//!    device than that.
+//! 3. What is noted takes the memory that it was given, once there is anything.
+//!
+//! Pure: the engine repairs.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+
+use crate::stats::Counter;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Mutex, OnceLock};
+
+/// Repairs that are done in one go.
+pub(crate) const BATCH: usize = 16;
+/// A thousand repairs a second.
+const NS_PER_REPAIR: u64 = 1_000_000;
+/// More wait for nobody.
+const WAITING_MAX: usize = 1024;
+
+/// Tags of one cache line, among which one is looked for.
+const SET: usize = 16;
+/// Of a cache, one part in so many is for tags; but at least and at most so much.
+const CACHE_SHARE: usize = 512;
+const BYTES: RangeInclusive<usize> = 4 << 10..=4 << 20;
+
+/// A key has passed the filter of a table that has no version of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FalsePositive {
+    pub(crate) keyspace: u32,
+    pub(crate) table: u64,
+    pub(crate) partition: usize,
+    /// Of the key.
+    pub(crate) hash: u64,
+}
+
+impl FalsePositive {
+    /// Where it is noted, and as what; never 0.
+    fn place(&self) -> (u32, u32) {
+        let mixed = (self.hash ^ self.table.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+            .wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        let mixed = mixed ^ mixed >> 32;
+        ((mixed >> 32) as u32, mixed as u32 | 1)
+    }
+}
+
+/// What passed filters, and who repairs them.
+#[derive(Debug)]
+pub(crate) struct Unlearning {
+    /// Tags of what came once; made when the first one comes.
+    once: OnceLock<Box<[AtomicU32]>>,
+    bytes: usize,
+    waiting: Mutex<VecDeque<FalsePositive>>,
+    /// Hint: something waits.
+    has_waiting: AtomicBool,
+    is_under_way: AtomicBool,
+    /// Nobody is to repair anything before.
+    not_before_ns: AtomicU64,
+    pub(crate) counts: UnlearningCounts,
+}
+
+/// What is counted.
+#[derive(Debug, Default)]
+pub(crate) struct UnlearningCounts {
+    /// Lookups that passed a filter which can be repaired, for nothing.
+    pub(crate) false_positives: Counter,
+    /// Buckets that were repaired.
+    pub(crate) repairs: Counter,
+    /// Reads of storage for them.
+    pub(crate) reads: Counter,
+    /// Keys that cannot be told from one that is there.
+    pub(crate) hopeless: Counter,
+    /// Repairs that failed.
+    pub(crate) failures: Counter,
+    /// Repairs that were not made, as too many waited.
+    pub(crate) dropped: Counter,
+}
+
+impl Unlearning {
+    /// Beside a cache of so many bytes.
+    pub(crate) fn of_cache(bytes: usize) -> Self {
+        Self::new((bytes / CACHE_SHARE).clamp(*BYTES.start(), *BYTES.end()))
+    }
+
+    /// With so much memory for what came once.
+    fn new(bytes: usize) -> Self {
+        Self {
+            once: OnceLock::new(),
+            bytes,
+            waiting: Mutex::default(),
+            has_waiting: AtomicBool::new(false),
+            is_under_way: AtomicBool::new(false),
+            not_before_ns: AtomicU64::new(0),
+            counts: UnlearningCounts::default(),
+        }
+    }
+
+    /// The memory that it takes now.
+    pub(crate) fn charge(&self) -> usize {
+        self.once.get().map_or(0, |once| once.len() * size_of::<u32>())
+    }
+
+    /// A lookup has read for nothing.
+    pub(crate) fn note(&self, found: FalsePositive) {
+        self.counts.false_positives.add(1);
+        if !self.came_before(&found) {
+            return;
+        }
+        let mut waiting = self.waiting.lock();
+        if waiting.len() >= WAITING_MAX {
+            self.counts.dropped.add(1);
+            return;
+        }
+        waiting.push_back(found);
+        self.has_waiting.store(true, Ordering::Release);
+    }
+
+    /// Whether it is noted; notes it if it is not, and forgets it if it is.
+    fn came_before(&self, found: &FalsePositive) -> bool {
+        let once = self.once.get_or_init(|| {
+            let sets = (self.bytes / size_of::<[u32; SET]>()).max(1);
+            (0..sets * SET).map(|_| AtomicU32::new(0)).collect()
+        });
+        let (place, tag) = found.place();
+        let sets = (once.len() / SET) as u64;
+        let set = ((u64::from(place) * sets) >> 32) as usize * SET;
+        let tags = &once[set..set + SET];
+        if let Some(noted) = tags.iter().find(|noted| noted.load(Ordering::Relaxed) == tag) {
+            noted.store(0, Ordering::Relaxed);
+            return true;
+        }
+        let is_free = |noted: &&AtomicU32| noted.load(Ordering::Relaxed) == 0;
+        // Any other goes: which one depends on who comes.
+        let place = tags.iter().find(is_free).unwrap_or(&tags[tag as usize / 2 % SET]);
+        place.store(tag, Ordering::Relaxed);
+        false
+    }
+
+    /// Whether the caller is to see to it that somebody repairs, who says when that has
+    /// [ended](Self::end). `now_ns` is asked if it could be.
+    #[inline]
+    pub(crate) fn begin(&self, now_ns: impl FnOnce() -> u64) -> bool {
+        self.has_waiting.load(Ordering::Relaxed) && self.begin_what_waits(now_ns())
+    }
+
+    #[cold]
+    fn begin_what_waits(&self, now_ns: u64) -> bool {
+        now_ns >= self.not_before_ns.load(Ordering::Relaxed)
+            && !self.is_under_way.load(Ordering::Relaxed)
+            && !self.is_under_way.swap(true, Ordering::AcqRel)
+    }
+
+    /// What is to be repaired in one go.
+    pub(crate) fn take(&self) -> Vec<FalsePositive> {
+        let mut waiting = self.waiting.lock();
+        let some = waiting.len().min(BATCH);
+        let taken = waiting.drain(..some).collect();
+        self.has_waiting.store(!waiting.is_empty(), Ordering::Release);
+        taken
+    }
+
+    /// So many were gone through; who [began](Self::begin) says so.
+    pub(crate) fn end(&self, repairs: usize, now_ns: u64) {
+        let pause_ns = repairs as u64 * NS_PER_REPAIR;
+        self.not_before_ns.store(now_ns.saturating_add(pause_ns), Ordering::Relaxed);
+        self.is_under_way.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(hash: u64) -> FalsePositive {
+        FalsePositive { keyspace: 1, table: 7, partition: 3, hash }
+    }
+
+    #[test]
+    fn what_comes_twice_is_repaired() {
+        let unlearning = Unlearning::new(64 << 10);
+        assert_eq!(unlearning.charge(), 0);
+        unlearning.note(found(1));
+        unlearning.note(found(2));
+        unlearning.note(FalsePositive { table: 8, ..found(1) });
+        assert!(!unlearning.begin(|| 0), "each came once");
+        assert_eq!(unlearning.charge(), 64 << 10);
+        unlearning.note(found(2));
+        assert!(unlearning.begin(|| 0));
+        assert!(!unlearning.begin(|| 0), "one at a time");
+        assert_eq!(unlearning.take(), [found(2)]);
+        unlearning.end(1, 100);
+        assert!(!unlearning.begin(|| u64::MAX), "nothing waits");
+        assert_eq!(unlearning.counts.false_positives.get(), 4);
+    }
+
+    #[test]
+    fn a_flood_is_held_to_its_rate_and_to_its_memory() {
+        let unlearning = Unlearning::new(1 << 20);
+        for hash in 0..10_000 {
+            unlearning.note(found(hash));
+            unlearning.note(found(hash));
+        }
+        assert_eq!(unlearning.waiting.lock().len(), WAITING_MAX);
+        assert_eq!(unlearning.counts.dropped.get(), 10_000 - WAITING_MAX as u64);
+        let (mut now_ns, mut repaired) = (0, 0);
+        while unlearning.has_waiting.load(Ordering::Relaxed) {
+            assert!(unlearning.begin(|| now_ns));
+            let taken = unlearning.take().len();
+            repaired += taken;
+            unlearning.end(taken, now_ns);
+            let pause_ns = taken as u64 * NS_PER_REPAIR;
+            assert!(!unlearning.begin(|| now_ns + pause_ns - 1), "too soon");
+            now_ns += pause_ns;
+        }
+        assert_eq!((repaired, now_ns), (WAITING_MAX, WAITING_MAX as u64 * NS_PER_REPAIR));
+    }
+
+    /// Of as many as there are places few are forgotten until they come again.
+    #[test]
+    fn what_came_once_is_remembered_as_far_as_there_is_room() {
+        let unlearning = Unlearning::new(64 << 10);
+        let places = (64 << 10) / 4;
+        (0..places / 2).for_each(|hash| unlearning.note(found(hash * 77_777)));
+        let again = (0..places / 2).filter(|hash| unlearning.came_before(&found(hash * 77_777)));
+        assert!(again.count() as f64 > places as f64 / 2.0 * 0.95);
+    }
+}

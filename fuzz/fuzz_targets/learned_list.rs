@@ -1,0 +1,4 @@
+//! See `learned_list` in `src/store.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tidekv_fuzz::store::learned_list(data));
