@@ -29,13 +29,17 @@ pub enum Idea {
     /// A get that finds everything in blocks takes a little of the time of a read, which a hit
     /// of KV would save. Without: what is in memory is nothing to be saved.
     SparedTime,
+    /// The sketch counts lookups of a key, and what each costs is what lookups that end on its
+    /// level cost on average. Without: it counts the I/Os that the lookups of that key did
+    /// (SpotKV's weighted Count-Min sketch).
+    CostByLevel,
     /// Entries are small. Without: they are charged as AC-Key's would be
     /// ([`Ideas::entry_bytes`]).
     CompactEntries,
 }
 
 /// All of them, by name.
-const NAMES: [(Idea, &str); 10] = [
+const NAMES: [(Idea, &str); 11] = [
     (Idea::Admission, "admission"),
     (Idea::Controller, "controller"),
     (Idea::GhostChoice, "ghost-choice"),
@@ -45,6 +49,7 @@ const NAMES: [(Idea, &str); 10] = [
     (Idea::Repair, "repair"),
     (Idea::Sync, "sync"),
     (Idea::SparedTime, "spared-time"),
+    (Idea::CostByLevel, "cost-by-level"),
     (Idea::CompactEntries, "compact-entries"),
 ];
 

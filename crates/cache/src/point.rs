@@ -106,8 +106,7 @@ pub struct PointShard {
     kv_ghost: Ghost,
     kv_window: KvWindow,
     kp_ghost: Ghost,
-    /// By level: I/Os of a lookup that ends there, on average.
-    reads: [f32; LEVELS],
+    costs: Costs,
     /// Below this worth, entries do not come into KV.
     kv_price: f32,
     wanted: PointReads<Wanted>,
@@ -165,10 +164,33 @@ impl KvWindow {
     }
 }
 
+/// What lookups cost.
+#[derive(Debug, Clone, Copy)]
+struct Costs {
+    /// By level: I/Os of a lookup that ends there, on average.
+    reads: [f32; LEVELS],
+    /// The sketch counts I/Os, not lookups.
+    are_counted: bool,
+}
+
+impl Costs {
+    /// What a hit of KV saves, for each that the sketch counts.
+    fn saved_by_value(&self, level: u8) -> f32 {
+        if self.are_counted { 1.0 } else { self.reads[usize::from(level)] }
+    }
+
+    /// What a hit of KP saves: all but the read of the block.
+    fn saved_by_pointer(&self, level: u8) -> f32 {
+        let reads = self.reads[usize::from(level)];
+        let saved = (reads - 1.0).max(0.0);
+        if self.are_counted { saved / reads.max(1.0) } else { saved }
+    }
+}
+
 struct KvJudge<'a> {
     hash_of: HashOf,
     sketch: &'a Sketch<Narrow>,
-    reads: &'a [f32; LEVELS],
+    costs: &'a Costs,
     ghost: &'a mut Ghost,
 }
 
@@ -179,7 +201,7 @@ impl kv::Judge for KvJudge<'_> {
 
     fn worth(&mut self, hash: u64, entry: &KvEntry<'_>, asked: u8) -> f32 {
         let times = times(self.sketch, hash as u32, asked);
-        times * self.reads[usize::from(entry.level)] / entry.charge() as f32
+        times * self.costs.saved_by_value(entry.level) / entry.charge() as f32
     }
 
     fn left(&mut self, hash: u64, _: usize) {
@@ -189,14 +211,13 @@ impl kv::Judge for KvJudge<'_> {
 
 struct KpJudge<'a> {
     sketch: &'a Sketch<Narrow>,
-    reads: &'a [f32; LEVELS],
+    costs: &'a Costs,
     ghost: &'a mut Ghost,
 }
 
 impl kp::Judge for KpJudge<'_> {
     fn worth(&mut self, hash: u32, entry: &KpEntry, asked: u8) -> f32 {
-        let saved = (self.reads[usize::from(entry.level)] - 1.0).max(0.0);
-        times(self.sketch, hash, asked) * saved
+        times(self.sketch, hash, asked) * self.costs.saved_by_pointer(entry.level)
     }
 
     fn left(&mut self, hash: u32) {
@@ -259,7 +280,7 @@ impl PointShard {
             kv_ghost: Ghost::new(0, 1),
             kv_window: KvWindow::NONE,
             kp_ghost: Ghost::new(0, 1),
-            reads: [1.0; LEVELS],
+            costs: Costs { reads: [1.0; LEVELS], are_counted: false },
             kv_price: 0.0,
             saved: PointReads::default(),
             wanted: PointReads::default(),
@@ -272,10 +293,11 @@ impl PointShard {
     pub fn set_without(&mut self, without: Ideas, reads: [f32; LEVELS]) {
         let was_given = self.without.has(Idea::MeasuredBenefit);
         if without.has(Idea::MeasuredBenefit) {
-            self.reads = reads;
+            self.costs.reads = reads;
         } else if was_given {
-            self.reads = [1.0; LEVELS];
+            self.costs.reads = [1.0; LEVELS];
         }
+        self.costs.are_counted = without.has(Idea::CostByLevel);
         self.kv.set_by_age(without.has(Idea::Admission));
         self.kp.set_by_age(without.has(Idea::Admission));
         if without != self.without {
@@ -334,7 +356,7 @@ impl PointShard {
 
     /// I/Os of a lookup that ends on `level`, on average.
     pub fn reads(&self, level: u8) -> f32 {
-        self.reads[usize::from(level.min(kv::LEVEL_MAX))]
+        self.costs.reads[usize::from(level.min(kv::LEVEL_MAX))]
     }
 
     /// Notes that a key was asked for.
@@ -351,28 +373,32 @@ impl PointShard {
         read: impl FnOnce(KvEntry<'_>) -> Option<R>,
     ) -> Found<R> {
         if let Some((entry, is_hot)) = self.kv.get(hash, name) {
-            let reads = self.reads[usize::from(entry.level)];
+            let reads = self.costs.reads[usize::from(entry.level)];
             let Some(found) = read(entry) else { return Found::Nothing };
             self.saved.kv += f64::from(reads);
-            self.note_hit(hash, is_hot);
+            self.note_hit(hash, is_hot, reads);
             return Found::Value(found);
         }
         let Some(entry) = self.kp.get(self.fingerprint(hash)) else { return Found::Nothing };
-        self.saved.kp += f64::from((self.reads[usize::from(entry.level)] - 1.0).max(0.0));
+        let reads = self.costs.reads[usize::from(entry.level)];
+        self.saved.kp += f64::from((reads - 1.0).max(0.0));
         Found::Pointer(entry)
     }
 
     /// A value would have cost reads of storage. Of one that is asked for all the time the
     /// sketch is told now and then: that spares most hits a cache line.
-    fn note_hit(&mut self, hash: u64, is_hot: bool) {
-        if !is_hot {
-            self.asked(hash);
-            return;
-        }
-        self.hot_hits += 1;
-        // In no order: keys may be asked for in turn.
-        if mixed(self.hot_hits).is_multiple_of(u32::from(HOT_HITS_TOLD)) {
-            self.sketch.add_times(spread(hash as u32), HOT_HITS_TOLD);
+    fn note_hit(&mut self, hash: u64, is_hot: bool, reads: f32) {
+        let times = if self.costs.are_counted { reads.round().max(1.0) as u16 } else { 1 };
+        match is_hot {
+            false if times == 1 => self.asked(hash),
+            false => self.sketch.add_times(spread(hash as u32), times),
+            true => {
+                self.hot_hits += 1;
+                // In no order: keys may be asked for in turn.
+                if mixed(self.hot_hits).is_multiple_of(u32::from(HOT_HITS_TOLD)) {
+                    self.sketch.add_times(spread(hash as u32), times * HOT_HITS_TOLD);
+                }
+            }
         }
     }
 
@@ -389,15 +415,17 @@ impl PointShard {
     /// Decides what is kept of what a lookup found.
     pub fn resolved(&mut self, hash: u64, resolved: &Resolved<'_>) {
         let fingerprint = self.fingerprint(hash);
-        let Self {
-            hash_of, sketch, reads: by_level, kv_ghost, kv_window, kp_ghost, wanted, ..
-        } = self;
+        let Self { hash_of, sketch, costs, kv_ghost, kv_window, kp_ghost, wanted, .. } = self;
         let level = usize::from(resolved.entry.level);
         let is_measured = !self.without.has(Idea::MeasuredBenefit);
         let (reads, data_reads) = match is_measured {
             true => (resolved.reads, resolved.data_reads),
-            false => (by_level[level], 1.0),
+            false => (costs.reads[level], 1.0),
         };
+        // One is counted already.
+        if costs.are_counted && reads >= 2.0 {
+            sketch.add_times(spread(hash as u32), reads as u16 - 1);
+        }
         // KV wants no bytes for what it would not hold, KP none while it can grow.
         let is_for_kv = self.kv.can_hold(&resolved.entry);
         if is_for_kv {
@@ -416,10 +444,10 @@ impl PointShard {
                 wanted.kp += hits * f64::from((reads - data_reads).max(0.0));
             }
             if is_measured {
-                by_level[level] += (reads - by_level[level]) * READS_GAIN;
+                costs.reads[level] += (reads - costs.reads[level]) * READS_GAIN;
             }
         }
-        let mut judge = KvJudge { hash_of: *hash_of, sketch, reads: by_level, ghost: kv_ghost };
+        let mut judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost: kv_ghost };
         let worth = kv::Judge::worth(&mut judge, hash, &resolved.entry, 0);
         if worth >= self.kv_price || self.without.has(Idea::Admission) {
             insert(&mut self.kv, &mut self.kv_price, hash, resolved.entry, &mut judge);
@@ -433,7 +461,7 @@ impl PointShard {
         let spares = reads > data_reads || self.without.has(Idea::Admission);
         if let (Some(pointer), false, true) = (resolved.pointer, resolved.by_pointer, spares) {
             let entry = KpEntry { pointer, level: resolved.entry.level };
-            let mut judge = KpJudge { sketch, reads: by_level, ghost: kp_ghost };
+            let mut judge = KpJudge { sketch, costs, ghost: kp_ghost };
             self.kp.insert(fingerprint, entry, &mut judge);
         }
     }
@@ -444,9 +472,9 @@ impl PointShard {
     /// its bytes, and goes if nobody else asks for it any more. That spares a read in its
     /// place. For how many lookups that a larger KV would have answered this one stands.
     pub fn found_in_memory(&mut self, hash: u64, entry: KvEntry<'_>) -> u32 {
-        let Self { hash_of, sketch, reads, kv_ghost: ghost, .. } = self;
+        let Self { hash_of, sketch, costs, kv_ghost: ghost, .. } = self;
         if self.kv.has_room() {
-            let mut judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost };
+            let mut judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost };
             self.kv.insert(hash, entry, &mut judge);
             return 0;
         }
@@ -454,8 +482,8 @@ impl PointShard {
             return 0;
         }
         let answered = ghost.take(hash as u32, sketch).unwrap_or_default();
-        let of_level = reads[usize::from(entry.level)].max(1.0);
-        let mut judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost };
+        let of_level = costs.saved_by_value(entry.level).max(1.0);
+        let mut judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost };
         // Shown once, a key may have been asked for by chance: it is to be shown again.
         let worth = kv::Judge::worth(&mut judge, hash, &entry, 0) / of_level;
         // Without ageing others, which are asked for where this one was not shown.
@@ -475,8 +503,8 @@ impl PointShard {
     /// becomes that; whether KP has an entry that must be redirected.
     pub fn sync(&mut self, hash: u64, name: Name<'_>, entry: Option<KvEntry<'_>>) -> bool {
         let fingerprint = self.fingerprint(hash);
-        let Self { hash_of, sketch, reads, kv_ghost: ghost, .. } = self;
-        let mut judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost };
+        let Self { hash_of, sketch, costs, kv_ghost: ghost, .. } = self;
+        let mut judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost };
         match entry {
             Some(entry) => {
                 if self.kv.contains(hash, name) {
@@ -509,8 +537,8 @@ impl PointShard {
     /// Takes out the KV entries whose names are `is_named`, and the KP entries that lead
     /// into tables that are `is_in`.
     pub fn forget(&mut self, is_named: impl Fn(Name<'_>) -> bool, is_in: impl Fn(u64) -> bool) {
-        let Self { hash_of, sketch, reads, kv_ghost: ghost, .. } = self;
-        let judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost };
+        let Self { hash_of, sketch, costs, kv_ghost: ghost, .. } = self;
+        let judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost };
         self.kv.remove_where(|entry| is_named(entry.name), &judge);
         self.kp.remove_where(|entry| is_in(entry.pointer.table));
     }
@@ -541,10 +569,10 @@ impl PointShard {
 
     /// KV has this entry, as it had in an earlier life, if there is room; whether it has it.
     pub fn restore_value(&mut self, hash: u64, entry: KvEntry<'_>) -> bool {
-        let Self { hash_of, sketch, reads, kv_ghost: ghost, .. } = self;
+        let Self { hash_of, sketch, costs, kv_ghost: ghost, .. } = self;
         let has_room = self.kv.has_room();
         if has_room {
-            let mut judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost };
+            let mut judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost };
             self.kv.insert(hash, entry, &mut judge);
         }
         has_room && self.kv.contains(hash, entry.name)
@@ -553,8 +581,8 @@ impl PointShard {
     /// KP has this entry for a key of that hash, as it had in an earlier life.
     pub fn restore_pointer(&mut self, hash: u64, entry: KpEntry) {
         let fingerprint = self.fingerprint(hash);
-        let Self { sketch, reads, kp_ghost: ghost, .. } = self;
-        self.kp.insert(fingerprint, entry, &mut KpJudge { sketch, reads, ghost });
+        let Self { sketch, costs, kp_ghost: ghost, .. } = self;
+        self.kp.insert(fingerprint, entry, &mut KpJudge { sketch, costs, ghost });
     }
 
     /// The KP entries that lead into tables that are `is_in`, by their fingerprints.
@@ -568,13 +596,13 @@ impl PointShard {
 
     /// Changes the bounds of KV and KP; what does not fit any more leaves.
     pub fn set_capacities(&mut self, kv: usize, kp: usize) {
-        let Self { hash_of, sketch, reads, kv_ghost, kp_ghost, .. } = self;
-        let mut judge = KvJudge { hash_of: *hash_of, sketch, reads, ghost: kv_ghost };
+        let Self { hash_of, sketch, costs, kv_ghost, kp_ghost, .. } = self;
+        let mut judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost: kv_ghost };
         if kv > self.kv.capacity() {
             self.kv_price = 0.0;
         }
         self.kv.set_capacity(kv, &mut judge);
-        let mut judge = KpJudge { sketch, reads, ghost: kp_ghost };
+        let mut judge = KpJudge { sketch, costs, ghost: kp_ghost };
         self.kp.set_capacity(kp, &mut judge);
     }
 

@@ -95,6 +95,7 @@ pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
     Point {
         params,
         memory_bytes,
+        process_bytes: None,
         cache_bytes: Some(cache_bytes),
         value_bytes: shape.value_bytes,
         is_compressed: false,

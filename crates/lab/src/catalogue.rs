@@ -8,6 +8,7 @@ use crate::failure::{Failure, Result};
 use crate::limit;
 use crate::policy;
 use crate::restart;
+use crate::spotkv;
 
 /// All experiments, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
@@ -18,6 +19,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
         .chain(restart::EXPERIMENTS)
         .chain(limit::EXPERIMENTS)
         .chain(policy::EXPERIMENTS)
+        .chain(spotkv::EXPERIMENTS)
 }
 
 /// The experiment called `name`.

@@ -27,10 +27,10 @@ use crate::workload::{Kind, Workload};
 const SAMPLES: u64 = 20;
 
 /// A name, a mix, a choice of keys.
-type NamedLoad = (&'static str, Vec<(Kind, u32)>, Choice);
+pub(crate) type NamedLoad = (&'static str, Vec<(Kind, u32)>, Choice);
 
 /// YCSB.
-fn ycsb_loads() -> [NamedLoad; 6] {
+pub(crate) fn ycsb_loads() -> [NamedLoad; 6] {
     let latest = Choice::Latest { alpha: 0.99 };
     [
         ("A", vec![(Kind::Get, 50), (Kind::Put, 50)], ZIPF),

@@ -87,6 +87,7 @@ pub(crate) fn reading(
     Point {
         params: params(shape, threads, memory_bytes),
         memory_bytes,
+        process_bytes: None,
         cache_bytes: None,
         value_bytes: shape.value_bytes,
         is_compressed: shape.is_compressed,
@@ -124,6 +125,7 @@ fn filling(scale: &Scale, shape: Shape, threads: u64, choice: Choice, passes: u6
     Point {
         params: params(shape, threads, memory_bytes),
         memory_bytes,
+        process_bytes: None,
         store: None,
         drive: Some(Drive {
             workload: Workload::only(Kind::Put, choice, shape.entries),
@@ -155,6 +157,7 @@ fn writing(scale: &Scale, shape: Shape, threads: u64, mix: Vec<(Kind, u32)>) -> 
     Point {
         params: params(shape, threads, memory_bytes),
         memory_bytes,
+        process_bytes: None,
         changes_store: true,
         drive,
         counts_everything: false,
@@ -192,6 +195,7 @@ fn open(scale: &Scale) -> Vec<Point> {
     vec![Point {
         params,
         memory_bytes,
+        process_bytes: None,
         store: Some(StorePlan { is_killed: true, ..settled(shape) }),
         changes_store: true,
         drive: None,

@@ -111,6 +111,8 @@ pub(crate) struct Point {
     pub(crate) memory_bytes: u64,
     /// Of it, what caches may take; `None`: what the rest leaves.
     pub(crate) cache_bytes: Option<u64>,
+    /// What the process may take in all, and the kernel for its files; `None`: what there is.
+    pub(crate) process_bytes: Option<u64>,
     pub(crate) value_bytes: u64,
     pub(crate) is_compressed: bool,
     /// Reads go through the kernel's cache of files.
@@ -264,6 +266,8 @@ pub(crate) enum Rule {
     /// The ratio to the same subject at the point where the parameter has this name is at
     /// least this.
     RatioToNamedPointAtLeast(&'static str, &'static str, f64),
+    /// The same, at most this.
+    RatioToNamedPointAtMost(&'static str, &'static str, f64),
     /// The ratio to the same subject at the point with the next smaller value of the parameter
     /// is at most this.
     RatioToNextBelowAtMost(&'static str, f64),
@@ -285,6 +289,7 @@ impl Rule {
             Self::RatioAtMost(bound)
             | Self::AtMost(bound)
             | Self::RatioToPointAtMost(_, _, bound)
+            | Self::RatioToNamedPointAtMost(_, _, bound)
             | Self::RatioToNextBelowAtMost(_, bound)
             | Self::RatioToSubjectAtMost(_, bound) => (bound, false),
         }

@@ -18,6 +18,8 @@ pub(crate) struct Job {
     /// Where its store is or will be.
     pub(crate) directory: PathBuf,
     pub(crate) settings: Settings,
+    /// What the process may take, and the kernel for its files.
+    pub(crate) process_bytes: Option<u64>,
     pub(crate) value_bytes: usize,
     pub(crate) seed: u64,
     /// What is done between opening and the end; nothing: opening is what counts.

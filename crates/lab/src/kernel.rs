@@ -135,6 +135,58 @@ pub(crate) fn end_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
+/// A hierarchy of control groups that bounds memory, with the names of its files.
+struct MemoryGroups {
+    root: &'static str,
+    /// There if the kernel has this hierarchy.
+    mark: &'static str,
+    limit: &'static str,
+}
+
+/// Of the first and of the second version.
+const MEMORY_GROUPS: [MemoryGroups; 2] = [
+    MemoryGroups {
+        root: "/sys/fs/cgroup/memory",
+        mark: "memory.limit_in_bytes",
+        limit: "memory.limit_in_bytes",
+    },
+    MemoryGroups { root: "/sys/fs/cgroup", mark: "cgroup.subtree_control", limit: "memory.max" },
+];
+
+impl MemoryGroups {
+    fn of_this_kernel() -> Option<Self> {
+        MEMORY_GROUPS.into_iter().find(|groups| Path::new(groups.root).join(groups.mark).exists())
+    }
+
+    fn of_process(&self, process: u32) -> PathBuf {
+        Path::new(self.root).join(format!("tidekv-lab-{process}"))
+    }
+}
+
+/// Holds the memory of this process, and what the kernel keeps of its files, to so many bytes.
+/// [`unbound_memory`] cleans up behind it.
+///
+/// # Errors
+/// Where the kernel has no such control groups, or this process may not make one: that takes root.
+pub(crate) fn bound_memory(bytes: u64) -> Result<()> {
+    let process = std::process::id();
+    let failed = |e: std::io::Error| Failure::system("could not bound the process's memory", e);
+    let groups = MemoryGroups::of_this_kernel();
+    let groups = groups.ok_or_else(|| failed(std::io::ErrorKind::Unsupported.into()))?;
+    let group = groups.of_process(process);
+    fs::create_dir(&group).map_err(failed)?;
+    fs::write(group.join(groups.limit), bytes.to_string()).map_err(failed)?;
+    fs::write(group.join("cgroup.procs"), process.to_string()).map_err(failed)
+}
+
+/// Removes the control group of a process that has ended.
+pub(crate) fn unbound_memory(process: u32) {
+    if let Some(groups) = MemoryGroups::of_this_kernel() {
+        // What stays holds nobody.
+        let _ = fs::remove_dir(groups.of_process(process));
+    }
+}
+
 /// Makes everything written durable and lets the kernel forget cached files, so
 /// that reads come from storage. Whether it could: that takes root.
 pub(crate) fn drop_caches() -> bool {

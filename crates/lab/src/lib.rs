@@ -45,6 +45,7 @@ mod limit;
 mod question;
 mod groups;
 mod policy;
+mod spotkv;
 mod catalogue;
 mod sweep;
 

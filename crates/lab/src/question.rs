@@ -70,6 +70,7 @@ impl Question {
         Point {
             params: self.params(),
             memory_bytes: cache_bytes + Self::BESIDE_BYTES,
+            process_bytes: None,
             cache_bytes: Some(cache_bytes),
             value_bytes,
             is_compressed: false,

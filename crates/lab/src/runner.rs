@@ -486,6 +486,7 @@ impl Runner<'_> {
                 warm_start: point.drive.as_ref().is_some_and(Drive::starts_warm),
                 is_filling: false,
             },
+            process_bytes: point.process_bytes,
             value_bytes: point.value_bytes as usize,
             // Alternations differ from each other, subjects do not.
             seed: self.seed.wrapping_add(alternation),
@@ -584,6 +585,7 @@ impl Runner<'_> {
                 is_filling: true,
                 ..Settings::usual(plan.memory_bytes)
             },
+            process_bytes: None,
             value_bytes: plan.value_bytes as usize,
             seed: self.seed,
             drive: replay.is_none().then_some(drive),

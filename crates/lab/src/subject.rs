@@ -101,6 +101,15 @@ pub struct Counts {
     /// Of filters, and of their parts.
     #[serde(default)]
     pub filter_blocks: Option<BlockLookups>,
+    /// Lookups of single keys that passed a filter for nothing.
+    #[serde(default)]
+    pub false_positives: Option<u64>,
+    /// Of the reads, those that repaired filters.
+    #[serde(default)]
+    pub repair_reads: Option<u64>,
+    /// Bytes of all filters, and of what is kept beside them, that are there now.
+    #[serde(default)]
+    pub filter_bytes: Option<u64>,
     /// Lookups of single keys that the cache of values and pointers was asked for.
     pub point_lookups: Option<u64>,
     /// Of these, those that a value answered.
@@ -151,6 +160,8 @@ impl Counts {
             data_blocks: blocks(self.data_blocks, earlier.data_blocks),
             index_blocks: blocks(self.index_blocks, earlier.index_blocks),
             filter_blocks: blocks(self.filter_blocks, earlier.filter_blocks),
+            false_positives: each(self.false_positives, earlier.false_positives),
+            repair_reads: each(self.repair_reads, earlier.repair_reads),
             point_lookups: each(self.point_lookups, earlier.point_lookups),
             kv_hits: each(self.kv_hits, earlier.kv_hits),
             kp_hits: each(self.kp_hits, earlier.kp_hits),

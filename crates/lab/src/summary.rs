@@ -62,6 +62,9 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
         found.insert("rss_bytes_max", turn.rss_bytes_max as f64);
     }
     found.extend(cache_metrics(point, turn));
+    if let (Some(bytes), Some(store)) = (turn.counts.filter_bytes, &point.store) {
+        found.insert("filter_bits_per_key", bytes as f64 * 8.0 / store.entries as f64);
+    }
     let operations = turn.operations as f64;
     if turn.operations > 0 {
         found.insert("ops_per_s", operations / turn.seconds);
@@ -81,6 +84,8 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
             ("reads_per_op", turn.counts.reads),
             ("read_bytes_per_op", turn.counts.read_bytes),
             ("kernel_read_bytes_per_op", Some(turn.kernel.read_bytes)),
+            ("false_positives_per_op", turn.counts.false_positives),
+            ("repair_reads_per_op", turn.counts.repair_reads),
         ];
         for (name, count) in counted {
             count.map(|count| found.insert(name, count as f64 / operations));
@@ -364,7 +369,8 @@ fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<Judged> {
             let baselines = at_point(series, others, param, value.into());
             baselines.map(|other| against(other, format!("{param} {value}"))).collect()
         }
-        Rule::RatioToNamedPointAtLeast(param, name, _) => {
+        Rule::RatioToNamedPointAtLeast(param, name, _)
+        | Rule::RatioToNamedPointAtMost(param, name, _) => {
             let baselines = at_point(series, others, param, name.into());
             baselines.map(|other| against(other, format!("{param} {name}"))).collect()
         }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tidekv::{
-    CachePolicy, Compression, Db, Iter, Keyspace, KeyspaceOptions, Options, Snapshot, Statistics,
+    CachePolicy, Compression, Db, FilterKind, Iter, Keyspace, KeyspaceOptions, Options, Snapshot,
+    Statistics,
 };
 use tidekv_io::{Clock, SystemClock};
 
@@ -25,6 +26,16 @@ const POLICY: Choosable = Choosable {
     to_set: |value| format!("cache_policy = {value:?}, of the store's options"),
 };
 
+/// Kind of filters, and bits for each key of the last level.
+const FILTER: Choosable = Choosable {
+    name: "filter",
+    values: "bloom-N, cuckoo-N: with N bits a key",
+    usual: "bloom-10",
+    tries: &["bloom-10", "cuckoo-10"],
+    is_of_tables: |_| true,
+    to_set: |value| format!("filter_kind and filter_bits_per_key = {value}, of the keyspace"),
+};
+
 /// TideKV as it comes.
 pub const TIDEKV: SubjectRecord = SubjectRecord {
     name: "tidekv:tide",
@@ -34,7 +45,7 @@ pub const TIDEKV: SubjectRecord = SubjectRecord {
     is_default: true,
     format: "tidekv",
     search: Search::Nothing,
-    choices: &[POLICY],
+    choices: &[POLICY, FILTER],
     open: |path, settings| open(path, settings, CachePolicy::Tide),
 };
 
@@ -190,9 +201,12 @@ fn open(
     };
     let db = Db::open(directory, options)?;
     let compression = if settings.is_compressed { Compression::Lz4 } else { Compression::None };
+    let (filter_kind, filter_bits_per_key) = filter_of(settings)?;
     let options = KeyspaceOptions {
         compression,
         compression_last: compression,
+        filter_kind,
+        filter_bits_per_key,
         ..KeyspaceOptions::default()
     };
     let keyspace = db.keyspace_with("lab", options)?;
@@ -208,6 +222,22 @@ fn open(
 /// The policy that is written so.
 fn policy_of(text: &str) -> Result<CachePolicy> {
     text.parse().map_err(|e| Failure::usage(format!("{e}")))
+}
+
+/// The filter that is chosen.
+fn filter_of(settings: &Settings) -> Result<(FilterKind, u8)> {
+    let chosen = settings.choices.get(FILTER.name).map_or(FILTER.usual, String::as_str);
+    let unknown = || {
+        let Choosable { name, values, .. } = FILTER;
+        Failure::usage(format!("{name} cannot be {chosen:?}: {values}"))
+    };
+    let (kind, bits) = chosen.split_once('-').ok_or_else(unknown)?;
+    let kind = match kind {
+        "bloom" => FilterKind::Bloom,
+        "cuckoo" => FilterKind::Cuckoo,
+        _ => return Err(unknown()),
+    };
+    Ok((kind, bits.parse().map_err(|_| unknown())?))
 }
 
 /// The bytes of a file, if it is there.
@@ -327,7 +357,10 @@ impl Subject for Tide {
             reads: counter(&format!("cache.{kind}.misses")),
         };
         Ok(Counts {
-            reads: Some(counter("io.reads")),
+            reads: Some(counter("io.reads") + counter("filter.repair_reads")),
+            false_positives: Some(counter("filter.false_positives")),
+            repair_reads: Some(counter("filter.repair_reads")),
+            filter_bytes: Some(counter("filter.bytes") + counter("filter.learned_bytes")),
             read_bytes: Some(counter("io.read_bytes")),
             background_reads: Some(counter("io.compaction_reads")),
             background_read_bytes: Some(counter("io.compaction_read_bytes")),

@@ -43,6 +43,9 @@ pub(crate) fn serve(subjects: &[SubjectRecord]) -> Result<()> {
             .and_then(|()| out.flush())
             .map_err(|e| Failure::system("could not answer", e))
     };
+    if let Some(bytes) = job.process_bytes {
+        kernel::bound_memory(bytes)?;
+    }
     let (subject, measurement) = carry_out(&job, record)?;
     answer(&measurement)?;
     if job.ending == Ending::AwaitKill {
@@ -118,6 +121,9 @@ impl Launcher {
             child.kill().map_err(|e| Failure::system("could not kill the worker", e))?;
         }
         let status = child.wait().map_err(|e| Failure::system("could not await the worker", e))?;
+        if job.process_bytes.is_some() {
+            kernel::unbound_memory(child.id());
+        }
         match measurement {
             Ok(measurement) if status.success() || job.ending == Ending::AwaitKill => {
                 Ok(measurement)

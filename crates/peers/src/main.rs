@@ -1,10 +1,11 @@
-//! The lab with its peers: TideKV beside RocksDB and fjall, in one binary, so that
+//! The lab with its peers: TideKV beside RocksDB, LevelDB and fjall, in one binary, so that
 //! compiler, allocator and drive are the same for all.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
 mod rocks;
 mod fjalls;
+mod leveldbs;
 mod maps;
 
 use std::io::Write;
@@ -26,7 +27,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static ALLOCATOR_SETTINGS: &[u8; 63] =
     b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:1000\0";
 
-const SUBJECTS: [SubjectRecord; 24] = [
+const SUBJECTS: [SubjectRecord; 25] = [
     tide::TIDEKV,
     tide::TIDEKV_BLOCK_LRU,
     tide::TIDEKV_KV_ONLY,
@@ -48,6 +49,7 @@ const SUBJECTS: [SubjectRecord; 24] = [
     rocks::DEFAULT,
     rocks::OPTIONS,
     fjalls::FJALL,
+    leveldbs::LEVELDB,
     device::DEVICE_READS,
     maps::DASHMAP,
     maps::QUICK_CACHE,

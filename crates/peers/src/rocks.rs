@@ -226,6 +226,14 @@ fn readers_bytes(db: &DB) -> Result<u64> {
     Ok(bytes.map_err(failed)?.unwrap_or(0))
 }
 
+/// Bytes of the filters of all tables, which RocksDB says in a text among others.
+fn filter_bytes(db: &DB) -> Result<Option<u64>> {
+    let text = db.property_value(properties::AGGREGATED_TABLE_PROPERTIES).map_err(failed)?;
+    let parts = text.as_deref().unwrap_or_default().split(';');
+    let part = parts.map(str::trim).find_map(|part| part.strip_prefix("filter block size="));
+    Ok(part.and_then(|bytes| bytes.parse().ok()))
+}
+
 /// The cache of rows, if there is one, and that of blocks, under one budget.
 fn rooms(settings: &Settings, variant: Variant) -> Result<(Option<Room>, Room)> {
     // If the cache has a size of its own, write buffers do not count as its.
@@ -428,6 +436,14 @@ impl Subject for Rocks {
             data_blocks: lookups(Ticker::BlockCacheDataHit, Ticker::BlockCacheDataMiss),
             index_blocks: lookups(Ticker::BlockCacheIndexHit, Ticker::BlockCacheIndexMiss),
             filter_blocks: lookups(Ticker::BlockCacheFilterHit, Ticker::BlockCacheFilterMiss),
+            false_positives: match (
+                ticker(Ticker::BloomFilterFullPositive),
+                ticker(Ticker::BloomFilterFullTruePositive),
+            ) {
+                (Some(passed), Some(there)) => Some(passed.saturating_sub(there)),
+                _ => None,
+            },
+            filter_bytes: filter_bytes(&self.db)?,
             cache_hits: ticker(Ticker::BlockCacheHit),
             cache_misses: ticker(Ticker::BlockCacheMiss),
             table_bytes: bytes.map_err(failed)?,

@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{RwLock, RwLockReadGuard};
-use tidekv::{Db, Keyspace};
+use tidekv::{Db, FilterKind, Keyspace, KeyspaceOptions};
 
 /// One of the server's keyspaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,8 +43,18 @@ pub(crate) struct Keyspaces {
 }
 
 impl Keyspaces {
-    pub(crate) fn open(db: &Db) -> tidekv::Result<Self> {
-        let [strings, hashes, fields, garbage] = SPACES.map(|(_, name)| db.keyspace(name));
+    /// Opens or creates them; their new tables have filters of this kind, if one is named.
+    pub(crate) fn open(db: &Db, filter_kind: Option<FilterKind>) -> tidekv::Result<Self> {
+        let [strings, hashes, fields, garbage] = SPACES.map(|(_, name)| {
+            let keyspace = db.keyspace(name)?;
+            match filter_kind {
+                None => Ok(keyspace),
+                Some(filter_kind) => {
+                    let options = KeyspaceOptions { filter_kind, ..keyspace.options() };
+                    db.keyspace_with(name, options)
+                }
+            }
+        });
         let open = [strings?, hashes?, fields?, garbage?];
         let exist = open[1].iter().keys_only().next().transpose()?.is_some();
         let hashes = HashPresence { exist: AtomicBool::new(exist), gate: RwLock::new(()) };

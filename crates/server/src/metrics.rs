@@ -53,7 +53,7 @@ use Kind::{Counter, Gauge, Summary};
 
 /// All metrics, in the order in which they are shown.
 #[rustfmt::skip]
-pub(crate) static METRICS: [Metric; 67] = [
+pub(crate) static METRICS: [Metric; 68] = [
     // The server.
     Metric { divisor: 1e3, ..metric(Gauge, "tidekv_start_time_seconds", "When the server was started, in seconds since 1970.", "", &[("", "server.started_ms")]) },
     metric(Counter, "tidekv_commands_total", "Commands of clients.", "", &[("", "server.commands")]),
@@ -90,7 +90,8 @@ pub(crate) static METRICS: [Metric; 67] = [
     metric(Counter, "tidekv_block_cache_inserts_total", "Blocks that came in.", "kind", &[("data", "cache.data.inserts"), ("index", "cache.index.inserts"), ("filter", "cache.filter.inserts")]),
     metric(Counter, "tidekv_block_cache_evictions_total", "Blocks that left for others.", "kind", &[("data", "cache.data.evictions"), ("index", "cache.index.evictions"), ("filter", "cache.filter.evictions")]),
     metric(Counter, "tidekv_filter_skips_total", "Filters that were not in memory and not worth their read.", "", &[("", "cache.filter.skips")]),
-    metric(Counter, "tidekv_filter_false_positives_total", "Lookups that passed a filter which can unlearn, for a key that is not there.", "", &[("", "filter.false_positives")]),
+    metric(Gauge, "tidekv_filter_bytes", "Bytes of the filters of all tables, in memory or not, and memory of what they have unlearned.", "part", &[("filters", "filter.bytes"), ("learned", "filter.learned_bytes")]),
+    metric(Counter, "tidekv_filter_false_positives_total", "Lookups that passed a filter, for a key that the table does not have.", "", &[("", "filter.false_positives")]),
     metric(Counter, "tidekv_filter_repairs_total", "Buckets of filters that were repaired, so that a key no longer passes.", "", &[("", "filter.repairs")]),
     metric(Counter, "tidekv_filter_repair_reads_total", "Reads of storage for these repairs.", "", &[("", "filter.repair_reads")]),
     metric(Counter, "tidekv_filter_repairs_left_total", "Repairs that were not made: that failed, of keys that cannot be told from one that is there, and those for which too many waited.", "why", &[("failed", "filter.repair_failures"), ("hopeless", "filter.repairs_hopeless"), ("dropped", "filter.repairs_dropped")]),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use tidekv::Durability;
+use tidekv::{Durability, FilterKind};
 
 use crate::error::{Error, Result};
 
@@ -112,6 +112,8 @@ pub struct ServerOptions {
     /// Requests of up to 64 KiB are not counted. Raised to
     /// [`ServerOptions::request_bytes_max`].
     pub buffered_bytes_max: usize,
+    /// How filters of new tables are made; `None`: as before, in a new store with Bloom filters.
+    pub filter_kind: Option<FilterKind>,
     /// What a write waits for before its reply.
     pub durability: Durability,
     /// Threads that wait for storage. Default 16: with synced writes, about so
@@ -135,6 +137,7 @@ impl Default for ServerOptions {
             write_timeout: Duration::from_secs(60),
             request_bytes_max: 257 << 20,
             buffered_bytes_max: 1 << 30,
+            filter_kind: None,
             durability: Durability::Buffered,
             io_threads: 16,
             event_loops: None,

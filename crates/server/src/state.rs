@@ -45,7 +45,7 @@ impl State {
     pub(crate) fn new(db: Db, options: &ServerOptions, port: u16) -> Result<Self> {
         let settings = Settings::new(options)?;
         Ok(Self {
-            keyspaces: Keyspaces::open(&db)?,
+            keyspaces: Keyspaces::open(&db, options.filter_kind)?,
             clients: Arc::default(),
             // A request that is within its own bound must fit.
             budget: Budget::new(options.buffered_bytes_max.max(options.request_bytes_max)),

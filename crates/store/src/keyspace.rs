@@ -16,6 +16,7 @@ use crate::handle::Handle;
 use crate::iter::{Entry, Iter, key_range};
 use crate::key::{KEY_BYTES_MAX, Kind, LookupKey, Sequence, Trailer, split_deadline};
 use crate::levels::TableHandle;
+use crate::options::KeyspaceOptions;
 use crate::point_read::{self, PointRead, ReadStep, Resolved};
 use crate::question::{Payload, Question, Reader};
 use crate::tree::Tree;
@@ -98,6 +99,11 @@ impl Keyspace {
 
     pub(crate) fn tree(&self) -> &Arc<Tree> {
         &self.tree
+    }
+
+    /// The settings that new tables are written with.
+    pub fn options(&self) -> KeyspaceOptions {
+        self.tree.options().as_ref().clone()
     }
 
     /// The name it was created under.

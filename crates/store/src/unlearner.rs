@@ -145,7 +145,7 @@ impl Engine {
         LearnedList::decode(&file.read_at(0, bytes).ok()?)
     }
 
-    fn open_tables(&self) -> impl Iterator<Item = Arc<Table>> {
+    pub(crate) fn open_tables(&self) -> impl Iterator<Item = Arc<Table>> {
         let versions: Vec<_> = self.all_trees().iter().map(|tree| tree.version()).collect();
         let tables = |version: Arc<Version>| {
             version.tables().map(|handle| Arc::clone(handle.table())).collect::<Vec<_>>()

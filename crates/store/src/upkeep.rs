@@ -372,6 +372,12 @@ impl Engine {
             ("memory.cache_bytes_max", self.caches.budget() as u64),
         ];
         counters.extend(self.blocks.counters());
+        let (mut filters, mut learned) = (0, 0);
+        for table in self.open_tables() {
+            filters += table.filter_bytes();
+            learned += table.learned().charge() as u64;
+        }
+        counters.extend([("filter.bytes", filters), ("filter.learned_bytes", learned)]);
         for (level, (tables, bytes)) in LEVEL_NAMES.iter().enumerate() {
             let versions: Vec<_> = self.all_trees().iter().map(|tree| tree.version()).collect();
             counters.push((tables, versions.iter().map(|v| v.level(level).len() as u64).sum()));

@@ -9,7 +9,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidekv::{CachePolicy, Db, Durability, Options};
+use tidekv::{CachePolicy, Db, Durability, FilterKind, Options};
 use tidekv_server::{Address, DEFAULT_HTTP_PORT, Server, ServerOptions, TlsFiles};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -29,6 +29,15 @@ pub enum Promise {
     Buffered,
     /// The write is on stable storage and survives a power cut.
     Sync,
+}
+
+/// How filters of tables are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Filter {
+    /// Blocked Bloom filters.
+    Bloom,
+    /// Cuckoo filters that unlearn.
+    Cuckoo,
 }
 
 /// Serve a store over the Redis protocol.
@@ -56,6 +65,12 @@ pub struct Serve {
     /// and `block-s3-fifo`, and for the lab `tide-without:IDEA[,IDEA...]`.
     #[arg(long, value_name = "POLICY", default_value_t)]
     cache_policy: CachePolicy,
+
+    /// How filters of new tables are made: `cuckoo` filters unlearn what has passed them, for
+    /// clients that ask for the same absent keys again and again; `bloom` filters are a
+    /// little smaller. What is chosen stays chosen [default: bloom in a new store].
+    #[arg(long, value_enum, value_name = "KIND")]
+    filter: Option<Filter>,
 
     /// What a reply to a write means.
     #[arg(long, value_enum, default_value_t = Promise::Buffered)]
@@ -121,6 +136,10 @@ impl Serve {
             tls: self.tls(),
             connections_max: self.connections_max,
             idle_timeout: Some(self.idle_timeout).filter(|time| !time.is_zero()),
+            filter_kind: self.filter.map(|filter| match filter {
+                Filter::Bloom => FilterKind::Bloom,
+                Filter::Cuckoo => FilterKind::Cuckoo,
+            }),
             durability,
             insecure: self.insecure,
             ..ServerOptions::default()

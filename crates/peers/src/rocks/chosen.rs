@@ -11,6 +11,7 @@
 //! | `block_cache` | `lru`, `hyperclock` | `lru` |
 //! | `entry_bytes` | of a block, as `hyperclock` is told; 0: it finds out | 0 |
 //! | `table_mib` | of a table on level 1 | 64 |
+//! | `filter` | `bloom-N`: with N bits a key; `ribbon-N`: as good as that, with fewer | `bloom-10` |
 //! | `build` | another store of the same entries; keys of its blocks in the cache are others | 1 |
 //! | `buffer_mib` | of a write buffer, which becomes a table on level 0 | 64 |
 //!
@@ -99,6 +100,20 @@ const BUFFER_MIB: Choosable = Choosable {
     ..choice("buffer_mib", "1 and more", "64")
 };
 
+const FILTER: Choosable = Choosable {
+    is_of_tables: |_| true,
+    to_set: |value| match value.split_once('-') {
+        Some(("ribbon", bits)) => format!("filter_policy = NewRibbonFilterPolicy({bits})"),
+        Some((_, bits)) => format!("filter_policy = NewBloomFilterPolicy({bits})"),
+        None => value.to_owned(),
+    },
+    ..choice(
+        "filter",
+        "bloom-N, with N bits a key; ribbon-N, as good as that with fewer",
+        "bloom-10",
+    )
+};
+
 const BUILD: Choosable = Choosable { is_of_tables: |_| true, ..choice("build", "1 and more", "1") };
 
 /// From so many on RocksDB merges those of level 0.
@@ -115,6 +130,7 @@ pub(super) const CHOICES: &[Choosable] = &[
     PRIORITY_PERCENT,
     TABLE_MIB,
     BUFFER_MIB,
+    FILTER,
     BUILD,
 ];
 
@@ -141,6 +157,8 @@ pub(super) struct Chosen {
     pub(super) entry_bytes: usize,
     table_bytes: u64,
     buffer_bytes: usize,
+    is_ribbon: bool,
+    filter_bits: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -172,7 +190,15 @@ impl Chosen {
             value if value == no => Ok(false),
             value => Err(unknown(choosable, value)),
         };
+        let unknown_filter = || unknown(&FILTER, of(&FILTER));
+        let (filter, filter_bits) = of(&FILTER).split_once('-').ok_or_else(unknown_filter)?;
         Ok(Self {
+            is_ribbon: match filter {
+                "bloom" => false,
+                "ribbon" => true,
+                _ => return Err(unknown_filter()),
+            },
+            filter_bits: number(&FILTER, filter_bits, 1.0..=100.0)?,
             metadata: match of(&METADATA) {
                 "cache" => Metadata::Whole,
                 "parts" => Metadata::Parts,
@@ -219,6 +245,10 @@ impl Chosen {
             table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
             table.set_partition_filters(true);
             table.set_metadata_block_size(4096);
+        }
+        match self.is_ribbon {
+            true => table.set_ribbon_filter(self.filter_bits),
+            false => table.set_bloom_filter(self.filter_bits, false),
         }
         options.set_target_file_size_base(self.table_bytes);
         options.set_write_buffer_size(self.buffer_bytes);

@@ -90,8 +90,8 @@ pub(crate) struct TableProbe<'a> {
     is_behind: bool,
     /// What of [`FilteredLookup::reads_behind`] is known.
     reads_behind: u32,
-    /// The partition whose filter let the key pass, if that can be unlearned.
-    passed: Option<usize>,
+    /// The partition whose filter let the key pass, and whether that can be unlearned.
+    passed: Option<(usize, bool)>,
 }
 
 /// How a key fares at a filter.
@@ -120,8 +120,8 @@ impl<'a> TableProbe<'a> {
     /// the block that was needed.
     pub(crate) fn step(&mut self, blocks: &Blocks, supplied: Option<BlockRef>) -> Result<Step> {
         let step = self.go_on(blocks, supplied)?;
-        if let (Step::Absent, Some(partition)) = (&step, self.passed) {
-            self.note_false_positive(partition, blocks);
+        if let (Step::Absent, Some((partition, can_unlearn))) = (&step, self.passed) {
+            self.note_false_positive(partition, can_unlearn, blocks);
         }
         if self.teaches && !matches!(step, Step::Need(_)) {
             let is_absent = matches!(step, Step::Absent);
@@ -222,21 +222,18 @@ impl<'a> TableProbe<'a> {
         if verdict == Verdict::Absent {
             return Stage::Done;
         }
-        self.passed = (verdict == Verdict::Matches).then_some(partition);
+        self.passed = Some((partition, verdict == Verdict::Matches));
         self.go_behind(partition)
     }
 
     /// The key has passed and is not there. That is the filter's fault if the reader sees all that
     /// the table holds.
-    fn note_false_positive(&self, partition: usize, blocks: &Blocks) {
+    fn note_false_positive(&self, partition: usize, can_unlearn: bool, blocks: &Blocks) {
         let properties = self.table.properties();
         if self.key.sequence >= properties.largest_sequence {
-            blocks.unlearning().note(FalsePositive {
-                keyspace: properties.keyspace,
-                table: properties.id,
-                partition,
-                hash: self.key.hash,
-            });
+            let (keyspace, table, hash) = (properties.keyspace, properties.id, self.key.hash);
+            let found = FalsePositive { keyspace, table, partition, hash };
+            blocks.unlearning().note(found, can_unlearn);
         }
     }
 

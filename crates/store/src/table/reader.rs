@@ -192,6 +192,11 @@ impl Table {
         &self.filter_worth
     }
 
+    /// Bytes of all filters.
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        self.partitions.iter().map(|partition| u64::from(partition.filter.len)).sum()
+    }
+
     /// What its filters have unlearned.
     pub(crate) fn learned(&self) -> &Learned {
         &self.learned

@@ -87,6 +87,17 @@ const fn warm(
     Mutation { target: "warm_start", ..mutation(name, file, find, replace, test) }
 }
 
+/// Of what filters unlearn.
+const fn unlearned(
+    name: &'static str,
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+    test: &'static str,
+) -> Mutation {
+    Mutation { target: "unlearning", ..mutation(name, file, find, replace, test) }
+}
+
 pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "the log is not synced before the acknowledgement",
@@ -1116,9 +1127,8 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "what the filter was not asked for is absent",
         "crates/store/src/table/probe.rs",
-        "Look::Skip | Look::Seen(true) => self.go_behind(partition),",
-        "Look::Seen(true) => self.go_behind(partition),\n                    \
-         Look::Skip => Stage::Done,",
+        "Look::Skip => self.go_behind(partition),",
+        "Look::Skip => Stage::Done,",
         "filters_that_save_nothing_are_passed_by",
     ),
     cached(
@@ -1394,4 +1404,60 @@ pub const MUTATIONS: &[Mutation] = &[
             "what_is_charged_is_what_is_allocated",
         )
     },
+    unlearned(
+        "a filter is repaired with the bits of another bucket",
+        "crates/store/src/table/unlearn.rs",
+        "let tails = self.tails_at(&mirror, at)?;",
+        "let tails = self.tails_at(&mirror, at * 0)?;",
+        "what_is_asked_for_again_and_again_stops_costing_reads",
+    ),
+    unlearned(
+        "a version that the reader may not see counts as none",
+        "crates/store/src/table/probe.rs",
+        "if self.key.sequence >= properties.largest_sequence {",
+        "if self.key.sequence <= properties.largest_sequence + (1 << 40) {",
+        "versions_that_a_reader_may_not_see_are_no_false_positives",
+    ),
+    unlearned(
+        "repairs of filters have no rate",
+        "crates/store/src/unlearning.rs",
+        "now_ns >= self.not_before_ns.load(Ordering::Relaxed)",
+        "now_ns < u64::MAX",
+        "repairs_are_held_to_their_rate",
+    ),
+    unlearned(
+        "what filters had unlearned is believed of any table of the same number",
+        "crates/store/src/unlearner.rs",
+        "(properties.id, properties.file_bytes, properties.contents)",
+        "(properties.id, 1, properties.contents.min(1))",
+        "a_list_of_another_store_or_of_other_tables_is_not_believed",
+    ),
+    unlearned(
+        "what filters had unlearned is not there in the next life",
+        "crates/store/src/recovery.rs",
+        "        self.restore_learned();\n",
+        "",
+        "what_was_learned_is_known_in_the_next_life",
+    ),
+    race(
+        "what passed a filter once is repaired",
+        "crates/store/src/unlearning.rs",
+        "if !can_unlearn || !self.came_before(&found) {",
+        "if !can_unlearn {",
+        "unlearning::tests::what_comes_twice_is_repaired",
+    ),
+    race(
+        "the bits of a repair are not those of its seed",
+        "crates/store/src/filter/cuckoo.rs",
+        "bits: tails.map(|tail| seeded(tail, seed))",
+        "bits: tails.map(|tail| seeded(tail, seed / 2))",
+        "filter::cuckoo::tests::repairs_make_no_key_fail_and_last",
+    ),
+    race(
+        "a torn list of what filters had unlearned is believed",
+        "crates/store/src/learned_list.rs",
+        "if magic != MAGIC || long_checksum",
+        "if magic != MAGIC && long_checksum",
+        "learned_list::tests::what_is_torn_or_damaged_is_no_list",
+    ),
 ];

@@ -1,0 +1,202 @@
+//! The experiments `spotkv-*`: filters that unlearn, and admission that counts I/O (SpotKV).
+//!
+//! Of `spotkv-filter`: a store of a million entries of 128 bytes is asked for keys that are not
+//! there, each between two that are. What a filter lets pass costs a read of its block, so that
+//! reads are what filters are worth. Blocks are read directly, through a cache that holds filters,
+//! indexes and hardly more: one with room for data answers hot false positives from memory, whatever
+//! the filter.
+//!
+//! | part | keys | lookups of a key, on average |
+//! |---|---|---|
+//! | `fresh` | all alike | 1 |
+//! | `10 a key` | by Zipf's law, 0.99 | 10 |
+//! | `100 a key` | by Zipf's law, 0.99 | 100 |
+//! | `in memory` | those that are there, by Zipf's law; nothing is read | 3 |
+//!
+//! A repair of a filter counts as the reads that it takes.
+//!
+//! Of `spotkv-ycsb`: the six loads of YCSB with values of a kilobyte. Every process may take the
+//! budget and what a process takes by itself, and of that the kernel has what it keeps of
+//! files: LevelDB reads through it, the others directly.
+
+use crate::ackey::{self, Load};
+use crate::changing::ycsb_loads;
+use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
+use crate::job::WarmUp;
+use crate::question::Question;
+use crate::scale::Scale;
+use crate::workload::{Kind, Workload};
+use crate::{policy, tide};
+
+const ZIPF: f64 = 0.99;
+
+/// Hundredths of the data: filters have 1.1, indexes 0.4.
+const METADATA_ALONE: f64 = 3.0;
+const EVERYTHING: f64 = 150.0;
+
+/// Filters by who has them, the one that others are held against first.
+const OF_TIDEKV: &[&str] = &[BLOOM_OF_SAME_MEMORY, "bloom-10", "cuckoo-10"];
+const OF_ROCKSDB: &[&str] = &[BLOOM_OF_SAME_MEMORY, "bloom-10", "ribbon-10", "ribbon-14"];
+/// Eleven bits and a quarter are what a cuckoo filter may take with all that it has unlearned.
+const BLOOM_OF_SAME_MEMORY: &str = "bloom-11";
+
+const ROCKS: &str = "rocksdb:options";
+
+fn filter(scale: &Scale) -> Vec<Point> {
+    let usual = Question { cache_percent: METADATA_ALONE, ..policy::usual(scale) };
+    let usual = Question { zipf: ZIPF, mix: vec![(Kind::GetAbsent, 100)], ..usual };
+    let operations = usual.operations;
+    // As TideKV has it: whole filters are as large as a part of RocksDB's cache.
+    let usual = usual.choosing("metadata", "parts");
+    let parts = [
+        ("fresh", Question { zipf: 0.0, ..usual.clone() }),
+        ("10 a key", Question { operations: 10 * operations, ..usual.clone() }),
+        ("100 a key", Question { operations: 100 * operations, ..usual.clone() }),
+        (
+            "in memory",
+            Question {
+                mix: Vec::new(),
+                cache_percent: EVERYTHING,
+                operations: 3 * operations,
+                ..usual
+            },
+        ),
+    ];
+    let of_part = |(part, question): &(&'static str, Question)| {
+        let (part, question) = (*part, question.clone());
+        let each = [(OF_TIDEKV, &[tide::TIDEKV.name][..]), (OF_ROCKSDB, &[ROCKS])];
+        let of_filters = each.into_iter().flat_map(move |(filters, only)| {
+            let question = question.clone();
+            filters.iter().map(move |filter| {
+                let point = question.clone().choosing("filter", filter).point().with("part", part);
+                let point = point.driven(|drive| {
+                    if part == "in memory" {
+                        drive.warm_up = WarmUp::UntilCached;
+                        drive.warm_up_seconds_max = 60.0;
+                    }
+                });
+                Point { only, ..point }
+            })
+        });
+        of_filters.collect::<Vec<_>>()
+    };
+    let wanted = if scale.is_quick { &parts[..2] } else { &parts[..] };
+    wanted.iter().flat_map(of_part).collect()
+}
+
+const YCSB_VALUE_BYTES: u64 = 1000;
+/// Of the data, in hundredths.
+const YCSB_BUDGETS: &[f64] = &[1.0, 5.0];
+/// What a process takes before it opens a store, and allocators beyond what they are asked for.
+const PROCESS_BYTES: u64 = 24 << 20;
+const LEVELDB: &str = "leveldb";
+
+fn ycsb(scale: &Scale) -> Vec<Point> {
+    let budgets = if scale.is_quick { &YCSB_BUDGETS[1..] } else { YCSB_BUDGETS };
+    let of_budget = |&percent: &f64| {
+        ycsb_loads().map(|(name, mix, choice)| {
+            let load = Load { value_bytes: YCSB_VALUE_BYTES, ..Load::zipf(percent) };
+            let point = ackey::point(scale, ackey::threads(scale), &load)
+                .without(&["scan_percent", "keys", "cache_percent"])
+                .with("ycsb", name)
+                .with("budget_percent", percent)
+                .driven(|drive| {
+                    drive.workload = Workload { mix, choice, ..drive.workload.clone() };
+                })
+                .once_if_quick(scale);
+            let budget = point.cache_bytes.unwrap_or_default();
+            Point {
+                memory_bytes: budget,
+                cache_bytes: None,
+                process_bytes: Some(budget + PROCESS_BYTES),
+                changes_store: name != "C",
+                ..point
+            }
+        })
+    };
+    budgets.iter().flat_map(of_budget).collect()
+}
+
+const fn beside_bloom(part: &'static str, of: &'static str, rule: Rule) -> Target {
+    Target::in_phase(part, of, rule)
+}
+
+const YCSB: Experiment = Experiment {
+    name: "spotkv-ycsb",
+    about: "YCSB with values of a kilobyte and a budget of 1 and 5 % of the data, which is all that \
+            a process may take, beside LevelDB (SpotKV)",
+    paper: "1.2 to 3.0 times the read throughput of state-of-the-art stores under the read-heavy \
+            loads of YCSB with the same or less memory (abstract)",
+    claim: "at least 1.2 times LevelDB's operations a second, and RocksDB's at its best setting",
+    subjects: Subjects::Only(&[
+        tide::TIDEKV.name,
+        LEVELDB,
+        "rocksdb:lru",
+        "rocksdb:pinned",
+        "rocksdb:row-cache",
+        "rocksdb:tuned",
+    ]),
+    points: ycsb,
+    targets: &[
+        Target::new("ops_per_s", Rule::RatioToSubjectAtLeast(LEVELDB, 1.2)),
+        Target::new("ops_per_s", Rule::RatioAtLeast(1.2)),
+    ],
+    ..Experiment::USUAL
+};
+
+const FILTER: Experiment = Experiment {
+    name: "spotkv-filter",
+    about: "keys that are not there, asked for once, ten and a hundred times, and keys that are \
+            there, with filters of all kinds (SpotKV)",
+    paper: "false positives of Bloom filters introduce a large overhead, dynamic-seed cuckoo \
+            filters eliminate them (abstract; no numbers of filters alone)",
+    claim: "a key that is not there costs a cuckoo filter at most three reads, however often it is \
+            asked for; keys that are there are found as fast",
+    subjects: Subjects::Only(&[tide::TIDEKV.name, ROCKS]),
+    points: filter,
+    targets: &[
+        beside_bloom(
+            "10 a key",
+            "reads_per_op",
+            Rule::RatioToNamedPointAtMost("filter", BLOOM_OF_SAME_MEMORY, 1.0 / 5.0),
+        ),
+        beside_bloom(
+            "100 a key",
+            "reads_per_op",
+            Rule::RatioToNamedPointAtMost("filter", BLOOM_OF_SAME_MEMORY, 1.0 / 20.0),
+        ),
+        beside_bloom(
+            "in memory",
+            "ops_per_s",
+            Rule::RatioToNamedPointAtLeast("filter", BLOOM_OF_SAME_MEMORY, 0.8),
+        ),
+        beside_bloom("fresh", "false_positives_per_op", Rule::AtMost(0.01)),
+    ],
+    figures: &[
+        Figure {
+            title: "Reads of an operation",
+            metric: "reads_per_op",
+            x: "filter",
+            y: "part",
+            shape: Shape::Map,
+        },
+        Figure {
+            title: "Bits of filters for each key",
+            metric: "filter_bits_per_key",
+            x: "filter",
+            y: "part",
+            shape: Shape::Map,
+        },
+        Figure {
+            title: "Operations a second",
+            metric: "ops_per_s",
+            x: "filter",
+            y: "part",
+            shape: Shape::Map,
+        },
+    ],
+    ..Experiment::USUAL
+};
+
+/// All of them, in the order in which they are listed and run.
+pub(crate) const EXPERIMENTS: &[Experiment] = &[FILTER, YCSB];
