@@ -11,7 +11,7 @@
 
 use tidekv_evidence::Value;
 
-use crate::experiment::{Experiment, Params, Point, Rule, StorePlan, Target};
+use crate::experiment::{Experiment, Params, Point, Rule, StoreEnd, StorePlan, Target};
 use crate::job::{Drive, Ending, Length, WarmUp};
 use crate::keys::{Choice, KEY_BYTES};
 use crate::nothing;
@@ -70,7 +70,7 @@ pub(crate) fn settled(shape: Shape) -> StorePlan {
         is_compressed: shape.is_compressed,
         choice: Choice::Shuffled,
         memory_bytes: written_memory(shape),
-        is_killed: false,
+        end: StoreEnd::Settled,
     }
 }
 
@@ -196,7 +196,7 @@ fn open(scale: &Scale) -> Vec<Point> {
         params,
         memory_bytes,
         process_bytes: None,
-        store: Some(StorePlan { is_killed: true, ..settled(shape) }),
+        store: Some(StorePlan { end: StoreEnd::Killed, ..settled(shape) }),
         changes_store: true,
         drive: None,
         ..reading(scale, shape, 1, Kind::Get, WarmUp::None)

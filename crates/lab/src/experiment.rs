@@ -195,6 +195,17 @@ pub(crate) struct Model {
     pub(crate) cache_percent: f64,
 }
 
+/// What is done behind the last write to a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoreEnd {
+    /// Background work is waited for.
+    Settled,
+    /// All is merged into one run.
+    Merged,
+    /// The process is killed.
+    Killed,
+}
+
 /// A store that is built once and then used by many turns.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StorePlan {
@@ -204,8 +215,7 @@ pub(crate) struct StorePlan {
     pub(crate) is_compressed: bool,
     pub(crate) choice: Choice,
     pub(crate) memory_bytes: u64,
-    /// The process was killed behind its last write, rather than having settled.
-    pub(crate) is_killed: bool,
+    pub(crate) end: StoreEnd,
 }
 
 impl StorePlan {
@@ -217,7 +227,11 @@ impl StorePlan {
             key_bytes => format!("{key_bytes}+"),
         };
         let compression = if self.is_compressed { "lz4" } else { "plain" };
-        let end = if self.is_killed { "killed" } else { "settled" };
+        let end = match self.end {
+            StoreEnd::Settled => "settled",
+            StoreEnd::Merged => "merged",
+            StoreEnd::Killed => "killed",
+        };
         let order = match self.choice {
             Choice::Sequential => "sequential",
             // The second order that had this name: stores of the first were filled by popularity.

@@ -217,6 +217,8 @@ pub(crate) enum Ending {
     Close,
     /// Background work is waited for.
     Settle,
+    /// All is merged into one run before.
+    Merge,
     /// The process waits to be killed.
     AwaitKill,
 }

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use tidekv_evidence::{Row, Value};
 use tidekv_io::{Clock, SystemClock};
 
-use crate::experiment::{Experiment, Params, Point, StorePlan, Subjects};
+use crate::experiment::{Experiment, Params, Point, StoreEnd, StorePlan, Subjects};
 use crate::failure::{Failure, Result};
 use crate::groups::{is_value, text_of};
 use crate::job::{Drive, Ending, Job, Length, Measurement, ReplayPart, WarmUp};
@@ -590,7 +590,11 @@ impl Runner<'_> {
             seed: self.seed,
             drive: replay.is_none().then_some(drive),
             replay,
-            ending: if plan.is_killed { Ending::AwaitKill } else { Ending::Settle },
+            ending: match plan.end {
+                StoreEnd::Settled => Ending::Settle,
+                StoreEnd::Merged => Ending::Merge,
+                StoreEnd::Killed => Ending::AwaitKill,
+            },
         })?;
         self.place.mark_built(&directory, &tidekv_evidence::commit())?;
         self.fresh.lock().expect("nobody panics with it").push(directory.clone());

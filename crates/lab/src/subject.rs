@@ -202,6 +202,12 @@ pub trait Subject: Send + Sync {
     /// only be watched.
     fn settle(&self) -> Result<Duration>;
 
+    /// Merges everything into one sorted run, as far as it can be told to: no chance of how
+    /// merges went is left in it. To be followed by [`Subject::settle`].
+    fn merge(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// From now on the caches share their memory by this policy. Subjects that know no
     /// policies go on as they are.
     fn turn_to(&self, policy: &str) -> Result<()> {

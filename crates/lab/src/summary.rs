@@ -11,7 +11,7 @@ use crate::keys::data_bytes;
 use crate::limit::{SIM_BOUND, SIM_LRU};
 use crate::phases;
 use crate::restart;
-use crate::subject::BASELINES;
+use crate::subject::{BASELINES, Counts};
 use crate::tide::TIDEKV;
 
 /// Metrics by their fixed names.
@@ -86,6 +86,7 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
             ("kernel_read_bytes_per_op", Some(turn.kernel.read_bytes)),
             ("false_positives_per_op", turn.counts.false_positives),
             ("repair_reads_per_op", turn.counts.repair_reads),
+            ("wasted_reads_per_op", wasted_reads(&turn.counts)),
         ];
         for (name, count) in counted {
             count.map(|count| found.insert(name, count as f64 / operations));
@@ -117,6 +118,12 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
     }
     found.extend(total_metrics(point, turn));
     found
+}
+
+/// Blocks that were looked at for keys that they do not have, in memory or not, and what
+/// repairs of filters read.
+fn wasted_reads(counts: &Counts) -> Option<u64> {
+    Some(counts.false_positives? + counts.repair_reads.unwrap_or(0))
 }
 
 /// Totals, which say something where every turn does as many operations.

@@ -317,6 +317,11 @@ impl Subject for Tide {
         Ok(Box::new(Held { _snapshot: snapshot, _iter: iter }))
     }
 
+    fn merge(&self) -> Result<()> {
+        self.db.flush()?;
+        Ok(self.db.compact()?)
+    }
+
     fn settle(&self) -> Result<Duration> {
         self.db.flush()?;
         let mut seen = background_work(&self.db.statistics());

@@ -95,8 +95,11 @@ fn carry_out(job: &Job, record: &SubjectRecord) -> Result<(Box<dyn Subject>, Mea
     if let Some(replay) = &job.replay {
         Replay::run(replay, job.seed, &*subject, &kernel, &mut measurement)?;
     }
-    if job.ending == Ending::Settle {
+    if matches!(job.ending, Ending::Settle | Ending::Merge) {
         let started_ns = clock.monotonic_ns();
+        if job.ending == Ending::Merge {
+            subject.merge()?;
+        }
         let watched = subject.settle()?;
         measurement.settle_seconds = (seconds_since(started_ns) - watched.as_secs_f64()).max(0.0);
     }

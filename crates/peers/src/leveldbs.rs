@@ -357,6 +357,12 @@ impl Subject for Level {
         Ok(Box::new(Held { cursor: Some(cursor), snapshot, reads, level: self }))
     }
 
+    fn merge(&self) -> Result<()> {
+        // SAFETY: no bounds are all keys.
+        unsafe { leveldb_compact_range(self.db, null(), 0, null(), 0) };
+        Ok(())
+    }
+
     #[expect(clippy::disallowed_methods, reason = "waits for another engine, in real time")]
     fn settle(&self) -> Result<Duration> {
         // Has its memtable written; what lies behind all keys needs no merge.

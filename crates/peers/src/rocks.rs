@@ -406,6 +406,11 @@ impl Subject for Rocks {
         Ok(Box::new(Held { _iter: iter, _snapshot: snapshot }))
     }
 
+    fn merge(&self) -> Result<()> {
+        self.db.compact_range::<&[u8], &[u8]>(None, None);
+        Ok(())
+    }
+
     fn settle(&self) -> Result<Duration> {
         let mut options = WaitForCompactOptions::default();
         options.set_flush(true);
