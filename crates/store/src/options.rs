@@ -128,10 +128,10 @@ pub enum FilterKind {
     /// Blocked Bloom filters: one cache line a lookup.
     #[default]
     Bloom,
-    /// Cuckoo filters with dynamic seeds (SpotKV): where keys that are not there are asked for again
-    /// and again, what passes a filter is unlearned, and the second time is the last that it
-    /// costs reads. They take half a bit a key more, at most 0.7 for what was unlearned, and two
-    /// bytes a key of storage.
+    /// Cuckoo filters with dynamic seeds (SpotKV): less than half as many keys that are not there
+    /// pass at the same number of bits, and what passes is unlearned if it is asked for again:
+    /// the second time is the last that it costs reads. They look at two cache lines, take half a
+    /// bit a key more, at most 0.7 for what was unlearned, and two bytes a key of storage.
     Cuckoo,
 }
 
