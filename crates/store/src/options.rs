@@ -76,7 +76,8 @@ pub struct Options {
     /// Write down what the caches hold when the store is closed (values of the hottest
     /// keys, names of the rest: at most a hundredth of the data), and bring it back when it
     /// is opened: the values at once, the rest in the background. What is deleted later may
-    /// stand there until the next clean shutdown, or until it is opened without this.
+    /// stand there until the next clean shutdown, or until it is opened without this. The same
+    /// of what filters have unlearned ([`FilterKind::Cuckoo`]).
     pub warm_start: bool,
     /// Seams to the world.
     pub environment: Environment,

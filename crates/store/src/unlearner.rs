@@ -101,6 +101,9 @@ impl Engine {
         if self.storage.exists(&path)? {
             self.storage.remove(&path)?;
         }
+        if !self.options.warm_start {
+            return Ok(());
+        }
         let store = self.structure.lock().manifest.state().store;
         let tables = self.open_tables().filter_map(|table| {
             let partitions =
@@ -121,7 +124,8 @@ impl Engine {
     /// Has filters know what they had unlearned in an earlier life. When the tables are open,
     /// before anybody reads.
     pub(crate) fn restore_learned(&self) {
-        let Some(list) = self.read_learned() else { return };
+        let list = self.options.warm_start.then(|| self.read_learned()).flatten();
+        let Some(list) = list else { return };
         if list.store != self.structure.lock().manifest.state().store {
             return;
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use support::{DIRECTORY, Limits, START_MS, options};
 use tidekv::check::check;
 use tidekv::inspect::Inspector;
-use tidekv::{CachePolicy, Db, FilterKind, Keyspace, KeyspaceOptions};
+use tidekv::{CachePolicy, Db, FilterKind, Keyspace, KeyspaceOptions, Options};
 use tidekv_io::{ManualClock, MemoryStorage, Tear};
 
 const ROOMY: Limits = Limits { memtable_bytes: 1 << 20, table_bytes: 256 << 10 };
@@ -43,7 +43,11 @@ impl Store {
     }
 
     fn open(&self) -> (Db, Keyspace) {
-        let mut options = options(&self.disk, &self.clock, ROOMY);
+        self.open_with(true)
+    }
+
+    fn open_with(&self, warm_start: bool) -> (Db, Keyspace) {
+        let mut options = Options { warm_start, ..options(&self.disk, &self.clock, ROOMY) };
         (options.cache_policy, options.cache_bytes_max) = (CachePolicy::BlockOnly, 1 << 20);
         let db = Db::open(DIRECTORY, options).unwrap();
         let filter_kind = FilterKind::Cuckoo;
@@ -156,6 +160,13 @@ fn what_was_learned_is_known_in_the_next_life() {
     assert_all_there(&keyspace);
     db.close().unwrap();
     assert_eq!(store.list().expect("a list").len(), list.len());
+
+    // Who wants nothing of an earlier life leaves nothing to a later one.
+    let (db, keyspace) = store.open_with(false);
+    assert!(store.flood(&db, &keyspace) >= floods[0] * 9 / 10);
+    db.close().unwrap();
+    assert_eq!(store.list(), None);
+    store.disk.write_file(list_path(), &list);
 
     // A life that ends without a word leaves what was written down before.
     let (db, keyspace) = store.open();
