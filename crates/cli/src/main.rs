@@ -35,13 +35,14 @@ use failure::{Failure, Result};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Where jemalloc looks for its settings: freed memory goes back to the system
-/// within a second, by a thread of the allocator, so that resident memory
-/// follows the budget when it shrinks.
+/// within a tenth of a second, by a thread of the allocator. What is kept for longer stands
+/// beside the budget: with a second, blocks that came and went at 60 thousand reads a second left
+/// 34 MiB beside a budget of 55, and no load was faster.
 // SAFETY: jemalloc declares this name as `const char *`; a reference to an
 // array is one pointer, and the string ends with a zero byte.
 #[unsafe(export_name = "_rjem_malloc_conf")]
-pub static ALLOCATOR_SETTINGS: &[u8; 63] =
-    b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:1000\0";
+pub static ALLOCATOR_SETTINGS: &[u8; 61] =
+    b"background_thread:true,dirty_decay_ms:100,muzzy_decay_ms:100\0";
 
 /// TideKV: a durable, ordered key-value store.
 #[derive(Debug, Parser)]

@@ -24,6 +24,7 @@ pub const DEVICE_READS: SubjectRecord = SubjectRecord {
             thread at a time",
     is_default: false,
     format: "tidekv",
+    uses_kernel_cache: false,
     search: Search::Nothing,
     choices: &[],
     open: |path: &Path, _: &Settings| open(path),

@@ -111,7 +111,8 @@ pub(crate) struct Point {
     pub(crate) memory_bytes: u64,
     /// Of it, what caches may take; `None`: what the rest leaves.
     pub(crate) cache_bytes: Option<u64>,
-    /// What the process may take in all, and the kernel for its files; `None`: what there is.
+    /// What the process may take in all, and the kernel for its files, where a subject reads
+    /// through the kernel's cache of files; `None`: what there is.
     pub(crate) process_bytes: Option<u64>,
     pub(crate) value_bytes: u64,
     pub(crate) is_compressed: bool,

@@ -14,6 +14,7 @@ pub(crate) const NOTHING: SubjectRecord = SubjectRecord {
     about: "no store at all: what an operation of the drive costs by itself",
     is_default: true,
     format: "nothing",
+    uses_kernel_cache: false,
     search: Search::Nothing,
     choices: &[],
     open: |_: &Path, _: &Settings| Ok(Box::new(Nothing { value: value() })),

@@ -486,7 +486,7 @@ impl Runner<'_> {
                 warm_start: point.drive.as_ref().is_some_and(Drive::starts_warm),
                 is_filling: false,
             },
-            process_bytes: point.process_bytes,
+            process_bytes: point.process_bytes.filter(|_| record.uses_kernel_cache),
             value_bytes: point.value_bytes as usize,
             // Alternations differ from each other, subjects do not.
             seed: self.seed.wrapping_add(alternation),

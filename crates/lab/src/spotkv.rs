@@ -17,9 +17,9 @@
 //!
 //! A repair of a filter counts as the reads that it takes.
 //!
-//! Of `spotkv-ycsb`: the six loads of YCSB with values of a kilobyte. Every process may take the
-//! budget and what a process takes by itself, and of that the kernel has what it keeps of
-//! files: LevelDB reads through it, the others directly.
+//! Of `spotkv-ycsb`: the six loads of YCSB with values of a kilobyte. LevelDB reads through the
+//! kernel's cache of files; its process may take, with that, the budget and what a process takes by
+//! itself. The others read directly, and what they take is in their rows (`rss_bytes_max`).
 
 use crate::ackey::{self, Load};
 use crate::changing::ycsb_loads;
@@ -42,7 +42,7 @@ const EVERYTHING: f64 = 150.0;
 /// Filters and who has them, the one that others are held against first.
 const FILTERS: &[(&str, &[&str])] = &[
     (BLOOM_OF_SAME_MEMORY, &[tide::TIDEKV.name, ROCKS]),
-    ("bloom-10", &[tide::TIDEKV.name, ROCKS]),
+    ("bloom-10", &[ROCKS]),
     ("cuckoo-10", &[tide::TIDEKV.name]),
     ("ribbon-10", &[ROCKS]),
     ("ribbon-14", &[ROCKS]),
@@ -101,8 +101,9 @@ fn filter(scale: &Scale) -> Vec<Point> {
 const YCSB_VALUE_BYTES: u64 = 1000;
 /// Of the data, in hundredths.
 const YCSB_BUDGETS: &[f64] = &[1.0, 5.0];
-/// What a process takes before it opens a store, and allocators beyond what they are asked for.
-const PROCESS_BYTES: u64 = 24 << 20;
+/// What a process takes before it opens a store, and allocators beyond what they are asked for:
+/// no less than others are seen to take.
+const PROCESS_BYTES: u64 = 32 << 20;
 const LEVELDB: &str = "leveldb";
 
 fn ycsb(scale: &Scale) -> Vec<Point> {
@@ -137,8 +138,8 @@ const fn beside_bloom(part: &'static str, of: &'static str, rule: Rule) -> Targe
 
 const YCSB: Experiment = Experiment {
     name: "spotkv-ycsb",
-    about: "YCSB with values of a kilobyte and a budget of 1 and 5 % of the data, which is all that \
-            a process may take, beside LevelDB (SpotKV)",
+    about: "YCSB with values of a kilobyte and a budget of 1 and 5 % of the data, beside LevelDB, \
+            whose files in the kernel's cache count as its memory (SpotKV)",
     paper: "1.2 to 3.0 times the read throughput of state-of-the-art stores under the read-heavy \
             loads of YCSB with the same or less memory (abstract)",
     claim: "at least 1.2 times LevelDB's operations a second, and RocksDB's at its best setting",

@@ -283,6 +283,8 @@ pub struct SubjectRecord {
     pub is_default: bool,
     /// Subjects with the same one can open each other's stores.
     pub format: &'static str,
+    /// It reads through the kernel's cache of files, which is memory beside its budget.
+    pub uses_kernel_cache: bool,
     /// What is looked for before it is measured.
     pub search: Search,
     /// What it leaves to choose.

@@ -44,6 +44,7 @@ pub const TIDEKV: SubjectRecord = SubjectRecord {
             on and unsynced",
     is_default: true,
     format: "tidekv",
+    uses_kernel_cache: false,
     search: Search::Nothing,
     choices: &[POLICY, FILTER],
     open: |path, settings| open(path, settings, CachePolicy::Tide),

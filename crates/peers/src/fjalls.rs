@@ -20,6 +20,7 @@ pub const FJALL: SubjectRecord = SubjectRecord {
             the page cache, which stands outside of the budget",
     is_default: false,
     format: "fjall",
+    uses_kernel_cache: true,
     search: Search::Nothing,
     choices: &[],
     open,

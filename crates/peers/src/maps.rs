@@ -21,6 +21,7 @@ pub const DASHMAP: SubjectRecord = SubjectRecord {
     about: "no store: a concurrent hash map, without bounds, whose values are found in place",
     is_default: false,
     format: "none",
+    uses_kernel_cache: false,
     search: Search::Nothing,
     choices: &[],
     open: |_: &Path, _: &Settings| {
@@ -34,6 +35,7 @@ pub const QUICK_CACHE: SubjectRecord = SubjectRecord {
     about: "no store: a concurrent cache with room for a million entries, whose values are shared",
     is_default: false,
     format: "none",
+    uses_kernel_cache: false,
     search: Search::Nothing,
     choices: &[],
     open: |_: &Path, _: &Settings| {

@@ -51,6 +51,7 @@ pub const LRU: SubjectRecord = SubjectRecord {
             partitioned index and filters in it, direct I/O, log on and unsynced",
     is_default: true,
     format: "rocksdb",
+    uses_kernel_cache: false,
     search: Search::Nothing,
     choices: &[],
     open: |path, settings| open(path, settings, Variant::Lru),
@@ -63,6 +64,7 @@ pub const PINNED: SubjectRecord = SubjectRecord {
             their tables are open: no lookups for them, and no room for anything else",
     is_default: true,
     format: "rocksdb-whole",
+    uses_kernel_cache: false,
     search: Search::Nothing,
     choices: &[],
     open: |path, settings| open(path, settings, Variant::Pinned),
@@ -113,6 +115,7 @@ pub const TUNED: SubjectRecord = SubjectRecord {
             scans are: no filters on the last level, read-ahead of a hundred small entries",
     is_default: false,
     format: "rocksdb-hits",
+    uses_kernel_cache: false,
     open: |path, settings| open(path, settings, Variant::Tuned),
     ..LRU
 };
@@ -124,6 +127,7 @@ pub const DEFAULT: SubjectRecord = SubjectRecord {
             I/O; index and filters lie outside of the budget",
     is_default: false,
     format: "rocksdb-default",
+    uses_kernel_cache: false,
     search: Search::Nothing,
     choices: &[],
     open: |path, settings| open(path, settings, Variant::Default),
@@ -136,6 +140,7 @@ pub const OPTIONS: SubjectRecord = SubjectRecord {
             budget, and the options of its cache to choose; reads of 4 KiB blocks, Bloom filters",
     is_default: false,
     format: "rocksdb-options",
+    uses_kernel_cache: false,
     choices: chosen::CHOICES,
     open: |path, settings| open(path, settings, Variant::Options(Chosen::read(&settings.choices)?)),
     ..LRU

@@ -1,0 +1,23 @@
+//! Links LevelDB, as the system's packages have it (Debian: `libleveldb-dev`, `libsnappy-dev`). From its archive,
+//! for the library that is loaded hides the door by which tables are read and not mapped
+//! (`src/leveldbs.rs`).
+
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    // Where the compiler would look; the name alone, if it is not there.
+    let found = Command::new("cc").arg("-print-file-name=libleveldb.a").output();
+    let found = found.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let found = found.unwrap_or_default();
+    match Path::new(&found).parent().filter(|directory| directory.is_absolute()) {
+        Some(directory) => println!("cargo:rustc-link-search=native={}", directory.display()),
+        None => {
+            println!("cargo:warning=LevelDB is not there: install libleveldb-dev and libsnappy-dev")
+        }
+    }
+    println!("cargo:rustc-link-lib=static=leveldb");
+    println!("cargo:rustc-link-lib=snappy");
+    println!("cargo:rustc-link-lib=stdc++");
+}
