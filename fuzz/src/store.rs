@@ -484,7 +484,7 @@ pub fn seeds() -> Vec<(crate::corpus::Target, Vec<u8>)> {
     [0, 2, 3, 6].iter().for_each(|&flags| add("hot_list", &[flags], list));
     // Of two tables: number, length, contents, partitions with repairs.
     let one = [&[9, 5][..], &[7; 8], &[1, 0, 2, 3, 1, 2, 3, 4, 5, 1, 1, 2, 3, 4, 6]].concat();
-    let other = [&[12, 5][..], &[8; 8], &[2, 0, 0, 6, 1, 0x80, 0x80, 1, 9, 9, 9, 9, 0]].concat();
+    let other = [&[12, 5][..], &[8; 8], &[1, 6, 1, 0x80, 0x80, 1, 9, 9, 9, 9, 0]].concat();
     for tables in [&[][..], &[&one[..]], &[&one, &other]] {
         let body = [&[0; 16][..], &[77; 8], &[tables.len() as u8], &tables.concat()].concat();
         let mut sealed = body.clone();

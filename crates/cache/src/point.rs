@@ -179,6 +179,11 @@ impl Costs {
         if self.are_counted { 1.0 } else { self.reads[usize::from(level)] }
     }
 
+    /// What the sketch counts for a lookup.
+    fn counted_for(&self, level: u8) -> f32 {
+        if self.are_counted { self.reads[usize::from(level)].max(1.0) } else { 1.0 }
+    }
+
     /// What a hit of KP saves: all but the read of the block.
     fn saved_by_pointer(&self, level: u8) -> f32 {
         let reads = self.reads[usize::from(level)];
@@ -200,7 +205,8 @@ impl kv::Judge for KvJudge<'_> {
     }
 
     fn worth(&mut self, hash: u64, entry: &KvEntry<'_>, asked: u8) -> f32 {
-        let times = times(self.sketch, hash as u32, asked);
+        let each = self.costs.counted_for(entry.level);
+        let times = times(self.sketch, hash as u32, asked, each);
         times * self.costs.saved_by_value(entry.level) / entry.charge() as f32
     }
 
@@ -217,7 +223,8 @@ struct KpJudge<'a> {
 
 impl kp::Judge for KpJudge<'_> {
     fn worth(&mut self, hash: u32, entry: &KpEntry, asked: u8) -> f32 {
-        times(self.sketch, hash, asked) * self.costs.saved_by_pointer(entry.level)
+        let each = self.costs.counted_for(entry.level);
+        times(self.sketch, hash, asked, each) * self.costs.saved_by_pointer(entry.level)
     }
 
     fn left(&mut self, hash: u32) {
@@ -240,9 +247,10 @@ fn insert(
     }
 }
 
-/// How often a key will be asked for, in no unit.
-fn times(sketch: &Sketch<Narrow>, hash: u32, asked: u8) -> f32 {
-    sketch.rate(spread(hash)) + 0.25 * f32::from(asked)
+/// How often a key will be asked for, in no unit; where I/Os are counted, times those that a
+/// lookup does.
+fn times(sketch: &Sketch<Narrow>, hash: u32, asked: u8, each: f32) -> f32 {
+    sketch.rate(spread(hash)) + 0.25 * f32::from(asked) * each
 }
 
 /// Of so many hits of entries that are asked for all the time the sketch is told once.
@@ -382,6 +390,10 @@ impl PointShard {
         let Some(entry) = self.kp.get(self.fingerprint(hash)) else { return Found::Nothing };
         let reads = self.costs.reads[usize::from(entry.level)];
         self.saved.kp += f64::from((reads - 1.0).max(0.0));
+        if self.costs.are_counted && reads >= 1.5 {
+            // The read of the block is counted when it is done.
+            self.sketch.add_times(spread(hash as u32), reads.round() as u16 - 1);
+        }
         Found::Pointer(entry)
     }
 
@@ -422,10 +434,7 @@ impl PointShard {
             true => (resolved.reads, resolved.data_reads),
             false => (costs.reads[level], 1.0),
         };
-        // One is counted already.
-        if costs.are_counted && reads >= 2.0 {
-            sketch.add_times(spread(hash as u32), reads as u16 - 1);
-        }
+
         // KV wants no bytes for what it would not hold, KP none while it can grow.
         let is_for_kv = self.kv.can_hold(&resolved.entry);
         if is_for_kv {
@@ -446,6 +455,10 @@ impl PointShard {
             if is_measured {
                 costs.reads[level] += (reads - costs.reads[level]) * READS_GAIN;
             }
+        }
+        // One is counted already; ghosts are asked by what was counted before.
+        if costs.are_counted && reads >= 2.0 && !resolved.by_pointer {
+            sketch.add_times(spread(hash as u32), reads as u16 - 1);
         }
         let mut judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost: kv_ghost };
         let worth = kv::Judge::worth(&mut judge, hash, &resolved.entry, 0);

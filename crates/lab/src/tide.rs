@@ -367,7 +367,7 @@ impl Subject for Tide {
             false_positives: Some(counter("filter.false_positives")),
             repair_reads: Some(counter("filter.repair_reads")),
             filter_bytes: Some(counter("filter.bytes") + counter("filter.learned_bytes")),
-            read_bytes: Some(counter("io.read_bytes")),
+            read_bytes: Some(counter("io.read_bytes") + counter("filter.repair_read_bytes")),
             background_reads: Some(counter("io.compaction_reads")),
             background_read_bytes: Some(counter("io.compaction_read_bytes")),
             table_written_bytes: Some(counter("flush.bytes") + counter("compaction.write_bytes")),

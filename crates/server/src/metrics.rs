@@ -53,7 +53,7 @@ use Kind::{Counter, Gauge, Summary};
 
 /// All metrics, in the order in which they are shown.
 #[rustfmt::skip]
-pub(crate) static METRICS: [Metric; 68] = [
+pub(crate) static METRICS: [Metric; 69] = [
     // The server.
     Metric { divisor: 1e3, ..metric(Gauge, "tidekv_start_time_seconds", "When the server was started, in seconds since 1970.", "", &[("", "server.started_ms")]) },
     metric(Counter, "tidekv_commands_total", "Commands of clients.", "", &[("", "server.commands")]),
@@ -94,6 +94,7 @@ pub(crate) static METRICS: [Metric; 68] = [
     metric(Counter, "tidekv_filter_false_positives_total", "Lookups that passed a filter, for a key that the table does not have.", "", &[("", "filter.false_positives")]),
     metric(Counter, "tidekv_filter_repairs_total", "Buckets of filters that were repaired, so that a key no longer passes.", "", &[("", "filter.repairs")]),
     metric(Counter, "tidekv_filter_repair_reads_total", "Reads of storage for these repairs.", "", &[("", "filter.repair_reads")]),
+    metric(Counter, "tidekv_filter_repair_read_bytes_total", "Bytes of these reads.", "", &[("", "filter.repair_read_bytes")]),
     metric(Counter, "tidekv_filter_repairs_left_total", "Repairs that were not made: that failed, of keys that cannot be told from one that is there, and those for which too many waited.", "why", &[("failed", "filter.repair_failures"), ("hopeless", "filter.repairs_hopeless"), ("dropped", "filter.repairs_dropped")]),
     metric(Counter, "tidekv_block_cache_heirs_total", "Of the blocks that came in, those that a compaction had just written in the place of hot ones.", "", &[("", "cache.block.heirs")]),
     metric(Counter, "tidekv_warm_start_entries_total", "What an earlier life had in memory and was brought back.", "component", &[("kv", "warm.values"), ("kp", "warm.pointers"), ("block", "warm.blocks")]),

@@ -18,9 +18,10 @@ use crate::compaction::picker;
 use crate::engine::{Engine, Structure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::table_path;
+use crate::filter::{CUCKOO_BITS_MAX, CUCKOO_BITS_MIN};
 use crate::levels::TableHandle;
 use crate::manifest::{Edit, LEVELS};
-use crate::options::KeyspaceOptions;
+use crate::options::{FilterKind, KeyspaceOptions};
 use crate::sync::Mutex;
 use crate::table::TableOptions;
 use crate::tree::Tree;
@@ -66,6 +67,10 @@ pub(crate) fn table_options(tree: u32, options: &KeyspaceOptions, level: usize) 
         0 => 0,
         bits if is_last => bits,
         bits => bits + UPPER_FILTER_BITS,
+    };
+    let bits = match options.filter_kind {
+        FilterKind::Cuckoo if bits > 0 => bits.clamp(CUCKOO_BITS_MIN, CUCKOO_BITS_MAX),
+        _ => bits,
     };
     TableOptions {
         id: 0,

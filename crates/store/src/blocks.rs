@@ -474,6 +474,7 @@ impl Blocks {
             ("filter.false_positives", unlearned.false_positives.get()),
             ("filter.repairs", unlearned.repairs.get()),
             ("filter.repair_reads", unlearned.reads.get()),
+            ("filter.repair_read_bytes", unlearned.read_bytes.get()),
             ("filter.repair_failures", unlearned.failures.get()),
             ("filter.repairs_hopeless", unlearned.hopeless.get()),
             ("filter.repairs_dropped", unlearned.dropped.get()),
@@ -639,6 +640,23 @@ impl Blocks {
             block
         });
         blocks.collect()
+    }
+
+    /// Reads a block past the cache, to repair a filter.
+    pub(crate) fn read_to_repair(&self, address: &BlockAddress) -> Result<BlockRef> {
+        address.file.check(address.handle)?;
+        let (offset, len) = (address.handle.offset, address.handle.len);
+        let _in_flight = InFlight::new(&self.statistics, u64::from(len));
+        self.unlearning.counts.reads.add(1);
+        self.unlearning.counts.read_bytes.add(u64::from(len));
+        let disk = address.file.file.read_at(offset, len as usize);
+        address.block_of(disk.map_err(|e| self.failed(address, e))?)
+    }
+
+    /// The block if it is in memory; a miss counts for nothing.
+    pub(crate) fn cached_by_chance(&self, address: &BlockAddress) -> Option<BlockRef> {
+        let id = address.file.id_of(address.handle);
+        self.caches.blocks().contains(id).then(|| self.cached(address)).flatten()
     }
 
     /// Reads from the first block of a run to its last, for a compaction.

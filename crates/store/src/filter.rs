@@ -18,7 +18,10 @@ mod learned;
 use std::num::NonZeroU8;
 
 pub(crate) use self::blocked_bloom::LINE_BYTES;
-pub(crate) use self::cuckoo::{BUCKETS_MAX, MIRROR_BUCKET_BYTES, Matches, Repair, tails};
+pub(crate) use self::cuckoo::{
+    BITS_MAX as CUCKOO_BITS_MAX, BITS_MIN as CUCKOO_BITS_MIN, BUCKETS_MAX, MIRROR_BUCKET_BYTES,
+    Matches, Repair, tails,
+};
 pub(crate) use self::learned::Learned;
 use crate::options::FilterKind;
 

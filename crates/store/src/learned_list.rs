@@ -118,7 +118,7 @@ fn decode_repairs(reader: &mut Reader<'_>) -> Option<Vec<u64>> {
         repairs.push(repair.pack(Some(bucket).filter(|bucket| *bucket < BUCKETS_MAX)?));
         last = Some(bucket);
     }
-    Some(repairs)
+    (!repairs.is_empty()).then_some(repairs)
 }
 
 /// Puts magic and checksum in front of a list, for which there is room.

@@ -147,7 +147,7 @@ pub struct KeyspaceOptions {
     /// Target size of a data block in bytes (512 B to 64 KiB).
     pub block_bytes: u32,
     /// Filter bits per key on the last level; upper levels, which hold a tenth
-    /// of the keys, take six more. 0: no filters.
+    /// of the keys, take six more. 0: no filters; cuckoo filters have 4 to 16.
     pub filter_bits_per_key: u8,
     /// How filters are made.
     pub filter_kind: FilterKind,

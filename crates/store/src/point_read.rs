@@ -26,6 +26,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 use tidekv_cache::is_memory_lesson;
 use tidekv_cache::kp::{KpEntry, Pointer};
 use tidekv_cache::kv::KvEntry;
@@ -40,6 +41,7 @@ use crate::levels::{TableHandle, find_in};
 use crate::manifest::LEVELS;
 use crate::question::{Known, Payload, Question};
 use crate::table::{Found, Step, TableProbe};
+use crate::unlearning::FalsePositive;
 
 /// The newest version of a key that a reader sees: an entry, or a deletion.
 #[derive(Debug, Clone)]
@@ -110,6 +112,9 @@ pub(crate) struct PointRead<'a> {
     probe: Option<(usize, &'a TableHandle, TableProbe<'a>)>,
     /// What the point cache said, while the tables are asked as well (cross-check).
     checked: Option<Resolved>,
+    /// Filters that let the key pass for nothing: told once the read has come to its end, as one
+    /// that was given up begins again.
+    false_positives: SmallVec<[(FalsePositive, bool); 1]>,
 }
 
 impl<'a> PointRead<'a> {
@@ -128,6 +133,7 @@ impl<'a> PointRead<'a> {
             index: 0,
             probe: None,
             checked: None,
+            false_positives: SmallVec::new(),
         }
     }
 
@@ -303,7 +309,10 @@ impl<'a> PointRead<'a> {
             let found = match probe.step(blocks, supplied.take())? {
                 Step::Need(address) => return Ok(ReadStep::Need(address)),
                 Step::Found(found) => Some(found),
-                Step::Absent => None,
+                Step::Absent => {
+                    self.false_positives.extend(probe.false_positive());
+                    None
+                }
             };
             let covered = handle
                 .range_tombstones()
@@ -324,6 +333,9 @@ impl<'a> PointRead<'a> {
 
     /// The tables' answer, which that of the point cache must not differ from.
     fn done(&mut self, resolved: Option<Resolved>, blocks: &Blocks) -> Result<ReadStep> {
+        for (found, can_unlearn) in self.false_positives.drain(..) {
+            blocks.unlearning().note(found, can_unlearn);
+        }
         let Some(checked) = self.checked.take() else { return Ok(ReadStep::Done(resolved)) };
         let is_value = |r: &&Resolved| matches!(r.trailer.kind(), Kind::Value | Kind::Expiring);
         let of_cache = Some(&checked).filter(is_value).map(Resolved::value);

@@ -55,22 +55,31 @@ impl Engine {
         let waiting = unlearning.take();
         let before = unlearning.counts.repairs.get();
         for found in &waiting {
+            // What is closed is written down already, and its files are somebody else's.
+            if self.is_closed.load(Ordering::Acquire) {
+                return;
+            }
             match guarded(|| self.unlearn(found)) {
-                Ok(Unlearned { repairs, reads, is_hopeless }) => {
-                    unlearning.counts.repairs.add(repairs);
-                    unlearning.counts.reads.add(reads);
-                    unlearning.counts.hopeless.add(u64::from(is_hopeless));
+                Ok(Unlearned::Known) => {}
+                Ok(Unlearned::Repaired(buckets)) => unlearning.counts.repairs.add(buckets),
+                Ok(Unlearned::Hopeless) => {
+                    unlearning.counts.hopeless.add(1);
+                    unlearning.give_up(found);
                 }
                 Err(error) => {
                     unlearning.counts.failures.add(1);
+                    unlearning.give_up(found);
                     tracing::warn!(%error, table = found.table, "a filter was not repaired");
                 }
             }
         }
         let steps = |repairs: u64| repairs.div_ceil(REPAIRS_PER_STEP);
-        if steps(before) != steps(unlearning.counts.repairs.get()) {
+        let has_grown = steps(before) != steps(unlearning.counts.repairs.get());
+        if unlearning.take_is_new() || has_grown {
             let _structure = self.structure.lock();
-            self.rebalance_memory();
+            if !self.is_closed.load(Ordering::Acquire) {
+                self.rebalance_memory();
+            }
         }
         unlearning.end(waiting.len(), self.clock.monotonic_ns());
     }
@@ -78,7 +87,7 @@ impl Engine {
     fn unlearn(&self, found: &FalsePositive) -> Result<Unlearned> {
         match self.table_of(found.keyspace, found.table) {
             Some(table) => table.unlearn(&self.blocks, found.partition, found.hash),
-            None => Ok(Unlearned::default()),
+            None => Ok(Unlearned::Known),
         }
     }
 

@@ -30,6 +30,8 @@ const WAITING_MAX: usize = 1024;
 
 /// Tags of one cache line, among which one is looked for.
 const SET: usize = 16;
+/// Of a tag: it could not be repaired, and is let be.
+const GIVEN_UP: u32 = 1;
 /// Of a cache, one part in so many is for tags; but at least and at most so much.
 const CACHE_SHARE: usize = 512;
 const BYTES: RangeInclusive<usize> = 4 << 10..=4 << 20;
@@ -45,12 +47,12 @@ pub(crate) struct FalsePositive {
 }
 
 impl FalsePositive {
-    /// Where it is noted, and as what; never 0.
+    /// Where it is noted, and as what: bits above [`GIVEN_UP`], of which one is set.
     fn place(&self) -> (u32, u32) {
         let mixed = (self.hash ^ self.table.wrapping_mul(0x9E37_79B9_7F4A_7C15))
             .wrapping_mul(0xD6E8_FEB8_6659_FD93);
         let mixed = mixed ^ mixed >> 32;
-        ((mixed >> 32) as u32, mixed as u32 | 1)
+        ((mixed >> 32) as u32, mixed as u32 & !GIVEN_UP | 2)
     }
 }
 
@@ -59,6 +61,8 @@ impl FalsePositive {
 pub(crate) struct Unlearning {
     /// Tags of what came once; made when the first one comes.
     once: OnceLock<Box<[AtomicU32]>>,
+    /// Nobody has made room for it yet.
+    is_new: AtomicBool,
     bytes: usize,
     waiting: Mutex<VecDeque<FalsePositive>>,
     /// Hint: something waits.
@@ -76,9 +80,10 @@ pub(crate) struct UnlearningCounts {
     pub(crate) false_positives: Counter,
     /// Buckets that were repaired.
     pub(crate) repairs: Counter,
-    /// Reads of storage for them.
+    /// Reads of storage for them, those that failed included, and their bytes.
     pub(crate) reads: Counter,
-    /// Keys that cannot be told from one that is there.
+    pub(crate) read_bytes: Counter,
+    /// Those that could not be made, as a key cannot be told from one that is there.
     pub(crate) hopeless: Counter,
     /// Repairs that failed.
     pub(crate) failures: Counter,
@@ -96,6 +101,7 @@ impl Unlearning {
     fn new(bytes: usize) -> Self {
         Self {
             once: OnceLock::new(),
+            is_new: AtomicBool::new(false),
             bytes,
             waiting: Mutex::default(),
             has_waiting: AtomicBool::new(false),
@@ -127,23 +133,45 @@ impl Unlearning {
 
     /// Whether it is noted; notes it if it is not, and forgets it if it is.
     fn came_before(&self, found: &FalsePositive) -> bool {
+        let (tags, tag) = self.tags_of(found);
+        for noted in tags {
+            match noted.load(Ordering::Relaxed) ^ tag {
+                0 => {
+                    noted.store(0, Ordering::Relaxed);
+                    return true;
+                }
+                GIVEN_UP => return false,
+                _ => {}
+            }
+        }
+        put(tags, tag);
+        false
+    }
+
+    /// It could not be repaired: nobody is to try again soon.
+    pub(crate) fn give_up(&self, found: &FalsePositive) {
+        let (tags, tag) = self.tags_of(found);
+        put(tags, tag | GIVEN_UP);
+    }
+
+    /// Where it may be noted, and as what.
+    fn tags_of(&self, found: &FalsePositive) -> (&[AtomicU32], u32) {
         let once = self.once.get_or_init(|| {
+            // Somebody is to make room for it.
+            self.is_new.store(true, Ordering::Relaxed);
+            self.has_waiting.store(true, Ordering::Release);
             let sets = (self.bytes / size_of::<[u32; SET]>()).max(1);
             (0..sets * SET).map(|_| AtomicU32::new(0)).collect()
         });
         let (place, tag) = found.place();
         let sets = (once.len() / SET) as u64;
         let set = ((u64::from(place) * sets) >> 32) as usize * SET;
-        let tags = &once[set..set + SET];
-        if let Some(noted) = tags.iter().find(|noted| noted.load(Ordering::Relaxed) == tag) {
-            noted.store(0, Ordering::Relaxed);
-            return true;
-        }
-        let is_free = |noted: &&AtomicU32| noted.load(Ordering::Relaxed) == 0;
-        // Any other goes: which one depends on who comes.
-        let place = tags.iter().find(is_free).unwrap_or(&tags[tag as usize / 2 % SET]);
-        place.store(tag, Ordering::Relaxed);
-        false
+        (&once[set..set + SET], tag)
+    }
+
+    /// Whether memory has been taken for what came once since this was asked last.
+    pub(crate) fn take_is_new(&self) -> bool {
+        self.is_new.swap(false, Ordering::Relaxed)
     }
 
     /// Whether the caller is to see to it that somebody repairs, who says when that has
@@ -175,6 +203,14 @@ impl Unlearning {
         self.not_before_ns.store(now_ns.saturating_add(pause_ns), Ordering::Relaxed);
         self.is_under_way.store(false, Ordering::Release);
     }
+}
+
+/// Puts a tag into a set, in the place of another one if none is free: which one goes depends on who
+/// comes.
+fn put(tags: &[AtomicU32], tag: u32) {
+    let is_free = |noted: &&AtomicU32| noted.load(Ordering::Relaxed) == 0;
+    let place = tags.iter().find(is_free).unwrap_or(&tags[tag as usize / 4 % SET]);
+    place.store(tag, Ordering::Relaxed);
 }
 
 #[cfg(test)]

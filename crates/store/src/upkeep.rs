@@ -372,7 +372,7 @@ impl Engine {
             ("memory.cache_bytes_max", self.caches.budget() as u64),
         ];
         counters.extend(self.blocks.counters());
-        let (mut filters, mut learned) = (0, 0);
+        let (mut filters, mut learned) = (0, self.blocks.unlearning().charge() as u64);
         for table in self.open_tables() {
             filters += table.filter_bytes();
             learned += table.learned().charge() as u64;

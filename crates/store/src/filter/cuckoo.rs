@@ -50,7 +50,9 @@ pub(super) const KIND: u8 = 2;
 /// Slots of a bucket.
 const SLOTS: usize = 4;
 /// Bits of a slot: four of them fill a word at most, and have room for [`QUADRUPLE_BITS`].
-const BITS: RangeInclusive<u8> = 4..=16;
+const BITS: RangeInclusive<u8> = BITS_MIN..=BITS_MAX;
+pub(crate) const BITS_MIN: u8 = 4;
+pub(crate) const BITS_MAX: u8 = 16;
 /// Bits of a fingerprint that slots are in the order of.
 const NIBBLE_BITS: u32 = 4;
 /// Bits of four of them together.
@@ -67,6 +69,8 @@ pub(crate) const BUCKETS_MAX: u32 = 1 << 24;
 const LOAD: usize = 960;
 /// Whoever has no place has others move so often, on average, before there are to be more buckets.
 const MOVES_PER_KEY: usize = 20;
+/// An empty slot that is further away is none: in two buckets are more keys than have room there.
+const HEIGHT_MAX: u32 = 256;
 /// With so many more times one part in so many of buckets, it is given up.
 const TRIES: usize = 24;
 const MORE_PER_TRY: u32 = 64;
@@ -345,9 +349,19 @@ pub(super) fn build(hashes: &[u64], bits_per_key: u8) -> Option<(Vec<u8>, Vec<u8
         if let Some(slots) = assign(shape, hashes) {
             return Some(written(shape, &slots, hashes));
         }
+        if has_crowd(hashes) {
+            return None;
+        }
         shape.buckets += shape.buckets / MORE_PER_TRY + 1;
     }
     None
+}
+
+/// Whether more keys have the same hash than two buckets have slots.
+fn has_crowd(hashes: &[u64]) -> bool {
+    let mut sorted = hashes.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2 * SLOTS + 1).any(|some| some[0] == some[2 * SLOTS])
 }
 
 /// Gives each key, by its number, a slot of one of its buckets.
@@ -388,6 +402,9 @@ fn assign(shape: Shape, hashes: &[u64]) -> Option<Vec<[u32; SLOTS]>> {
             }
             std::mem::swap(&mut bucket[lowest], &mut homeless);
             heights[here as usize] = heights_behind[lowest] + 1;
+            if heights_behind[lowest] >= HEIGHT_MAX {
+                return None;
+            }
         }
     }
     Some(slots)

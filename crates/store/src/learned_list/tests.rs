@@ -69,6 +69,8 @@ fn what_makes_no_sense_is_no_list_though_its_checksum_agrees() {
         &[1, 0xFF, 0xFF, 0xFF, 0x0F, 1, 2, 3, 4, 5],
         &[1, 3, 1, 2, 3, 4],
         &[0, 0],
+        // No repair at all.
+        &[0],
     ] {
         assert_eq!(LearnedList::decode(&of(wrong)), None, "{wrong:?}");
     }

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Every edge is one turn of [`TableProbe::step`]. A key that has passed a filter that can be
-//! repaired, and of which the table has no version at all, is told to
-//! [`Unlearning`](crate::unlearning::Unlearning). An entry that is found is
+//! repaired, and of which the table has no version at all, is a false positive
+//! ([`TableProbe::false_positive`]). An entry that is found is
 //! the newest one that a reader at the lookup's sequence sees; range tombstones
 //! are the caller's affair. With all blocks in memory nothing is allocated.
 
@@ -120,9 +120,6 @@ impl<'a> TableProbe<'a> {
     /// the block that was needed.
     pub(crate) fn step(&mut self, blocks: &Blocks, supplied: Option<BlockRef>) -> Result<Step> {
         let step = self.go_on(blocks, supplied)?;
-        if let (Step::Absent, Some((partition, can_unlearn))) = (&step, self.passed) {
-            self.note_false_positive(partition, can_unlearn, blocks);
-        }
         if self.teaches && !matches!(step, Step::Need(_)) {
             let is_absent = matches!(step, Step::Absent);
             let reads_behind = self.is_behind.then_some(self.reads_behind);
@@ -226,15 +223,14 @@ impl<'a> TableProbe<'a> {
         self.go_behind(partition)
     }
 
-    /// The key has passed and is not there. That is the filter's fault if the reader sees all that
-    /// the table holds.
-    fn note_false_positive(&self, partition: usize, can_unlearn: bool, blocks: &Blocks) {
+    /// Behind [`Step::Absent`]: that the key has passed a filter for nothing, and whether that can be
+    /// unlearned. It is the filter's fault if the reader sees all that the table holds.
+    pub(crate) fn false_positive(&self) -> Option<(FalsePositive, bool)> {
+        let (partition, can_unlearn) = self.passed?;
         let properties = self.table.properties();
-        if self.key.sequence >= properties.largest_sequence {
-            let (keyspace, table, hash) = (properties.keyspace, properties.id, self.key.hash);
-            let found = FalsePositive { keyspace, table, partition, hash };
-            blocks.unlearning().note(found, can_unlearn);
-        }
+        let (keyspace, table, hash) = (properties.keyspace, properties.id, self.key.hash);
+        let found = FalsePositive { keyspace, table, partition, hash };
+        (self.key.sequence >= properties.largest_sequence).then_some((found, can_unlearn))
     }
 
     /// The filter does not say no, or is not asked.

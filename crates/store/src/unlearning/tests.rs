@@ -15,6 +15,10 @@ fn what_comes_twice_is_repaired() {
     unlearning.note(FalsePositive { table: 8, ..found(1) }, true);
     unlearning.note(found(3), false);
     unlearning.note(found(3), false);
+    // There is memory to be made room for, and nothing else.
+    assert!(unlearning.begin(|| 0) && unlearning.take_is_new());
+    assert_eq!(unlearning.take(), []);
+    unlearning.end(0, 0);
     assert!(!unlearning.begin(|| 0), "each came once, or cannot be helped");
     assert_eq!(unlearning.charge(), 64 << 10);
     unlearning.note(found(2), true);
@@ -56,4 +60,17 @@ fn what_came_once_is_remembered_as_far_as_there_is_room() {
     (0..places / 2).for_each(|hash| unlearning.note(found(hash * 77_777), true));
     let again = (0..places / 2).filter(|hash| unlearning.came_before(&found(hash * 77_777)));
     assert!(again.count() as f64 > places as f64 / 2.0 * 0.95);
+}
+
+#[test]
+fn what_cannot_be_repaired_is_let_be() {
+    let unlearning = Unlearning::new(64 << 10);
+    for _ in 0..2 {
+        unlearning.note(found(5), true);
+    }
+    assert_eq!(unlearning.take(), [found(5)]);
+    unlearning.give_up(&found(5));
+    (0..10).for_each(|_| unlearning.note(found(5), true));
+    assert_eq!(unlearning.take(), []);
+    assert_eq!(unlearning.counts.false_positives.get(), 12);
 }

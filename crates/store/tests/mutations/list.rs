@@ -1407,15 +1407,15 @@ pub const MUTATIONS: &[Mutation] = &[
     unlearned(
         "a filter is repaired with the bits of another bucket",
         "crates/store/src/table/unlearn.rs",
-        "let tails = self.tails_at(&mirror, at)?;",
-        "let tails = self.tails_at(&mirror, at * 0)?;",
+        "self.tails_at(&blocks.read_to_repair(&mirror)?, at)?",
+        "self.tails_at(&blocks.read_to_repair(&mirror)?, at * 0)?",
         "what_is_asked_for_again_and_again_stops_costing_reads",
     ),
     unlearned(
         "a version that the reader may not see counts as none",
         "crates/store/src/table/probe.rs",
-        "if self.key.sequence >= properties.largest_sequence {",
-        "if self.key.sequence <= properties.largest_sequence + (1 << 40) {",
+        "(self.key.sequence >= properties.largest_sequence).then_some",
+        "(self.key.sequence < u64::MAX).then_some",
         "versions_that_a_reader_may_not_see_are_no_false_positives",
     ),
     unlearned(
