@@ -36,8 +36,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Where jemalloc looks for its settings: freed memory goes back to the system
 /// within a tenth of a second, by a thread of the allocator. What is kept for longer stands
-/// beside the budget: with a second, blocks that came and went at 60 thousand reads a second left
-/// 34 MiB beside a budget of 55, and no load was faster.
+/// beside the budget (`docs/findings/ycsb-beside-leveldb.md`).
 // SAFETY: jemalloc declares this name as `const char *`; a reference to an
 // array is one pointer, and the string ends with a zero byte.
 #[unsafe(export_name = "_rjem_malloc_conf")]

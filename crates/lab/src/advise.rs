@@ -1,6 +1,6 @@
 //! Which settings a workload of a user's own wants, and what they are worth.
 //!
-//! The workload is a user's own (`workload_source.rs`). Settings are looked for one by one ([`search`]), in the order in which a subject
+//! The workload comes from `workload_source.rs`. Settings are looked for one by one ([`search`]), in the order in which a subject
 //! lists them: beginning with what is usual, each value that is worth a try is measured with the
 //! others as they are by then, and kept if it is better by more than [`WORTH_IT`]. A choice is not
 //! gone back to; all combinations would take days.

@@ -1,7 +1,8 @@
 //! What the kernel says about this process and the disk under a directory.
 //!
 //! It checks what subjects count themselves: bytes against this process's own
-//! (`/proc/self/io`), reads against the block device's, which others use as well.
+//! (`/proc/self/io`), reads against the block device's, which others use as well. And it bounds
+//! the memory of a process ([`bound_memory`]).
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -143,7 +144,7 @@ struct MemoryGroups {
     limit: &'static str,
 }
 
-/// Of the first and of the second version.
+/// cgroup v1, then v2.
 const MEMORY_GROUPS: [MemoryGroups; 2] = [
     MemoryGroups {
         root: "/sys/fs/cgroup/memory",
@@ -164,7 +165,8 @@ impl MemoryGroups {
 }
 
 /// Holds the memory of this process, and what the kernel keeps of its files, to so many bytes.
-/// [`unbound_memory`] cleans up behind it.
+/// [`unbound_memory`] cleans up behind it. Swap is not bounded, and what was taken before does not
+/// count.
 ///
 /// # Errors
 /// Where the kernel has no such control groups, or this process may not make one: that takes root.

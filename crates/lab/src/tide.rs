@@ -33,7 +33,13 @@ const FILTER: Choosable = Choosable {
     usual: "bloom-10",
     tries: &["bloom-10", "cuckoo-10"],
     is_of_tables: |_| true,
-    to_set: |value| format!("filter_kind and filter_bits_per_key = {value}, of the keyspace"),
+    to_set: |value| {
+        let (kind, bits) = value.split_once('-').unwrap_or((value, "10"));
+        let kind = if kind == "cuckoo" { "Cuckoo" } else { "Bloom" };
+        format!(
+            "filter_kind = FilterKind::{kind}, filter_bits_per_key = {bits}, of KeyspaceOptions"
+        )
+    },
 };
 
 /// TideKV as it comes.

@@ -130,8 +130,8 @@ pub enum FilterKind {
     #[default]
     Bloom,
     /// Cuckoo filters with dynamic seeds (SpotKV): less than half as many keys that are not there
-    /// pass at the same number of bits, and what passes is unlearned if it is asked for again:
-    /// the second time is the last that it costs reads. They look at two cache lines, take half a
+    /// pass at the same number of bits, and what passes twice is unlearned soon after, at most a
+    /// thousand keys a second. They look at two cache lines, take half a
     /// bit a key more, at most 0.7 for what was unlearned, and two bytes a key of storage.
     Cuckoo,
 }

@@ -11,7 +11,7 @@
 //!    warrant.
 //! 2. Index and filter are cut into partitions at the same keys; an open table
 //!    keeps only the separators of its partitions in memory.
-//! 3. With all blocks in memory, a lookup reads one line of a filter, searches
+//! 3. With all blocks in memory, a lookup reads one line of a filter or two buckets, searches
 //!    three blocks, and allocates nothing.
 //!
 //! Modules, bottom-up.

@@ -2,7 +2,7 @@
 //!
 //! A repair reads a page, as a false positive does. So what came once is noted, and only what
 //! came twice is repaired (`unlearner.rs`): a key that nobody asks for again costs nothing more,
-//! and one that is asked for again and again costs three reads in all.
+//! and one that is asked for again and again costs about three reads in all.
 //!
 //! Guarantees:
 //! 1. Whoever reads never waits for a repair. Of many at once some are forgotten: they
@@ -128,7 +128,7 @@ impl Unlearning {
             return;
         }
         waiting.push_back(found);
-        self.has_waiting.store(true, Ordering::Release);
+        self.has_waiting.store(true, Ordering::Relaxed);
     }
 
     /// Whether it is noted; notes it if it is not, and forgets it if it is.
@@ -159,7 +159,7 @@ impl Unlearning {
         let once = self.once.get_or_init(|| {
             // Somebody is to make room for it.
             self.is_new.store(true, Ordering::Relaxed);
-            self.has_waiting.store(true, Ordering::Release);
+            self.has_waiting.store(true, Ordering::Relaxed);
             let sets = (self.bytes / size_of::<[u32; SET]>()).max(1);
             (0..sets * SET).map(|_| AtomicU32::new(0)).collect()
         });
@@ -193,7 +193,7 @@ impl Unlearning {
         let mut waiting = self.waiting.lock();
         let some = waiting.len().min(BATCH);
         let taken = waiting.drain(..some).collect();
-        self.has_waiting.store(!waiting.is_empty(), Ordering::Release);
+        self.has_waiting.store(!waiting.is_empty(), Ordering::Relaxed);
         taken
     }
 

@@ -66,9 +66,9 @@ pub struct Serve {
     #[arg(long, value_name = "POLICY", default_value_t)]
     cache_policy: CachePolicy,
 
-    /// How filters of new tables are made: `cuckoo` filters unlearn what has passed them, for
-    /// clients that ask for the same absent keys again and again; `bloom` filters are a
-    /// little smaller. What is chosen stays chosen [default: bloom in a new store].
+    /// The kind of filters of new tables. With `cuckoo`, absent keys that are asked for again and
+    /// again soon cost no reads; `bloom` takes half a bit a key less. Kept in the store
+    /// [default: bloom in a new store].
     #[arg(long, value_enum, value_name = "KIND")]
     filter: Option<Filter>,
 

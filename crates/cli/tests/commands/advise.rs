@@ -53,8 +53,8 @@ fn a_trace_is_measured_with_what_is_worth_a_try() {
         assert!(out.contains(says), "{says:?} is not in {out}");
     }
     let rows = rows(&place);
-    // Two sizes, three policies; and two turns more of each where something was kept.
-    assert_eq!(rows.iter().filter(|row| row["params"].get("round").is_none()).count(), 6);
+    // Two sizes, three policies and a filter; and two turns more of each where something was kept.
+    assert_eq!(rows.iter().filter(|row| row["params"].get("round").is_none()).count(), 8);
     for row in &rows {
         assert_eq!(
             (&row["experiment"], &row["params"]["workload"]),
@@ -94,7 +94,7 @@ fn logs_of_redis_are_traces() {
     assert_eq!(done.code, 0, "{done:?}");
     let printed: Vec<Value> =
         done.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(printed.len() == 3 || printed.len() == 5, "{printed:?}");
+    assert!(printed.len() == 4 || printed.len() == 6, "{printed:?}");
     assert_eq!(printed[0]["params"]["entries"], 50);
     assert_eq!(printed[0]["params"]["cache_percent"], 10.0);
 }

@@ -40,7 +40,8 @@
 //! 1. A key that was added always passes, with whatever repairs of this filter's mirror.
 //! 2. Bytes that are not understood let every key pass.
 //! 3. At 10 bits a key 0.38 % of absent keys pass (a Bloom filter: 0.95), at 10.45 bits in all.
-//! 4. A lookup that finds nothing looks at two cache lines.
+//! 4. A lookup that finds nothing reads two buckets: two cache lines, or one more where a bucket
+//!    crosses a border.
 
 use std::ops::RangeInclusive;
 
@@ -300,7 +301,8 @@ pub(crate) struct Repair {
 }
 
 impl Repair {
-    /// It and its bucket as one number, ordered by bucket.
+    /// It and its bucket as one number, ordered by bucket. Do not change: its low five bytes
+    /// stand in lists (`learned_list.rs`).
     pub(crate) fn pack(self, bucket: u32) -> u64 {
         let bits = u64::from(u32::from_le_bytes(self.bits));
         u64::from(bucket) << 40 | u64::from(self.seed) << 32 | bits
