@@ -1,9 +1,9 @@
 //! Which settings a workload of a user's own wants, and what they are worth.
 //!
-//! The workload comes from `workload_source.rs`. Settings are looked for one by one ([`search`]), in the order in which a subject
-//! lists them: beginning with what is usual, each value that is worth a try is measured with the
-//! others as they are by then, and kept if it is better by more than [`WORTH_IT`]. A choice is not
-//! gone back to; all combinations would take days.
+//! The workload comes from `workload_source.rs`. Settings are looked for one by one ([`search`]), in
+//! the order in which a subject lists them: beginning with what is usual, each value that is worth
+//! a try is measured with the others as they are by then, and kept if it is better by more than
+//! [`WORTH_IT`]. A choice is not gone back to; all combinations would take days.
 //!
 //! The best of many turns is in part the luckiest. So what comes out is measured against what is
 //! usual once more, in turns one after the other, and withdrawn if it is not worth it.

@@ -68,6 +68,7 @@ pub(crate) fn table_options(tree: u32, options: &KeyspaceOptions, level: usize) 
         bits if is_last => bits,
         bits => bits + UPPER_FILTER_BITS,
     };
+    // So that properties of tables say what their filters have.
     let bits = match options.filter_kind {
         FilterKind::Cuckoo if bits > 0 => bits.clamp(CUCKOO_BITS_MIN, CUCKOO_BITS_MAX),
         _ => bits,

@@ -311,6 +311,19 @@ impl Engine {
         Ok(handle)
     }
 
+    /// Puts a list that nobody needs in the place of the one of that name, or removes it. Not
+    /// synced: whoever finds it torn does without it.
+    pub(crate) fn put_list(&self, name: &str, list: Option<&[u8]>) -> Result<()> {
+        let path = self.directory.join(name);
+        if self.storage.exists(&path)? {
+            self.storage.remove(&path)?;
+        }
+        if let Some(list) = list {
+            self.storage.create(&path, Access::Buffered)?.write_at(0, list)?;
+        }
+        Ok(())
+    }
+
     /// Counts what open tables take of the budget, and shares the rest out. Only
     /// while holding `structure`, so that the last to call has seen the last
     /// change.

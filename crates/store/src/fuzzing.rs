@@ -24,6 +24,7 @@ use crate::filter::{self, FilterBuilder};
 use crate::hot_list::{self, HotList};
 use crate::key::{Kind, LookupKey, SEQUENCE_MAX, Trailer};
 use crate::learned_list::{self, LearnedList};
+use crate::list_file;
 use crate::log::format::{self, HEADER_BYTES, Header};
 use crate::log::{Ending, LogReader, LogWriter};
 use crate::manifest::{self, Edit, State};
@@ -297,7 +298,7 @@ pub fn decode_edit(record: &[u8]) -> Option<Vec<u8>> {
 
 /// Puts right the checksum of a list of what was hot.
 pub fn mend_hot_list(bytes: &mut [u8]) {
-    hot_list::seal(bytes);
+    list_file::seal(hot_list::MAGIC, bytes);
 }
 
 /// Decodes a list of what was hot; what it is encoded to again, and what it would be
@@ -315,7 +316,7 @@ pub fn decode_hot_list(bytes: &[u8]) -> Option<[Vec<u8>; 2]> {
 
 /// Puts right the checksum of a list of what filters had unlearned.
 pub fn mend_learned_list(bytes: &mut [u8]) {
-    learned_list::seal(bytes);
+    list_file::seal(learned_list::MAGIC, bytes);
 }
 
 /// Decodes a list of what filters had unlearned; what it is encoded to again.

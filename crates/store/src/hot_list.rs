@@ -31,12 +31,11 @@
 use tidekv_cache::BlockId;
 use tidekv_cache::kp::{KpEntry, LEVEL_MAX, Pointer};
 
-use crate::checksum::long_checksum;
 use crate::coding::{Reader, put_bytes, put_varint};
 use crate::key::{Kind, Trailer, split_deadline};
+use crate::list_file::{self, HEAD_BYTES, Magic};
 
-const MAGIC: [u8; 8] = *b"TideHot2";
-const HEAD_BYTES: usize = MAGIC.len() + size_of::<u64>();
+pub(crate) const MAGIC: Magic = *b"TideHot2";
 /// Beside how often a key was asked for: its value follows.
 const HAS_VALUE: u8 = 0x80;
 /// About what a block takes in a list.
@@ -164,7 +163,7 @@ impl HotList {
             numbers.into_iter().for_each(|number| put_varint(&mut out, number));
             out.extend_from_slice(&[*level, *times]);
         }
-        seal(&mut out);
+        list_file::seal(MAGIC, &mut out);
         out
     }
 
@@ -194,11 +193,7 @@ impl HotList {
 
     /// The list that `bytes` are; `None` when they are none.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut reader = Reader::new(bytes);
-        let (magic, sum) = (reader.take(MAGIC.len())?, reader.u64()?);
-        if magic != MAGIC || long_checksum(u64::from_le_bytes(MAGIC), reader.rest()) != sum {
-            return None;
-        }
+        let mut reader = list_file::open(MAGIC, bytes)?;
         let mut list = Self { fingerprint: reader.u64()?, ..Self::default() };
         let share = |reader: &mut Reader<'_>| -> Option<f32> {
             Some(f32::from_bits(reader.u32()?)).filter(|share| (0.0..=1.0).contains(share))
@@ -232,14 +227,6 @@ impl HotList {
         }
         reader.is_empty().then_some(list)
     }
-}
-
-/// Puts magic and checksum in front of a list, for which there is room.
-pub(crate) fn seal(list: &mut [u8]) {
-    let Some((head, body)) = list.split_at_mut_checked(HEAD_BYTES) else { return };
-    let sum = long_checksum(u64::from_le_bytes(MAGIC), body);
-    head[..MAGIC.len()].copy_from_slice(&MAGIC);
-    head[MAGIC.len()..].copy_from_slice(&sum.to_le_bytes());
 }
 
 fn decode_pointer(reader: &mut Reader<'_>) -> Option<HotPointer> {

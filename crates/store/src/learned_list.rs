@@ -20,12 +20,11 @@
 //!    number, length and contents. To believe it of another one would hide keys. Tables do not
 //!    change, so it does not matter of which life the list is.
 
-use crate::checksum::long_checksum;
 use crate::coding::{Reader, put_varint};
 use crate::filter::{BUCKETS_MAX, Repair};
+use crate::list_file::{self, HEAD_BYTES, Magic};
 
-const MAGIC: [u8; 8] = *b"TideLrn1";
-const HEAD_BYTES: usize = MAGIC.len() + size_of::<u64>();
+pub(crate) const MAGIC: Magic = *b"TideLrn1";
 
 /// What the filters of all tables had unlearned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,17 +73,13 @@ impl LearnedList {
                 }
             }
         }
-        seal(&mut out);
+        list_file::seal(MAGIC, &mut out);
         out
     }
 
     /// The list that `bytes` are; `None` when they are none.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut reader = Reader::new(bytes);
-        let (magic, sum) = (reader.take(MAGIC.len())?, reader.u64()?);
-        if magic != MAGIC || long_checksum(u64::from_le_bytes(MAGIC), reader.rest()) != sum {
-            return None;
-        }
+        let mut reader = list_file::open(MAGIC, bytes)?;
         let mut list = Self { store: reader.u64()?, tables: Vec::new() };
         for _ in 0..reader.varint()? {
             let (number, bytes, contents) = (reader.varint()?, reader.varint()?, reader.u64()?);
@@ -119,14 +114,6 @@ fn decode_repairs(reader: &mut Reader<'_>) -> Option<Vec<u64>> {
         last = Some(bucket);
     }
     (!repairs.is_empty()).then_some(repairs)
-}
-
-/// Puts magic and checksum in front of a list, for which there is room.
-pub(crate) fn seal(list: &mut [u8]) {
-    let Some((head, body)) = list.split_at_mut_checked(HEAD_BYTES) else { return };
-    let sum = long_checksum(u64::from_le_bytes(MAGIC), body);
-    head[..MAGIC.len()].copy_from_slice(&MAGIC);
-    head[MAGIC.len()..].copy_from_slice(&sum.to_le_bytes());
 }
 
 #[cfg(test)]

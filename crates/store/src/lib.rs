@@ -31,6 +31,7 @@ mod scan_lengths;
 mod seeks;
 mod unlearning;
 mod places;
+mod list_file;
 mod hot_list;
 mod hottest;
 

@@ -106,12 +106,8 @@ impl Engine {
         if self.options.read_only {
             return Ok(());
         }
-        let path = self.directory.join(LEARNED);
-        if self.storage.exists(&path)? {
-            self.storage.remove(&path)?;
-        }
         if !self.options.warm_start {
-            return Ok(());
+            return self.put_list(LEARNED, None);
         }
         let store = self.structure.lock().manifest.state().store;
         let tables = self.open_tables().filter_map(|table| {
@@ -122,12 +118,8 @@ impl Engine {
             (!partitions.is_empty()).then_some(LearnedTable { id, partitions })
         });
         let list = LearnedList { store, tables: tables.collect() };
-        if list.tables.is_empty() {
-            return Ok(());
-        }
-        // Not synced: whoever finds it torn does without it.
-        self.storage.create(&path, Access::Buffered)?.write_at(0, &list.encode())?;
-        Ok(())
+        let list = (!list.tables.is_empty()).then(|| list.encode());
+        self.put_list(LEARNED, list.as_deref())
     }
 
     /// Has filters know what they had unlearned in an earlier life. When the tables are open,

@@ -110,22 +110,10 @@ impl Engine {
 
     /// Puts a list in the place of the one that is there.
     fn put_hot_list(&self, list: &HotList) -> Result<()> {
-        self.remove_hot_list()?;
-        if list.blocks.is_empty() && list.keys.is_empty() && list.pointers.is_empty() {
-            return Ok(());
-        }
-        // Not synced: whoever finds it torn does without it.
-        let path = self.directory.join(HOT);
-        self.storage.create(&path, Access::Buffered)?.write_at(0, &list.encode())?;
-        Ok(())
-    }
-
-    fn remove_hot_list(&self) -> Result<()> {
-        let path = self.directory.join(HOT);
-        if self.storage.exists(&path)? {
-            self.storage.remove(&path)?;
-        }
-        Ok(())
+        let HotList { blocks, keys, pointers, .. } = list;
+        let is_empty = blocks.is_empty() && keys.is_empty() && pointers.is_empty();
+        let list = (!is_empty).then(|| list.encode());
+        self.put_list(HOT, list.as_deref())
     }
 
     fn list_bytes_max(&self) -> u64 {
@@ -139,7 +127,7 @@ impl Engine {
     pub(crate) fn take_hot_list(&self) -> Option<HotList> {
         if !self.options.warm_start {
             // What is deleted from now on would stand there for ever.
-            note_failure(self.remove_hot_list());
+            note_failure(self.put_list(HOT, None));
         }
         if !self.options.warm_start || self.caches.budget() == 0 {
             return None;

@@ -1,6 +1,7 @@
 //! Lists are read as they were written, and what is none is none.
 
 use super::*;
+use crate::checksum::long_checksum;
 use crate::golden::Dump;
 
 fn list() -> HotList {

@@ -20,7 +20,7 @@ fn list() -> LearnedList {
 
 fn sealed(body: &[u8]) -> Vec<u8> {
     let mut bytes = [&[0; HEAD_BYTES], body].concat();
-    seal(&mut bytes);
+    list_file::seal(MAGIC, &mut bytes);
     bytes
 }
 

@@ -109,12 +109,11 @@ fn read_one(
 
 /// Where the key with this hash should be and is not.
 fn missing_in(filter: &[u8], mirror: Option<&[u8]>, hash: u64) -> Option<&'static str> {
-    let matches = match (filter::look(filter, hash), mirror) {
+    let (matches, mirror) = match (filter::look(filter, hash), mirror) {
         (Look::Absent, _) => return Some("filter"),
         (Look::Matches(matches), Some(mirror)) => (matches, mirror),
         _ => return None,
     };
-    let (matches, mirror) = matches;
     let tails_of = |bucket: u32| {
         let at = bucket as usize * filter::MIRROR_BUCKET_BYTES;
         Some(filter::tails(*mirror.get(at..)?.first_chunk()?))

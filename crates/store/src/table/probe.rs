@@ -10,8 +10,8 @@
 //!     └──────────┴───────────────▶  Absent  ◀┴─────────────────┘
 //! ```
 //!
-//! Every edge is one turn of [`TableProbe::step`]. A key that has passed a filter that can be
-//! repaired, and of which the table has no version at all, is a false positive
+//! Every edge is one turn of [`TableProbe::step`]. A key that has passed a filter, and of
+//! which the table has no version at all, is a false positive
 //! ([`TableProbe::false_positive`]). An entry that is found is
 //! the newest one that a reader at the lookup's sequence sees; range tombstones
 //! are the caller's affair. With all blocks in memory nothing is allocated.

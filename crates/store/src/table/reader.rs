@@ -33,6 +33,8 @@ pub(crate) struct Table {
     range_tombstones: RangeTombstones,
     filter_worth: FilterWorth,
     learned: Learned,
+    /// Of all filters.
+    filter_bytes: u64,
 }
 
 impl Table {
@@ -77,6 +79,7 @@ impl Table {
         }
         let can_learn = partitions.iter().any(|partition| !partition.mirror.is_none());
         Ok(Self {
+            filter_bytes: partitions.iter().map(|it| u64::from(it.filter.len)).sum(),
             learned: Learned::new(if can_learn { partitions.len() } else { 0 }),
             file: Arc::new(TableFile::new(file, id, properties.keyspace, bytes)),
             top,
@@ -194,7 +197,7 @@ impl Table {
 
     /// Bytes of all filters.
     pub(crate) fn filter_bytes(&self) -> u64 {
-        self.partitions.iter().map(|partition| u64::from(partition.filter.len)).sum()
+        self.filter_bytes
     }
 
     /// What its filters have unlearned.
