@@ -29,6 +29,9 @@ pub enum Idea {
     /// A get that finds everything in blocks takes a little of the time of a read, which a hit
     /// of KV would save. Without: what is in memory is nothing to be saved.
     SparedTime,
+    /// What is worth more costs more to read. Without: lookups are taken to cost alike, so that
+    /// values and pointers are kept by how often they are asked for, per byte.
+    Cost,
     /// The sketch counts lookups of a key, and what each costs is what lookups that end on its
     /// level cost on average. Without: it counts the I/Os that the lookups of that key did
     /// (SpotKV's weighted Count-Min sketch).
@@ -39,7 +42,7 @@ pub enum Idea {
 }
 
 /// All of them, by name.
-const NAMES: [(Idea, &str); 11] = [
+const NAMES: [(Idea, &str); 12] = [
     (Idea::Admission, "admission"),
     (Idea::Controller, "controller"),
     (Idea::GhostChoice, "ghost-choice"),
@@ -49,6 +52,7 @@ const NAMES: [(Idea, &str); 11] = [
     (Idea::Repair, "repair"),
     (Idea::Sync, "sync"),
     (Idea::SparedTime, "spared-time"),
+    (Idea::Cost, "cost"),
     (Idea::CostByLevel, "cost-by-level"),
     (Idea::CompactEntries, "compact-entries"),
 ];

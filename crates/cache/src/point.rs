@@ -169,26 +169,60 @@ impl KvWindow {
 struct Costs {
     /// By level: I/Os of a lookup that ends there, on average.
     reads: [f32; LEVELS],
-    /// The sketch counts I/Os, not lookups.
-    are_counted: bool,
+    /// I/Os of a lookup, on average.
+    average: f32,
+    told_apart: ToldApart,
+}
+
+/// By what it is told how much keys cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum ToldApart {
+    /// The level that their lookups end on.
+    ByLevel,
+    /// The sketch, which counts I/Os and not lookups.
+    Counted,
+    /// Nothing: they are taken to cost alike.
+    Not,
 }
 
 impl Costs {
+    const UNKNOWN: Self =
+        Self { reads: [1.0; LEVELS], average: 1.0, told_apart: ToldApart::ByLevel };
+
+    /// A lookup that ended on `level` did so many.
+    fn note(&mut self, level: u8, reads: f32) {
+        for known in [&mut self.reads[usize::from(level)], &mut self.average] {
+            *known += (reads - *known) * READS_GAIN;
+        }
+    }
+
+    fn are_counted(&self) -> bool {
+        self.told_apart == ToldApart::Counted
+    }
+
+    /// What a lookup that ends on `level` is taken to cost.
+    fn of(&self, level: u8) -> f32 {
+        match self.told_apart {
+            ToldApart::Not => self.average,
+            ToldApart::ByLevel | ToldApart::Counted => self.reads[usize::from(level)],
+        }
+    }
+
     /// What a hit of KV saves, for each that the sketch counts.
     fn saved_by_value(&self, level: u8) -> f32 {
-        if self.are_counted { 1.0 } else { self.reads[usize::from(level)] }
+        if self.are_counted() { 1.0 } else { self.of(level) }
     }
 
     /// What the sketch counts for a lookup.
     fn counted_for(&self, level: u8) -> f32 {
-        if self.are_counted { self.reads[usize::from(level)].max(1.0) } else { 1.0 }
+        if self.are_counted() { self.of(level).max(1.0) } else { 1.0 }
     }
 
     /// What a hit of KP saves: all but the read of the block.
     fn saved_by_pointer(&self, level: u8) -> f32 {
-        let reads = self.reads[usize::from(level)];
+        let reads = self.of(level);
         let saved = (reads - 1.0).max(0.0);
-        if self.are_counted { saved / reads.max(1.0) } else { saved }
+        if self.are_counted() { saved / reads.max(1.0) } else { saved }
     }
 }
 
@@ -288,7 +322,7 @@ impl PointShard {
             kv_ghost: Ghost::new(0, 1),
             kv_window: KvWindow::NONE,
             kp_ghost: Ghost::new(0, 1),
-            costs: Costs { reads: [1.0; LEVELS], are_counted: false },
+            costs: Costs::UNKNOWN,
             kv_price: 0.0,
             saved: PointReads::default(),
             wanted: PointReads::default(),
@@ -301,11 +335,15 @@ impl PointShard {
     pub fn set_without(&mut self, without: Ideas, reads: [f32; LEVELS]) {
         let was_given = self.without.has(Idea::MeasuredBenefit);
         if without.has(Idea::MeasuredBenefit) {
-            self.costs.reads = reads;
+            self.costs = Costs { reads, ..Costs::UNKNOWN };
         } else if was_given {
-            self.costs.reads = [1.0; LEVELS];
+            self.costs = Costs::UNKNOWN;
         }
-        self.costs.are_counted = without.has(Idea::CostByLevel);
+        self.costs.told_apart = match () {
+            () if without.has(Idea::Cost) => ToldApart::Not,
+            () if without.has(Idea::CostByLevel) => ToldApart::Counted,
+            () => ToldApart::ByLevel,
+        };
         self.kv.set_by_age(without.has(Idea::Admission));
         self.kp.set_by_age(without.has(Idea::Admission));
         if without != self.without {
@@ -390,7 +428,7 @@ impl PointShard {
         let Some(entry) = self.kp.get(self.fingerprint(hash)) else { return Found::Nothing };
         let reads = self.costs.reads[usize::from(entry.level)];
         self.saved.kp += f64::from((reads - 1.0).max(0.0));
-        if self.costs.are_counted && reads >= 1.5 {
+        if self.costs.are_counted() && reads >= 1.5 {
             // The read of the block is counted when it is done.
             self.sketch.add_times(spread(hash as u32), reads.round() as u16 - 1);
         }
@@ -400,7 +438,7 @@ impl PointShard {
     /// A value would have cost reads of storage. Of one that is asked for all the time the
     /// sketch is told now and then: that spares most hits a cache line.
     fn note_hit(&mut self, hash: u64, is_hot: bool, reads: f32) {
-        let times = if self.costs.are_counted { reads.round().max(1.0) as u16 } else { 1 };
+        let times = if self.costs.are_counted() { reads.round().max(1.0) as u16 } else { 1 };
         match is_hot {
             false if times == 1 => self.asked(hash),
             false => self.sketch.add_times(spread(hash as u32), times),
@@ -428,11 +466,10 @@ impl PointShard {
     pub fn resolved(&mut self, hash: u64, resolved: &Resolved<'_>) {
         let fingerprint = self.fingerprint(hash);
         let Self { hash_of, sketch, costs, kv_ghost, kv_window, kp_ghost, wanted, .. } = self;
-        let level = usize::from(resolved.entry.level);
         let is_measured = !self.without.has(Idea::MeasuredBenefit);
         let (reads, data_reads) = match is_measured {
             true => (resolved.reads, resolved.data_reads),
-            false => (costs.reads[level], 1.0),
+            false => (costs.of(resolved.entry.level), 1.0),
         };
 
         // KV wants no bytes for what it would not hold, KP none while it can grow.
@@ -453,11 +490,11 @@ impl PointShard {
                 wanted.kp += hits * f64::from((reads - data_reads).max(0.0));
             }
             if is_measured {
-                costs.reads[level] += (reads - costs.reads[level]) * READS_GAIN;
+                costs.note(resolved.entry.level, reads);
             }
         }
         // One is counted already; ghosts are asked by what was counted before.
-        if costs.are_counted && reads >= 2.0 && !resolved.by_pointer {
+        if costs.are_counted() && reads >= 2.0 && !resolved.by_pointer {
             sketch.add_times(spread(hash as u32), reads as u16 - 1);
         }
         let mut judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost: kv_ghost };

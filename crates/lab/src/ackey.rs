@@ -151,12 +151,15 @@ pub(crate) fn choices() -> [(&'static str, Choice); 4] {
     ]
 }
 
+/// The sizes of the cache of the sweep, in hundredths of the data.
+pub(crate) const CACHE_PERCENTS: [f64; 4] = [0.1, 1.0, 5.0, 10.0];
+
 /// Every choice of keys with every share of scans and every size of the cache; in a quick
 /// run gets alone and scans alone, with one size.
 fn sweep(scale: &Scale) -> Vec<Point> {
     let (shares, sizes): (&[u32], &[f64]) = match scale.is_quick {
         true => (&[0, 100], &[1.0]),
-        false => (&[0, 50, 100], &[0.1, 1.0, 5.0, 10.0]),
+        false => (&[0, 50, 100], &CACHE_PERCENTS),
     };
     let mut loads = Vec::new();
     for (name, choice) in choices() {

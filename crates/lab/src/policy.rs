@@ -85,7 +85,8 @@ fn operations(scale: &Scale, of_entries: u64) -> u64 {
     }
 }
 
-fn entries(scale: &Scale) -> u64 {
+/// Of stores that are asked many questions: a million.
+pub(crate) fn entries(scale: &Scale) -> u64 {
     if scale.is_quick { scale.entries } else { (scale.entries / ENTRIES_SHARE).max(1) }
 }
 

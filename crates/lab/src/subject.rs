@@ -73,6 +73,40 @@ impl BlockLookups {
     }
 }
 
+/// Lookups of single keys that read storage. Ends are levels 0 to 6, then that of keys which
+/// are not there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColdLookups {
+    /// How many there were, by where they ended.
+    pub lookups: [u64; Self::ENDS],
+    /// Their reads, by where they ended.
+    pub reads: [u64; Self::ENDS],
+    /// How many did one read, two, and so on; the last: so many and more.
+    pub lookups_of: [u64; Self::READS_MAX],
+    /// Reads of filters.
+    pub filter_reads: u64,
+    /// Reads of index and data blocks of tables that do not have the key.
+    pub reads_in_vain: u64,
+}
+
+impl ColdLookups {
+    /// Where lookups end.
+    pub const ENDS: usize = 8;
+    /// Lookups of so many reads and more are counted together.
+    pub const READS_MAX: usize = 8;
+
+    fn with_each(self, earlier: Self, both: fn(u64, u64) -> u64) -> Self {
+        let each = |now: [u64; 8], then: [u64; 8]| std::array::from_fn(|i| both(now[i], then[i]));
+        Self {
+            lookups: each(self.lookups, earlier.lookups),
+            reads: each(self.reads, earlier.reads),
+            lookups_of: each(self.lookups_of, earlier.lookups_of),
+            filter_reads: both(self.filter_reads, earlier.filter_reads),
+            reads_in_vain: both(self.reads_in_vain, earlier.reads_in_vain),
+        }
+    }
+}
+
 /// What a subject has counted since it was opened; `None`: it does not count that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
@@ -101,6 +135,9 @@ pub struct Counts {
     /// Of filters, and of their parts.
     #[serde(default)]
     pub filter_blocks: Option<BlockLookups>,
+    /// Lookups of single keys that read storage.
+    #[serde(default)]
+    pub cold: Option<ColdLookups>,
     /// Lookups of single keys that passed a filter for nothing.
     #[serde(default)]
     pub false_positives: Option<u64>,
@@ -160,6 +197,7 @@ impl Counts {
             data_blocks: blocks(self.data_blocks, earlier.data_blocks),
             index_blocks: blocks(self.index_blocks, earlier.index_blocks),
             filter_blocks: blocks(self.filter_blocks, earlier.filter_blocks),
+            cold: self.cold.map(|now| now.with_each(earlier.cold.unwrap_or_default(), both)),
             false_positives: each(self.false_positives, earlier.false_positives),
             repair_reads: each(self.repair_reads, earlier.repair_reads),
             point_lookups: each(self.point_lookups, earlier.point_lookups),

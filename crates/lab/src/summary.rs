@@ -11,7 +11,7 @@ use crate::keys::data_bytes;
 use crate::limit::{SIM_BOUND, SIM_LRU};
 use crate::phases;
 use crate::restart;
-use crate::subject::{BASELINES, Counts};
+use crate::subject::{BASELINES, ColdLookups, Counts};
 use crate::tide::TIDEKV;
 
 /// Metrics by their fixed names.
@@ -106,6 +106,7 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
             found.insert("op_hit_ratio", hits as f64 / operations);
         }
         let counts = &turn.counts;
+        found.extend(cold_metrics(counts));
         let lookups = counts.point_lookups.filter(|lookups| *lookups > 0);
         for (name, hits) in [("kv_hit_ratio", counts.kv_hits), ("kp_hit_ratio", counts.kp_hits)] {
             if let (Some(hits), Some(lookups)) = (hits, lookups) {
@@ -117,6 +118,51 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
         found.extend(settled_metrics(point, turn));
     }
     found.extend(total_metrics(point, turn));
+    found
+}
+
+/// What lookups cost that read storage, and how much they differ in it.
+fn cold_metrics(counts: &Counts) -> Metrics {
+    const READS: [&str; ColdLookups::ENDS] = [
+        "cold_reads_level_0",
+        "cold_reads_level_1",
+        "cold_reads_level_2",
+        "cold_reads_level_3",
+        "cold_reads_level_4",
+        "cold_reads_level_5",
+        "cold_reads_level_6",
+        "cold_reads_absent",
+    ];
+    const SHARES: [&str; ColdLookups::ENDS] = [
+        "cold_share_level_0",
+        "cold_share_level_1",
+        "cold_share_level_2",
+        "cold_share_level_3",
+        "cold_share_level_4",
+        "cold_share_level_5",
+        "cold_share_level_6",
+        "cold_share_absent",
+    ];
+    let mut found = Metrics::new();
+    let Some(cold) = &counts.cold else { return found };
+    let lookups = cold.lookups.iter().sum::<u64>() as f64;
+    if lookups == 0.0 {
+        return found;
+    }
+    for end in (0..ColdLookups::ENDS).filter(|end| cold.lookups[*end] > 0) {
+        found.insert(SHARES[end], cold.lookups[end] as f64 / lookups);
+        found.insert(READS[end], cold.reads[end] as f64 / cold.lookups[end] as f64);
+    }
+    let of = |from: usize| cold.lookups_of[from..].iter().sum::<u64>() as f64 / lookups;
+    found.extend([
+        ("cold_reads", cold.reads.iter().sum::<u64>() as f64 / lookups),
+        ("cold_share_of_1", 1.0 - of(1)),
+        ("cold_share_of_2", of(1) - of(2)),
+        ("cold_share_of_3", of(2) - of(3)),
+        ("cold_share_of_more", of(3)),
+        ("cold_filter_reads", cold.filter_reads as f64 / lookups),
+        ("cold_reads_in_vain", cold.reads_in_vain as f64 / lookups),
+    ]);
     found
 }
 

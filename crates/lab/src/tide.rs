@@ -13,7 +13,8 @@ use tidekv_io::{Clock, SystemClock};
 use crate::device::DEVICE_READS;
 use crate::failure::{Failure, Result};
 use crate::subject::{
-    BlockLookups, Caches, Choosable, Counts, Hold, Search, Settings, Subject, SubjectRecord,
+    BlockLookups, Caches, Choosable, ColdLookups, Counts, Hold, Search, Settings, Subject,
+    SubjectRecord,
 };
 
 /// How caches share their memory.
@@ -253,6 +254,24 @@ fn bytes_of(path: &Path) -> Option<u64> {
     std::fs::metadata(path).ok().map(|metadata| metadata.len())
 }
 
+fn cold_lookups(statistics: &Statistics) -> ColdLookups {
+    let of_end = |end: usize, what: &str| match end {
+        end if end + 1 == ColdLookups::ENDS => statistics.counter(&format!("cold.absent.{what}")),
+        level => statistics.counter(&format!("cold.level{level}.{what}")),
+    };
+    let of_reads = |reads: usize| match reads {
+        ColdLookups::READS_MAX => statistics.counter(&format!("cold.lookups_of_{reads}_or_more")),
+        reads => statistics.counter(&format!("cold.lookups_of_{reads}")),
+    };
+    ColdLookups {
+        lookups: std::array::from_fn(|end| of_end(end, "lookups")),
+        reads: std::array::from_fn(|end| of_end(end, "reads")),
+        lookups_of: std::array::from_fn(|at| of_reads(at + 1)),
+        filter_reads: statistics.counter("cold.filter_reads"),
+        reads_in_vain: statistics.counter("cold.reads_in_vain"),
+    }
+}
+
 /// Counters that move while background work is under way.
 fn background_work(statistics: &Statistics) -> [u64; 6] {
     [
@@ -370,6 +389,7 @@ impl Subject for Tide {
         };
         Ok(Counts {
             reads: Some(counter("io.reads") + counter("filter.repair_reads")),
+            cold: Some(cold_lookups(&statistics)),
             false_positives: Some(counter("filter.false_positives")),
             repair_reads: Some(counter("filter.repair_reads")),
             filter_bytes: Some(counter("filter.bytes") + counter("filter.learned_bytes")),

@@ -105,6 +105,11 @@ const perOperation = (i) => {
   return operations > 0 ? rate("reads", i) / operations : null;
 };
 
+const perColdLookup = (name, i) => {
+  const lookups = rate("cold_lookups", i);
+  return lookups > 0 ? rate(name, i) / lookups : null;
+};
+
 const layer = ({ kind, name }) => ({
   kind, name, format: bytes,
   value: (i) => ring().at(`${kind}_bytes_max`, i),
@@ -148,6 +153,22 @@ const SPECS = {
       { kind: "kp", name: "Pointers, for the rest", value: (i) => share(["kp_hits"], ["point_misses"], i) },
       { kind: "block", name: "Data blocks", value: (i) => share(["data_hits"], ["data_misses"], i) },
       { kind: "metadata", name: "Index and filter blocks", dashed: true, value: (i) => share(["metadata_hits"], ["metadata_misses"], i) },
+    ],
+  },
+  filters: {
+    format: number, least: 1,
+    series: [
+      { kind: "accent", name: "false positives a second", value: (i) => rate("false_positives", i) },
+      { kind: "strong", name: "repairs a second", value: (i) => rate("repairs", i) },
+      { kind: "soft", name: "storage reads for repairs", dashed: true, value: (i) => rate("repair_reads", i) },
+    ],
+  },
+  cold: {
+    format: number, least: 1, nothing: "no lookup read storage lately",
+    series: [
+      { kind: "accent", name: "all reads", value: (i) => perColdLookup("cold_reads", i) },
+      { kind: "strong", name: "in vain", value: (i) => perColdLookup("cold_reads_in_vain", i) },
+      { kind: "soft", name: "of filters", dashed: true, value: (i) => perColdLookup("cold_filter_reads", i) },
     ],
   },
   load: {

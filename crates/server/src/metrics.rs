@@ -53,7 +53,7 @@ use Kind::{Counter, Gauge, Summary};
 
 /// All metrics, in the order in which they are shown.
 #[rustfmt::skip]
-pub(crate) static METRICS: [Metric; 69] = [
+pub(crate) static METRICS: [Metric; 73] = [
     // The server.
     Metric { divisor: 1e3, ..metric(Gauge, "tidekv_start_time_seconds", "When the server was started, in seconds since 1970.", "", &[("", "server.started_ms")]) },
     metric(Counter, "tidekv_commands_total", "Commands of clients.", "", &[("", "server.commands")]),
@@ -90,6 +90,10 @@ pub(crate) static METRICS: [Metric; 69] = [
     metric(Counter, "tidekv_block_cache_inserts_total", "Blocks that came in.", "kind", &[("data", "cache.data.inserts"), ("index", "cache.index.inserts"), ("filter", "cache.filter.inserts")]),
     metric(Counter, "tidekv_block_cache_evictions_total", "Blocks that left for others.", "kind", &[("data", "cache.data.evictions"), ("index", "cache.index.evictions"), ("filter", "cache.filter.evictions")]),
     metric(Counter, "tidekv_filter_skips_total", "Filters that were not in memory and not worth their read.", "", &[("", "cache.filter.skips")]),
+    metric(Counter, "tidekv_cold_lookups_total", "Lookups of single keys that read storage, by the level where they found the key.", "level", &[("0", "cold.level0.lookups"), ("1", "cold.level1.lookups"), ("2", "cold.level2.lookups"), ("3", "cold.level3.lookups"), ("4", "cold.level4.lookups"), ("5", "cold.level5.lookups"), ("6", "cold.level6.lookups"), ("absent", "cold.absent.lookups")]),
+    metric(Counter, "tidekv_cold_lookups_by_reads_total", "The same lookups, by how many reads each did.", "reads", &[("1", "cold.lookups_of_1"), ("2", "cold.lookups_of_2"), ("3", "cold.lookups_of_3"), ("4", "cold.lookups_of_4"), ("5", "cold.lookups_of_5"), ("6", "cold.lookups_of_6"), ("7", "cold.lookups_of_7"), ("8_or_more", "cold.lookups_of_8_or_more")]),
+    metric(Counter, "tidekv_cold_reads_total", "Reads of storage for them.", "level", &[("0", "cold.level0.reads"), ("1", "cold.level1.reads"), ("2", "cold.level2.reads"), ("3", "cold.level3.reads"), ("4", "cold.level4.reads"), ("5", "cold.level5.reads"), ("6", "cold.level6.reads"), ("absent", "cold.absent.reads")]),
+    metric(Counter, "tidekv_cold_reads_elsewhere_total", "Of these reads, those that did not lead to the key: filters, and blocks of tables that do not have it.", "what", &[("filter", "cold.filter_reads"), ("in_vain", "cold.reads_in_vain")]),
     metric(Gauge, "tidekv_filter_bytes", "Bytes of the filters of all tables, in memory or not, and memory of what they have unlearned.", "part", &[("filters", "filter.bytes"), ("learned", "filter.learned_bytes")]),
     metric(Counter, "tidekv_filter_false_positives_total", "Lookups that passed a filter, for a key that the table does not have.", "", &[("", "filter.false_positives")]),
     metric(Counter, "tidekv_filter_repairs_total", "Buckets of filters that were repaired, so that a key no longer passes.", "", &[("", "filter.repairs")]),

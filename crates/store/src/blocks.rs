@@ -28,6 +28,7 @@ use tidekv_io::{Buffer, Clock, File, ReadRequest, Storage};
 use self::flight::{Flights, Lead, Role};
 use crate::block::{Block, BlockHandle, Content, open, open_part, seed};
 use crate::checksum::name_hash;
+use crate::cold_lookups::ColdLookups;
 use crate::error::{Error, Result};
 use crate::seeks::{SeekBytes, SeekWork};
 use crate::stats::Counter;
@@ -205,6 +206,7 @@ pub(crate) struct Blocks {
     flights: Flights,
     statistics: BlockStatistics,
     seek_work: SeekWork,
+    cold_lookups: ColdLookups,
     unlearning: Unlearning,
 }
 
@@ -222,6 +224,7 @@ impl Blocks {
             flights: Flights::default(),
             statistics: BlockStatistics::default(),
             seek_work,
+            cold_lookups: ColdLookups::default(),
             unlearning,
         }
     }
@@ -430,6 +433,11 @@ impl Blocks {
         &self.seek_work
     }
 
+    /// What lookups of single keys read of storage.
+    pub(crate) fn cold_lookups(&self) -> &ColdLookups {
+        &self.cold_lookups
+    }
+
     /// What keys passed filters that do not have them.
     pub(crate) fn unlearning(&self) -> &Unlearning {
         &self.unlearning
@@ -448,7 +456,7 @@ impl Blocks {
         let (kv_len, kp_len) = self.caches.point().len();
         let split = self.caches.split();
         let (saved, wanted) = (self.caches.saved_reads(), self.caches.wanted_reads());
-        vec![
+        let counters = vec![
             ("io.reads", own.reads.get()),
             ("io.read_bytes", own.read_bytes.get()),
             ("io.gap_bytes", own.gap_bytes.get()),
@@ -502,7 +510,8 @@ impl Blocks {
             ("cache.measuring_bytes", self.caches.measuring_bytes() as u64),
             ("cache.window_bytes", self.caches.window_bytes() as u64),
             ("cache.bytes_max", self.caches.budget() as u64),
-        ]
+        ];
+        counters.into_iter().chain(self.cold_lookups.counters()).collect()
     }
 
     fn join(&self, address: &BlockAddress) -> Role<'_> {

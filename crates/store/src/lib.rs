@@ -30,6 +30,7 @@ mod quiet;
 mod scan_lengths;
 mod seeks;
 mod unlearning;
+mod cold_lookups;
 mod places;
 mod list_file;
 mod hot_list;

@@ -23,18 +23,20 @@
 //!    the reader may see that version, and no range tombstone of the view covers it.
 //! 3. Only a read that began with the epoch, and sees all there is, leaves something.
 
+use std::mem;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
-use tidekv_cache::is_memory_lesson;
 use tidekv_cache::kp::{KpEntry, Pointer};
 use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point;
 use tidekv_cache::point_cache::Epoch;
+use tidekv_cache::{BlockKind, is_memory_lesson};
 
 use crate::block::BlockHandle;
 use crate::blocks::{BlockAddress, BlockRef, Blocks};
+use crate::cold_lookups::ColdLookup;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Kind, LookupKey, Sequence, Trailer, split_deadline};
 use crate::levels::{TableHandle, find_in};
@@ -91,8 +93,6 @@ struct Lesson {
     epoch: Option<Epoch>,
     /// Whether lookups of the key read storage: this one, or some in an earlier life.
     has_read: bool,
-    /// Reads of storage.
-    reads: u32,
     /// The offset of the last block that was supplied, in the table that is asked.
     last_read: Option<u64>,
     by_pointer: bool,
@@ -105,6 +105,9 @@ pub(crate) struct PointRead<'a> {
     question: Question<'a>,
     stage: Stage<'a>,
     lesson: Lesson,
+    cold: ColdLookup,
+    /// Index and data blocks that were read of the table that is asked.
+    table_reads: u32,
     /// The next place to look: level, and in level 0 the number of the run.
     level: usize,
     index: usize,
@@ -129,6 +132,8 @@ impl<'a> PointRead<'a> {
             question,
             stage,
             lesson: Lesson { epoch, ..Lesson::default() },
+            cold: ColdLookup::default(),
+            table_reads: 0,
             level: 0,
             index: 0,
             probe: None,
@@ -187,11 +192,13 @@ impl<'a> PointRead<'a> {
                     let found = handle.table().found_at(block, pointer, self.question.key.user_key);
                     let Some(found) = found.filter(|found| self.is_seen(found, handle)) else {
                         blocks.caches().point().pointer_failed(self.question.hash);
+                        self.cold.reads_in_vain += mem::take(&mut self.table_reads);
                         continue;
                     };
                     self.lesson.by_pointer = true;
                     let resolved = self.keep(found, handle, usize::from(entry.level), blocks);
                     if !blocks.is_cross_checked() {
+                        blocks.cold_lookups().note(&self.cold);
                         return Ok(ReadStep::Done(Some(resolved)));
                     }
                     self.checked = Some(resolved);
@@ -242,6 +249,11 @@ impl<'a> PointRead<'a> {
 
     /// A block came from storage.
     fn note_read(&mut self, block: &BlockRef, blocks: &Blocks) {
+        self.cold.reads += 1;
+        match block.kind() {
+            BlockKind::Filter => self.cold.filter_reads += 1,
+            BlockKind::Index | BlockKind::Data => self.table_reads += 1,
+        }
         let (lesson, cache) = (&mut self.lesson, blocks.caches().point());
         if !cache.is_used() {
             return;
@@ -250,7 +262,6 @@ impl<'a> PointRead<'a> {
             cache.asked(self.question.hash);
             lesson.has_read = true;
         }
-        lesson.reads += 1;
         lesson.last_read = Some(block.offset());
     }
 
@@ -263,6 +274,7 @@ impl<'a> PointRead<'a> {
         blocks: &Blocks,
     ) -> Resolved {
         let trailer = trailer_in(handle, found.trailer);
+        self.cold.level = Some(level);
         let lesson = &self.lesson;
         let is_value = matches!(trailer.kind(), Kind::Value | Kind::Expiring);
         let point = blocks.caches().point();
@@ -280,7 +292,7 @@ impl<'a> PointRead<'a> {
                 let resolved = point::Resolved {
                     entry,
                     pointer: Some(pointer),
-                    reads: lesson.reads as f32,
+                    reads: self.cold.reads as f32,
                     data_reads: f32::from(u8::from(is_data_read)),
                     by_pointer: lesson.by_pointer,
                 };
@@ -303,6 +315,7 @@ impl<'a> PointRead<'a> {
                 };
                 self.probe = Some((level, handle, handle.table().probe(self.key_for(handle))));
                 self.lesson.last_read = None;
+                self.table_reads = 0;
             }
             let Some((level, handle, probe)) = &mut self.probe else { continue };
             let (level, handle) = (*level, *handle);
@@ -311,6 +324,7 @@ impl<'a> PointRead<'a> {
                 Step::Found(found) => Some(found),
                 Step::Absent => {
                     self.false_positives.extend(probe.false_positive());
+                    self.cold.reads_in_vain += self.table_reads;
                     None
                 }
             };
@@ -333,6 +347,7 @@ impl<'a> PointRead<'a> {
 
     /// The tables' answer, which that of the point cache must not differ from.
     fn done(&mut self, resolved: Option<Resolved>, blocks: &Blocks) -> Result<ReadStep> {
+        blocks.cold_lookups().note(&self.cold);
         for (found, can_unlearn) in self.false_positives.drain(..) {
             blocks.unlearning().note(found, can_unlearn);
         }

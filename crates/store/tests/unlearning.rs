@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{DIRECTORY, Limits, START_MS, options};
+use support::{DIRECTORY, Limits, START_MS, count, options};
 use tidekv::check::check;
 use tidekv::inspect::Inspector;
 use tidekv::{CachePolicy, Db, FilterKind, Keyspace, KeyspaceOptions, Options};
@@ -83,10 +83,6 @@ fn key(n: u64) -> String {
 /// Between two that are there.
 fn absent(n: u64) -> String {
     format!("key-{n:06}-not")
-}
-
-fn count(db: &Db, name: &str) -> u64 {
-    db.statistics().counter(name)
 }
 
 fn assert_all_there(keyspace: &Keyspace) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use support::{DIRECTORY, Limits, START_MS, options, within};
+use support::{DIRECTORY, Limits, START_MS, count, options, within};
 use tidekv::{CachePolicy, Db, Keyspace, Options};
 use tidekv_io::{
     Executor, Fault, FaultRule, InlineExecutor, Job, ManualClock, MemoryStorage, Operation,
@@ -101,10 +101,6 @@ fn assert_hot(keyspace: &Keyspace, age: &str) {
         let found = keyspace.get(key(n)).unwrap().unwrap();
         assert_eq!(found, value(n, age).as_bytes(), "{n}");
     }
-}
-
-fn count(db: &Db, name: &str) -> u64 {
-    db.statistics().counter(name)
 }
 
 #[test]

@@ -25,6 +25,11 @@ pub struct Limits {
 
 pub const TINY: Limits = Limits { memtable_bytes: 8 << 10, table_bytes: 4 << 10 };
 
+/// What the store has counted under `name`.
+pub fn count(db: &Db, name: &str) -> u64 {
+    db.statistics().counter(name)
+}
+
 /// Options for a store on `disk` in which everything happens in the caller's
 /// thread, so that every run is the same.
 pub fn options(disk: &MemoryStorage, clock: &Arc<ManualClock>, limits: Limits) -> Options {

@@ -1,0 +1,79 @@
+//! What lookups cost that read storage is counted, to the last read.
+
+mod support;
+
+use std::sync::Arc;
+
+use support::{DIRECTORY, Limits, START_MS, count, options};
+use tidekv::{CachePolicy, Db, Options};
+use tidekv_io::{ManualClock, MemoryStorage};
+
+const ROOMY: Limits = Limits { memtable_bytes: 1 << 20, table_bytes: 256 << 10 };
+const ENTRIES: u64 = 20_000;
+const LEVELS: [&str; 8] =
+    ["level0", "level1", "level2", "level3", "level4", "level5", "level6", "absent"];
+
+fn key(n: u64) -> String {
+    format!("key-{n:06}")
+}
+
+/// A store with all keys in the last level, newer versions of a tenth in level 0, and hardly any cache.
+fn store(policy: CachePolicy) -> Db {
+    let (disk, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
+    let options = Options {
+        cache_policy: policy,
+        cache_bytes_max: 200 << 10,
+        ..options(&disk, &clock, ROOMY)
+    };
+    let db = Db::open(DIRECTORY, options).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    (0..ENTRIES).for_each(|n| keyspace.put(key(2 * n), [b'v'; 50]).unwrap());
+    db.compact().unwrap();
+    (0..ENTRIES).step_by(10).for_each(|n| keyspace.put(key(2 * n), [b'w'; 50]).unwrap());
+    db.flush().unwrap();
+    db
+}
+
+fn of_ends(db: &Db, what: &str) -> u64 {
+    LEVELS.iter().map(|end| count(db, &format!("cold.{end}.{what}"))).sum()
+}
+
+#[test]
+fn every_read_of_a_lookup_counts_where_it_ended() {
+    for policy in [CachePolicy::BlockOnly, CachePolicy::Tide, CachePolicy::Fixed { kv: 0, kp: 60 }]
+    {
+        let db = store(policy);
+        let keyspace = db.keyspace("k").unwrap();
+        let (io, cold) = (count(&db, "io.reads"), of_ends(&db, "reads"));
+        for n in (0..ENTRIES).step_by(7).chain((0..ENTRIES).step_by(21)) {
+            assert!(keyspace.get(key(2 * n)).unwrap().is_some());
+        }
+        assert!(count(&db, "cold.level0.lookups") > 0, "{policy}");
+        assert_eq!(count(&db, "cold.absent.lookups"), 0, "{policy}");
+        for n in (0..ENTRIES).step_by(7) {
+            assert_eq!(keyspace.get(key(2 * n + 1)).unwrap(), None);
+        }
+        let reads = of_ends(&db, "reads");
+        assert_eq!(reads - cold, count(&db, "io.reads") - io, "{policy}");
+        assert!(count(&db, "cold.absent.lookups") > 0, "{policy}");
+        let elsewhere = count(&db, "cold.filter_reads") + count(&db, "cold.reads_in_vain");
+        assert!(0 < elsewhere && elsewhere < reads, "{policy}: {elsewhere} of {reads}");
+        assert!(count(&db, "cold.reads_in_vain") >= count(&db, "cold.absent.lookups") / 100);
+
+        let lengths = (1..8).map(|n| format!("cold.lookups_of_{n}"));
+        let lengths = lengths.chain(["cold.lookups_of_8_or_more".to_owned()]);
+        let lookups: u64 = lengths.map(|name| count(&db, &name)).sum();
+        assert_eq!(lookups, of_ends(&db, "lookups"), "{policy}");
+    }
+}
+
+#[test]
+fn a_lookup_in_memory_counts_nothing() {
+    let db = store(CachePolicy::Tide);
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.get(key(0)).unwrap();
+    let before = of_ends(&db, "lookups");
+    assert_eq!(before, 1);
+    keyspace.get(key(0)).unwrap();
+    assert_eq!(of_ends(&db, "lookups"), before);
+}
