@@ -123,11 +123,6 @@ struct Sweep {
     /// How often the subjects take turns.
     #[arg(long, value_name = "N", default_value_t = 1)]
     alternations: u64,
-
-    /// So many combinations at the same time: for counts alone, as each slows the others down.
-    #[arg(long, value_name = "N", default_value_t = 1,
-        value_parser = clap::value_parser!(u64).range(1..=256))]
-    parallel: u64,
 }
 
 fn sweep_help() -> String {
@@ -298,11 +293,8 @@ impl Sweep {
         let usual = Question { choices: Choices::new(), ..policy::usual(&scale) };
         let mut points = sweep::points(&varied, &chosen, &usual)?;
         points.iter_mut().for_each(|point| point.alternations = self.alternations.max(1));
-        let runner = Runner {
-            are_subjects_named: true,
-            cells_at_once: self.parallel as usize,
-            ..self.common.runner(chosen, scale, arguments)?
-        };
+        let runner =
+            Runner { are_subjects_named: true, ..self.common.runner(chosen, scale, arguments)? };
         let show = &mut |rows: &[Row]| self.common.show(rows);
         all_went_well(runner.run_points(&SWEEP, points, show)?)
     }

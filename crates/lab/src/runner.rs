@@ -499,7 +499,9 @@ impl Runner<'_> {
         if self.drops_caches && self.cells_at_once == 1 {
             kernel::drop_caches();
         }
-        let measurement = self.launcher.run(&job)?;
+        let mut measurement = self.launcher.run(&job)?;
+        // What the device counts is of all turns at once.
+        measurement.has_device &= self.cells_at_once == 1;
         if directory == self.place.scratch(slot) {
             self.place.remove(&directory)?;
         }

@@ -44,6 +44,11 @@ pub(super) struct Common {
     #[arg(long)]
     pub(super) keep_caches: bool,
 
+    /// So many points at the same time: for counts alone, as each slows the others down.
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=256))]
+    pub(super) parallel: u64,
+
     /// Print rows, one JSON object a line.
     #[arg(long)]
     pub(super) json: bool,
@@ -68,7 +73,7 @@ impl Common {
             rebuilds: self.rebuild,
             drops_caches: !self.keep_caches,
             fresh: Mutex::default(),
-            cells_at_once: 1,
+            cells_at_once: self.parallel as usize,
             tell: &|what| {
                 // Progress that cannot be shown is no reason to stop.
                 let _ = writeln!(std::io::stderr(), "{what}");
