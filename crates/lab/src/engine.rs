@@ -120,7 +120,13 @@ pub(crate) fn reading(
 }
 
 /// A point that fills an empty store, `passes` times over.
-fn filling(scale: &Scale, shape: Shape, threads: u64, choice: Choice, passes: u64) -> Point {
+pub(crate) fn filling(
+    scale: &Scale,
+    shape: Shape,
+    threads: u64,
+    choice: Choice,
+    passes: u64,
+) -> Point {
     let memory_bytes = written_memory(shape);
     Point {
         params: params(shape, threads, memory_bytes),

@@ -14,6 +14,7 @@
 //! | `with gets` | by Zipf's law, 0.99; as many gets of keys that are there | 5 |
 //! | `in memory` | those that are there, by Zipf's law; nothing is read | 3 |
 //! | `absent in memory` | all alike; nothing is read but for false positives | 3 |
+//! | `written` | an empty store is filled, each key four times in no order | |
 //!
 //! A repair of a filter counts as the reads that it takes.
 //!
@@ -39,12 +40,15 @@ use tidekv_cache::{CachePolicy, Idea, Ideas};
 
 use crate::ackey::{self, Load};
 use crate::changing::ycsb_loads;
+use crate::engine::filling;
 use crate::experiment::{
     Experiment, Figure, Point, Rule, Shape, StoreEnd, StorePlan, Subjects, Target,
 };
 use crate::job::{Length, WarmUp};
+use crate::keys::Choice;
 use crate::question::Question;
 use crate::scale::Scale;
+use crate::subject::Choices;
 use crate::workload::{Kind, Workload};
 use crate::{policy, tide};
 
@@ -110,9 +114,20 @@ fn filter(scale: &Scale) -> Vec<Point> {
             Point { only, store, alternations, ..point }
         })
     };
-    let wanted = if scale.is_quick { &parts[..2] } else { &parts[..] };
-    wanted.iter().flat_map(of_part).collect()
+    let (wanted, filters): (_, &[_]) =
+        if scale.is_quick { (&parts[..2], &[]) } else { (&parts[..], FILTERS) };
+    let written = filters.iter().map(|&(filter, only)| {
+        let scale = &Scale { entries: policy::entries(scale), ..scale.clone() };
+        let (shape, threads) = (crate::scale::Shape::small(scale), ackey::threads(scale));
+        let point = filling(scale, shape, threads, Choice::Shuffled, FILTER_PASSES);
+        let choices = Choices::from([("filter".to_owned(), filter.to_owned())]);
+        Point { only, choices, ..point.with("filter", filter).with("part", "written") }
+    });
+    wanted.iter().flat_map(of_part).chain(written).collect()
 }
+
+/// How often each key is written: most of it is merged into what there is.
+const FILTER_PASSES: u64 = 4;
 
 /// Ways to choose what caches keep, the one first that others are held against.
 const ADMISSIONS: &[(&str, &[Idea])] = &[
@@ -323,6 +338,11 @@ const FILTER: Experiment = Experiment {
             "absent in memory",
             "ops_per_s",
             Rule::RatioToNamedPointAtLeast("filter", BLOOM_OF_SAME_MEMORY, 0.8),
+        ),
+        Target::in_phase(
+            "written",
+            "settled_ops_per_s",
+            Rule::RatioToNamedPointAtLeast("filter", BLOOM_OF_SAME_MEMORY, 0.9),
         ),
         Target::in_phase("fresh", "false_positives_per_op", Rule::AtMost(0.01)),
         Target::in_phase("100 a key", "filter_bits_per_key", Rule::AtMost(11.25)),

@@ -4,7 +4,7 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use tidekv::{Db, Options};
+use tidekv::{Db, KEY_BYTES_MAX, Options, VALUE_BYTES_MAX};
 use tidekv_plan::trace::{self, FORMATS, Fault, Format, Reader};
 
 use crate::catalogue;
@@ -13,10 +13,6 @@ use crate::failure::{Failure, Result};
 use crate::keys::{Choice, Picker};
 use crate::replay::{Builder, Replay};
 use crate::workload::Kind;
-
-/// What TideKV takes; RocksDB takes more.
-const KEY_BYTES_MAX: usize = 64 << 10;
-const VALUE_BYTES_MAX: u64 = 256 << 20;
 
 /// The format with this name.
 ///
@@ -72,7 +68,7 @@ pub(crate) fn of_trace(
                     trace::Kind::Scan => Kind::Scan,
                 };
                 // None to a store.
-                let is_too_large = request.value_bytes.is_some_and(|n| n > VALUE_BYTES_MAX);
+                let is_too_large = request.value_bytes.is_some_and(|n| n > VALUE_BYTES_MAX as u64);
                 if request.key.is_empty() || request.key.len() > KEY_BYTES_MAX || is_too_large {
                     refused += 1;
                     continue;

@@ -150,12 +150,12 @@ impl Drop for Around {
     }
 }
 
-struct Level {
+struct LevelDb {
     db: Handle,
     around: Around,
 }
 
-impl Drop for Level {
+impl Drop for LevelDb {
     fn drop(&mut self) {
         // SAFETY: it is open, and whoever had iterators or snapshots of it has borrowed it.
         unsafe { leveldb_close(self.db) };
@@ -164,9 +164,9 @@ impl Drop for Level {
 
 // SAFETY: LevelDB's handles may be used from all threads at once (its documentation, under
 // "Concurrency"); options are not changed once the store is open.
-unsafe impl Send for Level {}
+unsafe impl Send for LevelDb {}
 // SAFETY: as above.
-unsafe impl Sync for Level {}
+unsafe impl Sync for LevelDb {}
 
 /// An error that a call has left, if it has.
 fn checked(error: *mut c_char) -> Result<()> {
@@ -209,21 +209,21 @@ fn open(path: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
         let mut error = null_mut();
         let db = leveldb_open(around.options, name.as_ptr(), &raw mut error);
         checked(error)?;
-        Ok(Box::new(Level { db, around }))
+        Ok(Box::new(LevelDb { db, around }))
     }
 }
 
 /// An iterator.
 struct Cursor<'a> {
     iter: Handle,
-    _level: &'a Level,
+    _level: &'a LevelDb,
 }
 
 // SAFETY: an iterator may be handed to another thread, if one at a time uses it.
 unsafe impl Send for Cursor<'_> {}
 
 impl<'a> Cursor<'a> {
-    fn new(level: &'a Level, reads: Handle, start: &[u8]) -> Self {
+    fn new(level: &'a LevelDb, reads: Handle, start: &[u8]) -> Self {
         // SAFETY: store and options are there for as long as it is; the key is copied.
         let iter = unsafe {
             let iter = leveldb_create_iterator(level.db, reads);
@@ -272,7 +272,7 @@ struct Held<'a> {
     cursor: Option<Cursor<'a>>,
     snapshot: Handle,
     reads: Handle,
-    level: &'a Level,
+    level: &'a LevelDb,
 }
 
 // SAFETY: a snapshot is not looked into, and released by whoever has it last.
@@ -289,7 +289,7 @@ impl Drop for Held<'_> {
     }
 }
 
-impl Level {
+impl LevelDb {
     /// What it says of its levels and of compactions so far.
     fn stats(&self) -> String {
         // SAFETY: the answer is a string with a zero at its end, which is ours to free.
@@ -305,7 +305,7 @@ impl Level {
     }
 }
 
-impl Subject for Level {
+impl Subject for LevelDb {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let mut error = null_mut();
         let (key_len, value_len) = (key.len(), value.len());

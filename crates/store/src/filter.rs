@@ -2,8 +2,8 @@
 //! that would have to hold the key.
 //!
 //! The last byte of a filter is its kind. Blocked Bloom filters ([`blocked_bloom`]) are the usual
-//! ones; cuckoo filters ([`cuckoo`]) can be taught that a key which passed is not there, and what
-//! those of a table were taught stands in [`Learned`].
+//! ones; cuckoo filters ([`cuckoo`]) can unlearn that a key which is not there passes, and what
+//! those of a table have unlearned stands in [`Learned`].
 //!
 //! Guarantees:
 //! 1. A key that was added always passes.
@@ -37,7 +37,7 @@ pub(crate) fn code_of(kind: FilterKind) -> u8 {
 
 /// What a filter says of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Filtered {
     /// It is not there.
     Absent,
     /// It may be there.
@@ -48,27 +48,27 @@ pub(crate) enum Look {
 
 /// What `filter` says of the key with this hash.
 #[inline]
-pub(crate) fn look(filter: &[u8], hash: u64) -> Look {
+pub(crate) fn look(filter: &[u8], hash: u64) -> Filtered {
     let looked = match filter.last() {
         Some(&cuckoo::KIND) => cuckoo::look(filter, hash),
         _ => {
             return if blocked_bloom::may_contain(filter, hash) {
-                Look::Maybe
+                Filtered::Maybe
             } else {
-                Look::Absent
+                Filtered::Absent
             };
         }
     };
     match looked {
-        None => Look::Maybe,
-        Some(None) => Look::Absent,
-        Some(Some(matches)) => Look::Matches(matches),
+        None => Filtered::Maybe,
+        Some(None) => Filtered::Absent,
+        Some(Some(matches)) => Filtered::Matches(matches),
     }
 }
 
 /// Whether the key with this hash may have been added to `filter`, whatever that has unlearned.
 pub(crate) fn may_contain(filter: &[u8], hash: u64) -> bool {
-    look(filter, hash) != Look::Absent
+    look(filter, hash) != Filtered::Absent
 }
 
 /// Collects the hashes of keys and makes their filter.

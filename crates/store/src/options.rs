@@ -136,6 +136,16 @@ pub enum FilterKind {
     Cuckoo,
 }
 
+impl FilterKind {
+    /// `bloom` or `cuckoo`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bloom => "bloom",
+            Self::Cuckoo => "cuckoo",
+        }
+    }
+}
+
 /// The settings of a keyspace. They are kept in the manifest; opening an
 /// existing keyspace with others changes them for new tables.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -117,7 +117,7 @@ pub(crate) struct PointRead<'a> {
     checked: Option<Resolved>,
     /// Filters that let the key pass for nothing: told once the read has come to its end, as one
     /// that was given up begins again.
-    false_positives: SmallVec<[(FalsePositive, bool); 1]>,
+    false_positives: SmallVec<[FalsePositive; 1]>,
 }
 
 impl<'a> PointRead<'a> {
@@ -348,8 +348,8 @@ impl<'a> PointRead<'a> {
     /// The tables' answer, which that of the point cache must not differ from.
     fn done(&mut self, resolved: Option<Resolved>, blocks: &Blocks) -> Result<ReadStep> {
         blocks.cold_lookups().note(&self.cold);
-        for (found, can_unlearn) in self.false_positives.drain(..) {
-            blocks.unlearning().note(found, can_unlearn);
+        for found in self.false_positives.drain(..) {
+            blocks.unlearning().note(found);
         }
         let Some(checked) = self.checked.take() else { return Ok(ReadStep::Done(resolved)) };
         let is_value = |r: &&Resolved| matches!(r.trailer.kind(), Kind::Value | Kind::Expiring);

@@ -44,6 +44,8 @@ pub(crate) struct FalsePositive {
     pub(crate) partition: usize,
     /// Of the key.
     pub(crate) hash: u64,
+    /// The filter can be repaired.
+    pub(crate) can_unlearn: bool,
 }
 
 impl FalsePositive {
@@ -116,10 +118,10 @@ impl Unlearning {
         self.once.get().map_or(0, |once| once.len() * size_of::<u32>())
     }
 
-    /// A lookup has read for nothing, by a filter that can be repaired or not.
-    pub(crate) fn note(&self, found: FalsePositive, can_unlearn: bool) {
+    /// A lookup has read for nothing.
+    pub(crate) fn note(&self, found: FalsePositive) {
         self.counts.false_positives.add(1);
-        if !can_unlearn || !self.came_before(&found) {
+        if !found.can_unlearn || !self.came_before(&found) {
             return;
         }
         let mut waiting = self.waiting.lock();

@@ -169,8 +169,11 @@ impl Inspect {
 
 fn show_keyspace(keyspace: &KeyspaceDescription) -> Result<()> {
     output::line(&format!(
-        "keyspace {:?} (number {}), flushed up to sequence {}",
-        keyspace.name, keyspace.id, keyspace.flushed
+        "keyspace {:?} (number {}), flushed up to sequence {}, {} filters",
+        keyspace.name,
+        keyspace.id,
+        keyspace.flushed,
+        keyspace.options.filter_kind.name()
     ))?;
     for (level, tables) in keyspace.levels.iter().enumerate().filter(|(_, t)| !t.is_empty()) {
         let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
@@ -220,6 +223,7 @@ fn store_to_json(store: &StoreDescription) -> Value {
             "name": keyspace.name,
             "flushed": keyspace.flushed,
             "block_bytes": keyspace.options.block_bytes,
+            "filter_kind": keyspace.options.filter_kind.name(),
             "filter_bits_per_key": keyspace.options.filter_bits_per_key,
             "default_ttl_ms": keyspace.options.default_ttl.map(|ttl| ttl.as_millis() as u64),
             "levels": levels.collect::<Vec<_>>(),

@@ -1,4 +1,4 @@
-//! The dynamic-seed cuckoo filter: one that can be taught that a key which passed is not there.
+//! The dynamic-seed cuckoo filter: one that can unlearn that a key which is not there passes.
 //! (SpotKV, of which only the abstract is to be had; the model is Mitzenmacher, Pontarelli,
 //! Reviriego: "Adaptive Cuckoo Filters", 2018.)
 //!

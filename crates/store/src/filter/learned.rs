@@ -1,10 +1,10 @@
 //! What the filters of one table have unlearned: of each partition the buckets that were repaired
 //! ([`Repair`]).
 //!
-//! Memory: eight bytes for each of them, which are at most one in [`BUCKETS_PER_REPAIR`]. Where there is no room another one goes: its key is taught once more, if
-//! it still is asked for.
+//! Memory: eight bytes for each of them, which are at most one in [`BUCKETS_PER_REPAIR`]. Where
+//! there is no room another one goes: its key is unlearned once more, if it still is asked for.
 //!
-//! Safe to use from all threads. Who looks waits for nobody; one at a time teaches.
+//! Safe to use from all threads. Who looks waits for nobody; one at a time repairs.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ type Repairs = Box<[u64]>;
 #[derive(Debug)]
 pub(crate) struct Learned {
     partitions: Box<[ArcSwap<Repairs>]>,
-    /// Whether there is anything: most tables are never taught.
+    /// Whether there is anything: most tables are never repaired.
     has_any: AtomicBool,
     repairs: AtomicUsize,
 }
@@ -57,8 +57,8 @@ impl Learned {
         find(&self.partitions.get(partition)?.load(), bucket)
     }
 
-    /// Has the repair of a bucket, one of so many of its partition. One thread at a time.
-    pub(crate) fn teach(&self, partition: usize, buckets: usize, bucket: u32, repair: Repair) {
+    /// Notes the repair of a bucket, one of so many of its partition. One thread at a time.
+    pub(crate) fn add(&self, partition: usize, buckets: usize, bucket: u32, repair: Repair) {
         let Some(place) = self.partitions.get(partition) else { return };
         let mut repairs = place.load().to_vec();
         let at = repairs.partition_point(|&packed| Repair::unpack(packed).0 < bucket);
@@ -97,11 +97,14 @@ impl Learned {
         of_partitions.filter(|(_, repairs)| !repairs.is_empty())
     }
 
-    /// Puts back what [`Self::all`] gave in an earlier life. Before anybody looks.
-    pub(crate) fn restore(&self, partition: usize, mut repairs: Vec<u64>) {
+    /// Puts back what [`Self::all`] gave in an earlier life, each of another bucket and in the
+    /// order of these. Before anybody looks.
+    pub(crate) fn restore(&self, partition: usize, repairs: Vec<u64>) {
         let Some(place) = self.partitions.get(partition) else { return };
-        repairs.sort_unstable();
-        repairs.dedup_by_key(|packed| Repair::unpack(*packed).0);
+        debug_assert!(
+            repairs.is_sorted_by_key(|&packed| Repair::unpack(packed).0),
+            "repairs are found by halving"
+        );
         self.repairs.fetch_add(repairs.len(), Ordering::Relaxed);
         place.store(Arc::new(repairs.into()));
         self.has_any.store(true, Ordering::Release);

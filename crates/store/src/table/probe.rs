@@ -25,7 +25,7 @@ use super::reader::Table;
 use crate::block::{Block, BlockHandle, Part};
 use crate::blocks::{BlockAddress, BlockRef, Blocks};
 use crate::error::Result;
-use crate::filter::{self, Look as Filtered};
+use crate::filter::{self, Filtered};
 use crate::key::{LookupKey, Trailer};
 use crate::unlearning::FalsePositive;
 
@@ -90,19 +90,16 @@ pub(crate) struct TableProbe<'a> {
     is_behind: bool,
     /// What of [`FilteredLookup::reads_behind`] is known.
     reads_behind: u32,
-    /// The partition whose filter let the key pass, and whether that can be unlearned.
-    passed: Option<(usize, bool)>,
+    /// The filter that let the key pass.
+    passed: Option<Passed>,
 }
 
-/// How a key fares at a filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It is not there.
-    Absent,
-    /// It may be there.
-    Passes,
-    /// It may be there, and if it is not, that can be unlearned.
-    Matches,
+/// A filter that let a key pass.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Passed {
+    partition: usize,
+    /// If the key is not there, that can be unlearned.
+    can_unlearn: bool,
 }
 
 impl<'a> TableProbe<'a> {
@@ -143,7 +140,7 @@ impl<'a> TableProbe<'a> {
                         return Ok(Step::Need(self.table.address(handle, BlockKind::Filter)));
                     }
                     Look::Skip => self.go_behind(partition),
-                    Look::Seen(verdict) => self.after_filter(verdict, partition),
+                    Look::Seen(passed) => self.after_filter(passed),
                 };
                 continue;
             }
@@ -169,7 +166,7 @@ impl<'a> TableProbe<'a> {
             };
             self.stage = match self.stage {
                 Stage::Filter(partition) => {
-                    self.after_filter(self.verdict(partition, block.bytes()), partition)
+                    self.after_filter(self.passed(partition, block.bytes()))
                 }
                 Stage::Done => Stage::Done,
                 Stage::Index(_) => {
@@ -195,42 +192,46 @@ impl<'a> TableProbe<'a> {
         blocks: &Blocks,
         partition: usize,
         handle: BlockHandle,
-    ) -> (Look<Verdict>, bool) {
+    ) -> (Look<Option<Passed>>, bool) {
         let look = |block: &Block| match block.kind() {
-            BlockKind::Filter => self.verdict(partition, block.bytes()),
+            BlockKind::Filter => self.passed(partition, block.bytes()),
             // A damaged index could lead to a block as if it were of another kind.
-            _ => Verdict::Passes,
+            _ => Some(Passed { partition, can_unlearn: false }),
         };
         blocks.look_for(self.table.file(), handle, self.table.filter_worth(), look)
     }
 
-    fn verdict(&self, partition: usize, filter: &[u8]) -> Verdict {
-        match filter::look(filter, self.key.hash) {
-            Filtered::Absent => Verdict::Absent,
-            Filtered::Maybe => Verdict::Passes,
-            Filtered::Matches(matches) => match self.table.learned().pass(partition, matches) {
-                true => Verdict::Matches,
-                false => Verdict::Absent,
-            },
+    /// The filter of a partition, if it lets the key pass.
+    fn passed(&self, partition: usize, filter: &[u8]) -> Option<Passed> {
+        let can_unlearn = match filter::look(filter, self.key.hash) {
+            Filtered::Absent => return None,
+            Filtered::Maybe => false,
+            Filtered::Matches(matches) => {
+                if !self.table.learned().pass(partition, matches) {
+                    return None;
+                }
+                true
+            }
+        };
+        Some(Passed { partition, can_unlearn })
+    }
+
+    fn after_filter(&mut self, passed: Option<Passed>) -> Stage {
+        self.passed = passed;
+        match passed {
+            None => Stage::Done,
+            Some(Passed { partition, .. }) => self.go_behind(partition),
         }
     }
 
-    fn after_filter(&mut self, verdict: Verdict, partition: usize) -> Stage {
-        if verdict == Verdict::Absent {
-            return Stage::Done;
-        }
-        self.passed = Some((partition, verdict == Verdict::Matches));
-        self.go_behind(partition)
-    }
-
-    /// Behind [`Step::Absent`]: that the key has passed a filter for nothing, and whether that can be
-    /// unlearned. It is the filter's fault if the reader sees all that the table holds.
-    pub(crate) fn false_positive(&self) -> Option<(FalsePositive, bool)> {
-        let (partition, can_unlearn) = self.passed?;
+    /// Behind [`Step::Absent`]: that the key has passed a filter for nothing. It is the filter's
+    /// fault if the reader sees all that the table holds.
+    pub(crate) fn false_positive(&self) -> Option<FalsePositive> {
+        let Passed { partition, can_unlearn } = self.passed?;
         let properties = self.table.properties();
         let (keyspace, table, hash) = (properties.keyspace, properties.id, self.key.hash);
-        let found = FalsePositive { keyspace, table, partition, hash };
-        (self.key.sequence >= properties.largest_sequence).then_some((found, can_unlearn))
+        let found = FalsePositive { keyspace, table, partition, hash, can_unlearn };
+        (self.key.sequence >= properties.largest_sequence).then_some(found)
     }
 
     /// The filter does not say no, or is not asked.

@@ -6,7 +6,7 @@ use tidekv_cache::BlockKind;
 use super::reader::Table;
 use crate::blocks::{BlockRef, Blocks};
 use crate::error::{Error, Result};
-use crate::filter::{self, Look, Repair};
+use crate::filter::{self, Filtered, Repair};
 
 /// What came of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,13 +37,13 @@ impl Table {
             Some(filter) => filter,
             None => blocks.read_to_repair(&filter)?,
         };
-        let Look::Matches(matches) = filter::look(filter.bytes(), hash) else {
+        let Filtered::Matches(matches) = filter::look(filter.bytes(), hash) else {
             return Ok(Unlearned::Known);
         };
         if !self.learned().pass(number, matches) {
             return Ok(Unlearned::Known);
         }
-        // All that is needed is read before anything is taught.
+        // All that is needed is read before anything is repaired.
         let mut repairs: SmallVec<[(u32, Repair); 2]> = SmallVec::new();
         for (bucket, _) in matches.buckets() {
             let before = self.learned().repair_of(number, bucket);
@@ -62,7 +62,7 @@ impl Table {
         }
         let buckets = partition.mirror.len as usize / filter::MIRROR_BUCKET_BYTES;
         for &(bucket, repair) in &repairs {
-            self.learned().teach(number, buckets, bucket, repair);
+            self.learned().add(number, buckets, bucket, repair);
         }
         Ok(Unlearned::Repaired(repairs.len() as u64))
     }

@@ -1442,8 +1442,8 @@ pub const MUTATIONS: &[Mutation] = &[
     race(
         "what passed a filter once is repaired",
         "crates/store/src/unlearning.rs",
-        "if !can_unlearn || !self.came_before(&found) {",
-        "if !can_unlearn {",
+        "if !found.can_unlearn || !self.came_before(&found) {",
+        "if !found.can_unlearn {",
         "unlearning::tests::what_comes_twice_is_repaired",
     ),
     race(
