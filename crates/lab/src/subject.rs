@@ -73,20 +73,28 @@ impl BlockLookups {
     }
 }
 
-/// Lookups of single keys that read storage. Ends are levels 0 to 6, then that of keys which
-/// are not there.
+/// Lookups of single keys that read storage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColdLookups {
-    /// How many there were, by where they ended.
-    pub lookups: [u64; Self::ENDS],
-    /// Their reads, by where they ended.
-    pub reads: [u64; Self::ENDS],
     /// How many did one read, two, and so on; the last: so many and more.
     pub lookups_of: [u64; Self::READS_MAX],
-    /// Reads of filters.
+    /// Their reads.
+    pub reads: u64,
+    /// Of these, those of filters.
     pub filter_reads: u64,
-    /// Reads of index and data blocks of tables that do not have the key.
-    pub reads_in_vain: u64,
+    /// Of these, index and data blocks of tables that do not have the key, if told apart.
+    pub reads_in_vain: Option<u64>,
+    /// By where they ended, if told apart: on levels 0 to 6, or nowhere.
+    pub ends: Option<[ColdEnd; Self::ENDS]>,
+}
+
+/// Cold lookups that ended in one place.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColdEnd {
+    /// How many there were.
+    pub lookups: u64,
+    /// Their reads.
+    pub reads: u64,
 }
 
 impl ColdLookups {
@@ -95,14 +103,21 @@ impl ColdLookups {
     /// Lookups of so many reads and more are counted together.
     pub const READS_MAX: usize = 8;
 
-    fn with_each(self, earlier: Self, both: fn(u64, u64) -> u64) -> Self {
-        let each = |now: [u64; 8], then: [u64; 8]| std::array::from_fn(|i| both(now[i], then[i]));
+    fn with_each(&self, earlier: &Self, both: fn(u64, u64) -> u64) -> Self {
+        let in_vain = |now| both(now, earlier.reads_in_vain.unwrap_or_default());
+        let ends = |now: [ColdEnd; Self::ENDS]| {
+            let then = earlier.ends.unwrap_or_default();
+            std::array::from_fn(|end| ColdEnd {
+                lookups: both(now[end].lookups, then[end].lookups),
+                reads: both(now[end].reads, then[end].reads),
+            })
+        };
         Self {
-            lookups: each(self.lookups, earlier.lookups),
-            reads: each(self.reads, earlier.reads),
-            lookups_of: each(self.lookups_of, earlier.lookups_of),
+            lookups_of: std::array::from_fn(|i| both(self.lookups_of[i], earlier.lookups_of[i])),
+            reads: both(self.reads, earlier.reads),
             filter_reads: both(self.filter_reads, earlier.filter_reads),
-            reads_in_vain: both(self.reads_in_vain, earlier.reads_in_vain),
+            reads_in_vain: self.reads_in_vain.map(in_vain),
+            ends: self.ends.map(ends),
         }
     }
 }
@@ -197,7 +212,7 @@ impl Counts {
             data_blocks: blocks(self.data_blocks, earlier.data_blocks),
             index_blocks: blocks(self.index_blocks, earlier.index_blocks),
             filter_blocks: blocks(self.filter_blocks, earlier.filter_blocks),
-            cold: self.cold.map(|now| now.with_each(earlier.cold.unwrap_or_default(), both)),
+            cold: self.cold.map(|now| now.with_each(&earlier.cold.unwrap_or_default(), both)),
             false_positives: each(self.false_positives, earlier.false_positives),
             repair_reads: each(self.repair_reads, earlier.repair_reads),
             point_lookups: each(self.point_lookups, earlier.point_lookups),

@@ -145,24 +145,25 @@ fn cold_metrics(counts: &Counts) -> Metrics {
     ];
     let mut found = Metrics::new();
     let Some(cold) = &counts.cold else { return found };
-    let lookups = cold.lookups.iter().sum::<u64>() as f64;
+    let lookups = cold.lookups_of.iter().sum::<u64>() as f64;
     if lookups == 0.0 {
         return found;
     }
-    for end in (0..ColdLookups::ENDS).filter(|end| cold.lookups[*end] > 0) {
-        found.insert(SHARES[end], cold.lookups[end] as f64 / lookups);
-        found.insert(READS[end], cold.reads[end] as f64 / cold.lookups[end] as f64);
+    let ends = cold.ends.iter().flatten().zip(SHARES.into_iter().zip(READS));
+    for (end, (share, reads)) in ends.filter(|(end, _)| end.lookups > 0) {
+        found.insert(share, end.lookups as f64 / lookups);
+        found.insert(reads, end.reads as f64 / end.lookups as f64);
     }
     let of = |from: usize| cold.lookups_of[from..].iter().sum::<u64>() as f64 / lookups;
     found.extend([
-        ("cold_reads", cold.reads.iter().sum::<u64>() as f64 / lookups),
+        ("cold_reads", cold.reads as f64 / lookups),
         ("cold_share_of_1", 1.0 - of(1)),
         ("cold_share_of_2", of(1) - of(2)),
         ("cold_share_of_3", of(2) - of(3)),
         ("cold_share_of_more", of(3)),
         ("cold_filter_reads", cold.filter_reads as f64 / lookups),
-        ("cold_reads_in_vain", cold.reads_in_vain as f64 / lookups),
     ]);
+    cold.reads_in_vain.map(|reads| found.insert("cold_reads_in_vain", reads as f64 / lookups));
     found
 }
 

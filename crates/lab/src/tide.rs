@@ -13,7 +13,7 @@ use tidekv_io::{Clock, SystemClock};
 use crate::device::DEVICE_READS;
 use crate::failure::{Failure, Result};
 use crate::subject::{
-    BlockLookups, Caches, Choosable, ColdLookups, Counts, Hold, Search, Settings, Subject,
+    BlockLookups, Caches, Choosable, ColdEnd, ColdLookups, Counts, Hold, Search, Settings, Subject,
     SubjectRecord,
 };
 
@@ -255,20 +255,25 @@ fn bytes_of(path: &Path) -> Option<u64> {
 }
 
 fn cold_lookups(statistics: &Statistics) -> ColdLookups {
-    let of_end = |end: usize, what: &str| match end {
-        end if end + 1 == ColdLookups::ENDS => statistics.counter(&format!("cold.absent.{what}")),
-        level => statistics.counter(&format!("cold.level{level}.{what}")),
+    let of_end = |end: usize| {
+        let place = match end + 1 {
+            ColdLookups::ENDS => "absent".to_owned(),
+            _ => format!("level{end}"),
+        };
+        let counter = |what: &str| statistics.counter(&format!("cold.{place}.{what}"));
+        ColdEnd { lookups: counter("lookups"), reads: counter("reads") }
     };
     let of_reads = |reads: usize| match reads {
         ColdLookups::READS_MAX => statistics.counter(&format!("cold.lookups_of_{reads}_or_more")),
         reads => statistics.counter(&format!("cold.lookups_of_{reads}")),
     };
+    let ends: [ColdEnd; ColdLookups::ENDS] = std::array::from_fn(of_end);
     ColdLookups {
-        lookups: std::array::from_fn(|end| of_end(end, "lookups")),
-        reads: std::array::from_fn(|end| of_end(end, "reads")),
         lookups_of: std::array::from_fn(|at| of_reads(at + 1)),
+        reads: ends.iter().map(|end| end.reads).sum(),
         filter_reads: statistics.counter("cold.filter_reads"),
-        reads_in_vain: statistics.counter("cold.reads_in_vain"),
+        reads_in_vain: Some(statistics.counter("cold.reads_in_vain")),
+        ends: Some(ends),
     }
 }
 

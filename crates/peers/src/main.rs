@@ -27,7 +27,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static ALLOCATOR_SETTINGS: &[u8; 61] =
     b"background_thread:true,dirty_decay_ms:100,muzzy_decay_ms:100\0";
 
-const SUBJECTS: [SubjectRecord; 25] = [
+const SUBJECTS: [SubjectRecord; 26] = [
     tide::TIDEKV,
     tide::TIDEKV_BLOCK_LRU,
     tide::TIDEKV_KV_ONLY,
@@ -43,6 +43,7 @@ const SUBJECTS: [SubjectRecord; 25] = [
     rocks::PINNED,
     rocks::HYPERCLOCK,
     rocks::PIPELINED,
+    rocks::COUNTING,
     rocks::ROW_CACHE,
     rocks::BEST_SPLIT,
     rocks::TUNED,
