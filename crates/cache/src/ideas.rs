@@ -29,8 +29,8 @@ pub enum Idea {
     /// A get that finds everything in blocks takes a little of the time of a read, which a hit
     /// of KV would save. Without: what is in memory is nothing to be saved.
     SparedTime,
-    /// What is worth more costs more to read. Without: lookups are taken to cost alike, so that
-    /// values and pointers are kept by how often they are asked for, per byte.
+    /// A key is worth the more, the more its lookups read. Without: all are taken to read alike,
+    /// so that values and pointers are kept by how often they are asked for, per byte.
     Cost,
     /// The sketch counts lookups of a key, and what each costs is what lookups that end on its
     /// level cost on average. Without: it counts the I/Os that the lookups of that key did

@@ -12,7 +12,8 @@
 //! of what it found, by what the entry is worth: how often its key was asked for lately,
 //! times the I/Os that a hit saves, per byte. The I/Os are measured: a moving average
 //! of those that lookups ending on that level really did (AC-Key, section 4.2, takes
-//! them from a formula). What is refused is noted in the ghosts, as is what leaves:
+//! them from a formula; the ideas `cost` and `cost-by-level` change what a lookup is taken to
+//! cost, see `CostBy`). What is refused is noted in the ghosts, as is what leaves:
 //! otherwise a component without bytes could never show that it wants some.
 //!
 //! What is here is told of every change of the tree ([`PointShard::sync`],
@@ -168,61 +169,61 @@ impl KvWindow {
 #[derive(Debug, Clone, Copy)]
 struct Costs {
     /// By level: I/Os of a lookup that ends there, on average.
-    reads: [f32; LEVELS],
+    measured: [f32; LEVELS],
     /// I/Os of a lookup, on average.
     average: f32,
-    told_apart: ToldApart,
+    by: CostBy,
 }
 
-/// By what it is told how much keys cost.
+/// What a lookup of a key is taken to cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum ToldApart {
-    /// The level that their lookups end on.
-    ByLevel,
-    /// The sketch, which counts I/Os and not lookups.
-    Counted,
-    /// Nothing: they are taken to cost alike.
-    Not,
+enum CostBy {
+    /// The average of lookups that end on its level.
+    Level,
+    /// What the sketch has counted: it counts the I/Os of each key, not its lookups.
+    Sketch,
+    /// The average of all lookups.
+    Nothing,
 }
 
 impl Costs {
-    const UNKNOWN: Self =
-        Self { reads: [1.0; LEVELS], average: 1.0, told_apart: ToldApart::ByLevel };
+    const UNKNOWN: Self = Self { measured: [1.0; LEVELS], average: 1.0, by: CostBy::Level };
 
     /// A lookup that ended on `level` did so many.
     fn note(&mut self, level: u8, reads: f32) {
-        for known in [&mut self.reads[usize::from(level)], &mut self.average] {
+        for known in [&mut self.measured[usize::from(level)], &mut self.average] {
             *known += (reads - *known) * READS_GAIN;
         }
     }
 
-    fn are_counted(&self) -> bool {
-        self.told_apart == ToldApart::Counted
+    /// I/Os of a lookup that ends on `level`.
+    fn measured(&self, level: u8) -> f32 {
+        self.measured[usize::from(level)]
     }
 
-    /// What a lookup that ends on `level` is taken to cost.
-    fn of(&self, level: u8) -> f32 {
-        match self.told_apart {
-            ToldApart::Not => self.average,
-            ToldApart::ByLevel | ToldApart::Counted => self.reads[usize::from(level)],
-        }
+    /// What a lookup that ends on `level` is taken to cost, when it is judged.
+    fn taken(&self, level: u8) -> f32 {
+        if self.by == CostBy::Nothing { self.average } else { self.measured(level) }
     }
 
     /// What a hit of KV saves, for each that the sketch counts.
     fn saved_by_value(&self, level: u8) -> f32 {
-        if self.are_counted() { 1.0 } else { self.of(level) }
+        if self.by == CostBy::Sketch { 1.0 } else { self.taken(level) }
     }
 
     /// What the sketch counts for a lookup.
     fn counted_for(&self, level: u8) -> f32 {
-        if self.are_counted() { self.of(level).max(1.0) } else { 1.0 }
+        if self.by == CostBy::Sketch { self.taken(level).max(1.0) } else { 1.0 }
     }
 
-    /// What a hit of KP saves: all but the read of the block.
+    /// The same in whole numbers, for one that KV or KP has answered.
+    fn times_counted(&self, level: u8) -> u16 {
+        self.counted_for(level).round() as u16
+    }
+
+    /// What a hit of KP saves, for each that the sketch counts: all but the read of the block.
     fn saved_by_pointer(&self, level: u8) -> f32 {
-        let reads = self.of(level);
-        let saved = (reads - 1.0).max(0.0);
-        if self.are_counted() { saved / reads.max(1.0) } else { saved }
+        (self.taken(level) - 1.0).max(0.0) / self.counted_for(level)
     }
 }
 
@@ -335,14 +336,14 @@ impl PointShard {
     pub fn set_without(&mut self, without: Ideas, reads: [f32; LEVELS]) {
         let was_given = self.without.has(Idea::MeasuredBenefit);
         if without.has(Idea::MeasuredBenefit) {
-            self.costs = Costs { reads, ..Costs::UNKNOWN };
+            self.costs = Costs { measured: reads, ..Costs::UNKNOWN };
         } else if was_given {
             self.costs = Costs::UNKNOWN;
         }
-        self.costs.told_apart = match () {
-            () if without.has(Idea::Cost) => ToldApart::Not,
-            () if without.has(Idea::CostByLevel) => ToldApart::Counted,
-            () => ToldApart::ByLevel,
+        self.costs.by = match () {
+            () if without.has(Idea::Cost) => CostBy::Nothing,
+            () if without.has(Idea::CostByLevel) => CostBy::Sketch,
+            () => CostBy::Level,
         };
         self.kv.set_by_age(without.has(Idea::Admission));
         self.kp.set_by_age(without.has(Idea::Admission));
@@ -402,7 +403,7 @@ impl PointShard {
 
     /// I/Os of a lookup that ends on `level`, on average.
     pub fn reads(&self, level: u8) -> f32 {
-        self.costs.reads[usize::from(level.min(kv::LEVEL_MAX))]
+        self.costs.measured(level.min(kv::LEVEL_MAX))
     }
 
     /// Notes that a key was asked for.
@@ -419,26 +420,26 @@ impl PointShard {
         read: impl FnOnce(KvEntry<'_>) -> Option<R>,
     ) -> Found<R> {
         if let Some((entry, is_hot)) = self.kv.get(hash, name) {
-            let reads = self.costs.reads[usize::from(entry.level)];
+            let level = entry.level;
             let Some(found) = read(entry) else { return Found::Nothing };
-            self.saved.kv += f64::from(reads);
-            self.note_hit(hash, is_hot, reads);
+            self.saved.kv += f64::from(self.costs.measured(level));
+            self.note_hit(hash, is_hot, level);
             return Found::Value(found);
         }
         let Some(entry) = self.kp.get(self.fingerprint(hash)) else { return Found::Nothing };
-        let reads = self.costs.reads[usize::from(entry.level)];
-        self.saved.kp += f64::from((reads - 1.0).max(0.0));
-        if self.costs.are_counted() && reads >= 1.5 {
-            // The read of the block is counted when it is done.
-            self.sketch.add_times(spread(hash as u32), reads.round() as u16 - 1);
+        self.saved.kp += f64::from((self.costs.measured(entry.level) - 1.0).max(0.0));
+        // The read of the block is counted when it is done.
+        let times = self.costs.times_counted(entry.level) - 1;
+        if times > 0 {
+            self.sketch.add_times(spread(hash as u32), times);
         }
         Found::Pointer(entry)
     }
 
     /// A value would have cost reads of storage. Of one that is asked for all the time the
     /// sketch is told now and then: that spares most hits a cache line.
-    fn note_hit(&mut self, hash: u64, is_hot: bool, reads: f32) {
-        let times = if self.costs.are_counted() { reads.round().max(1.0) as u16 } else { 1 };
+    fn note_hit(&mut self, hash: u64, is_hot: bool, level: u8) {
+        let times = self.costs.times_counted(level);
         match is_hot {
             false if times == 1 => self.asked(hash),
             false => self.sketch.add_times(spread(hash as u32), times),
@@ -469,7 +470,7 @@ impl PointShard {
         let is_measured = !self.without.has(Idea::MeasuredBenefit);
         let (reads, data_reads) = match is_measured {
             true => (resolved.reads, resolved.data_reads),
-            false => (costs.of(resolved.entry.level), 1.0),
+            false => (costs.measured(resolved.entry.level), 1.0),
         };
 
         // KV wants no bytes for what it would not hold, KP none while it can grow.
@@ -494,7 +495,7 @@ impl PointShard {
             }
         }
         // One is counted already; ghosts are asked by what was counted before.
-        if costs.are_counted() && reads >= 2.0 && !resolved.by_pointer {
+        if costs.by == CostBy::Sketch && reads >= 2.0 && !resolved.by_pointer {
             sketch.add_times(spread(hash as u32), reads as u16 - 1);
         }
         let mut judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost: kv_ghost };

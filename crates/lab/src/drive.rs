@@ -48,6 +48,9 @@ const STEADY_DIFFERENCE: f64 = 0.03;
 /// A cache counts as filled after so many times what is measured, at the latest.
 const FILL_SHARE_MAX: f64 = 2.0;
 
+/// How often it is looked at whether all have done their share of a warm-up.
+const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
+
 /// A thread that waits longer than this for the next arrival sleeps.
 const SPIN: Duration = Duration::from_micros(100);
 
@@ -67,6 +70,27 @@ struct Shared<'a> {
 impl Shared<'_> {
     fn operations(&self) -> u64 {
         self.tallies.iter().map(|tally| tally.0.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Operations of the warm-up, where the measured ones are counted as well; the rule of a
+    /// warm-up before measured seconds is looked at from outside.
+    fn counted_warm_up(&self) -> u64 {
+        match (self.drive.length, self.drive.warm_up) {
+            (Length::Operations(_), WarmUp::Operations(operations)) => operations,
+            (Length::Operations(_), WarmUp::UntilSteady) => {
+                panic!("so many operations behind a warm-up of nobody knows how many")
+            }
+            _ => 0,
+        }
+    }
+
+    /// A thread has done its share of the warm-up: until the others have done theirs.
+    fn wait_for_others(&self) {
+        while self.phase.load(Ordering::Acquire) == WARMING
+            && !self.is_broken.load(Ordering::Relaxed)
+        {
+            self.clock.sleep(BETWEEN_LOOKS);
+        }
     }
 }
 
@@ -133,8 +157,9 @@ fn run_lanes(
         Length::Seconds(seconds) => Some(seconds),
         Length::Operations(_) => None,
     };
-    let first = look()?;
-    if seconds.is_none() {
+    let warm_up = shared.counted_warm_up();
+    let mut first = look()?;
+    if seconds.is_none() && warm_up == 0 {
         shared.phase.store(MEASURING, Ordering::Relaxed);
     }
     std::thread::scope(|scope| {
@@ -150,6 +175,16 @@ fn run_lanes(
             })
         };
         let lanes: Vec<_> = (0..shared.drive.threads).map(spawn).collect();
+        if warm_up > 0 {
+            // Only who has failed has ended.
+            while shared.operations() < warm_up && !lanes.iter().any(|lane| lane.is_finished()) {
+                shared.clock.sleep(BETWEEN_LOOKS);
+            }
+            let looked = look();
+            shared.is_broken.fetch_or(looked.is_err(), Ordering::Relaxed);
+            shared.phase.store(MEASURING, Ordering::Release);
+            first = looked?;
+        }
         let ends = seconds.map(|seconds| watch(job, shared, seconds, look));
         if seconds.is_some() {
             shared.phase.store(OVER, Ordering::Relaxed);
@@ -265,12 +300,17 @@ fn work(
     let drive = shared.drive;
     let mut latencies = Latencies::new();
     let mut seen = shared.phase.load(Ordering::Relaxed);
+    let counted_warm_up = shared.counted_warm_up();
+    let warm_up = share(counted_warm_up, thread, drive.threads);
     let limit = match drive.length {
         Length::Seconds(_) => u64::MAX,
-        Length::Operations(total) => share(total, thread, drive.threads),
+        Length::Operations(total) => warm_up + share(total, thread, drive.threads),
     };
     let tally = &shared.tallies[thread as usize].0;
     let mut until_sample = 0;
+    if counted_warm_up > 0 && warm_up == 0 {
+        shared.wait_for_others();
+    }
     for done in 1..=limit {
         let arrival = pace.next_arrival();
         if arrival.is_some() || until_sample == 0 {
@@ -283,6 +323,9 @@ fn work(
         }
         until_sample -= 1;
         tally.store(done, Ordering::Relaxed);
+        if counted_warm_up > 0 && done == warm_up {
+            shared.wait_for_others();
+        }
         let phase = shared.phase.load(Ordering::Relaxed);
         if phase != seen {
             if phase == OVER {
@@ -308,3 +351,6 @@ fn walk_over_everything(subject: &dyn Subject, drive: &Drive) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -187,7 +187,8 @@ pub(crate) struct Sample {
     pub(crate) cache_bytes_taken: Option<u64>,
 }
 
-/// When the measurement begins.
+/// When the measurement begins. Before so many measured operations there may be so many others,
+/// or a walk over everything.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum WarmUp {

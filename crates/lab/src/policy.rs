@@ -85,7 +85,7 @@ fn operations(scale: &Scale, of_entries: u64) -> u64 {
     }
 }
 
-/// Of stores that are asked many questions: a million.
+/// Entries of a store that many points ask: a tenth of the scale's, all in a quick run.
 pub(crate) fn entries(scale: &Scale) -> u64 {
     if scale.is_quick { scale.entries } else { (scale.entries / ENTRIES_SHARE).max(1) }
 }

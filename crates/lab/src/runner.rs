@@ -24,8 +24,8 @@ use crate::scale::Scale;
 use crate::splits;
 use crate::subject::{Caches, Search, Settings, SubjectRecord};
 use crate::summary::{
-    Metrics, Series, measured_row, metrics, metrics_of_parts, series_of_model, verdict_rows,
-    warnings,
+    Metrics, Series, is_of_time, measured_row, metrics, metrics_of_parts, series_of_model,
+    verdict_rows, warnings,
 };
 use crate::turn::{Turn, TurnId, TurnLog};
 use crate::worker::Launcher;
@@ -182,16 +182,21 @@ impl Runner<'_> {
         if let Some(commit) = self.store_commit(point, series.subject) {
             row = row.metric("store_commit", commit);
         }
-        if self.cells_at_once > 1 {
-            row = row.metric("cells_at_once", self.cells_at_once);
-        }
         let is_judged =
             series.subject.starts_with("tidekv") || series.subject == SIM_TIDE || point.is_of_drive;
-        let verdicts = match is_judged {
-            true => verdict_rows(experiment, series, all, self.seed),
-            false => Vec::new(),
-        };
-        std::iter::once(row).chain(verdicts).collect()
+        let mut rows = vec![row];
+        if is_judged {
+            rows.extend(verdict_rows(experiment, series, all, self.seed));
+        }
+        if self.cells_at_once > 1 {
+            // Turns that disturb each other say nothing of time.
+            rows.retain(|row| {
+                !row.metrics.get("of").is_some_and(|of| of.as_str().is_some_and(is_of_time))
+            });
+            let marked = |row: Row| row.metric("cells_at_once", self.cells_at_once);
+            rows = rows.into_iter().map(marked).collect();
+        }
+        rows
     }
 
     /// Measures all turns of `points` that are not in the log at once, if so many are to be. They

@@ -14,6 +14,11 @@ use crate::restart;
 use crate::subject::{BASELINES, ColdLookups, Counts};
 use crate::tide::TIDEKV;
 
+/// Whether a metric changes with how fast it went.
+pub(crate) fn is_of_time(metric: &str) -> bool {
+    ["_s", "_us", "_us_per_op", "seconds"].iter().any(|unit| metric.ends_with(unit))
+}
+
 /// Metrics by their fixed names.
 pub(crate) type Metrics = BTreeMap<&'static str, f64>;
 
@@ -123,25 +128,16 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
 
 /// What lookups cost that read storage, and how much they differ in it.
 fn cold_metrics(counts: &Counts) -> Metrics {
-    const READS: [&str; ColdLookups::ENDS] = [
-        "cold_reads_level_0",
-        "cold_reads_level_1",
-        "cold_reads_level_2",
-        "cold_reads_level_3",
-        "cold_reads_level_4",
-        "cold_reads_level_5",
-        "cold_reads_level_6",
-        "cold_reads_absent",
-    ];
-    const SHARES: [&str; ColdLookups::ENDS] = [
-        "cold_share_level_0",
-        "cold_share_level_1",
-        "cold_share_level_2",
-        "cold_share_level_3",
-        "cold_share_level_4",
-        "cold_share_level_5",
-        "cold_share_level_6",
-        "cold_share_absent",
+    /// The share of lookups that end there, and reads of one.
+    const ENDS: [(&str, &str); ColdLookups::ENDS] = [
+        ("cold_share_level_0", "cold_reads_level_0"),
+        ("cold_share_level_1", "cold_reads_level_1"),
+        ("cold_share_level_2", "cold_reads_level_2"),
+        ("cold_share_level_3", "cold_reads_level_3"),
+        ("cold_share_level_4", "cold_reads_level_4"),
+        ("cold_share_level_5", "cold_reads_level_5"),
+        ("cold_share_level_6", "cold_reads_level_6"),
+        ("cold_share_absent", "cold_reads_absent"),
     ];
     let mut found = Metrics::new();
     let Some(cold) = &counts.cold else { return found };
@@ -149,7 +145,7 @@ fn cold_metrics(counts: &Counts) -> Metrics {
     if lookups == 0.0 {
         return found;
     }
-    let ends = cold.ends.iter().flatten().zip(SHARES.into_iter().zip(READS));
+    let ends = cold.ends.iter().flatten().zip(ENDS);
     for (end, (share, reads)) in ends.filter(|(end, _)| end.lookups > 0) {
         found.insert(share, end.lookups as f64 / lookups);
         found.insert(reads, end.reads as f64 / end.lookups as f64);

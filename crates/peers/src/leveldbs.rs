@@ -216,21 +216,21 @@ fn open(path: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
 /// An iterator.
 struct Cursor<'a> {
     iter: Handle,
-    _level: &'a LevelDb,
+    _store: &'a LevelDb,
 }
 
 // SAFETY: an iterator may be handed to another thread, if one at a time uses it.
 unsafe impl Send for Cursor<'_> {}
 
 impl<'a> Cursor<'a> {
-    fn new(level: &'a LevelDb, reads: Handle, start: &[u8]) -> Self {
+    fn new(store: &'a LevelDb, reads: Handle, start: &[u8]) -> Self {
         // SAFETY: store and options are there for as long as it is; the key is copied.
         let iter = unsafe {
-            let iter = leveldb_create_iterator(level.db, reads);
+            let iter = leveldb_create_iterator(store.db, reads);
             leveldb_iter_seek(iter, start.as_ptr(), start.len());
             iter
         };
-        Self { iter, _level: level }
+        Self { iter, _store: store }
     }
 
     /// Shows the entry that it stands at, and goes on; whether there was one.
@@ -272,7 +272,7 @@ struct Held<'a> {
     cursor: Option<Cursor<'a>>,
     snapshot: Handle,
     reads: Handle,
-    level: &'a LevelDb,
+    store: &'a LevelDb,
 }
 
 // SAFETY: a snapshot is not looked into, and released by whoever has it last.
@@ -284,7 +284,7 @@ impl Drop for Held<'_> {
         // SAFETY: the iterator that used them is gone.
         unsafe {
             leveldb_readoptions_destroy(self.reads);
-            leveldb_release_snapshot(self.level.db, self.snapshot);
+            leveldb_release_snapshot(self.store.db, self.snapshot);
         }
     }
 }
@@ -379,7 +379,7 @@ impl Subject for LevelDb {
         };
         let mut cursor = Cursor::new(self, reads, start);
         cursor.take(&mut |_, _| ());
-        Ok(Box::new(Held { cursor: Some(cursor), snapshot, reads, level: self }))
+        Ok(Box::new(Held { cursor: Some(cursor), snapshot, reads, store: self }))
     }
 
     fn merge(&self) -> Result<()> {

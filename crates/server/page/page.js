@@ -164,11 +164,11 @@ const SPECS = {
     ],
   },
   cold: {
-    format: number, least: 1, nothing: "no lookup read storage lately",
+    format: number, least: 1, nothing: "no lookup waited lately",
     series: [
-      { kind: "accent", name: "all reads", value: (i) => perColdLookup("cold_reads", i) },
+      { kind: "accent", name: "all blocks", value: (i) => perColdLookup("cold_reads", i) },
       { kind: "strong", name: "in vain", value: (i) => perColdLookup("cold_reads_in_vain", i) },
-      { kind: "soft", name: "of filters", dashed: true, value: (i) => perColdLookup("cold_filter_reads", i) },
+      { kind: "soft", name: "filters", dashed: true, value: (i) => perColdLookup("cold_filter_reads", i) },
     ],
   },
   load: {

@@ -81,28 +81,6 @@ const fn field(
 
 use Origin::{P50, P99, Rate, State};
 
-/// By where they ended.
-const COLD_LOOKUPS: [&str; 8] = [
-    "cold.level0.lookups",
-    "cold.level1.lookups",
-    "cold.level2.lookups",
-    "cold.level3.lookups",
-    "cold.level4.lookups",
-    "cold.level5.lookups",
-    "cold.level6.lookups",
-    "cold.absent.lookups",
-];
-const COLD_READS: [&str; 8] = [
-    "cold.level0.reads",
-    "cold.level1.reads",
-    "cold.level2.reads",
-    "cold.level3.reads",
-    "cold.level4.reads",
-    "cold.level5.reads",
-    "cold.level6.reads",
-    "cold.absent.reads",
-];
-
 /// What each sample has.
 #[rustfmt::skip]
 pub(crate) static FIELDS: [Field; 41] = [
@@ -130,10 +108,10 @@ pub(crate) static FIELDS: [Field; 41] = [
     field("false_positives", "1/s", "lookups that passed a filter for nothing", Rate(&["filter.false_positives"])),
     field("repairs", "1/s", "repairs of filters, so that a key no longer passes", Rate(&["filter.repairs"])),
     field("repair_reads", "1/s", "reads of storage for repairs", Rate(&["filter.repair_reads"])),
-    field("cold_lookups", "1/s", "lookups of single keys that read storage", Rate(&COLD_LOOKUPS)),
-    field("cold_reads", "1/s", "reads of storage for them", Rate(&COLD_READS)),
-    field("cold_filter_reads", "1/s", "of these reads, those of filters", Rate(&["cold.filter_reads"])),
-    field("cold_reads_in_vain", "1/s", "of these reads, those of tables that do not have the key", Rate(&["cold.reads_in_vain"])),
+    field("cold_lookups", "1/s", "lookups of single keys that read storage", Rate(&["cold.lookups"])),
+    field("cold_reads", "1/s", "blocks that they waited for", Rate(&["cold.reads"])),
+    field("cold_filter_reads", "1/s", "of these blocks, filters", Rate(&["cold.filter_reads"])),
+    field("cold_reads_in_vain", "1/s", "of these blocks, those of tables that do not have the key", Rate(&["cold.reads_in_vain"])),
     field("kv_saved", "1/s", "reads that values saved", Rate(&["cache.kv.saved_reads"])),
     field("kp_saved", "1/s", "reads that pointers saved", Rate(&["cache.kp.saved_reads"])),
     field("block_saved", "1/s", "reads that blocks saved", Rate(&["cache.block.saved_reads"])),

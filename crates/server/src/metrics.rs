@@ -90,10 +90,10 @@ pub(crate) static METRICS: [Metric; 73] = [
     metric(Counter, "tidekv_block_cache_inserts_total", "Blocks that came in.", "kind", &[("data", "cache.data.inserts"), ("index", "cache.index.inserts"), ("filter", "cache.filter.inserts")]),
     metric(Counter, "tidekv_block_cache_evictions_total", "Blocks that left for others.", "kind", &[("data", "cache.data.evictions"), ("index", "cache.index.evictions"), ("filter", "cache.filter.evictions")]),
     metric(Counter, "tidekv_filter_skips_total", "Filters that were not in memory and not worth their read.", "", &[("", "cache.filter.skips")]),
-    metric(Counter, "tidekv_cold_lookups_total", "Lookups of single keys that read storage, by the level where they found the key.", "level", &[("0", "cold.level0.lookups"), ("1", "cold.level1.lookups"), ("2", "cold.level2.lookups"), ("3", "cold.level3.lookups"), ("4", "cold.level4.lookups"), ("5", "cold.level5.lookups"), ("6", "cold.level6.lookups"), ("absent", "cold.absent.lookups")]),
+    metric(Counter, "tidekv_cold_lookups_total", "Lookups of single keys that read storage, by the level where they ended.", "level", &[("0", "cold.level0.lookups"), ("1", "cold.level1.lookups"), ("2", "cold.level2.lookups"), ("3", "cold.level3.lookups"), ("4", "cold.level4.lookups"), ("5", "cold.level5.lookups"), ("6", "cold.level6.lookups"), ("absent", "cold.absent.lookups")]),
     metric(Counter, "tidekv_cold_lookups_by_reads_total", "The same lookups, by how many reads each did.", "reads", &[("1", "cold.lookups_of_1"), ("2", "cold.lookups_of_2"), ("3", "cold.lookups_of_3"), ("4", "cold.lookups_of_4"), ("5", "cold.lookups_of_5"), ("6", "cold.lookups_of_6"), ("7", "cold.lookups_of_7"), ("8_or_more", "cold.lookups_of_8_or_more")]),
-    metric(Counter, "tidekv_cold_reads_total", "Reads of storage for them.", "level", &[("0", "cold.level0.reads"), ("1", "cold.level1.reads"), ("2", "cold.level2.reads"), ("3", "cold.level3.reads"), ("4", "cold.level4.reads"), ("5", "cold.level5.reads"), ("6", "cold.level6.reads"), ("absent", "cold.absent.reads")]),
-    metric(Counter, "tidekv_cold_reads_elsewhere_total", "Of these reads, those that did not lead to the key: filters, and blocks of tables that do not have it.", "what", &[("filter", "cold.filter_reads"), ("in_vain", "cold.reads_in_vain")]),
+    metric(Counter, "tidekv_cold_reads_total", "Blocks that they waited for, each of them; a block that several wait for is read once.", "level", &[("0", "cold.level0.reads"), ("1", "cold.level1.reads"), ("2", "cold.level2.reads"), ("3", "cold.level3.reads"), ("4", "cold.level4.reads"), ("5", "cold.level5.reads"), ("6", "cold.level6.reads"), ("absent", "cold.absent.reads")]),
+    metric(Counter, "tidekv_cold_reads_beside_key_total", "Of these reads, those that did not lead to the key: of filters, and in vain in tables that do not have it.", "part", &[("filter", "cold.filter_reads"), ("in_vain", "cold.reads_in_vain")]),
     metric(Gauge, "tidekv_filter_bytes", "Bytes of the filters of all tables, in memory or not, and memory of what they have unlearned.", "part", &[("filters", "filter.bytes"), ("learned", "filter.learned_bytes")]),
     metric(Counter, "tidekv_filter_false_positives_total", "Lookups that passed a filter, for a key that the table does not have.", "", &[("", "filter.false_positives")]),
     metric(Counter, "tidekv_filter_repairs_total", "Buckets of filters that were repaired, so that a key no longer passes.", "", &[("", "filter.repairs")]),
@@ -135,5 +135,10 @@ pub(crate) static METRICS: [Metric; 73] = [
 
 /// Counters that are no metric, for another one says the same.
 #[cfg(test)]
-pub(crate) const TWINS: [&str; 3] =
-    ["memory.cache_bytes_max", "io.compaction_reads", "io.compaction_read_bytes"];
+pub(crate) const TWINS: [&str; 5] = [
+    "memory.cache_bytes_max",
+    "io.compaction_reads",
+    "io.compaction_read_bytes",
+    "cold.lookups",
+    "cold.reads",
+];

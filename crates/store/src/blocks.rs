@@ -456,7 +456,7 @@ impl Blocks {
         let (kv_len, kp_len) = self.caches.point().len();
         let split = self.caches.split();
         let (saved, wanted) = (self.caches.saved_reads(), self.caches.wanted_reads());
-        let counters = vec![
+        let mut counters = vec![
             ("io.reads", own.reads.get()),
             ("io.read_bytes", own.read_bytes.get()),
             ("io.gap_bytes", own.gap_bytes.get()),
@@ -511,7 +511,8 @@ impl Blocks {
             ("cache.window_bytes", self.caches.window_bytes() as u64),
             ("cache.bytes_max", self.caches.budget() as u64),
         ];
-        counters.into_iter().chain(self.cold_lookups.counters()).collect()
+        counters.extend(self.cold_lookups.counters());
+        counters
     }
 
     fn join(&self, address: &BlockAddress) -> Role<'_> {

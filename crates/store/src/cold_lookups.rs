@@ -1,6 +1,6 @@
-//! What lookups of single keys cost that read storage: *cold* ones. Keys differ in it, by the
-//! level where they are found, and by tables that are looked into for nothing (SpotKV,
-//! abstract).
+//! Cold lookups, those of single keys that read storage: what they read, and for what. Keys differ
+//! in it, by the level where they are found, and by tables that are looked into for nothing
+//! (SpotKV, abstract).
 //!
 //! ```text
 //!   reads = those of filters
@@ -9,8 +9,15 @@
 //!         + those that found it
 //! ```
 //!
-//! A lookup that found what it wanted in memory counts nothing here. Counted once a lookup,
-//! when it has its answer; safe to use from all threads.
+//! A block that was not in memory counts for each lookup that had to wait for it, whoever read it:
+//! together these are more than the store's reads (`io.reads`) where lookups meet at a block.
+//!
+//! A [`LookupReads`] is kept while a lookup is under way, by its thread; it counts in
+//! [`ColdLookups`] once, when there is an answer. That is safe to use from all threads.
+
+use std::mem;
+
+use tidekv_cache::BlockKind;
 
 use crate::manifest::LEVELS;
 use crate::stats::Counter;
@@ -22,39 +29,75 @@ const READS_MAX: usize = 8;
 
 /// What a lookup has read of storage so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ColdLookup {
-    pub(crate) reads: u32,
-    /// Of them, those of filters.
-    pub(crate) filter_reads: u32,
-    /// Of them, index and data blocks of tables that turned out not to have the key.
-    pub(crate) reads_in_vain: u32,
-    /// The level where the key was found.
-    pub(crate) level: Option<usize>,
+pub(crate) struct LookupReads {
+    all: u32,
+    of_filters: u32,
+    in_vain: u32,
+    /// Index and data blocks of the table that is asked.
+    of_table: u32,
+    /// Where the key was found; nowhere if all that was found is deleted by a range.
+    level: Option<usize>,
 }
 
-/// What all of them have read.
+impl LookupReads {
+    /// How many there are.
+    pub(crate) fn all(&self) -> u32 {
+        self.all
+    }
+
+    /// A block was read.
+    pub(crate) fn add(&mut self, kind: BlockKind) {
+        self.all += 1;
+        match kind {
+            BlockKind::Filter => self.of_filters += 1,
+            BlockKind::Index | BlockKind::Data => self.of_table += 1,
+        }
+    }
+
+    /// Another table is asked.
+    pub(crate) fn table_begins(&mut self) {
+        self.of_table = 0;
+    }
+
+    /// The table that was asked does not have the key.
+    pub(crate) fn table_lacks_it(&mut self) {
+        self.in_vain += mem::take(&mut self.of_table);
+    }
+
+    /// The key was found on this level.
+    pub(crate) fn found_on(&mut self, level: usize) {
+        self.level = Some(level);
+    }
+}
+
+/// Lookups that ended in one place.
+#[derive(Debug, Default)]
+struct ColdEnd {
+    lookups: Counter,
+    reads: Counter,
+}
+
+/// What all cold lookups have read.
 #[derive(Debug, Default)]
 pub(crate) struct ColdLookups {
-    /// Lookups by where they ended, and how many reads they did.
-    lookups: [[Counter; READS_MAX]; ENDS],
-    /// Reads by where lookups ended.
-    reads: [Counter; ENDS],
+    /// By where they ended.
+    ends: [ColdEnd; ENDS],
+    /// How many did one read, two, and so on.
+    lookups_of: [Counter; READS_MAX],
     filter_reads: Counter,
     reads_in_vain: Counter,
 }
 
 impl ColdLookups {
     /// A lookup has its answer.
-    pub(crate) fn note(&self, lookup: &ColdLookup) {
-        let reads = lookup.reads as usize;
-        if reads == 0 {
-            return;
-        }
-        let end = lookup.level.unwrap_or(LEVELS);
-        self.lookups[end][reads.min(READS_MAX) - 1].add(1);
-        self.reads[end].add(u64::from(lookup.reads));
+    pub(crate) fn note(&self, lookup: &LookupReads) {
+        let Some(more) = lookup.all.checked_sub(1) else { return };
+        let end = &self.ends[lookup.level.unwrap_or(LEVELS)];
+        end.lookups.add(1);
+        end.reads.add(u64::from(lookup.all));
+        self.lookups_of[(more as usize).min(READS_MAX - 1)].add(1);
         for (counter, reads) in
-            [(&self.filter_reads, lookup.filter_reads), (&self.reads_in_vain, lookup.reads_in_vain)]
+            [(&self.filter_reads, lookup.of_filters), (&self.reads_in_vain, lookup.in_vain)]
         {
             if reads > 0 {
                 counter.add(u64::from(reads));
@@ -63,43 +106,34 @@ impl ColdLookups {
     }
 
     /// Name and value of every counter, in a fixed order.
-    pub(crate) fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let of_end = |end: usize| -> u64 { self.lookups[end].iter().map(Counter::get).sum() };
-        let of_reads = |at: usize| -> u64 { self.lookups.iter().map(|end| end[at].get()).sum() };
-        let lookups = LOOKUP_NAMES.into_iter().enumerate().map(move |(i, name)| (name, of_end(i)));
-        let reads = READ_NAMES.into_iter().zip(self.reads.iter().map(Counter::get));
-        let lengths = LENGTH_NAMES.into_iter().enumerate().map(move |(i, n)| (n, of_reads(i)));
-        let parts = [
+    pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
+        let sum = |of: fn(&ColdEnd) -> &Counter| self.ends.iter().map(|end| of(end).get()).sum();
+        let mut counters = vec![
+            ("cold.lookups", sum(|end| &end.lookups)),
+            ("cold.reads", sum(|end| &end.reads)),
             ("cold.filter_reads", self.filter_reads.get()),
             ("cold.reads_in_vain", self.reads_in_vain.get()),
         ];
-        lookups.chain(reads).chain(lengths).chain(parts)
+        for (end, (lookups, reads)) in self.ends.iter().zip(END_NAMES) {
+            counters.extend([(lookups, end.lookups.get()), (reads, end.reads.get())]);
+        }
+        counters.extend(LENGTH_NAMES.into_iter().zip(self.lookups_of.iter().map(Counter::get)));
+        counters
     }
 }
 
-/// Lookups by where they ended.
-const LOOKUP_NAMES: [&str; ENDS] = [
-    "cold.level0.lookups",
-    "cold.level1.lookups",
-    "cold.level2.lookups",
-    "cold.level3.lookups",
-    "cold.level4.lookups",
-    "cold.level5.lookups",
-    "cold.level6.lookups",
-    "cold.absent.lookups",
+/// Of lookups that end there, and of their reads.
+const END_NAMES: [(&str, &str); ENDS] = [
+    ("cold.level0.lookups", "cold.level0.reads"),
+    ("cold.level1.lookups", "cold.level1.reads"),
+    ("cold.level2.lookups", "cold.level2.reads"),
+    ("cold.level3.lookups", "cold.level3.reads"),
+    ("cold.level4.lookups", "cold.level4.reads"),
+    ("cold.level5.lookups", "cold.level5.reads"),
+    ("cold.level6.lookups", "cold.level6.reads"),
+    ("cold.absent.lookups", "cold.absent.reads"),
 ];
-/// Their reads.
-const READ_NAMES: [&str; ENDS] = [
-    "cold.level0.reads",
-    "cold.level1.reads",
-    "cold.level2.reads",
-    "cold.level3.reads",
-    "cold.level4.reads",
-    "cold.level5.reads",
-    "cold.level6.reads",
-    "cold.absent.reads",
-];
-/// Lookups by how many reads they did.
+/// Of lookups by how many reads they did.
 const LENGTH_NAMES: [&str; READS_MAX] = [
     "cold.lookups_of_1",
     "cold.lookups_of_2",
@@ -117,33 +151,50 @@ mod tests {
 
     use super::*;
 
+    /// One that read these blocks, of the last of the tables it asked where it found the key.
+    fn lookup(level: Option<usize>, tables: &[&[BlockKind]]) -> LookupReads {
+        let mut lookup = LookupReads::default();
+        for (number, blocks) in tables.iter().enumerate() {
+            lookup.table_begins();
+            blocks.iter().for_each(|kind| lookup.add(*kind));
+            match level {
+                Some(level) if number + 1 == tables.len() => lookup.found_on(level),
+                _ => lookup.table_lacks_it(),
+            }
+        }
+        lookup
+    }
+
     #[test]
-    fn lookups_count_by_their_ends_and_by_their_reads() {
+    fn lookups_count_by_their_ends_and_by_what_their_reads_were_for() {
+        use BlockKind::{Data, Filter, Index};
         let lookups = ColdLookups::default();
-        let found = |level, reads| ColdLookup { reads, level: Some(level), ..Default::default() };
         for lookup in [
-            found(6, 1),
-            found(6, 2),
-            found(0, 20),
-            found(3, 0),
-            ColdLookup { reads: 3, filter_reads: 1, reads_in_vain: 2, level: None },
+            lookup(Some(6), &[&[Data]]),
+            lookup(Some(6), &[&[Filter], &[], &[Index, Data]]),
+            lookup(Some(0), &[&[Data; 20]]),
+            lookup(Some(3), &[&[], &[]]),
+            lookup(None, &[&[Filter, Index, Data], &[Data]]),
         ] {
             lookups.note(&lookup);
         }
-        let counters: BTreeMap<_, _> = lookups.counters().filter(|(_, n)| *n > 0).collect();
+        let counters: BTreeMap<_, _> =
+            lookups.counters().into_iter().filter(|(_, n)| *n > 0).collect();
         let expected = [
+            ("cold.lookups", 4),
+            ("cold.reads", 28),
             ("cold.level6.lookups", 2),
-            ("cold.level6.reads", 3),
+            ("cold.level6.reads", 4),
             ("cold.level0.lookups", 1),
             ("cold.level0.reads", 20),
             ("cold.absent.lookups", 1),
-            ("cold.absent.reads", 3),
+            ("cold.absent.reads", 4),
             ("cold.lookups_of_1", 1),
-            ("cold.lookups_of_2", 1),
             ("cold.lookups_of_3", 1),
+            ("cold.lookups_of_4", 1),
             ("cold.lookups_of_8_or_more", 1),
-            ("cold.filter_reads", 1),
-            ("cold.reads_in_vain", 2),
+            ("cold.filter_reads", 2),
+            ("cold.reads_in_vain", 3),
         ];
         assert_eq!(counters, expected.into());
     }

@@ -37,7 +37,7 @@ pub(crate) fn code_of(kind: FilterKind) -> u8 {
 
 /// What a filter says of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Filtered {
+pub(crate) enum FilterAnswer {
     /// It is not there.
     Absent,
     /// It may be there.
@@ -48,27 +48,27 @@ pub(crate) enum Filtered {
 
 /// What `filter` says of the key with this hash.
 #[inline]
-pub(crate) fn look(filter: &[u8], hash: u64) -> Filtered {
+pub(crate) fn look(filter: &[u8], hash: u64) -> FilterAnswer {
     let looked = match filter.last() {
         Some(&cuckoo::KIND) => cuckoo::look(filter, hash),
         _ => {
             return if blocked_bloom::may_contain(filter, hash) {
-                Filtered::Maybe
+                FilterAnswer::Maybe
             } else {
-                Filtered::Absent
+                FilterAnswer::Absent
             };
         }
     };
     match looked {
-        None => Filtered::Maybe,
-        Some(None) => Filtered::Absent,
-        Some(Some(matches)) => Filtered::Matches(matches),
+        None => FilterAnswer::Maybe,
+        Some(None) => FilterAnswer::Absent,
+        Some(Some(matches)) => FilterAnswer::Matches(matches),
     }
 }
 
 /// Whether the key with this hash may have been added to `filter`, whatever that has unlearned.
 pub(crate) fn may_contain(filter: &[u8], hash: u64) -> bool {
-    look(filter, hash) != Filtered::Absent
+    look(filter, hash) != FilterAnswer::Absent
 }
 
 /// Collects the hashes of keys and makes their filter.

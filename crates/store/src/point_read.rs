@@ -23,20 +23,19 @@
 //!    the reader may see that version, and no range tombstone of the view covers it.
 //! 3. Only a read that began with the epoch, and sees all there is, leaves something.
 
-use std::mem;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
+use tidekv_cache::is_memory_lesson;
 use tidekv_cache::kp::{KpEntry, Pointer};
 use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point;
 use tidekv_cache::point_cache::Epoch;
-use tidekv_cache::{BlockKind, is_memory_lesson};
 
 use crate::block::BlockHandle;
 use crate::blocks::{BlockAddress, BlockRef, Blocks};
-use crate::cold_lookups::ColdLookup;
+use crate::cold_lookups::LookupReads;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Kind, LookupKey, Sequence, Trailer, split_deadline};
 use crate::levels::{TableHandle, find_in};
@@ -105,9 +104,9 @@ pub(crate) struct PointRead<'a> {
     question: Question<'a>,
     stage: Stage<'a>,
     lesson: Lesson,
-    cold: ColdLookup,
-    /// Index and data blocks that were read of the table that is asked.
-    table_reads: u32,
+    reads: LookupReads,
+    /// Somebody waits for the answer; what brings back what was hot is no lookup.
+    is_asked_for: bool,
     /// The next place to look: level, and in level 0 the number of the run.
     level: usize,
     index: usize,
@@ -132,8 +131,8 @@ impl<'a> PointRead<'a> {
             question,
             stage,
             lesson: Lesson { epoch, ..Lesson::default() },
-            cold: ColdLookup::default(),
-            table_reads: 0,
+            reads: LookupReads::default(),
+            is_asked_for: true,
             level: 0,
             index: 0,
             probe: None,
@@ -152,6 +151,7 @@ impl<'a> PointRead<'a> {
     /// life.
     pub(crate) fn remembered(mut self) -> Self {
         self.lesson.has_read = true;
+        self.is_asked_for = false;
         self
     }
 
@@ -192,13 +192,13 @@ impl<'a> PointRead<'a> {
                     let found = handle.table().found_at(block, pointer, self.question.key.user_key);
                     let Some(found) = found.filter(|found| self.is_seen(found, handle)) else {
                         blocks.caches().point().pointer_failed(self.question.hash);
-                        self.cold.reads_in_vain += mem::take(&mut self.table_reads);
+                        self.reads.table_lacks_it();
                         continue;
                     };
                     self.lesson.by_pointer = true;
                     let resolved = self.keep(found, handle, usize::from(entry.level), blocks);
                     if !blocks.is_cross_checked() {
-                        blocks.cold_lookups().note(&self.cold);
+                        self.note_reads(blocks);
                         return Ok(ReadStep::Done(Some(resolved)));
                     }
                     self.checked = Some(resolved);
@@ -247,13 +247,16 @@ impl<'a> PointRead<'a> {
             && !self.question.view.version.tombstoned().iter().any(covers)
     }
 
+    /// The lookup has its answer.
+    fn note_reads(&self, blocks: &Blocks) {
+        if self.is_asked_for {
+            blocks.cold_lookups().note(&self.reads);
+        }
+    }
+
     /// A block came from storage.
     fn note_read(&mut self, block: &BlockRef, blocks: &Blocks) {
-        self.cold.reads += 1;
-        match block.kind() {
-            BlockKind::Filter => self.cold.filter_reads += 1,
-            BlockKind::Index | BlockKind::Data => self.table_reads += 1,
-        }
+        self.reads.add(block.kind());
         let (lesson, cache) = (&mut self.lesson, blocks.caches().point());
         if !cache.is_used() {
             return;
@@ -274,7 +277,7 @@ impl<'a> PointRead<'a> {
         blocks: &Blocks,
     ) -> Resolved {
         let trailer = trailer_in(handle, found.trailer);
-        self.cold.level = Some(level);
+        self.reads.found_on(level);
         let lesson = &self.lesson;
         let is_value = matches!(trailer.kind(), Kind::Value | Kind::Expiring);
         let point = blocks.caches().point();
@@ -292,7 +295,7 @@ impl<'a> PointRead<'a> {
                 let resolved = point::Resolved {
                     entry,
                     pointer: Some(pointer),
-                    reads: self.cold.reads as f32,
+                    reads: self.reads.all() as f32,
                     data_reads: f32::from(u8::from(is_data_read)),
                     by_pointer: lesson.by_pointer,
                 };
@@ -315,7 +318,7 @@ impl<'a> PointRead<'a> {
                 };
                 self.probe = Some((level, handle, handle.table().probe(self.key_for(handle))));
                 self.lesson.last_read = None;
-                self.table_reads = 0;
+                self.reads.table_begins();
             }
             let Some((level, handle, probe)) = &mut self.probe else { continue };
             let (level, handle) = (*level, *handle);
@@ -324,7 +327,7 @@ impl<'a> PointRead<'a> {
                 Step::Found(found) => Some(found),
                 Step::Absent => {
                     self.false_positives.extend(probe.false_positive());
-                    self.cold.reads_in_vain += self.table_reads;
+                    self.reads.table_lacks_it();
                     None
                 }
             };
@@ -347,7 +350,7 @@ impl<'a> PointRead<'a> {
 
     /// The tables' answer, which that of the point cache must not differ from.
     fn done(&mut self, resolved: Option<Resolved>, blocks: &Blocks) -> Result<ReadStep> {
-        blocks.cold_lookups().note(&self.cold);
+        self.note_reads(blocks);
         for found in self.false_positives.drain(..) {
             blocks.unlearning().note(found);
         }

@@ -77,3 +77,17 @@ fn a_lookup_in_memory_counts_nothing() {
     keyspace.get(key(0)).unwrap();
     assert_eq!(of_ends(&db, "lookups"), before);
 }
+
+/// Of one batch a block is read once, and each of its keys has waited for it.
+#[test]
+fn a_block_that_many_wait_for_counts_for_each() {
+    let db = store(CachePolicy::BlockOnly);
+    let keyspace = db.keyspace("k").unwrap();
+    let io = count(&db, "io.reads");
+    let keys: Vec<String> = (1..9).map(|n| key(2 * n)).collect();
+    assert!(keyspace.multi_get(&keys).unwrap().iter().all(Option::is_some));
+    assert_eq!(of_ends(&db, "lookups"), 8);
+    let io = count(&db, "io.reads") - io;
+    assert!(io < 8 && of_ends(&db, "reads") >= 8, "{io} reads");
+    assert_eq!(count(&db, "cold.reads"), of_ends(&db, "reads"));
+}

@@ -250,7 +250,6 @@ fn a_level_has_the_reads_that_its_lookups_did() {
     assert_eq!(shard.reads(2), 1.0);
 }
 
-/// The ways to weigh what keys cost agree on what is saved together, and differ in whose it is.
 #[test]
 fn keys_cost_what_their_level_does_or_all_alike() {
     let mut costs = Costs::UNKNOWN;
@@ -259,23 +258,20 @@ fn keys_cost_what_their_level_does_or_all_alike() {
         costs.note(1, 1.0);
     });
     let is_about = |found: f32, expected: f32| (found - expected).abs() < 0.02;
-    let saved = |costs: Costs| {
-        let of = |level| costs.counted_for(level) * costs.saved_by_value(level);
-        let by_pointer = costs.counted_for(6) * costs.saved_by_pointer(6);
-        (of(6), of(1), by_pointer)
-    };
-    let expected = [
-        (ToldApart::ByLevel, (3.0, 1.0, 2.0)),
-        (ToldApart::Counted, (3.0, 1.0, 2.0)),
-        (ToldApart::Not, (2.0, 2.0, 1.0)),
-    ];
-    for (told_apart, (deep, shallow, by_pointer)) in expected {
-        costs.told_apart = told_apart;
-        let found = saved(costs);
-        let is_same =
-            is_about(found.0, deep) && is_about(found.1, shallow) && is_about(found.2, by_pointer);
-        assert!(is_same, "{told_apart:?}: {found:?}");
+    for (by, deep, shallow, by_pointer) in [
+        (CostBy::Level, 3.0, 1.0, 2.0),
+        (CostBy::Sketch, 3.0, 1.0, 2.0),
+        (CostBy::Nothing, 2.0, 2.0, 1.0),
+    ] {
+        costs.by = by;
+        let saved = |level| costs.counted_for(level) * costs.saved_by_value(level);
+        assert!(is_about(saved(6), deep) && is_about(saved(1), shallow), "{by:?}");
+        let saved = costs.counted_for(6) * costs.saved_by_pointer(6);
+        assert!(is_about(saved, by_pointer), "{by:?}: {saved}");
     }
+    assert_eq!(costs.times_counted(6), 1);
+    costs.by = CostBy::Sketch;
+    assert_eq!((costs.times_counted(6), costs.times_counted(1)), (3, 1));
 }
 
 /// A pointer spares what is read before the data block: metadata, and blocks of runs whose

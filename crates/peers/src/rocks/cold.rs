@@ -1,4 +1,5 @@
 //! What gets cost that read storage, by RocksDB's own count of the blocks that a thread reads.
+//! Reads of filters it counts for the whole store; nobody but gets does them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,7 +30,7 @@ impl ColdGets {
         answer
     }
 
-    /// What it has counted; reads of filters are counted elsewhere.
+    /// What it has counted, with the reads of filters of the whole store.
     pub(super) fn counts(&self, filter_reads: u64) -> ColdLookups {
         ColdLookups {
             lookups_of: std::array::from_fn(|at| self.lookups_of[at].load(Ordering::Relaxed)),

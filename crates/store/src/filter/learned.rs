@@ -97,12 +97,13 @@ impl Learned {
         of_partitions.filter(|(_, repairs)| !repairs.is_empty())
     }
 
-    /// Puts back what [`Self::all`] gave in an earlier life, each of another bucket and in the
-    /// order of these. Before anybody looks.
+    /// Puts back what [`Self::all`] gave in an earlier life, in ascending order of buckets, no
+    /// bucket twice. Before anybody looks.
     pub(crate) fn restore(&self, partition: usize, repairs: Vec<u64>) {
         let Some(place) = self.partitions.get(partition) else { return };
+        let bucket = |packed: u64| Repair::unpack(packed).0;
         debug_assert!(
-            repairs.is_sorted_by_key(|&packed| Repair::unpack(packed).0),
+            repairs.is_sorted_by(|&one, &next| bucket(one) < bucket(next)),
             "repairs are found by halving"
         );
         self.repairs.fetch_add(repairs.len(), Ordering::Relaxed);

@@ -79,7 +79,7 @@ fn a_cuckoo_filter_has_the_released_bytes_and_they_are_still_read() {
     dump.file("mirror");
     dump.part("Tails", &built.mirror);
     let absent = (60..).map(hash).find(|&hash| may_contain(&built.filter, hash)).unwrap();
-    let Filtered::Matches(matches) = look(&built.filter, absent) else { panic!() };
+    let FilterAnswer::Matches(matches) = look(&built.filter, absent) else { panic!() };
     let (bucket, _) = matches.buckets().next().unwrap();
     let at = bucket as usize * MIRROR_BUCKET_BYTES;
     let tails = tails(*built.mirror[at..].first_chunk().unwrap());
@@ -90,7 +90,7 @@ fn a_cuckoo_filter_has_the_released_bytes_and_they_are_still_read() {
     assert!((0..60).all(|key| may_contain(&released[0].1, hash(key))));
     let packed = u64::from_le_bytes(released[2].1[..].try_into().unwrap());
     let (bucket, repair) = Repair::unpack(packed);
-    let Filtered::Matches(matches) = look(&released[0].1, absent) else { panic!() };
+    let FilterAnswer::Matches(matches) = look(&released[0].1, absent) else { panic!() };
     assert!(!matches.pass_with(|it| (it == bucket).then_some(repair)));
 }
 
@@ -128,7 +128,7 @@ proptest! {
     fn arbitrary_bytes_are_safe(mut bytes in prop::collection::vec(any::<u8>(), 0..300), hash: u64, kind in 0..4u8) {
         may_contain(&bytes, hash);
         bytes.push(kind);
-        if let Filtered::Matches(matches) = look(&bytes, hash) {
+        if let FilterAnswer::Matches(matches) = look(&bytes, hash) {
             assert!(matches.pass_with(|_| None));
         }
     }

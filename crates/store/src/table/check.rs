@@ -10,7 +10,7 @@ use crate::block::{Block, BlockHandle};
 use crate::blocks::{BlockRef, Blocks};
 use crate::checksum::key_hash;
 use crate::error::Result;
-use crate::filter::{self, Filtered};
+use crate::filter::{self, FilterAnswer};
 use crate::key::{Kind, Trailer, compare, split_deadline};
 
 /// What a check found.
@@ -110,8 +110,8 @@ fn read_one(
 /// Where the key with this hash should be and is not.
 fn missing_in(filter: &[u8], mirror: Option<&[u8]>, hash: u64) -> Option<&'static str> {
     let (matches, mirror) = match (filter::look(filter, hash), mirror) {
-        (Filtered::Absent, _) => return Some("filter"),
-        (Filtered::Matches(matches), Some(mirror)) => (matches, mirror),
+        (FilterAnswer::Absent, _) => return Some("filter"),
+        (FilterAnswer::Matches(matches), Some(mirror)) => (matches, mirror),
         _ => return None,
     };
     let tails_of = |bucket: u32| {

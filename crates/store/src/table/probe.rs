@@ -25,7 +25,7 @@ use super::reader::Table;
 use crate::block::{Block, BlockHandle, Part};
 use crate::blocks::{BlockAddress, BlockRef, Blocks};
 use crate::error::Result;
-use crate::filter::{self, Filtered};
+use crate::filter::{self, FilterAnswer};
 use crate::key::{LookupKey, Trailer};
 use crate::unlearning::FalsePositive;
 
@@ -96,7 +96,7 @@ pub(crate) struct TableProbe<'a> {
 
 /// A filter that let a key pass.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Passed {
+struct Passed {
     partition: usize,
     /// If the key is not there, that can be unlearned.
     can_unlearn: bool,
@@ -166,7 +166,7 @@ impl<'a> TableProbe<'a> {
             };
             self.stage = match self.stage {
                 Stage::Filter(partition) => {
-                    self.after_filter(self.passed(partition, block.bytes()))
+                    self.after_filter(self.ask_filter(partition, block.bytes()))
                 }
                 Stage::Done => Stage::Done,
                 Stage::Index(_) => {
@@ -194,7 +194,7 @@ impl<'a> TableProbe<'a> {
         handle: BlockHandle,
     ) -> (Look<Option<Passed>>, bool) {
         let look = |block: &Block| match block.kind() {
-            BlockKind::Filter => self.passed(partition, block.bytes()),
+            BlockKind::Filter => self.ask_filter(partition, block.bytes()),
             // A damaged index could lead to a block as if it were of another kind.
             _ => Some(Passed { partition, can_unlearn: false }),
         };
@@ -202,16 +202,12 @@ impl<'a> TableProbe<'a> {
     }
 
     /// The filter of a partition, if it lets the key pass.
-    fn passed(&self, partition: usize, filter: &[u8]) -> Option<Passed> {
+    fn ask_filter(&self, partition: usize, filter: &[u8]) -> Option<Passed> {
         let can_unlearn = match filter::look(filter, self.key.hash) {
-            Filtered::Absent => return None,
-            Filtered::Maybe => false,
-            Filtered::Matches(matches) => {
-                if !self.table.learned().pass(partition, matches) {
-                    return None;
-                }
-                true
-            }
+            FilterAnswer::Absent => return None,
+            FilterAnswer::Maybe => false,
+            FilterAnswer::Matches(it) if self.table.learned().pass(partition, it) => true,
+            FilterAnswer::Matches(_) => return None,
         };
         Some(Passed { partition, can_unlearn })
     }

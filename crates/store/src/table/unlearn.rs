@@ -6,7 +6,7 @@ use tidekv_cache::BlockKind;
 use super::reader::Table;
 use crate::blocks::{BlockRef, Blocks};
 use crate::error::{Error, Result};
-use crate::filter::{self, Filtered, Repair};
+use crate::filter::{self, FilterAnswer, Repair};
 
 /// What came of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Table {
             Some(filter) => filter,
             None => blocks.read_to_repair(&filter)?,
         };
-        let Filtered::Matches(matches) = filter::look(filter.bytes(), hash) else {
+        let FilterAnswer::Matches(matches) = filter::look(filter.bytes(), hash) else {
             return Ok(Unlearned::Known);
         };
         if !self.learned().pass(number, matches) {
