@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(history.fine.since(9_997).count(), 3);
         assert_eq!(history.fine.since(10_000).count(), 0);
         let bytes = (600 + 720) * size_of::<Sample>();
-        assert!(bytes < 400 << 10, "{bytes} bytes of samples");
+        assert!(bytes < 450 << 10, "{bytes} bytes of samples");
     }
 
     #[test]
