@@ -6,7 +6,7 @@
 //! took place in between. [`FIELDS`] says what a sample has; the page, `/api/stats` and
 //! `docs/http.md` come from it.
 //!
-//! Guarantees: at most [`Ring::kept`] samples of each interval are kept, some 400 KiB in
+//! Guarantees: at most [`Ring::kept`] samples of each interval are kept, some 450 KiB in
 //! all; samples are numbered from 1 in the order of their making, so that a reader
 //! can ask for those that it has not seen.
 //!
