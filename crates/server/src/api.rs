@@ -64,7 +64,8 @@ fn ring(ring: &Ring, since: u64) -> Value {
         .iter()
         .enumerate()
         .map(|(at, field)| {
-            let numbers = samples.iter().map(|sample| number(sample.values[at])).collect();
+            let numbers =
+                samples.iter().map(|sample| number(f64::from(sample.values[at]))).collect();
             (field.name.into(), Value::Array(numbers))
         })
         .collect();

@@ -6,7 +6,7 @@
 //! took place in between. [`FIELDS`] says what a sample has; the page, `/api/stats` and
 //! `docs/http.md` come from it.
 //!
-//! Guarantees: at most [`Ring::kept`] samples of each interval are kept, some 450 KiB in
+//! Guarantees: at most [`Ring::kept`] samples of each interval are kept, some 240 KiB in
 //! all; samples are numbered from 1 in the order of their making, so that a reader
 //! can ask for those that it has not seen.
 //!
@@ -136,8 +136,9 @@ pub(crate) const WRITE: &str = "command.write";
 pub(crate) struct Sample {
     pub(crate) number: u64,
     pub(crate) unix_ms: u64,
-    /// In the order of [`FIELDS`]; `NaN` where there is nothing to say.
-    pub(crate) values: [f64; FIELDS.len()],
+    /// In the order of [`FIELDS`]; `NaN` where there is nothing to say. Seven digits are more
+    /// than a page shows.
+    pub(crate) values: [f32; FIELDS.len()],
 }
 
 impl Sample {
@@ -156,7 +157,7 @@ impl Sample {
             P50(name) => quantile(name, |latency| latency.p50_ns),
             P99(name) => quantile(name, |latency| latency.p99_ns),
         };
-        let values = std::array::from_fn(|at| value_of(&FIELDS[at]));
+        let values = std::array::from_fn(|at| value_of(&FIELDS[at]) as f32);
         Self { number, unix_ms: later.unix_ms, values }
     }
 
@@ -167,7 +168,7 @@ impl Sample {
     /// When there is no such field.
     pub(crate) fn value(&self, name: &str) -> f64 {
         let at = FIELDS.iter().position(|field| field.name == name);
-        self.values[at.unwrap_or_else(|| panic!("no field is called {name}"))]
+        f64::from(self.values[at.unwrap_or_else(|| panic!("no field is called {name}"))])
     }
 }
 
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!(history.fine.since(9_997).count(), 3);
         assert_eq!(history.fine.since(10_000).count(), 0);
         let bytes = (600 + 720) * size_of::<Sample>();
-        assert!(bytes < 450 << 10, "{bytes} bytes of samples");
+        assert!(bytes < 250 << 10, "{bytes} bytes of samples");
     }
 
     #[test]

@@ -213,3 +213,15 @@ fn the_gap_is_that_between_lru_and_the_bound() {
     let closed: Vec<_> = series.iter().map(|series| series.turns[0]["gap_closed"]).collect();
     assert_eq!(closed, [0.0, 0.75, 1.0]);
 }
+
+#[test]
+fn metrics_of_time_are_told_by_their_units() {
+    for metric in
+        ["ops_per_s", "settled_ops_per_s", "p999_us", "cpu_us_per_op", "open_s", "seconds"]
+    {
+        assert!(is_of_time(metric), "{metric}");
+    }
+    for metric in ["reads_per_op", "filter_bits_per_key", "write_amp", "block_hits", "hit_ratio"] {
+        assert!(!is_of_time(metric), "{metric}");
+    }
+}
