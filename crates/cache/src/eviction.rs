@@ -127,6 +127,13 @@ impl<K: Key, V> Ordered<K, V> {
         of_any!(self, order => order.insert(hash, key, value, charge))
     }
 
+    pub(crate) fn remove(&mut self, hash: u64, key: &K) -> Option<V> {
+        of_any!(self, order => {
+            let index = order.entries.find(hash, key)?;
+            Some(order.entries.take(index))
+        })
+    }
+
     pub(crate) fn set_capacity(&mut self, capacity: usize) -> Removed<V> {
         of_any!(self, order => order.set_capacity(capacity))
     }

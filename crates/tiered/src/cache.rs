@@ -1,0 +1,461 @@
+//! The cache: objects by key, in DRAM and on flash, for many threads at once.
+//!
+//! Guarantees:
+//! 1. What is found under a key is what was last stored under it, before its deadline; never
+//!    an older state, never another key's. It may be missing at any time.
+//! 2. [`Cache::change`] is one step: nothing else happens to the key between what it shows and
+//!    what it does.
+//! 3. Methods named `try_…` answer from memory or not at all; they wait for no device, but
+//!    that the operating system may let a buffered write wait.
+//! 4. No fault of a device is an error: it is a miss.
+//!
+//! A key belongs to a shard, by its hash, and the shard's lock orders all that happens to it
+//! in DRAM and on flash. No lock is held while a device is read: who reads draws a ticket
+//! from the shard, and what was read counts only if the ticket is still valid
+//! ([`crate::dram`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use tidekv_cache::Removed;
+use tidekv_io::{Clock, Storage};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::dram::{self, Held};
+use crate::error::{Error, Result};
+use crate::flash::{Flash, Place};
+use crate::object::{Change, Found, Object};
+use crate::options::{DRAM_BYTES_MIN, OBJECT_DRAM_DIVISOR, Options};
+use crate::stats::{Counters, Stats};
+
+/// Most shards of DRAM.
+const SHARDS_MAX: u64 = 64;
+/// No delayed clearing is due.
+const NO_TIME: u32 = u32::MAX;
+
+type Shard = dram::Shard<Place>;
+
+/// What memory says about a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lookup {
+    /// It is there.
+    Hit(Found),
+    /// It is not.
+    Miss,
+    /// It may be on flash.
+    Unknown,
+}
+
+/// The answer is not in memory: ask again where it may be waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WouldWait;
+
+/// Where a walk over DRAM stands ([`Cache::visit`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cursor {
+    shard: usize,
+    place: usize,
+}
+
+/// A cache. Clones are handles to the same one.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    shards: Box<[Mutex<Shard>]>,
+    flash: Option<Flash>,
+    clock: Arc<dyn Clock>,
+    counters: Counters,
+    versions: AtomicU64,
+    dram_bytes: AtomicU64,
+    object_bytes_max: u64,
+    /// When everything is forgotten.
+    clear_at_s: AtomicU32,
+}
+
+impl Cache {
+    /// Opens a cache.
+    ///
+    /// # Errors
+    ///
+    /// When a setting breaks a bound, or a device cannot be used at all.
+    pub fn open(
+        options: &Options,
+        _storage: &Arc<dyn Storage>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        options.check()?;
+        let shard_bytes_min = (options.object_bytes_max * OBJECT_DRAM_DIVISOR / 2).max(1 << 20);
+        let shards = (options.dram_bytes / shard_bytes_min).clamp(1, SHARDS_MAX);
+        let shard_bytes = (options.dram_bytes / shards) as usize;
+        let shards = (0..shards).map(|_| Mutex::new(Shard::new(options.eviction, shard_bytes)));
+        let inner = Inner {
+            shards: shards.collect(),
+            flash: None,
+            clock,
+            counters: Counters::default(),
+            versions: AtomicU64::new(0),
+            dram_bytes: AtomicU64::new(options.dram_bytes),
+            object_bytes_max: options.object_bytes_max,
+            clear_at_s: AtomicU32::new(NO_TIME),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The present second.
+    pub fn now_s(&self) -> u32 {
+        u32::try_from(self.inner.clock.unix_ms() / 1000).unwrap_or(u32::MAX - 1)
+    }
+
+    /// A version that no object has had.
+    pub fn next_version(&self) -> u64 {
+        self.inner.versions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The largest value that is taken, in bytes.
+    pub fn object_bytes_max(&self) -> u64 {
+        self.inner.object_bytes_max
+    }
+
+    /// Whether an object with a key and a value of these lengths can be kept. If not, storing
+    /// it only removes what stands under its key.
+    pub fn has_room_for(&self, key_len: usize, value_len: usize) -> bool {
+        let charge_bytes = dram::charge_bytes(key_len, value_len);
+        let fits = value_len as u64 <= self.inner.object_bytes_max;
+        fits && self.inner.shards[0].lock().has_room_for(charge_bytes)
+    }
+
+    /// The object under `key`, if memory says what that is. It counts as fetched.
+    pub fn try_get(&self, key: &[u8]) -> Lookup {
+        let hash = xxh3_64(key);
+        let now_s = self.tick();
+        let mut shard = self.shard(hash);
+        match self.recall(&mut shard, hash, key, now_s) {
+            Some(held) => Lookup::Hit(self.inner.fetch(held, now_s)),
+            None if self.may_be_on_flash(hash) => Lookup::Unknown,
+            None => {
+                self.inner.counters.misses.add(1);
+                Lookup::Miss
+            }
+        }
+    }
+
+    /// The object under `key`, which counts as fetched. May wait for flash.
+    pub fn get(&self, key: &[u8]) -> Option<Found> {
+        match self.try_get(key) {
+            Lookup::Hit(found) => Some(found),
+            Lookup::Miss => None,
+            Lookup::Unknown => self.change(key, |found| (Change::Fetch, found.cloned())),
+        }
+    }
+
+    /// Shows `decide` what stands under `key`, and does what it says, if memory knows;
+    /// otherwise `decide` is not called.
+    pub fn try_change<R>(
+        &self,
+        key: &[u8],
+        mut decide: impl FnMut(Option<&Found>) -> (Change, R),
+    ) -> std::result::Result<R, WouldWait> {
+        let hash = xxh3_64(key);
+        let now_s = self.tick();
+        let mut shard = self.shard(hash);
+        let found = self.recall(&mut shard, hash, key, now_s).map(|held| held.found.clone());
+        if found.is_none() && self.may_be_on_flash(hash) {
+            return Err(WouldWait);
+        }
+        let (change, result) = decide(found.as_ref());
+        self.count_lookup(&change, found.is_some());
+        let left = self.apply(&mut shard, hash, key, now_s, change);
+        drop(shard);
+        drop(left);
+        Ok(result)
+    }
+
+    /// Shows `decide` what stands under `key`, and does what it says, in one step. It is
+    /// called once.
+    pub fn change<R>(
+        &self,
+        key: &[u8],
+        mut decide: impl FnMut(Option<&Found>) -> (Change, R),
+    ) -> R {
+        let hash = xxh3_64(key);
+        loop {
+            if let Ok(result) = self.try_change(key, &mut decide) {
+                return result;
+            }
+            let Some(flash) = &self.inner.flash else { continue };
+            let now_s = self.tick();
+            let ticket = self.shard(hash).draw_ticket(hash);
+            let read = flash.read(hash, key, now_s);
+            let mut shard = self.shard(hash);
+            if !shard.redeem(hash, ticket) {
+                // Something has happened to the key meanwhile.
+                continue;
+            }
+            let (change, result) = match read {
+                None => decide(None),
+                Some((object, place)) => {
+                    let mut held = Held::new(key, object, now_s);
+                    held.copy = Some(place);
+                    let found = held.found.clone();
+                    self.leave(shard.put(hash, held));
+                    decide(Some(&found))
+                }
+            };
+            let left = self.apply(&mut shard, hash, key, now_s, change);
+            drop(shard);
+            drop(left);
+            return result;
+        }
+    }
+
+    /// Stores an object, whatever stands under its key.
+    pub fn store(&self, key: &[u8], object: Object) {
+        let hash = xxh3_64(key);
+        let now_s = self.tick();
+        let mut shard = self.shard(hash);
+        let left = self.apply(&mut shard, hash, key, now_s, Change::Store(object));
+        drop(shard);
+        drop(left);
+    }
+
+    /// Removes what stands under `key`, if anything does.
+    pub fn remove(&self, key: &[u8]) {
+        let hash = xxh3_64(key);
+        let now_s = self.tick();
+        let mut shard = self.shard(hash);
+        let left = self.apply(&mut shard, hash, key, now_s, Change::Remove);
+        drop(shard);
+        drop(left);
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        for shard in &self.inner.shards {
+            shard.lock().clear();
+        }
+        if let Some(flash) = &self.inner.flash {
+            flash.clear();
+        }
+    }
+
+    /// Forgets at the second `unix_s` everything that is there then, in place of an earlier
+    /// call's second.
+    pub fn clear_at(&self, unix_s: u32) {
+        self.inner.clear_at_s.store(unix_s.min(NO_TIME - 1), Ordering::Release);
+        self.tick();
+    }
+
+    /// Changes how much DRAM there is. What does not fit any more leaves at once.
+    ///
+    /// # Errors
+    ///
+    /// When it is too little.
+    pub fn set_dram_bytes(&self, dram_bytes: u64) -> Result<()> {
+        let least = DRAM_BYTES_MIN.max(self.inner.object_bytes_max * OBJECT_DRAM_DIVISOR);
+        if dram_bytes < least {
+            return Err(Error::invalid(format!("the cache needs at least {least} bytes of DRAM")));
+        }
+        self.inner.dram_bytes.store(dram_bytes, Ordering::Relaxed);
+        let shard_bytes = (dram_bytes / self.inner.shards.len() as u64) as usize;
+        for shard in &self.inner.shards {
+            let mut shard = shard.lock();
+            let left = shard.set_capacity_bytes(shard_bytes);
+            self.leave(left);
+        }
+        Ok(())
+    }
+
+    /// Shows `see` about `count` places of objects in DRAM from `from` on, with their keys;
+    /// where to go on, if there are more. What is there all along is shown once, unless the
+    /// memory's size changes.
+    pub fn visit(
+        &self,
+        from: Cursor,
+        count: usize,
+        mut see: impl FnMut(&[u8], &Found),
+    ) -> Option<Cursor> {
+        let now_s = self.tick();
+        let shard = self.inner.shards.get(from.shard)?.lock();
+        shard.look_at(from.place, count, |held| {
+            if !held.found.object.deadline.has_passed(now_s) {
+                see(&held.key, &held.found);
+            }
+        });
+        let place = from.place + count;
+        let next = match place < shard.places() {
+            true => Cursor { place, ..from },
+            false => Cursor { shard: from.shard + 1, place: 0 },
+        };
+        (next.shard < self.inner.shards.len()).then_some(next)
+    }
+
+    /// How the cache stands.
+    pub fn stats(&self) -> Stats {
+        let counters = &self.inner.counters;
+        let mut stats = Stats {
+            dram_hits: counters.dram_hits.get(),
+            flash_hits: counters.flash_hits.get(),
+            misses: counters.misses.get(),
+            expired: counters.expired.get(),
+            evicted: counters.evicted.get(),
+            evicted_unfetched: counters.evicted_unfetched.get(),
+            stores: counters.stores.get(),
+            refused: counters.refused.get(),
+            dram_bytes_max: self.inner.dram_bytes.load(Ordering::Relaxed),
+            ..Stats::default()
+        };
+        for shard in &self.inner.shards {
+            let shard = shard.lock();
+            stats.dram_objects += shard.len() as u64;
+            stats.dram_bytes += shard.charged_bytes() as u64;
+        }
+        stats
+    }
+}
+
+impl Cache {
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        let shards = &self.inner.shards;
+        // The upper half: the lower one places objects inside of a shard.
+        shards[((hash >> 32) as usize * shards.len()) >> 32].lock()
+    }
+
+    /// The present second, after what is due by then.
+    fn tick(&self) -> u32 {
+        let now_s = self.now_s();
+        let clear_at_s = &self.inner.clear_at_s;
+        let due_s = clear_at_s.load(Ordering::Acquire);
+        if due_s <= now_s {
+            let taken =
+                clear_at_s.compare_exchange(due_s, NO_TIME, Ordering::AcqRel, Ordering::Relaxed);
+            if taken.is_ok() {
+                self.clear();
+            }
+        }
+        now_s
+    }
+
+    fn may_be_on_flash(&self, hash: u64) -> bool {
+        self.inner.flash.as_ref().is_some_and(|flash| flash.may_hold(hash))
+    }
+
+    /// What DRAM has under `key`, unless its deadline has passed.
+    fn recall<'s>(
+        &self,
+        shard: &'s mut Shard,
+        hash: u64,
+        key: &[u8],
+        now_s: u32,
+    ) -> Option<&'s mut Held<Place>> {
+        if shard.peek(hash, key)?.found.object.deadline.has_passed(now_s) {
+            self.inner.counters.expired.add(1);
+            shard.remove(hash);
+            return None;
+        }
+        shard.get(hash, key)
+    }
+
+    fn count_lookup(&self, change: &Change, is_found: bool) {
+        if matches!(change, Change::Fetch | Change::ReviseAndFetch(_)) {
+            match is_found {
+                true => self.inner.counters.dram_hits.add(1),
+                false => self.inner.counters.misses.add(1),
+            }
+        }
+    }
+
+    /// Does what was decided, under the shard's lock. What comes back is to be dropped outside.
+    fn apply(
+        &self,
+        shard: &mut Shard,
+        hash: u64,
+        key: &[u8],
+        now_s: u32,
+        change: Change,
+    ) -> Option<Held<Place>> {
+        let held = match change {
+            Change::Keep => return None,
+            Change::Fetch => {
+                let held = shard.get(hash, key)?;
+                (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
+                return None;
+            }
+            Change::Remove => {
+                self.forget_copies(shard, hash);
+                return shard.remove(hash);
+            }
+            Change::Store(object) => Held::new(key, object, now_s),
+            Change::Revise(object) => self.revised(shard, hash, key, object, now_s),
+            Change::ReviseAndFetch(object) => {
+                let mut held = self.revised(shard, hash, key, object, now_s);
+                (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
+                held
+            }
+        };
+        self.inner.counters.stores.add(1);
+        self.forget_copies(shard, hash);
+        // One that goes before it comes leaves no trace among what is evicted.
+        let old = shard.remove(hash);
+        if held.found.object.deadline.has_passed(now_s) {
+            return old;
+        }
+        self.leave(shard.put(hash, held));
+        old
+    }
+
+    /// An object in place of another, of which it keeps what is known of fetches.
+    fn revised(
+        &self,
+        shard: &Shard,
+        hash: u64,
+        key: &[u8],
+        object: Object,
+        now_s: u32,
+    ) -> Held<Place> {
+        let mut held = Held::new(key, object, now_s);
+        if let Some(before) = shard.peek(hash, key) {
+            held.found.was_fetched = before.found.was_fetched;
+            held.found.accessed_s = before.found.accessed_s;
+        }
+        held
+    }
+
+    /// What is on flash under a key, or being read from there, counts no more.
+    fn forget_copies(&self, shard: &mut Shard, hash: u64) {
+        shard.void_ticket(hash);
+        if let Some(flash) = &self.inner.flash
+            && flash.may_hold(hash)
+        {
+            flash.invalidate(hash);
+        }
+    }
+
+    /// Objects have left DRAM: flash may take them. Under the lock of their shard, so that
+    /// nothing happens to their keys in between.
+    fn leave(&self, left: Removed<Held<Place>>) {
+        let counters = &self.inner.counters;
+        for held in left.iter() {
+            counters.evicted.add(1);
+            if !held.found.was_fetched {
+                counters.evicted_unfetched.add(1);
+            }
+            if let Some(flash) = &self.inner.flash {
+                flash.leave(xxh3_64(&held.key), &held.key, &held.found.object, held.copy);
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn fetch(&self, held: &mut Held<Place>, now_s: u32) -> Found {
+        self.counters.dram_hits.add(1);
+        let found = held.found.clone();
+        (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
+        found
+    }
+}

@@ -1,0 +1,208 @@
+//! A shard of the DRAM tier: objects by the hash of their keys, and which of them are being
+//! read from flash.
+//!
+//! Guarantees:
+//! 1. An object is found only under its own key: where hashes collide the younger stays.
+//! 2. A [`Ticket`] says whether anything has happened to a key since it was drawn: what was
+//!    read from flash meanwhile may be kept only if not.
+//!
+//! For one thread at a time; [`crate::cache`] puts locks around it.
+
+use hashbrown::HashMap;
+use tidekv_cache::{Eviction, Objects, Removed};
+
+use crate::object::{Found, Object};
+
+/// What a value costs beside its bytes: the key's and the value's allocations, each rounded up.
+const ALLOCATION_BYTES: usize = 32;
+
+/// An object in DRAM. `C` says where its copy on flash is.
+#[derive(Debug)]
+pub(crate) struct Held<C> {
+    pub(crate) key: Box<[u8]>,
+    pub(crate) found: Found,
+    /// The copy on flash of exactly this state of the object.
+    pub(crate) copy: Option<C>,
+}
+
+impl<C> Held<C> {
+    /// An object that is new at `now_s`.
+    pub(crate) fn new(key: &[u8], object: Object, now_s: u32) -> Self {
+        let found = Found { object, was_fetched: false, accessed_s: now_s };
+        Self { key: key.into(), found, copy: None }
+    }
+
+    /// What it takes, in bytes, without what [`Objects`] adds.
+    fn charge_bytes(&self) -> usize {
+        charge_bytes(self.key.len(), self.found.object.value.len())
+    }
+}
+
+/// What a key and a value of these lengths take. Allocators round up to one of four sizes
+/// from one power of two to the next; what they take is what counts.
+pub(crate) fn charge_bytes(key_len: usize, value_len: usize) -> usize {
+    rounded(value_len) + rounded(key_len) + ALLOCATION_BYTES
+}
+
+fn rounded(bytes: usize) -> usize {
+    let step = (bytes.next_power_of_two() / 8).max(16);
+    bytes.next_multiple_of(step)
+}
+
+/// Drawn by who reads an object from flash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ticket(u64);
+
+/// The objects of a shard.
+#[derive(Debug)]
+pub(crate) struct Shard<C> {
+    objects: Objects<Held<C>>,
+    /// Who reads what, by the hash of the key.
+    reading: HashMap<u64, Ticket>,
+    tickets: u64,
+}
+
+impl<C> Shard<C> {
+    pub(crate) fn new(eviction: Eviction, capacity_bytes: usize) -> Self {
+        let objects = Objects::new(eviction, capacity_bytes);
+        Self { objects, reading: HashMap::new(), tickets: 0 }
+    }
+
+    /// The object under `key`, as if nobody had asked.
+    pub(crate) fn peek(&self, hash: u64, key: &[u8]) -> Option<&Held<C>> {
+        self.objects.peek(hash).filter(|held| *held.key == *key)
+    }
+
+    /// The object under `key`; that it was asked for counts for how long it stays.
+    pub(crate) fn get(&mut self, hash: u64, key: &[u8]) -> Option<&mut Held<C>> {
+        // Whether it is the key's is looked at first: a stranger is not renewed.
+        self.peek(hash, key)?;
+        self.objects.get(hash)
+    }
+
+    /// Puts an object in; what leaves for it, in the order in which it leaves. Itself is
+    /// among that, where it is larger than the shard.
+    pub(crate) fn put(&mut self, hash: u64, held: Held<C>) -> Removed<Held<C>> {
+        let charge_bytes = held.charge_bytes();
+        let insertion = self.objects.insert(hash, held, charge_bytes);
+        let mut left = insertion.evicted;
+        insertion.refused.into_iter().for_each(|held| left.push(held));
+        left
+    }
+
+    /// Takes the object under `hash` out.
+    pub(crate) fn remove(&mut self, hash: u64) -> Option<Held<C>> {
+        self.objects.remove(hash)
+    }
+
+    /// Whether an object with such a charge can be kept.
+    pub(crate) fn has_room_for(&self, charge_bytes: usize) -> bool {
+        // The order of leaving may keep a part for itself.
+        let usable_bytes = self.objects.capacity_bytes() / 100 * 95;
+        charge_bytes + Objects::<Held<C>>::OVERHEAD_BYTES <= usable_bytes
+    }
+
+    /// Says that an object is going to be read from flash.
+    pub(crate) fn draw_ticket(&mut self, hash: u64) -> Ticket {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        self.reading.insert(hash, ticket);
+        ticket
+    }
+
+    /// Gives a ticket back; whether nothing has happened to the key since it was drawn, nor
+    /// another ticket been drawn.
+    pub(crate) fn redeem(&mut self, hash: u64, ticket: Ticket) -> bool {
+        let is_valid = self.reading.get(&hash) == Some(&ticket);
+        if is_valid {
+            self.reading.remove(&hash);
+        }
+        is_valid
+    }
+
+    /// Something happens to a key: whoever reads it from flash must not keep what was read.
+    pub(crate) fn void_ticket(&mut self, hash: u64) {
+        self.reading.remove(&hash);
+    }
+
+    pub(crate) fn set_capacity_bytes(&mut self, capacity_bytes: usize) -> Removed<Held<C>> {
+        self.objects.set_capacity_bytes(capacity_bytes)
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.reading.clear();
+        let capacity_bytes = self.objects.capacity_bytes();
+        drop(self.objects.set_capacity_bytes(0));
+        drop(self.objects.set_capacity_bytes(capacity_bytes));
+    }
+
+    pub(crate) fn charged_bytes(&self) -> usize {
+        self.objects.charged_bytes()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(crate) fn places(&self) -> usize {
+        self.objects.places()
+    }
+
+    pub(crate) fn look_at(&self, first: usize, count: usize, mut see: impl FnMut(&Held<C>)) {
+        self.objects.look_at(first, count, |_, held| see(held));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::object::Deadline;
+
+    fn held(key: &[u8], value_len: usize) -> Held<()> {
+        let value = Bytes::from(vec![7; value_len]);
+        let object = Object { value, flags: 0, deadline: Deadline::NEVER, version: 1, marks: 0 };
+        Held::new(key, object, 5)
+    }
+
+    #[test]
+    fn another_key_with_the_same_hash_is_not_found() {
+        let mut shard = Shard::new(Eviction::S3Fifo, 100_000);
+        let _ = shard.put(1, held(b"a", 100));
+        assert!(shard.get(1, b"a").is_some());
+        assert!(shard.get(1, b"b").is_none());
+        let _ = shard.put(1, held(b"b", 100));
+        assert!(shard.get(1, b"a").is_none());
+        assert!(shard.get(1, b"b").is_some());
+    }
+
+    #[test]
+    fn what_happens_to_a_key_voids_its_ticket() {
+        let mut shard = Shard::<()>::new(Eviction::S3Fifo, 100_000);
+        let first = shard.draw_ticket(1);
+        assert!(shard.redeem(1, first));
+        let second = shard.draw_ticket(1);
+        shard.void_ticket(1);
+        assert!(!shard.redeem(1, second));
+        let (third, fourth) = (shard.draw_ticket(1), shard.draw_ticket(1));
+        assert!(!shard.redeem(1, third));
+        assert!(shard.redeem(1, fourth));
+    }
+
+    #[test]
+    fn charges_are_what_an_allocator_takes() {
+        assert_eq!([rounded(0), rounded(1), rounded(100), rounded(128)], [0, 16, 112, 128]);
+        assert_eq!([rounded(4097), rounded(16 << 10), rounded(33_000)], [5120, 16384, 40960]);
+    }
+
+    #[test]
+    fn what_is_larger_than_the_shard_comes_back() {
+        let mut shard = Shard::new(Eviction::S3Fifo, 10_000);
+        let left = shard.put(1, held(b"a", 20_000));
+        assert_eq!(left.iter().count(), 1);
+        assert!(!shard.has_room_for(charge_bytes(1, 20_000)));
+        assert!(shard.has_room_for(charge_bytes(1, 5_000)));
+    }
+}
