@@ -11,6 +11,7 @@
 pub mod error;
 pub mod clock;
 pub mod random;
+mod boot;
 pub mod threads;
 pub mod buffer;
 pub mod storage;
@@ -25,6 +26,7 @@ mod namespace;
 pub mod memory;
 
 pub use append::AppendFile;
+pub use boot::boot_id;
 pub use buffer::Buffer;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{Error, ErrorKind, Operation, Result};

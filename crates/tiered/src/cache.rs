@@ -19,20 +19,33 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use tidekv_cache::Removed;
-use tidekv_io::{Clock, Storage};
+use tidekv_io::{Clock, Executor, InlineExecutor, Random, Storage, SystemRandom, ThreadPool};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::array::NO_TIME;
+use crate::device::Limits;
 use crate::dram::{self, Held};
+use crate::entry::Entry;
 use crate::error::{Error, Result};
-use crate::flash::{Flash, Place};
+use crate::flash::{DeviceStats, Flash, Place, Start, World};
+use crate::layout::Layout;
 use crate::object::{Change, Found, Object};
 use crate::options::{DRAM_BYTES_MIN, OBJECT_DRAM_DIVISOR, Options};
 use crate::stats::{Counters, Stats};
 
 /// Most shards of DRAM.
 const SHARDS_MAX: u64 = 64;
-/// No delayed clearing is due.
-const NO_TIME: u32 = u32::MAX;
+/// So many versions are set aside at once, so that none comes twice after a kill.
+const VERSIONS: u64 = 1 << 24;
+
+/// One in so many bytes of the DRAM may be write buffers of flash.
+const BUFFERS_DRAM_DIVISOR: u64 = 8;
+/// One that is filled, one that is written, and one more.
+const BUFFERS_MIN: u64 = 3;
+/// More would be for groups of objects that no load has all at once.
+const BUFFERS_MAX: u64 = 24;
+/// One in so many bytes of the DRAM is for hot entries and changes of the flash index.
+const INDEX_DRAM_DIVISOR: u64 = 16;
 
 type Shard = dram::Shard<Place>;
 
@@ -58,6 +71,36 @@ pub struct Cursor {
     place: usize,
 }
 
+/// What a cache finds around it.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// Where flash devices are.
+    pub storage: Arc<dyn Storage>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Names of devices come from here.
+    pub random: Arc<dyn Random>,
+    /// Which run of the machine it is: what is written and not synced outlives no other.
+    pub boot: u128,
+    /// Whether background work is done in the thread that causes it: slower, and repeatable.
+    pub is_inline: bool,
+}
+
+impl Surroundings {
+    /// The real machine's, with that storage and clock.
+    pub fn new(storage: Arc<dyn Storage>, clock: Arc<dyn Clock>) -> Self {
+        let random = Arc::new(SystemRandom);
+        Self { storage, clock, random, boot: tidekv_io::boot_id(), is_inline: false }
+    }
+
+    fn executor(&self, seat: usize) -> Arc<dyn Executor> {
+        match self.is_inline {
+            true => Arc::new(InlineExecutor::new()),
+            false => Arc::new(ThreadPool::new(&format!("flash-{seat}"), 1)),
+        }
+    }
+}
+
 /// A cache. Clones are handles to the same one.
 #[derive(Debug, Clone)]
 pub struct Cache {
@@ -71,39 +114,82 @@ struct Inner {
     clock: Arc<dyn Clock>,
     counters: Counters,
     versions: AtomicU64,
+    /// Up to this one flash knows that versions are given out.
+    versions_reserved: AtomicU64,
     dram_bytes: AtomicU64,
+    /// Of the DRAM, what flash has for its index and its buffers.
+    flash_dram_bytes: u64,
     object_bytes_max: u64,
     /// When everything is forgotten.
     clear_at_s: AtomicU32,
+    /// The second in which devices were last looked after.
+    ticked_s: AtomicU32,
+    warm_devices: usize,
 }
 
 impl Cache {
-    /// Opens a cache.
+    /// Opens a cache. What is on flash from before is there again, as far as that is certain to
+    /// be what was stored last.
     ///
     /// # Errors
     ///
-    /// When a setting breaks a bound, or a device cannot be used at all.
-    pub fn open(
-        options: &Options,
-        _storage: &Arc<dyn Storage>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self> {
+    /// When a setting breaks a bound, a device belongs to another process, or the only device
+    /// cannot be used at all.
+    pub fn open(options: &Options, around: &Surroundings) -> Result<Self> {
         options.check()?;
+        let (limits, flash_bytes) = limits(options)?;
+        let (flash, start) = match options.flash.is_empty() {
+            true => (None, Start { warm: 0, version_max: 0, clear_at_s: NO_TIME }),
+            false => {
+                let world = World {
+                    storage: &around.storage,
+                    clock: &around.clock,
+                    random: &around.random,
+                    executors: &|seat| around.executor(seat),
+                    boot: around.boot.to_le_bytes(),
+                };
+                let (flash, start) = Flash::open(options, limits, &world)?;
+                (Some(flash), start)
+            }
+        };
         let shard_bytes_min = (options.object_bytes_max * OBJECT_DRAM_DIVISOR / 2).max(1 << 20);
         let shards = (options.dram_bytes / shard_bytes_min).clamp(1, SHARDS_MAX);
-        let shard_bytes = (options.dram_bytes / shards) as usize;
-        let shards = (0..shards).map(|_| Mutex::new(Shard::new(options.eviction, shard_bytes)));
+        let shard_bytes = (options.dram_bytes - flash_bytes) / shards;
+        let shard = |_| Mutex::new(Shard::new(options.eviction, shard_bytes as usize));
         let inner = Inner {
-            shards: shards.collect(),
-            flash: None,
-            clock,
+            shards: (0..shards).map(shard).collect(),
+            flash,
+            clock: Arc::clone(&around.clock),
             counters: Counters::default(),
-            versions: AtomicU64::new(0),
+            versions: AtomicU64::new(start.version_max),
+            versions_reserved: AtomicU64::new(start.version_max),
             dram_bytes: AtomicU64::new(options.dram_bytes),
+            flash_dram_bytes: flash_bytes,
             object_bytes_max: options.object_bytes_max,
-            clear_at_s: AtomicU32::new(NO_TIME),
+            clear_at_s: AtomicU32::new(start.clear_at_s),
+            ticked_s: AtomicU32::new(0),
+            warm_devices: start.warm,
         };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// How many flash devices had what was on them when the cache was opened.
+    pub fn warm_devices(&self) -> usize {
+        self.inner.warm_devices
+    }
+
+    /// Brings what is in DRAM to flash, as far as there is room for it, and says there that it
+    /// was closed in order. The cache holds nothing any more.
+    pub fn close(&self) {
+        let now_s = self.now_s();
+        for shard in &self.inner.shards {
+            let mut shard = shard.lock();
+            let left = shard.set_capacity_bytes(0);
+            self.leave(left, now_s);
+        }
+        if let Some(flash) = &self.inner.flash {
+            flash.close();
+        }
     }
 
     /// The present second.
@@ -113,7 +199,14 @@ impl Cache {
 
     /// A version that no object has had.
     pub fn next_version(&self) -> u64 {
-        self.inner.versions.fetch_add(1, Ordering::Relaxed) + 1
+        let version = self.inner.versions.fetch_add(1, Ordering::Relaxed) + 1;
+        if version > self.inner.versions_reserved.load(Ordering::Acquire)
+            && let Some(flash) = &self.inner.flash
+        {
+            flash.set_version_max(version + VERSIONS);
+            self.inner.versions_reserved.fetch_max(version + VERSIONS, Ordering::AcqRel);
+        }
+        version
     }
 
     /// The largest value that is taken, in bytes.
@@ -196,16 +289,16 @@ impl Cache {
                 // Something has happened to the key meanwhile.
                 continue;
             }
+            let is_found = read.is_some();
             let (change, result) = match read {
                 None => decide(None),
-                Some((object, place)) => {
-                    let mut held = Held::new(key, object, now_s);
-                    held.copy = Some(place);
-                    let found = held.found.clone();
-                    self.leave(shard.put(hash, held));
+                Some((found, copy)) => {
+                    let held = Held { key: key.into(), found: found.clone(), copy };
+                    self.leave(shard.put(hash, held), now_s);
                     decide(Some(&found))
                 }
             };
+            self.inner.count_flash_lookup(&change, is_found);
             let left = self.apply(&mut shard, hash, key, now_s, change);
             drop(shard);
             drop(left);
@@ -246,7 +339,11 @@ impl Cache {
     /// Forgets at the second `unix_s` everything that is there then, in place of an earlier
     /// call's second.
     pub fn clear_at(&self, unix_s: u32) {
-        self.inner.clear_at_s.store(unix_s.min(NO_TIME - 1), Ordering::Release);
+        let unix_s = unix_s.min(NO_TIME - 1);
+        if let Some(flash) = &self.inner.flash {
+            flash.set_clear_at(unix_s);
+        }
+        self.inner.clear_at_s.store(unix_s, Ordering::Release);
         self.tick();
     }
 
@@ -257,15 +354,18 @@ impl Cache {
     /// When it is too little.
     pub fn set_dram_bytes(&self, dram_bytes: u64) -> Result<()> {
         let least = DRAM_BYTES_MIN.max(self.inner.object_bytes_max * OBJECT_DRAM_DIVISOR);
+        let least = least + self.inner.flash_dram_bytes;
         if dram_bytes < least {
             return Err(Error::invalid(format!("the cache needs at least {least} bytes of DRAM")));
         }
         self.inner.dram_bytes.store(dram_bytes, Ordering::Relaxed);
-        let shard_bytes = (dram_bytes / self.inner.shards.len() as u64) as usize;
+        let objects_bytes = dram_bytes.saturating_sub(self.inner.flash_dram_bytes);
+        let shard_bytes = (objects_bytes / self.inner.shards.len() as u64) as usize;
+        let now_s = self.now_s();
         for shard in &self.inner.shards {
             let mut shard = shard.lock();
             let left = shard.set_capacity_bytes(shard_bytes);
-            self.leave(left);
+            self.leave(left, now_s);
         }
         Ok(())
     }
@@ -292,6 +392,11 @@ impl Cache {
             false => Cursor { shard: from.shard + 1, place: 0 },
         };
         (next.shard < self.inner.shards.len()).then_some(next)
+    }
+
+    /// How the flash devices stand, in the order of their seats.
+    pub fn device_stats(&self) -> Vec<DeviceStats> {
+        self.inner.flash.as_ref().map_or_else(Vec::new, Flash::stats)
     }
 
     /// How the cache stands.
@@ -335,7 +440,15 @@ impl Cache {
                 clear_at_s.compare_exchange(due_s, NO_TIME, Ordering::AcqRel, Ordering::Relaxed);
             if taken.is_ok() {
                 self.clear();
+                if let Some(flash) = &self.inner.flash {
+                    flash.set_clear_at(NO_TIME);
+                }
             }
+        }
+        if self.inner.ticked_s.swap(now_s, Ordering::Relaxed) != now_s
+            && let Some(flash) = &self.inner.flash
+        {
+            flash.tick();
         }
         now_s
     }
@@ -404,7 +517,7 @@ impl Cache {
         if held.found.object.deadline.has_passed(now_s) {
             return old;
         }
-        self.leave(shard.put(hash, held));
+        self.leave(shard.put(hash, held), now_s);
         old
     }
 
@@ -437,21 +550,66 @@ impl Cache {
 
     /// Objects have left DRAM: flash may take them. Under the lock of their shard, so that
     /// nothing happens to their keys in between.
-    fn leave(&self, left: Removed<Held<Place>>) {
+    fn leave(&self, left: Removed<Held<Place>>, now_s: u32) {
         let counters = &self.inner.counters;
         for held in left.iter() {
             counters.evicted.add(1);
             if !held.found.was_fetched {
                 counters.evicted_unfetched.add(1);
             }
-            if let Some(flash) = &self.inner.flash {
-                flash.leave(xxh3_64(&held.key), &held.key, &held.found.object, held.copy);
+            if let Some(flash) = &self.inner.flash
+                && !held.found.object.deadline.has_passed(now_s)
+            {
+                flash.put(xxh3_64(&held.key), &held.key, &held.found, held.copy, now_s);
             }
         }
     }
 }
 
+/// What flash may take of the DRAM: its limits for each device, and all of it in bytes.
+fn limits(options: &Options) -> Result<(Limits, u64)> {
+    let devices = options.flash.len() as u64;
+    if devices == 0 {
+        return Ok((Limits { buffers: 0, open: 0, changes: 0, hot_bytes: 0 }, 0));
+    }
+    let mut fixed_bytes = 0;
+    let mut segment_bytes = 0;
+    for flash in &options.flash {
+        let (usual, bits) = (options.object_bytes_usual, options.fingerprint_bits);
+        let layout = Layout::of(flash.bytes, usual, options.segment_bytes, bits)?;
+        segment_bytes = segment_bytes.max(u64::from(layout.segment_bytes));
+        fixed_bytes += layout.index_bytes_max();
+    }
+    let buffers = options.dram_bytes / BUFFERS_DRAM_DIVISOR / devices / segment_bytes;
+    let buffers = buffers.clamp(BUFFERS_MIN, BUFFERS_MAX);
+    let index_bytes = options.index_bytes.unwrap_or(options.dram_bytes / INDEX_DRAM_DIVISOR);
+    let limits = Limits {
+        buffers: buffers as usize,
+        open: (buffers - 1).min(buffers / 2 + 1) as usize,
+        changes: (index_bytes / 3 / devices / size_of::<Entry>() as u64) as usize,
+        hot_bytes: (index_bytes * 2 / 3 / devices) as usize,
+    };
+    let all_bytes = buffers * devices * segment_bytes + fixed_bytes + index_bytes;
+    if all_bytes > options.dram_bytes / 2 {
+        return Err(Error::invalid(format!(
+            "{devices} flash devices need at least {} bytes of DRAM, for their index and their \
+             write buffers",
+            all_bytes * 2
+        )));
+    }
+    Ok((limits, all_bytes))
+}
+
 impl Inner {
+    fn count_flash_lookup(&self, change: &Change, is_found: bool) {
+        if matches!(change, Change::Fetch | Change::ReviseAndFetch(_)) {
+            match is_found {
+                true => self.counters.flash_hits.add(1),
+                false => self.counters.misses.add(1),
+            }
+        }
+    }
+
     fn fetch(&self, held: &mut Held<Place>, now_s: u32) -> Found {
         self.counters.dram_hits.add(1);
         let found = held.found.clone();

@@ -1,33 +1,576 @@
-//! Flash behind DRAM.
+//! Flash behind DRAM: keys are spread over devices, and a device that fails takes no more with
+//! it than its own share (BigKV, "reactive fault tolerance with sharding").
+//!
+//! Guarantees:
+//! 1. [`Flash::read`] returns what was last put under a key and not invalidated since, or
+//!    nothing: whatever devices fail, return and fail again, and after a kill.
+//! 2. No error of a device is one of [`Flash`].
+//! 3. [`Flash::put`] waits for no device: what there is no buffer for is not taken.
+//!
+//! Where a key is looked for ([`Routing::seats`]):
+//!
+//! | its own device is | first | then |
+//! |---|---|---|
+//! | there | there | |
+//! | out | on the next best | |
+//! | there again, warming | there | on the next best, whose copy counts if it was put there since the last device left |
+//!
+//! Relies on its caller to let one thing at a time happen to a key, and to draw its tickets
+//! before it reads: the routing is looked at after that.
 
-use crate::object::Object;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use parking_lot::Mutex;
+use tidekv_io::{Clock, Executor, Priority, Random, Storage};
+
+use crate::array::{Array, Surroundings};
+use crate::device::{Device, Limits, Put};
+use crate::device_stats::{DeviceCounters, DeviceCounts};
+use crate::entry::Spot;
+use crate::error::Result;
+use crate::health::{DeviceState, Health};
+use crate::layout::Layout;
+use crate::membership::Membership;
+use crate::object::Found;
+use crate::options::{FlashOptions, Options};
+use crate::record::Record;
+use crate::recovery::{self, Files};
+use crate::rendezvous::Rendezvous;
+use crate::state_file::StateFile;
+use crate::stats::Counter;
+use crate::superblock::{Boot, Superblock};
+
+/// An object whose copy is among the oldest so many hundredths of its device is written anew
+/// when it leaves DRAM: it has been asked for, and the copy is soon to go.
+const OLD: f64 = 0.25;
+/// A seat that has warmed for so long is warm.
+const WARMING_MAX: Duration = Duration::from_secs(3600);
+
+/// Where a copy of an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    seat: u32,
+    spot: Spot,
+}
+
+/// How background work is run: one executor for each device.
+pub(crate) type Executors<'a> = &'a dyn Fn(usize) -> Arc<dyn Executor>;
+
+/// What a flash device looks like from outside.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceStats {
+    /// Where it is.
+    pub path: String,
+    /// How large.
+    pub bytes: u64,
+    /// How it does.
+    pub state: DeviceState,
+    /// How often it has gone out.
+    pub times_out: u64,
+    /// How often it has come back.
+    pub times_back: u64,
+    /// Segments on it.
+    pub segments: u64,
+    /// How many there is room for.
+    pub segments_max: u64,
+    /// What its index takes of DRAM, write buffers included.
+    pub dram_bytes: u64,
+    /// Of these, what is there for each object on it: the negative filters, the changes, and
+    /// what is fixed for a partition or a segment.
+    pub index_bytes: u64,
+    /// Objects on it, about: some have been replaced since.
+    pub objects: u64,
+    /// What it has counted.
+    pub counts: DeviceCounts,
+}
+
+/// Who is there, in a form that is looked at for every key.
+#[derive(Debug, Clone)]
+struct Routing {
+    rendezvous: Rendezvous,
+    is_in: Box<[bool]>,
+    is_warming: Box<[bool]>,
+    epoch: u32,
+    floor: u32,
+}
+
+impl Routing {
+    /// The seat that a key belongs to, and the seats where it may be.
+    fn seats(&self, hash: u64) -> (usize, [Option<usize>; 2]) {
+        let home = self.rendezvous.seat(hash, |_| true).unwrap_or(0);
+        let next = || self.rendezvous.seat(hash, |seat| seat != home && self.is_in[seat]);
+        match (self.is_in[home], self.is_warming[home]) {
+            (true, false) => (home, [Some(home), None]),
+            (true, true) => (home, [Some(home), next()]),
+            (false, _) => (home, [next(), None]),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Seat {
+    options: FlashOptions,
+    layout: Layout,
+    device: ArcSwapOption<Device>,
+    health: Mutex<Health>,
+    executor: Arc<dyn Executor>,
+    is_scheduled: AtomicBool,
+    cursor: Mutex<usize>,
+    times_out: Counter,
+    times_back: Counter,
+    counters: Arc<DeviceCounters>,
+    /// What had been written, and when, when the device came back.
+    returned: Mutex<(u64, u64)>,
+}
 
 /// All devices.
-#[derive(Debug)]
-pub(crate) enum Flash {}
+#[derive(Debug, Clone)]
+pub(crate) struct Flash {
+    inner: Arc<Inner>,
+}
 
-/// Where a copy is.
+#[derive(Debug)]
+struct Inner {
+    seats: Box<[Seat]>,
+    routing: ArcSwap<Routing>,
+    membership: Mutex<Membership>,
+    state: Option<StateFile>,
+    storage: Arc<dyn Storage>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    boot: Boot,
+    limits: Limits,
+    version_max: AtomicU64,
+    clear_at_s: AtomicU64,
+}
+
+/// What was found of the time before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place;
+pub(crate) struct Start {
+    pub(crate) warm: usize,
+    pub(crate) version_max: u64,
+    pub(crate) clear_at_s: u32,
+}
+
+/// What the world around is.
+pub(crate) struct World<'a> {
+    pub(crate) storage: &'a Arc<dyn Storage>,
+    pub(crate) clock: &'a Arc<dyn Clock>,
+    pub(crate) random: &'a Arc<dyn Random>,
+    pub(crate) executors: Executors<'a>,
+    pub(crate) boot: Boot,
+}
 
 impl Flash {
-    pub(crate) fn may_hold(&self, _hash: u64) -> bool {
-        match *self {}
+    /// Opens all devices of the options.
+    pub(crate) fn open(
+        options: &Options,
+        limits: Limits,
+        world: &World<'_>,
+    ) -> Result<(Self, Start)> {
+        let around = Surroundings {
+            storage: world.storage,
+            random: &**world.random,
+            boot: world.boot,
+            limits,
+        };
+        let array = Array::open(options, &around)?;
+        let start = Start {
+            warm: array.warm,
+            version_max: array.version_max,
+            clear_at_s: array.clear_at_s,
+        };
+        let rendezvous = Rendezvous::new(options.flash.iter().map(|flash| flash.bytes));
+        let mut missing = Vec::new();
+        let seats = array.seats.into_iter().enumerate().map(|(number, opened)| {
+            if opened.device.is_none() {
+                missing.push(number);
+            }
+            Seat {
+                options: opened.options,
+                layout: opened.layout,
+                device: ArcSwapOption::from(opened.device.map(Arc::new)),
+                health: Mutex::new(Health::new()),
+                executor: (world.executors)(number),
+                is_scheduled: AtomicBool::new(false),
+                cursor: Mutex::new(0),
+                times_out: Counter::default(),
+                times_back: Counter::default(),
+                counters: opened.counters,
+                returned: Mutex::new((0, 0)),
+            }
+        });
+        let seats: Box<[Seat]> = seats.collect();
+        let membership = array.membership;
+        let routing = Routing {
+            rendezvous,
+            is_in: membership.seats.iter().map(|seat| seat.is_taken()).collect(),
+            is_warming: vec![false; seats.len()].into(),
+            epoch: membership.epoch,
+            floor: membership.floor,
+        };
+        let flash = Self {
+            inner: Arc::new(Inner {
+                seats,
+                routing: ArcSwap::from_pointee(routing),
+                membership: Mutex::new(membership),
+                state: array.state,
+                storage: Arc::clone(world.storage),
+                clock: Arc::clone(world.clock),
+                random: Arc::clone(world.random),
+                boot: array.boot,
+                limits,
+                version_max: AtomicU64::new(start.version_max),
+                clear_at_s: AtomicU64::new(start.clear_at_s.into()),
+            }),
+        };
+        missing.into_iter().for_each(|seat| flash.inner.leave(seat));
+        Ok((flash, start))
     }
 
-    pub(crate) fn read(&self, _hash: u64, _key: &[u8], _now_s: u32) -> Option<(Object, Place)> {
-        match *self {}
+    /// Whether there may be a record of a key with that hash. Nothing is read.
+    pub(crate) fn may_hold(&self, hash: u64) -> bool {
+        let routing = self.inner.routing.load();
+        let (_, seats) = routing.seats(hash);
+        let may_hold = |seat| self.inner.device(seat).is_some_and(|device| device.may_hold(hash));
+        seats.into_iter().flatten().any(may_hold)
     }
 
-    pub(crate) fn leave(&self, _hash: u64, _key: &[u8], _object: &Object, _copy: Option<Place>) {
-        match *self {}
+    /// The object under `key`, and where its copy is, if it is in its own place.
+    pub(crate) fn read(&self, hash: u64, key: &[u8], now_s: u32) -> Option<(Found, Option<Place>)> {
+        let routing = self.inner.routing.load_full();
+        let (home, seats) = routing.seats(hash);
+        for seat in seats.into_iter().flatten() {
+            let Some((record, spot)) = self.inner.read(seat, hash, key, now_s) else { continue };
+            if seat != home && record.epoch < routing.floor {
+                continue;
+            }
+            let is_in_place = seat == home || !routing.is_in[home];
+            let place = is_in_place.then_some(Place { seat: seat as u32, spot });
+            return Some((record.found, place));
+        }
+        None
     }
 
-    pub(crate) fn invalidate(&self, _hash: u64) {
-        match *self {}
+    /// Takes an object that leaves DRAM, unless a copy of exactly this state is there.
+    pub(crate) fn put(
+        &self,
+        hash: u64,
+        key: &[u8],
+        found: &Found,
+        copy: Option<Place>,
+        now_s: u32,
+    ) {
+        let routing = self.inner.routing.load();
+        let (home, [Some(seat), _]) = routing.seats(hash) else { return };
+        let Some(device) = self.inner.device(seat) else { return };
+        if let Some(copy) = copy
+            && copy.seat as usize == seat
+            && device.has(copy.spot)
+            && !(found.was_fetched && device.youth(copy.spot) < OLD)
+        {
+            return;
+        }
+        let record = Record {
+            found: found.clone(),
+            is_parts: false,
+            home: home as u64,
+            epoch: routing.epoch,
+        };
+        match device.put(hash, key, &record, now_s) {
+            Ok(Put::At(_) | Put::Refused) => {}
+            Err(_) => self.inner.leave(seat),
+        }
+        self.inner.schedule(seat, &device);
     }
 
+    /// Makes it so that there is no record of a key with that hash, now and after a recovery.
+    pub(crate) fn invalidate(&self, hash: u64) {
+        loop {
+            let routing = self.inner.routing.load();
+            let (_, seats) = routing.seats(hash);
+            let failed = seats.into_iter().flatten().find(|seat| {
+                let Some(device) = self.inner.device(*seat) else { return false };
+                let has_failed = device.invalidate(hash).is_err();
+                if !has_failed {
+                    self.inner.schedule(*seat, &device);
+                }
+                has_failed
+            });
+            let Some(seat) = failed else { return };
+            // What it had counts for nobody when this returns; now the key belongs elsewhere.
+            self.inner.leave(seat);
+        }
+    }
+
+    /// Forgets everything, now and after a recovery.
     pub(crate) fn clear(&self) {
-        match *self {}
+        for (seat, device) in self.inner.devices() {
+            if device.clear().is_err() {
+                self.inner.leave(seat);
+            }
+        }
+    }
+
+    /// Remembers when everything is to be forgotten.
+    pub(crate) fn set_clear_at(&self, clear_at_s: u32) {
+        self.inner.clear_at_s.store(clear_at_s.into(), Ordering::Release);
+        self.inner.write_superblocks(|superblock| superblock.clear_at_s = clear_at_s);
+    }
+
+    /// Remembers that no object has a version above this one.
+    pub(crate) fn set_version_max(&self, version_max: u64) {
+        self.inner.version_max.fetch_max(version_max, Ordering::AcqRel);
+        self.inner.write_superblocks(|superblock| {
+            superblock.version_max = superblock.version_max.max(version_max);
+        });
+    }
+
+    /// Looks after devices that are out or warming. Called now and then, never from under a
+    /// lock.
+    pub(crate) fn tick(&self) {
+        let now_ns = self.inner.clock.monotonic_ns();
+        for (number, seat) in self.inner.seats.iter().enumerate() {
+            let mut health = seat.health.lock();
+            if health.is_to_be_tried(now_ns) {
+                health.try_later(now_ns);
+                drop(health);
+                let inner = Arc::clone(&self.inner);
+                seat.executor.execute(Priority::Low, Box::new(move || inner.come(number)));
+            } else if health.is_warming() {
+                let (bytes, since_ns) = *seat.returned.lock();
+                let written = seat.counters.segment_bytes_written.get() - bytes;
+                let is_old = now_ns.saturating_sub(since_ns) >= WARMING_MAX.as_nanos() as u64;
+                if is_old || written >= seat.options.bytes {
+                    health.settled();
+                    drop(health);
+                    self.inner.settle(number);
+                }
+            }
+        }
+    }
+
+    /// Brings everything to flash, and says that it was closed in order.
+    pub(crate) fn close(&self) {
+        for seat in &self.inner.seats {
+            seat.executor.shutdown();
+        }
+        for (seat, device) in self.inner.devices() {
+            if let Err(error) = device.close() {
+                tracing::warn!("flash device {}: {error}", self.inner.name(seat));
+            }
+        }
+    }
+
+    /// How all devices stand.
+    pub(crate) fn stats(&self) -> Vec<DeviceStats> {
+        self.inner.seats.iter().map(Seat::stats).collect()
+    }
+
+    /// The largest key and value together that a device takes.
+    pub(crate) fn object_bytes_max(&self) -> usize {
+        let bytes = self.inner.devices().map(|(_, device)| device.record_bytes_max()).min();
+        bytes.unwrap_or(0).saturating_sub(crate::record::HEADER_BYTES)
+    }
+}
+
+impl Seat {
+    fn stats(&self) -> DeviceStats {
+        let mut stats = DeviceStats {
+            path: self.options.path.display().to_string(),
+            bytes: self.options.bytes,
+            state: self.health.lock().state(),
+            times_out: self.times_out.get(),
+            times_back: self.times_back.get(),
+            segments: 0,
+            segments_max: self.layout.slots.into(),
+            dram_bytes: 0,
+            index_bytes: 0,
+            objects: 0,
+            counts: self.counters.get(),
+        };
+        if let Some(device) = &*self.device.load() {
+            let memory = device.memory();
+            stats.segments = memory.segments as u64;
+            stats.objects = memory.records as u64;
+            stats.index_bytes = memory.index_bytes as u64;
+            stats.dram_bytes = (memory.index_bytes + memory.hot_bytes + memory.buffer_bytes) as u64;
+        }
+        stats
+    }
+}
+
+impl Inner {
+    fn name(&self, seat: usize) -> std::path::Display<'_> {
+        self.seats[seat].options.path.display()
+    }
+
+    fn device(&self, seat: usize) -> Option<Arc<Device>> {
+        self.seats[seat].device.load_full()
+    }
+
+    fn devices(&self) -> impl Iterator<Item = (usize, Arc<Device>)> {
+        (0..self.seats.len()).filter_map(|seat| Some((seat, self.device(seat)?)))
+    }
+
+    fn read(&self, number: usize, hash: u64, key: &[u8], now_s: u32) -> Option<(Record, Spot)> {
+        let seat = &self.seats[number];
+        let device = self.device(number)?;
+        let began_ns = self.clock.monotonic_ns();
+        let read = device.read(hash, key, now_s);
+        let took_ns = self.clock.monotonic_ns().saturating_sub(began_ns);
+        let mut health = seat.health.lock();
+        let (found, is_to_go) = match read {
+            Ok(found) => (found, health.worked(Duration::from_nanos(took_ns))),
+            Err(_) => (None, health.failed()),
+        };
+        drop(health);
+        if is_to_go {
+            self.leave(number);
+        }
+        found
+    }
+
+    /// Has what waits on a device done in the background.
+    fn schedule(self: &Arc<Self>, number: usize, device: &Arc<Device>) {
+        let seat = &self.seats[number];
+        if !device.wants_upkeep() || seat.is_scheduled.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (inner, device) = (Arc::clone(self), Arc::clone(device));
+        let job = move || {
+            let seat = &inner.seats[number];
+            let mut cursor = seat.cursor.lock();
+            seat.is_scheduled.store(false, Ordering::Release);
+            let done = device.upkeep(&mut cursor);
+            drop(cursor);
+            let mut health = seat.health.lock();
+            let is_to_go = match done {
+                Ok(()) => device.is_broken(),
+                Err(_) => health.failed() || device.is_broken(),
+            };
+            drop(health);
+            if is_to_go {
+                inner.leave(number);
+            }
+        };
+        seat.executor.execute(Priority::High, Box::new(job));
+    }
+
+    /// A device is not used any more. When this returns, a recovery knows.
+    fn leave(&self, number: usize) {
+        let mut membership = self.membership.lock();
+        let mut leaving = vec![number];
+        while let Some(number) = leaving.pop() {
+            if !membership.seats[number].is_taken() {
+                continue;
+            }
+            let seat = &self.seats[number];
+            if let Some(device) = self.device(number) {
+                device.break_down();
+            }
+            tracing::warn!("flash device {} is out", self.name(number));
+            membership.leave(number);
+            leaving.extend(self.tell_all(&membership));
+            seat.times_out.add(1);
+            seat.health.lock().left(self.clock.monotonic_ns());
+        }
+        self.publish(&membership);
+        for number in 0..self.seats.len() {
+            if !membership.seats[number].is_taken() {
+                self.seats[number].device.store(None);
+            }
+        }
+    }
+
+    /// Writes the membership wherever it can be written; the seats where it could not.
+    fn tell_all(&self, membership: &Membership) -> Vec<usize> {
+        if let Some(state) = &self.state
+            && let Err(error) = state.write(membership, self.boot)
+        {
+            tracing::warn!("the state of flash is not known after a restart: {error}");
+        }
+        let tell = |(number, device): (usize, Arc<Device>)| {
+            let is_in = membership.seats[number].is_taken() && !device.is_broken();
+            let tell = |superblock: &mut Superblock| superblock.membership = membership.clone();
+            let has_failed = is_in && device.write_superblock(tell).is_err();
+            has_failed.then_some(number)
+        };
+        self.devices().filter_map(tell).collect()
+    }
+
+    /// From now on keys are routed by this.
+    fn publish(&self, membership: &Membership) {
+        let before = self.routing.load();
+        let is_warming = |seat: &Seat| seat.health.lock().is_warming();
+        self.routing.store(Arc::new(Routing {
+            rendezvous: before.rendezvous.clone(),
+            is_in: membership.seats.iter().map(|seat| seat.is_taken()).collect(),
+            is_warming: self.seats.iter().map(is_warming).collect(),
+            epoch: membership.epoch,
+            floor: membership.floor,
+        }));
+    }
+
+    /// Tries a device that is out; it comes back empty.
+    fn come(&self, number: usize) {
+        let seat = &self.seats[number];
+        let mut membership = self.membership.lock();
+        if membership.seats[number].is_taken() {
+            return;
+        }
+        let files = Files::open(&self.storage, &seat.options.path, seat.options.bytes);
+        let Ok(files) = files else { return };
+        let mut next = membership.clone();
+        let id = self.random.next_u64().max(1);
+        next.come(number, id);
+        let fresh = Superblock {
+            device: id,
+            generation: 1,
+            layout: seat.layout,
+            boot: self.boot,
+            is_closed: false,
+            replay_from: 0,
+            first_invalidation: 0,
+            first_segment: 0,
+            version_max: self.version_max.load(Ordering::Acquire),
+            clear_at_s: self.clear_at_s.load(Ordering::Acquire) as u32,
+            membership: next.clone(),
+        };
+        let opened = recovery::open(files, None, &fresh, self.limits, Arc::clone(&seat.counters));
+        let Ok((device, _)) = opened else { return };
+        let failed = self.tell_all(&next);
+        *membership = next;
+        seat.device.store(Some(Arc::new(device)));
+        seat.health.lock().returned();
+        seat.times_back.add(1);
+        *seat.returned.lock() =
+            (seat.counters.segment_bytes_written.get(), self.clock.monotonic_ns());
+        self.publish(&membership);
+        drop(membership);
+        tracing::info!("flash device {} is back, empty", self.name(number));
+        failed.into_iter().for_each(|seat| self.leave(seat));
+    }
+
+    /// Nothing is looked for any more where the keys of a seat were forwarded to.
+    fn settle(&self, number: usize) {
+        let mut membership = self.membership.lock();
+        membership.settle();
+        let failed = self.tell_all(&membership);
+        self.publish(&membership);
+        drop(membership);
+        tracing::info!("flash device {} is warm", self.name(number));
+        failed.into_iter().for_each(|seat| self.leave(seat));
+    }
+
+    fn write_superblocks(&self, change: impl Fn(&mut Superblock)) {
+        for (seat, device) in self.devices() {
+            if !device.is_broken() && device.write_superblock(&change).is_err() {
+                self.leave(seat);
+            }
+        }
     }
 }

@@ -4,15 +4,41 @@
 //! Modules are declared bottom-up; a module names only modules above it.
 
 mod error;
+mod entry;
+mod membership;
 mod options;
 mod object;
 mod stats;
 mod dram;
+mod ttl;
+mod coding;
+mod negative_filter;
+mod page;
+mod layout;
+mod health;
+mod rendezvous;
+mod superblock;
+mod invalidations;
+mod record;
+mod segment_table;
+mod slots;
+mod segment;
+mod hot;
+mod partition;
+mod device_stats;
+mod device;
+mod upkeep;
+mod recovery;
+mod state_file;
+mod array;
 mod flash;
 mod cache;
 
-pub use cache::{Cache, Cursor, Lookup, WouldWait};
+pub use cache::{Cache, Cursor, Lookup, Surroundings, WouldWait};
+pub use device_stats::DeviceCounts;
 pub use error::{Error, ErrorKind, Result};
+pub use flash::DeviceStats;
+pub use health::DeviceState;
 pub use object::{Change, Deadline, Found, Object};
 pub use options::{DRAM_BYTES_MIN, FlashOptions, KEY_BYTES_MAX, Options};
 pub use stats::Stats;

@@ -4,12 +4,16 @@ use std::path::PathBuf;
 
 use tidekv_cache::Eviction;
 
+use crate::entry::{FINGERPRINT_BITS_MAX, SEGMENT_BYTES_MAX};
 use crate::error::{Error, Result};
+use crate::membership::SEATS_MAX;
 
 /// Least DRAM for which there is a cache.
-pub const DRAM_BYTES_MIN: u64 = 4 << 20;
+pub const DRAM_BYTES_MIN: u64 = 1 << 20;
 /// An object can take at most this part of the DRAM: one in so many.
 pub const OBJECT_DRAM_DIVISOR: u64 = 4;
+/// No segment is smaller.
+const SEGMENT_BYTES_LEAST: u64 = 16 << 10;
 /// Keys are at most so long.
 pub const KEY_BYTES_MAX: usize = 250;
 
@@ -36,10 +40,21 @@ pub struct Options {
     /// How large objects are expected to be on average, in bytes: flash has room for as many
     /// index entries as objects of that size fit.
     pub object_bytes_usual: u64,
-    /// Of the DRAM, how much copies of index entries may take at most.
-    pub index_bytes_max: u64,
+    /// How much of the DRAM copies of index entries and changes of the index may take; a
+    /// sixteenth when `None`.
+    pub index_bytes: Option<u64>,
     /// How many bytes may be written to flash in a second, on average; no bound when `None`.
     pub flash_writes_bytes_per_s: Option<u64>,
+    /// A file in which it is kept which devices are there, on something that outlives the
+    /// process and not the machine's run, such as `/dev/shm`. With it, or with more than one
+    /// device, flash is warm after a kill as well.
+    pub state: Option<PathBuf>,
+    /// The size of a segment in bytes, a power of two; chosen by the size of the device when
+    /// `None`.
+    pub segment_bytes: Option<u64>,
+    /// Bits of a key's fingerprint in the index, 8 to 40. With few of them keys push each
+    /// other out: for tests.
+    pub fingerprint_bits: u32,
 }
 
 impl Default for Options {
@@ -50,8 +65,11 @@ impl Default for Options {
             object_bytes_max: 1 << 20,
             eviction: Eviction::S3Fifo,
             object_bytes_usual: 4 << 10,
-            index_bytes_max: 4 << 20,
+            index_bytes: None,
             flash_writes_bytes_per_s: None,
+            state: None,
+            segment_bytes: None,
+            fingerprint_bits: FINGERPRINT_BITS_MAX,
         }
     }
 }
@@ -74,6 +92,21 @@ impl Options {
         }
         if self.object_bytes_max == 0 || self.object_bytes_usual == 0 {
             return Err(Error::invalid("objects have at least one byte"));
+        }
+        if !(8..=FINGERPRINT_BITS_MAX).contains(&self.fingerprint_bits) {
+            return Err(Error::invalid("a fingerprint has 8 to 40 bits"));
+        }
+        let is_segment = |bytes: u64| {
+            bytes.is_power_of_two()
+                && (SEGMENT_BYTES_LEAST..=SEGMENT_BYTES_MAX as u64).contains(&bytes)
+        };
+        if !self.segment_bytes.is_none_or(is_segment) {
+            return Err(Error::invalid(format!(
+                "a segment has {SEGMENT_BYTES_LEAST} to {SEGMENT_BYTES_MAX} bytes, a power of two"
+            )));
+        }
+        if self.flash.len() > SEATS_MAX {
+            return Err(Error::invalid(format!("there can be {SEATS_MAX} flash devices")));
         }
         Ok(())
     }

@@ -1,0 +1,228 @@
+//! All flash devices as they are opened: which of them are as they were left, and who takes
+//! which seat.
+//!
+//! A device is as it was left if
+//!
+//! 1. the newest of all memberships that devices and the state file tell says that it is there,
+//! 2. it was closed in order, or written in this run of the machine: what is not synced
+//!    outlives no other, and
+//! 3. enough of the others are there to know that it has not left since, or the state file is,
+//!    or it was closed in order.
+//!
+//! All others begin empty. If the number of devices has changed, or the place of one that was
+//! left, keys belong elsewhere than before, and all begin empty.
+//!
+//! Relies on [`crate::membership`].
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidekv_io::{Random, Storage};
+
+use crate::device::{Device, Limits};
+use crate::device_stats::DeviceCounters;
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::membership::Membership;
+use crate::options::{FlashOptions, Options};
+use crate::recovery::{self, Files};
+use crate::state_file::StateFile;
+use crate::superblock::{Boot, Superblock};
+
+/// No clearing is due.
+pub(crate) const NO_TIME: u32 = u32::MAX;
+
+/// A device in its seat.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// Nothing where the device could not be opened.
+    pub(crate) device: Option<Device>,
+    pub(crate) options: FlashOptions,
+    pub(crate) layout: Layout,
+    pub(crate) counters: Arc<DeviceCounters>,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Array {
+    pub(crate) seats: Vec<Opened>,
+    pub(crate) membership: Membership,
+    pub(crate) state: Option<StateFile>,
+    pub(crate) boot: Boot,
+    /// How many are as they were left.
+    pub(crate) warm: usize,
+    /// No object has a version above this one.
+    pub(crate) version_max: u64,
+    /// When everything is to be forgotten.
+    pub(crate) clear_at_s: u32,
+}
+
+/// What opening goes by.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) storage: &'a Arc<dyn Storage>,
+    pub(crate) random: &'a dyn Random,
+    pub(crate) boot: Boot,
+    pub(crate) limits: Limits,
+}
+
+/// A device that is looked at.
+struct Candidate {
+    options: FlashOptions,
+    layout: Layout,
+    files: tidekv_io::Result<Files>,
+}
+
+impl Candidate {
+    /// What the device says, if that is about a device of this layout.
+    fn superblock(&self) -> Option<&Superblock> {
+        let superblock = self.files.as_ref().ok()?.superblock.as_ref()?;
+        (superblock.layout == self.layout).then_some(superblock)
+    }
+}
+
+impl Array {
+    /// Opens all devices of the options.
+    ///
+    /// # Errors
+    ///
+    /// When one is too small or locked, or the only one cannot be opened.
+    pub(crate) fn open(options: &Options, around: &Surroundings<'_>) -> Result<Self> {
+        let mut candidates = Vec::new();
+        for flash in &options.flash {
+            let usual = options.object_bytes_usual;
+            let (segment, bits) = (options.segment_bytes, options.fingerprint_bits);
+            let layout = Layout::of(flash.bytes, usual, segment, bits)?;
+            let files = Files::open(around.storage, &flash.path, flash.bytes);
+            match &files {
+                Err(error) if error.kind() == tidekv_io::ErrorKind::Locked => {
+                    return Err(error.clone().into());
+                }
+                Err(error) if options.flash.len() == 1 => return Err(error.clone().into()),
+                Err(error) => tracing::warn!("a flash device is left out: {error}"),
+                Ok(_) => {}
+            }
+            candidates.push(Candidate { options: flash.clone(), layout, files });
+        }
+        let (state, state_says) = open_state(options.state.as_ref(), around)?;
+        let found = newest(&candidates, state_says.as_ref());
+        let trusted = trusted(&candidates, found.as_ref(), state_says.is_some(), around.boot);
+        let warm_seats = trusted.iter().any(|is_trusted| *is_trusted);
+        let before = found.filter(|found| warm_seats && found.seats.len() == candidates.len());
+        let mut membership = before.unwrap_or_else(|| Membership::new(candidates.len()));
+        let mut ids = Vec::new();
+        for (seat, candidate) in candidates.iter().enumerate() {
+            let is_left = warm_seats && trusted[seat];
+            if membership.seats[seat].is_taken() && !is_left {
+                membership.leave(seat);
+            }
+            if candidate.files.is_ok() && !is_left {
+                // 0 stands for no device.
+                membership.come(seat, around.random.next_u64().max(1));
+            }
+            ids.push(membership.seats[seat].device);
+        }
+        if let Some(state) = &state {
+            state.write(&membership, around.boot)?;
+        }
+        let superblocks = || candidates.iter().filter_map(Candidate::superblock);
+        let version_max = superblocks().map(|found| found.version_max).max().unwrap_or(0);
+        let clear_at_s = superblocks().map(|found| found.clear_at_s).min().unwrap_or(NO_TIME);
+        let mut array = Self {
+            seats: Vec::new(),
+            membership: membership.clone(),
+            state,
+            boot: around.boot,
+            warm: 0,
+            version_max,
+            clear_at_s,
+        };
+        for (seat, candidate) in candidates.into_iter().enumerate() {
+            let fresh = fresh(&candidate.layout, ids[seat], around.boot, &array);
+            array.take_seat(candidate, trusted[seat], fresh, around.limits);
+        }
+        Ok(array)
+    }
+
+    fn take_seat(
+        &mut self,
+        candidate: Candidate,
+        is_left: bool,
+        fresh: Superblock,
+        limits: Limits,
+    ) {
+        let left = candidate.superblock().filter(|_| is_left).map(|found| Superblock {
+            generation: found.generation + 1,
+            boot: fresh.boot,
+            is_closed: false,
+            membership: fresh.membership.clone(),
+            ..found.clone()
+        });
+        let counters = Arc::new(DeviceCounters::default());
+        let Candidate { options, layout, files } = candidate;
+        let opened = files.and_then(|files| {
+            recovery::open(files, left.as_ref(), &fresh, limits, Arc::clone(&counters))
+        });
+        let device = match opened {
+            Ok((device, is_warm)) => {
+                self.warm += usize::from(is_warm);
+                Some(device)
+            }
+            Err(error) => {
+                tracing::warn!("a flash device is left out: {error}");
+                None
+            }
+        };
+        self.seats.push(Opened { device, options, layout, counters });
+    }
+}
+
+/// A superblock of a device that begins empty.
+fn fresh(layout: &Layout, device: u64, boot: Boot, array: &Array) -> Superblock {
+    Superblock {
+        device,
+        generation: 1,
+        layout: *layout,
+        boot,
+        is_closed: false,
+        replay_from: 0,
+        first_invalidation: 0,
+        first_segment: 0,
+        version_max: array.version_max,
+        clear_at_s: array.clear_at_s,
+        membership: array.membership.clone(),
+    }
+}
+
+fn open_state(
+    path: Option<&PathBuf>,
+    around: &Surroundings<'_>,
+) -> Result<(Option<StateFile>, Option<Membership>)> {
+    let Some(path) = path else { return Ok((None, None)) };
+    let (state, says) = StateFile::open(around.storage, path, around.boot)?;
+    Ok((Some(state), says))
+}
+
+/// The newest membership that anybody tells.
+fn newest(candidates: &[Candidate], state_says: Option<&Membership>) -> Option<Membership> {
+    let told = candidates.iter().filter_map(|candidate| Some(&candidate.superblock()?.membership));
+    told.chain(state_says).max_by_key(|membership| membership.epoch).cloned()
+}
+
+/// Which candidates are as they were left.
+fn trusted(
+    candidates: &[Candidate],
+    found: Option<&Membership>,
+    has_state: bool,
+    boot: Boot,
+) -> Vec<bool> {
+    let Some(found) = found else { return vec![false; candidates.len()] };
+    let present = candidates.iter().filter_map(|candidate| Some(candidate.superblock()?.device));
+    let is_confirmed = has_state || found.is_confirmed_by(present);
+    let is_trusted = |(seat, candidate): (usize, &Candidate)| {
+        let Some(superblock) = candidate.superblock() else { return false };
+        found.seats.len() == candidates.len()
+            && found.seat_of(superblock.device) == Some(seat)
+            && (superblock.is_closed || superblock.boot == boot && is_confirmed)
+    };
+    candidates.iter().enumerate().map(is_trusted).collect()
+}

@@ -1,0 +1,594 @@
+//! A flash device: records in segments, found by an index of which DRAM holds what is new,
+//! what is hot and what is not there (BigKV, sections on collision-oblivious indexing and
+//! TTL-aware space management).
+//!
+//! Guarantees:
+//! 1. [`Device::read`] returns what was last put under a key and not invalidated since, or
+//!    nothing; also after the process was killed and the device opened again.
+//! 2. A lookup reads at most one page and one record; none for most keys that are not there.
+//! 3. [`Device::put`] and [`Device::invalidate`] wait for no write but small buffered ones.
+//! 4. An error of an invalidation, or of what tells a recovery which segments live, breaks
+//!    the device: it holds nothing from then on ([`Device::is_broken`]), and who uses it must
+//!    see to it that a recovery knows that.
+//!
+//! Relies on its caller to let one thing at a time happen to a key.
+//!
+//! **What a recovery may find.** Memory says of most keys that they are not there without
+//! having logged that: the log would be as long as the history. So whatever memory calls
+//! absent no recovery may find. Each of these is written before memory relies on it:
+//! an invalidation, before what stands under the key changes; that a slot is free, before its
+//! records count as gone; an invalidation of what a full page displaces, before the page
+//! counts; and one of whatever may be there before another record takes its fingerprint.
+//!
+//! Locks, in their order: a partition, [`Device::filling`], a segment or the buffers, the log,
+//! the superblock. No lock but a segment's (shared) is held while the data file is read or
+//! written.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use hashbrown::HashMap;
+use parking_lot::{Mutex, RwLock};
+use tidekv_io::{Error, ErrorKind, File, Lock, Operation, Result};
+
+use crate::device_stats::DeviceCounters;
+use crate::entry::{Entry, SegmentId, Spot};
+use crate::hot::Hot;
+use crate::invalidations::{Invalidation, Invalidations};
+use crate::layout::{INVALIDATION_BYTES, Layout, Name, SLOT_BYTES, SUPERBLOCK_BYTES};
+use crate::negative_filter::NegativeFilter;
+use crate::page::{PAGE_BYTES, Page, PageId};
+use crate::partition::{Knowledge, Partition};
+use crate::record::{self, Mismatch, Record};
+use crate::segment::Segment;
+use crate::segment_table::{Life, Lives, Slot};
+use crate::slots::Slots;
+use crate::superblock::Superblock;
+use crate::ttl::Group;
+
+/// A lookup starts over when what it goes by has just changed; so often at most.
+const TRIES: usize = 8;
+/// A segment is shared by groups that are at most so far apart, where buffers are short.
+const SHARED_DISTANCE: u8 = 3;
+/// Fewer than so many operations are under way at once.
+const THREADS_MAX: u64 = 256;
+/// Invalidations are cut off the log in stretches of so many.
+const STRETCH: u64 = 64;
+
+/// What a device may take of DRAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Segments in buffers, those included that are being written.
+    pub(crate) buffers: usize,
+    /// Of these, how many that are being filled.
+    pub(crate) open: usize,
+    /// Changes of the index that wait to be merged.
+    pub(crate) changes: usize,
+    /// Bytes of hot entries.
+    pub(crate) hot_bytes: usize,
+}
+
+/// Segments that are being filled or wait to be written.
+#[derive(Debug)]
+pub(crate) struct Filling {
+    pub(crate) slots: Slots,
+    pub(crate) open: Vec<Arc<RwLock<Segment>>>,
+    pub(crate) sealed: VecDeque<(Slot, Arc<RwLock<Segment>>)>,
+    /// How many have a buffer, with those that are being written.
+    pub(crate) buffers: usize,
+}
+
+/// The log, and which invalidations a later sequence does not need.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub(crate) ring: Invalidations,
+    /// Ends of stretches, and the highest sequence up to there.
+    pub(crate) stretches: VecDeque<(u64, u64)>,
+    pub(crate) sequence_max: u64,
+}
+
+/// A device.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) id: u64,
+    pub(crate) meta: Arc<dyn File>,
+    pub(crate) data: Arc<dyn File>,
+    #[allow(dead_code, reason = "held for as long as the device is used")]
+    pub(crate) lock: Box<dyn Lock>,
+    pub(crate) layout: Layout,
+    pub(crate) limits: Limits,
+    pub(crate) partitions: Box<[Mutex<Partition>]>,
+    pub(crate) hot: Hot,
+    pub(crate) lives: Lives,
+    pub(crate) filling: Mutex<Filling>,
+    pub(crate) buffers: RwLock<HashMap<u32, Arc<RwLock<Segment>>>>,
+    pub(crate) log: Mutex<Log>,
+    pub(crate) superblock: Mutex<Superblock>,
+    /// The last operation's.
+    pub(crate) sequence: AtomicU64,
+    /// A recovery looks at no operation up to this one.
+    pub(crate) replay_from: AtomicU64,
+    /// Changes of all partitions that wait.
+    pub(crate) changes: AtomicI64,
+    pub(crate) broken: AtomicBool,
+    pub(crate) counters: Arc<DeviceCounters>,
+}
+
+/// What became of [`Device::put`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Put {
+    /// The record is there.
+    At(Spot),
+    /// There was no buffer for it, or it is too large.
+    Refused,
+}
+
+impl Device {
+    /// Whether the device holds nothing any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
+
+    /// The device holds nothing from now on.
+    pub(crate) fn break_down(&self) {
+        self.broken.store(true, Ordering::Release);
+    }
+
+    /// The largest record that it takes, in bytes.
+    pub(crate) fn record_bytes_max(&self) -> usize {
+        Segment::record_bytes_max(self.layout.segment_bytes as usize)
+    }
+
+    /// Whether there may be a record of a key with that hash. Nothing is read.
+    pub(crate) fn may_hold(&self, hash: u64) -> bool {
+        let name = self.layout.name_of(hash);
+        // Of what has just failed nobody knows, until it has left for good.
+        self.is_broken()
+            || self.partition(name).lock().find(name.fingerprint, &self.lives) != Knowledge::Absent
+    }
+
+    /// Whether the record that was at `spot` still is.
+    pub(crate) fn has(&self, spot: Spot) -> bool {
+        !self.is_broken() && self.lives.has(spot)
+    }
+
+    /// How far a record is from going for want of room: 0 is next, 1 is the newest.
+    pub(crate) fn youth(&self, spot: Spot) -> f64 {
+        let filling = self.filling.lock();
+        let Some(oldest) = filling.slots.whole().next() else { return 1.0 };
+        let (oldest, now) = (oldest.order, self.sequence.load(Ordering::Relaxed));
+        let order = self.lives.order(spot.slot).max(oldest);
+        (order - oldest) as f64 / (now - oldest).max(1) as f64
+    }
+
+    /// The record of `key`, and where it is.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails a read, or what is read is damaged.
+    pub(crate) fn read(&self, hash: u64, key: &[u8], now_s: u32) -> Result<Option<(Record, Spot)>> {
+        let name = self.layout.name_of(hash);
+        let mut index_reads = 0;
+        for _ in 0..TRIES {
+            let Some(entry) = self.locate(name, &mut index_reads)? else { break };
+            let Some(spot) = entry.spot() else { break };
+            let Some((id, life)) = self.lives.of(spot) else { break };
+            let decoded = match life {
+                Life::Buffered => match self.read_buffered(spot, id, key) {
+                    Some(decoded) => decoded,
+                    // It has just been written.
+                    None => continue,
+                },
+                Life::Whole => self.read_whole(spot, id, key)?,
+            };
+            match decoded {
+                Ok(record) if record.found.object.deadline.has_passed(now_s) => {
+                    self.counters.expired.add(1);
+                    self.counters.object_reads_of_misses.add(1);
+                    break;
+                }
+                Ok(record) => {
+                    self.counters.hits.add(1);
+                    return Ok(Some((record, spot)));
+                }
+                Err(Mismatch::OtherKey) => {
+                    self.counters.collisions.add(1);
+                    self.counters.object_reads_of_misses.add(1);
+                    break;
+                }
+                // Another segment has come there meanwhile, unless it is still the same.
+                Err(Mismatch::Damaged) if self.lives.of(spot) == Some((id, life)) => {
+                    self.counters.damaged.add(1);
+                    break;
+                }
+                Err(Mismatch::Damaged) => {}
+            }
+        }
+        self.counters.misses.add(1);
+        self.counters.index_reads_of_misses.add(index_reads);
+        Ok(None)
+    }
+
+    /// Puts a record there, in place of any that its name has.
+    ///
+    /// # Errors
+    ///
+    /// When the device is broken now.
+    pub(crate) fn put(&self, hash: u64, key: &[u8], record: &Record, now_s: u32) -> Result<Put> {
+        let object = &record.found.object;
+        let len = record::record_bytes(key.len(), object.value.len());
+        if self.is_broken() {
+            return Ok(Put::Refused);
+        }
+        if len > self.record_bytes_max() {
+            self.counters.too_large.add(1);
+            return Ok(Put::Refused);
+        }
+        self.make_room_in_log()?;
+        let name = self.layout.name_of(hash);
+        let mut partition = self.partition(name).lock();
+        let is_absent = partition.find(name.fingerprint, &self.lives) == Knowledge::Absent;
+        let mut filling = self.filling.lock();
+        let group = Group::of(object.deadline, now_s);
+        let Some(segment) = self.segment_for(&mut filling, group, len, now_s)? else {
+            self.counters.bypassed.add(1);
+            return Ok(Put::Refused);
+        };
+        if !is_absent {
+            self.log_invalidation(name, self.next_sequence())?;
+        }
+        let sequence = self.next_sequence();
+        let spot = segment.write().append(name, key, record, sequence, now_s);
+        drop(filling);
+        self.set(&mut partition, name, Entry::record(name.fingerprint, spot), sequence);
+        self.counters.objects_written.add(1);
+        self.counters.object_bytes_written.add((key.len() + object.value.len()) as u64);
+        Ok(Put::At(spot))
+    }
+
+    /// Makes it so that there is no record of a key with that hash, now and after a recovery.
+    ///
+    /// # Errors
+    ///
+    /// When the device is broken now.
+    pub(crate) fn invalidate(&self, hash: u64) -> Result<()> {
+        if self.is_broken() {
+            return Err(Error::new(ErrorKind::Failed, Operation::Write, self.meta.path()));
+        }
+        self.make_room_in_log()?;
+        let name = self.layout.name_of(hash);
+        let mut partition = self.partition(name).lock();
+        if partition.find(name.fingerprint, &self.lives) == Knowledge::Absent {
+            return Ok(());
+        }
+        let sequence = self.next_sequence();
+        self.log_invalidation(name, sequence)?;
+        self.set(&mut partition, name, Entry::gone(name.fingerprint), sequence);
+        Ok(())
+    }
+
+    /// Forgets everything, now and after a recovery.
+    ///
+    /// # Errors
+    ///
+    /// When the device is broken now.
+    pub(crate) fn clear(&self) -> Result<()> {
+        let mut filling = self.filling.lock();
+        self.forget_all(&mut filling)
+    }
+
+    pub(crate) fn partition(&self, name: Name) -> &Mutex<Partition> {
+        &self.partitions[name.partition as usize]
+    }
+
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A change of the index, under the partition's lock.
+    fn set(&self, partition: &mut Partition, name: Name, entry: Entry, sequence: u64) {
+        let before = partition.changes();
+        partition.set(entry, sequence);
+        self.changes.fetch_add((partition.changes() - before) as i64, Ordering::Relaxed);
+        self.hot.remove(name);
+    }
+
+    /// Where the log is about to be full, nobody may wait for pages to be merged: everything is
+    /// forgotten, for to know nothing is always right.
+    fn make_room_in_log(&self) -> Result<()> {
+        if self.log.lock().ring.room() >= THREADS_MAX {
+            return Ok(());
+        }
+        self.counters.overflows.add(1);
+        tracing::warn!("{}: too many invalidations at once, cleared", self.meta.path().display());
+        self.clear()
+    }
+
+    /// Logs an invalidation, under the partition's lock.
+    pub(crate) fn log_invalidation(&self, name: Name, sequence: u64) -> Result<()> {
+        let mut log = self.log.lock();
+        let Some(number) = log.ring.next() else {
+            drop(log);
+            self.break_down();
+            return Err(Error::new(ErrorKind::Full, Operation::Write, self.meta.path()));
+        };
+        let bytes = Invalidation { number, sequence, name }.encode(self.id);
+        self.write_meta(self.layout.invalidation_at(number), &bytes)?;
+        log.ring.advance();
+        log.sequence_max = log.sequence_max.max(sequence);
+        if log.ring.end() % STRETCH == 0 {
+            let end = (log.ring.end(), log.sequence_max);
+            log.stretches.push_back(end);
+        }
+        drop(log);
+        self.counters.invalidations.add(1);
+        self.counters.metadata_bytes_written.add(INVALIDATION_BYTES as u64);
+        Ok(())
+    }
+
+    /// Writes metadata without which a recovery would be wrong.
+    pub(crate) fn write_meta(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.meta.write_at(at, bytes).inspect_err(|_| {
+            self.counters.errors.add(1);
+            self.break_down();
+        })
+    }
+}
+
+/// Segments that are being filled.
+impl Device {
+    /// A segment that is being filled and has room for a record of that group, if there is one
+    /// or a buffer for it.
+    fn segment_for(
+        &self,
+        filling: &mut Filling,
+        group: Group,
+        len: usize,
+        now_s: u32,
+    ) -> Result<Option<Arc<RwLock<Segment>>>> {
+        let of_group = |segment: &Arc<RwLock<Segment>>| segment.read().group() == group;
+        if let Some(index) = filling.open.iter().position(of_group) {
+            if filling.open[index].read().has_room_for(len) {
+                return Ok(Some(Arc::clone(&filling.open[index])));
+            }
+            self.seal(filling, index);
+        }
+        if filling.open.len() >= self.limits.open {
+            let distance = |segment: &Arc<RwLock<Segment>>| segment.read().group().distance(group);
+            let nearest = (0..filling.open.len()).min_by_key(|n| distance(&filling.open[*n]));
+            let Some(nearest) = nearest else { return Ok(None) };
+            let has_room = filling.open[nearest].read().has_room_for(len);
+            let is_near = distance(&filling.open[nearest]) <= SHARED_DISTANCE;
+            if has_room && (is_near || filling.buffers >= self.limits.buffers) {
+                return Ok(Some(Arc::clone(&filling.open[nearest])));
+            }
+            // The fullest one makes room for a group of its own.
+            let fullest = (0..filling.open.len()).max_by_key(|n| filling.open[*n].read().len());
+            self.seal(filling, if has_room { fullest.unwrap_or(nearest) } else { nearest });
+        }
+        self.open_segment(filling, group, now_s)
+    }
+
+    fn open_segment(
+        &self,
+        filling: &mut Filling,
+        group: Group,
+        now_s: u32,
+    ) -> Result<Option<Arc<RwLock<Segment>>>> {
+        if filling.buffers >= self.limits.buffers {
+            return Ok(None);
+        }
+        let Some(taken) = filling.slots.take(now_s) else { return Ok(None) };
+        if let Some(went) = taken.went {
+            // A recovery must not find what counts as gone from here on.
+            self.write_slot(&Slot::free(taken.id))?;
+            self.lives.set_free(taken.id);
+            self.count_gone(&went, now_s);
+        }
+        let order = self.next_sequence();
+        let capacity = self.layout.segment_bytes as usize;
+        let segment = Segment::new(taken.id, group, order, capacity);
+        let segment = Arc::new(RwLock::new(segment));
+        self.buffers.write().insert(taken.id.slot, Arc::clone(&segment));
+        self.lives.set_buffered(taken.id, order);
+        filling.buffers += 1;
+        filling.open.push(Arc::clone(&segment));
+        Ok(Some(segment))
+    }
+
+    /// A segment waits to be written from now on.
+    pub(crate) fn seal(&self, filling: &mut Filling, index: usize) {
+        let segment = filling.open.swap_remove(index);
+        let slot = segment.write().seal(self.id);
+        filling.sealed.push_back((slot, segment));
+    }
+
+    pub(crate) fn write_slot(&self, slot: &Slot) -> Result<()> {
+        self.counters.metadata_bytes_written.add(SLOT_BYTES as u64);
+        self.write_meta(self.layout.table_entry_at(slot.id.slot), &slot.encode(self.id))
+    }
+
+    fn count_gone(&self, went: &Slot, now_s: u32) {
+        if went.may_go_at_s > now_s {
+            self.counters.segments_evicted.add(1);
+            return;
+        }
+        self.counters.segments_expired.add(1);
+        // Deadlines lie between the first second in which the segment may go and the last
+        // deadline; taken as spread evenly over that.
+        let span_s = f64::from(went.deadline_max_s - went.may_go_at_s).max(1.0);
+        let ahead_s = f64::from(went.deadline_max_s.saturating_sub(now_s));
+        let early = f64::from(went.bytes) * (ahead_s / span_s).min(1.0);
+        self.counters.bytes_expired_early.add(early as u64);
+    }
+
+    fn forget_all(&self, filling: &mut Filling) -> Result<()> {
+        let first_segment = self.next_sequence();
+        let mut log = self.log.lock();
+        self.write_superblock(|superblock| {
+            superblock.first_segment = first_segment;
+            superblock.replay_from = first_segment;
+            superblock.first_invalidation = log.ring.end();
+        })?;
+        self.replay_from.fetch_max(first_segment, Ordering::AcqRel);
+        let end = log.ring.end();
+        log.ring.cut(end);
+        log.stretches.clear();
+        drop(log);
+        filling.open.clear();
+        filling.sealed.clear();
+        let mut buffers = self.buffers.write();
+        filling.buffers -= buffers.len();
+        for slot in buffers.drain().map(|(slot, _)| slot) {
+            self.lives.set_free(filling.slots.give_back(slot));
+        }
+        drop(buffers);
+        let whole: Vec<SegmentId> = filling.slots.whole().map(|slot| slot.id).collect();
+        for id in whole {
+            self.lives.set_free(filling.slots.give_back(id.slot));
+        }
+        Ok(())
+    }
+
+    /// Writes the superblock anew, with a change.
+    pub(crate) fn write_superblock(&self, change: impl FnOnce(&mut Superblock)) -> Result<()> {
+        let mut superblock = self.superblock.lock();
+        let mut next = superblock.clone();
+        next.generation += 1;
+        change(&mut next);
+        self.write_meta(self.layout.superblock_at(next.generation), &next.encode())?;
+        self.counters.metadata_bytes_written.add(SUPERBLOCK_BYTES as u64);
+        *superblock = next;
+        Ok(())
+    }
+}
+
+/// Lookups.
+impl Device {
+    /// The entry of a name, from DRAM or, where that does not know, from the page.
+    fn locate(&self, name: Name, index_reads: &mut u64) -> Result<Option<Entry>> {
+        for _ in 0..TRIES {
+            if self.is_broken() {
+                return Ok(None);
+            }
+            let partition = self.partition(name).lock();
+            match partition.find(name.fingerprint, &self.lives) {
+                Knowledge::Absent => return Ok(None),
+                Knowledge::Entry(entry) => return Ok(Some(entry)),
+                Knowledge::Page if !partition.has_page() => return Ok(None),
+                Knowledge::Page => {}
+            }
+            if let Some(entry) = self.hot.find(name) {
+                return Ok(Some(entry));
+            }
+            let version = partition.version();
+            drop(partition);
+            *index_reads += 1;
+            let page = self.read_page(name.partition, version)?;
+            let mut partition = self.partition(name).lock();
+            if partition.version() != version
+                || partition.find(name.fingerprint, &self.lives) != Knowledge::Page
+            {
+                continue;
+            }
+            // Damaged, or so it was read: nothing is known of what it has until it is replaced.
+            let Some(page) = page else { return Ok(None) };
+            if partition.is_unknown() {
+                let filter = self.filter_of(&page);
+                let replay_from = self.replay_from.load(Ordering::Acquire);
+                partition.learn(version, replay_from, filter);
+            }
+            let is_live = |entry: &Entry| entry.spot().is_some_and(|spot| self.lives.has(spot));
+            let entry = page.find(name.fingerprint).filter(is_live);
+            entry.into_iter().for_each(|entry| self.hot.insert(name.partition, entry));
+            return Ok(entry);
+        }
+        Ok(None)
+    }
+
+    /// The page of a partition; `None` when what stands there is damaged.
+    pub(crate) fn read_page(&self, partition: u32, version: u32) -> Result<Option<Page>> {
+        self.counters.index_reads.add(1);
+        self.counters.read_bytes.add(PAGE_BYTES as u64);
+        let at = self.layout.page_at(partition, version);
+        let bytes =
+            self.data.read_at(at, PAGE_BYTES).inspect_err(|_| self.counters.errors.add(1))?;
+        let id = PageId { device: self.id, partition, version };
+        let page = Page::decode(&bytes, id);
+        if page.is_none() {
+            self.counters.damaged.add(1);
+        }
+        Ok(page)
+    }
+
+    /// The filter of what lives in a page.
+    pub(crate) fn filter_of(&self, page: &Page) -> NegativeFilter {
+        let is_live = |entry: &Entry| entry.spot().is_some_and(|spot| self.lives.has(spot));
+        let fingerprints: Vec<u64> =
+            page.entries().filter(is_live).map(Entry::fingerprint).collect();
+        NegativeFilter::of(fingerprints.into_iter())
+    }
+
+    /// The record, if it is in a buffer still.
+    fn read_buffered(
+        &self,
+        spot: Spot,
+        id: SegmentId,
+        key: &[u8],
+    ) -> Option<std::result::Result<Record, Mismatch>> {
+        let segment = self.buffers.read().get(&spot.slot).cloned()?;
+        let segment = segment.read();
+        let bytes = segment.read(spot)?;
+        self.counters.buffer_hits.add(1);
+        Some(record::decode(bytes, id, key))
+    }
+
+    fn read_whole(
+        &self,
+        spot: Spot,
+        id: SegmentId,
+        key: &[u8],
+    ) -> Result<std::result::Result<Record, Mismatch>> {
+        self.counters.object_reads.add(1);
+        self.counters.read_bytes.add(spot.len.into());
+        let at = self.layout.segment_at(spot.slot) + u64::from(spot.offset);
+        let read = self.data.read_at(at, spot.len as usize);
+        let bytes = read.inspect_err(|_| self.counters.errors.add(1))?;
+        Ok(record::decode(&bytes, id, key))
+    }
+}
+
+/// What a device takes of DRAM, and what for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Memory {
+    pub(crate) segments: usize,
+    pub(crate) records: usize,
+    pub(crate) index_bytes: usize,
+    pub(crate) hot_bytes: usize,
+    pub(crate) buffer_bytes: usize,
+}
+
+impl Device {
+    /// What it takes of DRAM.
+    pub(crate) fn memory(&self) -> Memory {
+        let partition = |partition: &Mutex<Partition>| {
+            size_of::<Mutex<Partition>>() + partition.lock().memory_bytes()
+        };
+        let partitions: usize = self.partitions.iter().map(partition).sum();
+        let filling = self.filling.lock();
+        let segments = filling.slots.whole_count();
+        let records = filling.slots.whole().map(|slot| slot.records as usize).sum();
+        let slots = filling.slots.memory_bytes() + self.lives.memory_bytes();
+        drop(filling);
+        let buffers = self.buffers.read();
+        let buffer_bytes = buffers.values().map(|segment| segment.read().memory_bytes()).sum();
+        Memory {
+            segments,
+            records,
+            index_bytes: partitions + slots,
+            hot_bytes: self.hot.memory_bytes(),
+            buffer_bytes,
+        }
+    }
+}

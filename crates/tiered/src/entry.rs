@@ -1,0 +1,153 @@
+//! An entry of the flash index: sixteen bytes, in DRAM and in pages on flash.
+//!
+//! ```text
+//! BITS       MEANING
+//! 0..40      fingerprint of the key
+//! 40..60     slot of the segment
+//! 60..76     the lower bits of that slot's generation, which goes up whenever the slot is freed
+//! 76..94     where the record begins in the segment, in units of 64 bytes
+//! 94..112    how many such units the record takes
+//! 112..114   kind: 0 nothing, 1 a record, 2 there is none any more
+//! 114        it was asked for lately (in DRAM only)
+//! ```
+//!
+//! Values on flash: do not change. Pure.
+
+/// Records begin and end at multiples of so many bytes.
+pub(crate) const UNIT_BYTES: usize = 64;
+/// No segment is larger.
+pub(crate) const SEGMENT_BYTES_MAX: usize = UNIT_BYTES << 18;
+/// No device has more slots.
+pub(crate) const SLOTS_MAX: u32 = 1 << 20;
+/// Bits of a fingerprint, at most.
+pub(crate) const FINGERPRINT_BITS_MAX: u32 = 40;
+
+const SLOT: u32 = 40;
+const GENERATION: u32 = 60;
+const OFFSET: u32 = 76;
+const LEN: u32 = 94;
+const KIND: u32 = 112;
+const ASKED_FOR: u128 = 1 << 114;
+
+/// A slot, and which of the segments that it has held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct SegmentId {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+/// Where a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) slot: u32,
+    /// The lower sixteen bits of the generation.
+    pub(crate) generation: u16,
+    /// From the segment's start, in bytes.
+    pub(crate) offset: u32,
+    /// The record's length with its padding, in bytes.
+    pub(crate) len: u32,
+}
+
+impl Spot {
+    /// Whether it is in that segment (or in one 65 536 generations away).
+    pub(crate) fn is_in(&self, segment: SegmentId) -> bool {
+        self.slot == segment.slot && self.generation == segment.generation as u16
+    }
+}
+
+/// An entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Entry(u128);
+
+impl Entry {
+    /// No entry.
+    pub(crate) const NOTHING: Self = Self(0);
+
+    /// A record with this fingerprint is there.
+    pub(crate) fn record(fingerprint: u64, spot: Spot) -> Self {
+        debug_assert!(spot.slot < SLOTS_MAX && fingerprint >> FINGERPRINT_BITS_MAX == 0);
+        debug_assert!(
+            spot.offset as usize % UNIT_BYTES == 0 && spot.len as usize % UNIT_BYTES == 0
+        );
+        let units = |bytes: u32| u128::from(bytes / UNIT_BYTES as u32);
+        Self(
+            u128::from(fingerprint)
+                | u128::from(spot.slot) << SLOT
+                | u128::from(spot.generation) << GENERATION
+                | units(spot.offset) << OFFSET
+                | units(spot.len) << LEN
+                | 1 << KIND,
+        )
+    }
+
+    /// There is no record with this fingerprint, whatever older entries say.
+    pub(crate) fn gone(fingerprint: u64) -> Self {
+        Self(u128::from(fingerprint) | 2 << KIND)
+    }
+
+    pub(crate) fn is_nothing(self) -> bool {
+        self.0 >> KIND & 3 == 0
+    }
+
+    pub(crate) fn fingerprint(self) -> u64 {
+        self.0 as u64 & ((1 << FINGERPRINT_BITS_MAX) - 1)
+    }
+
+    /// Where the record is, if the entry says that there is one.
+    pub(crate) fn spot(self) -> Option<Spot> {
+        let field = |at: u32, bits: u32| (self.0 >> at) as u32 & ((1 << bits) - 1);
+        (self.0 >> KIND & 3 == 1).then(|| Spot {
+            slot: field(SLOT, 20),
+            generation: field(GENERATION, 16) as u16,
+            offset: field(OFFSET, 18) * UNIT_BYTES as u32,
+            len: field(LEN, 18) * UNIT_BYTES as u32,
+        })
+    }
+
+    pub(crate) fn was_asked_for(self) -> bool {
+        self.0 & ASKED_FOR != 0
+    }
+
+    pub(crate) fn asked_for(self, asked_for: bool) -> Self {
+        Self(if asked_for { self.0 | ASKED_FOR } else { self.0 & !ASKED_FOR })
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
+        self.asked_for(false).0.to_le_bytes()
+    }
+
+    pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(u128::from_le_bytes(bytes)).asked_for(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_comes_back_at_its_bounds() {
+        let largest = Spot {
+            slot: SLOTS_MAX - 1,
+            generation: u16::MAX,
+            offset: (SEGMENT_BYTES_MAX - UNIT_BYTES) as u32,
+            len: (SEGMENT_BYTES_MAX - UNIT_BYTES) as u32,
+        };
+        let smallest = Spot { slot: 0, generation: 0, offset: 0, len: 0 };
+        for spot in [largest, smallest] {
+            for fingerprint in [0, (1 << FINGERPRINT_BITS_MAX) - 1] {
+                let entry = Entry::record(fingerprint, spot).asked_for(true);
+                assert_eq!((entry.fingerprint(), entry.spot()), (fingerprint, Some(spot)));
+                let read = Entry::from_bytes(entry.to_bytes());
+                assert_eq!(read, entry.asked_for(false));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_gone_is_not_nothing() {
+        let gone = Entry::gone(5);
+        assert_eq!((gone.fingerprint(), gone.spot(), gone.is_nothing()), (5, None, false));
+        assert!(Entry::NOTHING.is_nothing() && Entry::default() == Entry::NOTHING);
+    }
+}

@@ -1,0 +1,141 @@
+//! Index entries that were asked for lately: lines of four in DRAM, whatever partitions they
+//! are of.
+//!
+//! Guarantee: [`Hot::find`] gives what was last put in for that name, if that was not taken
+//! out, or nothing; or, with a probability of about 2^-40 at full fingerprints, an entry of
+//! another key: whoever reads the record compares keys anyway.
+//!
+//! **What we changed.** BigKV keeps hot buckets. A bucket with one hot entry has three that
+//! are not, so single entries are kept here, which is four times as many hot ones in the same
+//! memory; what a bucket says about keys that are not there, [`crate::negative_filter`] says.
+//!
+//! Of a full line the entry leaves that was not asked for since the line was last full, as in
+//! a clock. For all threads; a lock guards a stretch of lines.
+
+use parking_lot::Mutex;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::entry::Entry;
+use crate::layout::Name;
+
+const WAYS: usize = 4;
+/// One cache line of a processor.
+const LINE_BYTES: usize = WAYS * 16;
+/// Most locks.
+const STRIPES_MAX: usize = 64;
+
+type Line = [Entry; WAYS];
+
+/// Hot entries.
+#[derive(Debug)]
+pub(crate) struct Hot {
+    stripes: Box<[Mutex<Box<[Line]>>]>,
+    lines: usize,
+}
+
+impl Hot {
+    /// Room for entries in `bytes`.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let lines = (bytes / LINE_BYTES).max(1);
+        let stripes = lines.min(STRIPES_MAX);
+        let stripe = |n: usize| {
+            let lines = lines / stripes + usize::from(n < lines % stripes);
+            Mutex::new(vec![[Entry::NOTHING; WAYS]; lines].into())
+        };
+        Self { stripes: (0..stripes).map(stripe).collect(), lines }
+    }
+
+    /// The entry of that name, which counts as asked for.
+    pub(crate) fn find(&self, name: Name) -> Option<Entry> {
+        self.with_line(name, |line| {
+            let entry = line.iter_mut().find(|entry| is_it(**entry, name.fingerprint))?;
+            *entry = entry.asked_for(true);
+            Some(entry.asked_for(false))
+        })
+    }
+
+    /// Puts an entry in that has been asked for.
+    pub(crate) fn insert(&self, partition: u32, entry: Entry) {
+        let name = Name { partition, fingerprint: entry.fingerprint() };
+        self.with_line(name, |line| {
+            let place = line.iter().position(|other| is_it(*other, name.fingerprint));
+            let free = place.or_else(|| line.iter().position(|other| other.is_nothing()));
+            let place = free.unwrap_or_else(|| {
+                let cold = line.iter().position(|other| !other.was_asked_for());
+                cold.unwrap_or_else(|| {
+                    line.iter_mut().for_each(|other| *other = other.asked_for(false));
+                    // Any of them.
+                    name.fingerprint as usize % WAYS
+                })
+            });
+            line[place] = entry.asked_for(false);
+        });
+    }
+
+    /// Takes the entry out.
+    pub(crate) fn remove(&self, name: Name) {
+        self.with_line(name, |line| {
+            let is_named = |entry: &&mut Entry| is_it(**entry, name.fingerprint);
+            if let Some(entry) = line.iter_mut().find(is_named) {
+                *entry = Entry::NOTHING;
+            }
+        });
+    }
+
+    /// Its memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.lines * LINE_BYTES
+    }
+
+    fn with_line<R>(&self, name: Name, then: impl FnOnce(&mut Line) -> R) -> R {
+        let mixed = name.fingerprint ^ u64::from(name.partition).rotate_left(40);
+        let mixed = xxh3_64(&mixed.to_le_bytes()) >> 32;
+        let line = (mixed * self.lines as u64 >> 32) as usize;
+        let stripes = self.stripes.len();
+        then(&mut self.stripes[line % stripes].lock()[line / stripes])
+    }
+}
+
+fn is_it(entry: Entry, fingerprint: u64) -> bool {
+    !entry.is_nothing() && entry.fingerprint() == fingerprint
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Spot;
+
+    fn entry(fingerprint: u64, slot: u32) -> Entry {
+        Entry::record(fingerprint, Spot { slot, generation: 0, offset: 0, len: 64 })
+    }
+
+    fn name(fingerprint: u64) -> Name {
+        Name { partition: 3, fingerprint }
+    }
+
+    #[test]
+    fn entries_are_found_until_taken_out_or_pushed_out() {
+        let hot = Hot::new(100 * LINE_BYTES);
+        for n in 0..100_u64 {
+            hot.insert(3, entry(n, 1));
+            assert_eq!(hot.find(name(n)), Some(entry(n, 1)));
+            hot.insert(3, entry(n, 2));
+            assert_eq!(hot.find(name(n)), Some(entry(n, 2)));
+        }
+        let kept = (0..100).filter(|n| hot.find(name(*n)).is_some()).count();
+        assert!(kept > 80, "{kept}");
+        hot.remove(name(99));
+        assert_eq!(hot.find(name(99)), None);
+        assert_eq!(hot.memory_bytes(), 100 * LINE_BYTES);
+    }
+
+    #[test]
+    fn what_is_asked_for_stays_when_others_come() {
+        let hot = Hot::new(64 * LINE_BYTES);
+        hot.insert(3, entry(1, 1));
+        for n in 2..100_000 {
+            hot.insert(3, entry(n, 1));
+            assert!(hot.find(name(1)).is_some(), "it went when {n} came");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a partition's page does not have: a Bloom filter over the fingerprints of its entries,
+//! ten bits each, made anew whenever the page is written.
+//!
+//! Guarantee: [`NegativeFilter::may_have`] of a fingerprint that it was made of is true. Of
+//! another it is true in 0.82 % of cases (ten bits an entry, seven of them looked at).
+//!
+//! BigKV has no such filter, and reads the page for every key that is not there. As pages are
+//! written whole, the filter needs no deletion to forget what has left.
+//!
+//! Pure.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bits of an entry.
+const BITS: usize = 10;
+/// How many of the bits are looked at for a fingerprint.
+const PROBES: u32 = 7;
+
+/// A filter; of no entries it takes no memory but itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct NegativeFilter {
+    words: Box<[u64]>,
+}
+
+impl NegativeFilter {
+    /// The filter of these fingerprints.
+    pub(crate) fn of(fingerprints: impl ExactSizeIterator<Item = u64>) -> Self {
+        let words = (fingerprints.len() * BITS).div_ceil(64);
+        let mut filter = Self { words: vec![0; words].into() };
+        for fingerprint in fingerprints {
+            for bit in bits_of(fingerprint, filter.words.len()) {
+                filter.words[bit / 64] |= 1 << (bit % 64);
+            }
+        }
+        filter
+    }
+
+    /// Whether the fingerprint may be one that the filter was made of.
+    pub(crate) fn may_have(&self, fingerprint: u64) -> bool {
+        !self.words.is_empty()
+            && bits_of(fingerprint, self.words.len())
+                .all(|bit| self.words[bit / 64] & 1 << (bit % 64) != 0)
+    }
+
+    /// Its memory beside itself.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.words)
+    }
+}
+
+fn bits_of(fingerprint: u64, words: usize) -> impl Iterator<Item = usize> {
+    let hash = xxh3_64(&fingerprint.to_le_bytes());
+    let (first, step) = (hash as u32, (hash >> 32) as u32 | 1);
+    let bits = (words * 64) as u64;
+    (0..PROBES).map(move |probe| {
+        let place = first.wrapping_add(step.wrapping_mul(probe));
+        (u64::from(place) * bits >> 32) as usize
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_has_what_it_was_made_of_and_little_else() {
+        for count in [1_usize, 7, 100, 750, 1020] {
+            let fingerprints = (0..count as u64).map(|n| n * 977);
+            let filter = NegativeFilter::of(fingerprints.clone().collect::<Vec<_>>().into_iter());
+            assert!(fingerprints.clone().all(|fingerprint| filter.may_have(fingerprint)));
+            let others = (0..100_000_u64).map(|n| n * 977 + 1 + n % 976);
+            let wrong = others.filter(|other| filter.may_have(*other)).count();
+            assert!(wrong < if count < 100 { 12_000 } else { 1_300 }, "{wrong} of {count}");
+            assert!(filter.memory_bytes() <= count * BITS / 8 + 8);
+        }
+    }
+
+    #[test]
+    fn a_filter_of_nothing_has_nothing() {
+        let filter = NegativeFilter::of(std::iter::empty::<u64>().collect::<Vec<_>>().into_iter());
+        assert!(!filter.may_have(0) && filter.memory_bytes() == 0);
+    }
+}

@@ -1,0 +1,85 @@
+//! Pages: what is put in is found, until something leaves for something else.
+
+use super::*;
+use crate::entry::Spot;
+
+const ID: PageId = PageId { device: 7, partition: 3, version: 9 };
+
+fn entry(fingerprint: u64, slot: u32) -> Entry {
+    Entry::record(fingerprint, Spot { slot, generation: 1, offset: 64, len: 128 })
+}
+
+fn slot(entry: Entry) -> u64 {
+    entry.spot().map_or(0, |spot| u64::from(spot.slot))
+}
+
+#[test]
+fn entries_are_found_until_one_is_displaced_and_that_is_said() {
+    let mut page = Page::empty();
+    let mut inside = std::collections::BTreeMap::new();
+    let mut first_displaced = None;
+    for n in 0..1_000_u64 {
+        let new = entry(n * 7_919, n as u32);
+        inside.insert(new.fingerprint(), new);
+        if let Some(displaced) = page.insert(new, |_| true, slot) {
+            assert_eq!(inside.remove(&displaced.fingerprint()), Some(displaced));
+            first_displaced = first_displaced.or(Some(n));
+        }
+        assert!(inside.iter().all(|(fingerprint, entry)| page.find(*fingerprint) == Some(*entry)));
+        assert_eq!(page.entries().count(), inside.len());
+    }
+    let first_displaced = first_displaced.expect("a full page displaces");
+    assert!(first_displaced > 800, "only after {first_displaced} of {ENTRIES_MAX}");
+}
+
+#[test]
+fn the_oldest_of_its_buckets_is_displaced() {
+    let mut page = Page::empty();
+    (0..5_000).for_each(|n| drop(page.insert(entry(n, 1_000 + n as u32), |_| true, slot)));
+    let mut probe = page.clone();
+    let displaced = probe.insert(entry(9_999_999, 1), |_| true, slot).expect("the page is full");
+    let places = places_of(9_999_999).map(|place| slot(page.entries[place]));
+    assert_eq!(Some(slot(displaced)), places.min());
+}
+
+#[test]
+fn dead_entries_make_room() {
+    let mut page = Page::empty();
+    (0..5_000).for_each(|n| drop(page.insert(entry(n, 1), |_| true, slot)));
+    (10_000..10_100).for_each(|n| {
+        let displaced = page.insert(entry(n, 2), |entry| slot(entry) == 2, slot);
+        assert_eq!(displaced, None);
+    });
+    page.retain(|entry| slot(entry) == 2);
+    assert_eq!(page.entries().count(), 100);
+    page.remove(10_007);
+    assert_eq!((page.find(10_007), page.entries().count()), (None, 99));
+}
+
+#[test]
+fn the_same_fingerprint_takes_the_same_place() {
+    let mut page = Page::empty();
+    for n in 0..100 {
+        assert_eq!(page.insert(entry(5, n), |_| true, slot), None);
+    }
+    assert_eq!(page.entries().collect::<Vec<_>>(), [entry(5, 99)]);
+}
+
+#[test]
+fn only_the_page_that_is_meant_is_read_and_only_whole() {
+    let mut page = Page::empty();
+    (0..500).for_each(|n| drop(page.insert(entry(n, n as u32), |_| true, slot)));
+    let bytes = page.encode(ID);
+    assert_eq!(Page::decode(&bytes, ID), Some(page));
+    for other in
+        [PageId { device: 8, ..ID }, PageId { partition: 4, ..ID }, PageId { version: 8, ..ID }]
+    {
+        assert_eq!(Page::decode(&bytes, other), None);
+    }
+    for at in (0..PAGE_BYTES).step_by(61) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        assert_eq!(Page::decode(&damaged, ID), None, "byte {at}");
+    }
+    assert_eq!(Page::decode(&bytes[..PAGE_BYTES - 1], ID), None);
+}

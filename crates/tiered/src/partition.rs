@@ -1,0 +1,288 @@
+//! A partition of the flash index as DRAM knows it: the changes that its page does not have
+//! yet, and what the page does not have.
+//!
+//! ```text
+//!            set()                begin_merge()              finish_merge()
+//!  nothing ────────► changes ──────────────────► merging ──────────────────► in the page
+//!                       ▲                           │
+//!                       └───────────────────────────┘ abort_merge()
+//! ```
+//!
+//! The newest word counts: changes, then what is being merged, then the page. What
+//! [`Partition::find`] calls absent is what a recovery would not find either: an invalidation
+//! is written only for what may be there, so nothing may rise again that memory has called
+//! absent. This is why
+//!
+//! 1. a change stays here until a page that has it is on flash, and its version is;
+//! 2. a record in a segment that is not whole does not get into a page, but what the page
+//!    says about its name goes;
+//! 3. where a page has been lost, nothing is absent ([`Partition::distrust`]) until no recovery
+//!    goes back so far that it would find what the page had.
+//!
+//! For one thread at a time; [`crate::device`] puts locks around it.
+
+use crate::entry::Entry;
+use crate::negative_filter::NegativeFilter;
+use crate::segment_table::{Life, Lives};
+
+/// No operation has this sequence.
+pub(crate) const NO_SEQUENCE: u64 = u64::MAX;
+
+/// What DRAM knows of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Knowledge {
+    /// There is no record.
+    Absent,
+    /// The record's entry.
+    Entry(Entry),
+    /// The page may have it.
+    Page,
+}
+
+/// Changes, and the sequence of the first of them.
+#[derive(Debug)]
+struct Changes {
+    entries: Vec<Entry>,
+    oldest: u64,
+}
+
+impl Changes {
+    const NONE: Self = Self { entries: Vec::new(), oldest: NO_SEQUENCE };
+
+    fn find(&self, fingerprint: u64) -> Option<Entry> {
+        self.entries.iter().copied().find(|entry| entry.fingerprint() == fingerprint)
+    }
+
+    fn set(&mut self, entry: Entry, sequence: u64) {
+        self.oldest = self.oldest.min(sequence);
+        let fingerprint = entry.fingerprint();
+        match self.entries.iter_mut().find(|entry| entry.fingerprint() == fingerprint) {
+            Some(before) => *before = entry,
+            None => {
+                if self.entries.len() == self.entries.capacity() {
+                    // Doubling would leave too much unused: there are many partitions.
+                    self.entries.reserve_exact(8);
+                }
+                self.entries.push(entry);
+            }
+        }
+    }
+}
+
+/// A partition.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    changes: Changes,
+    merging: Option<Box<Changes>>,
+    /// What the page does not have; nothing is known before it has been read.
+    filter: Option<NegativeFilter>,
+    /// The version of the page; 0: there is none.
+    version: u32,
+    /// Below this, recoveries find what the page does not have.
+    distrusted_until: u64,
+}
+
+impl Partition {
+    /// A partition whose page has that version and has not been read.
+    pub(crate) fn new(version: u32) -> Self {
+        let filter = (version == 0).then(NegativeFilter::default);
+        let changes = Changes::NONE;
+        Self { changes, merging: None, filter, version, distrusted_until: 0 }
+    }
+
+    /// The version of the page.
+    pub(crate) fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// What is known of a fingerprint.
+    pub(crate) fn find(&self, fingerprint: u64, lives: &Lives) -> Knowledge {
+        let merging = || self.merging.as_ref().and_then(|merging| merging.find(fingerprint));
+        match self.changes.find(fingerprint).or_else(merging) {
+            Some(entry) => match entry.spot() {
+                Some(spot) if lives.has(spot) => Knowledge::Entry(entry),
+                _ => Knowledge::Absent,
+            },
+            None => match &self.filter {
+                Some(filter) if !filter.may_have(fingerprint) => Knowledge::Absent,
+                _ => Knowledge::Page,
+            },
+        }
+    }
+
+    /// Whether there is a page to be read.
+    pub(crate) fn has_page(&self) -> bool {
+        self.version > 0
+    }
+
+    /// From now on this counts, by the operation with that sequence.
+    pub(crate) fn set(&mut self, entry: Entry, sequence: u64) {
+        self.changes.set(entry, sequence);
+    }
+
+    /// How many changes wait.
+    pub(crate) fn changes(&self) -> usize {
+        self.changes.entries.len()
+    }
+
+    /// No operation before this sequence is needed to know what the partition has.
+    pub(crate) fn oldest(&self) -> u64 {
+        let merging = self.merging.as_ref().map_or(NO_SEQUENCE, |merging| merging.oldest);
+        self.changes.oldest.min(merging)
+    }
+
+    /// The page has been read.
+    pub(crate) fn learn(&mut self, version: u32, replay_from: u64, filter: NegativeFilter) {
+        if version == self.version && replay_from >= self.distrusted_until {
+            self.filter = Some(filter);
+        }
+    }
+
+    /// Whether it is not known what the page does not have.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.filter.is_none()
+    }
+
+    /// What the page had is lost, though recoveries up to this sequence may find it.
+    pub(crate) fn distrust(&mut self, until: u64) {
+        self.filter = None;
+        self.distrusted_until = until;
+    }
+
+    /// Begins to merge the changes into the page; the changes, or nothing where there are
+    /// none, or some are being merged.
+    pub(crate) fn begin_merge(&mut self, lives: &Lives) -> Option<Vec<Entry>> {
+        if self.merging.is_some() || self.changes.entries.is_empty() {
+            return None;
+        }
+        let mut merging = std::mem::replace(&mut self.changes, Changes::NONE);
+        for entry in &mut merging.entries {
+            let Some(spot) = entry.spot() else { continue };
+            match lives.of(spot) {
+                Some((_, Life::Whole)) => continue,
+                Some((_, Life::Buffered)) => {
+                    // No operation on a segment is older than the segment.
+                    self.changes.set(*entry, lives.order(spot.slot));
+                }
+                None => {}
+            }
+            *entry = Entry::gone(entry.fingerprint());
+        }
+        let entries = merging.entries.clone();
+        self.merging = Some(Box::new(merging));
+        Some(entries)
+    }
+
+    /// The page with that version has what was being merged.
+    pub(crate) fn finish_merge(&mut self, version: u32, replay_from: u64, filter: NegativeFilter) {
+        self.merging = None;
+        self.version = version;
+        self.filter = (replay_from >= self.distrusted_until).then_some(filter);
+    }
+
+    /// The page could not be written.
+    pub(crate) fn abort_merge(&mut self) {
+        let Some(merging) = self.merging.take() else { return };
+        let newer = std::mem::replace(&mut self.changes, *merging);
+        newer.entries.into_iter().for_each(|entry| self.changes.set(entry, newer.oldest));
+    }
+
+    /// Its memory beside itself, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let merging = self.merging.as_ref().map_or(0, |merging| merging.entries.capacity());
+        let filter = self.filter.as_ref().map_or(0, NegativeFilter::memory_bytes);
+        (self.changes.entries.capacity() + merging) * size_of::<Entry>() + filter
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{SegmentId, Spot};
+
+    const BUFFERED: SegmentId = SegmentId { slot: 0, generation: 1 };
+    const WHOLE: SegmentId = SegmentId { slot: 1, generation: 1 };
+
+    fn lives() -> Lives {
+        let lives = Lives::new(3);
+        lives.set_buffered(BUFFERED, 40);
+        lives.set_whole(WHOLE, 10);
+        lives
+    }
+
+    fn entry(fingerprint: u64, slot: u32) -> Entry {
+        Entry::record(fingerprint, Spot { slot, generation: 1, offset: 0, len: 64 })
+    }
+
+    fn filter(fingerprints: &[u64]) -> NegativeFilter {
+        NegativeFilter::of(fingerprints.iter().copied())
+    }
+
+    #[test]
+    fn the_newest_word_counts() {
+        let lives = lives();
+        let mut partition = Partition::new(0);
+        assert_eq!(partition.find(5, &lives), Knowledge::Absent);
+        partition.set(entry(5, 1), 100);
+        assert_eq!(partition.find(5, &lives), Knowledge::Entry(entry(5, 1)));
+        let merging = partition.begin_merge(&lives).expect("there are changes");
+        assert_eq!(merging, [entry(5, 1)]);
+        assert_eq!(partition.find(5, &lives), Knowledge::Entry(entry(5, 1)));
+        partition.set(Entry::gone(5), 101);
+        assert_eq!(partition.find(5, &lives), Knowledge::Absent);
+        partition.finish_merge(1, 0, filter(&[5]));
+        assert_eq!((partition.find(5, &lives), partition.oldest()), (Knowledge::Absent, 101));
+        partition.begin_merge(&lives).expect("there are changes");
+        partition.finish_merge(2, 0, filter(&[]));
+        assert_eq!(
+            (partition.find(5, &lives), partition.oldest()),
+            (Knowledge::Absent, NO_SEQUENCE)
+        );
+    }
+
+    #[test]
+    fn a_record_that_is_not_whole_stays_and_the_page_forgets_its_name() {
+        let lives = lives();
+        let mut partition = Partition::new(3);
+        partition.set(entry(5, 0), 50);
+        partition.set(entry(6, 2), 51);
+        let merging = partition.begin_merge(&lives).expect("there are changes");
+        assert_eq!(merging, [Entry::gone(5), Entry::gone(6)]);
+        partition.finish_merge(4, 0, filter(&[]));
+        assert_eq!(partition.find(5, &lives), Knowledge::Entry(entry(5, 0)));
+        assert_eq!((partition.oldest(), partition.version()), (40, 4));
+    }
+
+    #[test]
+    fn what_could_not_be_merged_is_below_what_came_since() {
+        let lives = lives();
+        let mut partition = Partition::new(3);
+        partition.set(entry(5, 1), 50);
+        partition.set(entry(6, 1), 51);
+        partition.begin_merge(&lives).expect("there are changes");
+        assert!(partition.begin_merge(&lives).is_none());
+        partition.set(Entry::gone(5), 60);
+        partition.abort_merge();
+        assert_eq!(partition.find(5, &lives), Knowledge::Absent);
+        assert_eq!(partition.find(6, &lives), Knowledge::Entry(entry(6, 1)));
+        assert_eq!((partition.oldest(), partition.changes(), partition.version()), (50, 2, 3));
+    }
+
+    #[test]
+    fn nothing_is_absent_where_a_page_was_not_read_or_lost() {
+        let lives = lives();
+        let mut partition = Partition::new(3);
+        assert_eq!(partition.find(5, &lives), Knowledge::Page);
+        partition.learn(3, 0, filter(&[7]));
+        assert_eq!(partition.find(5, &lives), Knowledge::Absent);
+        partition.distrust(100);
+        partition.learn(3, 99, filter(&[7]));
+        assert_eq!(partition.find(5, &lives), Knowledge::Page);
+        partition.set(entry(7, 1), 120);
+        partition.begin_merge(&lives).expect("there are changes");
+        partition.finish_merge(4, 99, filter(&[7]));
+        assert_eq!(partition.find(5, &lives), Knowledge::Page);
+        partition.learn(4, 100, filter(&[7]));
+        assert_eq!(partition.find(5, &lives), Knowledge::Absent);
+    }
+}

@@ -1,0 +1,190 @@
+//! An object as it stands on flash.
+//!
+//! ```text
+//! OFFSET  SIZE  MEANING
+//! 0       8     checksum: XXH3 of the rest, the padding not included
+//! 8       4     slot of the segment
+//! 12      4     generation of the slot
+//! 16      8     version
+//! 24      4     length of the value
+//! 28      2     length of the key
+//! 30      1     marks
+//! 31      1     bit 0: it was fetched since it was stored; bit 1: the value is a list of parts
+//! 32      4     client's flags
+//! 36      4     deadline, in seconds of Unix time; 0: none
+//! 40      4     the second in which it was last fetched or stored
+//! 44      4     the epoch of the key's own device when it was written
+//! 48      8     the key's own device
+//! 56      8     zero
+//! 64            the key, the value, zeros up to a multiple of 64 bytes
+//! ```
+//!
+//! Values on flash: do not change.
+//!
+//! Guarantee: [`decode`] returns an object only if it is whole, the key's, and in the segment
+//! that was meant. Pure.
+
+use bytes::Bytes;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::entry::{SegmentId, UNIT_BYTES};
+use crate::object::{Deadline, Found, Object};
+
+/// What stands in front of key and value.
+pub(crate) const HEADER_BYTES: usize = 64;
+
+const FETCHED: u8 = 1;
+const PARTS: u8 = 2;
+
+/// An object with what flash adds to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) found: Found,
+    /// Whether the value is a list of parts.
+    pub(crate) is_parts: bool,
+    /// The device that the key belongs to while all are well.
+    pub(crate) home: u64,
+    /// Its epoch when the record was written.
+    pub(crate) epoch: u32,
+}
+
+/// Why there is no object in some bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mismatch {
+    /// They are damaged, or another segment stands there by now.
+    Damaged,
+    /// They are another key's.
+    OtherKey,
+}
+
+/// How many bytes the record takes, with its padding.
+pub(crate) fn record_bytes(key_len: usize, value_len: usize) -> usize {
+    (HEADER_BYTES + key_len + value_len).next_multiple_of(UNIT_BYTES)
+}
+
+/// Writes the record to `out`, which has the length of [`record_bytes`].
+pub(crate) fn encode(out: &mut [u8], segment: SegmentId, key: &[u8], record: &Record) {
+    let Found { object, was_fetched, accessed_s } = &record.found;
+    let (header, rest) = out.split_at_mut(HEADER_BYTES);
+    header.fill(0);
+    let flags = u8::from(*was_fetched) * FETCHED | u8::from(record.is_parts) * PARTS;
+    header[8..12].copy_from_slice(&segment.slot.to_le_bytes());
+    header[12..16].copy_from_slice(&segment.generation.to_le_bytes());
+    header[16..24].copy_from_slice(&object.version.to_le_bytes());
+    header[24..28].copy_from_slice(&(object.value.len() as u32).to_le_bytes());
+    header[28..30].copy_from_slice(&(key.len() as u16).to_le_bytes());
+    (header[30], header[31]) = (object.marks, flags);
+    header[32..36].copy_from_slice(&object.flags.to_le_bytes());
+    header[36..40].copy_from_slice(&object.deadline.unix_s().unwrap_or(0).to_le_bytes());
+    header[40..44].copy_from_slice(&accessed_s.to_le_bytes());
+    header[44..48].copy_from_slice(&record.epoch.to_le_bytes());
+    header[48..56].copy_from_slice(&record.home.to_le_bytes());
+    let (to_key, rest) = rest.split_at_mut(key.len());
+    to_key.copy_from_slice(key);
+    let (to_value, padding) = rest.split_at_mut(object.value.len());
+    to_value.copy_from_slice(&object.value);
+    padding.fill(0);
+    let checksum = checksum(&header[8..], key, &object.value);
+    header[..8].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// The record in `bytes`, if it is the one of `key` in `segment`.
+pub(crate) fn decode(
+    bytes: &[u8],
+    segment: SegmentId,
+    key: &[u8],
+) -> std::result::Result<Record, Mismatch> {
+    let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| bytes[at + n]));
+    let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+    if bytes.len() < HEADER_BYTES {
+        return Err(Mismatch::Damaged);
+    }
+    let (value_len, key_len) =
+        (word(24) as usize, usize::from(bytes[28]) | usize::from(bytes[29]) << 8);
+    let value_at = HEADER_BYTES + key_len;
+    let Some(found_key) = bytes.get(HEADER_BYTES..value_at) else { return Err(Mismatch::Damaged) };
+    let value = value_at.checked_add(value_len).and_then(|end| bytes.get(value_at..end));
+    let Some(value) = value else { return Err(Mismatch::Damaged) };
+    if long(0) != checksum(&bytes[8..HEADER_BYTES], found_key, value)
+        || segment != (SegmentId { slot: word(8), generation: word(12) })
+    {
+        return Err(Mismatch::Damaged);
+    }
+    if found_key != key {
+        return Err(Mismatch::OtherKey);
+    }
+    let deadline_s = word(36);
+    let object = Object {
+        value: Bytes::copy_from_slice(value),
+        flags: word(32),
+        deadline: if deadline_s == 0 { Deadline::NEVER } else { Deadline::at(deadline_s.into()) },
+        version: long(16),
+        marks: bytes[30],
+    };
+    Ok(Record {
+        found: Found { object, was_fetched: bytes[31] & FETCHED != 0, accessed_s: word(40) },
+        is_parts: bytes[31] & PARTS != 0,
+        home: long(48),
+        epoch: word(44),
+    })
+}
+
+fn checksum(header: &[u8], key: &[u8], value: &[u8]) -> u64 {
+    let mut hasher = Xxh3::new();
+    hasher.update(header);
+    hasher.update(key);
+    hasher.update(value);
+    hasher.digest()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: SegmentId = SegmentId { slot: 3, generation: 70_000 };
+
+    fn record(value: &[u8]) -> Record {
+        let object = Object {
+            value: Bytes::copy_from_slice(value),
+            flags: 0xdead_beef,
+            deadline: Deadline::at(12_345),
+            version: 1 << 40,
+            marks: 5,
+        };
+        let found = Found { object, was_fetched: true, accessed_s: 99 };
+        Record { found, is_parts: false, home: 8, epoch: 7 }
+    }
+
+    fn encoded(key: &[u8], record: &Record) -> Vec<u8> {
+        let mut bytes = vec![0xff; record_bytes(key.len(), record.found.object.value.len())];
+        encode(&mut bytes, SEGMENT, key, record);
+        bytes
+    }
+
+    #[test]
+    fn a_record_comes_back_for_its_own_key_only() {
+        for value in [&b""[..], b"v", &[7; 5_000]] {
+            let record = record(value);
+            let bytes = encoded(b"key", &record);
+            assert_eq!(bytes.len() % UNIT_BYTES, 0);
+            assert_eq!(decode(&bytes, SEGMENT, b"key"), Ok(record));
+            assert_eq!(decode(&bytes, SEGMENT, b"kez"), Err(Mismatch::OtherKey));
+            let later = SegmentId { generation: SEGMENT.generation + 65_536, ..SEGMENT };
+            assert_eq!(decode(&bytes, later, b"key"), Err(Mismatch::Damaged));
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_or_cut_off_is_nothing() {
+        let record = record(&[9; 100]);
+        let bytes = encoded(b"key", &record);
+        for at in 0..HEADER_BYTES + 103 {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x80;
+            assert_eq!(decode(&damaged, SEGMENT, b"key"), Err(Mismatch::Damaged), "byte {at}");
+        }
+        for len in 0..HEADER_BYTES + 103 {
+            assert_eq!(decode(&bytes[..len], SEGMENT, b"key"), Err(Mismatch::Damaged));
+        }
+    }
+}

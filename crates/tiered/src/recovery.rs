@@ -1,0 +1,316 @@
+//! Opening a flash device: as it was left, or empty.
+//!
+//! 1. [`Files::open`] takes the device's lock and reads the superblock; whoever opens all
+//!    devices decides whether what this one says may be trusted.
+//! 2. [`open`] reads the metadata (the log, versions of pages, the segment table) and the
+//!    summaries of the segments that have records which no page has; no object and no page.
+//! 3. Invalidations and summaries are put in the order of their sequences, and become changes
+//!    of the index.
+//! 4. What is damaged is nothing, and is written down as nothing before it counts as that; if
+//!    an invalidation may be missing, all of the device is nothing, and [`Files::format`] begins anew.
+//!
+//! Relies on the order in which [`crate::device`] and [`crate::upkeep`] write.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+
+use hashbrown::HashMap;
+use parking_lot::{Mutex, RwLock};
+use tidekv_io::{Access, ErrorKind, File, Lock, Operation, Result, Storage};
+
+use crate::coding::Reader;
+use crate::device::{Device, Filling, Limits, Log};
+use crate::device_stats::DeviceCounters;
+use crate::entry::{Entry, SegmentId};
+use crate::hot::Hot;
+use crate::invalidations::{self, Invalidation, Invalidations};
+use crate::layout::{BLOCK_BYTES, Layout, Name, SLOT_BYTES, SUPERBLOCK_BYTES, VERSION_BYTES};
+use crate::partition::Partition;
+use crate::segment::{self, Summary};
+use crate::segment_table::{Lives, Slot};
+use crate::slots::Slots;
+use crate::superblock::Superblock;
+use crate::upkeep::encode_version;
+
+/// Metadata is emptied in pieces of so many bytes.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// A device that is open, and nothing more is known of it than its superblock.
+#[derive(Debug)]
+pub(crate) struct Files {
+    meta: Arc<dyn File>,
+    data: Arc<dyn File>,
+    lock: Box<dyn Lock>,
+    /// What the device says of itself, if anything.
+    pub(crate) superblock: Option<Superblock>,
+}
+
+impl Files {
+    /// Opens the device at `path`; a file is made, and made as long as `bytes`.
+    pub(crate) fn open(storage: &Arc<dyn Storage>, path: &Path, bytes: u64) -> Result<Self> {
+        let lock = storage.lock(path)?;
+        let meta = storage.open(path, Access::Buffered)?;
+        let data = storage.open(path, Access::Direct)?;
+        if meta.len()? < bytes {
+            meta.allocate(bytes)?;
+        }
+        let mut superblock: Option<Superblock> = None;
+        for at in [0, BLOCK_BYTES] {
+            let found = Superblock::decode(&meta.read_at(at, SUPERBLOCK_BYTES)?);
+            let newest = superblock.as_ref().map_or(0, |newest| newest.generation);
+            superblock = found.filter(|found| found.generation > newest).or(superblock);
+        }
+        Ok(Self { meta, data, lock, superblock })
+    }
+
+    /// Begins the device anew, with nothing on it.
+    pub(crate) fn format(&self, superblock: &Superblock) -> Result<()> {
+        // No superblock before all that it stands for is empty.
+        let end = superblock.layout.page_at(0, 0);
+        for at in (0..end).step_by(PIECE_BYTES as usize) {
+            let zeros = vec![0; PIECE_BYTES.min(end - at) as usize];
+            self.meta.write_at(at, &zeros)?;
+        }
+        self.meta
+            .write_at(superblock.layout.superblock_at(superblock.generation), &superblock.encode())
+    }
+}
+
+/// What stands in the metadata.
+struct Found {
+    log: Vec<Invalidation>,
+    partitions: Vec<Partition>,
+    slots: Vec<Slot>,
+    summaries: Vec<Summary>,
+    sequence: u64,
+}
+
+/// Opens a device: as it was left, if `left` says what it is to say from now on and no
+/// invalidation may be missing; otherwise empty, and `fresh` is what it says. Whether it is
+/// as it was left.
+///
+/// # Errors
+///
+/// When the device fails.
+pub(crate) fn open(
+    files: Files,
+    left: Option<&Superblock>,
+    fresh: &Superblock,
+    limits: Limits,
+    counters: Arc<DeviceCounters>,
+) -> Result<(Device, bool)> {
+    if let Some(left) = left
+        && let Some(found) = read(&files, left)?
+    {
+        return Ok((build(files, left, found, limits, counters)?, true));
+    }
+    files.format(fresh)?;
+    let empty = read(&files, fresh)?.ok_or_else(|| {
+        tidekv_io::Error::new(ErrorKind::Failed, Operation::Read, files.meta.path())
+    })?;
+    Ok((build(files, fresh, empty, limits, counters)?, false))
+}
+
+fn build(
+    files: Files,
+    superblock: &Superblock,
+    found: Found,
+    limits: Limits,
+    counters: Arc<DeviceCounters>,
+) -> Result<Device> {
+    let layout = superblock.layout;
+    let Found { log, mut partitions, slots, summaries, mut sequence } = found;
+    let lives = Lives::new(layout.slots);
+    for slot in &slots {
+        sequence = sequence.max(slot.sequence_max).max(slot.order);
+        match slot.is_whole {
+            true => lives.set_whole(slot.id, slot.order),
+            false => lives.set_free(slot.id),
+        }
+    }
+    let changes = replay(&mut partitions, &log, &summaries, superblock.replay_from);
+    let log = log_of(layout.invalidations, superblock.first_invalidation, &log);
+    let superblock_at = layout.superblock_at(superblock.generation);
+    files.meta.write_at(superblock_at, &superblock.encode())?;
+    let filling = Filling {
+        slots: Slots::new(slots),
+        open: Vec::new(),
+        sealed: std::collections::VecDeque::new(),
+        buffers: 0,
+    };
+    Ok(Device {
+        id: superblock.device,
+        meta: files.meta,
+        data: files.data,
+        lock: files.lock,
+        layout,
+        limits,
+        partitions: partitions.into_iter().map(Mutex::new).collect(),
+        hot: Hot::new(limits.hot_bytes),
+        lives,
+        filling: Mutex::new(filling),
+        buffers: RwLock::new(HashMap::new()),
+        log: Mutex::new(log),
+        superblock: Mutex::new(superblock.clone()),
+        sequence: AtomicU64::new(sequence),
+        replay_from: AtomicU64::new(superblock.replay_from),
+        changes: AtomicI64::new(changes),
+        broken: AtomicBool::new(false),
+        counters,
+    })
+}
+
+fn read(files: &Files, superblock: &Superblock) -> Result<Option<Found>> {
+    let (layout, device) = (&superblock.layout, superblock.device);
+    let start = layout.invalidation_at(0);
+    let bytes = files.meta.read_at(start, (layout.page_at(0, 0) - start) as usize)?;
+    let part = |from: u64, len: usize| &bytes[(from - start) as usize..][..len];
+    let ring_bytes = layout.invalidations as usize * crate::layout::INVALIDATION_BYTES;
+    let first = superblock.first_invalidation;
+    let Some(log) = invalidations::collect(part(start, ring_bytes), device, first) else {
+        return Ok(None);
+    };
+    let last = log.iter().map(|invalidation| invalidation.sequence).max().unwrap_or(0);
+    let mut found = Found {
+        log,
+        partitions: Vec::with_capacity(layout.partitions as usize),
+        slots: Vec::with_capacity(layout.slots as usize),
+        summaries: Vec::new(),
+        sequence: last.max(superblock.replay_from).max(superblock.first_segment),
+    };
+    let mut lost = Vec::new();
+    for partition in 0..layout.partitions {
+        let bytes = part(layout.version_at(partition), VERSION_BYTES);
+        let version = decode_version(bytes, device, partition);
+        if version.is_none() {
+            files
+                .meta
+                .write_at(layout.version_at(partition), &encode_version(device, partition, 0))?;
+            lost.push(partition);
+        }
+        found.partitions.push(Partition::new(version.unwrap_or(0)));
+    }
+    read_slots(files, superblock, &mut found, |slot| {
+        part(layout.table_entry_at(slot), SLOT_BYTES)
+    })?;
+    let newest = found.slots.iter().map(|slot| slot.sequence_max).max().unwrap_or(0);
+    for partition in lost {
+        found.partitions[partition as usize].distrust(newest.max(found.sequence));
+    }
+    Ok(Some(found))
+}
+
+/// The segment table, and the summaries of what no page may have.
+fn read_slots<'b>(
+    files: &Files,
+    superblock: &Superblock,
+    found: &mut Found,
+    entry_of: impl Fn(u32) -> &'b [u8],
+) -> Result<()> {
+    let (layout, device) = (&superblock.layout, superblock.device);
+    let decoded = (0..layout.slots).map(|slot| Slot::decode(entry_of(slot), device, slot));
+    let decoded: Vec<Option<Slot>> = decoded.collect();
+    // In generations that were given out, but not written down: one more for each.
+    let generations = decoded.iter().flatten().map(|slot| slot.id.generation);
+    let newest = generations.max().unwrap_or(0);
+    for (slot, entry) in (0..).zip(decoded) {
+        let is_new = entry_of(slot).iter().all(|byte| *byte == 0);
+        let next = |generation: u32| {
+            Slot::free(SegmentId { slot, generation: generation.wrapping_add(1) })
+        };
+        let mut entry = match entry {
+            Some(entry) if entry.is_whole && entry.order >= superblock.first_segment => entry,
+            Some(entry) => next(entry.id.generation),
+            None if is_new => next(0),
+            None => {
+                let free = next(newest);
+                files.meta.write_at(layout.table_entry_at(slot), &free.encode(device))?;
+                free
+            }
+        };
+        if entry.is_whole && entry.sequence_max > superblock.replay_from {
+            match read_summary(files, layout, device, &entry) {
+                Some(summaries) => found.summaries.extend(summaries),
+                None => {
+                    entry = next(entry.id.generation);
+                    files.meta.write_at(layout.table_entry_at(slot), &entry.encode(device))?;
+                }
+            }
+        }
+        found.slots.push(entry);
+    }
+    Ok(())
+}
+
+fn read_summary(files: &Files, layout: &Layout, device: u64, slot: &Slot) -> Option<Vec<Summary>> {
+    let (offset, len) = segment::summary_range(slot);
+    if offset + len as u64 > layout.segment_bytes.into() {
+        return None;
+    }
+    let bytes = files.data.read_at(layout.segment_at(slot.id.slot) + offset, len).ok()?;
+    let summaries = segment::read_summary(&bytes, device, slot.id)?;
+    let is_inside = |summary: &Summary| summary.name.partition < layout.partitions;
+    summaries.iter().all(is_inside).then_some(summaries)
+}
+
+/// Makes changes of the index out of operations later than `replay_from`, in their order; how
+/// many.
+fn replay(
+    partitions: &mut [Partition],
+    log: &[Invalidation],
+    summaries: &[Summary],
+    replay_from: u64,
+) -> i64 {
+    let gone = log.iter().map(|i| (i.sequence, i.name, Entry::gone(i.name.fingerprint)));
+    let records = summaries.iter().map(|summary| {
+        (summary.sequence, summary.name, Entry::record(summary.name.fingerprint, summary.spot))
+    });
+    let mut operations: Vec<(u64, Name, Entry)> = gone.chain(records).collect();
+    operations.retain(|(sequence, ..)| *sequence > replay_from);
+    operations.sort_unstable_by_key(|(sequence, ..)| *sequence);
+    for (sequence, name, entry) in operations {
+        if let Some(partition) = partitions.get_mut(name.partition as usize) {
+            partition.set(entry, sequence);
+        }
+    }
+    partitions.iter().map(|partition| partition.changes() as i64).sum()
+}
+
+fn log_of(places: u32, first: u64, found: &[Invalidation]) -> Log {
+    let next = first + found.len() as u64;
+    let sequence_max = found.iter().map(|invalidation| invalidation.sequence).max().unwrap_or(0);
+    let ring = Invalidations::new(places, first, next);
+    let stretches = (next > first).then_some((next, sequence_max)).into_iter().collect();
+    Log { ring, stretches, sequence_max }
+}
+
+/// The version in the directory; `None` when it is damaged.
+fn decode_version(bytes: &[u8], device: u64, partition: u32) -> Option<u32> {
+    if bytes.iter().all(|byte| *byte == 0) {
+        return Some(0);
+    }
+    let mut reader = Reader::open(bytes, device ^ u64::from(partition).rotate_left(32))?;
+    Some(reader.u32())
+}
+
+impl Device {
+    /// Brings everything to flash and says so; the device holds nothing any more.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.is_broken() {
+            return Ok(());
+        }
+        self.settle_all(&mut 0)?;
+        self.data.sync()?;
+        self.meta.sync()?;
+        self.write_superblock(|superblock| superblock.is_closed = true)?;
+        self.meta.sync()?;
+        self.broken.store(true, Ordering::Release);
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! The membership in a file of its own: a witness that does not fail with the devices.
+//!
+//! It is to lie where files outlive the process and not the machine's run; there it is as
+//! durable as what the devices have not synced. Two blocks take turns, so that one is whole.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tidekv_io::{Access, File, Result, Storage};
+
+use crate::coding::{Reader, Writer};
+use crate::layout::BLOCK_BYTES;
+use crate::membership::{MEMBERSHIP_BYTES, Membership};
+use crate::superblock::Boot;
+
+const BYTES: usize = BLOCK_BYTES as usize;
+
+/// The file.
+#[derive(Debug)]
+pub(crate) struct StateFile {
+    file: Arc<dyn File>,
+    generation: Mutex<u64>,
+}
+
+impl StateFile {
+    /// Opens the file, or makes it; what it says, if that was written in this run of the
+    /// machine.
+    pub(crate) fn open(
+        storage: &Arc<dyn Storage>,
+        path: &Path,
+        boot: Boot,
+    ) -> Result<(Self, Option<Membership>)> {
+        let file = match storage.exists(path)? {
+            true => storage.open(path, Access::Buffered)?,
+            false => storage.create(path, Access::Buffered)?,
+        };
+        file.allocate(2 * BLOCK_BYTES)?;
+        let mut newest: Option<(u64, Membership)> = None;
+        for at in [0, BLOCK_BYTES] {
+            let block = file.read_at(at, BYTES)?;
+            let Some(mut reader) = Reader::open(&block, 0) else { continue };
+            let (generation, found_boot) = (reader.u64(), reader.bytes());
+            let membership = Membership::decode(&reader.bytes::<MEMBERSHIP_BYTES>());
+            let is_newer = newest.as_ref().is_none_or(|(newest, _)| generation > *newest);
+            if is_newer && found_boot == boot && generation > 0 {
+                newest = Some((generation, membership));
+            }
+        }
+        let generation = newest.as_ref().map_or(0, |(generation, _)| *generation);
+        let state = Self { file, generation: Mutex::new(generation) };
+        Ok((state, newest.map(|(_, membership)| membership)))
+    }
+
+    /// Writes what the file is to say from now on.
+    pub(crate) fn write(&self, membership: &Membership, boot: Boot) -> Result<()> {
+        let mut generation = self.generation.lock();
+        let next = *generation + 1;
+        let block: [u8; BYTES] =
+            Writer::new().u64(next).bytes(&boot).bytes(&membership.encode()).seal(0);
+        self.file.write_at(next % 2 * BLOCK_BYTES, &block)?;
+        *generation = next;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidekv_io::MemoryStorage;
+
+    use super::*;
+
+    #[test]
+    fn it_says_what_was_written_last_in_this_run_of_the_machine() {
+        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        let path = Path::new("/state");
+        let (state, found) = StateFile::open(&storage, path, [1; 16]).expect("it is made");
+        assert_eq!(found, None);
+        let mut membership = Membership::new(2);
+        for seat in 0..2 {
+            membership.come(seat, 7);
+            state.write(&membership, [1; 16]).expect("it is written");
+            let (_, found) = StateFile::open(&storage, path, [1; 16]).expect("it is there");
+            assert_eq!(found.as_ref(), Some(&membership));
+        }
+        let (_, found) = StateFile::open(&storage, path, [2; 16]).expect("it is there");
+        assert_eq!(found, None);
+    }
+}

@@ -1,0 +1,141 @@
+//! The superblock: what a device is, and from where on its metadata counts.
+//!
+//! ```text
+//! OFFSET  SIZE  MEANING
+//! 0       8     checksum (`coding.rs`, seeded with 0)
+//! 8       8     magic number, with the version of the format
+//! 16      8     the device: a random number
+//! 24      8     generation: one more than the superblock's that it replaces
+//! 32      36    layout: bytes (8), segment bytes, slots, partitions, invalidations,
+//!               fingerprint bits (4 each); zero (8)
+//! 68      16    the boot of the machine in which it was written
+//! 84      4     1: the device was closed in order, and synced
+//! 88      8     operations up to this sequence stand in pages, or count no more
+//! 96      8     the first invalidation that counts
+//! 104     8     segments opened before this one are forgotten
+//! 112     8     no version of an object is above this
+//! 120     4     the second at which everything is to be forgotten; 2^32 - 1: none
+//! 124     4     zero
+//! 128     2060  membership (`membership.rs`)
+//! ```
+//!
+//! Values on flash: do not change. It stands in two places that take turns, so that one is
+//! whole whatever happens while the other is written. Pure.
+
+use crate::coding::{Reader, Writer};
+use crate::layout::{Layout, SUPERBLOCK_BYTES};
+use crate::membership::{MEMBERSHIP_BYTES, Membership};
+
+/// "TIDEFLS" and version 1.
+const MAGIC: u64 = 0x5449_4445_464C_5301;
+const _: () = assert!(128 + MEMBERSHIP_BYTES <= SUPERBLOCK_BYTES);
+
+/// A boot of the machine: what has not been synced survives within it only.
+pub(crate) type Boot = [u8; 16];
+
+/// A superblock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Superblock {
+    pub(crate) device: u64,
+    pub(crate) generation: u64,
+    pub(crate) layout: Layout,
+    pub(crate) boot: Boot,
+    pub(crate) is_closed: bool,
+    pub(crate) replay_from: u64,
+    pub(crate) first_invalidation: u64,
+    pub(crate) first_segment: u64,
+    pub(crate) version_max: u64,
+    pub(crate) clear_at_s: u32,
+    pub(crate) membership: Membership,
+}
+
+impl Superblock {
+    pub(crate) fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
+        let layout = &self.layout;
+        Writer::new()
+            .u64(MAGIC)
+            .u64(self.device)
+            .u64(self.generation)
+            .u64(layout.bytes)
+            .u32(layout.segment_bytes)
+            .u32(layout.slots)
+            .u32(layout.partitions)
+            .u32(layout.invalidations)
+            .u32(layout.fingerprint_bits)
+            .u64(0)
+            .bytes(&self.boot)
+            .u32(self.is_closed.into())
+            .u64(self.replay_from)
+            .u64(self.first_invalidation)
+            .u64(self.first_segment)
+            .u64(self.version_max)
+            .u32(self.clear_at_s)
+            .u32(0)
+            .bytes(&self.membership.encode())
+            .seal(0)
+    }
+
+    pub(crate) fn decode(block: &[u8]) -> Option<Self> {
+        let mut reader = Reader::open(block, 0)?;
+        if block.len() != SUPERBLOCK_BYTES || reader.u64() != MAGIC {
+            return None;
+        }
+        let (device, generation) = (reader.u64(), reader.u64());
+        let layout = Layout {
+            bytes: reader.u64(),
+            segment_bytes: reader.u32(),
+            slots: reader.u32(),
+            partitions: reader.u32(),
+            invalidations: reader.u32(),
+            fingerprint_bits: reader.u32(),
+        };
+        reader.u64();
+        let superblock = Self {
+            device,
+            generation,
+            layout,
+            boot: reader.bytes(),
+            is_closed: reader.u32() == 1,
+            replay_from: reader.u64(),
+            first_invalidation: reader.u64(),
+            first_segment: reader.u64(),
+            version_max: reader.u64(),
+            clear_at_s: reader.u32(),
+            membership: {
+                reader.u32();
+                Membership::decode(&reader.bytes())
+            },
+        };
+        Some(superblock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_comes_back_whole_or_not_at_all() {
+        let superblock = Superblock {
+            device: 1,
+            generation: 2,
+            layout: Layout::of(64 << 20, 4096, None, 40).expect("it is large enough"),
+            boot: [3; 16],
+            is_closed: true,
+            replay_from: 4,
+            first_invalidation: 5,
+            first_segment: 6,
+            version_max: 7,
+            clear_at_s: 8,
+            membership: Membership::new(5),
+        };
+        let block = superblock.encode();
+        assert_eq!(Superblock::decode(&block), Some(superblock));
+        for at in (0..SUPERBLOCK_BYTES).step_by(13) {
+            let mut damaged = block;
+            damaged[at] ^= 4;
+            assert_eq!(Superblock::decode(&damaged), None, "byte {at}");
+        }
+        assert_eq!(Superblock::decode(&[0; SUPERBLOCK_BYTES]), None);
+    }
+}

@@ -1,0 +1,299 @@
+//! What a flash device does beside requests: segments are written, changes of the index merged
+//! into pages (BigKV's metadata eviction), and the log is cut.
+//!
+//! Guarantees:
+//! 1. A segment lives for a recovery only when all of it is on flash, and before memory
+//!    forgets its buffer.
+//! 2. A page counts only when all of it is on flash: its place is the one that the page
+//!    before it does not have, and its version is written after it.
+//! 3. The log is cut only of what pages have, or what counts no more.
+//!
+//! One thread at a time does this for a device.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::RwLock;
+use tidekv_io::buffer::AlignedVec;
+use tidekv_io::{Error, ErrorKind, Operation, Result};
+
+use crate::coding::Writer;
+use crate::device::Device;
+use crate::entry::Entry;
+use crate::layout::{Name, VERSION_BYTES};
+use crate::page::{PAGE_BYTES, Page, PageId};
+use crate::partition::{Knowledge, Partition};
+use crate::segment::Segment;
+use crate::segment_table::Slot;
+
+/// Of so many partitions the one with the most changes is merged.
+const SAMPLE: usize = 16;
+/// A log that is fuller is cut.
+const LOG_PERCENT: u64 = 50;
+
+/// What a page's version looks like on flash: checksum (`coding.rs`) and version (4 bytes
+/// each of the rest); do not change.
+pub(crate) fn encode_version(device: u64, partition: u32, version: u32) -> [u8; VERSION_BYTES] {
+    // The partition is in the checksum only.
+    Writer::new().u32(version).seal(device ^ u64::from(partition).rotate_left(32))
+}
+
+impl Device {
+    /// Does all that there is to do. `cursor` goes round the partitions.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails; what could be done is done.
+    pub(crate) fn upkeep(&self, cursor: &mut usize) -> Result<()> {
+        loop {
+            if self.is_broken() {
+                return Ok(());
+            }
+            let sealed = self.filling.lock().sealed.pop_front();
+            if let Some((slot, segment)) = sealed {
+                self.write_segment(slot, &segment)?;
+            } else if self.changes.load(Ordering::Relaxed) > self.limits.changes as i64 {
+                if !self.merge(self.choose(cursor))? {
+                    // What is left waits for segments that are not whole.
+                    return Ok(());
+                }
+            } else if self.log.lock().ring.percent_full() >= LOG_PERCENT {
+                return self.settle();
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether there is something to do.
+    pub(crate) fn wants_upkeep(&self) -> bool {
+        !self.filling.lock().sealed.is_empty()
+            || self.changes.load(Ordering::Relaxed) > self.limits.changes as i64
+            || self.log.lock().ring.percent_full() >= LOG_PERCENT
+    }
+
+    /// Brings everything to flash, so that a recovery has nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    pub(crate) fn settle_all(&self, cursor: &mut usize) -> Result<()> {
+        self.seal_opened_before(u64::MAX);
+        self.upkeep(cursor)?;
+        self.merge_older_than(u64::MAX)?;
+        self.checkpoint()
+    }
+
+    /// Cuts the older half of the log off.
+    fn settle(&self) -> Result<()> {
+        let middle = {
+            let log = self.log.lock();
+            let stretches = &log.stretches;
+            stretches.get(stretches.len() / 2).map_or(log.sequence_max, |(_, sequence)| *sequence)
+        };
+        self.seal_opened_before(middle);
+        loop {
+            let sealed = self.filling.lock().sealed.pop_front();
+            let Some((slot, segment)) = sealed else { break };
+            self.write_segment(slot, &segment)?;
+        }
+        self.merge_older_than(middle)?;
+        self.checkpoint()
+    }
+
+    fn seal_opened_before(&self, sequence: u64) {
+        let mut filling = self.filling.lock();
+        let opened = |segment: &Arc<RwLock<Segment>>| self.lives.order(segment.read().id().slot);
+        while let Some(index) = filling.open.iter().position(|open| opened(open) <= sequence) {
+            self.seal(&mut filling, index);
+        }
+    }
+
+    /// Writes a sealed segment, after which its records are read from flash.
+    fn write_segment(&self, slot: Slot, segment: &Arc<RwLock<Segment>>) -> Result<()> {
+        let written = {
+            let segment = segment.read();
+            let at = self.layout.segment_at(slot.id.slot);
+            self.data.write_at(at, segment.bytes()).map(|()| segment.bytes().len())
+        };
+        let mut filling = self.filling.lock();
+        let is_same = |other: &Arc<RwLock<Segment>>| Arc::ptr_eq(other, segment);
+        if !self.buffers.read().get(&slot.id.slot).is_some_and(is_same) {
+            // Everything was forgotten meanwhile.
+            return Ok(());
+        }
+        filling.buffers -= 1;
+        let outcome = match &written {
+            Ok(bytes) => {
+                self.counters.segment_bytes_written.add(*bytes as u64);
+                self.write_slot(&slot)
+            }
+            Err(error) => Err(error.clone()),
+        };
+        match &outcome {
+            Ok(()) => {
+                filling.slots.put(slot);
+                self.lives.set_whole(slot.id, slot.order);
+            }
+            Err(_) => {
+                self.counters.errors.add(1);
+                self.counters.segments_lost.add(1);
+                self.lives.set_free(filling.slots.give_back(slot.id.slot));
+            }
+        }
+        self.buffers.write().remove(&slot.id.slot);
+        outcome
+    }
+
+    /// The partition of the next few that has the most changes.
+    fn choose(&self, cursor: &mut usize) -> u32 {
+        let partitions = self.partitions.len();
+        let mut best = (0, *cursor % partitions);
+        for step in 0..partitions {
+            // On until one has changes.
+            if step >= SAMPLE && best.0 > 0 {
+                break;
+            }
+            *cursor = (*cursor + 1) % partitions;
+            best = best.max((self.partitions[*cursor].lock().changes(), *cursor));
+        }
+        best.1 as u32
+    }
+
+    fn merge_older_than(&self, sequence: u64) -> Result<()> {
+        for partition in 0..self.layout.partitions {
+            let oldest = self.partitions[partition as usize].lock().oldest();
+            if oldest <= sequence {
+                self.merge(partition)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges the changes of a partition into its page; whether fewer are left.
+    fn merge(&self, partition: u32) -> Result<bool> {
+        let (changes, version) = {
+            let mut partition = self.partitions[partition as usize].lock();
+            let before = partition.changes() as i64;
+            let changes = partition.begin_merge(&self.lives);
+            self.changes.fetch_add(partition.changes() as i64 - before, Ordering::Relaxed);
+            (changes, partition.version())
+        };
+        let Some(changes) = changes else { return Ok(false) };
+        let written = self.write_merged(partition, version, &changes);
+        let mut locked = self.partitions[partition as usize].lock();
+        match written {
+            Ok((page, is_lost)) => {
+                let replay_from = self.replay_from.load(Ordering::Acquire);
+                if is_lost {
+                    locked.distrust(self.sequence.load(Ordering::Acquire));
+                }
+                locked.finish_merge(version.wrapping_add(1), replay_from, self.filter_of(&page));
+                for entry in changes.iter().filter(|entry| entry.spot().is_some()) {
+                    let is_newest = page.find(entry.fingerprint()) == Some(*entry);
+                    if is_newest && locked.find(entry.fingerprint(), &self.lives) == Knowledge::Page
+                    {
+                        self.hot.insert(partition, *entry);
+                    }
+                }
+                self.counters.merges.add(1);
+                Ok(true)
+            }
+            Err(error) => {
+                self.counters.errors.add(1);
+                let before = locked.changes() as i64;
+                locked.abort_merge();
+                self.changes.fetch_add(locked.changes() as i64 - before, Ordering::Relaxed);
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes the page with the changes as its next version; the page, and whether what it had
+    /// before is lost.
+    fn write_merged(
+        &self,
+        partition: u32,
+        version: u32,
+        changes: &[Entry],
+    ) -> Result<(Page, bool)> {
+        let mut is_lost = false;
+        let mut page = match version {
+            0 => Page::empty(),
+            _ => match self.read_page(partition, version)? {
+                Some(page) => page,
+                None => {
+                    is_lost = true;
+                    self.counters.lost_pages.add(1);
+                    Page::empty()
+                }
+            },
+        };
+        let displaced = self.apply(&mut page, changes);
+        self.log_displaced(partition, &displaced)?;
+        let next = version
+            .checked_add(1)
+            .ok_or_else(|| Error::new(ErrorKind::Failed, Operation::Write, self.data.path()))?;
+        let mut bytes = AlignedVec::with_capacity(PAGE_BYTES);
+        let id = PageId { device: self.id, partition, version: next };
+        bytes.extend_from_slice(&page.encode(id));
+        self.data.write_at(self.layout.page_at(partition, next), &bytes)?;
+        self.counters.page_bytes_written.add(PAGE_BYTES as u64);
+        let at = self.layout.version_at(partition);
+        self.meta.write_at(at, &encode_version(self.id, partition, next))?;
+        self.counters.metadata_bytes_written.add(VERSION_BYTES as u64);
+        Ok((page, is_lost))
+    }
+
+    /// Changes a page; what had to go for want of room.
+    fn apply(&self, page: &mut Page, changes: &[Entry]) -> Vec<Entry> {
+        let is_live = |entry: Entry| entry.spot().is_some_and(|spot| self.lives.has(spot));
+        let age = |entry: Entry| entry.spot().map_or(0, |spot| self.lives.order(spot.slot));
+        page.retain(is_live);
+        let mut displaced = Vec::new();
+        for change in changes {
+            match change.spot() {
+                None => page.remove(change.fingerprint()),
+                Some(_) => displaced.extend(page.insert(*change, is_live, age)),
+            }
+        }
+        displaced
+    }
+
+    /// A recovery must not find what a full page has no room for.
+    fn log_displaced(&self, partition: u32, displaced: &[Entry]) -> Result<()> {
+        for entry in displaced {
+            let name = Name { partition, fingerprint: entry.fingerprint() };
+            let _order: parking_lot::MutexGuard<'_, Partition> = self.partition(name).lock();
+            self.log_invalidation(name, self.next_sequence())?;
+            self.hot.remove(name);
+            self.counters.displaced.add(1);
+        }
+        Ok(())
+    }
+
+    /// Makes it so that a recovery looks at no operation that pages have.
+    fn checkpoint(&self) -> Result<()> {
+        // An operation has its sequence and is in its partition under that one's lock: what is
+        // not found there in a moment is later than this.
+        let now = self.sequence.load(Ordering::Acquire);
+        let oldest = self.partitions.iter().map(|partition| partition.lock().oldest()).min();
+        let upto = oldest.map_or(now, |oldest| now.min(oldest.saturating_sub(1)));
+        let mut log = self.log.lock();
+        let upto = upto.max(self.replay_from.load(Ordering::Acquire));
+        let mut first = None;
+        while let Some((end, sequence_max)) = log.stretches.front().copied()
+            && sequence_max <= upto
+        {
+            first = Some(end);
+            log.stretches.pop_front();
+        }
+        self.write_superblock(|superblock| {
+            superblock.replay_from = upto;
+            superblock.first_invalidation = first.unwrap_or(superblock.first_invalidation);
+        })?;
+        self.replay_from.store(upto, Ordering::Release);
+        first.into_iter().for_each(|first| log.ring.cut(first));
+        Ok(())
+    }
+}

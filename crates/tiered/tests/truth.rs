@@ -1,0 +1,64 @@
+//! Whatever is found under a key is what was last stored under it, before its deadline: under
+//! random operations, faults of devices, kills at any write, power cuts and restarts.
+//!
+//! A list of operations follows from a seed, and so do the settings: one to three devices on
+//! simulated storage, with full fingerprints or such short ones that keys push each other out
+//! all the time. A model knows what was stored last; a cache may have less and never anything
+//! else. What was under way when the process was killed may have happened or not.
+//!
+//! `TIDEKV_TRUTH_OPERATIONS` sets how many operations are done (evidence: enough for
+//! 100 000 000 checked gets), `TIDEKV_TRUTH_SEED` where seeds begin.
+
+#[path = "truth/model.rs"]
+mod model;
+#[path = "truth/scene.rs"]
+mod scene;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use scene::{Scene, Tally};
+use tidekv_evidence::Row;
+
+/// Operations of a scene.
+const OPERATIONS: u64 = 20_000;
+/// Operations of the suite.
+const OPERATIONS_USUAL: u64 = 800_000;
+
+fn number(variable: &str, usual: u64) -> u64 {
+    let text = std::env::var(variable).ok();
+    text.map_or(usual, |text| text.parse().expect("the variable is a number"))
+}
+
+/// Plays scenes with fingerprints of so many bits until `operations` have been done.
+fn play(operations: u64, bits: u32) -> Tally {
+    let first = number("TIDEKV_TRUTH_SEED", 1);
+    let mut all = Tally::default();
+    for seed in (first..).take(operations.div_ceil(OPERATIONS) as usize) {
+        let played = catch_unwind(AssertUnwindSafe(|| {
+            let mut scene = Scene::new(seed, bits);
+            (0..OPERATIONS).for_each(|_| scene.step());
+            scene.tally()
+        }));
+        match played {
+            Ok(tally) => all.add(&tally),
+            Err(_) => panic!("with TIDEKV_TRUTH_SEED={seed} and {bits} bits, see above"),
+        }
+    }
+    println!("{bits} bits: {all:?}");
+    let row = Row::new("tiered-truth", "tidekv").seed(first).param("fingerprint_bits", bits);
+    all.row(row).record();
+    all
+}
+
+#[test]
+fn nothing_is_found_but_what_was_stored_last() {
+    let tally = play(number("TIDEKV_TRUTH_OPERATIONS", OPERATIONS_USUAL), 40);
+    tally.assert_that_all_was_tried();
+}
+
+#[test]
+fn nothing_else_is_found_either_when_fingerprints_collide() {
+    let tally = play(number("TIDEKV_TRUTH_OPERATIONS", OPERATIONS_USUAL), 8);
+    tally.assert_that_all_was_tried();
+    assert!(tally.collisions > tally.gets / 1_000, "{tally:?}");
+}

@@ -1,0 +1,60 @@
+//! What was stored last under each key.
+
+use std::collections::HashMap;
+
+use tidekv_tiered::{Found, Object};
+
+/// What may be found under a key.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    /// Any of these, or nothing: more than one when a kill left it open.
+    may_be: Vec<Object>,
+}
+
+/// All keys.
+#[derive(Debug, Default)]
+pub struct Model {
+    keys: HashMap<Vec<u8>, Known>,
+}
+
+impl Model {
+    /// An object was stored, and that was acknowledged.
+    pub fn store(&mut self, key: &[u8], object: Object) {
+        self.keys.insert(key.to_vec(), Known { may_be: vec![object] });
+    }
+
+    /// What stood there was removed, and that was acknowledged.
+    pub fn remove(&mut self, key: &[u8]) {
+        self.keys.remove(key);
+    }
+
+    /// An object was stored, or not.
+    pub fn may_have_stored(&mut self, key: &[u8], object: Object) {
+        self.keys.entry(key.to_vec()).or_default().may_be.push(object);
+    }
+
+    /// Everything was forgotten.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+    }
+
+    /// Whether that may be found; if so, it is what is there.
+    pub fn accepts(&mut self, key: &[u8], found: Option<&Found>, now_s: u32) -> bool {
+        let Some(found) = found else { return true };
+        let Some(known) = self.keys.get_mut(key) else { return false };
+        let object = &found.object;
+        let is_known = known.may_be.contains(object) && !object.deadline.has_passed(now_s);
+        if is_known {
+            known.may_be = vec![object.clone()];
+        }
+        is_known
+    }
+
+    /// What is known to have been stored last under a key.
+    pub fn expected(&self, key: &[u8], now_s: u32) -> Option<&Object> {
+        match &self.keys.get(key)?.may_be[..] {
+            [object] if !object.deadline.has_passed(now_s) => Some(object),
+            _ => None,
+        }
+    }
+}

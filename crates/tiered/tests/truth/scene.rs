@@ -1,0 +1,434 @@
+//! A cache on simulated devices, what happens to it, and a model beside it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidekv_evidence::Row;
+use tidekv_io::{
+    Clock, ErrorKind, Fault, FaultRule, ManualClock, MemoryStorage, Operation, Random,
+    SeededRandom, Storage, Tear,
+};
+use tidekv_tiered::{Cache, Change, Deadline, FlashOptions, Found, Object, Options, Surroundings};
+
+use crate::model::Model;
+
+const KEYS: u64 = 700;
+const VALUE_BYTES_MAX: u64 = 6_000;
+const DEVICE_BYTES: u64 = 2 << 20;
+const START_MS: u64 = 1_700_000_000_000;
+
+macro_rules! tally {
+    ($($(#[$about:meta])+ $name:ident,)+) => {
+        /// What has been done and found.
+        #[derive(Debug, Clone, Copy, Default)]
+        pub struct Tally {
+            $($(#[$about])+ pub $name: u64,)+
+        }
+
+        impl Tally {
+            pub fn add(&mut self, other: &Tally) {
+                $(self.$name += other.$name;)+
+            }
+
+            /// Adds all of it to a row.
+            pub fn row(&self, row: Row) -> Row {
+                row$(.metric(stringify!($name), self.$name))+
+            }
+        }
+    };
+}
+
+tally! {
+    /// Operations.
+    operations,
+    /// Gets whose answer was checked.
+    gets,
+    /// Of these, how many found something.
+    hits,
+    /// Objects that came from flash.
+    flash_hits,
+    /// Records of another key that were read and not returned.
+    collisions,
+    /// Records that were found damaged and not returned.
+    damaged,
+    /// Kills, also in the middle of an operation.
+    kills,
+    /// Of these, after how many what was on flash was there again.
+    warm_restarts,
+    /// Orderly restarts after which it was.
+    warm_reopenings,
+    /// Cuts of power.
+    power_cuts,
+    /// Faults that were set up.
+    faults,
+    /// Devices that went out.
+    devices_out,
+    /// Devices that came back, to be warmed.
+    devices_back,
+    /// Pages of the index that were merged.
+    merges,
+    /// Segments that went because their time was over.
+    segments_expired,
+    /// Times that everything was forgotten at once.
+    clearings,
+    /// Gets that found something else than what was stored last.
+    wrong,
+}
+
+impl Tally {
+    /// Fails where something was never tried: then the rest would prove less than it says.
+    pub fn assert_that_all_was_tried(&self) {
+        let tried = [
+            self.hits > self.gets / 5,
+            self.flash_hits > self.gets / 20,
+            self.kills > 0,
+            self.warm_restarts > self.kills / 5,
+            self.warm_reopenings > 0,
+            self.power_cuts > 0,
+            self.damaged > 0,
+            self.devices_out > 0,
+            self.devices_back > 0,
+            self.merges > 0,
+            self.segments_expired > 0,
+            self.clearings > 0,
+        ];
+        assert!(tried.iter().all(|tried| *tried), "{tried:?} {self:?}");
+        assert_eq!(self.wrong, 0);
+    }
+}
+
+/// The cache and all around it.
+pub struct Scene {
+    seed: u64,
+    random: Arc<SeededRandom>,
+    storage: MemoryStorage,
+    clock: Arc<ManualClock>,
+    options: Options,
+    boot: u128,
+    cache: Cache,
+    model: Model,
+    clear_at_s: Option<u32>,
+    stored: u64,
+    tally: Tally,
+}
+
+/// Something that is done to a key.
+enum Deed {
+    Store(Object),
+    Touch(Deadline),
+    Append(Vec<u8>),
+    Remove,
+}
+
+impl Scene {
+    /// The scene of a seed.
+    pub fn new(seed: u64, fingerprint_bits: u32) -> Self {
+        let random = Arc::new(SeededRandom::new(seed));
+        let devices = 1 + random.below(3);
+        let flash = |n| FlashOptions { path: format!("/flash-{n}").into(), bytes: DEVICE_BYTES };
+        let has_state = devices == 1 || random.below(2) == 0;
+        let options = Options {
+            dram_bytes: 1 << 20,
+            flash: (0..devices).map(flash).collect(),
+            object_bytes_max: 64 << 10,
+            object_bytes_usual: 1 << random.below(4) << 10,
+            index_bytes: Some(1_000 << random.below(5)),
+            state: has_state.then(|| PathBuf::from("/state")),
+            segment_bytes: Some(16 << 10 << random.below(2)),
+            fingerprint_bits,
+            ..Options::default()
+        };
+        let (storage, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
+        let cache = open(&options, &storage, &clock, &random, 1);
+        Self {
+            seed,
+            random,
+            storage,
+            clock,
+            options,
+            boot: 1,
+            cache,
+            model: Model::default(),
+            clear_at_s: None,
+            stored: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    /// What has been done.
+    pub fn tally(mut self) -> Tally {
+        self.count();
+        self.tally
+    }
+
+    /// One operation.
+    pub fn step(&mut self) {
+        self.tally.operations += 1;
+        let key = self.key();
+        match self.random.below(1_000) {
+            0..400 => self.get(&key),
+            400..930 => {
+                let deed = self.deed();
+                self.act(&key, deed);
+            }
+            930..965 => self.pass_time(),
+            965..967 => {
+                self.cache.clear();
+                self.model.clear();
+                self.tally.clearings += 1;
+            }
+            967..969 => {
+                let at_s = self.now_s() + self.random.below(100) as u32;
+                self.cache.clear_at(at_s);
+                self.clear_at_s = Some(at_s);
+                self.pass_time();
+            }
+            969..980 => self.add_fault(),
+            980..988 => self.storage.clear_faults(),
+            988..992 => self.kill(),
+            992..996 => self.kill_in_the_middle(&key),
+            996..998 => self.reopen(),
+            _ => self.cut_power(),
+        }
+    }
+
+    fn now_s(&self) -> u32 {
+        (self.clock.unix_ms() / 1000) as u32
+    }
+
+    /// Keys are asked for unevenly.
+    fn key(&self) -> Vec<u8> {
+        let range = KEYS >> self.random.below(6);
+        format!("key:{}", self.random.below(range)).into_bytes()
+    }
+
+    fn deadline(&self) -> Deadline {
+        let left_s = match self.random.below(4) {
+            0 => return Deadline::NEVER,
+            1 => self.random.below(20),
+            2 => self.random.below(600),
+            _ => self.random.below(1_000_000),
+        };
+        Deadline::at(u64::from(self.now_s()) + left_s)
+    }
+
+    fn deed(&mut self) -> Deed {
+        match self.random.below(20) {
+            0 => Deed::Touch(self.deadline()),
+            1 => Deed::Append(b"more".to_vec()),
+            2 | 3 => Deed::Remove,
+            _ => Deed::Store(self.object()),
+        }
+    }
+
+    fn object(&mut self) -> Object {
+        self.stored += 1;
+        let len = self.random.below(VALUE_BYTES_MAX) >> self.random.below(4);
+        let mut value = self.stored.to_le_bytes().to_vec();
+        value.resize(8 + len as usize, self.stored as u8);
+        Object {
+            value: Bytes::from(value),
+            flags: self.random.next_u64() as u32,
+            deadline: self.deadline(),
+            version: self.cache.next_version(),
+            marks: self.stored as u8,
+        }
+    }
+
+    fn get(&mut self, key: &[u8]) {
+        let found = self.cache.get(key);
+        self.check(key, found.as_ref());
+    }
+
+    /// Whether that may stand there.
+    fn check(&mut self, key: &[u8], found: Option<&Found>) {
+        self.tally.gets += 1;
+        self.tally.hits += u64::from(found.is_some());
+        let now_s = self.now_s();
+        if !self.model.accepts(key, found, now_s) {
+            let expected = self.model.expected(key, now_s).map(|object| object.version);
+            panic!(
+                "seed {}, operation {}: {} has {:?} (expected version {expected:?}) at {now_s}",
+                self.seed,
+                self.tally.operations,
+                String::from_utf8_lossy(key),
+                found.map(|found| (found.object.version, found.object.deadline)),
+            );
+        }
+    }
+
+    /// Does something to a key; the object that stands there then.
+    fn act(&mut self, key: &[u8], deed: Deed) {
+        match self.perform(key, deed) {
+            Some(object) => self.model.store(key, object),
+            None => self.model.remove(key),
+        }
+    }
+
+    fn perform(&mut self, key: &[u8], deed: Deed) -> Option<Object> {
+        let cache = self.cache.clone();
+        let (found, after) = match deed {
+            Deed::Store(object) => {
+                cache.store(key, object.clone());
+                return Some(object);
+            }
+            Deed::Remove if self.random.below(2) == 0 => {
+                cache.remove(key);
+                return None;
+            }
+            Deed::Remove => cache.change(key, |found| (Change::Remove, (found.cloned(), None))),
+            Deed::Touch(deadline) => cache.change(key, |found| match found {
+                None => (Change::Keep, (None, None)),
+                Some(found) => {
+                    let object = Object { deadline, ..found.object.clone() };
+                    (Change::Revise(object.clone()), (Some(found.clone()), Some(object)))
+                }
+            }),
+            Deed::Append(more) => cache.change(key, |found| match found {
+                None => (Change::Keep, (None, None)),
+                Some(found) => {
+                    let value = [&found.object.value[..], &more].concat();
+                    let version = cache.next_version();
+                    let object = Object { value: value.into(), version, ..found.object.clone() };
+                    (Change::ReviseAndFetch(object.clone()), (Some(found.clone()), Some(object)))
+                }
+            }),
+        };
+        self.check(key, found.as_ref());
+        match found {
+            Some(_) => after,
+            // It may still be there: what cannot be read now may be later.
+            None => self.model.expected(key, self.now_s()).cloned(),
+        }
+    }
+
+    fn pass_time(&mut self) {
+        let ms = 1 << self.random.below(18);
+        self.clock.advance(Duration::from_millis(ms));
+        if self.clear_at_s.is_some_and(|at_s| at_s <= self.now_s()) {
+            self.clear_at_s = None;
+            self.model.clear();
+            self.tally.clearings += 1;
+        }
+    }
+
+    fn add_fault(&mut self) {
+        self.tally.faults += 1;
+        let faults = [
+            (Operation::Read, Fault::Fail(ErrorKind::Failed)),
+            (Operation::Read, Fault::ShortRead),
+            (Operation::Read, Fault::FlipBit { byte: self.random.below(70_000) as usize, bit: 3 }),
+            (Operation::Write, Fault::Fail(ErrorKind::Failed)),
+            (Operation::Write, Fault::Fail(ErrorKind::Full)),
+            (Operation::Write, Fault::ShortWrite),
+        ];
+        let (operation, fault) = faults[self.random.below(6) as usize];
+        // Where nobody else is a witness, devices fail one by one.
+        let path = match self.options.state {
+            Some(_) if self.random.below(4) == 0 => "flash".to_owned(),
+            _ => format!("flash-{}", self.random.below(self.options.flash.len() as u64)),
+        };
+        if self.options.state.is_none() {
+            self.storage.clear_faults();
+        }
+        let mut rule = FaultRule::always(operation, fault).on_path(path);
+        rule.operation = Some(operation).filter(|_| self.random.below(3) > 0);
+        rule.skip = self.random.below(40);
+        rule.times = Some(1 + self.random.below(4)).filter(|_| self.random.below(2) == 0);
+        self.storage.add_fault(rule);
+    }
+
+    /// The process dies between two operations.
+    fn kill(&mut self) {
+        self.tally.kills += 1;
+        self.restart(Tear::KeepUnsynced);
+        self.tally.warm_restarts += u64::from(self.cache.warm_devices() > 0);
+    }
+
+    /// The process dies in the middle of an operation, which may have happened or not.
+    fn kill_in_the_middle(&mut self, key: &[u8]) {
+        let before = self.model.expected(key, self.now_s()).cloned();
+        let cut = self.storage.operations() + self.random.below(12);
+        self.storage.cut_power_at(cut);
+        let deed = self.deed();
+        let after = self.perform(key, deed);
+        match after {
+            Some(object) if before.as_ref() != Some(&object) => {
+                self.model.may_have_stored(key, object)
+            }
+            // What was there may be there again.
+            _ => {}
+        }
+        if self.storage.operations() <= cut {
+            // It was acknowledged before the end.
+            let object = self.cache.get(key).map(|found| found.object);
+            match object {
+                Some(object) => self.model.store(key, object),
+                None => self.model.remove(key),
+            }
+        }
+        self.kill();
+    }
+
+    fn reopen(&mut self) {
+        self.storage.clear_faults();
+        self.cache.close();
+        let tear = if self.random.below(2) == 0 { Tear::KeepUnsynced } else { Tear::DropUnsynced };
+        if tear == Tear::DropUnsynced {
+            self.boot += 1;
+        }
+        self.restart(tear);
+        self.tally.warm_reopenings += u64::from(self.cache.warm_devices() > 0);
+    }
+
+    fn cut_power(&mut self) {
+        self.tally.power_cuts += 1;
+        self.boot += 1;
+        let seed = self.random.next_u64();
+        self.restart(Tear::Torn { seed });
+    }
+
+    fn restart(&mut self, tear: Tear) {
+        self.count();
+        self.storage = self.storage.after_power_loss(tear);
+        self.cache = open(&self.options, &self.storage, &self.clock, &self.random, self.boot);
+        if self.clear_at_s.is_some() && tear != Tear::KeepUnsynced {
+            // Nobody knows any more; what the cache has is what it said at last.
+            self.clear_at_s = None;
+        }
+    }
+
+    /// Adds what the cache has counted.
+    fn count(&mut self) {
+        self.tally.flash_hits += self.cache.stats().flash_hits;
+        for device in self.cache.device_stats() {
+            let counts = device.counts;
+            self.tally.collisions += counts.collisions;
+            self.tally.damaged += counts.damaged;
+            self.tally.merges += counts.merges;
+            self.tally.segments_expired += counts.segments_expired;
+            self.tally.devices_out += device.times_out;
+            self.tally.devices_back += device.times_back;
+        }
+    }
+}
+
+fn open(
+    options: &Options,
+    storage: &MemoryStorage,
+    clock: &Arc<ManualClock>,
+    random: &Arc<SeededRandom>,
+    boot: u128,
+) -> Cache {
+    let storage: Arc<dyn Storage> = Arc::new(storage.clone());
+    let around = Surroundings {
+        storage,
+        clock: Arc::clone(clock) as Arc<dyn Clock>,
+        random: Arc::clone(random) as Arc<dyn Random>,
+        boot,
+        is_inline: true,
+    };
+    Cache::open(options, &around).unwrap_or_else(|error| panic!("{error}"))
+}
