@@ -134,6 +134,9 @@ fn build(
     let log = log_of(layout.invalidations, superblock.first_invalidation, &log);
     let superblock_at = layout.superblock_at(superblock.generation);
     files.meta.write_at(superblock_at, &superblock.encode())?;
+    // Else a cut of power could bring back one that says it was closed in order, with all that
+    // stood there then.
+    files.meta.sync()?;
     let filling = Filling {
         slots: Slots::new(slots),
         open: Vec::new(),

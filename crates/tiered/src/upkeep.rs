@@ -53,7 +53,7 @@ impl Device {
             if let Some((slot, segment)) = sealed {
                 self.write_segment(slot, &segment)?;
             } else if self.changes.load(Ordering::Relaxed) > self.limits.changes as i64 {
-                if !self.merge(self.choose(cursor))? {
+                if !self.merge_any(cursor)? {
                     // What is left waits for segments that are not whole.
                     return Ok(());
                 }
@@ -160,6 +160,16 @@ impl Device {
         best.1 as u32
     }
 
+    /// Merges some partition; whether fewer changes are left.
+    fn merge_any(&self, cursor: &mut usize) -> Result<bool> {
+        for _ in 0..SAMPLE {
+            if self.merge(self.choose(cursor))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn merge_older_than(&self, sequence: u64) -> Result<()> {
         for partition in 0..self.layout.partitions {
             let oldest = self.partitions[partition as usize].lock().oldest();
@@ -175,7 +185,12 @@ impl Device {
         let (changes, version) = {
             let mut partition = self.partitions[partition as usize].lock();
             let before = partition.changes() as i64;
-            let changes = partition.begin_merge(&self.lives);
+            let mut changes = partition.begin_merge(&self.lives);
+            if partition.changes() as i64 == before {
+                // All of them wait for a segment.
+                partition.abort_merge();
+                changes = None;
+            }
             self.changes.fetch_add(partition.changes() as i64 - before, Ordering::Relaxed);
             (changes, partition.version())
         };

@@ -20,7 +20,7 @@ use scene::{Scene, Tally};
 use tidekv_evidence::Row;
 
 /// Operations of a scene.
-const OPERATIONS: u64 = 20_000;
+const OPERATIONS: u64 = 50_000;
 /// Operations of the suite.
 const OPERATIONS_USUAL: u64 = 800_000;
 

@@ -14,8 +14,8 @@ use tidekv_tiered::{Cache, Change, Deadline, FlashOptions, Found, Object, Option
 
 use crate::model::Model;
 
-const KEYS: u64 = 700;
-const VALUE_BYTES_MAX: u64 = 6_000;
+const KEYS: u64 = 1_500;
+const VALUE_BYTES_MAX: u64 = 11_000;
 const DEVICE_BYTES: u64 = 2 << 20;
 const START_MS: u64 = 1_700_000_000_000;
 
@@ -82,7 +82,7 @@ impl Tally {
     pub fn assert_that_all_was_tried(&self) {
         let tried = [
             self.hits > self.gets / 5,
-            self.flash_hits > self.gets / 20,
+            self.flash_hits > self.gets / 40,
             self.kills > 0,
             self.warm_restarts > self.kills / 5,
             self.warm_reopenings > 0,
@@ -169,28 +169,36 @@ impl Scene {
         let key = self.key();
         match self.random.below(1_000) {
             0..400 => self.get(&key),
-            400..930 => {
+            400..950 => {
                 let deed = self.deed();
                 self.act(&key, deed);
             }
-            930..965 => self.pass_time(),
-            965..967 => {
+            965 if self.random.below(20) == 0 => {
                 self.cache.clear();
                 self.model.clear();
                 self.tally.clearings += 1;
             }
-            967..969 => {
+            966 if self.random.below(20) == 0 => {
                 let at_s = self.now_s() + self.random.below(100) as u32;
                 self.cache.clear_at(at_s);
                 self.clear_at_s = Some(at_s);
                 self.pass_time();
             }
-            969..980 => self.add_fault(),
-            980..988 => self.storage.clear_faults(),
-            988..992 => self.kill(),
-            992..996 => self.kill_in_the_middle(&key),
-            996..998 => self.reopen(),
-            _ => self.cut_power(),
+            950..969 => self.pass_time(),
+            969..975 => self.add_fault(),
+            975..995 => self.storage.clear_faults(),
+            _ => self.end_a_process(&key),
+        }
+    }
+
+    /// Rarely: DRAM is to fill up in between.
+    fn end_a_process(&mut self, key: &[u8]) {
+        match self.random.below(200) {
+            0..6 => self.kill(),
+            6..10 => self.kill_in_the_middle(key),
+            10..12 => self.reopen(),
+            12 => self.cut_power(),
+            _ => {}
         }
     }
 
@@ -200,14 +208,14 @@ impl Scene {
 
     /// Keys are asked for unevenly.
     fn key(&self) -> Vec<u8> {
-        let range = KEYS >> self.random.below(6);
+        let range = KEYS >> self.random.below(5);
         format!("key:{}", self.random.below(range)).into_bytes()
     }
 
     fn deadline(&self) -> Deadline {
-        let left_s = match self.random.below(4) {
-            0 => return Deadline::NEVER,
-            1 => self.random.below(20),
+        let left_s = match self.random.below(5) {
+            0 => self.random.below(20),
+            1 | 3 => return Deadline::NEVER,
             2 => self.random.below(600),
             _ => self.random.below(1_000_000),
         };
@@ -305,7 +313,7 @@ impl Scene {
     }
 
     fn pass_time(&mut self) {
-        let ms = 1 << self.random.below(18);
+        let ms = 1 << self.random.below(16);
         self.clock.advance(Duration::from_millis(ms));
         if self.clear_at_s.is_some_and(|at_s| at_s <= self.now_s()) {
             self.clear_at_s = None;
