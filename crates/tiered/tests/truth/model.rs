@@ -9,18 +9,22 @@ use tidekv_tiered::{Found, Object};
 struct Known {
     /// Any of these, or nothing: more than one when a kill left it open.
     may_be: Vec<Object>,
+    /// How many restarts there had been when the last one of them came.
+    run: u64,
 }
 
 /// All keys.
 #[derive(Debug, Default)]
 pub struct Model {
     keys: HashMap<Vec<u8>, Known>,
+    /// How many restarts there have been.
+    pub run: u64,
 }
 
 impl Model {
     /// An object was stored, and that was acknowledged.
     pub fn store(&mut self, key: &[u8], object: Object) {
-        self.keys.insert(key.to_vec(), Known { may_be: vec![object] });
+        self.keys.insert(key.to_vec(), Known { may_be: vec![object], run: self.run });
     }
 
     /// What stood there was removed, and that was acknowledged.
@@ -30,12 +34,14 @@ impl Model {
 
     /// An object was stored, or not.
     pub fn may_have_stored(&mut self, key: &[u8], object: Object) {
-        self.keys.entry(key.to_vec()).or_default().may_be.push(object);
+        let known = self.keys.entry(key.to_vec()).or_default();
+        known.may_be.push(object);
+        known.run = self.run;
     }
 
-    /// Everything was forgotten.
-    pub fn clear(&mut self) {
-        self.keys.clear();
+    /// Everything was forgotten that was stored up to that run.
+    pub fn clear(&mut self, run: u64) {
+        self.keys.retain(|_, known| known.run > run);
     }
 
     /// Whether that may be found; if so, it is what is there.

@@ -109,7 +109,8 @@ pub struct Scene {
     boot: u128,
     cache: Cache,
     model: Model,
-    clear_at_s: Option<u32>,
+    /// When everything is to be forgotten, and in which run that was said.
+    clear_at: Option<(u32, u64)>,
     stored: u64,
     tally: Tally,
 }
@@ -151,7 +152,7 @@ impl Scene {
             boot: 1,
             cache,
             model: Model::default(),
-            clear_at_s: None,
+            clear_at: None,
             stored: 0,
             tally: Tally::default(),
         }
@@ -175,13 +176,13 @@ impl Scene {
             }
             965 if self.random.below(20) == 0 => {
                 self.cache.clear();
-                self.model.clear();
+                self.model.clear(self.model.run);
                 self.tally.clearings += 1;
             }
             966 if self.random.below(20) == 0 => {
                 let at_s = self.now_s() + self.random.below(100) as u32;
                 self.cache.clear_at(at_s);
-                self.clear_at_s = Some(at_s);
+                self.clear_at = Some((at_s, self.model.run));
                 self.pass_time();
             }
             950..969 => self.pass_time(),
@@ -315,9 +316,10 @@ impl Scene {
     fn pass_time(&mut self) {
         let ms = 1 << self.random.below(16);
         self.clock.advance(Duration::from_millis(ms));
-        if self.clear_at_s.is_some_and(|at_s| at_s <= self.now_s()) {
-            self.clear_at_s = None;
-            self.model.clear();
+        let now_s = self.now_s();
+        if let Some((_, run)) = self.clear_at.take_if(|(at_s, _)| *at_s <= now_s) {
+            // What has come since a restart may be spared: no device was there to remember.
+            self.model.clear(run);
             self.tally.clearings += 1;
         }
     }
@@ -402,10 +404,7 @@ impl Scene {
         self.count();
         self.storage = self.storage.after_power_loss(tear);
         self.cache = open(&self.options, &self.storage, &self.clock, &self.random, self.boot);
-        if self.clear_at_s.is_some() && tear != Tear::KeepUnsynced {
-            // Nobody knows any more; what the cache has is what it said at last.
-            self.clear_at_s = None;
-        }
+        self.model.run += 1;
     }
 
     /// Adds what the cache has counted.
