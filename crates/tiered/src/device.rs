@@ -153,13 +153,9 @@ impl Device {
         !self.is_broken() && self.lives.has(spot)
     }
 
-    /// How far a record is from going for want of room: 0 is next, 1 is the newest.
-    pub(crate) fn youth(&self, spot: Spot) -> f64 {
-        let filling = self.filling.lock();
-        let Some(oldest) = filling.slots.whole().next() else { return 1.0 };
-        let (oldest, now) = (oldest.order, self.sequence.load(Ordering::Relaxed));
-        let order = self.lives.order(spot.slot).max(oldest);
-        (order - oldest) as f64 / (now - oldest).max(1) as f64
+    /// How far a record is from going for want of room: 0 is next, 1 is as far as can be.
+    pub(crate) fn distance(&self, spot: Spot) -> f64 {
+        self.filling.lock().slots.distance(self.lives.order(spot.slot))
     }
 
     /// The record of `key`, and where it is.

@@ -23,8 +23,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
 use tidekv_io::{Clock, Executor, Priority, Random, Storage};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::array::{Array, Surroundings};
 use crate::device::{Device, Limits, Put};
@@ -34,9 +36,9 @@ use crate::error::Result;
 use crate::health::{DeviceState, Health};
 use crate::layout::Layout;
 use crate::membership::Membership;
-use crate::object::Found;
+use crate::object::{Found, Object};
 use crate::options::{FlashOptions, Options};
-use crate::record::Record;
+use crate::record::{self, Kind, Record};
 use crate::recovery::{self, Files};
 use crate::rendezvous::Rendezvous;
 use crate::state_file::StateFile;
@@ -164,6 +166,40 @@ pub(crate) struct World<'a> {
     pub(crate) boot: Boot,
 }
 
+/// What an object is made of that is larger than a segment: the value of its head.
+struct Parts {
+    /// A random number, in the names of the parts.
+    id: u64,
+    /// The length of all together.
+    len: usize,
+    count: u32,
+}
+
+/// What a part's name has more than the key: the id and the number.
+const PART_NAME: usize = 12;
+
+impl Parts {
+    fn encode(&self) -> Bytes {
+        let mut bytes = BytesMut::with_capacity(20);
+        bytes.put_u64_le(self.id);
+        bytes.put_u64_le(self.len as u64);
+        bytes.put_u32_le(self.count);
+        bytes.freeze()
+    }
+
+    fn decode(mut bytes: &[u8]) -> Option<Self> {
+        (bytes.len() == 20).then(|| Self {
+            id: bytes.get_u64_le(),
+            len: bytes.get_u64_le() as usize,
+            count: bytes.get_u32_le(),
+        })
+    }
+
+    fn name(&self, key: &[u8], number: u32) -> Vec<u8> {
+        [key, &self.id.to_le_bytes(), &number.to_le_bytes()].concat()
+    }
+}
+
 impl Flash {
     /// Opens all devices of the options.
     pub(crate) fn open(
@@ -248,9 +284,14 @@ impl Flash {
             if seat != home && record.epoch < routing.floor {
                 continue;
             }
+            let found = match record.kind {
+                Kind::Whole => record.found,
+                Kind::Head => self.inner.read_parts(seat, record.found, key, now_s)?,
+                Kind::Part => return None,
+            };
             let is_in_place = seat == home || !routing.is_in[home];
             let place = is_in_place.then_some(Place { seat: seat as u32, spot });
-            return Some((record.found, place));
+            return Some((found, place));
         }
         None
     }
@@ -270,19 +311,22 @@ impl Flash {
         if let Some(copy) = copy
             && copy.seat as usize == seat
             && device.has(copy.spot)
-            && !(found.was_fetched && device.youth(copy.spot) < OLD)
+            && !(found.was_fetched && device.distance(copy.spot) < OLD)
         {
             return;
         }
-        let record = Record {
+        let whole = Record {
             found: found.clone(),
-            is_parts: false,
+            kind: Kind::Whole,
             home: home as u64,
             epoch: routing.epoch,
         };
-        match device.put(hash, key, &record, now_s) {
-            Ok(Put::At(_) | Put::Refused) => {}
-            Err(_) => self.inner.leave(seat),
+        let put = match record::record_bytes(key.len(), found.object.value.len()) {
+            len if len <= device.record_bytes_max() => device.put(hash, key, &whole, now_s),
+            _ => self.inner.put_parts(&device, hash, key, whole, now_s),
+        };
+        if put.is_err() {
+            self.inner.leave(seat);
         }
         self.inner.schedule(seat, &device);
     }
@@ -369,12 +413,6 @@ impl Flash {
     pub(crate) fn stats(&self) -> Vec<DeviceStats> {
         self.inner.seats.iter().map(Seat::stats).collect()
     }
-
-    /// The largest key and value together that a device takes.
-    pub(crate) fn object_bytes_max(&self) -> usize {
-        let bytes = self.inner.devices().map(|(_, device)| device.record_bytes_max()).min();
-        bytes.unwrap_or(0).saturating_sub(crate::record::HEADER_BYTES)
-    }
 }
 
 impl Seat {
@@ -432,6 +470,52 @@ impl Inner {
             self.leave(number);
         }
         found
+    }
+
+    /// An object in parts, whole again.
+    fn read_parts(&self, seat: usize, head: Found, key: &[u8], now_s: u32) -> Option<Found> {
+        let parts = Parts::decode(&head.object.value)?;
+        let mut value = BytesMut::with_capacity(parts.len);
+        for number in 0..parts.count {
+            let name = parts.name(key, number);
+            let (part, _) = self.read(seat, xxh3_64(&name), &name, now_s)?;
+            if part.kind != Kind::Part {
+                return None;
+            }
+            value.extend_from_slice(&part.found.object.value);
+        }
+        let object = Object { value: value.freeze(), ..head.object };
+        (object.value.len() == parts.len).then_some(Found { object, ..head })
+    }
+
+    /// Puts an object there that is larger than a segment: its parts, then what they are called.
+    fn put_parts(
+        &self,
+        device: &Device,
+        hash: u64,
+        key: &[u8],
+        whole: Record,
+        now_s: u32,
+    ) -> tidekv_io::Result<Put> {
+        let value = whole.found.object.value.clone();
+        let part_bytes = device.record_bytes_max() - record::record_bytes(key.len() + PART_NAME, 0);
+        let count = value.len().div_ceil(part_bytes) as u32;
+        // Parts of another state of the object have other names.
+        let parts = Parts { id: self.random.next_u64(), len: value.len(), count };
+        let record = |kind, value| {
+            let object = Object { value, ..whole.found.object.clone() };
+            Record { kind, found: Found { object, ..whole.found.clone() }, ..whole.clone() }
+        };
+        for number in 0..count {
+            let start = number as usize * part_bytes;
+            let part = value.slice(start..value.len().min(start + part_bytes));
+            let name = parts.name(key, number);
+            match device.put(xxh3_64(&name), &name, &record(Kind::Part, part), now_s)? {
+                Put::At(_) => {}
+                Put::Refused => return Ok(Put::Refused),
+            }
+        }
+        device.put(hash, key, &record(Kind::Head, parts.encode()), now_s)
     }
 
     /// Has what waits on a device done in the background.

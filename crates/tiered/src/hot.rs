@@ -9,8 +9,11 @@
 //! are not, so single entries are kept here, which is four times as many hot ones in the same
 //! memory; what a bucket says about keys that are not there, [`crate::negative_filter`] says.
 //!
-//! Of a full line the entry leaves that was not asked for since the line was last full, as in
-//! a clock. For all threads; a lock guards a stretch of lines.
+//! An entry stands in one of two lines, so that nearly all of the memory is used before one has
+//! to leave for another. Then one leaves that was not asked for since its lines were last
+//! full, as in a clock.
+//!
+//! For all threads, but what is done to one name is done by one at a time.
 
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
@@ -47,39 +50,48 @@ impl Hot {
 
     /// The entry of that name, which counts as asked for.
     pub(crate) fn find(&self, name: Name) -> Option<Entry> {
-        self.with_line(name, |line| {
-            let entry = line.iter_mut().find(|entry| is_it(**entry, name.fingerprint))?;
-            *entry = entry.asked_for(true);
-            Some(entry.asked_for(false))
+        self.lines_of(name).into_iter().find_map(|line| {
+            self.with_line(line, |line| {
+                let is_named = |entry: &&mut Entry| is_it(**entry, name.fingerprint);
+                let entry = line.iter_mut().find(is_named)?;
+                *entry = entry.asked_for(true);
+                Some(entry.asked_for(false))
+            })
         })
     }
 
-    /// Puts an entry in that has been asked for.
+    /// Puts an entry in.
     pub(crate) fn insert(&self, partition: u32, entry: Entry) {
         let name = Name { partition, fingerprint: entry.fingerprint() };
-        self.with_line(name, |line| {
-            let place = line.iter().position(|other| is_it(*other, name.fingerprint));
-            let free = place.or_else(|| line.iter().position(|other| other.is_nothing()));
-            let place = free.unwrap_or_else(|| {
-                let cold = line.iter().position(|other| !other.was_asked_for());
-                cold.unwrap_or_else(|| {
+        self.remove(name);
+        let mut lines = self.lines_of(name);
+        // The emptier one first: so both fill evenly.
+        lines.sort_by_key(|line| self.with_line(*line, |line| used(line)));
+        let is_placed = lines.iter().any(|line| self.replace(*line, entry, Entry::is_nothing))
+            || lines.iter().any(|line| self.replace(*line, entry, |other| !other.was_asked_for()));
+        if !is_placed {
+            for line in lines {
+                self.with_line(line, |line| {
                     line.iter_mut().for_each(|other| *other = other.asked_for(false));
-                    // Any of them.
-                    name.fingerprint as usize % WAYS
-                })
-            });
-            line[place] = entry.asked_for(false);
-        });
+                });
+            }
+            self.replace(lines[name.fingerprint as usize % 2], entry, |_| true);
+        }
     }
 
     /// Takes the entry out.
     pub(crate) fn remove(&self, name: Name) {
-        self.with_line(name, |line| {
-            let is_named = |entry: &&mut Entry| is_it(**entry, name.fingerprint);
-            if let Some(entry) = line.iter_mut().find(is_named) {
-                *entry = Entry::NOTHING;
-            }
-        });
+        for line in self.lines_of(name) {
+            self.replace(line, Entry::NOTHING, |entry| is_it(entry, name.fingerprint));
+        }
+    }
+
+    /// Puts an entry in the place of one of which `is_to_go` is true, if there is one.
+    fn replace(&self, line: usize, entry: Entry, is_to_go: impl Fn(Entry) -> bool) -> bool {
+        self.with_line(line, |line| {
+            let place = line.iter().position(|other| is_to_go(*other));
+            place.inspect(|place| line[*place] = entry.asked_for(false)).is_some()
+        })
     }
 
     /// Its memory, in bytes.
@@ -87,13 +99,21 @@ impl Hot {
         self.lines * LINE_BYTES
     }
 
-    fn with_line<R>(&self, name: Name, then: impl FnOnce(&mut Line) -> R) -> R {
+    fn lines_of(&self, name: Name) -> [usize; 2] {
         let mixed = name.fingerprint ^ u64::from(name.partition).rotate_left(40);
-        let mixed = xxh3_64(&mixed.to_le_bytes()) >> 32;
-        let line = (mixed * self.lines as u64 >> 32) as usize;
+        let mixed = xxh3_64(&mixed.to_le_bytes());
+        [mixed >> 32, mixed & u64::from(u32::MAX)]
+            .map(|half| (half * self.lines as u64 >> 32) as usize)
+    }
+
+    fn with_line<R>(&self, line: usize, then: impl FnOnce(&mut Line) -> R) -> R {
         let stripes = self.stripes.len();
         then(&mut self.stripes[line % stripes].lock()[line / stripes])
     }
+}
+
+fn used(line: &Line) -> usize {
+    line.iter().filter(|entry| !entry.is_nothing()).count()
 }
 
 fn is_it(entry: Entry, fingerprint: u64) -> bool {
@@ -116,16 +136,16 @@ mod tests {
     #[test]
     fn entries_are_found_until_taken_out_or_pushed_out() {
         let hot = Hot::new(100 * LINE_BYTES);
-        for n in 0..100_u64 {
+        for n in 0..340_u64 {
             hot.insert(3, entry(n, 1));
             assert_eq!(hot.find(name(n)), Some(entry(n, 1)));
             hot.insert(3, entry(n, 2));
             assert_eq!(hot.find(name(n)), Some(entry(n, 2)));
         }
-        let kept = (0..100).filter(|n| hot.find(name(*n)).is_some()).count();
-        assert!(kept > 80, "{kept}");
-        hot.remove(name(99));
-        assert_eq!(hot.find(name(99)), None);
+        let kept = (0..340).filter(|n| hot.find(name(*n)).is_some()).count();
+        assert!(kept > 310, "{kept} of 400 places");
+        hot.remove(name(339));
+        assert_eq!(hot.find(name(339)), None);
         assert_eq!(hot.memory_bytes(), 100 * LINE_BYTES);
     }
 

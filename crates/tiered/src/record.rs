@@ -9,7 +9,8 @@
 //! 24      4     length of the value
 //! 28      2     length of the key
 //! 30      1     marks
-//! 31      1     bit 0: it was fetched since it was stored; bit 1: the value is a list of parts
+//! 31      1     bit 0: it was fetched since it was stored; bits 1 and 2: a whole object (0), the
+//!               head of one in parts (1), or a part (2)
 //! 32      4     client's flags
 //! 36      4     deadline, in seconds of Unix time; 0: none
 //! 40      4     the second in which it was last fetched or stored
@@ -34,14 +35,24 @@ use crate::object::{Deadline, Found, Object};
 pub(crate) const HEADER_BYTES: usize = 64;
 
 const FETCHED: u8 = 1;
-const PARTS: u8 = 2;
+const KIND: u32 = 1;
+
+/// What of an object a record has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// All of it.
+    Whole,
+    /// What its parts are called.
+    Head,
+    /// One of its parts.
+    Part,
+}
 
 /// An object with what flash adds to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) found: Found,
-    /// Whether the value is a list of parts.
-    pub(crate) is_parts: bool,
+    pub(crate) kind: Kind,
     /// The device that the key belongs to while all are well.
     pub(crate) home: u64,
     /// Its epoch when the record was written.
@@ -67,7 +78,7 @@ pub(crate) fn encode(out: &mut [u8], segment: SegmentId, key: &[u8], record: &Re
     let Found { object, was_fetched, accessed_s } = &record.found;
     let (header, rest) = out.split_at_mut(HEADER_BYTES);
     header.fill(0);
-    let flags = u8::from(*was_fetched) * FETCHED | u8::from(record.is_parts) * PARTS;
+    let flags = u8::from(*was_fetched) * FETCHED | (record.kind as u8) << KIND;
     header[8..12].copy_from_slice(&segment.slot.to_le_bytes());
     header[12..16].copy_from_slice(&segment.generation.to_le_bytes());
     header[16..24].copy_from_slice(&object.version.to_le_bytes());
@@ -123,7 +134,7 @@ pub(crate) fn decode(
     };
     Ok(Record {
         found: Found { object, was_fetched: bytes[31] & FETCHED != 0, accessed_s: word(40) },
-        is_parts: bytes[31] & PARTS != 0,
+        kind: [Kind::Whole, Kind::Head, Kind::Part][usize::from(bytes[31] >> KIND & 3).min(2)],
         home: long(48),
         epoch: word(44),
     })
@@ -152,7 +163,7 @@ mod tests {
             marks: 5,
         };
         let found = Found { object, was_fetched: true, accessed_s: 99 };
-        Record { found, is_parts: false, home: 8, epoch: 7 }
+        Record { found, kind: Kind::Part, home: 8, epoch: 7 }
     }
 
     fn encoded(key: &[u8], record: &Record) -> Vec<u8> {

@@ -50,11 +50,16 @@ pub(crate) struct Files {
 impl Files {
     /// Opens the device at `path`; a file is made, and made as long as `bytes`.
     pub(crate) fn open(storage: &Arc<dyn Storage>, path: &Path, bytes: u64) -> Result<Self> {
+        let is_new = !storage.exists(path)?;
         let lock = storage.lock(path)?;
         let meta = storage.open(path, Access::Buffered)?;
         let data = storage.open(path, Access::Direct)?;
         if meta.len()? < bytes {
             meta.allocate(bytes)?;
+        }
+        if is_new {
+            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            storage.sync_dir(directory.unwrap_or(Path::new(".")))?;
         }
         let mut superblock: Option<Superblock> = None;
         for at in [0, BLOCK_BYTES] {

@@ -175,6 +175,7 @@ mod tests {
 
     use super::*;
     use crate::object::{Deadline, Found, Object};
+    use crate::record::Kind;
 
     const ID: SegmentId = SegmentId { slot: 3, generation: 5 };
 
@@ -182,7 +183,7 @@ mod tests {
         let value = Bytes::from(vec![1; value_len]);
         let object = Object { value, flags: 0, deadline, version: 1, marks: 0 };
         let found = Found { object, was_fetched: false, accessed_s: 0 };
-        Record { found, is_parts: false, home: 0, epoch: 0 }
+        Record { found, kind: Kind::Whole, home: 0, epoch: 0 }
     }
 
     fn name(fingerprint: u64) -> Name {

@@ -76,14 +76,22 @@ impl Slots {
         self.slots[slot as usize].id
     }
 
-    /// A segment has been lost: it does not get chosen any more, and its slot is free.
-    pub(crate) fn lose(&mut self, id: SegmentId) -> Option<SegmentId> {
-        (self.slots[id.slot as usize].id == id).then(|| self.give_back(id.slot))
-    }
-
     /// Whole segments, the oldest first.
     pub(crate) fn whole(&self) -> impl Iterator<Item = &Slot> {
         self.by_order.values().map(|slot| &self.slots[*slot as usize])
+    }
+
+    /// How far a segment that was opened in that order is from going: 0 is next, 1 is as far as
+    /// can be.
+    pub(crate) fn distance(&self, order: u64) -> f64 {
+        let (Some((first, _)), Some((last, _))) =
+            (self.by_order.first_key_value(), self.by_order.last_key_value())
+        else {
+            return 1.0;
+        };
+        let rank = order.saturating_sub(*first) as f64 / (last - first).max(1) as f64;
+        let ahead = self.free.len() as f64 + rank.min(1.0) * self.by_order.len() as f64;
+        ahead / self.slots.len() as f64
     }
 
     /// How many hold whole segments.
@@ -148,6 +156,17 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_is_far_from_going_while_slots_are_free() {
+        let mut slots = slots(10);
+        fill(&mut slots, 0, 100, u32::MAX);
+        fill(&mut slots, 0, 200, u32::MAX);
+        assert!(slots.distance(100) >= 0.8);
+        (3..11).for_each(|order| drop(fill(&mut slots, 0, order * 100, u32::MAX)));
+        assert_eq!((slots.distance(100), slots.distance(1_000)), (0.0, 1.0));
+        assert!((0.4..0.6).contains(&slots.distance(550)));
+    }
+
+    #[test]
     fn no_generation_comes_twice() {
         let mut slots = slots(2);
         let mut seen = std::collections::HashSet::new();
@@ -171,7 +190,5 @@ mod tests {
         assert_eq!(slots.take(0), None);
         let freed = slots.give_back(first.id.slot);
         assert_eq!(slots.take(0), Some(Taken { id: freed, went: None }));
-        assert_eq!(slots.lose(first.id), None);
-        assert_eq!(slots.lose(freed).map(|id| id.generation), Some(2));
     }
 }

@@ -234,7 +234,9 @@ impl Scene {
 
     fn object(&mut self) -> Object {
         self.stored += 1;
-        let len = self.random.below(VALUE_BYTES_MAX) >> self.random.below(4);
+        // Some are larger than a segment.
+        let large = if self.random.below(30) == 0 { 2 } else { 0 };
+        let len = self.random.below(VALUE_BYTES_MAX) >> self.random.below(4) << large;
         let mut value = self.stored.to_le_bytes().to_vec();
         value.resize(8 + len as usize, self.stored as u8);
         Object {

@@ -1,0 +1,224 @@
+//! What the flash tier keeps, and what that costs in reads, writes and DRAM: counted on simulated
+//! storage, where nothing else reads or writes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidekv_io::{Clock, ManualClock, MemoryStorage, SeededRandom, Storage, Tear};
+use tidekv_tiered::{Cache, Deadline, DeviceCounts, FlashOptions, Object, Options, Surroundings};
+
+const START_MS: u64 = 1_700_000_000_000;
+
+struct Scene {
+    storage: MemoryStorage,
+    clock: Arc<ManualClock>,
+    options: Options,
+    cache: Cache,
+}
+
+impl Scene {
+    fn new(options: Options) -> Self {
+        let (storage, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
+        let cache = open(&options, &storage, &clock);
+        Self { storage, clock, options, cache }
+    }
+
+    /// The process dies and is started again.
+    fn kill(&mut self) {
+        self.storage = self.storage.after_power_loss(Tear::KeepUnsynced);
+        self.cache = open(&self.options, &self.storage, &self.clock);
+    }
+
+    fn store(&self, n: u64, value_bytes: usize, left_s: Option<u64>) {
+        let now_s = u64::from(self.cache.now_s());
+        let deadline = left_s.map_or(Deadline::NEVER, |left_s| Deadline::at(now_s + left_s));
+        let value = Bytes::from(value(n, value_bytes));
+        let version = self.cache.next_version();
+        self.cache.store(&key(n), Object { value, flags: 0, deadline, version, marks: 0 });
+    }
+
+    /// How many of the objects are there; each that is is what was stored.
+    fn hits(&self, numbers: impl Iterator<Item = u64>) -> usize {
+        let is_there = |n: &u64| match self.cache.get(&key(*n)) {
+            None => false,
+            Some(found) => {
+                assert_eq!(found.object.value, value(*n, found.object.value.len()));
+                true
+            }
+        };
+        numbers.filter(is_there).count()
+    }
+
+    fn counts(&self) -> DeviceCounts {
+        self.cache.device_stats()[0].counts
+    }
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("key-{n}").into_bytes()
+}
+
+fn value(n: u64, bytes: usize) -> Vec<u8> {
+    n.to_le_bytes().into_iter().cycle().take(bytes).collect()
+}
+
+fn open(options: &Options, storage: &MemoryStorage, clock: &Arc<ManualClock>) -> Cache {
+    let storage: Arc<dyn Storage> = Arc::new(storage.clone());
+    let around = Surroundings {
+        storage,
+        clock: Arc::clone(clock) as Arc<dyn Clock>,
+        random: Arc::new(SeededRandom::new(1)),
+        boot: 1,
+        is_inline: true,
+    };
+    Cache::open(options, &around).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// One device of 64 MiB behind 2 MiB of DRAM.
+fn options() -> Options {
+    Options {
+        dram_bytes: 2 << 20,
+        flash: vec![FlashOptions { path: "/flash".into(), bytes: 64 << 20 }],
+        object_bytes_max: 256 << 10,
+        object_bytes_usual: 4 << 10,
+        state: Some("/state".into()),
+        segment_bytes: Some(64 << 10),
+        ..Options::default()
+    }
+}
+
+#[test]
+fn all_is_found_while_there_is_room_also_after_a_kill() {
+    let mut scene = Scene::new(options());
+    (0..10_000).for_each(|n| scene.store(n, 4_000, None));
+    let hits = scene.hits(0..10_000);
+    assert_eq!(hits, 10_000);
+    // What was in DRAM only is lost, and nothing else.
+    let in_dram = scene.cache.stats().dram_objects as usize;
+    scene.kill();
+    let hits = scene.hits(0..10_000);
+    assert!(hits >= 10_000 - in_dram - 16 * 8, "{hits} of 10 000, {in_dram} in DRAM");
+    assert_eq!(scene.cache.warm_devices(), 1);
+}
+
+#[test]
+fn an_orderly_restart_loses_nothing() {
+    let mut scene = Scene::new(options());
+    (0..10_000).for_each(|n| scene.store(n, 4_000, None));
+    scene.cache.close();
+    scene.storage = scene.storage.after_power_loss(Tear::DropUnsynced);
+    scene.cache = open(&scene.options, &scene.storage, &scene.clock);
+    assert_eq!(scene.hits(0..10_000), 10_000);
+}
+
+#[test]
+fn a_hit_costs_one_read_where_its_entry_is_hot_and_two_where_not() {
+    let scene = Scene::new(Options { index_bytes: Some(96 << 10), ..options() });
+    (0..10_000).for_each(|n| scene.store(n, 4_000, None));
+    // All of the index once, then a few that are asked for again.
+    scene.hits(0..10_000);
+    let before = scene.counts();
+    let cold = scene.hits((0..10_000).step_by(97));
+    let after = scene.counts();
+    let reads = after.object_reads + after.index_reads - before.object_reads - before.index_reads;
+    assert!(reads as usize <= 2 * cold, "{reads} reads for {cold} cold hits");
+    let hot: Vec<u64> = (0..1_500).collect();
+    (0..3).for_each(|_| assert_eq!(scene.hits(hot.iter().copied()), hot.len()));
+    let before = scene.counts();
+    assert_eq!(scene.hits(hot.iter().copied()), hot.len());
+    let after = scene.counts();
+    let objects = after.object_reads - before.object_reads;
+    let reads = objects + after.index_reads - before.index_reads;
+    assert!(objects > 800, "they did not all fit DRAM: {objects}");
+    assert!(reads * 100 <= objects * 105, "{reads} reads for {objects} hot hits");
+}
+
+#[test]
+fn what_is_not_there_costs_next_to_no_read() {
+    let scene = Scene::new(options());
+    (0..10_000).for_each(|n| scene.store(n, 4_000, None));
+    let before = scene.counts();
+    assert_eq!(scene.hits(1_000_000..1_100_000), 0);
+    let after = scene.counts();
+    let reads = after.object_reads + after.index_reads - before.object_reads - before.index_reads;
+    assert!(reads < 2_000, "{reads} reads for 100 000 misses");
+}
+
+#[test]
+fn an_object_on_flash_takes_less_than_two_bytes_of_dram() {
+    // The index and all that is fixed; hot entries are as many as one wants to pay for.
+    let scene = Scene::new(Options {
+        dram_bytes: 4 << 20,
+        object_bytes_usual: 512,
+        segment_bytes: Some(256 << 10),
+        index_bytes: Some(48 << 10),
+        ..options()
+    });
+    // Until segments go for others.
+    (0..200_000).for_each(|n| scene.store(n, 300, None));
+    let device = &scene.cache.device_stats()[0];
+    assert!(device.counts.segments_evicted > 0);
+    let objects = device.objects as f64;
+    let bytes_per_object = (device.index_bytes + (48 << 10) * 2 / 3) as f64 / objects;
+    assert!(bytes_per_object <= 2.0, "{bytes_per_object} bytes for each of {objects} objects");
+}
+
+#[test]
+fn expired_segments_go_first_and_without_a_read() {
+    let scene = Scene::new(options());
+    // What stays, among it what does not; together more than flash holds later.
+    for n in 0..10_000 {
+        scene.store(n, 4_000, (n % 2 == 0).then_some(600));
+    }
+    scene.clock.advance(Duration::from_secs(601));
+    let before = scene.counts();
+    (20_000..28_000).for_each(|n| scene.store(n, 4_000, None));
+    let after = scene.counts();
+    assert_eq!(after.segments_evicted, before.segments_evicted);
+    assert!(after.segments_expired - before.segments_expired > 200);
+    assert_eq!(after.object_reads, before.object_reads);
+    assert_eq!(scene.hits((1..10_000).step_by(2)), 5_000);
+    assert_eq!(scene.hits((0..10_000).step_by(2)), 0);
+}
+
+#[test]
+fn little_is_written_but_objects() {
+    let scene =
+        Scene::new(Options { dram_bytes: 4 << 20, segment_bytes: Some(256 << 10), ..options() });
+    (0..30_000).for_each(|n| scene.store(n, 4_000, None));
+    let counts = scene.counts();
+    let written =
+        counts.segment_bytes_written + counts.page_bytes_written + counts.metadata_bytes_written;
+    let amplification = written as f64 / counts.object_bytes_written as f64;
+    assert!(amplification <= 1.1, "{amplification}: {counts:?}");
+}
+
+#[test]
+fn an_object_that_is_asked_for_outlives_the_log() {
+    let scene = Scene::new(options());
+    // The log goes round three times; one in a hundred is asked for now and then.
+    for n in 0..45_000 {
+        scene.store(n, 4_000, None);
+        if n % 100 == 0 {
+            scene.hits((0..n.min(2_000)).step_by(100));
+        }
+    }
+    assert!(scene.counts().segments_evicted > 1_000);
+    assert_eq!(scene.hits((0..2_000).step_by(100)), 20);
+    assert_eq!(scene.hits(1..100), 0);
+}
+
+#[test]
+fn too_large_for_a_segment_or_too_little_flash() {
+    let scene = Scene::new(options());
+    scene.store(1, 200 << 10, None);
+    (2..1_000).for_each(|n| scene.store(n, 4_000, None));
+    assert_eq!(scene.hits(1..2), 1, "it is stored in parts");
+    let flash = vec![FlashOptions { path: "/flash".into(), bytes: 64 << 10 }];
+    let tiny = Options { flash, ..options() };
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    let around = Surroundings::new(storage, Arc::new(ManualClock::new(START_MS)));
+    let error = Cache::open(&tiny, &around).unwrap_err().to_string();
+    assert!(error.contains("at least"), "{error}");
+}
