@@ -313,7 +313,7 @@ impl Device {
         self.write_meta(self.layout.invalidation_at(number), &bytes)?;
         log.ring.advance();
         log.sequence_max = log.sequence_max.max(sequence);
-        if log.ring.end() % STRETCH == 0 {
+        if log.ring.end().is_multiple_of(STRETCH) {
             let end = (log.ring.end(), log.sequence_max);
             log.stretches.push_back(end);
         }

@@ -67,7 +67,8 @@ impl Entry {
     pub(crate) fn record(fingerprint: u64, spot: Spot) -> Self {
         debug_assert!(spot.slot < SLOTS_MAX && fingerprint >> FINGERPRINT_BITS_MAX == 0);
         debug_assert!(
-            spot.offset as usize % UNIT_BYTES == 0 && spot.len as usize % UNIT_BYTES == 0
+            (spot.offset as usize).is_multiple_of(UNIT_BYTES)
+                && (spot.len as usize).is_multiple_of(UNIT_BYTES)
         );
         let units = |bytes: u32| u128::from(bytes / UNIT_BYTES as u32);
         Self(

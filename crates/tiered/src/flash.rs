@@ -7,14 +7,6 @@
 //! 2. No error of a device is one of [`Flash`].
 //! 3. [`Flash::put`] waits for no device: what there is no buffer for is not taken.
 //!
-//! Where a key is looked for ([`Routing::seats`]):
-//!
-//! | its own device is | first | then |
-//! |---|---|---|
-//! | there | there | |
-//! | out | on the next best | |
-//! | there again, warming | there | on the next best, whose copy counts if it was put there since the last device left |
-//!
 //! Relies on its caller to let one thing at a time happen to a key, and to draw its tickets
 //! before it reads: the routing is looked at after that.
 
@@ -23,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::BytesMut;
 use parking_lot::Mutex;
 use tidekv_io::{Clock, Executor, Priority, Random, Storage};
 use xxhash_rust::xxh3::xxh3_64;
@@ -38,9 +30,11 @@ use crate::layout::Layout;
 use crate::membership::Membership;
 use crate::object::{Found, Object};
 use crate::options::{FlashOptions, Options};
+use crate::parts::{PART_NAME, Parts};
 use crate::record::{self, Kind, Record};
 use crate::recovery::{self, Files};
 use crate::rendezvous::Rendezvous;
+use crate::routing::Routing;
 use crate::state_file::StateFile;
 use crate::stats::Counter;
 use crate::superblock::{Boot, Superblock};
@@ -87,29 +81,6 @@ pub struct DeviceStats {
     pub objects: u64,
     /// What it has counted.
     pub counts: DeviceCounts,
-}
-
-/// Who is there, in a form that is looked at for every key.
-#[derive(Debug, Clone)]
-struct Routing {
-    rendezvous: Rendezvous,
-    is_in: Box<[bool]>,
-    is_warming: Box<[bool]>,
-    epoch: u32,
-    floor: u32,
-}
-
-impl Routing {
-    /// The seat that a key belongs to, and the seats where it may be.
-    fn seats(&self, hash: u64) -> (usize, [Option<usize>; 2]) {
-        let home = self.rendezvous.seat(hash, |_| true).unwrap_or(0);
-        let next = || self.rendezvous.seat(hash, |seat| seat != home && self.is_in[seat]);
-        match (self.is_in[home], self.is_warming[home]) {
-            (true, false) => (home, [Some(home), None]),
-            (true, true) => (home, [Some(home), next()]),
-            (false, _) => (home, [next(), None]),
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -164,40 +135,6 @@ pub(crate) struct World<'a> {
     pub(crate) random: &'a Arc<dyn Random>,
     pub(crate) executors: Executors<'a>,
     pub(crate) boot: Boot,
-}
-
-/// What an object is made of that is larger than a segment: the value of its head.
-struct Parts {
-    /// A random number, in the names of the parts.
-    id: u64,
-    /// The length of all together.
-    len: usize,
-    count: u32,
-}
-
-/// What a part's name has more than the key: the id and the number.
-const PART_NAME: usize = 12;
-
-impl Parts {
-    fn encode(&self) -> Bytes {
-        let mut bytes = BytesMut::with_capacity(20);
-        bytes.put_u64_le(self.id);
-        bytes.put_u64_le(self.len as u64);
-        bytes.put_u32_le(self.count);
-        bytes.freeze()
-    }
-
-    fn decode(mut bytes: &[u8]) -> Option<Self> {
-        (bytes.len() == 20).then(|| Self {
-            id: bytes.get_u64_le(),
-            len: bytes.get_u64_le() as usize,
-            count: bytes.get_u32_le(),
-        })
-    }
-
-    fn name(&self, key: &[u8], number: u32) -> Vec<u8> {
-        [key, &self.id.to_le_bytes(), &number.to_le_bytes()].concat()
-    }
 }
 
 impl Flash {

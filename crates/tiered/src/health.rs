@@ -159,7 +159,7 @@ mod tests {
             assert_eq!(health.state(), DeviceState::Suspect);
             health.worked(QUICK);
         }
-        (0..TRUST).for_each(|_| drop(health.worked(QUICK)));
+        (0..TRUST).for_each(|_| _ = health.worked(QUICK));
         assert_eq!(health.state(), DeviceState::Ok);
         assert!(!health.failed() && !health.failed() && health.failed());
     }
@@ -187,7 +187,7 @@ mod tests {
         assert!(!health.is_to_be_tried(14 * second_ns) && health.is_to_be_tried(15 * second_ns));
         health.returned();
         assert_eq!((health.state(), health.is_warming()), (DeviceState::Suspect, true));
-        (0..TRUST).for_each(|_| drop(health.worked(QUICK)));
+        (0..TRUST).for_each(|_| _ = health.worked(QUICK));
         assert_eq!(health.state(), DeviceState::Warming);
         health.settled();
         assert_eq!(health.state(), DeviceState::Ok);

@@ -103,7 +103,7 @@ impl Hot {
         let mixed = name.fingerprint ^ u64::from(name.partition).rotate_left(40);
         let mixed = xxh3_64(&mixed.to_le_bytes());
         [mixed >> 32, mixed & u64::from(u32::MAX)]
-            .map(|half| (half * self.lines as u64 >> 32) as usize)
+            .map(|half| ((half * self.lines as u64) >> 32) as usize)
     }
 
     fn with_line<R>(&self, line: usize, then: impl FnOnce(&mut Line) -> R) -> R {

@@ -174,7 +174,7 @@ impl Layout {
 
     /// What the index knows of a key with that hash.
     pub(crate) fn name_of(&self, hash: u64) -> Name {
-        let partition = ((hash >> 32) * u64::from(self.partitions) >> 32) as u32;
+        let partition = (((hash >> 32) * u64::from(self.partitions)) >> 32) as u32;
         Name { partition, fingerprint: hash & ((1 << self.fingerprint_bits) - 1) }
     }
 }

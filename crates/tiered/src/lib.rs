@@ -17,6 +17,8 @@ mod page;
 mod layout;
 mod health;
 mod rendezvous;
+mod routing;
+mod parts;
 mod superblock;
 mod invalidations;
 mod record;

@@ -54,7 +54,7 @@ fn bits_of(fingerprint: u64, words: usize) -> impl Iterator<Item = usize> {
     let bits = (words * 64) as u64;
     (0..PROBES).map(move |probe| {
         let place = first.wrapping_add(step.wrapping_mul(probe));
-        (u64::from(place) * bits >> 32) as usize
+        ((u64::from(place) * bits) >> 32) as usize
     })
 }
 

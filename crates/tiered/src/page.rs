@@ -161,7 +161,7 @@ impl Page {
 /// Where an entry with that fingerprint may stand, in two buckets taking turns.
 fn places_of(fingerprint: u64) -> impl Iterator<Item = usize> + Clone {
     let hash = xxh3_64(&fingerprint.to_le_bytes());
-    let bucket = |half: u64| (half * BUCKETS as u64 >> 32) as usize;
+    let bucket = |half: u64| ((half * BUCKETS as u64) >> 32) as usize;
     let buckets = [bucket(hash >> 32), bucket(hash & u64::from(u32::MAX))];
     (0..2 * WAYS).map(move |n| buckets[n % 2] * WAYS + n / 2)
 }

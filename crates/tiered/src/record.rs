@@ -78,7 +78,7 @@ pub(crate) fn encode(out: &mut [u8], segment: SegmentId, key: &[u8], record: &Re
     let Found { object, was_fetched, accessed_s } = &record.found;
     let (header, rest) = out.split_at_mut(HEADER_BYTES);
     header.fill(0);
-    let flags = u8::from(*was_fetched) * FETCHED | (record.kind as u8) << KIND;
+    let flags = (u8::from(*was_fetched) * FETCHED) | ((record.kind as u8) << KIND);
     header[8..12].copy_from_slice(&segment.slot.to_le_bytes());
     header[12..16].copy_from_slice(&segment.generation.to_le_bytes());
     header[16..24].copy_from_slice(&object.version.to_le_bytes());

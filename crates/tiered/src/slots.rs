@@ -161,7 +161,7 @@ mod tests {
         fill(&mut slots, 0, 100, u32::MAX);
         fill(&mut slots, 0, 200, u32::MAX);
         assert!(slots.distance(100) >= 0.8);
-        (3..11).for_each(|order| drop(fill(&mut slots, 0, order * 100, u32::MAX)));
+        (3..11).for_each(|order| _ = fill(&mut slots, 0, order * 100, u32::MAX));
         assert_eq!((slots.distance(100), slots.distance(1_000)), (0.0, 1.0));
         assert!((0.4..0.6).contains(&slots.distance(550)));
     }
@@ -174,7 +174,7 @@ mod tests {
             let taken = slots.take(0).expect("a slot is there");
             assert!(seen.insert(taken.id));
             match order % 3 {
-                0 => drop(slots.give_back(taken.id.slot)),
+                0 => _ = slots.give_back(taken.id.slot),
                 _ => slots.put(Slot { is_whole: true, order, ..Slot::free(taken.id) }),
             }
         }

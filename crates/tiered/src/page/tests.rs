@@ -35,7 +35,7 @@ fn entries_are_found_until_one_is_displaced_and_that_is_said() {
 #[test]
 fn the_oldest_of_its_buckets_is_displaced() {
     let mut page = Page::empty();
-    (0..5_000).for_each(|n| drop(page.insert(entry(n, 1_000 + n as u32), |_| true, slot)));
+    (0..5_000).for_each(|n| _ = page.insert(entry(n, 1_000 + n as u32), |_| true, slot));
     let mut probe = page.clone();
     let displaced = probe.insert(entry(9_999_999, 1), |_| true, slot).expect("the page is full");
     let places = places_of(9_999_999).map(|place| slot(page.entries[place]));
@@ -45,7 +45,7 @@ fn the_oldest_of_its_buckets_is_displaced() {
 #[test]
 fn dead_entries_make_room() {
     let mut page = Page::empty();
-    (0..5_000).for_each(|n| drop(page.insert(entry(n, 1), |_| true, slot)));
+    (0..5_000).for_each(|n| _ = page.insert(entry(n, 1), |_| true, slot));
     (10_000..10_100).for_each(|n| {
         let displaced = page.insert(entry(n, 2), |entry| slot(entry) == 2, slot);
         assert_eq!(displaced, None);
@@ -68,7 +68,7 @@ fn the_same_fingerprint_takes_the_same_place() {
 #[test]
 fn only_the_page_that_is_meant_is_read_and_only_whole() {
     let mut page = Page::empty();
-    (0..500).for_each(|n| drop(page.insert(entry(n, n as u32), |_| true, slot)));
+    (0..500).for_each(|n| _ = page.insert(entry(n, n as u32), |_| true, slot));
     let bytes = page.encode(ID);
     assert_eq!(Page::decode(&bytes, ID), Some(page));
     for other in

@@ -1,0 +1,70 @@
+//! Objects that are larger than a segment: they lie on flash in parts, each a record of its own,
+//! and under the key is a head that says what they are called.
+//!
+//! ```text
+//! the head's value:
+//! 0   8   id: a random number
+//! 8   8   length of all parts together
+//! 16  4   how many parts
+//! the name of a part: the key, the id (8 bytes), the number of the part (4 bytes)
+//! ```
+//!
+//! Values on flash: do not change. All numbers are little-endian.
+//!
+//! Parts of another state of the object have another id, so parts of two states are never put
+//! together. To invalidate the head is enough; parts that no head names go with their segments.
+//!
+//! Pure.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// What the parts of an object are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// A random number, in the names of the parts.
+    pub(crate) id: u64,
+    /// The length of all together.
+    pub(crate) len: usize,
+    pub(crate) count: u32,
+}
+
+/// What a part's name has more than the key: the id and the number.
+pub(crate) const PART_NAME: usize = 12;
+
+impl Parts {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut bytes = BytesMut::with_capacity(20);
+        bytes.put_u64_le(self.id);
+        bytes.put_u64_le(self.len as u64);
+        bytes.put_u32_le(self.count);
+        bytes.freeze()
+    }
+
+    pub(crate) fn decode(mut bytes: &[u8]) -> Option<Self> {
+        (bytes.len() == 20).then(|| Self {
+            id: bytes.get_u64_le(),
+            len: bytes.get_u64_le() as usize,
+            count: bytes.get_u32_le(),
+        })
+    }
+
+    pub(crate) fn name(&self, key: &[u8], number: u32) -> Vec<u8> {
+        [key, &self.id.to_le_bytes(), &number.to_le_bytes()].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_comes_back_and_parts_have_names_of_their_own() {
+        let parts = Parts { id: 1 << 60, len: 1 << 33, count: 4_097 };
+        assert_eq!(Parts::decode(&parts.encode()), Some(parts));
+        assert_eq!(Parts::decode(&[0; 19]), None);
+        let names = [(1, 0), (1, 1), (2, 0)]
+            .map(|(id, number)| Parts { id, len: 1, count: 1 }.name(b"key", number));
+        assert!(names[0] != names[1] && names[0] != names[2] && names[1] != names[2]);
+        assert_eq!(names[0].len(), 3 + PART_NAME);
+    }
+}
