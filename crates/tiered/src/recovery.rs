@@ -61,12 +61,7 @@ impl Files {
             let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             storage.sync_dir(directory.unwrap_or(Path::new(".")))?;
         }
-        let mut superblock: Option<Superblock> = None;
-        for at in [0, BLOCK_BYTES] {
-            let found = Superblock::decode(&meta.read_at(at, SUPERBLOCK_BYTES)?);
-            let newest = superblock.as_ref().map_or(0, |newest| newest.generation);
-            superblock = found.filter(|found| found.generation > newest).or(superblock);
-        }
+        let superblock = newest(&*meta)?;
         Ok(Self { meta, data, lock, superblock })
     }
 
@@ -81,6 +76,23 @@ impl Files {
         self.meta
             .write_at(superblock.layout.superblock_at(superblock.generation), &superblock.encode())
     }
+}
+
+/// The newest superblock; none where one is damaged, for that might be the newest.
+fn newest(meta: &dyn File) -> Result<Option<Superblock>> {
+    let mut newest: Option<Superblock> = None;
+    for at in [0, BLOCK_BYTES] {
+        let bytes = meta.read_at(at, SUPERBLOCK_BYTES)?;
+        match Superblock::decode(&bytes) {
+            Some(found) => {
+                let before = newest.as_ref().map_or(0, |newest| newest.generation);
+                newest = Some(found).filter(|found| found.generation > before).or(newest);
+            }
+            None if bytes.iter().all(|byte| *byte == 0) => {}
+            None => return Ok(None),
+        }
+    }
+    Ok(newest)
 }
 
 /// What stands in the metadata.

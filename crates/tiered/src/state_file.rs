@@ -2,6 +2,7 @@
 //!
 //! It is to lie where files outlive the process and not the machine's run; there it is as
 //! durable as what the devices have not synced. Two blocks take turns, so that one is whole.
+//! What is damaged tells nothing: it might have been the newest.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,9 +38,14 @@ impl StateFile {
         };
         file.allocate(2 * BLOCK_BYTES)?;
         let mut newest: Option<(u64, Membership)> = None;
+        let mut is_damaged = false;
         for at in [0, BLOCK_BYTES] {
             let block = file.read_at(at, BYTES)?;
-            let Some(mut reader) = Reader::open(&block, 0) else { continue };
+            let Some(mut reader) = Reader::open(&block, 0) else {
+                // It might have been the newest.
+                is_damaged |= block.iter().any(|byte| *byte != 0);
+                continue;
+            };
             let (generation, found_boot) = (reader.u64(), reader.bytes());
             let membership = Membership::decode(&reader.bytes::<MEMBERSHIP_BYTES>());
             let is_newer = newest.as_ref().is_none_or(|(newest, _)| generation > *newest);
@@ -49,6 +55,7 @@ impl StateFile {
         }
         let generation = newest.as_ref().map_or(0, |(generation, _)| *generation);
         let state = Self { file, generation: Mutex::new(generation) };
+        let newest = newest.filter(|_| !is_damaged);
         Ok((state, newest.map(|(_, membership)| membership)))
     }
 

@@ -210,6 +210,32 @@ fn an_object_that_is_asked_for_outlives_the_log() {
 }
 
 #[test]
+fn what_a_full_page_displaces_does_not_come_back() {
+    // One page for all, and room for many more records than entries.
+    let mut scene = Scene::new(Options {
+        object_bytes_usual: 1 << 20,
+        index_bytes: Some(2_000),
+        segment_bytes: Some(256 << 10),
+        dram_bytes: 4 << 20,
+        flash: vec![FlashOptions { path: "/flash".into(), bytes: 16 << 20 }],
+        ..options()
+    });
+    (0..14_000).for_each(|n| scene.store(n, 100, None));
+    assert!(scene.counts().displaced > 100, "{:?}", scene.counts());
+    let is_gone = |n: &u64| scene.cache.get(&key(*n)).is_none();
+    let gone: Vec<u64> = (0..14_000).filter(is_gone).collect();
+    assert!(gone.len() > 100, "{}", gone.len());
+    // In DRAM only, and nothing on flash says so.
+    gone.iter().for_each(|n| scene.store(*n, 101, None));
+    scene.kill();
+    assert_eq!(scene.cache.warm_devices(), 1);
+    for n in gone {
+        let found = scene.cache.get(&key(n)).map(|found| found.object.value.len());
+        assert!(found.is_none_or(|len| len == 101), "key {n} has what it had before");
+    }
+}
+
+#[test]
 fn too_large_for_a_segment_or_too_little_flash() {
     let scene = Scene::new(options());
     scene.store(1, 200 << 10, None);

@@ -14,8 +14,21 @@ use tidekv_tiered::{Cache, Change, Deadline, FlashOptions, Found, Object, Option
 
 use crate::model::Model;
 
-const KEYS: u64 = 1_500;
-const VALUE_BYTES_MAX: u64 = 11_000;
+/// What keys and values are like.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    keys: u64,
+    /// The largest usual value, in bytes.
+    value_bytes_max: u64,
+    /// The size that the index is laid out for is at most so many KiB, as a power of two.
+    usual: u64,
+    /// How much rarer than usual a process ends.
+    calm: u64,
+}
+
+const MEDIUM: Load = Load { keys: 1_500, value_bytes_max: 11_000, usual: 5, calm: 1 };
+/// So many that pages of the index are full.
+const SMALL: Load = Load { keys: 16_000, value_bytes_max: 400, usual: 8, calm: 10 };
 const DEVICE_BYTES: u64 = 2 << 20;
 const START_MS: u64 = 1_700_000_000_000;
 
@@ -63,6 +76,10 @@ tally! {
     power_cuts,
     /// Faults that were set up.
     faults,
+    /// Damage done to a device between two runs.
+    damages,
+    /// Records that full pages of the index had no room for.
+    displaced,
     /// Devices that went out.
     devices_out,
     /// Devices that came back, to be warmed.
@@ -84,7 +101,7 @@ impl Tally {
             self.hits > self.gets / 5,
             self.flash_hits > self.gets / 40,
             self.kills > 0,
-            self.warm_restarts > self.kills / 5,
+            self.warm_restarts > self.kills / 10,
             self.warm_reopenings > 0,
             self.power_cuts > 0,
             self.damaged > 0,
@@ -102,6 +119,7 @@ impl Tally {
 /// The cache and all around it.
 pub struct Scene {
     seed: u64,
+    load: Load,
     random: Arc<SeededRandom>,
     storage: MemoryStorage,
     clock: Arc<ManualClock>,
@@ -128,13 +146,14 @@ impl Scene {
     pub fn new(seed: u64, fingerprint_bits: u32) -> Self {
         let random = Arc::new(SeededRandom::new(seed));
         let devices = 1 + random.below(3);
+        let load = if random.below(4) == 0 { SMALL } else { MEDIUM };
         let flash = |n| FlashOptions { path: format!("/flash-{n}").into(), bytes: DEVICE_BYTES };
         let has_state = devices == 1 || random.below(2) == 0;
         let options = Options {
             dram_bytes: 1 << 20,
             flash: (0..devices).map(flash).collect(),
             object_bytes_max: 64 << 10,
-            object_bytes_usual: 1 << random.below(4) << 10,
+            object_bytes_usual: 1 << random.below(load.usual) << 10,
             index_bytes: Some(1_000 << random.below(5)),
             state: has_state.then(|| PathBuf::from("/state")),
             segment_bytes: Some(16 << 10 << random.below(2)),
@@ -145,6 +164,7 @@ impl Scene {
         let cache = open(&options, &storage, &clock, &random, 1);
         Self {
             seed,
+            load,
             random,
             storage,
             clock,
@@ -174,12 +194,12 @@ impl Scene {
                 let deed = self.deed();
                 self.act(&key, deed);
             }
-            965 if self.random.below(20) == 0 => {
+            965 if self.random.below(20 * self.load.calm) == 0 => {
                 self.cache.clear();
                 self.model.clear(self.model.run);
                 self.tally.clearings += 1;
             }
-            966 if self.random.below(20) == 0 => {
+            966 if self.random.below(20 * self.load.calm) == 0 => {
                 let at_s = self.now_s() + self.random.below(100) as u32;
                 self.cache.clear_at(at_s);
                 self.clear_at = Some((at_s, self.model.run));
@@ -194,7 +214,7 @@ impl Scene {
 
     /// Rarely: DRAM is to fill up in between.
     fn end_a_process(&mut self, key: &[u8]) {
-        match self.random.below(200) {
+        match self.random.below(200 * self.load.calm) {
             0..6 => self.kill(),
             6..10 => self.kill_in_the_middle(key),
             10..12 => self.reopen(),
@@ -209,7 +229,7 @@ impl Scene {
 
     /// Keys are asked for unevenly.
     fn key(&self) -> Vec<u8> {
-        let range = KEYS >> self.random.below(5);
+        let range = self.load.keys >> self.random.below(5);
         format!("key:{}", self.random.below(range)).into_bytes()
     }
 
@@ -236,7 +256,7 @@ impl Scene {
         self.stored += 1;
         // Some are larger than a segment.
         let large = if self.random.below(30) == 0 { 2 } else { 0 };
-        let len = self.random.below(VALUE_BYTES_MAX) >> self.random.below(4) << large;
+        let len = self.random.below(self.load.value_bytes_max) >> self.random.below(4) << large;
         let mut value = self.stored.to_le_bytes().to_vec();
         value.resize(8 + len as usize, self.stored as u8);
         Object {
@@ -316,7 +336,7 @@ impl Scene {
     }
 
     fn pass_time(&mut self) {
-        let ms = 1 << self.random.below(16);
+        let ms = 1 << if self.random.below(50) == 0 { 21 } else { self.random.below(16) };
         self.clock.advance(Duration::from_millis(ms));
         let now_s = self.now_s();
         if let Some((_, run)) = self.clear_at.take_if(|(at_s, _)| *at_s <= now_s) {
@@ -405,8 +425,26 @@ impl Scene {
     fn restart(&mut self, tear: Tear) {
         self.count();
         self.storage = self.storage.after_power_loss(tear);
+        if self.random.below(3) == 0 {
+            self.damage();
+        }
         self.cache = open(&self.options, &self.storage, &self.clock, &self.random, self.boot);
         self.model.run += 1;
+    }
+
+    /// A device is damaged while nobody looks: mostly where its metadata is.
+    fn damage(&mut self) {
+        self.tally.damages += 1;
+        let path = format!("/flash-{}", self.random.below(self.options.flash.len() as u64));
+        let range = if self.random.below(4) == 0 { DEVICE_BYTES } else { 120 << 10 };
+        let at = self.random.below(range) as usize;
+        let is_flip = self.random.below(2) == 0;
+        let bit = 1 << self.random.below(8);
+        self.storage.corrupt(path, |bytes| match is_flip {
+            true => bytes[at] ^= bit,
+            // As if a block of a size that records have had never been written.
+            false => bytes[at / 32 * 32..][..32].fill(0),
+        });
     }
 
     /// Adds what the cache has counted.
@@ -417,6 +455,7 @@ impl Scene {
             self.tally.collisions += counts.collisions;
             self.tally.damaged += counts.damaged;
             self.tally.merges += counts.merges;
+            self.tally.displaced += counts.displaced;
             self.tally.segments_expired += counts.segments_expired;
             self.tally.devices_out += device.times_out;
             self.tally.devices_back += device.times_back;

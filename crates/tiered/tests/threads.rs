@@ -1,0 +1,192 @@
+//! Many threads on few keys: a get finds what stood there at some moment while it ran, or
+//! nothing.
+//!
+//! One thread at a time writes to a key, and numbers what it writes; numbers that were begun and
+//! numbers that are finished are counted. What a get finds is not older than what was finished
+//! before it began, nor newer than what was begun before it ended. Operations on the simulated
+//! devices let other threads go first, so that all meet in the middle of things; devices go
+//! out and come back meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidekv_evidence::Row;
+use tidekv_io::{
+    Clock, ErrorKind, Fault, FaultRule, ManualClock, MemoryStorage, Operation, Random,
+    SeededRandom, Storage,
+};
+use tidekv_tiered::{Cache, Change, Deadline, FlashOptions, Object, Options, Surroundings};
+
+const KEYS: usize = 400;
+const VALUE_BYTES: usize = 6_000;
+const READERS: usize = 4;
+const WRITERS: usize = 2;
+
+/// A key's numbers. Where the last bit is set the key was removed.
+#[derive(Debug, Default)]
+struct Numbers {
+    begun: AtomicU64,
+    finished: AtomicU64,
+    is_taken: AtomicBool,
+}
+
+struct Scene {
+    cache: Cache,
+    clock: Arc<ManualClock>,
+    storage: MemoryStorage,
+    numbers: Vec<Numbers>,
+    gets_left: AtomicU64,
+    hits: AtomicU64,
+}
+
+fn key(n: usize) -> Vec<u8> {
+    format!("key:{n}").into_bytes()
+}
+
+fn object(number: u64) -> Object {
+    let value: Vec<u8> = number.to_le_bytes().into_iter().cycle().take(VALUE_BYTES).collect();
+    let deadline = Deadline::NEVER;
+    Object { value: Bytes::from(value), flags: 0, deadline, version: number, marks: 0 }
+}
+
+impl Scene {
+    fn new(gets: u64) -> Arc<Self> {
+        let (storage, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(1 << 40)));
+        let random = SeededRandom::new(5);
+        storage.on_operation(move |_| {
+            if random.below(2) == 0 {
+                std::thread::yield_now();
+            }
+        });
+        let flash = |n| FlashOptions { path: format!("/flash-{n}").into(), bytes: 1 << 20 };
+        let options = Options {
+            dram_bytes: 1 << 20,
+            flash: (0..2).map(flash).collect(),
+            object_bytes_max: 16 << 10,
+            index_bytes: Some(2_000),
+            segment_bytes: Some(16 << 10),
+            state: Some("/state".into()),
+            ..Options::default()
+        };
+        let around = Surroundings {
+            storage: Arc::new(storage.clone()) as Arc<dyn Storage>,
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            random: Arc::new(SeededRandom::new(1)) as Arc<dyn Random>,
+            boot: 1,
+            is_inline: false,
+        };
+        let cache = Cache::open(&options, &around).expect("it opens");
+        let numbers = (0..KEYS).map(|_| Numbers::default()).collect();
+        let (gets_left, hits) = (AtomicU64::new(gets), AtomicU64::new(0));
+        Arc::new(Self { cache, clock, storage, numbers, gets_left, hits })
+    }
+
+    fn is_over(&self) -> bool {
+        self.gets_left.load(Ordering::Relaxed) == 0
+    }
+
+    fn read(&self, seed: u64) {
+        let random = SeededRandom::new(seed);
+        while self
+            .gets_left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+            .is_ok()
+        {
+            let n = random.below(KEYS as u64) as usize;
+            let numbers = &self.numbers[n];
+            let finished = numbers.finished.load(Ordering::SeqCst);
+            let found = self.cache.get(&key(n));
+            let begun = numbers.begun.load(Ordering::SeqCst);
+            let Some(found) = found else { continue };
+            let number = found.object.version;
+            assert_eq!(found.object, object(number), "key {n}");
+            assert!(
+                (finished..=begun).contains(&number),
+                "key {n} has {number}, between {finished} and {begun} it may have been"
+            );
+            self.hits.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn write(&self, seed: u64) {
+        let random = SeededRandom::new(seed);
+        while !self.is_over() {
+            let n = random.below(KEYS as u64) as usize;
+            let numbers = &self.numbers[n];
+            if numbers.is_taken.swap(true, Ordering::SeqCst) {
+                continue;
+            }
+            let is_removal = random.below(8) == 0;
+            // Removals have odd numbers, which nothing that is found may have.
+            let number = (numbers.begun.load(Ordering::SeqCst) / 2 + 1) * 2 + u64::from(is_removal);
+            numbers.begun.store(number, Ordering::SeqCst);
+            match (is_removal, random.below(2)) {
+                (true, 0) => self.cache.remove(&key(n)),
+                (true, _) => self.cache.change(&key(n), |_| (Change::Remove, ())),
+                (false, 0) => self.cache.store(&key(n), object(number)),
+                (false, _) => self.cache.change(&key(n), |_| (Change::Store(object(number)), ())),
+            }
+            numbers.finished.store(number, Ordering::SeqCst);
+            numbers.is_taken.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Devices go out, and come back when time has passed.
+    fn trouble(&self) {
+        let random = SeededRandom::new(9);
+        while !self.is_over() {
+            let left = self.gets_left.load(Ordering::Relaxed);
+            while !self.is_over() && self.gets_left.load(Ordering::Relaxed) + 3_000 > left {
+                std::thread::yield_now();
+            }
+            match random.below(4) {
+                0 => {
+                    let operation = [Operation::Read, Operation::Write][random.below(2) as usize];
+                    let fault = Fault::Fail(ErrorKind::Failed);
+                    let device = format!("flash-{}", random.below(2));
+                    let rule = FaultRule::always(operation, fault).on_path(device);
+                    self.storage.add_fault(FaultRule { times: Some(20), ..rule });
+                }
+                1 => self.storage.clear_faults(),
+                _ => self.clock.advance(Duration::from_secs(1 << random.below(12))),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_get_finds_what_stood_there_while_it_ran() {
+    let gets = std::env::var("TIDEKV_TIERED_GETS")
+        .map_or(200_000, |text| text.parse().expect("TIDEKV_TIERED_GETS is a number"));
+    let scene = Scene::new(gets);
+    std::thread::scope(|scope| {
+        for seed in 0..READERS as u64 {
+            let scene = &scene;
+            scope.spawn(move || scene.read(seed));
+        }
+        for seed in 0..WRITERS as u64 {
+            let scene = &scene;
+            scope.spawn(move || scene.write(100 + seed));
+        }
+        scope.spawn(|| scene.trouble());
+    });
+    scene.storage.clear_on_operation();
+    let (stats, devices) = (scene.cache.stats(), scene.cache.device_stats());
+    let hits = scene.hits.load(Ordering::Relaxed);
+    let times_out: u64 = devices.iter().map(|device| device.times_out).sum();
+    let times_back: u64 = devices.iter().map(|device| device.times_back).sum();
+    println!("{gets} gets, {hits} hits, {times_out} out, {times_back} back, {stats:?}");
+    assert!(hits > gets / 10 && stats.flash_hits > gets / 100, "{hits} {stats:?} {devices:?}");
+    assert!(times_out > 0 && times_back > 0, "{devices:?}");
+    Row::new("tiered-threads", "tidekv")
+        .param("threads", (READERS + WRITERS) as u64)
+        .metric("gets", gets)
+        .metric("hits", hits)
+        .metric("flash_hits", stats.flash_hits)
+        .metric("devices_out", times_out)
+        .metric("devices_back", times_back)
+        .metric("stale", 0)
+        .record();
+}
