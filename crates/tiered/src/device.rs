@@ -111,6 +111,8 @@ pub(crate) struct Device {
     pub(crate) replay_from: AtomicU64,
     /// Changes of all partitions that wait.
     pub(crate) changes: AtomicI64,
+    /// How many there were when none could be merged; 0: some could be.
+    pub(crate) futile_changes: AtomicI64,
     pub(crate) broken: AtomicBool,
     pub(crate) counters: Arc<DeviceCounters>,
 }

@@ -37,6 +37,9 @@ use crate::upkeep::encode_version;
 /// Metadata is emptied in pieces of so many bytes.
 const PIECE_BYTES: u64 = 1 << 20;
 
+/// More changes of one partition than that are long to look through.
+const CHANGES_MAX: usize = 256;
+
 /// A device that is open, and nothing more is known of it than its superblock.
 #[derive(Debug)]
 pub(crate) struct Files {
@@ -143,7 +146,7 @@ fn build(
     for slot in &slots {
         sequence = sequence.max(slot.sequence_max).max(slot.order);
         match slot.is_whole {
-            true => lives.set_whole(slot.id, slot.order),
+            true => lives.set_whole(slot.id, slot.sequence_max),
             false => lives.set_free(slot.id),
         }
     }
@@ -166,7 +169,7 @@ fn build(
         data: files.data,
         lock: files.lock,
         layout,
-        limits,
+        limits: Limits { changes: limits.changes.min(partitions.len() * CHANGES_MAX), ..limits },
         partitions: partitions.into_iter().map(Mutex::new).collect(),
         hot: Hot::new(limits.hot_bytes),
         lives,
@@ -177,6 +180,7 @@ fn build(
         sequence: AtomicU64::new(sequence),
         replay_from: AtomicU64::new(superblock.replay_from),
         changes: AtomicI64::new(changes),
+        futile_changes: AtomicI64::new(0),
         broken: AtomicBool::new(false),
         counters,
     })

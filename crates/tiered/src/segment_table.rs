@@ -136,7 +136,8 @@ impl Lives {
         self.of(spot).is_some()
     }
 
-    /// When the segment of the slot was opened, among all.
+    /// A sequence that tells how old the segment of the slot is: of one that is whole, no
+    /// operation on its records has a higher one, of one that is not, none a lower one.
     pub(crate) fn order(&self, slot: u32) -> u64 {
         self.orders.get(slot as usize).map_or(0, |order| order.load(Ordering::Relaxed))
     }
@@ -153,8 +154,8 @@ impl Lives {
     }
 
     /// The segment is on flash.
-    pub(crate) fn set_whole(&self, id: SegmentId, order: u64) {
-        self.orders[id.slot as usize].store(order, Ordering::Relaxed);
+    pub(crate) fn set_whole(&self, id: SegmentId, sequence_max: u64) {
+        self.orders[id.slot as usize].store(sequence_max, Ordering::Relaxed);
         self.set(id, WHOLE);
     }
 

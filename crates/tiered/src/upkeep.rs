@@ -52,10 +52,11 @@ impl Device {
             let sealed = self.filling.lock().sealed.pop_front();
             if let Some((slot, segment)) = sealed {
                 self.write_segment(slot, &segment)?;
-            } else if self.changes.load(Ordering::Relaxed) > self.limits.changes as i64 {
+            } else if self.has_many_changes() {
                 if !self.merge_any(cursor)? {
                     // What is left waits for segments that are not whole.
-                    return Ok(());
+                    let changes = self.changes.load(Ordering::Relaxed);
+                    self.futile_changes.store(changes, Ordering::Relaxed);
                 }
             } else if self.log.lock().ring.percent_full() >= LOG_PERCENT {
                 return self.settle();
@@ -68,8 +69,16 @@ impl Device {
     /// Whether there is something to do.
     pub(crate) fn wants_upkeep(&self) -> bool {
         !self.filling.lock().sealed.is_empty()
-            || self.changes.load(Ordering::Relaxed) > self.limits.changes as i64
+            || self.has_many_changes()
             || self.log.lock().ring.percent_full() >= LOG_PERCENT
+    }
+
+    /// Whether there are so many changes that some are to be merged, and so many more than when
+    /// none could be that it is worth another try.
+    fn has_many_changes(&self) -> bool {
+        let (changes, max) = (self.changes.load(Ordering::Relaxed), self.limits.changes as i64);
+        let futile = self.futile_changes.load(Ordering::Relaxed);
+        changes > max && (futile == 0 || changes > futile + max / 4)
     }
 
     /// Brings everything to flash, so that a recovery has nothing to do.
@@ -123,6 +132,7 @@ impl Device {
             return Ok(());
         }
         filling.buffers -= 1;
+        self.futile_changes.store(0, Ordering::Relaxed);
         let outcome = match &written {
             Ok(bytes) => {
                 self.counters.segment_bytes_written.add(*bytes as u64);
@@ -133,7 +143,7 @@ impl Device {
         match &outcome {
             Ok(()) => {
                 filling.slots.put(slot);
-                self.lives.set_whole(slot.id, slot.order);
+                self.lives.set_whole(slot.id, slot.sequence_max);
             }
             Err(_) => {
                 self.counters.errors.add(1);
@@ -162,7 +172,7 @@ impl Device {
 
     /// Merges some partition; whether fewer changes are left.
     fn merge_any(&self, cursor: &mut usize) -> Result<bool> {
-        for _ in 0..SAMPLE {
+        for _ in 0..SAMPLE.min(self.partitions.len()) {
             if self.merge(self.choose(cursor))? {
                 return Ok(true);
             }
@@ -224,8 +234,8 @@ impl Device {
         }
     }
 
-    /// Writes the page with the changes as its next version; the page, and whether what it had
-    /// before is lost.
+    /// Writes the page with the changes as its next version; the page, and whether a recovery may
+    /// find what it does not have any more.
     fn write_merged(
         &self,
         partition: u32,
@@ -245,7 +255,7 @@ impl Device {
             },
         };
         let displaced = self.apply(&mut page, changes);
-        self.log_displaced(partition, &displaced)?;
+        is_lost |= !self.log_displaced(partition, &displaced)?;
         let next = version
             .checked_add(1)
             .ok_or_else(|| Error::new(ErrorKind::Failed, Operation::Write, self.data.path()))?;
@@ -275,16 +285,27 @@ impl Device {
         displaced
     }
 
-    /// A recovery must not find what a full page has no room for.
-    fn log_displaced(&self, partition: u32, displaced: &[Entry]) -> Result<()> {
-        for entry in displaced {
+    /// A recovery must not find what a full page has no room for: whether that is logged, where
+    /// it would be found. A log that is short of room is left to those who wait for it.
+    fn log_displaced(&self, partition: u32, displaced: &[Entry]) -> Result<bool> {
+        self.counters.displaced.add(displaced.len() as u64);
+        let replay_from = self.replay_from.load(Ordering::Acquire);
+        let is_replayed = |entry: &&Entry| {
+            entry.spot().is_some_and(|spot| self.lives.order(spot.slot) > replay_from)
+        };
+        let replayed: Vec<&Entry> = displaced.iter().filter(is_replayed).collect();
+        let log = self.log.lock();
+        if log.ring.percent_full() >= LOG_PERCENT || log.ring.room() / 4 < replayed.len() as u64 {
+            return Ok(replayed.is_empty());
+        }
+        drop(log);
+        for entry in replayed {
             let name = Name { partition, fingerprint: entry.fingerprint() };
             let _order: parking_lot::MutexGuard<'_, Partition> = self.partition(name).lock();
             self.log_invalidation(name, self.next_sequence())?;
             self.hot.remove(name);
-            self.counters.displaced.add(1);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Makes it so that a recovery looks at no operation that pages have.
