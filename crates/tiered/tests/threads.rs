@@ -6,6 +6,8 @@
 //! before it began, nor newer than what was begun before it ended. Operations on the simulated
 //! devices let other threads go first, so that all meet in the middle of things; devices go
 //! out and come back meanwhile.
+//!
+//! `TIDEKV_TIERED_HITS` sets how many objects are found before it ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,8 +39,8 @@ struct Scene {
     clock: Arc<ManualClock>,
     storage: MemoryStorage,
     numbers: Vec<Numbers>,
-    gets_left: AtomicU64,
-    hits: AtomicU64,
+    hits_left: AtomicU64,
+    gets: AtomicU64,
 }
 
 fn key(n: usize) -> Vec<u8> {
@@ -52,7 +54,7 @@ fn object(number: u64) -> Object {
 }
 
 impl Scene {
-    fn new(gets: u64) -> Arc<Self> {
+    fn new(hits: u64) -> Arc<Self> {
         let (storage, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(1 << 40)));
         let random = SeededRandom::new(5);
         storage.on_operation(move |_| {
@@ -79,21 +81,18 @@ impl Scene {
         };
         let cache = Cache::open(&options, &around).expect("it opens");
         let numbers = (0..KEYS).map(|_| Numbers::default()).collect();
-        let (gets_left, hits) = (AtomicU64::new(gets), AtomicU64::new(0));
-        Arc::new(Self { cache, clock, storage, numbers, gets_left, hits })
+        let (hits_left, gets) = (AtomicU64::new(hits), AtomicU64::new(0));
+        Arc::new(Self { cache, clock, storage, numbers, hits_left, gets })
     }
 
     fn is_over(&self) -> bool {
-        self.gets_left.load(Ordering::Relaxed) == 0
+        self.hits_left.load(Ordering::Relaxed) == 0
     }
 
     fn read(&self, seed: u64) {
         let random = SeededRandom::new(seed);
-        while self
-            .gets_left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-            .is_ok()
-        {
+        while !self.is_over() {
+            self.gets.fetch_add(1, Ordering::Relaxed);
             let n = random.below(KEYS as u64) as usize;
             let numbers = &self.numbers[n];
             let finished = numbers.finished.load(Ordering::SeqCst);
@@ -106,7 +105,8 @@ impl Scene {
                 (finished..=begun).contains(&number),
                 "key {n} has {number}, between {finished} and {begun} it may have been"
             );
-            self.hits.fetch_add(1, Ordering::Relaxed);
+            self.hits_left
+                .update(Ordering::Relaxed, Ordering::Relaxed, |left| left.saturating_sub(1));
         }
     }
 
@@ -137,8 +137,8 @@ impl Scene {
     fn trouble(&self) {
         let random = SeededRandom::new(9);
         while !self.is_over() {
-            let left = self.gets_left.load(Ordering::Relaxed);
-            while !self.is_over() && self.gets_left.load(Ordering::Relaxed) + 3_000 > left {
+            let left = self.hits_left.load(Ordering::Relaxed);
+            while !self.is_over() && self.hits_left.load(Ordering::Relaxed) + 1_000 > left {
                 std::thread::yield_now();
             }
             match random.below(4) {
@@ -158,9 +158,9 @@ impl Scene {
 
 #[test]
 fn a_get_finds_what_stood_there_while_it_ran() {
-    let gets = std::env::var("TIDEKV_TIERED_GETS")
-        .map_or(200_000, |text| text.parse().expect("TIDEKV_TIERED_GETS is a number"));
-    let scene = Scene::new(gets);
+    let hits: u64 = std::env::var("TIDEKV_TIERED_HITS")
+        .map_or(60_000, |text| text.parse().expect("TIDEKV_TIERED_HITS is a number"));
+    let scene = Scene::new(hits);
     std::thread::scope(|scope| {
         for seed in 0..READERS as u64 {
             let scene = &scene;
@@ -174,11 +174,11 @@ fn a_get_finds_what_stood_there_while_it_ran() {
     });
     scene.storage.clear_on_operation();
     let (stats, devices) = (scene.cache.stats(), scene.cache.device_stats());
-    let hits = scene.hits.load(Ordering::Relaxed);
+    let gets = scene.gets.load(Ordering::Relaxed);
     let times_out: u64 = devices.iter().map(|device| device.times_out).sum();
     let times_back: u64 = devices.iter().map(|device| device.times_back).sum();
     println!("{gets} gets, {hits} hits, {times_out} out, {times_back} back, {stats:?}");
-    assert!(hits > gets / 10 && stats.flash_hits > gets / 100, "{hits} {stats:?} {devices:?}");
+    assert!(stats.flash_hits > hits / 100, "{stats:?} {devices:?}");
     assert!(times_out > 0 && times_back > 0, "{devices:?}");
     Row::new("tiered-threads", "tidekv")
         .param("threads", (READERS + WRITERS) as u64)
