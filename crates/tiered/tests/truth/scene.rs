@@ -436,7 +436,7 @@ impl Scene {
     fn damage(&mut self) {
         self.tally.damages += 1;
         let path = format!("/flash-{}", self.random.below(self.options.flash.len() as u64));
-        let range = if self.random.below(4) == 0 { DEVICE_BYTES } else { 120 << 10 };
+        let range = [8 << 10, 120 << 10, 120 << 10, DEVICE_BYTES][self.random.below(4) as usize];
         let at = self.random.below(range) as usize;
         let is_flip = self.random.below(2) == 0;
         let bit = 1 << self.random.below(8);
