@@ -15,9 +15,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::error::{Error, Result};
 use crate::http::{self, HttpListener};
-use crate::listener::{self, Listener};
+use crate::listener::{self, Exposure, Listener};
 use crate::options::{Address, ServerOptions};
 use crate::page::Page;
+use crate::reception::Reception;
 use crate::rounds::Rounds;
 use crate::sampler::Sampler;
 use crate::state::State;
@@ -77,9 +78,12 @@ impl Server {
             .map_err(|error| Error::unavailable("the server's threads", error))?;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         listener::raise_file_limit(options.connections_max);
-        let listeners = runtime.block_on(listener::bind_all(&options))?;
-        let pages = runtime.block_on(bind_page(&options))?;
-        let page_url = pages.first().map(|page| url_of(page, tls.is_some())).transpose()?;
+        let exposure =
+            Exposure::of(options.password.is_some(), options.tls.as_ref(), options.insecure);
+        let listeners = runtime.block_on(listener::bind_all(&options.listen, exposure))?;
+        let pages = runtime.block_on(listener::bind_page(options.http.as_ref(), exposure))?;
+        let page_url =
+            pages.first().map(|page| listener::url_of(page, tls.is_some())).transpose()?;
         let addresses = listeners.iter().map(Listener::address).collect::<Result<Vec<_>>>()?;
         let port = addresses.iter().find_map(|address| match address {
             Address::Tcp(_, port) => Some(*port),
@@ -90,9 +94,8 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let (guard, alive) = mpsc::channel(1);
         for listener in listeners {
-            let (state, rounds) = (Arc::clone(&state), Arc::clone(&rounds));
-            let (tls, stopped, alive) = (tls.clone(), stopped.clone(), guard.clone());
-            runtime.spawn(listener.run(state, rounds, tls, stopped, alive));
+            let host = Reception { state: Arc::clone(&state), rounds: Arc::clone(&rounds) };
+            runtime.spawn(listener.run(host, tls.clone(), stopped.clone(), guard.clone()));
         }
         if let Some(Address::Tcp(host, _)) = &options.http {
             let _entered = runtime.enter();
@@ -145,23 +148,6 @@ impl Drop for Server {
     }
 }
 
-/// Binds the addresses of the page.
-async fn bind_page(options: &ServerOptions) -> Result<Vec<TcpListener>> {
-    match &options.http {
-        None => Ok(Vec::new()),
-        Some(Address::Tcp(host, port)) => listener::bind_host(host, *port, options).await,
-        Some(Address::Unix(_)) => {
-            Err(Error::invalid("the page is for browsers: give it a host and a port"))
-        }
-    }
-}
-
-fn url_of(listener: &TcpListener, is_encrypted: bool) -> Result<String> {
-    let address = listener.local_addr();
-    let address = address.map_err(|error| Error::unavailable("the address of a socket", error))?;
-    Ok(format!("{}://{address}/", if is_encrypted { "https" } else { "http" }))
-}
-
 /// Starts sampling, and serving the page that shows it. To be called inside the runtime.
 fn serve_page(
     listeners: Vec<TcpListener>,
@@ -175,8 +161,8 @@ fn serve_page(
     tokio::spawn(sampler.run(stopped.clone(), alive.clone()));
     let places = http::places();
     for listener in listeners {
-        let (page, places) = (Arc::clone(&page), Arc::clone(&places));
-        let served = HttpListener { listener, page, places };
+        let (site, places) = (Arc::clone(&page), Arc::clone(&places));
+        let served = HttpListener { listener, site, places };
         tokio::spawn(served.run(tls.cloned(), stopped.clone(), alive.clone()));
     }
 }
