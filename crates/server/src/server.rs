@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tidekv::Db;
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::http::{self, HttpListener};
 use crate::listener::{self, Exposure, Listener};
 use crate::options::{Address, ServerOptions};
@@ -23,6 +23,7 @@ use crate::rounds::Rounds;
 use crate::sampler::Sampler;
 use crate::state::State;
 use crate::sweep;
+use crate::threads;
 use crate::tls;
 
 /// How often the fields of hashes that are gone are looked for.
@@ -69,13 +70,8 @@ impl Server {
     /// When an address cannot be bound or is public without authentication, a
     /// file of TLS is missing or wrong, or the store refuses its keyspaces.
     pub fn start(db: Db, options: ServerOptions) -> Result<Self> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(options.event_loops.unwrap_or_else(event_loops).max(1))
-            .enable_all()
-            .thread_name("tide-server")
-            .max_blocking_threads(options.io_threads.max(1))
-            .build()
-            .map_err(|error| Error::unavailable("the server's threads", error))?;
+        let event_loops = threads::event_loops(options.event_loops);
+        let runtime = threads::runtime("tide-server", event_loops, options.io_threads)?;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         listener::raise_file_limit(options.connections_max);
         let exposure =
@@ -130,13 +126,7 @@ impl Server {
     pub fn shutdown(mut self, deadline: Duration) -> bool {
         let _ = self.stop.send(true);
         let Some(runtime) = self.runtime.take() else { return true };
-        let alive = &mut self.alive;
-        let drained = runtime.block_on(async {
-            tokio::time::timeout(deadline, async { while alive.recv().await.is_some() {} }).await
-        });
-        // A commit on an I/O thread cannot be cut off; it ends by itself.
-        runtime.shutdown_timeout(if drained.is_ok() { deadline } else { Duration::ZERO });
-        drained.is_ok()
+        threads::drain(runtime, &mut self.alive, deadline)
     }
 }
 
@@ -165,13 +155,6 @@ fn serve_page(
         let served = HttpListener { listener, site, places };
         tokio::spawn(served.run(tls.cloned(), stopped.clone(), alive.clone()));
     }
-}
-
-/// One event loop for each processor but one: flushes, compactions and threads
-/// that wait for storage need theirs as well. Writers of several loops wait for
-/// each other, and longest for one that has just lost its processor.
-fn event_loops() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).max(1))
 }
 
 async fn sweep_regularly(
