@@ -35,10 +35,10 @@ pub(crate) enum Request {
     Touch(Touch),
     Flush(Flush),
     Arithmetic(Arithmetic),
-    MetaGet(MetaGet),
-    MetaSet(MetaSet),
-    MetaDelete(MetaDelete),
-    MetaArithmetic(MetaArithmetic),
+    MetaGet(Box<MetaGet>),
+    MetaSet(Box<MetaSet>),
+    MetaDelete(Box<MetaDelete>),
+    MetaArithmetic(Box<MetaArithmetic>),
     MetaDebug(MetaDebug),
     Walk(Walk),
     Statistics(Statistics),
@@ -78,7 +78,6 @@ pub(crate) struct Command {
     /// Fewest and most words, the name among them.
     words: (usize, usize),
     /// Its arguments, as memcached's documentation has them.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
     pub(crate) syntax: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
     pub(crate) summary: &'static str,
@@ -119,10 +118,10 @@ pub(crate) static COMMANDS: [Command; 33] = [
     command(Writing, "decr", (3, 4), "key number [noreply]", "Takes away from a number, down to 0.", |line, _| whole(arithmetic::read(line), Request::Arithmetic)),
     command(Writing, "touch", (3, 4), "key seconds [noreply]", "Changes how long a key lives.", |line, _| whole(removal::read_touch(line), Request::Touch)),
     command(Writing, "flush_all", (1, 3), "[seconds] [noreply]", "Forgets everything, now or later.", |line, _| whole(removal::read_flush(line), Request::Flush)),
-    command(Meta, "mg", (2, ANY), "key [flag ...]", "Returns what is asked for of a key.", |line, _| whole(meta_get::read(line), Request::MetaGet)),
+    command(Meta, "mg", (2, ANY), "key [flag ...]", "Returns what is asked for of a key.", |line, _| whole(meta_get::read(line).map(Box::new), Request::MetaGet)),
     command(Meta, "ms", (2, ANY), "key length [flag ...]", "Stores the value that comes behind.", meta_set),
-    command(Meta, "md", (2, ANY), "key [flag ...]", "Removes a key, or makes it stale.", |line, _| whole(meta_delete::read(line), Request::MetaDelete)),
-    command(Meta, "ma", (2, ANY), "key [flag ...]", "Counts a number up or down.", |line, _| whole(meta_arithmetic::read(line), Request::MetaArithmetic)),
+    command(Meta, "md", (2, ANY), "key [flag ...]", "Removes a key, or makes it stale.", |line, _| whole(meta_delete::read(line).map(Box::new), Request::MetaDelete)),
+    command(Meta, "ma", (2, ANY), "key [flag ...]", "Counts a number up or down.", |line, _| whole(meta_arithmetic::read(line).map(Box::new), Request::MetaArithmetic)),
     command(Meta, "me", (1, ANY), "key [b]", "Returns what is known of a key, for people.", |line, _| whole(meta_debug::read(line), Request::MetaDebug)),
     command(Meta, "mn", (1, ANY), "", "Returns `MN`: all before it is answered.", |_, _| say("MN")),
     command(Server, "stats", (1, ANY), "[settings | items | slabs | sizes | conns | reset | cachedump class limit]", "Tells how the server stands.", stats),
@@ -188,9 +187,9 @@ fn meta_set(line: &Line, fits: Fits<'_>) -> Result<Parsed, &'static str> {
     let skipped = u64::from(len) + LINE_END_BYTES;
     let refused = match meta_set::read(line) {
         Ok(set) if fits(set.store.key.len(), len as usize) => {
-            return Ok(Parsed::Value(Request::MetaSet(set), len));
+            return Ok(Parsed::Value(Request::MetaSet(Box::new(set)), len));
         }
-        Ok(set) => Request::MetaSet(set).refused(TOO_LARGE, Count::TooLarge),
+        Ok(set) => Request::MetaSet(Box::new(set)).refused(TOO_LARGE, Count::TooLarge),
         Err(message) => Request::Service(Service::Say(message), false),
     };
     Ok(Parsed::Skip(refused, skipped))

@@ -112,10 +112,11 @@ impl Parser {
                 Stage::Line if buffer.first() == Some(&BINARY) => {
                     return Next::End(Some(NO_BINARY));
                 }
-                Stage::Line => match self.line(buffer, is_known, fits) {
-                    Some(next) => return next,
-                    None => {}
-                },
+                Stage::Line => {
+                    if let Some(next) = self.line(buffer, is_known, fits) {
+                        return next;
+                    }
+                }
                 Stage::Value(pending) => {
                     if !pending.take(buffer) || buffer.len() < LINE_END_BYTES as usize {
                         return Next::Nothing;

@@ -66,7 +66,7 @@ impl Line {
     }
 
     /// Everything from a word on.
-    pub(crate) fn from_word(&self, index: usize) -> Bytes {
+    pub(crate) fn rest_from(&self, index: usize) -> Bytes {
         match self.words.get(index) {
             Some(&(start, _)) => self.bytes.slice(start as usize..),
             None => Bytes::new(),
@@ -103,8 +103,8 @@ mod tests {
     fn what_is_left_can_be_had() {
         let line = Line::new(Bytes::from("x ".repeat(100)));
         assert_eq!(line.len(), WORDS_MAX);
-        assert_eq!(words_of(&line.from_word(1)).count(), 99);
-        assert!(line.from_word(40).is_empty());
+        assert_eq!(words_of(&line.rest_from(1)).count(), 99);
+        assert!(line.rest_from(40).is_empty());
         assert_eq!(line.word(40), b"");
         assert!(!line.is_quiet());
         assert!(Line::new(Bytes::from_static(b"x noreply ")).is_quiet());

@@ -32,7 +32,7 @@ pub(crate) fn read(line: &Line) -> Result<Get, &'static str> {
         true => Some(Expiry::parse(line.word(1)).ok_or("CLIENT_ERROR invalid exptime argument")?),
         false => None,
     };
-    let keys = line.from_word(1 + usize::from(touches));
+    let keys = line.rest_from(1 + usize::from(touches));
     if words_of(&keys).any(|key| key.len() > KEY_BYTES_MAX) {
         return Err(BAD_FORMAT);
     }

@@ -43,11 +43,14 @@ pub(crate) fn read_verbosity(line: &Line) -> Result<Service, &'static str> {
 
 /// Reads `cache_memlimit`.
 pub(crate) fn read_memory(line: &Line) -> Result<Service, &'static str> {
-    match unsigned_32(line.word(1)).ok_or(NO_COMMAND)? {
-        ..MEMORY_MIB_MIN => Err("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m"),
-        ..=MEMORY_MIB_MAX => Ok(Service::Memory(unsigned_32(line.word(1)).unwrap_or_default())),
-        _ => Err("MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes"),
+    let mib = unsigned_32(line.word(1)).ok_or(NO_COMMAND)?;
+    if mib < MEMORY_MIB_MIN {
+        return Err("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m");
     }
+    if mib > MEMORY_MIB_MAX {
+        return Err("MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes");
+    }
+    Ok(Service::Memory(mib))
 }
 
 /// Reads `debugtime`.
