@@ -50,7 +50,11 @@ impl Ours {
             listen: vec![Address::Unix(socket.clone())],
             ..CacheServerOptions::default()
         };
-        let server = CacheServer::start(support::open_cache(moved), options).unwrap();
+        let server = CacheServer::start(
+            support::cache::open_with(&tidekv_tiered::Options::default(), moved),
+            options,
+        )
+        .unwrap();
         Self { _server: server, clock, socket }
     }
 }

@@ -2,6 +2,8 @@
 //! protocol.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod cache;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -9,9 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv::{Db, Environment, Options};
-use tidekv_io::{Clock, ManualClock, MemoryStorage, Storage};
+use tidekv_io::{ManualClock, MemoryStorage, Storage};
 use tidekv_server::{Address, Server, ServerOptions};
-use tidekv_tiered::Cache;
 
 /// What tests wait for at most.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -40,16 +41,6 @@ pub fn open_db_at(unix_ms: u64) -> (Db, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(unix_ms));
     let environment = Environment { clock: Some(clock.clone()), ..Environment::default() };
     (open_db_with(environment), clock)
-}
-
-/// A cache of 64 MiB of DRAM.
-pub fn open_cache(clock: Arc<dyn Clock>) -> Cache {
-    open_cache_with(&tidekv_tiered::Options::default(), clock)
-}
-
-pub fn open_cache_with(options: &tidekv_tiered::Options, clock: Arc<dyn Clock>) -> Cache {
-    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
-    Cache::open(options, &storage, clock).unwrap()
 }
 
 /// Several event loops, so that they meet, also where there are few processors.
