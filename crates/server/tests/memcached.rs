@@ -354,6 +354,21 @@ fn clients_may_move_the_clock_only_if_they_are_let() {
     assert_eq!(client.ask("debugtime 1\r\nmg c t\r\n"), "OK\r\nEN\r\n");
 }
 
+#[test]
+fn flags_of_later_versions_are_heeded() {
+    let server = start();
+    let mut client = CacheClient::connect(&server);
+    let asked = client.ask(
+        "ms a 5 E77 F3 c\r\nhello\r\nmg a v f c\r\nmd a x k\r\nmg a v f c\r\nmd a x I E99 T30\r\n\
+         mg a v c t\r\nmg b N0 E5 c\r\nma n N0 E1234 c\r\nma n E7 c\r\ncas b 0 0 1 5\r\nx\r\n",
+    );
+    assert_eq!(
+        asked,
+        "HD c77\r\nVA 5 f3 c77\r\nhello\r\nHD ka\r\nVA 0 f0 c1\r\n\r\nHD\r\n\
+         VA 0 c99 t30 X W\r\n\r\nHD c5 W\r\nHD c1234\r\nHD c7\r\nSTORED\r\n"
+    );
+}
+
 static SHUTDOWNS: AtomicUsize = AtomicUsize::new(0);
 
 #[test]
