@@ -22,7 +22,7 @@ mod request;
 mod flags;
 mod commands;
 mod catalogue;
-mod parser;
+pub(crate) mod parser;
 mod connection;
 mod reception;
 mod metrics;
