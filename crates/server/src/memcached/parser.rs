@@ -3,7 +3,7 @@
 //! Guarantees, whatever the bytes are:
 //! 1. How the stream is cut into pieces does not change what is read.
 //! 2. Memory is asked for as bytes arrive, never on the word of a length: a value takes at
-//!    most twice what has come of it, and 64 KiB.
+//!    most twice what has come of it, and 16 KiB.
 //! 3. A value has memory of its own, of just its length.
 //! 4. A line is looked at once, however many pieces it comes in.
 //!
@@ -37,7 +37,7 @@ const CREDENTIALS_BYTES_MAX: u32 = 2048;
 /// The first byte of a request of the binary protocol.
 const BINARY: u8 = 0x80;
 /// A value takes so much at once.
-const VALUE_STEP_BYTES: usize = 64 << 10;
+const VALUE_STEP_BYTES: usize = 16 << 10;
 
 /// What comes out of the stream.
 #[derive(Debug, PartialEq, Eq)]
@@ -169,8 +169,14 @@ impl Parser {
             Parsed::Whole(request) => Some(Next::Request(request)),
             Parsed::Value(request, len) => {
                 let len = len as usize;
-                self.stage = Stage::Value(Box::new(Pending { request, value: Vec::new(), len }));
-                None
+                match Self::take_whole(buffer, request, len) {
+                    Ok(next) => Some(next),
+                    Err(request) => {
+                        let pending = Pending { request, value: Vec::new(), len };
+                        self.stage = Stage::Value(Box::new(pending));
+                        None
+                    }
+                }
             }
             Parsed::Skip(request, bytes) => {
                 self.stage = Stage::Skip(bytes);
@@ -194,17 +200,24 @@ impl Parser {
         }
     }
 
+    /// The request whose value lies whole in `buffer`, as most do.
+    fn take_whole(buffer: &mut BytesMut, request: Request, len: usize) -> Result<Next, Request> {
+        let Some(bytes) = buffer.get(..len + LINE_END_BYTES as usize) else { return Err(request) };
+        let (value, end) = bytes.split_at(len);
+        let request = finish(request, end, || Bytes::copy_from_slice(value));
+        buffer.advance(len + LINE_END_BYTES as usize);
+        Ok(Next::Request(request))
+    }
+
     fn finish_value(&mut self, buffer: &mut BytesMut) -> Request {
         let stage = std::mem::take(&mut self.stage);
         let Stage::Value(pending) = stage else { unreachable!("a value is being read") };
-        let Pending { mut request, mut value, .. } = *pending;
+        let Pending { request, mut value, .. } = *pending;
         let end = buffer.split_to(LINE_END_BYTES as usize);
-        if *end != *b"\r\n" {
-            return request.with_bad_value();
-        }
-        value.shrink_to_fit();
-        request.put_value(Bytes::from(value));
-        request
+        finish(request, &end, || {
+            value.shrink_to_fit();
+            Bytes::from(value)
+        })
     }
 
     /// How many bytes of a value are missing.
@@ -259,6 +272,15 @@ impl Parser {
             }
         }
     }
+}
+
+/// A request with its value, if a line end comes behind it.
+fn finish(mut request: Request, end: &[u8], value: impl FnOnce() -> Bytes) -> Request {
+    if end != b"\r\n" {
+        return request.with_bad_value();
+    }
+    request.put_value(value());
+    request
 }
 
 /// Most bytes of the line that begins like `buffer`.

@@ -115,6 +115,62 @@ fn records_agree_with_themselves() {
     }
 }
 
+/// What the exporter for Prometheus cannot do without, and what its users look at.
+#[test]
+fn what_exporters_read_is_there() {
+    for name in [
+        "version",
+        "uptime",
+        "time",
+        "get_hits",
+        "get_misses",
+        "delete_hits",
+        "delete_misses",
+        "incr_hits",
+        "incr_misses",
+        "decr_hits",
+        "decr_misses",
+        "cas_hits",
+        "cas_misses",
+        "cas_badval",
+        "touch_hits",
+        "touch_misses",
+        "cmd_flush",
+        "cmd_set",
+        "cmd_get",
+        "bytes",
+        "limit_maxbytes",
+        "curr_items",
+        "total_items",
+        "bytes_read",
+        "bytes_written",
+        "curr_connections",
+        "total_connections",
+        "rejected_connections",
+        "listen_disabled_num",
+        "evictions",
+        "reclaimed",
+        "store_too_large",
+        "store_no_memory",
+        "accepting_conns",
+        "max_connections",
+        "pid",
+        "threads",
+        "pointer_size",
+    ] {
+        assert!(GENERAL.iter().any(|stat| stat.name == name), "{name}");
+    }
+    for name in ["maxconns", "maxbytes", "lru_crawler", "item_size_max", "tcpport"] {
+        assert!(SETTINGS.iter().any(|stat| stat.name == name), "{name}");
+    }
+    for name in ["get_hits", "delete_hits", "cas_hits", "cas_badval", "cmd_set", "used_chunks"] {
+        assert!(SLABS.iter().any(|stat| stat.name == name), "{name}");
+    }
+    for name in ["number", "evicted", "evicted_unfetched", "mem_requested", "reclaimed"] {
+        assert!(ITEMS.iter().any(|stat| stat.name == name), "{name}");
+    }
+}
+
 /// The tables of `docs/memcached.md` are this text; `TIDEKV_BLESS=1` writes it.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the document lies in the repository")]

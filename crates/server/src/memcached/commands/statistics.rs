@@ -241,8 +241,8 @@ pub(crate) fn read(line: &Line) -> Option<Statistics> {
 impl Statistics {
     pub(crate) fn run(self, execution: &mut Execution<'_>) -> Progress {
         let state = execution.state;
-        if self == Self::Sizes && !execution.may_wait {
-            // It looks at every object.
+        if matches!(self, Self::Sizes | Self::Connections) && !execution.may_wait {
+            // Every object is looked at, and every connection.
             return Progress::Wait;
         }
         let view = View::new(state);
