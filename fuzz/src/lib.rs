@@ -6,6 +6,7 @@ pub mod input;
 pub mod corpus;
 pub mod store;
 pub mod requests;
+pub mod memcached;
 pub mod import;
 
 /// The formats of import belong to a program, not to a library.

@@ -9,4 +9,5 @@ pub mod inspect;
 pub mod check;
 pub mod upkeep;
 pub mod serve;
+pub mod cache;
 pub mod lab;

@@ -61,6 +61,12 @@ impl From<tidekv::Error> for Failure {
     }
 }
 
+impl From<tidekv_tiered::Error> for Failure {
+    fn from(error: tidekv_tiered::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
 impl From<tidekv_server::Error> for Failure {
     fn from(error: tidekv_server::Error) -> Self {
         Self::new(error.to_string())

@@ -19,6 +19,7 @@ mod formats;
 mod output;
 mod progress;
 mod store;
+mod daemon;
 mod config;
 mod commands;
 
@@ -61,6 +62,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(commands::serve::Serve),
+    Cache(commands::cache::Cache),
     Get(commands::point::Get),
     Put(commands::point::Put),
     Delete(commands::point::Delete),
@@ -79,6 +81,7 @@ impl Command {
     fn run(&self) -> Result<()> {
         match self {
             Self::Serve(command) => command.run(),
+            Self::Cache(command) => command.run(),
             Self::Get(command) => command.run(),
             Self::Put(command) => command.run(),
             Self::Delete(command) => command.run(),

@@ -17,8 +17,12 @@ mod transfer;
 mod config;
 #[path = "commands/damage.rs"]
 mod damage;
+#[path = "commands/serving.rs"]
+mod serving;
 #[path = "commands/serve.rs"]
 mod serve;
+#[path = "commands/cache.rs"]
+mod cache;
 #[path = "commands/lab.rs"]
 mod lab;
 #[path = "commands/advise.rs"]

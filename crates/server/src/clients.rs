@@ -51,6 +51,11 @@ impl Client {
         self.said.lock().last_command = command;
     }
 
+    /// How long ago the client has sent its last command.
+    pub(crate) fn idle_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.active_ms.load(Ordering::Relaxed))
+    }
+
     /// A line in the form of `CLIENT LIST`.
     pub(crate) fn line(&self, now_ms: u64) -> String {
         let said = self.said();

@@ -19,23 +19,19 @@
 //!    its own connection.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
-use std::time::Duration;
 
 use tidekv::Watch;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::catalogue;
 use crate::command::{Call, Command, Flag, Place, Run, Verb};
-use crate::input::{Input, Stream};
+use crate::input::Input;
 use crate::pipeline::{self, Tried, Way};
 use crate::queue::Queue;
 use crate::reply::{CommandError, Reply, ReplyBuffer};
@@ -44,6 +40,7 @@ use crate::round::{Outcome, Part};
 use crate::rounds::Rounds;
 use crate::session::Session;
 use crate::state::State;
+use crate::stream::{self, Stream};
 
 /// Requests that are taken from the input before they are run.
 const REQUESTS_MAX: usize = pipeline::WRITE_CALLS_MAX;
@@ -53,10 +50,6 @@ const REQUEST_BYTES: usize = 1 << 20;
 const REQUESTS_USUAL: usize = 16;
 /// Replies are sent when they have grown to this, even if more could be made.
 const REPLY_BYTES: usize = 256 << 10;
-/// How long to wait for the client's end after ours: closing while more of its
-/// requests arrive would destroy the reply that it has not read yet.
-const LINGER: Duration = Duration::from_millis(500);
-
 /// How long to look again and again whether another writer is done, most of
 /// which need microseconds: about what handing work to a thread and back costs
 /// where processors are short.
@@ -545,45 +538,17 @@ impl Connection {
 
     /// Sends all replies.
     async fn flush(&mut self) -> io::Result<()> {
-        if self.replies.len() == 0 {
-            return Ok(());
-        }
         let patience = self.state.settings.write_timeout;
-        while self.replies.len() > 0 {
-            let sent = within(patience, self.stream.write(self.replies.front())).await?;
-            if sent == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            self.state.counters.output_bytes.add(sent);
-            self.replies.advance(sent);
-        }
-        self.replies.shrink();
-        within(patience, self.stream.flush()).await
+        let output_bytes = &self.state.counters.output_bytes;
+        let sent = |count| output_bytes.add(count);
+        stream::send(&mut *self.stream, &mut self.replies, patience, sent).await
     }
 
     /// Ends the stream so that the last replies arrive.
     async fn close(mut self) {
-        if self.flush().await.is_err() || self.stream.shutdown().await.is_err() {
-            return;
+        if self.flush().await.is_ok() {
+            stream::end(&mut *self.stream).await;
         }
-        let linger = async {
-            let mut scratch = [0; 4096];
-            while self.stream.read(&mut scratch).await.is_ok_and(|count| count > 0) {}
-        };
-        let _ = timeout(LINGER, linger).await;
-    }
-}
-
-/// Like [`timeout`], but looks at a clock only if the future is not ready at once.
-async fn within<T>(limit: Duration, future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    let mut future = pin!(future);
-    let at_once = poll_fn(|context| match future.as_mut().poll(context) {
-        Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending => Poll::Ready(None),
-    });
-    match at_once.await {
-        Some(result) => result,
-        None => timeout(limit, future).await?,
     }
 }
 

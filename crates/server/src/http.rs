@@ -1,11 +1,11 @@
-//! Listens on the HTTP address and serves the page to those who come.
+//! Listens on the HTTP address and serves a [`Site`] to those who come.
 //!
 //! Guarantees:
 //! 1. What a stranger can take is bounded: so many connections, so many bytes of a
 //!    request, so long for each, and a connection lives a minute at most, busy or not.
 //! 2. When the server shuts down, answers under way are finished and idle connections
 //!    closed.
-//! 3. Where the server has TLS, so has the page.
+//! 3. Where the server has TLS, so has the site.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -13,6 +13,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,9 +23,9 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::input::Stream;
 use crate::listener::{ACCEPT_PAUSE, HANDSHAKE};
-use crate::page::Page;
+use crate::site::Site;
+use crate::stream::Stream;
 
 /// Connections at once. A browser has six at most, a scraper one.
 const CONNECTIONS_MAX: usize = 64;
@@ -38,12 +40,12 @@ const LIFE: Duration = Duration::from_secs(60);
 /// How long an answer under way may take when its connection has to end.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// The page at one address.
+/// A site at one address.
 #[derive(Debug)]
-pub(crate) struct HttpListener {
+pub(crate) struct HttpListener<S> {
     pub(crate) listener: TcpListener,
-    pub(crate) page: Arc<Page>,
-    /// What all addresses of the page share.
+    pub(crate) site: Arc<S>,
+    /// What all addresses of the site share.
     pub(crate) places: Arc<Semaphore>,
 }
 
@@ -52,7 +54,7 @@ pub(crate) fn places() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(CONNECTIONS_MAX))
 }
 
-impl HttpListener {
+impl<S: Site> HttpListener<S> {
     /// Accepts connections until `stopped` turns true. Each holds a clone of `alive`
     /// until it ends.
     pub(crate) async fn run(
@@ -90,7 +92,7 @@ impl HttpListener {
             return;
         };
         let Ok(local) = stream.local_addr() else { return };
-        let (page, stopped, alive) = (Arc::clone(&self.page), stopped.clone(), alive.clone());
+        let (site, stopped, alive) = (Arc::clone(&self.site), stopped.clone(), alive.clone());
         tokio::spawn(async move {
             // An answer is one write, there is nothing to wait for.
             let _ = stream.set_nodelay(true);
@@ -101,7 +103,7 @@ impl HttpListener {
                     _ => return,
                 },
             };
-            serve(stream, page, local.ip(), stopped).await;
+            serve(stream, site, local.ip(), stopped).await;
             drop((place, alive));
         });
     }
@@ -110,13 +112,14 @@ impl HttpListener {
 /// Serves requests until the client leaves, its time is over, or `stopped` turns true.
 async fn serve(
     stream: Box<dyn Stream>,
-    page: Arc<Page>,
+    site: Arc<impl Site>,
     local: IpAddr,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let service = service_fn(move |request| {
-        let page = Arc::clone(&page);
-        async move { Ok::<_, Infallible>(page.answer(request, local).await) }
+    let service = service_fn(move |request: Request<Incoming>| {
+        let site = Arc::clone(&site);
+        let (head, _) = request.into_parts();
+        async move { Ok::<_, Infallible>(site.answer(head, local).await) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE);

@@ -3,30 +3,14 @@
 //! Guarantees: a connection that has nothing half-read holds no buffer at all;
 //! a buffer grows as bytes arrive and within the budget of all connections.
 
-use std::cell::RefCell;
-use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::AsyncReadExt;
 
 use crate::budget::Reservation;
 use crate::request::{Arguments, Limits, Parser, ProtocolError};
-
-/// How much is read at once, and into a buffer that all connections of a thread
-/// share: so idle ones need none.
-const SCRATCH_BYTES: usize = 64 << 10;
-
-thread_local! {
-    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH_BYTES].into());
-}
-
-/// A byte stream in both directions: TCP, TLS or a Unix socket.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+use crate::stream::{self, SCRATCH_BYTES, Stream};
 
 /// What has been received and not yet run.
 #[derive(Debug)]
@@ -61,7 +45,7 @@ impl Input {
         }
         let wanted = self.parser.wanted_bytes(self.buffer.len());
         if wanted <= SCRATCH_BYTES {
-            let count = poll_fn(|context| self.poll_scratch(context, stream)).await?;
+            let count = stream::read(stream, |bytes| self.buffer.extend_from_slice(bytes)).await?;
             return self.reserve(self.buffer.len()).await.map(|()| count);
         }
         // A large value is read where it will stay. Doubling keeps copying
@@ -79,18 +63,5 @@ impl Input {
             true => Ok(()),
             false => Err(io::ErrorKind::OutOfMemory.into()),
         }
-    }
-
-    fn poll_scratch(
-        &mut self,
-        context: &mut Context<'_>,
-        stream: &mut dyn Stream,
-    ) -> Poll<io::Result<usize>> {
-        SCRATCH.with_borrow_mut(|scratch| {
-            let mut scratch = ReadBuf::new(scratch);
-            ready!(Pin::new(stream).poll_read(context, &mut scratch))?;
-            self.buffer.extend_from_slice(scratch.filled());
-            Poll::Ready(Ok(scratch.filled().len()))
-        })
     }
 }

@@ -1,6 +1,6 @@
-//! The Redis protocol over the embedded store.
+//! The Redis protocol over the embedded store, and the memcached protocol over the cache tier.
 //!
-//! [`Server::start`] listens and serves until [`Server::shutdown`]. Modules are
+//! Redis: [`Server::start`] listens and serves until [`Server::shutdown`]. Modules are
 //! declared bottom-up; a module names only modules above it. The way of a
 //! request: `listener` accepts a `connection`, whose `request` parser cuts the
 //! stream into calls of the `catalogue`; the `pipeline` runs them over an
@@ -8,7 +8,8 @@
 //! of synced writes; the `reply` goes back.
 //!
 //! Beside it `http` shows what goes on: a `sampler` keeps the `history` of all that is
-//! counted, and the `page` draws it.
+//! counted, and the `page` draws it. memcached: `memcached` has modules of its own, on the same
+//! streams, listeners and budgets.
 
 #[cfg(test)]
 #[path = "../../store/src/golden.rs"]
@@ -18,6 +19,9 @@ pub mod error;
 pub mod options;
 mod glob;
 mod number;
+mod threads;
+mod outgoing;
+mod stream;
 mod reply;
 mod request;
 mod budget;
@@ -42,21 +46,25 @@ mod rounds;
 mod sweep;
 mod queue;
 mod input;
-mod connection;
 mod tls;
 mod listener;
+mod connection;
+mod reception;
 mod history;
 mod outlook;
 mod metrics;
 mod prometheus;
 mod api;
 mod sampler;
+mod site;
 mod page;
 mod http;
 mod server;
+mod memcached;
 #[doc(hidden)]
 pub mod fuzzing;
 
 pub use error::{Error, ErrorKind, Result};
+pub use memcached::{CacheServer, CacheServerOptions, DEFAULT_CACHE_PORT, OffsetClock, Users};
 pub use options::{Address, DEFAULT_HTTP_PORT, DEFAULT_PORT, ServerOptions, TlsFiles};
 pub use server::Server;

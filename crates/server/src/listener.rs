@@ -1,4 +1,4 @@
-//! Listens on the addresses and makes connections of those who come.
+//! Listens on the addresses and hands those who come to their [`Host`].
 //!
 //! Guarantees: an address beyond this machine is not bound without
 //! authentication unless the options insist; a socket file that nobody answers
@@ -8,20 +8,15 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixSocket, UnixStream};
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
-use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::input::Stream;
-use crate::options::{Address, ServerOptions};
-use crate::rounds::Rounds;
-use crate::session::Session;
-use crate::state::State;
+use crate::options::{Address, TlsFiles};
+use crate::stream::Stream;
 
 /// How long a client may take for the TLS handshake.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -51,16 +46,37 @@ impl Drop for SocketFile {
     }
 }
 
-/// Binds all addresses of the options.
-pub(crate) async fn bind_all(options: &ServerOptions) -> Result<Vec<Listener>> {
-    if options.listen.is_empty() {
+/// Who may reach an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exposure {
+    /// Anybody: clients are known, or the options insist.
+    Anybody,
+    /// Only who is on this machine.
+    ThisMachine,
+}
+
+impl Exposure {
+    /// What is fit for a server that knows its clients by a password or a certificate, or
+    /// that is meant to be insecure.
+    pub(crate) fn of(has_passwords: bool, tls: Option<&TlsFiles>, is_insecure: bool) -> Self {
+        let has_certificates = tls.is_some_and(|tls| tls.client_authorities.is_some());
+        match has_passwords || has_certificates || is_insecure {
+            true => Self::Anybody,
+            false => Self::ThisMachine,
+        }
+    }
+}
+
+/// Binds all addresses.
+pub(crate) async fn bind_all(listen: &[Address], exposure: Exposure) -> Result<Vec<Listener>> {
+    if listen.is_empty() {
         return Err(Error::invalid("there is no address to listen on"));
     }
     let mut listeners = Vec::new();
-    for address in &options.listen {
+    for address in listen {
         match address {
             Address::Tcp(host, port) => {
-                let bound = bind_host(host, *port, options).await?;
+                let bound = bind_host(host, *port, exposure).await?;
                 listeners.extend(bound.into_iter().map(Listener::Tcp));
             }
             Address::Unix(path) => listeners.push(bind_unix(path.clone()).await?),
@@ -73,11 +89,11 @@ pub(crate) async fn bind_all(options: &ServerOptions) -> Result<Vec<Listener>> {
 pub(crate) async fn bind_host(
     host: &str,
     port: u16,
-    options: &ServerOptions,
+    exposure: Exposure,
 ) -> Result<Vec<TcpListener>> {
     let mut listeners = Vec::new();
     for address in resolve(host, port).await? {
-        check_exposure(address, options)?;
+        check_exposure(address, exposure)?;
         let listener = bind_tcp(address);
         let failed = |error| Error::unavailable(format!("listen on {address}"), error);
         listeners.push(listener.map_err(failed)?);
@@ -97,15 +113,34 @@ async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-fn check_exposure(address: SocketAddr, options: &ServerOptions) -> Result<()> {
-    let knows_clients = options.password.is_some()
-        || options.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
-    if address.ip().is_loopback() || knows_clients || options.insecure {
+fn check_exposure(address: SocketAddr, exposure: Exposure) -> Result<()> {
+    if address.ip().is_loopback() || exposure == Exposure::Anybody {
         return Ok(());
     }
     Err(Error::invalid(format!(
         "{address} can be reached from other machines: set a password, or ask for it to be insecure"
     )))
+}
+
+/// Binds the addresses of a page, if there is to be one.
+pub(crate) async fn bind_page(
+    http: Option<&Address>,
+    exposure: Exposure,
+) -> Result<Vec<TcpListener>> {
+    match http {
+        None => Ok(Vec::new()),
+        Some(Address::Tcp(host, port)) => bind_host(host, *port, exposure).await,
+        Some(Address::Unix(_)) => {
+            Err(Error::invalid("the page is for browsers: give it a host and a port"))
+        }
+    }
+}
+
+/// Where the page is.
+pub(crate) fn url_of(listener: &TcpListener, is_encrypted: bool) -> Result<String> {
+    let address = listener.local_addr();
+    let address = address.map_err(|error| Error::unavailable("the address of a socket", error))?;
+    Ok(format!("{}://{address}/", if is_encrypted { "https" } else { "http" }))
 }
 
 fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
@@ -186,12 +221,11 @@ impl Listener {
         }
     }
 
-    /// Accepts clients until `shutdown` turns true. Each connection holds a
+    /// Accepts clients for `host` until `shutdown` turns true. Each connection holds a
     /// clone of `alive` until it ends.
-    pub(crate) async fn run(
+    pub(crate) async fn run<H: Host>(
         self,
-        state: Arc<State>,
-        rounds: Arc<Rounds>,
+        host: H,
         tls: Option<TlsAcceptor>,
         mut shutdown: watch::Receiver<bool>,
         alive: mpsc::Sender<()>,
@@ -205,7 +239,7 @@ impl Listener {
             match accepted {
                 Ok(arrival) => {
                     let (shutdown, alive) = (shutdown.clone(), alive.clone());
-                    arrival.welcome(&state, &rounds, tls.clone(), shutdown, alive);
+                    arrival.welcome(host.clone(), tls.clone(), shutdown, alive);
                 }
                 Err(error) => {
                     tracing::warn!("a connection could not be accepted: {error}");
@@ -234,6 +268,25 @@ impl Listener {
     }
 }
 
+/// Who serves the clients of a listener.
+pub(crate) trait Host: Clone + Send + 'static {
+    /// What a client holds while it is connected.
+    type Place: Send;
+    /// What a client is told for whom there is no room.
+    const FULL: &'static [u8];
+
+    /// A place for a client, if there is room. The addresses are the client's and ours.
+    fn admit(&self, peer: String, local: String) -> Option<Self::Place>;
+
+    /// Serves a client until it leaves, is asked to, or `shutdown` turns true.
+    fn serve(
+        self,
+        stream: Box<dyn Stream>,
+        place: Self::Place,
+        shutdown: watch::Receiver<bool>,
+    ) -> impl Future<Output = ()> + Send;
+}
+
 enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
@@ -248,23 +301,17 @@ struct Arrival {
 
 impl Arrival {
     /// Serves the client in a task of its own, or turns it away.
-    fn welcome(
+    fn welcome<H: Host>(
         self,
-        state: &Arc<State>,
-        rounds: &Arc<Rounds>,
+        host: H,
         tls: Option<TlsAcceptor>,
         shutdown: watch::Receiver<bool>,
         alive: mpsc::Sender<()>,
     ) {
-        state.counters.connections.add(1);
-        if state.clients.len() >= state.settings.connections_max() {
-            state.counters.rejected_connections.add(1);
-            self.turn_away(tls.is_some());
+        let Some(place) = host.admit(self.peer, self.local) else {
+            self.stream.turn_away(H::FULL, tls.is_some());
             return;
-        }
-        let client = state.clients.register(self.peer, self.local, state.now_ms());
-        let session = Session::new(client, state.settings.password().is_none());
-        let (state, rounds) = (Arc::clone(state), Arc::clone(rounds));
+        };
         tokio::spawn(async move {
             let stream: Box<dyn Stream> = match (self.stream, tls) {
                 (Socket::Unix(stream), _) => Box::new(stream),
@@ -277,18 +324,19 @@ impl Arrival {
                     }
                 }
             };
-            Connection::new(state, rounds, stream, session).serve(shutdown).await;
+            host.serve(stream, place, shutdown).await;
             drop(alive);
         });
     }
+}
 
-    fn turn_away(&self, is_encrypted: bool) {
-        let message = b"-ERR max number of clients reached\r\n";
+impl Socket {
+    fn turn_away(&self, message: &[u8], is_encrypted: bool) {
         // The socket's buffer is empty, so this goes out at once or never.
-        let _ = match &self.stream {
-            Socket::Tcp(_) if is_encrypted => Ok(0),
-            Socket::Tcp(stream) => stream.try_write(message),
-            Socket::Unix(stream) => stream.try_write(message),
+        let _ = match self {
+            Self::Tcp(_) if is_encrypted => Ok(0),
+            Self::Tcp(stream) => stream.try_write(message),
+            Self::Unix(stream) => stream.try_write(message),
         };
     }
 }

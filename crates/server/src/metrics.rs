@@ -39,7 +39,8 @@ pub(crate) struct Metric {
     pub(crate) divisor: f64,
 }
 
-const fn metric(
+/// A metric of which each series is in the unit of its name.
+pub(crate) const fn metric(
     kind: Kind,
     name: &'static str,
     help: &'static str,

@@ -22,22 +22,33 @@ pub(crate) fn text(reading: &Reading) -> String {
     head(&mut out, "tidekv_info", Kind::Gauge, "The version, and how the caches share memory.");
     let (version, policy) = (env!("CARGO_PKG_VERSION"), reading.policy);
     let _ = writeln!(out, "tidekv_info{{version=\"{version}\",cache_policy=\"{policy}\"}} 1");
-    for metric in &METRICS {
-        head(&mut out, metric.name, metric.kind, metric.help);
+    write(&mut out, &METRICS, |name| reading.counter(name), |name| latency(reading, name));
+    out
+}
+
+/// Writes metrics, with the numbers and latencies of their sources.
+pub(crate) fn write(
+    out: &mut String,
+    metrics: &[Metric],
+    number: impl Fn(&str) -> u64,
+    latency: impl Fn(&str) -> Latency,
+) {
+    for metric in metrics {
+        head(out, metric.name, metric.kind, metric.help);
         for (value, source) in metric.series {
             match metric.kind {
-                Kind::Summary => summary(&mut out, metric, value, latency(reading, source)),
+                Kind::Summary => summary(out, metric, value, latency(source)),
                 Kind::Counter | Kind::Gauge => {
-                    let number = reading.counter(source) as f64 / metric.divisor;
-                    line(&mut out, metric.name, &[(metric.label, value)], number);
+                    let number = number(source) as f64 / metric.divisor;
+                    line(out, metric.name, &[(metric.label, value)], number);
                 }
             }
         }
     }
-    out
 }
 
-fn head(out: &mut String, name: &str, kind: Kind, help: &str) {
+/// What comes before the numbers of a metric.
+pub(crate) fn head(out: &mut String, name: &str, kind: Kind, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {}", kind.name());
 }
 

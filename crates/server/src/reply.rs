@@ -5,21 +5,14 @@
 //! becomes an array and a null the null of its place.
 //!
 //! Guarantees: what is written is well-formed whatever the strings hold (a
-//! message loses its line ends); a large value is not copied, the buffer holds
-//! on to the bytes of the store.
+//! message loses its line ends); a large value is not copied.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::Bytes;
 
-/// A value from this size on is handed to the socket as it is. Smaller ones
-/// cost less copied than as a write of their own.
-const UNCOPIED_BYTES_MIN: usize = 16 << 10;
-
-/// What a connection keeps of its buffer when all is sent: most replies are
-/// short, and ten thousand idle clients hold a few megabytes.
-const TAIL_BYTES_KEPT: usize = 512;
+use crate::outgoing::Outgoing;
 
 /// The version of the protocol that a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -146,53 +139,25 @@ impl From<CommandResult> for Reply {
     }
 }
 
-/// Written replies on their way to the socket, in pieces.
+/// Written replies on their way to the socket.
 #[derive(Debug, Default)]
-pub(crate) struct ReplyBuffer {
-    pieces: VecDeque<Bytes>,
-    pieces_bytes: usize,
-    tail: Vec<u8>,
-    /// Bytes of the tail that have been sent, while there are no pieces.
-    tail_sent: usize,
+pub(crate) struct ReplyBuffer(Outgoing);
+
+impl Deref for ReplyBuffer {
+    type Target = Outgoing;
+
+    fn deref(&self) -> &Outgoing {
+        &self.0
+    }
+}
+
+impl DerefMut for ReplyBuffer {
+    fn deref_mut(&mut self) -> &mut Outgoing {
+        &mut self.0
+    }
 }
 
 impl ReplyBuffer {
-    /// Bytes that wait.
-    pub(crate) fn len(&self) -> usize {
-        self.pieces_bytes + self.tail.len() - self.tail_sent
-    }
-
-    /// What is to be sent next; empty when nothing waits.
-    pub(crate) fn front(&self) -> &[u8] {
-        match self.pieces.front() {
-            Some(piece) => piece,
-            None => &self.tail[self.tail_sent..],
-        }
-    }
-
-    /// So many bytes of [`ReplyBuffer::front`] have been sent.
-    pub(crate) fn advance(&mut self, bytes: usize) {
-        match self.pieces.front_mut() {
-            None => self.tail_sent += bytes,
-            Some(piece) => {
-                self.pieces_bytes -= bytes;
-                piece.advance(bytes);
-                if piece.is_empty() {
-                    self.pieces.pop_front();
-                }
-            }
-        }
-    }
-
-    /// Gives up the memory, but for a little; for a client that falls idle.
-    pub(crate) fn shrink(&mut self) {
-        debug_assert_eq!(self.len(), 0, "nothing is thrown away");
-        self.pieces = VecDeque::new();
-        self.tail.clear();
-        self.tail_sent = 0;
-        self.tail.shrink_to(TAIL_BYTES_KEPT);
-    }
-
     /// Writes `reply` behind what is there.
     pub(crate) fn push(&mut self, reply: &Reply, protocol: Protocol) {
         let resp3 = protocol == Protocol::Three;
@@ -206,18 +171,18 @@ impl ReplyBuffer {
             Reply::Bulk(bytes) => self.bulk(bytes),
             Reply::Verbatim(text) if resp3 => {
                 self.header(b'=', text.len() + 4);
-                self.tail.put_slice(b"txt:");
-                self.tail.put_slice(text.as_bytes());
-                self.tail.put_slice(b"\r\n");
+                self.0.put(b"txt:");
+                self.0.put(text.as_bytes());
+                self.0.put(b"\r\n");
             }
             Reply::Verbatim(text) => {
                 self.header(b'$', text.len());
-                self.tail.put_slice(text.as_bytes());
-                self.tail.put_slice(b"\r\n");
+                self.0.put(text.as_bytes());
+                self.0.put(b"\r\n");
             }
-            Reply::Null | Reply::NullArray if resp3 => self.tail.put_slice(b"_\r\n"),
-            Reply::Null => self.tail.put_slice(b"$-1\r\n"),
-            Reply::NullArray => self.tail.put_slice(b"*-1\r\n"),
+            Reply::Null | Reply::NullArray if resp3 => self.0.put(b"_\r\n"),
+            Reply::Null => self.0.put(b"$-1\r\n"),
+            Reply::NullArray => self.0.put(b"*-1\r\n"),
             Reply::Array(replies) => self.sequence(b'*', replies, protocol),
             Reply::Set(replies) => {
                 self.sequence(if resp3 { b'~' } else { b'*' }, replies, protocol);
@@ -243,29 +208,14 @@ impl ReplyBuffer {
 
     fn bulk(&mut self, bytes: &Bytes) {
         self.header(b'$', bytes.len());
-        if bytes.len() >= UNCOPIED_BYTES_MIN {
-            self.seal_tail();
-            self.pieces_bytes += bytes.len();
-            self.pieces.push_back(bytes.clone());
-        } else {
-            self.tail.put_slice(bytes);
-        }
-        self.tail.put_slice(b"\r\n");
-    }
-
-    fn seal_tail(&mut self) {
-        if !self.tail.is_empty() {
-            let mut piece = Bytes::from(std::mem::take(&mut self.tail));
-            piece.advance(std::mem::take(&mut self.tail_sent));
-            self.pieces_bytes += piece.len();
-            self.pieces.push_back(piece);
-        }
+        self.0.put_value(bytes);
+        self.0.put(b"\r\n");
     }
 
     fn line(&mut self, kind: u8, text: &str) {
-        self.tail.put_u8(kind);
-        self.tail.put_slice(text.as_bytes());
-        self.tail.put_slice(b"\r\n");
+        self.0.put(&[kind]);
+        self.0.put(text.as_bytes());
+        self.0.put(b"\r\n");
     }
 
     fn header(&mut self, kind: u8, count: usize) {
@@ -273,15 +223,16 @@ impl ReplyBuffer {
     }
 
     fn number(&mut self, kind: u8, number: i64) {
-        self.tail.put_u8(kind);
-        self.tail.put_slice(itoa::Buffer::new().format(number).as_bytes());
-        self.tail.put_slice(b"\r\n");
+        self.0.put(&[kind]);
+        self.0.put(itoa::Buffer::new().format(number).as_bytes());
+        self.0.put(b"\r\n");
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outgoing::UNCOPIED_BYTES_MIN;
 
     fn written(reply: &Reply, protocol: Protocol) -> String {
         let mut buffer = ReplyBuffer::default();
@@ -322,9 +273,11 @@ mod tests {
         buffer.push(&Reply::Array(vec![Reply::Bulk(value.clone()), Reply::OK]), Protocol::Two);
         assert_eq!(buffer.len(), value.len() + "*1\r\n$16384\r\n\r\n+OK\r\n".len());
         assert_eq!(buffer.front(), b"*2\r\n$16384\r\n");
-        buffer.advance(buffer.front().len());
+        let sent = buffer.front().len();
+        buffer.advance(sent);
         assert_eq!(buffer.front().as_ptr(), value.as_ptr());
-        buffer.advance(buffer.front().len());
+        let sent = buffer.front().len();
+        buffer.advance(sent);
         assert_eq!(buffer.front(), b"\r\n+OK\r\n");
         // What comes while a part of the tail is sent goes behind it.
         buffer.advance(2);

@@ -8,20 +8,22 @@ use std::time::Duration;
 
 use tidekv::Db;
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::http::{self, HttpListener};
-use crate::listener::{self, Listener};
+use crate::listener::{self, Exposure, Listener};
 use crate::options::{Address, ServerOptions};
 use crate::page::Page;
+use crate::reception::Reception;
 use crate::rounds::Rounds;
 use crate::sampler::Sampler;
 use crate::state::State;
 use crate::sweep;
+use crate::threads;
 use crate::tls;
 
 /// How often the fields of hashes that are gone are looked for.
@@ -68,18 +70,16 @@ impl Server {
     /// When an address cannot be bound or is public without authentication, a
     /// file of TLS is missing or wrong, or the store refuses its keyspaces.
     pub fn start(db: Db, options: ServerOptions) -> Result<Self> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(options.event_loops.unwrap_or_else(event_loops).max(1))
-            .enable_all()
-            .thread_name("tide-server")
-            .max_blocking_threads(options.io_threads.max(1))
-            .build()
-            .map_err(|error| Error::unavailable("the server's threads", error))?;
+        let event_loops = threads::event_loops(options.event_loops);
+        let runtime = threads::runtime("tide-server", event_loops, options.io_threads)?;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         listener::raise_file_limit(options.connections_max);
-        let listeners = runtime.block_on(listener::bind_all(&options))?;
-        let pages = runtime.block_on(bind_page(&options))?;
-        let page_url = pages.first().map(|page| url_of(page, tls.is_some())).transpose()?;
+        let exposure =
+            Exposure::of(options.password.is_some(), options.tls.as_ref(), options.insecure);
+        let listeners = runtime.block_on(listener::bind_all(&options.listen, exposure))?;
+        let pages = runtime.block_on(listener::bind_page(options.http.as_ref(), exposure))?;
+        let page_url =
+            pages.first().map(|page| listener::url_of(page, tls.is_some())).transpose()?;
         let addresses = listeners.iter().map(Listener::address).collect::<Result<Vec<_>>>()?;
         let port = addresses.iter().find_map(|address| match address {
             Address::Tcp(_, port) => Some(*port),
@@ -90,9 +90,8 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let (guard, alive) = mpsc::channel(1);
         for listener in listeners {
-            let (state, rounds) = (Arc::clone(&state), Arc::clone(&rounds));
-            let (tls, stopped, alive) = (tls.clone(), stopped.clone(), guard.clone());
-            runtime.spawn(listener.run(state, rounds, tls, stopped, alive));
+            let host = Reception { state: Arc::clone(&state), rounds: Arc::clone(&rounds) };
+            runtime.spawn(listener.run(host, tls.clone(), stopped.clone(), guard.clone()));
         }
         if let Some(Address::Tcp(host, _)) = &options.http {
             let _entered = runtime.enter();
@@ -127,13 +126,7 @@ impl Server {
     pub fn shutdown(mut self, deadline: Duration) -> bool {
         let _ = self.stop.send(true);
         let Some(runtime) = self.runtime.take() else { return true };
-        let alive = &mut self.alive;
-        let drained = runtime.block_on(async {
-            tokio::time::timeout(deadline, async { while alive.recv().await.is_some() {} }).await
-        });
-        // A commit on an I/O thread cannot be cut off; it ends by itself.
-        runtime.shutdown_timeout(if drained.is_ok() { deadline } else { Duration::ZERO });
-        drained.is_ok()
+        threads::drain(runtime, &mut self.alive, deadline)
     }
 }
 
@@ -143,23 +136,6 @@ impl Drop for Server {
             runtime.shutdown_background();
         }
     }
-}
-
-/// Binds the addresses of the page.
-async fn bind_page(options: &ServerOptions) -> Result<Vec<TcpListener>> {
-    match &options.http {
-        None => Ok(Vec::new()),
-        Some(Address::Tcp(host, port)) => listener::bind_host(host, *port, options).await,
-        Some(Address::Unix(_)) => {
-            Err(Error::invalid("the page is for browsers: give it a host and a port"))
-        }
-    }
-}
-
-fn url_of(listener: &TcpListener, is_encrypted: bool) -> Result<String> {
-    let address = listener.local_addr();
-    let address = address.map_err(|error| Error::unavailable("the address of a socket", error))?;
-    Ok(format!("{}://{address}/", if is_encrypted { "https" } else { "http" }))
 }
 
 /// Starts sampling, and serving the page that shows it. To be called inside the runtime.
@@ -175,17 +151,10 @@ fn serve_page(
     tokio::spawn(sampler.run(stopped.clone(), alive.clone()));
     let places = http::places();
     for listener in listeners {
-        let (page, places) = (Arc::clone(&page), Arc::clone(&places));
-        let served = HttpListener { listener, page, places };
+        let (site, places) = (Arc::clone(&page), Arc::clone(&places));
+        let served = HttpListener { listener, site, places };
         tokio::spawn(served.run(tls.cloned(), stopped.clone(), alive.clone()));
     }
-}
-
-/// One event loop for each processor but one: flushes, compactions and threads
-/// that wait for storage need theirs as well. Writers of several loops wait for
-/// each other, and longest for one that has just lost its processor.
-fn event_loops() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).max(1))
 }
 
 async fn sweep_regularly(

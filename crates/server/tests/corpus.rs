@@ -8,6 +8,8 @@ mod allocation;
 mod corpus;
 #[path = "../../../fuzz/src/requests.rs"]
 mod requests;
+#[path = "../../../fuzz/src/memcached.rs"]
+mod memcached;
 
 #[global_allocator]
 static ALLOCATOR: allocation::Counting = allocation::Counting;
@@ -15,12 +17,13 @@ static ALLOCATOR: allocation::Counting = allocation::Counting;
 #[test]
 fn seeds_are_what_the_targets_take() {
     corpus::plant(&requests::seeds());
+    corpus::plant(&memcached::seeds());
 }
 
 #[test]
 fn corpora_give_errors_or_the_truth() {
     assert!(allocation::is_counting(), "else no limit is checked");
-    for &target in requests::TARGETS {
+    for &target in requests::TARGETS.iter().chain(memcached::TARGETS) {
         assert!(corpus::replay(target) > 3, "{} has hardly a corpus", target.0);
     }
 }

@@ -5,22 +5,18 @@
 //! once; what was acknowledged is safe even then, as far as the durability
 //! goes.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tidekv::{CachePolicy, Db, Durability, FilterKind, Options};
-use tidekv_server::{Address, DEFAULT_HTTP_PORT, Server, ServerOptions, TlsFiles};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tidekv_server::{Address, Server, ServerOptions};
 
+use crate::daemon::{DRAIN, Signals, TlsArguments, log_to_standard_error, page_address};
 use crate::environment;
 use crate::failure::{Failure, Result};
 use crate::files;
 use crate::output;
 use crate::quantity::{parse_duration, parse_size, show_size};
-
-/// Requests under way get so long when a signal has come.
-const DRAIN: Duration = Duration::from_secs(10);
 
 /// What a reply to a write means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -96,17 +92,8 @@ pub struct Serve {
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
-    /// The certificate chain (PEM): all TCP connections are then TLS.
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-
-    /// The certificate's private key (PEM).
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
-
-    /// Clients must show a certificate signed by one of these (PEM).
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_client_ca: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArguments,
 
     /// Connections at once; one more is refused.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
@@ -133,7 +120,7 @@ impl Serve {
             listen: self.listen.clone(),
             http: self.http.clone(),
             password: self.password()?,
-            tls: self.tls(),
+            tls: self.tls.files(),
             connections_max: self.connections_max,
             idle_timeout: Some(self.idle_timeout).filter(|time| !time.is_zero()),
             filter_kind: self.filter.map(|filter| match filter {
@@ -190,80 +177,5 @@ impl Serve {
             Err(std::env::VarError::NotPresent) => Ok(None),
             Err(_) => Err(Failure::new(format!("{} is not UTF-8", environment::PASSWORD))),
         }
-    }
-
-    fn tls(&self) -> Option<TlsFiles> {
-        Some(TlsFiles {
-            certificate: self.tls_cert.clone()?,
-            key: self.tls_key.clone()?,
-            client_authorities: self.tls_client_ca.clone(),
-        })
-    }
-}
-
-fn page_address(text: &str) -> tidekv_server::Result<Address> {
-    Address::with_port(text, DEFAULT_HTTP_PORT)
-}
-
-fn log_to_standard_error() {
-    let filter = tracing_subscriber::EnvFilter::builder()
-        .with_env_var(environment::LOG)
-        .with_default_directive(tracing_subscriber::filter::LevelFilter::WARN.into())
-        .from_env_lossy();
-    // Fails only when there is a subscriber already.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .try_init();
-}
-
-/// SIGTERM and SIGINT.
-struct Signals {
-    runtime: tokio::runtime::Runtime,
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    /// From now on they are caught.
-    fn new() -> Result<Self> {
-        let failed = |error: std::io::Error| Failure::system("could not wait for signals", &error);
-        // One worker, so that signals are seen while this thread is busy.
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("signals")
-            .enable_io()
-            .build()
-            .map_err(failed)?;
-        let guard = runtime.enter();
-        let terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-        drop(guard);
-        Ok(Self { runtime, terminate, interrupt })
-    }
-
-    fn wait(&mut self) {
-        let Self { runtime, terminate, interrupt } = self;
-        runtime.block_on(async {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        });
-    }
-
-    /// Ends the process when another one comes. Dropped with the runtime.
-    fn exit_on_the_next(&mut self) {
-        let guard = self.runtime.enter();
-        for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
-            // They were caught before, so they can be again.
-            let Ok(mut signal) = signal(kind) else { continue };
-            self.runtime.spawn(async move {
-                signal.recv().await;
-                std::process::exit(i32::from(crate::failure::FAILED));
-            });
-        }
-        drop(guard);
     }
 }

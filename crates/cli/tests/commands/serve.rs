@@ -1,80 +1,29 @@
 //! `serve`: where it listens, how it ends, and what is there afterwards.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::run::{Done, Place, run, tidekv};
+use crate::run::{Place, run, tidekv};
+use crate::serving::{Serving, ask};
 
-/// A server that has said where it listens; killed when it is dropped.
-struct Serving {
-    child: Child,
-    line: String,
+/// Starts a server on the data directory of `place`.
+fn serve(place: &Place, arguments: &[&str]) -> Serving {
+    start(place, tidekv(), arguments)
 }
 
-impl Serving {
-    fn new(place: &Place, arguments: &[&str]) -> Self {
-        Self::start(place, tidekv(), arguments)
-    }
-
-    fn start(place: &Place, mut command: Command, arguments: &[&str]) -> Self {
-        command.arg("serve").arg("--data").arg(place.data()).args(arguments);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        let out = child.stdout.as_mut().unwrap();
-        BufReader::new(out).read_line(&mut line).unwrap();
-        assert!(line.starts_with("listening on "), "{line:?}");
-        Self { child, line }
-    }
-
-    /// The first address it says.
-    fn address(&self) -> &str {
-        self.line["listening on ".len()..].split([';', ',']).next().unwrap()
-    }
-
-    fn connect(&self) -> TcpStream {
-        TcpStream::connect(self.address()).unwrap()
-    }
-
-    fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
-    }
-
-    fn wait(mut self) -> Done {
-        let mut err = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-        let code = self.child.wait().unwrap().code().unwrap_or(-1);
-        Done { code, out: Vec::new(), err }
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Sends a command and returns the first line of its reply.
-fn ask(stream: &mut (impl Read + Write), words: &[&str]) -> String {
-    stream.write_all(format!("{}\r\n", words.join(" ")).as_bytes()).unwrap();
-    let mut line = Vec::new();
-    let mut byte = [0];
-    while !line.ends_with(b"\r\n") {
-        assert_eq!(stream.read(&mut byte).unwrap(), 1, "cut off after {line:?}");
-        line.push(byte[0]);
-    }
-    String::from_utf8(line).unwrap().trim_end().to_owned()
+fn start(place: &Place, mut command: Command, arguments: &[&str]) -> Serving {
+    command.arg("serve").arg("--data").arg(place.data()).args(arguments);
+    Serving::start(command)
 }
 
 #[test]
 fn it_ends_cleanly_on_a_signal_and_keeps_what_it_acknowledged() {
     for signal in ["-TERM", "-INT"] {
         let place = Place::new();
-        let serving = Serving::new(&place, &["--listen", "127.0.0.1:0", "--memory", "64MiB"]);
+        let serving = serve(&place, &["--listen", "127.0.0.1:0", "--memory", "64MiB"]);
         assert!(serving.line.contains("64 MiB"), "{}", serving.line);
         assert!(serving.line.contains("not a power cut"), "{}", serving.line);
         let mut stream = serving.connect();
@@ -95,7 +44,7 @@ fn it_ends_cleanly_on_a_signal_and_keeps_what_it_acknowledged() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let place = Place::new();
-    let serving = Serving::new(&place, &["--listen", "127.0.0.1:0"]);
+    let serving = serve(&place, &["--listen", "127.0.0.1:0"]);
     let mut stream = serving.connect();
     assert_eq!(ask(&mut stream, &["SET", "k", &"v".repeat(1000)]), "+OK");
     // A client that takes none of its replies holds up the end. It sends until
@@ -115,7 +64,7 @@ fn a_second_signal_ends_it_at_once() {
 #[test]
 fn a_killed_server_loses_nothing_acknowledged() {
     let place = Place::new();
-    let mut serving = Serving::new(&place, &["--listen", "127.0.0.1:0"]);
+    let mut serving = serve(&place, &["--listen", "127.0.0.1:0"]);
     let mut stream = serving.connect();
     for i in 0..100 {
         assert_eq!(ask(&mut stream, &["SET", &format!("k{i:03}"), "v"]), "+OK");
@@ -132,7 +81,7 @@ fn it_listens_on_every_address_and_says_so() {
     let place = Place::new();
     let socket = format!("unix:{}", place.file("socket").display());
     let arguments = ["--listen", "127.0.0.1:0", "--listen", &socket, "--durability", "sync"];
-    let serving = Serving::new(&place, &arguments);
+    let serving = serve(&place, &arguments);
     assert!(serving.line.contains(&socket), "{}", serving.line);
     assert!(serving.line.contains("survives a power cut"), "{}", serving.line);
     assert_eq!(ask(&mut serving.connect(), &["PING"]), "+PONG");
@@ -155,13 +104,13 @@ fn the_password_comes_from_flag_file_environment_or_config() {
         (environment, &[]),
     ] {
         let arguments = [arguments, &["--config", config]].concat();
-        let serving = Serving::start(&place, command, &arguments);
+        let serving = start(&place, command, &arguments);
         let mut stream = serving.connect();
         assert!(ask(&mut stream, &["GET", "k"]).starts_with("-NOAUTH"));
         assert!(ask(&mut stream, &["AUTH", "wrong"]).starts_with("-WRONGPASS"));
         assert_eq!(ask(&mut stream, &["AUTH", "secret"]), "+OK");
     }
-    let serving = Serving::new(&place, &["--config", config]);
+    let serving = serve(&place, &["--config", config]);
     assert_eq!(ask(&mut serving.connect(), &["AUTH", "wrong"]), "+OK");
 }
 
@@ -182,7 +131,7 @@ fn the_page_is_where_it_says_and_ends_with_the_server() {
     let config = config.to_str().unwrap();
     for arguments in [&["--http", "127.0.0.1:0"][..], &["--config", config]] {
         let arguments = [arguments, &["--listen", "127.0.0.1:0"]].concat();
-        let serving = Serving::new(&place, &arguments);
+        let serving = serve(&place, &arguments);
         assert_eq!(ask(&mut serving.connect(), &["SET", "k", "v"]), "+OK");
         assert!(get(&serving, "/").contains("<title>TideKV</title>"), "{}", serving.line);
         assert!(get(&serving, "/metrics").contains("tidekv_commands_total 1"));
@@ -190,7 +139,7 @@ fn the_page_is_where_it_says_and_ends_with_the_server() {
         let done = serving.wait();
         assert_eq!((done.code, &*done.err), (0, ""));
     }
-    let serving = Serving::new(&place, &["--listen", "127.0.0.1:0"]);
+    let serving = serve(&place, &["--listen", "127.0.0.1:0"]);
     assert!(!serving.line.contains("page at"), "{}", serving.line);
 }
 
@@ -200,7 +149,7 @@ fn what_cannot_be_served_is_refused_by_name() {
     let public = ["--listen", "0.0.0.0:0"];
     place.run("serve", &public).fails(1, &["0.0.0.0", "password"]);
     place.run("serve", &["--password-file", "/no/such/file"]).fails(1, &["/no/such/file"]);
-    let serving = Serving::new(&place, &["--listen", "127.0.0.1:0"]);
+    let serving = serve(&place, &["--listen", "127.0.0.1:0"]);
     let taken = serving.address().to_owned();
     place.run("serve", &["--listen", "127.0.0.1:0"]).fails(1, &["data", "open in another process"]);
     let other = Place::new();

@@ -20,23 +20,6 @@ fn a_query_names_a_sample_or_none() {
 }
 
 #[test]
-fn credentials_are_those_of_basic_authentication() {
-    let of = |value: &str| {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::AUTHORIZATION, HeaderValue::from_str(value).unwrap());
-        credentials(&headers)
-    };
-    let pair = BASE64_STANDARD.encode("me:a:b");
-    assert_eq!(of(&format!("Basic {pair}")).unwrap(), b"a:b");
-    assert_eq!(of(&format!("basic {pair}")).unwrap(), b"a:b");
-    let without_colon = format!("Basic {}", BASE64_STANDARD.encode("x"));
-    for value in ["Basic", "Basic !", "Bearer x", &without_colon] {
-        assert_eq!(of(value), None, "{value}");
-    }
-    assert_eq!(credentials(&HeaderMap::new()), None);
-}
-
-#[test]
 fn the_page_loads_nothing_from_elsewhere() {
     for part in &PARTS {
         let own = part.text.replace("http://www.w3.org/", "");

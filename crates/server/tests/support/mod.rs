@@ -2,6 +2,8 @@
 //! protocol.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod cache;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;

@@ -1,0 +1,186 @@
+//! `cache`: a cache over the memcached protocol, until a signal ends it.
+//!
+//! SIGTERM and Ctrl-C end it cleanly: no more connections, requests that are under way are
+//! answered. A second signal ends it at once; nothing is lost that was promised, for a cache
+//! promises nothing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidekv_io::{Clock, LocalStorage, Storage, SystemClock};
+use tidekv_server::{
+    Address, CacheServer, CacheServerOptions, DEFAULT_CACHE_PORT, OffsetClock, Users,
+};
+use tidekv_tiered::{FlashOptions, Options};
+
+use crate::daemon::{DRAIN, Signals, TlsArguments, log_to_standard_error, page_address};
+use crate::failure::{Failure, Result};
+use crate::files;
+use crate::output;
+use crate::quantity::{parse_duration, parse_size, show_size};
+
+/// The largest value that can be allowed: its length is a number of 31 bits in memcached.
+const OBJECT_BYTES_MAX: u64 = 1 << 30;
+
+/// Serve a cache over the memcached protocol.
+///
+/// Ends cleanly on SIGTERM and Ctrl-C; a second signal ends it at once.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  tidekv cache --dram 4GiB --http localhost\n  \
+    tidekv cache --dram 1GiB --flash /mnt/nvme/cache:100GiB --object-max 8MiB\n  \
+    tidekv cache --dram 1GiB --listen 10.0.0.5 --auth-file users --tls-cert cert.pem --tls-key key.pem")]
+pub struct Cache {
+    /// Memory for objects, and for the index of those on flash.
+    #[arg(long, short = 'm', value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
+    dram: u64,
+
+    /// A file or device behind the memory, and how much of it may be used; may be given many
+    /// times.
+    #[arg(long, value_name = "FILE:SIZE", value_parser = parse_flash)]
+    flash: Vec<FlashOptions>,
+
+    /// The largest value that is taken, up to 1GiB.
+    #[arg(long, short = 'I', value_name = "SIZE", default_value = "1MiB", value_parser = parse_size)]
+    object_max: u64,
+
+    /// Where to listen: host:port, a host alone for port 11211, or unix:PATH; may be given many
+    /// times.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:11211",
+        value_parser = |text: &str| address(text).map_err(|error| error.to_string()))]
+    listen: Vec<Address>,
+
+    /// Where to show metrics for Prometheus, below /metrics: host:port, or a host alone for
+    /// port 8379.
+    #[arg(long, value_name = "ADDR",
+        value_parser = |text: &str| page_address(text).map_err(|error| error.to_string()))]
+    http: Option<Address>,
+
+    /// A file with a line `user:password` for each who may use the cache. A client says who it
+    /// is by storing `user password` under any key, first of all.
+    #[arg(long, short = 'Y', value_name = "FILE")]
+    auth_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    tls: TlsArguments,
+
+    /// Connections at once; one more is refused.
+    #[arg(long, short = 'c', value_name = "N", default_value_t = 10_000)]
+    connections_max: usize,
+
+    /// Close a connection that has sent nothing for so long, such as 5m; 0:
+    /// never.
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_duration)]
+    idle_timeout: Duration,
+
+    /// Let clients end the server with `shutdown`.
+    #[arg(long, short = 'A')]
+    enable_shutdown: bool,
+
+    /// Let clients move the clock with `debugtime`, for tests.
+    #[arg(long)]
+    debugtime: bool,
+
+    /// Start on a public address even without an --auth-file.
+    #[arg(long)]
+    insecure: bool,
+}
+
+impl Cache {
+    /// Runs the command.
+    pub fn run(&self) -> Result<()> {
+        if self.object_max > OBJECT_BYTES_MAX {
+            let most = show_size(OBJECT_BYTES_MAX);
+            return Err(Failure::usage(format!("--object-max: values have at most {most}")));
+        }
+        let moved =
+            self.debugtime.then(|| Arc::new(OffsetClock::new(Arc::new(SystemClock::new()))));
+        let server_options = CacheServerOptions {
+            listen: self.listen.clone(),
+            http: self.http.clone(),
+            users: self.users()?,
+            tls: self.tls.files(),
+            connections_max: self.connections_max,
+            idle_timeout: Some(self.idle_timeout).filter(|time| !time.is_zero()),
+            clock: moved.clone(),
+            on_shutdown: self.enable_shutdown.then_some(end_this_process as fn()),
+            insecure: self.insecure,
+            ..CacheServerOptions::default()
+        };
+        log_to_standard_error();
+        let mut signals = Signals::new()?;
+        let clock: Arc<dyn Clock> = match moved {
+            Some(moved) => moved,
+            None => Arc::new(SystemClock::new()),
+        };
+        let options = Options {
+            dram_bytes: self.dram,
+            flash: self.flash.clone(),
+            object_bytes_max: self.object_max,
+            ..Options::default()
+        };
+        let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
+        let cache = tidekv_tiered::Cache::open(&options, &storage, clock)?;
+        let server = CacheServer::start(cache, server_options)?;
+        output::line(&self.greeting(&server))?;
+        signals.wait();
+        signals.exit_on_the_next();
+        server.shutdown(DRAIN);
+        Ok(())
+    }
+
+    fn greeting(&self, server: &CacheServer) -> String {
+        let addresses: Vec<_> = server.local_addresses().iter().map(Address::to_string).collect();
+        let metrics = server.metrics_url();
+        let metrics = metrics.map(|url| format!("; metrics at {url}")).unwrap_or_default();
+        let flash = match self.flash.iter().map(|flash| flash.bytes).sum::<u64>() {
+            0 => String::new(),
+            bytes => format!(", {} of flash", show_size(bytes)),
+        };
+        format!(
+            "listening on {}{metrics}; {} of DRAM{flash}, values up to {}",
+            addresses.join(", "),
+            show_size(self.dram),
+            show_size(self.object_max),
+        )
+    }
+
+    fn users(&self) -> Result<Option<Users>> {
+        let Some(path) = &self.auth_file else { return Ok(None) };
+        let users = Users::parse(&files::read_text(path)?);
+        users.map(Some).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    }
+}
+
+fn address(text: &str) -> tidekv_server::Result<Address> {
+    Address::with_port(text, DEFAULT_CACHE_PORT)
+}
+
+/// Reads `FILE:SIZE`.
+fn parse_flash(text: &str) -> std::result::Result<FlashOptions, String> {
+    let (path, size) = text
+        .rsplit_once(':')
+        .filter(|(path, _)| !path.is_empty())
+        .ok_or_else(|| format!("{text:?} is no FILE:SIZE, such as /mnt/nvme/cache:100GiB"))?;
+    Ok(FlashOptions { path: path.into(), bytes: parse_size(size)? })
+}
+
+/// What `shutdown` does: the same as Ctrl-C.
+fn end_this_process() {
+    // To one's own process a signal can always be sent.
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flash_is_a_file_and_a_size() {
+        let flash = parse_flash("/mnt/a:b:100GiB").unwrap();
+        assert_eq!((flash.path.to_str(), flash.bytes), (Some("/mnt/a:b"), 100 << 30));
+        for text in ["", "/mnt/a", ":1GiB", "/mnt/a:", "/mnt/a:x"] {
+            assert!(parse_flash(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `cache`: where it listens, whom it lets in, how it ends.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+
+use crate::run::{Place, run, tidekv};
+use crate::serving::{Serving, ask};
+
+fn serve(arguments: &[&str]) -> Serving {
+    let mut command = tidekv();
+    command.arg("cache").args(arguments);
+    Serving::start(command)
+}
+
+const ANYWHERE: [&str; 2] = ["--listen", "127.0.0.1:0"];
+
+#[test]
+fn it_serves_and_ends_cleanly_on_a_signal() {
+    for signal in ["-TERM", "-INT"] {
+        let arguments = [&ANYWHERE[..], &["--dram", "32MiB", "--object-max", "2MiB"]].concat();
+        let serving = serve(&arguments);
+        assert!(serving.line.contains("32 MiB of DRAM, values up to 2 MiB"), "{}", serving.line);
+        let mut stream = serving.connect();
+        assert_eq!(ask(&mut stream, &["set", "k", "0", "0", "1\r\nv"]), "STORED");
+        assert_eq!(ask(&mut stream, &["mg", "k", "s"]), "HD s1");
+        assert_eq!(ask(&mut stream, &["debugtime", "5"]), "ERROR");
+        assert_eq!(ask(&mut stream, &["shutdown"]), "ERROR: shutdown not enabled");
+        serving.signal(signal);
+        let done = serving.wait();
+        assert_eq!((done.code, &*done.err), (0, ""));
+    }
+}
+
+#[test]
+fn clients_may_end_it_if_they_are_let() {
+    let serving = serve(&[&ANYWHERE[..], &["--enable-shutdown", "--debugtime"]].concat());
+    let mut stream = serving.connect();
+    assert_eq!(ask(&mut stream, &["set", "k", "0", "100", "1\r\nv"]), "STORED");
+    assert_eq!(ask(&mut stream, &["debugtime", "100"]), "OK");
+    assert_eq!(ask(&mut stream, &["mg", "k"]), "EN");
+    stream.write_all(b"shutdown\r\n").unwrap();
+    let done = serving.wait();
+    assert_eq!((done.code, &*done.err), (0, ""));
+}
+
+#[test]
+fn it_listens_on_every_address_and_shows_metrics() {
+    let place = Place::new();
+    let socket = format!("unix:{}", place.file("socket").display());
+    let config = place.write("tidekv.toml", "[cache]\nhttp = \"127.0.0.1:0\"\n");
+    let arguments = ["--listen", &socket, "--config", config.to_str().unwrap()];
+    let serving = serve(&[&ANYWHERE[..], &arguments].concat());
+    assert!(serving.line.contains(&socket), "{}", serving.line);
+    assert_eq!(ask(&mut serving.connect(), &["version"]), "VERSION 1.6.18");
+    let mut stream = UnixStream::connect(place.file("socket")).unwrap();
+    assert_eq!(ask(&mut stream, &["get", "a"]), "END");
+    let url = serving.line.split("metrics at http://").nth(1).unwrap();
+    let mut stream = TcpStream::connect(url.split('/').next().unwrap()).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("tidekv_cache_gets_total{outcome=\"miss\"} 1"), "{answer}");
+}
+
+#[test]
+fn who_is_in_the_file_is_let_in() {
+    let place = Place::new();
+    let file = place.write("users", "me:secret\n");
+    let serving = serve(&[&ANYWHERE[..], &["--auth-file", file.to_str().unwrap()]].concat());
+    let mut stream = serving.connect();
+    assert_eq!(ask(&mut stream, &["get", "k"]), "CLIENT_ERROR unauthenticated");
+    let introduce = |password: &str| format!("{}\r\nme {password}", 3 + password.len());
+    let wrong = introduce("wrong");
+    assert_eq!(
+        ask(&mut stream, &["set", "x", "0", "0", &wrong]),
+        "CLIENT_ERROR authentication failure"
+    );
+    assert_eq!(ask(&mut stream, &["set", "x", "0", "0", &introduce("secret")]), "STORED");
+    assert_eq!(ask(&mut stream, &["get", "k"]), "END");
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_by_name() {
+    let place = Place::new();
+    run(&["cache", "--listen", "0.0.0.0:0"]).fails(1, &["0.0.0.0", "password"]);
+    run(&["cache", "--auth-file", "/no/such/file"]).fails(1, &["/no/such/file"]);
+    let file = place.write("users", "me\n");
+    let file = file.to_str().unwrap();
+    run(&["cache", "--auth-file", file]).fails(1, &[file, "user:password"]);
+    run(&["cache", "--dram", "1MiB"]).fails(1, &["DRAM"]);
+    run(&["cache", "--dram", "64MiB", "--object-max", "32MiB"]).fails(1, &["DRAM"]);
+    run(&["cache", "--object-max", "2GiB"]).fails(2, &["--object-max", "1 GiB"]);
+    let serving = serve(&ANYWHERE);
+    run(&["cache", "--listen", serving.address()]).fails(1, &[serving.address()]);
+    for arguments in [
+        &["--listen", "localhost:port"][..],
+        &["--flash", "/mnt/cache"],
+        &["--dram", "much"],
+        &["--tls-key", "key.pem"],
+        &["--idle-timeout", "soon"],
+    ] {
+        assert_eq!(run(&[&["cache"], arguments].concat()).code, 2, "{arguments:?}");
+    }
+}

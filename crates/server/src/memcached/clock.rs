@@ -1,0 +1,89 @@
+//! A clock that can be stopped and moved, for tests of what expires: the command `debugtime`.
+//!
+//! Safe to use from all threads. Only the time of day is moved; what measures how long
+//! something took does not notice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tidekv_io::Clock;
+
+/// The clock runs.
+const RUNNING: u64 = u64::MAX;
+
+/// A clock that stands beside another one.
+#[derive(Debug)]
+pub struct OffsetClock {
+    inner: Arc<dyn Clock>,
+    offset_ms: AtomicI64,
+    /// When it was stopped, by the other clock.
+    stopped_ms: AtomicU64,
+}
+
+impl OffsetClock {
+    /// A clock that agrees with `inner` so far.
+    pub fn new(inner: Arc<dyn Clock>) -> Self {
+        Self { inner, offset_ms: AtomicI64::new(0), stopped_ms: AtomicU64::new(RUNNING) }
+    }
+
+    /// Moves it on, or back.
+    pub fn shift_s(&self, seconds: i64) {
+        self.offset_ms.fetch_add(seconds.saturating_mul(1000), Ordering::Relaxed);
+    }
+
+    /// Lets it stand still.
+    pub fn stop(&self) {
+        let now_ms = self.inner.unix_ms();
+        // One that stands already keeps its time.
+        let _ =
+            self.stopped_ms.compare_exchange(RUNNING, now_ms, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Lets it run again, with the time that it has missed.
+    pub fn resume(&self) {
+        self.stopped_ms.store(RUNNING, Ordering::Relaxed);
+    }
+}
+
+impl Clock for OffsetClock {
+    fn unix_ms(&self) -> u64 {
+        let now_ms = match self.stopped_ms.load(Ordering::Relaxed) {
+            RUNNING => self.inner.unix_ms(),
+            stopped_ms => stopped_ms,
+        };
+        now_ms.saturating_add_signed(self.offset_ms.load(Ordering::Relaxed))
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.inner.monotonic_ns()
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.inner.sleep(duration);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidekv_io::ManualClock;
+
+    use super::*;
+
+    #[test]
+    fn it_is_moved_and_stopped() {
+        let inner = Arc::new(ManualClock::new(100_000));
+        let clock = OffsetClock::new(inner.clone());
+        clock.shift_s(5);
+        assert_eq!(clock.unix_ms(), 105_000);
+        clock.stop();
+        inner.sleep(Duration::from_secs(7));
+        clock.stop();
+        clock.shift_s(-1);
+        assert_eq!(clock.unix_ms(), 104_000);
+        clock.resume();
+        assert_eq!(clock.unix_ms(), 111_000);
+        clock.shift_s(i64::MIN);
+        assert_eq!(clock.unix_ms(), 0);
+    }
+}

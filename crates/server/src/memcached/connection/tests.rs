@@ -1,0 +1,149 @@
+//! Connections over streams in memory: order, trips to I/O threads, panics.
+
+use std::sync::Arc;
+
+use tidekv_io::{LocalStorage, ManualClock, Storage};
+use tidekv_tiered::{Cache, Options};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+use super::*;
+use crate::memcached::counters::Counts;
+use crate::memcached::options::CacheServerOptions;
+
+/// Each kind of request, on keys that are there and on such that are not.
+const REQUESTS: &str = "set cold1 7 0 5\r\nhello\r\nadd cold1 0 0 1\r\nx\r\nadd cold2 0 0 2\r\n10\r\n\
+    replace cold3 0 0 1\r\nx\r\nappend cold1 0 0 1\r\n!\r\nprepend cold1 0 0 1\r\n>\r\n\
+    gets cold1 warm cold2 cold3\r\ncas cold1 0 0 1 1\r\nx\r\ncas cold1 0 0 1 4\r\ny\r\n\
+    incr cold2 5\r\ndecr cold2 20\r\nincr cold3 1\r\ntouch cold2 100\r\ntouch cold3 100\r\n\
+    gat 50 cold2 warm\r\nmg cold2 v t c k\r\nmg cold3 N30 v\r\nmg cold3 v\r\nms cold3 3 MA c\r\nabc\r\n\
+    ma cold2 v D3\r\nma cold4 N0 J5 v\r\nmd cold2 I\r\nmg cold2 v\r\nme cold4\r\ndelete cold1\r\n\
+    delete cold1 noreply\r\nmd cold1\r\nget cold1 cold2 cold3 cold4\r\nflush_all\r\nget cold2\r\n\
+    stats sizes\r\ncache_memlimit 100\r\nmn\r\n";
+
+fn state(cold: Option<fn(&[u8], bool) -> bool>) -> Arc<State> {
+    let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
+    let clock = Arc::new(ManualClock::new(1_700_000_000_000));
+    let cache = Cache::open(&Options::default(), &storage, clock).unwrap();
+    let mut state = State::new(cache, CacheServerOptions::default(), Vec::new(), 1);
+    state.objects.cold.0 = cold;
+    Arc::new(state)
+}
+
+/// A connection, and what ends it when it is dropped.
+fn connect(state: &Arc<State>) -> (DuplexStream, watch::Sender<bool>) {
+    let (ours, theirs) = tokio::io::duplex(1 << 20);
+    let (stop, stopped) = watch::channel(false);
+    let client = state.clients.register("client".into(), "server".into(), 0);
+    let connection = Connection::new(Arc::clone(state), Box::new(theirs), client);
+    tokio::spawn(connection.serve(stopped));
+    (ours, stop)
+}
+
+/// What is answered to `requests` until the connection has nothing more to say.
+async fn ask(state: &Arc<State>, requests: &str) -> String {
+    let (mut stream, _stop) = connect(state);
+    stream.write_all(requests.as_bytes()).await.unwrap();
+    stream.write_all(b"quit\r\n").await.unwrap();
+    let mut replies = Vec::new();
+    stream.read_to_end(&mut replies).await.unwrap();
+    String::from_utf8(replies).unwrap()
+}
+
+fn counts(state: &State) -> Counts {
+    state.counters.all()
+}
+
+#[tokio::test]
+async fn what_memory_does_not_know_is_answered_all_the_same() {
+    let warm = state(None);
+    let expected = ask(&warm, REQUESTS).await;
+    assert!(expected.contains("VALUE cold1 7 7 4\r\n>hello!\r\n"), "{expected}");
+    assert!(expected.ends_with("MN\r\n"), "{expected}");
+    // Only what takes long by itself has left the event loop, and what has come behind it.
+    assert!(counts(&warm).get(Count::Offloaded) <= 6);
+    let cold = state(Some(|key, _| key.starts_with(b"cold")));
+    assert_eq!(ask(&cold, REQUESTS).await, expected);
+    assert!(counts(&cold).get(Count::Offloaded) > 20);
+}
+
+#[tokio::test]
+async fn many_keys_take_one_trip() {
+    let state = state(Some(|key, _| key.starts_with(b"cold")));
+    let mut requests = String::new();
+    let mut expected = String::new();
+    for i in 0..100 {
+        let key = if i % 2 == 0 { format!("cold{i}") } else { format!("warm{i}") };
+        requests += &format!("set {key} 0 0 1 noreply\r\nx\r\n");
+        expected += &format!("VALUE {key} 0 1\r\nx\r\n");
+    }
+    ask(&state, &requests).await;
+    assert_eq!(counts(&state).get(Count::Offloaded), 0);
+    let keys: Vec<_> = expected.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+    let found = ask(&state, &format!("get {}\r\n", keys.join(" "))).await;
+    assert_eq!(found, format!("{expected}END\r\n"));
+    // Behind it goes the `quit`.
+    assert_eq!(counts(&state).get(Count::Offloaded), 2);
+    // Requests of their own that come together share it, and are answered in their order.
+    let gets: String = keys.iter().map(|key| format!("get {key}\r\n")).collect();
+    let found = ask(&state, &gets).await;
+    let expected: String = keys.iter().map(|k| format!("VALUE {k} 0 1\r\nx\r\nEND\r\n")).collect();
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
+async fn a_panic_ends_its_connection_and_no_other() {
+    let state = state(Some(|key, is_waiting| {
+        assert!(key != b"here" && (key != b"there" || !is_waiting), "a panic on purpose");
+        key == b"there"
+    }));
+    let (mut bystander, _stop) = connect(&state);
+    for key in ["here", "there"] {
+        let answered = ask(&state, &format!("version\r\nget {key}\r\nversion\r\n")).await;
+        assert_eq!(answered, "VERSION 1.6.18\r\nSERVER_ERROR internal error\r\n", "{key}");
+        bystander.write_all(b"get a\r\n").await.unwrap();
+        let mut reply = [0; 5];
+        bystander.read_exact(&mut reply).await.unwrap();
+        assert_eq!(&reply, b"END\r\n");
+    }
+    assert_eq!(counts(&state).get(Count::Panics), 2);
+    assert_eq!(state.clients.len(), 1);
+}
+
+#[tokio::test]
+async fn a_long_reply_waits_for_its_client() {
+    let state = state(None);
+    let value = "x".repeat(100_000);
+    ask(&state, &format!("set a 0 0 100000\r\n{value}\r\n")).await;
+    let (ours, theirs) = tokio::io::duplex(1000);
+    let client = state.clients.register("client".into(), "server".into(), 0);
+    let mut connection = Connection::new(Arc::clone(&state), Box::new(theirs), client);
+    connection.buffer.extend_from_slice(format!("get{}\r\n", " a".repeat(1000)).as_bytes());
+    // The client takes nothing: the connection is stuck, with a part of what it has to say.
+    let work = timeout(std::time::Duration::from_millis(200), connection.work()).await;
+    assert!(work.is_err());
+    assert!(
+        connection.replies.len() < REPLY_BYTES_MAX + 2 * 100_000,
+        "{}",
+        connection.replies.len()
+    );
+    drop(ours);
+}
+
+#[tokio::test]
+async fn idle_connections_hold_no_buffers() {
+    let state = state(None);
+    let (mut ours, theirs) = tokio::io::duplex(1 << 20);
+    let client = state.clients.register("client".into(), "server".into(), 0);
+    let mut connection = Connection::new(Arc::clone(&state), Box::new(theirs), client);
+    let value = "x".repeat(100_000);
+    ours.write_all(format!("set a 0 0 100000\r\n{value}\r\nget a\r\n").as_bytes()).await.unwrap();
+    while connection.replies.len() > 0 || counts(&state).get(Count::Requests) < 2 {
+        assert!(connection.read().await);
+        connection.work().await.unwrap();
+    }
+    let reading = timeout(std::time::Duration::from_millis(50), connection.read()).await;
+    assert!(reading.is_err(), "nothing comes any more");
+    assert_eq!((connection.buffer.capacity(), connection.parser.value_bytes()), (0, 0));
+    assert_eq!(state.budget.used_bytes(), 0);
+    assert!(size_of::<Connection>() < 600, "{}", size_of::<Connection>());
+}

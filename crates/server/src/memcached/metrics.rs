@@ -1,0 +1,135 @@
+//! The metrics of a cache's `/metrics`: one flat list, from which come the text for
+//! Prometheus, its help and the table in `docs/memcached.md`.
+//!
+//! Each count of the server and of the cache stands in the list; a test says so.
+
+use tidekv::Latency;
+
+use crate::memcached::counters::{Count, Counts};
+use crate::memcached::state::State;
+use crate::metrics::{Kind, Metric, metric};
+use crate::prometheus;
+
+use Kind::{Counter, Gauge, Summary};
+
+/// All metrics, in the order in which they are shown.
+#[rustfmt::skip]
+pub(crate) static CACHE_METRICS: [Metric; 33] = [
+    // The server.
+    metric(Gauge, "tidekv_cache_start_time_seconds", "When the server was started, in seconds since 1970.", "", &[("", "server.started_s")]),
+    metric(Counter, "tidekv_cache_requests_total", "Requests of clients.", "", &[("", "server.requests")]),
+    metric(Counter, "tidekv_cache_requests_offloaded_total", "Requests that ran on an I/O thread, each time that they did.", "", &[("", "server.offloaded")]),
+    metric(Summary, "tidekv_cache_request_duration_seconds", "From whole requests to their replies; those that came together are measured together.", "", &[("", "server.latency")]),
+    metric(Counter, "tidekv_cache_connections_total", "Connections that were accepted.", "", &[("", "server.connections")]),
+    metric(Counter, "tidekv_cache_connections_rejected_total", "Connections that were one too many.", "", &[("", "server.rejected_connections")]),
+    metric(Counter, "tidekv_cache_connections_idle_total", "Connections that were closed for their silence.", "", &[("", "server.idle_kicks")]),
+    metric(Gauge, "tidekv_cache_connected_clients", "Connections at this moment.", "", &[("", "server.connected_clients")]),
+    metric(Counter, "tidekv_cache_network_bytes_total", "Bytes from clients and to them.", "direction", &[("in", "server.bytes_read"), ("out", "server.bytes_written")]),
+    metric(Gauge, "tidekv_cache_request_buffer_bytes", "Bytes of requests that are not complete, beyond what each connection may hold freely.", "", &[("", "server.request_buffer_bytes")]),
+    metric(Counter, "tidekv_cache_authentications_total", "Times that a client said who it is, by whether it was known.", "outcome", &[("known", "server.authenticated"), ("unknown", "server.authentication_errors")]),
+    metric(Counter, "tidekv_cache_panics_total", "Commands that hit a bug and ended their connection.", "", &[("", "server.panics")]),
+    // What was asked for.
+    metric(Counter, "tidekv_cache_gets_total", "Keys that were asked for, by whether they were there.", "outcome", &[("hit", "server.get_hits"), ("miss", "server.get_misses")]),
+    metric(Counter, "tidekv_cache_sets_total", "Values that were to be stored.", "", &[("", "server.sets")]),
+    metric(Counter, "tidekv_cache_sets_refused_total", "Values that were not taken: larger than any may be, or without room until they were whole.", "why", &[("too_large", "server.too_large"), ("no_memory", "server.no_memory")]),
+    metric(Counter, "tidekv_cache_deletes_total", "Keys that were to be removed, by whether they were there.", "outcome", &[("hit", "server.delete_hits"), ("miss", "server.delete_misses")]),
+    metric(Counter, "tidekv_cache_increments_total", "Numbers that were to be counted up, by whether they were there.", "outcome", &[("hit", "server.incr_hits"), ("miss", "server.incr_misses")]),
+    metric(Counter, "tidekv_cache_decrements_total", "Numbers that were to be counted down, by whether they were there.", "outcome", &[("hit", "server.decr_hits"), ("miss", "server.decr_misses")]),
+    metric(Counter, "tidekv_cache_compares_total", "Values that were to come in place of a version, by whether it was there.", "outcome", &[("hit", "server.cas_hits"), ("other", "server.cas_badval"), ("miss", "server.cas_misses")]),
+    metric(Counter, "tidekv_cache_touches_total", "Keys of which the time to live was to change, by whether they were there.", "outcome", &[("hit", "server.touch_hits"), ("miss", "server.touch_misses")]),
+    metric(Counter, "tidekv_cache_flushes_total", "Times that everything was to be forgotten.", "", &[("", "server.flushes")]),
+    metric(Counter, "tidekv_cache_debugs_total", "Uses of `me`.", "", &[("", "server.meta_debugs")]),
+    // The cache.
+    metric(Counter, "tidekv_cache_hits_total", "Objects that were found, by whatever request, and where.", "tier", &[("dram", "cache.dram_hits"), ("flash", "cache.flash_hits")]),
+    metric(Counter, "tidekv_cache_misses_total", "Objects that were not there.", "", &[("", "cache.misses")]),
+    metric(Counter, "tidekv_cache_expired_total", "Objects that were found in DRAM after their time.", "", &[("", "cache.expired")]),
+    metric(Counter, "tidekv_cache_stores_total", "Objects that were stored, new ones and changed ones.", "", &[("", "cache.stores")]),
+    metric(Counter, "tidekv_cache_refused_total", "Objects that were not kept because they were too large.", "", &[("", "cache.refused")]),
+    metric(Counter, "tidekv_cache_evicted_total", "Objects that left DRAM for want of room.", "", &[("", "cache.evicted")]),
+    metric(Counter, "tidekv_cache_evicted_unfetched_total", "Of them, those that nobody had fetched.", "", &[("", "cache.evicted_unfetched")]),
+    metric(Gauge, "tidekv_cache_dram_objects", "Objects in DRAM.", "", &[("", "cache.dram_objects")]),
+    metric(Gauge, "tidekv_cache_dram_bytes", "DRAM that they take, all told.", "", &[("", "cache.dram_bytes")]),
+    metric(Gauge, "tidekv_cache_dram_budget_bytes", "DRAM that they may take.", "", &[("", "cache.dram_bytes_max")]),
+    metric(Gauge, "tidekv_cache_object_max_bytes", "The largest value that is taken.", "", &[("", "cache.object_bytes_max")]),
+];
+
+/// Numbers by the names of their sources.
+pub(crate) type Numbers = Vec<(&'static str, u64)>;
+
+/// Counts, by the names of the sources that they are.
+const COUNTED: [(Count, &str); 28] = [
+    (Count::Connections, "server.connections"),
+    (Count::RejectedConnections, "server.rejected_connections"),
+    (Count::GetHits, "server.get_hits"),
+    (Count::GetMisses, "server.get_misses"),
+    (Count::Sets, "server.sets"),
+    (Count::Flushes, "server.flushes"),
+    (Count::TouchHits, "server.touch_hits"),
+    (Count::TouchMisses, "server.touch_misses"),
+    (Count::MetaDebugs, "server.meta_debugs"),
+    (Count::DeleteHits, "server.delete_hits"),
+    (Count::DeleteMisses, "server.delete_misses"),
+    (Count::IncrHits, "server.incr_hits"),
+    (Count::IncrMisses, "server.incr_misses"),
+    (Count::DecrHits, "server.decr_hits"),
+    (Count::DecrMisses, "server.decr_misses"),
+    (Count::CasHits, "server.cas_hits"),
+    (Count::CasMisses, "server.cas_misses"),
+    (Count::CasBadval, "server.cas_badval"),
+    (Count::TooLarge, "server.too_large"),
+    (Count::NoMemory, "server.no_memory"),
+    (Count::AuthenticationErrors, "server.authentication_errors"),
+    (Count::IdleKicks, "server.idle_kicks"),
+    (Count::BytesRead, "server.bytes_read"),
+    (Count::BytesWritten, "server.bytes_written"),
+    (Count::Requests, "server.requests"),
+    (Count::Offloaded, "server.offloaded"),
+    (Count::Panics, "server.panics"),
+    (Count::Authentications, "server.authentications"),
+];
+
+/// Everything that is counted, now.
+pub(crate) fn read(state: &State) -> Numbers {
+    let counts: Counts = state.counters.all();
+    let mut numbers: Numbers =
+        COUNTED.iter().map(|&(count, name)| (name, counts.get(count))).collect();
+    let cache = state.objects.cache.stats();
+    let known =
+        counts.get(Count::Authentications).saturating_sub(counts.get(Count::AuthenticationErrors));
+    numbers.extend([
+        ("server.authenticated", known),
+        ("server.started_s", u64::from(state.started_s)),
+        ("server.connected_clients", state.clients.len() as u64),
+        ("server.request_buffer_bytes", state.budget.used_bytes() as u64),
+        ("cache.dram_hits", cache.dram_hits),
+        ("cache.flash_hits", cache.flash_hits),
+        ("cache.misses", cache.misses),
+        ("cache.expired", cache.expired),
+        ("cache.stores", cache.stores),
+        ("cache.refused", cache.refused),
+        ("cache.evicted", cache.evicted),
+        ("cache.evicted_unfetched", cache.evicted_unfetched),
+        ("cache.dram_objects", cache.dram_objects),
+        ("cache.dram_bytes", cache.dram_bytes),
+        ("cache.dram_bytes_max", cache.dram_bytes_max),
+        ("cache.object_bytes_max", state.objects.cache.object_bytes_max()),
+    ]);
+    numbers
+}
+
+/// The text that Prometheus reads.
+pub(crate) fn text(state: &State) -> String {
+    let numbers = read(state);
+    let number = |name: &str| {
+        numbers.iter().find(|(found, _)| *found == name).map_or(0, |(_, number)| *number)
+    };
+    let latency: Latency = state.latency.summary();
+    let mut out = String::with_capacity(8 << 10);
+    prometheus::head(&mut out, "tidekv_cache_info", Gauge, "The version.");
+    out += concat!("tidekv_cache_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n");
+    prometheus::write(&mut out, &CACHE_METRICS, number, |_| latency);
+    out
+}
+
+#[cfg(test)]
+mod tests;

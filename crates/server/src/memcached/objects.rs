@@ -1,0 +1,76 @@
+//! The cache, as commands reach it: from memory alone, or from where flash may be waited for.
+//!
+//! Tests can make a key cold: memory does not know it then, as if it were on flash.
+
+use tidekv_tiered::{Cache, Change, Found, Lookup, WouldWait};
+
+/// The cache, and how far one may go for an answer.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    pub(crate) cache: Cache,
+    #[cfg(test)]
+    pub(crate) cold: Cold,
+}
+
+/// Which keys are cold; and what happens when one of them is waited for.
+#[cfg(test)]
+#[derive(Default)]
+pub(crate) struct Cold(pub(crate) Option<fn(key: &[u8], is_waiting: bool) -> bool>);
+
+#[cfg(test)]
+impl std::fmt::Debug for Cold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Cold(..)")
+    }
+}
+
+impl Objects {
+    pub(crate) fn new(cache: Cache) -> Self {
+        Self {
+            cache,
+            #[cfg(test)]
+            cold: Cold::default(),
+        }
+    }
+
+    /// The object under `key`, which counts as fetched.
+    pub(crate) fn get(&self, key: &[u8], may_wait: bool) -> Result<Option<Found>, WouldWait> {
+        self.check(key, may_wait)?;
+        if may_wait {
+            return Ok(self.cache.get(key));
+        }
+        match self.cache.try_get(key) {
+            Lookup::Hit(found) => Ok(Some(found)),
+            Lookup::Miss => Ok(None),
+            Lookup::Unknown => Err(WouldWait),
+        }
+    }
+
+    /// Shows `decide` what is under `key`, and does what it says, in one step.
+    pub(crate) fn change<R>(
+        &self,
+        key: &[u8],
+        may_wait: bool,
+        decide: impl FnMut(Option<&Found>) -> (Change, R),
+    ) -> Result<R, WouldWait> {
+        self.check(key, may_wait)?;
+        match may_wait {
+            true => Ok(self.cache.change(key, decide)),
+            false => self.cache.try_change(key, decide),
+        }
+    }
+
+    #[cfg(test)]
+    fn check(&self, key: &[u8], may_wait: bool) -> Result<(), WouldWait> {
+        match self.cold.0 {
+            Some(is_cold) if is_cold(key, may_wait) && !may_wait => Err(WouldWait),
+            _ => Ok(()),
+        }
+    }
+
+    #[cfg(not(test))]
+    #[inline]
+    fn check(&self, _key: &[u8], _may_wait: bool) -> Result<(), WouldWait> {
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! The server of a cache as its user sees it: started, asked where it listens, shut down.
+//!
+//! It owns its runtime: event loops and I/O threads. Nothing of it is asynchronous to the
+//! outside.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidekv_tiered::Cache;
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+
+use crate::error::Result;
+use crate::http::{self, HttpListener};
+use crate::listener::{self, Exposure, Listener};
+use crate::memcached::exhibit::Exhibit;
+use crate::memcached::options::CacheServerOptions;
+use crate::memcached::reception::Reception;
+use crate::memcached::state::State;
+use crate::options::Address;
+use crate::threads;
+use crate::tls;
+
+/// A running server. Dropping it ends all connections at once; [`CacheServer::shutdown`] lets
+/// them finish.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use tidekv_io::{LocalStorage, Storage, SystemClock};
+/// use tidekv_server::{CacheServer, CacheServerOptions};
+/// use tidekv_tiered::{Cache, Options};
+///
+/// let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
+/// let cache = Cache::open(&Options::default(), &storage, Arc::new(SystemClock::new()))?;
+/// let listen = vec!["127.0.0.1:0".parse()?];
+/// let options = CacheServerOptions { listen, ..Default::default() };
+/// let server = CacheServer::start(cache, options)?;
+/// println!("listening on {}", server.local_addresses()[0]);
+/// server.shutdown(Duration::from_secs(10));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct CacheServer {
+    runtime: Option<Runtime>,
+    metrics_url: Option<String>,
+    state: Arc<State>,
+    stop: watch::Sender<bool>,
+    /// Ends when the last connection has.
+    alive: mpsc::Receiver<()>,
+}
+
+impl CacheServer {
+    /// Binds the addresses of `options` and serves `cache` on them.
+    ///
+    /// # Errors
+    ///
+    /// When an address cannot be bound or is public without authentication, or a file of TLS
+    /// is missing or wrong.
+    pub fn start(cache: Cache, options: CacheServerOptions) -> Result<Self> {
+        let event_loops = threads::event_loops(options.event_loops);
+        let runtime = threads::runtime("tide-cache", event_loops, options.io_threads)?;
+        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        let exposure =
+            Exposure::of(options.users.is_some(), options.tls.as_ref(), options.insecure);
+        listener::raise_file_limit(options.connections_max);
+        let listeners = runtime.block_on(listener::bind_all(&options.listen, exposure))?;
+        let pages = runtime.block_on(listener::bind_page(options.http.as_ref(), exposure))?;
+        let metrics_url =
+            pages.first().map(|page| listener::url_of(page, tls.is_some())).transpose()?;
+        let addresses = listeners.iter().map(Listener::address).collect::<Result<Vec<_>>>()?;
+        let host = match &options.http {
+            Some(Address::Tcp(host, _)) => host.clone(),
+            _ => String::new(),
+        };
+        let state = Arc::new(State::new(cache, options, addresses, event_loops));
+        let (stop, stopped) = watch::channel(false);
+        let (guard, alive) = mpsc::channel(1);
+        for listener in listeners {
+            let host = Reception { state: Arc::clone(&state) };
+            runtime.spawn(listener.run(host, tls.clone(), stopped.clone(), guard.clone()));
+        }
+        let site = Arc::new(Exhibit { state: Arc::clone(&state), host });
+        let places = http::places();
+        for listener in pages {
+            let (site, places) = (Arc::clone(&site), Arc::clone(&places));
+            let served = HttpListener { listener, site, places };
+            runtime.spawn(served.run(tls.clone(), stopped.clone(), guard.clone()));
+        }
+        Ok(Self { runtime: Some(runtime), metrics_url, state, stop, alive })
+    }
+
+    /// Where it listens, with the ports that the system has chosen.
+    pub fn local_addresses(&self) -> &[Address] {
+        &self.state.addresses
+    }
+
+    /// Where metrics are, with the port that the system has chosen.
+    pub fn metrics_url(&self) -> Option<String> {
+        self.metrics_url.as_ref().map(|url| format!("{url}metrics"))
+    }
+
+    /// Connections of clients at this moment.
+    pub fn connections(&self) -> usize {
+        self.state.clients.len()
+    }
+
+    /// Bytes of incomplete requests, beyond what each connection may hold freely.
+    pub fn buffered_bytes(&self) -> usize {
+        self.state.budget.used_bytes()
+    }
+
+    /// Stops accepting, lets every connection finish what it has received, and closes them
+    /// all; those that are not done after `deadline` are cut off. Whether none had to be.
+    ///
+    /// # Panics
+    ///
+    /// When called from asynchronous code, which must not wait.
+    pub fn shutdown(mut self, deadline: Duration) -> bool {
+        let _ = self.stop.send(true);
+        let Some(runtime) = self.runtime.take() else { return true };
+        threads::drain(runtime, &mut self.alive, deadline)
+    }
+}
+
+impl Drop for CacheServer {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

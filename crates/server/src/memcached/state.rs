@@ -1,0 +1,103 @@
+//! What all connections of a cache's server share. Everything in it may be used from any
+//! thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+use tidekv::Histogram;
+use tidekv_io::{Clock, SystemClock};
+use tidekv_tiered::{Cache, KEY_BYTES_MAX, Stats};
+
+use crate::budget::{Budget, FREE_BYTES};
+use crate::clients::Clients;
+use crate::memcached::counters::{Counters, Counts};
+use crate::memcached::objects::Objects;
+use crate::memcached::options::CacheServerOptions;
+use crate::options::Address;
+
+/// What there was when `stats reset` was said last.
+#[derive(Debug, Default)]
+pub(crate) struct Baseline {
+    pub(crate) counts: Counts,
+    pub(crate) cache: Stats,
+}
+
+/// The shared state of a server.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) objects: Objects,
+    pub(crate) options: CacheServerOptions,
+    /// Where it really listens.
+    pub(crate) addresses: Vec<Address>,
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) budget: Budget,
+    pub(crate) counters: Counters,
+    /// From the moment when requests were complete until their replies were made; those that
+    /// came in one piece are measured together.
+    pub(crate) latency: Histogram,
+    pub(crate) started_s: u32,
+    /// What `stats` counts from.
+    pub(crate) baseline: Mutex<Baseline>,
+    /// Threads that serve connections.
+    pub(crate) event_loops: usize,
+    clock: SystemClock,
+    /// What clients have set it to; nothing follows from it.
+    verbosity: AtomicU32,
+}
+
+impl State {
+    pub(crate) fn new(
+        cache: Cache,
+        options: CacheServerOptions,
+        addresses: Vec<Address>,
+        event_loops: usize,
+    ) -> Self {
+        let largest = usize::try_from(cache.object_bytes_max()).unwrap_or(usize::MAX);
+        // A request that is within its own bound must fit.
+        let least = largest.saturating_add(KEY_BYTES_MAX + FREE_BYTES);
+        Self {
+            clients: Arc::default(),
+            budget: Budget::new(options.buffered_bytes_max.max(least)),
+            counters: Counters::default(),
+            latency: Histogram::default(),
+            started_s: cache.now_s(),
+            baseline: Mutex::default(),
+            event_loops,
+            clock: SystemClock::new(),
+            verbosity: AtomicU32::new(0),
+            objects: Objects::new(cache),
+            options,
+            addresses,
+        }
+    }
+
+    /// The present second, by the cache's clock.
+    pub(crate) fn now_s(&self) -> u32 {
+        self.objects.cache.now_s()
+    }
+
+    /// Nanoseconds since some moment, by the machine's clock.
+    pub(crate) fn monotonic_ns(&self) -> u64 {
+        self.clock.monotonic_ns()
+    }
+
+    /// Milliseconds since 1970, by the machine's clock.
+    pub(crate) fn unix_ms(&self) -> u64 {
+        self.clock.unix_ms()
+    }
+
+    /// From now on, `stats` counts from what there is now.
+    pub(crate) fn reset(&self) {
+        let (counts, cache) = (self.counters.all(), self.objects.cache.stats());
+        *self.baseline.lock() = Baseline { counts, cache };
+    }
+
+    pub(crate) fn verbosity(&self) -> u32 {
+        self.verbosity.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_verbosity(&self, level: u32) {
+        self.verbosity.store(level, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,112 @@
+//! A line of a request, and its words.
+//!
+//! Guarantees: words are what stands between spaces, and nothing else is a space; a line ends
+//! before its first zero byte, as C has it; of a line with very many words the first few are
+//! words and the rest is left.
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+/// Most words of a line that are told apart.
+pub(crate) const WORDS_MAX: usize = 23;
+
+/// A line without its end.
+#[derive(Debug)]
+pub(crate) struct Line {
+    bytes: Bytes,
+    /// Where each word starts and ends.
+    words: SmallVec<[(u32, u32); 8]>,
+}
+
+impl Line {
+    pub(crate) fn new(bytes: Bytes) -> Self {
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+        let bytes = bytes.slice(..end);
+        let mut words = SmallVec::new();
+        let mut start = 0;
+        while words.len() < WORDS_MAX
+            && let Some(skipped) = bytes[start..].iter().position(|&byte| byte != b' ')
+        {
+            start += skipped;
+            let rest = &bytes[start..];
+            let len = rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len());
+            // A line is far shorter than 4 GiB.
+            words.push((start as u32, (start + len) as u32));
+            start += len;
+        }
+        Self { bytes, words }
+    }
+
+    /// How many words there are.
+    pub(crate) fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// A word; empty when there are not so many.
+    pub(crate) fn word(&self, index: usize) -> &[u8] {
+        match self.words.get(index) {
+            Some(&(start, end)) => &self.bytes[start as usize..end as usize],
+            None => b"",
+        }
+    }
+
+    /// The same as bytes that may outlive the line.
+    pub(crate) fn owned_word(&self, index: usize) -> Bytes {
+        self.bytes.slice_ref(self.word(index))
+    }
+
+    /// The last word.
+    pub(crate) fn last_word(&self) -> &[u8] {
+        self.word(self.words.len().saturating_sub(1))
+    }
+
+    /// Whether the client wants no reply: its last word says so.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.last_word() == b"noreply"
+    }
+
+    /// Everything from a word on.
+    pub(crate) fn rest_from(&self, index: usize) -> Bytes {
+        match self.words.get(index) {
+            Some(&(start, _)) => self.bytes.slice(start as usize..),
+            None => Bytes::new(),
+        }
+    }
+}
+
+/// The words of `text`, however many.
+pub(crate) fn words_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|&byte| byte == b' ').filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &'static [u8]) -> Vec<&'static [u8]> {
+        let line = Line::new(Bytes::from_static(text));
+        let found: Vec<Bytes> = (0..line.len()).map(|index| line.owned_word(index)).collect();
+        found.into_iter().map(|word| &*word.to_vec().leak()).collect()
+    }
+
+    #[test]
+    fn words_stand_between_spaces() {
+        assert_eq!(words(b"get  a b "), [&b"get"[..], b"a", b"b"]);
+        assert_eq!(words(b"\tget\r a"), [&b"\tget\r"[..], b"a"]);
+        assert_eq!(words(b"get a\0b c"), [&b"get"[..], b"a"]);
+        assert!(words(b"   ").is_empty());
+        assert!(words(b"").is_empty());
+        assert_eq!(words(b" x").len(), 1);
+    }
+
+    #[test]
+    fn what_is_left_can_be_had() {
+        let line = Line::new(Bytes::from("x ".repeat(100)));
+        assert_eq!(line.len(), WORDS_MAX);
+        assert_eq!(words_of(&line.rest_from(1)).count(), 99);
+        assert!(line.rest_from(40).is_empty());
+        assert_eq!(line.word(40), b"");
+        assert!(!line.is_quiet());
+        assert!(Line::new(Bytes::from_static(b"x noreply ")).is_quiet());
+    }
+}
