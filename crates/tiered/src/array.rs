@@ -6,10 +6,10 @@
 //! 1. the newest of all memberships that devices and the state file tell says that it is there,
 //! 2. it was closed in order, or written in this run of the machine: what is not synced
 //!    outlives no other, and
-//! 3. enough of the others are there to know that it has not left since, or the state file is,
-//!    or it was closed in order.
+//! 3. enough of the others are there to know that it has not left since, or the state file is;
+//!    or it was closed in order and all devices can be read.
 //!
-//! All others begin empty. If the number of devices has changed, or the place of one that was
+//! All others begin empty, and so do all where two lineages are told. If the number of devices has changed, or the place of one that was
 //! left, keys belong elsewhere than before, and all begin empty.
 //!
 //! Relies on [`crate::membership`].
@@ -108,7 +108,8 @@ impl Array {
         let trusted = trusted(&candidates, found.as_ref(), state_says.is_some(), around.boot);
         let warm_seats = trusted.iter().any(|is_trusted| *is_trusted);
         let before = found.filter(|found| warm_seats && found.seats.len() == candidates.len());
-        let mut membership = before.unwrap_or_else(|| Membership::new(candidates.len()));
+        let lineage = around.random.next_u64();
+        let mut membership = before.unwrap_or_else(|| Membership::new(lineage, candidates.len()));
         let mut ids = Vec::new();
         for (seat, candidate) in candidates.iter().enumerate() {
             let is_left = warm_seats && trusted[seat];
@@ -202,10 +203,13 @@ fn open_state(
     Ok((Some(state), says))
 }
 
-/// The newest membership that anybody tells.
+/// The newest membership that anybody tells; none where they tell of two lineages.
 fn newest(candidates: &[Candidate], state_says: Option<&Membership>) -> Option<Membership> {
     let told = candidates.iter().filter_map(|candidate| Some(&candidate.superblock()?.membership));
-    told.chain(state_says).max_by_key(|membership| membership.epoch).cloned()
+    let told: Vec<&Membership> = told.chain(state_says).collect();
+    let is_one = told.windows(2).all(|pair| pair[0].lineage == pair[1].lineage);
+    let newest = told.into_iter().max_by_key(|membership| membership.epoch);
+    newest.filter(|_| is_one).cloned()
 }
 
 /// Which candidates are as they were left.
@@ -218,11 +222,13 @@ fn trusted(
     let Some(found) = found else { return vec![false; candidates.len()] };
     let present = candidates.iter().filter_map(|candidate| Some(candidate.superblock()?.device));
     let is_confirmed = has_state || found.is_confirmed_by(present);
+    let is_complete = candidates.iter().all(|candidate| candidate.superblock().is_some());
     let is_trusted = |(seat, candidate): (usize, &Candidate)| {
         let Some(superblock) = candidate.superblock() else { return false };
         found.seats.len() == candidates.len()
             && found.seat_of(superblock.device) == Some(seat)
-            && (superblock.is_closed || superblock.boot == boot && is_confirmed)
+            && (superblock.is_closed || superblock.boot == boot)
+            && (is_confirmed || superblock.is_closed && is_complete)
     };
     candidates.iter().enumerate().map(is_trusted).collect()
 }

@@ -159,14 +159,16 @@ impl Flash {
         let rendezvous = Rendezvous::new(options.flash.iter().map(|flash| flash.bytes));
         let mut missing = Vec::new();
         let seats = array.seats.into_iter().enumerate().map(|(number, opened)| {
+            let mut health = Health::new();
             if opened.device.is_none() {
                 missing.push(number);
+                health.left(world.clock.monotonic_ns());
             }
             Seat {
                 options: opened.options,
                 layout: opened.layout,
                 device: ArcSwapOption::from(opened.device.map(Arc::new)),
-                health: Mutex::new(Health::new()),
+                health: Mutex::new(health),
                 executor: (world.executors)(number),
                 is_scheduled: AtomicBool::new(false),
                 cursor: Mutex::new(0),
@@ -578,13 +580,8 @@ impl Inner {
 
     /// Nothing is looked for any more where the keys of a seat were forwarded to.
     fn settle(&self, number: usize) {
-        let mut membership = self.membership.lock();
-        membership.settle();
-        let failed = self.tell_all(&membership);
-        self.publish(&membership);
-        drop(membership);
+        self.publish(&self.membership.lock());
         tracing::info!("flash device {} is warm", self.name(number));
-        failed.into_iter().for_each(|seat| self.leave(seat));
     }
 
     fn write_superblocks(&self, change: impl Fn(&mut Superblock)) {

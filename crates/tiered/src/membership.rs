@@ -2,10 +2,11 @@
 //! never come back.
 //!
 //! ```text
-//! 0   4   epoch: goes up with every change
-//! 4   4   floor: copies that were forwarded in an earlier epoch do not count
-//! 8   4   how many seats follow
-//! 12      seats: device (8), the epoch in which it came (4), in which it went (4) each
+//! 0   8   lineage: a random number
+//! 8   4   epoch: goes up with every change
+//! 12  4   floor: copies that were forwarded in an earlier epoch do not count
+//! 16  4   how many seats follow
+//! 20      seats: device (8), the epoch in which it came (4), in which it went (4) each
 //! ```
 //!
 //! Values on flash: do not change. All numbers are little-endian.
@@ -14,8 +15,8 @@
 //! While a seat is empty its keys are forwarded to others.
 //!
 //! ```text
-//!          leave()                  come()                 settle()
-//!  there ──────────► empty seat ──────────► there, warming ────────► there
+//!          leave()                  come()
+//!  there ──────────► empty seat ──────────► there
 //! ```
 //!
 //! 1. Every change raises the epoch, and is written on all devices that are there, and where
@@ -23,8 +24,11 @@
 //! 2. A device that was killed in one epoch counts in the same one only. If it had left it
 //!    would not know, but the others would: more than half of those that it knows must be
 //!    there and say the same ([`Membership::is_confirmed_by`]).
-//! 3. Forwarded copies count as long as no device leaves and no seat ceases to warm: later
-//!    nobody invalidates them any more.
+//! 3. Where no device was as it was left another lineage begins. Of two lineages nobody can
+//!    tell which is the later one: then neither counts.
+//! 4. Forwarded copies count until the next device leaves. When all that is theirs has been
+//!    moved back nobody looks for them any more, nor invalidates them; and nobody looks for
+//!    them again before some device leaves.
 //!
 //! **What we changed.** BigKV forwards and migrates, and does not say what becomes of copies
 //! on the other side when a device fails, returns and fails again.
@@ -52,6 +56,7 @@ impl Seat {
 /// All seats.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Membership {
+    pub(crate) lineage: u64,
     pub(crate) epoch: u32,
     pub(crate) floor: u32,
     pub(crate) seats: Vec<Seat>,
@@ -60,12 +65,14 @@ pub(crate) struct Membership {
 /// There is room for so many seats on flash.
 pub(crate) const SEATS_MAX: usize = 128;
 /// What a membership takes on flash.
-pub(crate) const MEMBERSHIP_BYTES: usize = 12 + SEATS_MAX * 16;
+pub(crate) const MEMBERSHIP_BYTES: usize = HEAD_BYTES + SEATS_MAX * 16;
+
+const HEAD_BYTES: usize = 20;
 
 impl Membership {
-    /// `seats` seats, all of them empty.
-    pub(crate) fn new(seats: usize) -> Self {
-        Self { epoch: 0, floor: 0, seats: vec![Seat::default(); seats] }
+    /// `seats` seats, all of them empty: the beginning of a lineage.
+    pub(crate) fn new(lineage: u64, seats: usize) -> Self {
+        Self { lineage, epoch: 0, floor: 0, seats: vec![Seat::default(); seats] }
     }
 
     /// A device takes an empty seat.
@@ -80,12 +87,6 @@ impl Membership {
         self.epoch += 1;
         self.floor = self.epoch;
         self.seats[seat].left = self.epoch;
-    }
-
-    /// Nothing is to be had any more from where the keys of a seat were forwarded to.
-    pub(crate) fn settle(&mut self) {
-        self.epoch += 1;
-        self.floor = self.epoch;
     }
 
     /// The seat of a device that is there.
@@ -110,20 +111,26 @@ impl Membership {
         });
         let head = [self.epoch, self.floor, self.seats.len() as u32];
         let mut bytes = [0; MEMBERSHIP_BYTES];
-        let all = head.into_iter().flat_map(u32::to_le_bytes).chain(seats);
+        let lineage = self.lineage.to_le_bytes().into_iter();
+        let all = lineage.chain(head.into_iter().flat_map(u32::to_le_bytes)).chain(seats);
         bytes.iter_mut().zip(all).for_each(|(to, from)| *to = from);
         bytes
     }
 
     pub(crate) fn decode(bytes: &[u8; MEMBERSHIP_BYTES]) -> Self {
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| bytes[at + n]));
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         let seat = |n: usize| {
-            let at = 12 + n * 16;
-            let device = u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-            Seat { device, came: word(at + 8), left: word(at + 12) }
+            let at = HEAD_BYTES + n * 16;
+            Seat { device: long(at), came: word(at + 8), left: word(at + 12) }
         };
-        let seats = (word(8) as usize).min(SEATS_MAX);
-        Self { epoch: word(0), floor: word(4), seats: (0..seats).map(seat).collect() }
+        let seats = (word(16) as usize).min(SEATS_MAX);
+        Self {
+            lineage: long(0),
+            epoch: word(8),
+            floor: word(12),
+            seats: (0..seats).map(seat).collect(),
+        }
     }
 }
 
@@ -132,7 +139,7 @@ mod tests {
     use super::*;
 
     fn three() -> Membership {
-        let mut membership = Membership::new(3);
+        let mut membership = Membership::new(1 << 40, 3);
         (0..3).for_each(|seat| membership.come(seat, 10 + seat as u64));
         membership
     }
@@ -142,11 +149,10 @@ mod tests {
         let mut membership = three();
         membership.leave(1);
         membership.come(1, 99);
-        membership.settle();
         assert_eq!(Membership::decode(&membership.encode()), membership);
-        assert_eq!((membership.epoch, membership.floor), (6, 6));
+        assert_eq!((membership.epoch, membership.floor), (5, 4));
         assert_eq!(membership.seats[1], Seat { device: 99, came: 5, left: 4 });
-        let most = Membership::new(SEATS_MAX);
+        let most = Membership::new(5, SEATS_MAX);
         assert_eq!(Membership::decode(&most.encode()), most);
     }
 
@@ -160,9 +166,6 @@ mod tests {
         assert!(forwarded >= membership.floor);
         membership.come(1, 11);
         assert!(forwarded >= membership.floor, "they are moved back");
-        let mut settled = membership.clone();
-        settled.settle();
-        assert!(forwarded < settled.floor);
         membership.leave(2);
         assert!(forwarded < membership.floor);
     }
@@ -173,7 +176,7 @@ mod tests {
         assert!(membership.is_confirmed_by([10, 11].into_iter()));
         assert!(!membership.is_confirmed_by([10].into_iter()));
         assert!(!membership.is_confirmed_by([10, 77].into_iter()));
-        let mut one = Membership::new(1);
+        let mut one = Membership::new(5, 1);
         one.come(0, 5);
         assert!(!one.is_confirmed_by([5].into_iter()));
         let mut two = three();

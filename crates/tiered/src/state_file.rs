@@ -83,7 +83,7 @@ mod tests {
         let path = Path::new("/state");
         let (state, found) = StateFile::open(&storage, path, [1; 16]).expect("it is made");
         assert_eq!(found, None);
-        let mut membership = Membership::new(2);
+        let mut membership = Membership::new(5, 2);
         for seat in 0..2 {
             membership.come(seat, 7);
             state.write(&membership, [1; 16]).expect("it is written");

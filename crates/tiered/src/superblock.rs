@@ -16,7 +16,7 @@
 //! 112     8     no version of an object is above this
 //! 120     4     the second at which everything is to be forgotten; 2^32 - 1: none
 //! 124     4     zero
-//! 128     2060  membership (`membership.rs`)
+//! 128     2068  membership (`membership.rs`)
 //! ```
 //!
 //! Values on flash: do not change. It stands in two places that take turns, so that one is
@@ -127,7 +127,7 @@ mod tests {
             first_segment: 6,
             version_max: 7,
             clear_at_s: 8,
-            membership: Membership::new(5),
+            membership: Membership::new(7, 5),
         };
         let block = superblock.encode();
         assert_eq!(Superblock::decode(&block), Some(superblock));

@@ -4,7 +4,7 @@
 //! answered. A second signal ends it at once; nothing is lost that was promised, for a cache
 //! promises nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tidekv_io::{Clock, LocalStorage, Storage, SystemClock};
 use tidekv_server::{
     Address, CacheServer, CacheServerOptions, DEFAULT_CACHE_PORT, OffsetClock, Users,
 };
-use tidekv_tiered::{FlashOptions, Options};
+use tidekv_tiered::{FlashOptions, Options, Surroundings};
 
 use crate::daemon::{DRAIN, Signals, TlsArguments, log_to_standard_error, page_address};
 use crate::failure::{Failure, Result};
@@ -39,6 +39,24 @@ pub struct Cache {
     /// times.
     #[arg(long, value_name = "FILE:SIZE", value_parser = parse_flash)]
     flash: Vec<FlashOptions>,
+
+    /// How large objects are on average, about: flash has an index for as many as fit.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_size)]
+    object_usual: u64,
+
+    /// Of the memory, what hot entries and changes of flash's index may take [default: a
+    /// sixteenth].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    flash_index: Option<u64>,
+
+    /// How much may be written to flash in a second, on average [default: no bound].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    flash_writes: Option<u64>,
+
+    /// A file that outlives this process, but not the machine's run: with it, or with more than
+    /// one --flash, flash is warm again after a kill [default: one in /dev/shm].
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
 
     /// The largest value that is taken, up to 1GiB.
     #[arg(long, short = 'I', value_name = "SIZE", default_value = "1MiB", value_parser = parse_size)]
@@ -113,29 +131,55 @@ impl Cache {
             Some(moved) => moved,
             None => Arc::new(SystemClock::new()),
         };
+        let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
         let options = Options {
             dram_bytes: self.dram,
             flash: self.flash.clone(),
             object_bytes_max: self.object_max,
+            object_bytes_usual: self.object_usual,
+            index_bytes: self.flash_index,
+            flash_writes_bytes_per_s: self.flash_writes,
+            state: self.state_file(&storage),
             ..Options::default()
         };
-        let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
-        let cache = tidekv_tiered::Cache::open(&options, &storage, clock)?;
-        let server = CacheServer::start(cache, server_options)?;
-        output::line(&self.greeting(&server))?;
+        let around = Surroundings::new(storage, clock);
+        let cache = tidekv_tiered::Cache::open(&options, &around)?;
+        let server = CacheServer::start(cache.clone(), server_options)?;
+        output::line(&self.greeting(&server, cache.warm_devices()))?;
         signals.wait();
         signals.exit_on_the_next();
         server.shutdown(DRAIN);
+        cache.close();
         Ok(())
     }
 
-    fn greeting(&self, server: &CacheServer) -> String {
+    /// Where it is kept which devices are there: in memory, under a name of its own for each set
+    /// of devices.
+    fn state_file(&self, storage: &Arc<dyn Storage>) -> Option<PathBuf> {
+        let memory = Path::new("/dev/shm");
+        let is_wanted = self.state.is_none() && !self.flash.is_empty();
+        if !is_wanted || !storage.exists(memory).unwrap_or(false) {
+            return self.state.clone();
+        }
+        let absolute = |flash: &FlashOptions| std::path::absolute(&flash.path).ok();
+        let paths: Vec<_> = self.flash.iter().filter_map(absolute).collect();
+        let names = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+        let hash = xxhash_rust::xxh3::xxh3_64(names.join("\0").as_bytes());
+        let user = rustix::process::getuid().as_raw();
+        Some(memory.join(format!("tidekv-cache-{user}-{hash:016x}")))
+    }
+
+    fn greeting(&self, server: &CacheServer, warm_devices: usize) -> String {
         let addresses: Vec<_> = server.local_addresses().iter().map(Address::to_string).collect();
         let metrics = server.metrics_url();
         let metrics = metrics.map(|url| format!("; metrics at {url}")).unwrap_or_default();
         let flash = match self.flash.iter().map(|flash| flash.bytes).sum::<u64>() {
             0 => String::new(),
-            bytes => format!(", {} of flash", show_size(bytes)),
+            bytes => format!(
+                ", {} of flash ({warm_devices} of {} devices warm)",
+                show_size(bytes),
+                self.flash.len()
+            ),
         };
         format!(
             "listening on {}{metrics}; {} of DRAM{flash}, values up to {}",

@@ -30,10 +30,11 @@ use crate::tls;
 /// use std::time::Duration;
 /// use tidekv_io::{LocalStorage, Storage, SystemClock};
 /// use tidekv_server::{CacheServer, CacheServerOptions};
-/// use tidekv_tiered::{Cache, Options};
+/// use tidekv_tiered::{Cache, Options, Surroundings};
 ///
 /// let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
-/// let cache = Cache::open(&Options::default(), &storage, Arc::new(SystemClock::new()))?;
+/// let around = Surroundings::new(storage, Arc::new(SystemClock::new()));
+/// let cache = Cache::open(&Options::default(), &around)?;
 /// let listen = vec!["127.0.0.1:0".parse()?];
 /// let options = CacheServerOptions { listen, ..Default::default() };
 /// let server = CacheServer::start(cache, options)?;

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use tidekv_io::{Clock, MemoryStorage, Storage, SystemClock};
 use tidekv_server::{Address, CacheServer, CacheServerOptions};
-use tidekv_tiered::{Cache, Options};
+use tidekv_tiered::{Cache, Options, Surroundings};
 
 use super::{PATIENCE, Wire};
 
 /// A cache over simulated storage.
 pub fn open_with(options: &Options, clock: Arc<dyn Clock>) -> Cache {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
-    Cache::open(options, &storage, clock).unwrap()
+    Cache::open(options, &Surroundings::new(storage, clock)).unwrap()
 }
 
 /// A cache of 64 MiB of DRAM.

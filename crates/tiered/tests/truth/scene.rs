@@ -162,6 +162,7 @@ impl Scene {
         };
         let (storage, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
         let cache = open(&options, &storage, &clock, &random, 1);
+        let cache = cache.unwrap_or_else(|error| panic!("{error}"));
         Self {
             seed,
             load,
@@ -428,8 +429,30 @@ impl Scene {
         if self.random.below(3) == 0 {
             self.damage();
         }
-        self.cache = open(&self.options, &self.storage, &self.clock, &self.random, self.boot);
+        // What is read wrong once may be read right the next time.
+        let is_misread = self.random.below(3) == 0;
+        if is_misread {
+            self.misread();
+        }
+        let opened = open(&self.options, &self.storage, &self.clock, &self.random, self.boot);
+        self.cache = opened.unwrap_or_else(|error| {
+            assert!(is_misread, "{error}");
+            self.storage.clear_faults();
+            let again = open(&self.options, &self.storage, &self.clock, &self.random, self.boot);
+            again.unwrap_or_else(|error| panic!("{error}"))
+        });
         self.model.run += 1;
+    }
+
+    /// Reads go wrong while the cache is opened.
+    fn misread(&mut self) {
+        self.tally.faults += 1;
+        let flip = Fault::FlipBit { byte: self.random.below(120 << 10) as usize, bit: 5 };
+        let faults = [flip, flip, Fault::ShortRead, Fault::Fail(ErrorKind::Failed)];
+        let fault = faults[self.random.below(4) as usize];
+        let device = format!("flash-{}", self.random.below(self.options.flash.len() as u64));
+        let rule = FaultRule::once(Operation::Read, fault).on_path(device);
+        self.storage.add_fault(rule.after(self.random.below(16)));
     }
 
     /// A device is damaged while nobody looks: mostly where its metadata is.
@@ -469,7 +492,7 @@ fn open(
     clock: &Arc<ManualClock>,
     random: &Arc<SeededRandom>,
     boot: u128,
-) -> Cache {
+) -> tidekv_tiered::Result<Cache> {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
     let around = Surroundings {
         storage,
@@ -478,5 +501,5 @@ fn open(
         boot,
         is_inline: true,
     };
-    Cache::open(options, &around).unwrap_or_else(|error| panic!("{error}"))
+    Cache::open(options, &around)
 }

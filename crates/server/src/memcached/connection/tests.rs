@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidekv_io::{LocalStorage, ManualClock, Storage};
-use tidekv_tiered::{Cache, Options};
+use tidekv_tiered::{Cache, Options, Surroundings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
@@ -23,7 +23,7 @@ const REQUESTS: &str = "set cold1 7 0 5\r\nhello\r\nadd cold1 0 0 1\r\nx\r\nadd 
 fn state(cold: Option<fn(&[u8], bool) -> bool>) -> Arc<State> {
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
-    let cache = Cache::open(&Options::default(), &storage, clock).unwrap();
+    let cache = Cache::open(&Options::default(), &Surroundings::new(storage, clock)).unwrap();
     let mut state = State::new(cache, CacheServerOptions::default(), Vec::new(), 1);
     state.objects.cold.0 = cold;
     Arc::new(state)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidekv_io::{LocalStorage, ManualClock, Storage};
-use tidekv_tiered::{Cache, Options};
+use tidekv_tiered::{Cache, Options, Surroundings};
 
 use super::*;
 use crate::memcached::options::CacheServerOptions;
@@ -11,7 +11,7 @@ use crate::memcached::options::CacheServerOptions;
 fn state() -> State {
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
-    let cache = Cache::open(&Options::default(), &storage, clock).unwrap();
+    let cache = Cache::open(&Options::default(), &Surroundings::new(storage, clock)).unwrap();
     State::new(cache, CacheServerOptions::default(), Vec::new(), 1)
 }
 
