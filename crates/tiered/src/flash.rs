@@ -564,9 +564,17 @@ impl Inner {
             membership: next.clone(),
         };
         let opened = recovery::open(files, None, &fresh, self.limits, Arc::clone(&seat.counters));
-        let Ok((device, _)) = opened else { return };
-        let failed = self.tell_all(&next);
         *membership = next;
+        let Ok((device, _)) = opened else {
+            // It may have written that it is there.
+            membership.leave(number);
+            let failed = self.tell_all(&membership);
+            self.publish(&membership);
+            drop(membership);
+            failed.into_iter().for_each(|seat| self.leave(seat));
+            return;
+        };
+        let failed = self.tell_all(&membership);
         seat.device.store(Some(Arc::new(device)));
         seat.health.lock().returned();
         seat.times_back.add(1);
