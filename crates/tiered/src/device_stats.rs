@@ -64,6 +64,8 @@ counters! {
     bypassed,
     /// Objects that were not taken because they were too large.
     too_large,
+    /// Objects that were not taken because too much had been written lately.
+    over_budget,
     /// Invalidations logged.
     invalidations,
     /// Records lost because their page of the index was full.

@@ -38,6 +38,7 @@ use crate::routing::Routing;
 use crate::state_file::StateFile;
 use crate::stats::Counter;
 use crate::superblock::{Boot, Superblock};
+use crate::write_budget::WriteBudget;
 
 /// An object whose copy is among the oldest so many hundredths of its device is written anew
 /// when it leaves DRAM: it has been asked for, and the copy is soon to go.
@@ -116,6 +117,7 @@ struct Inner {
     random: Arc<dyn Random>,
     boot: Boot,
     limits: Limits,
+    write_budget: Option<WriteBudget>,
     version_max: AtomicU64,
     clear_at_s: AtomicU64,
 }
@@ -156,13 +158,16 @@ impl Flash {
             version_max: array.version_max,
             clear_at_s: array.clear_at_s,
         };
+        let now_ns = world.clock.monotonic_ns();
+        let write_budget = options.flash_writes_bytes_per_s;
+        let write_budget = write_budget.map(|bytes_per_s| WriteBudget::new(bytes_per_s, now_ns));
         let rendezvous = Rendezvous::new(options.flash.iter().map(|flash| flash.bytes));
         let mut missing = Vec::new();
         let seats = array.seats.into_iter().enumerate().map(|(number, opened)| {
             let mut health = Health::new();
             if opened.device.is_none() {
                 missing.push(number);
-                health.left(world.clock.monotonic_ns());
+                health.left(now_ns);
             }
             Seat {
                 options: opened.options,
@@ -198,6 +203,7 @@ impl Flash {
                 random: Arc::clone(world.random),
                 boot: array.boot,
                 limits,
+                write_budget,
                 version_max: AtomicU64::new(start.version_max),
                 clear_at_s: AtomicU64::new(start.clear_at_s.into()),
             }),
@@ -254,15 +260,22 @@ impl Flash {
         {
             return;
         }
+        let len = record::record_bytes(key.len(), found.object.value.len());
+        if let Some(budget) = &self.inner.write_budget
+            && !budget.spend(len as u64, found.was_fetched, self.inner.clock.monotonic_ns())
+        {
+            self.inner.seats[seat].counters.over_budget.add(1);
+            return;
+        }
         let whole = Record {
             found: found.clone(),
             kind: Kind::Whole,
             home: home as u64,
             epoch: routing.epoch,
         };
-        let put = match record::record_bytes(key.len(), found.object.value.len()) {
-            len if len <= device.record_bytes_max() => device.put(hash, key, &whole, now_s),
-            _ => self.inner.put_parts(&device, hash, key, whole, now_s),
+        let put = match len <= device.record_bytes_max() {
+            true => device.put(hash, key, &whole, now_s),
+            false => self.inner.put_parts(&device, hash, key, whole, now_s),
         };
         if put.is_err() {
             self.inner.leave(seat);

@@ -19,6 +19,7 @@ mod health;
 mod rendezvous;
 mod routing;
 mod parts;
+mod write_budget;
 mod superblock;
 mod invalidations;
 mod record;

@@ -195,6 +195,16 @@ fn little_is_written_but_objects() {
 }
 
 #[test]
+fn no_more_is_written_than_may_be() {
+    // A minute's bytes may be written at once.
+    let scene = Scene::new(Options { flash_writes_bytes_per_s: Some(100_000), ..options() });
+    (0..10_000).for_each(|n| scene.store(n, 4_000, None));
+    let counts = scene.counts();
+    assert!(counts.object_bytes_written < 6_000_000, "{counts:?}");
+    assert!(counts.over_budget > 7_000, "{counts:?}");
+}
+
+#[test]
 fn an_object_that_is_asked_for_outlives_the_log() {
     let scene = Scene::new(options());
     // The log goes round three times; one in a hundred is asked for now and then.
