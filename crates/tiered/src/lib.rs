@@ -3,6 +3,10 @@
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
+#[cfg(test)]
+#[path = "../../store/src/golden.rs"]
+mod golden;
+
 mod error;
 mod entry;
 mod membership;
@@ -36,6 +40,8 @@ mod state_file;
 mod array;
 mod flash;
 mod cache;
+#[cfg(test)]
+mod released;
 
 pub use cache::{Cache, Cursor, Lookup, Surroundings, WouldWait};
 pub use device_stats::DeviceCounts;

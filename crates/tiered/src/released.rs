@@ -1,0 +1,110 @@
+//! The bytes of a device as they were released: what is written today is the same, and what was
+//! written then can be read today.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidekv_io::{Clock, ManualClock, MemoryStorage, SeededRandom, Storage};
+
+use crate::cache::{Cache, Surroundings};
+use crate::golden::Dump;
+use crate::layout::Layout;
+use crate::object::{Deadline, Object};
+use crate::options::{FlashOptions, Options};
+
+const DEVICE: &str = "/device";
+const DEVICE_BYTES: u64 = 256 << 10;
+
+fn options() -> Options {
+    Options {
+        dram_bytes: 1 << 20,
+        flash: vec![FlashOptions { path: DEVICE.into(), bytes: DEVICE_BYTES }],
+        object_bytes_max: 64 << 10,
+        object_bytes_usual: 64 << 10,
+        segment_bytes: Some(16 << 10),
+        state: Some("/state".into()),
+        ..Options::default()
+    }
+}
+
+fn open(storage: &MemoryStorage) -> Cache {
+    let storage: Arc<dyn Storage> = Arc::new(storage.clone());
+    let around = Surroundings {
+        storage,
+        clock: Arc::new(ManualClock::new(1_700_000_000_000)) as Arc<dyn Clock>,
+        random: Arc::new(SeededRandom::new(1)),
+        boot: 7,
+        is_inline: true,
+    };
+    Cache::open(&options(), &around).expect("it opens")
+}
+
+fn object(value: &[u8], deadline: Deadline, version: u64) -> Object {
+    Object { value: Bytes::copy_from_slice(value), flags: 5, deadline, version, marks: 3 }
+}
+
+/// What is stored: one that stays, one that expires, one in parts, and one that is removed.
+fn objects() -> [(&'static [u8], Object); 4] {
+    let large: Vec<u8> = b"in parts, of 16 ".iter().copied().cycle().take(20_000).collect();
+    [
+        (b"stays", object(b"for good", Deadline::NEVER, 1)),
+        (b"expires", object(b"for a while", Deadline::at(1_700_000_600), 2)),
+        (b"large", object(&large, Deadline::NEVER, 3)),
+        (b"removed", object(b"and gone", Deadline::NEVER, 4)),
+    ]
+}
+
+/// The files of a cache that was closed once and killed after one of its objects was removed.
+fn files() -> MemoryStorage {
+    let storage = MemoryStorage::new();
+    let cache = open(&storage);
+    objects().into_iter().for_each(|(key, object)| cache.store(key, object));
+    cache.get(b"stays");
+    cache.close();
+    drop(cache);
+    open(&storage).remove(b"removed");
+    storage
+}
+
+#[test]
+fn released_devices_are_read_and_written() {
+    let storage = files();
+    let layout =
+        Layout::of(DEVICE_BYTES, 64 << 10, Some(16 << 10), 40).expect("it is large enough");
+    let mut dump =
+        Dump::new("A flash device of 256 KiB and the state file beside it: see docs/format.md.");
+    dump.file("device");
+    let device = storage.read_file(DEVICE).expect("the device is there");
+    let mut parts = vec![
+        (layout.superblock_at(1), "superblock A"),
+        (layout.invalidation_at(0), "superblock B"),
+        (layout.versions_at(), "invalidations"),
+        (layout.table_at(), "versions of pages"),
+        (layout.page_at(0, 0), "segment table"),
+        (layout.page_at(0, 1), "page, even versions"),
+        (layout.segment_at(0), "page, odd versions"),
+    ];
+    parts.extend((1..=layout.slots).map(|slot| (layout.segment_at(slot), "slot")));
+    parts.push((DEVICE_BYTES, "not used"));
+    let parts: Vec<(usize, &str)> =
+        parts.into_iter().map(|(end, name)| (end as usize, name)).collect();
+    dump.parts(&device, &parts);
+    dump.file("state");
+    dump.part("two blocks", &storage.read_file("/state").expect("the state file is there"));
+    let released = dump.hold_against("device");
+
+    let old = MemoryStorage::new();
+    for (name, bytes) in released {
+        old.write_file(Path::new("/").join(name), &bytes);
+    }
+    let cache = open(&old);
+    assert_eq!(cache.warm_devices(), 1);
+    for (key, object) in objects() {
+        let found = cache.get(key);
+        match key {
+            b"removed" => assert_eq!(found, None),
+            _ => assert_eq!(found.map(|found| found.object), Some(object)),
+        }
+    }
+}
