@@ -617,3 +617,6 @@ impl Inner {
         found
     }
 }
+
+#[cfg(test)]
+mod tests;

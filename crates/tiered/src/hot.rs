@@ -163,7 +163,7 @@ mod tests {
     fn what_is_asked_for_round_and_round_gets_in_where_there_is_room() {
         let hot = Hot::new(1_000 * LINE_BYTES);
         let random = |n: u64| xxh3_64(&n.to_le_bytes()) >> 24;
-        let mut round = |numbers: std::ops::Range<u64>| {
+        let round = |numbers: std::ops::Range<u64>| {
             let is_missing = |n: &u64| {
                 let is_missing = hot.find(name(random(*n))).is_none();
                 if is_missing {

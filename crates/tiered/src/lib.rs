@@ -40,8 +40,6 @@ mod state_file;
 mod array;
 mod flash;
 mod cache;
-#[cfg(test)]
-mod released;
 
 pub use cache::{Cache, Cursor, Lookup, Surroundings, WouldWait};
 pub use device_stats::DeviceCounts;

@@ -2,16 +2,14 @@
 //! written then can be read today.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use tidekv_io::{Clock, ManualClock, MemoryStorage, SeededRandom, Storage};
+use tidekv_io::{ManualClock, MemoryStorage, SeededRandom};
 
-use crate::cache::{Cache, Surroundings};
+use super::*;
 use crate::golden::Dump;
-use crate::layout::Layout;
-use crate::object::{Deadline, Object};
-use crate::options::{FlashOptions, Options};
+use crate::object::Deadline;
+use crate::options::FlashOptions;
 
 const DEVICE: &str = "/device";
 const DEVICE_BYTES: u64 = 256 << 10;
