@@ -180,13 +180,13 @@ fn a_get_finds_what_stood_there_while_it_ran() {
     println!("{gets} gets, {hits} hits, {times_out} out, {times_back} back, {stats:?}");
     assert!(stats.flash_hits > hits / 100, "{stats:?} {devices:?}");
     assert!(times_out > 0 && times_back > 0, "{devices:?}");
-    Row::new("tiered-threads", "tidekv")
+    Row::new("proof-cache-threads", "tidekv")
         .param("threads", (READERS + WRITERS) as u64)
         .metric("gets", gets)
         .metric("hits", hits)
         .metric("flash_hits", stats.flash_hits)
         .metric("devices_out", times_out)
         .metric("devices_back", times_back)
-        .metric("stale", 0)
+        .metric("losses", 0)
         .record();
 }

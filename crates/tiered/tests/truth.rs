@@ -45,7 +45,7 @@ fn play(operations: u64, bits: u32) -> Tally {
         }
     }
     println!("{bits} bits: {all:?}");
-    let row = Row::new("tiered-truth", "tidekv").seed(first).param("fingerprint_bits", bits);
+    let row = Row::new("proof-cache-truth", "tidekv").seed(first).param("fingerprint_bits", bits);
     all.row(row).record();
     all
 }

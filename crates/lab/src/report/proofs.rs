@@ -63,6 +63,36 @@ pub(crate) const PROOFS: &[Proof] = &[
         command: "cargo test --release -p tidekv --test linearizable",
     },
     Proof {
+        name: "proof-cache-truth",
+        title: "Nothing stale from the cache tier",
+        what: "Objects are stored, read, changed, touched and removed in a cache of DRAM and one to \
+               three flash devices, which fail, vanish, return, are damaged and read wrongly, while \
+               the process is killed (also in the middle of a write), restarted and the power cut. \
+               Whatever is found under a key must be what was stored last under it, to the byte, \
+               and before its deadline. With fingerprints of 8 bits keys push each other out of \
+               the index all the time. `gets` were checked; `losses` are wrong or stale values.",
+        command: "TIDEKV_TRUTH_OPERATIONS=208000000 \
+                  cargo test --release -p tidekv-tiered --test truth",
+    },
+    Proof {
+        name: "proof-cache-threads",
+        title: "Nothing stale between threads",
+        what: "Threads read and write the same few keys of such a cache, whose devices fail and \
+               return, with DRAM so small that objects come and go all the time. A get finds what \
+               stood there at some moment while it ran, or nothing.",
+        command: "TIDEKV_TIERED_HITS=20000000 \
+                  cargo test --release -p tidekv-tiered --test threads",
+    },
+    Proof {
+        name: "proof-cache-kill",
+        title: "Killed caches",
+        what: "The real server of the cache tier, on real files, is killed (SIGKILL) at random \
+               under load and started again. Clients remember what was acknowledged: no deleted, \
+               overwritten or expired object is found again, and no other key's.",
+        command: "TIDEKV_CACHE_KILL_ROUNDS=100 \
+                  cargo test --release -p tidekv-cli --test cache_kill",
+    },
+    Proof {
         name: "proof-models",
         title: "Interleavings of threads",
         what: "The product's own code (memtable, commit queue, cache shards, the whole store) runs \

@@ -91,7 +91,7 @@ tally! {
     /// Times that everything was forgotten at once.
     clearings,
     /// Gets that found something else than what was stored last.
-    wrong,
+    losses,
 }
 
 impl Tally {
@@ -112,7 +112,7 @@ impl Tally {
             self.clearings > 0,
         ];
         assert!(tried.iter().all(|tried| *tried), "{tried:?} {self:?}");
-        assert_eq!(self.wrong, 0);
+        assert_eq!(self.losses, 0);
     }
 }
 
