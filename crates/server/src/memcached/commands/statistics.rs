@@ -125,7 +125,7 @@ pub(crate) static GENERAL: [Stat; 51] = [
     count("tidekv_requests_offloaded", Count::Offloaded, "Of them, those that ran on an I/O thread."),
     number("bytes", |v| v.cache.dram_bytes, "DRAM that objects take, all told."),
     number("curr_items", |v| v.cache.dram_objects, "Objects in DRAM."),
-    number("total_items", |v| v.cache.stores, "Objects that were stored."),
+    number("total_items", |v| v.cache.stores, "Objects that were stored, changed ones among them."),
     number("evictions", |v| v.cache.evicted, "Objects that left DRAM for want of room."),
     number("evicted_unfetched", |v| v.cache.evicted_unfetched, "Of them, those that nobody had fetched."),
     number("reclaimed", |v| v.cache.expired, "Objects removed because their time was over."),
