@@ -317,7 +317,9 @@ impl Arrival {
                 (Socket::Unix(stream), _) => Box::new(stream),
                 (Socket::Tcp(stream), None) => Box::new(stream),
                 (Socket::Tcp(stream), Some(tls)) => {
-                    match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+                    // Elsewhere, so that connections without TLS take no memory for it.
+                    let accepted = Box::pin(tls.accept(stream));
+                    match tokio::time::timeout(HANDSHAKE, accepted).await {
                         Ok(Ok(stream)) => Box::new(stream),
                         // No TLS, a bad certificate, or nothing at all.
                         _ => return,

@@ -4,6 +4,7 @@
 //! buffer holds on to its bytes; an empty buffer holds next to no memory.
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
@@ -31,26 +32,29 @@ impl Outgoing {
         self.pieces_bytes + self.tail.len() - self.tail_sent
     }
 
-    /// What is to be sent next; empty when nothing waits.
-    pub(crate) fn front(&self) -> &[u8] {
-        match self.pieces.front() {
-            Some(piece) => piece,
-            None => &self.tail[self.tail_sent..],
-        }
+    /// What is to be sent next, in pieces; fills the front of `slices`, and returns how much of
+    /// it.
+    pub(crate) fn front<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let tail = &self.tail[self.tail_sent..];
+        let pieces = self.pieces.iter().map(|piece| &piece[..]);
+        let all = pieces.chain([tail]).filter(|piece| !piece.is_empty());
+        let places = slices.iter_mut().zip(all);
+        places.map(|(slice, piece)| *slice = IoSlice::new(piece)).count()
     }
 
-    /// So many bytes of [`Outgoing::front`] have been sent.
-    pub(crate) fn advance(&mut self, bytes: usize) {
-        match self.pieces.front_mut() {
-            None => self.tail_sent += bytes,
-            Some(piece) => {
-                self.pieces_bytes -= bytes;
-                piece.advance(bytes);
-                if piece.is_empty() {
-                    self.pieces.pop_front();
-                }
+    /// So many bytes have been sent.
+    pub(crate) fn advance(&mut self, mut bytes: usize) {
+        while let Some(piece) = self.pieces.front_mut() {
+            let count = bytes.min(piece.len());
+            self.pieces_bytes -= count;
+            piece.advance(count);
+            bytes -= count;
+            if !piece.is_empty() {
+                return;
             }
+            self.pieces.pop_front();
         }
+        self.tail_sent += bytes;
     }
 
     /// Gives up the memory, but for a little; for a client that falls idle.
@@ -94,23 +98,43 @@ impl Outgoing {
 mod tests {
     use super::*;
 
+    fn pieces(buffer: &Outgoing) -> Vec<Vec<u8>> {
+        let mut slices = [IoSlice::new(b""); 8];
+        let count = buffer.front(&mut slices);
+        slices[..count].iter().map(|slice| slice.to_vec()).collect()
+    }
+
     #[test]
     fn what_is_sent_in_part_stays_in_order() {
         let value = Bytes::from(vec![b'x'; UNCOPIED_BYTES_MIN]);
         let mut buffer = Outgoing::default();
+        assert!(pieces(&buffer).is_empty());
         buffer.put(b"one");
         buffer.advance(1);
         buffer.put(b" two ");
         buffer.put_value(&value);
         buffer.put_value(&Bytes::from_static(b"three"));
         assert_eq!(buffer.len(), "ne two three".len() + value.len());
-        assert_eq!(buffer.front(), b"ne two ");
-        buffer.advance(7);
-        assert_eq!(buffer.front().as_ptr(), value.as_ptr());
+        assert_eq!(pieces(&buffer), [b"ne two ", &value[..], b"three"]);
+        let mut slices = [IoSlice::new(b""); 2];
+        assert_eq!(buffer.front(&mut slices), 2);
+        assert_eq!(slices[1].as_ptr(), value.as_ptr(), "it is not copied");
+        buffer.advance(8);
+        assert_eq!(pieces(&buffer), [&value[1..], b"three"]);
         buffer.advance(value.len());
-        assert_eq!(buffer.front(), b"three");
-        buffer.advance(5);
-        assert_eq!((buffer.len(), buffer.front()), (0, &b""[..]));
+        assert_eq!(pieces(&buffer), [b"hree"]);
+        buffer.advance(4);
+        assert_eq!((buffer.len(), pieces(&buffer).len()), (0, 0));
         buffer.shrink();
+    }
+
+    #[test]
+    fn a_tail_that_has_gone_leaves_no_piece() {
+        let value = Bytes::from(vec![b'x'; UNCOPIED_BYTES_MIN]);
+        let mut buffer = Outgoing::default();
+        buffer.put(b"one");
+        buffer.advance(3);
+        buffer.put_value(&value);
+        assert_eq!(pieces(&buffer), [&value[..]]);
     }
 }

@@ -68,8 +68,13 @@ fn summary(out: &mut String, metric: &Metric, value: &str, latency: Latency) {
     line(out, &format!("{name}_count"), &own, latency.count as f64);
 }
 
-/// A line; labels without a name are left out. None of ours needs escaping.
-fn line(out: &mut String, name: &str, labels: &[(&str, &str)], number: f64) {
+/// What a label may say, whatever it is.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// A line; labels without a name are left out. What they say needs no escaping any more.
+pub(crate) fn line(out: &mut String, name: &str, labels: &[(&str, &str)], number: f64) {
     let named = labels.iter().filter(|(label, _)| !label.is_empty());
     let labels: Vec<_> = named.map(|(label, value)| format!("{label}=\"{value}\"")).collect();
     let labels =

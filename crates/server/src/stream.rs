@@ -6,12 +6,12 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::timeout;
 
 use crate::outgoing::Outgoing;
@@ -19,6 +19,8 @@ use crate::outgoing::Outgoing;
 /// How much is read at once, and into a buffer that all connections of a thread
 /// share: so idle ones need none.
 pub(crate) const SCRATCH_BYTES: usize = 64 << 10;
+/// Pieces that are sent at once: large values among small replies.
+const SLICES_MAX: usize = 16;
 /// How long to wait for the client's end after ours: closing while more of its
 /// requests arrive would destroy the reply that it has not read yet.
 const LINGER: Duration = Duration::from_millis(500);
@@ -60,7 +62,9 @@ pub(crate) async fn send(
         return Ok(());
     }
     while outgoing.len() > 0 {
-        let count = within(patience, stream.write(outgoing.front())).await?;
+        let mut slices = [IoSlice::new(b""); SLICES_MAX];
+        let count = outgoing.front(&mut slices);
+        let count = within(patience, stream.write_vectored(&slices[..count])).await?;
         if count == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
@@ -76,10 +80,8 @@ pub(crate) async fn end(stream: &mut dyn Stream) {
     if stream.shutdown().await.is_err() {
         return;
     }
-    let linger = async {
-        let mut scratch = [0; 4096];
-        while stream.read(&mut scratch).await.is_ok_and(|count| count > 0) {}
-    };
+    // Not into a buffer of its own, which each connection would have room for all its life.
+    let linger = async { while read(stream, |_| {}).await.is_ok_and(|count| count > 0) {} };
     let _ = timeout(LINGER, linger).await;
 }
 

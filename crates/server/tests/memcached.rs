@@ -17,7 +17,7 @@ use tidekv_io::{Clock, ManualClock, SystemClock};
 use tidekv_server::{
     Address, CacheServer, CacheServerOptions, ErrorKind, OffsetClock, TlsFiles, Users,
 };
-use tidekv_tiered::Options;
+use tidekv_tiered::{FlashOptions, Options};
 
 fn sleep(duration: Duration) {
     SystemClock::new().sleep(duration);
@@ -115,6 +115,53 @@ fn garbage_ends_at_most_its_own_connection() {
     browser.send("POST / HTTP/1.1\r\nHost: localhost\r\n\r\nset a 0 0 1\r\n2\r\n");
     assert_eq!(browser.rest(), "");
     assert_eq!(bystander.ask("get a\r\n"), "VALUE a 0 1\r\n1\r\nEND\r\n");
+}
+
+#[test]
+fn what_does_not_fit_into_memory_is_found_on_flash() {
+    let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
+    let cache_options = Options { dram_bytes: 16 << 20, flash, ..Options::default() };
+    let cache = open_with(&cache_options, Arc::new(SystemClock::new()));
+    let http = Some("127.0.0.1:0".parse().unwrap());
+    let server = CacheServer::start(cache, CacheServerOptions { http, ..options() }).unwrap();
+    let mut client = CacheClient::connect(&server);
+    let value = |i: usize| format!("{i:06}").repeat(2000);
+    for i in 0..3000 {
+        assert_eq!(client.ask(set(&format!("key{i}"), &value(i))), "STORED\r\n");
+    }
+    let mut found = 0;
+    for batch in (0..3000).collect::<Vec<usize>>().chunks(100) {
+        let keys: Vec<String> = batch.iter().map(|i| format!("key{i}")).collect();
+        let answer = client.ask(format!("get {}\r\n", keys.join(" ")));
+        let mut lines = answer.lines();
+        while let Some(key) = lines.next().and_then(|line| line.strip_prefix("VALUE key")) {
+            let number: usize = key.split(' ').next().unwrap().parse().unwrap();
+            assert!(lines.next() == Some(&value(number)), "another key's value");
+            found += 1;
+        }
+    }
+    // A cache may lose what it likes, but not most of it while there is room.
+    assert!(found > 2000, "{found}");
+    let figure = |stats: &str, name: &str| -> u64 {
+        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
+        line.unwrap().parse().unwrap()
+    };
+    let stats = client.ask("stats\r\n");
+    assert!(figure(&stats, "tidekv_flash_hits") > 1000, "{stats}");
+    assert!(figure(&stats, "tidekv_flash_objects") > 1000, "{stats}");
+    // Every other kind of request finds them there as well.
+    assert_eq!(client.ask("set n 0 0 1\r\n5\r\n"), "STORED\r\n");
+    for i in 3000..4500 {
+        client.ask(set(&format!("key{i}"), &value(i)));
+    }
+    assert_eq!(
+        client.ask("incr n 1\r\nappend n 0 0 1\r\n0\r\nmg n v\r\n"),
+        "6\r\nSTORED\r\nVA 2\r\n60\r\n"
+    );
+    assert_eq!(client.ask("flush_all\r\nget n key1 key2999\r\n"), "OK\r\nEND\r\n");
+    let metrics = get(&server, "/metrics", "");
+    assert!(metrics.contains("tidekv_cache_device_state{device=\"/flash\"} 0\n"), "{metrics}");
+    assert!(get(&server, "/api/stats", "").contains("\"path\":\"/flash\""));
 }
 
 #[test]

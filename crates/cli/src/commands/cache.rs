@@ -1,8 +1,8 @@
 //! `cache`: a cache over the memcached protocol, until a signal ends it.
 //!
 //! SIGTERM and Ctrl-C end it cleanly: no more connections, requests that are under way are
-//! answered. A second signal ends it at once; nothing is lost that was promised, for a cache
-//! promises nothing.
+//! answered, and what is in DRAM is brought to flash. A second signal ends it at once; nothing is
+//! lost that was promised, for a cache promises nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::daemon::{DRAIN, Signals, TlsArguments, log_to_standard_error, page_ad
 use crate::failure::{Failure, Result};
 use crate::files;
 use crate::output;
-use crate::quantity::{parse_duration, parse_size, show_size};
+use crate::quantity::{count, parse_duration, parse_size, show_size};
 
 /// The largest value that can be allowed: its length is a number of 31 bits in memcached.
 const OBJECT_BYTES_MAX: u64 = 1 << 30;
@@ -175,11 +175,11 @@ impl Cache {
         let metrics = metrics.map(|url| format!("; metrics at {url}")).unwrap_or_default();
         let flash = match self.flash.iter().map(|flash| flash.bytes).sum::<u64>() {
             0 => String::new(),
-            bytes => format!(
-                ", {} of flash ({warm_devices} of {} devices warm)",
-                show_size(bytes),
-                self.flash.len()
-            ),
+            bytes => {
+                let (size, all) = (show_size(bytes), self.flash.len() as u64);
+                let all = count(all, "device", "devices");
+                format!(", {size} of flash ({warm_devices} of {all} warm)")
+            }
         };
         format!(
             "listening on {}{metrics}; {} of DRAM{flash}, values up to {}",

@@ -64,6 +64,32 @@ fn it_listens_on_every_address_and_shows_metrics() {
 }
 
 #[test]
+fn what_was_in_memory_is_on_flash_after_a_clean_end() {
+    let place = Place::new();
+    let flash = format!("{}:64MiB", place.file("flash").display());
+    let arguments = [&ANYWHERE[..], &["--dram", "16MiB", "--flash", &flash]].concat();
+    for (number, warm) in [(0, "0 of 1 device warm"), (1, "1 of 1 device warm")] {
+        let serving = serve(&arguments);
+        assert!(serving.line.contains("64 MiB of flash"), "{}", serving.line);
+        assert!(serving.line.contains(warm), "{}", serving.line);
+        let mut stream = serving.connect();
+        let found = ask(&mut stream, &["mg", "k", "v"]);
+        assert_eq!(found, ["EN", "VA 5"][number]);
+        if number == 1 {
+            assert_eq!(ask(&mut stream, &["mn"]), "hello");
+        }
+        let stored = ask(&mut stream, &["set", "k", "0", "0", "5\r\nhello"]);
+        assert_eq!(stored, ["STORED", "MN"][number]);
+        serving.signal("-TERM");
+        let done = serving.wait();
+        assert_eq!((done.code, &*done.err), (0, ""));
+    }
+    // While it runs, nobody else has its file.
+    let _serving = serve(&arguments);
+    run(&[&["cache"], &arguments[..]].concat()).fails(1, &["flash"]);
+}
+
+#[test]
 fn who_is_in_the_file_is_let_in() {
     let place = Place::new();
     let file = place.write("users", "me:secret\n");

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use hyper::http::request::Parts;
 use serde_json::{Map, Value, json};
+use tidekv_tiered::DeviceStats;
 
-use crate::memcached::metrics;
+use crate::memcached::metrics::{self, DEVICE_METRICS};
 use crate::memcached::state::State;
 use crate::prometheus;
 use crate::site::{self, Answer, Site, refuse, respond};
@@ -51,10 +52,12 @@ fn stats(state: &State) -> Value {
     let numbers: Map<String, Value> =
         numbers.map(|(name, number)| (name.to_owned(), json!(number))).collect();
     let latency = state.latency.summary();
+    let devices: Vec<Value> = state.objects.cache.device_stats().iter().map(device).collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "unix_s": state.now_s(),
         "numbers": numbers,
+        "devices": devices,
         "latency": {
             "count": latency.count,
             "sum_ns": latency.sum_ns,
@@ -63,4 +66,16 @@ fn stats(state: &State) -> Value {
             "p999_ns": latency.p999_ns,
         },
     })
+}
+
+/// A flash device, under the names of its metrics.
+fn device(stats: &DeviceStats) -> Value {
+    let figures = DEVICE_METRICS.iter().map(|metric| {
+        let name = metric.name.trim_start_matches("tidekv_cache_device_");
+        (name.trim_end_matches("_total").to_owned(), json!((metric.read)(stats)))
+    });
+    let mut shown: Map<String, Value> = figures.collect();
+    shown.insert("path".into(), json!(stats.path));
+    shown.insert("state".into(), json!(stats.state.name()));
+    Value::Object(shown)
 }

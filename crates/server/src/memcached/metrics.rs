@@ -1,9 +1,10 @@
-//! The metrics of a cache's `/metrics`: one flat list, from which come the text for
+//! The metrics of a cache's `/metrics`: one flat list, and one for flash devices, from which come the text for
 //! Prometheus, its help and the table in `docs/memcached.md`.
 //!
 //! Each count of the server and of the cache stands in the list; a test says so.
 
 use tidekv::Latency;
+use tidekv_tiered::{DeviceState, DeviceStats};
 
 use crate::memcached::counters::{Count, Counts};
 use crate::memcached::state::State;
@@ -52,6 +53,73 @@ pub(crate) static CACHE_METRICS: [Metric; 33] = [
     metric(Gauge, "tidekv_cache_dram_budget_bytes", "DRAM that they may take.", "", &[("", "cache.dram_bytes_max")]),
     metric(Gauge, "tidekv_cache_object_max_bytes", "The largest value that is taken.", "", &[("", "cache.object_bytes_max")]),
 ];
+
+/// A metric of each flash device, told apart by the label `device`.
+pub(crate) struct DeviceMetric {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) help: &'static str,
+    pub(crate) read: fn(&DeviceStats) -> u64,
+}
+
+const fn device(
+    kind: Kind,
+    name: &'static str,
+    help: &'static str,
+    read: fn(&DeviceStats) -> u64,
+) -> DeviceMetric {
+    DeviceMetric { name, kind, help, read }
+}
+
+/// All metrics of flash devices, in the order in which they are shown.
+#[rustfmt::skip]
+pub(crate) static DEVICE_METRICS: [DeviceMetric; 36] = [
+    device(Gauge, "tidekv_cache_device_bytes", "How large the device is.", |d| d.bytes),
+    device(Gauge, "tidekv_cache_device_state", "How it does: 0 for well, 1 for suspect, 2 for warming, 3 for out.", |d| state_number(d.state)),
+    device(Counter, "tidekv_cache_device_times_out_total", "How often it has gone out.", |d| d.times_out),
+    device(Counter, "tidekv_cache_device_times_back_total", "How often it has come back.", |d| d.times_back),
+    device(Gauge, "tidekv_cache_device_segments", "Segments on it.", |d| d.segments),
+    device(Gauge, "tidekv_cache_device_segments_max", "Segments that there is room for.", |d| d.segments_max),
+    device(Gauge, "tidekv_cache_device_dram_bytes", "DRAM that its index and its write buffers take.", |d| d.dram_bytes),
+    device(Gauge, "tidekv_cache_device_index_bytes", "Of these, what is there for each object on it.", |d| d.index_bytes),
+    device(Gauge, "tidekv_cache_device_objects", "Objects on it, about: some have been replaced since.", |d| d.objects),
+    device(Counter, "tidekv_cache_device_index_reads_total", "Pages of the index read for lookups.", |d| d.counts.index_reads),
+    device(Counter, "tidekv_cache_device_index_reads_of_misses_total", "Of these, those for keys that were not there.", |d| d.counts.index_reads_of_misses),
+    device(Counter, "tidekv_cache_device_object_reads_total", "Records read.", |d| d.counts.object_reads),
+    device(Counter, "tidekv_cache_device_object_reads_of_misses_total", "Of these, those for keys that were not there.", |d| d.counts.object_reads_of_misses),
+    device(Counter, "tidekv_cache_device_buffer_hits_total", "Lookups that found a record in a write buffer.", |d| d.counts.buffer_hits),
+    device(Counter, "tidekv_cache_device_hits_total", "Lookups that found a record.", |d| d.counts.hits),
+    device(Counter, "tidekv_cache_device_misses_total", "Lookups that went to the device and found none.", |d| d.counts.misses),
+    device(Counter, "tidekv_cache_device_collisions_total", "Records read that were another key's.", |d| d.counts.collisions),
+    device(Counter, "tidekv_cache_device_expired_total", "Records read after their time.", |d| d.counts.expired),
+    device(Counter, "tidekv_cache_device_damaged_total", "Records and pages that were damaged.", |d| d.counts.damaged),
+    device(Counter, "tidekv_cache_device_errors_total", "Operations that the device failed.", |d| d.counts.errors),
+    device(Counter, "tidekv_cache_device_read_bytes_total", "Bytes read.", |d| d.counts.read_bytes),
+    device(Counter, "tidekv_cache_device_objects_written_total", "Objects written.", |d| d.counts.objects_written),
+    device(Counter, "tidekv_cache_device_object_bytes_written_total", "Bytes of their keys and values.", |d| d.counts.object_bytes_written),
+    device(Counter, "tidekv_cache_device_segment_bytes_written_total", "Bytes of segments written, with all that is around objects.", |d| d.counts.segment_bytes_written),
+    device(Counter, "tidekv_cache_device_page_bytes_written_total", "Bytes of pages of the index written.", |d| d.counts.page_bytes_written),
+    device(Counter, "tidekv_cache_device_metadata_bytes_written_total", "Bytes of other metadata written.", |d| d.counts.metadata_bytes_written),
+    device(Counter, "tidekv_cache_device_bypassed_total", "Objects not taken because no write buffer was free.", |d| d.counts.bypassed),
+    device(Counter, "tidekv_cache_device_too_large_total", "Objects not taken because they were too large.", |d| d.counts.too_large),
+    device(Counter, "tidekv_cache_device_invalidations_total", "Invalidations logged.", |d| d.counts.invalidations),
+    device(Counter, "tidekv_cache_device_displaced_total", "Records lost because their page of the index was full.", |d| d.counts.displaced),
+    device(Counter, "tidekv_cache_device_merges_total", "Pages merged with their changes.", |d| d.counts.merges),
+    device(Counter, "tidekv_cache_device_lost_pages_total", "Pages that could not be read, and were begun anew.", |d| d.counts.lost_pages),
+    device(Counter, "tidekv_cache_device_segments_expired_total", "Segments that went because their records' time was over.", |d| d.counts.segments_expired),
+    device(Counter, "tidekv_cache_device_segments_evicted_total", "Segments that went to make room.", |d| d.counts.segments_evicted),
+    device(Counter, "tidekv_cache_device_segments_lost_total", "Segments that could not be written.", |d| d.counts.segments_lost),
+    device(Counter, "tidekv_cache_device_expired_early_bytes_total", "Bytes of records that went before their deadlines, about.", |d| d.counts.bytes_expired_early),
+];
+
+fn state_number(state: DeviceState) -> u64 {
+    match state {
+        DeviceState::Ok => 0,
+        DeviceState::Suspect => 1,
+        DeviceState::Warming => 2,
+        DeviceState::Out => 3,
+    }
+}
 
 /// Numbers by the names of their sources.
 pub(crate) type Numbers = Vec<(&'static str, u64)>;
@@ -128,7 +196,18 @@ pub(crate) fn text(state: &State) -> String {
     prometheus::head(&mut out, "tidekv_cache_info", Gauge, "The version.");
     out += concat!("tidekv_cache_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n");
     prometheus::write(&mut out, &CACHE_METRICS, number, |_| latency);
+    write_devices(&mut out, &state.objects.cache.device_stats());
     out
+}
+
+fn write_devices(out: &mut String, devices: &[DeviceStats]) {
+    for metric in DEVICE_METRICS.iter().filter(|_| !devices.is_empty()) {
+        prometheus::head(out, metric.name, metric.kind, metric.help);
+        for device in devices {
+            let path = prometheus::escaped(&device.path);
+            prometheus::line(out, metric.name, &[("device", &path)], (metric.read)(device) as f64);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::memcached::commands::statistics::{
     GENERAL, ITEMS, PROTOCOL_VERSION, SETTINGS, SLABS, Stat,
 };
 use crate::memcached::flags::FLAGS;
-use crate::memcached::metrics::CACHE_METRICS;
+use crate::memcached::metrics::{CACHE_METRICS, DEVICE_METRICS};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/memcached.md");
 const BEGIN: &str = "<!-- Made by a test from here on. -->\n";
@@ -220,6 +220,12 @@ fn tables() -> String {
         };
         let (name, kind, help) = (metric.name, metric.kind.name(), metric.help);
         let _ = writeln!(text, "| `{name}` | {kind} | {help}{label} |");
+    }
+    text += "\nOf each flash device, by the label `device`:\n\n\
+        | Metric | Kind | What it is |\n|---|---|---|\n";
+    for metric in &DEVICE_METRICS {
+        let (name, kind, help) = (metric.name, metric.kind.name(), metric.help);
+        let _ = writeln!(text, "| `{name}` | {kind} | {help} |");
     }
     text
 }

@@ -77,7 +77,7 @@ const fn text(name: &'static str, show: fn(&View<'_>) -> String, help: &'static 
 
 /// `stats`.
 #[rustfmt::skip]
-pub(crate) static GENERAL: [Stat; 51] = [
+pub(crate) static GENERAL: [Stat; 52] = [
     number("pid", |_| u64::from(std::process::id()), "The number of the process."),
     number("uptime", |v| u64::from(v.state.now_s().saturating_sub(v.state.started_s)), "Seconds since the start."),
     number("time", |v| u64::from(v.state.now_s()), "The present second since 1970."),
@@ -125,7 +125,8 @@ pub(crate) static GENERAL: [Stat; 51] = [
     count("tidekv_requests_offloaded", Count::Offloaded, "Of them, those that ran on an I/O thread."),
     number("bytes", |v| v.cache.dram_bytes, "DRAM that objects take, all told."),
     number("curr_items", |v| v.cache.dram_objects, "Objects in DRAM."),
-    number("total_items", |v| v.cache.stores, "Objects that were stored."),
+    number("total_items", |v| v.cache.stores, "Objects that were stored, changed ones among them."),
+    number("tidekv_flash_objects", |v| v.state.objects.cache.device_stats().iter().map(|device| device.objects).sum(), "Objects on flash, about: some have been replaced since."),
     number("evictions", |v| v.cache.evicted, "Objects that left DRAM for want of room."),
     number("evicted_unfetched", |v| v.cache.evicted_unfetched, "Of them, those that nobody had fetched."),
     number("reclaimed", |v| v.cache.expired, "Objects removed because their time was over."),

@@ -145,5 +145,16 @@ async fn idle_connections_hold_no_buffers() {
     assert!(reading.is_err(), "nothing comes any more");
     assert_eq!((connection.buffer.capacity(), connection.parser.value_bytes()), (0, 0));
     assert_eq!(state.budget.used_bytes(), 0);
-    assert!(size_of::<Connection>() < 600, "{}", size_of::<Connection>());
+}
+
+#[tokio::test]
+async fn a_connection_takes_little_memory() {
+    let state = state(None);
+    let (_ours, theirs) = tokio::io::duplex(10);
+    let client = state.clients.register("client".into(), "server".into(), 0);
+    let (_stop, stopped) = watch::channel(false);
+    let connection = Connection::new(state, Box::new(theirs), client);
+    // What a task takes for all its life, idle or not.
+    let bytes = size_of_val(&connection.serve(stopped));
+    assert!(bytes <= 2048, "{bytes}");
 }
