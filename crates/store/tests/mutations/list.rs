@@ -87,6 +87,17 @@ const fn warm(
     Mutation { target: "warm_start", ..mutation(name, file, find, replace, test) }
 }
 
+/// Of the cache tier, caught by what looks for stale values.
+const fn tiered(
+    name: &'static str,
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+    test: &'static str,
+) -> Mutation {
+    Mutation { package: "tidekv-tiered", target: "truth", name, file, find, replace, test }
+}
+
 /// Of what filters unlearn.
 const fn unlearned(
     name: &'static str,
@@ -1459,5 +1470,82 @@ pub const MUTATIONS: &[Mutation] = &[
         "found == magic && sum == checksum(magic, reader.rest())",
         "found == magic && (sum == checksum(magic, reader.rest()) || sum > 0)",
         "learned_list::tests::what_is_torn_or_damaged_is_no_list",
+    ),
+    tiered(
+        "what is stored anew is not invalidated on flash",
+        "crates/tiered/src/device.rs",
+        "        self.log_invalidation(name, sequence)?;\n        self.set(&mut partition, name, Entry::gone",
+        "        self.set(&mut partition, name, Entry::gone",
+        "nothing_is_found_but_what_was_stored_last",
+    ),
+    tiered(
+        "a touch leaves the copy on flash as it was",
+        "crates/tiered/src/cache.rs",
+        "        self.inner.counters.stores.add(1);\n        self.forget_copies(shard, hash);",
+        "        self.inner.counters.stores.add(1);\n        if held.found.accessed_s == now_s {\n            self.forget_copies(shard, hash);\n        }",
+        "nothing_is_found_but_what_was_stored_last",
+    ),
+    tiered(
+        "a record read from flash is any key's",
+        "crates/tiered/src/record.rs",
+        "    if found_key != key {",
+        "    if found_key.len() > 1 << 16 {",
+        "nothing_else_is_found_either_when_fingerprints_collide",
+    ),
+    tiered(
+        "flash serves what has expired",
+        "crates/tiered/src/device.rs",
+        "Ok(record) if record.found.object.deadline.has_passed(now_s) => {",
+        "Ok(record) if now_s == 0 && record.found.object.deadline.has_passed(now_s) => {",
+        "nothing_is_found_but_what_was_stored_last",
+    ),
+    tiered(
+        "DRAM serves what has expired",
+        "crates/tiered/src/cache.rs",
+        "if shard.peek(hash, key)?.found.object.deadline.has_passed(now_s) {",
+        "if now_s == 0 && shard.peek(hash, key)?.found.object.deadline.has_passed(now_s) {",
+        "nothing_is_found_but_what_was_stored_last",
+    ),
+    tiered(
+        "segments from before everything was cleared are there after a kill",
+        "crates/tiered/src/recovery.rs",
+        "Some(entry) if entry.is_whole && entry.order >= superblock.first_segment => entry,",
+        "Some(entry) if entry.is_whole => entry,",
+        "nothing_is_found_but_what_was_stored_last",
+    ),
+    tiered(
+        "a clearing of flash is not written down",
+        "crates/tiered/src/device.rs",
+        "            superblock.first_segment = first_segment;\n",
+        "",
+        "nothing_is_found_but_what_was_stored_last",
+    ),
+    tiered(
+        "a hot entry stays when its record goes",
+        "crates/tiered/src/device.rs",
+        "        self.hot.remove(name);\n    }\n",
+        "    }\n",
+        "nothing_is_found_but_what_was_stored_last",
+    ),
+    tiered(
+        "flash is believed in another run of the machine",
+        "crates/tiered/src/array.rs",
+        "            && (superblock.is_closed || superblock.boot == boot)\n",
+        "",
+        "nothing_is_found_but_what_was_stored_last",
+    ),
+    tiered(
+        "a device that left is not told of",
+        "crates/tiered/src/flash.rs",
+        "            membership.leave(number);\n            leaving.extend(self.tell_all(&membership));\n",
+        "            membership.leave(number);\n",
+        "nothing_is_found_but_what_was_stored_last",
+    ),
+    tiered(
+        "a device is believed without a witness",
+        "crates/tiered/src/array.rs",
+        "let is_confirmed = has_state || found.is_confirmed_by(present);",
+        "let is_confirmed = has_state || found.is_confirmed_by(present) || boot != [0; 16];",
+        "nothing_is_found_but_what_was_stored_last",
     ),
 ];
