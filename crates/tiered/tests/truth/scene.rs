@@ -387,20 +387,15 @@ impl Scene {
         self.storage.cut_power_at(cut);
         let deed = self.deed();
         let after = self.perform(key, deed);
+        let is_acknowledged = self.storage.operations() <= cut;
         match after {
+            Some(object) if is_acknowledged => self.model.store(key, object),
+            None if is_acknowledged => self.model.remove(key),
             Some(object) if before.as_ref() != Some(&object) => {
-                self.model.may_have_stored(key, object)
+                self.model.may_have_stored(key, object);
             }
             // What was there may be there again.
             _ => {}
-        }
-        if self.storage.operations() <= cut {
-            // It was acknowledged before the end.
-            let object = self.cache.get(key).map(|found| found.object);
-            match object {
-                Some(object) => self.model.store(key, object),
-                None => self.model.remove(key),
-            }
         }
         self.kill();
     }
