@@ -182,14 +182,17 @@ impl Cache {
     /// was closed in order. The cache holds nothing any more.
     pub fn close(&self) {
         let now_s = self.now_s();
+        let Some(flash) = &self.inner.flash else { return };
         for shard in &self.inner.shards {
             let mut shard = shard.lock();
             let left = shard.set_capacity_bytes(0);
-            self.leave(left, now_s);
+            for held in left.iter() {
+                // Here there is time to wait for a buffer.
+                flash.catch_up();
+                self.put_on_flash(held, now_s);
+            }
         }
-        if let Some(flash) = &self.inner.flash {
-            flash.close();
-        }
+        flash.close();
     }
 
     /// The present second.
@@ -328,9 +331,10 @@ impl Cache {
 
     /// Forgets everything.
     pub fn clear(&self) {
-        for shard in &self.inner.shards {
-            shard.lock().clear();
-        }
+        // All at once: what is read from flash into one shard, or leaves another for it, would
+        // else be there again when the other side has been cleared.
+        let mut shards: Vec<_> = self.inner.shards.iter().map(Mutex::lock).collect();
+        shards.iter_mut().for_each(|shard| shard.clear());
         if let Some(flash) = &self.inner.flash {
             flash.clear();
         }
@@ -557,11 +561,15 @@ impl Cache {
             if !held.found.was_fetched {
                 counters.evicted_unfetched.add(1);
             }
-            if let Some(flash) = &self.inner.flash
-                && !held.found.object.deadline.has_passed(now_s)
-            {
-                flash.put(xxh3_64(&held.key), &held.key, &held.found, held.copy, now_s);
-            }
+            self.put_on_flash(held, now_s);
+        }
+    }
+
+    fn put_on_flash(&self, held: &Held<Place>, now_s: u32) {
+        if let Some(flash) = &self.inner.flash
+            && !held.found.object.deadline.has_passed(now_s)
+        {
+            flash.put(xxh3_64(&held.key), &held.key, &held.found, held.copy, now_s);
         }
     }
 }

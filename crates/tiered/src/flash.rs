@@ -349,6 +349,15 @@ impl Flash {
         }
     }
 
+    /// Does what waits on devices, in this thread.
+    pub(crate) fn catch_up(&self) {
+        for (number, device) in self.inner.devices() {
+            if device.wants_upkeep() {
+                self.inner.keep_up(number, &device);
+            }
+        }
+    }
+
     /// Brings everything to flash, and says that it was closed in order.
     pub(crate) fn close(&self) {
         for seat in &self.inner.seats {
@@ -478,22 +487,19 @@ impl Inner {
         }
         let (inner, device) = (Arc::clone(self), Arc::clone(device));
         let job = move || {
-            let seat = &inner.seats[number];
-            let mut cursor = seat.cursor.lock();
-            seat.is_scheduled.store(false, Ordering::Release);
-            let done = device.upkeep(&mut cursor);
-            drop(cursor);
-            let mut health = seat.health.lock();
-            let is_to_go = match done {
-                Ok(()) => device.is_broken(),
-                Err(_) => health.failed() || device.is_broken(),
-            };
-            drop(health);
-            if is_to_go {
-                inner.leave(number);
-            }
+            inner.seats[number].is_scheduled.store(false, Ordering::Release);
+            inner.keep_up(number, &device);
         };
         seat.executor.execute(Priority::High, Box::new(job));
+    }
+
+    fn keep_up(&self, number: usize, device: &Device) {
+        let seat = &self.seats[number];
+        let done = device.upkeep(&mut seat.cursor.lock());
+        let has_failed = done.is_err() && seat.health.lock().failed();
+        if has_failed || device.is_broken() {
+            self.leave(number);
+        }
     }
 
     /// A device is not used any more. When this returns, a recovery knows.

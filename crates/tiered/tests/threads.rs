@@ -31,6 +31,8 @@ const WRITERS: usize = 2;
 struct Numbers {
     begun: AtomicU64,
     finished: AtomicU64,
+    /// What was finished when everything was last forgotten.
+    cleared: AtomicU64,
     is_taken: AtomicBool,
 }
 
@@ -95,12 +97,14 @@ impl Scene {
             self.gets.fetch_add(1, Ordering::Relaxed);
             let n = random.below(KEYS as u64) as usize;
             let numbers = &self.numbers[n];
+            let cleared = numbers.cleared.load(Ordering::SeqCst);
             let finished = numbers.finished.load(Ordering::SeqCst);
             let found = self.cache.get(&key(n));
             let begun = numbers.begun.load(Ordering::SeqCst);
             let Some(found) = found else { continue };
             let number = found.object.version;
             assert_eq!(found.object, object(number), "key {n}");
+            assert!(number > cleared, "key {n} has {number}, and {cleared} was cleared");
             assert!(
                 (finished..=begun).contains(&number),
                 "key {n} has {number}, between {finished} and {begun} it may have been"
@@ -133,6 +137,16 @@ impl Scene {
         }
     }
 
+    /// Everything is forgotten; a store that is under way may come after that.
+    fn clear(&self) {
+        let finished = |numbers: &Numbers| numbers.finished.load(Ordering::SeqCst);
+        let finished: Vec<u64> = self.numbers.iter().map(finished).collect();
+        self.cache.clear();
+        for (numbers, finished) in self.numbers.iter().zip(finished) {
+            numbers.cleared.store(finished, Ordering::SeqCst);
+        }
+    }
+
     /// Devices go out, and come back when time has passed.
     fn trouble(&self) {
         let random = SeededRandom::new(9);
@@ -141,15 +155,16 @@ impl Scene {
             while !self.is_over() && self.hits_left.load(Ordering::Relaxed) + 1_000 > left {
                 std::thread::yield_now();
             }
-            match random.below(4) {
-                0 => {
+            match random.below(5) {
+                0 => self.clear(),
+                1 => {
                     let operation = [Operation::Read, Operation::Write][random.below(2) as usize];
                     let fault = Fault::Fail(ErrorKind::Failed);
                     let device = format!("flash-{}", random.below(2));
                     let rule = FaultRule::always(operation, fault).on_path(device);
                     self.storage.add_fault(FaultRule { times: Some(20), ..rule });
                 }
-                1 => self.storage.clear_faults(),
+                2 => self.storage.clear_faults(),
                 _ => self.clock.advance(Duration::from_secs(1 << random.below(12))),
             }
         }
