@@ -20,14 +20,19 @@ struct Scene {
 impl Scene {
     fn new(options: Options) -> Self {
         let (storage, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
-        let cache = open(&options, &storage, &clock);
+        let cache = open(&options, &storage, &clock, 1);
         Self { storage, clock, options, cache }
     }
 
     /// The process dies and is started again.
     fn kill(&mut self) {
-        self.storage = self.storage.after_power_loss(Tear::KeepUnsynced);
-        self.cache = open(&self.options, &self.storage, &self.clock);
+        self.restart(Tear::KeepUnsynced, 1);
+    }
+
+    /// It ends, and is started again in that run of the machine.
+    fn restart(&mut self, tear: Tear, boot: u128) {
+        self.storage = self.storage.after_power_loss(tear);
+        self.cache = open(&self.options, &self.storage, &self.clock, boot);
     }
 
     fn store(&self, n: u64, value_bytes: usize, left_s: Option<u64>) {
@@ -63,13 +68,13 @@ fn value(n: u64, bytes: usize) -> Vec<u8> {
     n.to_le_bytes().into_iter().cycle().take(bytes).collect()
 }
 
-fn open(options: &Options, storage: &MemoryStorage, clock: &Arc<ManualClock>) -> Cache {
+fn open(options: &Options, storage: &MemoryStorage, clock: &Arc<ManualClock>, boot: u128) -> Cache {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
     let around = Surroundings {
         storage,
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         random: Arc::new(SeededRandom::new(1)),
-        boot: 1,
+        boot,
         is_inline: true,
     };
     Cache::open(options, &around).unwrap_or_else(|error| panic!("{error}"))
@@ -107,9 +112,18 @@ fn an_orderly_restart_loses_nothing() {
     let mut scene = Scene::new(options());
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
     scene.cache.close();
-    scene.storage = scene.storage.after_power_loss(Tear::DropUnsynced);
-    scene.cache = open(&scene.options, &scene.storage, &scene.clock);
+    scene.restart(Tear::DropUnsynced, 2);
     assert_eq!(scene.hits(0..10_000), 10_000);
+}
+
+#[test]
+fn after_a_cut_of_power_flash_begins_empty() {
+    let mut scene = Scene::new(options());
+    (0..10_000).for_each(|n| scene.store(n, 4_000, None));
+    // Even if all has happened to reach the device: nobody can know.
+    scene.restart(Tear::KeepUnsynced, 2);
+    assert_eq!(scene.cache.warm_devices(), 0);
+    assert_eq!(scene.hits(0..10_000), 0);
 }
 
 #[test]

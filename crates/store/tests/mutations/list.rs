@@ -1527,13 +1527,16 @@ pub const MUTATIONS: &[Mutation] = &[
         "    }\n",
         "nothing_is_found_but_what_was_stored_last",
     ),
-    tiered(
-        "flash is believed in another run of the machine",
-        "crates/tiered/src/array.rs",
-        "            && (superblock.is_closed || superblock.boot == boot)\n",
-        "",
-        "nothing_is_found_but_what_was_stored_last",
-    ),
+    Mutation {
+        target: "keeps",
+        ..tiered(
+            "flash is believed in another run of the machine",
+            "crates/tiered/src/array.rs",
+            "            && (superblock.is_closed || superblock.boot == boot)\n",
+            "",
+            "after_a_cut_of_power_flash_begins_empty",
+        )
+    },
     tiered(
         "a device that left is not told of",
         "crates/tiered/src/flash.rs",
