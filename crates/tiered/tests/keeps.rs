@@ -118,9 +118,13 @@ fn an_orderly_restart_loses_nothing() {
 
 #[test]
 fn after_a_cut_of_power_flash_begins_empty() {
-    let mut scene = Scene::new(options());
+    let flash = |path: &str| FlashOptions { path: path.into(), bytes: 32 << 20 };
+    let flash = vec![flash("/a"), flash("/b"), flash("/c")];
+    let mut scene = Scene::new(Options { flash, state: None, ..options() });
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
-    // Even if all has happened to reach the device: nobody can know.
+    scene.restart(Tear::KeepUnsynced, 1);
+    assert_eq!(scene.cache.warm_devices(), 3);
+    // Even if all has happened to reach the devices: nobody can know.
     scene.restart(Tear::KeepUnsynced, 2);
     assert_eq!(scene.cache.warm_devices(), 0);
     assert_eq!(scene.hits(0..10_000), 0);
