@@ -122,6 +122,8 @@ struct Inner {
     object_bytes_max: u64,
     /// When everything is forgotten.
     clear_at_s: AtomicU32,
+    /// Held while that is changed or done, here and on flash.
+    clearing: Mutex<()>,
     /// The second in which devices were last looked after.
     ticked_s: AtomicU32,
     warm_devices: usize,
@@ -167,6 +169,7 @@ impl Cache {
             flash_dram_bytes: flash_bytes,
             object_bytes_max: options.object_bytes_max,
             clear_at_s: AtomicU32::new(start.clear_at_s),
+            clearing: Mutex::new(()),
             ticked_s: AtomicU32::new(0),
             warm_devices: start.warm,
         };
@@ -288,8 +291,8 @@ impl Cache {
             let ticket = self.shard(hash).draw_ticket(hash);
             let read = flash.read(hash, key, now_s);
             let mut shard = self.shard(hash);
-            if !shard.redeem(hash, ticket) {
-                // Something has happened to the key meanwhile.
+            if !shard.redeem(hash, ticket) || shard.peek(hash, key).is_some() {
+                // Something has happened to the key meanwhile, or another has read it.
                 continue;
             }
             let is_found = read.is_some();
@@ -344,10 +347,12 @@ impl Cache {
     /// call's second.
     pub fn clear_at(&self, unix_s: u32) {
         let unix_s = unix_s.min(NO_TIME - 1);
+        let one_by_one = self.inner.clearing.lock();
         if let Some(flash) = &self.inner.flash {
             flash.set_clear_at(unix_s);
         }
         self.inner.clear_at_s.store(unix_s, Ordering::Release);
+        drop(one_by_one);
         self.tick();
     }
 
@@ -440,13 +445,14 @@ impl Cache {
         let clear_at_s = &self.inner.clear_at_s;
         let due_s = clear_at_s.load(Ordering::Acquire);
         if due_s <= now_s {
-            let taken =
-                clear_at_s.compare_exchange(due_s, NO_TIME, Ordering::AcqRel, Ordering::Relaxed);
-            if taken.is_ok() {
+            // Whoever comes meanwhile waits until it is done.
+            let _one_by_one = self.inner.clearing.lock();
+            if clear_at_s.load(Ordering::Acquire) == due_s {
                 self.clear();
                 if let Some(flash) = &self.inner.flash {
                     flash.set_clear_at(NO_TIME);
                 }
+                clear_at_s.store(NO_TIME, Ordering::Release);
             }
         }
         if self.inner.ticked_s.swap(now_s, Ordering::Relaxed) != now_s

@@ -57,8 +57,8 @@ pub(crate) struct Ticket(u64);
 #[derive(Debug)]
 pub(crate) struct Shard<C> {
     objects: Objects<Held<C>>,
-    /// Who reads what, by the hash of the key.
-    reading: HashMap<u64, Ticket>,
+    /// What is being read, by the hash of the key, and by how many.
+    reading: HashMap<u64, (Ticket, usize)>,
     tickets: u64,
 }
 
@@ -102,22 +102,26 @@ impl<C> Shard<C> {
         charge_bytes + Objects::<Held<C>>::OVERHEAD_BYTES <= usable_bytes
     }
 
-    /// Says that an object is going to be read from flash.
+    /// Says that an object is going to be read from flash. Those who read it at the same time
+    /// share a ticket: nothing has happened since the first of them drew it.
     pub(crate) fn draw_ticket(&mut self, hash: u64) -> Ticket {
         self.tickets += 1;
-        let ticket = Ticket(self.tickets);
-        self.reading.insert(hash, ticket);
-        ticket
+        let (ticket, readers) = self.reading.entry(hash).or_insert((Ticket(self.tickets), 0));
+        *readers += 1;
+        *ticket
     }
 
-    /// Gives a ticket back; whether nothing has happened to the key since it was drawn, nor
-    /// another ticket been drawn.
+    /// Gives a ticket back; whether nothing has happened to the key since it was drawn.
     pub(crate) fn redeem(&mut self, hash: u64, ticket: Ticket) -> bool {
-        let is_valid = self.reading.get(&hash) == Some(&ticket);
-        if is_valid {
+        let Some((valid, readers)) = self.reading.get_mut(&hash) else { return false };
+        if *valid != ticket {
+            return false;
+        }
+        *readers -= 1;
+        if *readers == 0 {
             self.reading.remove(&hash);
         }
-        is_valid
+        true
     }
 
     /// Something happens to a key: whoever reads it from flash must not keep what was read.
@@ -187,8 +191,14 @@ mod tests {
         shard.void_ticket(1);
         assert!(!shard.redeem(1, second));
         let (third, fourth) = (shard.draw_ticket(1), shard.draw_ticket(1));
-        assert!(!shard.redeem(1, third));
+        assert!(!shard.redeem(1, second));
+        assert!(shard.redeem(1, third));
         assert!(shard.redeem(1, fourth));
+        assert!(shard.reading.is_empty());
+        let fifth = shard.draw_ticket(1);
+        shard.void_ticket(1);
+        let sixth = shard.draw_ticket(1);
+        assert!(!shard.redeem(1, fifth) && shard.redeem(1, sixth));
     }
 
     #[test]

@@ -93,6 +93,13 @@ impl Hot {
         }
     }
 
+    /// Takes all entries out.
+    pub(crate) fn clear(&self) {
+        for stripe in &self.stripes {
+            stripe.lock().fill([Entry::NOTHING; WAYS]);
+        }
+    }
+
     /// Puts an entry in the place of one of which `is_to_go` is true, if there is one.
     fn replace(&self, line: usize, entry: Entry, is_to_go: impl Fn(Entry) -> bool) -> bool {
         self.with_line(line, |line| {
@@ -156,6 +163,8 @@ mod tests {
         assert!(kept > 310, "{kept} of 400 places");
         hot.remove(name(339));
         assert_eq!(hot.find(name(339)), None);
+        hot.clear();
+        assert!((0..340).all(|n| hot.find(name(n)).is_none()));
         assert_eq!(hot.memory_bytes(), 100 * LINE_BYTES);
     }
 

@@ -275,7 +275,10 @@ fn read_summary(files: &Files, layout: &Layout, device: u64, slot: &Slot) -> Opt
     }
     let bytes = files.data.read_at(layout.segment_at(slot.id.slot) + offset, len).ok()?;
     let summaries = segment::read_summary(&bytes, device, slot.id)?;
-    let is_inside = |summary: &Summary| summary.name.partition < layout.partitions;
+    let is_inside = |summary: &Summary| {
+        let end = u64::from(summary.spot.offset) + u64::from(summary.spot.len);
+        summary.name.partition < layout.partitions && end <= slot.bytes.into()
+    };
     summaries.iter().all(is_inside).then_some(summaries)
 }
 

@@ -16,7 +16,7 @@
 use tidekv_io::buffer::AlignedVec;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::entry::{SegmentId, Spot};
+use crate::entry::{SegmentId, Spot, UNIT_BYTES};
 use crate::layout::{BLOCK_BYTES, Name};
 use crate::record::{self, Record};
 use crate::segment_table::Slot;
@@ -60,7 +60,8 @@ impl Segment {
     /// The largest record that fits an empty segment.
     pub(crate) fn record_bytes_max(capacity: usize) -> usize {
         // The end of the summary is filled up to a whole block.
-        capacity - SUMMARY_HEAD_BYTES - SUMMARY_BYTES - BLOCK_BYTES as usize
+        let bytes = capacity - SUMMARY_HEAD_BYTES - SUMMARY_BYTES - BLOCK_BYTES as usize;
+        bytes / UNIT_BYTES * UNIT_BYTES
     }
 
     /// Whether a record of that length fits.
@@ -235,6 +236,6 @@ mod tests {
         let capacity = 64 << 10;
         let segment = Segment::new(ID, Group::NEVER, 7, capacity);
         assert!(segment.has_room_for(Segment::record_bytes_max(capacity)));
-        assert!(!segment.has_room_for(Segment::record_bytes_max(capacity) + 1));
+        assert!(!segment.has_room_for(Segment::record_bytes_max(capacity) + UNIT_BYTES));
     }
 }

@@ -30,6 +30,19 @@ use crate::segment_table::Slot;
 const SAMPLE: usize = 16;
 /// A log that is fuller is cut.
 const LOG_PERCENT: u64 = 50;
+/// Even if segments wait to be written.
+const LOG_PERCENT_URGENT: u64 = 75;
+
+/// A page with its changes, on flash.
+struct Merged {
+    page: Page,
+    /// What it had no room for.
+    displaced: Vec<Entry>,
+    /// What it had before could not be read.
+    is_lost: bool,
+    /// A recovery may find what it does not have any more.
+    is_distrusted: bool,
+}
 
 /// What a page's version looks like on flash: checksum (`coding.rs`) and version (4 bytes
 /// each of the rest); do not change.
@@ -49,21 +62,30 @@ impl Device {
             if self.is_broken() {
                 return Ok(());
             }
-            let sealed = self.filling.lock().sealed.pop_front();
-            if let Some((slot, segment)) = sealed {
-                self.write_segment(slot, &segment)?;
-            } else if self.has_many_changes() {
+            // By turns: neither waits for the end of the other, which may never come.
+            let has_written = self.write_next()?;
+            let log_percent = self.log.lock().ring.percent_full();
+            if log_percent >= LOG_PERCENT && (!has_written || log_percent >= LOG_PERCENT_URGENT) {
+                return self.settle();
+            }
+            if self.has_many_changes() {
                 if !self.merge_any(cursor)? {
                     // What is left waits for segments that are not whole.
                     let changes = self.changes.load(Ordering::Relaxed);
                     self.futile_changes.store(changes, Ordering::Relaxed);
                 }
-            } else if self.log.lock().ring.percent_full() >= LOG_PERCENT {
-                return self.settle();
-            } else {
+            } else if !has_written {
                 return Ok(());
             }
         }
+    }
+
+    /// Writes the segment that has waited longest; whether there was one.
+    fn write_next(&self) -> Result<bool> {
+        let sealed = self.filling.lock().sealed.pop_front();
+        let Some((slot, segment)) = sealed else { return Ok(false) };
+        self.write_segment(slot, &segment)?;
+        Ok(true)
     }
 
     /// Whether there is something to do.
@@ -101,11 +123,7 @@ impl Device {
             stretches.get(stretches.len() / 2).map_or(log.sequence_max, |(_, sequence)| *sequence)
         };
         self.seal_opened_before(middle);
-        loop {
-            let sealed = self.filling.lock().sealed.pop_front();
-            let Some((slot, segment)) = sealed else { break };
-            self.write_segment(slot, &segment)?;
-        }
+        while self.write_next()? {}
         self.merge_older_than(middle)?;
         self.checkpoint()
     }
@@ -173,7 +191,7 @@ impl Device {
     /// Merges some partition; whether fewer changes are left.
     fn merge_any(&self, cursor: &mut usize) -> Result<bool> {
         for _ in 0..SAMPLE.min(self.partitions.len()) {
-            if self.merge(self.choose(cursor))? {
+            if self.merge(self.choose(cursor), false)? {
                 return Ok(true);
             }
         }
@@ -184,19 +202,21 @@ impl Device {
         for partition in 0..self.layout.partitions {
             let oldest = self.partitions[partition as usize].lock().oldest();
             if oldest <= sequence {
-                self.merge(partition)?;
+                self.write_next()?;
+                self.merge(partition, true)?;
             }
         }
         Ok(())
     }
 
-    /// Merges the changes of a partition into its page; whether fewer are left.
-    fn merge(&self, partition: u32) -> Result<bool> {
+    /// Merges the changes of a partition into its page, `even_if` all of them wait for segments
+    /// and the page forgets names only; whether fewer are left.
+    fn merge(&self, partition: u32, even_if: bool) -> Result<bool> {
         let (changes, version) = {
             let mut partition = self.partitions[partition as usize].lock();
             let before = partition.changes() as i64;
             let mut changes = partition.begin_merge(&self.lives);
-            if partition.changes() as i64 == before {
+            if !even_if && partition.changes() as i64 == before {
                 // All of them wait for a segment.
                 partition.abort_merge();
                 changes = None;
@@ -208,12 +228,20 @@ impl Device {
         let written = self.write_merged(partition, version, &changes);
         let mut locked = self.partitions[partition as usize].lock();
         match written {
-            Ok((page, is_lost)) => {
+            Ok(Merged { page, displaced, is_lost, is_distrusted }) => {
                 let replay_from = self.replay_from.load(Ordering::Acquire);
-                if is_lost {
+                if is_distrusted {
                     locked.distrust(self.sequence.load(Ordering::Acquire));
                 }
                 locked.finish_merge(version.wrapping_add(1), replay_from, self.filter_of(&page));
+                // What the page has no more must not be found anywhere else, now that nobody
+                // who has read the page before puts it there again.
+                if is_lost {
+                    self.hot.clear();
+                }
+                for entry in displaced {
+                    self.hot.remove(Name { partition, fingerprint: entry.fingerprint() });
+                }
                 for entry in changes.iter().filter(|entry| entry.spot().is_some()) {
                     let is_newest = page.find(entry.fingerprint()) == Some(*entry);
                     if is_newest && locked.find(entry.fingerprint(), &self.lives) == Knowledge::Page
@@ -234,15 +262,9 @@ impl Device {
         }
     }
 
-    /// Writes the page with the changes as its next version; the page, and whether a recovery may
-    /// find what it does not have any more.
-    fn write_merged(
-        &self,
-        partition: u32,
-        version: u32,
-        changes: &[Entry],
-    ) -> Result<(Page, bool)> {
-        let mut is_lost = false;
+    /// Writes the page with the changes as its next version.
+    fn write_merged(&self, partition: u32, version: u32, changes: &[Entry]) -> Result<Merged> {
+        let (mut is_lost, mut is_distrusted) = (false, false);
         let mut page = match version {
             0 => Page::empty(),
             _ => match self.read_page(partition, version)? {
@@ -255,7 +277,7 @@ impl Device {
             },
         };
         let displaced = self.apply(&mut page, changes);
-        is_lost |= !self.log_displaced(partition, &displaced)?;
+        is_distrusted |= is_lost || !self.log_displaced(partition, &displaced)?;
         let next = version
             .checked_add(1)
             .ok_or_else(|| Error::new(ErrorKind::Failed, Operation::Write, self.data.path()))?;
@@ -267,7 +289,7 @@ impl Device {
         let at = self.layout.version_at(partition);
         self.meta.write_at(at, &encode_version(self.id, partition, next))?;
         self.counters.metadata_bytes_written.add(VERSION_BYTES as u64);
-        Ok((page, is_lost))
+        Ok(Merged { page, displaced, is_lost, is_distrusted })
     }
 
     /// Changes a page; what had to go for want of room.
@@ -303,7 +325,6 @@ impl Device {
             let name = Name { partition, fingerprint: entry.fingerprint() };
             let _order: parking_lot::MutexGuard<'_, Partition> = self.partition(name).lock();
             self.log_invalidation(name, self.next_sequence())?;
-            self.hot.remove(name);
         }
         Ok(true)
     }
