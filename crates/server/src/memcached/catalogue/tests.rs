@@ -7,7 +7,7 @@ use crate::memcached::commands::statistics::{
     GENERAL, ITEMS, PROTOCOL_VERSION, SETTINGS, SLABS, Stat,
 };
 use crate::memcached::flags::FLAGS;
-use crate::memcached::metrics::{CACHE_METRICS, DEVICE_METRICS};
+use crate::memcached::metrics::{CACHE_METRICS, DEVICE_METRICS, READ_TIMES};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/memcached.md");
 const BEGIN: &str = "<!-- Made by a test from here on. -->\n";
@@ -227,6 +227,8 @@ fn tables() -> String {
         let (name, kind, help) = (metric.name, metric.kind.name(), metric.help);
         let _ = writeln!(text, "| `{name}` | {kind} | {help} |");
     }
+    let (name, kind, help) = READ_TIMES;
+    let _ = writeln!(text, "| `{name}` | {} | {help} |", kind.name());
     text
 }
 
