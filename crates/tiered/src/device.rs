@@ -495,6 +495,7 @@ impl Device {
             let version = partition.version();
             drop(partition);
             *index_reads += 1;
+            self.counters.index_reads.add(1);
             let page = self.read_page(name.partition, version)?;
             let mut partition = self.partition(name).lock();
             if partition.version() != version
@@ -519,7 +520,6 @@ impl Device {
 
     /// The page of a partition; `None` when what stands there is damaged.
     pub(crate) fn read_page(&self, partition: u32, version: u32) -> Result<Option<Page>> {
-        self.counters.index_reads.add(1);
         self.counters.read_bytes.add(PAGE_BYTES as u64);
         let at = self.layout.page_at(partition, version);
         let bytes =
