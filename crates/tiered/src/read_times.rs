@@ -99,6 +99,12 @@ impl ReadTimes {
         self.counts.iter().position(reaches).map_or(0, top_of)
     }
 
+    /// Adds those of another device.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
+        self.sum_ns += other.sum_ns;
+    }
+
     /// What came after `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -150,5 +156,8 @@ mod tests {
         clock.add(5);
         assert_eq!(clock.get().since(&times).count(), 1);
         assert_eq!(clock.get().since(&clock.get()), earlier);
+        let mut both = times.clone();
+        both.add(&times);
+        assert_eq!((both.count(), both.quantile_ns(0.5)), (2000, times.quantile_ns(0.5)));
     }
 }

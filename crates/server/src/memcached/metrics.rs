@@ -4,9 +4,10 @@
 //! Each count of the server and of the cache stands in the list; a test says so.
 
 use tidekv::Latency;
-use tidekv_tiered::{DeviceState, DeviceStats};
+use tidekv_tiered::DeviceStats;
 
 use crate::memcached::counters::{Count, Counts};
+use crate::memcached::fields::state_number;
 use crate::memcached::state::State;
 use crate::metrics::{Kind, Metric, metric};
 use crate::prometheus;
@@ -124,15 +125,6 @@ pub(crate) const READ_TIMES: (&str, Kind, &str) = (
 /// The times that the histogram is told for are these powers of two, in nanoseconds: from 16 µs to
 /// a second.
 const READ_TIME_POWERS: std::ops::RangeInclusive<u32> = 14..=30;
-
-fn state_number(state: DeviceState) -> u64 {
-    match state {
-        DeviceState::Ok => 0,
-        DeviceState::Suspect => 1,
-        DeviceState::Warming => 2,
-        DeviceState::Out => 3,
-    }
-}
 
 /// Numbers by the names of their sources.
 pub(crate) type Numbers = Vec<(&'static str, u64)>;

@@ -10,16 +10,6 @@ use crate::metrics::METRICS;
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http.md");
 
 #[test]
-fn a_query_names_a_sample_or_none() {
-    assert_eq!(since(None), Ok(0));
-    assert_eq!(since(Some("")), Ok(0));
-    assert_eq!(since(Some("other=1&since=17")), Ok(17));
-    for query in ["since=", "since=-1", "since=x", "since=99999999999999999999"] {
-        assert_eq!(since(Some(query)), Err(()), "{query}");
-    }
-}
-
-#[test]
 fn the_page_loads_nothing_from_elsewhere() {
     for part in &PARTS {
         let own = part.text.replace("http://www.w3.org/", "");

@@ -6,6 +6,7 @@ use super::*;
 use crate::memcached::commands::statistics::{
     GENERAL, ITEMS, PROTOCOL_VERSION, SETTINGS, SLABS, Stat,
 };
+use crate::memcached::fields::{CACHE_FIELDS, DEVICE_FIELDS};
 use crate::memcached::flags::FLAGS;
 use crate::memcached::metrics::{CACHE_METRICS, DEVICE_METRICS, READ_TIMES};
 
@@ -229,6 +230,15 @@ fn tables() -> String {
     }
     let (name, kind, help) = READ_TIMES;
     let _ = writeln!(text, "| `{name}` | {} | {help} |", kind.name());
+    for (title, fields) in [
+        ("Fields of the history", &CACHE_FIELDS[..]),
+        ("Fields of the history of each flash device", &DEVICE_FIELDS[..]),
+    ] {
+        let _ = writeln!(text, "\n## {title}\n\n| Field | Unit | What it is |\n|---|---|---|");
+        for field in fields {
+            let _ = writeln!(text, "| `{}` | {} | {} |", field.name, field.unit, field.help);
+        }
+    }
     text
 }
 
