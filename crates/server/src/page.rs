@@ -8,36 +8,14 @@ use std::sync::Arc;
 use hyper::http::request::Parts;
 
 use crate::api;
+use crate::parts::{self, Part};
 use crate::prometheus;
 use crate::sampler::Sampler;
-use crate::site::{self, Answer, Desk, Part, Site};
+use crate::site::{self, Answer, Desk, Site};
 
-static PARTS: [Part; 5] = [
-    Part {
-        path: "/",
-        content_type: "text/html; charset=utf-8",
-        text: include_str!("../page/index.html"),
-    },
-    Part {
-        path: "/style.css",
-        content_type: "text/css; charset=utf-8",
-        text: include_str!("../page/style.css"),
-    },
-    Part {
-        path: "/page.js",
-        content_type: "text/javascript; charset=utf-8",
-        text: include_str!("../page/page.js"),
-    },
-    Part {
-        path: "/figures.js",
-        content_type: "text/javascript; charset=utf-8",
-        text: include_str!("../page/figures.js"),
-    },
-    Part {
-        path: "/icon.svg",
-        content_type: "image/svg+xml",
-        text: include_str!("../page/icon.svg"),
-    },
+static PARTS: [Part; 2] = [
+    Part::html("/", include_str!("../page/index.html")),
+    Part::script("/page.js", include_str!("../page/page.js")),
 ];
 
 /// Answers requests.
@@ -82,7 +60,7 @@ impl Site for Page {
                 Err(refusal) => *refusal,
             },
             "/metrics" => self.metrics().await,
-            _ => site::part(&PARTS, path),
+            _ => parts::answer(&PARTS, path),
         }
     }
 }

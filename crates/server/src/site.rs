@@ -108,21 +108,6 @@ pub(crate) fn since(query: Option<&str>) -> Result<u64, Box<Answer>> {
     number.map_or(Ok(0), |number| number.parse().map_err(refusal))
 }
 
-/// A part of a page, as it lies in the binary.
-pub(crate) struct Part {
-    pub(crate) path: &'static str,
-    pub(crate) content_type: &'static str,
-    pub(crate) text: &'static str,
-}
-
-/// The part that stands at `path`.
-pub(crate) fn part(parts: &[Part], path: &str) -> Answer {
-    match parts.iter().find(|part| part.path == path) {
-        Some(part) => respond(StatusCode::OK, part.content_type, part.text.into()),
-        None => refuse(StatusCode::NOT_FOUND, "there are /, /api/stats and /metrics"),
-    }
-}
-
 /// Where answers are made that take locks or a millisecond, for which connections of the event
 /// loop need not wait. One at a time: the threads that make them are those that clients' reads
 /// wait for storage on.

@@ -12,10 +12,14 @@ use hyper::http::request::Parts;
 use crate::memcached::api;
 use crate::memcached::metrics;
 use crate::memcached::sampler::Sampler;
+use crate::parts::{self, Part};
 use crate::prometheus;
-use crate::site::{self, Answer, Desk, Part, Site};
+use crate::site::{self, Answer, Desk, Site};
 
-static PARTS: [Part; 0] = [];
+static PARTS: [Part; 2] = [
+    Part::html("/", include_str!("../../page/cache.html")),
+    Part::script("/cache.js", include_str!("../../page/cache.js")),
+];
 
 /// Answers requests.
 #[derive(Debug)]
@@ -52,7 +56,39 @@ impl Site for Exhibit {
                 let render = move || metrics::text(sampler.state());
                 self.desk.answer(prometheus::CONTENT_TYPE, render).await
             }
-            _ => site::part(&PARTS, path),
+            _ => parts::answer(&PARTS, path),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memcached::fields::{CACHE_FIELDS, DEVICE_FIELDS, state_number};
+    use tidekv_tiered::DeviceState;
+
+    #[test]
+    fn the_page_loads_nothing_from_elsewhere() {
+        parts::check(&PARTS);
+    }
+
+    #[test]
+    fn the_page_asks_for_fields_that_there_are() {
+        let names = parts::names_of_fields(&PARTS);
+        let fields = || CACHE_FIELDS.iter().chain(&DEVICE_FIELDS);
+        for name in &names {
+            assert!(fields().any(|field| field.name == *name), "{name} is no field");
+        }
+        assert!(names.len() >= 12, "{names:?}");
+    }
+
+    #[test]
+    fn the_page_knows_the_numbers_of_states() {
+        let mut states =
+            [DeviceState::Ok, DeviceState::Suspect, DeviceState::Warming, DeviceState::Out];
+        states.sort_unstable_by_key(|state| state_number(*state));
+        let script = PARTS[1].text;
+        let places = states.map(|state| script.find(&format!("{{ name: \"{}\"", state.name())));
+        assert!(places.is_sorted() && places[0].is_some(), "{places:?}");
     }
 }
