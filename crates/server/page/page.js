@@ -1,7 +1,9 @@
-// The page: asks the server once a second for what is new, and says it in words and
-// figures. All numbers come from /api/stats; docs/http.md has their names.
+// The page of a store: says in words and figures what there is. All numbers come from
+// /api/stats; docs/http.md has their names.
 
-import { Figure, element, shape } from "/figures.js";
+import { element, shape } from "/figures.js";
+import { $, latency, rate, ring, share, told, watch } from "/live.js";
+import { SPACE, bytes, number, percent } from "/words.js";
 
 const MIB = 1 << 20;
 const COMPONENTS = [
@@ -10,90 +12,8 @@ const COMPONENTS = [
   { kind: "block", name: "Blocks", plural: "blocks", what: "Pieces of files as they are stored: good for scans and for keys that are neighbours." },
 ];
 const MEASURING = { kind: "measuring", name: "Measuring", what: "Notes on what was asked for and is not here: by them it is known what more bytes would save." };
-const $ = (id) => document.getElementById(id);
-const root = document.documentElement;
-
-// ---- Numbers in words ----
-
-const SPACE = "\u202f";
-
-/** A number with three digits or so, and thin spaces between thousands. */
-function number(value) {
-  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
-  const size = Math.abs(value);
-  const digits = size === 0 || size >= 100 ? 0 : size >= 10 ? 1 : size >= 0.1 ? 2 : 3;
-  const text = value.toFixed(digits);
-  const [whole, fraction] = text.split(".");
-  const grouped = whole.replace(/\B(?=(\d{3})+(?!\d))/g, SPACE);
-  return fraction && Number(fraction) ? `${grouped}.${fraction.replace(/0+$/, "")}` : grouped;
-}
-
-function bytes(value) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let power = 0;
-  // 1000 KiB is longer to say than 0.98 MiB.
-  while (value >= 999.5 && power < units.length - 1) { value /= 1024; power += 1; }
-  return `${number(Number(value.toPrecision(3)))}${SPACE}${units[power]}`;
-}
-
-const percent = (value) => `${number(Number((value * 100).toPrecision(3)))}${SPACE}%`;
-
-function duration(us) {
-  if (us >= 1e6) return `${number(Number((us / 1e6).toPrecision(3)))}${SPACE}s`;
-  if (us >= 1000) return `${number(Number((us / 1000).toPrecision(3)))}${SPACE}ms`;
-  return `${number(Number(us.toPrecision(3)))}${SPACE}µs`;
-}
-
-// ---- What the server has told ----
-
-/** Samples of one length: moments, and a list of numbers for each field. */
-class Ring {
-  constructor() { this.times = []; this.values = {}; }
-
-  add({ unix_ms: times, values, kept }) {
-    this.times.push(...times);
-    const surplus = Math.max(0, this.times.length - kept);
-    this.times.splice(0, surplus);
-    for (const [name, added] of Object.entries(values)) {
-      const all = (this.values[name] ??= []);
-      all.push(...added);
-      all.splice(0, surplus);
-    }
-  }
-
-  at(name, i) { return this.values[name]?.[i] ?? null; }
-
-  /** The mean of the last `count` samples up to `i`; null where nothing is known. */
-  mean(name, i, count) {
-    const some = (this.values[name] ?? []).slice(Math.max(0, i + 1 - count), i + 1);
-    const known = some.filter((value) => value !== null);
-    return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
-  }
-}
-
-const told = { stats: null, rings: { fine: new Ring(), coarse: new Ring() } };
-const view = { ring: "fine", moment: null };
-/** How many samples a rate is taken over: single seconds are restless. */
-const smooth = () => (view.ring === "fine" ? 5 : 1);
-const ring = () => told.rings[view.ring];
-const rate = (name, i) => ring().mean(name, i, smooth());
-
-function take(stats) {
-  if (told.stats && told.stats.started_ms !== stats.started_ms) {
-    told.rings = { fine: new Ring(), coarse: new Ring() };
-  }
-  told.stats = stats;
-  for (const name of ["fine", "coarse"]) told.rings[name].add(stats.history[name]);
-}
 
 // ---- Figures ----
-
-/** Parts of a whole that is not there are nothing, not zero. */
-function share(part, rest, i, least = 0) {
-  const sum = (names) => names.reduce((total, name) => total + (rate(name, i) ?? 0), 0);
-  const whole = sum(part) + sum(rest);
-  return whole > least ? sum(part) / whole : null;
-}
 
 function perMiB(name, size, i) {
   const mib = (rate(size, i) ?? 0) / MIB;
@@ -117,13 +37,6 @@ const layer = ({ kind, name }) => ({
 });
 const [values, pointers, blocks] = COMPONENTS;
 const each = (value) => COMPONENTS.map(({ kind, name }) => ({ kind, name, value: (i) => value(kind, i) }));
-const latency = (name) => ({
-  scale: "log", between: true, format: duration, nothing: "none lately",
-  series: [
-    { kind: "accent", name: "half take at most", value: (i) => rate(`${name}_us_p50`, i) },
-    { kind: "strong", name: "99 % take at most", value: (i) => rate(`${name}_us_p99`, i) },
-  ],
-});
 
 const SPECS = {
   tide: {
@@ -181,45 +94,6 @@ const SPECS = {
   "read-latency": latency("read"),
   "write-latency": latency("write"),
 };
-
-const figures = Object.entries(SPECS).map(([id, spec]) => new Figure($(id), spec, (time) => {
-  look(time === null ? null : nearest(time));
-}));
-
-function nearest(time) {
-  const { times } = ring();
-  let best = times.length - 1;
-  while (best > 0 && Math.abs(times[best - 1] - time) <= Math.abs(times[best] - time)) best -= 1;
-  return best >= times.length - 1 ? null : times[best];
-}
-
-/** Looks at the sample of a moment; null: at the last one. */
-function look(moment) {
-  if (moment === view.moment) return;
-  view.moment = moment;
-  draw();
-}
-
-const SPANS = { fine: 600000, coarse: 7200000 };
-
-function draw() {
-  const { times } = ring();
-  const last = times.length - 1;
-  const found = view.moment === null ? -1 : times.indexOf(view.moment);
-  const at = found >= 0 ? found : last;
-  const to = times[last] ?? Date.now();
-  // A young server is not squeezed into the right edge.
-  const from = Math.max(to - SPANS[view.ring], Math.min(times[0] ?? to, to - 60000));
-  for (const figure of figures) figure.draw(times, from, to, at, found < 0);
-  const slider = $("moment");
-  slider.max = Math.max(0, last);
-  slider.value = Math.max(0, at);
-  const text = found < 0 ? "now" : new Date(times[at]).toLocaleTimeString([], { hour12: false });
-  slider.setAttribute("aria-valuetext", text);
-  // Screen readers say what changes here, so nothing may seem to.
-  if ($("moment-time").textContent !== text) $("moment-time").textContent = text;
-  drawComponents(at);
-}
 
 function drawComponents(at) {
   const items = COMPONENTS.map(({ kind, name, what }) => {
@@ -379,75 +253,7 @@ function show() {
   $("goes").hidden = lines() !== "by worth";
   $("place").textContent = location.host;
   $("version").textContent = `TideKV ${stats.version}, policy ${stats.policy}, ${bytes(stats.memory_bytes_max)} of memory.`;
-  root.dataset.number = stats.number;
   drawOutlook();
-  draw();
 }
 
-// ---- Asking the server ----
-
-const TICK_MS = 1000;
-let misses = 0;
-
-function say(state, text) {
-  if (root.dataset.state === state && $("status").textContent === text) return;
-  root.dataset.state = state;
-  $("status").textContent = text;
-}
-
-async function fetchStats(since) {
-  const controller = new AbortController();
-  const patience = setTimeout(() => controller.abort(), 5000);
-  try {
-    const answer = await fetch(`/api/stats?since=${since}`, { signal: controller.signal });
-    if (!answer.ok) throw new Error(`status ${answer.status}`);
-    return await answer.json();
-  } finally {
-    clearTimeout(patience);
-  }
-}
-
-async function ask() {
-  let stats;
-  try {
-    stats = await fetchStats(told.stats?.number ?? 0);
-    // Another life of the server, of which we have seen nothing.
-    if (told.stats && told.stats.started_ms !== stats.started_ms) stats = await fetchStats(0);
-  } catch {
-    misses += 1;
-    if (misses > 1) say("away", "The server does not answer. Trying again…");
-    return;
-  }
-  misses = 0;
-  take(stats);
-  show();
-  say("live", "live, every second");
-}
-
-async function live() {
-  // Nobody looks: the server keeps the history meanwhile.
-  if (!document.hidden) await ask();
-  setTimeout(live, TICK_MS);
-}
-
-function complain() {
-  root.dataset.errors = Number(root.dataset.errors) + 1;
-}
-
-window.addEventListener("error", complain);
-window.addEventListener("unhandledrejection", complain);
-window.addEventListener("resize", () => told.stats && draw());
-$("moment").addEventListener("input", (event) => {
-  const at = Number(event.target.value), { times } = ring();
-  look(at >= times.length - 1 ? null : times[at]);
-});
-for (const button of document.querySelectorAll("[data-ring]")) {
-  button.addEventListener("click", () => {
-    Object.assign(view, { ring: button.dataset.ring, moment: null });
-    for (const other of document.querySelectorAll("[data-ring]")) {
-      other.setAttribute("aria-pressed", String(other === button));
-    }
-    if (told.stats) draw();
-  });
-}
-live();
+watch(SPECS, { show, drawn: drawComponents });

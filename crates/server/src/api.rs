@@ -3,14 +3,14 @@
 use serde_json::{Map, Value, json};
 use tidekv::CachePolicy;
 
-use crate::history::{FIELDS, History, Reading, Ring, Sample};
+use crate::history::{Field, Reading, Ring, Sample, StoreHistory};
 use crate::outlook::{Observed, Unknown, outlook};
 
 /// The outlook is a mean of so many seconds.
 const OUTLOOK_SECONDS: u64 = 60;
 
 /// The history as far as it was made after the sample `since`, and the present.
-pub(crate) fn stats(history: &History, since: u64) -> Value {
+pub(crate) fn stats(history: &StoreHistory, since: u64) -> Value {
     // A reader that knows more than there is has known an earlier life of the server.
     let since = if since > history.number { 0 } else { since };
     let now = &history.now;
@@ -24,17 +24,21 @@ pub(crate) fn stats(history: &History, since: u64) -> Value {
         "now": present(now),
         "outlook": estimate(history),
         "history": {
-            "fine": ring(&history.fine, since),
-            "coarse": ring(&history.coarse, since),
+            "fine": ring(&history.fine, history.fields, since),
+            "coarse": ring(&history.coarse, history.fields, since),
         },
     });
     if since == 0 {
-        let fields = FIELDS.iter().map(|field| {
-            (field.name.to_owned(), json!({ "unit": field.unit, "help": field.help }))
-        });
-        stats["fields"] = Value::Object(fields.collect());
+        stats["fields"] = about(history.fields);
     }
     stats
+}
+
+/// What fields are.
+pub(crate) fn about(fields: &[Field]) -> Value {
+    let about =
+        |field: &Field| (field.name.to_owned(), json!({ "unit": field.unit, "help": field.help }));
+    Value::Object(fields.iter().map(about).collect())
 }
 
 fn present(reading: &Reading) -> Value {
@@ -58,23 +62,24 @@ fn present(reading: &Reading) -> Value {
     json!({ "unix_ms": reading.unix_ms, "counters": counters, "latencies": latencies })
 }
 
-fn ring(ring: &Ring, since: u64) -> Value {
-    let samples: Vec<&Sample> = ring.since(since).collect();
-    let values: Map<String, Value> = FIELDS
-        .iter()
-        .enumerate()
-        .map(|(at, field)| {
-            let numbers =
-                samples.iter().map(|sample| number(f64::from(sample.values[at]))).collect();
-            (field.name.into(), Value::Array(numbers))
-        })
-        .collect();
+/// The samples of a ring that were made after the one called `since`.
+pub(crate) fn ring<const N: usize>(ring: &Ring<N>, fields: &[Field; N], since: u64) -> Value {
     json!({
         "interval_s": ring.interval,
         "kept": ring.kept,
-        "unix_ms": samples.iter().map(|sample| sample.unix_ms).collect::<Vec<_>>(),
-        "values": values,
+        "unix_ms": ring.since(since).map(|sample| sample.unix_ms).collect::<Vec<_>>(),
+        "values": values(ring, fields, since),
     })
+}
+
+/// Their numbers alone, by field.
+pub(crate) fn values<const N: usize>(ring: &Ring<N>, fields: &[Field; N], since: u64) -> Value {
+    let samples: Vec<&Sample<N>> = ring.since(since).collect();
+    let of_field = |(at, field): (usize, &Field)| {
+        let numbers = samples.iter().map(|sample| number(f64::from(sample.values[at]))).collect();
+        (field.name.into(), Value::Array(numbers))
+    };
+    Value::Object(fields.iter().enumerate().map(of_field).collect())
 }
 
 /// With three digits behind the point where there are any: more is noise, and most of
@@ -85,7 +90,7 @@ fn number(value: f64) -> Value {
     if is_whole { Value::from(rounded as u64) } else { Value::from(rounded) }
 }
 
-fn estimate(history: &History) -> Value {
+fn estimate(history: &StoreHistory) -> Value {
     let observed = observe(history);
     match outlook(&observed) {
         Err(Unknown::Idle) => json!({ "unknown": "idle" }),
@@ -115,7 +120,7 @@ fn reason(policy: CachePolicy) -> &'static str {
 }
 
 /// Means of the last minute.
-fn observe(history: &History) -> Observed {
+fn observe(history: &StoreHistory) -> Observed {
     let of = |name| mean(history, name);
     Observed {
         operations: of("operations"),
@@ -127,17 +132,18 @@ fn observe(history: &History) -> Observed {
     }
 }
 
-fn mean(history: &History, field: &str) -> f64 {
+fn mean(history: &StoreHistory, field: &str) -> f64 {
     let last = history.fine.since(history.number.saturating_sub(OUTLOOK_SECONDS));
-    let (count, sum) = last.fold((0, 0.0), |(n, sum), s| (n + 1, sum + s.value(field)));
+    let (count, sum) = last.fold((0, 0.0), |(n, sum), s| (n + 1, sum + history.value(s, field)));
     if count == 0 { 0.0 } else { sum / f64::from(count) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::FIELDS;
 
-    fn history(seconds: u64) -> History {
+    fn history(seconds: u64) -> StoreHistory {
         let reading = |second: u64| Reading {
             unix_ms: second * 1000,
             monotonic_ns: second * 1_000_000_000,
@@ -151,7 +157,7 @@ mod tests {
             ],
             ..Reading::default()
         };
-        let mut history = History::new(reading(0));
+        let mut history = StoreHistory::new(&FIELDS, reading(0));
         (1..=seconds).for_each(|second| history.add(reading(second)));
         history
     }
@@ -198,7 +204,7 @@ mod tests {
             ("block-s3-fifo", "blocks-alone"),
         ] {
             let reading = Reading { policy: policy.parse().unwrap(), ..Reading::default() };
-            let stats = stats(&History::new(reading), 0);
+            let stats = stats(&StoreHistory::new(&FIELDS, reading), 0);
             let outlook = json!({ "unknown": "unmeasured", "reason": reason });
             assert_eq!(stats["outlook"], outlook, "{policy}");
         }

@@ -3,11 +3,11 @@
 //!
 //! A [`Reading`] is everything that is counted, at one moment. A sample is what lies
 //! between two readings: rates by the second, the state at its end, quantiles of what
-//! took place in between. [`FIELDS`] says what a sample has; the page, `/api/stats` and
-//! `docs/http.md` come from it.
+//! took place in between. A list of fields says what a sample has: [`FIELDS`] those of a
+//! store; the page, `/api/stats` and `docs/http.md` come from it.
 //!
-//! Guarantees: at most [`Ring::kept`] samples of each interval are kept, some 240 KiB in
-//! all; samples are numbered from 1 in the order of their making, so that a reader
+//! Guarantees: at most [`Ring::kept`] samples of each interval are kept, of a store some
+//! 240 KiB in all; samples are numbered from 1 in the order of their making, so that a reader
 //! can ask for those that it has not seen.
 //!
 //! Plain data: the caller brings the time and locks.
@@ -15,6 +15,40 @@
 use std::collections::VecDeque;
 
 use tidekv::{CachePolicy, Latency, LatencyCounts};
+use tidekv_tiered::ReadTimes;
+
+/// How long things took, since the start.
+#[derive(Debug, Clone)]
+pub(crate) enum Times {
+    /// Commands.
+    Commands(LatencyCounts),
+    /// Lookups that read a flash device.
+    Reads(Box<ReadTimes>),
+}
+
+impl Times {
+    /// What has come since `earlier`, times of the same thing: how many, half of them took at
+    /// most so many nanoseconds, and 99 % so many.
+    fn since(&self, earlier: Option<&Self>) -> (u64, u64, u64) {
+        match (self, earlier) {
+            (Self::Commands(later), earlier) => {
+                let earlier = match earlier {
+                    Some(Self::Commands(earlier)) => earlier,
+                    _ => &LatencyCounts::default(),
+                };
+                let latency = later.since(earlier);
+                (latency.count, latency.p50_ns, latency.p99_ns)
+            }
+            (Self::Reads(later), earlier) => {
+                let times = match earlier {
+                    Some(Self::Reads(earlier)) => later.since(earlier),
+                    _ => ReadTimes::clone(later),
+                };
+                (times.count(), times.quantile_ns(0.5), times.quantile_ns(0.99))
+            }
+        }
+    }
+}
 
 /// Everything that is counted, at one moment.
 #[derive(Debug, Clone, Default)]
@@ -26,7 +60,7 @@ pub(crate) struct Reading {
     /// Since the start.
     pub(crate) latencies: Vec<(&'static str, Latency)>,
     /// The same where quantiles of a part are wanted.
-    pub(crate) counts: Vec<(&'static str, LatencyCounts)>,
+    pub(crate) counts: Vec<(&'static str, Times)>,
 }
 
 impl Reading {
@@ -39,13 +73,8 @@ impl Reading {
         names.iter().map(|name| self.counter(name)).sum()
     }
 
-    /// What the latency called `name` has gained since `earlier`.
-    fn latency_since(&self, earlier: &Self, name: &str) -> Latency {
-        let find = |reading: &Self| {
-            let found = reading.counts.iter().find(|(n, _)| *n == name);
-            found.map(|(_, counts)| counts.clone()).unwrap_or_default()
-        };
-        find(self).since(&find(earlier))
+    fn times(&self, name: &str) -> Option<&Times> {
+        self.counts.iter().find(|(n, _)| *n == name).map(|(_, times)| times)
     }
 }
 
@@ -54,6 +83,8 @@ impl Reading {
 pub(crate) enum Origin {
     /// A counter as it stands at the end of the sample.
     State(&'static str),
+    /// The most that a counter has been at the end of a second of the sample.
+    Most(&'static str),
     /// What these counters have gained, by the second.
     Rate(&'static [&'static str]),
     /// Of the latency of that name, in µs; nothing when nothing was measured.
@@ -67,10 +98,10 @@ pub(crate) struct Field {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
     pub(crate) help: &'static str,
-    origin: Origin,
+    pub(crate) origin: Origin,
 }
 
-const fn field(
+pub(crate) const fn field(
     name: &'static str,
     unit: &'static str,
     help: &'static str,
@@ -79,9 +110,9 @@ const fn field(
     Field { name, unit, help, origin }
 }
 
-use Origin::{P50, P99, Rate, State};
+use Origin::{Most, P50, P99, Rate, State};
 
-/// What each sample has.
+/// What each sample of a store has.
 #[rustfmt::skip]
 pub(crate) static FIELDS: [Field; 41] = [
     field("operations", "1/s", "commands of clients", Rate(&["server.commands"])),
@@ -133,93 +164,107 @@ pub(crate) const WRITE: &str = "command.write";
 
 /// What lies between two readings.
 #[derive(Debug, Clone)]
-pub(crate) struct Sample {
+pub(crate) struct Sample<const N: usize> {
     pub(crate) number: u64,
     pub(crate) unix_ms: u64,
-    /// In the order of [`FIELDS`]; `NaN` where there is nothing to say. Seven digits are more
+    /// In the order of the fields; `NaN` where there is nothing to say. Seven digits are more
     /// than a page shows.
-    pub(crate) values: [f32; FIELDS.len()],
+    pub(crate) values: [f32; N],
 }
 
-impl Sample {
-    fn between(earlier: &Reading, later: &Reading, number: u64) -> Self {
+impl<const N: usize> Sample<N> {
+    /// `most` is what each field has been at most in between.
+    fn between(
+        fields: &[Field; N],
+        earlier: &Reading,
+        later: &Reading,
+        most: &[u64; N],
+        number: u64,
+    ) -> Self {
         let ns = later.monotonic_ns.saturating_sub(earlier.monotonic_ns).max(1);
-        let quantile = |name: &str, of: fn(&Latency) -> u64| {
-            let latency = later.latency_since(earlier, name);
-            if latency.count == 0 { f64::NAN } else { of(&latency) as f64 / 1000.0 }
+        let quantile = |name: &str, of: fn((u64, u64, u64)) -> u64| {
+            let times = later.times(name).map(|times| times.since(earlier.times(name)));
+            let times = times.filter(|(count, ..)| *count > 0);
+            times.map_or(f64::NAN, |times| of(times) as f64 / 1000.0)
         };
-        let value_of = |field: &Field| match field.origin {
+        let value_of = |at: usize| match fields[at].origin {
             State(name) => later.counter(name) as f64,
+            Most(_) => most[at] as f64,
             // A counter that goes back (a cache was made anew) has gained nothing.
             Rate(names) => {
                 later.sum(names).saturating_sub(earlier.sum(names)) as f64 * 1e9 / ns as f64
             }
-            P50(name) => quantile(name, |latency| latency.p50_ns),
-            P99(name) => quantile(name, |latency| latency.p99_ns),
+            P50(name) => quantile(name, |(_, p50_ns, _)| p50_ns),
+            P99(name) => quantile(name, |(_, _, p99_ns)| p99_ns),
         };
-        let values = std::array::from_fn(|at| value_of(&FIELDS[at]) as f32);
+        let values = std::array::from_fn(|at| value_of(at) as f32);
         Self { number, unix_ms: later.unix_ms, values }
-    }
-
-    /// The number of the field `name`.
-    ///
-    /// # Panics
-    ///
-    /// When there is no such field.
-    pub(crate) fn value(&self, name: &str) -> f64 {
-        let at = FIELDS.iter().position(|field| field.name == name);
-        f64::from(self.values[at.unwrap_or_else(|| panic!("no field is called {name}"))])
     }
 }
 
 /// The last samples of one length.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub(crate) struct Ring<const N: usize> {
     /// In ticks.
     pub(crate) interval: u64,
     pub(crate) kept: usize,
-    samples: VecDeque<Sample>,
+    samples: VecDeque<Sample<N>>,
     /// The reading at the end of the last sample.
     last: Reading,
+    /// The most that each field has been since.
+    most: [u64; N],
 }
 
-impl Ring {
+impl<const N: usize> Ring<N> {
     fn new(interval: u64, kept: usize, first: &Reading) -> Self {
-        Self { interval, kept, samples: VecDeque::with_capacity(kept), last: first.clone() }
+        let samples = VecDeque::with_capacity(kept);
+        Self { interval, kept, samples, last: first.clone(), most: [0; N] }
     }
 
-    fn add(&mut self, reading: &Reading, number: u64) {
+    fn add(&mut self, fields: &[Field; N], reading: &Reading, number: u64) {
+        for (most, field) in self.most.iter_mut().zip(fields) {
+            if let Most(name) = field.origin {
+                *most = (*most).max(reading.counter(name));
+            }
+        }
         if !number.is_multiple_of(self.interval) {
             return;
         }
         if self.samples.len() == self.kept {
             self.samples.pop_front();
         }
-        self.samples.push_back(Sample::between(&self.last, reading, number));
+        let most = std::mem::replace(&mut self.most, [0; N]);
+        self.samples.push_back(Sample::between(fields, &self.last, reading, &most, number));
         self.last = reading.clone();
     }
 
     /// Those that were made after the sample `number`, oldest first.
-    pub(crate) fn since(&self, number: u64) -> impl DoubleEndedIterator<Item = &Sample> {
+    pub(crate) fn since(&self, number: u64) -> impl DoubleEndedIterator<Item = &Sample<N>> {
         self.samples.iter().filter(move |sample| sample.number > number)
     }
 }
 
 /// Samples of both lengths, and the last reading.
 #[derive(Debug)]
-pub(crate) struct History {
+pub(crate) struct History<const N: usize> {
+    /// What each sample has.
+    pub(crate) fields: &'static [Field; N],
     /// Of a second each, ten minutes back.
-    pub(crate) fine: Ring,
+    pub(crate) fine: Ring<N>,
     /// Of ten seconds each, two hours back.
-    pub(crate) coarse: Ring,
+    pub(crate) coarse: Ring<N>,
     pub(crate) now: Reading,
     /// Of the last sample.
     pub(crate) number: u64,
 }
 
-impl History {
-    pub(crate) fn new(first: Reading) -> Self {
+/// The history of a store.
+pub(crate) type StoreHistory = History<{ FIELDS.len() }>;
+
+impl<const N: usize> History<N> {
+    pub(crate) fn new(fields: &'static [Field; N], first: Reading) -> Self {
         Self {
+            fields,
             fine: Ring::new(1, 600, &first),
             coarse: Ring::new(10, 720, &first),
             now: first,
@@ -230,9 +275,19 @@ impl History {
     /// A second after the last one.
     pub(crate) fn add(&mut self, reading: Reading) {
         self.number += 1;
-        self.fine.add(&reading, self.number);
-        self.coarse.add(&reading, self.number);
+        self.fine.add(self.fields, &reading, self.number);
+        self.coarse.add(self.fields, &reading, self.number);
         self.now = reading;
+    }
+
+    /// The number of the field `name` in a sample.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such field.
+    pub(crate) fn value(&self, sample: &Sample<N>, name: &str) -> f64 {
+        let at = self.fields.iter().position(|field| field.name == name);
+        f64::from(sample.values[at.unwrap_or_else(|| panic!("no field is called {name}"))])
     }
 }
 
@@ -251,42 +306,58 @@ mod tests {
 
     #[test]
     fn rates_are_by_the_second_however_long_the_sample_took() {
-        let mut history = History::new(reading(0, &[("io.reads", 100)]));
+        let mut history = History::new(&FIELDS, reading(0, &[("io.reads", 100)]));
         history.add(reading(4, &[("io.reads", 108), ("cache.bytes_max", 7)]));
-        let sample = history.fine.since(0).next().unwrap().clone();
-        assert_eq!((sample.value("reads"), sample.value("cache_bytes_max")), (2.0, 7.0));
-        assert!(sample.value("read_us_p99").is_nan());
+        let sample = history.fine.since(0).next().unwrap();
+        let value = |name| history.value(sample, name);
+        assert_eq!((value("reads"), value("cache_bytes_max")), (2.0, 7.0));
+        assert!(value("read_us_p99").is_nan());
         history.add(reading(5, &[("io.reads", 3)]));
-        assert_eq!(history.fine.since(1).next().unwrap().value("reads"), 0.0, "it went back");
+        let sample = history.fine.since(1).next().unwrap();
+        assert_eq!(history.value(sample, "reads"), 0.0, "it went back");
     }
 
     #[test]
     fn quantiles_are_those_of_the_sample() {
         let histogram = tidekv::Histogram::default();
-        let with =
-            |second| Reading { counts: vec![(READ, histogram.counts())], ..reading(second, &[]) };
+        let with = |second| {
+            let counts = vec![(READ, Times::Commands(histogram.counts()))];
+            Reading { counts, ..reading(second, &[]) }
+        };
         histogram.record_many(1_000_000_000, 1000);
-        let mut history = History::new(with(0));
+        let mut history = History::new(&FIELDS, with(0));
         histogram.record(2000);
         history.add(with(1));
-        let p99 = history.fine.since(0).next().unwrap().value("read_us_p99");
+        let p99 = history.value(history.fine.since(0).next().unwrap(), "read_us_p99");
         assert!((2.0..2.2).contains(&p99), "{p99}");
     }
 
     #[test]
+    fn what_was_in_between_is_in_the_longer_sample_too() {
+        static WORST: [Field; 1] = [field("worst", "", "the worst", Most("state"))];
+        let mut history = History::new(&WORST, reading(0, &[]));
+        for second in 1..=20 {
+            history.add(reading(second, &[("state", if second == 4 { 3 } else { second % 2 })]));
+        }
+        let coarse: Vec<f32> = history.coarse.since(0).map(|sample| sample.values[0]).collect();
+        assert_eq!(coarse, [3.0, 1.0]);
+        let fine: Vec<f32> = history.fine.since(0).map(|sample| sample.values[0]).collect();
+        assert_eq!(fine[2..6], [1.0, 3.0, 1.0, 0.0]);
+    }
+
+    #[test]
     fn both_rings_are_bounded_and_end_with_the_same_reading() {
-        let mut history = History::new(reading(0, &[]));
+        let mut history = History::new(&FIELDS, reading(0, &[]));
         for second in 1..=10_000 {
             history.add(reading(second, &[("io.reads", second * second)]));
         }
-        let count = |ring: &Ring| ring.since(0).count();
-        assert_eq!((count(&history.fine), count(&history.coarse)), (600, 720));
+        assert_eq!((history.fine.since(0).count(), history.coarse.since(0).count()), (600, 720));
         let last = history.coarse.since(0).next_back().unwrap();
-        assert_eq!(last.value("reads"), (10_000f64.powi(2) - 9_990f64.powi(2)) / 10.0);
+        assert_eq!(history.value(last, "reads"), (10_000f64.powi(2) - 9_990f64.powi(2)) / 10.0);
         assert_eq!((last.number, last.unix_ms), (10_000, 1_700_010_000_000));
         assert_eq!(history.fine.since(9_997).count(), 3);
         assert_eq!(history.fine.since(10_000).count(), 0);
-        let bytes = (600 + 720) * size_of::<Sample>();
+        let bytes = (600 + 720) * size_of::<Sample<{ FIELDS.len() }>>();
         assert!(bytes < 250 << 10, "{bytes} bytes of samples");
     }
 

@@ -42,22 +42,32 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// A site at one address.
 #[derive(Debug)]
-pub(crate) struct HttpListener<S> {
-    pub(crate) listener: TcpListener,
-    pub(crate) site: Arc<S>,
+struct HttpListener<S> {
+    listener: TcpListener,
+    site: Arc<S>,
     /// What all addresses of the site share.
-    pub(crate) places: Arc<Semaphore>,
+    places: Arc<Semaphore>,
 }
 
-/// As many places as there may be connections.
-pub(crate) fn places() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(CONNECTIONS_MAX))
+/// Serves a site at all its addresses until `stopped` turns true. To be called inside a runtime.
+pub(crate) fn serve_all<S: Site>(
+    listeners: Vec<TcpListener>,
+    site: &Arc<S>,
+    tls: Option<&TlsAcceptor>,
+    (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
+) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    for listener in listeners {
+        let (site, places) = (Arc::clone(site), Arc::clone(&places));
+        let served = HttpListener { listener, site, places };
+        tokio::spawn(served.run(tls.cloned(), stopped.clone(), alive.clone()));
+    }
 }
 
 impl<S: Site> HttpListener<S> {
     /// Accepts connections until `stopped` turns true. Each holds a clone of `alive`
     /// until it ends.
-    pub(crate) async fn run(
+    async fn run(
         self,
         tls: Option<TlsAcceptor>,
         mut stopped: watch::Receiver<bool>,

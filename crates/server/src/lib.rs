@@ -8,7 +8,7 @@
 //! of synced writes; the `reply` goes back.
 //!
 //! Beside it `http` shows what goes on: a `sampler` keeps the `history` of all that is
-//! counted, and the `page` draws it. memcached: `memcached` has modules of its own, on the same
+//! counted, and the `page` draws it from `parts`. memcached: `memcached` has modules of its own, on the same
 //! streams, listeners and budgets.
 
 #[cfg(test)]
@@ -57,6 +57,7 @@ mod prometheus;
 mod api;
 mod sampler;
 mod site;
+mod parts;
 mod page;
 mod http;
 mod server;

@@ -6,7 +6,8 @@
 //! `catalogue` says which of the `commands` reads a line, and runs it by an `execution`: on the
 //! event loop if memory has the answer, else on an I/O thread.
 //!
-//! Beside it the `exhibit` shows `metrics` over HTTP.
+//! Beside it a `sampler` keeps the history of all that is counted, and the `exhibit` shows it, and
+//! `metrics`, over HTTP.
 
 mod clock;
 mod numerals;
@@ -25,7 +26,10 @@ mod catalogue;
 pub(crate) mod parser;
 mod connection;
 mod reception;
+mod fields;
 mod metrics;
+mod sampler;
+mod api;
 mod exhibit;
 mod server;
 

@@ -13,6 +13,8 @@ pub(crate) enum Kind {
     Gauge,
     /// Quantiles since the start, with count and sum.
     Summary,
+    /// How many took at most so long since the start, for some times, with count and sum.
+    Histogram,
 }
 
 impl Kind {
@@ -21,6 +23,7 @@ impl Kind {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
             Self::Summary => "summary",
+            Self::Histogram => "histogram",
         }
     }
 }

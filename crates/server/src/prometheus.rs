@@ -38,6 +38,8 @@ pub(crate) fn write(
         for (value, source) in metric.series {
             match metric.kind {
                 Kind::Summary => summary(out, metric, value, latency(source)),
+                // One that is not in a list of metrics, for its series are not known beforehand.
+                Kind::Histogram => {}
                 Kind::Counter | Kind::Gauge => {
                     let number = number(source) as f64 / metric.divisor;
                     line(out, metric.name, &[(metric.label, value)], number);

@@ -11,7 +11,7 @@ use tidekv::Latency;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
-use crate::history::{History, READ, Reading, WRITE};
+use crate::history::{FIELDS, READ, Reading, StoreHistory, Times, WRITE};
 use crate::state::State;
 
 /// The length of the finest sample.
@@ -21,12 +21,12 @@ const TICK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Sampler {
     state: Arc<State>,
-    history: Mutex<History>,
+    history: Mutex<StoreHistory>,
 }
 
 impl Sampler {
     pub(crate) fn new(state: Arc<State>) -> Self {
-        let history = Mutex::new(History::new(read(&state)));
+        let history = Mutex::new(StoreHistory::new(&FIELDS, read(&state)));
         Self { state, history }
     }
 
@@ -40,35 +40,45 @@ impl Sampler {
     }
 
     /// What `look` makes of the history.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&History) -> R) -> R {
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&StoreHistory) -> R) -> R {
         look(&self.history.lock())
     }
 
     /// Takes samples until `stopped` turns true.
     pub(crate) async fn run(
         self: Arc<Self>,
-        mut stopped: watch::Receiver<bool>,
+        stopped: watch::Receiver<bool>,
         alive: mpsc::Sender<()>,
     ) {
-        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        loop {
-            tokio::select! {
-                biased;
-                _ = stopped.wait_for(|stop| *stop) => break,
-                _ = ticks.tick() => {}
-            }
-            let sampler = Arc::clone(&self);
-            let sample = move || {
-                let reading = sampler.read();
-                sampler.history.lock().add(reading);
-            };
-            if tokio::task::spawn_blocking(sample).await.is_err() {
-                break;
-            }
-        }
-        drop(alive);
+        let sample = move || {
+            let reading = self.read();
+            self.history.lock().add(reading);
+        };
+        every_second(sample, stopped, alive).await;
     }
+}
+
+/// Has a sample taken once a second, on an I/O thread, until `stopped` turns true.
+pub(crate) async fn every_second(
+    sample: impl Fn() + Send + Sync + 'static,
+    mut stopped: watch::Receiver<bool>,
+    alive: mpsc::Sender<()>,
+) {
+    let sample = Arc::new(sample);
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stop| *stop) => break,
+            _ = ticks.tick() => {}
+        }
+        let sample = Arc::clone(&sample);
+        if tokio::task::spawn_blocking(move || sample()).await.is_err() {
+            break;
+        }
+    }
+    drop(alive);
 }
 
 fn read(state: &State) -> Reading {
@@ -91,9 +101,10 @@ fn read(state: &State) -> Reading {
         ("server.conflicts", counted.conflicts.get()),
         ("server.panics", counted.panics.get()),
     ]);
-    let counts = vec![(READ, counted.read_ns.counts()), (WRITE, counted.write_ns.counts())];
+    let times = [(READ, counted.read_ns.counts()), (WRITE, counted.write_ns.counts())];
     let mut latencies: Vec<(&str, Latency)> = statistics.latencies;
-    latencies.extend(counts.iter().map(|(name, counts)| (*name, counts.summary())));
+    latencies.extend(times.iter().map(|(name, counts)| (*name, counts.summary())));
+    let counts = times.map(|(name, counts)| (name, Times::Commands(counts))).into();
     Reading {
         unix_ms: state.now_ms(),
         monotonic_ns: state.monotonic_ns(),

@@ -14,7 +14,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 
 use crate::error::Result;
-use crate::http::{self, HttpListener};
+use crate::http;
 use crate::listener::{self, Exposure, Listener};
 use crate::options::{Address, ServerOptions};
 use crate::page::Page;
@@ -149,12 +149,7 @@ fn serve_page(
     let sampler = Arc::new(Sampler::new(Arc::clone(state)));
     let page = Arc::new(Page::new(Arc::clone(&sampler), host));
     tokio::spawn(sampler.run(stopped.clone(), alive.clone()));
-    let places = http::places();
-    for listener in listeners {
-        let (site, places) = (Arc::clone(&page), Arc::clone(&places));
-        let served = HttpListener { listener, site, places };
-        tokio::spawn(served.run(tls.cloned(), stopped.clone(), alive.clone()));
-    }
+    http::serve_all(listeners, &page, tls, (stopped, alive));
 }
 
 async fn sweep_regularly(

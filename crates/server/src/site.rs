@@ -17,6 +17,7 @@ use http_body_util::Full;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
+use tokio::sync::Semaphore;
 
 /// What a browser lets a page do.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -99,6 +100,42 @@ fn credentials(headers: &HeaderMap) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((pair[..colon].to_vec(), pair[colon + 1..].to_vec()))
 }
 
+/// The number behind `since` in a query; 0 when there is none.
+pub(crate) fn since(query: Option<&str>) -> Result<u64, Box<Answer>> {
+    let mut pairs = query.unwrap_or_default().split('&');
+    let number = pairs.find_map(|pair| pair.strip_prefix("since="));
+    let refusal = |_| Box::new(refuse(StatusCode::BAD_REQUEST, "since is the number of a sample"));
+    number.map_or(Ok(0), |number| number.parse().map_err(refusal))
+}
+
+/// Where answers are made that take locks or a millisecond, for which connections of the event
+/// loop need not wait. One at a time: the threads that make them are those that clients' reads
+/// wait for storage on.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    turn: Semaphore,
+}
+
+impl Default for Desk {
+    fn default() -> Self {
+        Self { turn: Semaphore::new(1) }
+    }
+}
+
+impl Desk {
+    pub(crate) async fn answer(
+        &self,
+        content_type: &'static str,
+        render: impl FnOnce() -> String + Send + 'static,
+    ) -> Answer {
+        let _turn = self.turn.acquire().await;
+        match tokio::task::spawn_blocking(render).await {
+            Ok(text) => respond(StatusCode::OK, content_type, text.into()),
+            Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "this could not be answered"),
+        }
+    }
+}
+
 /// A refusal in one sentence.
 pub(crate) fn refuse(status: StatusCode, what: &'static str) -> Answer {
     respond(status, "text/plain; charset=utf-8", format!("{what}\n").into())
@@ -124,6 +161,17 @@ pub(crate) fn respond(status: StatusCode, content_type: &'static str, body: Byte
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_query_names_a_sample_or_none() {
+        let of = |query| since(query).ok();
+        assert_eq!(of(None), Some(0));
+        assert_eq!(of(Some("")), Some(0));
+        assert_eq!(of(Some("other=1&since=17")), Some(17));
+        for query in ["since=", "since=-1", "since=x", "since=99999999999999999999"] {
+            assert_eq!(of(Some(query)), None, "{query}");
+        }
+    }
 
     #[test]
     fn credentials_are_those_of_basic_authentication() {

@@ -77,8 +77,10 @@ fn everything_that_there_is_is_answered() {
     for (path, content_type, text) in [
         ("/", "text/html", "<h1"),
         ("/style.css", "text/css", "prefers-color-scheme"),
-        ("/page.js", "text/javascript", "/api/stats"),
+        ("/page.js", "text/javascript", "/live.js"),
         ("/figures.js", "text/javascript", "svg"),
+        ("/live.js", "text/javascript", "/api/stats"),
+        ("/words.js", "text/javascript", "MiB"),
         ("/icon.svg", "image/svg+xml", "<svg"),
         ("/metrics", "text/plain; version=0.0.4", "# TYPE tidekv_commands_total counter"),
         ("/api/stats", "application/json", "\"policy\":\"tide\""),

@@ -623,7 +623,10 @@ fn what_clients_do_is_seen_over_http() {
     let (_, body) = stats.split_once("\r\n\r\n").unwrap();
     let body: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(body["numbers"]["server.get_hits"], 1);
-    assert!(get(&server, "/", "").starts_with("HTTP/1.1 404"));
+    assert!(get(&server, "/", "").contains("\"/cache.js\""));
+    assert!(get(&server, "/cache.js", "").contains("/live.js"));
+    assert!(get(&server, "/page.js", "").starts_with("HTTP/1.1 404"));
+    assert!(get(&server, "/api/stats?since=x", "").starts_with("HTTP/1.1 400"));
     let elsewhere = get(&server, "http://attacker.example/metrics", "");
     assert!(elsewhere.starts_with("HTTP/1.1 421"), "{elsewhere}");
 }

@@ -160,16 +160,25 @@ impl Device {
         self.filling.lock().slots.distance(self.lives.order(spot.slot))
     }
 
-    /// The record of `key`, and where it is.
+    /// The record of `key`, and where it is. `was_read` becomes true if the device was read for
+    /// it.
     ///
     /// # Errors
     ///
     /// When the device fails a read, or what is read is damaged.
-    pub(crate) fn read(&self, hash: u64, key: &[u8], now_s: u32) -> Result<Option<(Record, Spot)>> {
+    pub(crate) fn read(
+        &self,
+        hash: u64,
+        key: &[u8],
+        now_s: u32,
+        was_read: &mut bool,
+    ) -> Result<Option<(Record, Spot)>> {
         let name = self.layout.name_of(hash);
         let mut index_reads = 0;
         for _ in 0..TRIES {
-            let Some(entry) = self.locate(name, &mut index_reads)? else { break };
+            let located = self.locate(name, &mut index_reads);
+            *was_read |= index_reads > 0;
+            let Some(entry) = located? else { break };
             let Some(spot) = entry.spot() else { break };
             let Some((id, life)) = self.lives.of(spot) else { break };
             let decoded = match life {
@@ -178,7 +187,10 @@ impl Device {
                     // It has just been written.
                     None => continue,
                 },
-                Life::Whole => self.read_whole(spot, id, key)?,
+                Life::Whole => {
+                    *was_read = true;
+                    self.read_whole(spot, id, key)?
+                }
             };
             match decoded {
                 Ok(record) if record.found.object.deadline.has_passed(now_s) => {
@@ -483,6 +495,7 @@ impl Device {
             let version = partition.version();
             drop(partition);
             *index_reads += 1;
+            self.counters.index_reads.add(1);
             let page = self.read_page(name.partition, version)?;
             let mut partition = self.partition(name).lock();
             if partition.version() != version
@@ -507,7 +520,6 @@ impl Device {
 
     /// The page of a partition; `None` when what stands there is damaged.
     pub(crate) fn read_page(&self, partition: u32, version: u32) -> Result<Option<Page>> {
-        self.counters.index_reads.add(1);
         self.counters.read_bytes.add(PAGE_BYTES as u64);
         let at = self.layout.page_at(partition, version);
         let bytes =

@@ -31,6 +31,7 @@ use crate::membership::Membership;
 use crate::object::{Found, Object};
 use crate::options::{FlashOptions, Options};
 use crate::parts::{PART_NAME, Parts};
+use crate::read_times::{ReadClock, ReadTimes};
 use crate::record::{self, Kind, Record};
 use crate::recovery::{self, Files};
 use crate::rendezvous::Rendezvous;
@@ -82,6 +83,8 @@ pub struct DeviceStats {
     pub objects: u64,
     /// What it has counted.
     pub counts: DeviceCounts,
+    /// How long lookups took that read it.
+    pub read_times: ReadTimes,
 }
 
 #[derive(Debug)]
@@ -96,6 +99,7 @@ struct Seat {
     times_out: Counter,
     times_back: Counter,
     counters: Arc<DeviceCounters>,
+    read_clock: ReadClock,
     /// What had been written, and when, when the device came back.
     returned: Mutex<(u64, u64)>,
 }
@@ -159,8 +163,7 @@ impl Flash {
             clear_at_s: array.clear_at_s,
         };
         let now_ns = world.clock.monotonic_ns();
-        let write_budget = options.flash_writes_bytes_per_s;
-        let write_budget = write_budget.map(|bytes_per_s| WriteBudget::new(bytes_per_s, now_ns));
+        let budget = |bytes_per_s| WriteBudget::new(bytes_per_s, now_ns);
         let rendezvous = Rendezvous::new(options.flash.iter().map(|flash| flash.bytes));
         let mut missing = Vec::new();
         let seats = array.seats.into_iter().enumerate().map(|(number, opened)| {
@@ -180,6 +183,7 @@ impl Flash {
                 times_out: Counter::default(),
                 times_back: Counter::default(),
                 counters: opened.counters,
+                read_clock: ReadClock::default(),
                 returned: Mutex::new((0, 0)),
             }
         });
@@ -203,7 +207,7 @@ impl Flash {
                 random: Arc::clone(world.random),
                 boot: array.boot,
                 limits,
-                write_budget,
+                write_budget: options.flash_writes_bytes_per_s.map(budget),
                 version_max: AtomicU64::new(start.version_max),
                 clear_at_s: AtomicU64::new(start.clear_at_s.into()),
             }),
@@ -390,6 +394,7 @@ impl Seat {
             index_bytes: 0,
             objects: 0,
             counts: self.counters.get(),
+            read_times: self.read_clock.get(),
         };
         if let Some(device) = &*self.device.load() {
             let memory = device.memory();
@@ -419,8 +424,12 @@ impl Inner {
         let seat = &self.seats[number];
         let device = self.device(number)?;
         let began_ns = self.clock.monotonic_ns();
-        let read = device.read(hash, key, now_s);
+        let mut was_read = false;
+        let read = device.read(hash, key, now_s, &mut was_read);
         let took_ns = self.clock.monotonic_ns().saturating_sub(began_ns);
+        if was_read {
+            seat.read_clock.add(took_ns);
+        }
         let mut health = seat.health.lock();
         let (found, is_to_go) = match read {
             Ok(found) => (found, health.worked(Duration::from_nanos(took_ns))),

@@ -1,81 +1,94 @@
-//! What the HTTP address of a cache answers: `/metrics` for Prometheus and `/api/stats`, the
-//! same figures as JSON. A page that draws them would stand beside these.
+//! What the HTTP address of a cache answers: its page, the page's parts, `/api/stats` and
+//! `/metrics`.
 //!
 //! Guarantees: those of a [`Site`](crate::site); where clients must be one of the known users,
-//! so must whoever asks here.
+//! so must whoever asks here. Answers are made one at a time.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hyper::StatusCode;
 use hyper::http::request::Parts;
-use serde_json::{Map, Value, json};
-use tidekv_tiered::DeviceStats;
 
-use crate::memcached::metrics::{self, DEVICE_METRICS};
-use crate::memcached::state::State;
+use crate::memcached::api;
+use crate::memcached::metrics;
+use crate::memcached::sampler::Sampler;
+use crate::parts::{self, Part};
 use crate::prometheus;
-use crate::site::{self, Answer, Site, refuse, respond};
+use crate::site::{self, Answer, Desk, Site};
+
+static PARTS: [Part; 2] = [
+    Part::html("/", include_str!("../../page/cache.html")),
+    Part::script("/cache.js", include_str!("../../page/cache.js")),
+];
 
 /// Answers requests.
 #[derive(Debug)]
 pub(crate) struct Exhibit {
-    pub(crate) state: Arc<State>,
+    sampler: Arc<Sampler>,
     /// The host of the address, as the operator has written it.
-    pub(crate) host: String,
+    host: String,
+    desk: Desk,
+}
+
+impl Exhibit {
+    pub(crate) fn new(sampler: Arc<Sampler>, host: String) -> Self {
+        Self { sampler, host, desk: Desk::default() }
+    }
 }
 
 impl Site for Exhibit {
     async fn answer(&self, head: Parts, local: IpAddr) -> Answer {
-        let users = self.state.options.users.as_ref();
+        let users = self.sampler.state().options.users.as_ref();
         let knows = users.map(|users| |user: &[u8], password: &[u8]| users.know(user, password));
         if let Err(refusal) = site::admit(&head, local, &self.host, knows) {
             return *refusal;
         }
-        // Both take the lock of each shard once, for as long as it takes to read a few numbers.
-        match head.uri.path() {
+        let (path, sampler) = (head.uri.path(), Arc::clone(&self.sampler));
+        match path {
+            "/api/stats" => match site::since(head.uri.query()) {
+                Ok(since) => {
+                    let render = move || api::stats(&sampler, since).to_string();
+                    self.desk.answer("application/json", render).await
+                }
+                Err(refusal) => *refusal,
+            },
             "/metrics" => {
-                let text = metrics::text(&self.state);
-                respond(StatusCode::OK, prometheus::CONTENT_TYPE, text.into())
+                let render = move || metrics::text(sampler.state());
+                self.desk.answer(prometheus::CONTENT_TYPE, render).await
             }
-            "/api/stats" => {
-                let text = stats(&self.state).to_string();
-                respond(StatusCode::OK, "application/json", text.into())
-            }
-            _ => refuse(StatusCode::NOT_FOUND, "there are /metrics and /api/stats"),
+            _ => parts::answer(&PARTS, path),
         }
     }
 }
 
-fn stats(state: &State) -> Value {
-    let numbers = metrics::read(state).into_iter();
-    let numbers: Map<String, Value> =
-        numbers.map(|(name, number)| (name.to_owned(), json!(number))).collect();
-    let latency = state.latency.summary();
-    let devices: Vec<Value> = state.objects.cache.device_stats().iter().map(device).collect();
-    json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "unix_s": state.now_s(),
-        "numbers": numbers,
-        "devices": devices,
-        "latency": {
-            "count": latency.count,
-            "sum_ns": latency.sum_ns,
-            "p50_ns": latency.p50_ns,
-            "p99_ns": latency.p99_ns,
-            "p999_ns": latency.p999_ns,
-        },
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memcached::fields::{CACHE_FIELDS, DEVICE_FIELDS, state_number};
+    use tidekv_tiered::DeviceState;
 
-/// A flash device, under the names of its metrics.
-fn device(stats: &DeviceStats) -> Value {
-    let figures = DEVICE_METRICS.iter().map(|metric| {
-        let name = metric.name.trim_start_matches("tidekv_cache_device_");
-        (name.trim_end_matches("_total").to_owned(), json!((metric.read)(stats)))
-    });
-    let mut shown: Map<String, Value> = figures.collect();
-    shown.insert("path".into(), json!(stats.path));
-    shown.insert("state".into(), json!(stats.state.name()));
-    Value::Object(shown)
+    #[test]
+    fn the_page_loads_nothing_from_elsewhere() {
+        parts::check(&PARTS);
+    }
+
+    #[test]
+    fn the_page_asks_for_fields_that_there_are() {
+        let names = parts::names_of_fields(&PARTS);
+        let fields = || CACHE_FIELDS.iter().chain(&DEVICE_FIELDS);
+        for name in &names {
+            assert!(fields().any(|field| field.name == *name), "{name} is no field");
+        }
+        assert!(names.len() >= 12, "{names:?}");
+    }
+
+    #[test]
+    fn the_page_knows_the_numbers_of_states() {
+        let mut states =
+            [DeviceState::Ok, DeviceState::Suspect, DeviceState::Warming, DeviceState::Out];
+        states.sort_unstable_by_key(|state| state_number(*state));
+        let script = PARTS[1].text;
+        let places = states.map(|state| script.find(&format!("{{ name: \"{}\"", state.name())));
+        assert!(places.is_sorted() && places[0].is_some(), "{places:?}");
+    }
 }

@@ -4,14 +4,15 @@
 //! Each count of the server and of the cache stands in the list; a test says so.
 
 use tidekv::Latency;
-use tidekv_tiered::{DeviceState, DeviceStats};
+use tidekv_tiered::DeviceStats;
 
 use crate::memcached::counters::{Count, Counts};
+use crate::memcached::fields::state_number;
 use crate::memcached::state::State;
 use crate::metrics::{Kind, Metric, metric};
 use crate::prometheus;
 
-use Kind::{Counter, Gauge, Summary};
+use Kind::{Counter, Gauge, Histogram, Summary};
 
 /// All metrics, in the order in which they are shown.
 #[rustfmt::skip]
@@ -73,7 +74,7 @@ const fn device(
 
 /// All metrics of flash devices, in the order in which they are shown.
 #[rustfmt::skip]
-pub(crate) static DEVICE_METRICS: [DeviceMetric; 36] = [
+pub(crate) static DEVICE_METRICS: [DeviceMetric; 38] = [
     device(Gauge, "tidekv_cache_device_bytes", "How large the device is.", |d| d.bytes),
     device(Gauge, "tidekv_cache_device_state", "How it does: 0 for well, 1 for suspect, 2 for warming, 3 for out.", |d| state_number(d.state)),
     device(Counter, "tidekv_cache_device_times_out_total", "How often it has gone out.", |d| d.times_out),
@@ -102,6 +103,7 @@ pub(crate) static DEVICE_METRICS: [DeviceMetric; 36] = [
     device(Counter, "tidekv_cache_device_metadata_bytes_written_total", "Bytes of other metadata written.", |d| d.counts.metadata_bytes_written),
     device(Counter, "tidekv_cache_device_bypassed_total", "Objects not taken because no write buffer was free.", |d| d.counts.bypassed),
     device(Counter, "tidekv_cache_device_too_large_total", "Objects not taken because they were too large.", |d| d.counts.too_large),
+    device(Counter, "tidekv_cache_device_over_budget_total", "Objects not taken because too much had been written lately.", |d| d.counts.over_budget),
     device(Counter, "tidekv_cache_device_invalidations_total", "Invalidations logged.", |d| d.counts.invalidations),
     device(Counter, "tidekv_cache_device_displaced_total", "Records lost because their page of the index was full.", |d| d.counts.displaced),
     device(Counter, "tidekv_cache_device_merges_total", "Pages merged with their changes.", |d| d.counts.merges),
@@ -110,16 +112,19 @@ pub(crate) static DEVICE_METRICS: [DeviceMetric; 36] = [
     device(Counter, "tidekv_cache_device_segments_evicted_total", "Segments that went to make room.", |d| d.counts.segments_evicted),
     device(Counter, "tidekv_cache_device_segments_lost_total", "Segments that could not be written.", |d| d.counts.segments_lost),
     device(Counter, "tidekv_cache_device_expired_early_bytes_total", "Bytes of records that went before their deadlines, about.", |d| d.counts.bytes_expired_early),
+    device(Counter, "tidekv_cache_device_overflows_total", "Times that everything was forgotten because the log of invalidations was full.", |d| d.counts.overflows),
 ];
 
-fn state_number(state: DeviceState) -> u64 {
-    match state {
-        DeviceState::Ok => 0,
-        DeviceState::Suspect => 1,
-        DeviceState::Warming => 2,
-        DeviceState::Out => 3,
-    }
-}
+/// How long lookups took that read a device, told apart by the label `device` as well.
+pub(crate) const READ_TIMES: (&str, Kind, &str) = (
+    "tidekv_cache_device_read_duration_seconds",
+    Histogram,
+    "How long lookups took that read the device, once or twice.",
+);
+
+/// The times that the histogram is told for are these powers of two, in nanoseconds: from 16 µs to
+/// a second.
+const READ_TIME_POWERS: std::ops::RangeInclusive<u32> = 14..=30;
 
 /// Numbers by the names of their sources.
 pub(crate) type Numbers = Vec<(&'static str, u64)>;
@@ -208,6 +213,27 @@ fn write_devices(out: &mut String, devices: &[DeviceStats]) {
             prometheus::line(out, metric.name, &[("device", &path)], (metric.read)(device) as f64);
         }
     }
+    if !devices.is_empty() {
+        let (name, kind, help) = READ_TIMES;
+        prometheus::head(out, name, kind, help);
+        devices.iter().for_each(|device| write_read_times(out, name, device));
+    }
+}
+
+fn write_read_times(out: &mut String, name: &str, device: &DeviceStats) {
+    let path = prometheus::escaped(&device.path);
+    let (times, bucket) = (&device.read_times, format!("{name}_bucket"));
+    for power in READ_TIME_POWERS {
+        let ns = 1u64 << power;
+        let most = (ns as f64 / 1e9).to_string();
+        let labels = [("device", &*path), ("le", &most)];
+        prometheus::line(out, &bucket, &labels, times.at_most(ns) as f64);
+    }
+    let all = times.count() as f64;
+    prometheus::line(out, &bucket, &[("device", &path), ("le", "+Inf")], all);
+    let (own, sum_s) = ([("device", &*path)], times.sum_ns() as f64 / 1e9);
+    prometheus::line(out, &format!("{name}_sum"), &own, sum_s);
+    prometheus::line(out, &format!("{name}_count"), &own, all);
 }
 
 #[cfg(test)]

@@ -7,17 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv_tiered::Cache;
+use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
+use tokio_rustls::TlsAcceptor;
 
 use crate::error::Result;
-use crate::http::{self, HttpListener};
+use crate::http;
 use crate::listener::{self, Exposure, Listener};
 use crate::memcached::exhibit::Exhibit;
 use crate::memcached::options::CacheServerOptions;
 use crate::memcached::reception::Reception;
+use crate::memcached::sampler::Sampler;
 use crate::memcached::state::State;
 use crate::options::Address;
+use crate::sampler;
 use crate::threads;
 use crate::tls;
 
@@ -72,9 +76,9 @@ impl CacheServer {
         let metrics_url =
             pages.first().map(|page| listener::url_of(page, tls.is_some())).transpose()?;
         let addresses = listeners.iter().map(Listener::address).collect::<Result<Vec<_>>>()?;
-        let host = match &options.http {
-            Some(Address::Tcp(host, _)) => host.clone(),
-            _ => String::new(),
+        let page_host = match &options.http {
+            Some(Address::Tcp(host, _)) => Some(host.clone()),
+            _ => None,
         };
         let state = Arc::new(State::new(cache, options, addresses, event_loops));
         let (stop, stopped) = watch::channel(false);
@@ -83,12 +87,9 @@ impl CacheServer {
             let host = Reception { state: Arc::clone(&state) };
             runtime.spawn(listener.run(host, tls.clone(), stopped.clone(), guard.clone()));
         }
-        let site = Arc::new(Exhibit { state: Arc::clone(&state), host });
-        let places = http::places();
-        for listener in pages {
-            let (site, places) = (Arc::clone(&site), Arc::clone(&places));
-            let served = HttpListener { listener, site, places };
-            runtime.spawn(served.run(tls.clone(), stopped.clone(), guard.clone()));
+        if let Some(host) = page_host {
+            let _entered = runtime.enter();
+            serve_page(pages, host, &state, tls.as_ref(), (&stopped, &guard));
         }
         Ok(Self { runtime: Some(runtime), metrics_url, state, stop, alive })
     }
@@ -124,6 +125,21 @@ impl CacheServer {
         let Some(runtime) = self.runtime.take() else { return true };
         threads::drain(runtime, &mut self.alive, deadline)
     }
+}
+
+/// Starts sampling, and serving the page that shows it. To be called inside the runtime.
+fn serve_page(
+    listeners: Vec<TcpListener>,
+    host: String,
+    state: &Arc<State>,
+    tls: Option<&TlsAcceptor>,
+    (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
+) {
+    let sampler = Arc::new(Sampler::new(Arc::clone(state)));
+    let site = Arc::new(Exhibit::new(Arc::clone(&sampler), host));
+    let sample = move || sampler.sample();
+    tokio::spawn(sampler::every_second(sample, stopped.clone(), alive.clone()));
+    http::serve_all(listeners, &site, tls, (stopped, alive));
 }
 
 impl Drop for CacheServer {

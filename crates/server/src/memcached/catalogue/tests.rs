@@ -6,8 +6,9 @@ use super::*;
 use crate::memcached::commands::statistics::{
     GENERAL, ITEMS, PROTOCOL_VERSION, SETTINGS, SLABS, Stat,
 };
+use crate::memcached::fields::{CACHE_FIELDS, DEVICE_FIELDS};
 use crate::memcached::flags::FLAGS;
-use crate::memcached::metrics::{CACHE_METRICS, DEVICE_METRICS};
+use crate::memcached::metrics::{CACHE_METRICS, DEVICE_METRICS, READ_TIMES};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/memcached.md");
 const BEGIN: &str = "<!-- Made by a test from here on. -->\n";
@@ -226,6 +227,17 @@ fn tables() -> String {
     for metric in &DEVICE_METRICS {
         let (name, kind, help) = (metric.name, metric.kind.name(), metric.help);
         let _ = writeln!(text, "| `{name}` | {kind} | {help} |");
+    }
+    let (name, kind, help) = READ_TIMES;
+    let _ = writeln!(text, "| `{name}` | {} | {help} |", kind.name());
+    for (title, fields) in [
+        ("Fields of the history", &CACHE_FIELDS[..]),
+        ("Fields of the history of each flash device", &DEVICE_FIELDS[..]),
+    ] {
+        let _ = writeln!(text, "\n## {title}\n\n| Field | Unit | What it is |\n|---|---|---|");
+        for field in fields {
+            let _ = writeln!(text, "| `{}` | {} | {} |", field.name, field.unit, field.help);
+        }
     }
     text
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidekv_io::{LocalStorage, ManualClock, Storage};
-use tidekv_tiered::{Cache, Options, Surroundings};
+use tidekv_io::{LocalStorage, ManualClock, MemoryStorage, Storage};
+use tidekv_tiered::{Cache, FlashOptions, Options, Surroundings};
 
 use super::*;
 use crate::memcached::options::CacheServerOptions;
@@ -60,5 +60,24 @@ fn the_text_can_be_read_and_has_the_numbers() {
         assert!(metric.name.starts_with("tidekv_cache_") && metric.help.ends_with('.'));
         let is_counter = metric.kind == Kind::Counter;
         assert_eq!(metric.name.ends_with("_total"), is_counter, "{}", metric.name);
+    }
+}
+
+#[test]
+fn how_long_a_device_is_read_is_a_histogram() {
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    let clock = Arc::new(ManualClock::new(1_700_000_000_000));
+    let flash = vec![FlashOptions { path: "/a\"b".into(), bytes: 1 << 20 }];
+    let options = Options { flash, segment_bytes: Some(16 << 10), ..Options::default() };
+    let cache = Cache::open(&options, &Surroundings::new(storage, clock)).unwrap();
+    let text = text(&State::new(cache, CacheServerOptions::default(), Vec::new(), 1));
+    let name = "tidekv_cache_device_read_duration_seconds";
+    for line in [
+        format!("# TYPE {name} histogram"),
+        format!("{name}_bucket{{device=\"/a\\\"b\",le=\"0.001048576\"}} 0"),
+        format!("{name}_bucket{{device=\"/a\\\"b\",le=\"+Inf\"}} 0"),
+        format!("{name}_count{{device=\"/a\\\"b\"}} 0"),
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }
 }
