@@ -51,6 +51,8 @@ const WARMING_MAX: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     seat: u32,
+    /// The lower half of the device's number: the seat may have got another since.
+    device: u32,
     spot: Spot,
 }
 
@@ -121,6 +123,7 @@ struct Inner {
     random: Arc<dyn Random>,
     boot: Boot,
     limits: Limits,
+    object_bytes_max: u64,
     write_budget: Option<WriteBudget>,
     version_max: AtomicU64,
     clear_at_s: AtomicU64,
@@ -189,13 +192,8 @@ impl Flash {
         });
         let seats: Box<[Seat]> = seats.collect();
         let membership = array.membership;
-        let routing = Routing {
-            rendezvous,
-            is_in: membership.seats.iter().map(|seat| seat.is_taken()).collect(),
-            is_warming: vec![false; seats.len()].into(),
-            epoch: membership.epoch,
-            floor: membership.floor,
-        };
+        let is_warming = seats.iter().map(|_| false);
+        let routing = Routing::new(rendezvous, &membership, is_warming);
         let flash = Self {
             inner: Arc::new(Inner {
                 seats,
@@ -207,6 +205,7 @@ impl Flash {
                 random: Arc::clone(world.random),
                 boot: array.boot,
                 limits,
+                object_bytes_max: options.object_bytes_max,
                 write_budget: options.flash_writes_bytes_per_s.map(budget),
                 version_max: AtomicU64::new(start.version_max),
                 clear_at_s: AtomicU64::new(start.clear_at_s.into()),
@@ -229,7 +228,7 @@ impl Flash {
         let routing = self.inner.routing.load_full();
         let (home, seats) = routing.seats(hash);
         for seat in seats.into_iter().flatten() {
-            let Some((record, spot)) = self.inner.read(seat, hash, key, now_s) else { continue };
+            let Some((record, place)) = self.inner.read(seat, hash, key, now_s) else { continue };
             if seat != home && record.epoch < routing.floor {
                 continue;
             }
@@ -239,8 +238,7 @@ impl Flash {
                 Kind::Part => return None,
             };
             let is_in_place = seat == home || !routing.is_in[home];
-            let place = is_in_place.then_some(Place { seat: seat as u32, spot });
-            return Some((found, place));
+            return Some((found, is_in_place.then_some(place)));
         }
         None
     }
@@ -259,6 +257,7 @@ impl Flash {
         let Some(device) = self.inner.device(seat) else { return };
         if let Some(copy) = copy
             && copy.seat as usize == seat
+            && copy.device == device.id as u32
             && device.has(copy.spot)
             && !(found.was_fetched && device.distance(copy.spot) < OLD)
         {
@@ -420,31 +419,32 @@ impl Inner {
         (0..self.seats.len()).filter_map(|seat| Some((seat, self.device(seat)?)))
     }
 
-    fn read(&self, number: usize, hash: u64, key: &[u8], now_s: u32) -> Option<(Record, Spot)> {
+    fn read(&self, number: usize, hash: u64, key: &[u8], now_s: u32) -> Option<(Record, Place)> {
         let seat = &self.seats[number];
         let device = self.device(number)?;
         let began_ns = self.clock.monotonic_ns();
         let mut was_read = false;
         let read = device.read(hash, key, now_s, &mut was_read);
-        let took_ns = self.clock.monotonic_ns().saturating_sub(began_ns);
+        let ended_ns = self.clock.monotonic_ns();
         if was_read {
-            seat.read_clock.add(took_ns);
+            seat.read_clock.add(ended_ns.saturating_sub(began_ns));
         }
         let mut health = seat.health.lock();
         let (found, is_to_go) = match read {
-            Ok(found) => (found, health.worked(Duration::from_nanos(took_ns))),
-            Err(_) => (None, health.failed()),
+            Ok(found) => (found, health.worked(began_ns, ended_ns)),
+            Err(_) => (None, health.failed(began_ns, ended_ns)),
         };
         drop(health);
         if is_to_go {
             self.leave(number);
         }
-        found
+        let place = |spot| Place { seat: number as u32, device: device.id as u32, spot };
+        found.map(|(record, spot)| (record, place(spot)))
     }
 
     /// An object in parts, whole again.
     fn read_parts(&self, seat: usize, head: Found, key: &[u8], now_s: u32) -> Option<Found> {
-        let parts = Parts::decode(&head.object.value)?;
+        let parts = Parts::decode(&head.object.value, self.object_bytes_max)?;
         let mut value = BytesMut::with_capacity(parts.len);
         for number in 0..parts.count {
             let name = parts.name(key, number);
@@ -504,8 +504,12 @@ impl Inner {
 
     fn keep_up(&self, number: usize, device: &Device) {
         let seat = &self.seats[number];
-        let done = device.upkeep(&mut seat.cursor.lock());
-        let has_failed = done.is_err() && seat.health.lock().failed();
+        let mut cursor = seat.cursor.lock();
+        let began_ns = self.clock.monotonic_ns();
+        let done = device.upkeep(&mut cursor);
+        drop(cursor);
+        let ended_ns = self.clock.monotonic_ns();
+        let has_failed = done.is_err() && seat.health.lock().failed(began_ns, ended_ns);
         if has_failed || device.is_broken() {
             self.leave(number);
         }
@@ -557,24 +561,25 @@ impl Inner {
     fn publish(&self, membership: &Membership) {
         let before = self.routing.load();
         let is_warming = |seat: &Seat| seat.health.lock().is_warming();
-        self.routing.store(Arc::new(Routing {
-            rendezvous: before.rendezvous.clone(),
-            is_in: membership.seats.iter().map(|seat| seat.is_taken()).collect(),
-            is_warming: self.seats.iter().map(is_warming).collect(),
-            epoch: membership.epoch,
-            floor: membership.floor,
-        }));
+        let is_warming = self.seats.iter().map(is_warming);
+        let routing = Routing::new(before.rendezvous.clone(), membership, is_warming);
+        self.routing.store(Arc::new(routing));
     }
 
     /// Tries a device that is out; it comes back empty.
     fn come(&self, number: usize) {
         let seat = &self.seats[number];
+        let files = Files::open(&self.storage, &seat.options.path, seat.options.bytes);
+        let Ok(files) = files else { return };
+        // What takes long, on a device that may not be well, while nobody waits for it. The
+        // lock of its file keeps others off.
+        if files.erase(&seat.layout).is_err() {
+            return;
+        }
         let mut membership = self.membership.lock();
         if membership.seats[number].is_taken() {
             return;
         }
-        let files = Files::open(&self.storage, &seat.options.path, seat.options.bytes);
-        let Ok(files) = files else { return };
         let mut next = membership.clone();
         let id = self.random.next_u64().max(1);
         next.come(number, id);
@@ -591,9 +596,9 @@ impl Inner {
             clear_at_s: self.clear_at_s.load(Ordering::Acquire) as u32,
             membership: next.clone(),
         };
-        let opened = recovery::open(files, None, &fresh, self.limits, Arc::clone(&seat.counters));
+        let opened = recovery::begin(files, &fresh, self.limits, Arc::clone(&seat.counters));
         *membership = next;
-        let Ok((device, _)) = opened else {
+        let Ok(device) = opened else {
             // It may have written that it is there.
             membership.leave(number);
             let failed = self.tell_all(&membership);
@@ -604,10 +609,10 @@ impl Inner {
         };
         let failed = self.tell_all(&membership);
         seat.device.store(Some(Arc::new(device)));
-        seat.health.lock().returned();
-        seat.times_back.add(1);
         *seat.returned.lock() =
             (seat.counters.segment_bytes_written.get(), self.clock.monotonic_ns());
+        seat.health.lock().returned();
+        seat.times_back.add(1);
         self.publish(&membership);
         drop(membership);
         tracing::info!("flash device {} is back, empty", self.name(number));

@@ -10,6 +10,9 @@
 //!          settled()             │ as from suspect: out
 //! ```
 //!
+//! What went wrong at the same time as something that was counted is not counted again: when
+//! a device stands still for a moment all who read it are late.
+//!
 //! Pure: the caller says what happened and what time it is.
 
 use std::time::Duration;
@@ -60,6 +63,8 @@ pub(crate) struct Health {
     /// In a row.
     failures: u32,
     slow: u32,
+    /// When the last operation ended that was counted in either.
+    counted_until_ns: u64,
     /// Operations that must work until it is trusted; 0: it is.
     doubts: u32,
     pause: Duration,
@@ -74,6 +79,7 @@ impl Health {
             is_warming: false,
             failures: 0,
             slow: 0,
+            counted_until_ns: 0,
             doubts: 0,
             pause: PAUSE,
             try_again_ns: 0,
@@ -95,10 +101,10 @@ impl Health {
     }
 
     /// An operation has worked; whether the device is to go for having been slow too often.
-    pub(crate) fn worked(&mut self, took: Duration) -> bool {
+    pub(crate) fn worked(&mut self, began_ns: u64, ended_ns: u64) -> bool {
         self.failures = 0;
-        if took >= SLOW {
-            self.slow += 1;
+        if Duration::from_nanos(ended_ns.saturating_sub(began_ns)) >= SLOW {
+            self.slow += u32::from(self.is_another(began_ns, ended_ns));
             self.doubts = TRUST;
             return self.slow >= SLOW_MAX;
         }
@@ -108,10 +114,20 @@ impl Health {
     }
 
     /// An operation has failed; whether the device is to go.
-    pub(crate) fn failed(&mut self) -> bool {
-        self.failures += 1;
+    pub(crate) fn failed(&mut self, began_ns: u64, ended_ns: u64) -> bool {
+        self.failures += u32::from(self.is_another(began_ns, ended_ns));
         self.doubts = TRUST;
         self.failures >= FAILURES_MAX
+    }
+
+    /// Whether an operation that went wrong began after the last that was counted; then it is
+    /// the last.
+    fn is_another(&mut self, began_ns: u64, ended_ns: u64) -> bool {
+        let is_another = self.counted_until_ns == 0 || began_ns >= self.counted_until_ns;
+        if is_another {
+            self.counted_until_ns = ended_ns.max(1);
+        }
+        is_another
     }
 
     /// The device is out.
@@ -149,31 +165,62 @@ impl Health {
 mod tests {
     use super::*;
 
-    const QUICK: Duration = Duration::from_millis(1);
+    /// A device at which one thing is done after the other.
+    struct One(Health, u64);
+
+    impl One {
+        fn new() -> Self {
+            Self(Health::new(), 0)
+        }
+
+        fn quick(&mut self) -> bool {
+            self.1 += 1_000_000;
+            self.0.worked(self.1 - 1_000_000, self.1)
+        }
+
+        fn slow(&mut self) -> bool {
+            self.1 += SLOW.as_nanos() as u64;
+            self.0.worked(self.1 - SLOW.as_nanos() as u64, self.1)
+        }
+
+        fn failed(&mut self) -> bool {
+            self.1 += 1_000_000;
+            self.0.failed(self.1 - 1_000_000, self.1)
+        }
+    }
 
     #[test]
     fn it_goes_after_failures_in_a_row_only() {
-        let mut health = Health::new();
+        let mut one = One::new();
         for _ in 0..10 {
-            assert!(!health.failed() && !health.failed());
-            assert_eq!(health.state(), DeviceState::Suspect);
-            health.worked(QUICK);
+            assert!(!one.failed() && !one.failed());
+            assert_eq!(one.0.state(), DeviceState::Suspect);
+            one.quick();
         }
-        (0..TRUST).for_each(|_| _ = health.worked(QUICK));
-        assert_eq!(health.state(), DeviceState::Ok);
-        assert!(!health.failed() && !health.failed() && health.failed());
+        (0..TRUST).for_each(|_| _ = one.quick());
+        assert_eq!(one.0.state(), DeviceState::Ok);
+        assert!(!one.failed() && !one.failed() && one.failed());
     }
 
     #[test]
     fn it_goes_when_it_is_slow_again_and_again() {
-        let mut health = Health::new();
-        assert!((1..SLOW_MAX).all(|_| !health.worked(SLOW)));
-        assert_eq!(health.state(), DeviceState::Suspect);
-        assert!(health.worked(SLOW));
-        let mut health = Health::new();
+        let mut one = One::new();
+        assert!((1..SLOW_MAX).all(|_| !one.slow()));
+        assert_eq!(one.0.state(), DeviceState::Suspect);
+        assert!(one.slow());
+        let mut one = One::new();
         for _ in 0..100 {
-            assert!(!health.worked(SLOW) && !health.worked(QUICK));
+            assert!(!one.slow() && !one.quick());
         }
+    }
+
+    #[test]
+    fn what_goes_wrong_at_the_same_time_counts_once() {
+        let mut health = Health::new();
+        let second_ns = 1_000_000_000;
+        assert!((0..100).all(|n| !health.worked(n, second_ns + n)));
+        assert!((0..100).all(|n| !health.failed(n, second_ns + n)));
+        assert_eq!(health.state(), DeviceState::Suspect);
     }
 
     #[test]
@@ -187,7 +234,7 @@ mod tests {
         assert!(!health.is_to_be_tried(14 * second_ns) && health.is_to_be_tried(15 * second_ns));
         health.returned();
         assert_eq!((health.state(), health.is_warming()), (DeviceState::Suspect, true));
-        (0..TRUST).for_each(|_| _ = health.worked(QUICK));
+        (0..u64::from(TRUST)).for_each(|n| _ = health.worked(n, n + 1));
         assert_eq!(health.state(), DeviceState::Warming);
         health.settled();
         assert_eq!(health.state(), DeviceState::Ok);

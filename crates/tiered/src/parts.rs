@@ -40,12 +40,14 @@ impl Parts {
         bytes.freeze()
     }
 
-    pub(crate) fn decode(mut bytes: &[u8]) -> Option<Self> {
-        (bytes.len() == 20).then(|| Self {
-            id: bytes.get_u64_le(),
-            len: bytes.get_u64_le() as usize,
-            count: bytes.get_u32_le(),
-        })
+    /// What a head says, if it is about at most `len_max` bytes.
+    pub(crate) fn decode(mut bytes: &[u8], len_max: u64) -> Option<Self> {
+        if bytes.len() != 20 {
+            return None;
+        }
+        let (id, len, count) = (bytes.get_u64_le(), bytes.get_u64_le(), bytes.get_u32_le());
+        let is_sound = len <= len_max && u64::from(count) <= len;
+        is_sound.then_some(Self { id, len: len as usize, count })
     }
 
     pub(crate) fn name(&self, key: &[u8], number: u32) -> Vec<u8> {
@@ -60,8 +62,9 @@ mod tests {
     #[test]
     fn a_head_comes_back_and_parts_have_names_of_their_own() {
         let parts = Parts { id: 1 << 60, len: 1 << 33, count: 4_097 };
-        assert_eq!(Parts::decode(&parts.encode()), Some(parts));
-        assert_eq!(Parts::decode(&[0; 19]), None);
+        assert_eq!(Parts::decode(&parts.encode(), 1 << 33), Some(parts));
+        assert_eq!(Parts::decode(&parts.encode(), (1 << 33) - 1), None);
+        assert_eq!(Parts::decode(&[0; 19], 1 << 33), None);
         let names = [(1, 0), (1, 1), (2, 0)]
             .map(|(id, number)| Parts { id, len: 1, count: 1 }.name(b"key", number));
         assert!(names[0] != names[1] && names[0] != names[2] && names[1] != names[2]);

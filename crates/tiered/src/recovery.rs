@@ -7,7 +7,7 @@
 //! 3. Invalidations and summaries are put in the order of their sequences, and become changes
 //!    of the index.
 //! 4. What is damaged is nothing, and is written down as nothing before it counts as that; if
-//!    an invalidation may be missing, all of the device is nothing, and [`Files::format`] begins anew.
+//!    an invalidation may be missing, all of the device is nothing, and [`begin`] begins anew.
 //!
 //! Relies on the order in which [`crate::device`] and [`crate::upkeep`] write.
 
@@ -68,16 +68,14 @@ impl Files {
         Ok(Self { meta, data, lock, superblock })
     }
 
-    /// Begins the device anew, with nothing on it.
-    pub(crate) fn format(&self, superblock: &Superblock) -> Result<()> {
-        // No superblock before all that it stands for is empty.
-        let end = superblock.layout.page_at(0, 0);
+    /// Takes away all metadata, and the superblocks first: then it says nothing of itself.
+    pub(crate) fn erase(&self, layout: &Layout) -> Result<()> {
+        let end = layout.page_at(0, 0);
         for at in (0..end).step_by(PIECE_BYTES as usize) {
             let zeros = vec![0; PIECE_BYTES.min(end - at) as usize];
             self.meta.write_at(at, &zeros)?;
         }
-        self.meta
-            .write_at(superblock.layout.superblock_at(superblock.generation), &superblock.encode())
+        self.meta.sync()
     }
 }
 
@@ -126,11 +124,25 @@ pub(crate) fn open(
     {
         return Ok((build(files, left, found, limits, counters)?, true));
     }
-    files.format(fresh)?;
+    files.erase(&fresh.layout)?;
+    Ok((begin(files, fresh, limits, counters)?, false))
+}
+
+/// Begins a device anew whose metadata has been erased.
+///
+/// # Errors
+///
+/// When the device fails.
+pub(crate) fn begin(
+    files: Files,
+    fresh: &Superblock,
+    limits: Limits,
+    counters: Arc<DeviceCounters>,
+) -> Result<Device> {
     let empty = read(&files, fresh)?.ok_or_else(|| {
         tidekv_io::Error::new(ErrorKind::Failed, Operation::Read, files.meta.path())
     })?;
-    Ok((build(files, fresh, empty, limits, counters)?, false))
+    build(files, fresh, empty, limits, counters)
 }
 
 fn build(

@@ -8,6 +8,7 @@
 //!
 //! Pure.
 
+use crate::membership::Membership;
 use crate::rendezvous::Rendezvous;
 
 /// Who is there, in a form that is looked at for every key.
@@ -21,6 +22,21 @@ pub(crate) struct Routing {
 }
 
 impl Routing {
+    /// The routing while these devices are there, and those seats warm.
+    pub(crate) fn new(
+        rendezvous: Rendezvous,
+        membership: &Membership,
+        is_warming: impl Iterator<Item = bool>,
+    ) -> Self {
+        Self {
+            rendezvous,
+            is_in: membership.seats.iter().map(|seat| seat.is_taken()).collect(),
+            is_warming: is_warming.collect(),
+            epoch: membership.epoch,
+            floor: membership.floor,
+        }
+    }
+
     /// The seat that a key belongs to, and the seats where it may be.
     pub(crate) fn seats(&self, hash: u64) -> (usize, [Option<usize>; 2]) {
         let home = self.rendezvous.seat(hash, |_| true).unwrap_or(0);
