@@ -591,7 +591,7 @@ fn tls_serves_those_who_speak_it() {
 
 /// What the address of metrics answers to a path.
 fn get(server: &CacheServer, path: &str, headers: &str) -> String {
-    let url = server.metrics_url().unwrap();
+    let url = server.page_url().unwrap();
     let address = url.trim_start_matches("http://").split('/').next().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
