@@ -14,13 +14,16 @@ mod server;
 mod load;
 #[path = "page/browser.rs"]
 mod browser;
+#[path = "page/shown.rs"]
+mod shown;
 
 use std::time::{Duration, Instant};
 
-use browser::{Browser, Shown};
+use browser::Browser;
 use load::Load;
 use serde_json::Value;
 use server::Server;
+use shown::Shown;
 use tidekv_evidence::Row;
 
 /// How long a phase may take until the boundary has moved.
@@ -76,13 +79,13 @@ fn the_page_shows_how_the_boundary_moves() {
         println!("no browser: TIDEKV_CHROMIUM names none");
         return;
     };
-    let shown = browser.open(server.url());
+    let shown = Shown::new(browser.open(server.url()));
     shown.is_drawn();
     shown.agrees_with(&server.stats());
     let values = |moment| shown.values_at(moment);
     assert!(values(gets) > 4.0 * values(scans) + 1e6, "{:?}", shown.moments());
     assert!(values(gets) > 4.0 * values(scans_again) + 1e6, "{:?}", shown.moments());
-    browser.take_pictures(server.url());
+    browser.take_pictures(server.url(), "");
     record(&shown, &[scans, gets, scans_again]);
 }
 
@@ -102,7 +105,7 @@ fn the_page_of_an_empty_server_and_of_other_policies_says_so() {
         let server = Server::start_with(policy);
         // Until there is something to say.
         std::thread::sleep(Duration::from_millis(2500));
-        let shown = browser.open(server.url());
+        let shown = Shown::new(browser.open(server.url()));
         assert!(shown.text().contains(says), "{says}\n{}", shown.text());
         shown.agrees_with(&server.stats());
     }

@@ -261,7 +261,7 @@ function reason() {
   if (suspect.length) parts.push(`${they(suspect, "has", "have")} failed or been slow lately, and will be taken out if that goes on.`);
   if (warming.length) parts.push(`${they(warming, "is", "are")} back and warming.`);
   if (parts.length) return parts.join(" ");
-  const all = devices.length === 1 ? "The flash device works" : `All ${devices.length} flash devices work`;
+  const all = ["The flash device works", "Both flash devices work"][devices.length - 1] ?? `All ${devices.length} flash devices work`;
   const last = outage();
   return last ? `${all}; ${last.path} was out from ${clock(last.from)} to ${clock(last.to)}.` : `${all}.`;
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use support::PATIENCE;
 use support::cache::{
-    CacheClient, eventually, open, open_with, options, socket, start, start_with,
+    CacheClient, ask_page, eventually, open, open_with, options, socket, start, start_with,
 };
 use tidekv_io::{Clock, ManualClock, SystemClock};
 use tidekv_server::{
@@ -159,9 +159,9 @@ fn what_does_not_fit_into_memory_is_found_on_flash() {
         "6\r\nSTORED\r\nVA 2\r\n60\r\n"
     );
     assert_eq!(client.ask("flush_all\r\nget n key1 key2999\r\n"), "OK\r\nEND\r\n");
-    let metrics = get(&server, "/metrics", "");
+    let metrics = ask_page(&server, "/metrics", "");
     assert!(metrics.contains("tidekv_cache_device_state{device=\"/flash\"} 0\n"), "{metrics}");
-    assert!(get(&server, "/api/stats", "").contains("\"path\":\"/flash\""));
+    assert!(ask_page(&server, "/api/stats", "").contains("\"path\":\"/flash\""));
 }
 
 #[test]
@@ -589,27 +589,13 @@ fn tls_serves_those_who_speak_it() {
     assert_eq!(client.ask("mg a s\r\n"), "HD s1000000\r\n");
 }
 
-/// What the address of metrics answers to a path.
-fn get(server: &CacheServer, path: &str, headers: &str) -> String {
-    let url = server.metrics_url().unwrap();
-    let address = url.trim_start_matches("http://").split('/').next().unwrap();
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let head =
-        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
-
 #[test]
 fn what_clients_do_is_seen_over_http() {
     let http = Some("127.0.0.1:0".parse().unwrap());
     let server = start_with(CacheServerOptions { http, ..options() });
     let mut client = CacheClient::connect(&server);
     client.ask(format!("{}get a b\r\n", set("a", "1")));
-    let metrics = get(&server, "/metrics", "");
+    let metrics = ask_page(&server, "/metrics", "");
     for line in [
         "tidekv_cache_gets_total{outcome=\"hit\"} 1",
         "tidekv_cache_gets_total{outcome=\"miss\"} 1",
@@ -619,15 +605,15 @@ fn what_clients_do_is_seen_over_http() {
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
     }
-    let stats = get(&server, "/api/stats", "");
+    let stats = ask_page(&server, "/api/stats", "");
     let (_, body) = stats.split_once("\r\n\r\n").unwrap();
     let body: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(body["numbers"]["server.get_hits"], 1);
-    assert!(get(&server, "/", "").contains("\"/cache.js\""));
-    assert!(get(&server, "/cache.js", "").contains("/live.js"));
-    assert!(get(&server, "/page.js", "").starts_with("HTTP/1.1 404"));
-    assert!(get(&server, "/api/stats?since=x", "").starts_with("HTTP/1.1 400"));
-    let elsewhere = get(&server, "http://attacker.example/metrics", "");
+    assert!(ask_page(&server, "/", "").contains("\"/cache.js\""));
+    assert!(ask_page(&server, "/cache.js", "").contains("/live.js"));
+    assert!(ask_page(&server, "/page.js", "").starts_with("HTTP/1.1 404"));
+    assert!(ask_page(&server, "/api/stats?since=x", "").starts_with("HTTP/1.1 400"));
+    let elsewhere = ask_page(&server, "http://attacker.example/metrics", "");
     assert!(elsewhere.starts_with("HTTP/1.1 421"), "{elsewhere}");
 }
 
@@ -639,8 +625,8 @@ fn metrics_are_for_those_who_are_known() {
     // me:secret, you:secret
     for (credentials, status) in [("bWU6c2VjcmV0", 200), ("eW91OnNlY3JldA==", 401)] {
         let header = format!("Authorization: Basic {credentials}\r\n");
-        let answer = get(&server, "/metrics", &header);
+        let answer = ask_page(&server, "/metrics", &header);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
     }
-    assert!(get(&server, "/api/stats", "").starts_with("HTTP/1.1 401"));
+    assert!(ask_page(&server, "/api/stats", "").starts_with("HTTP/1.1 401"));
 }

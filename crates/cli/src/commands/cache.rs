@@ -68,8 +68,8 @@ pub struct Cache {
         value_parser = |text: &str| address(text).map_err(|error| error.to_string()))]
     listen: Vec<Address>,
 
-    /// Where to show metrics for Prometheus, below /metrics: host:port, or a host alone for
-    /// port 8379.
+    /// Where to show a page that says what the cache does, and below /metrics the same for
+    /// Prometheus: host:port, or a host alone for port 8379.
     #[arg(long, value_name = "ADDR",
         value_parser = |text: &str| page_address(text).map_err(|error| error.to_string()))]
     http: Option<Address>,
@@ -171,8 +171,7 @@ impl Cache {
 
     fn greeting(&self, server: &CacheServer, warm_devices: usize) -> String {
         let addresses: Vec<_> = server.local_addresses().iter().map(Address::to_string).collect();
-        let metrics = server.metrics_url();
-        let metrics = metrics.map(|url| format!("; metrics at {url}")).unwrap_or_default();
+        let page = server.page_url().map(|url| format!("; page at {url}")).unwrap_or_default();
         let flash = match self.flash.iter().map(|flash| flash.bytes).sum::<u64>() {
             0 => String::new(),
             bytes => {
@@ -182,7 +181,7 @@ impl Cache {
             }
         };
         format!(
-            "listening on {}{metrics}; {} of DRAM{flash}, values up to {}",
+            "listening on {}{page}; {} of DRAM{flash}, values up to {}",
             addresses.join(", "),
             show_size(self.dram),
             show_size(self.object_max),

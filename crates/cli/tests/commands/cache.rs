@@ -55,7 +55,7 @@ fn it_listens_on_every_address_and_shows_metrics() {
     assert_eq!(ask(&mut serving.connect(), &["version"]), "VERSION 1.6.18");
     let mut stream = UnixStream::connect(place.file("socket")).unwrap();
     assert_eq!(ask(&mut stream, &["get", "a"]), "END");
-    let url = serving.line.split("metrics at http://").nth(1).unwrap();
+    let url = serving.line.split("page at http://").nth(1).unwrap();
     let mut stream = TcpStream::connect(url.split('/').next().unwrap()).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
     let mut answer = String::new();

@@ -1,4 +1,5 @@
 //! A server with a page, and what it says of itself.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -26,11 +27,18 @@ impl Server {
 
     pub fn start_with(policy: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("data").display().to_string();
+        let memory = MEMORY_BYTES.to_string();
+        let arguments = ["--cache-policy", policy, "--memory", &memory, "--data", &data];
+        Self::run("serve", &arguments, directory)
+    }
+
+    /// Runs a command that serves, whose files are in `directory`.
+    pub fn run(command: &str, arguments: &[&str], directory: TempDir) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tidekv"))
             .env_remove("TIDEKV_PASSWORD")
-            .args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"])
-            .args(["--cache-policy", policy, "--memory", &MEMORY_BYTES.to_string(), "--data"])
-            .arg(directory.path().join("data"))
+            .args([command, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

@@ -17,7 +17,7 @@ pub struct CacheServerOptions {
     /// Where to listen. With [`CacheServerOptions::tls`] all TCP addresses speak TLS and
     /// nothing else.
     pub listen: Vec<Address>,
-    /// Where to show metrics: a host and a port. `None`: nowhere.
+    /// Where to show the page and metrics: a host and a port. `None`: nowhere.
     pub http: Option<Address>,
     /// Who clients must be one of; `None`: anybody.
     pub users: Option<Users>,

@@ -50,7 +50,7 @@ use crate::tls;
 #[derive(Debug)]
 pub struct CacheServer {
     runtime: Option<Runtime>,
-    metrics_url: Option<String>,
+    page_url: Option<String>,
     state: Arc<State>,
     stop: watch::Sender<bool>,
     /// Ends when the last connection has.
@@ -73,7 +73,7 @@ impl CacheServer {
         listener::raise_file_limit(options.connections_max);
         let listeners = runtime.block_on(listener::bind_all(&options.listen, exposure))?;
         let pages = runtime.block_on(listener::bind_page(options.http.as_ref(), exposure))?;
-        let metrics_url =
+        let page_url =
             pages.first().map(|page| listener::url_of(page, tls.is_some())).transpose()?;
         let addresses = listeners.iter().map(Listener::address).collect::<Result<Vec<_>>>()?;
         let page_host = match &options.http {
@@ -91,7 +91,7 @@ impl CacheServer {
             let _entered = runtime.enter();
             serve_page(pages, host, &state, tls.as_ref(), (&stopped, &guard));
         }
-        Ok(Self { runtime: Some(runtime), metrics_url, state, stop, alive })
+        Ok(Self { runtime: Some(runtime), page_url, state, stop, alive })
     }
 
     /// Where it listens, with the ports that the system has chosen.
@@ -99,9 +99,9 @@ impl CacheServer {
         &self.state.addresses
     }
 
-    /// Where metrics are, with the port that the system has chosen.
-    pub fn metrics_url(&self) -> Option<String> {
-        self.metrics_url.as_ref().map(|url| format!("{url}metrics"))
+    /// Where the page is, with the port that the system has chosen.
+    pub fn page_url(&self) -> Option<&str> {
+        self.page_url.as_deref()
     }
 
     /// Connections of clients at this moment.

@@ -111,3 +111,17 @@ pub fn socket(server: &CacheServer) -> TcpStream {
     stream.set_nodelay(true).unwrap();
     stream
 }
+
+/// What the address of the page answers to a path.
+pub fn ask_page(server: &CacheServer, path: &str, headers: &str) -> String {
+    let url = server.page_url().unwrap();
+    let address = url.trim_start_matches("http://").split('/').next().unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head =
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}

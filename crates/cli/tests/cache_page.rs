@@ -1,0 +1,198 @@
+//! The page of a real cache under load, one of whose two flash devices fails and comes back: what
+//! the server tells and what a real browser shows of it, after the fact.
+//!
+//! The device is a file that is cut short again and again until it is out; then nobody touches it
+//! any more, and the server takes it back by itself.
+//!
+//! `TIDEKV_CHROMIUM` names the browser (`chromium`); without it only what the server says is
+//! looked at. `TIDEKV_CHROMIUM_PICTURES` names a directory for pictures of the page.
+#![cfg(unix)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "drives real processes")]
+
+#[path = "page/server.rs"]
+mod server;
+#[path = "page/browser.rs"]
+mod browser;
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use browser::{Browser, Document, attribute};
+use serde_json::Value;
+use server::Server;
+use tidekv_evidence::Row;
+use tidekv_io::SeededRandom;
+
+/// How long a device may take from one state to the next.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// How long it then goes on, so that it is seen.
+const HOLD: Duration = Duration::from_secs(4);
+/// Several times the memory, and less than both devices.
+const KEYS: u64 = 5_000;
+const VALUE_BYTES: usize = 6_000;
+
+/// A client that goes on until this is dropped.
+struct Load {
+    stop: Arc<AtomicBool>,
+    client: Option<JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(address: &str) -> Self {
+        let (stop, address) = (Arc::new(AtomicBool::new(false)), address.to_owned());
+        let stopped = Arc::clone(&stop);
+        Self { stop, client: Some(std::thread::spawn(move || work(&address, &stopped))) }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.client.take().map(JoinHandle::join);
+    }
+}
+
+/// Stores and reads keys, most of them a few, until it is stopped; some are never there.
+fn work(address: &str, stop: &AtomicBool) {
+    let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
+    let (dice, value) = (SeededRandom::new(3), "x".repeat(VALUE_BYTES));
+    let mut line = String::new();
+    while !stop.load(Ordering::Relaxed) {
+        let few = dice.below(10) < 6;
+        let key = dice.below(if few { KEYS / 10 } else { KEYS });
+        let request = match dice.below(20) {
+            0 => format!("get absent{key}\r\n"),
+            1..=4 => format!("set key{key} 0 0 {VALUE_BYTES}\r\n{value}\r\n"),
+            _ => format!("get key{key}\r\n"),
+        };
+        stream.get_mut().write_all(request.as_bytes()).unwrap();
+        line.clear();
+        stream.read_line(&mut line).unwrap();
+        if line.starts_with("VALUE") {
+            let mut rest = vec![0; VALUE_BYTES + "\r\nEND\r\n".len()];
+            stream.read_exact(&mut rest).unwrap();
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Waits until `is_reached`, and has `meanwhile` done over and over.
+fn until(
+    server: &Server,
+    what: &str,
+    mut meanwhile: impl FnMut(),
+    is_reached: impl Fn(&Value) -> bool,
+) {
+    let began = Instant::now();
+    loop {
+        let stats = server.stats();
+        if is_reached(&stats) {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "never {what}: {}", stats["devices"]);
+        let pause = Instant::now();
+        while pause.elapsed() < Duration::from_millis(200) {
+            meanwhile();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// The states of a device over time, each once in a row.
+fn states_of(stats: &Value, device: usize) -> Vec<u64> {
+    let states = stats["history"]["fine"]["devices"][device]["state"].as_array().unwrap();
+    let mut states: Vec<u64> = states.iter().map(|state| state.as_u64().unwrap()).collect();
+    states.dedup();
+    states
+}
+
+/// Whether `states` has `wanted` in that order, whatever lies in between.
+fn has_in_order(states: &[String], wanted: &[&str]) -> bool {
+    let mut states = states.iter();
+    wanted.iter().all(|wanted| states.any(|state| state == wanted))
+}
+
+/// What the browser shows of a device: its bar, from the left.
+fn bar_of(document: &Document, device: usize) -> Vec<String> {
+    let item = document.0.split(&format!("data-device=\"{device}\"")).nth(1).unwrap();
+    let bar = item.split("<svg").nth(1).unwrap().split("</svg>").next().unwrap();
+    let parts = bar.split("<rect").skip(1);
+    parts.map(|part| attribute(part, "data-state").unwrap().to_owned()).collect()
+}
+
+fn start() -> (Server, std::path::PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    let [a, b] = ["a", "b"].map(|name| format!("{}:24MiB", file(name).display()));
+    let state = file("state").display().to_string();
+    let arguments = ["--dram", "28MiB", "--flash", &a, "--flash", &b, "--state", &state];
+    let path = file("a");
+    (Server::run("cache", &arguments, directory), path)
+}
+
+fn cut_short(path: &Path) {
+    OpenOptions::new().write(true).open(path).unwrap().set_len(0).unwrap();
+}
+
+#[test]
+fn a_device_is_seen_leaving_and_coming_back() {
+    let (server, device) = start();
+    let state = |stats: &Value| stats["devices"][0]["state"].as_str().unwrap().to_owned();
+    let load = Load::start(server.address());
+    let reads = |stats: &Value| stats["devices"][0]["object_reads"].as_u64().unwrap();
+    until(&server, "read", || {}, |stats| reads(stats) > 200 && state(stats) == "ok");
+    std::thread::sleep(HOLD);
+    until(&server, "out", || cut_short(&device), |stats| state(stats) == "out");
+    until(&server, "warming", || {}, |stats| state(stats) == "warming");
+    until(&server, "ok again", || {}, |stats| state(stats) == "ok");
+    std::thread::sleep(HOLD);
+    let stats = server.stats();
+    let names = ["ok", "suspect", "warming", "out"];
+    let states = states_of(&stats, 0).into_iter().map(|state| names[state as usize].to_owned());
+    let states: Vec<String> = states.collect();
+    assert!(has_in_order(&states, &["ok", "out", "warming", "ok"]), "{states:?}");
+    assert!(!states_of(&stats, 1).contains(&3), "the other one was not touched");
+    assert_eq!(stats["devices"][0]["times_out"], 1);
+    assert_eq!(stats["devices"][0]["times_back"], 1);
+    let times = &stats["devices"][0]["read_times"];
+    assert!(times["count"].as_u64() > Some(200) && times["p99_ns"].as_u64() > Some(0), "{times}");
+
+    let Some(browser) = Browser::from_environment() else {
+        println!("no browser: TIDEKV_CHROMIUM names none");
+        return;
+    };
+    let shown = browser.open(server.url());
+    shown.is_alive();
+    let bar = bar_of(&shown, 0);
+    assert!(has_in_order(&bar, &["ok", "out", "warming", "ok"]), "{bar:?}");
+    assert!(!bar_of(&shown, 1).iter().any(|state| state == "out"));
+    let text = shown.text();
+    for words in ["Both flash devices work", "was out from", "DRAM", "Not there", "once"] {
+        assert!(text.contains(words), "{words:?} is not in {text}");
+    }
+    browser.take_pictures(server.url(), "cache-");
+    drop(load);
+    Row::new("cache-page-in-chromium", "tidekv")
+        .param("devices", 2)
+        .metric("stretches_shown", bar.len())
+        .metric("script_errors", 0)
+        .record();
+}
+
+#[test]
+fn a_cache_without_flash_or_clients_says_so() {
+    let Some(browser) = Browser::from_environment() else { return };
+    let server = Server::run("cache", &[], tempfile::tempdir().unwrap());
+    std::thread::sleep(Duration::from_millis(2500));
+    let shown = browser.open(server.url());
+    shown.is_alive();
+    for words in ["Nothing has been asked of this cache yet.", "There is no flash behind it"] {
+        assert!(shown.text().contains(words), "{words:?} is not in {}", shown.text());
+    }
+}
