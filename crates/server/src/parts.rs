@@ -1,7 +1,7 @@
 //! What pages consist of, as it lies in the binary, and the parts that all of them have.
 //!
 //! Guarantees: a page loads nothing from elsewhere, and has no style and no script in its text,
-//! for browsers are told to refuse both; a test of each page says so ([`check`]).
+//! for browsers are told to refuse both; a test of each page says so (`check`).
 
 use hyper::StatusCode;
 

@@ -85,7 +85,7 @@ pub struct DeviceStats {
     pub objects: u64,
     /// What it has counted.
     pub counts: DeviceCounts,
-    /// How long lookups took that read it.
+    /// How long lookups took that read it and did not fail.
     pub read_times: ReadTimes,
 }
 
@@ -426,7 +426,8 @@ impl Inner {
         let mut was_read = false;
         let read = device.read(hash, key, now_s, &mut was_read);
         let ended_ns = self.clock.monotonic_ns();
-        if was_read {
+        // One that fails says nothing of how quick the device is, and would say it is quick.
+        if was_read && read.is_ok() {
             seat.read_clock.add(ended_ns.saturating_sub(began_ns));
         }
         let mut health = seat.health.lock();

@@ -119,7 +119,7 @@ pub(crate) static DEVICE_METRICS: [DeviceMetric; 38] = [
 pub(crate) const READ_TIMES: (&str, Kind, &str) = (
     "tidekv_cache_device_read_duration_seconds",
     Histogram,
-    "How long lookups took that read the device, once or twice.",
+    "How long lookups took that read the device, once or twice, and did not fail.",
 );
 
 /// The times that the histogram is told for are these powers of two, in nanoseconds: from 16 µs to
