@@ -25,6 +25,7 @@ mod commands;
 mod catalogue;
 pub(crate) mod parser;
 mod connection;
+mod caretaker;
 mod reception;
 mod fields;
 mod metrics;

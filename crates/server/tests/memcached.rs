@@ -630,3 +630,15 @@ fn metrics_are_for_those_who_are_known() {
     }
     assert!(ask_page(&server, "/api/stats", "").starts_with("HTTP/1.1 401"));
 }
+
+#[test]
+fn what_is_due_happens_also_while_nobody_asks() {
+    let clock = Arc::new(ManualClock::new(1_700_000_000_000));
+    let cache = open_with(&Options::default(), Arc::clone(&clock) as Arc<dyn Clock>);
+    let server = CacheServer::start(cache.clone(), options()).unwrap();
+    let mut client = CacheClient::connect(&server);
+    assert_eq!(client.ask("set key 0 0 1\r\nv\r\nflush_all 100\r\n"), "STORED\r\nOK\r\n");
+    assert_eq!(cache.stats().dram_objects, 1);
+    clock.advance(Duration::from_secs(101));
+    eventually("everything is forgotten", || cache.stats().dram_objects == 0);
+}

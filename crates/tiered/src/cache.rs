@@ -203,6 +203,13 @@ impl Cache {
         u32::try_from(self.inner.clock.unix_ms() / 1000).unwrap_or(u32::MAX - 1)
     }
 
+    /// Does what is due: forgets everything if its time has come, and looks after devices that
+    /// are out or warming. Every operation does that too, so who calls this once in a while
+    /// sees to it that it happens also without any. May wait for a device.
+    pub fn look_after(&self) {
+        self.tick();
+    }
+
     /// A version that no object has had.
     pub fn next_version(&self) -> u64 {
         let version = self.inner.versions.fetch_add(1, Ordering::Relaxed) + 1;

@@ -15,6 +15,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::error::Result;
 use crate::http;
 use crate::listener::{self, Exposure, Listener};
+use crate::memcached::caretaker;
 use crate::memcached::exhibit::Exhibit;
 use crate::memcached::options::CacheServerOptions;
 use crate::memcached::reception::Reception;
@@ -87,6 +88,7 @@ impl CacheServer {
             let host = Reception { state: Arc::clone(&state) };
             runtime.spawn(listener.run(host, tls.clone(), stopped.clone(), guard.clone()));
         }
+        runtime.spawn(caretaker::run(state.objects.cache.clone(), stopped.clone()));
         if let Some(host) = page_host {
             let _entered = runtime.enter();
             serve_page(pages, host, &state, tls.as_ref(), (&stopped, &guard));
