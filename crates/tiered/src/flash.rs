@@ -25,7 +25,7 @@ use crate::device::{Device, Limits, Put};
 use crate::device_stats::{DeviceCounters, DeviceCounts};
 use crate::entry::Spot;
 use crate::error::Result;
-use crate::health::{DeviceState, Health};
+use crate::health::{DeviceState, Health, Work};
 use crate::layout::Layout;
 use crate::membership::Membership;
 use crate::object::{Found, Object};
@@ -430,12 +430,12 @@ impl Inner {
         if was_read && read.is_ok() {
             seat.read_clock.add(ended_ns.saturating_sub(began_ns));
         }
-        let mut health = seat.health.lock();
         let (found, is_to_go) = match read {
-            Ok(found) => (found, health.worked(began_ns, ended_ns)),
-            Err(_) => (None, health.failed(began_ns, ended_ns)),
+            // Memory has answered.
+            Ok(found) if !was_read => (found, false),
+            Ok(found) => (found, seat.health.lock().worked(Work::Read, began_ns, ended_ns)),
+            Err(_) => (None, seat.health.lock().failed(Work::Read, began_ns, ended_ns)),
         };
-        drop(health);
         if is_to_go {
             self.leave(number);
         }
@@ -510,8 +510,13 @@ impl Inner {
         let done = device.upkeep(&mut cursor);
         drop(cursor);
         let ended_ns = self.clock.monotonic_ns();
-        let has_failed = done.is_err() && seat.health.lock().failed(began_ns, ended_ns);
-        if has_failed || device.is_broken() {
+        let mut health = seat.health.lock();
+        let is_to_go = match done {
+            Ok(()) => health.worked(Work::Write, began_ns, ended_ns),
+            Err(_) => health.failed(Work::Write, began_ns, ended_ns),
+        };
+        drop(health);
+        if is_to_go || device.is_broken() {
             self.leave(number);
         }
     }

@@ -10,6 +10,9 @@
 //!          settled()             │ as from suspect: out
 //! ```
 //!
+//! Reads and writes are counted apart: a device that reads well and writes nothing is of no use
+//! either. What memory answers says nothing about a device, and is not told.
+//!
 //! What went wrong at the same time as something that was counted is not counted again: when
 //! a device stands still for a moment all who read it are late.
 //!
@@ -55,16 +58,23 @@ impl DeviceState {
     }
 }
 
+/// What a device was asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    Read,
+    Write,
+}
+
 /// The health of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Health {
     is_out: bool,
     is_warming: bool,
-    /// In a row.
-    failures: u32,
+    /// In a row, of reads and of writes.
+    failures: [u32; 2],
     slow: u32,
     /// When the last operation ended that was counted in either.
-    counted_until_ns: u64,
+    counted_until_ns: Option<u64>,
     /// Operations that must work until it is trusted; 0: it is.
     doubts: u32,
     pause: Duration,
@@ -77,9 +87,9 @@ impl Health {
         Self {
             is_out: false,
             is_warming: false,
-            failures: 0,
+            failures: [0; 2],
             slow: 0,
-            counted_until_ns: 0,
+            counted_until_ns: None,
             doubts: 0,
             pause: PAUSE,
             try_again_ns: 0,
@@ -101,8 +111,12 @@ impl Health {
     }
 
     /// An operation has worked; whether the device is to go for having been slow too often.
-    pub(crate) fn worked(&mut self, began_ns: u64, ended_ns: u64) -> bool {
-        self.failures = 0;
+    pub(crate) fn worked(&mut self, work: Work, began_ns: u64, ended_ns: u64) -> bool {
+        self.failures[work as usize] = 0;
+        if work == Work::Write {
+            // Segments and pages take as long as there are.
+            return false;
+        }
         if Duration::from_nanos(ended_ns.saturating_sub(began_ns)) >= SLOW {
             self.slow += u32::from(self.is_another(began_ns, ended_ns));
             self.doubts = TRUST;
@@ -114,18 +128,18 @@ impl Health {
     }
 
     /// An operation has failed; whether the device is to go.
-    pub(crate) fn failed(&mut self, began_ns: u64, ended_ns: u64) -> bool {
-        self.failures += u32::from(self.is_another(began_ns, ended_ns));
+    pub(crate) fn failed(&mut self, work: Work, began_ns: u64, ended_ns: u64) -> bool {
+        self.failures[work as usize] += u32::from(self.is_another(began_ns, ended_ns));
         self.doubts = TRUST;
-        self.failures >= FAILURES_MAX
+        self.failures[work as usize] >= FAILURES_MAX
     }
 
     /// Whether an operation that went wrong began after the last that was counted; then it is
     /// the last.
     fn is_another(&mut self, began_ns: u64, ended_ns: u64) -> bool {
-        let is_another = self.counted_until_ns == 0 || began_ns >= self.counted_until_ns;
+        let is_another = self.counted_until_ns.is_none_or(|until_ns| began_ns >= until_ns);
         if is_another {
-            self.counted_until_ns = ended_ns.max(1);
+            self.counted_until_ns = Some(ended_ns);
         }
         is_another
     }
@@ -175,17 +189,17 @@ mod tests {
 
         fn quick(&mut self) -> bool {
             self.1 += 1_000_000;
-            self.0.worked(self.1 - 1_000_000, self.1)
+            self.0.worked(Work::Read, self.1 - 1_000_000, self.1)
         }
 
         fn slow(&mut self) -> bool {
             self.1 += SLOW.as_nanos() as u64;
-            self.0.worked(self.1 - SLOW.as_nanos() as u64, self.1)
+            self.0.worked(Work::Read, self.1 - SLOW.as_nanos() as u64, self.1)
         }
 
         fn failed(&mut self) -> bool {
             self.1 += 1_000_000;
-            self.0.failed(self.1 - 1_000_000, self.1)
+            self.0.failed(Work::Read, self.1 - 1_000_000, self.1)
         }
     }
 
@@ -215,11 +229,27 @@ mod tests {
     }
 
     #[test]
+    fn reads_that_work_do_not_make_up_for_writes_that_fail() {
+        let mut one = One::new();
+        let mut write = |one: &mut One| {
+            one.1 += 1;
+            one.0.failed(Work::Write, one.1 - 1, one.1)
+        };
+        assert!((1..FAILURES_MAX).all(|_| !write(&mut one) && !one.quick()));
+        assert!(write(&mut one));
+        let mut one = One::new();
+        for _ in 0..10 {
+            assert!((1..FAILURES_MAX).all(|_| !write(&mut one)));
+            one.0.worked(Work::Write, one.1, one.1);
+        }
+    }
+
+    #[test]
     fn what_goes_wrong_at_the_same_time_counts_once() {
         let mut health = Health::new();
         let second_ns = 1_000_000_000;
-        assert!((0..100).all(|n| !health.worked(n, second_ns + n)));
-        assert!((0..100).all(|n| !health.failed(n, second_ns + n)));
+        assert!((0..100).all(|n| !health.worked(Work::Read, n, second_ns + n)));
+        assert!((0..100).all(|n| !health.failed(Work::Read, n, second_ns + n)));
         assert_eq!(health.state(), DeviceState::Suspect);
     }
 
@@ -234,7 +264,7 @@ mod tests {
         assert!(!health.is_to_be_tried(14 * second_ns) && health.is_to_be_tried(15 * second_ns));
         health.returned();
         assert_eq!((health.state(), health.is_warming()), (DeviceState::Suspect, true));
-        (0..u64::from(TRUST)).for_each(|n| _ = health.worked(n, n + 1));
+        (0..u64::from(TRUST)).for_each(|n| _ = health.worked(Work::Read, n, n + 1));
         assert_eq!(health.state(), DeviceState::Warming);
         health.settled();
         assert_eq!(health.state(), DeviceState::Ok);

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidekv_io::{Clock, ManualClock, MemoryStorage, SeededRandom, Storage, Tear};
+use tidekv_io::{
+    Clock, ErrorKind, Fault, FaultRule, ManualClock, MemoryStorage, Operation, SeededRandom,
+    Storage, Tear,
+};
 use tidekv_tiered::{Cache, Deadline, DeviceCounts, FlashOptions, Object, Options, Surroundings};
 
 const START_MS: u64 = 1_700_000_000_000;
@@ -267,6 +270,25 @@ fn what_a_full_page_displaces_does_not_come_back() {
     // One page for all; then pages that displace a few entries at a time.
     displace(1 << 20, 14_000);
     displace(1 << 10, 40_000);
+}
+
+/// A device whose reads all failed stayed, as long as memory answered other lookups in between:
+/// each of these counted as if the device had worked.
+#[test]
+fn a_device_that_fails_all_it_is_asked_goes_whatever_memory_answers() {
+    for operation in [Operation::Read, Operation::Write] {
+        let scene = Scene::new(options());
+        (0..5_000).for_each(|n| scene.store(n, 4_000, None));
+        let rule = FaultRule::always(operation, Fault::Fail(ErrorKind::Failed));
+        // Data alone: reads of records, writes of whole segments.
+        scene.storage.add_fault(rule.on_path("flash"));
+        for n in 0..5_000 {
+            scene.hits(n..n + 1);
+            scene.hits(1_000_000 + n..1_000_001 + n);
+            scene.store(10_000 + n, 4_000, None);
+        }
+        assert_eq!(scene.cache.device_stats()[0].times_out, 1, "{operation:?}");
+    }
 }
 
 #[test]
