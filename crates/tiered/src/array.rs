@@ -9,15 +9,14 @@
 //! 3. enough of the others are there to know that it has not left since, or the state file is;
 //!    or it was closed in order and all devices can be read.
 //!
-//! All others begin empty, and so do all where two lineages are told. If the number of devices has changed, or the place of one that was
-//! left, keys belong elsewhere than before, and all begin empty.
+//! All others begin empty, and so do all where two lineages are told. If the number of devices
+//! has changed, or the place of one that was left, keys belong elsewhere than before, and all
+//! begin empty.
 //!
 //! Relies on [`crate::membership`].
 
 use std::path::PathBuf;
 use std::sync::Arc;
-
-use tidekv_io::{Random, Storage};
 
 use crate::device::{Device, Limits};
 use crate::device_stats::DeviceCounters;
@@ -27,10 +26,8 @@ use crate::membership::Membership;
 use crate::options::{FlashOptions, Options};
 use crate::recovery::{self, Files};
 use crate::state_file::StateFile;
-use crate::superblock::{Boot, Superblock};
-
-/// No clearing is due.
-pub(crate) const NO_TIME: u32 = u32::MAX;
+use crate::superblock::{NO_TIME, Superblock};
+use crate::surroundings::Surroundings;
 
 /// A device in its seat.
 #[derive(Debug)]
@@ -48,21 +45,12 @@ pub(crate) struct Array {
     pub(crate) seats: Vec<Opened>,
     pub(crate) membership: Membership,
     pub(crate) state: Option<StateFile>,
-    pub(crate) boot: Boot,
     /// How many are as they were left.
     pub(crate) warm: usize,
     /// No object has a version above this one.
     pub(crate) version_max: u64,
     /// When everything is to be forgotten.
     pub(crate) clear_at_s: u32,
-}
-
-/// What opening goes by.
-pub(crate) struct Surroundings<'a> {
-    pub(crate) storage: &'a Arc<dyn Storage>,
-    pub(crate) random: &'a dyn Random,
-    pub(crate) boot: Boot,
-    pub(crate) limits: Limits,
 }
 
 /// A device that is looked at.
@@ -86,13 +74,13 @@ impl Array {
     /// # Errors
     ///
     /// When one is too small or locked, or the only one cannot be opened.
-    pub(crate) fn open(options: &Options, around: &Surroundings<'_>) -> Result<Self> {
+    pub(crate) fn open(options: &Options, limits: Limits, around: &Surroundings) -> Result<Self> {
         let mut candidates = Vec::new();
         for flash in &options.flash {
             let usual = options.object_bytes_usual;
             let (segment, bits) = (options.segment_bytes, options.fingerprint_bits);
             let layout = Layout::of(flash.bytes, usual, segment, bits)?;
-            let files = Files::open(around.storage, &flash.path, flash.bytes);
+            let files = Files::open(&around.storage, &flash.path, flash.bytes);
             match &files {
                 Err(error) if error.kind() == tidekv_io::ErrorKind::Locked => {
                     return Err(error.clone().into());
@@ -117,8 +105,7 @@ impl Array {
                 membership.leave(seat);
             }
             if candidate.files.is_ok() && !is_left {
-                // 0 stands for no device.
-                membership.come(seat, around.random.next_u64().max(1));
+                membership.come(seat, around.device_id());
             }
             ids.push(membership.seats[seat].device);
         }
@@ -132,14 +119,18 @@ impl Array {
             seats: Vec::new(),
             membership: membership.clone(),
             state,
-            boot: around.boot,
             warm: 0,
             version_max,
             clear_at_s,
         };
         for (seat, candidate) in candidates.into_iter().enumerate() {
-            let fresh = fresh(&candidate.layout, ids[seat], around.boot, &array);
-            array.take_seat(candidate, trusted[seat], fresh, around.limits);
+            let membership = membership.clone();
+            let fresh = Superblock {
+                version_max,
+                clear_at_s,
+                ..Superblock::fresh(ids[seat], candidate.layout, around.boot, membership)
+            };
+            array.take_seat(candidate, trusted[seat], fresh, limits);
         }
         Ok(array)
     }
@@ -177,29 +168,12 @@ impl Array {
     }
 }
 
-/// A superblock of a device that begins empty.
-fn fresh(layout: &Layout, device: u64, boot: Boot, array: &Array) -> Superblock {
-    Superblock {
-        device,
-        generation: 1,
-        layout: *layout,
-        boot,
-        is_closed: false,
-        replay_from: 0,
-        first_invalidation: 0,
-        first_segment: 0,
-        version_max: array.version_max,
-        clear_at_s: array.clear_at_s,
-        membership: array.membership.clone(),
-    }
-}
-
 fn open_state(
     path: Option<&PathBuf>,
-    around: &Surroundings<'_>,
+    around: &Surroundings,
 ) -> Result<(Option<StateFile>, Option<Membership>)> {
     let Some(path) = path else { return Ok((None, None)) };
-    let (state, says) = StateFile::open(around.storage, path, around.boot)?;
+    let (state, says) = StateFile::open(&around.storage, path, around.boot)?;
     Ok((Some(state), says))
 }
 
@@ -217,7 +191,7 @@ fn trusted(
     candidates: &[Candidate],
     found: Option<&Membership>,
     has_state: bool,
-    boot: Boot,
+    boot: u128,
 ) -> Vec<bool> {
     let Some(found) = found else { return vec![false; candidates.len()] };
     let present = candidates.iter().filter_map(|candidate| Some(candidate.superblock()?.device));

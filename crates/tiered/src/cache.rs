@@ -19,19 +19,20 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use tidekv_cache::Removed;
-use tidekv_io::{Clock, Executor, InlineExecutor, Random, Storage, SystemRandom, ThreadPool};
+use tidekv_io::Clock;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::array::NO_TIME;
 use crate::device::Limits;
 use crate::dram::{self, Held};
 use crate::entry::Entry;
 use crate::error::{Error, Result};
-use crate::flash::{DeviceStats, Flash, Place, Start, World};
+use crate::flash::{DeviceStats, Flash, Place, Start};
 use crate::layout::Layout;
 use crate::object::{Change, Found, Object};
 use crate::options::{DRAM_BYTES_MIN, OBJECT_DRAM_DIVISOR, Options};
-use crate::stats::{Counters, Stats};
+use crate::stats::{Counter, Counters, Stats};
+use crate::superblock::NO_TIME;
+use crate::surroundings::Surroundings;
 
 /// Most shards of DRAM.
 const SHARDS_MAX: u64 = 64;
@@ -69,36 +70,6 @@ pub struct WouldWait;
 pub struct Cursor {
     shard: usize,
     place: usize,
-}
-
-/// What a cache finds around it.
-#[derive(Debug, Clone)]
-pub struct Surroundings {
-    /// Where flash devices are.
-    pub storage: Arc<dyn Storage>,
-    /// The time.
-    pub clock: Arc<dyn Clock>,
-    /// Names of devices come from here.
-    pub random: Arc<dyn Random>,
-    /// Which run of the machine it is: what is written and not synced outlives no other.
-    pub boot: u128,
-    /// Whether background work is done in the thread that causes it: slower, and repeatable.
-    pub is_inline: bool,
-}
-
-impl Surroundings {
-    /// The real machine's, with that storage and clock.
-    pub fn new(storage: Arc<dyn Storage>, clock: Arc<dyn Clock>) -> Self {
-        let random = Arc::new(SystemRandom);
-        Self { storage, clock, random, boot: tidekv_io::boot_id(), is_inline: false }
-    }
-
-    fn executor(&self, seat: usize) -> Arc<dyn Executor> {
-        match self.is_inline {
-            true => Arc::new(InlineExecutor::new()),
-            false => Arc::new(ThreadPool::new(&format!("flash-{seat}"), 1)),
-        }
-    }
 }
 
 /// A cache. Clones are handles to the same one.
@@ -143,14 +114,7 @@ impl Cache {
         let (flash, start) = match options.flash.is_empty() {
             true => (None, Start { warm: 0, version_max: 0, clear_at_s: NO_TIME }),
             false => {
-                let world = World {
-                    storage: &around.storage,
-                    clock: &around.clock,
-                    random: &around.random,
-                    executors: &|seat| around.executor(seat),
-                    boot: around.boot.to_le_bytes(),
-                };
-                let (flash, start) = Flash::open(options, limits, &world)?;
+                let (flash, start) = Flash::open(options, limits, around)?;
                 (Some(flash), start)
             }
         };
@@ -230,9 +194,10 @@ impl Cache {
     /// Whether an object with a key and a value of these lengths can be kept. If not, storing
     /// it only removes what stands under its key.
     pub fn has_room_for(&self, key_len: usize, value_len: usize) -> bool {
+        let dram_bytes = self.inner.dram_bytes.load(Ordering::Relaxed);
         let charge_bytes = dram::charge_bytes(key_len, value_len);
-        let fits = value_len as u64 <= self.inner.object_bytes_max;
-        fits && self.inner.shards[0].lock().has_room_for(charge_bytes)
+        value_len as u64 <= self.inner.object_bytes_max
+            && Shard::has_room_for(self.inner.shard_bytes(dram_bytes), charge_bytes)
     }
 
     /// The object under `key`, if memory says what that is. It counts as fetched.
@@ -274,7 +239,8 @@ impl Cache {
             return Err(WouldWait);
         }
         let (change, result) = decide(found.as_ref());
-        self.count_lookup(&change, found.is_some());
+        let counters = &self.inner.counters;
+        counters.count_lookup(&change, found.is_some(), &counters.dram_hits);
         let left = self.apply(&mut shard, hash, key, now_s, change);
         drop(shard);
         drop(left);
@@ -311,7 +277,8 @@ impl Cache {
                     decide(Some(&found))
                 }
             };
-            self.inner.count_flash_lookup(&change, is_found);
+            let counters = &self.inner.counters;
+            counters.count_lookup(&change, is_found, &counters.flash_hits);
             let left = self.apply(&mut shard, hash, key, now_s, change);
             drop(shard);
             drop(left);
@@ -321,21 +288,18 @@ impl Cache {
 
     /// Stores an object, whatever stands under its key.
     pub fn store(&self, key: &[u8], object: Object) {
-        let hash = xxh3_64(key);
-        let now_s = self.tick();
-        let mut shard = self.shard(hash);
-        let left = self.apply(&mut shard, hash, key, now_s, Change::Store(object));
-        drop(shard);
-        drop(left);
+        self.overrule(key, Change::Store(object));
     }
 
     /// Removes what stands under `key`, if anything does.
     pub fn remove(&self, key: &[u8]) {
+        self.overrule(key, Change::Remove);
+    }
+
+    fn overrule(&self, key: &[u8], change: Change) {
         let hash = xxh3_64(key);
         let now_s = self.tick();
-        let mut shard = self.shard(hash);
-        let left = self.apply(&mut shard, hash, key, now_s, Change::Remove);
-        drop(shard);
+        let left = self.apply(&mut self.shard(hash), hash, key, now_s, change);
         drop(left);
     }
 
@@ -375,8 +339,7 @@ impl Cache {
             return Err(Error::invalid(format!("the cache needs at least {least} bytes of DRAM")));
         }
         self.inner.dram_bytes.store(dram_bytes, Ordering::Relaxed);
-        let objects_bytes = dram_bytes.saturating_sub(self.inner.flash_dram_bytes);
-        let shard_bytes = (objects_bytes / self.inner.shards.len() as u64) as usize;
+        let shard_bytes = self.inner.shard_bytes(dram_bytes);
         let now_s = self.now_s();
         for shard in &self.inner.shards {
             let mut shard = shard.lock();
@@ -426,7 +389,6 @@ impl Cache {
             evicted: counters.evicted.get(),
             evicted_unfetched: counters.evicted_unfetched.get(),
             stores: counters.stores.get(),
-            refused: counters.refused.get(),
             dram_bytes_max: self.inner.dram_bytes.load(Ordering::Relaxed),
             ..Stats::default()
         };
@@ -462,7 +424,10 @@ impl Cache {
                 clear_at_s.store(NO_TIME, Ordering::Release);
             }
         }
-        if self.inner.ticked_s.swap(now_s, Ordering::Relaxed) != now_s
+        // To look is cheap for many threads at once, to write is not.
+        let ticked_s = &self.inner.ticked_s;
+        if ticked_s.load(Ordering::Relaxed) != now_s
+            && ticked_s.swap(now_s, Ordering::Relaxed) != now_s
             && let Some(flash) = &self.inner.flash
         {
             flash.tick();
@@ -488,15 +453,6 @@ impl Cache {
             return None;
         }
         shard.get(hash, key)
-    }
-
-    fn count_lookup(&self, change: &Change, is_found: bool) {
-        if matches!(change, Change::Fetch | Change::ReviseAndFetch(_)) {
-            match is_found {
-                true => self.inner.counters.dram_hits.add(1),
-                false => self.inner.counters.misses.add(1),
-            }
-        }
     }
 
     /// Does what was decided, under the shard's lock. What comes back is to be dropped outside.
@@ -558,9 +514,7 @@ impl Cache {
     /// What is on flash under a key, or being read from there, counts no more.
     fn forget_copies(&self, shard: &mut Shard, hash: u64) {
         shard.void_ticket(hash);
-        if let Some(flash) = &self.inner.flash
-            && flash.may_hold(hash)
-        {
+        if let Some(flash) = &self.inner.flash {
             flash.invalidate(hash);
         }
     }
@@ -621,14 +575,20 @@ fn limits(options: &Options) -> Result<(Limits, u64)> {
     Ok((limits, all_bytes))
 }
 
-impl Inner {
-    fn count_flash_lookup(&self, change: &Change, is_found: bool) {
+impl Counters {
+    /// A change that counts as a fetch is a lookup: a hit of that tier, or a miss.
+    fn count_lookup(&self, change: &Change, is_found: bool, hits: &Counter) {
         if matches!(change, Change::Fetch | Change::ReviseAndFetch(_)) {
-            match is_found {
-                true => self.counters.flash_hits.add(1),
-                false => self.counters.misses.add(1),
-            }
+            if is_found { hits } else { &self.misses }.add(1);
         }
+    }
+}
+
+impl Inner {
+    /// What a shard has of so much DRAM.
+    fn shard_bytes(&self, dram_bytes: u64) -> usize {
+        let objects_bytes = dram_bytes.saturating_sub(self.flash_dram_bytes);
+        (objects_bytes / self.shards.len() as u64) as usize
     }
 
     fn fetch(&self, held: &mut Held<Place>, now_s: u32) -> Found {

@@ -117,15 +117,6 @@ pub(crate) struct Device {
     pub(crate) counters: Arc<DeviceCounters>,
 }
 
-/// What became of [`Device::put`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Put {
-    /// The record is there.
-    At(Spot),
-    /// There was no buffer for it, or it is too large.
-    Refused,
-}
-
 impl Device {
     /// Whether the device holds nothing any more.
     pub(crate) fn is_broken(&self) -> bool {
@@ -220,20 +211,21 @@ impl Device {
         Ok(None)
     }
 
-    /// Puts a record there, in place of any that its name has.
+    /// Puts a record there, in place of any that its name has; whether it was taken. It is not if
+    /// there is no buffer for it, or it is too large.
     ///
     /// # Errors
     ///
     /// When the device is broken now.
-    pub(crate) fn put(&self, hash: u64, key: &[u8], record: &Record, now_s: u32) -> Result<Put> {
+    pub(crate) fn put(&self, hash: u64, key: &[u8], record: &Record, now_s: u32) -> Result<bool> {
         let object = &record.found.object;
         let len = record::record_bytes(key.len(), object.value.len());
         if self.is_broken() {
-            return Ok(Put::Refused);
+            return Ok(false);
         }
         if len > self.record_bytes_max() {
             self.counters.too_large.add(1);
-            return Ok(Put::Refused);
+            return Ok(false);
         }
         self.make_room_in_log()?;
         let name = self.layout.name_of(hash);
@@ -243,7 +235,7 @@ impl Device {
         let group = Group::of(object.deadline, now_s);
         let Some(segment) = self.segment_for(&mut filling, group, len, now_s)? else {
             self.counters.bypassed.add(1);
-            return Ok(Put::Refused);
+            return Ok(false);
         };
         if !is_absent {
             self.log_invalidation(name, self.next_sequence())?;
@@ -254,28 +246,29 @@ impl Device {
         self.set(&mut partition, name, Entry::record(name.fingerprint, spot), sequence);
         self.counters.objects_written.add(1);
         self.counters.object_bytes_written.add((key.len() + object.value.len()) as u64);
-        Ok(Put::At(spot))
+        Ok(true)
     }
 
-    /// Makes it so that there is no record of a key with that hash, now and after a recovery.
+    /// Makes it so that there is no record of a key with that hash, now and after a recovery;
+    /// whether there may have been one.
     ///
     /// # Errors
     ///
     /// When the device is broken now.
-    pub(crate) fn invalidate(&self, hash: u64) -> Result<()> {
+    pub(crate) fn invalidate(&self, hash: u64) -> Result<bool> {
         if self.is_broken() {
             return Err(Error::new(ErrorKind::Failed, Operation::Write, self.meta.path()));
         }
-        self.make_room_in_log()?;
         let name = self.layout.name_of(hash);
         let mut partition = self.partition(name).lock();
         if partition.find(name.fingerprint, &self.lives) == Knowledge::Absent {
-            return Ok(());
+            return Ok(false);
         }
+        self.make_room_in_log()?;
         let sequence = self.next_sequence();
         self.log_invalidation(name, sequence)?;
         self.set(&mut partition, name, Entry::gone(name.fingerprint), sequence);
-        Ok(())
+        Ok(true)
     }
 
     /// Forgets everything, now and after a recovery.

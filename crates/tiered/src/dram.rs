@@ -95,10 +95,10 @@ impl<C> Shard<C> {
         self.objects.remove(hash)
     }
 
-    /// Whether an object with such a charge can be kept.
-    pub(crate) fn has_room_for(&self, charge_bytes: usize) -> bool {
+    /// Whether an object with such a charge can be kept by a shard of that capacity.
+    pub(crate) fn has_room_for(capacity_bytes: usize, charge_bytes: usize) -> bool {
         // The order of leaving may keep a part for itself.
-        let usable_bytes = self.objects.capacity_bytes() / 100 * 95;
+        let usable_bytes = capacity_bytes / 100 * 95;
         charge_bytes + Objects::<Held<C>>::OVERHEAD_BYTES <= usable_bytes
     }
 
@@ -212,7 +212,7 @@ mod tests {
         let mut shard = Shard::new(Eviction::S3Fifo, 10_000);
         let left = shard.put(1, held(b"a", 20_000));
         assert_eq!(left.iter().count(), 1);
-        assert!(!shard.has_room_for(charge_bytes(1, 20_000)));
-        assert!(shard.has_room_for(charge_bytes(1, 5_000)));
+        assert!(!Shard::<()>::has_room_for(10_000, charge_bytes(1, 20_000)));
+        assert!(Shard::<()>::has_room_for(10_000, charge_bytes(1, 5_000)));
     }
 }

@@ -11,17 +11,17 @@
 //! before it reads: the routing is looked at after that.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::BytesMut;
 use parking_lot::Mutex;
-use tidekv_io::{Clock, Executor, Priority, Random, Storage};
+use tidekv_io::{Executor, Priority};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::array::{Array, Surroundings};
-use crate::device::{Device, Limits, Put};
+use crate::array::Array;
+use crate::device::{Device, Limits};
 use crate::device_stats::{DeviceCounters, DeviceCounts};
 use crate::entry::Spot;
 use crate::error::Result;
@@ -38,7 +38,8 @@ use crate::rendezvous::Rendezvous;
 use crate::routing::Routing;
 use crate::state_file::StateFile;
 use crate::stats::Counter;
-use crate::superblock::{Boot, Superblock};
+use crate::superblock::Superblock;
+use crate::surroundings::Surroundings;
 use crate::write_budget::WriteBudget;
 
 /// An object whose copy is among the oldest so many hundredths of its device is written anew
@@ -55,9 +56,6 @@ pub(crate) struct Place {
     device: u32,
     spot: Spot,
 }
-
-/// How background work is run: one executor for each device.
-pub(crate) type Executors<'a> = &'a dyn Fn(usize) -> Arc<dyn Executor>;
 
 /// What a flash device looks like from outside.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,15 +116,12 @@ struct Inner {
     routing: ArcSwap<Routing>,
     membership: Mutex<Membership>,
     state: Option<StateFile>,
-    storage: Arc<dyn Storage>,
-    clock: Arc<dyn Clock>,
-    random: Arc<dyn Random>,
-    boot: Boot,
+    around: Surroundings,
     limits: Limits,
     object_bytes_max: u64,
     write_budget: Option<WriteBudget>,
     version_max: AtomicU64,
-    clear_at_s: AtomicU64,
+    clear_at_s: AtomicU32,
 }
 
 /// What was found of the time before.
@@ -137,35 +132,20 @@ pub(crate) struct Start {
     pub(crate) clear_at_s: u32,
 }
 
-/// What the world around is.
-pub(crate) struct World<'a> {
-    pub(crate) storage: &'a Arc<dyn Storage>,
-    pub(crate) clock: &'a Arc<dyn Clock>,
-    pub(crate) random: &'a Arc<dyn Random>,
-    pub(crate) executors: Executors<'a>,
-    pub(crate) boot: Boot,
-}
-
 impl Flash {
     /// Opens all devices of the options.
     pub(crate) fn open(
         options: &Options,
         limits: Limits,
-        world: &World<'_>,
+        around: &Surroundings,
     ) -> Result<(Self, Start)> {
-        let around = Surroundings {
-            storage: world.storage,
-            random: &**world.random,
-            boot: world.boot,
-            limits,
-        };
-        let array = Array::open(options, &around)?;
+        let array = Array::open(options, limits, around)?;
         let start = Start {
             warm: array.warm,
             version_max: array.version_max,
             clear_at_s: array.clear_at_s,
         };
-        let now_ns = world.clock.monotonic_ns();
+        let now_ns = around.clock.monotonic_ns();
         let budget = |bytes_per_s| WriteBudget::new(bytes_per_s, now_ns);
         let rendezvous = Rendezvous::new(options.flash.iter().map(|flash| flash.bytes));
         let mut missing = Vec::new();
@@ -180,7 +160,7 @@ impl Flash {
                 layout: opened.layout,
                 device: ArcSwapOption::from(opened.device.map(Arc::new)),
                 health: Mutex::new(health),
-                executor: (world.executors)(number),
+                executor: around.executor(number),
                 is_scheduled: AtomicBool::new(false),
                 cursor: Mutex::new(0),
                 times_out: Counter::default(),
@@ -200,15 +180,12 @@ impl Flash {
                 routing: ArcSwap::from_pointee(routing),
                 membership: Mutex::new(membership),
                 state: array.state,
-                storage: Arc::clone(world.storage),
-                clock: Arc::clone(world.clock),
-                random: Arc::clone(world.random),
-                boot: array.boot,
+                around: around.clone(),
                 limits,
                 object_bytes_max: options.object_bytes_max,
                 write_budget: options.flash_writes_bytes_per_s.map(budget),
                 version_max: AtomicU64::new(start.version_max),
-                clear_at_s: AtomicU64::new(start.clear_at_s.into()),
+                clear_at_s: AtomicU32::new(start.clear_at_s),
             }),
         };
         missing.into_iter().for_each(|seat| flash.inner.leave(seat));
@@ -265,7 +242,7 @@ impl Flash {
         }
         let len = record::record_bytes(key.len(), found.object.value.len());
         if let Some(budget) = &self.inner.write_budget
-            && !budget.spend(len as u64, found.was_fetched, self.inner.clock.monotonic_ns())
+            && !budget.spend(len as u64, found.was_fetched, self.inner.around.clock.monotonic_ns())
         {
             self.inner.seats[seat].counters.over_budget.add(1);
             return;
@@ -293,11 +270,11 @@ impl Flash {
             let (_, seats) = routing.seats(hash);
             let failed = seats.into_iter().flatten().find(|seat| {
                 let Some(device) = self.inner.device(*seat) else { return false };
-                let has_failed = device.invalidate(hash).is_err();
-                if !has_failed {
+                let invalidated = device.invalidate(hash);
+                if let Ok(true) = invalidated {
                     self.inner.schedule(*seat, &device);
                 }
-                has_failed
+                invalidated.is_err()
             });
             let Some(seat) = failed else { return };
             // What it had counts for nobody when this returns; now the key belongs elsewhere.
@@ -316,7 +293,7 @@ impl Flash {
 
     /// Remembers when everything is to be forgotten.
     pub(crate) fn set_clear_at(&self, clear_at_s: u32) {
-        self.inner.clear_at_s.store(clear_at_s.into(), Ordering::Release);
+        self.inner.clear_at_s.store(clear_at_s, Ordering::Release);
         self.inner.write_superblocks(|superblock| superblock.clear_at_s = clear_at_s);
     }
 
@@ -331,7 +308,7 @@ impl Flash {
     /// Looks after devices that are out or warming. Called now and then, never from under a
     /// lock.
     pub(crate) fn tick(&self) {
-        let now_ns = self.inner.clock.monotonic_ns();
+        let now_ns = self.inner.around.clock.monotonic_ns();
         for (number, seat) in self.inner.seats.iter().enumerate() {
             let mut health = seat.health.lock();
             if health.is_to_be_tried(now_ns) {
@@ -422,10 +399,10 @@ impl Inner {
     fn read(&self, number: usize, hash: u64, key: &[u8], now_s: u32) -> Option<(Record, Place)> {
         let seat = &self.seats[number];
         let device = self.device(number)?;
-        let began_ns = self.clock.monotonic_ns();
+        let began_ns = self.around.clock.monotonic_ns();
         let mut was_read = false;
         let read = device.read(hash, key, now_s, &mut was_read);
-        let ended_ns = self.clock.monotonic_ns();
+        let ended_ns = self.around.clock.monotonic_ns();
         // One that fails says nothing of how quick the device is, and would say it is quick.
         if was_read && read.is_ok() {
             seat.read_clock.add(ended_ns.saturating_sub(began_ns));
@@ -459,7 +436,8 @@ impl Inner {
         (object.value.len() == parts.len).then_some(Found { object, ..head })
     }
 
-    /// Puts an object there that is larger than a segment: its parts, then what they are called.
+    /// Puts an object there that is larger than a segment: its parts, then what they are called;
+    /// whether all were taken.
     fn put_parts(
         &self,
         device: &Device,
@@ -467,12 +445,12 @@ impl Inner {
         key: &[u8],
         whole: Record,
         now_s: u32,
-    ) -> tidekv_io::Result<Put> {
+    ) -> tidekv_io::Result<bool> {
         let value = whole.found.object.value.clone();
         let part_bytes = device.record_bytes_max() - record::record_bytes(key.len() + PART_NAME, 0);
         let count = value.len().div_ceil(part_bytes) as u32;
         // Parts of another state of the object have other names.
-        let parts = Parts { id: self.random.next_u64(), len: value.len(), count };
+        let parts = Parts { id: self.around.random.next_u64(), len: value.len(), count };
         let record = |kind, value| {
             let object = Object { value, ..whole.found.object.clone() };
             Record { kind, found: Found { object, ..whole.found.clone() }, ..whole.clone() }
@@ -481,9 +459,8 @@ impl Inner {
             let start = number as usize * part_bytes;
             let part = value.slice(start..value.len().min(start + part_bytes));
             let name = parts.name(key, number);
-            match device.put(xxh3_64(&name), &name, &record(Kind::Part, part), now_s)? {
-                Put::At(_) => {}
-                Put::Refused => return Ok(Put::Refused),
+            if !device.put(xxh3_64(&name), &name, &record(Kind::Part, part), now_s)? {
+                return Ok(false);
             }
         }
         device.put(hash, key, &record(Kind::Head, parts.encode()), now_s)
@@ -492,7 +469,11 @@ impl Inner {
     /// Has what waits on a device done in the background.
     fn schedule(self: &Arc<Self>, number: usize, device: &Arc<Device>) {
         let seat = &self.seats[number];
-        if !device.wants_upkeep() || seat.is_scheduled.swap(true, Ordering::AcqRel) {
+        // What is waiting to run looks at everything when it does.
+        if seat.is_scheduled.load(Ordering::Acquire)
+            || !device.wants_upkeep()
+            || seat.is_scheduled.swap(true, Ordering::AcqRel)
+        {
             return;
         }
         let (inner, device) = (Arc::clone(self), Arc::clone(device));
@@ -506,10 +487,10 @@ impl Inner {
     fn keep_up(&self, number: usize, device: &Device) {
         let seat = &self.seats[number];
         let mut cursor = seat.cursor.lock();
-        let began_ns = self.clock.monotonic_ns();
+        let began_ns = self.around.clock.monotonic_ns();
         let done = device.upkeep(&mut cursor);
         drop(cursor);
-        let ended_ns = self.clock.monotonic_ns();
+        let ended_ns = self.around.clock.monotonic_ns();
         let mut health = seat.health.lock();
         let is_to_go = match done {
             Ok(()) => health.worked(Work::Write, began_ns, ended_ns),
@@ -537,7 +518,7 @@ impl Inner {
             membership.leave(number);
             leaving.extend(self.tell_all(&membership));
             seat.times_out.add(1);
-            seat.health.lock().left(self.clock.monotonic_ns());
+            seat.health.lock().left(self.around.clock.monotonic_ns());
         }
         self.publish(&membership);
         for number in 0..self.seats.len() {
@@ -550,7 +531,7 @@ impl Inner {
     /// Writes the membership wherever it can be written; the seats where it could not.
     fn tell_all(&self, membership: &Membership) -> Vec<usize> {
         if let Some(state) = &self.state
-            && let Err(error) = state.write(membership, self.boot)
+            && let Err(error) = state.write(membership, self.around.boot)
         {
             tracing::warn!("the state of flash is not known after a restart: {error}");
         }
@@ -575,7 +556,7 @@ impl Inner {
     /// Tries a device that is out; it comes back empty.
     fn come(&self, number: usize) {
         let seat = &self.seats[number];
-        let files = Files::open(&self.storage, &seat.options.path, seat.options.bytes);
+        let files = Files::open(&self.around.storage, &seat.options.path, seat.options.bytes);
         let Ok(files) = files else { return };
         // What takes long, on a device that may not be well, while nobody waits for it. The
         // lock of its file keeps others off.
@@ -587,20 +568,12 @@ impl Inner {
             return;
         }
         let mut next = membership.clone();
-        let id = self.random.next_u64().max(1);
+        let id = self.around.device_id();
         next.come(number, id);
         let fresh = Superblock {
-            device: id,
-            generation: 1,
-            layout: seat.layout,
-            boot: self.boot,
-            is_closed: false,
-            replay_from: 0,
-            first_invalidation: 0,
-            first_segment: 0,
             version_max: self.version_max.load(Ordering::Acquire),
-            clear_at_s: self.clear_at_s.load(Ordering::Acquire) as u32,
-            membership: next.clone(),
+            clear_at_s: self.clear_at_s.load(Ordering::Acquire),
+            ..Superblock::fresh(id, seat.layout, self.around.boot, next.clone())
         };
         let opened = recovery::begin(files, &fresh, self.limits, Arc::clone(&seat.counters));
         *membership = next;
@@ -616,7 +589,7 @@ impl Inner {
         let failed = self.tell_all(&membership);
         seat.device.store(Some(Arc::new(device)));
         *seat.returned.lock() =
-            (seat.counters.segment_bytes_written.get(), self.clock.monotonic_ns());
+            (seat.counters.segment_bytes_written.get(), self.around.clock.monotonic_ns());
         seat.health.lock().returned();
         seat.times_back.add(1);
         self.publish(&membership);

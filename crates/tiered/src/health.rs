@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn reads_that_work_do_not_make_up_for_writes_that_fail() {
         let mut one = One::new();
-        let mut write = |one: &mut One| {
+        let write = |one: &mut One| {
             one.1 += 1;
             one.0.failed(Work::Write, one.1 - 1, one.1)
         };

@@ -13,7 +13,6 @@ use tidekv_io::{Access, File, Result, Storage};
 use crate::coding::{Reader, Writer};
 use crate::layout::BLOCK_BYTES;
 use crate::membership::{MEMBERSHIP_BYTES, Membership};
-use crate::superblock::Boot;
 
 const BYTES: usize = BLOCK_BYTES as usize;
 
@@ -30,7 +29,7 @@ impl StateFile {
     pub(crate) fn open(
         storage: &Arc<dyn Storage>,
         path: &Path,
-        boot: Boot,
+        boot: u128,
     ) -> Result<(Self, Option<Membership>)> {
         let file = match storage.exists(path)? {
             true => storage.open(path, Access::Buffered)?,
@@ -46,7 +45,7 @@ impl StateFile {
                 is_damaged |= block.iter().any(|byte| *byte != 0);
                 continue;
             };
-            let (generation, found_boot) = (reader.u64(), reader.bytes());
+            let (generation, found_boot) = (reader.u64(), u128::from_le_bytes(reader.bytes()));
             let membership = Membership::decode(&reader.bytes::<MEMBERSHIP_BYTES>());
             let is_newer = newest.as_ref().is_none_or(|(newest, _)| generation > *newest);
             if is_newer && found_boot == boot && generation > 0 {
@@ -60,11 +59,11 @@ impl StateFile {
     }
 
     /// Writes what the file is to say from now on.
-    pub(crate) fn write(&self, membership: &Membership, boot: Boot) -> Result<()> {
+    pub(crate) fn write(&self, membership: &Membership, boot: u128) -> Result<()> {
         let mut generation = self.generation.lock();
         let next = *generation + 1;
         let block: [u8; BYTES] =
-            Writer::new().u64(next).bytes(&boot).bytes(&membership.encode()).seal(0);
+            Writer::new().u64(next).bytes(&boot.to_le_bytes()).bytes(&membership.encode()).seal(0);
         self.file.write_at(next % 2 * BLOCK_BYTES, &block)?;
         *generation = next;
         Ok(())
@@ -81,16 +80,16 @@ mod tests {
     fn it_says_what_was_written_last_in_this_run_of_the_machine() {
         let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
         let path = Path::new("/state");
-        let (state, found) = StateFile::open(&storage, path, [1; 16]).expect("it is made");
+        let (state, found) = StateFile::open(&storage, path, 1).expect("it is made");
         assert_eq!(found, None);
         let mut membership = Membership::new(5, 2);
         for seat in 0..2 {
             membership.come(seat, 7);
-            state.write(&membership, [1; 16]).expect("it is written");
-            let (_, found) = StateFile::open(&storage, path, [1; 16]).expect("it is there");
+            state.write(&membership, 1).expect("it is written");
+            let (_, found) = StateFile::open(&storage, path, 1).expect("it is there");
             assert_eq!(found.as_ref(), Some(&membership));
         }
-        let (_, found) = StateFile::open(&storage, path, [2; 16]).expect("it is there");
+        let (_, found) = StateFile::open(&storage, path, 2).expect("it is there");
         assert_eq!(found, None);
     }
 }

@@ -26,7 +26,6 @@ pub(crate) struct Counters {
     pub(crate) evicted: Counter,
     pub(crate) evicted_unfetched: Counter,
     pub(crate) stores: Counter,
-    pub(crate) refused: Counter,
 }
 
 /// How a cache stands.
@@ -46,8 +45,6 @@ pub struct Stats {
     pub evicted_unfetched: u64,
     /// Objects stored.
     pub stores: u64,
-    /// Objects that were not kept because they were too large.
-    pub refused: u64,
     /// Objects in DRAM.
     pub dram_objects: u64,
     /// What they take, in bytes.

@@ -30,16 +30,14 @@ use crate::membership::{MEMBERSHIP_BYTES, Membership};
 const MAGIC: u64 = 0x5449_4445_464C_5301;
 const _: () = assert!(128 + MEMBERSHIP_BYTES <= SUPERBLOCK_BYTES);
 
-/// A boot of the machine: what has not been synced survives within it only.
-pub(crate) type Boot = [u8; 16];
-
 /// A superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Superblock {
     pub(crate) device: u64,
     pub(crate) generation: u64,
     pub(crate) layout: Layout,
-    pub(crate) boot: Boot,
+    /// The run of the machine in which it was written: what is not synced survives in that only.
+    pub(crate) boot: u128,
     pub(crate) is_closed: bool,
     pub(crate) replay_from: u64,
     pub(crate) first_invalidation: u64,
@@ -49,7 +47,27 @@ pub(crate) struct Superblock {
     pub(crate) membership: Membership,
 }
 
+/// No clearing is due.
+pub(crate) const NO_TIME: u32 = u32::MAX;
+
 impl Superblock {
+    /// What a device says that begins empty, and is one of these.
+    pub(crate) fn fresh(device: u64, layout: Layout, boot: u128, membership: Membership) -> Self {
+        Self {
+            device,
+            generation: 1,
+            layout,
+            boot,
+            is_closed: false,
+            replay_from: 0,
+            first_invalidation: 0,
+            first_segment: 0,
+            version_max: 0,
+            clear_at_s: NO_TIME,
+            membership,
+        }
+    }
+
     pub(crate) fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
         let layout = &self.layout;
         Writer::new()
@@ -63,7 +81,7 @@ impl Superblock {
             .u32(layout.invalidations)
             .u32(layout.fingerprint_bits)
             .u64(0)
-            .bytes(&self.boot)
+            .bytes(&self.boot.to_le_bytes())
             .u32(self.is_closed.into())
             .u64(self.replay_from)
             .u64(self.first_invalidation)
@@ -94,7 +112,7 @@ impl Superblock {
             device,
             generation,
             layout,
-            boot: reader.bytes(),
+            boot: u128::from_le_bytes(reader.bytes()),
             is_closed: reader.u32() == 1,
             replay_from: reader.u64(),
             first_invalidation: reader.u64(),
@@ -120,7 +138,7 @@ mod tests {
             device: 1,
             generation: 2,
             layout: Layout::of(64 << 20, 4096, None, 40).expect("it is large enough"),
-            boot: [3; 16],
+            boot: 3,
             is_closed: true,
             replay_from: 4,
             first_invalidation: 5,

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use tidekv_io::{ManualClock, MemoryStorage, SeededRandom};
+use tidekv_io::{ManualClock, MemoryStorage, SeededRandom, Storage};
 
 use super::*;
 use crate::golden::Dump;
