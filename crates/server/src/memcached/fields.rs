@@ -22,7 +22,7 @@ pub(crate) const STATE: &str = "flash.state";
 
 /// What a second of a cache says.
 #[rustfmt::skip]
-pub(crate) static CACHE_FIELDS: [Field; 31] = [
+pub(crate) static CACHE_FIELDS: [Field; 30] = [
     field("requests", "1/s", "requests of clients", Rate(&["server.requests"])),
     field("offloaded", "1/s", "of them, those that ran on an I/O thread", Rate(&["server.offloaded"])),
     field("clients", "1", "connections of clients", State("server.connected_clients")),
@@ -33,7 +33,6 @@ pub(crate) static CACHE_FIELDS: [Field; 31] = [
     field("misses", "1/s", "objects that were not there", Rate(&["cache.misses"])),
     field("stores", "1/s", "objects that were stored", Rate(&["cache.stores"])),
     field("evictions", "1/s", "objects that left DRAM for want of room", Rate(&["cache.evicted"])),
-    field("refused", "1/s", "objects that were not kept because they were too large", Rate(&["cache.refused"])),
     field("dram_bytes", "B", "objects in DRAM: what they take", State("cache.dram_bytes")),
     field("dram_bytes_max", "B", "DRAM that there is for objects and for what flash has of it", State("cache.dram_bytes_max")),
     field("flash_dram_bytes", "B", "of it, what the indexes and write buffers of flash take", State("flash.dram_bytes")),

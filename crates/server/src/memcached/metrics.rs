@@ -16,7 +16,7 @@ use Kind::{Counter, Gauge, Histogram, Summary};
 
 /// All metrics, in the order in which they are shown.
 #[rustfmt::skip]
-pub(crate) static CACHE_METRICS: [Metric; 33] = [
+pub(crate) static CACHE_METRICS: [Metric; 32] = [
     // The server.
     metric(Gauge, "tidekv_cache_start_time_seconds", "When the server was started, in seconds since 1970.", "", &[("", "server.started_s")]),
     metric(Counter, "tidekv_cache_requests_total", "Requests of clients.", "", &[("", "server.requests")]),
@@ -46,7 +46,6 @@ pub(crate) static CACHE_METRICS: [Metric; 33] = [
     metric(Counter, "tidekv_cache_misses_total", "Objects that were not there.", "", &[("", "cache.misses")]),
     metric(Counter, "tidekv_cache_expired_total", "Objects that were found in DRAM after their time.", "", &[("", "cache.expired")]),
     metric(Counter, "tidekv_cache_stores_total", "Objects that were stored, new ones and changed ones.", "", &[("", "cache.stores")]),
-    metric(Counter, "tidekv_cache_refused_total", "Objects that were not kept because they were too large.", "", &[("", "cache.refused")]),
     metric(Counter, "tidekv_cache_evicted_total", "Objects that left DRAM for want of room.", "", &[("", "cache.evicted")]),
     metric(Counter, "tidekv_cache_evicted_unfetched_total", "Of them, those that nobody had fetched.", "", &[("", "cache.evicted_unfetched")]),
     metric(Gauge, "tidekv_cache_dram_objects", "Objects in DRAM.", "", &[("", "cache.dram_objects")]),
@@ -179,7 +178,6 @@ pub(crate) fn read(state: &State) -> Numbers {
         ("cache.misses", cache.misses),
         ("cache.expired", cache.expired),
         ("cache.stores", cache.stores),
-        ("cache.refused", cache.refused),
         ("cache.evicted", cache.evicted),
         ("cache.evicted_unfetched", cache.evicted_unfetched),
         ("cache.dram_objects", cache.dram_objects),

@@ -52,7 +52,6 @@ impl<'a> View<'a> {
             (&mut cache.evicted, baseline.cache.evicted),
             (&mut cache.evicted_unfetched, baseline.cache.evicted_unfetched),
             (&mut cache.stores, baseline.cache.stores),
-            (&mut cache.refused, baseline.cache.refused),
             (&mut cache.dram_hits, baseline.cache.dram_hits),
             (&mut cache.flash_hits, baseline.cache.flash_hits),
         ] {
