@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use support::cache::{CacheClient, ask_page, eventually, options};
+use support::cache::{CacheClient, ask_page, options};
+use support::eventually;
 use tidekv_io::{
     Clock, ErrorKind, Fault, FaultRule, MemoryStorage, Operation, Storage, SystemClock,
 };

@@ -9,14 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use support::PATIENCE;
-use support::cache::{
-    CacheClient, ask_page, eventually, open, open_with, options, socket, start, start_with,
-};
+use support::cache::{CacheClient, ask_page, open, open_with, options, socket, start, start_with};
+use support::tls::certificate;
+use support::{PATIENCE, eventually};
 use tidekv_io::{Clock, ManualClock, SystemClock};
-use tidekv_server::{
-    Address, CacheServer, CacheServerOptions, ErrorKind, OffsetClock, TlsFiles, Users,
-};
+use tidekv_server::{Address, CacheServer, CacheServerOptions, ErrorKind, OffsetClock, Users};
 use tidekv_tiered::{FlashOptions, Options};
 
 fn sleep(duration: Duration) {
@@ -539,32 +536,6 @@ fn memory_can_be_taken_away_and_given() {
     assert!(bytes(&mut client, "evictions") > 300);
     let too_small = "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n";
     assert_eq!(client.ask("cache_memlimit 7\r\n"), too_small);
-}
-
-/// A certificate of its own making, and its files.
-fn certificate(directory: &std::path::Path) -> (TlsFiles, rustls::ClientConfig) {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
-    let files = TlsFiles {
-        certificate: directory.join("cert.pem"),
-        key: directory.join("key.pem"),
-        client_authorities: None,
-    };
-    write(&files.certificate, &made.cert.pem());
-    write(&files.key, &made.signing_key.serialize_pem());
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(made.cert.der().clone()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    (files, config)
-}
-
-#[expect(clippy::disallowed_methods, reason = "files of the test's own")]
-fn write(path: &std::path::Path, text: &str) {
-    std::fs::write(path, text).unwrap();
 }
 
 #[test]

@@ -7,24 +7,15 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{Client, PATIENCE, Value, encode, list, options, start, start_with, tcp_address};
+use support::tls::certificate;
+use support::{
+    Client, PATIENCE, Value, encode, eventually, list, options, start, start_with, tcp_address,
+};
 use tidekv_io::{Clock, SystemClock};
 use tidekv_server::{Address, ErrorKind, Server, ServerOptions, TlsFiles};
 
 fn sleep(duration: Duration) {
     SystemClock::new().sleep(duration);
-}
-
-/// Waits until `condition` holds.
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let pause = Duration::from_millis(20);
-    for _ in 0..PATIENCE.as_millis() / pause.as_millis() {
-        if condition() {
-            return;
-        }
-        sleep(pause);
-    }
-    panic!("never: {what}");
 }
 
 /// Bytes of unfinished requests that the server says it holds.
@@ -364,32 +355,6 @@ fn a_panic_ends_its_connection_and_no_other() {
     assert!(client.is_closed());
     assert_eq!(bystander.ask("GET other"), "1");
     assert_eq!(bystander.ask("GET cold"), "v");
-}
-
-/// A certificate of its own making, and its files.
-fn certificate(directory: &std::path::Path) -> (TlsFiles, rustls::ClientConfig) {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
-    let files = TlsFiles {
-        certificate: directory.join("cert.pem"),
-        key: directory.join("key.pem"),
-        client_authorities: None,
-    };
-    write(&files.certificate, &made.cert.pem());
-    write(&files.key, &made.signing_key.serialize_pem());
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(made.cert.der().clone()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    (files, config)
-}
-
-#[expect(clippy::disallowed_methods, reason = "files of the test's own")]
-fn write(path: &std::path::Path, text: &str) {
-    std::fs::write(path, text).unwrap();
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidekv_io::{Clock, MemoryStorage, Storage, SystemClock};
 use tidekv_server::{Address, CacheServer, CacheServerOptions};
@@ -42,18 +41,6 @@ pub fn start() -> CacheServer {
 pub fn tcp_address(server: &CacheServer) -> String {
     let is_tcp = |address: &&Address| matches!(address, Address::Tcp(..));
     server.local_addresses().iter().find(is_tcp).unwrap().to_string()
-}
-
-/// Waits until `condition` holds.
-pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let pause = Duration::from_millis(20);
-    for _ in 0..PATIENCE.as_millis() / pause.as_millis() {
-        if condition() {
-            return;
-        }
-        SystemClock::new().sleep(pause);
-    }
-    panic!("never: {what}");
 }
 
 pub struct CacheClient {

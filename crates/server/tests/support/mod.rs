@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub mod cache;
+pub mod tls;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,11 +12,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv::{Db, Environment, Options};
-use tidekv_io::{ManualClock, MemoryStorage, Storage};
+use tidekv_io::{Clock, ManualClock, MemoryStorage, Storage, SystemClock};
 use tidekv_server::{Address, Server, ServerOptions};
 
 /// What tests wait for at most.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until `condition` holds.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let pause = Duration::from_millis(20);
+    for _ in 0..PATIENCE.as_millis() / pause.as_millis() {
+        if condition() {
+            return;
+        }
+        SystemClock::new().sleep(pause);
+    }
+    panic!("never: {what}");
+}
 
 pub fn open_db() -> Db {
     open_db_with(Environment::default())
