@@ -92,4 +92,23 @@ mod tests {
         let (_, found) = StateFile::open(&storage, path, 2).expect("it is there");
         assert_eq!(found, None);
     }
+
+    #[test]
+    fn where_one_block_is_damaged_the_other_is_not_believed() {
+        let memory = MemoryStorage::new();
+        let storage: Arc<dyn Storage> = Arc::new(memory.clone());
+        let path = Path::new("/state");
+        let (state, _) = StateFile::open(&storage, path, 1).expect("it is made");
+        for _ in 0..2 {
+            state.write(&Membership::new(5, 2), 1).expect("it is written");
+        }
+        for at in [100, BYTES + 100] {
+            memory.corrupt(path, |bytes| bytes[at] ^= 1);
+            let (_, found) = StateFile::open(&storage, path, 1).expect("it is there");
+            assert_eq!(found, None);
+            memory.corrupt(path, |bytes| bytes[at] ^= 1);
+        }
+        let (_, found) = StateFile::open(&storage, path, 1).expect("it is there");
+        assert!(found.is_some());
+    }
 }

@@ -43,6 +43,7 @@ struct Scene {
     numbers: Vec<Numbers>,
     hits_left: AtomicU64,
     gets: AtomicU64,
+    losses: AtomicU64,
 }
 
 fn key(n: usize) -> Vec<u8> {
@@ -84,7 +85,15 @@ impl Scene {
         let cache = Cache::open(&options, &around).expect("it opens");
         let numbers = (0..KEYS).map(|_| Numbers::default()).collect();
         let (hits_left, gets) = (AtomicU64::new(hits), AtomicU64::new(0));
-        Arc::new(Self { cache, clock, storage, numbers, hits_left, gets })
+        Arc::new(Self {
+            cache,
+            clock,
+            storage,
+            numbers,
+            hits_left,
+            gets,
+            losses: AtomicU64::new(0),
+        })
     }
 
     fn is_over(&self) -> bool {
@@ -103,12 +112,11 @@ impl Scene {
             let begun = numbers.begun.load(Ordering::SeqCst);
             let Some(found) = found else { continue };
             let number = found.object.version;
-            assert_eq!(found.object, object(number), "key {n}");
-            assert!(number > cleared, "key {n} has {number}, and {cleared} was cleared");
-            assert!(
-                (finished..=begun).contains(&number),
-                "key {n} has {number}, between {finished} and {begun} it may have been"
-            );
+            let may_be = finished.max(cleared + 1)..=begun;
+            if found.object != object(number) || !may_be.contains(&number) {
+                self.losses.fetch_add(1, Ordering::Relaxed);
+                eprintln!("key {n} has {number}, it may have been {may_be:?}; {found:?}");
+            }
             self.hits_left
                 .update(Ordering::Relaxed, Ordering::Relaxed, |left| left.saturating_sub(1));
         }
@@ -190,6 +198,7 @@ fn a_get_finds_what_stood_there_while_it_ran() {
     scene.storage.clear_on_operation();
     let (stats, devices) = (scene.cache.stats(), scene.cache.device_stats());
     let gets = scene.gets.load(Ordering::Relaxed);
+    let losses = scene.losses.load(Ordering::Relaxed);
     let times_out: u64 = devices.iter().map(|device| device.times_out).sum();
     let times_back: u64 = devices.iter().map(|device| device.times_back).sum();
     println!("{gets} gets, {hits} hits, {times_out} out, {times_back} back, {stats:?}");
@@ -202,6 +211,7 @@ fn a_get_finds_what_stood_there_while_it_ran() {
         .metric("flash_hits", stats.flash_hits)
         .metric("devices_out", times_out)
         .metric("devices_back", times_back)
-        .metric("losses", 0)
+        .metric("losses", losses)
         .record();
+    assert_eq!(losses, 0);
 }

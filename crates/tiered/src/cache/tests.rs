@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use tidekv_io::{ManualClock, MemoryStorage, SeededRandom, Storage};
+use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, SeededRandom, Storage};
 
 use super::*;
 use crate::golden::Dump;
@@ -105,4 +105,28 @@ fn released_devices_are_read_and_written() {
             _ => assert_eq!(found.map(|found| found.object), Some(object)),
         }
     }
+}
+
+/// The version of a page was misread once: it counted as nothing, was not written down as that, and
+/// what the page had was there again after a kill, over what had been stored since.
+#[test]
+fn what_was_misread_once_does_not_come_back() {
+    let storage = MemoryStorage::new();
+    let cache = open(&storage);
+    cache.store(b"key", object(b"old", Deadline::NEVER, 1));
+    cache.close();
+    drop(cache);
+    let layout =
+        Layout::of(DEVICE_BYTES, 64 << 10, Some(16 << 10), 40).expect("it is large enough");
+    let byte = (layout.version_at(0) - layout.invalidation_at(0)) as usize + 8;
+    // Behind those of the superblocks comes the read of all metadata.
+    let flip = FaultRule::once(Operation::Read, Fault::FlipBit { byte, bit: 0 });
+    storage.add_fault(flip.on_path("device").after(2));
+    let cache = open(&storage);
+    assert_eq!(storage.struck().len(), 1);
+    assert_eq!((cache.warm_devices(), cache.get(b"key")), (1, None));
+    cache.store(b"key", object(b"new", Deadline::NEVER, 2));
+    drop(cache);
+    let found = open(&storage).get(b"key").map(|found| found.object.version);
+    assert_ne!(found, Some(1));
 }

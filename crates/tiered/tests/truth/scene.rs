@@ -281,7 +281,8 @@ impl Scene {
         let now_s = self.now_s();
         if !self.model.accepts(key, found, now_s) {
             let expected = self.model.expected(key, now_s).map(|object| object.version);
-            panic!(
+            self.tally.losses += 1;
+            eprintln!(
                 "seed {}, operation {}: {} has {:?} (expected version {expected:?}) at {now_s}",
                 self.seed,
                 self.tally.operations,
