@@ -106,6 +106,7 @@ pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
         drive: Some(Drive {
             workload,
             threads,
+            fills_first: false,
             warm_up: WarmUp::Operations(warm_up),
             warm_up_seconds_max: WARM_UP_SECONDS_SHARE_MAX * scale.seconds,
             length: Length::Seconds(scale.seconds),
@@ -123,6 +124,7 @@ pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
         alternations: scale.long_alternations(),
         only: &[],
         model: None,
+        flash: None,
         is_of_drive: false,
     }
 }

@@ -1,6 +1,7 @@
 //! All experiments, found by name or pattern.
 
 use crate::ackey;
+use crate::bigkv;
 use crate::changing;
 use crate::engine;
 use crate::experiment::Experiment;
@@ -20,6 +21,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
         .chain(limit::EXPERIMENTS)
         .chain(policy::EXPERIMENTS)
         .chain(spotkv::EXPERIMENTS)
+        .chain(bigkv::EXPERIMENTS)
 }
 
 /// The experiment called `name`.

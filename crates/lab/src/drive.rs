@@ -21,10 +21,12 @@ use crate::dice::Dice;
 use crate::failure::{Failure, Result};
 use crate::job::{Drive, Job, Length, Measurement, WarmUp, share};
 use crate::kernel::{Kernel, KernelCounts};
-use crate::lane::Lane;
+use crate::keys::Choice;
+use crate::lane::{Fetched, Lane};
 use crate::latency::Latencies;
 use crate::subject::{Counts, Subject};
 use crate::values::Values;
+use crate::workload::{Kind, Workload};
 
 const WARMING: u8 = 0;
 const MEASURING: u8 = 1;
@@ -118,6 +120,9 @@ pub(crate) fn run(
         is_broken: AtomicBool::new(false),
         tallies: (0..drive.threads).map(|_| Tally::default()).collect(),
     };
+    if drive.fills_first {
+        fill(job, drive, subject, &values)?;
+    }
     if drive.warm_up == WarmUp::UntilCached {
         walk_over_everything(subject, drive)?;
     }
@@ -129,11 +134,12 @@ pub(crate) fn run(
             kernel: kernel.counts(),
         })
     };
-    let (latencies, first, last) = run_lanes(job, &shared, subject, &values, &look)?;
+    let (latencies, fetched, first, last) = run_lanes(job, &shared, subject, &values, &look)?;
     let seconds = (last.ns - first.ns) as f64 / 1e9;
     measurement.operations = last.operations - first.operations;
     measurement.seconds = seconds;
     measurement.latencies = latencies.quantiles();
+    (measurement.fetch_hits, measurement.fetch_misses) = (fetched.hits, fetched.misses);
     measurement.counts = last.counts.since(&first.counts);
     measurement.kernel = last.kernel.since(&first.kernel);
     // At rest: what is read at this moment lies beside the budget, for all.
@@ -143,15 +149,15 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Lets all threads work; their latencies, and what all counters said at both ends
-/// of the measured part.
+/// Lets all threads work; their latencies, what caches had, and what all counters said at both
+/// ends of the measured part.
 fn run_lanes(
     job: &Job,
     shared: &Shared<'_>,
     subject: &dyn Subject,
     values: &Values,
     look: &dyn Fn() -> Result<Moment>,
-) -> Result<(Latencies, Moment, Moment)> {
+) -> Result<(Latencies, Fetched, Moment, Moment)> {
     let workload = &shared.drive.workload;
     let seconds = match shared.drive.length {
         Length::Seconds(seconds) => Some(seconds),
@@ -189,17 +195,19 @@ fn run_lanes(
         if seconds.is_some() {
             shared.phase.store(OVER, Ordering::Relaxed);
         }
-        let mut latencies = Latencies::new();
+        let (mut latencies, mut fetched) = (Latencies::new(), Fetched::default());
         for lane in lanes {
             let outcome =
                 lane.join().map_err(|_| Failure::new("a thread of the drive panicked"))?;
-            latencies.add(&outcome?);
+            let (timed, asked) = outcome?;
+            latencies.add(&timed);
+            fetched.add(asked);
         }
         let (first, last) = match ends {
             Some(ends) => ends?,
             None => (first, look()?),
         };
-        Ok((latencies, first, last))
+        Ok((latencies, fetched, first, last))
     })
 }
 
@@ -296,7 +304,7 @@ fn work(
     mut lane: Lane<'_>,
     mut pace: Pace<'_>,
     thread: u64,
-) -> Result<Latencies> {
+) -> Result<(Latencies, Fetched)> {
     let drive = shared.drive;
     let mut latencies = Latencies::new();
     let mut seen = shared.phase.load(Ordering::Relaxed);
@@ -332,13 +340,34 @@ fn work(
                 break;
             }
             latencies.clear();
+            lane.take_fetched();
             seen = phase;
         }
         if shared.is_broken.load(Ordering::Relaxed) {
             break;
         }
     }
-    Ok(latencies)
+    Ok((latencies, lane.take_fetched()))
+}
+
+/// Puts every entry, in no order.
+fn fill(job: &Job, drive: &Drive, subject: &dyn Subject, values: &Values) -> Result<()> {
+    let workload = Workload {
+        key_bytes: drive.workload.key_bytes,
+        ..Workload::only(Kind::Put, Choice::Shuffled, drive.workload.entries)
+    };
+    std::thread::scope(|scope| {
+        let spawn = |thread| {
+            let stream = workload.stream(job.seed, thread, drive.threads);
+            let mut lane = Lane::new(subject, values, &workload, stream);
+            let share = share(workload.entries, thread, drive.threads);
+            scope.spawn(move || (0..share).try_for_each(|_| lane.step()))
+        };
+        let filling: Vec<_> = (0..drive.threads).map(spawn).collect();
+        filling.into_iter().try_for_each(|lane| {
+            lane.join().map_err(|_| Failure::new("a thread of the drive panicked"))?
+        })
+    })
 }
 
 /// Reads every entry once, front to back.

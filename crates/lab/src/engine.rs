@@ -98,6 +98,7 @@ pub(crate) fn reading(
         drive: Some(Drive {
             workload: Workload::only(kind, Choice::Uniform, shape.entries),
             threads,
+            fills_first: false,
             warm_up,
             warm_up_seconds_max: WARM_UP_SHARE_MAX * scale.seconds,
             length: Length::Seconds(scale.seconds),
@@ -115,6 +116,7 @@ pub(crate) fn reading(
         alternations: scale.alternations,
         only: &[],
         model: None,
+        flash: None,
         is_of_drive: false,
     }
 }
@@ -136,6 +138,7 @@ pub(crate) fn filling(
         drive: Some(Drive {
             workload: Workload::only(Kind::Put, choice, shape.entries),
             threads,
+            fills_first: false,
             warm_up: WarmUp::None,
             warm_up_seconds_max: 0.0,
             length: Length::Operations(shape.entries * passes),

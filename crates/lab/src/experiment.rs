@@ -10,7 +10,7 @@ use crate::job::{Drive, Ending, ReplayJob, ReplayPart};
 use crate::keys::{Choice, KEY_BYTES};
 use crate::scale::Scale;
 use crate::simulation::Load;
-use crate::subject::Choices;
+use crate::subject::{Choices, FlashSettings};
 
 /// The axes that subjects share, by name.
 pub(crate) type Params = BTreeMap<String, Value>;
@@ -139,6 +139,8 @@ pub(crate) struct Point {
     pub(crate) only: &'static [&'static str],
     /// No store is measured, but policies over a modelled tree.
     pub(crate) model: Option<Model>,
+    /// Flash behind memory, where subjects are caches of objects.
+    pub(crate) flash: Option<FlashSettings>,
     /// Nothing is measured but the drive itself.
     pub(crate) is_of_drive: bool,
 }

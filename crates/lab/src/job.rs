@@ -53,6 +53,9 @@ pub(crate) enum ReplayPart {
 pub(crate) struct Drive {
     pub(crate) workload: Workload,
     pub(crate) threads: u64,
+    /// Every entry is put before the warm-up, in no order.
+    #[serde(default)]
+    pub(crate) fills_first: bool,
     pub(crate) warm_up: WarmUp,
     /// A warm-up that does not come to its end by then is ended.
     pub(crate) warm_up_seconds_max: f64,
@@ -250,6 +253,11 @@ pub(crate) struct Measurement {
     /// Operations that read nothing from storage, where they were counted.
     #[serde(default)]
     pub(crate) hits: Option<u64>,
+    /// Keys that a cache was asked for and had, and did not have.
+    #[serde(default)]
+    pub(crate) fetch_hits: u64,
+    #[serde(default)]
+    pub(crate) fetch_misses: u64,
     /// Reads can be held against a block device.
     pub(crate) has_device: bool,
     /// Of a drive in phases, one after another.

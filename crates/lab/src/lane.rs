@@ -20,6 +20,23 @@ pub(crate) struct Lane<'a> {
     version: u64,
     numbers: Vec<u64>,
     keys: Vec<[u8; KEY_BYTES]>,
+    fetched: Fetched,
+}
+
+/// Keys that a cache was asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Fetched {
+    /// It had them.
+    pub(crate) hits: u64,
+    /// It did not.
+    pub(crate) misses: u64,
+}
+
+impl Fetched {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+    }
 }
 
 impl<'a> Lane<'a> {
@@ -29,7 +46,8 @@ impl<'a> Lane<'a> {
         workload: &Workload,
         stream: Stream,
     ) -> Self {
-        let is_complete = workload.mix.iter().all(|&(kind, _)| kind != Kind::Delete);
+        let loses = |kind| matches!(kind, Kind::Delete | Kind::Fetch);
+        let is_complete = workload.mix.iter().all(|&(kind, _)| !loses(kind));
         Self {
             subject,
             values,
@@ -41,7 +59,13 @@ impl<'a> Lane<'a> {
             version: 0,
             numbers: vec![0; workload.keys_per_multi_get],
             keys: vec![[0; KEY_BYTES]; workload.keys_per_multi_get],
+            fetched: Fetched::default(),
         }
+    }
+
+    /// What was asked of a cache since this was last asked.
+    pub(crate) fn take_fetched(&mut self) -> Fetched {
+        std::mem::take(&mut self.fetched)
     }
 
     /// Carries out the next operation.
@@ -51,7 +75,7 @@ impl<'a> Lane<'a> {
         let key = key_of(operation.number);
         let key = &key[..self.key_bytes];
         match operation.kind {
-            Kind::Get => self.get(operation, key),
+            Kind::Get => self.get(operation, key).map(drop),
             Kind::GetAbsent => match self.subject.get(key, &mut |_| ())? {
                 false => Ok(()),
                 true => Err(wrong(operation, "there is a value")),
@@ -64,6 +88,14 @@ impl<'a> Lane<'a> {
                 self.put(operation.number, key)
             }
             Kind::Delete => self.subject.delete(key),
+            Kind::Fetch if self.get(operation, key)? => {
+                self.fetched.hits += 1;
+                Ok(())
+            }
+            Kind::Fetch => {
+                self.fetched.misses += 1;
+                self.put(operation.number, key)
+            }
         }
     }
 
@@ -74,15 +106,16 @@ impl<'a> Lane<'a> {
         self.subject.put(key, &self.value)
     }
 
+    /// Whether it is there.
     #[inline]
-    fn get(&self, operation: Operation, key: &[u8]) -> Result<()> {
+    fn get(&self, operation: Operation, key: &[u8]) -> Result<bool> {
         let mut is_right = false;
         let is_there = self
             .subject
             .get(key, &mut |value| is_right = self.values.is_of(value, operation.number))?;
         match (is_there, is_right) {
-            (true, true) => Ok(()),
-            (false, _) if !self.is_complete => Ok(()),
+            (true, true) => Ok(true),
+            (false, _) if !self.is_complete => Ok(false),
             (false, _) => Err(wrong(operation, "there is no value")),
             (true, false) => Err(wrong(operation, "the value is another key's")),
         }

@@ -25,7 +25,9 @@ pub mod subject;
 pub mod conformance;
 pub mod device;
 pub mod tide;
+pub mod tiered;
 mod nothing;
+pub mod own;
 
 mod latency;
 pub mod job;
@@ -46,6 +48,7 @@ mod question;
 mod groups;
 mod policy;
 mod spotkv;
+mod bigkv;
 mod catalogue;
 mod sweep;
 

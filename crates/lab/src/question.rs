@@ -81,6 +81,7 @@ impl Question {
             drive: Some(Drive {
                 workload,
                 threads,
+                fills_first: false,
                 warm_up: WarmUp::None,
                 warm_up_seconds_max: 0.0,
                 length: Length::Operations(self.operations),
@@ -98,6 +99,7 @@ impl Question {
             alternations: 1,
             only: &[],
             model: None,
+            flash: None,
             is_of_drive: false,
         }
     }

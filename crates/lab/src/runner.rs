@@ -490,6 +490,7 @@ impl Runner<'_> {
                 policy: point.policy.clone(),
                 warm_start: point.drive.as_ref().is_some_and(Drive::starts_warm),
                 is_filling: false,
+                flash: point.flash.clone(),
             },
             process_bytes: point.process_bytes.filter(|_| record.uses_kernel_cache),
             value_bytes: point.value_bytes as usize,
@@ -573,6 +574,7 @@ impl Runner<'_> {
                 ..Workload::only(Kind::Put, plan.choice.clone(), plan.entries)
             },
             threads: 1,
+            fills_first: false,
             warm_up: WarmUp::None,
             warm_up_seconds_max: 0.0,
             length: Length::Operations(plan.entries),
@@ -590,6 +592,7 @@ impl Runner<'_> {
                 choices: point.choices.clone(),
                 counts_everything: false,
                 is_filling: true,
+                flash: point.flash.clone(),
                 ..Settings::usual(plan.memory_bytes)
             },
             process_bytes: None,

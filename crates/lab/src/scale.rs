@@ -46,6 +46,11 @@ impl Scale {
         }
     }
 
+    /// Operations that make a cache of objects what it is for a load, about.
+    pub(crate) fn warm_up_operations(&self) -> u64 {
+        if self.is_quick { 20_000 } else { 200_000 }
+    }
+
     /// Alternations of turns that each take long: those that fill a store.
     pub(crate) fn long_alternations(&self) -> u64 {
         self.alternations.min(3)

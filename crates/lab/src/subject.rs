@@ -36,6 +36,23 @@ pub struct Settings {
     pub warm_start: bool,
     /// A store is filled that others will find: its shape counts, and not how soon it is there.
     pub is_filling: bool,
+    /// Flash behind memory, for caches of objects.
+    #[serde(default)]
+    pub flash: Option<FlashSettings>,
+}
+
+/// Flash that a cache of objects has behind its memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlashSettings {
+    /// How much in all.
+    pub bytes: u64,
+    /// On so many devices, each a file in the subject's directory.
+    pub devices: u64,
+    /// How large keys and values are on average.
+    pub object_bytes: u64,
+    /// Of the memory, what copies of index entries and changes of the index may take; `None`: as
+    /// the subject has it.
+    pub index_bytes: Option<u64>,
 }
 
 impl Settings {
@@ -51,6 +68,7 @@ impl Settings {
             policy: None,
             warm_start: false,
             is_filling: false,
+            flash: None,
         }
     }
 }
@@ -122,6 +140,53 @@ impl ColdLookups {
     }
 }
 
+/// What a cache of objects with flash behind it has counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectCounts {
+    /// Gets answered from memory.
+    pub memory_hits: u64,
+    /// Gets answered from flash.
+    pub flash_hits: u64,
+    /// Gets of what is not there.
+    pub misses: u64,
+    /// Reads of the index on flash for gets that found something.
+    pub index_reads_of_hits: u64,
+    /// Reads of objects on flash for them.
+    pub object_reads_of_hits: u64,
+    /// Reads of the index on flash for gets that found nothing.
+    pub index_reads_of_misses: u64,
+    /// Reads of objects on flash for them.
+    pub object_reads_of_misses: u64,
+    /// Bytes of keys and values that were handed to flash.
+    pub object_bytes_written: u64,
+    /// Bytes written to flash in all.
+    pub flash_bytes_written: u64,
+    /// Objects on flash now.
+    pub flash_objects: u64,
+    /// Memory that there is for each of them now, in all.
+    pub index_bytes: u64,
+}
+
+impl ObjectCounts {
+    fn with_each(self, earlier: Self, both: fn(u64, u64) -> u64) -> Self {
+        Self {
+            memory_hits: both(self.memory_hits, earlier.memory_hits),
+            flash_hits: both(self.flash_hits, earlier.flash_hits),
+            misses: both(self.misses, earlier.misses),
+            index_reads_of_hits: both(self.index_reads_of_hits, earlier.index_reads_of_hits),
+            object_reads_of_hits: both(self.object_reads_of_hits, earlier.object_reads_of_hits),
+            index_reads_of_misses: both(self.index_reads_of_misses, earlier.index_reads_of_misses),
+            object_reads_of_misses: both(
+                self.object_reads_of_misses,
+                earlier.object_reads_of_misses,
+            ),
+            object_bytes_written: both(self.object_bytes_written, earlier.object_bytes_written),
+            flash_bytes_written: both(self.flash_bytes_written, earlier.flash_bytes_written),
+            ..self
+        }
+    }
+}
+
 /// What a subject has counted since it was opened; `None`: it does not count that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
@@ -179,6 +244,15 @@ pub struct Counts {
     /// Bytes of the list of what was hot, which an earlier life has left.
     #[serde(default)]
     pub hot_list_bytes: Option<u64>,
+    /// What a cache of objects counts.
+    #[serde(default)]
+    pub objects: Option<ObjectCounts>,
+    /// Processor time of other processes that work for it, in nanoseconds.
+    #[serde(default)]
+    pub beside_cpu_ns: Option<u64>,
+    /// The most memory that they had resident, in bytes.
+    #[serde(default)]
+    pub beside_bytes_max: Option<u64>,
 }
 
 impl Counts {
@@ -218,6 +292,10 @@ impl Counts {
             point_lookups: each(self.point_lookups, earlier.point_lookups),
             kv_hits: each(self.kv_hits, earlier.kv_hits),
             kp_hits: each(self.kp_hits, earlier.kp_hits),
+            objects: self
+                .objects
+                .map(|now| now.with_each(earlier.objects.unwrap_or_default(), both)),
+            beside_cpu_ns: each(self.beside_cpu_ns, earlier.beside_cpu_ns),
             ..*self
         }
     }

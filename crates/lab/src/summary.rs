@@ -9,10 +9,10 @@ use crate::experiment::{Experiment, Params, Point, Rule, Target};
 use crate::job::{Ending, Length, Measurement};
 use crate::keys::data_bytes;
 use crate::limit::{SIM_BOUND, SIM_LRU};
+use crate::own::AS_IT_COMES;
 use crate::phases;
 use crate::restart;
 use crate::subject::{BASELINES, ColdLookups, Counts};
-use crate::tide::TIDEKV;
 
 /// Whether a metric changes with how fast it went.
 pub(crate) fn is_of_time(metric: &str) -> bool {
@@ -63,8 +63,10 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
     if point.drive.is_none() && point.replay.is_none() {
         found.insert("open_s", turn.open_seconds);
     }
-    if turn.rss_bytes_max > 0 {
-        found.insert("rss_bytes_max", turn.rss_bytes_max as f64);
+    // Where another process works for a subject, it is the one that counts.
+    let resident = turn.life.beside_bytes_max.unwrap_or(turn.rss_bytes_max);
+    if resident > 0 {
+        found.insert("rss_bytes_max", resident as f64);
     }
     found.extend(cache_metrics(point, turn));
     if let (Some(bytes), Some(store)) = (turn.counts.filter_bytes, &point.store) {
@@ -73,7 +75,8 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
     let operations = turn.operations as f64;
     if turn.operations > 0 {
         found.insert("ops_per_s", operations / turn.seconds);
-        found.insert("cpu_us_per_op", turn.kernel.cpu_ns as f64 / 1e3 / operations);
+        let cpu_ns = turn.counts.beside_cpu_ns.unwrap_or(turn.kernel.cpu_ns);
+        found.insert("cpu_us_per_op", cpu_ns as f64 / 1e3 / operations);
         let latencies = &turn.latencies;
         for (name, ns) in [
             ("p50_us", latencies.p50_ns),
@@ -107,9 +110,8 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
         {
             found.insert("hit_ratio", hits as f64 / (hits + misses) as f64);
         }
-        if let Some(hits) = turn.hits {
-            found.insert("op_hit_ratio", hits as f64 / operations);
-        }
+        turn.hits.map(|hits| found.insert("op_hit_ratio", hits as f64 / operations));
+        found.extend(object_metrics(turn));
         let counts = &turn.counts;
         found.extend(cold_metrics(counts));
         let lookups = counts.point_lookups.filter(|lookups| *lookups > 0);
@@ -123,6 +125,34 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
         found.extend(settled_metrics(point, turn));
     }
     found.extend(total_metrics(point, turn));
+    found
+}
+
+/// What was asked of a cache of objects, and what that cost its flash. As in the tier's own
+/// design, a hit of which the index was in memory is *hot*, another one *cold*.
+fn object_metrics(turn: &Measurement) -> Metrics {
+    let mut found = Metrics::new();
+    let asked = turn.fetch_hits + turn.fetch_misses;
+    if asked > 0 {
+        found.insert("hit_ratio", turn.fetch_hits as f64 / asked as f64);
+    }
+    let Some(counts) = turn.counts.objects else { return found };
+    let mut insert = |name, part: u64, whole: u64| {
+        if whole > 0 {
+            found.insert(name, part as f64 / whole as f64);
+        }
+    };
+    let lookups = counts.memory_hits + counts.flash_hits + counts.misses;
+    insert("memory_hit_ratio", counts.memory_hits, lookups);
+    insert("flash_hit_ratio", counts.flash_hits, lookups);
+    let hit_reads = counts.index_reads_of_hits + counts.object_reads_of_hits;
+    insert("flash_reads_per_hit", hit_reads, counts.flash_hits);
+    insert("object_reads_per_hit", counts.object_reads_of_hits, counts.flash_hits);
+    insert("index_reads_per_hit", counts.index_reads_of_hits, counts.flash_hits);
+    let miss_reads = counts.index_reads_of_misses + counts.object_reads_of_misses;
+    insert("flash_reads_per_miss", miss_reads, counts.misses);
+    insert("write_amp", counts.flash_bytes_written, counts.object_bytes_written);
+    insert("index_bytes_per_object", counts.index_bytes, counts.flash_objects);
     found
 }
 
@@ -412,7 +442,7 @@ fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<Judged> {
         Rule::RatioAtLeast(_) | Rule::RatioAtMost(_) => others
             .iter()
             .filter(|other| other.subject.starts_with(BASELINES) && other.params == series.params)
-            .filter(|_| series.subject == TIDEKV.name)
+            .filter(|_| AS_IT_COMES.contains(&series.subject))
             .map(|other| against(other, other.subject.to_owned()))
             .collect(),
         Rule::RatioToPointAtLeast(param, value, _) | Rule::RatioToPointAtMost(param, value, _) => {
@@ -431,7 +461,7 @@ fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<Judged> {
         Rule::RatioToSubjectAtLeast(subject, _) | Rule::RatioToSubjectAtMost(subject, _) => others
             .iter()
             .filter(|other| other.subject == subject && other.params == series.params)
-            .filter(|_| series.subject == TIDEKV.name)
+            .filter(|_| AS_IT_COMES.contains(&series.subject))
             .map(|other| against(other, other.subject.to_owned()))
             .collect(),
     }

@@ -10,7 +10,6 @@ use tidekv::{
 };
 use tidekv_io::{Clock, SystemClock};
 
-use crate::device::DEVICE_READS;
 use crate::failure::{Failure, Result};
 use crate::subject::{
     BlockLookups, Caches, Choosable, ColdEnd, ColdLookups, Counts, Hold, Search, Settings, Subject,
@@ -153,22 +152,6 @@ pub const TIDEKV_BEST_AT_SWITCH: SubjectRecord = SubjectRecord {
     search: Search::SplitOfPhase(Caches::ValuesPointersBlocks),
     ..TIDEKV_BEST_SPLIT
 };
-
-/// All of them, and the device beneath.
-pub const SUBJECTS: [SubjectRecord; 12] = [
-    TIDEKV,
-    TIDEKV_BLOCK_LRU,
-    TIDEKV_KV_ONLY,
-    TIDEKV_KP_ONLY,
-    TIDEKV_BLOCK_ADMISSION,
-    TIDEKV_HAC,
-    TIDEKV_OFFLINE,
-    TIDEKV_BLOCK_CLOCK,
-    TIDEKV_BLOCK_S3_FIFO,
-    TIDEKV_BEST_SPLIT,
-    TIDEKV_BEST_AT_SWITCH,
-    DEVICE_READS,
-];
 
 /// The store counts as idle when nothing has moved for this long: half of it
 /// passes before level 0 is merged in the quiet.
@@ -418,6 +401,7 @@ impl Subject for Tide {
             block_bytes: Some(counter("cache.block.bytes_max")),
             table_bytes: Some(self.keyspace.storage_bytes()),
             hot_list_bytes: bytes_of(&self.hot_list),
+            ..Counts::default()
         })
     }
 

@@ -26,6 +26,9 @@ pub enum Kind {
     Modify,
     /// Remove one key.
     Delete,
+    /// Read one key from a cache, and write it if it is not there: it was fetched from behind
+    /// the cache then.
+    Fetch,
 }
 
 impl Kind {
@@ -40,12 +43,13 @@ impl Kind {
             Self::Insert => "insert",
             Self::Modify => "modify",
             Self::Delete => "delete",
+            Self::Fetch => "fetch",
         }
     }
 
     /// Whether it changes the store.
     pub(crate) fn changes(self) -> bool {
-        matches!(self, Self::Put | Self::Insert | Self::Modify | Self::Delete)
+        matches!(self, Self::Put | Self::Insert | Self::Modify | Self::Delete | Self::Fetch)
     }
 }
 

@@ -67,6 +67,7 @@ fn measure(warm_up: WarmUp, operations: u64, fails_from: u64) -> Result<Measurem
     let drive = Drive {
         workload: Workload::only(Kind::Get, Choice::Uniform, ENTRIES),
         threads: 3,
+        fills_first: false,
         warm_up,
         warm_up_seconds_max: 0.0,
         length: Length::Operations(operations),

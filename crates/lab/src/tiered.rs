@@ -1,0 +1,146 @@
+//! TideKV's cache of objects as a subject: in this process, through its public face.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidekv_io::{LocalStorage, SystemClock};
+use tidekv_tiered::{Cache, Deadline, FlashOptions, Object, Options, Surroundings};
+
+use crate::failure::{Failure, Result};
+use crate::subject::{
+    Counts, FlashSettings, Hold, ObjectCounts, Search, Settings, Subject, SubjectRecord,
+};
+
+/// The cache as it comes.
+pub const TIDEKV_CACHE: SubjectRecord = SubjectRecord {
+    name: "tidekv:cache",
+    about: "TideKV's cache tier as it comes, in this process: DRAM for hot objects, write buffers \
+            and the hot part of the index, direct I/O for objects on flash",
+    is_default: false,
+    format: "tidekv-cache",
+    uses_kernel_cache: true,
+    search: Search::Nothing,
+    choices: &[],
+    open: |path, settings| open(path, settings),
+};
+
+/// Says that subjects that keep no more than a cache does cannot do what a store can.
+pub fn cannot(what: &str) -> Failure {
+    Failure::usage(format!("a cache of objects cannot {what}"))
+}
+
+/// The flash that a cache is to have.
+///
+/// # Errors
+/// Where the settings have none.
+pub fn flash_of(settings: &Settings) -> Result<&FlashSettings> {
+    let none = || Failure::usage("a cache of objects is measured where there is flash");
+    settings.flash.as_ref().ok_or_else(none)
+}
+
+struct Tiered {
+    cache: Cache,
+}
+
+fn open(directory: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
+    let flash = flash_of(settings)?;
+    let device = |number| FlashOptions {
+        path: directory.join(format!("flash-{number}")),
+        bytes: flash.bytes / flash.devices,
+    };
+    let options = Options {
+        dram_bytes: settings.memory_bytes,
+        flash: (0..flash.devices).map(device).collect(),
+        object_bytes_usual: flash.object_bytes,
+        index_bytes: flash.index_bytes,
+        state: Some(directory.join("state")),
+        ..Options::default()
+    };
+    let storage = Arc::new(LocalStorage::new());
+    let around = Surroundings::new(storage, Arc::new(SystemClock::new()));
+    let cache = Cache::open(&options, &around)
+        .map_err(|e| Failure::new(format!("could not open the cache: {e}")))?;
+    Ok(Box::new(Tiered { cache }))
+}
+
+impl Subject for Tiered {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let object = Object {
+            value: Bytes::copy_from_slice(value),
+            flags: 0,
+            deadline: Deadline::NEVER,
+            version: self.cache.next_version(),
+            marks: 0,
+        };
+        self.cache.store(key, object);
+        Ok(())
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.cache.remove(key);
+        Ok(())
+    }
+
+    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let found = self.cache.get(key);
+        if let Some(found) = &found {
+            see(&found.object.value);
+        }
+        Ok(found.is_some())
+    }
+
+    fn multi_get(&self, _: &[&[u8]], _: &mut dyn FnMut(usize, &[u8])) -> Result<u64> {
+        Err(cannot("read many keys at once"))
+    }
+
+    fn scan(&self, _: &[u8], _: u64, _: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+        Err(cannot("scan"))
+    }
+
+    fn hold(&self, _: &[u8]) -> Result<Box<dyn Hold + '_>> {
+        Err(cannot("take a snapshot"))
+    }
+
+    fn settle(&self) -> Result<Duration> {
+        Ok(Duration::ZERO)
+    }
+
+    fn counts(&self) -> Result<Counts> {
+        let stats = self.cache.stats();
+        let mut objects = ObjectCounts {
+            memory_hits: stats.dram_hits,
+            flash_hits: stats.flash_hits,
+            misses: stats.misses,
+            ..ObjectCounts::default()
+        };
+        let (mut reads, mut read_bytes) = (0, 0);
+        for device in self.cache.device_stats() {
+            let counts = device.counts;
+            objects.index_reads_of_hits += counts.index_reads - counts.index_reads_of_misses;
+            objects.index_reads_of_misses += counts.index_reads_of_misses;
+            objects.object_reads_of_hits += counts.object_reads - counts.object_reads_of_misses;
+            objects.object_reads_of_misses += counts.object_reads_of_misses;
+            objects.object_bytes_written += counts.object_bytes_written;
+            objects.flash_bytes_written += counts.segment_bytes_written
+                + counts.page_bytes_written
+                + counts.metadata_bytes_written;
+            objects.flash_objects += device.objects;
+            objects.index_bytes += device.index_bytes;
+            reads += counts.index_reads + counts.object_reads;
+            read_bytes += counts.read_bytes;
+        }
+        Ok(Counts {
+            reads: Some(reads),
+            read_bytes: Some(read_bytes),
+            objects: Some(objects),
+            ..Counts::default()
+        })
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.cache.close();
+        Ok(())
+    }
+}
