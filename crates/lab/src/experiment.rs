@@ -2,14 +2,16 @@
 //! against.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tidekv_evidence::{Row, Value};
 
+use crate::failure::Result;
 use crate::job::{Drive, Ending, ReplayJob, ReplayPart};
 use crate::keys::{Choice, KEY_BYTES};
 use crate::scale::Scale;
-use crate::simulation::Load;
 use crate::subject::{Choices, FlashSettings};
 
 /// The axes that subjects share, by name.
@@ -137,8 +139,8 @@ pub(crate) struct Point {
     pub(crate) alternations: u64,
     /// If there are any here, nobody else takes part.
     pub(crate) only: &'static [&'static str],
-    /// No store is measured, but policies over a modelled tree.
-    pub(crate) model: Option<Model>,
+    /// No store is measured, but a model, as often as there are alternations.
+    pub(crate) model: Option<Arc<dyn Model>>,
     /// Flash behind memory, where subjects are caches of objects.
     pub(crate) flash: Option<FlashSettings>,
     /// Nothing is measured but the drive itself.
@@ -190,12 +192,20 @@ impl ReplayPlan {
     }
 }
 
-/// A load for policies over a modelled tree.
+/// What is found without a worker's turn: by a model of a subject, or of what is around it.
+pub(crate) trait Model: Debug + Send + Sync {
+    /// What it finds with that seed, subject by subject.
+    fn run(&self, seed: u64) -> Result<Vec<Found>>;
+}
+
+/// What a [`Model`] found of a subject.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Model {
-    pub(crate) load: Load,
-    pub(crate) entries: u64,
-    pub(crate) cache_percent: f64,
+pub(crate) struct Found {
+    pub(crate) subject: &'static str,
+    /// Beside those of the point, such as `t` or `phase`.
+    pub(crate) params: Params,
+    /// By their fixed names.
+    pub(crate) metrics: Vec<(&'static str, f64)>,
 }
 
 /// What is done behind the last write to a store.

@@ -9,12 +9,15 @@
 //! The device is read by one call at a time of each thread, as the store's gets are;
 //! submitted in batches it may do more.
 
+use std::sync::Arc;
+
 use tidekv_cache::CachePolicy;
 
 use crate::ackey::{Load, choices, point, threads};
 use crate::bound::{Fill, reads_per_op_min, reads_per_op_min_irm};
 use crate::engine::reading;
-use crate::experiment::{Experiment, Model, Point, Rule, Subjects, Target};
+use crate::experiment::{Experiment, Found, Model, Params, Point, Rule, Subjects, Target};
+use crate::failure::Result;
 use crate::foresight::reads_per_op_foreseen;
 use crate::job::WarmUp;
 use crate::keys::Choice;
@@ -80,41 +83,68 @@ fn modelled(scale: &Scale) -> Vec<Point> {
                     .with("threads", 1);
                 let (name, choice, scans) = (name, load.choice, f64::from(scans) / 100.0);
                 let load = simulation::Load { name, choice, scans };
-                let model = Some(Model { load, entries, cache_percent });
-                points.push(Point { store: None, model, ..point });
+                let model: Arc<dyn Model> = Arc::new(Policies { load, entries, cache_percent });
+                points.push(Point { store: None, model: Some(model), alternations: 1, ..point });
             }
         }
     }
     points
 }
 
-/// Reads of an operation of each policy, of a cache that knows the future and of the bounds,
-/// by the names of subjects.
-pub(crate) fn run_model(model: &Model, seed: u64) -> Vec<(&'static str, f64)> {
-    let Model { load, entries, cache_percent } = model;
-    let (bytes, operations) = (budget(*entries, *cache_percent), *entries);
-    let policies = [
-        (SIM_TIDE, CachePolicy::Tide),
-        ("sim:hac", CachePolicy::HAC),
-        (SIM_LRU, CachePolicy::BlockOnly),
-    ];
-    let reads = policies.map(|(name, policy)| {
-        (name, simulate(policy, load, *entries, bytes, operations, seed).reads_per_op)
-    });
-    let bounds = [(SIM_BOUND, Fill::Demand), ("sim:bound-free-fill", Fill::Free)];
-    let bounds = bounds.map(|(name, fill)| {
-        (name, reads_per_op_min(load, *entries, bytes, operations, seed, fill))
-    });
-    let foreseen = reads_per_op_foreseen(load, *entries, bytes, operations, seed);
-    let of_independent = reads_per_op_min_irm(load, *entries, bytes, operations, seed);
-    let beside = [("sim:foresight", foreseen), ("sim:bound-irm", of_independent)];
-    reads.into_iter().chain(beside).chain(bounds).collect()
+/// Policies over a modelled tree, beside a cache that knows the future and the bounds.
+#[derive(Debug)]
+struct Policies {
+    load: simulation::Load,
+    entries: u64,
+    cache_percent: f64,
+}
+
+impl Model for Policies {
+    fn run(&self, seed: u64) -> Result<Vec<Found>> {
+        Ok(with_gaps(&self.reads(seed)))
+    }
+}
+
+impl Policies {
+    /// Reads of an operation, by the names of subjects.
+    fn reads(&self, seed: u64) -> Vec<(&'static str, f64)> {
+        let Self { load, entries, cache_percent } = self;
+        let (bytes, operations) = (budget(*entries, *cache_percent), *entries);
+        let policies = [
+            (SIM_TIDE, CachePolicy::Tide),
+            ("sim:hac", CachePolicy::HAC),
+            (SIM_LRU, CachePolicy::BlockOnly),
+        ];
+        let reads = policies.map(|(name, policy)| {
+            (name, simulate(policy, load, *entries, bytes, operations, seed).reads_per_op)
+        });
+        let bounds = [(SIM_BOUND, Fill::Demand), ("sim:bound-free-fill", Fill::Free)];
+        let bounds = bounds.map(|(name, fill)| {
+            (name, reads_per_op_min(load, *entries, bytes, operations, seed, fill))
+        });
+        let foreseen = reads_per_op_foreseen(load, *entries, bytes, operations, seed);
+        let of_independent = reads_per_op_min_irm(load, *entries, bytes, operations, seed);
+        let beside = [("sim:foresight", foreseen), ("sim:bound-irm", of_independent)];
+        reads.into_iter().chain(beside).chain(bounds).collect()
+    }
+}
+
+/// Reads, with the share of the gap between blocks by LRU and the bound that each closes.
+fn with_gaps(reads: &[(&'static str, f64)]) -> Vec<Found> {
+    let of = |name| reads.iter().find(|one| one.0 == name).map_or(f64::NAN, |one| one.1);
+    let (lru, bound) = (of(SIM_LRU), of(SIM_BOUND));
+    let found = |&(subject, reads): &(&'static str, f64)| {
+        let gap = (lru > bound).then(|| ("gap_closed", (lru - reads) / (lru - bound)));
+        let metrics = [("reads_per_op", reads)].into_iter().chain(gap).collect();
+        Found { subject, params: Params::new(), metrics }
+    };
+    reads.iter().map(found).collect()
 }
 
 /// The subjects of a model between which a gap is closed.
 pub(crate) const SIM_TIDE: &str = "sim:tide";
-pub(crate) const SIM_LRU: &str = "sim:block-lru";
-pub(crate) const SIM_BOUND: &str = "sim:bound";
+const SIM_LRU: &str = "sim:block-lru";
+const SIM_BOUND: &str = "sim:bound";
 
 fn parts(scale: &Scale) -> Vec<Point> {
     [modelled(scale), cold(scale), hits(scale)].concat()
@@ -155,3 +185,15 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[Experiment {
     ],
     ..Experiment::USUAL
 }];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gap_is_that_between_lru_and_the_bound() {
+        let found = with_gaps(&[(SIM_LRU, 5.0), (SIM_TIDE, 2.0), (SIM_BOUND, 1.0)]);
+        let closed: Vec<_> = found.iter().map(|found| found.metrics[1]).collect();
+        assert_eq!(closed, [0.0, 0.75, 1.0].map(|share| ("gap_closed", share)));
+    }
+}

@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::groups::{is_value, text_of};
 use crate::job::{Drive, Ending, Job, Length, Measurement, ReplayPart, WarmUp};
 use crate::kernel;
-use crate::limit::{SIM_TIDE, run_model};
+use crate::limit::SIM_TIDE;
 use crate::nothing::NOTHING;
 use crate::parallel::in_parallel;
 use crate::place::{Place, ROWS, TURNS, build_of_this_binary, copy_directory};
@@ -146,8 +146,9 @@ impl Runner<'_> {
             match &point.model {
                 Some(model) => {
                     (self.tell)(&format!("{}: {}", experiment.name, brief(&point)));
-                    let found = run_model(model, self.seed);
-                    all.extend(series_of_model(&point.params, &found));
+                    let seeds = (0..point.alternations).map(|at| self.seed.wrapping_add(at));
+                    let found: Vec<_> = seeds.map(|seed| model.run(seed)).collect::<Result<_>>()?;
+                    all.extend(series_of_model(&point.params, found.concat()));
                 }
                 None => {
                     let (series, failures) = self.turns(experiment, &point, &subjects, &mut log)?;

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use tidekv_evidence::{Row, Value};
 
-use crate::experiment::{Experiment, Params, Point, Rule, Target};
+use crate::experiment::{Experiment, Found, Params, Point, Rule, Target};
 use crate::job::{Ending, Length, Measurement};
 use crate::keys::data_bytes;
-use crate::limit::{SIM_BOUND, SIM_LRU};
 use crate::own::AS_IT_COMES;
 use crate::phases;
 use crate::restart;
@@ -280,19 +279,19 @@ pub(crate) fn metrics_of_parts(point: &Point, turn: &Measurement) -> Vec<(Params
     with_params.collect()
 }
 
-/// What was found of a model, with the share of the gap between blocks by LRU and the
-/// bound that each policy closes.
-pub(crate) fn series_of_model(params: &Params, found: &[(&'static str, f64)]) -> Vec<Series> {
-    let reads = |name| found.iter().find(|one| one.0 == name).map_or(f64::NAN, |one| one.1);
-    let (lru, bound) = (reads(SIM_LRU), reads(SIM_BOUND));
-    let of = |&(subject, reads): &(&'static str, f64)| {
-        let mut turn: Metrics = [("reads_per_op", reads)].into();
-        if lru > bound {
-            turn.insert("gap_closed", (lru - reads) / (lru - bound));
+/// What was found of a model of a point, each seed being one alternation.
+pub(crate) fn series_of_model(params: &Params, found: Vec<Found>) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    for Found { subject, params: own, metrics } in found {
+        let mut params = params.clone();
+        params.extend(own);
+        let turn = metrics.into_iter().collect();
+        match all.iter_mut().find(|it| it.subject == subject && it.params == params) {
+            Some(series) => series.turns.push(turn),
+            None => all.push(Series { subject, params, turns: vec![turn], warnings: Vec::new() }),
         }
-        Series { subject, params: params.clone(), turns: vec![turn], warnings: Vec::new() }
-    };
-    found.iter().map(of).collect()
+    }
+    all
 }
 
 /// What the kernel saw otherwise than the subject, in a turn that only read.

@@ -207,11 +207,17 @@ fn a_target_of_a_phase_holds_tidekv_as_it_comes_against_a_subject() {
 }
 
 #[test]
-fn the_gap_is_that_between_lru_and_the_bound() {
-    let found = [(SIM_LRU, 5.0), ("sim:tide", 2.0), (SIM_BOUND, 1.0)];
-    let series = series_of_model(&Params::new(), &found);
-    let closed: Vec<_> = series.iter().map(|series| series.turns[0]["gap_closed"]).collect();
-    assert_eq!(closed, [0.0, 0.75, 1.0]);
+fn seeds_of_a_model_are_alternations() {
+    let found = |subject, t: u64, ratio| Found {
+        subject,
+        params: [("t".to_owned(), t.into())].into(),
+        metrics: vec![("hit_ratio", ratio)],
+    };
+    let found = vec![found("a", 1, 0.5), found("a", 2, 0.6), found("a", 1, 0.7)];
+    let series = series_of_model(&[("x".to_owned(), 1.into())].into(), found);
+    let values: Vec<_> = series.iter().map(|series| series.values("hit_ratio")).collect();
+    assert_eq!(values, [vec![0.5, 0.7], vec![0.6]]);
+    assert!(series.iter().all(|series| series.params["x"] == 1 && series.params.len() == 2));
 }
 
 #[test]
