@@ -24,6 +24,7 @@ mod content;
 mod inode;
 mod namespace;
 pub mod memory;
+pub mod paced;
 
 pub use append::AppendFile;
 pub use boot::boot_id;
@@ -33,6 +34,7 @@ pub use error::{Error, ErrorKind, Operation, Result};
 pub use faults::{Fault, FaultRule, Tear};
 pub use local::LocalStorage;
 pub use memory::{MemoryStorage, OperationRecord};
+pub use paced::{Array, PacedStorage, ServiceTime};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use storage::{Access, DirectoryEntry, File, Lock, ReadRequest, Storage};
 pub use threads::{Executor, InlineExecutor, Job, Priority, ThreadPool};

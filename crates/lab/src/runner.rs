@@ -22,7 +22,7 @@ use crate::place::{Place, ROWS, TURNS, build_of_this_binary, copy_directory};
 use crate::quantity::show_duration;
 use crate::scale::Scale;
 use crate::splits;
-use crate::subject::{Caches, Search, Settings, SubjectRecord};
+use crate::subject::{Caches, FlashSettings, Search, Settings, SubjectRecord};
 use crate::summary::{
     Metrics, Series, is_of_time, measured_row, metrics, metrics_of_parts, series_of_model,
     verdict_rows, warnings,
@@ -536,6 +536,9 @@ impl Runner<'_> {
                 }
                 _ => {}
             }
+        }
+        if let Some(FlashSettings { bytes, devices, .. }) = point.flash {
+            name.push_str(&format!("-flash-{bytes}x{devices}"));
         }
         self.place.store(record.format, &name)
     }

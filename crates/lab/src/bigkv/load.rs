@@ -45,6 +45,14 @@ pub(super) struct Load {
 }
 
 impl Load {
+    /// What is done once all objects were put.
+    pub(super) fn workload(&self) -> Workload {
+        Workload {
+            mix: self.mix.clone(),
+            ..Workload::only(Kind::Fetch, self.choice.clone(), self.objects)
+        }
+    }
+
     /// A point where all subjects in `only` carry this load.
     pub(super) fn point(&self, scale: &Scale, only: &'static [&'static str]) -> Point {
         let Self { objects, value_bytes, memory_bytes, threads, .. } = *self;
@@ -61,10 +69,7 @@ impl Load {
         .into();
         let shape = scale::Shape { entries: objects, value_bytes, is_compressed: false };
         let point = filling(scale, shape, threads, self.choice.clone(), 1).driven(|drive| {
-            drive.workload = Workload {
-                mix: self.mix.clone(),
-                ..Workload::only(Kind::Fetch, self.choice.clone(), objects)
-            };
+            drive.workload = self.workload();
             drive.fills_first = true;
             drive.warm_up = WarmUp::Operations(objects.min(scale.warm_up_operations()));
             drive.warm_up_seconds_max = 30.0 * scale.seconds;

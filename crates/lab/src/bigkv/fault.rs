@@ -1,0 +1,268 @@
+//! `bigkv-fault`: one of eight devices is lost under load, and another one comes in its place.
+//!
+//! The cache's own code on storage in memory, in virtual time. All objects are on flash, with room
+//! for a seventh more on each device. They are asked for, each as likely as the others, which is
+//! the worst case: where some are hot a lost share is back sooner. What a cache does not have is
+//! put there; one in twenty operations writes an object anew.
+//!
+//! ```text
+//!   1-before ──device 3 fails everything──▶ 2-lost ──it works again──▶ 3-replaced
+//! ```
+//!
+//! - Every value is checked: it is its key's, and the one that was written last.
+//! - The *fall* is that of the hit ratio in the worst stretch of a hundredth of the objects, in
+//!   shares: 1 is what a device had.
+//! - The *refill* is the bytes put on flash until the hit ratio of a stretch and of all that
+//!   follow in the phase is back at 99 % of before, in shares.
+//!
+//! `model:raid-0` is the same cache on one device as large as all: what a stripe over eight
+//! devices loses when one of them goes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidekv_io::{Clock, Fault, FaultRule, ManualClock, MemoryStorage};
+use tidekv_tiered::{Cache, Deadline, FlashOptions, Object, Options, Surroundings};
+
+use crate::bigkv::load::Load;
+use crate::dice::Dice;
+use crate::experiment::{Experiment, Found, Model, Point, Rule, Subjects, Target};
+use crate::failure::{Failure, Result};
+use crate::keys::{Choice, key_of, present};
+use crate::scale::Scale;
+use crate::tiered::TIDEKV_CACHE;
+use crate::values::Values;
+use crate::workload::Kind;
+
+const DEVICES: u64 = 8;
+/// The one that is lost.
+const LOST: u64 = 3;
+const VALUE_BYTES: u64 = 4 << 10;
+/// Flash in objects: seven devices have room for all.
+const ROOM: f64 = 1.5;
+/// Operations between two looks, in objects.
+const STRETCH: f64 = 0.01;
+/// Of so many operations one writes.
+const WRITE_EVERY: u64 = 20;
+/// Virtual time of an operation.
+const OPERATION: Duration = Duration::from_micros(200);
+/// The hit ratio is back at this share of before.
+const BACK: f64 = 0.99;
+
+const BEFORE: &str = "1-before";
+const WITHOUT: &str = "2-lost";
+const REPLACED: &str = "3-replaced";
+
+#[derive(Debug)]
+struct Loss {
+    load: Load,
+}
+
+/// What happened in a stretch.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    hit_ratio: f64,
+    /// Bytes of objects put on flash since the cache was opened.
+    put_bytes: u64,
+}
+
+/// A cache whose answers are checked.
+struct Scene<'a> {
+    load: &'a Load,
+    cache: Cache,
+    storage: Arc<MemoryStorage>,
+    clock: Arc<ManualClock>,
+    dice: Dice,
+    values: Values,
+    value: Vec<u8>,
+    /// Of each object the last write.
+    versions: Vec<u32>,
+    written: u32,
+}
+
+fn path(device: u64) -> PathBuf {
+    PathBuf::from(format!("flash-{device}"))
+}
+
+impl<'a> Scene<'a> {
+    fn new(load: &'a Load, devices: u64, seed: u64) -> Result<Self> {
+        let storage = Arc::new(MemoryStorage::new());
+        let clock = Arc::new(ManualClock::new(1_800_000_000_000));
+        let bytes = load.flash_bytes / devices;
+        let options = Options {
+            dram_bytes: load.memory_bytes,
+            flash: (0..devices).map(|n| FlashOptions { path: path(n), bytes }).collect(),
+            object_bytes_max: 64 << 10,
+            object_bytes_usual: load.value_bytes,
+            segment_bytes: Some(256 << 10),
+            ..Options::default()
+        };
+        let around = Surroundings {
+            is_inline: true,
+            ..Surroundings::new(storage.clone(), Arc::clone(&clock) as Arc<dyn Clock>)
+        };
+        let cache = Cache::open(&options, &around)
+            .map_err(|e| Failure::new(format!("could not open the cache: {e}")))?;
+        Ok(Self {
+            load,
+            cache,
+            storage,
+            clock,
+            dice: Dice::new(seed),
+            values: Values::new(load.value_bytes as usize),
+            value: Vec::new(),
+            versions: vec![0; load.objects as usize],
+            written: 0,
+        })
+    }
+
+    fn put(&mut self, index: u64) {
+        self.written += 1;
+        self.versions[index as usize] = self.written;
+        self.values.fill(&mut self.value, present(index), self.written.into());
+        let object = Object {
+            value: Bytes::copy_from_slice(&self.value),
+            flags: self.written,
+            deadline: Deadline::NEVER,
+            version: self.cache.next_version(),
+            marks: 0,
+        };
+        self.cache.store(&key_of(present(index)), object);
+    }
+
+    /// Whether it is there.
+    fn get(&mut self, index: u64) -> Result<bool> {
+        let number = present(index);
+        let Some(found) = self.cache.get(&key_of(number)) else { return Ok(false) };
+        let is_right = self.values.is_of(&found.object.value, number)
+            && found.object.flags == self.versions[index as usize];
+        match is_right {
+            true => Ok(true),
+            false => Err(Failure::new(format!("wrong answer: the value of key number {number}"))),
+        }
+    }
+
+    /// So many operations.
+    fn stretch(&mut self, operations: u64) -> Result<Stretch> {
+        let (mut hits, mut gets) = (0, 0);
+        for operation in 0..operations {
+            self.clock.advance(OPERATION);
+            let index = self.dice.below(self.load.objects);
+            if operation % WRITE_EVERY == 0 {
+                self.put(index);
+                continue;
+            }
+            gets += 1;
+            match self.get(index)? {
+                true => hits += 1,
+                false => self.put(index),
+            }
+        }
+        let devices = self.cache.device_stats();
+        let put_bytes = devices.iter().map(|device| device.counts.object_bytes_written).sum();
+        Ok(Stretch { hit_ratio: hits as f64 / f64::from(gets.max(1)), put_bytes })
+    }
+
+    fn phase(&mut self, objects: f64) -> Result<Vec<Stretch>> {
+        let operations = (self.load.objects as f64 * STRETCH) as u64;
+        (0..(objects / STRETCH) as u64).map(|_| self.stretch(operations)).collect()
+    }
+}
+
+impl Loss {
+    fn play(&self, subject: &'static str, devices: u64, seed: u64) -> Result<Vec<Found>> {
+        let mut scene = Scene::new(&self.load, devices, seed)?;
+        (0..self.load.objects).for_each(|index| scene.put(index));
+        scene.phase(2.0)?;
+        let before = scene.phase(1.0)?;
+        let lost = path(LOST.min(devices - 1)).display().to_string();
+        let fault = Fault::Fail(tidekv_io::ErrorKind::Failed);
+        scene.storage.add_fault(FaultRule {
+            operation: None,
+            path_contains: Some(lost),
+            skip: 0,
+            times: None,
+            fault,
+        });
+        let without = scene.phase(3.0)?;
+        scene.storage.clear_faults();
+        let replaced = scene.phase(3.0)?;
+        let mut found = Vec::new();
+        let old = before.iter().map(|it| it.hit_ratio).sum::<f64>() / before.len() as f64;
+        let mut put_bytes = before.last().map_or(0, |it| it.put_bytes);
+        let mut t = 0;
+        let data_bytes = self.load.objects * self.load.value_bytes;
+        let share = data_bytes as f64 / DEVICES as f64;
+        for (name, stretches) in [(BEFORE, before), (WITHOUT, without), (REPLACED, replaced)] {
+            for stretch in &stretches {
+                t += (self.load.objects as f64 * STRETCH) as u64;
+                let params = [("t".to_owned(), t.into())].into();
+                found.push(Found {
+                    subject,
+                    params,
+                    metrics: vec![("hit_ratio", stretch.hit_ratio)],
+                });
+            }
+            let lowest = stretches.iter().map(|it| it.hit_ratio).fold(f64::INFINITY, f64::min);
+            let back = stretches.iter().rposition(|it| it.hit_ratio < BACK * old);
+            let bytes = back.map_or(0, |back| stretches[back].put_bytes.saturating_sub(put_bytes));
+            put_bytes = stretches.last().map_or(0, |it| it.put_bytes);
+            let metrics = vec![
+                (
+                    "hit_ratio",
+                    stretches.iter().map(|it| it.hit_ratio).sum::<f64>() / stretches.len() as f64,
+                ),
+                ("fall_in_shares", (1.0 - lowest / old).max(0.0) * DEVICES as f64),
+                ("refill_in_shares", bytes as f64 / share),
+            ];
+            let params = [("phase".to_owned(), name.into())].into();
+            found.push(Found { subject, params, metrics });
+        }
+        Ok(found)
+    }
+}
+
+impl Model for Loss {
+    fn run(&self, seed: u64) -> Result<Vec<Found>> {
+        let sharded = self.play(TIDEKV_CACHE.name, DEVICES, seed)?;
+        let striped = self.play("model:raid-0", 1, seed)?;
+        Ok([sharded, striped].concat())
+    }
+}
+
+fn points(scale: &Scale) -> Vec<Point> {
+    let objects = if scale.is_quick { 20_000 } else { 100_000 };
+    let load = Load {
+        name: "fetch",
+        choice: Choice::Uniform,
+        mix: vec![(Kind::Fetch, WRITE_EVERY as u32 - 1), (Kind::Put, 1)],
+        objects,
+        value_bytes: VALUE_BYTES,
+        memory_bytes: 24 << 20,
+        flash_bytes: (objects as f64 * VALUE_BYTES as f64 * ROOM) as u64,
+        devices: DEVICES,
+        index_bytes: None,
+        threads: 1,
+    };
+    let point = load.point(scale, &[]);
+    vec![Point { model: Some(Arc::new(Loss { load })), ..point }]
+}
+
+pub(super) const FAULT: Experiment = Experiment {
+    name: "bigkv-fault",
+    about: "one of eight devices is lost under load and comes back, in virtual time; every value \
+            is checked (BigKV)",
+    paper: "a better hit ratio without parity, and recovery of what was lost",
+    claim: "the hit ratio falls by no more than the share of the device, once, and is back at 99 % \
+            when a share has been filled again",
+    subjects: Subjects::Only(&[TIDEKV_CACHE.name]),
+    points,
+    targets: &[
+        Target::in_phase(WITHOUT, "fall_in_shares", Rule::AtMost(1.0)),
+        Target::in_phase(WITHOUT, "refill_in_shares", Rule::AtMost(1.0)),
+        Target::in_phase(REPLACED, "fall_in_shares", Rule::AtMost(1.0)),
+    ],
+    ..Experiment::USUAL
+};

@@ -1,0 +1,91 @@
+//! `bigkv-restart`: how soon a cache is there again whose process was killed, and what it has then.
+//!
+//! | part | what |
+//! |---|---|
+//! | `open` | a flash full of the smallest objects is opened, whose process was killed |
+//! | `hits` | the same, and it is asked for its objects at once |
+//!
+//! Objects are as small as they can be, so that there are as many of them as the disk of a usual
+//! machine bears: what a start reads depends on their number and hardly on their size.
+
+use crate::bigkv::load::Load;
+use crate::experiment::{Experiment, Point, Rule, StoreEnd, StorePlan, Subjects, Target};
+use crate::job::WarmUp;
+use crate::keys::{Choice, KEY_BYTES};
+use crate::scale::Scale;
+use crate::subject::FlashSettings;
+use crate::tiered::TIDEKV_CACHE;
+use crate::workload::Kind;
+
+/// With key, header and what fills it up, 128 bytes.
+const VALUE_BYTES: u64 = 40;
+const OBJECT_BYTES: u64 = 128;
+/// The share of flash that objects take, so that none has to leave.
+const FULL: f64 = 0.9;
+/// Objects of the evidence for the target.
+const MANY: u64 = 100_000_000;
+
+/// How a store came to be closed, as rows name it.
+const ENDS: [(&str, StoreEnd); 2] = [("closed", StoreEnd::Settled), ("killed", StoreEnd::Killed)];
+
+fn point(scale: &Scale, objects: u64, end: (&'static str, StoreEnd)) -> Point {
+    let flash_bytes = (objects as f64 * OBJECT_BYTES as f64 / FULL) as u64;
+    let load = Load {
+        name: "fetch",
+        choice: Choice::Uniform,
+        mix: vec![(Kind::Fetch, 100)],
+        objects,
+        value_bytes: VALUE_BYTES,
+        memory_bytes: 256 << 20,
+        flash_bytes: flash_bytes.max(64 << 20),
+        devices: 1,
+        index_bytes: Some(64 << 20),
+        threads: 8,
+    };
+    let point = load.point(scale, &[TIDEKV_CACHE.name]).driven(|drive| {
+        drive.fills_first = false;
+        drive.warm_up = WarmUp::None;
+    });
+    let flash =
+        point.flash.clone().map(|flash| FlashSettings { object_bytes: OBJECT_BYTES, ..flash });
+    let store = StorePlan {
+        entries: objects,
+        key_bytes: KEY_BYTES,
+        value_bytes: VALUE_BYTES,
+        is_compressed: false,
+        choice: Choice::Shuffled,
+        memory_bytes: load.memory_bytes,
+        end: end.1,
+    };
+    let point = point.with("end", end.0);
+    Point { flash, store: Some(store), changes_store: true, ..point }
+}
+
+fn points(scale: &Scale) -> Vec<Point> {
+    let few = if scale.is_quick { 200_000 } else { 10_000_000 };
+    let hits = ENDS.map(|end| point(scale, few, end).with("part", "hits").once_if_quick(scale));
+    let open = |objects| {
+        let point = point(scale, objects, ENDS[1]).with("part", "open").once_if_quick(scale);
+        Point { drive: None, ..point }
+    };
+    let many = (!scale.is_quick).then_some(MANY);
+    hits.into_iter().chain([few].into_iter().chain(many).map(open)).collect()
+}
+
+pub(super) const RESTART: Experiment = Experiment {
+    name: "bigkv-restart",
+    about: "a cache with ten and a hundred million objects on flash is killed and opened again",
+    paper: "",
+    claim: "within a second for a hundred million objects, with the hit ratio of before at once",
+    subjects: Subjects::Only(&[TIDEKV_CACHE.name]),
+    points,
+    targets: &[
+        Target::in_phase("open", "open_s", Rule::AtMost(1.0)),
+        Target::in_phase(
+            "hits",
+            "hit_ratio",
+            Rule::RatioToNamedPointAtLeast("end", "closed", 0.99),
+        ),
+    ],
+    ..Experiment::USUAL
+};
