@@ -1,20 +1,26 @@
-//! The lab with its peers: TideKV beside RocksDB, LevelDB and fjall, in one binary, so that
-//! compiler, allocator and drive are the same for all.
+//! The lab with its peers: TideKV beside RocksDB, LevelDB, fjall and foyer, in one binary, so that
+//! compiler, allocator and drive are the same for all. Without its default features it has those
+//! that are named alone: `--no-default-features --features foyer` spares RocksDB's half an hour.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
+#[cfg(feature = "engines")]
 mod rocks;
+#[cfg(feature = "engines")]
 mod fjalls;
+#[cfg(feature = "engines")]
 mod leveldbs;
 mod maps;
+#[cfg(feature = "foyer")]
+mod foyers;
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 use tidekv_lab::command::Lab;
+use tidekv_lab::own;
 use tidekv_lab::subject::SubjectRecord;
-use tidekv_lab::{device, tide};
 
 /// RocksDB is built to allocate through the same one.
 #[global_allocator]
@@ -27,33 +33,38 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static ALLOCATOR_SETTINGS: &[u8; 61] =
     b"background_thread:true,dirty_decay_ms:100,muzzy_decay_ms:100\0";
 
-const SUBJECTS: [SubjectRecord; 26] = [
-    tide::TIDEKV,
-    tide::TIDEKV_BLOCK_LRU,
-    tide::TIDEKV_KV_ONLY,
-    tide::TIDEKV_KP_ONLY,
-    tide::TIDEKV_BLOCK_ADMISSION,
-    tide::TIDEKV_HAC,
-    tide::TIDEKV_OFFLINE,
-    tide::TIDEKV_BLOCK_CLOCK,
-    tide::TIDEKV_BLOCK_S3_FIFO,
-    tide::TIDEKV_BEST_SPLIT,
-    tide::TIDEKV_BEST_AT_SWITCH,
+/// Beside those of the lab itself.
+const PEERS: &[SubjectRecord] = &[
+    #[cfg(feature = "engines")]
     rocks::LRU,
+    #[cfg(feature = "engines")]
     rocks::PINNED,
+    #[cfg(feature = "engines")]
     rocks::HYPERCLOCK,
+    #[cfg(feature = "engines")]
     rocks::PIPELINED,
+    #[cfg(feature = "engines")]
     rocks::COUNTING,
+    #[cfg(feature = "engines")]
     rocks::ROW_CACHE,
+    #[cfg(feature = "engines")]
     rocks::BEST_SPLIT,
+    #[cfg(feature = "engines")]
     rocks::TUNED,
+    #[cfg(feature = "engines")]
     rocks::DEFAULT,
+    #[cfg(feature = "engines")]
     rocks::OPTIONS,
+    #[cfg(feature = "engines")]
     fjalls::FJALL,
+    #[cfg(feature = "engines")]
     leveldbs::LEVELDB,
-    device::DEVICE_READS,
     maps::DASHMAP,
     maps::QUICK_CACHE,
+    #[cfg(feature = "foyer")]
+    foyers::FOYER,
+    #[cfg(feature = "foyer")]
+    foyers::FOYER_PSYNC,
 ];
 
 /// Experiments on TideKV and its peers.
@@ -65,7 +76,8 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let Err(failure) = Arguments::parse().lab.run(&SUBJECTS, &[]) else {
+    let subjects = [own::SUBJECTS, PEERS].concat();
+    let Err(failure) = Arguments::parse().lab.run(&subjects, &[]) else {
         return ExitCode::SUCCESS;
     };
     // Where even this cannot be said, the exit code says it.
@@ -73,7 +85,7 @@ fn main() -> ExitCode {
     ExitCode::from(if failure.is_usage { 2 } else { 1 })
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "engines"))]
 mod tests {
     use tidekv_lab::conformance;
     use tidekv_lab::subject::Settings;
@@ -82,9 +94,13 @@ mod tests {
 
     #[test]
     fn every_subject_behaves() {
-        let others = ["device:reads", "map:dashmap", "cache:quick_cache"];
-        let is_store = |record: &SubjectRecord| !others.contains(&record.name);
-        for record in SUBJECTS.into_iter().filter(is_store) {
+        let is_store = |record: &&SubjectRecord| {
+            let engine = record.name.split(':').next();
+            matches!(engine, Some("tidekv" | "rocksdb" | "fjall" | "leveldb"))
+                && !record.format.contains("cache")
+        };
+        let subjects = [own::SUBJECTS, PEERS].concat();
+        for record in subjects.iter().filter(is_store) {
             for is_compressed in [false, true] {
                 let directory = tempfile::tempdir().unwrap();
                 let settings = Settings { is_compressed, ..Settings::usual(16 << 20) };
