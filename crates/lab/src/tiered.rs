@@ -42,6 +42,8 @@ pub fn flash_of(settings: &Settings) -> Result<&FlashSettings> {
 
 struct Tiered {
     cache: Cache,
+    /// What is put waits for flash, rather than to be dropped when there is too much of it.
+    waits: bool,
 }
 
 fn open(directory: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
@@ -62,7 +64,7 @@ fn open(directory: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
     let around = Surroundings::new(storage, Arc::new(SystemClock::new()));
     let cache = Cache::open(&options, &around)
         .map_err(|e| Failure::new(format!("could not open the cache: {e}")))?;
-    Ok(Box::new(Tiered { cache }))
+    Ok(Box::new(Tiered { cache, waits: settings.is_filling }))
 }
 
 impl Subject for Tiered {
@@ -75,6 +77,9 @@ impl Subject for Tiered {
             marks: 0,
         };
         self.cache.store(key, object);
+        if self.waits {
+            self.cache.catch_up();
+        }
         Ok(())
     }
 

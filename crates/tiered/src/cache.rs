@@ -174,6 +174,14 @@ impl Cache {
         self.tick();
     }
 
+    /// Does what waits on flash devices, in this thread. Who stores more than flash takes, and
+    /// would rather wait than have objects dropped, calls this now and then.
+    pub fn catch_up(&self) {
+        if let Some(flash) = &self.inner.flash {
+            flash.catch_up();
+        }
+    }
+
     /// A version that no object has had.
     pub fn next_version(&self) -> u64 {
         let version = self.inner.versions.fetch_add(1, Ordering::Relaxed) + 1;

@@ -5,8 +5,10 @@
 //! | `open` | a flash full of the smallest objects is opened, whose process was killed |
 //! | `hits` | the same, and it is asked for its objects at once |
 //!
-//! Objects are as small as they can be, so that there are as many of them as the disk of a usual
-//! machine bears: what a start reads depends on their number and hardly on their size.
+//! Objects of `open` are as small as they can be, so that there are as many of them as the disk of
+//! a usual machine bears: what a start reads depends on their number and hardly on their size.
+//! Those of `hits` are of a usual size. Memory is small beside flash, for what is in memory alone is
+//! lost with its process.
 
 use crate::bigkv::load::Load;
 use crate::experiment::{Experiment, Point, Rule, StoreEnd, StorePlan, Subjects, Target};
@@ -17,59 +19,64 @@ use crate::subject::FlashSettings;
 use crate::tiered::TIDEKV_CACHE;
 use crate::workload::Kind;
 
-/// With key, header and what fills it up, 128 bytes.
-const VALUE_BYTES: u64 = 40;
-const OBJECT_BYTES: u64 = 128;
+/// Small objects: with key, header and what fills it up, 128 bytes.
+const SMALL_BYTES: u64 = 40;
+const USUAL_BYTES: u64 = 4 << 10;
+/// What an object takes on flash beside its value.
+const BESIDE_VALUE_BYTES: u64 = 88;
 /// The share of flash that objects take, so that none has to leave.
-const FULL: f64 = 0.9;
+const FULL: f64 = 0.85;
 /// Objects of the evidence for the target.
 const MANY: u64 = 100_000_000;
 
 /// How a store came to be closed, as rows name it.
 const ENDS: [(&str, StoreEnd); 2] = [("closed", StoreEnd::Settled), ("killed", StoreEnd::Killed)];
 
-fn point(scale: &Scale, objects: u64, end: (&'static str, StoreEnd)) -> Point {
-    let flash_bytes = (objects as f64 * OBJECT_BYTES as f64 / FULL) as u64;
+fn point(scale: &Scale, objects: u64, value_bytes: u64, end: (&'static str, StoreEnd)) -> Point {
+    let object_bytes = value_bytes + BESIDE_VALUE_BYTES;
+    let flash_bytes = ((objects * object_bytes) as f64 / FULL) as u64;
+    // The fewer changes wait, the more often a page is written again for few of them.
+    let index_bytes = (objects * 2 / 3).clamp(1 << 20, 64 << 20);
     let load = Load {
         name: "fetch",
         choice: Choice::Uniform,
         mix: vec![(Kind::Fetch, 100)],
         objects,
-        value_bytes: VALUE_BYTES,
-        memory_bytes: 256 << 20,
+        value_bytes,
+        // Half of it may be the index of what is on flash and write buffers.
+        memory_bytes: 2 * (index_bytes + objects * 2) + (32 << 20),
         flash_bytes: flash_bytes.max(64 << 20),
         devices: 1,
-        index_bytes: Some(64 << 20),
+        index_bytes: Some(index_bytes),
         threads: 8,
     };
     let point = load.point(scale, &[TIDEKV_CACHE.name]).driven(|drive| {
         drive.fills_first = false;
         drive.warm_up = WarmUp::None;
     });
-    let flash =
-        point.flash.clone().map(|flash| FlashSettings { object_bytes: OBJECT_BYTES, ..flash });
+    let flash = point.flash.clone().map(|flash| FlashSettings { object_bytes, ..flash });
     let store = StorePlan {
         entries: objects,
         key_bytes: KEY_BYTES,
-        value_bytes: VALUE_BYTES,
+        value_bytes,
         is_compressed: false,
         choice: Choice::Shuffled,
         memory_bytes: load.memory_bytes,
         end: end.1,
     };
-    let point = point.with("end", end.0);
+    let point = point.with("end", end.0).once_if_quick(scale);
     Point { flash, store: Some(store), changes_store: true, ..point }
 }
 
 fn points(scale: &Scale) -> Vec<Point> {
-    let few = if scale.is_quick { 200_000 } else { 10_000_000 };
-    let hits = ENDS.map(|end| point(scale, few, end).with("part", "hits").once_if_quick(scale));
+    let (usual, small) = if scale.is_quick { (20_000, 200_000) } else { (500_000, 10_000_000) };
+    let hits = ENDS.map(|end| point(scale, usual, USUAL_BYTES, end).with("part", "hits"));
     let open = |objects| {
-        let point = point(scale, objects, ENDS[1]).with("part", "open").once_if_quick(scale);
+        let point = point(scale, objects, SMALL_BYTES, ENDS[1]).with("part", "open");
         Point { drive: None, ..point }
     };
     let many = (!scale.is_quick).then_some(MANY);
-    hits.into_iter().chain([few].into_iter().chain(many).map(open)).collect()
+    hits.into_iter().chain([small].into_iter().chain(many).map(open)).collect()
 }
 
 pub(super) const RESTART: Experiment = Experiment {
