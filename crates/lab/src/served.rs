@@ -47,7 +47,8 @@ pub const MEMCACHED_EXTSTORE: SubjectRecord = SubjectRecord {
             each get under way; pages of 8 MiB, the least for its usual write buffers, so that small \
             flash has many. The rest is as it comes: values from 512 bytes on go to flash when \
             memory is full, one get in 2000 of those twice within a minute brings its object back, \
-            a quarter of the pages is kept free by rewriting. It reads through the kernel's cache \
+            a quarter of the pages is kept free by rewriting. Objects that come faster than its \
+            one writer takes them to flash are evicted, whatever is set. It reads through the kernel's cache \
             of files, which is bounded with the process",
     format: "memcached-extstore",
     open: |path, settings| {
@@ -97,7 +98,7 @@ fn open_ours(directory: &Path, settings: &Settings) -> Result<Box<dyn Subject>> 
     let mut server = ServerProcess::start(TIDEKV_CACHE_SERVED.name, command, directory)?;
     let pipes = server.take_pipes().expect("the command has pipes");
     let control = Control::new(pipes, settings);
-    let connections = Mutex::new(vec![server.await_socket()?]);
+    let connections = Mutex::new(vec![server.when_listening()?]);
     let counting = Counting::Control(Mutex::new(control));
     Ok(Box::new(Served { connections, counting, server }))
 }
@@ -110,7 +111,7 @@ fn open_memcached(
 ) -> Result<Box<dyn Subject>> {
     let command = memcached::command(behind, settings)?;
     let mut server = ServerProcess::start(name, command, directory)?;
-    let connections = Mutex::new(vec![server.await_socket()?]);
+    let connections = Mutex::new(vec![server.when_listening()?]);
     Ok(Box::new(Served { connections, counting: Counting::Stats, server }))
 }
 
@@ -184,7 +185,7 @@ impl Subject for Served {
             // It ends with its standard input.
             Counting::Control(control) => {
                 drop(control);
-                let status = server.await_end()?;
+                let status = server.when_ended()?;
                 match status.success() {
                     true => Ok(()),
                     false => {

@@ -83,7 +83,7 @@ impl ServerProcess {
     }
 
     /// Waits until it accepts a connection.
-    pub(super) fn await_socket(&mut self) -> Result<Connection<UnixStream>> {
+    pub(super) fn when_listening(&mut self) -> Result<Connection<UnixStream>> {
         let clock = SystemClock::new();
         let until_ns = clock.monotonic_ns() + START_MAX.as_nanos() as u64;
         loop {
@@ -146,11 +146,11 @@ impl ServerProcess {
                 .map_err(|error| Failure::system(format!("could not end {}", self.name), error))?;
         }
         // How a process ends that was told to is its own affair.
-        self.await_end().map(drop)
+        self.when_ended().map(drop)
     }
 
     /// Waits until it has ended, which it was told to.
-    pub(super) fn await_end(mut self) -> Result<ExitStatus> {
+    pub(super) fn when_ended(mut self) -> Result<ExitStatus> {
         let clock = SystemClock::new();
         let until_ns = clock.monotonic_ns() + END_MAX.as_nanos() as u64;
         while clock.monotonic_ns() < until_ns {
