@@ -18,6 +18,7 @@ use crate::question::Question;
 use crate::report;
 use crate::runner::Runner;
 use crate::scale::{Scale, Size};
+use crate::served;
 use crate::subject::{Choices, Choosable, SubjectRecord};
 use crate::sweep::{self, SWEEP, Varied};
 use crate::worker;
@@ -40,6 +41,8 @@ enum Command {
     Report(Report),
     #[command(name = worker::COMMAND, hide = true)]
     Worker,
+    #[command(name = served::COMMAND, hide = true)]
+    CacheServer,
 }
 
 /// List the experiments and the subjects.
@@ -166,6 +169,7 @@ impl Lab {
             Command::Sweep(command) => command.run(subjects, arguments),
             Command::Advise(command) => command.run(subjects, arguments),
             Command::Report(command) => command.run(),
+            Command::CacheServer => served::serve(),
             Command::Worker => {
                 let mut known = subjects.to_vec();
                 known.push(NOTHING);

@@ -53,6 +53,11 @@ const FILL_SHARE_MAX: f64 = 2.0;
 /// How often it is looked at whether all have done their share of a warm-up.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
 
+/// A cache is filled when it misses no more than this share of all entries, or has been asked for
+/// all of them so often.
+const FILL_MISSES_MAX: f64 = 0.005;
+const FILL_PASSES_MAX: usize = 3;
+
 /// A thread that waits longer than this for the next arrival sleeps.
 const SPIN: Duration = Duration::from_micros(100);
 
@@ -350,23 +355,49 @@ fn work(
     Ok((latencies, lane.take_fetched()))
 }
 
-/// Puts every entry, in no order.
+/// Puts every entry, in no order, and then asks for all of them and puts what a cache has not
+/// kept, until it misses hardly any or will not keep more.
 fn fill(job: &Job, drive: &Drive, subject: &dyn Subject, values: &Values) -> Result<()> {
+    pass(Kind::Put, job, drive, subject, values)?;
+    let loses = drive.workload.mix.iter().any(|(kind, _)| *kind == Kind::Fetch);
+    for _ in 0..if loses { FILL_PASSES_MAX } else { 0 } {
+        let fetched = pass(Kind::Fetch, job, drive, subject, values)?;
+        if fetched.misses as f64 <= FILL_MISSES_MAX * drive.workload.entries as f64 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// One operation of `kind` on every entry, in no order.
+fn pass(
+    kind: Kind,
+    job: &Job,
+    drive: &Drive,
+    subject: &dyn Subject,
+    values: &Values,
+) -> Result<Fetched> {
     let workload = Workload {
         key_bytes: drive.workload.key_bytes,
-        ..Workload::only(Kind::Put, Choice::Shuffled, drive.workload.entries)
+        ..Workload::only(kind, Choice::Shuffled, drive.workload.entries)
     };
     std::thread::scope(|scope| {
         let spawn = |thread| {
             let stream = workload.stream(job.seed, thread, drive.threads);
             let mut lane = Lane::new(subject, values, &workload, stream);
             let share = share(workload.entries, thread, drive.threads);
-            scope.spawn(move || (0..share).try_for_each(|_| lane.step()))
+            scope.spawn(move || {
+                (0..share).try_for_each(|_| lane.step())?;
+                Ok(lane.take_fetched())
+            })
         };
-        let filling: Vec<_> = (0..drive.threads).map(spawn).collect();
-        filling.into_iter().try_for_each(|lane| {
-            lane.join().map_err(|_| Failure::new("a thread of the drive panicked"))?
-        })
+        let lanes: Vec<_> = (0..drive.threads).map(spawn).collect();
+        let mut all = Fetched::default();
+        for lane in lanes {
+            let done = lane.join().map_err(|_| Failure::new("a thread of the drive panicked"))?;
+            all.add(done?);
+        }
+        Ok(all)
     })
 }
 

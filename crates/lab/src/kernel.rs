@@ -2,7 +2,8 @@
 //!
 //! It checks what subjects count themselves: bytes against this process's own
 //! (`/proc/self/io`), reads against the block device's, which others use as well. And it bounds
-//! the memory of a process ([`bound_memory`]).
+//! the memory of a process ([`bound_memory`]). Of other processes it says what those took that work
+//! for a subject.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -127,8 +128,32 @@ fn labelled(text: &str, label: &str) -> u64 {
 
 /// The most memory that this process ever had resident, in bytes.
 pub(crate) fn resident_bytes_max() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    resident_bytes_max_of(std::process::id())
+}
+
+/// The most memory that a process ever had resident, in bytes.
+pub(crate) fn resident_bytes_max_of(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     labelled(&status, "VmHWM:") * 1024
+}
+
+/// Time that a process has had on processors, in steps of the kernel's clock (10 ms, mostly).
+pub(crate) fn cpu_ns_of(process: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    cpu_ticks(&stat) * (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
+}
+
+/// User and system time in a text as `/proc/PID/stat` is.
+fn cpu_ticks(stat: &str) -> u64 {
+    // The name before it may have spaces and brackets.
+    let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    behind_name.split_whitespace().skip(11).take(2).filter_map(|it| it.parse::<u64>().ok()).sum()
+}
+
+/// Bytes that this machine could swap out beside what it has.
+pub(crate) fn free_swap_bytes() -> u64 {
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    labelled(&memory, "SwapFree:") * 1024
 }
 
 /// Has this process killed when the one that has started it ends, as far as the kernel can.
@@ -209,6 +234,13 @@ mod tests {
     }
 
     #[test]
+    fn ticks_stand_behind_the_name() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 82 0 0 0 12 30 1 1 20 0 1 0 8 9 10";
+        assert_eq!(cpu_ticks(stat), 42);
+        assert_eq!(cpu_ticks(""), 0);
+    }
+
+    #[test]
     fn the_kernel_counts_what_this_process_does() {
         let directory = tempfile::tempdir().unwrap();
         let kernel = Kernel::new(directory.path());
@@ -220,6 +252,8 @@ mod tests {
         }
         let spent = kernel.counts().since(&before);
         assert!(spent.cpu_ns >= 1_000_000);
+        let (cpu_ns, tick_ns) = (kernel.counts().cpu_ns, 10_000_000);
+        assert!(cpu_ns_of(std::process::id()) <= cpu_ns + 2 * tick_ns);
         // A file system in memory sends nothing to storage.
         if kernel.has_device() {
             assert!(spent.written_bytes >= 1 << 20, "{spent:?}");

@@ -1,6 +1,10 @@
 //! One thread of a drive: takes operations from its stream, carries them out and
 //! checks every answer. A wrong answer ends the run.
 
+use std::time::Duration;
+
+use tidekv_io::{Clock, SystemClock};
+
 use crate::failure::{Failure, Result};
 use crate::keys::{KEY_BYTES, key_of, number_of};
 use crate::subject::Subject;
@@ -21,6 +25,8 @@ pub(crate) struct Lane<'a> {
     numbers: Vec<u64>,
     keys: Vec<[u8; KEY_BYTES]>,
     fetched: Fetched,
+    fetch_time: Duration,
+    clock: SystemClock,
 }
 
 /// Keys that a cache was asked for.
@@ -60,6 +66,8 @@ impl<'a> Lane<'a> {
             numbers: vec![0; workload.keys_per_multi_get],
             keys: vec![[0; KEY_BYTES]; workload.keys_per_multi_get],
             fetched: Fetched::default(),
+            fetch_time: Duration::from_micros(workload.fetch_us),
+            clock: SystemClock::new(),
         }
     }
 
@@ -94,6 +102,9 @@ impl<'a> Lane<'a> {
             }
             Kind::Fetch => {
                 self.fetched.misses += 1;
+                if !self.fetch_time.is_zero() {
+                    self.clock.sleep(self.fetch_time);
+                }
                 self.put(operation.number, key)
             }
         }

@@ -1,5 +1,6 @@
-//! The subjects that need no other engine than TideKV.
+//! The subjects that need no other engine than TideKV in this process.
 
+use crate::served;
 use crate::subject::SubjectRecord;
 use crate::tide;
 use crate::tiered;
@@ -19,8 +20,12 @@ pub const SUBJECTS: &[SubjectRecord] = &[
     tide::TIDEKV_BEST_AT_SWITCH,
     crate::device::DEVICE_READS,
     tiered::TIDEKV_CACHE,
+    served::TIDEKV_CACHE_SERVED,
+    served::MEMCACHED_EXTSTORE,
+    served::MEMCACHED,
+    served::MEMCACHED_SWAP,
 ];
 
 /// TideKV as it comes, in each of its forms: what targets that compare subjects are about.
 pub(crate) const AS_IT_COMES: &[&str] =
-    &[tide::TIDEKV.name, tiered::TIDEKV_CACHE.name, "tidekv:cache-served"];
+    &[tide::TIDEKV.name, tiered::TIDEKV_CACHE.name, served::TIDEKV_CACHE_SERVED.name];

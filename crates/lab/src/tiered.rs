@@ -23,7 +23,9 @@ pub const TIDEKV_CACHE: SubjectRecord = SubjectRecord {
     uses_kernel_cache: true,
     search: Search::Nothing,
     choices: &[],
-    open: |path, settings| open(path, settings),
+    open: |path, settings| {
+        Ok(Box::new(Tiered { cache: open_cache(path, settings)?, waits: settings.is_filling }))
+    },
 };
 
 /// Says that subjects that keep no more than a cache does cannot do what a store can.
@@ -46,7 +48,11 @@ struct Tiered {
     waits: bool,
 }
 
-fn open(directory: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
+/// Opens the cache that `settings` ask for in `directory`.
+///
+/// # Errors
+/// Where they have no flash, or it cannot be opened.
+pub fn open_cache(directory: &Path, settings: &Settings) -> Result<Cache> {
     let flash = flash_of(settings)?;
     let device = |number| FlashOptions {
         path: directory.join(format!("flash-{number}")),
@@ -62,9 +68,41 @@ fn open(directory: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
     };
     let storage = Arc::new(LocalStorage::new());
     let around = Surroundings::new(storage, Arc::new(SystemClock::new()));
-    let cache = Cache::open(&options, &around)
-        .map_err(|e| Failure::new(format!("could not open the cache: {e}")))?;
-    Ok(Box::new(Tiered { cache, waits: settings.is_filling }))
+    Cache::open(&options, &around)
+        .map_err(|e| Failure::new(format!("could not open the cache: {e}")))
+}
+
+/// What a cache has counted since it was opened.
+pub fn counts_of(cache: &Cache) -> Counts {
+    let stats = cache.stats();
+    let mut objects = ObjectCounts {
+        memory_hits: stats.dram_hits,
+        flash_hits: stats.flash_hits,
+        misses: stats.misses,
+        ..ObjectCounts::default()
+    };
+    let (mut reads, mut read_bytes) = (0, 0);
+    for device in cache.device_stats() {
+        let counts = device.counts;
+        objects.index_reads_of_hits += counts.index_reads - counts.index_reads_of_misses;
+        objects.index_reads_of_misses += counts.index_reads_of_misses;
+        objects.object_reads_of_hits += counts.object_reads - counts.object_reads_of_misses;
+        objects.object_reads_of_misses += counts.object_reads_of_misses;
+        objects.object_bytes_written += counts.object_bytes_written;
+        objects.flash_bytes_written += counts.segment_bytes_written
+            + counts.page_bytes_written
+            + counts.metadata_bytes_written;
+        objects.flash_objects += device.objects;
+        objects.index_bytes += device.index_bytes;
+        reads += counts.index_reads + counts.object_reads;
+        read_bytes += counts.read_bytes;
+    }
+    Counts {
+        reads: Some(reads),
+        read_bytes: Some(read_bytes),
+        objects: Some(objects),
+        ..Counts::default()
+    }
 }
 
 impl Subject for Tiered {
@@ -113,35 +151,7 @@ impl Subject for Tiered {
     }
 
     fn counts(&self) -> Result<Counts> {
-        let stats = self.cache.stats();
-        let mut objects = ObjectCounts {
-            memory_hits: stats.dram_hits,
-            flash_hits: stats.flash_hits,
-            misses: stats.misses,
-            ..ObjectCounts::default()
-        };
-        let (mut reads, mut read_bytes) = (0, 0);
-        for device in self.cache.device_stats() {
-            let counts = device.counts;
-            objects.index_reads_of_hits += counts.index_reads - counts.index_reads_of_misses;
-            objects.index_reads_of_misses += counts.index_reads_of_misses;
-            objects.object_reads_of_hits += counts.object_reads - counts.object_reads_of_misses;
-            objects.object_reads_of_misses += counts.object_reads_of_misses;
-            objects.object_bytes_written += counts.object_bytes_written;
-            objects.flash_bytes_written += counts.segment_bytes_written
-                + counts.page_bytes_written
-                + counts.metadata_bytes_written;
-            objects.flash_objects += device.objects;
-            objects.index_bytes += device.index_bytes;
-            reads += counts.index_reads + counts.object_reads;
-            read_bytes += counts.read_bytes;
-        }
-        Ok(Counts {
-            reads: Some(reads),
-            read_bytes: Some(read_bytes),
-            objects: Some(objects),
-            ..Counts::default()
-        })
+        Ok(counts_of(&self.cache))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

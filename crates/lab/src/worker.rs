@@ -3,12 +3,13 @@
 //!
 //! The parent starts its own binary with the hidden command `worker`, hands it a
 //! [`Job`] on standard input, and reads a [`Measurement`] from its standard
-//! output. A job that ends in [`Ending::AwaitKill`] answers and then waits for
+//! output, or why there is none ([`NoMeasurement`]). A job that ends in [`Ending::AwaitKill`] answers and then waits for
 //! `SIGKILL`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 
+use serde::{Deserialize, Serialize};
 use tidekv_io::{Clock, SystemClock};
 
 use crate::drive;
@@ -24,6 +25,12 @@ use crate::values::Values;
 /// The hidden command's name.
 pub(crate) const COMMAND: &str = "worker";
 
+/// The answer where a job failed.
+#[derive(Debug, Serialize, Deserialize)]
+struct NoMeasurement {
+    error: String,
+}
+
 /// Does what standard input asks for and answers on standard output.
 pub(crate) fn serve(subjects: &[SubjectRecord]) -> Result<()> {
     // What nobody waits for must not hold the store, nor load the machine.
@@ -36,17 +43,15 @@ pub(crate) fn serve(subjects: &[SubjectRecord]) -> Result<()> {
     let record = subjects.iter().find(|record| record.name == job.subject);
     let record =
         record.ok_or_else(|| Failure::usage(format!("there is no subject {}", job.subject)))?;
-    let answer = |measurement: &Measurement| {
-        let line = serde_json::to_string(measurement).expect("numbers become JSON");
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{line}")
-            .and_then(|()| out.flush())
-            .map_err(|e| Failure::system("could not answer", e))
+    let bounded = job.process_bytes.map_or(Ok(()), kernel::bound_memory);
+    let (subject, measurement) = match bounded.and_then(|()| carry_out(&job, record)) {
+        Ok(done) => done,
+        Err(failure) => {
+            // Whoever started this is to know before it ends.
+            answer(&NoMeasurement { error: failure.message.clone() })?;
+            return Err(failure);
+        }
     };
-    if let Some(bytes) = job.process_bytes {
-        kernel::bound_memory(bytes)?;
-    }
-    let (subject, measurement) = carry_out(&job, record)?;
     answer(&measurement)?;
     if job.ending == Ending::AwaitKill {
         // Ends when the parent is gone, at the latest.
@@ -54,6 +59,14 @@ pub(crate) fn serve(subjects: &[SubjectRecord]) -> Result<()> {
         std::process::exit(1);
     }
     subject.close()
+}
+
+fn answer(what: &impl Serialize) -> Result<()> {
+    let line = serde_json::to_string(what).expect("numbers and words become JSON");
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .map_err(|e| Failure::system("could not answer", e))
 }
 
 /// Opens, drives, settles; the subject is still open afterwards.
@@ -155,7 +168,10 @@ impl Launcher {
         let mut answer = String::new();
         let output = child.stdout.as_mut().expect("it is piped");
         BufReader::new(output).read_line(&mut answer).map_err(|e| failed("hear the answer", e))?;
-        let measurement = serde_json::from_str(&answer).map_err(|_| "no answer came".to_owned());
+        let measurement = serde_json::from_str(&answer).map_err(|_| {
+            let why = serde_json::from_str(&answer);
+            why.map_or_else(|_| "no answer came".to_owned(), |why: NoMeasurement| why.error)
+        });
         // Kept open until here: a worker that awaits its end ends with it.
         child.stdin = Some(input);
         Ok((child, measurement))

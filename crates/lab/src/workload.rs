@@ -77,6 +77,9 @@ pub struct Workload {
     pub scan_entries: u64,
     /// Keys of a `MultiGet`.
     pub keys_per_multi_get: usize,
+    /// What it takes to fetch a key from behind a cache that does not have it, in microseconds.
+    #[serde(default)]
+    pub fetch_us: u64,
 }
 
 impl Workload {
@@ -89,6 +92,7 @@ impl Workload {
             key_bytes: KEY_BYTES,
             scan_entries: 100,
             keys_per_multi_get: 100,
+            fetch_us: 0,
         }
     }
 

@@ -142,3 +142,24 @@ fn names_are_listed_and_wrong_ones_explained() {
     report.fails(1, &["nothing/rows.jsonl"]);
     run(&["lab", "worker"]).fails(2, &["`worker` is for the lab itself"]);
 }
+
+#[test]
+fn a_cache_behind_a_socket_is_measured() {
+    let place = Place::new();
+    let out = place.file("results");
+    let arguments = ["bigkv-ycsb", "--quick", "--subject", "tidekv:cache-served"];
+    // The process's memory can only be bounded by root; without, its row says that.
+    let done = lab(&out, &arguments);
+    let rows = rows(&out);
+    let row = &rows[0];
+    assert_eq!(row["subject"], "tidekv:cache-served", "{row}");
+    if row["metrics"]["error"].as_str().is_some_and(|why| why.contains("bound the process")) {
+        return;
+    }
+    assert_eq!(done.code, 0, "{done:?}");
+    let number =
+        |name: &str| row["metrics"][name].as_f64().unwrap_or_else(|| panic!("no {name} in {row}"));
+    assert!(number("ops_per_s") > 0.0 && number("hit_ratio") > 0.1, "{row}");
+    assert!(number("memory_hit_ratio") > 0.0 && number("flash_hit_ratio") > 0.0, "{row}");
+    assert!(number("rss_bytes_max") > 1e6, "{row}");
+}

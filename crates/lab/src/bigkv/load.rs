@@ -1,7 +1,7 @@
 //! A load for caches of objects.
 //!
 //! A cache is filled with all objects first; then they are asked for, and what a cache does not
-//! have is put there as if it had been fetched from behind it. Memory is what the cache is set up
+//! have is put there as if it had been fetched from behind it, which takes a millisecond. Memory is what the cache is set up
 //! with. The process, and what the kernel keeps of its files, may take [`BESIDE_BYTES`] more: that
 //! is the same for all, and counts the kernel's cache of files.
 //!
@@ -21,6 +21,9 @@ use crate::workload::{Kind, Workload};
 /// Memory of a process beside that of its cache: its code, its threads, what it has in flight, and
 /// what drives it.
 pub(super) const BESIDE_BYTES: u64 = 64 << 20;
+
+/// What a miss costs in microseconds: a cache that has less must not be the faster for it.
+const FETCH_US: u64 = 1_000;
 
 /// Where a cache is: in this process.
 pub(super) const EMBEDDED: &str = "embedded";
@@ -49,6 +52,7 @@ impl Load {
     pub(super) fn workload(&self) -> Workload {
         Workload {
             mix: self.mix.clone(),
+            fetch_us: FETCH_US,
             ..Workload::only(Kind::Fetch, self.choice.clone(), self.objects)
         }
     }

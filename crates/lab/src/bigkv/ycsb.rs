@@ -15,13 +15,14 @@ use crate::bigkv::load::{EMBEDDED, Load, SERVED};
 use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
 use crate::keys::Choice;
 use crate::scale::Scale;
+use crate::served::{MEMCACHED_EXTSTORE, TIDEKV_CACHE_SERVED};
 use crate::tiered::TIDEKV_CACHE;
 use crate::workload::Kind;
 
 const ZIPF: Choice = Choice::Zipf { alpha: 0.99, is_scattered: true };
 const HOT_SPOT: Choice = Choice::Hot { entries: 0.2, operations: 0.8, run: 1 };
 
-const SERVED_CACHES: &[&str] = &["tidekv:cache-served", "memcached:extstore"];
+const SERVED_CACHES: &[&str] = &[TIDEKV_CACHE_SERVED.name, MEMCACHED_EXTSTORE.name];
 const EMBEDDED_CACHES: &[&str] = &[TIDEKV_CACHE.name, "foyer", "device:objects"];
 
 /// So many requests are under way: a device is slow for one, and quick for many.
@@ -91,8 +92,8 @@ pub(super) const YCSB: Experiment = Experiment {
             memory; half as fast again as foyer; nine tenths of the device's own rate",
     subjects: Subjects::Only(&[
         TIDEKV_CACHE.name,
-        "tidekv:cache-served",
-        "memcached:extstore",
+        TIDEKV_CACHE_SERVED.name,
+        MEMCACHED_EXTSTORE.name,
         "foyer",
         "device:objects",
     ]),
@@ -101,12 +102,12 @@ pub(super) const YCSB: Experiment = Experiment {
         Target::in_phase(
             SERVED,
             "ops_per_s",
-            Rule::RatioToSubjectAtLeast("memcached:extstore", 1.0),
+            Rule::RatioToSubjectAtLeast(MEMCACHED_EXTSTORE.name, 1.0),
         ),
         Target::in_phase(
             "headers",
             "ops_per_s",
-            Rule::RatioToSubjectAtLeast("memcached:extstore", 3.0),
+            Rule::RatioToSubjectAtLeast(MEMCACHED_EXTSTORE.name, 3.0),
         ),
         Target::in_phase(EMBEDDED, "ops_per_s", Rule::RatioToSubjectAtLeast("foyer", 1.5)),
         Target::in_phase(EMBEDDED, "ops_per_s", Rule::RatioToSubjectAtLeast("device:objects", 0.9)),
