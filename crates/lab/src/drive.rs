@@ -394,7 +394,8 @@ fn pass(
         let lanes: Vec<_> = (0..drive.threads).map(spawn).collect();
         let mut all = Fetched::default();
         for lane in lanes {
-            let done = lane.join().map_err(|_| Failure::new("a thread of the drive panicked"))?;
+            let done: Result<Fetched> =
+                lane.join().map_err(|_| Failure::new("a thread of the drive panicked"))?;
             all.add(done?);
         }
         Ok(all)

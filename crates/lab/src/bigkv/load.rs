@@ -1,9 +1,9 @@
 //! A load for caches of objects.
 //!
 //! A cache is filled with all objects first; then they are asked for, and what a cache does not
-//! have is put there as if it had been fetched from behind it, which takes a millisecond. Memory is what the cache is set up
-//! with. The process, and what the kernel keeps of its files, may take [`BESIDE_BYTES`] more: that
-//! is the same for all, and counts the kernel's cache of files.
+//! have is put there as if it had been fetched from behind it, which takes a millisecond. Memory is
+//! what the cache is set up with. The process, and what the kernel keeps of its files, may take
+//! [`BESIDE_BYTES`] more: that is the same for all, and counts the kernel's cache of files.
 //!
 //! Caches in this process and caches behind a socket are measured at points of their own: what a
 //! socket costs says nothing of a cache.
