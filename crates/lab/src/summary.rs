@@ -79,6 +79,7 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
         found.insert("cpu_us_per_op", cpu_ns as f64 / 1e3 / operations);
         let latencies = &turn.latencies;
         for (name, ns) in [
+            ("mean_us", latencies.mean_ns),
             ("p50_us", latencies.p50_ns),
             ("p99_us", latencies.p99_ns),
             ("p999_us", latencies.p999_ns),
