@@ -1,5 +1,6 @@
 //! The subjects that need no other engine than TideKV.
 
+use crate::indexes;
 use crate::subject::SubjectRecord;
 use crate::tide;
 use crate::tiered;
@@ -19,6 +20,10 @@ pub const SUBJECTS: &[SubjectRecord] = &[
     tide::TIDEKV_BEST_AT_SWITCH,
     crate::device::DEVICE_READS,
     tiered::TIDEKV_CACHE,
+    indexes::INDEX_DRAM,
+    indexes::INDEX_UDEPOT,
+    indexes::INDEX_SLICKCACHE,
+    indexes::DEVICE_OBJECTS,
 ];
 
 /// TideKV as it comes, in each of its forms: what targets that compare subjects are about.
