@@ -3,8 +3,9 @@
 
 mod load;
 mod ycsb;
+mod index;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the order in which they are listed and run.
-pub(crate) const EXPERIMENTS: &[Experiment] = &[ycsb::YCSB];
+pub(crate) const EXPERIMENTS: &[Experiment] = &[ycsb::YCSB, index::INDEX];
