@@ -57,7 +57,7 @@ pub(super) fn hash_of(key: &[u8]) -> u64 {
 
 /// An entry of eight bytes: a place, and what tells it from others. An entry is never 0.
 pub(super) fn entry_of(mark: u64, place: u64) -> u64 {
-    mark << PLACE_BITS | (place + 1) & PLACE_MASK
+    (mark << PLACE_BITS) | ((place + 1) & PLACE_MASK)
 }
 
 /// What tells an entry from others, and its place; `None`: there is no entry.

@@ -77,7 +77,7 @@ impl UDepot {
         Key {
             table: ((hash >> 32) * self.tables.len() as u64) >> 32,
             home: hash % TABLE_ENTRIES,
-            tag: hash / TABLE_ENTRIES & self.tag_mask,
+            tag: (hash / TABLE_ENTRIES) & self.tag_mask,
         }
     }
 
@@ -159,7 +159,7 @@ impl UDepot {
 const NOWHERE: u64 = u64::MAX;
 
 fn mark_of(tag: u64, distance: u64) -> u64 {
-    tag << DISTANCE_BITS | distance
+    (tag << DISTANCE_BITS) | distance
 }
 
 impl Index for UDepot {
