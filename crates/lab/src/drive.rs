@@ -50,6 +50,9 @@ const STEADY_DIFFERENCE: f64 = 0.03;
 /// A cache counts as filled after so many times what is measured, at the latest.
 const FILL_SHARE_MAX: f64 = 2.0;
 
+/// A cache of objects is given what it does not have so often, after it was filled.
+const REFILLS_MAX: u64 = 3;
+
 /// How often it is looked at whether all have done their share of a warm-up.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
 
@@ -350,23 +353,49 @@ fn work(
     Ok((latencies, lane.take_fetched()))
 }
 
-/// Puts every entry, in no order.
+/// Puts every entry, in no order. Caches need not take what comes faster than their flash is
+/// written: what is not there is put again, a few times at most.
 fn fill(job: &Job, drive: &Drive, subject: &dyn Subject, values: &Values) -> Result<()> {
+    walk_in_no_order(Kind::Put, job, drive, subject, values)?;
+    let refills = if job.settings.flash.is_some() { REFILLS_MAX } else { 0 };
+    for _ in 0..refills {
+        if walk_in_no_order(Kind::Fetch, job, drive, subject, values)?.misses == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Does the same to every entry, in no order; what a cache had.
+fn walk_in_no_order(
+    kind: Kind,
+    job: &Job,
+    drive: &Drive,
+    subject: &dyn Subject,
+    values: &Values,
+) -> Result<Fetched> {
     let workload = Workload {
         key_bytes: drive.workload.key_bytes,
-        ..Workload::only(Kind::Put, Choice::Shuffled, drive.workload.entries)
+        ..Workload::only(kind, Choice::Shuffled, drive.workload.entries)
     };
     std::thread::scope(|scope| {
         let spawn = |thread| {
             let stream = workload.stream(job.seed, thread, drive.threads);
             let mut lane = Lane::new(subject, values, &workload, stream);
             let share = share(workload.entries, thread, drive.threads);
-            scope.spawn(move || (0..share).try_for_each(|_| lane.step()))
+            scope.spawn(move || {
+                (0..share).try_for_each(|_| lane.step())?;
+                Ok(lane.take_fetched())
+            })
         };
-        let filling: Vec<_> = (0..drive.threads).map(spawn).collect();
-        filling.into_iter().try_for_each(|lane| {
-            lane.join().map_err(|_| Failure::new("a thread of the drive panicked"))?
-        })
+        let walking: Vec<_> = (0..drive.threads).map(spawn).collect();
+        let mut fetched = Fetched::default();
+        for lane in walking {
+            let walked: Result<Fetched> =
+                lane.join().map_err(|_| Failure::new("a thread of the drive panicked"))?;
+            fetched.add(walked?);
+        }
+        Ok(fetched)
     })
 }
 

@@ -13,7 +13,7 @@
 //! all of them have been put. The cache cannot do without memory for objects: its buffers for
 //! writes are bound to be at most half of its memory. That is a few hundredths of the data,
 //! and by Zipf's law these take half of all lookups, which no other subject has memory for. So
-//! latencies are judged at `lookups`, where memory for objects takes less than a fifth of them in
+//! latencies are judged at `lookups`, where memory for objects takes less than a third of them in
 //! a quick run and less than a twentieth in a usual one (`memory_hit_ratio`), and what is found at
 //! `zipf`, which is the paper's load, is only stated.
 //!
