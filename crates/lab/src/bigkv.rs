@@ -2,14 +2,21 @@
 //! al., EuroSys 2023) measures them.
 
 mod load;
+mod ycsb;
+mod index;
 mod dataset_size;
 mod fault;
 mod restart;
 mod scale;
-mod ycsb;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the order in which they are listed and run.
-pub(crate) const EXPERIMENTS: &[Experiment] =
-    &[ycsb::YCSB, dataset_size::DATASET_SIZE, fault::FAULT, restart::RESTART, scale::SCALE];
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    ycsb::YCSB,
+    index::INDEX,
+    dataset_size::DATASET_SIZE,
+    fault::FAULT,
+    restart::RESTART,
+    scale::SCALE,
+];

@@ -26,6 +26,7 @@ pub mod conformance;
 pub mod device;
 pub mod tide;
 pub mod tiered;
+pub mod indexes;
 pub mod served;
 mod nothing;
 pub mod own;

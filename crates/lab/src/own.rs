@@ -1,5 +1,6 @@
 //! The subjects that need no other engine than TideKV in this process.
 
+use crate::indexes;
 use crate::served;
 use crate::subject::SubjectRecord;
 use crate::tide;
@@ -24,6 +25,10 @@ pub const SUBJECTS: &[SubjectRecord] = &[
     served::MEMCACHED_EXTSTORE,
     served::MEMCACHED,
     served::MEMCACHED_SWAP,
+    indexes::INDEX_DRAM,
+    indexes::INDEX_UDEPOT,
+    indexes::INDEX_SLICKCACHE,
+    indexes::DEVICE_OBJECTS,
 ];
 
 /// TideKV as it comes, in each of its forms: what targets that compare subjects are about.

@@ -8,6 +8,7 @@ use tidekv_evidence::{Row, Value};
 use crate::experiment::{Experiment, Found, Params, Point, Rule, Target};
 use crate::job::{Ending, Length, Measurement};
 use crate::keys::data_bytes;
+use crate::latency::Quantiles;
 use crate::own::AS_IT_COMES;
 use crate::phases;
 use crate::restart;
@@ -76,17 +77,7 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
         found.insert("ops_per_s", operations / turn.seconds);
         let cpu_ns = turn.counts.beside_cpu_ns.unwrap_or(turn.kernel.cpu_ns);
         found.insert("cpu_us_per_op", cpu_ns as f64 / 1e3 / operations);
-        let latencies = &turn.latencies;
-        for (name, ns) in [
-            ("p50_us", latencies.p50_ns),
-            ("p99_us", latencies.p99_ns),
-            ("p999_us", latencies.p999_ns),
-            ("p9999_us", latencies.p9999_ns),
-        ] {
-            if latencies.samples > 0 {
-                found.insert(name, ns as f64 / 1e3);
-            }
-        }
+        found.extend(latency_metrics(&turn.latencies));
         let counted = [
             ("reads_per_op", turn.counts.reads),
             ("read_bytes_per_op", turn.counts.read_bytes),
@@ -125,6 +116,19 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
     }
     found.extend(total_metrics(point, turn));
     found
+}
+
+fn latency_metrics(latencies: &Quantiles) -> Metrics {
+    let named = [
+        ("mean_us", latencies.mean_ns),
+        ("p50_us", latencies.p50_ns),
+        ("p99_us", latencies.p99_ns),
+        ("p999_us", latencies.p999_ns),
+        ("p9999_us", latencies.p9999_ns),
+        ("tail_us", latencies.tail_ns()),
+    ];
+    let in_us = named.map(|(name, ns)| (name, ns as f64 / 1e3));
+    in_us.into_iter().filter(|_| latencies.samples > 0).collect()
 }
 
 /// What was asked of a cache of objects, and what that cost its flash. As in the tier's own

@@ -9,10 +9,11 @@ use crate::bigkv::load::{Load, SERVED};
 use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
 use crate::keys::Choice;
 use crate::scale::Scale;
+use crate::served::{MEMCACHED, MEMCACHED_EXTSTORE, MEMCACHED_SWAP, TIDEKV_CACHE_SERVED};
 use crate::workload::Kind;
 
 const CACHES: &[&str] =
-    &["tidekv:cache-served", "memcached:extstore", "memcached", "memcached:swap"];
+    &[TIDEKV_CACHE_SERVED.name, MEMCACHED_EXTSTORE.name, MEMCACHED.name, MEMCACHED_SWAP.name];
 
 const VALUE_BYTES: u64 = 1 << 10;
 const THREADS: u64 = 16;

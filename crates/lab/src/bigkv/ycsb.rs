@@ -13,6 +13,7 @@
 
 use crate::bigkv::load::{EMBEDDED, Load, SERVED};
 use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
+use crate::indexes::DEVICE_OBJECTS;
 use crate::keys::Choice;
 use crate::scale::Scale;
 use crate::served::{MEMCACHED_EXTSTORE, TIDEKV_CACHE_SERVED};
@@ -23,7 +24,7 @@ const ZIPF: Choice = Choice::Zipf { alpha: 0.99, is_scattered: true };
 const HOT_SPOT: Choice = Choice::Hot { entries: 0.2, operations: 0.8, run: 1 };
 
 const SERVED_CACHES: &[&str] = &[TIDEKV_CACHE_SERVED.name, MEMCACHED_EXTSTORE.name];
-const EMBEDDED_CACHES: &[&str] = &[TIDEKV_CACHE.name, "foyer", "device:objects"];
+const EMBEDDED_CACHES: &[&str] = &[TIDEKV_CACHE.name, "foyer", DEVICE_OBJECTS.name];
 
 /// So many requests are under way: a device is slow for one, and quick for many.
 const THREADS: u64 = 16;
@@ -95,7 +96,7 @@ pub(super) const YCSB: Experiment = Experiment {
         TIDEKV_CACHE_SERVED.name,
         MEMCACHED_EXTSTORE.name,
         "foyer",
-        "device:objects",
+        DEVICE_OBJECTS.name,
     ]),
     points,
     targets: &[
@@ -110,7 +111,11 @@ pub(super) const YCSB: Experiment = Experiment {
             Rule::RatioToSubjectAtLeast(MEMCACHED_EXTSTORE.name, 3.0),
         ),
         Target::in_phase(EMBEDDED, "ops_per_s", Rule::RatioToSubjectAtLeast("foyer", 1.5)),
-        Target::in_phase(EMBEDDED, "ops_per_s", Rule::RatioToSubjectAtLeast("device:objects", 0.9)),
+        Target::in_phase(
+            EMBEDDED,
+            "ops_per_s",
+            Rule::RatioToSubjectAtLeast(DEVICE_OBJECTS.name, 0.9),
+        ),
         Target::in_phase(EMBEDDED, "write_amp", Rule::AtMost(1.1)),
     ],
     figures: &[
