@@ -6,6 +6,9 @@
 //! (`WriteOnEviction`, its default), without compression; nothing is recovered. Its calls are
 //! futures: a thread of the drive waits for one at a time, while tokio's threads do the work.
 //!
+//! Its flash is a directory of files, one for each block: where it is one file, this version prints
+//! to standard output, where the lab's processes answer each other.
+//!
 //! Where its queue of writes is full it drops what comes, as TideKV's cache does.
 
 use std::path::Path;
@@ -13,7 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use foyer::{
-    BlockEngineConfig, DeviceBuilder, FileDeviceBuilder, HybridCache, HybridCacheBuilder,
+    BlockEngineConfig, DeviceBuilder, FsDeviceBuilder, HybridCache, HybridCacheBuilder,
     IoEngineConfig, PsyncIoEngineConfig, RecoverMode, UringIoEngineConfig,
 };
 use tidekv_lab::failure::{Failure, Result};
@@ -73,7 +76,7 @@ fn open(
         .map_err(|e| Failure::system("could not start tokio", e))?;
     let buffers = (settings.memory_bytes / BUFFERS_DIVISOR).max(BUFFERS_BYTES_MIN);
     let memory = settings.memory_bytes.saturating_sub(buffers) as usize;
-    let device = FileDeviceBuilder::new(directory.join("flash"))
+    let device = FsDeviceBuilder::new(directory.join("flash"))
         .with_capacity(flash.bytes as usize)
         .with_direct(true)
         .build()

@@ -1,19 +1,19 @@
 //! `bigkv-fault`: one of eight devices is lost under load, and another one comes in its place.
 //!
 //! The cache's own code on storage in memory, in virtual time. All objects are on flash, with room
-//! for a seventh more on each device. They are asked for, each as likely as the others, which is
-//! the worst case: where some are hot a lost share is back sooner. What a cache does not have is
-//! put there; one in twenty operations writes an object anew.
+//! for as many again. They are asked for, each as likely as the others, which is the worst case:
+//! where some are hot a lost share is back sooner. What a cache does not have is put there; one in a
+//! hundred operations writes an object anew.
 //!
 //! ```text
 //!   1-before ──device 3 fails everything──▶ 2-lost ──it works again──▶ 3-replaced
 //! ```
 //!
 //! - Every value is checked: it is its key's, and the one that was written last.
-//! - The *fall* is that of the hit ratio in the worst stretch of a hundredth of the objects, in
-//!   shares: 1 is what a device had.
-//! - The *refill* is the bytes put on flash until the hit ratio of a stretch and of all that
-//!   follow in the phase is back at 99 % of before, in shares.
+//! - The *fall* is that of the hit ratio in the worst stretch of operations, a fiftieth of the
+//!   objects, in shares: 1 is the share of the objects on flash that the device had.
+//! - The *refill* is the bytes of objects put because they were missed, until the hit ratio of a
+//!   stretch and of all that follow in the phase is back at 99 % of before, in shares.
 //!
 //! `model:raid-0` is the same cache on one device as large as all: what a stripe over eight
 //! devices loses when one of them goes.
@@ -39,13 +39,13 @@ use crate::workload::Kind;
 const DEVICES: u64 = 8;
 /// The one that is lost.
 const LOST: u64 = 3;
-const VALUE_BYTES: u64 = 4 << 10;
-/// Flash in objects: seven devices have room for all.
-const ROOM: f64 = 1.5;
+const VALUE_BYTES: u64 = 1 << 10;
+/// Flash in objects: seven devices have room for all, and for what was written anew.
+const ROOM: f64 = 2.0;
 /// Operations between two looks, in objects.
-const STRETCH: f64 = 0.01;
+const STRETCH: f64 = 0.02;
 /// Of so many operations one writes.
-const WRITE_EVERY: u64 = 20;
+const WRITE_EVERY: u64 = 100;
 /// Virtual time of an operation.
 const OPERATION: Duration = Duration::from_micros(200);
 /// The hit ratio is back at this share of before.
@@ -64,8 +64,8 @@ struct Loss {
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     hit_ratio: f64,
-    /// Bytes of objects put on flash since the cache was opened.
-    put_bytes: u64,
+    /// Objects put because they were missed.
+    misses: u64,
 }
 
 /// A cache whose answers are checked.
@@ -146,7 +146,7 @@ impl<'a> Scene<'a> {
 
     /// So many operations.
     fn stretch(&mut self, operations: u64) -> Result<Stretch> {
-        let (mut hits, mut gets) = (0, 0);
+        let (mut hits, mut misses) = (0, 0);
         for operation in 0..operations {
             self.clock.advance(OPERATION);
             let index = self.dice.below(self.load.objects);
@@ -154,15 +154,21 @@ impl<'a> Scene<'a> {
                 self.put(index);
                 continue;
             }
-            gets += 1;
             match self.get(index)? {
                 true => hits += 1,
-                false => self.put(index),
+                false => {
+                    misses += 1;
+                    self.put(index);
+                }
             }
         }
-        let devices = self.cache.device_stats();
-        let put_bytes = devices.iter().map(|device| device.counts.object_bytes_written).sum();
-        Ok(Stretch { hit_ratio: hits as f64 / f64::from(gets.max(1)), put_bytes })
+        Ok(Stretch { hit_ratio: hits as f64 / (hits + misses) as f64, misses })
+    }
+
+    /// The share of the objects on flash that a device has.
+    fn share_of(&self, device: u64) -> f64 {
+        let objects: Vec<u64> = self.cache.device_stats().iter().map(|it| it.objects).collect();
+        objects[device as usize] as f64 / objects.iter().sum::<u64>().max(1) as f64
     }
 
     fn phase(&mut self, objects: f64) -> Result<Vec<Stretch>> {
@@ -174,53 +180,60 @@ impl<'a> Scene<'a> {
 impl Loss {
     fn play(&self, subject: &'static str, devices: u64, seed: u64) -> Result<Vec<Found>> {
         let mut scene = Scene::new(&self.load, devices, seed)?;
-        (0..self.load.objects).for_each(|index| scene.put(index));
+        for index in 0..self.load.objects {
+            scene.put(index);
+            scene.cache.catch_up();
+        }
         scene.phase(2.0)?;
         let before = scene.phase(1.0)?;
-        let lost = path(LOST.min(devices - 1)).display().to_string();
-        let fault = Fault::Fail(tidekv_io::ErrorKind::Failed);
+        let lost = LOST.min(devices - 1);
+        let share = scene.share_of(lost);
         scene.storage.add_fault(FaultRule {
             operation: None,
-            path_contains: Some(lost),
+            path_contains: Some(path(lost).display().to_string()),
             skip: 0,
             times: None,
-            fault,
+            fault: Fault::Fail(tidekv_io::ErrorKind::Failed),
         });
         let without = scene.phase(3.0)?;
         scene.storage.clear_faults();
         let replaced = scene.phase(3.0)?;
-        let mut found = Vec::new();
-        let old = before.iter().map(|it| it.hit_ratio).sum::<f64>() / before.len() as f64;
-        let mut put_bytes = before.last().map_or(0, |it| it.put_bytes);
-        let mut t = 0;
-        let data_bytes = self.load.objects * self.load.value_bytes;
-        let share = data_bytes as f64 / DEVICES as f64;
-        for (name, stretches) in [(BEFORE, before), (WITHOUT, without), (REPLACED, replaced)] {
-            for stretch in &stretches {
-                t += (self.load.objects as f64 * STRETCH) as u64;
-                let params = [("t".to_owned(), t.into())].into();
-                found.push(Found {
-                    subject,
-                    params,
-                    metrics: vec![("hit_ratio", stretch.hit_ratio)],
-                });
+        let phases = [(BEFORE, before), (WITHOUT, without), (REPLACED, replaced)];
+        Ok(self.found(subject, share, &phases))
+    }
+
+    /// What is to be told of each stretch and of each phase.
+    fn found(
+        &self,
+        subject: &'static str,
+        share: f64,
+        phases: &[(&'static str, Vec<Stretch>)],
+    ) -> Vec<Found> {
+        let mean = |stretches: &[Stretch]| {
+            stretches.iter().map(|it| it.hit_ratio).sum::<f64>() / stretches.len() as f64
+        };
+        let old = mean(&phases[0].1);
+        let objects = self.load.objects as f64;
+        let (mut found, mut t) = (Vec::new(), 0);
+        for (name, stretches) in phases {
+            for stretch in stretches {
+                t += (objects * STRETCH) as u64;
+                let metrics = vec![("hit_ratio", stretch.hit_ratio)];
+                found.push(Found { subject, params: [("t".to_owned(), t.into())].into(), metrics });
             }
             let lowest = stretches.iter().map(|it| it.hit_ratio).fold(f64::INFINITY, f64::min);
             let back = stretches.iter().rposition(|it| it.hit_ratio < BACK * old);
-            let bytes = back.map_or(0, |back| stretches[back].put_bytes.saturating_sub(put_bytes));
-            put_bytes = stretches.last().map_or(0, |it| it.put_bytes);
+            let until = &stretches[..back.map_or(0, |back| back + 1)];
+            let refilled: u64 = until.iter().map(|it| it.misses).sum();
             let metrics = vec![
-                (
-                    "hit_ratio",
-                    stretches.iter().map(|it| it.hit_ratio).sum::<f64>() / stretches.len() as f64,
-                ),
-                ("fall_in_shares", (1.0 - lowest / old).max(0.0) * DEVICES as f64),
-                ("refill_in_shares", bytes as f64 / share),
+                ("hit_ratio", mean(stretches)),
+                ("fall_in_shares", (1.0 - lowest / old).max(0.0) / share),
+                ("refill_in_shares", refilled as f64 / (objects * share)),
             ];
-            let params = [("phase".to_owned(), name.into())].into();
+            let params = [("phase".to_owned(), (*name).into())].into();
             found.push(Found { subject, params, metrics });
         }
-        Ok(found)
+        found
     }
 }
 
@@ -233,7 +246,7 @@ impl Model for Loss {
 }
 
 fn points(scale: &Scale) -> Vec<Point> {
-    let objects = if scale.is_quick { 20_000 } else { 100_000 };
+    let objects = if scale.is_quick { 60_000 } else { 500_000 };
     let load = Load {
         name: "fetch",
         choice: Choice::Uniform,

@@ -24,7 +24,7 @@ use tidekv_tiered::{Cache, Deadline, FlashOptions, Object, Options, Surroundings
 use crate::bigkv::load::Load;
 use crate::experiment::{Experiment, Figure, Found, Model, Point, Rule, Shape, Subjects, Target};
 use crate::failure::{Failure, Result};
-use crate::keys::{Choice, key_of};
+use crate::keys::{Choice, key_of, present};
 use crate::scale::Scale;
 use crate::tiered::TIDEKV_CACHE;
 use crate::values::Values;
@@ -139,10 +139,11 @@ impl Lane<'_> {
 
 /// Puts all objects and asks for them until the index of nearly all is in memory.
 fn fill(lane: &mut Lane<'_>, objects: u64) -> Result<()> {
-    let numbers = (0..objects).map(crate::keys::present);
+    let numbers = (0..objects).map(present);
     for _ in 0..4 {
         for number in numbers.clone() {
             lane.step(Operation { kind: Kind::Fetch, number });
+            lane.cache.catch_up();
         }
     }
     let found = numbers.filter(|number| lane.cache.get(&key_of(*number)).is_some()).count();
