@@ -38,6 +38,7 @@ use crate::hot::Hot;
 use crate::invalidations::{Invalidation, Invalidations};
 use crate::layout::{INVALIDATION_BYTES, Layout, Name, SLOT_BYTES, SUPERBLOCK_BYTES};
 use crate::negative_filter::NegativeFilter;
+use crate::options::Expiry;
 use crate::page::{PAGE_BYTES, Page, PageId};
 use crate::partition::{Knowledge, Partition};
 use crate::record::{self, Mismatch, Record};
@@ -56,7 +57,7 @@ const THREADS_MAX: u64 = 256;
 /// Invalidations are cut off the log in stretches of so many.
 const STRETCH: u64 = 64;
 
-/// What a device may take of DRAM.
+/// What a device may take of DRAM, and how it makes room on flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Segments in buffers, those included that are being written.
@@ -67,6 +68,7 @@ pub(crate) struct Limits {
     pub(crate) changes: usize,
     /// Bytes of hot entries.
     pub(crate) hot_bytes: usize,
+    pub(crate) expiry: Expiry,
 }
 
 /// Segments that are being filled or wait to be written.
@@ -232,7 +234,10 @@ impl Device {
         let mut partition = self.partition(name).lock();
         let is_absent = partition.find(name.fingerprint, &self.lives) == Knowledge::Absent;
         let mut filling = self.filling.lock();
-        let group = Group::of(object.deadline, now_s);
+        let group = match self.limits.expiry {
+            Expiry::Groups => Group::of(object.deadline, now_s),
+            Expiry::Lazy => Group::NEVER,
+        };
         let Some(segment) = self.segment_for(&mut filling, group, len, now_s)? else {
             self.counters.bypassed.add(1);
             return Ok(false);
