@@ -52,6 +52,8 @@ use crate::ttl::Group;
 const TRIES: usize = 8;
 /// A segment is shared by groups that are at most so far apart, where buffers are short.
 const SHARED_DISTANCE: u8 = 3;
+/// A segment that is filled that far makes room for one of another group.
+const FULL_PERCENT: usize = 75;
 /// Fewer than so many operations are under way at once.
 const THREADS_MAX: u64 = 256;
 /// Invalidations are cut off the log in stretches of so many.
@@ -363,17 +365,28 @@ impl Device {
             self.seal(filling, index);
         }
         if filling.open.len() >= self.limits.open {
-            let distance = |segment: &Arc<RwLock<Segment>>| segment.read().group().distance(group);
-            let nearest = (0..filling.open.len()).min_by_key(|n| distance(&filling.open[*n]));
-            let Some(nearest) = nearest else { return Ok(None) };
-            let has_room = filling.open[nearest].read().has_room_for(len);
-            let is_near = distance(&filling.open[nearest]) <= SHARED_DISTANCE;
-            if has_room && (is_near || filling.buffers >= self.limits.buffers) {
+            let group_of = |n: usize| filling.open[n].read().group();
+            let has_room = |n: &usize| filling.open[*n].read().has_room_for(len);
+            let distance = |n: &usize| group_of(*n).distance(group);
+            let open = 0..filling.open.len();
+            let Some(nearest) = open.clone().min_by_key(distance) else { return Ok(None) };
+            let Some(fullest) = open.clone().max_by_key(|n| filling.open[*n].read().len()) else {
+                return Ok(None);
+            };
+            let is_near = distance(&nearest) <= SHARED_DISTANCE;
+            if has_room(&nearest) && (is_near || filling.buffers >= self.limits.buffers) {
                 return Ok(Some(Arc::clone(&filling.open[nearest])));
             }
-            // The fullest one makes room for a group of its own.
-            let fullest = (0..filling.open.len()).max_by_key(|n| filling.open[*n].read().len());
-            self.seal(filling, if has_room { fullest.unwrap_or(nearest) } else { nearest });
+            // A group of its own is not worth a segment that is hardly filled. With objects that
+            // live longer it is only its own room that one keeps beyond its time.
+            let full_bytes = self.layout.segment_bytes as usize * FULL_PERCENT / 100;
+            let is_full = filling.open[fullest].read().len() >= full_bytes;
+            let longer = open.filter(|n| group_of(*n) > group && has_room(n)).min_by_key(distance);
+            if let (false, Some(longer)) = (is_full, longer) {
+                return Ok(Some(Arc::clone(&filling.open[longer])));
+            }
+            let sealed = if has_room(&nearest) { fullest } else { nearest };
+            self.seal(filling, sealed);
         }
         self.open_segment(filling, group, now_s)
     }
