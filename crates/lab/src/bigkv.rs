@@ -3,8 +3,12 @@
 
 mod load;
 mod ycsb;
+mod ttl_trace;
+mod ttl_cache;
+mod scanning;
+mod ttl;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the order in which they are listed and run.
-pub(crate) const EXPERIMENTS: &[Experiment] = &[ycsb::YCSB];
+pub(crate) const EXPERIMENTS: &[Experiment] = &[ycsb::YCSB, ttl::TTL];
