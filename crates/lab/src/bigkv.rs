@@ -5,6 +5,10 @@ mod load;
 mod ycsb;
 mod index;
 mod dataset_size;
+mod ttl_trace;
+mod ttl_cache;
+mod scanning;
+mod ttl;
 mod fault;
 mod restart;
 mod scale;
@@ -16,6 +20,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     ycsb::YCSB,
     index::INDEX,
     dataset_size::DATASET_SIZE,
+    ttl::TTL,
     fault::FAULT,
     restart::RESTART,
     scale::SCALE,

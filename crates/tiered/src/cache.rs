@@ -553,7 +553,8 @@ impl Cache {
 fn limits(options: &Options) -> Result<(Limits, u64)> {
     let devices = options.flash.len() as u64;
     if devices == 0 {
-        return Ok((Limits { buffers: 0, open: 0, changes: 0, hot_bytes: 0 }, 0));
+        let expiry = options.expiry;
+        return Ok((Limits { buffers: 0, open: 0, changes: 0, hot_bytes: 0, expiry }, 0));
     }
     let mut fixed_bytes = 0;
     let mut segment_bytes = 0;
@@ -571,6 +572,7 @@ fn limits(options: &Options) -> Result<(Limits, u64)> {
         open: (buffers - 1).min(buffers / 2 + 1) as usize,
         changes: (index_bytes / 3 / devices / size_of::<Entry>() as u64) as usize,
         hot_bytes: (index_bytes * 2 / 3 / devices) as usize,
+        expiry: options.expiry,
     };
     let all_bytes = buffers * devices * segment_bytes + fixed_bytes + index_bytes;
     if all_bytes > options.dram_bytes / 2 {

@@ -38,6 +38,7 @@ use crate::hot::Hot;
 use crate::invalidations::{Invalidation, Invalidations};
 use crate::layout::{INVALIDATION_BYTES, Layout, Name, SLOT_BYTES, SUPERBLOCK_BYTES};
 use crate::negative_filter::NegativeFilter;
+use crate::options::Expiry;
 use crate::page::{PAGE_BYTES, Page, PageId};
 use crate::partition::{Knowledge, Partition};
 use crate::record::{self, Mismatch, Record};
@@ -51,12 +52,14 @@ use crate::ttl::Group;
 const TRIES: usize = 8;
 /// A segment is shared by groups that are at most so far apart, where buffers are short.
 const SHARED_DISTANCE: u8 = 3;
+/// A segment that is filled that far makes room for one of another group.
+const FULL_PERCENT: usize = 75;
 /// Fewer than so many operations are under way at once.
 const THREADS_MAX: u64 = 256;
 /// Invalidations are cut off the log in stretches of so many.
 const STRETCH: u64 = 64;
 
-/// What a device may take of DRAM.
+/// What a device may take of DRAM, and how it makes room on flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Segments in buffers, those included that are being written.
@@ -67,6 +70,7 @@ pub(crate) struct Limits {
     pub(crate) changes: usize,
     /// Bytes of hot entries.
     pub(crate) hot_bytes: usize,
+    pub(crate) expiry: Expiry,
 }
 
 /// Segments that are being filled or wait to be written.
@@ -232,7 +236,10 @@ impl Device {
         let mut partition = self.partition(name).lock();
         let is_absent = partition.find(name.fingerprint, &self.lives) == Knowledge::Absent;
         let mut filling = self.filling.lock();
-        let group = Group::of(object.deadline, now_s);
+        let group = match self.limits.expiry {
+            Expiry::Groups => Group::of(object.deadline, now_s),
+            Expiry::Lazy => Group::NEVER,
+        };
         let Some(segment) = self.segment_for(&mut filling, group, len, now_s)? else {
             self.counters.bypassed.add(1);
             return Ok(false);
@@ -358,17 +365,28 @@ impl Device {
             self.seal(filling, index);
         }
         if filling.open.len() >= self.limits.open {
-            let distance = |segment: &Arc<RwLock<Segment>>| segment.read().group().distance(group);
-            let nearest = (0..filling.open.len()).min_by_key(|n| distance(&filling.open[*n]));
-            let Some(nearest) = nearest else { return Ok(None) };
-            let has_room = filling.open[nearest].read().has_room_for(len);
-            let is_near = distance(&filling.open[nearest]) <= SHARED_DISTANCE;
-            if has_room && (is_near || filling.buffers >= self.limits.buffers) {
+            let group_of = |n: usize| filling.open[n].read().group();
+            let has_room = |n: &usize| filling.open[*n].read().has_room_for(len);
+            let distance = |n: &usize| group_of(*n).distance(group);
+            let open = 0..filling.open.len();
+            let Some(nearest) = open.clone().min_by_key(distance) else { return Ok(None) };
+            let Some(fullest) = open.clone().max_by_key(|n| filling.open[*n].read().len()) else {
+                return Ok(None);
+            };
+            let is_near = distance(&nearest) <= SHARED_DISTANCE;
+            if has_room(&nearest) && (is_near || filling.buffers >= self.limits.buffers) {
                 return Ok(Some(Arc::clone(&filling.open[nearest])));
             }
-            // The fullest one makes room for a group of its own.
-            let fullest = (0..filling.open.len()).max_by_key(|n| filling.open[*n].read().len());
-            self.seal(filling, if has_room { fullest.unwrap_or(nearest) } else { nearest });
+            // A group of its own is not worth a segment that is hardly filled. With objects that
+            // live longer it is only its own room that one keeps beyond its time.
+            let full_bytes = self.layout.segment_bytes as usize * FULL_PERCENT / 100;
+            let is_full = filling.open[fullest].read().len() >= full_bytes;
+            let longer = open.filter(|n| group_of(*n) > group && has_room(n)).min_by_key(distance);
+            if let (false, Some(longer)) = (is_full, longer) {
+                return Ok(Some(Arc::clone(&filling.open[longer])));
+            }
+            let sealed = if has_room(&nearest) { fullest } else { nearest };
+            self.seal(filling, sealed);
         }
         self.open_segment(filling, group, now_s)
     }

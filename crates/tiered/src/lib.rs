@@ -49,7 +49,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use flash::DeviceStats;
 pub use health::DeviceState;
 pub use object::{Change, Deadline, Found, Object};
-pub use options::{DRAM_BYTES_MIN, FlashOptions, KEY_BYTES_MAX, Options};
+pub use options::{DRAM_BYTES_MIN, Expiry, FlashOptions, KEY_BYTES_MAX, Options};
 pub use read_times::ReadTimes;
 pub use stats::Stats;
 pub use surroundings::Surroundings;

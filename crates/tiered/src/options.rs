@@ -26,6 +26,18 @@ pub struct FlashOptions {
     pub bytes: u64,
 }
 
+/// How flash makes room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Expiry {
+    /// Objects that expire at about the same time stand together, and go together when they
+    /// have expired.
+    #[default]
+    Groups,
+    /// Objects go in the order in which they came; that one has expired is noticed when it is
+    /// asked for. What other caches do, for the lab to measure.
+    Lazy,
+}
+
 /// What a cache is set up with.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -49,6 +61,8 @@ pub struct Options {
     /// process and not the machine's run, such as `/dev/shm`. With it, or with more than one
     /// device, flash is warm after a kill as well.
     pub state: Option<PathBuf>,
+    /// How flash makes room.
+    pub expiry: Expiry,
     /// The size of a segment in bytes, a power of two; chosen by the size of the device when
     /// `None`.
     pub segment_bytes: Option<u64>,
@@ -68,6 +82,7 @@ impl Default for Options {
             index_bytes: None,
             flash_writes_bytes_per_s: None,
             state: None,
+            expiry: Expiry::Groups,
             segment_bytes: None,
             fingerprint_bits: FINGERPRINT_BITS_MAX,
         }

@@ -44,7 +44,9 @@ pub(crate) struct Segment {
 impl Segment {
     /// An empty segment of `capacity` bytes in the slot.
     pub(crate) fn new(id: SegmentId, group: Group, order: u64, capacity: usize) -> Self {
-        let slot = Slot { group, order, sequence_max: order, ..Slot::free(id) };
+        // What is put among objects that never expire stays as long as they do.
+        let may_go_at_s = if group == Group::NEVER { u32::MAX } else { 0 };
+        let slot = Slot { group, order, sequence_max: order, may_go_at_s, ..Slot::free(id) };
         let bytes = AlignedVec::with_capacity(capacity);
         Self { bytes, capacity, summaries: Vec::new(), slot }
     }
@@ -193,7 +195,8 @@ mod tests {
 
     #[test]
     fn what_is_appended_is_read_and_summed_up() {
-        let mut segment = Segment::new(ID, Group::NEVER, 7, 64 << 10);
+        let group = Group::of(Deadline::at(2_000), 1_000);
+        let mut segment = Segment::new(ID, group, 7, 64 << 10);
         let record = record(1_000, Deadline::at(2_000));
         let mut spots = Vec::new();
         while segment.has_room_for(record::record_bytes(1, 1_000)) {
@@ -224,11 +227,20 @@ mod tests {
 
     #[test]
     fn one_that_never_expires_keeps_its_segment() {
-        let mut segment = Segment::new(ID, Group::NEVER, 7, 64 << 10);
+        let group = Group::of(Deadline::at(2_000), 1_000);
+        let mut segment = Segment::new(ID, group, 7, 64 << 10);
         segment.append(name(1), b"k", &record(10, Deadline::at(2_000)), 8, 1_000);
         segment.append(name(2), b"l", &record(10, Deadline::NEVER), 9, 1_000);
         let slot = segment.seal(9);
         assert_eq!((slot.may_go_at_s, slot.deadline_max_s), (u32::MAX, u32::MAX));
+    }
+
+    #[test]
+    fn a_group_that_never_expires_keeps_what_does() {
+        let mut segment = Segment::new(ID, Group::NEVER, 7, 64 << 10);
+        segment.append(name(1), b"k", &record(10, Deadline::at(2_000)), 8, 1_000);
+        let slot = segment.seal(9);
+        assert_eq!((slot.may_go_at_s, slot.deadline_max_s), (u32::MAX, 2_000));
     }
 
     #[test]
