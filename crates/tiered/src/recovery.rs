@@ -9,9 +9,14 @@
 //! 4. What is damaged is nothing, and is written down as nothing before it counts as that; if
 //!    an invalidation may be missing, all of the device is nothing, and [`begin`] begins anew.
 //!
+//! A device is two files: what is read and written past the kernel's cache, and beside it, with
+//! `.meta` behind its name, the metadata ([`meta_path`]). Offsets count as if they were one. Where
+//! one of the two is missing, older, or another's, what does not fit together is nothing: pages and
+//! summaries carry the device, versions and generations.
+//!
 //! Relies on the order in which [`crate::device`] and [`crate::upkeep`] write.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
@@ -51,15 +56,21 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Opens the device at `path`; a file is made, and made as long as `bytes`.
+    /// Opens the device at `path`, and its metadata beside it; files are made, that at `path` as
+    /// long as `bytes`.
     pub(crate) fn open(storage: &Arc<dyn Storage>, path: &Path, bytes: u64) -> Result<Self> {
-        let is_new = !storage.exists(path)?;
+        let meta_path = meta_path(path);
+        let is_new = !storage.exists(path)? || !storage.exists(&meta_path)?;
         let lock = storage.lock(path)?;
-        let meta = storage.open(path, Access::Buffered)?;
+        let meta = match storage.exists(&meta_path)? {
+            true => storage.open(&meta_path, Access::Buffered)?,
+            false => storage.create(&meta_path, Access::Buffered)?,
+        };
         let data = storage.open(path, Access::Direct)?;
-        if meta.len()? < bytes {
-            meta.allocate(bytes)?;
+        if data.len()? < bytes {
+            data.allocate(bytes)?;
         }
+        extend(&*meta, 2 * BLOCK_BYTES)?;
         if is_new {
             let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             storage.sync_dir(directory.unwrap_or(Path::new(".")))?;
@@ -77,6 +88,20 @@ impl Files {
         }
         self.meta.sync()
     }
+}
+
+/// Where the metadata of the device at `path` is. A buffered write waits for the direct reads of the
+/// same file to end, on ext4 at least, and no other read begins meanwhile: in one file every
+/// invalidation would stop the device.
+pub(crate) fn meta_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".meta");
+    name.into()
+}
+
+/// Makes a file at least so long: what is missing reads as zeros, which say nothing.
+fn extend(meta: &dyn File, bytes: u64) -> Result<()> {
+    if meta.len()? < bytes { meta.allocate(bytes) } else { Ok(()) }
 }
 
 /// The newest superblock; none where one is damaged, for that might be the newest.
@@ -201,6 +226,7 @@ fn build(
 fn read(files: &Files, superblock: &Superblock) -> Result<Option<Found>> {
     let (layout, device) = (&superblock.layout, superblock.device);
     let start = layout.invalidation_at(0);
+    extend(&*files.meta, layout.page_at(0, 0))?;
     let bytes = files.meta.read_at(start, (layout.page_at(0, 0) - start) as usize)?;
     let part = |from: u64, len: usize| &bytes[(from - start) as usize..][..len];
     let ring_bytes = layout.invalidations as usize * crate::layout::INVALIDATION_BYTES;

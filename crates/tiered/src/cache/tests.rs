@@ -72,14 +72,22 @@ fn released_devices_are_read_and_written() {
         Layout::of(DEVICE_BYTES, 64 << 10, Some(16 << 10), 40).expect("it is large enough");
     let mut dump =
         Dump::new("A flash device of 256 KiB and the state file beside it: see docs/format.md.");
+    dump.file("device.meta");
+    let meta = format!("{DEVICE}.meta");
+    let meta = storage.read_file(meta).expect("the metadata is there");
+    let end = layout.page_at(0, 0) as usize;
+    let parts = [
+        (layout.superblock_at(1) as usize, "superblock A"),
+        (layout.invalidation_at(0) as usize, "superblock B"),
+        (layout.versions_at() as usize, "invalidations"),
+        (layout.table_at() as usize, "versions of pages"),
+        (end, "segment table"),
+    ];
+    dump.parts(&meta, &parts);
     dump.file("device");
     let device = storage.read_file(DEVICE).expect("the device is there");
     let mut parts = vec![
-        (layout.superblock_at(1), "superblock A"),
-        (layout.invalidation_at(0), "superblock B"),
-        (layout.versions_at(), "invalidations"),
-        (layout.table_at(), "versions of pages"),
-        (layout.page_at(0, 0), "segment table"),
+        (layout.page_at(0, 0), "not used: the metadata is in a file of its own"),
         (layout.page_at(0, 1), "page, even versions"),
         (layout.segment_at(0), "page, odd versions"),
     ];

@@ -454,15 +454,22 @@ impl Scene {
     /// A device is damaged while nobody looks: mostly where its metadata is.
     fn damage(&mut self) {
         self.tally.damages += 1;
-        let path = format!("/flash-{}", self.random.below(self.options.flash.len() as u64));
-        let range = [8 << 10, 120 << 10, 120 << 10, DEVICE_BYTES][self.random.below(4) as usize];
+        let device = format!("/flash-{}", self.random.below(self.options.flash.len() as u64));
+        // The superblocks, all metadata, and what is behind it.
+        let (end, range) =
+            [(".meta", 8 << 10), (".meta", 120 << 10), (".meta", 120 << 10), ("", DEVICE_BYTES)]
+                [self.random.below(4) as usize];
+        let path = format!("{device}{end}");
         let at = self.random.below(range) as usize;
         let is_flip = self.random.below(2) == 0;
         let bit = 1 << self.random.below(8);
-        self.storage.corrupt(path, |bytes| match is_flip {
-            true => bytes[at] ^= bit,
-            // As if a block of a size that records have had never been written.
-            false => bytes[at / 32 * 32..][..32].fill(0),
+        self.storage.corrupt(path, |bytes| {
+            let at = at % bytes.len();
+            match is_flip {
+                true => bytes[at] ^= bit,
+                // As if a block of a size that records have had never been written.
+                false => bytes[at / 32 * 32..][..32].fill(0),
+            }
         });
     }
 
