@@ -22,8 +22,9 @@
 use std::any::Any;
 use std::fmt;
 use std::fs::{self, OpenOptions};
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -379,6 +380,11 @@ impl File for LocalFile {
     }
 
     fn len(&self) -> Result<u64> {
+        if self.is_block_device() {
+            // Of a device the metadata says 0. Nobody reads or writes from where this leaves it.
+            let end = (&self.file).seek(SeekFrom::End(0));
+            return self.system(Operation::Inspect, end);
+        }
         self.system(Operation::Inspect, self.file.metadata()).map(|metadata| metadata.len())
     }
 
@@ -437,6 +443,10 @@ impl File for LocalFile {
 
     fn alignment(&self) -> usize {
         self.alignment
+    }
+
+    fn is_block_device(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device())
     }
 
     fn as_any(&self) -> &dyn Any {

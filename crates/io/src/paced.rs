@@ -287,6 +287,10 @@ impl File for PacedFile {
         self.inner.alignment()
     }
 
+    fn is_block_device(&self) -> bool {
+        self.inner.is_block_device()
+    }
+
     // Not the descriptor beneath: what goes to it by another way would take no time.
     fn as_any(&self) -> &dyn Any {
         self

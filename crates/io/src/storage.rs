@@ -109,7 +109,7 @@ pub trait File: Send + Sync + std::fmt::Debug {
     /// The path it was opened by (for messages; it may have been renamed).
     fn path(&self) -> &Path;
 
-    /// The file's length in bytes.
+    /// The file's length in bytes; a block device's size.
     fn len(&self) -> Result<u64>;
 
     /// Whether the file has no bytes.
@@ -144,6 +144,11 @@ pub trait File: Send + Sync + std::fmt::Debug {
     /// What offset, length and address of a direct write must be multiples
     /// of; 1 when anything goes.
     fn alignment(&self) -> usize;
+
+    /// Whether it is a block device: as long as it is, and in a directory of devices.
+    fn is_block_device(&self) -> bool {
+        false
+    }
 
     /// For implementations: the descriptor behind the file, if there is one.
     fn as_any(&self) -> &dyn std::any::Any;

@@ -9,8 +9,8 @@
 //! 4. What is damaged is nothing, and is written down as nothing before it counts as that; if
 //!    an invalidation may be missing, all of the device is nothing, and [`begin`] begins anew.
 //!
-//! A device is two files: what is read and written past the kernel's cache, and beside it, with
-//! `.meta` behind its name, the metadata ([`meta_path`]). Offsets count as if they were one. Where
+//! A device that is a file is two: what is read and written past the kernel's cache, and beside it,
+//! with `.meta` behind its name, the metadata ([`meta_path`]). Offsets count as if they were one. Where
 //! one of the two is missing, older, or another's, what does not fit together is nothing: pages and
 //! summaries carry the device, versions and generations.
 //!
@@ -59,21 +59,18 @@ impl Files {
     /// Opens the device at `path`, and its metadata beside it; files are made, that at `path` as
     /// long as `bytes`.
     pub(crate) fn open(storage: &Arc<dyn Storage>, path: &Path, bytes: u64) -> Result<Self> {
-        let meta_path = meta_path(path);
-        let is_new = !storage.exists(path)? || !storage.exists(&meta_path)?;
+        let is_new = !storage.exists(path)?;
         let lock = storage.lock(path)?;
-        let meta = match storage.exists(&meta_path)? {
-            true => storage.open(&meta_path, Access::Buffered)?,
-            false => storage.create(&meta_path, Access::Buffered)?,
-        };
         let data = storage.open(path, Access::Direct)?;
         if data.len()? < bytes {
             data.allocate(bytes)?;
         }
-        extend(&*meta, 2 * BLOCK_BYTES)?;
+        let meta = match data.is_block_device() {
+            true => storage.open(path, Access::Buffered)?,
+            false => open_meta(storage, &meta_path(path))?,
+        };
         if is_new {
-            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            storage.sync_dir(directory.unwrap_or(Path::new(".")))?;
+            sync_directory_of(storage, path)?;
         }
         let superblock = newest(&*meta)?;
         Ok(Self { meta, data, lock, superblock })
@@ -92,11 +89,30 @@ impl Files {
 
 /// Where the metadata of the device at `path` is. A buffered write waits for the direct reads of the
 /// same file to end, on ext4 at least, and no other read begins meanwhile: in one file every
-/// invalidation would stop the device.
+/// invalidation would stop the device. On a block device itself nobody waits, and both are one.
 pub(crate) fn meta_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".meta");
     name.into()
+}
+
+/// Opens the file with the metadata, which is made if there is none.
+fn open_meta(storage: &Arc<dyn Storage>, path: &Path) -> Result<Arc<dyn File>> {
+    let is_new = !storage.exists(path)?;
+    let meta = match is_new {
+        true => storage.create(path, Access::Buffered)?,
+        false => storage.open(path, Access::Buffered)?,
+    };
+    extend(&*meta, 2 * BLOCK_BYTES)?;
+    if is_new {
+        sync_directory_of(storage, path)?;
+    }
+    Ok(meta)
+}
+
+fn sync_directory_of(storage: &Arc<dyn Storage>, path: &Path) -> Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    storage.sync_dir(directory.unwrap_or(Path::new(".")))
 }
 
 /// Makes a file at least so long: what is missing reads as zeros, which say nothing.

@@ -35,8 +35,8 @@ pub struct Cache {
     #[arg(long, short = 'm', value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
     dram: u64,
 
-    /// A file or device behind the memory, and how much of it may be used; may be given many
-    /// times.
+    /// A file or block device behind the memory, and how much of it may be used; may be given many
+    /// times. Beside a file stands another one with its metadata.
     #[arg(long, value_name = "FILE:SIZE", value_parser = parse_flash)]
     flash: Vec<FlashOptions>,
 

@@ -69,7 +69,7 @@ fn point(scale: &Scale, objects: u64, value_bytes: u64, end: (&'static str, Stor
 }
 
 fn points(scale: &Scale) -> Vec<Point> {
-    let (usual, small) = if scale.is_quick { (20_000, 200_000) } else { (500_000, 10_000_000) };
+    let (usual, small) = if scale.is_quick { (20_000, 200_000) } else { (1_000_000, 10_000_000) };
     let hits = ENDS.map(|end| point(scale, usual, USUAL_BYTES, end).with("part", "hits"));
     let open = |objects| {
         let point = point(scale, objects, SMALL_BYTES, ENDS[1]).with("part", "open");

@@ -14,7 +14,7 @@ use tidekv_server::{Address, CacheServer, CacheServerOptions};
 
 use crate::failure::{Failure, Result};
 use crate::kernel;
-use crate::served::memcached::{IO_THREADS, THREADS};
+use crate::served::memcached::IO_THREADS;
 use crate::served::process::SOCKET;
 use crate::subject::{Counts, Settings};
 use crate::tiered;
@@ -37,7 +37,6 @@ pub(crate) fn serve() -> Result<()> {
     let cache = tiered::open_cache(Path::new("."), &settings)?;
     let options = CacheServerOptions {
         listen: vec![Address::Unix(SOCKET.into())],
-        event_loops: Some(THREADS),
         io_threads: IO_THREADS,
         ..CacheServerOptions::default()
     };
