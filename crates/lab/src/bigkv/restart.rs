@@ -36,7 +36,7 @@ fn point(scale: &Scale, objects: u64, value_bytes: u64, end: (&'static str, Stor
     let object_bytes = value_bytes + BESIDE_VALUE_BYTES;
     let flash_bytes = ((objects * object_bytes) as f64 / FULL) as u64;
     // The fewer changes wait, the more often a page is written again for few of them.
-    let index_bytes = (objects * 2 / 3).clamp(1 << 20, 64 << 20);
+    let index_bytes = (objects * 2 / 3).clamp(1 << 20, 128 << 20);
     let load = Load {
         name: "fetch",
         choice: Choice::Uniform,
