@@ -1,8 +1,9 @@
 //! `bigkv-ttl`: what it is worth that flash knows which objects expire together.
 //!
-//! Traces made after Twitter's caches ([`crate::bigkv::ttl_trace`]) in virtual time, each with
-//! flash for a part of its *working set*: the bytes of objects that live in a cache without
-//! bounds. DRAM is the same for all of a trace.
+//! Traces made after Twitter's caches ([`crate::bigkv::ttl_trace`]) in virtual time, of one cluster
+//! each or of several that share a cache (parts `shared…`), with flash for a part of the *working
+//! set*: the bytes of objects that live in a cache without bounds. DRAM is the same for all of a
+//! trace.
 //!
 //! | subject | what it is |
 //! |---|---|
@@ -24,7 +25,8 @@ use tidekv_tiered::Expiry;
 use crate::bigkv::scanning::{Scanning, Sizes};
 use crate::bigkv::ttl_cache::{SEGMENT_BYTES, TtlCache, write_amp};
 use crate::bigkv::ttl_trace::{
-    CLUSTERS, Cluster, OBJECT_BYTES, REQUESTS_USUAL, Request, Trace, Unbounded, VALUE_BYTES, second,
+    CLUSTERS, Cluster, MIXES, OBJECT_BYTES, REQUESTS_USUAL, Request, Trace, Unbounded, VALUE_BYTES,
+    second,
 };
 use crate::engine::filling;
 use crate::experiment::{
@@ -44,7 +46,7 @@ const FLASH_SHARES: &[f64] = &[0.25, 0.5, 1.0, 2.0];
 const FLASH_SHARES_QUICK: &[f64] = &[0.5, 1.0];
 /// One in so many keys and requests is taken in a quick run.
 const SHRINK_QUICK: u64 = 4;
-const CLUSTERS_QUICK: &[&str] = &["cluster37", "cluster4"];
+const PARTS_QUICK: &[&str] = &["cluster37", "cluster4", "shared"];
 
 const CACHE_LAZY: &str = "tidekv:cache-lazy";
 const MODEL_LAZY: &str = "model:lazy";
@@ -56,10 +58,10 @@ const SCANS_MAX: u64 = 10_000;
 /// How often it is looked at how much has expired.
 const LOOKS: u64 = 20;
 
-/// A cluster's trace, and all that carry it.
+/// The trace of a cluster, or of several that share a cache, and all that carry it.
 #[derive(Debug)]
 struct Replays {
-    cluster: Cluster,
+    clusters: Vec<Cluster>,
     shrink: u64,
     flash_shares: &'static [f64],
 }
@@ -159,7 +161,7 @@ fn replay_to_model(
 
 impl Replays {
     fn trace(&self, seed: u64) -> Trace {
-        Trace::new(self.cluster, self.shrink, REQUESTS_USUAL / self.shrink, seed)
+        Trace::new(&self.clusters, self.shrink, REQUESTS_USUAL / self.shrink, seed)
     }
 }
 
@@ -197,7 +199,7 @@ impl Model for Replays {
                 ("hit_ratio_to_lazy", ours.hit_ratio / lazy.hit_ratio),
                 ("hit_ratio_to_lazy_twice", ours.hit_ratio / lazy_twice.hit_ratio),
                 ("hit_ratio_unbounded", 1.0 - unbounded.miss_ratio),
-                ("hit_ratio_production", 1.0 - self.cluster.miss_ratio),
+                ("hit_ratio_production", 1.0 - trace.miss_ratio_production()),
             ];
             found(TIDEKV_CACHE.name, ours.metrics.into_iter().chain(ratios).collect());
             found(CACHE_LAZY, lazy.metrics.clone());
@@ -218,30 +220,33 @@ fn points(scale: &Scale) -> Vec<Point> {
         true => (SHRINK_QUICK, FLASH_SHARES_QUICK),
         false => (1, FLASH_SHARES),
     };
-    let is_taken = |name| !scale.is_quick || CLUSTERS_QUICK.contains(name);
-    let clusters = CLUSTERS.iter().filter(|cluster| is_taken(&cluster.name));
-    clusters.map(|cluster| point(scale, cluster, shrink, flash_shares)).collect()
+    let is_taken = |name: &'static str| !scale.is_quick || PARTS_QUICK.contains(&name);
+    let alone = CLUSTERS.iter().map(|it| (it.name, it.lives, vec![*it]));
+    let mixed = MIXES.iter().map(|it| (it.name, "mixed", it.clusters()));
+    let parts = alone.chain(mixed).filter(|part| is_taken(part.0));
+    let replays = |clusters| Replays { clusters, shrink, flash_shares };
+    parts.map(|(name, lives, clusters)| point(scale, name, lives, replays(clusters))).collect()
 }
 
-fn point(scale: &Scale, cluster: &Cluster, shrink: u64, flash_shares: &'static [f64]) -> Point {
-    let shape =
-        scale::Shape { entries: cluster.keys, value_bytes: VALUE_BYTES, is_compressed: false };
+fn point(scale: &Scale, part: &str, lives: &str, replays: Replays) -> Point {
+    let entries = replays.clusters.iter().map(|cluster| cluster.keys).sum();
+    let shape = scale::Shape { entries, value_bytes: VALUE_BYTES, is_compressed: false };
     let params: Params = [
-        ("part", Value::from(cluster.name)),
-        ("lives", cluster.lives.into()),
+        ("part", Value::from(part)),
+        ("lives", lives.into()),
         ("value_bytes", VALUE_BYTES.into()),
         ("threads", 1_u64.into()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
-    let model: Arc<dyn Model> = Arc::new(Replays { cluster: *cluster, shrink, flash_shares });
+    let model: Arc<dyn Model> = Arc::new(replays);
     let point = filling(scale, shape, 1, Choice::Sequential, 1);
     // What is counted hardly differs from seed to seed.
     Point { params, store: None, model: Some(model), alternations: 1, ..point }
 }
 
-const fn is_met(cluster: &'static str) -> Target {
-    Target::in_phase(cluster, "hit_ratio_to_lazy_twice", Rule::AtLeast(1.0))
+const fn is_met(part: &'static str) -> Target {
+    Target::in_phase(part, "hit_ratio_to_lazy_twice", Rule::AtLeast(1.0))
 }
 
 pub(super) const TTL: Experiment = Experiment {
@@ -260,6 +265,9 @@ pub(super) const TTL: Experiment = Experiment {
         is_met("cluster4"),
         is_met("cluster24"),
         is_met("cluster46"),
+        is_met("shared-short"),
+        is_met("shared"),
+        is_met("shared-hours"),
     ],
     figures: &[
         Figure {
@@ -293,7 +301,7 @@ mod tests {
 
     fn found(cluster: &str, flash_shares: &'static [f64]) -> Vec<Found> {
         let cluster = CLUSTERS.iter().find(|it| it.name == cluster).expect("there is one");
-        let replays = Replays { cluster: *cluster, shrink: 16, flash_shares };
+        let replays = Replays { clusters: vec![*cluster], shrink: 16, flash_shares };
         replays.run(1).expect("nothing fails")
     }
 
@@ -318,5 +326,14 @@ mod tests {
         let found = found("cluster4", &[0.5]);
         let ratio = metric(&found, TIDEKV_CACHE.name, "hit_ratio_to_lazy");
         assert!(ratio > 1.0, "{ratio}");
+    }
+
+    #[test]
+    fn groups_are_better_than_none_where_clusters_share_a_cache() {
+        let mix = MIXES.iter().find(|it| it.name == "shared").expect("there is one");
+        let replays = Replays { clusters: mix.clusters(), shrink: 4, flash_shares: &[1.0] };
+        let found = replays.run(1).expect("nothing fails");
+        let ratio = metric(&found, TIDEKV_CACHE.name, "hit_ratio_to_lazy");
+        assert!(ratio > 1.003, "{ratio}");
     }
 }
