@@ -37,12 +37,15 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Where jemalloc looks for its settings: freed memory goes back to the system
 /// within a tenth of a second, by a thread of the allocator. What is kept for longer stands
-/// beside the budget (`docs/findings/ycsb-beside-leveldb.md`).
+/// beside the budget (`docs/findings/ycsb-beside-leveldb.md`). There is an arena for each processor
+/// and not four: what an object frees goes back to the arena that it came from, whoever needs
+/// memory next, and of a cache of large objects with eight arenas on two processors 20 MiB more
+/// lay idle (`docs/design/0033-objects-on-flash.md`).
 // SAFETY: jemalloc declares this name as `const char *`; a reference to an
 // array is one pointer, and the string ends with a zero byte.
 #[unsafe(export_name = "_rjem_malloc_conf")]
-pub static ALLOCATOR_SETTINGS: &[u8; 61] =
-    b"background_thread:true,dirty_decay_ms:100,muzzy_decay_ms:100\0";
+pub static ALLOCATOR_SETTINGS: &[u8; 77] =
+    b"narenas_ratio:1,background_thread:true,dirty_decay_ms:100,muzzy_decay_ms:100\0";
 
 /// TideKV: a durable, ordered key-value store.
 #[derive(Debug, Parser)]

@@ -30,8 +30,8 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 // SAFETY: jemalloc declares this name as `const char *`; a reference to an
 // array is one pointer, and the string ends with a zero byte.
 #[unsafe(export_name = "malloc_conf")]
-pub static ALLOCATOR_SETTINGS: &[u8; 61] =
-    b"background_thread:true,dirty_decay_ms:100,muzzy_decay_ms:100\0";
+pub static ALLOCATOR_SETTINGS: &[u8; 77] =
+    b"narenas_ratio:1,background_thread:true,dirty_decay_ms:100,muzzy_decay_ms:100\0";
 
 /// Beside those of the lab itself.
 const PEERS: &[SubjectRecord] = &[
