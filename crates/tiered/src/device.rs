@@ -30,6 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
+use tidekv_io::buffer::AlignedVec;
 use tidekv_io::{Error, ErrorKind, File, Lock, Operation, Result};
 
 use crate::device_stats::DeviceCounters;
@@ -81,6 +82,8 @@ pub(crate) struct Filling {
     pub(crate) sealed: VecDeque<(Slot, Arc<RwLock<Segment>>)>,
     /// How many have a buffer, with those that are being written.
     pub(crate) buffers: usize,
+    /// Buffers that none has now: memory that the allocator got back would be cut up for objects.
+    pub(crate) spare: Vec<AlignedVec>,
 }
 
 /// The log, and which invalidations a later sequence does not need.
@@ -409,7 +412,8 @@ impl Device {
         }
         let order = self.next_sequence();
         let capacity = self.layout.segment_bytes as usize;
-        let segment = Segment::new(taken.id, group, order, capacity);
+        let buffer = filling.spare.pop().unwrap_or_else(|| AlignedVec::with_capacity(capacity));
+        let segment = Segment::new(taken.id, group, order, capacity, buffer);
         let segment = Arc::new(RwLock::new(segment));
         self.buffers.write().insert(taken.id.slot, Arc::clone(&segment));
         self.lives.set_buffered(taken.id, order);
@@ -601,9 +605,11 @@ impl Device {
         let segments = filling.slots.whole_count();
         let records = filling.slots.whole().map(|slot| slot.records as usize).sum();
         let slots = filling.slots.memory_bytes() + self.lives.memory_bytes();
+        let spare: usize = filling.spare.iter().map(AlignedVec::capacity).sum();
         drop(filling);
         let buffers = self.buffers.read();
-        let buffer_bytes = buffers.values().map(|segment| segment.read().memory_bytes()).sum();
+        let used = buffers.values().map(|segment| segment.read().memory_bytes());
+        let buffer_bytes = spare + used.sum::<usize>();
         Memory {
             segments,
             records,

@@ -215,6 +215,7 @@ fn build(
         open: Vec::new(),
         sealed: std::collections::VecDeque::new(),
         buffers: 0,
+        spare: Vec::new(),
     };
     Ok(Device {
         id: superblock.device,

@@ -42,13 +42,24 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// An empty segment of `capacity` bytes in the slot.
-    pub(crate) fn new(id: SegmentId, group: Group, order: u64, capacity: usize) -> Self {
+    /// An empty segment of `capacity` bytes in the slot, in a buffer that has room for them.
+    pub(crate) fn new(
+        id: SegmentId,
+        group: Group,
+        order: u64,
+        capacity: usize,
+        mut buffer: AlignedVec,
+    ) -> Self {
         // What is put among objects that never expire stays as long as they do.
         let may_go_at_s = if group == Group::NEVER { u32::MAX } else { 0 };
         let slot = Slot { group, order, sequence_max: order, may_go_at_s, ..Slot::free(id) };
-        let bytes = AlignedVec::with_capacity(capacity);
-        Self { bytes, capacity, summaries: Vec::new(), slot }
+        buffer.clear();
+        Self { bytes: buffer, capacity, summaries: Vec::new(), slot }
+    }
+
+    /// Its buffer, for another one.
+    pub(crate) fn into_buffer(self) -> AlignedVec {
+        self.bytes
     }
 
     pub(crate) fn id(&self) -> SegmentId {
@@ -182,6 +193,10 @@ mod tests {
 
     const ID: SegmentId = SegmentId { slot: 3, generation: 5 };
 
+    fn empty(group: Group, capacity: usize) -> Segment {
+        Segment::new(ID, group, 7, capacity, AlignedVec::with_capacity(capacity))
+    }
+
     fn record(value_len: usize, deadline: Deadline) -> Record {
         let value = Bytes::from(vec![1; value_len]);
         let object = Object { value, flags: 0, deadline, version: 1, marks: 0 };
@@ -196,7 +211,7 @@ mod tests {
     #[test]
     fn what_is_appended_is_read_and_summed_up() {
         let group = Group::of(Deadline::at(2_000), 1_000);
-        let mut segment = Segment::new(ID, group, 7, 64 << 10);
+        let mut segment = empty(group, 64 << 10);
         let record = record(1_000, Deadline::at(2_000));
         let mut spots = Vec::new();
         while segment.has_room_for(record::record_bytes(1, 1_000)) {
@@ -228,7 +243,7 @@ mod tests {
     #[test]
     fn one_that_never_expires_keeps_its_segment() {
         let group = Group::of(Deadline::at(2_000), 1_000);
-        let mut segment = Segment::new(ID, group, 7, 64 << 10);
+        let mut segment = empty(group, 64 << 10);
         segment.append(name(1), b"k", &record(10, Deadline::at(2_000)), 8, 1_000);
         segment.append(name(2), b"l", &record(10, Deadline::NEVER), 9, 1_000);
         let slot = segment.seal(9);
@@ -237,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_group_that_never_expires_keeps_what_does() {
-        let mut segment = Segment::new(ID, Group::NEVER, 7, 64 << 10);
+        let mut segment = empty(Group::NEVER, 64 << 10);
         segment.append(name(1), b"k", &record(10, Deadline::at(2_000)), 8, 1_000);
         let slot = segment.seal(9);
         assert_eq!((slot.may_go_at_s, slot.deadline_max_s), (u32::MAX, 2_000));
@@ -246,7 +261,7 @@ mod tests {
     #[test]
     fn the_largest_record_fits_an_empty_segment() {
         let capacity = 64 << 10;
-        let segment = Segment::new(ID, Group::NEVER, 7, capacity);
+        let segment = empty(Group::NEVER, capacity);
         assert!(segment.has_room_for(Segment::record_bytes_max(capacity)));
         assert!(!segment.has_room_for(Segment::record_bytes_max(capacity) + UNIT_BYTES));
     }

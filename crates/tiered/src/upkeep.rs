@@ -84,7 +84,7 @@ impl Device {
     fn write_next(&self) -> Result<bool> {
         let sealed = self.filling.lock().sealed.pop_front();
         let Some((slot, segment)) = sealed else { return Ok(false) };
-        self.write_segment(slot, &segment)?;
+        self.write_segment(slot, segment)?;
         Ok(true)
     }
 
@@ -137,14 +137,14 @@ impl Device {
     }
 
     /// Writes a sealed segment, after which its records are read from flash.
-    fn write_segment(&self, slot: Slot, segment: &Arc<RwLock<Segment>>) -> Result<()> {
+    fn write_segment(&self, slot: Slot, segment: Arc<RwLock<Segment>>) -> Result<()> {
         let written = {
             let segment = segment.read();
             let at = self.layout.segment_at(slot.id.slot);
             self.data.write_at(at, segment.bytes()).map(|()| segment.bytes().len())
         };
         let mut filling = self.filling.lock();
-        let is_same = |other: &Arc<RwLock<Segment>>| Arc::ptr_eq(other, segment);
+        let is_same = |other: &Arc<RwLock<Segment>>| Arc::ptr_eq(other, &segment);
         if !self.buffers.read().get(&slot.id.slot).is_some_and(is_same) {
             // Everything was forgotten meanwhile.
             return Ok(());
@@ -170,6 +170,12 @@ impl Device {
             }
         }
         self.buffers.write().remove(&slot.id.slot);
+        // Unless somebody reads it still.
+        if let Some(segment) = Arc::into_inner(segment)
+            && filling.buffers + filling.spare.len() < self.limits.buffers
+        {
+            filling.spare.push(segment.into_inner().into_buffer());
+        }
         outcome
     }
 
