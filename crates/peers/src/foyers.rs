@@ -1,8 +1,8 @@
 //! foyer as a subject: a cache in memory and on flash, as a library.
 //!
 //! It is set up as its own documentation has it, with what memory there is: an eighth of it for
-//! buffers of what is to be written, as TideKV's cache takes it, the rest for objects; its index of
-//! what is on flash, about a hundred bytes an object, comes on top. What leaves memory is written
+//! buffers of what is written, as TideKV's cache takes it, as much for what waits to be written, the
+//! rest for objects; its index of what is on flash, about a hundred bytes an object, comes on top. What leaves memory is written
 //! (`WriteOnEviction`, its default), without compression; nothing is recovered. Its calls are
 //! futures: a thread of the drive waits for one at a time, while tokio's threads do the work.
 //!
@@ -27,8 +27,8 @@ use tokio::runtime::Runtime;
 /// foyer on io_uring.
 pub const FOYER: SubjectRecord = SubjectRecord {
     name: "foyer",
-    about: "foyer, a cache in memory and on flash, in this process: an eighth of the memory for \
-            write buffers, the rest for objects, its index on top; direct I/O by io_uring",
+    about: "foyer, a cache in memory and on flash, in this process: a quarter of the memory for \
+            what is being written, the rest for objects, its index on top; direct I/O by io_uring",
     is_default: false,
     format: "foyer",
     uses_kernel_cache: true,
@@ -75,7 +75,8 @@ fn open(
         .build()
         .map_err(|e| Failure::system("could not start tokio", e))?;
     let buffers = (settings.memory_bytes / BUFFERS_DIVISOR).max(BUFFERS_BYTES_MIN);
-    let memory = settings.memory_bytes.saturating_sub(buffers) as usize;
+    // What waits to be written is in memory as well.
+    let memory = settings.memory_bytes.saturating_sub(2 * buffers) as usize;
     let device = FsDeviceBuilder::new(directory.join("flash"))
         .with_capacity(flash.bytes as usize)
         .with_direct(true)
