@@ -78,8 +78,14 @@ fn points(scale: &Scale) -> Vec<Point> {
     let mut points: Vec<Point> =
         loads.flat_map(|(it, value)| of_load(&load(scale, it, value), scale)).collect();
     let headers = load(scale, &LOADS[1], 4 << 10);
-    // A header is 48 bytes, a key 16, and where its value is on flash takes 12 more.
-    let headers = Load { memory_bytes: headers.objects * 40, ..headers };
+    let objects = headers.objects * 9 / 5;
+    let headers = Load {
+        objects,
+        // A header is 48 bytes, a key 16, and where its value is on flash takes 12 more.
+        memory_bytes: objects * 46,
+        flash_bytes: objects * (4 << 10) * 11 / 10,
+        ..headers
+    };
     points.push(headers.point(scale, SERVED_CACHES).with("part", "headers"));
     points
 }
