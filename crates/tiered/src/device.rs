@@ -590,6 +590,7 @@ pub(crate) struct Memory {
     pub(crate) segments: usize,
     pub(crate) records: usize,
     pub(crate) index_bytes: usize,
+    /// Of hot entries and changes, which share a budget.
     pub(crate) hot_bytes: usize,
     pub(crate) buffer_bytes: usize,
 }
@@ -597,10 +598,13 @@ pub(crate) struct Memory {
 impl Device {
     /// What it takes of DRAM.
     pub(crate) fn memory(&self) -> Memory {
-        let partition = |partition: &Mutex<Partition>| {
-            size_of::<Mutex<Partition>>() + partition.lock().memory_bytes()
-        };
-        let partitions: usize = self.partitions.iter().map(partition).sum();
+        let (mut filters, mut changes) = (0, 0);
+        for partition in &self.partitions {
+            let partition = partition.lock();
+            filters += partition.filter_bytes();
+            changes += partition.changes_bytes();
+        }
+        let partitions = self.partitions.len() * size_of::<Mutex<Partition>>() + filters;
         let filling = self.filling.lock();
         let segments = filling.slots.whole_count();
         let records = filling.slots.whole().map(|slot| slot.records as usize).sum();
@@ -614,7 +618,7 @@ impl Device {
             segments,
             records,
             index_bytes: partitions + slots,
-            hot_bytes: self.hot.memory_bytes(),
+            hot_bytes: self.hot.memory_bytes() + changes,
             buffer_bytes,
         }
     }

@@ -76,8 +76,9 @@ pub struct DeviceStats {
     pub segments_max: u64,
     /// What its index takes of DRAM, write buffers included.
     pub dram_bytes: u64,
-    /// Of these, what is there for each object on it: the negative filters, the changes, and
-    /// what is fixed for a partition or a segment.
+    /// Of these, what is there for the objects on it, whether they are asked for or not: the negative
+    /// filters, and what is fixed for a partition or a segment. Hot entries and changes are in a
+    /// budget of their own, as many as it allows.
     pub index_bytes: u64,
     /// Objects on it, about: some have been replaced since.
     pub objects: u64,

@@ -187,11 +187,15 @@ impl Partition {
         newer.entries.into_iter().for_each(|entry| self.changes.set(entry, newer.oldest));
     }
 
-    /// Its memory beside itself, in bytes.
-    pub(crate) fn memory_bytes(&self) -> usize {
+    /// Memory of its negative filter, in bytes.
+    pub(crate) fn filter_bytes(&self) -> usize {
+        self.filter.as_ref().map_or(0, NegativeFilter::memory_bytes)
+    }
+
+    /// Memory of its changes, in bytes.
+    pub(crate) fn changes_bytes(&self) -> usize {
         let merging = self.merging.as_ref().map_or(0, |merging| merging.entries.capacity());
-        let filter = self.filter.as_ref().map_or(0, NegativeFilter::memory_bytes);
-        (self.changes.entries.capacity() + merging) * size_of::<Entry>() + filter
+        (self.changes.entries.capacity() + merging) * size_of::<Entry>()
     }
 }
 

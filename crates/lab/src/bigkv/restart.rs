@@ -29,6 +29,9 @@ const FULL: f64 = 0.85;
 /// Objects of the evidence for the target.
 const MANY: u64 = 100_000_000;
 
+/// Twice what three write buffers take, and some memory for objects.
+const BUFFERS_BYTES: u64 = 34 << 20;
+
 /// How a store came to be closed, as rows name it.
 const ENDS: [(&str, StoreEnd); 2] = [("closed", StoreEnd::Settled), ("killed", StoreEnd::Killed)];
 
@@ -44,7 +47,7 @@ fn point(scale: &Scale, objects: u64, value_bytes: u64, end: (&'static str, Stor
         objects,
         value_bytes,
         // Half of it may be the index of what is on flash and write buffers.
-        memory_bytes: 2 * (index_bytes + objects * 2) + (32 << 20),
+        memory_bytes: 2 * (index_bytes + objects * 2) + BUFFERS_BYTES,
         flash_bytes: flash_bytes.max(64 << 20),
         devices: 1,
         index_bytes: Some(index_bytes),
@@ -69,7 +72,7 @@ fn point(scale: &Scale, objects: u64, value_bytes: u64, end: (&'static str, Stor
 }
 
 fn points(scale: &Scale) -> Vec<Point> {
-    let (usual, small) = if scale.is_quick { (20_000, 200_000) } else { (1_000_000, 10_000_000) };
+    let (usual, small) = if scale.is_quick { (20_000, 200_000) } else { (850_000, 10_000_000) };
     let hits = ENDS.map(|end| point(scale, usual, USUAL_BYTES, end).with("part", "hits"));
     let open = |objects| {
         let point = point(scale, objects, SMALL_BYTES, ENDS[1]).with("part", "open");
