@@ -135,7 +135,8 @@ fn names_are_listed_and_wrong_ones_explained() {
     let out = place.file("results");
     let fails = |arguments: &[&str], says: &[&str]| lab(&out, arguments).fails(2, says);
     fails(&["engine-get-clod"], &["engine-get-clod", "near it are engine-get-cold,", "lab list"]);
-    fails(&["engine-open", "--subject", "rocksdb:lru"], &["rocksdb:lru", "tidekv:block-lru"]);
+    fails(&["engine-open", "--subject", "rocksdb:lru"], &["rocksdb:lru", "near it are"]);
+    fails(&["engine-open", "--subject", "tidekv:blok-lru"], &["near it are tidekv:block-lru,"]);
     let none = ["ackey-sweep", "--where", "cache_percent=7"];
     fails(&none, &["no point has cache_percent=7", "`--where`"]);
     let report = run(&["lab", "report", place.file("nothing").to_str().unwrap()]);
