@@ -24,7 +24,7 @@ use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -219,8 +219,19 @@ impl Storage for LocalStorage {
 
     fn lock(&self, path: &Path) -> Result<Box<dyn Lock>> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let file = system(Operation::Lock, path, options.open(path))?;
+        options.read(true).write(true);
+        let is_device = fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
+        match is_device {
+            // Of a device that is mounted, or part of another one, the kernel gives nobody this.
+            true => options.custom_flags(libc::O_EXCL),
+            false => options.create(true).truncate(false),
+        };
+        let file = match options.open(path) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                return Err(Error::new(ErrorKind::Locked, Operation::Lock, path));
+            }
+            opened => system(Operation::Lock, path, opened)?,
+        };
         // Belongs to the open file, not to the process, so a second lock in
         // this process is refused as well.
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {

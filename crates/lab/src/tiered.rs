@@ -84,9 +84,11 @@ pub fn counts_of(cache: &Cache) -> Counts {
     let (mut reads, mut read_bytes) = (0, 0);
     for device in cache.device_stats() {
         let counts = device.counts;
-        objects.index_reads_of_hits += counts.index_reads - counts.index_reads_of_misses;
+        objects.index_reads_of_hits +=
+            counts.index_reads.saturating_sub(counts.index_reads_of_misses);
         objects.index_reads_of_misses += counts.index_reads_of_misses;
-        objects.object_reads_of_hits += counts.object_reads - counts.object_reads_of_misses;
+        objects.object_reads_of_hits +=
+            counts.object_reads.saturating_sub(counts.object_reads_of_misses);
         objects.object_reads_of_misses += counts.object_reads_of_misses;
         objects.object_bytes_written += counts.object_bytes_written;
         objects.flash_bytes_written += counts.segment_bytes_written

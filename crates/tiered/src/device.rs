@@ -193,7 +193,7 @@ impl Device {
             match decoded {
                 Ok(record) if record.found.object.deadline.has_passed(now_s) => {
                     self.counters.expired.add(1);
-                    self.counters.object_reads_of_misses.add(1);
+                    self.counters.object_reads_of_misses.add(u64::from(life == Life::Whole));
                     break;
                 }
                 Ok(record) => {
@@ -202,7 +202,7 @@ impl Device {
                 }
                 Err(Mismatch::OtherKey) => {
                     self.counters.collisions.add(1);
-                    self.counters.object_reads_of_misses.add(1);
+                    self.counters.object_reads_of_misses.add(u64::from(life == Life::Whole));
                     break;
                 }
                 // Another segment has come there meanwhile, unless it is still the same.

@@ -66,7 +66,11 @@ impl Files {
             data.allocate(bytes)?;
         }
         let meta = match data.is_block_device() {
-            true => storage.open(path, Access::Buffered)?,
+            true => {
+                let meta = storage.open(path, Access::Buffered)?;
+                refuse_others(&*meta)?;
+                meta
+            }
             false => open_meta(storage, &meta_path(path))?,
         };
         if is_new {
@@ -94,6 +98,18 @@ pub(crate) fn meta_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".meta");
     name.into()
+}
+
+/// A block device that begins with something else is not taken: it may be somebody's.
+fn refuse_others(device: &dyn File) -> Result<()> {
+    let head = device.read_at(0, 2 * BLOCK_BYTES as usize)?;
+    let is_ours = [0, BLOCK_BYTES as usize].iter().any(|at| Superblock::is_begun(&head[*at..]));
+    if is_ours || head.iter().all(|byte| *byte == 0) {
+        return Ok(());
+    }
+    let why = "it holds something else than a cache; if that may go, clear its first 8 KiB";
+    let why = std::io::Error::other(why);
+    Err(tidekv_io::Error::from_system(Operation::Open, device.path(), why))
 }
 
 /// Opens the file with the metadata, which is made if there is none.

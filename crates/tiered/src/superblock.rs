@@ -51,6 +51,11 @@ pub(crate) struct Superblock {
 pub(crate) const NO_TIME: u32 = u32::MAX;
 
 impl Superblock {
+    /// Whether the bytes begin as a superblock does, damaged or not.
+    pub(crate) fn is_begun(bytes: &[u8]) -> bool {
+        bytes.get(8..16).is_some_and(|magic| magic == MAGIC.to_le_bytes())
+    }
+
     /// What a device says that begins empty, and is one of these.
     pub(crate) fn fresh(device: u64, layout: Layout, boot: u128, membership: Membership) -> Self {
         Self {

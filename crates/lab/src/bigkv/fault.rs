@@ -13,7 +13,8 @@
 //! - The *fall* is that of the hit ratio in the worst stretch of operations, a fiftieth of the
 //!   objects, in shares: 1 is the share of the objects on flash that the device had.
 //! - The *refill* is the bytes of objects put because they were missed, until the hit ratio of a
-//!   stretch and of all that follow in the phase is back at 99 % of before, in shares.
+//!   stretch and of all that follow in the phase is back at 99 % of before, in shares. That it is
+//!   back at all, the last fifth of the phase says (`hit_ratio_at_end`, in hit ratios of before).
 //!
 //! `model:raid-0` is the same cache on one device as large as all: what a stripe over eight
 //! devices loses when one of them goes.
@@ -229,6 +230,7 @@ impl Loss {
                 ("hit_ratio", mean(stretches)),
                 ("fall_in_shares", (1.0 - lowest / old).max(0.0) / share),
                 ("refill_in_shares", refilled as f64 / (objects * share)),
+                ("hit_ratio_at_end", mean(&stretches[stretches.len() * 4 / 5..]) / old),
             ];
             let params = [("phase".to_owned(), (*name).into())].into();
             found.push(Found { subject, params, metrics });
@@ -275,7 +277,9 @@ pub(super) const FAULT: Experiment = Experiment {
     targets: &[
         Target::in_phase(WITHOUT, "fall_in_shares", Rule::AtMost(1.0)),
         Target::in_phase(WITHOUT, "refill_in_shares", Rule::AtMost(1.0)),
+        Target::in_phase(WITHOUT, "hit_ratio_at_end", Rule::AtLeast(BACK)),
         Target::in_phase(REPLACED, "fall_in_shares", Rule::AtMost(1.0)),
+        Target::in_phase(REPLACED, "hit_ratio_at_end", Rule::AtLeast(BACK)),
     ],
     ..Experiment::USUAL
 };
