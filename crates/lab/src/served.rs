@@ -32,7 +32,8 @@ pub(crate) use crate::served::cache_server::{COMMAND, serve};
 pub const TIDEKV_CACHE_SERVED: SubjectRecord = SubjectRecord {
     name: "tidekv:cache-served",
     about: "TideKV's cache tier behind its own server, over a Unix socket: memory and flash as \
-            `tidekv:cache`, 4 threads that serve and 16 that wait for flash, as memcached has them",
+            `tidekv:cache`, a thread that serves for each processor but one and 16 that wait for \
+            flash, as it comes",
     format: "tidekv-cache-served",
     open: |path, settings| open_ours(path, settings),
     ..TIDEKV_CACHE

@@ -11,8 +11,9 @@
 //!
 //! A device that is a file is two: what is read and written past the kernel's cache, and beside it,
 //! with `.meta` behind its name, the metadata ([`meta_path`]). Offsets count as if they were one. Where
-//! one of the two is missing, older, or another's, what does not fit together is nothing: pages and
-//! summaries carry the device, versions and generations.
+//! one of the two is missing or another's, or the first is older, what does not fit together is
+//! nothing: pages and summaries carry the device, versions and generations. Older metadata beside
+//! newer data is not noticed: who copies a device copies both.
 //!
 //! Relies on the order in which [`crate::device`] and [`crate::upkeep`] write.
 

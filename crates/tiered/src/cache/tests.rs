@@ -138,3 +138,34 @@ fn what_was_misread_once_does_not_come_back() {
     let found = open(&storage).get(b"key").map(|found| found.object.version);
     assert_ne!(found, Some(1));
 }
+
+/// A device is two files, and somebody may put the one of another day beside the other.
+#[test]
+fn metadata_that_does_not_fit_its_device_brings_nothing_old_back() {
+    let meta = format!("{DEVICE}.meta");
+    let storage = MemoryStorage::new();
+    let cache = open(&storage);
+    cache.store(b"key", object(b"old", Deadline::NEVER, 1));
+    cache.close();
+    drop(cache);
+    let old_data = storage.read_file(DEVICE).expect("the device is there");
+    let cache = open(&storage);
+    assert!(cache.get(b"key").is_some());
+    cache.store(b"key", object(b"new", Deadline::NEVER, 2));
+    cache.close();
+    drop(cache);
+
+    let beside = |data: &[u8], meta_bytes: &[u8]| {
+        let mixed = MemoryStorage::new();
+        mixed.write_file(DEVICE, data);
+        mixed.write_file(&meta, meta_bytes);
+        let cache = open(&mixed);
+        let version = cache.get(b"key").map(|found| found.object.version);
+        (cache.warm_devices(), version)
+    };
+    let new_data = storage.read_file(DEVICE).expect("the device is there");
+    let new_meta = storage.read_file(&meta).expect("the metadata is there");
+    assert_eq!(beside(&new_data, &new_meta), (1, Some(2)), "what fits is there");
+    assert_ne!(beside(&old_data, &new_meta).1, Some(1));
+    assert_eq!(beside(&new_data, &[]), (0, None));
+}
