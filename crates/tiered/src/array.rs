@@ -144,6 +144,7 @@ impl Array {
     ) {
         let left = candidate.superblock().filter(|_| is_left).map(|found| Superblock {
             generation: found.generation + 1,
+            session: found.session + 1,
             boot: fresh.boot,
             is_closed: false,
             membership: fresh.membership.clone(),

@@ -47,6 +47,9 @@ const BUFFERS_MIN: u64 = 3;
 const BUFFERS_MAX: u64 = 24;
 /// One in so many bytes of the DRAM is for hot entries and changes of the flash index.
 const INDEX_DRAM_DIVISOR: u64 = 16;
+/// More changes of the index would only take long to be read again after a kill: with so many, pages
+/// of a hundred million objects are written for some fifty at a time.
+const CHANGES_MAX: u64 = 3 << 20;
 
 type Shard = dram::Shard<Place>;
 
@@ -567,11 +570,12 @@ fn limits(options: &Options) -> Result<(Limits, u64)> {
     let buffers = options.dram_bytes / BUFFERS_DRAM_DIVISOR / devices / segment_bytes;
     let buffers = buffers.clamp(BUFFERS_MIN, BUFFERS_MAX);
     let index_bytes = options.index_bytes.unwrap_or(options.dram_bytes / INDEX_DRAM_DIVISOR);
+    let changes_bytes = (index_bytes / 3).min(CHANGES_MAX * size_of::<Entry>() as u64);
     let limits = Limits {
         buffers: buffers as usize,
         open: (buffers - 1).min(buffers / 2 + 1) as usize,
-        changes: (index_bytes / 3 / devices / size_of::<Entry>() as u64) as usize,
-        hot_bytes: (index_bytes * 2 / 3 / devices) as usize,
+        changes: (changes_bytes / devices / size_of::<Entry>() as u64) as usize,
+        hot_bytes: ((index_bytes - changes_bytes) / devices) as usize,
         expiry: options.expiry,
     };
     let all_bytes = buffers * devices * segment_bytes + fixed_bytes + index_bytes;

@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
-use tidekv_io::buffer::AlignedVec;
+use tidekv_io::buffer::{AlignedVec, Buffer};
 use tidekv_io::{Error, ErrorKind, File, Lock, Operation, Result};
 
 use crate::device_stats::DeviceCounters;
@@ -40,7 +40,7 @@ use crate::invalidations::{Invalidation, Invalidations};
 use crate::layout::{INVALIDATION_BYTES, Layout, Name, SLOT_BYTES, SUPERBLOCK_BYTES};
 use crate::negative_filter::NegativeFilter;
 use crate::options::Expiry;
-use crate::page::{PAGE_BYTES, Page, PageId};
+use crate::page::{self, PAGE_BLOCK_BYTES, PAGE_BYTES, Page, PageBlock, PageId};
 use crate::partition::{Knowledge, Partition};
 use crate::record::{self, Mismatch, Record};
 use crate::segment::Segment;
@@ -118,6 +118,9 @@ pub(crate) struct Device {
     pub(crate) replay_from: AtomicU64,
     /// Changes of all partitions that wait.
     pub(crate) changes: AtomicI64,
+    /// Records in buffers: their changes wait for their segments, are in memory with their
+    /// buffers as it were, and count not among those of which there are too many.
+    pub(crate) buffered: AtomicI64,
     /// How many there were when none could be merged; 0: some could be.
     pub(crate) futile_changes: AtomicI64,
     pub(crate) broken: AtomicBool,
@@ -252,6 +255,7 @@ impl Device {
         }
         let sequence = self.next_sequence();
         let spot = segment.write().append(name, key, record, sequence, now_s);
+        self.buffered.fetch_add(1, Ordering::Relaxed);
         drop(filling);
         self.set(&mut partition, name, Entry::record(name.fingerprint, spot), sequence);
         self.counters.objects_written.add(1);
@@ -465,6 +469,7 @@ impl Device {
         filling.sealed.clear();
         let mut buffers = self.buffers.write();
         filling.buffers -= buffers.len();
+        self.buffered.store(0, Ordering::Relaxed);
         for slot in buffers.drain().map(|(slot, _)| slot) {
             self.lives.set_free(filling.slots.give_back(slot));
         }
@@ -508,10 +513,18 @@ impl Device {
                 return Ok(Some(entry));
             }
             let version = partition.version();
+            let is_unknown = partition.is_unknown();
             drop(partition);
             *index_reads += 1;
             self.counters.index_reads.add(1);
-            let page = self.read_page(name.partition, version)?;
+            // All of the page only where it is to be known what it does not have.
+            let read = match is_unknown {
+                true => {
+                    let page = self.read_page(name.partition, version)?;
+                    page.map(|page| (page.find(name.fingerprint), Some(self.filter_of(&page))))
+                }
+                false => self.read_entry(name, version)?.map(|entry| (entry, None)),
+            };
             let mut partition = self.partition(name).lock();
             if partition.version() != version
                 || partition.find(name.fingerprint, &self.lives) != Knowledge::Page
@@ -519,14 +532,15 @@ impl Device {
                 continue;
             }
             // Damaged, or so it was read: nothing is known of what it has until it is replaced.
-            let Some(page) = page else { return Ok(None) };
-            if partition.is_unknown() {
-                let filter = self.filter_of(&page);
+            let Some((entry, filter)) = read else { return Ok(None) };
+            if let Some(filter) = filter
+                && partition.is_unknown()
+            {
                 let replay_from = self.replay_from.load(Ordering::Acquire);
                 partition.learn(version, replay_from, filter);
             }
             let is_live = |entry: &Entry| entry.spot().is_some_and(|spot| self.lives.has(spot));
-            let entry = page.find(name.fingerprint).filter(is_live);
+            let entry = entry.filter(is_live);
             entry.into_iter().for_each(|entry| self.hot.insert(name.partition, entry));
             return Ok(entry);
         }
@@ -535,16 +549,28 @@ impl Device {
 
     /// The page of a partition; `None` when what stands there is damaged.
     pub(crate) fn read_page(&self, partition: u32, version: u32) -> Result<Option<Page>> {
-        self.counters.read_bytes.add(PAGE_BYTES as u64);
         let at = self.layout.page_at(partition, version);
-        let bytes =
-            self.data.read_at(at, PAGE_BYTES).inspect_err(|_| self.counters.errors.add(1))?;
-        let id = PageId { device: self.id, partition, version };
-        let page = Page::decode(&bytes, id);
-        if page.is_none() {
-            self.counters.damaged.add(1);
-        }
+        let bytes = self.read_index(at, PAGE_BYTES)?;
+        let page = Page::decode(&bytes, PageId { device: self.id, partition, version });
+        self.counters.damaged.add(page.is_none().into());
         Ok(page)
+    }
+
+    /// What the page has of a name, from the one block where that would be; `None` when the block
+    /// is damaged.
+    fn read_entry(&self, name: Name, version: u32) -> Result<Option<Option<Entry>>> {
+        let number = page::block_of(name.fingerprint);
+        let at = self.layout.page_at(name.partition, version);
+        let bytes = self.read_index(at + (number * PAGE_BLOCK_BYTES) as u64, PAGE_BLOCK_BYTES)?;
+        let id = PageId { device: self.id, partition: name.partition, version };
+        let block = PageBlock::decode(&bytes, id, number);
+        self.counters.damaged.add(block.is_none().into());
+        Ok(block.map(|block| block.find(name.fingerprint)))
+    }
+
+    fn read_index(&self, at: u64, len: usize) -> Result<Buffer> {
+        self.counters.read_bytes.add(len as u64);
+        self.data.read_at(at, len).inspect_err(|_| self.counters.errors.add(1))
     }
 
     /// The filter of what lives in a page.

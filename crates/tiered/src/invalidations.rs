@@ -14,7 +14,7 @@
 //! piece: it survives a killed process whole or was not acknowledged.
 //!
 //! Guarantees:
-//! 1. [`collect`] gives all invalidations from the first that counts on, in their order, or
+//! 1. [`Collection`] gives all invalidations from the first that counts on, in their order, or
 //!    says that it cannot: a place that is damaged might be one of them.
 //! 2. None that counts is overwritten: [`Invalidations::next`] has none to give when the ring
 //!    is full.
@@ -90,21 +90,42 @@ impl Invalidations {
     }
 }
 
-/// The invalidations of a ring that has been read whole, from number `first` on; none where
-/// one of them may be missing.
-pub(crate) fn collect(ring: &[u8], device: u64, first: u64) -> Option<Vec<Invalidation>> {
-    let mut found = Vec::new();
-    for place in ring.chunks_exact(INVALIDATION_BYTES) {
-        match Invalidation::decode(place, device) {
-            Some(invalidation) => found.push(invalidation),
-            None if place.iter().all(|byte| *byte == 0) => {}
-            None => return None,
+/// The invalidations of a ring, piece by piece.
+#[derive(Debug)]
+pub(crate) struct Collection {
+    device: u64,
+    first: u64,
+    found: Vec<Invalidation>,
+    is_damaged: bool,
+}
+
+impl Collection {
+    /// Nothing yet, of those that are from number `first` on.
+    pub(crate) fn new(device: u64, first: u64) -> Self {
+        Self { device, first, found: Vec::new(), is_damaged: false }
+    }
+
+    /// Adds a piece of the ring, of whole places.
+    pub(crate) fn add(&mut self, piece: &[u8]) {
+        for place in piece.chunks_exact(INVALIDATION_BYTES) {
+            match Invalidation::decode(place, self.device) {
+                Some(invalidation) if invalidation.number >= self.first => {
+                    self.found.push(invalidation);
+                }
+                Some(_) => {}
+                None => self.is_damaged |= place.iter().any(|byte| *byte != 0),
+            }
         }
     }
-    found.retain(|invalidation| invalidation.number >= first);
-    found.sort_unstable_by_key(|invalidation| invalidation.number);
-    let mut numbers = (first..).zip(&found);
-    numbers.all(|(number, invalidation)| invalidation.number == number).then_some(found)
+
+    /// All of them in their order, when the whole ring has been added; none where one of them
+    /// may be missing.
+    pub(crate) fn finish(mut self) -> Option<Vec<Invalidation>> {
+        self.found.sort_unstable_by_key(|invalidation| invalidation.number);
+        let mut numbers = (self.first..).zip(&self.found);
+        let is_whole = numbers.all(|(number, invalidation)| invalidation.number == number);
+        (is_whole && !self.is_damaged).then_some(self.found)
+    }
 }
 
 #[cfg(test)]
@@ -123,6 +144,15 @@ mod tests {
             ring[at..at + INVALIDATION_BYTES].copy_from_slice(&invalidation.encode(7));
         }
         ring
+    }
+
+    /// What is found in a ring that is read in two pieces.
+    fn collect(ring: &[u8], device: u64, first: u64) -> Option<Vec<Invalidation>> {
+        let mut collection = Collection::new(device, first);
+        let (front, back) = ring.split_at(3 * INVALIDATION_BYTES);
+        collection.add(front);
+        collection.add(back);
+        collection.finish()
     }
 
     fn numbers(found: Option<Vec<Invalidation>>) -> Option<Vec<u64>> {

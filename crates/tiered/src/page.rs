@@ -1,22 +1,26 @@
 //! A page of the flash index: the entries of one partition, as they stand on flash.
 //!
+//! A page is four blocks of 4 KiB, each as follows:
+//!
 //! ```text
-//! OFFSET  SIZE   MEANING
-//! 0       8      checksum: XXH3 of all that follows
-//! 8       4      magic number
-//! 12      4      the partition
-//! 16      8      the device
-//! 24      4      version: one more than the page that it replaces
-//! 28      36     zero
-//! 64      16320  255 buckets of four entries (`entry.rs`)
+//! OFFSET  SIZE  MEANING
+//! 0       8     checksum: XXH3 of all that follows
+//! 8       4     magic number
+//! 12      4     the partition
+//! 16      8     the device
+//! 24      4     version: one more than the page that it replaces
+//! 28      4     which block of the page
+//! 32      32    zero
+//! 64      4032  63 buckets of four entries (`entry.rs`)
 //! ```
 //!
 //! Values on flash: do not change.
 //!
-//! An entry stands in one of two buckets, which its fingerprint names; so a lookup costs one
-//! read however full the page is. In place of probing on, as BigKV does within a bound, an
-//! insertion moves one entry to its other bucket, and if that does not help the oldest of
-//! eight is displaced: a cache may lose it.
+//! An entry stands in one of two buckets of one block, which its fingerprint names; so a lookup
+//! costs one read of that block, however full the page is. In place of probing on, as BigKV does
+//! within a bound, an insertion moves one entry to its other bucket, and if that does not help
+//! the oldest of eight is displaced: a cache may lose it. BigKV reads its pages whole; of the
+//! thousand entries a lookup wants one.
 //!
 //! Pure; for one thread at a time.
 
@@ -25,17 +29,21 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::entry::Entry;
 
 /// The size of a page.
-pub(crate) const PAGE_BYTES: usize = 16 << 10;
+pub(crate) const PAGE_BYTES: usize = BLOCKS * PAGE_BLOCK_BYTES;
+/// The size of what a lookup reads of it.
+pub(crate) const PAGE_BLOCK_BYTES: usize = 4 << 10;
 /// Entries that a page has room for.
-pub(crate) const ENTRIES_MAX: usize = BUCKETS * WAYS;
+pub(crate) const ENTRIES_MAX: usize = BLOCKS * BLOCK_ENTRIES;
 
-const MAGIC: u32 = 0x5450_6731;
+const MAGIC: u32 = 0x5450_6732;
 const HEADER_BYTES: usize = 64;
 const ENTRY_BYTES: usize = 16;
-const BUCKETS: usize = 255;
+const BLOCKS: usize = 4;
+const BUCKETS: usize = 63;
 const WAYS: usize = 4;
+const BLOCK_ENTRIES: usize = BUCKETS * WAYS;
 
-const _: () = assert!(HEADER_BYTES + ENTRIES_MAX * ENTRY_BYTES == PAGE_BYTES);
+const _: () = assert!(HEADER_BYTES + BLOCK_ENTRIES * ENTRY_BYTES == PAGE_BLOCK_BYTES);
 
 /// Which page it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,35 +68,39 @@ impl Page {
     /// The bytes of the page with that name.
     pub(crate) fn encode(&self, id: PageId) -> Vec<u8> {
         let mut bytes = vec![0; PAGE_BYTES];
-        bytes[8..12].copy_from_slice(&MAGIC.to_le_bytes());
-        bytes[12..16].copy_from_slice(&id.partition.to_le_bytes());
-        bytes[16..24].copy_from_slice(&id.device.to_le_bytes());
-        bytes[24..28].copy_from_slice(&id.version.to_le_bytes());
-        let places = bytes[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES);
-        for (place, entry) in places.zip(&*self.entries) {
-            place.copy_from_slice(&entry.to_bytes());
+        let blocks = bytes.chunks_exact_mut(PAGE_BLOCK_BYTES);
+        for (number, (block, entries)) in
+            (0_u32..).zip(blocks.zip(self.entries.chunks_exact(BLOCK_ENTRIES)))
+        {
+            block[8..12].copy_from_slice(&MAGIC.to_le_bytes());
+            block[12..16].copy_from_slice(&id.partition.to_le_bytes());
+            block[16..24].copy_from_slice(&id.device.to_le_bytes());
+            block[24..28].copy_from_slice(&id.version.to_le_bytes());
+            block[28..32].copy_from_slice(&number.to_le_bytes());
+            let places = block[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES);
+            for (place, entry) in places.zip(entries) {
+                place.copy_from_slice(&entry.to_bytes());
+            }
+            let checksum = xxh3_64(&block[8..]);
+            block[..8].copy_from_slice(&checksum.to_le_bytes());
         }
-        let checksum = xxh3_64(&bytes[8..]);
-        bytes[..8].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
     /// The page in `bytes`, if it is whole and the one that is meant.
     pub(crate) fn decode(bytes: &[u8], id: PageId) -> Option<Self> {
-        let word = |at: usize| bytes[at..at + 4].try_into().map(u32::from_le_bytes).ok();
-        let long = |at: usize| bytes[at..at + 8].try_into().map(u64::from_le_bytes).ok();
-        if bytes.len() != PAGE_BYTES || long(0)? != xxh3_64(&bytes[8..]) || word(8)? != MAGIC {
+        let mut page = Self::empty();
+        if bytes.len() != PAGE_BYTES {
             return None;
         }
-        let found = PageId { device: long(16)?, partition: word(12)?, version: word(24)? };
-        (found == id).then(|| {
-            let mut page = Self::empty();
-            let places = bytes[HEADER_BYTES..].chunks_exact(ENTRY_BYTES);
-            for (entry, place) in page.entries.iter_mut().zip(places) {
-                *entry = Entry::from_bytes(place.try_into().expect("a chunk is that long"));
-            }
-            page
-        })
+        let blocks = bytes.chunks_exact(PAGE_BLOCK_BYTES);
+        for (number, (block, entries)) in
+            blocks.zip(page.entries.chunks_exact_mut(BLOCK_ENTRIES)).enumerate()
+        {
+            let found = PageBlock::decode(block, id, number)?;
+            entries.iter_mut().zip(found.entries()).for_each(|(entry, found)| *entry = found);
+        }
+        Some(page)
     }
 
     /// The entry with that fingerprint.
@@ -158,12 +170,50 @@ impl Page {
     }
 }
 
-/// Where an entry with that fingerprint may stand, in two buckets taking turns.
+/// A block of a page as it was read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PageBlock<'b>(&'b [u8]);
+
+impl<'b> PageBlock<'b> {
+    /// The block in `bytes`, if it is whole and the one with that number of the page that is
+    /// meant.
+    pub(crate) fn decode(bytes: &'b [u8], id: PageId, number: usize) -> Option<Self> {
+        let word = |at: usize| bytes[at..at + 4].try_into().map(u32::from_le_bytes).ok();
+        let long = |at: usize| bytes[at..at + 8].try_into().map(u64::from_le_bytes).ok();
+        if bytes.len() != PAGE_BLOCK_BYTES || long(0)? != xxh3_64(&bytes[8..]) || word(8)? != MAGIC
+        {
+            return None;
+        }
+        let found = PageId { device: long(16)?, partition: word(12)?, version: word(24)? };
+        (found == id && word(28)? as usize == number).then_some(Self(bytes))
+    }
+
+    fn entries(self) -> impl Iterator<Item = Entry> {
+        self.0[HEADER_BYTES..].as_chunks().0.iter().map(|bytes| Entry::from_bytes(*bytes))
+    }
+
+    /// The entry with that fingerprint, which is one of this block.
+    pub(crate) fn find(self, fingerprint: u64) -> Option<Entry> {
+        let (places, _) = self.0[HEADER_BYTES..].as_chunks::<ENTRY_BYTES>();
+        let entry = |place: usize| Entry::from_bytes(places[place % BLOCK_ENTRIES]);
+        let is_it = |entry: &Entry| !entry.is_nothing() && entry.fingerprint() == fingerprint;
+        places_of(fingerprint).map(entry).find(is_it)
+    }
+}
+
+/// The number of the block with the entry of that fingerprint.
+pub(crate) fn block_of(fingerprint: u64) -> usize {
+    xxh3_64(&fingerprint.to_le_bytes()) as usize % BLOCKS
+}
+
+/// Where an entry with that fingerprint may stand, in two buckets of its block taking turns.
 fn places_of(fingerprint: u64) -> impl Iterator<Item = usize> + Clone {
+    const HALF: u32 = 31;
     let hash = xxh3_64(&fingerprint.to_le_bytes());
-    let bucket = |half: u64| ((half * BUCKETS as u64) >> 32) as usize;
-    let buckets = [bucket(hash >> 32), bucket(hash & u64::from(u32::MAX))];
-    (0..2 * WAYS).map(move |n| buckets[n % 2] * WAYS + n / 2)
+    let bucket = |half: u64| (((half & ((1 << HALF) - 1)) * BUCKETS as u64) >> HALF) as usize;
+    let buckets = [bucket(hash >> (u64::BITS - HALF)), bucket(hash >> 2)];
+    let first = block_of(fingerprint) * BLOCK_ENTRIES;
+    (0..2 * WAYS).map(move |n| first + buckets[n % 2] * WAYS + n / 2)
 }
 
 #[cfg(test)]

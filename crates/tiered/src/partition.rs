@@ -149,6 +149,16 @@ impl Partition {
         self.distrusted_until = until;
     }
 
+    /// Whether at least half of the changes would be in the page after a merge.
+    pub(crate) fn is_worth_merging(&self, lives: &Lives) -> bool {
+        let is_buffered = |entry: &&Entry| {
+            let life = entry.spot().and_then(|spot| lives.of(spot));
+            matches!(life, Some((_, Life::Buffered)))
+        };
+        let changes = self.changes();
+        changes > 0 && self.changes.entries.iter().filter(is_buffered).count() <= changes / 2
+    }
+
     /// Begins to merge the changes into the page; the changes, or nothing where there are
     /// none, or some are being merged.
     pub(crate) fn begin_merge(&mut self, lives: &Lives) -> Option<Vec<Entry>> {

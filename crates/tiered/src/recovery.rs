@@ -4,16 +4,17 @@
 //!    devices decides whether what this one says may be trusted.
 //! 2. [`open`] reads the metadata (the log, versions of pages, the segment table) and the
 //!    summaries of the segments that have records which no page has; no object and no page.
-//! 3. Invalidations and summaries are put in the order of their sequences, and become changes
-//!    of the index.
+//! 3. Invalidations and summaries become changes of the index, in the order of their sequences
+//!    ([`crate::replay`]).
 //! 4. What is damaged is nothing, and is written down as nothing before it counts as that; if
 //!    an invalidation may be missing, all of the device is nothing, and [`begin`] begins anew.
 //!
 //! A device that is a file is two: what is read and written past the kernel's cache, and beside it,
-//! with `.meta` behind its name, the metadata ([`meta_path`]). Offsets count as if they were one. Where
-//! one of the two is missing or another's, or the first is older, what does not fit together is
-//! nothing: pages and summaries carry the device, versions and generations. Older metadata beside
-//! newer data is not noticed: who copies a device copies both.
+//! with `.meta` behind its name, the metadata ([`meta_path`]). Offsets count as if they were one; in
+//! the first block, where the metadata would begin, is a mark ([`crate::mark`]). Where one of the
+//! two is missing or another's, or the metadata is of an earlier session, the device says nothing
+//! of itself and begins empty. Older objects beside newer metadata do no harm: pages and summaries
+//! carry versions and generations. Who copies a device copies both files while it is closed.
 //!
 //! Relies on the order in which [`crate::device`] and [`crate::upkeep`] write.
 
@@ -24,16 +25,21 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
+use tidekv_io::buffer::AlignedVec;
 use tidekv_io::{Access, ErrorKind, File, Lock, Operation, Result, Storage};
 
 use crate::coding::Reader;
 use crate::device::{Device, Filling, Limits, Log};
 use crate::device_stats::DeviceCounters;
-use crate::entry::{Entry, SegmentId};
+use crate::entry::SegmentId;
 use crate::hot::Hot;
-use crate::invalidations::{self, Invalidation, Invalidations};
-use crate::layout::{BLOCK_BYTES, Layout, Name, SLOT_BYTES, SUPERBLOCK_BYTES, VERSION_BYTES};
+use crate::invalidations::{Collection, Invalidation, Invalidations};
+use crate::layout::{
+    BLOCK_BYTES, INVALIDATION_BYTES, Layout, SLOT_BYTES, SUPERBLOCK_BYTES, VERSION_BYTES,
+};
+use crate::mark::{MARK_BYTES, Mark};
 use crate::partition::Partition;
+use crate::replay::replay;
 use crate::segment::{self, Summary};
 use crate::segment_table::{Lives, Slot};
 use crate::slots::Slots;
@@ -77,8 +83,23 @@ impl Files {
         if is_new {
             sync_directory_of(storage, path)?;
         }
-        let superblock = newest(&*meta)?;
+        let superblock = newest(&*meta)?.filter(|found| {
+            // What cannot be read allows nothing.
+            let mark = || Mark::decode(&data.read_at(0, MARK_BYTES).ok()?);
+            data.is_block_device() || mark().is_some_and(|mark| mark.allows(found))
+        });
         Ok(Self { meta, data, lock, superblock })
+    }
+
+    /// Marks the file of objects as one that goes with that metadata, for good.
+    fn mark(&self, superblock: &Superblock) -> Result<()> {
+        if self.data.is_block_device() {
+            return Ok(());
+        }
+        let mut block = AlignedVec::with_capacity(MARK_BYTES);
+        block.extend_from_slice(&Mark::of(superblock).encode());
+        self.data.write_at(0, &block)?;
+        self.data.sync()
     }
 
     /// Takes away all metadata, and the superblocks first: then it says nothing of itself.
@@ -156,10 +177,9 @@ fn newest(meta: &dyn File) -> Result<Option<Superblock>> {
 
 /// What stands in the metadata.
 struct Found {
-    log: Vec<Invalidation>,
+    log: Log,
     partitions: Vec<Partition>,
     slots: Vec<Slot>,
-    summaries: Vec<Summary>,
     sequence: u64,
 }
 
@@ -211,7 +231,7 @@ fn build(
     counters: Arc<DeviceCounters>,
 ) -> Result<Device> {
     let layout = superblock.layout;
-    let Found { log, mut partitions, slots, summaries, mut sequence } = found;
+    let Found { log, partitions, slots, mut sequence } = found;
     let lives = Lives::new(layout.slots);
     for slot in &slots {
         sequence = sequence.max(slot.sequence_max).max(slot.order);
@@ -220,13 +240,14 @@ fn build(
             false => lives.set_free(slot.id),
         }
     }
-    let changes = replay(&mut partitions, &log, &summaries, superblock.replay_from);
-    let log = log_of(layout.invalidations, superblock.first_invalidation, &log);
+    let changes = partitions.iter().map(|partition| partition.changes() as i64).sum();
     let superblock_at = layout.superblock_at(superblock.generation);
     files.meta.write_at(superblock_at, &superblock.encode())?;
     // Else a cut of power could bring back one that says it was closed in order, with all that
     // stood there then.
     files.meta.sync()?;
+    // Only now: before, the metadata would be of an earlier session.
+    files.mark(superblock)?;
     let filling = Filling {
         slots: Slots::new(slots),
         open: Vec::new(),
@@ -251,6 +272,7 @@ fn build(
         sequence: AtomicU64::new(sequence),
         replay_from: AtomicU64::new(superblock.replay_from),
         changes: AtomicI64::new(changes),
+        buffered: AtomicI64::new(0),
         futile_changes: AtomicI64::new(0),
         broken: AtomicBool::new(false),
         counters,
@@ -258,86 +280,99 @@ fn build(
 }
 
 fn read(files: &Files, superblock: &Superblock) -> Result<Option<Found>> {
-    let (layout, device) = (&superblock.layout, superblock.device);
-    let start = layout.invalidation_at(0);
+    let layout = &superblock.layout;
     extend(&*files.meta, layout.page_at(0, 0))?;
-    let bytes = files.meta.read_at(start, (layout.page_at(0, 0) - start) as usize)?;
-    let part = |from: u64, len: usize| &bytes[(from - start) as usize..][..len];
-    let ring_bytes = layout.invalidations as usize * crate::layout::INVALIDATION_BYTES;
-    let first = superblock.first_invalidation;
-    let Some(log) = invalidations::collect(part(start, ring_bytes), device, first) else {
-        return Ok(None);
-    };
+    let Some(log) = read_log(files, superblock)? else { return Ok(None) };
     let last = log.iter().map(|invalidation| invalidation.sequence).max().unwrap_or(0);
-    let mut found = Found {
-        log,
-        partitions: Vec::with_capacity(layout.partitions as usize),
-        slots: Vec::with_capacity(layout.slots as usize),
-        summaries: Vec::new(),
-        sequence: last.max(superblock.replay_from).max(superblock.first_segment),
-    };
-    let mut lost = Vec::new();
-    for partition in 0..layout.partitions {
-        let bytes = part(layout.version_at(partition), VERSION_BYTES);
-        let version = decode_version(bytes, device, partition);
-        if version.is_none() {
-            files
-                .meta
-                .write_at(layout.version_at(partition), &encode_version(device, partition, 0))?;
-            lost.push(partition);
-        }
-        found.partitions.push(Partition::new(version.unwrap_or(0)));
-    }
-    read_slots(files, superblock, &mut found, |slot| {
-        part(layout.table_entry_at(slot), SLOT_BYTES)
-    })?;
-    let newest = found.slots.iter().map(|slot| slot.sequence_max).max().unwrap_or(0);
+    let mut sequence = last.max(superblock.replay_from).max(superblock.first_segment);
+    let (mut partitions, lost) = read_versions(files, superblock)?;
+    let mut slots = read_slots(files, superblock)?;
+    sequence = slots.iter().map(|slot| slot.sequence_max).max().unwrap_or(0).max(sequence);
+    let ring = log_of(layout.invalidations, superblock.first_invalidation, &log);
     for partition in lost {
-        found.partitions[partition as usize].distrust(newest.max(found.sequence));
+        partitions[partition as usize].distrust(sequence);
     }
-    Ok(Some(found))
+    let from = superblock.replay_from;
+    let is_replayed = |slot: &&Slot| slot.is_whole && slot.sequence_max > from;
+    let segments = slots.iter().filter(is_replayed).copied().collect();
+    let read = |slot: &Slot| read_summary(files, layout, superblock.device, slot);
+    let damaged = replay(log, segments, from, read, |name, entry, sequence| {
+        if let Some(partition) = partitions.get_mut(name.partition as usize) {
+            partition.set(entry, sequence);
+        }
+    });
+    for slot in damaged {
+        let slot = &mut slots[slot as usize];
+        *slot = next_free(slot.id.slot, slot.id.generation);
+        let at = layout.table_entry_at(slot.id.slot);
+        files.meta.write_at(at, &slot.encode(superblock.device))?;
+    }
+    Ok(Some(Found { log: ring, partitions, slots, sequence }))
 }
 
-/// The segment table, and the summaries of what no page may have.
-fn read_slots<'b>(
-    files: &Files,
-    superblock: &Superblock,
-    found: &mut Found,
-    entry_of: impl Fn(u32) -> &'b [u8],
-) -> Result<()> {
+/// The invalidations that count; nothing where one may be missing.
+fn read_log(files: &Files, superblock: &Superblock) -> Result<Option<Vec<Invalidation>>> {
+    let layout = &superblock.layout;
+    let mut collection = Collection::new(superblock.device, superblock.first_invalidation);
+    let ring_bytes = u64::from(layout.invalidations) * INVALIDATION_BYTES as u64;
+    let start = layout.invalidation_at(0);
+    for at in (0..ring_bytes).step_by(PIECE_BYTES as usize) {
+        let piece_bytes = PIECE_BYTES.min(ring_bytes - at) as usize;
+        collection.add(&files.meta.read_at(start + at, piece_bytes)?);
+    }
+    Ok(collection.finish())
+}
+
+/// The partitions with what is known of them without their pages; of which of them the version is
+/// damaged, and is written down as none.
+fn read_versions(files: &Files, superblock: &Superblock) -> Result<(Vec<Partition>, Vec<u32>)> {
     let (layout, device) = (&superblock.layout, superblock.device);
-    let decoded = (0..layout.slots).map(|slot| Slot::decode(entry_of(slot), device, slot));
+    let versions_bytes = layout.partitions as usize * VERSION_BYTES;
+    let versions = files.meta.read_at(layout.versions_at(), versions_bytes)?;
+    let mut partitions = Vec::with_capacity(layout.partitions as usize);
+    let mut lost = Vec::new();
+    for (partition, bytes) in (0..).zip(versions.chunks_exact(VERSION_BYTES)) {
+        let version = decode_version(bytes, device, partition);
+        if version.is_none() {
+            let none = encode_version(device, partition, 0);
+            files.meta.write_at(layout.version_at(partition), &none)?;
+            lost.push(partition);
+        }
+        partitions.push(Partition::new(version.unwrap_or(0)));
+    }
+    Ok((partitions, lost))
+}
+
+/// A slot that held that generation, and holds nothing.
+fn next_free(slot: u32, generation: u32) -> Slot {
+    Slot::free(SegmentId { slot, generation: generation.wrapping_add(1) })
+}
+
+/// The segment table.
+fn read_slots(files: &Files, superblock: &Superblock) -> Result<Vec<Slot>> {
+    let (layout, device) = (&superblock.layout, superblock.device);
+    let table = files.meta.read_at(layout.table_at(), layout.slots as usize * SLOT_BYTES)?;
+    let entries = || (0..).zip(table.chunks_exact(SLOT_BYTES));
+    let decoded = entries().map(|(slot, entry)| Slot::decode(entry, device, slot));
     let decoded: Vec<Option<Slot>> = decoded.collect();
     // In generations that were given out, but not written down: one more for each.
     let generations = decoded.iter().flatten().map(|slot| slot.id.generation);
     let newest = generations.max().unwrap_or(0);
-    for (slot, entry) in (0..).zip(decoded) {
-        let is_new = entry_of(slot).iter().all(|byte| *byte == 0);
-        let next = |generation: u32| {
-            Slot::free(SegmentId { slot, generation: generation.wrapping_add(1) })
-        };
-        let mut entry = match entry {
+    let mut slots = Vec::with_capacity(layout.slots as usize);
+    for ((slot, bytes), entry) in entries().zip(decoded) {
+        let is_new = bytes.iter().all(|byte| *byte == 0);
+        slots.push(match entry {
             Some(entry) if entry.is_whole && entry.order >= superblock.first_segment => entry,
-            Some(entry) => next(entry.id.generation),
-            None if is_new => next(0),
+            Some(entry) => next_free(slot, entry.id.generation),
+            None if is_new => next_free(slot, 0),
             None => {
-                let free = next(newest);
+                let free = next_free(slot, newest);
                 files.meta.write_at(layout.table_entry_at(slot), &free.encode(device))?;
                 free
             }
-        };
-        if entry.is_whole && entry.sequence_max > superblock.replay_from {
-            match read_summary(files, layout, device, &entry) {
-                Some(summaries) => found.summaries.extend(summaries),
-                None => {
-                    entry = next(entry.id.generation);
-                    files.meta.write_at(layout.table_entry_at(slot), &entry.encode(device))?;
-                }
-            }
-        }
-        found.slots.push(entry);
+        });
     }
-    Ok(())
+    Ok(slots)
 }
 
 fn read_summary(files: &Files, layout: &Layout, device: u64, slot: &Slot) -> Option<Vec<Summary>> {
@@ -352,29 +387,6 @@ fn read_summary(files: &Files, layout: &Layout, device: u64, slot: &Slot) -> Opt
         summary.name.partition < layout.partitions && end <= slot.bytes.into()
     };
     summaries.iter().all(is_inside).then_some(summaries)
-}
-
-/// Makes changes of the index out of operations later than `replay_from`, in their order; how
-/// many.
-fn replay(
-    partitions: &mut [Partition],
-    log: &[Invalidation],
-    summaries: &[Summary],
-    replay_from: u64,
-) -> i64 {
-    let gone = log.iter().map(|i| (i.sequence, i.name, Entry::gone(i.name.fingerprint)));
-    let records = summaries.iter().map(|summary| {
-        (summary.sequence, summary.name, Entry::record(summary.name.fingerprint, summary.spot))
-    });
-    let mut operations: Vec<(u64, Name, Entry)> = gone.chain(records).collect();
-    operations.retain(|(sequence, ..)| *sequence > replay_from);
-    operations.sort_unstable_by_key(|(sequence, ..)| *sequence);
-    for (sequence, name, entry) in operations {
-        if let Some(partition) = partitions.get_mut(name.partition as usize) {
-            partition.set(entry, sequence);
-        }
-    }
-    partitions.iter().map(|partition| partition.changes() as i64).sum()
 }
 
 fn log_of(places: u32, first: u64, found: &[Invalidation]) -> Log {

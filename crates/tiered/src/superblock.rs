@@ -6,8 +6,9 @@
 //! 8       8     magic number, with the version of the format
 //! 16      8     the device: a random number
 //! 24      8     generation: one more than the superblock's that it replaces
-//! 32      36    layout: bytes (8), segment bytes, slots, partitions, invalidations,
-//!               fingerprint bits (4 each); zero (8)
+//! 32      28    layout: bytes (8), segment bytes, slots, partitions, invalidations,
+//!               fingerprint bits (4 each)
+//! 60      8     the session: how often the device has been opened (`mark.rs`)
 //! 68      16    the boot of the machine in which it was written
 //! 84      4     1: the device was closed in order, and synced
 //! 88      8     operations up to this sequence stand in pages, or count no more
@@ -26,8 +27,10 @@ use crate::coding::{Reader, Writer};
 use crate::layout::{Layout, SUPERBLOCK_BYTES};
 use crate::membership::{MEMBERSHIP_BYTES, Membership};
 
-/// "TIDEFLS" and version 1.
-const MAGIC: u64 = 0x5449_4445_464C_5301;
+/// "TIDEFLS" and version 2. Version 1, which was never released, had pages of one block.
+const MAGIC: u64 = 0x5449_4445_464C_5302;
+/// Of the magic number, what no version changes.
+const MAGIC_BYTES: usize = 7;
 const _: () = assert!(128 + MEMBERSHIP_BYTES <= SUPERBLOCK_BYTES);
 
 /// A superblock.
@@ -36,6 +39,7 @@ pub(crate) struct Superblock {
     pub(crate) device: u64,
     pub(crate) generation: u64,
     pub(crate) layout: Layout,
+    pub(crate) session: u64,
     /// The run of the machine in which it was written: what is not synced survives in that only.
     pub(crate) boot: u128,
     pub(crate) is_closed: bool,
@@ -53,7 +57,8 @@ pub(crate) const NO_TIME: u32 = u32::MAX;
 impl Superblock {
     /// Whether the bytes begin as a superblock does, damaged or not.
     pub(crate) fn is_begun(bytes: &[u8]) -> bool {
-        bytes.get(8..16).is_some_and(|magic| magic == MAGIC.to_le_bytes())
+        let (magic, ours) = (bytes.get(9..16), &MAGIC.to_le_bytes()[8 - MAGIC_BYTES..]);
+        magic.is_some_and(|magic| magic == ours)
     }
 
     /// What a device says that begins empty, and is one of these.
@@ -62,6 +67,7 @@ impl Superblock {
             device,
             generation: 1,
             layout,
+            session: 1,
             boot,
             is_closed: false,
             replay_from: 0,
@@ -85,7 +91,7 @@ impl Superblock {
             .u32(layout.partitions)
             .u32(layout.invalidations)
             .u32(layout.fingerprint_bits)
-            .u64(0)
+            .u64(self.session)
             .bytes(&self.boot.to_le_bytes())
             .u32(self.is_closed.into())
             .u64(self.replay_from)
@@ -112,11 +118,11 @@ impl Superblock {
             invalidations: reader.u32(),
             fingerprint_bits: reader.u32(),
         };
-        reader.u64();
         let superblock = Self {
             device,
             generation,
             layout,
+            session: reader.u64(),
             boot: u128::from_le_bytes(reader.bytes()),
             is_closed: reader.u32() == 1,
             replay_from: reader.u64(),
@@ -143,6 +149,7 @@ mod tests {
             device: 1,
             generation: 2,
             layout: Layout::of(64 << 20, 4096, None, 40).expect("it is large enough"),
+            session: 9,
             boot: 3,
             is_closed: true,
             replay_from: 4,
@@ -160,5 +167,21 @@ mod tests {
             assert_eq!(Superblock::decode(&damaged), None, "byte {at}");
         }
         assert_eq!(Superblock::decode(&[0; SUPERBLOCK_BYTES]), None);
+    }
+
+    #[test]
+    fn whatever_version_it_is_its_beginning_is_known() {
+        let mut block = Superblock::fresh(
+            1,
+            Layout::of(64 << 20, 4096, None, 40).expect("it is large enough"),
+            3,
+            Membership::new(7, 5),
+        )
+        .encode();
+        assert!(Superblock::is_begun(&block));
+        block[8] ^= 1;
+        assert!(Superblock::is_begun(&block) && Superblock::decode(&block).is_none());
+        block[15] ^= 1;
+        assert!(!Superblock::is_begun(&block) && !Superblock::is_begun(&block[..12]));
     }
 }

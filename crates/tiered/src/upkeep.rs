@@ -7,6 +7,11 @@
 //! 2. A page counts only when all of it is on flash: its place is the one that the page
 //!    before it does not have, and its version is written after it.
 //! 3. The log is cut only of what pages have, or what counts no more.
+//! 4. A recovery has no more operations to look at than [`Device::window_max`] says, and those that
+//!    came while it was being seen to; most of the time about twice as many as changes may wait.
+//!
+//! Partitions are merged by turns. Keys are spread evenly by their hash, so the one whose turn it
+//! is has waited longest, has as many changes as any, and holds back from where a recovery begins.
 //!
 //! One thread at a time does this for a device.
 
@@ -21,13 +26,21 @@ use crate::coding::Writer;
 use crate::device::Device;
 use crate::entry::Entry;
 use crate::layout::{Name, VERSION_BYTES};
-use crate::page::{PAGE_BYTES, Page, PageId};
+use crate::page::{ENTRIES_MAX, PAGE_BYTES, Page, PageId};
 use crate::partition::{Knowledge, Partition};
 use crate::segment::Segment;
 use crate::segment_table::Slot;
 
-/// Of so many partitions the one with the most changes is merged.
-const SAMPLE: usize = 16;
+/// So many partitions are looked at for one that is worth being merged.
+const LOOKED_AT: usize = 256;
+/// In so many parts of a round over all partitions it is written down from where a recovery begins.
+const CHECKPOINTS: usize = 8;
+/// A recovery may look at one in so many of the objects for which there is room, at so many times
+/// the changes that may wait, or at as many objects as fill so many times the segments that are
+/// filled at once, whichever is most.
+const WINDOW_DIVISOR: u64 = 8;
+const WINDOW_CHANGES: u64 = 4;
+const WINDOW_SEGMENTS: u64 = 4;
 /// A log that is fuller is cut.
 const LOG_PERCENT: u64 = 50;
 /// Even if segments wait to be written.
@@ -68,10 +81,15 @@ impl Device {
             if log_percent >= LOG_PERCENT && (!has_written || log_percent >= LOG_PERCENT_URGENT) {
                 return self.settle();
             }
+            if self.window() > self.window_max() {
+                // What is not merged though its turn has come is in segments that fill slowly.
+                let now = self.sequence.load(Ordering::Acquire);
+                return self.settle_before(now - self.window_max() / 2);
+            }
             if self.has_many_changes() {
                 if !self.merge_any(cursor)? {
                     // What is left waits for segments that are not whole.
-                    let changes = self.changes.load(Ordering::Relaxed);
+                    let changes = self.settled_changes();
                     self.futile_changes.store(changes, Ordering::Relaxed);
                 }
             } else if !has_written {
@@ -92,15 +110,37 @@ impl Device {
     pub(crate) fn wants_upkeep(&self) -> bool {
         !self.filling.lock().sealed.is_empty()
             || self.has_many_changes()
+            || self.window() > self.window_max()
             || self.log.lock().ring.percent_full() >= LOG_PERCENT
     }
 
     /// Whether there are so many changes that some are to be merged, and so many more than when
     /// none could be that it is worth another try.
     fn has_many_changes(&self) -> bool {
-        let (changes, max) = (self.changes.load(Ordering::Relaxed), self.limits.changes as i64);
+        let (changes, max) = (self.settled_changes(), self.limits.changes as i64);
         let futile = self.futile_changes.load(Ordering::Relaxed);
         changes > max && (futile == 0 || changes > futile + max / 4)
+    }
+
+    /// Changes that wait, but for those of records in buffers; fewer, where buffers have records
+    /// that have been replaced.
+    fn settled_changes(&self) -> i64 {
+        self.changes.load(Ordering::Relaxed) - self.buffered.load(Ordering::Relaxed)
+    }
+
+    /// How many operations a recovery would have to look at.
+    pub(crate) fn window(&self) -> u64 {
+        let now = self.sequence.load(Ordering::Acquire);
+        now.saturating_sub(self.replay_from.load(Ordering::Acquire))
+    }
+
+    /// How many it may be.
+    pub(crate) fn window_max(&self) -> u64 {
+        let objects = u64::from(self.layout.partitions) * ENTRIES_MAX as u64;
+        let open = self.limits.open as u64 * WINDOW_SEGMENTS;
+        let of_segments = objects * open / u64::from(self.layout.slots);
+        let of_changes = self.limits.changes as u64 * WINDOW_CHANGES;
+        (objects / WINDOW_DIVISOR).max(of_segments).max(of_changes)
     }
 
     /// Brings everything to flash, so that a recovery has nothing to do.
@@ -122,9 +162,14 @@ impl Device {
             let stretches = &log.stretches;
             stretches.get(stretches.len() / 2).map_or(log.sequence_max, |(_, sequence)| *sequence)
         };
-        self.seal_opened_before(middle);
+        self.settle_before(middle)
+    }
+
+    /// Makes it so that a recovery looks at no operation up to that one.
+    fn settle_before(&self, sequence: u64) -> Result<()> {
+        self.seal_opened_before(sequence);
         while self.write_next()? {}
-        self.merge_older_than(middle)?;
+        self.merge_older_than(sequence)?;
         self.checkpoint()
     }
 
@@ -150,6 +195,7 @@ impl Device {
             return Ok(());
         }
         filling.buffers -= 1;
+        self.buffered.fetch_sub(slot.records.into(), Ordering::Relaxed);
         self.futile_changes.store(0, Ordering::Relaxed);
         let outcome = match &written {
             Ok(bytes) => {
@@ -179,25 +225,20 @@ impl Device {
         outcome
     }
 
-    /// The partition of the next few that has the most changes.
-    fn choose(&self, cursor: &mut usize) -> u32 {
-        let partitions = self.partitions.len();
-        let mut best = (0, *cursor % partitions);
-        for step in 0..partitions {
-            // On until one has changes.
-            if step >= SAMPLE && best.0 > 0 {
-                break;
-            }
-            *cursor = (*cursor + 1) % partitions;
-            best = best.max((self.partitions[*cursor].lock().changes(), *cursor));
-        }
-        best.1 as u32
-    }
-
-    /// Merges some partition; whether fewer changes are left.
+    /// Merges the next partition for which that is worth it, if one is soon found; whether one was.
+    /// `cursor` is the one whose turn it is.
     fn merge_any(&self, cursor: &mut usize) -> Result<bool> {
-        for _ in 0..SAMPLE.min(self.partitions.len()) {
-            if self.merge(self.choose(cursor), false)? {
+        let partitions = self.partitions.len();
+        let part = partitions.div_ceil(CHECKPOINTS);
+        for _ in 0..LOOKED_AT.min(partitions) {
+            let partition = *cursor % partitions;
+            *cursor = (partition + 1) % partitions;
+            let is_worth_it = self.partitions[partition].lock().is_worth_merging(&self.lives);
+            let has_merged = is_worth_it && self.merge(partition as u32)?;
+            if cursor.is_multiple_of(part) {
+                self.checkpoint()?;
+            }
+            if has_merged {
                 return Ok(true);
             }
         }
@@ -209,24 +250,19 @@ impl Device {
             let oldest = self.partitions[partition as usize].lock().oldest();
             if oldest <= sequence {
                 self.write_next()?;
-                self.merge(partition, true)?;
+                self.merge(partition)?;
             }
         }
         Ok(())
     }
 
-    /// Merges the changes of a partition into its page, `even_if` all of them wait for segments
-    /// and the page forgets names only; whether fewer are left.
-    fn merge(&self, partition: u32, even_if: bool) -> Result<bool> {
+    /// Merges the changes of a partition into its page, of those that wait for their segments only
+    /// that the page has nothing of their names; whether there were any.
+    fn merge(&self, partition: u32) -> Result<bool> {
         let (changes, version) = {
             let mut partition = self.partitions[partition as usize].lock();
             let before = partition.changes() as i64;
-            let mut changes = partition.begin_merge(&self.lives);
-            if !even_if && partition.changes() as i64 == before {
-                // All of them wait for a segment.
-                partition.abort_merge();
-                changes = None;
-            }
+            let changes = partition.begin_merge(&self.lives);
             self.changes.fetch_add(partition.changes() as i64 - before, Ordering::Relaxed);
             (changes, partition.version())
         };

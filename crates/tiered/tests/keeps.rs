@@ -1,13 +1,14 @@
 //! What the flash tier keeps, and what that costs in reads, writes and DRAM: counted on simulated
 //! storage, where nothing else reads or writes.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tidekv_io::{
-    Clock, ErrorKind, Fault, FaultRule, ManualClock, MemoryStorage, Operation, SeededRandom,
-    Storage, Tear,
+    Clock, ErrorKind, Fault, FaultRule, ManualClock, MemoryStorage, Operation, OperationRecord,
+    SeededRandom, Storage, Tear,
 };
 use tidekv_tiered::{Cache, Deadline, DeviceCounts, FlashOptions, Object, Options, Surroundings};
 
@@ -331,4 +332,34 @@ fn many_groups_share_few_buffers_without_wasting_segments() {
     let counts = &device.counts;
     let written_bytes = counts.segment_bytes_written as f64;
     assert!(written_bytes < 1.15 * counts.object_bytes_written as f64, "{counts:?}");
+}
+
+/// Recoveries once read the summaries of all that a flash had been filled with, for a log that never
+/// grows full was never cut: ten million objects took five seconds and 712 MiB.
+#[test]
+fn a_recovery_looks_at_little_however_much_is_there() {
+    for slow_every in [u64::MAX, 50] {
+        let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
+        let mut scene = Scene::new(Options { flash, index_bytes: Some(48 << 10), ..options() });
+        for n in 0..28_000_u64 {
+            let left_s = n.is_multiple_of(slow_every).then_some(5_000_000);
+            scene.store(n, 4_000, left_s);
+        }
+        let in_dram = scene.cache.stats().dram_objects as usize;
+        let segments = scene.cache.device_stats()[0].segments as usize;
+        scene.storage = scene.storage.after_power_loss(Tear::KeepUnsynced);
+        scene.storage.record_history(true);
+        scene.cache = open(&scene.options, &scene.storage, &scene.clock, 1);
+        let read = scene.storage.history();
+        let is_summary = |done: &&OperationRecord| {
+            done.operation == Operation::Read && done.path == Path::new("/flash")
+        };
+        // One is the mark.
+        let summaries = read.iter().filter(is_summary).count() - 1;
+        assert!(summaries > 10, "{summaries}: what pages do not have is there");
+        assert!(summaries <= segments / 4, "{summaries} summaries of {segments} segments");
+        scene.storage.record_history(false);
+        let hits = scene.hits(0..28_000);
+        assert!(hits >= 28_000 - in_dram - 16 * 8, "{hits} of 28 000, {in_dram} in DRAM");
+    }
 }

@@ -1537,6 +1537,23 @@ pub const MUTATIONS: &[Mutation] = &[
             "after_a_cut_of_power_flash_begins_empty",
         )
     },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "older metadata is believed beside newer objects",
+            "crates/tiered/src/mark.rs",
+            "self.device == superblock.device && self.session <= superblock.session",
+            "self.device == superblock.device",
+            "cache::tests::metadata_that_does_not_fit_its_device_brings_nothing_old_back",
+        )
+    },
+    tiered(
+        "a recovery takes operations as their segments come",
+        "crates/tiered/src/replay.rs",
+        "segments.next_if(|segment| next.is_none_or(|next| segment.order < next))",
+        "segments.next_if(|segment| next.is_none_or(|next| segment.order > next))",
+        "nothing_is_found_but_what_was_stored_last",
+    ),
     tiered(
         "a device that left is not told of",
         "crates/tiered/src/flash.rs",

@@ -8,6 +8,7 @@ use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, SeededR
 
 use super::*;
 use crate::golden::Dump;
+use crate::mark::MARK_BYTES;
 use crate::object::Deadline;
 use crate::options::FlashOptions;
 
@@ -87,6 +88,7 @@ fn released_devices_are_read_and_written() {
     dump.file("device");
     let device = storage.read_file(DEVICE).expect("the device is there");
     let mut parts = vec![
+        (MARK_BYTES as u64, "mark"),
         (layout.page_at(0, 0), "not used: the metadata is in a file of its own"),
         (layout.page_at(0, 1), "page, even versions"),
         (layout.segment_at(0), "page, odd versions"),
@@ -126,10 +128,11 @@ fn what_was_misread_once_does_not_come_back() {
     drop(cache);
     let layout =
         Layout::of(DEVICE_BYTES, 64 << 10, Some(16 << 10), 40).expect("it is large enough");
-    let byte = (layout.version_at(0) - layout.invalidation_at(0)) as usize + 8;
-    // Behind those of the superblocks comes the read of all metadata.
-    let flip = FaultRule::once(Operation::Read, Fault::FlipBit { byte, bit: 0 });
-    storage.add_fault(flip.on_path("device").after(2));
+    let log_bytes = layout.versions_at() - layout.invalidation_at(0);
+    // Two superblocks, the mark, the log in pieces, then the versions.
+    let reads_before = 3 + log_bytes.div_ceil(1 << 20);
+    let flip = FaultRule::once(Operation::Read, Fault::FlipBit { byte: 8, bit: 0 });
+    storage.add_fault(flip.on_path("device").after(reads_before));
     let cache = open(&storage);
     assert_eq!(storage.struck().len(), 1);
     assert_eq!((cache.warm_devices(), cache.get(b"key")), (1, None));
@@ -149,6 +152,7 @@ fn metadata_that_does_not_fit_its_device_brings_nothing_old_back() {
     cache.close();
     drop(cache);
     let old_data = storage.read_file(DEVICE).expect("the device is there");
+    let old_meta = storage.read_file(&meta).expect("the metadata is there");
     let cache = open(&storage);
     assert!(cache.get(b"key").is_some());
     cache.store(b"key", object(b"new", Deadline::NEVER, 2));
@@ -167,5 +171,7 @@ fn metadata_that_does_not_fit_its_device_brings_nothing_old_back() {
     let new_meta = storage.read_file(&meta).expect("the metadata is there");
     assert_eq!(beside(&new_data, &new_meta), (1, Some(2)), "what fits is there");
     assert_ne!(beside(&old_data, &new_meta).1, Some(1));
+    assert_eq!(beside(&new_data, &old_meta), (0, None));
+    assert_eq!(beside(&old_data, &old_meta), (1, Some(1)), "a copy of both is as it was");
     assert_eq!(beside(&new_data, &[]), (0, None));
 }

@@ -82,4 +82,26 @@ fn only_the_page_that_is_meant_is_read_and_only_whole() {
         assert_eq!(Page::decode(&damaged, ID), None, "byte {at}");
     }
     assert_eq!(Page::decode(&bytes[..PAGE_BYTES - 1], ID), None);
+    let (first, second) = bytes.split_at(PAGE_BLOCK_BYTES);
+    let exchanged = [&second[..PAGE_BLOCK_BYTES], first, &second[PAGE_BLOCK_BYTES..]].concat();
+    assert_eq!(Page::decode(&exchanged, ID), None);
+}
+
+#[test]
+fn a_block_has_what_the_page_has_of_its_fingerprints() {
+    let mut page = Page::empty();
+    (0..800).for_each(|n| _ = page.insert(entry(n * 31, n as u32), |_| true, slot));
+    let bytes = page.encode(ID);
+    let block = |number: usize| &bytes[number * PAGE_BLOCK_BYTES..][..PAGE_BLOCK_BYTES];
+    let mut seen = [0; BLOCKS];
+    for fingerprint in 0..800 * 31 {
+        let number = block_of(fingerprint);
+        let found = PageBlock::decode(block(number), ID, number).expect("it is whole");
+        assert_eq!(found.find(fingerprint), page.find(fingerprint));
+        seen[number] += usize::from(page.find(fingerprint).is_some());
+    }
+    assert_eq!(seen.iter().sum::<usize>(), page.entries().count());
+    assert!(seen.iter().all(|entries| (150..=BLOCK_ENTRIES).contains(entries)), "{seen:?}");
+    let other = PageBlock::decode(block(1), ID, 2);
+    assert!(other.is_none(), "it is the block that is meant");
 }
