@@ -36,5 +36,5 @@ pub use local::LocalStorage;
 pub use memory::{MemoryStorage, OperationRecord};
 pub use paced::{Array, PacedStorage, ServiceTime};
 pub use random::{Random, SeededRandom, SystemRandom};
-pub use storage::{Access, DirectoryEntry, File, Lock, ReadRequest, Storage};
+pub use storage::{Access, DirectoryEntry, File, Lock, ReadQueue, ReadRequest, Storage};
 pub use threads::{Executor, InlineExecutor, Job, Priority, ThreadPool};

@@ -57,6 +57,20 @@ pub struct ReadRequest {
     pub len: usize,
 }
 
+/// Reads that are begun in one place and end in another: many at a time, and no thread waits for
+/// each. May be used from any thread.
+pub trait ReadQueue: Send + Sync + std::fmt::Debug {
+    /// Begins a read, which is told by [`ReadQueue::ended`] under `tag`; gives it back where it
+    /// is none for this queue, or too many are under way.
+    fn begin(&self, tag: u64, request: ReadRequest) -> std::result::Result<(), ReadRequest>;
+
+    /// The reads that have ended since this was called last. Does not wait.
+    fn ended(&self) -> Vec<(u64, Result<Buffer>)>;
+
+    /// Is readable when a read has ended, until that has been told.
+    fn event(&self) -> std::os::fd::BorrowedFd<'_>;
+}
+
 /// An exclusive lock on a path, given up on drop (or when the process dies).
 pub trait Lock: Send + Sync + std::fmt::Debug {}
 
@@ -99,6 +113,11 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// Reads many ranges, together where the system can; the results stand in
     /// the order of the requests. Waits for all of them.
     fn read_batch(&self, requests: &[ReadRequest]) -> Vec<Result<Buffer>>;
+
+    /// A queue of reads, where the system has such.
+    fn read_queue(&self) -> Option<Box<dyn ReadQueue>> {
+        None
+    }
 
     /// Bytes that can still be written under `path`, where the system tells.
     fn free_bytes(&self, path: &Path) -> Result<u64>;

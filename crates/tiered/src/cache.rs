@@ -19,14 +19,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use tidekv_cache::Removed;
-use tidekv_io::Clock;
+use tidekv_io::{Buffer, Clock, ReadQueue, ReadRequest, Storage};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::device::Limits;
-use crate::dram::{self, Held};
+use crate::dram::{self, Held, Ticket};
 use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::flash::{DeviceStats, Flash, Place, Start};
+use crate::flash_lookup::{FlashLookup, FlashStep, Outcome};
 use crate::layout::Layout;
 use crate::object::{Change, Found, Object};
 use crate::options::{DRAM_BYTES_MIN, OBJECT_DRAM_DIVISOR, Options};
@@ -75,6 +76,47 @@ pub struct Cursor {
     place: usize,
 }
 
+/// What is under a key on flash, on its way from there.
+#[derive(Debug)]
+pub struct Recall {
+    cache: Cache,
+    hash: u64,
+    key: Box<[u8]>,
+    /// Until it is given back.
+    ticket: Option<Ticket>,
+    lookup: FlashLookup,
+    /// What has been read, when all has.
+    outcome: Option<Outcome>,
+}
+
+impl Recall {
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Goes on; `read` is what the step before said is to be read. What is to be read next, or
+    /// nothing: then it is ready for [`Cache::change_recalled`].
+    pub fn step(&mut self, read: Option<tidekv_io::Result<Buffer>>) -> Option<ReadRequest> {
+        let flash = self.cache.inner.flash.as_ref()?;
+        match self.lookup.step(flash, read) {
+            FlashStep::Read(request) => Some(request),
+            FlashStep::Done(outcome) => {
+                self.outcome = Some(outcome);
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Recall {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.cache.shard(self.hash).redeem(self.hash, ticket);
+        }
+    }
+}
+
 /// A cache. Clones are handles to the same one.
 #[derive(Debug, Clone)]
 pub struct Cache {
@@ -86,6 +128,7 @@ struct Inner {
     shards: Box<[Mutex<Shard>]>,
     flash: Option<Flash>,
     clock: Arc<dyn Clock>,
+    storage: Arc<dyn Storage>,
     counters: Counters,
     versions: AtomicU64,
     /// Up to this one flash knows that versions are given out.
@@ -129,6 +172,7 @@ impl Cache {
             shards: (0..shards).map(shard).collect(),
             flash,
             clock: Arc::clone(&around.clock),
+            storage: Arc::clone(&around.storage),
             counters: Counters::default(),
             versions: AtomicU64::new(start.version_max),
             versions_reserved: AtomicU64::new(start.version_max),
@@ -265,36 +309,72 @@ impl Cache {
         key: &[u8],
         mut decide: impl FnMut(Option<&Found>) -> (Change, R),
     ) -> R {
-        let hash = xxh3_64(key);
         loop {
             if let Ok(result) = self.try_change(key, &mut decide) {
                 return result;
             }
-            let Some(flash) = &self.inner.flash else { continue };
-            let now_s = self.tick();
-            let ticket = self.shard(hash).draw_ticket(hash);
-            let read = flash.read(hash, key, now_s);
-            let mut shard = self.shard(hash);
-            if !shard.redeem(hash, ticket) || shard.peek(hash, key).is_some() {
-                // Something has happened to the key meanwhile, or another has read it.
-                continue;
+            let Some(mut recall) = self.recall_from_flash(key) else { continue };
+            let mut read = None;
+            while let Some(ReadRequest { file, offset, len }) = recall.step(read) {
+                read = Some(file.read_at(offset, len));
             }
-            let is_found = read.is_some();
-            let (change, result) = match read {
-                None => decide(None),
-                Some((found, copy)) => {
-                    let held = Held { key: key.into(), found: found.clone(), copy };
-                    self.leave(shard.put(hash, held), now_s);
-                    decide(Some(&found))
-                }
-            };
-            let counters = &self.inner.counters;
-            counters.count_lookup(&change, is_found, &counters.flash_hits);
-            let left = self.apply(&mut shard, hash, key, now_s, change);
-            drop(shard);
-            drop(left);
-            return result;
+            if let Ok(result) = self.change_recalled(recall, &mut decide) {
+                return result;
+            }
         }
+    }
+
+    /// Begins to read what is under `key` from flash, for who may not wait; nothing, if there is
+    /// no flash.
+    pub fn recall_from_flash(&self, key: &[u8]) -> Option<Recall> {
+        let flash = self.inner.flash.as_ref()?;
+        let hash = xxh3_64(key);
+        let now_s = self.tick();
+        let ticket = self.shard(hash).draw_ticket(hash);
+        let lookup = FlashLookup::new(flash, hash, key, now_s);
+        let (key, cache) = (key.into(), self.clone());
+        Some(Recall { cache, hash, key, ticket: Some(ticket), lookup, outcome: None })
+    }
+
+    /// Shows `decide` what has been read under a key, and does what it says, in one step; not if
+    /// anything has happened to the key meanwhile, or not all has been read: then `decide` is not
+    /// called, and one begins anew.
+    pub fn change_recalled<R>(
+        &self,
+        mut recall: Recall,
+        mut decide: impl FnMut(Option<&Found>) -> (Change, R),
+    ) -> std::result::Result<R, WouldWait> {
+        let hash = recall.hash;
+        let now_s = self.tick();
+        let ticket = recall.ticket.take().ok_or(WouldWait)?;
+        let mut shard = self.shard(hash);
+        let is_valid = shard.redeem(hash, ticket);
+        let read = recall.outcome.take().filter(|_| is_valid).ok_or(WouldWait)?;
+        if shard.peek(hash, &recall.key).is_some() {
+            // Another has read it.
+            return Err(WouldWait);
+        }
+        let read = read.filter(|(found, _)| !found.object.deadline.has_passed(now_s));
+        let is_found = read.is_some();
+        let (change, result) = match read {
+            None => decide(None),
+            Some((found, copy)) => {
+                let held = Held { key: recall.key.clone(), found: found.clone(), copy };
+                self.leave(shard.put(hash, held), now_s);
+                decide(Some(&found))
+            }
+        };
+        let counters = &self.inner.counters;
+        counters.count_lookup(&change, is_found, &counters.flash_hits);
+        let left = self.apply(&mut shard, hash, &recall.key, now_s, change);
+        drop(shard);
+        drop(left);
+        Ok(result)
+    }
+
+    /// Reads that are begun and end later, on the storage of the flash devices, if it has such.
+    pub fn read_queue(&self) -> Option<Box<dyn ReadQueue>> {
+        self.inner.flash.as_ref().and_then(|_| self.inner.storage.read_queue())
     }
 
     /// Stores an object, whatever stands under its key.

@@ -3,7 +3,7 @@
 //! TTL-aware space management).
 //!
 //! Guarantees:
-//! 1. [`Device::read`] returns what was last put under a key and not invalidated since, or
+//! 1. A lookup ([`crate::lookup`]) finds what was last put under a key and not invalidated since, or
 //!    nothing; also after the process was killed and the device opened again.
 //! 2. A lookup reads at most one page and one record; none for most keys that are not there.
 //! 3. [`Device::put`] and [`Device::invalidate`] wait for no write but small buffered ones.
@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
-use tidekv_io::buffer::{AlignedVec, Buffer};
+use tidekv_io::buffer::AlignedVec;
 use tidekv_io::{Error, ErrorKind, File, Lock, Operation, Result};
 
 use crate::device_stats::DeviceCounters;
@@ -38,19 +38,15 @@ use crate::entry::{Entry, SegmentId, Spot};
 use crate::hot::Hot;
 use crate::invalidations::{Invalidation, Invalidations};
 use crate::layout::{INVALIDATION_BYTES, Layout, Name, SLOT_BYTES, SUPERBLOCK_BYTES};
-use crate::negative_filter::NegativeFilter;
 use crate::options::Expiry;
-use crate::page::{self, PAGE_BLOCK_BYTES, PAGE_BYTES, Page, PageBlock, PageId};
 use crate::partition::{Knowledge, Partition};
-use crate::record::{self, Mismatch, Record};
+use crate::record::{self, Record};
 use crate::segment::Segment;
-use crate::segment_table::{Life, Lives, Slot};
+use crate::segment_table::{Lives, Slot};
 use crate::slots::Slots;
 use crate::superblock::Superblock;
 use crate::ttl::Group;
 
-/// A lookup starts over when what it goes by has just changed; so often at most.
-const TRIES: usize = 8;
 /// A segment is shared by groups that are at most so far apart, where buffers are short.
 const SHARED_DISTANCE: u8 = 3;
 /// A segment that is filled that far makes room for one of another group.
@@ -159,66 +155,6 @@ impl Device {
     /// How far a record is from going for want of room: 0 is next, 1 is as far as can be.
     pub(crate) fn distance(&self, spot: Spot) -> f64 {
         self.filling.lock().slots.distance(self.lives.order(spot.slot))
-    }
-
-    /// The record of `key`, and where it is. `was_read` becomes true if the device was read for
-    /// it.
-    ///
-    /// # Errors
-    ///
-    /// When the device fails a read, or what is read is damaged.
-    pub(crate) fn read(
-        &self,
-        hash: u64,
-        key: &[u8],
-        now_s: u32,
-        was_read: &mut bool,
-    ) -> Result<Option<(Record, Spot)>> {
-        let name = self.layout.name_of(hash);
-        let mut index_reads = 0;
-        for _ in 0..TRIES {
-            let located = self.locate(name, &mut index_reads);
-            *was_read |= index_reads > 0;
-            let Some(entry) = located? else { break };
-            let Some(spot) = entry.spot() else { break };
-            let Some((id, life)) = self.lives.of(spot) else { break };
-            let decoded = match life {
-                Life::Buffered => match self.read_buffered(spot, id, key) {
-                    Some(decoded) => decoded,
-                    // It has just been written.
-                    None => continue,
-                },
-                Life::Whole => {
-                    *was_read = true;
-                    self.read_whole(spot, id, key)?
-                }
-            };
-            match decoded {
-                Ok(record) if record.found.object.deadline.has_passed(now_s) => {
-                    self.counters.expired.add(1);
-                    self.counters.object_reads_of_misses.add(u64::from(life == Life::Whole));
-                    break;
-                }
-                Ok(record) => {
-                    self.counters.hits.add(1);
-                    return Ok(Some((record, spot)));
-                }
-                Err(Mismatch::OtherKey) => {
-                    self.counters.collisions.add(1);
-                    self.counters.object_reads_of_misses.add(u64::from(life == Life::Whole));
-                    break;
-                }
-                // Another segment has come there meanwhile, unless it is still the same.
-                Err(Mismatch::Damaged) if self.lives.of(spot) == Some((id, life)) => {
-                    self.counters.damaged.add(1);
-                    break;
-                }
-                Err(Mismatch::Damaged) => {}
-            }
-        }
-        self.counters.misses.add(1);
-        self.counters.index_reads_of_misses.add(index_reads);
-        Ok(None)
     }
 
     /// Puts a record there, in place of any that its name has; whether it was taken. It is not if
@@ -491,122 +427,6 @@ impl Device {
         self.counters.metadata_bytes_written.add(SUPERBLOCK_BYTES as u64);
         *superblock = next;
         Ok(())
-    }
-}
-
-/// Lookups.
-impl Device {
-    /// The entry of a name, from DRAM or, where that does not know, from the page.
-    fn locate(&self, name: Name, index_reads: &mut u64) -> Result<Option<Entry>> {
-        for _ in 0..TRIES {
-            if self.is_broken() {
-                return Ok(None);
-            }
-            let partition = self.partition(name).lock();
-            match partition.find(name.fingerprint, &self.lives) {
-                Knowledge::Absent => return Ok(None),
-                Knowledge::Entry(entry) => return Ok(Some(entry)),
-                Knowledge::Page if !partition.has_page() => return Ok(None),
-                Knowledge::Page => {}
-            }
-            if let Some(entry) = self.hot.find(name) {
-                return Ok(Some(entry));
-            }
-            let version = partition.version();
-            let is_unknown = partition.is_unknown();
-            drop(partition);
-            *index_reads += 1;
-            self.counters.index_reads.add(1);
-            // All of the page only where it is to be known what it does not have.
-            let read = match is_unknown {
-                true => {
-                    let page = self.read_page(name.partition, version)?;
-                    page.map(|page| (page.find(name.fingerprint), Some(self.filter_of(&page))))
-                }
-                false => self.read_entry(name, version)?.map(|entry| (entry, None)),
-            };
-            let mut partition = self.partition(name).lock();
-            if partition.version() != version
-                || partition.find(name.fingerprint, &self.lives) != Knowledge::Page
-            {
-                continue;
-            }
-            // Damaged, or so it was read: nothing is known of what it has until it is replaced.
-            let Some((entry, filter)) = read else { return Ok(None) };
-            if let Some(filter) = filter
-                && partition.is_unknown()
-            {
-                let replay_from = self.replay_from.load(Ordering::Acquire);
-                partition.learn(version, replay_from, filter);
-            }
-            let is_live = |entry: &Entry| entry.spot().is_some_and(|spot| self.lives.has(spot));
-            let entry = entry.filter(is_live);
-            entry.into_iter().for_each(|entry| self.hot.insert(name.partition, entry));
-            return Ok(entry);
-        }
-        Ok(None)
-    }
-
-    /// The page of a partition; `None` when what stands there is damaged.
-    pub(crate) fn read_page(&self, partition: u32, version: u32) -> Result<Option<Page>> {
-        let at = self.layout.page_at(partition, version);
-        let bytes = self.read_index(at, PAGE_BYTES)?;
-        let page = Page::decode(&bytes, PageId { device: self.id, partition, version });
-        self.counters.damaged.add(page.is_none().into());
-        Ok(page)
-    }
-
-    /// What the page has of a name, from the one block where that would be; `None` when the block
-    /// is damaged.
-    fn read_entry(&self, name: Name, version: u32) -> Result<Option<Option<Entry>>> {
-        let number = page::block_of(name.fingerprint);
-        let at = self.layout.page_at(name.partition, version);
-        let bytes = self.read_index(at + (number * PAGE_BLOCK_BYTES) as u64, PAGE_BLOCK_BYTES)?;
-        let id = PageId { device: self.id, partition: name.partition, version };
-        let block = PageBlock::decode(&bytes, id, number);
-        self.counters.damaged.add(block.is_none().into());
-        Ok(block.map(|block| block.find(name.fingerprint)))
-    }
-
-    fn read_index(&self, at: u64, len: usize) -> Result<Buffer> {
-        self.counters.read_bytes.add(len as u64);
-        self.data.read_at(at, len).inspect_err(|_| self.counters.errors.add(1))
-    }
-
-    /// The filter of what lives in a page.
-    pub(crate) fn filter_of(&self, page: &Page) -> NegativeFilter {
-        let is_live = |entry: &Entry| entry.spot().is_some_and(|spot| self.lives.has(spot));
-        let fingerprints: Vec<u64> =
-            page.entries().filter(is_live).map(Entry::fingerprint).collect();
-        NegativeFilter::of(fingerprints.into_iter())
-    }
-
-    /// The record, if it is in a buffer still.
-    fn read_buffered(
-        &self,
-        spot: Spot,
-        id: SegmentId,
-        key: &[u8],
-    ) -> Option<std::result::Result<Record, Mismatch>> {
-        let segment = self.buffers.read().get(&spot.slot).cloned()?;
-        let segment = segment.read();
-        let bytes = segment.read(spot)?;
-        self.counters.buffer_hits.add(1);
-        Some(record::decode(bytes, id, key))
-    }
-
-    fn read_whole(
-        &self,
-        spot: Spot,
-        id: SegmentId,
-        key: &[u8],
-    ) -> Result<std::result::Result<Record, Mismatch>> {
-        self.counters.object_reads.add(1);
-        self.counters.read_bytes.add(spot.len.into());
-        let at = self.layout.segment_at(spot.slot) + u64::from(spot.offset);
-        let read = self.data.read_at(at, spot.len as usize);
-        let bytes = read.inspect_err(|_| self.counters.errors.add(1))?;
-        Ok(record::decode(&bytes, id, key))
     }
 }
 

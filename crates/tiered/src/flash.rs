@@ -2,7 +2,7 @@
 //! it than its own share (BigKV, "reactive fault tolerance with sharding").
 //!
 //! Guarantees:
-//! 1. [`Flash::read`] returns what was last put under a key and not invalidated since, or
+//! 1. A lookup ([`crate::flash_lookup`]) finds what was last put under a key and not invalidated since, or
 //!    nothing: whatever devices fail, return and fail again, and after a kill.
 //! 2. No error of a device is one of [`Flash`].
 //! 3. [`Flash::put`] waits for no device: what there is no buffer for is not taken.
@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use bytes::BytesMut;
 use parking_lot::Mutex;
 use tidekv_io::{Executor, Priority};
 use xxhash_rust::xxh3::xxh3_64;
@@ -55,6 +54,12 @@ pub(crate) struct Place {
     /// The lower half of the device's number: the seat may have got another since.
     device: u32,
     spot: Spot,
+}
+
+impl Place {
+    pub(crate) fn new(seat: usize, device: &Device, spot: Spot) -> Self {
+        Self { seat: seat as u32, device: device.id as u32, spot }
+    }
 }
 
 /// What a flash device looks like from outside.
@@ -201,24 +206,43 @@ impl Flash {
         seats.into_iter().flatten().any(may_hold)
     }
 
-    /// The object under `key`, and where its copy is, if it is in its own place.
-    pub(crate) fn read(&self, hash: u64, key: &[u8], now_s: u32) -> Option<(Found, Option<Place>)> {
-        let routing = self.inner.routing.load_full();
-        let (home, seats) = routing.seats(hash);
-        for seat in seats.into_iter().flatten() {
-            let Some((record, place)) = self.inner.read(seat, hash, key, now_s) else { continue };
-            if seat != home && record.epoch < routing.floor {
-                continue;
-            }
-            let found = match record.kind {
-                Kind::Whole => record.found,
-                Kind::Head => self.inner.read_parts(seat, record.found, key, now_s)?,
-                Kind::Part => return None,
-            };
-            let is_in_place = seat == home || !routing.is_in[home];
-            return Some((found, is_in_place.then_some(place)));
+    /// How keys are routed at the moment.
+    pub(crate) fn routing(&self) -> Arc<Routing> {
+        self.inner.routing.load_full()
+    }
+
+    /// The device in a seat, if there is one.
+    pub(crate) fn device(&self, seat: usize) -> Option<Arc<Device>> {
+        self.inner.device(seat)
+    }
+
+    /// Nanoseconds since some moment.
+    pub(crate) fn monotonic_ns(&self) -> u64 {
+        self.inner.around.clock.monotonic_ns()
+    }
+
+    /// The largest object, in bytes.
+    pub(crate) fn object_bytes_max(&self) -> u64 {
+        self.inner.object_bytes_max
+    }
+
+    /// A lookup on a seat's device, for which that was read, has ended.
+    pub(crate) fn has_read(&self, number: usize, began_ns: u64, has_worked: bool) {
+        let seat = &self.inner.seats[number];
+        let ended_ns = self.monotonic_ns();
+        let mut health = seat.health.lock();
+        let is_to_go = match has_worked {
+            true => health.worked(Work::Read, began_ns, ended_ns),
+            false => health.failed(Work::Read, began_ns, ended_ns),
+        };
+        drop(health);
+        // One that fails says nothing of how quick the device is, and would say it is quick.
+        if has_worked {
+            seat.read_clock.add(ended_ns.saturating_sub(began_ns));
         }
-        None
+        if is_to_go {
+            self.inner.leave(number);
+        }
     }
 
     /// Takes an object that leaves DRAM, unless a copy of exactly this state is there.
@@ -395,46 +419,6 @@ impl Inner {
 
     fn devices(&self) -> impl Iterator<Item = (usize, Arc<Device>)> {
         (0..self.seats.len()).filter_map(|seat| Some((seat, self.device(seat)?)))
-    }
-
-    fn read(&self, number: usize, hash: u64, key: &[u8], now_s: u32) -> Option<(Record, Place)> {
-        let seat = &self.seats[number];
-        let device = self.device(number)?;
-        let began_ns = self.around.clock.monotonic_ns();
-        let mut was_read = false;
-        let read = device.read(hash, key, now_s, &mut was_read);
-        let ended_ns = self.around.clock.monotonic_ns();
-        // One that fails says nothing of how quick the device is, and would say it is quick.
-        if was_read && read.is_ok() {
-            seat.read_clock.add(ended_ns.saturating_sub(began_ns));
-        }
-        let (found, is_to_go) = match read {
-            // Memory has answered.
-            Ok(found) if !was_read => (found, false),
-            Ok(found) => (found, seat.health.lock().worked(Work::Read, began_ns, ended_ns)),
-            Err(_) => (None, seat.health.lock().failed(Work::Read, began_ns, ended_ns)),
-        };
-        if is_to_go {
-            self.leave(number);
-        }
-        let place = |spot| Place { seat: number as u32, device: device.id as u32, spot };
-        found.map(|(record, spot)| (record, place(spot)))
-    }
-
-    /// An object in parts, whole again.
-    fn read_parts(&self, seat: usize, head: Found, key: &[u8], now_s: u32) -> Option<Found> {
-        let parts = Parts::decode(&head.object.value, self.object_bytes_max)?;
-        let mut value = BytesMut::with_capacity(parts.len);
-        for number in 0..parts.count {
-            let name = parts.name(key, number);
-            let (part, _) = self.read(seat, xxh3_64(&name), &name, now_s)?;
-            if part.kind != Kind::Part {
-                return None;
-            }
-            value.extend_from_slice(&part.found.object.value);
-        }
-        let object = Object { value: value.freeze(), ..head.object };
-        (object.value.len() == parts.len).then_some(Found { object, ..head })
     }
 
     /// Puts an object there that is larger than a segment: its parts, then what they are called;

@@ -38,14 +38,16 @@ mod partition;
 mod device_stats;
 mod read_times;
 mod device;
+mod lookup;
 mod upkeep;
 mod recovery;
 mod state_file;
 mod array;
 mod flash;
+mod flash_lookup;
 mod cache;
 
-pub use cache::{Cache, Cursor, Lookup, WouldWait};
+pub use cache::{Cache, Cursor, Lookup, Recall, WouldWait};
 pub use device_stats::DeviceCounts;
 pub use error::{Error, ErrorKind, Result};
 pub use flash::DeviceStats;

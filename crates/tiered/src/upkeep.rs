@@ -334,6 +334,17 @@ impl Device {
         Ok(Merged { page, displaced, is_lost, is_distrusted })
     }
 
+    /// The page of a partition; `None` when what stands there is damaged.
+    fn read_page(&self, partition: u32, version: u32) -> Result<Option<Page>> {
+        self.counters.read_bytes.add(PAGE_BYTES as u64);
+        let at = self.layout.page_at(partition, version);
+        // Who merges counts the error.
+        let bytes = self.data.read_at(at, PAGE_BYTES)?;
+        let page = Page::decode(&bytes, PageId { device: self.id, partition, version });
+        self.counters.damaged.add(page.is_none().into());
+        Ok(page)
+    }
+
     /// Changes a page; what had to go for want of room.
     fn apply(&self, page: &mut Page, changes: &[Entry]) -> Vec<Entry> {
         let is_live = |entry: Entry| entry.spot().is_some_and(|spot| self.lives.has(spot));

@@ -1493,10 +1493,10 @@ pub const MUTATIONS: &[Mutation] = &[
         "nothing_else_is_found_either_when_fingerprints_collide",
     ),
     tiered(
-        "flash serves what has expired",
-        "crates/tiered/src/device.rs",
-        "Ok(record) if record.found.object.deadline.has_passed(now_s) => {",
-        "Ok(record) if now_s == 0 && record.found.object.deadline.has_passed(now_s) => {",
+        "an object is served in the second in which it expires",
+        "crates/tiered/src/object.rs",
+        "self.0.is_some_and(|second| second.get() <= now_s)",
+        "self.0.is_some_and(|second| second.get() < now_s)",
         "nothing_is_found_but_what_was_stored_last",
     ),
     tiered(
