@@ -2,7 +2,12 @@
 
 use std::collections::HashMap;
 
-use tidekv_tiered::{Found, Object};
+use tidekv_tiered::{Deadline, Found, Object};
+
+/// Whether an object may not be served any more, in the words of the test and not of the cache's.
+fn has_passed(deadline: Deadline, now_s: u32) -> bool {
+    deadline.unix_s().is_some_and(|second| now_s >= second)
+}
 
 /// What may be found under a key.
 #[derive(Debug, Clone, Default)]
@@ -49,7 +54,7 @@ impl Model {
         let Some(found) = found else { return true };
         let Some(known) = self.keys.get_mut(key) else { return false };
         let object = &found.object;
-        let is_known = known.may_be.contains(object) && !object.deadline.has_passed(now_s);
+        let is_known = known.may_be.contains(object) && !has_passed(object.deadline, now_s);
         if is_known {
             known.may_be = vec![object.clone()];
         }
@@ -59,7 +64,7 @@ impl Model {
     /// What is known to have been stored last under a key.
     pub fn expected(&self, key: &[u8], now_s: u32) -> Option<&Object> {
         match &self.keys.get(key)?.may_be[..] {
-            [object] if !object.deadline.has_passed(now_s) => Some(object),
+            [object] if !has_passed(object.deadline, now_s) => Some(object),
             _ => None,
         }
     }
