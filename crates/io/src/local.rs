@@ -23,7 +23,7 @@ use std::any::Any;
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,8 +35,8 @@ use rustix::io::Errno;
 
 use crate::buffer::{self, AlignedVec, Buffer};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::storage::{Access, DirectoryEntry, File, Lock, ReadRequest, Storage};
-use crate::uring::{READ_BYTES_MAX, ROUND_READS_MAX, Ring, RingDone, RingRead};
+use crate::storage::{Access, DirectoryEntry, File, Lock, ReadQueue, ReadRequest, Storage};
+use crate::uring::{READ_BYTES_MAX, ROUND_READS_MAX, Ring, RingDone, RingQueue, RingRead};
 use crate::writeback;
 
 /// Reads longer than this look at the file's length before they allocate, so
@@ -49,6 +49,9 @@ const COPY_BYTES: usize = 1 << 20;
 /// What O_DIRECT asks for where the kernel does not say (before 6.1): no disk
 /// has larger sectors.
 const ALIGNMENT_UNKNOWN: usize = 4096;
+
+/// How many reads a queue has under way. More would only wait in the device's own queue.
+const QUEUE_READS_MAX: u32 = 256;
 
 /// The machine's file system.
 pub struct LocalStorage {
@@ -261,6 +264,12 @@ impl Storage for LocalStorage {
         results
     }
 
+    fn read_queue(&self) -> Option<Box<dyn ReadQueue>> {
+        let queue = self.uses_uring().then(|| RingQueue::new(QUEUE_READS_MAX))?.ok()?;
+        let event = queue.event().try_clone_to_owned().ok()?;
+        Some(Box::new(LocalQueue { queue: Mutex::new(queue), event }))
+    }
+
     fn free_bytes(&self, path: &Path) -> Result<u64> {
         let status = system(Operation::Inspect, path, rustix::fs::statvfs(path))?;
         Ok(status.f_bavail.saturating_mul(status.f_frsize))
@@ -291,6 +300,70 @@ fn read_round(ring: &mut Ring, requests: &[ReadRequest], results: &mut Vec<Resul
             Some(((file, span), RingDone { buffer, filled })) => file.finish(span, buffer, filled),
             None => request.file.read_at(request.offset, request.len),
         });
+    }
+}
+
+/// A read under way.
+struct Flying {
+    tag: u64,
+    request: ReadRequest,
+    span: Span,
+}
+
+impl Flying {
+    /// The request's file, which [`LocalQueue::begin`] has looked at.
+    fn file(&self) -> &LocalFile {
+        let file = self.request.file.as_any().downcast_ref::<LocalFile>();
+        file.expect("only local files are read through a ring")
+    }
+}
+
+impl AsFd for Flying {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file().file.as_fd()
+    }
+}
+
+/// Reads through a ring of their own.
+struct LocalQueue {
+    queue: Mutex<RingQueue<Flying>>,
+    event: OwnedFd,
+}
+
+impl fmt::Debug for LocalQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LocalQueue(..)")
+    }
+}
+
+impl ReadQueue for LocalQueue {
+    fn begin(&self, tag: u64, request: ReadRequest) -> std::result::Result<(), ReadRequest> {
+        let local = request.file.as_any().downcast_ref::<LocalFile>();
+        let span = local.and_then(|file| file.span(request.offset, request.len).ok());
+        let Some(span) = span.filter(|span| (1..=READ_BYTES_MAX).contains(&span.bytes)) else {
+            return Err(request);
+        };
+        let (buffer, flying) = (AlignedVec::stale(span.bytes), Flying { tag, request, span });
+        let begun = self.queue.lock().begin(flying, span.start, buffer);
+        begun.map_err(|(flying, _)| flying.request)
+    }
+
+    fn ended(&self) -> Vec<(u64, Result<Buffer>)> {
+        let ended = self.queue.lock().ended();
+        let finish = |(flying, done): (Flying, Option<RingDone>)| {
+            let read = match done {
+                Some(RingDone { buffer, filled }) => {
+                    flying.file().finish(flying.span, buffer, filled)
+                }
+                None => flying.request.file.read_at(flying.request.offset, flying.request.len),
+            };
+            (flying.tag, read)
+        };
+        ended.into_iter().map(finish).collect()
+    }
+
+    fn event(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
     }
 }
 

@@ -1,12 +1,14 @@
-//! Many reads with one system call, through io_uring.
+//! Many reads with one system call, and reads that end by themselves, through
+//! io_uring.
 //!
 //! Guarantees:
 //! 1. The kernel writes only to memory that lives until it is done with it: a
-//!    buffer is owned by the table of its round until its completion has
-//!    arrived. When a ring fails, or the stack unwinds, what is still in the
-//!    table is leaked and the ring is not used again.
+//!    buffer is owned by the table of its round, or of its queue, until its
+//!    completion has arrived. When a ring fails, or the stack unwinds, what is
+//!    still in the table is leaked and the ring is not used again.
 //! 2. A round ends when all its reads have completed or the ring has failed;
 //!    a completion is never taken for one of another round.
+//! 3. A read of a queue ends once: completed, or when the ring has failed.
 //!
 //! It does not retry: what came back short, interrupted or not at all is for
 //! the caller to finish with `pread`. A ring belongs to one thread at a time.
@@ -15,9 +17,10 @@
 
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use io_uring::{IoUring, Probe, opcode, types};
+use rustix::event::EventfdFlags;
 
 use crate::buffer::AlignedVec;
 
@@ -129,6 +132,104 @@ impl Ring {
             }
         }
         true
+    }
+}
+
+/// Reads that end in any order. What is under way when it is dropped is leaked.
+pub(crate) struct RingQueue<T> {
+    ring: IoUring,
+    /// Signalled by the kernel whenever a read has completed.
+    event: OwnedFd,
+    flying: Vec<Option<(T, InFlight)>>,
+    free: Vec<usize>,
+    failed: bool,
+}
+
+impl<T: AsFd> RingQueue<T> {
+    /// A queue of up to `reads_max` reads at once, if the kernel lends a ring.
+    pub(crate) fn new(reads_max: u32) -> io::Result<Self> {
+        let ring = IoUring::builder().dontfork().build(reads_max)?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        if !probe.is_supported(opcode::Read::CODE) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let event = rustix::event::eventfd(0, flags)?;
+        ring.submitter().register_eventfd(event.as_raw_fd())?;
+        let flying = (0..reads_max).map(|_| None).collect();
+        let free = (0..reads_max as usize).rev().collect();
+        Ok(Self { ring, event, flying, free, failed: false })
+    }
+
+    pub(crate) fn event(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+
+    /// Begins a read of the file that `what` keeps open; it comes back with it.
+    /// Gives both back where there is no room.
+    pub(crate) fn begin(
+        &mut self,
+        what: T,
+        offset: u64,
+        mut buffer: AlignedVec,
+    ) -> Result<(), (T, AlignedVec)> {
+        let len = u32::try_from(buffer.len()).ok();
+        let (Some(len), false, Some(&place)) = (len, self.failed, self.free.last()) else {
+            return Err((what, buffer));
+        };
+        let file = types::Fd(what.as_fd().as_raw_fd());
+        let entry = opcode::Read::new(file, buffer.as_mut_ptr(), len);
+        let entry = entry.offset(offset).build().user_data(place as u64);
+        let mut table = InFlight::new(1);
+        table.slots.push(Slot { buffer, filled: None });
+        self.free.pop();
+        self.flying[place] = Some((what, table));
+        // SAFETY: the buffer is in the table, which frees it only once its
+        // completion has come, and so does what keeps the file open; neither
+        // moves. The queue has as many places as the ring has entries, and an
+        // entry that was pushed is submitted before the next one is.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        assert!(pushed.is_ok(), "a queue fits its ring");
+        self.submit();
+        Ok(())
+    }
+
+    /// Hands to the kernel what has been pushed.
+    fn submit(&mut self) {
+        for _ in 0..STALLS_MAX {
+            match self.ring.submit() {
+                Ok(_) if self.ring.submission().is_empty() => return,
+                Ok(_) => {}
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => std::thread::yield_now(),
+                    _ => break,
+                },
+            }
+        }
+        self.failed = true;
+    }
+
+    /// The reads that have ended; `None` stands for one that did not complete
+    /// because the ring failed.
+    pub(crate) fn ended(&mut self) -> Vec<(T, Option<RingDone>)> {
+        // Before the completions are looked at: what comes after is told anew.
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        let mut ended = Vec::new();
+        for completion in self.ring.completion() {
+            let place = usize::try_from(completion.user_data()).ok();
+            let place = place.filter(|place| self.flying.get(*place).is_some_and(Option::is_some));
+            let place = place.expect("a completion answers a read of its queue");
+            let Some((what, mut table)) = self.flying[place].take() else { continue };
+            self.free.push(place);
+            table.slots[0].filled = Some(usize::try_from(completion.result()).unwrap_or(0));
+            ended.extend(table.finish().pop().map(|done| (what, done)));
+        }
+        if self.failed {
+            let left = self.flying.iter_mut().filter_map(Option::take);
+            ended.extend(left.map(|(what, table)| (what, table.finish().pop().flatten())));
+        }
+        ended
     }
 }
 

@@ -69,6 +69,101 @@ fn a_read_that_the_ring_cannot_do_is_finished_without_it() {
     assert_eq!(results[2].as_ref().unwrap_err().operation(), Operation::Read);
 }
 
+/// What has ended, as soon as something has.
+fn wait(queue: &dyn ReadQueue) -> Vec<(u64, Result<Buffer>)> {
+    let event = queue.event();
+    let mut ready = [rustix::event::PollFd::new(&event, rustix::event::PollFlags::IN)];
+    rustix::event::poll(&mut ready, None).unwrap();
+    queue.ended()
+}
+
+#[test]
+fn reads_of_a_queue_end_once_with_what_is_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = LocalStorage::new();
+    let path = directory.path().join("a");
+    let bytes: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
+    fs::write(&path, &bytes).unwrap();
+    let Some(queue) = storage.read_queue() else {
+        assert!(!storage.uses_uring(), "what the kernel lends is used");
+        return;
+    };
+    for access in [Access::Buffered, Access::Direct] {
+        let file = storage.open_read(&path, access).unwrap();
+        let request = |tag: u64| {
+            let (offset, len) = (tag * 3_917, 1 + tag as usize * 97 % 9_000);
+            ReadRequest { file: Arc::clone(&file), offset, len }
+        };
+        let (mut next, mut seen) = (0, std::collections::BTreeSet::new());
+        while seen.len() < 250 {
+            while next < 250 && next - (seen.len() as u64) < 60 {
+                queue.begin(next, request(next)).expect("there is room");
+                next += 1;
+            }
+            for (tag, read) in wait(&*queue) {
+                let ReadRequest { offset, len, .. } = request(tag);
+                let expected = &bytes[offset as usize..][..len];
+                assert_eq!(&*read.unwrap(), expected);
+                assert!(seen.insert(tag), "{tag} has ended twice");
+            }
+        }
+        assert!(queue.ended().is_empty());
+    }
+}
+
+#[test]
+fn a_queue_gives_back_what_it_cannot_take_and_says_what_failed() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = LocalStorage::new();
+    let path = directory.path().join("a");
+    fs::write(&path, [7; 100]).unwrap();
+    let Some(queue) = storage.read_queue() else { return };
+    let write_only = OpenOptions::new().write(true).open(&path).unwrap();
+    let broken: Arc<dyn File> =
+        Arc::new(LocalFile { file: write_only, path: path.clone(), alignment: 1 });
+    let sound = storage.open_read(&path, Access::Buffered).unwrap();
+    let request =
+        |file: &Arc<dyn File>, len| ReadRequest { file: Arc::clone(file), offset: 50, len };
+    queue.begin(1, request(&broken, 10)).unwrap();
+    queue.begin(2, request(&sound, 60)).unwrap();
+    queue.begin(3, request(&sound, 50)).unwrap();
+    let mut ended = Vec::new();
+    while ended.len() < 3 {
+        ended.extend(wait(&*queue));
+    }
+    ended.sort_by_key(|(tag, _)| *tag);
+    let kind = |read: &Result<Buffer>| read.as_ref().map(|_| ()).map_err(Error::kind);
+    let kinds: Vec<_> = ended.iter().map(|(_, read)| kind(read)).collect();
+    assert_eq!(kinds, [Err(ErrorKind::Failed), Err(ErrorKind::ShortRead), Ok(())]);
+    let elsewhere = crate::MemoryStorage::new();
+    let other = elsewhere.create(Path::new("/b"), Access::Buffered).unwrap();
+    assert!(queue.begin(4, request(&other, 10)).is_err());
+    assert!(queue.begin(5, request(&sound, 0)).is_err());
+    // Nobody asks for what has not been begun, and nobody need ask for what has.
+    queue.begin(6, request(&sound, 50)).unwrap();
+    drop(queue);
+}
+
+#[test]
+fn a_full_queue_takes_more_when_something_has_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = LocalStorage::new();
+    let path = directory.path().join("a");
+    fs::write(&path, [7; 100]).unwrap();
+    let Some(queue) = storage.read_queue() else { return };
+    let file = storage.open_read(&path, Access::Buffered).unwrap();
+    let request = || ReadRequest { file: Arc::clone(&file), offset: 0, len: 50 };
+    let tags = 0..u64::from(QUEUE_READS_MAX);
+    tags.clone().for_each(|tag| queue.begin(tag, request()).expect("there is room"));
+    assert!(queue.begin(9_999, request()).is_err());
+    let mut ended = 0;
+    while ended < QUEUE_READS_MAX as usize {
+        ended += wait(&*queue).len();
+    }
+    assert!(queue.begin(9_999, request()).is_ok());
+    assert_eq!(wait(&*queue)[0].0, 9_999);
+}
+
 #[test]
 fn a_file_system_in_memory_takes_direct_files_too() {
     let Ok(directory) = tempfile::tempdir_in("/dev/shm") else { return };
