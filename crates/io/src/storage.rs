@@ -67,7 +67,8 @@ pub trait ReadQueue: Send + Sync + std::fmt::Debug {
     /// The reads that have ended since this was called last. Does not wait.
     fn ended(&self) -> Vec<(u64, Result<Buffer>)>;
 
-    /// Is readable when a read has ended, until that has been told.
+    /// A counter of reads that have ended (eight bytes, of the kernel's `eventfd`), which begins
+    /// anew when it is read. Who waits for it reads it before he calls [`ReadQueue::ended`].
     fn event(&self) -> std::os::fd::BorrowedFd<'_>;
 }
 

@@ -213,8 +213,6 @@ impl<T: AsFd> RingQueue<T> {
     /// The reads that have ended; `None` stands for one that did not complete
     /// because the ring failed.
     pub(crate) fn ended(&mut self) -> Vec<(T, Option<RingDone>)> {
-        // Before the completions are looked at: what comes after is told anew.
-        let _ = rustix::io::read(&self.event, &mut [0; 8]);
         let mut ended = Vec::new();
         for completion in self.ring.completion() {
             let place = usize::try_from(completion.user_data()).ok();

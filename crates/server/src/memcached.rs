@@ -4,7 +4,7 @@
 //! declared bottom-up; a module names only modules above it. The way of a request: the
 //! `reception` admits a `connection`, whose `parser` cuts the stream into lines and values; the
 //! `catalogue` says which of the `commands` reads a line, and runs it by an `execution`: on the
-//! event loop if memory has the answer, else on an I/O thread.
+//! event loop if memory has the answer or flash has been read for it, else on an I/O thread.
 //!
 //! Beside it a `sampler` keeps the history of all that is counted, and the `exhibit` shows it, and
 //! `metrics`, over HTTP.
@@ -17,6 +17,7 @@ mod authentication;
 mod options;
 mod counters;
 mod objects;
+mod reads;
 mod state;
 mod execution;
 mod request;

@@ -74,6 +74,7 @@ fn wait(queue: &dyn ReadQueue) -> Vec<(u64, Result<Buffer>)> {
     let event = queue.event();
     let mut ready = [rustix::event::PollFd::new(&event, rustix::event::PollFlags::IN)];
     rustix::event::poll(&mut ready, None).unwrap();
+    assert_eq!(rustix::io::read(event, &mut [0; 8]), Ok(8));
     queue.ended()
 }
 

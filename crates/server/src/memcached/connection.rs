@@ -2,8 +2,10 @@
 //!
 //! Guarantees:
 //! 1. Replies come in the order of requests; those of requests that come together go together.
-//! 2. What memory can answer is answered on the event loop, everything else on an I/O thread:
-//!    requests that follow one that needs it go along, and share the trip.
+//! 2. What memory can answer is answered on the event loop. So is what flash has, when it has been
+//!    read, for which nobody waits but this client; where the storage cannot read like that, and
+//!    for what takes long by itself, a request goes to an I/O thread, and those that follow it go
+//!    along and share the trip.
 //! 3. What waits to be sent is bounded: beyond a few replies, and beyond a part of a long one,
 //!    nothing runs until the client has taken them, and a client that takes none for the write
 //!    time-out is closed.
@@ -19,6 +21,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
+use tidekv_tiered::Recall;
 use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -41,6 +44,9 @@ const REPLY_BYTES_MAX: usize = 256 << 10;
 const TRIP_REQUESTS_MAX: usize = 64;
 /// After so many bytes of replies an I/O thread comes back.
 const TRIP_BYTES_MAX: usize = 1 << 20;
+/// A key of which something is changed so often in a row while it is read is left to a thread, which
+/// tries until it succeeds.
+const RECALLS_MAX: u32 = 8;
 /// Values of up to so many bytes always find room.
 const SMALL_BYTES_MAX: usize = 64 << 10;
 
@@ -65,6 +71,13 @@ pub(crate) struct Connection {
     buffer: BytesMut,
     reservation: Reservation,
     replies: Outgoing,
+    /// What has been read from flash for the request that is to go on.
+    recall: Option<Box<Recall>>,
+    /// The key for which flash is to be read next.
+    wanted: Option<Box<[u8]>>,
+    /// The key for which it was read last, and how often in a row.
+    recalled: Box<[u8]>,
+    recalls: u32,
 }
 
 impl Connection {
@@ -76,6 +89,10 @@ impl Connection {
             buffer: BytesMut::new(),
             reservation: state.budget.reservation(),
             replies: Outgoing::default(),
+            recall: None,
+            wanted: None,
+            recalled: Box::default(),
+            recalls: 0,
             client,
             stream,
             state,
@@ -238,7 +255,7 @@ impl Connection {
                 }
             };
             match self.run(&mut request) {
-                Progress::Done => {}
+                Progress::Done => self.recalls = 0,
                 Progress::Close => self.is_closing = true,
                 Progress::More => {
                     items.push_front(Item::Request(request));
@@ -247,7 +264,10 @@ impl Connection {
                 }
                 Progress::Wait => {
                     items.push_front(Item::Request(request));
-                    self.run_on_thread(&mut items).await;
+                    // Beside the task, which is as large as its largest part for all its life.
+                    if !Box::pin(self.recall()).await {
+                        self.run_on_thread(&mut items).await;
+                    }
                 }
             }
             if self.is_closing {
@@ -262,10 +282,31 @@ impl Connection {
 
     /// Runs a request here, as far as it need not wait.
     fn run(&mut self, request: &mut Request) -> Progress {
-        let mut execution =
-            Execution { state: &self.state, out: &mut self.replies, may_wait: false };
+        let execution = Execution::new(&self.state, &mut self.replies, false);
+        let mut execution = execution.with_recall(self.recall.take().map(|recall| *recall));
         let done = catch_unwind(AssertUnwindSafe(|| request.run(&mut execution)));
+        self.wanted = execution.wanted();
         done.unwrap_or_else(|_| self.fail())
+    }
+
+    /// Reads from flash what a request waits for; false where it must go to a thread all the same.
+    async fn recall(&mut self) -> bool {
+        let Some(key) = self.wanted.take().filter(|_| !self.state.reads.is_empty()) else {
+            return false;
+        };
+        self.recalls = if self.recalled == key { self.recalls + 1 } else { 0 };
+        if self.recalls >= RECALLS_MAX {
+            return false;
+        }
+        let Some(mut recall) = self.state.objects.cache.recall_from_flash(&key) else {
+            return false;
+        };
+        let mut read = None;
+        while let Some(request) = recall.step(read) {
+            read = Some(self.state.reads.read(request).await);
+        }
+        (self.recall, self.recalled) = (Some(Box::new(recall)), key);
+        true
     }
 
     /// Runs the first of `items` where it may wait, and those that follow it as far as it goes.
@@ -330,7 +371,7 @@ fn introduce(state: &State, user: &[u8], password: &[u8]) -> bool {
 /// that are left stay.
 fn run_trip(state: &State, replies: &mut Outgoing, requests: &mut VecDeque<Request>) -> Progress {
     while let Some(request) = requests.front_mut() {
-        let mut execution = Execution { state, out: replies, may_wait: true };
+        let mut execution = Execution::new(state, replies, true);
         let progress = request.run(&mut execution);
         state.counters.add(Count::Offloaded, 1);
         match progress {

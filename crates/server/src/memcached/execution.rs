@@ -1,7 +1,9 @@
 //! What a command works with while it runs: the objects, as far as it may go for them, and its
 //! reply.
 
-use tidekv_tiered::{Change, Found, WouldWait};
+use std::cell::Cell;
+
+use tidekv_tiered::{Change, Found, Recall, WouldWait};
 
 use crate::memcached::state::State;
 use crate::outgoing::Outgoing;
@@ -20,18 +22,37 @@ pub(crate) enum Progress {
 }
 
 /// The running of requests.
-#[derive(Debug)]
 pub(crate) struct Execution<'a> {
     pub(crate) state: &'a State,
     pub(crate) out: &'a mut Outgoing,
     /// Whether storage and long work may be waited for.
     pub(crate) may_wait: bool,
+    /// What has been read from flash for the key that is asked for first.
+    recall: Cell<Option<Recall>>,
+    /// The key for which flash is to be read.
+    wanted: Cell<Option<Box<[u8]>>>,
 }
 
-impl Execution<'_> {
+impl<'a> Execution<'a> {
+    pub(crate) fn new(state: &'a State, out: &'a mut Outgoing, may_wait: bool) -> Self {
+        let (recall, wanted) = (Cell::new(None), Cell::new(None));
+        Self { state, out, may_wait, recall, wanted }
+    }
+
+    /// One that goes on with what has been read from flash.
+    pub(crate) fn with_recall(self, recall: Option<Recall>) -> Self {
+        Self { recall: Cell::new(recall), ..self }
+    }
+
+    /// The key for which flash is to be read, where that is why a request has to wait.
+    pub(crate) fn wanted(self) -> Option<Box<[u8]>> {
+        self.wanted.into_inner()
+    }
+
     /// The object under `key`, which counts as fetched.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Found>, WouldWait> {
-        self.state.objects.get(key, self.may_wait)
+        let found = self.state.objects.get(key, self.may_wait, self.recall.take());
+        found.inspect_err(|WouldWait| self.wanted.set(Some(key.into())))
     }
 
     /// Shows `decide` what is under `key`, and does what it says, in one step.
@@ -40,7 +61,8 @@ impl Execution<'_> {
         key: &[u8],
         decide: impl FnMut(Option<&Found>) -> (Change, R),
     ) -> Result<R, WouldWait> {
-        self.state.objects.change(key, self.may_wait, decide)
+        let changed = self.state.objects.change(key, self.may_wait, self.recall.take(), decide);
+        changed.inspect_err(|WouldWait| self.wanted.set(Some(key.into())))
     }
 
     /// Answers with a line.

@@ -1,8 +1,9 @@
-//! The cache, as commands reach it: from memory alone, or from where flash may be waited for.
+//! The cache, as commands reach it: from memory alone, with what has been read from flash for them,
+//! or from where flash may be waited for.
 //!
 //! Tests can make a key cold: memory does not know it then, as if it were on flash.
 
-use tidekv_tiered::{Cache, Change, Found, Lookup, WouldWait};
+use tidekv_tiered::{Cache, Change, Found, Lookup, Recall, WouldWait};
 
 /// The cache, and how far one may go for an answer.
 #[derive(Debug)]
@@ -33,9 +34,21 @@ impl Objects {
         }
     }
 
-    /// The object under `key`, which counts as fetched.
-    pub(crate) fn get(&self, key: &[u8], may_wait: bool) -> Result<Option<Found>, WouldWait> {
+    /// The object under `key`, which counts as fetched. `recall` is what has been read for it, if
+    /// anything has.
+    pub(crate) fn get(
+        &self,
+        key: &[u8],
+        may_wait: bool,
+        recall: Option<Recall>,
+    ) -> Result<Option<Found>, WouldWait> {
         self.check(key, may_wait)?;
+        if let Some(recall) = recall.filter(|recall| recall.key() == key) {
+            let fetch = |found: Option<&Found>| (Change::Fetch, found.cloned());
+            if let Ok(found) = self.cache.change_recalled(recall, fetch) {
+                return Ok(found);
+            }
+        }
         if may_wait {
             return Ok(self.cache.get(key));
         }
@@ -51,9 +64,15 @@ impl Objects {
         &self,
         key: &[u8],
         may_wait: bool,
-        decide: impl FnMut(Option<&Found>) -> (Change, R),
+        recall: Option<Recall>,
+        mut decide: impl FnMut(Option<&Found>) -> (Change, R),
     ) -> Result<R, WouldWait> {
         self.check(key, may_wait)?;
+        if let Some(recall) = recall.filter(|recall| recall.key() == key)
+            && let Ok(result) = self.cache.change_recalled(recall, &mut decide)
+        {
+            return Ok(result);
+        }
         match may_wait {
             true => Ok(self.cache.change(key, decide)),
             false => self.cache.try_change(key, decide),

@@ -88,6 +88,14 @@ impl CacheServer {
             let host = Reception { state: Arc::clone(&state) };
             runtime.spawn(listener.run(host, tls.clone(), stopped.clone(), guard.clone()));
         }
+        for number in 0..state.reads.len() {
+            let state = Arc::clone(&state);
+            runtime.spawn(async move {
+                if let Err(error) = state.reads.answer(number).await {
+                    tracing::error!("reads of flash have nobody to answer them: {error}");
+                }
+            });
+        }
         runtime.spawn(caretaker::run(state.objects.cache.clone(), stopped.clone()));
         if let Some(host) = page_host {
             let _entered = runtime.enter();

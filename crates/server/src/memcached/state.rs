@@ -14,6 +14,7 @@ use crate::clients::Clients;
 use crate::memcached::counters::{Counters, Counts};
 use crate::memcached::objects::Objects;
 use crate::memcached::options::CacheServerOptions;
+use crate::memcached::reads::Reads;
 use crate::options::Address;
 
 /// What there was when `stats reset` was said last.
@@ -41,6 +42,8 @@ pub(crate) struct State {
     pub(crate) baseline: Mutex<Baseline>,
     /// Threads that serve connections.
     pub(crate) event_loops: usize,
+    /// How flash is read.
+    pub(crate) reads: Reads,
     clock: SystemClock,
     /// What clients have set it to; nothing follows from it.
     verbosity: AtomicU32,
@@ -64,6 +67,7 @@ impl State {
             started_s: cache.now_s(),
             baseline: Mutex::default(),
             event_loops,
+            reads: Reads::new((0..event_loops).filter_map(|_| cache.read_queue())),
             clock: SystemClock::new(),
             verbosity: AtomicU32::new(0),
             objects: Objects::new(cache),

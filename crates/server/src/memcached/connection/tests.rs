@@ -1,9 +1,10 @@
 //! Connections over streams in memory: order, trips to I/O threads, panics.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tidekv_io::{LocalStorage, ManualClock, Storage};
-use tidekv_tiered::{Cache, Options, Surroundings};
+use tidekv_tiered::{Cache, FlashOptions, Options, Surroundings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
@@ -145,6 +146,115 @@ async fn idle_connections_hold_no_buffers() {
     assert!(reading.is_err(), "nothing comes any more");
     assert_eq!((connection.buffer.capacity(), connection.parser.value_bytes()), (0, 0));
     assert_eq!(state.budget.used_bytes(), 0);
+}
+
+/// A server of a cache with flash behind it, in that directory, and those who answer its reads.
+fn state_with_flash(directory: &Path) -> Arc<State> {
+    let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
+    let flash = vec![FlashOptions { path: directory.join("flash"), bytes: 64 << 20 }];
+    let options = Options {
+        dram_bytes: 4 << 20,
+        object_bytes_max: 256 << 10,
+        segment_bytes: Some(64 << 10),
+        flash,
+        ..Options::default()
+    };
+    let clock = Arc::new(ManualClock::new(1_700_000_000_000));
+    let cache = Cache::open(&options, &Surroundings::new(storage, clock)).unwrap();
+    let state = Arc::new(State::new(cache, CacheServerOptions::default(), Vec::new(), 2));
+    for number in 0..state.reads.len() {
+        let state = Arc::clone(&state);
+        tokio::spawn(async move { state.reads.answer(number).await });
+    }
+    state
+}
+
+/// Most objects are on flash, and some there in parts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_on_flash_is_answered_by_the_event_loop_when_it_has_been_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = state_with_flash(directory.path());
+    let value = |i: usize| format!("{i:05}").repeat(if i % 40 == 0 { 20_000 } else { 1_000 });
+    for i in 0..1_000 {
+        let value = value(i);
+        ask(&state, &format!("set key{i} 7 0 {} noreply\r\n{value}\r\n", value.len())).await;
+        state.objects.cache.catch_up();
+    }
+    let hit = |i: usize| format!("VALUE key{i} 7 {}\r\n{}\r\n", value(i).len(), value(i));
+    let offloaded = counts(&state).get(Count::Offloaded);
+    for i in (0..1_000).step_by(10) {
+        let numbers = [i, (i + 500) % 1_000, i + 3];
+        let [first, second, third] = numbers;
+        let requests = format!(
+            "get key{first} none{i} key{second}\r\nget key{second}\r\ngat 0 key{third}\r\n\
+             append key{first} 0 0 1\r\n!\r\nget key{first}\r\n"
+        );
+        let longer = hit(first).replace(
+            &format!(" 7 {}\r\n{}", value(first).len(), value(first)),
+            &format!(" 7 {}\r\n{}!", value(first).len() + 1, value(first)),
+        );
+        let expected = [
+            &hit(first),
+            &hit(second),
+            "END\r\n",
+            &hit(second),
+            "END\r\n",
+            &hit(third),
+            "END\r\n",
+            "STORED\r\n",
+            &longer,
+            "END\r\n",
+        ]
+        .concat();
+        let replies = ask(&state, &requests).await;
+        assert!(replies == expected, "{i}: {} bytes for {}", replies.len(), expected.len());
+        // As it was, for those that come to it again.
+        let value = value(first);
+        let back = format!("set key{first} 7 0 {} noreply\r\n{value}\r\n", value.len());
+        ask(&state, &back).await;
+        state.objects.cache.catch_up();
+    }
+    let hits = state.objects.cache.stats().flash_hits;
+    assert!(hits > 200, "{hits} were on flash");
+    if !state.reads.is_empty() {
+        assert_eq!(counts(&state).get(Count::Offloaded), offloaded);
+    }
+}
+
+/// Many ask for the same, while others change it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_changes_while_it_is_read_is_read_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = state_with_flash(directory.path());
+    let set = |i: usize, n: usize| {
+        format!("set key{i} 0 0 8000 noreply\r\n{}\r\n", format!("{n:08}").repeat(1_000))
+    };
+    for i in 0..1_000 {
+        ask(&state, &set(i, 0)).await;
+        state.objects.cache.catch_up();
+    }
+    let mut tasks = Vec::new();
+    for task in 0..8_usize {
+        let state = Arc::clone(&state);
+        tasks.push(tokio::spawn(async move {
+            let mut found = 0;
+            for turn in 1..200 {
+                let i = turn * 7 % 40;
+                let set = if turn % 8 == task { set(i, turn) } else { String::new() };
+                let reply = ask(&state, &format!("{set}get key{i} key{}\r\n", turn + 500)).await;
+                let ends = reply.ends_with("END\r\n");
+                assert!(ends, "{}", &reply[reply.len().saturating_sub(100)..]);
+                for value in reply.lines().filter(|line| line.len() == 8_000) {
+                    assert_eq!(value.replace(&value[..8], ""), "", "a value is one of those set");
+                    found += 1;
+                }
+            }
+            found
+        }));
+    }
+    for task in tasks {
+        assert!(task.await.unwrap() > 300);
+    }
 }
 
 #[tokio::test]
