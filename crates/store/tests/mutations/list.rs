@@ -1527,6 +1527,13 @@ pub const MUTATIONS: &[Mutation] = &[
         "    }\n",
         "nothing_is_found_but_what_was_stored_last",
     ),
+    tiered(
+        "what was read is kept whatever has happened to its key since",
+        "crates/tiered/src/cache.rs",
+        "recall.outcome.take().filter(|_| is_valid)",
+        "recall.outcome.take().filter(|_| is_valid || hash != 0)",
+        "nothing_is_found_but_what_was_stored_last",
+    ),
     Mutation {
         target: "keeps",
         ..tiered(

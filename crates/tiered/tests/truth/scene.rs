@@ -7,10 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidekv_evidence::Row;
 use tidekv_io::{
-    Clock, ErrorKind, Fault, FaultRule, ManualClock, MemoryStorage, Operation, Random,
-    SeededRandom, Storage, Tear,
+    Buffer, Clock, ErrorKind, Fault, FaultRule, ManualClock, MemoryStorage, Operation, Random,
+    ReadRequest, SeededRandom, Storage, Tear,
 };
-use tidekv_tiered::{Cache, Change, Deadline, FlashOptions, Found, Object, Options, Surroundings};
+use tidekv_tiered::{
+    Cache, Change, Deadline, FlashOptions, Found, Object, Options, Recall, Surroundings, WouldWait,
+};
 
 use crate::model::Model;
 
@@ -62,6 +64,10 @@ tally! {
     hits,
     /// Objects that came from flash.
     flash_hits,
+    /// Of the gets, those that went on with other things between their steps.
+    slow_gets,
+    /// Those that had to begin anew: something had happened to the key.
+    slow_gets_void,
     /// Records of another key that were read and not returned.
     collisions,
     /// Records that were found damaged and not returned.
@@ -100,6 +106,8 @@ impl Tally {
         let tried = [
             self.hits > self.gets / 5,
             self.flash_hits > self.gets / 40,
+            self.slow_gets > self.gets / 200,
+            self.slow_gets_void > 0,
             self.kills > 0,
             self.warm_restarts > self.kills / 10,
             self.warm_reopenings > 0,
@@ -130,7 +138,16 @@ pub struct Scene {
     /// When everything is to be forgotten, and in which run that was said.
     clear_at: Option<(u32, u64)>,
     stored: u64,
+    slow: Option<SlowGet>,
     tally: Tally,
+}
+
+/// A get that is under way while other things happen.
+struct SlowGet {
+    recall: Recall,
+    /// What is to be read next, or has been.
+    request: Option<ReadRequest>,
+    read: Option<tidekv_io::Result<Buffer>>,
 }
 
 /// Something that is done to a key.
@@ -175,6 +192,7 @@ impl Scene {
             model: Model::default(),
             clear_at: None,
             stored: 0,
+            slow: None,
             tally: Tally::default(),
         }
     }
@@ -188,9 +206,13 @@ impl Scene {
     /// One operation.
     pub fn step(&mut self) {
         self.tally.operations += 1;
-        let key = self.key();
+        let key = match &self.slow {
+            Some(slow) if self.random.below(8) == 0 => slow.recall.key().to_vec(),
+            _ => self.key(),
+        };
         match self.random.below(1_000) {
-            0..400 => self.get(&key),
+            0..340 => self.get(&key),
+            340..400 => self.get_slowly(&key),
             400..950 => {
                 let deed = self.deed();
                 self.act(&key, deed);
@@ -272,6 +294,33 @@ impl Scene {
     fn get(&mut self, key: &[u8]) {
         let found = self.cache.get(key);
         self.check(key, found.as_ref());
+    }
+
+    /// Goes on with a slow get, or begins one.
+    fn get_slowly(&mut self, key: &[u8]) {
+        let Some(mut slow) = self.slow.take() else {
+            let Some(mut recall) = self.cache.recall_from_flash(key) else { return };
+            let request = recall.step(None);
+            self.slow = Some(SlowGet { recall, request, read: None });
+            return;
+        };
+        if let Some(ReadRequest { file, offset, len }) = slow.request.take() {
+            slow.read = Some(file.read_at(offset, len));
+        } else if let Some(read) = slow.read.take() {
+            slow.request = slow.recall.step(Some(read));
+        } else {
+            let key = slow.recall.key().to_vec();
+            let fetch = |found: Option<&Found>| (Change::Fetch, found.cloned());
+            match self.cache.change_recalled(slow.recall, fetch) {
+                Ok(found) => {
+                    self.check(&key, found.as_ref());
+                    self.tally.slow_gets += 1;
+                }
+                Err(WouldWait) => self.tally.slow_gets_void += 1,
+            }
+            return;
+        }
+        self.slow = Some(slow);
     }
 
     /// Whether that may stand there.
@@ -421,6 +470,7 @@ impl Scene {
 
     fn restart(&mut self, tear: Tear) {
         self.count();
+        self.slow = None;
         self.storage = self.storage.after_power_loss(tear);
         if self.random.below(3) == 0 {
             self.damage();

@@ -174,7 +174,8 @@ fn state_with_flash(directory: &Path) -> Arc<State> {
 async fn what_is_on_flash_is_answered_by_the_event_loop_when_it_has_been_read() {
     let directory = tempfile::tempdir().unwrap();
     let state = state_with_flash(directory.path());
-    let value = |i: usize| format!("{i:05}").repeat(if i.is_multiple_of(40) { 20_000 } else { 1_000 });
+    let value =
+        |i: usize| format!("{i:05}").repeat(if i.is_multiple_of(40) { 20_000 } else { 1_000 });
     for i in 0..1_000 {
         let value = value(i);
         ask(&state, &format!("set key{i} 7 0 {} noreply\r\n{value}\r\n", value.len())).await;
