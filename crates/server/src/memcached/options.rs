@@ -36,7 +36,8 @@ pub struct CacheServerOptions {
     pub clock: Option<Arc<OffsetClock>>,
     /// What `shutdown` does; `None`: it is refused.
     pub on_shutdown: Option<fn()>,
-    /// Threads that wait for flash. Default 16.
+    /// Threads for requests that take long, and that wait for flash where the system cannot read
+    /// without. Default 16.
     pub io_threads: usize,
     /// Threads that serve connections. Default: one fewer than processors.
     pub event_loops: Option<usize>,

@@ -144,7 +144,7 @@ pub(crate) static SETTINGS: [Stat; 23] = [
     text("domain_socket", unix, "The first Unix socket."),
     text("shutdown_command", |v| yes_or_no(v.state.options.on_shutdown.is_some()), "Whether `shutdown` ends the server."),
     number("num_threads", |v| v.state.event_loops as u64, "Threads that serve connections."),
-    number("tidekv_io_threads", |v| v.state.options.io_threads as u64, "Threads that wait for flash."),
+    number("tidekv_io_threads", |v| v.state.options.io_threads as u64, "Threads for requests that take long, and that wait for flash where the system cannot read without."),
     text("cas_enabled", |_| yes_or_no(true), "Whether objects have versions."),
     text("binding_protocol", |_| "ascii".into(), "The protocol."),
     text("auth_enabled_sasl", |_| yes_or_no(false), "There is no SASL."),
