@@ -216,8 +216,36 @@ function drawTiers(at) {
   $("tiers").replaceChildren(...items);
 }
 
+// ---- Tenants ----
+
+const COLUMNS = [
+  ["tenant", (one) => one.name],
+  ["keys", (one) => (one.prefix ? `${one.prefix}…` : "all others")],
+  ["DRAM", (one) => `${bytes(one.dram_bytes)} of ${bytes(one.dram_bytes_max)}`],
+  ["flash", (one) => (one.flash_bytes_max ? bytes(one.flash_bytes_max) : "–")],
+  ["objects in DRAM", (one) => number(one.dram_objects)],
+  ["on flash, about", (one) => number(one.flash_objects)],
+  ["found in DRAM", (one) => found(one, one.dram_hits)],
+  ["on flash", (one) => found(one, one.flash_hits)],
+];
+
+function found(one, hits) {
+  const asked = one.dram_hits + one.flash_hits + one.misses;
+  return asked ? percent(hits / asked) : "–";
+}
+
+function drawTenants() {
+  const { tenants } = told.stats;
+  $("shares").hidden = !tenants.length;
+  const head = element("tr", {}, ...COLUMNS.map(([title]) => element("th", { scope: "col" }, title)));
+  const rows = tenants.map((one) => element("tr", { "data-tenant": one.name },
+    ...COLUMNS.map(([, text]) => element("td", {}, text(one)))));
+  $("tenants").replaceChildren(head, ...rows);
+}
+
 function drawn(at, isNow, from, to) {
   drawTiers(at);
+  drawTenants();
   told.stats.devices.forEach((device, i) => drawDevice(device, i, at, isNow, from, to));
 }
 

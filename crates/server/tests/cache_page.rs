@@ -17,7 +17,7 @@ use tidekv_io::{
     Clock, ErrorKind, Fault, FaultRule, MemoryStorage, Operation, Storage, SystemClock,
 };
 use tidekv_server::{CacheServer, CacheServerOptions};
-use tidekv_tiered::{Cache, FlashOptions, Options, Surroundings};
+use tidekv_tiered::{Cache, FlashOptions, Options, Surroundings, TenantOptions};
 
 const KEYS: usize = 1500;
 const VALUE_BYTES: usize = 4000;
@@ -125,4 +125,42 @@ fn a_device_leaves_and_comes_back_in_the_history() {
     assert!(line.unwrap().trim().parse::<u64>().unwrap() >= reads.as_u64().unwrap());
     assert!(metrics.contains("tidekv_cache_device_times_out_total{device=\"/flash-0\"} 1"));
     assert_eq!(stats["device_fields"]["state"]["unit"], "");
+}
+
+#[test]
+fn tenants_are_told_apart_wherever_numbers_are() {
+    let tenant = |name: &str, prefix: &str| TenantOptions {
+        name: name.into(),
+        prefix: prefix.into(),
+        dram_bytes: 8 << 20,
+        flash_bytes: 0,
+    };
+    let around = Surroundings::new(Arc::new(MemoryStorage::new()), Arc::new(SystemClock::new()));
+    let tenants = vec![tenant("shop", "s:"), tenant("ads", "a:")];
+    let alone = Cache::open(&Options::default(), &around).unwrap();
+    let shared = Cache::open(&Options { tenants, ..Options::default() }, &around).unwrap();
+    let page = || CacheServerOptions { http: Some("127.0.0.1:0".parse().unwrap()), ..options() };
+    let server = CacheServer::start(alone, page()).unwrap();
+    assert_eq!(stats(&server)["tenants"], Value::Array(Vec::new()));
+    assert!(!ask_page(&server, "/metrics", "").contains("_tenant_"));
+    drop(server);
+
+    let server = CacheServer::start(shared, page()).unwrap();
+    let mut client = CacheClient::connect(&server);
+    client.ask("set s:1 0 0 1\r\n1\r\nset s:2 0 0 1\r\n2\r\nset other 0 0 1\r\n3\r\n");
+    client.ask("get s:1 s:3 other\r\n");
+    let told = stats(&server);
+    let of = |index: usize, name: &str| told["tenants"][index][name].clone();
+    assert_eq!([0, 1, 2].map(|index| of(index, "name")), ["default", "shop", "ads"]);
+    assert_eq!([0, 1, 2].map(|index| of(index, "stores")), [1, 2, 0]);
+    assert_eq!(
+        (of(1, "prefix"), of(1, "misses"), of(1, "dram_hits")),
+        ("s:".into(), 1.into(), 1.into())
+    );
+    let metrics = ask_page(&server, "/metrics", "");
+    let line = "tidekv_cache_tenant_dram_objects{tenant=\"shop\"} 2\n";
+    assert!(metrics.contains(line), "{metrics}");
+    let said = client.ask("stats tenants\r\n");
+    assert!(said.contains("STAT shop:stores 2\r\n") && said.ends_with("END\r\n"), "{said}");
+    assert!(said.contains(&format!("STAT default:dram_bytes_max {}\r\n", 48 << 20)), "{said}");
 }

@@ -30,6 +30,11 @@ impl Error {
         Self { kind: ErrorKind::InvalidInput, message: message.into(), source: None }
     }
 
+    /// The same, of a tenant's part of the cache.
+    pub(crate) fn of_tenant(self, name: &str) -> Self {
+        Self { message: format!("tenant {name}: {}", self.message), ..self }
+    }
+
     /// What the caller should do.
     pub fn kind(&self) -> ErrorKind {
         self.kind

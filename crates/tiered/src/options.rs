@@ -38,6 +38,19 @@ pub enum Expiry {
     Lazy,
 }
 
+/// Somebody who shares the cache with others, and has a part of it for himself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantOptions {
+    /// What he is called: up to 32 of a-z, 0-9, - and _.
+    pub name: String,
+    /// What his keys begin with. Where the prefixes of two do, the longer counts.
+    pub prefix: Vec<u8>,
+    /// How much of the DRAM is his.
+    pub dram_bytes: u64,
+    /// How much of all flash is his: of each device as large a part.
+    pub flash_bytes: u64,
+}
+
 /// What a cache is set up with.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -63,6 +76,8 @@ pub struct Options {
     pub state: Option<PathBuf>,
     /// How flash makes room.
     pub expiry: Expiry,
+    /// Those who have a part of it for themselves. Keys that are nobody's share what is left.
+    pub tenants: Vec<TenantOptions>,
     /// The size of a segment in bytes, a power of two; chosen by the size of the device when
     /// `None`.
     pub segment_bytes: Option<u64>,
@@ -83,6 +98,7 @@ impl Default for Options {
             flash_writes_bytes_per_s: None,
             state: None,
             expiry: Expiry::Groups,
+            tenants: Vec::new(),
             segment_bytes: None,
             fingerprint_bits: FINGERPRINT_BITS_MAX,
         }

@@ -28,6 +28,21 @@ pub(crate) struct Counters {
     pub(crate) stores: Counter,
 }
 
+/// How the part of a tenant stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantStats {
+    /// What he is called; `default` for keys that are nobody's.
+    pub name: String,
+    /// What his keys begin with.
+    pub prefix: Vec<u8>,
+    /// His part of the cache.
+    pub cache: Stats,
+    /// Objects of his on flash, about.
+    pub flash_objects: u64,
+    /// His flash, in bytes.
+    pub flash_bytes_max: u64,
+}
+
 /// How a cache stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
@@ -51,4 +66,24 @@ pub struct Stats {
     pub dram_bytes: u64,
     /// What they may take.
     pub dram_bytes_max: u64,
+}
+
+impl std::ops::Add for Stats {
+    type Output = Self;
+
+    /// Both together.
+    fn add(self, other: Self) -> Self {
+        Self {
+            dram_hits: self.dram_hits + other.dram_hits,
+            flash_hits: self.flash_hits + other.flash_hits,
+            misses: self.misses + other.misses,
+            expired: self.expired + other.expired,
+            evicted: self.evicted + other.evicted,
+            evicted_unfetched: self.evicted_unfetched + other.evicted_unfetched,
+            stores: self.stores + other.stores,
+            dram_objects: self.dram_objects + other.dram_objects,
+            dram_bytes: self.dram_bytes + other.dram_bytes,
+            dram_bytes_max: self.dram_bytes_max + other.dram_bytes_max,
+        }
+    }
 }

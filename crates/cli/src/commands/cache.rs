@@ -12,7 +12,7 @@ use tidekv_io::{Clock, LocalStorage, Storage, SystemClock};
 use tidekv_server::{
     Address, CacheServer, CacheServerOptions, DEFAULT_CACHE_PORT, OffsetClock, Users,
 };
-use tidekv_tiered::{FlashOptions, Options, Surroundings};
+use tidekv_tiered::{FlashOptions, Options, Surroundings, TenantOptions};
 
 use crate::daemon::{DRAIN, Signals, TlsArguments, log_to_standard_error, page_address};
 use crate::failure::{Failure, Result};
@@ -29,6 +29,7 @@ const OBJECT_BYTES_MAX: u64 = 1 << 30;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv cache --dram 4GiB --http localhost\n  \
     tidekv cache --dram 1GiB --flash /mnt/nvme/cache:100GiB --object-max 8MiB\n  \
+    tidekv cache --dram 4GiB --tenant shop=shop: --tenant-dram shop=1GiB\n  \
     tidekv cache --dram 1GiB --listen 10.0.0.5 --auth-file users --tls-cert cert.pem --tls-key key.pem")]
 pub struct Cache {
     /// Memory for objects, and for the index of those on flash.
@@ -52,6 +53,20 @@ pub struct Cache {
     /// How much may be written to flash in a second, on average [default: no bound].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     flash_writes: Option<u64>,
+
+    /// Keys that begin with PREFIX are a tenant's, who has DRAM and flash of its own; may be given
+    /// many times.
+    #[arg(long, value_name = "NAME=PREFIX", value_parser = parse_pair)]
+    tenant: Vec<(String, String)>,
+
+    /// How much of the DRAM a tenant has [default: the same as each other, and as all other keys
+    /// together].
+    #[arg(long, value_name = "NAME=SIZE", value_parser = parse_share)]
+    tenant_dram: Vec<(String, u64)>,
+
+    /// How much of the flash a tenant has [default: as for --tenant-dram].
+    #[arg(long, value_name = "NAME=SIZE", value_parser = parse_share)]
+    tenant_flash: Vec<(String, u64)>,
 
     /// A file that outlives this process, but not the machine's run: with it, or with more than
     /// one --flash, flash is warm again after a kill [default: one in /dev/shm].
@@ -140,17 +155,41 @@ impl Cache {
             index_bytes: self.flash_index,
             flash_writes_bytes_per_s: self.flash_writes,
             state: self.state_file(&storage),
+            tenants: self.tenants()?,
             ..Options::default()
         };
         let around = Surroundings::new(storage, clock);
         let cache = tidekv_tiered::Cache::open(&options, &around)?;
         let server = CacheServer::start(cache.clone(), server_options)?;
-        output::line(&self.greeting(&server, cache.warm_devices()))?;
+        output::line(&self.greeting(&server, &cache))?;
         signals.wait();
         signals.exit_on_the_next();
         server.shutdown(DRAIN);
         cache.close();
         Ok(())
+    }
+
+    fn tenants(&self) -> Result<Vec<TenantOptions>> {
+        let shares = self.tenant.len() as u64 + 1;
+        let flash_bytes: u64 = self.flash.iter().map(|flash| flash.bytes).sum();
+        let all = [("--tenant-dram", &self.tenant_dram), ("--tenant-flash", &self.tenant_flash)];
+        for (flag, given) in all {
+            let is_known = |name: &String| self.tenant.iter().any(|(tenant, _)| tenant == name);
+            if let Some((name, _)) = given.iter().find(|(name, _)| !is_known(name)) {
+                return Err(Failure::usage(format!("{flag}: there is no --tenant {name}=PREFIX")));
+            }
+        }
+        let of = |given: &[(String, u64)], name: &str, all: u64| {
+            let given = given.iter().rfind(|(tenant, _)| tenant == name);
+            given.map_or(all / shares, |(_, bytes)| *bytes)
+        };
+        let tenant = |(name, prefix): &(String, String)| TenantOptions {
+            name: name.clone(),
+            prefix: prefix.as_bytes().to_vec(),
+            dram_bytes: of(&self.tenant_dram, name, self.dram),
+            flash_bytes: of(&self.tenant_flash, name, flash_bytes),
+        };
+        Ok(self.tenant.iter().map(tenant).collect())
     }
 
     /// Where it is kept which devices are there: in memory, under a name of its own for each set
@@ -169,19 +208,24 @@ impl Cache {
         Some(memory.join(format!("tidekv-cache-{user}-{hash:016x}")))
     }
 
-    fn greeting(&self, server: &CacheServer, warm_devices: usize) -> String {
+    fn greeting(&self, server: &CacheServer, cache: &tidekv_tiered::Cache) -> String {
+        let (devices, warm_devices) = (cache.device_stats().len(), cache.warm_devices());
+        let tenants = match self.tenant.len() as u64 {
+            0 => String::new(),
+            tenants => format!(", {} and all others", count(tenants, "tenant", "tenants")),
+        };
         let addresses: Vec<_> = server.local_addresses().iter().map(Address::to_string).collect();
         let page = server.page_url().map(|url| format!("; page at {url}")).unwrap_or_default();
         let flash = match self.flash.iter().map(|flash| flash.bytes).sum::<u64>() {
             0 => String::new(),
             bytes => {
-                let (size, all) = (show_size(bytes), self.flash.len() as u64);
+                let (size, all) = (show_size(bytes), devices as u64);
                 let all = count(all, "device", "devices");
                 format!(", {size} of flash ({warm_devices} of {all} warm)")
             }
         };
         format!(
-            "listening on {}{page}; {} of DRAM{flash}, values up to {}",
+            "listening on {}{page}; {} of DRAM{flash}, values up to {}{tenants}",
             addresses.join(", "),
             show_size(self.dram),
             show_size(self.object_max),
@@ -206,6 +250,22 @@ fn parse_flash(text: &str) -> std::result::Result<FlashOptions, String> {
         .filter(|(path, _)| !path.is_empty())
         .ok_or_else(|| format!("{text:?} is no FILE:SIZE, such as /mnt/nvme/cache:100GiB"))?;
     Ok(FlashOptions { path: path.into(), bytes: parse_size(size)? })
+}
+
+/// Reads `NAME=PREFIX`.
+fn parse_pair(text: &str) -> std::result::Result<(String, String), String> {
+    let (name, prefix) = text
+        .split_once('=')
+        .ok_or_else(|| format!("{text:?} is no NAME=PREFIX, such as shop=shop:"))?;
+    Ok((name.into(), prefix.into()))
+}
+
+/// Reads `NAME=SIZE`.
+fn parse_share(text: &str) -> std::result::Result<(String, u64), String> {
+    let (name, size) = text
+        .split_once('=')
+        .ok_or_else(|| format!("{text:?} is no NAME=SIZE, such as shop=512MiB"))?;
+    Ok((name.into(), parse_size(size)?))
 }
 
 /// What `shutdown` does: the same as Ctrl-C.

@@ -2,13 +2,14 @@
 //! `docs/memcached.md` says what each name means.
 
 use serde_json::{Map, Value, json};
-use tidekv_tiered::DeviceStats;
+use tidekv_tiered::{DeviceStats, TenantStats};
 
 use crate::api::{about, ring, values};
 use crate::history::Ring;
 use crate::memcached::fields::{CACHE_FIELDS, DEVICE_FIELDS, DeviceHistory};
 use crate::memcached::metrics::{self, DEVICE_METRICS};
 use crate::memcached::sampler::{Histories, Sampler};
+use crate::memcached::tenants::TENANT_METRICS;
 
 /// The present, and the history as far as it was made after the sample `since`.
 pub(crate) fn stats(sampler: &Sampler, since: u64) -> Value {
@@ -18,12 +19,16 @@ pub(crate) fn stats(sampler: &Sampler, since: u64) -> Value {
         numbers.map(|(name, number)| (name.to_owned(), json!(number))).collect();
     let latency = state.latency.summary();
     let devices: Vec<Value> = state.objects.cache.device_stats().iter().map(device).collect();
+    let tenants = state.objects.cache.tenant_stats();
+    // Who has all of it for himself is no tenant.
+    let tenants: Vec<Value> = tenants.iter().filter(|_| tenants.len() > 1).map(tenant).collect();
     let mut stats = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "unix_s": state.now_s(),
         "started_ms": sampler.started_ms,
         "numbers": numbers,
         "devices": devices,
+        "tenants": tenants,
         "latency": {
             "count": latency.count,
             "sum_ns": latency.sum_ns,
@@ -65,6 +70,17 @@ fn with_devices(
     let devices = devices.map(|device| values(of_device(device), &DEVICE_FIELDS, since));
     shown["devices"] = Value::Array(devices.collect());
     shown
+}
+
+/// A tenant, under the names of its metrics.
+fn tenant(stats: &TenantStats) -> Value {
+    let figures = TENANT_METRICS.iter();
+    let figures =
+        figures.map(|metric| (metric.short_name().to_owned(), json!((metric.read)(stats))));
+    let mut shown: Map<String, Value> = figures.collect();
+    shown.insert("name".into(), json!(stats.name));
+    shown.insert("prefix".into(), json!(String::from_utf8_lossy(&stats.prefix)));
+    Value::Object(shown)
 }
 
 /// A flash device, under the names of its metrics.

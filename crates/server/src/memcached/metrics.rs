@@ -4,11 +4,12 @@
 //! Each count of the server and of the cache stands in the list; a test says so.
 
 use tidekv::Latency;
-use tidekv_tiered::DeviceStats;
+use tidekv_tiered::{DeviceStats, TenantStats};
 
 use crate::memcached::counters::{Count, Counts};
 use crate::memcached::fields::state_number;
 use crate::memcached::state::State;
+use crate::memcached::tenants::TENANT_METRICS;
 use crate::metrics::{Kind, Metric, metric};
 use crate::prometheus;
 
@@ -200,7 +201,19 @@ pub(crate) fn text(state: &State) -> String {
     out += concat!("tidekv_cache_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n");
     prometheus::write(&mut out, &CACHE_METRICS, number, |_| latency);
     write_devices(&mut out, &state.objects.cache.device_stats());
+    write_tenants(&mut out, &state.objects.cache.tenant_stats());
     out
+}
+
+/// Nothing, where there is nobody but the others.
+fn write_tenants(out: &mut String, tenants: &[TenantStats]) {
+    for metric in TENANT_METRICS.iter().filter(|_| tenants.len() > 1) {
+        prometheus::head(out, metric.name, metric.kind, metric.help);
+        for tenant in tenants {
+            let labels = [("tenant", &*tenant.name)];
+            prometheus::line(out, metric.name, &labels, (metric.read)(tenant) as f64);
+        }
+    }
 }
 
 fn write_devices(out: &mut String, devices: &[DeviceStats]) {

@@ -1480,9 +1480,9 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     tiered(
         "a touch leaves the copy on flash as it was",
-        "crates/tiered/src/cache.rs",
-        "        self.inner.counters.stores.add(1);\n        self.forget_copies(shard, hash);",
-        "        self.inner.counters.stores.add(1);\n        if held.found.accessed_s == now_s {\n            self.forget_copies(shard, hash);\n        }",
+        "crates/tiered/src/pool.rs",
+        "        self.counters.stores.add(1);\n        self.forget_copies(shard, hash);",
+        "        self.counters.stores.add(1);\n        if held.found.accessed_s == now_s {\n            self.forget_copies(shard, hash);\n        }",
         "nothing_is_found_but_what_was_stored_last",
     ),
     tiered(
@@ -1501,7 +1501,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     tiered(
         "DRAM serves what has expired",
-        "crates/tiered/src/cache.rs",
+        "crates/tiered/src/pool.rs",
         "if shard.peek(hash, key)?.found.object.deadline.has_passed(now_s) {",
         "if now_s == 0 && shard.peek(hash, key)?.found.object.deadline.has_passed(now_s) {",
         "nothing_is_found_but_what_was_stored_last",
@@ -1534,6 +1534,16 @@ pub const MUTATIONS: &[Mutation] = &[
         "recall.outcome.take().filter(|_| is_valid || hash != 0)",
         "nothing_is_found_but_what_was_stored_last",
     ),
+    Mutation {
+        target: "tenants",
+        ..tiered(
+            "a key is any tenant's whose prefix it begins with",
+            "crates/tiered/src/tenants.rs",
+            "prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));",
+            "prefixes.sort_by_key(|(prefix, _)| prefix.len());",
+            "who_stores_much_pushes_out_his_own_only",
+        )
+    },
     Mutation {
         target: "keeps",
         ..tiered(

@@ -8,6 +8,7 @@ use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, SeededR
 
 use super::*;
 use crate::golden::Dump;
+use crate::layout::Layout;
 use crate::mark::MARK_BYTES;
 use crate::object::Deadline;
 use crate::options::FlashOptions;

@@ -9,6 +9,7 @@ use crate::memcached::commands::statistics::{
 use crate::memcached::fields::{CACHE_FIELDS, DEVICE_FIELDS};
 use crate::memcached::flags::FLAGS;
 use crate::memcached::metrics::{CACHE_METRICS, DEVICE_METRICS, READ_TIMES};
+use crate::memcached::tenants::TENANT_METRICS;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/memcached.md");
 const BEGIN: &str = "<!-- Made by a test from here on. -->\n";
@@ -230,6 +231,13 @@ fn tables() -> String {
     }
     let (name, kind, help) = READ_TIMES;
     let _ = writeln!(text, "| `{name}` | {} | {help} |", kind.name());
+    text += "\nOf each tenant, by the label `tenant`, where there are some; `stats tenants` has them under\n\
+        the last part of their names, each as `NAME:…`:\n\n\
+        | Metric | Kind | What it is |\n|---|---|---|\n";
+    for metric in &TENANT_METRICS {
+        let (name, kind, help) = (metric.name, metric.kind.name(), metric.help);
+        let _ = writeln!(text, "| `{name}` | {kind} | {help} |");
+    }
     for (title, fields) in [
         ("Fields of the history", &CACHE_FIELDS[..]),
         ("Fields of the history of each flash device", &DEVICE_FIELDS[..]),

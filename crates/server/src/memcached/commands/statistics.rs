@@ -13,6 +13,7 @@ use crate::memcached::commands::walk::PLACES_AT_ONCE;
 use crate::memcached::counters::{Count, Counts};
 use crate::memcached::execution::{Execution, Progress};
 use crate::memcached::state::State;
+use crate::memcached::tenants::TENANT_METRICS;
 use crate::memcached::words::Line;
 use crate::options::Address;
 
@@ -221,6 +222,7 @@ pub(crate) enum Statistics {
     Slabs,
     Sizes,
     Connections,
+    Tenants,
     Reset,
 }
 
@@ -233,6 +235,7 @@ pub(crate) fn read(line: &Line) -> Option<Statistics> {
         b"slabs" => Statistics::Slabs,
         b"sizes" => Statistics::Sizes,
         b"conns" => Statistics::Connections,
+        b"tenants" => Statistics::Tenants,
         b"reset" => Statistics::Reset,
         _ => return None,
     })
@@ -264,6 +267,7 @@ impl Statistics {
             }
             Self::Sizes => sizes(state, &mut text),
             Self::Connections => connections(state, &mut text),
+            Self::Tenants => tenants(state, &mut text),
             Self::Reset => {
                 state.reset();
                 return execution.say("RESET");
@@ -286,6 +290,16 @@ fn sizes(state: &State, text: &mut String) {
     }
     for (bytes, count) in sizes {
         let _ = write!(text, "STAT {bytes} {count}\r\n");
+    }
+}
+
+/// Each tenant's part of the cache, since the start.
+fn tenants(state: &State, text: &mut String) {
+    for tenant in state.objects.cache.tenant_stats() {
+        for metric in &TENANT_METRICS {
+            let (name, value) = (metric.short_name(), (metric.read)(&tenant));
+            let _ = write!(text, "STAT {}:{name} {value}\r\n", tenant.name);
+        }
     }
 }
 

@@ -1,0 +1,335 @@
+//! The objects of one tenant: in DRAM, in shards, and on flash behind them.
+//!
+//! Guarantees: those of [`crate::cache`], of which it is all but time and versions.
+//!
+//! A key belongs to a shard, by its hash, and the shard's lock orders all that happens to it
+//! in DRAM and on flash. No lock is held while a device is read: who reads draws a ticket
+//! from the shard, and what was read counts only if the ticket is still valid
+//! ([`crate::dram`]).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use tidekv_cache::Removed;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::device::Limits;
+use crate::dram::{self, Held};
+use crate::entry::Entry;
+use crate::error::{Error, Result};
+use crate::flash::{Flash, Place, Start};
+use crate::layout::Layout;
+use crate::object::{Change, Found, Object};
+use crate::options::{DRAM_BYTES_MIN, OBJECT_DRAM_DIVISOR, Options};
+use crate::stats::{Counter, Counters, Stats};
+use crate::superblock::NO_TIME;
+use crate::surroundings::Surroundings;
+
+/// Most shards of DRAM.
+const SHARDS_MAX: u64 = 64;
+/// One in so many bytes of the DRAM may be write buffers of flash.
+const BUFFERS_DRAM_DIVISOR: u64 = 8;
+/// One that is filled, one that is written, and one more.
+const BUFFERS_MIN: u64 = 3;
+/// More would be for groups of objects that no load has all at once.
+const BUFFERS_MAX: u64 = 24;
+/// One in so many bytes of the DRAM is for hot entries and changes of the flash index.
+const INDEX_DRAM_DIVISOR: u64 = 16;
+/// More changes of the index would only take long to be read again after a kill: with so many, pages
+/// of a hundred million objects are written for some fifty at a time.
+const CHANGES_MAX: u64 = 3 << 20;
+
+pub(crate) type Shard = dram::Shard<Place>;
+
+/// The objects of a tenant.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) shards: Box<[Mutex<Shard>]>,
+    pub(crate) flash: Option<Flash>,
+    pub(crate) counters: Counters,
+    dram_bytes: AtomicU64,
+    /// Of the DRAM, what flash has for its index and its buffers.
+    flash_dram_bytes: u64,
+    object_bytes_max: u64,
+}
+
+impl Pool {
+    /// Opens the pool that these options are about.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Cache::open`].
+    pub(crate) fn open(options: &Options, around: &Surroundings) -> Result<(Self, Start)> {
+        options.check()?;
+        let (limits, flash_bytes) = limits(options)?;
+        let (flash, start) = match options.flash.is_empty() {
+            true => (None, Start { warm: 0, version_max: 0, clear_at_s: NO_TIME }),
+            false => {
+                let (flash, start) = Flash::open(options, limits, around)?;
+                (Some(flash), start)
+            }
+        };
+        let shard_bytes_min = (options.object_bytes_max * OBJECT_DRAM_DIVISOR / 2).max(1 << 20);
+        let shards = (options.dram_bytes / shard_bytes_min).clamp(1, SHARDS_MAX);
+        let shard_bytes = (options.dram_bytes - flash_bytes) / shards;
+        let shard = |_| Mutex::new(Shard::new(options.eviction, shard_bytes as usize));
+        let pool = Self {
+            shards: (0..shards).map(shard).collect(),
+            flash,
+            counters: Counters::default(),
+            dram_bytes: AtomicU64::new(options.dram_bytes),
+            flash_dram_bytes: flash_bytes,
+            object_bytes_max: options.object_bytes_max,
+        };
+        Ok((pool, start))
+    }
+
+    /// Brings what is in DRAM to flash, as far as there is room for it, and says there that it
+    /// was closed in order. The pool holds nothing any more.
+    pub(crate) fn close(&self, now_s: u32) {
+        let Some(flash) = &self.flash else { return };
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let left = shard.set_capacity_bytes(0);
+            for held in left.iter() {
+                // Here there is time to wait for a buffer.
+                flash.catch_up();
+                self.put_on_flash(held, now_s);
+            }
+        }
+        flash.close();
+    }
+
+    /// The shard of a key with that hash.
+    pub(crate) fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        let shards = &self.shards;
+        // The upper half: the lower one places objects inside of a shard.
+        shards[((hash >> 32) as usize * shards.len()) >> 32].lock()
+    }
+
+    /// DRAM of the pool, in bytes.
+    pub(crate) fn dram_bytes(&self) -> u64 {
+        self.dram_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether an object with a key and a value of these lengths can be kept.
+    pub(crate) fn has_room_for(&self, key_len: usize, value_len: usize) -> bool {
+        let charge_bytes = dram::charge_bytes(key_len, value_len);
+        value_len as u64 <= self.object_bytes_max
+            && Shard::has_room_for(self.shard_bytes(self.dram_bytes()), charge_bytes)
+    }
+
+    /// Changes how much DRAM there is. What does not fit any more leaves at once.
+    ///
+    /// # Errors
+    ///
+    /// When it is too little.
+    pub(crate) fn set_dram_bytes(&self, dram_bytes: u64, now_s: u32) -> Result<()> {
+        let least = self.dram_bytes_min();
+        if dram_bytes < least {
+            return Err(Error::invalid(format!("the cache needs at least {least} bytes of DRAM")));
+        }
+        self.dram_bytes.store(dram_bytes, Ordering::Relaxed);
+        let shard_bytes = self.shard_bytes(dram_bytes);
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let left = shard.set_capacity_bytes(shard_bytes);
+            self.leave(left, now_s);
+        }
+        Ok(())
+    }
+
+    /// The least DRAM that it can have, in bytes.
+    fn dram_bytes_min(&self) -> u64 {
+        let least = DRAM_BYTES_MIN.max(self.object_bytes_max * OBJECT_DRAM_DIVISOR);
+        least + self.flash_dram_bytes
+    }
+
+    /// What a shard has of so much DRAM.
+    fn shard_bytes(&self, dram_bytes: u64) -> usize {
+        let objects_bytes = dram_bytes.saturating_sub(self.flash_dram_bytes);
+        (objects_bytes / self.shards.len() as u64) as usize
+    }
+
+    /// How it stands.
+    pub(crate) fn stats(&self) -> Stats {
+        let counters = &self.counters;
+        let mut stats = Stats {
+            dram_hits: counters.dram_hits.get(),
+            flash_hits: counters.flash_hits.get(),
+            misses: counters.misses.get(),
+            expired: counters.expired.get(),
+            evicted: counters.evicted.get(),
+            evicted_unfetched: counters.evicted_unfetched.get(),
+            stores: counters.stores.get(),
+            dram_bytes_max: self.dram_bytes(),
+            ..Stats::default()
+        };
+        for shard in &self.shards {
+            let shard = shard.lock();
+            stats.dram_objects += shard.len() as u64;
+            stats.dram_bytes += shard.charged_bytes() as u64;
+        }
+        stats
+    }
+
+    /// Whether flash may have something under a key with that hash. Nothing is read.
+    pub(crate) fn may_be_on_flash(&self, hash: u64) -> bool {
+        self.flash.as_ref().is_some_and(|flash| flash.may_hold(hash))
+    }
+
+    /// That an object is fetched.
+    pub(crate) fn fetch(&self, held: &mut Held<Place>, now_s: u32) -> Found {
+        self.counters.dram_hits.add(1);
+        let found = held.found.clone();
+        (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
+        found
+    }
+
+    /// What DRAM has under `key`, unless its deadline has passed.
+    pub(crate) fn recall<'s>(
+        &self,
+        shard: &'s mut Shard,
+        hash: u64,
+        key: &[u8],
+        now_s: u32,
+    ) -> Option<&'s mut Held<Place>> {
+        if shard.peek(hash, key)?.found.object.deadline.has_passed(now_s) {
+            self.counters.expired.add(1);
+            shard.remove(hash);
+            return None;
+        }
+        shard.get(hash, key)
+    }
+
+    /// Does what was decided, under the shard's lock. What comes back is to be dropped outside.
+    pub(crate) fn apply(
+        &self,
+        shard: &mut Shard,
+        hash: u64,
+        key: &[u8],
+        now_s: u32,
+        change: Change,
+    ) -> Option<Held<Place>> {
+        let held = match change {
+            Change::Keep => return None,
+            Change::Fetch => {
+                let held = shard.get(hash, key)?;
+                (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
+                return None;
+            }
+            Change::Remove => {
+                self.forget_copies(shard, hash);
+                return shard.remove(hash);
+            }
+            Change::Store(object) => Held::new(key, object, now_s),
+            Change::Revise(object) => self.revised(shard, hash, key, object, now_s),
+            Change::ReviseAndFetch(object) => {
+                let mut held = self.revised(shard, hash, key, object, now_s);
+                (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
+                held
+            }
+        };
+        self.counters.stores.add(1);
+        self.forget_copies(shard, hash);
+        // One that goes before it comes leaves no trace among what is evicted.
+        let old = shard.remove(hash);
+        if held.found.object.deadline.has_passed(now_s) {
+            return old;
+        }
+        self.leave(shard.put(hash, held), now_s);
+        old
+    }
+
+    /// An object in place of another, of which it keeps what is known of fetches.
+    fn revised(
+        &self,
+        shard: &Shard,
+        hash: u64,
+        key: &[u8],
+        object: Object,
+        now_s: u32,
+    ) -> Held<Place> {
+        let mut held = Held::new(key, object, now_s);
+        if let Some(before) = shard.peek(hash, key) {
+            held.found.was_fetched = before.found.was_fetched;
+            held.found.accessed_s = before.found.accessed_s;
+        }
+        held
+    }
+
+    /// What is on flash under a key, or being read from there, counts no more.
+    fn forget_copies(&self, shard: &mut Shard, hash: u64) {
+        shard.void_ticket(hash);
+        if let Some(flash) = &self.flash {
+            flash.invalidate(hash);
+        }
+    }
+
+    /// Objects have left DRAM: flash may take them. Under the lock of their shard, so that
+    /// nothing happens to their keys in between.
+    pub(crate) fn leave(&self, left: Removed<Held<Place>>, now_s: u32) {
+        let counters = &self.counters;
+        for held in left.iter() {
+            counters.evicted.add(1);
+            if !held.found.was_fetched {
+                counters.evicted_unfetched.add(1);
+            }
+            self.put_on_flash(held, now_s);
+        }
+    }
+
+    fn put_on_flash(&self, held: &Held<Place>, now_s: u32) {
+        if let Some(flash) = &self.flash
+            && !held.found.object.deadline.has_passed(now_s)
+        {
+            flash.put(xxh3_64(&held.key), &held.key, &held.found, held.copy, now_s);
+        }
+    }
+}
+
+/// What flash may take of the DRAM: its limits for each device, and all of it in bytes.
+fn limits(options: &Options) -> Result<(Limits, u64)> {
+    let devices = options.flash.len() as u64;
+    if devices == 0 {
+        let expiry = options.expiry;
+        return Ok((Limits { buffers: 0, open: 0, changes: 0, hot_bytes: 0, expiry }, 0));
+    }
+    let mut fixed_bytes = 0;
+    let mut segment_bytes = 0;
+    for flash in &options.flash {
+        let (usual, bits) = (options.object_bytes_usual, options.fingerprint_bits);
+        let layout = Layout::of(flash.bytes, usual, options.segment_bytes, bits)?;
+        segment_bytes = segment_bytes.max(u64::from(layout.segment_bytes));
+        fixed_bytes += layout.index_bytes_max();
+    }
+    let buffers = options.dram_bytes / BUFFERS_DRAM_DIVISOR / devices / segment_bytes;
+    let buffers = buffers.clamp(BUFFERS_MIN, BUFFERS_MAX);
+    let index_bytes = options.index_bytes.unwrap_or(options.dram_bytes / INDEX_DRAM_DIVISOR);
+    let changes_bytes = (index_bytes / 3).min(CHANGES_MAX * size_of::<Entry>() as u64);
+    let limits = Limits {
+        buffers: buffers as usize,
+        open: (buffers - 1).min(buffers / 2 + 1) as usize,
+        changes: (changes_bytes / devices / size_of::<Entry>() as u64) as usize,
+        hot_bytes: ((index_bytes - changes_bytes) / devices) as usize,
+        expiry: options.expiry,
+    };
+    let all_bytes = buffers * devices * segment_bytes + fixed_bytes + index_bytes;
+    if all_bytes > options.dram_bytes / 2 {
+        return Err(Error::invalid(format!(
+            "{devices} flash devices need at least {} bytes of DRAM, for their index and their \
+             write buffers",
+            all_bytes * 2
+        )));
+    }
+    Ok((limits, all_bytes))
+}
+
+impl Counters {
+    /// A change that counts as a fetch is a lookup: a hit of that tier, or a miss.
+    pub(crate) fn count_lookup(&self, change: &Change, is_found: bool, hits: &Counter) {
+        if matches!(change, Change::Fetch | Change::ReviseAndFetch(_)) {
+            if is_found { hits } else { &self.misses }.add(1);
+        }
+    }
+}
