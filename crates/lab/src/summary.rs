@@ -392,6 +392,9 @@ pub(crate) fn verdict_rows(
     let own_times = series.over_budget();
     let verdicts = judged.filter_map(|(target, Judged { values, baseline, over_budget })| {
         let (middle, least, greatest) = spread(&values)?;
+        // What is judged is what the row says.
+        let middle = rounded(middle);
+        let keeps = middle.as_f64().is_some_and(|middle| target.rule.is_kept(middle));
         let (bound, is_from_below) = target.rule.bound();
         let name = if target.rule.is_of_ratio() { "ratio" } else { target.of };
         let mut row = Row::new(experiment.name, series.subject).seed(seed);
@@ -399,7 +402,7 @@ pub(crate) fn verdict_rows(
         row = row
             .metric("of", target.of)
             .metric("baseline", baseline)
-            .metric(name, rounded(middle))
+            .metric(name, middle)
             .metric(&format!("{name}_min"), rounded(least))
             .metric(&format!("{name}_max"), rounded(greatest))
             .metric("target", bound)
@@ -409,7 +412,7 @@ pub(crate) fn verdict_rows(
         }
         Some(match over_budget {
             Some(times) => row.metric("baseline_over_budget", rounded(times)),
-            None => row.metric("is_met", target.rule.is_kept(middle) && own_times.is_none()),
+            None => row.metric("is_met", keeps && own_times.is_none()),
         })
     });
     verdicts.collect()

@@ -49,6 +49,18 @@ fn ratios_pair_the_alternations() {
 }
 
 #[test]
+fn what_a_row_says_is_what_is_judged() {
+    let baseline = series("rocksdb:lru", 0, &[100.0]);
+    let outcome = |ops_per_s: f64| {
+        let own = series("tidekv:tide", 0, &[ops_per_s]);
+        let rows = verdicts("engine-get-cold", &own, &[own.clone(), baseline.clone()]);
+        (rows[0].number("ratio").unwrap(), rows[0].metrics["is_met"].clone())
+    };
+    assert_eq!(outcome(99.999_999), (1.0, true.into()));
+    assert_eq!(outcome(99.9999), (0.999_999, false.into()));
+}
+
+#[test]
 fn a_target_holds_against_every_setting_of_the_baseline() {
     let own = series("tidekv:tide", 0, &[100.0]);
     let others = [
