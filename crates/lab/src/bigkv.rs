@@ -12,6 +12,7 @@ mod ttl;
 mod fault;
 mod restart;
 mod scale;
+mod corpus;
 
 use crate::experiment::Experiment;
 
@@ -24,4 +25,5 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     fault::FAULT,
     restart::RESTART,
     scale::SCALE,
+    corpus::CORPUS,
 ];

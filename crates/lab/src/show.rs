@@ -9,13 +9,20 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 31] = [
+const SHOWN: [&str; 38] = [
     "share_of_cold_start",
     "ops_until_hot",
     "until_hot_s",
     "hot_list_share",
     "open_s",
     "seconds",
+    "objects",
+    "object_bytes",
+    "sets",
+    "hits",
+    "misses",
+    "wrong_values",
+    "sets_per_s",
     "ops_per_s",
     "settled_ops_per_s",
     "p50_us",
@@ -81,6 +88,7 @@ fn value_with(metric: &str, value: f64, more: usize) -> Shown {
     match metric {
         "rss_bytes_max" | "cache_bytes_taken" | "cache_bytes_budget" => bytes_with(value, more),
         "read_bytes_per_op" | "kernel_read_bytes_per_op" => bytes_with(value, more),
+        "object_bytes" => bytes_with(value, more),
         "open_s" | "until_hot_s" | "seconds" => number_with(value, more).of(1.0, "s"),
         _ if metric.ends_with("_us") || metric == "cpu_us_per_op" => {
             match value >= MILLISECONDS_FROM_US {
@@ -96,6 +104,11 @@ fn value_with(metric: &str, value: f64, more: usize) -> Shown {
 pub(crate) fn label(metric: &str) -> &str {
     match metric {
         "open_s" => "open",
+        "object_bytes" => "their bytes",
+        "hits" => "found",
+        "misses" => "not found",
+        "wrong_values" => "wrong values",
+        "sets_per_s" => "sets/s",
         "ops_per_s" => "ops/s",
         "settled_ops_per_s" => "ops/s settled",
         "p50_us" => "p50",
@@ -290,7 +303,7 @@ mod tests {
             ("ratio", 1.002, 1.0, true, "pass  ops/s against model:raid-5-512: 1.002, target ≥ 1"),
             ("write_amp", 1.1004, 1.1, false, "FAIL  write amp: 1.1004, target ≤ 1.1000"),
             ("write_amp", 1.07, 1.1, false, "pass  write amp: 1.07, target ≤ 1.10"),
-            ("wrong_values", 1e-9, 0.0, false, "FAIL  wrong_values: 0.000000001, target ≤ 0"),
+            ("wrong_values", 1e-9, 0.0, false, "FAIL  wrong values: 0.000000001, target ≤ 0"),
             ("p99_us", 9_999.7, 10_000.0, true, "FAIL  p99: 9999.7 µs, target ≥ 10 ms"),
             ("open_s", 1.0, 1.0, false, "pass  open: 1 s, target ≤ 1 s"),
             (

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tidekv_evidence::{Row, Value};
 
 use crate::experiment::{Experiment, Found, Params, Point, Rule, Target};
-use crate::job::{Ending, Length, Measurement};
+use crate::job::{CorpusCounts, Ending, Length, Measurement};
 use crate::keys::data_bytes;
 use crate::latency::Quantiles;
 use crate::own::AS_IT_COMES;
@@ -60,7 +60,7 @@ impl Series {
 /// The metrics of one turn.
 pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
     let mut found = Metrics::new();
-    if point.drive.is_none() && point.replay.is_none() {
+    if point.drive.is_none() && point.replay.is_none() && point.corpus.is_none() {
         found.insert("open_s", turn.open_seconds);
     }
     // Where another process works for a subject, it is the one that counts.
@@ -69,6 +69,7 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
         found.insert("rss_bytes_max", resident as f64);
     }
     found.extend(cache_metrics(point, turn));
+    found.extend(turn.corpus.iter().flat_map(corpus_metrics));
     if let (Some(bytes), Some(store)) = (turn.counts.filter_bytes, &point.store) {
         found.insert("filter_bits_per_key", bytes as f64 * 8.0 / store.entries as f64);
     }
@@ -129,6 +130,26 @@ fn latency_metrics(latencies: &Quantiles) -> Metrics {
     ];
     let in_us = named.map(|(name, ns)| (name, ns as f64 / 1e3));
     in_us.into_iter().filter(|_| latencies.samples > 0).collect()
+}
+
+/// What became of a corpus.
+fn corpus_metrics(counts: &CorpusCounts) -> Metrics {
+    let seconds = counts.set_ns as f64 / 1e9;
+    let mut found: Metrics = [
+        ("objects", counts.objects),
+        ("object_bytes", counts.bytes),
+        ("sets", counts.sets),
+        ("hits", counts.hits),
+        ("hit_bytes", counts.hit_bytes),
+        ("misses", counts.misses),
+        ("wrong_values", counts.wrong_values),
+    ]
+    .map(|(name, count)| (name, count as f64))
+    .into();
+    if seconds > 0.0 {
+        found.insert("sets_per_s", counts.sets as f64 / seconds);
+    }
+    found
 }
 
 /// What was asked of a cache of objects, and what that cost its flash. As in the tier's own
