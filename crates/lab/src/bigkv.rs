@@ -13,6 +13,7 @@ mod fault;
 mod restart;
 mod scale;
 mod corpus;
+mod small;
 
 use crate::experiment::Experiment;
 
@@ -26,4 +27,5 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     restart::RESTART,
     scale::SCALE,
     corpus::CORPUS,
+    small::SMALL,
 ];

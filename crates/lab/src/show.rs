@@ -9,7 +9,7 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 38] = [
+const SHOWN: [&str; 43] = [
     "share_of_cold_start",
     "ops_until_hot",
     "until_hot_s",
@@ -36,6 +36,11 @@ const SHOWN: [&str; 38] = [
     "gap_closed",
     "op_hit_ratio",
     "hit_ratio",
+    "memory_hit_ratio",
+    "flash_reads_per_hit",
+    "index_bytes_per_object",
+    "flash_bytes_per_object",
+    "space_overhead",
     "block_hits",
     "data_hits",
     "data_reads",
@@ -126,6 +131,11 @@ pub(crate) fn label(metric: &str) -> &str {
         "hot_list_share" => "list of the data",
         "op_hit_ratio" => "ops without a read",
         "hit_ratio" => "hits",
+        "memory_hit_ratio" => "hits in memory",
+        "flash_reads_per_hit" => "reads of flash/hit",
+        "index_bytes_per_object" => "memory/object",
+        "flash_bytes_per_object" => "flash/object",
+        "space_overhead" => "flash/byte of it",
         "write_amp" => "write amp",
         "space_amp" => "space amp",
         "cache_bytes_taken" => "cache",

@@ -165,6 +165,9 @@ pub struct ObjectCounts {
     pub flash_objects: u64,
     /// Memory that there is for each of them now, in all.
     pub index_bytes: u64,
+    /// Flash that they take now with all that is there for them, if that is counted.
+    #[serde(default)]
+    pub flash_bytes_taken: u64,
 }
 
 impl ObjectCounts {

@@ -102,7 +102,7 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
             found.insert("hit_ratio", hits as f64 / (hits + misses) as f64);
         }
         turn.hits.map(|hits| found.insert("op_hit_ratio", hits as f64 / operations));
-        found.extend(object_metrics(turn));
+        found.extend(object_metrics(point, turn));
         let counts = &turn.counts;
         found.extend(cold_metrics(counts));
         let lookups = counts.point_lookups.filter(|lookups| *lookups > 0);
@@ -154,7 +154,7 @@ fn corpus_metrics(counts: &CorpusCounts) -> Metrics {
 
 /// What was asked of a cache of objects, and what that cost its flash. As in the tier's own
 /// design, a hit of which the index was in memory is *hot*, another one *cold*.
-fn object_metrics(turn: &Measurement) -> Metrics {
+fn object_metrics(point: &Point, turn: &Measurement) -> Metrics {
     let mut found = Metrics::new();
     let asked = turn.fetch_hits + turn.fetch_misses;
     if asked > 0 {
@@ -177,6 +177,14 @@ fn object_metrics(turn: &Measurement) -> Metrics {
     insert("flash_reads_per_miss", miss_reads, counts.misses);
     insert("write_amp", counts.flash_bytes_written, counts.object_bytes_written);
     insert("index_bytes_per_object", counts.index_bytes, counts.flash_objects);
+    if counts.flash_bytes_taken > 0 {
+        insert("flash_bytes_per_object", counts.flash_bytes_taken, counts.flash_objects);
+    }
+    // Files of a corpus have all sizes.
+    if counts.flash_bytes_taken > 0 && point.corpus.is_none() {
+        let own_bytes = data_bytes(counts.flash_objects, point.value_bytes);
+        insert("space_overhead", counts.flash_bytes_taken, own_bytes);
+    }
     found
 }
 

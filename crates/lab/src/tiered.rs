@@ -108,6 +108,9 @@ pub fn counts_of(cache: &Cache) -> Counts {
             + counts.metadata_bytes_written;
         objects.flash_objects += device.objects;
         objects.index_bytes += device.index_bytes;
+        // Of what stands around segments each has its part.
+        let share = device.segments as f64 / device.segments_max.max(1) as f64;
+        objects.flash_bytes_taken += (device.bytes as f64 * share) as u64;
         reads += counts.index_reads + counts.object_reads;
         read_bytes += counts.read_bytes;
     }
