@@ -11,7 +11,6 @@
 
 use tidekv_evidence::Value;
 
-use crate::bigkv::load::BESIDE_BYTES;
 use crate::corpus::{VALUE_BYTES_MAX, VALUE_BYTES_MIN};
 use crate::engine::filling;
 use crate::experiment::{Experiment, Params, Point, Rule, Subjects, Target};
@@ -24,6 +23,9 @@ use crate::subject::FlashSettings;
 const CACHES: &[&str] = &[TIDEKV_CACHE_SERVED.name, MEMCACHED_EXTSTORE.name];
 
 const THREADS: u64 = 8;
+/// Memory beside that of a cache: who asks has a list of all files, and the kernel their names, and
+/// on both sides of each connection there may be a value of the largest size.
+const BESIDE_BYTES: u64 = 256 << 20;
 /// What files of a usual system have on average is near.
 const OBJECT_BYTES: u64 = 24 << 10;
 
