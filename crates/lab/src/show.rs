@@ -94,6 +94,10 @@ fn value_with(metric: &str, value: f64, more: usize) -> Shown {
         "rss_bytes_max" | "cache_bytes_taken" | "cache_bytes_budget" => bytes_with(value, more),
         "read_bytes_per_op" | "kernel_read_bytes_per_op" => bytes_with(value, more),
         "object_bytes" => bytes_with(value, more),
+        // Of these each counts.
+        "objects" | "sets" | "hits" | "misses" if value.fract() == 0.0 && value >= 0.0 => {
+            Shown { text: show_count(value as u64), read: value }
+        }
         "open_s" | "until_hot_s" | "seconds" => number_with(value, more).of(1.0, "s"),
         _ if metric.ends_with("_us") || metric == "cpu_us_per_op" => {
             match value >= MILLISECONDS_FROM_US {

@@ -176,7 +176,10 @@ fn object_metrics(point: &Point, turn: &Measurement) -> Metrics {
     let miss_reads = counts.index_reads_of_misses + counts.object_reads_of_misses;
     insert("flash_reads_per_miss", miss_reads, counts.misses);
     insert("write_amp", counts.flash_bytes_written, counts.object_bytes_written);
-    insert("index_bytes_per_object", counts.index_bytes, counts.flash_objects);
+    // Not all count what they have.
+    if counts.index_bytes > 0 {
+        insert("index_bytes_per_object", counts.index_bytes, counts.flash_objects);
+    }
     if counts.flash_bytes_taken > 0 {
         insert("flash_bytes_per_object", counts.flash_bytes_taken, counts.flash_objects);
     }
