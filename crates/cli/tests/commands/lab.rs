@@ -171,7 +171,7 @@ fn files_of_a_corpus_come_back_as_they_are() {
     let files = place.file("letters");
     std::fs::create_dir(&files).unwrap();
     for at in 0..40usize {
-        let bytes: Vec<u8> = (0..5000 + 25_000 * at).map(|byte| (byte / 7 * at) as u8).collect();
+        let bytes: Vec<u8> = (0..5000 + 2000 * at).map(|byte| (byte / 7 * at) as u8).collect();
         std::fs::write(files.join(format!("file-{at}")), bytes).unwrap();
     }
     let out = place.file("results");
