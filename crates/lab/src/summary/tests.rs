@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::catalogue;
+use crate::job::CorpusJob;
 use crate::kernel::KernelCounts;
 use crate::scale::{Scale, Size};
-use crate::subject::Counts;
+use crate::subject::{Counts, ObjectCounts};
 
 fn series(subject: &'static str, holds: u64, values: &[f64]) -> Series {
     Series {
@@ -164,6 +165,43 @@ fn metrics_are_per_operation() {
         assert_eq!(found[name], value, "{name}");
     }
     assert!(!found.contains_key("read_bytes_per_op") && !found.contains_key("write_amp"));
+}
+
+#[test]
+fn what_objects_take_is_said_where_it_is_counted() {
+    let point = cold_point();
+    let own_bytes = data_bytes(10, point.value_bytes);
+    let counted = ObjectCounts {
+        flash_objects: 10,
+        index_bytes: 15,
+        flash_bytes_taken: 3 * own_bytes,
+        ..ObjectCounts::default()
+    };
+    let turn = |objects| Measurement {
+        operations: 10,
+        counts: Counts { objects: Some(objects), ..Counts::default() },
+        ..Measurement::default()
+    };
+    let found = metrics(&point, &turn(counted));
+    assert_eq!((found["index_bytes_per_object"], found["space_overhead"]), (1.5, 3.0));
+    assert_eq!(found["flash_bytes_per_object"], 3.0 * own_bytes as f64 / 10.0);
+    let uncounted = ObjectCounts { flash_objects: 10, ..ObjectCounts::default() };
+    let found = metrics(&point, &turn(uncounted));
+    assert!(!found.keys().any(|name| name.ends_with("per_object") || *name == "space_overhead"));
+
+    // The sizes of a corpus differ, so nobody knows what is theirs.
+    let corpus = CorpusCounts { objects: 4, sets: 4, set_ns: 2_000_000_000, ..Default::default() };
+    let job = CorpusJob {
+        name: "usual".into(),
+        directories: Vec::new(),
+        objects_max: 4,
+        bytes_max: 1 << 20,
+        threads: 1,
+    };
+    let turn = Measurement { corpus: Some(corpus), ..turn(counted) };
+    let found = metrics(&Point { corpus: Some(job), ..point }, &turn);
+    assert_eq!((found["objects"], found["sets_per_s"], found["wrong_values"]), (4.0, 2.0, 0.0));
+    assert!(found.contains_key("flash_bytes_per_object") && !found.contains_key("space_overhead"));
 }
 
 #[test]
