@@ -116,6 +116,7 @@ pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
             phases: Vec::new(),
         }),
         replay: None,
+        corpus: None,
         ending: Ending::Close,
         policy: None,
         counts_everything: true,

@@ -12,6 +12,8 @@ mod ttl;
 mod fault;
 mod restart;
 mod scale;
+mod corpus;
+mod small;
 
 use crate::experiment::Experiment;
 
@@ -24,4 +26,6 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     fault::FAULT,
     restart::RESTART,
     scale::SCALE,
+    corpus::CORPUS,
+    small::SMALL,
 ];

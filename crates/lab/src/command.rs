@@ -101,6 +101,11 @@ struct Run {
     /// How often the subjects take turns.
     #[arg(long, value_name = "N")]
     alternations: Option<u64>,
+
+    /// Where the files of `bigkv-corpus` are (repeatable); otherwise where systems have
+    /// many. Rows have the last part of each path.
+    #[arg(long, value_name = "DIR")]
+    corpus: Vec<PathBuf>,
 }
 
 /// Measure every combination of some values.
@@ -258,6 +263,7 @@ impl Run {
         if !self.threads.is_empty() {
             scale.threads.clone_from(&self.threads);
         }
+        scale.corpus.clone_from(&self.corpus);
         scale.entries = self.entries.unwrap_or(scale.entries);
         scale.seconds = self.seconds.unwrap_or(scale.seconds);
         scale.alternations = self.alternations.unwrap_or(scale.alternations);

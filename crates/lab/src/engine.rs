@@ -108,6 +108,7 @@ pub(crate) fn reading(
             phases: Vec::new(),
         }),
         replay: None,
+        corpus: None,
         ending: Ending::Close,
         policy: None,
         // Where storage is read, a counter costs nothing that can be seen.

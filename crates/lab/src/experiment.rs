@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tidekv_evidence::{Row, Value};
 
 use crate::failure::Result;
-use crate::job::{Drive, Ending, ReplayJob, ReplayPart};
+use crate::job::{CorpusJob, Drive, Ending, ReplayJob, ReplayPart};
 use crate::keys::{Choice, KEY_BYTES};
 use crate::scale::Scale;
 use crate::subject::{Choices, FlashSettings};
@@ -129,6 +129,8 @@ pub(crate) struct Point {
     pub(crate) drive: Option<Drive>,
     /// A workload of a user's own, in place of a drive and of what a store is filled with.
     pub(crate) replay: Option<ReplayPlan>,
+    /// Real files, in place of either.
+    pub(crate) corpus: Option<CorpusJob>,
     pub(crate) ending: Ending,
     /// How caches share their memory, in place of what the subject says.
     pub(crate) policy: Option<String>,

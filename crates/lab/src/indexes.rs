@@ -256,6 +256,7 @@ impl Subject for Indexed {
             flash_bytes_written: self.log.written_bytes() + self.index.written_bytes(),
             flash_objects: of(&tally.objects).min(self.log.slots()),
             index_bytes: self.index.memory_bytes(),
+            flash_bytes_taken: 0,
         };
         let ((reads, bytes), (index_reads, index_bytes)) = (self.log.reads(), self.index.reads());
         Ok(Counts {

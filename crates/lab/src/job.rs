@@ -26,6 +26,9 @@ pub(crate) struct Job {
     pub(crate) drive: Option<Drive>,
     /// A workload of a user's own, in place of a drive.
     pub(crate) replay: Option<ReplayJob>,
+    /// Real files, in place of either.
+    #[serde(default)]
+    pub(crate) corpus: Option<CorpusJob>,
     pub(crate) ending: Ending,
 }
 
@@ -36,6 +39,38 @@ pub(crate) struct ReplayJob {
     pub(crate) file: PathBuf,
     pub(crate) part: ReplayPart,
     pub(crate) threads: u64,
+}
+
+/// Real files that a cache is to keep, for [`crate::corpus`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CorpusJob {
+    /// As rows name it.
+    pub(crate) name: String,
+    /// Where files are; empty: where systems have many.
+    pub(crate) directories: Vec<PathBuf>,
+    /// No more files than that.
+    pub(crate) objects_max: u64,
+    /// No more bytes of them than that.
+    pub(crate) bytes_max: u64,
+    pub(crate) threads: u64,
+}
+
+/// What became of a corpus in a cache.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CorpusCounts {
+    pub(crate) objects: u64,
+    /// Bytes of their values.
+    pub(crate) bytes: u64,
+    /// Those that the cache has taken, and how long that took.
+    pub(crate) sets: u64,
+    pub(crate) set_ns: u64,
+    /// Keys asked for that were there, and their bytes.
+    pub(crate) hits: u64,
+    pub(crate) hit_bytes: u64,
+    /// Keys asked for that were not.
+    pub(crate) misses: u64,
+    /// Answers with other bytes or flags than were set.
+    pub(crate) wrong_values: u64,
 }
 
 /// Which part of it.
@@ -258,6 +293,9 @@ pub(crate) struct Measurement {
     pub(crate) fetch_hits: u64,
     #[serde(default)]
     pub(crate) fetch_misses: u64,
+    /// Of a corpus.
+    #[serde(default)]
+    pub(crate) corpus: Option<CorpusCounts>,
     /// Reads can be held against a block device.
     pub(crate) has_device: bool,
     /// Of a drive in phases, one after another.

@@ -34,6 +34,7 @@ pub mod own;
 mod latency;
 pub mod job;
 mod replay;
+mod corpus;
 mod lane;
 mod drive;
 mod phases;

@@ -2,36 +2,70 @@
 
 const BYTE_UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 
+/// A quantity as it is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Shown {
+    pub(crate) text: String,
+    /// The number that a reader takes from the text, in the unit of what was shown.
+    pub(crate) read: f64,
+}
+
+impl Shown {
+    /// `scaled` is in units of so many.
+    fn new(scaled: f64, digits: usize, unit: f64, name: &str) -> Self {
+        let text = format!("{scaled:.digits$}");
+        let read = text.parse::<f64>().unwrap_or(scaled) * unit;
+        Self { text: format!("{text}{name}"), read }
+    }
+
+    /// With a word behind it, which stands for so many.
+    pub(crate) fn of(self, unit: f64, name: &str) -> Self {
+        Self { text: format!("{} {name}", self.text), read: self.read * unit }
+    }
+}
+
 /// A size with the largest unit that leaves a number of at least 1.
 pub(crate) fn show_bytes(bytes: f64) -> String {
+    bytes_with(bytes, 0).text
+}
+
+/// The same with so many more digits than usual.
+pub(crate) fn bytes_with(bytes: f64, more: usize) -> Shown {
     let mut value = bytes;
     let mut unit = 0;
     while value >= 1024.0 && unit + 1 < BYTE_UNITS.len() {
         value /= 1024.0;
         unit += 1;
     }
-    if unit == 0 || value.fract() == 0.0 {
-        return format!("{value:.0} {}", BYTE_UNITS[unit]);
-    }
-    format!("{value:.1} {}", BYTE_UNITS[unit])
+    let digits = match value.fract() == 0.0 {
+        true => 0,
+        false => usize::from(unit > 0) + more,
+    };
+    Shown::new(value, digits, 1024f64.powi(unit as i32), "").of(1.0, BYTE_UNITS[unit])
 }
 
 /// A number with three digits that count, and thousands as `k`, `M`, `G`.
 pub(crate) fn show_number(number: f64) -> String {
-    let magnitude = number.abs();
-    let (scaled, suffix) = match magnitude {
-        m if m >= 1e9 => (number / 1e9, " G"),
-        m if m >= 1e6 => (number / 1e6, " M"),
-        m if m >= 1e4 => (number / 1e3, " k"),
-        _ => (number, ""),
+    number_with(number, 0).text
+}
+
+/// The same with so many more digits than usual.
+pub(crate) fn number_with(number: f64, more: usize) -> Shown {
+    let (unit, name) = match number.abs() {
+        m if m >= 1e9 => (1e9, " G"),
+        m if m >= 1e6 => (1e6, " M"),
+        m if m >= 1e4 => (1e3, " k"),
+        _ => (1.0, ""),
     };
+    let scaled = number / unit;
     let digits = match scaled.abs() {
-        m if m >= 100.0 || scaled.fract() == 0.0 => 0,
-        m if m >= 10.0 => 1,
-        m if m >= 0.01 => 2,
-        _ => 4,
+        _ if scaled.fract() == 0.0 => 0,
+        m if m >= 100.0 => more,
+        m if m >= 10.0 => 1 + more,
+        m if m >= 0.01 => 2 + more,
+        _ => 4 + more,
     };
-    format!("{scaled:.digits$}{suffix}")
+    Shown::new(scaled, digits, unit, name)
 }
 
 /// Numbers by the least, the most and the median, as in `0.97 to 1.04 (median 1.0)`.
@@ -77,6 +111,18 @@ pub(crate) fn show_count(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_digits_are_shown_of_what_has_them() {
+        let texts = |number: f64| [0, 2].map(|more| number_with(number, more).text);
+        assert_eq!(texts(0.998), ["1.00", "0.9980"]);
+        assert_eq!(texts(3.0), ["3", "3"]);
+        assert_eq!(texts(123.25), ["123", "123.25"]);
+        assert_eq!(texts(16_649.0), ["16.6 k", "16.649 k"]);
+        assert_eq!(number_with(16_649.0, 0).read, 16_600.0);
+        assert_eq!(bytes_with(1000.5 * 1024.0, 1).text, "1000.50 KiB");
+        assert_eq!(bytes_with(1.5 * 1024.0 * 1024.0, 0).read, 1_572_864.0);
+    }
 
     #[test]
     fn numbers_are_short() {

@@ -91,6 +91,7 @@ impl Question {
                 phases: Vec::new(),
             }),
             replay: None,
+            corpus: None,
             ending: Ending::Close,
             policy: None,
             counts_everything: true,

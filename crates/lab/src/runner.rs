@@ -499,6 +499,7 @@ impl Runner<'_> {
             seed: self.seed.wrapping_add(alternation),
             drive: point.drive.clone(),
             replay: point.replay.as_ref().map(|plan| plan.job(ReplayPart::Requests)),
+            corpus: point.corpus.clone(),
             ending: point.ending,
         };
         let of = format!("{}/{}", alternation + 1, point.alternations);
@@ -604,6 +605,7 @@ impl Runner<'_> {
             seed: self.seed,
             drive: replay.is_none().then_some(drive),
             replay,
+            corpus: None,
             ending: match plan.end {
                 StoreEnd::Settled => Ending::Settle,
                 StoreEnd::Merged => Ending::Merge,

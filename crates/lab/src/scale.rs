@@ -1,5 +1,7 @@
 //! How large experiments are: entries, seconds, alternations, threads.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::keys::data_bytes;
@@ -28,6 +30,9 @@ pub(crate) struct Scale {
     pub(crate) threads: Vec<u64>,
     /// Fewer points and shorter warm-ups.
     pub(crate) is_quick: bool,
+    /// Directories of files that are a corpus; empty: where systems have many.
+    #[serde(default)]
+    pub(crate) corpus: Vec<PathBuf>,
 }
 
 impl Scale {
@@ -43,6 +48,7 @@ impl Scale {
             alternations,
             threads: vec![1, 2, 8],
             is_quick: size == Size::Quick,
+            corpus: Vec::new(),
         }
     }
 

@@ -148,6 +148,14 @@ impl Subject for Served {
         self.ask(|connection| connection.get(key, see))
     }
 
+    fn put_with_flags(&self, key: &[u8], flags: u32, value: &[u8]) -> Result<bool> {
+        self.ask(|connection| connection.set_with_flags(key, flags, value))
+    }
+
+    fn get_with_flags(&self, key: &[u8], see: &mut dyn FnMut(u32, &[u8])) -> Result<bool> {
+        self.ask(|connection| connection.get_with_flags(key, see))
+    }
+
     fn multi_get(&self, _: &[&[u8]], _: &mut dyn FnMut(usize, &[u8])) -> Result<u64> {
         Err(cannot("read many keys at once"))
     }

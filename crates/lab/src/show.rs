@@ -5,17 +5,24 @@ use std::collections::BTreeMap;
 use tidekv_evidence::{Row, Value};
 
 use crate::groups::text_of;
-use crate::quantity::{show_bytes, show_count, show_number};
+use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, show_number};
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 31] = [
+const SHOWN: [&str; 43] = [
     "share_of_cold_start",
     "ops_until_hot",
     "until_hot_s",
     "hot_list_share",
     "open_s",
     "seconds",
+    "objects",
+    "object_bytes",
+    "sets",
+    "hits",
+    "misses",
+    "wrong_values",
+    "sets_per_s",
     "ops_per_s",
     "settled_ops_per_s",
     "p50_us",
@@ -29,6 +36,11 @@ const SHOWN: [&str; 31] = [
     "gap_closed",
     "op_hit_ratio",
     "hit_ratio",
+    "memory_hit_ratio",
+    "flash_reads_per_hit",
+    "index_bytes_per_object",
+    "flash_bytes_per_object",
+    "space_overhead",
     "block_hits",
     "data_hits",
     "data_reads",
@@ -45,6 +57,9 @@ const SHOWN: [&str; 31] = [
 
 /// From here on times are shown in milliseconds.
 const MILLISECONDS_FROM_US: f64 = 10_000.0;
+
+/// Rows have six digits that count, and small numbers are shown with fewer.
+const DIGITS_BEYOND_MAX: usize = 12;
 
 /// Whether a row holds what was measured against a target, rather than saying it.
 pub(crate) fn is_verdict(row: &Row) -> bool {
@@ -70,17 +85,27 @@ pub(crate) fn shown(row: &Row) -> Vec<(&'static str, f64)> {
 
 /// A number in the unit of its metric.
 pub(crate) fn show_value(metric: &str, value: f64) -> String {
+    value_with(metric, value, 0).text
+}
+
+/// The same with so many more digits than usual.
+fn value_with(metric: &str, value: f64, more: usize) -> Shown {
     match metric {
-        "rss_bytes_max" | "cache_bytes_taken" | "cache_bytes_budget" => show_bytes(value),
-        "read_bytes_per_op" | "kernel_read_bytes_per_op" => show_bytes(value),
-        "open_s" | "until_hot_s" | "seconds" => format!("{} s", show_number(value)),
+        "rss_bytes_max" | "cache_bytes_taken" | "cache_bytes_budget" => bytes_with(value, more),
+        "read_bytes_per_op" | "kernel_read_bytes_per_op" => bytes_with(value, more),
+        "object_bytes" => bytes_with(value, more),
+        // Of these each counts.
+        "objects" | "sets" | "hits" | "misses" if value.fract() == 0.0 && value >= 0.0 => {
+            Shown { text: show_count(value as u64), read: value }
+        }
+        "open_s" | "until_hot_s" | "seconds" => number_with(value, more).of(1.0, "s"),
         _ if metric.ends_with("_us") || metric == "cpu_us_per_op" => {
             match value >= MILLISECONDS_FROM_US {
-                true => format!("{} ms", show_number(value / 1e3)),
-                false => format!("{} µs", show_number(value)),
+                true => number_with(value / 1e3, more).of(1e3, "ms"),
+                false => number_with(value, more).of(1.0, "µs"),
             }
         }
-        _ => show_number(value),
+        _ => number_with(value, more),
     }
 }
 
@@ -88,6 +113,11 @@ pub(crate) fn show_value(metric: &str, value: f64) -> String {
 pub(crate) fn label(metric: &str) -> &str {
     match metric {
         "open_s" => "open",
+        "object_bytes" => "their bytes",
+        "hits" => "found",
+        "misses" => "not found",
+        "wrong_values" => "wrong values",
+        "sets_per_s" => "sets/s",
         "ops_per_s" => "ops/s",
         "settled_ops_per_s" => "ops/s settled",
         "p50_us" => "p50",
@@ -105,6 +135,11 @@ pub(crate) fn label(metric: &str) -> &str {
         "hot_list_share" => "list of the data",
         "op_hit_ratio" => "ops without a read",
         "hit_ratio" => "hits",
+        "memory_hit_ratio" => "hits in memory",
+        "flash_reads_per_hit" => "reads of flash/hit",
+        "index_bytes_per_object" => "memory/object",
+        "flash_bytes_per_object" => "flash/object",
+        "space_overhead" => "flash/byte of it",
         "write_amp" => "write amp",
         "space_amp" => "space amp",
         "cache_bytes_taken" => "cache",
@@ -116,23 +151,52 @@ pub(crate) fn label(metric: &str) -> &str {
 
 /// A metric with its spread, as `1.04 (0.98 to 1.10)`.
 pub(crate) fn with_spread(row: &Row, metric: &str) -> Option<String> {
-    let middle = show_value(metric, row.number(metric)?);
+    spread_with(row, metric, 0)
+}
+
+/// The same with so many more digits than usual.
+fn spread_with(row: &Row, metric: &str, more: usize) -> Option<String> {
+    let show = |value| value_with(metric, value, more).text;
+    let middle = show(row.number(metric)?);
     let ends = ["min", "max"].map(|end| row.number(&format!("{metric}_{end}")));
     match ends {
         [Some(least), Some(greatest)] if least < greatest => {
-            let [least, greatest] = [least, greatest].map(|end| show_value(metric, end));
+            let [least, greatest] = [least, greatest].map(show);
             Some(format!("{middle} ({least} to {greatest})"))
         }
         _ => Some(middle),
     }
 }
 
+/// What a verdict judges, with its spread.
+pub(crate) fn judged_value(row: &Row) -> Option<String> {
+    spread_with(row, judged_metric(row), digits_beyond(row))
+}
+
+/// The same without the spread.
+pub(crate) fn judged_middle(row: &Row) -> Option<String> {
+    let metric = judged_metric(row);
+    Some(value_with(metric, row.number(metric)?, digits_beyond(row)).text)
+}
+
 /// The bound of a verdict, as `≥ 1.5`.
 pub(crate) fn show_bound(row: &Row) -> String {
     let sign =
         if row.metrics.get("is_at_least") == Some(&Value::Bool(true)) { "≥" } else { "≤" };
+    let bound = row.number("target").unwrap_or(f64::NAN);
+    format!("{sign} {}", value_with(judged_metric(row), bound, digits_beyond(row)).text)
+}
+
+/// How many more digits than usual it takes to show on which side of its bound the value of a
+/// verdict is.
+fn digits_beyond(row: &Row) -> usize {
     let metric = judged_metric(row);
-    format!("{sign} {}", show_value(metric, row.number("target").unwrap_or(f64::NAN)))
+    let (Some(value), Some(bound)) = (row.number(metric), row.number("target")) else { return 0 };
+    let tells = |more: &usize| {
+        let read = |number| value_with(metric, number, *more).read;
+        read(value).total_cmp(&read(bound)) == value.total_cmp(&bound)
+    };
+    (0..DIGITS_BEYOND_MAX).find(tells).unwrap_or(DIGITS_BEYOND_MAX)
 }
 
 /// The metric that a verdict bounds: a ratio, or a metric as it is.
@@ -214,7 +278,7 @@ pub(crate) fn lines(rows: &[Row]) -> String {
 /// A verdict in one line.
 pub(crate) fn verdict(row: &Row) -> String {
     let metric = judged_metric(row);
-    let value = with_spread(row, metric).unwrap_or_default();
+    let value = judged_value(row).unwrap_or_default();
     let baseline = row.metrics.get("baseline").and_then(Value::as_str).unwrap_or_default();
     let what = match metric {
         "ratio" => format!("{} against {baseline}: {value}", label(target_of(row))),
@@ -233,6 +297,43 @@ pub(crate) fn verdict(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A report read "1.00, target ≥ 1 FAIL" where the ratio was 0.998: figures had three digits,
+    /// however near their bound they were.
+    #[test]
+    fn a_figure_never_contradicts_its_verdict() {
+        let row = |metric: &str, value: f64, bound: f64, is_at_least: bool| {
+            let is_met = if is_at_least { value >= bound } else { value <= bound };
+            Row::new("bigkv-scale", "tidekv:cache")
+                .metric("of", if metric == "ratio" { "ops_per_s" } else { metric })
+                .metric("baseline", "model:raid-5-512")
+                .metric(metric, value)
+                .metric("target", bound)
+                .metric("is_at_least", is_at_least)
+                .metric("is_met", is_met)
+        };
+        for (metric, value, bound, is_at_least, text) in [
+            ("ratio", 0.998, 1.0, true, "FAIL  ops/s against model:raid-5-512: 0.998, target ≥ 1"),
+            ("ratio", 1.002, 1.0, true, "pass  ops/s against model:raid-5-512: 1.002, target ≥ 1"),
+            ("write_amp", 1.1004, 1.1, false, "FAIL  write amp: 1.1004, target ≤ 1.1000"),
+            ("write_amp", 1.07, 1.1, false, "pass  write amp: 1.07, target ≤ 1.10"),
+            ("wrong_values", 1e-9, 0.0, false, "FAIL  wrong values: 0.000000001, target ≤ 0"),
+            ("p99_us", 9_999.7, 10_000.0, true, "FAIL  p99: 9999.7 µs, target ≥ 10 ms"),
+            ("open_s", 1.0, 1.0, false, "pass  open: 1 s, target ≤ 1 s"),
+            (
+                "rss_bytes_max",
+                1_048_577.0,
+                1_048_576.0,
+                false,
+                "FAIL  RSS: 1.000001 MiB, target ≤ 1 MiB",
+            ),
+        ] {
+            assert_eq!(verdict(&row(metric, value, bound, is_at_least)), text);
+        }
+        let spread = row("ratio", 0.998, 1.0, true).metric("ratio_min", 0.9);
+        let spread = spread.metric("ratio_max", 1.1);
+        assert_eq!(judged_value(&spread).unwrap(), "0.998 (0.900 to 1.100)");
+    }
 
     #[test]
     fn a_point_is_a_few_lines() {

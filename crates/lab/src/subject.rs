@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// Settings that all subjects of a comparison share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -165,6 +165,9 @@ pub struct ObjectCounts {
     pub flash_objects: u64,
     /// Memory that there is for each of them now, in all.
     pub index_bytes: u64,
+    /// Flash that they take now with all that is there for them, if that is counted.
+    #[serde(default)]
+    pub flash_bytes_taken: u64,
 }
 
 impl ObjectCounts {
@@ -317,6 +320,16 @@ pub trait Subject: Send + Sync {
 
     /// Shows the value of `key` to `see`; whether there is one.
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool>;
+
+    /// Sets `key` to `value` with the flags of a client; whether it was taken.
+    fn put_with_flags(&self, _key: &[u8], _flags: u32, _value: &[u8]) -> Result<bool> {
+        Err(Failure::usage("this subject keeps no flags with a value"))
+    }
+
+    /// Shows flags and value of `key` to `see`; whether there is one.
+    fn get_with_flags(&self, _key: &[u8], _see: &mut dyn FnMut(u32, &[u8])) -> Result<bool> {
+        Err(Failure::usage("this subject keeps no flags with a value"))
+    }
 
     /// Shows the values of many keys with their positions; how many there are.
     fn multi_get(&self, keys: &[&[u8]], see: &mut dyn FnMut(usize, &[u8])) -> Result<u64>;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tidekv_evidence::{Row, Value};
 
 use crate::experiment::{Experiment, Found, Params, Point, Rule, Target};
-use crate::job::{Ending, Length, Measurement};
+use crate::job::{CorpusCounts, Ending, Length, Measurement};
 use crate::keys::data_bytes;
 use crate::latency::Quantiles;
 use crate::own::AS_IT_COMES;
@@ -60,7 +60,7 @@ impl Series {
 /// The metrics of one turn.
 pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
     let mut found = Metrics::new();
-    if point.drive.is_none() && point.replay.is_none() {
+    if point.drive.is_none() && point.replay.is_none() && point.corpus.is_none() {
         found.insert("open_s", turn.open_seconds);
     }
     // Where another process works for a subject, it is the one that counts.
@@ -69,6 +69,7 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
         found.insert("rss_bytes_max", resident as f64);
     }
     found.extend(cache_metrics(point, turn));
+    found.extend(turn.corpus.iter().flat_map(corpus_metrics));
     if let (Some(bytes), Some(store)) = (turn.counts.filter_bytes, &point.store) {
         found.insert("filter_bits_per_key", bytes as f64 * 8.0 / store.entries as f64);
     }
@@ -101,7 +102,7 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
             found.insert("hit_ratio", hits as f64 / (hits + misses) as f64);
         }
         turn.hits.map(|hits| found.insert("op_hit_ratio", hits as f64 / operations));
-        found.extend(object_metrics(turn));
+        found.extend(object_metrics(point, turn));
         let counts = &turn.counts;
         found.extend(cold_metrics(counts));
         let lookups = counts.point_lookups.filter(|lookups| *lookups > 0);
@@ -131,9 +132,29 @@ fn latency_metrics(latencies: &Quantiles) -> Metrics {
     in_us.into_iter().filter(|_| latencies.samples > 0).collect()
 }
 
+/// What became of a corpus.
+fn corpus_metrics(counts: &CorpusCounts) -> Metrics {
+    let seconds = counts.set_ns as f64 / 1e9;
+    let mut found: Metrics = [
+        ("objects", counts.objects),
+        ("object_bytes", counts.bytes),
+        ("sets", counts.sets),
+        ("hits", counts.hits),
+        ("hit_bytes", counts.hit_bytes),
+        ("misses", counts.misses),
+        ("wrong_values", counts.wrong_values),
+    ]
+    .map(|(name, count)| (name, count as f64))
+    .into();
+    if seconds > 0.0 {
+        found.insert("sets_per_s", counts.sets as f64 / seconds);
+    }
+    found
+}
+
 /// What was asked of a cache of objects, and what that cost its flash. As in the tier's own
 /// design, a hit of which the index was in memory is *hot*, another one *cold*.
-fn object_metrics(turn: &Measurement) -> Metrics {
+fn object_metrics(point: &Point, turn: &Measurement) -> Metrics {
     let mut found = Metrics::new();
     let asked = turn.fetch_hits + turn.fetch_misses;
     if asked > 0 {
@@ -155,7 +176,18 @@ fn object_metrics(turn: &Measurement) -> Metrics {
     let miss_reads = counts.index_reads_of_misses + counts.object_reads_of_misses;
     insert("flash_reads_per_miss", miss_reads, counts.misses);
     insert("write_amp", counts.flash_bytes_written, counts.object_bytes_written);
-    insert("index_bytes_per_object", counts.index_bytes, counts.flash_objects);
+    // Not all count what they have.
+    if counts.index_bytes > 0 {
+        insert("index_bytes_per_object", counts.index_bytes, counts.flash_objects);
+    }
+    if counts.flash_bytes_taken > 0 {
+        insert("flash_bytes_per_object", counts.flash_bytes_taken, counts.flash_objects);
+    }
+    // Files of a corpus have all sizes.
+    if counts.flash_bytes_taken > 0 && point.corpus.is_none() {
+        let own_bytes = data_bytes(counts.flash_objects, point.value_bytes);
+        insert("space_overhead", counts.flash_bytes_taken, own_bytes);
+    }
     found
 }
 
@@ -392,6 +424,9 @@ pub(crate) fn verdict_rows(
     let own_times = series.over_budget();
     let verdicts = judged.filter_map(|(target, Judged { values, baseline, over_budget })| {
         let (middle, least, greatest) = spread(&values)?;
+        // What is judged is what the row says.
+        let middle = rounded(middle);
+        let keeps = middle.as_f64().is_some_and(|middle| target.rule.is_kept(middle));
         let (bound, is_from_below) = target.rule.bound();
         let name = if target.rule.is_of_ratio() { "ratio" } else { target.of };
         let mut row = Row::new(experiment.name, series.subject).seed(seed);
@@ -399,7 +434,7 @@ pub(crate) fn verdict_rows(
         row = row
             .metric("of", target.of)
             .metric("baseline", baseline)
-            .metric(name, rounded(middle))
+            .metric(name, middle)
             .metric(&format!("{name}_min"), rounded(least))
             .metric(&format!("{name}_max"), rounded(greatest))
             .metric("target", bound)
@@ -409,7 +444,7 @@ pub(crate) fn verdict_rows(
         }
         Some(match over_budget {
             Some(times) => row.metric("baseline_over_budget", rounded(times)),
-            None => row.metric("is_met", target.rule.is_kept(middle) && own_times.is_none()),
+            None => row.metric("is_met", keeps && own_times.is_none()),
         })
     });
     verdicts.collect()

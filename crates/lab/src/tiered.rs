@@ -42,6 +42,24 @@ pub fn flash_of(settings: &Settings) -> Result<&FlashSettings> {
     settings.flash.as_ref().ok_or_else(none)
 }
 
+/// So many devices of so many bytes each, as files in `directory`.
+pub(crate) fn flash_in(directory: &Path, devices: u64, bytes_each: u64) -> Vec<FlashOptions> {
+    let path = |number| directory.join(format!("flash-{number}"));
+    (0..devices).map(|number| FlashOptions { path: path(number), bytes: bytes_each }).collect()
+}
+
+/// Opens a cache wherever `around` is.
+pub(crate) fn open(options: &Options, around: &Surroundings) -> Result<Cache> {
+    Cache::open(options, around)
+        .map_err(|error| Failure::new(format!("could not open the cache: {error}")))
+}
+
+/// An object with this value and nothing else to it, for `cache`.
+pub(crate) fn plain(cache: &Cache, value: Bytes) -> Object {
+    let version = cache.next_version();
+    Object { value, flags: 0, deadline: Deadline::NEVER, version, marks: 0 }
+}
+
 struct Tiered {
     cache: Cache,
     /// What is put waits for flash, rather than to be dropped when there is too much of it.
@@ -54,22 +72,16 @@ struct Tiered {
 /// Where they have no flash, or it cannot be opened.
 pub fn open_cache(directory: &Path, settings: &Settings) -> Result<Cache> {
     let flash = flash_of(settings)?;
-    let device = |number| FlashOptions {
-        path: directory.join(format!("flash-{number}")),
-        bytes: flash.bytes / flash.devices,
-    };
     let options = Options {
         dram_bytes: settings.memory_bytes,
-        flash: (0..flash.devices).map(device).collect(),
+        flash: flash_in(directory, flash.devices, flash.bytes / flash.devices),
         object_bytes_usual: flash.object_bytes,
         index_bytes: flash.index_bytes,
         state: Some(directory.join("state")),
         ..Options::default()
     };
     let storage = Arc::new(LocalStorage::new());
-    let around = Surroundings::new(storage, Arc::new(SystemClock::new()));
-    Cache::open(&options, &around)
-        .map_err(|e| Failure::new(format!("could not open the cache: {e}")))
+    open(&options, &Surroundings::new(storage, Arc::new(SystemClock::new())))
 }
 
 /// What a cache has counted since it was opened.
@@ -96,6 +108,9 @@ pub fn counts_of(cache: &Cache) -> Counts {
             + counts.metadata_bytes_written;
         objects.flash_objects += device.objects;
         objects.index_bytes += device.index_bytes;
+        // Of what stands around segments each has its part.
+        let share = device.segments as f64 / device.segments_max.max(1) as f64;
+        objects.flash_bytes_taken += (device.bytes as f64 * share) as u64;
         reads += counts.index_reads + counts.object_reads;
         read_bytes += counts.read_bytes;
     }
@@ -109,14 +124,7 @@ pub fn counts_of(cache: &Cache) -> Counts {
 
 impl Subject for Tiered {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let object = Object {
-            value: Bytes::copy_from_slice(value),
-            flags: 0,
-            deadline: Deadline::NEVER,
-            version: self.cache.next_version(),
-            marks: 0,
-        };
-        self.cache.store(key, object);
+        self.cache.store(key, plain(&self.cache, Bytes::copy_from_slice(value)));
         if self.waits {
             self.cache.catch_up();
         }

@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use serde::{Deserialize, Serialize};
 use tidekv_io::{Clock, SystemClock};
 
+use crate::corpus;
 use crate::drive;
 use crate::failure::{Failure, Result};
 use crate::job::{Ending, Job, Measurement};
@@ -107,6 +108,9 @@ fn carry_out(job: &Job, record: &SubjectRecord) -> Result<(Box<dyn Subject>, Mea
     }
     if let Some(replay) = &job.replay {
         Replay::run(replay, job.seed, &*subject, &kernel, &mut measurement)?;
+    }
+    if let Some(corpus) = &job.corpus {
+        corpus::run(corpus, job, &*subject, &kernel, &mut measurement)?;
     }
     if matches!(job.ending, Ending::Settle | Ending::Merge) {
         let started_ns = clock.monotonic_ns();

@@ -164,3 +164,32 @@ fn a_cache_behind_a_socket_is_measured() {
     assert!(number("memory_hit_ratio") > 0.0 && number("flash_hit_ratio") > 0.0, "{row}");
     assert!(number("rss_bytes_max") > 1e6, "{row}");
 }
+
+#[test]
+fn files_of_a_corpus_come_back_as_they_are() {
+    let place = Place::new();
+    let files = place.file("letters");
+    std::fs::create_dir(&files).unwrap();
+    for at in 0..40usize {
+        let bytes: Vec<u8> = (0..5000 + 2000 * at).map(|byte| (byte / 7 * at) as u8).collect();
+        std::fs::write(files.join(format!("file-{at}")), bytes).unwrap();
+    }
+    let out = place.file("results");
+    let arguments = ["bigkv-corpus", "--quick", "--subject", "tidekv:cache-served", "--corpus"];
+    let done = lab(&out, &[&arguments[..], &[files.to_str().unwrap()]].concat());
+    let rows = rows(&out);
+    let row = &rows[0];
+    // As above.
+    if row["metrics"]["error"].as_str().is_some_and(|why| why.contains("bound the process")) {
+        return;
+    }
+    assert_eq!(done.code, 0, "{done:?}");
+    // Where the files are is nobody's affair.
+    assert_eq!(row["params"]["files"], "letters", "{row}");
+    let number = |name: &str| row["metrics"][name].as_f64();
+    assert_eq!(["objects", "sets", "hits"].map(number), [Some(40.0); 3], "{row}");
+    assert_eq!(["misses", "wrong_values"].map(number), [Some(0.0); 2], "{row}");
+    let verdicts: Vec<&Value> =
+        rows.iter().filter_map(|row| row["metrics"].get("is_met")).collect();
+    assert_eq!(verdicts, [&Value::Bool(true); 2]);
+}

@@ -19,13 +19,13 @@
 //! `model:raid-0` is the same cache on one device as large as all: what a stripe over eight
 //! devices loses when one of them goes.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tidekv_io::{Clock, Fault, FaultRule, ManualClock, MemoryStorage};
-use tidekv_tiered::{Cache, Deadline, FlashOptions, Object, Options, Surroundings};
+use tidekv_tiered::{Cache, FlashOptions, Object, Options, Surroundings};
 
 use crate::bigkv::load::Load;
 use crate::dice::Dice;
@@ -33,7 +33,7 @@ use crate::experiment::{Experiment, Found, Model, Point, Rule, Subjects, Target}
 use crate::failure::{Failure, Result};
 use crate::keys::{Choice, key_of, present};
 use crate::scale::Scale;
-use crate::tiered::TIDEKV_CACHE;
+use crate::tiered::{TIDEKV_CACHE, flash_in, open, plain};
 use crate::values::Values;
 use crate::workload::Kind;
 
@@ -73,6 +73,7 @@ struct Stretch {
 struct Scene<'a> {
     load: &'a Load,
     cache: Cache,
+    flash: Vec<FlashOptions>,
     storage: Arc<MemoryStorage>,
     clock: Arc<ManualClock>,
     dice: Dice,
@@ -83,18 +84,13 @@ struct Scene<'a> {
     written: u32,
 }
 
-fn path(device: u64) -> PathBuf {
-    PathBuf::from(format!("flash-{device}"))
-}
-
 impl<'a> Scene<'a> {
     fn new(load: &'a Load, devices: u64, seed: u64) -> Result<Self> {
         let storage = Arc::new(MemoryStorage::new());
         let clock = Arc::new(ManualClock::new(1_800_000_000_000));
-        let bytes = load.flash_bytes / devices;
         let options = Options {
             dram_bytes: load.memory_bytes,
-            flash: (0..devices).map(|n| FlashOptions { path: path(n), bytes }).collect(),
+            flash: flash_in(Path::new(""), devices, load.flash_bytes / devices),
             object_bytes_max: 64 << 10,
             object_bytes_usual: load.value_bytes,
             segment_bytes: Some(256 << 10),
@@ -104,11 +100,10 @@ impl<'a> Scene<'a> {
             is_inline: true,
             ..Surroundings::new(storage.clone(), Arc::clone(&clock) as Arc<dyn Clock>)
         };
-        let cache = Cache::open(&options, &around)
-            .map_err(|e| Failure::new(format!("could not open the cache: {e}")))?;
         Ok(Self {
             load,
-            cache,
+            cache: open(&options, &around)?,
+            flash: options.flash,
             storage,
             clock,
             dice: Dice::new(seed),
@@ -123,13 +118,8 @@ impl<'a> Scene<'a> {
         self.written += 1;
         self.versions[index as usize] = self.written;
         self.values.fill(&mut self.value, present(index), self.written.into());
-        let object = Object {
-            value: Bytes::copy_from_slice(&self.value),
-            flags: self.written,
-            deadline: Deadline::NEVER,
-            version: self.cache.next_version(),
-            marks: 0,
-        };
+        let plain = plain(&self.cache, Bytes::copy_from_slice(&self.value));
+        let object = Object { flags: self.written, ..plain };
         self.cache.store(&key_of(present(index)), object);
     }
 
@@ -191,7 +181,7 @@ impl Loss {
         let share = scene.share_of(lost);
         scene.storage.add_fault(FaultRule {
             operation: None,
-            path_contains: Some(path(lost).display().to_string()),
+            path_contains: Some(scene.flash[lost as usize].path.display().to_string()),
             skip: 0,
             times: None,
             fault: Fault::Fail(tidekv_io::ErrorKind::Failed),

@@ -12,21 +12,21 @@
 //! Chunks of 4 KiB spread each object over all devices; chunks of 64 and 512 KiB (what Linux's md
 //! takes where nothing is said) leave most objects on one.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tidekv_io::{Array, Clock, MemoryStorage, PacedStorage, ServiceTime, SystemClock};
-use tidekv_tiered::{Cache, Deadline, FlashOptions, Object, Options, Surroundings};
+use tidekv_tiered::{Cache, Options, Surroundings};
 
 use crate::bigkv::load::Load;
 use crate::experiment::{Experiment, Figure, Found, Model, Point, Rule, Shape, Subjects, Target};
 use crate::failure::{Failure, Result};
 use crate::keys::{Choice, key_of, present};
 use crate::scale::Scale;
-use crate::tiered::TIDEKV_CACHE;
+use crate::tiered::{TIDEKV_CACHE, flash_in, open, plain};
 use crate::values::Values;
 use crate::workload::{Kind, Operation};
 
@@ -59,13 +59,9 @@ impl Devices {
         let storage = Arc::new(PacedStorage::new(memory, Arc::clone(&clock), SERVICE, array));
         storage.set_on(false);
         let files = if array.is_some() { 1 } else { devices };
-        let flash = |number| FlashOptions {
-            path: PathBuf::from(format!("flash-{number}")),
-            bytes: self.load.flash_bytes / files,
-        };
         let options = Options {
             dram_bytes: self.load.memory_bytes,
-            flash: (0..files).map(flash).collect(),
+            flash: flash_in(Path::new(""), files, self.load.flash_bytes / files),
             object_bytes_max: 64 << 10,
             object_bytes_usual: VALUE_BYTES,
             index_bytes: self.load.index_bytes,
@@ -73,8 +69,7 @@ impl Devices {
             ..Options::default()
         };
         let around = Surroundings::new(storage.clone(), Arc::clone(&clock));
-        let cache = Cache::open(&options, &around)
-            .map_err(|e| Failure::new(format!("could not open the cache: {e}")))?;
+        let cache = open(&options, &around)?;
         let values = Values::new(VALUE_BYTES as usize);
         let lane = |thread| Lane { cache: &cache, values: &values, thread, value: Vec::new() };
         fill(&mut lane(0), self.load.objects)?;
@@ -126,13 +121,7 @@ impl Lane<'_> {
 
     fn put(&mut self, number: u64) {
         self.values.fill(&mut self.value, number, self.thread);
-        let object = Object {
-            value: Bytes::copy_from_slice(&self.value),
-            flags: 0,
-            deadline: Deadline::NEVER,
-            version: self.cache.next_version(),
-            marks: 0,
-        };
+        let object = plain(self.cache, Bytes::copy_from_slice(&self.value));
         self.cache.store(&key_of(number), object);
     }
 }

@@ -15,6 +15,7 @@ use tidekv_tiered::{
 use crate::bigkv::ttl_trace::{OBJECT_BYTES, VALUE_BYTES};
 use crate::failure::{Failure, Result};
 use crate::keys::{key_of, present};
+use crate::tiered::{open, plain};
 
 /// Bytes of a segment: as small as keeps what a segment is rounded up to a small part of it, so
 /// that flash has about as many segments as a large device.
@@ -56,8 +57,7 @@ impl TtlCache {
             boot: 1,
             is_inline: true,
         };
-        let cache = Cache::open(&options, &around)
-            .map_err(|error| Failure::new(format!("could not open the cache: {error}")))?;
+        let cache = open(&options, &around)?;
         let value = Bytes::from(vec![7; VALUE_BYTES as usize]);
         Ok(Self { cache, clock, storage, value, now_ms: 0, sets: 0 })
     }
@@ -79,13 +79,8 @@ impl TtlCache {
     ///
     /// When simulated storage fails.
     pub(super) fn set(&mut self, key: u32, ttl_s: u32) -> Result<()> {
-        let object = Object {
-            value: self.value.clone(),
-            flags: 0,
-            deadline: Deadline::at(START_S + self.now_ms / 1_000 + u64::from(ttl_s)),
-            version: self.cache.next_version(),
-            marks: 0,
-        };
+        let deadline = Deadline::at(START_S + self.now_ms / 1_000 + u64::from(ttl_s));
+        let object = Object { deadline, ..plain(&self.cache, self.value.clone()) };
         self.cache.store(&key_of(present(key.into())), object);
         self.sets += 1;
         if self.sets.is_multiple_of(SETS_PER_SYNC) {

@@ -85,6 +85,7 @@ fn measure(warm_up: WarmUp, operations: u64, fails_from: u64) -> Result<Measurem
         seed: 1,
         drive: Some(drive.clone()),
         replay: None,
+        corpus: None,
         ending: Ending::Close,
     };
     let subject = Reading { values: Values::new(VALUE_BYTES), gets: AtomicU64::new(0), fails_from };

@@ -59,29 +59,26 @@ fn tally(results: &Results) -> (usize, usize) {
 
 /// What was measured, in a sentence: of every target the ratios, and how often it is met.
 fn found(results: &Results) -> String {
-    let mut targets: Vec<(String, Vec<f64>, usize)> = Vec::new();
+    let mut targets: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in results.verdicts() {
-        let metric = show::judged_metric(row);
         let baseline = row.metrics.get("baseline").and_then(Value::as_str).unwrap_or_default();
         let of = show::label(show::target_of(row));
         let against = if baseline.is_empty() { "" } else { " against " };
         let name = format!("{of} of {}{against}{baseline}", row.subject);
-        let value = row.number(metric).unwrap_or(f64::NAN);
-        let met = usize::from(show::is_met(row));
         match targets.iter_mut().find(|target| target.0 == name) {
-            Some(target) => {
-                target.1.push(value);
-                target.2 += met;
-            }
-            None => targets.push((name, vec![value], met)),
+            Some(target) => target.1.push(row),
+            None => targets.push((name, vec![row])),
         }
     }
-    let sentences = targets.iter().map(|(name, values, met)| {
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let [least, most] = [least, most].map(crate::quantity::show_number);
+    let sentences = targets.iter().map(|(name, rows)| {
+        let value = |row: &&Row| row.number(show::judged_metric(row)).unwrap_or(f64::NAN);
+        let mut sorted = rows.clone();
+        sorted.sort_by(|one, other| value(one).total_cmp(&value(other)));
+        let [least, most] = [sorted.first(), sorted.last()]
+            .map(|row| row.and_then(|row| show::judged_middle(row)).unwrap_or_default());
         let range = if least == most { least } else { format!("{least} to {most}") };
-        format!("{name}: {range} ({met} of {} met)", values.len())
+        let met = rows.iter().filter(|row| show::is_met(row)).count();
+        format!("{name}: {range} ({met} of {} met)", rows.len())
     });
     sentences.collect::<Vec<_>>().join("; ")
 }

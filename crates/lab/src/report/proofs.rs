@@ -93,6 +93,15 @@ pub(crate) const PROOFS: &[Proof] = &[
                   cargo test --release -p tidekv-cli --test cache_kill",
     },
     Proof {
+        name: "proof-cache-corpus",
+        title: "Real files through the cache",
+        what: "Files of 4 KiB to 1 MiB of a usual system are set through a socket in the real server \
+               of the cache tier, with a thirty-second of them in DRAM, and asked for in random order. \
+               Every byte of every answer and its flags are compared. `losses` are answers with \
+               other ones; what was not there is a miss.",
+        command: "cargo run --release -- lab run bigkv-corpus --subject tidekv:cache-served",
+    },
+    Proof {
         name: "proof-models",
         title: "Interleavings of threads",
         what: "The product's own code (memtable, commit queue, cache shards, the whole store) runs \

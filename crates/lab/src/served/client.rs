@@ -35,6 +35,8 @@ const VALUE_END: &[u8] = b"\r\nEND\r\n";
 /// How servers say that there was no memory for an object just now, which is no fault of theirs:
 /// it is not stored, or not found.
 const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory";
+/// How they say that an object is larger than any that they take.
+const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large";
 
 /// Appends `key` so that the protocol can have it: without spaces and control bytes. A key of the
 /// lab's keeps its length, and no two keys become the same.
@@ -98,13 +100,23 @@ impl<S: Read + Write> Connection<S> {
 
     /// Sets `key` to `value`; whether there was memory for it.
     pub(super) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.store(key, 0, value, &[NO_MEMORY])
+    }
+
+    /// Sets `key` to `value` with these flags; whether the server has taken it, for which there may
+    /// be no memory, or which may be larger than it takes.
+    pub(super) fn set_with_flags(&mut self, key: &[u8], flags: u32, value: &[u8]) -> Result<bool> {
+        self.store(key, flags, value, &[NO_MEMORY, TOO_LARGE])
+    }
+
+    fn store(&mut self, key: &[u8], flags: u32, value: &[u8], refusals: &[&[u8]]) -> Result<bool> {
         self.begin(b"set ", key)?;
-        write!(self.request, " 0 0 {}\r\n", value.len()).expect("a vector takes everything");
+        write!(self.request, " {flags} 0 {}\r\n", value.len()).expect("a vector takes everything");
         let mut parts = [&self.request[..], value, b"\r\n"].map(IoSlice::new);
         write_all(&mut self.stream, &mut parts)?;
         match self.line()? {
             b"STORED" => Ok(true),
-            line if line.starts_with(NO_MEMORY) => Ok(false),
+            line if refusals.iter().any(|refusal| line.starts_with(refusal)) => Ok(false),
             line => Err(strange("set", line)),
         }
     }
@@ -121,6 +133,15 @@ impl<S: Read + Write> Connection<S> {
 
     /// Shows the value of `key` to `see`; whether there is one.
     pub(super) fn get(&mut self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.get_with_flags(key, &mut |_, value| see(value))
+    }
+
+    /// Shows the flags and the value of `key` to `see`; whether there is one.
+    pub(super) fn get_with_flags(
+        &mut self,
+        key: &[u8],
+        see: &mut dyn FnMut(u32, &[u8]),
+    ) -> Result<bool> {
         self.begin(b"get ", key)?;
         self.send()?;
         let asked = b"get ".len()..self.request.len() - b"\r\n".len();
@@ -129,14 +150,14 @@ impl<S: Read + Write> Connection<S> {
         if line == b"END" || line.starts_with(NO_MEMORY) {
             return Ok(false);
         }
-        let bytes = value_bytes(line, &self.request[asked]);
-        let bytes = bytes.ok_or_else(|| strange("get", line))?;
+        let told = flags_and_bytes(line, &self.request[asked]);
+        let (flags, bytes) = told.ok_or_else(|| strange("get", line))?;
         let whole = self.bytes_range(bytes + VALUE_END.len())?;
         let (value, end) = self.buffer[whole].split_at(bytes);
         if end != VALUE_END {
             return Err(strange("get", end));
         }
-        see(value);
+        see(flags, value);
         Ok(true)
     }
 
@@ -238,11 +259,12 @@ impl<S: Read + Write> Connection<S> {
     }
 }
 
-/// The length in a line `VALUE key flags length`, if it is one and of this key.
-fn value_bytes(line: &[u8], key: &[u8]) -> Option<usize> {
+/// Flags and length in a line `VALUE key flags length`, if it is one and of this key.
+fn flags_and_bytes(line: &[u8], key: &[u8]) -> Option<(u32, usize)> {
     let rest = line.strip_prefix(b"VALUE ")?.strip_prefix(key)?.strip_prefix(b" ")?;
-    let (_flags, bytes) = std::str::from_utf8(rest).ok()?.split_once(' ')?;
-    bytes.parse().ok().filter(|&bytes| bytes <= VALUE_BYTES_MAX)
+    let (flags, bytes) = std::str::from_utf8(rest).ok()?.split_once(' ')?;
+    let bytes = bytes.parse().ok().filter(|&bytes| bytes <= VALUE_BYTES_MAX)?;
+    Some((flags.parse().ok()?, bytes))
 }
 
 /// Writes all of `parts`, in one call if the stream takes it.

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::catalogue;
+use crate::job::CorpusJob;
 use crate::kernel::KernelCounts;
 use crate::scale::{Scale, Size};
-use crate::subject::Counts;
+use crate::subject::{Counts, ObjectCounts};
 
 fn series(subject: &'static str, holds: u64, values: &[f64]) -> Series {
     Series {
@@ -46,6 +47,18 @@ fn ratios_pair_the_alternations() {
     // reads_per_op is 2, above 1.02.
     assert_eq!(number(&rows[1], "reads_per_op"), 2.0);
     assert_eq!(rows[1].metrics["is_met"], false);
+}
+
+#[test]
+fn what_a_row_says_is_what_is_judged() {
+    let baseline = series("rocksdb:lru", 0, &[100.0]);
+    let outcome = |ops_per_s: f64| {
+        let own = series("tidekv:tide", 0, &[ops_per_s]);
+        let rows = verdicts("engine-get-cold", &own, &[own.clone(), baseline.clone()]);
+        (rows[0].number("ratio").unwrap(), rows[0].metrics["is_met"].clone())
+    };
+    assert_eq!(outcome(99.999_999), (1.0, true.into()));
+    assert_eq!(outcome(99.9999), (0.999_999, false.into()));
 }
 
 #[test]
@@ -152,6 +165,43 @@ fn metrics_are_per_operation() {
         assert_eq!(found[name], value, "{name}");
     }
     assert!(!found.contains_key("read_bytes_per_op") && !found.contains_key("write_amp"));
+}
+
+#[test]
+fn what_objects_take_is_said_where_it_is_counted() {
+    let point = cold_point();
+    let own_bytes = data_bytes(10, point.value_bytes);
+    let counted = ObjectCounts {
+        flash_objects: 10,
+        index_bytes: 15,
+        flash_bytes_taken: 3 * own_bytes,
+        ..ObjectCounts::default()
+    };
+    let turn = |objects| Measurement {
+        operations: 10,
+        counts: Counts { objects: Some(objects), ..Counts::default() },
+        ..Measurement::default()
+    };
+    let found = metrics(&point, &turn(counted));
+    assert_eq!((found["index_bytes_per_object"], found["space_overhead"]), (1.5, 3.0));
+    assert_eq!(found["flash_bytes_per_object"], 3.0 * own_bytes as f64 / 10.0);
+    let uncounted = ObjectCounts { flash_objects: 10, ..ObjectCounts::default() };
+    let found = metrics(&point, &turn(uncounted));
+    assert!(!found.keys().any(|name| name.ends_with("per_object") || *name == "space_overhead"));
+
+    // The sizes of a corpus differ, so nobody knows what is theirs.
+    let corpus = CorpusCounts { objects: 4, sets: 4, set_ns: 2_000_000_000, ..Default::default() };
+    let job = CorpusJob {
+        name: "usual".into(),
+        directories: Vec::new(),
+        objects_max: 4,
+        bytes_max: 1 << 20,
+        threads: 1,
+    };
+    let turn = Measurement { corpus: Some(corpus), ..turn(counted) };
+    let found = metrics(&Point { corpus: Some(job), ..point }, &turn);
+    assert_eq!((found["objects"], found["sets_per_s"], found["wrong_values"]), (4.0, 2.0, 0.0));
+    assert!(found.contains_key("flash_bytes_per_object") && !found.contains_key("space_overhead"));
 }
 
 #[test]
