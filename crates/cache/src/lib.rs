@@ -5,6 +5,7 @@
 //! Modules are declared bottom-up; a module names only modules above it.
 
 mod sync;
+mod tier;
 mod ideas;
 mod lists;
 mod lru;
@@ -49,3 +50,4 @@ pub use lists::Removed;
 pub use name::Name;
 pub use objects::{Insertion, Objects};
 pub use policy::{CachePolicy, NoSuchPolicy};
+pub use tier::Tier;

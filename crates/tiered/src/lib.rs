@@ -42,6 +42,7 @@ mod state_file;
 mod array;
 mod flash;
 mod cache;
+mod tier;
 
 pub use cache::{Cache, Cursor, Lookup, WouldWait};
 pub use device_stats::DeviceCounts;
@@ -53,4 +54,4 @@ pub use options::{DRAM_BYTES_MIN, Expiry, FlashOptions, KEY_BYTES_MAX, Options};
 pub use read_times::ReadTimes;
 pub use stats::Stats;
 pub use surroundings::Surroundings;
-pub use tidekv_cache::Eviction;
+pub use tidekv_cache::{Eviction, Tier};
