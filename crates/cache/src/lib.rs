@@ -16,6 +16,7 @@ mod elru;
 mod ghost_list;
 mod clock;
 mod s3_fifo;
+mod greedy_dual;
 mod eviction;
 mod objects;
 mod earc;

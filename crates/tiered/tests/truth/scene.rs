@@ -10,7 +10,9 @@ use tidekv_io::{
     Clock, ErrorKind, Fault, FaultRule, ManualClock, MemoryStorage, Operation, Random,
     SeededRandom, Storage, Tear,
 };
-use tidekv_tiered::{Cache, Change, Deadline, FlashOptions, Found, Object, Options, Surroundings};
+use tidekv_tiered::{
+    Cache, Change, Deadline, Eviction, FlashOptions, Found, Object, Options, Surroundings,
+};
 
 use crate::model::Model;
 
@@ -158,6 +160,10 @@ impl Scene {
             state: has_state.then(|| PathBuf::from("/state")),
             segment_bytes: Some(16 << 10 << random.below(2)),
             fingerprint_bits,
+            eviction: match seed.is_multiple_of(4) {
+                true => Eviction::GreedyDual,
+                false => Eviction::S3Fifo,
+            },
             ..Options::default()
         };
         let (storage, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
