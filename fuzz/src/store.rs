@@ -222,6 +222,7 @@ fn open_with(disk: &MemoryStorage, adjust: impl FnOnce(&mut Options)) -> tidekv:
         clock: Some(Arc::new(ManualClock::new(1_000_000))),
         random: Some(Arc::new(SeededRandom::new(1))),
         executor: Some(Arc::new(InlineExecutor::new())),
+        ..Environment::default()
     };
     let mut options = Options {
         memory_bytes: Some(8 << 20),

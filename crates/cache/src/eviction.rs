@@ -1,13 +1,14 @@
-//! Which of the blocks of a shard leaves: one of three orders behind one face.
+//! Which of the entries of a shard leaves: one of four orders behind one face.
 
 use std::fmt;
 
 use crate::clock::Clock;
+use crate::greedy_dual::GreedyDual;
 use crate::lists::{Key, Removed};
 use crate::lru::{Inserted, Lru};
 use crate::s3_fifo::S3Fifo;
 
-/// In which order blocks leave.
+/// In which order blocks or objects leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Eviction {
     /// The least recently used one first.
@@ -17,6 +18,8 @@ pub enum Eviction {
     Clock,
     /// [`crate::s3_fifo`].
     S3Fifo,
+    /// What saves the least for each of its bytes first: [`crate::greedy_dual`].
+    GreedyDual,
 }
 
 /// Entries in one of the orders. Methods are those of [`Lru`].
@@ -24,15 +27,20 @@ pub(crate) enum Ordered<K, V> {
     Lru(Lru<K, V>),
     Clock(Clock<K, V>),
     S3Fifo(Box<S3Fifo<K, V>>),
+    GreedyDual(Box<GreedyDual<K, V>>),
 }
 
-/// Calls a method of whatever order it is.
+/// Calls a method of whatever order it is, or of the last one another.
 macro_rules! of_any {
     ($ordered:expr, $order:ident => $call:expr) => {
+        of_any!($ordered, $order => $call, $call)
+    };
+    ($ordered:expr, $order:ident => $call:expr, $call_of_greedy_dual:expr) => {
         match $ordered {
             Ordered::Lru($order) => $call,
             Ordered::Clock($order) => $call,
             Ordered::S3Fifo($order) => $call,
+            Ordered::GreedyDual($order) => $call_of_greedy_dual,
         }
     };
 }
@@ -43,6 +51,7 @@ impl<K: Key, V> Ordered<K, V> {
             Eviction::Lru => Self::Lru(Lru::new(capacity)),
             Eviction::Clock => Self::Clock(Clock::new(capacity)),
             Eviction::S3Fifo => Self::S3Fifo(Box::new(S3Fifo::new(capacity))),
+            Eviction::GreedyDual => Self::GreedyDual(Box::new(GreedyDual::new(capacity))),
         }
     }
 
@@ -51,6 +60,7 @@ impl<K: Key, V> Ordered<K, V> {
             Self::Lru(_) => Eviction::Lru,
             Self::Clock(_) => Eviction::Clock,
             Self::S3Fifo(_) => Eviction::S3Fifo,
+            Self::GreedyDual(_) => Eviction::GreedyDual,
         }
     }
 
@@ -63,11 +73,11 @@ impl<K: Key, V> Ordered<K, V> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        of_any!(self, order => order.entries.len())
+        of_any!(self, order => order.entries.len(), order.len())
     }
 
     pub(crate) fn nodes(&self) -> usize {
-        of_any!(self, order => order.entries.nodes())
+        of_any!(self, order => order.entries.nodes(), order.nodes())
     }
 
     #[inline]
@@ -94,17 +104,19 @@ impl<K: Key, V> Ordered<K, V> {
     }
 
     pub(crate) fn contains(&self, hash: u64, key: &K) -> bool {
-        of_any!(self, order => order.entries.contains(hash, key))
+        of_any!(self, order => order.entries.contains(hash, key), order.contains(hash, key))
     }
 
     pub(crate) fn peek(&self, hash: u64, key: &K) -> Option<&V> {
-        of_any!(self, order => order.entries.peek(hash, key))
+        of_any!(self, order => order.entries.peek(hash, key), order.peek(hash, key))
     }
 
     pub(crate) fn look_at(&self, first: usize, count: usize, mut see: impl FnMut(&K, &V)) {
-        of_any!(self, order => {
-            order.entries.look_at(first, count).for_each(|(key, value)| see(key, value));
-        });
+        of_any!(
+            self,
+            order => order.entries.look_at(first, count).for_each(|(key, value)| see(key, value)),
+            order.look_at(first, count).for_each(|(key, value)| see(key, value))
+        );
     }
 
     /// The entry that leaves next, where that is the least recently used one.
@@ -124,14 +136,35 @@ impl<K: Key, V> Ordered<K, V> {
     }
 
     pub(crate) fn insert(&mut self, hash: u64, key: K, value: V, charge: usize) -> Inserted<V> {
-        of_any!(self, order => order.insert(hash, key, value, charge))
+        self.insert_for(hash, key, value, charge, 1)
+    }
+
+    /// As [`Ordered::insert`], of a value that spares so much when it is asked for: in the
+    /// order that weighs that.
+    pub(crate) fn insert_for(
+        &mut self,
+        hash: u64,
+        key: K,
+        value: V,
+        charge: usize,
+        benefit: u32,
+    ) -> Inserted<V> {
+        of_any!(
+            self,
+            order => order.insert(hash, key, value, charge),
+            order.insert_for(hash, key, value, charge, benefit)
+        )
     }
 
     pub(crate) fn remove(&mut self, hash: u64, key: &K) -> Option<V> {
-        of_any!(self, order => {
-            let index = order.entries.find(hash, key)?;
-            Some(order.entries.take(index))
-        })
+        of_any!(
+            self,
+            order => {
+                let index = order.entries.find(hash, key)?;
+                Some(order.entries.take(index))
+            },
+            order.remove(hash, key)
+        )
     }
 
     pub(crate) fn set_capacity(&mut self, capacity: usize) -> Removed<V> {
@@ -145,7 +178,11 @@ impl<K: Key, V> Ordered<K, V> {
         count: usize,
         is_it: impl Fn(&K, &V) -> bool,
     ) -> Removed<V> {
-        of_any!(self, order => order.entries.take_where(first, count, is_it))
+        of_any!(
+            self,
+            order => order.entries.take_where(first, count, is_it),
+            order.take_where(first, count, is_it)
+        )
     }
 }
 

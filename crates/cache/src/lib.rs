@@ -5,6 +5,7 @@
 //! Modules are declared bottom-up; a module names only modules above it.
 
 mod sync;
+mod tier;
 mod ideas;
 mod lists;
 mod lru;
@@ -15,6 +16,7 @@ mod elru;
 mod ghost_list;
 mod clock;
 mod s3_fifo;
+mod greedy_dual;
 mod eviction;
 mod objects;
 mod earc;
@@ -49,3 +51,4 @@ pub use lists::Removed;
 pub use name::Name;
 pub use objects::{Insertion, Objects};
 pub use policy::{CachePolicy, NoSuchPolicy};
+pub use tier::Tier;

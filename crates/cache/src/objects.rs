@@ -2,8 +2,8 @@
 //!
 //! Guarantees:
 //! 1. [`Objects::charged_bytes`] is at most [`Objects::capacity_bytes`], always.
-//! 2. An object is charged what its owner says plus [`Objects::OVERHEAD_BYTES`], the memory
-//!    that the shard spends on it.
+//! 2. An object is charged what its owner says plus the memory that the shard spends on it, at
+//!    most [`Objects::OVERHEAD_BYTES`].
 //!
 //! A hash is all that an object is found by: of two whose hashes are the same the younger
 //! stays. Whoever keeps keys beside the objects compares them.
@@ -11,7 +11,8 @@
 //! Pure; for one thread at a time.
 
 use crate::eviction::{Eviction, Ordered};
-use crate::lists::{Key, Lists, Removed};
+use crate::greedy_dual::GreedyDual;
+use crate::lists::{Key, Removed};
 
 /// What an object is found by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +43,8 @@ pub struct Objects<V> {
 }
 
 impl<V> Objects<V> {
-    /// What an object costs beside its charge, in bytes.
-    pub const OVERHEAD_BYTES: usize = Lists::<Hash, V, 2>::OVERHEAD_BYTES;
+    /// What an object costs beside its charge, in bytes, at most.
+    pub const OVERHEAD_BYTES: usize = GreedyDual::<Hash, V>::OVERHEAD_BYTES;
 
     /// A shard for `capacity_bytes`.
     pub fn new(eviction: Eviction, capacity_bytes: usize) -> Self {
@@ -83,7 +84,19 @@ impl<V> Objects<V> {
     /// Puts an object under `hash`, in place of what stands there, and lets others leave
     /// until all fit.
     pub fn insert(&mut self, hash: u64, object: V, charge_bytes: usize) -> Insertion<V> {
-        let inserted = self.entries.insert(hash, Hash(hash), object, charge_bytes);
+        self.insert_for(hash, object, charge_bytes, 1)
+    }
+
+    /// As [`Objects::insert`], of an object that spares so much whenever it is asked for, beside
+    /// others, at least 1. Only [`Eviction::GreedyDual`] weighs that.
+    pub fn insert_for(
+        &mut self,
+        hash: u64,
+        object: V,
+        charge_bytes: usize,
+        benefit: u32,
+    ) -> Insertion<V> {
+        let inserted = self.entries.insert_for(hash, Hash(hash), object, charge_bytes, benefit);
         let (refused, replaced) = (inserted.refused, inserted.replaced);
         Insertion { refused, replaced, evicted: inserted.evicted }
     }
@@ -114,7 +127,8 @@ impl<V> Objects<V> {
 mod tests {
     use super::*;
 
-    const ORDERS: [Eviction; 3] = [Eviction::Lru, Eviction::Clock, Eviction::S3Fifo];
+    const ORDERS: [Eviction; 4] =
+        [Eviction::Lru, Eviction::Clock, Eviction::S3Fifo, Eviction::GreedyDual];
 
     #[test]
     fn charges_stay_within_the_capacity_whatever_the_order() {

@@ -57,7 +57,7 @@ use Kind::{Counter, Gauge, Summary};
 
 /// All metrics, in the order in which they are shown.
 #[rustfmt::skip]
-pub(crate) static METRICS: [Metric; 73] = [
+pub(crate) static METRICS: [Metric; 75] = [
     // The server.
     Metric { divisor: 1e3, ..metric(Gauge, "tidekv_start_time_seconds", "When the server was started, in seconds since 1970.", "", &[("", "server.started_ms")]) },
     metric(Counter, "tidekv_commands_total", "Commands of clients.", "", &[("", "server.commands")]),
@@ -114,6 +114,8 @@ pub(crate) static METRICS: [Metric; 73] = [
     metric(Counter, "tidekv_storage_read_ahead_blocks_total", "Blocks that were read before they were asked for.", "", &[("", "io.read_ahead_blocks")]),
     metric(Gauge, "tidekv_storage_in_flight_bytes", "Bytes that are being read.", "", &[("", "io.in_flight_bytes")]),
     metric(Counter, "tidekv_single_flight_waits_total", "Readers that waited for another one's read of the same block.", "", &[("", "single_flight.waits")]),
+    metric(Counter, "tidekv_tier_lookups_total", "Blocks that were asked of the tier under the block cache, where a program has set one up: that were there, that were not, and something else that was there in their place, which is not believed.", "outcome", &[("hit", "tier.hits"), ("miss", "tier.misses"), ("wrong", "tier.wrong")]),
+    metric(Counter, "tidekv_tier_puts_total", "Blocks that went there when they had been read from storage.", "", &[("", "tier.puts")]),
     metric(Gauge, "tidekv_level_tables", "Tables of each level of the tree.", "level", &[("0", "level0.tables"), ("1", "level1.tables"), ("2", "level2.tables"), ("3", "level3.tables"), ("4", "level4.tables"), ("5", "level5.tables"), ("6", "level6.tables")]),
     metric(Gauge, "tidekv_level_bytes", "Bytes of each level of the tree.", "level", &[("0", "level0.bytes"), ("1", "level1.bytes"), ("2", "level2.bytes"), ("3", "level3.bytes"), ("4", "level4.bytes"), ("5", "level5.bytes"), ("6", "level6.bytes")]),
     // Reads and writes of the store.

@@ -8,6 +8,14 @@
 //! 3. No lock is held while storage is read.
 //! 4. [`Blocks::cached`] never waits for storage.
 //! 5. Reads for compaction leave the cache as it is.
+//! 6. A block out of the tier below is the one that its table holds (`block_tier.rs`).
+//!
+//! **The tier**, if there is one, is asked by whoever leads the read of a block, before storage
+//! is; what was read instead goes there at once, whether the cache keeps it or not. A run of
+//! several blocks that a scan reads ahead goes past the tier both ways: it is one request to
+//! storage however much of it the tier has, and long scans would drive out what lookups want.
+//! So do compactions and repairs. To the cache a block out of the tier is one that was read:
+//! more memory would have spared it too (`docs/design/0035-a-tier-under-the-block-cache.md`).
 //!
 //! A block in the cache counts as one hit or one miss when it is asked for by
 //! [`Blocks::cached`], as one of these or as passed by in [`Blocks::look_for`]; the reading
@@ -16,23 +24,26 @@
 //! All methods may be called from any thread.
 
 mod flight;
+mod statistics;
 #[cfg(test)]
 mod tests;
 
 use std::path::Path;
+use std::slice;
 use std::sync::Arc;
 
 use tidekv_cache::{Arrival, BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, Look};
 use tidekv_io::{Buffer, Clock, File, ReadRequest, Storage};
 
 use self::flight::{Flights, Lead, Role};
+use self::statistics::{BlockStatistics, InFlight};
 use crate::block::{Block, BlockHandle, Content, open, open_part, seed};
+use crate::block_tier::{self, BlockName, BlockTier, Fingerprints, Offer};
 use crate::checksum::name_hash;
 use crate::cold_lookups::ColdLookups;
 use crate::error::{Error, Result};
 use crate::seeks::{SeekBytes, SeekWork};
-use crate::stats::Counter;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::Ordering;
 use crate::unlearning::Unlearning;
 
 /// Blocks of a batch that stand this near to each other are one request: what
@@ -62,13 +73,21 @@ pub(crate) struct TableFile {
     id: u64,
     keyspace: u32,
     bytes: u64,
+    /// By what the tier knows it, if it does.
+    fingerprints: Option<Fingerprints>,
     seek_bytes: SeekBytes,
 }
 
 impl TableFile {
     /// The table `id` in `file`, which is `bytes` long.
     pub(crate) fn new(file: Arc<dyn File>, id: u64, keyspace: u32, bytes: u64) -> Self {
-        Self { file, id, keyspace, bytes, seek_bytes: SeekBytes::default() }
+        let seek_bytes = SeekBytes::default();
+        Self { file, id, keyspace, bytes, fingerprints: None, seek_bytes }
+    }
+
+    /// The same, known to the tier by these.
+    pub(crate) fn known_by(self, fingerprints: Option<Fingerprints>) -> Self {
+        Self { fingerprints, ..self }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -125,6 +144,14 @@ impl BlockAddress {
         self.admit(open(disk, seed(self.file.id, self.handle.offset)))
     }
 
+    /// The block, if that is what stands in the envelope `disk`, out of the tier.
+    fn recalled(&self, disk: &[u8]) -> Option<BlockRef> {
+        if disk.len() != self.handle.len as usize {
+            return None;
+        }
+        self.admit(open_part(disk, seed(self.file.id, self.handle.offset))).ok()
+    }
+
     fn request(&self) -> ReadRequest {
         ReadRequest {
             file: self.file.file.clone(),
@@ -144,6 +171,13 @@ impl BlockAddress {
     }
 }
 
+/// Whether blocks are asked of the tier, and go there when they have been read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    ByTier,
+    PastTier,
+}
+
 /// A block that was just written and is likely to be asked for.
 #[derive(Debug)]
 pub(crate) struct HotBlock {
@@ -154,53 +188,12 @@ pub(crate) struct HotBlock {
     pub(crate) content: Box<[u8]>,
 }
 
-/// What block reads count.
-#[derive(Debug, Default)]
-pub(crate) struct BlockStatistics {
-    /// Reads of storage by users' operations; a run of blocks is one.
-    pub(crate) reads: Counter,
-    pub(crate) read_bytes: Counter,
-    /// Of these, bytes that nobody asked for, between two blocks of a request.
-    pub(crate) gap_bytes: Counter,
-    /// Reads that failed, told to a caller or not: what was read ahead, or in one
-    /// run with others, is read again alone once it is asked for.
-    pub(crate) read_failures: Counter,
-    /// Blocks that were read before they were asked for.
-    pub(crate) read_ahead_blocks: Counter,
-    pub(crate) compaction_reads: Counter,
-    pub(crate) compaction_read_bytes: Counter,
-    /// Readers that waited for another one's read.
-    pub(crate) single_flight_waits: Counter,
-    /// Bytes that are being read now.
-    in_flight_bytes: AtomicU64,
-}
-
-/// Counts bytes as in flight while it lives.
-#[derive(Debug)]
-struct InFlight<'a> {
-    gauge: &'a AtomicU64,
-    bytes: u64,
-}
-
-impl<'a> InFlight<'a> {
-    fn new(statistics: &'a BlockStatistics, bytes: u64) -> Self {
-        let gauge = &statistics.in_flight_bytes;
-        gauge.fetch_add(bytes, Ordering::Relaxed);
-        Self { gauge, bytes }
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.gauge.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
 /// The way to all blocks of a store.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     storage: Arc<dyn Storage>,
     caches: Arc<Caches<BlockRef>>,
+    tier: Option<BlockTier>,
     /// If what KV and KP answer is held against the tables: by which time things expire.
     cross_check: Option<Arc<dyn Clock>>,
     flights: Flights,
@@ -220,6 +213,7 @@ impl Blocks {
         Self {
             storage,
             caches,
+            tier: None,
             cross_check: None,
             flights: Flights::default(),
             statistics: BlockStatistics::default(),
@@ -235,6 +229,11 @@ impl Blocks {
         // Nobody merges.
         let seek_work = SeekWork::of_tables(u64::MAX);
         Self::new(storage, Arc::new(caches), seek_work, Unlearning::of_cache(bytes))
+    }
+
+    /// These, over a tier.
+    pub(crate) fn over(self, tier: BlockTier) -> Self {
+        Self { tier: Some(tier), ..self }
     }
 
     /// These, with what KV and KP answer held against the tables.
@@ -310,10 +309,13 @@ impl Blocks {
         };
         let landed = self.landed_or_noted(address);
         let reads = u32::from(landed.is_none());
-        if landed.is_none() {
-            self.note_purpose(address, purpose);
-        }
-        let result = landed.map_or_else(|| self.read_alone(address), Ok);
+        let result = match landed.or_else(|| self.recall(address)) {
+            Some(block) => Ok(block),
+            None => {
+                self.note_purpose(address, purpose);
+                self.read_alone(address, Way::ByTier)
+            }
+        };
         self.publish(address, lead, Arrival::Alone, result.clone());
         self.caches.note_reads(reads);
         result
@@ -322,7 +324,7 @@ impl Blocks {
     /// Reads many blocks that were not in memory, in one batch; each block, or what is
     /// wrong with it, in the order of the addresses, which may repeat.
     pub(crate) fn try_read_many(&self, addresses: &[BlockAddress]) -> Vec<Result<BlockRef>> {
-        self.gather(addresses, |_| Purpose::Any).0
+        self.gather(addresses, Way::ByTier, |_| Purpose::Any).0
     }
 
     /// As [`Blocks::try_read_many`], for what `purpose` says of the place of an address.
@@ -331,7 +333,7 @@ impl Blocks {
         addresses: &[BlockAddress],
         purpose: impl Fn(usize) -> Purpose,
     ) -> Vec<Result<BlockRef>> {
-        self.gather(addresses, purpose).0
+        self.gather(addresses, Way::ByTier, purpose).0
     }
 
     /// As [`Blocks::try_read_many`], with the first error for all of them.
@@ -347,7 +349,8 @@ impl Blocks {
     /// ends before it. What the first block is for, the others are not.
     pub(crate) fn read_run(&self, run: &[BlockAddress], purpose: Purpose) -> Result<Vec<BlockRef>> {
         let of = |at| if at == 0 { purpose } else { Purpose::Any };
-        let (read, led) = self.gather(run, of);
+        let way = if run.len() == 1 { Way::ByTier } else { Way::PastTier };
+        let (read, led) = self.gather(run, way, of);
         self.statistics.read_ahead_blocks.add(led.saturating_sub(1) as u64);
         let mut blocks = Vec::with_capacity(run.len());
         for block in read {
@@ -365,29 +368,35 @@ impl Blocks {
     fn gather(
         &self,
         addresses: &[BlockAddress],
+        way: Way,
         purpose: impl Fn(usize) -> Purpose,
     ) -> (Vec<Result<BlockRef>>, usize) {
         let mut slots: Vec<Option<Result<BlockRef>>> = vec![None; addresses.len()];
         let mut leads = Vec::with_capacity(addresses.len());
         let mut follows = Vec::new();
+        let mut recalled = 0;
         for (i, address) in addresses.iter().enumerate() {
             match self.join(address) {
                 Role::Follow(flight) => follows.push((i, flight)),
-                Role::Lead(lead) => match self.landed_before(address) {
-                    Some(block) => {
+                Role::Lead(lead) => {
+                    if let Some(block) = self.landed_before(address) {
                         slots[i] = Some(Ok(block.clone()));
                         lead.publish(Ok(block));
-                    }
-                    None => {
+                    } else if let Some(block) = self.recall_by(way, address) {
+                        recalled += 1;
+                        self.note_read(slice::from_ref(address));
+                        slots[i] = Some(Ok(block.clone()));
+                        self.publish(address, lead, Arrival::Alone, Ok(block));
+                    } else {
                         self.note_purpose(address, purpose(i));
                         leads.push((i, lead));
                     }
-                },
+                }
             }
         }
         let led = leads.len();
-        self.read_led(addresses, leads, &mut slots);
-        self.caches.note_reads(led as u32);
+        self.read_led(addresses, way, leads, &mut slots);
+        self.caches.note_reads(led as u32 + recalled);
         // Only now that all flights of this thread have landed may it wait:
         // another thread may be waiting for one of them.
         for (i, flight) in follows {
@@ -511,6 +520,7 @@ impl Blocks {
             ("cache.window_bytes", self.caches.window_bytes() as u64),
             ("cache.bytes_max", self.caches.budget() as u64),
         ];
+        counters.extend(block_tier::counters(self.tier.as_ref()));
         counters.extend(self.cold_lookups.counters());
         counters
     }
@@ -563,20 +573,73 @@ impl Blocks {
         Error::from(error).context(format_args!("block at offset {}", address.handle.offset))
     }
 
-    fn read_alone(&self, address: &BlockAddress) -> Result<BlockRef> {
+    fn read_alone(&self, address: &BlockAddress, way: Way) -> Result<BlockRef> {
         let ReadRequest { file, offset, len } = address.request();
         address.file.check(address.handle)?;
         let _in_flight = InFlight::new(&self.statistics, len as u64);
         self.statistics.reads.add(1);
         self.statistics.read_bytes.add(len as u64);
         let disk = file.read_at(offset, len).map_err(|e| self.failed(address, e))?;
-        address.block_of(disk)
+        self.opened(address, way, disk)
+    }
+
+    /// The block out of what was read for it alone.
+    fn opened(&self, address: &BlockAddress, way: Way, disk: Buffer) -> Result<BlockRef> {
+        // The block takes the memory of what was read.
+        let offer = self.offer(address, way, &disk);
+        let block = address.block_of(disk)?;
+        self.put(offer);
+        Ok(block)
+    }
+
+    /// The block out of what was read for `run`.
+    fn opened_part(
+        &self,
+        address: &BlockAddress,
+        way: Way,
+        disk: &[u8],
+        run: &[BlockAddress],
+    ) -> Result<BlockRef> {
+        let block = part_of(disk, run, address)?;
+        if let Ok(envelope) = envelope_of(disk, run, address) {
+            self.put(self.offer(address, way, envelope));
+        }
+        Ok(block)
+    }
+
+    /// What the tier is and how it knows a block, if it does.
+    fn tier_and_name(&self, address: &BlockAddress) -> Option<(&BlockTier, BlockName)> {
+        let (tier, file) = (self.tier.as_ref()?, &address.file);
+        Some((tier, tier.name(file.id, file.fingerprints?, address.handle.offset)))
+    }
+
+    /// The block, if the tier has it.
+    fn recall(&self, address: &BlockAddress) -> Option<BlockRef> {
+        let (tier, name) = self.tier_and_name(address)?;
+        tier.get(&name, |disk| address.recalled(disk))
+    }
+
+    fn recall_by(&self, way: Way, address: &BlockAddress) -> Option<BlockRef> {
+        (way == Way::ByTier).then(|| self.recall(address)).flatten()
+    }
+
+    /// What is to go to the tier of a block that was read, once it has proved whole.
+    fn offer(&self, address: &BlockAddress, way: Way, envelope: &[u8]) -> Option<Offer> {
+        let (tier, name) = self.tier_and_name(address).filter(|_| way == Way::ByTier)?;
+        Some(tier.offer(name, envelope))
+    }
+
+    fn put(&self, offer: Option<Offer>) {
+        if let (Some(tier), Some(offer)) = (&self.tier, offer) {
+            tier.put(offer);
+        }
     }
 
     /// Reads the blocks that this thread leads, in one batch.
     fn read_led(
         &self,
         addresses: &[BlockAddress],
+        way: Way,
         mut leads: Vec<(usize, Lead<'_>)>,
         slots: &mut [Option<Result<BlockRef>>],
     ) {
@@ -617,7 +680,7 @@ impl Blocks {
             let span: Vec<_> = indices.iter().map(|&i| addresses[i].clone()).collect();
             self.note_read(&span);
             let disk = disk.map_err(|e| self.failed(&span[0], e));
-            for (i, block) in indices.into_iter().zip(self.land(&span, leads, disk)) {
+            for (i, block) in indices.into_iter().zip(self.land(&span, way, leads, disk)) {
                 slots[i] = Some(block);
             }
         }
@@ -628,12 +691,13 @@ impl Blocks {
     fn land(
         &self,
         run: &[BlockAddress],
+        way: Way,
         leads: Vec<Lead<'_>>,
         disk: Result<Buffer>,
     ) -> Vec<Result<BlockRef>> {
         let arrival = Arrival::of_read(run.len());
         if let ([address], Ok(_)) = (run, &disk) {
-            let block = disk.and_then(|disk| address.block_of(disk));
+            let block = disk.and_then(|disk| self.opened(address, way, disk));
             for lead in leads {
                 self.publish(address, lead, arrival, block.clone());
             }
@@ -641,9 +705,9 @@ impl Blocks {
         }
         let blocks = run.iter().zip(leads).map(|(address, lead)| {
             let block = match &disk {
-                Ok(disk) => part_of(disk, run, address),
+                Ok(disk) => self.opened_part(address, way, disk, run),
                 // Of many blocks one may be unreadable: the others are not.
-                Err(_) if run.len() > 1 => self.read_alone(address),
+                Err(_) if run.len() > 1 => self.read_alone(address, way),
                 Err(error) => Err(error.clone()),
             };
             self.publish(address, lead, arrival, block.clone());
@@ -686,12 +750,19 @@ impl Blocks {
 
 /// The block at `address` out of what was read for `run`.
 fn part_of(disk: &[u8], run: &[BlockAddress], address: &BlockAddress) -> Result<BlockRef> {
+    let envelope = envelope_of(disk, run, address)?;
+    address.admit(open_part(envelope, seed(address.file.id, address.handle.offset)))
+}
+
+/// Its envelope.
+fn envelope_of<'d>(
+    disk: &'d [u8],
+    run: &[BlockAddress],
+    address: &BlockAddress,
+) -> Result<&'d [u8]> {
     let offset = address.handle.offset;
-    let part = offset
+    offset
         .checked_sub(run[0].handle.offset)
         .and_then(|start| disk.get(start as usize..)?.get(..address.handle.len as usize))
-        .ok_or_else(|| {
-            address.file.corrupt(offset, "it does not stand behind the block before it")
-        })?;
-    address.admit(open_part(part, seed(address.file.id, offset)))
+        .ok_or_else(|| address.file.corrupt(offset, "it does not stand behind the block before it"))
 }

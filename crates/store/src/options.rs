@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidekv_cache::CachePolicy;
+use tidekv_cache::{CachePolicy, Tier};
 use tidekv_io::{Clock, Executor, Random, Storage};
 
 /// What a write waits for before it is acknowledged.
@@ -42,6 +42,11 @@ pub struct Environment {
     pub random: Option<Arc<dyn Random>>,
     /// Where background work runs; a pool of threads when `None`.
     pub executor: Option<Arc<dyn Executor>>,
+    /// What lies under the block cache, for files that are far away: a block that is not in
+    /// memory is asked of it before its table is read, and goes there when it has been read.
+    /// `tidekv_tiered::Cache` is one, with flash. None when `None`. It may forget whatever it
+    /// likes, and be shared with other stores; nothing that it returns changes an answer.
+    pub tier: Option<Arc<dyn Tier>>,
 }
 
 /// The settings of a store.

@@ -34,6 +34,7 @@ use tidekv_io::{
 };
 
 use crate::batch::decode_record;
+use crate::block_tier::BlockTier;
 use crate::blocks::{BlockRef, Blocks};
 use crate::budget;
 use crate::checksum::name_hash;
@@ -182,7 +183,7 @@ fn build_caches(
     options: &Options,
     storage: &Arc<dyn Storage>,
     clock: &Arc<dyn Clock>,
-    cache_bytes: u64,
+    (cache_bytes, store): (u64, u64),
 ) -> (Arc<Caches<BlockRef>>, Arc<Blocks>) {
     let budget = usize::try_from(cache_bytes.min(options.cache_bytes_max)).unwrap_or(usize::MAX);
     let caches = Caches::new(name_hash, budget, CACHE_SHARDS, options.cache_policy);
@@ -192,6 +193,10 @@ fn build_caches(
     let seek_work = SeekWork::of_tables(options.table_bytes);
     let unlearning = Unlearning::of_cache(budget);
     let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches), seek_work, unlearning);
+    let blocks = match &options.environment.tier {
+        Some(tier) => blocks.over(BlockTier::new(Arc::clone(tier), store)),
+        None => blocks,
+    };
     let blocks = match options.cross_check {
         true => blocks.cross_checked(Arc::clone(clock)),
         false => blocks,
@@ -219,7 +224,8 @@ fn build_engine(
         .max(budget::MEMORY_BYTES_MIN);
     // As if memtables were full: replayed logs may fill them.
     let shares = budget::shares(memory, options.memtable_bytes, memory, 0);
-    let (caches, blocks) = build_caches(&options, &storage, &clock, shares.cache_bytes);
+    let (caches, blocks) =
+        build_caches(&options, &storage, &clock, (shares.cache_bytes, state.store));
     let names = Arc::new(Names::new(Arc::clone(&storage), directory));
     let last_sequence = state.last_sequence;
     let cache_bytes_max = options.cache_bytes_max;

@@ -222,6 +222,7 @@ fn report(totals: &Totals, seed: u64) {
     assert!(tally.kv_hits > 100 && tally.kp_hits > 100 && tally.kp_moves > 10, "{tally:?}");
     assert!(tally.seek_compactions > 0, "{tally:?}");
     assert!(tally.warm_values > 100, "{tally:?}");
+    assert!(tally.tier_hits > 100 && tally.tier_wrong > 100, "{tally:?}");
     assert!(tally.would_block > 0 && tally.conflicts > 0 && tally.levels > 2, "{tally:?}");
     Row::new("proof-metamorphic", "tidekv")
         .seed(seed)
@@ -240,6 +241,8 @@ fn report(totals: &Totals, seed: u64) {
         .metric("kp_moves", tally.kp_moves)
         .metric("warm_values", tally.warm_values)
         .metric("stale_inserts", tally.stale_inserts)
+        .metric("tier_hits", tally.tier_hits)
+        .metric("tier_wrong", tally.tier_wrong)
         .metric("seek_compactions", tally.seek_compactions)
         .metric("differences", differences.len() as u64)
         .metric("losses", differences.len() as u64)

@@ -16,6 +16,11 @@ use crate::object::{Found, Object};
 /// What a value costs beside its bytes: the key's and the value's allocations, each rounded up.
 const ALLOCATION_BYTES: usize = 32;
 
+/// What a hit spares beside a read of flash, which is 1: of an object that has no copy there, a trip to
+/// the back end or, once it has been written, such a read. What else was tried:
+/// `docs/design/0036-objects-by-what-they-save.md`.
+const BENEFIT_WITHOUT_COPY: u32 = 16;
+
 /// An object in DRAM. `C` says where its copy on flash is.
 #[derive(Debug)]
 pub(crate) struct Held<C> {
@@ -35,6 +40,11 @@ impl<C> Held<C> {
     /// What it takes, in bytes, without what [`Objects`] adds.
     fn charge_bytes(&self) -> usize {
         charge_bytes(self.key.len(), self.found.object.value.len())
+    }
+
+    /// What a hit spares.
+    fn benefit(&self) -> u32 {
+        if self.copy.is_some() { 1 } else { BENEFIT_WITHOUT_COPY }
     }
 }
 
@@ -83,8 +93,8 @@ impl<C> Shard<C> {
     /// Puts an object in; what leaves for it, in the order in which it leaves. Itself is
     /// among that, where it is larger than the shard.
     pub(crate) fn put(&mut self, hash: u64, held: Held<C>) -> Removed<Held<C>> {
-        let charge_bytes = held.charge_bytes();
-        let insertion = self.objects.insert(hash, held, charge_bytes);
+        let (charge_bytes, benefit) = (held.charge_bytes(), held.benefit());
+        let insertion = self.objects.insert_for(hash, held, charge_bytes, benefit);
         let mut left = insertion.evicted;
         insertion.refused.into_iter().for_each(|held| left.push(held));
         left
@@ -205,6 +215,17 @@ mod tests {
     fn charges_are_what_an_allocator_takes() {
         assert_eq!([rounded(0), rounded(1), rounded(100), rounded(128)], [0, 16, 112, 128]);
         assert_eq!([rounded(4097), rounded(16 << 10), rounded(33_000)], [5120, 16384, 40960]);
+    }
+
+    #[test]
+    fn what_has_a_copy_on_flash_leaves_before_what_has_none() {
+        let mut shard = Shard::new(Eviction::GreedyDual, 10_000);
+        for hash in 0..8_u64 {
+            let copy = (hash == 3).then_some(());
+            assert_eq!(shard.put(hash, Held { copy, ..held(b"a", 1_000) }).iter().count(), 0);
+        }
+        let left = shard.put(8, held(b"b", 1_000));
+        assert!(left.iter().all(|held| held.copy.is_some()) && left.iter().count() == 1);
     }
 
     #[test]

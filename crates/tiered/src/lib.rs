@@ -48,6 +48,7 @@ mod flash_lookup;
 mod tenants;
 mod pool;
 mod cache;
+mod tier;
 
 pub use cache::{Cache, Cursor, Lookup, Recall, WouldWait};
 pub use device_stats::DeviceCounts;
@@ -59,4 +60,4 @@ pub use options::{DRAM_BYTES_MIN, Expiry, FlashOptions, KEY_BYTES_MAX, Options, 
 pub use read_times::ReadTimes;
 pub use stats::{Stats, TenantStats};
 pub use surroundings::Surroundings;
-pub use tidekv_cache::Eviction;
+pub use tidekv_cache::{Eviction, Tier};

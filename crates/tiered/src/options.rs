@@ -60,7 +60,9 @@ pub struct Options {
     pub flash: Vec<FlashOptions>,
     /// The largest value that is taken, in bytes.
     pub object_bytes_max: u64,
-    /// The order in which objects leave DRAM.
+    /// The order in which objects leave DRAM. Where sizes differ, [`Eviction::GreedyDual`] has
+    /// fewer misses than S3-FIFO, the default, and more missed bytes
+    /// (`docs/design/0036-objects-by-what-they-save.md`).
     pub eviction: Eviction,
     /// How large objects are expected to be on average, in bytes: flash has room for as many
     /// index entries as objects of that size fit.

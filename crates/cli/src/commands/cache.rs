@@ -12,7 +12,7 @@ use tidekv_io::{Clock, LocalStorage, Storage, SystemClock};
 use tidekv_server::{
     Address, CacheServer, CacheServerOptions, DEFAULT_CACHE_PORT, OffsetClock, Users,
 };
-use tidekv_tiered::{FlashOptions, Options, Surroundings, TenantOptions};
+use tidekv_tiered::{Eviction, FlashOptions, Options, Surroundings, TenantOptions};
 
 use crate::daemon::{DRAIN, Signals, TlsArguments, log_to_standard_error, page_address};
 use crate::failure::{Failure, Result};
@@ -22,6 +22,31 @@ use crate::quantity::{count, parse_duration, parse_size, show_size};
 
 /// The largest value that can be allowed: its length is a number of 31 bits in memcached.
 const OBJECT_BYTES_MAX: u64 = 1 << 30;
+
+/// In which order objects leave the memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Order {
+    /// What has come lately proves itself in a small queue first (S3-FIFO).
+    S3Fifo,
+    /// What saves the least for each of its bytes, by how often it is asked for and whether
+    /// flash has it: more hits where sizes differ, of fewer bytes (GreedyDual).
+    GreedyDual,
+    /// The least recently used.
+    Lru,
+    /// About the least recently used, with less work for a hit (CLOCK).
+    Clock,
+}
+
+impl From<Order> for Eviction {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::S3Fifo => Self::S3Fifo,
+            Order::GreedyDual => Self::GreedyDual,
+            Order::Lru => Self::Lru,
+            Order::Clock => Self::Clock,
+        }
+    }
+}
 
 /// Serve a cache over the memcached protocol.
 ///
@@ -41,6 +66,10 @@ pub struct Cache {
     /// on: a byte of one takes 1.2 bytes of flash there, 1.9 at 256 bytes, up to 7.5 at 64.
     #[arg(long, value_name = "FILE:SIZE", value_parser = parse_flash)]
     flash: Vec<FlashOptions>,
+
+    /// In which order objects leave the memory.
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t = Order::S3Fifo)]
+    eviction: Order,
 
     /// How large objects are on average, about: flash has an index for as many as fit. Where values
     /// are below 512 bytes, what key, value and 64 bytes take, up to a multiple of 64.
@@ -153,6 +182,7 @@ impl Cache {
             dram_bytes: self.dram,
             flash: self.flash.clone(),
             object_bytes_max: self.object_max,
+            eviction: self.eviction.into(),
             object_bytes_usual: self.object_usual,
             index_bytes: self.flash_index,
             flash_writes_bytes_per_s: self.flash_writes,

@@ -11,6 +11,7 @@ use tidekv_io::File;
 use super::format::{FOOTER_BYTES, Footer, Partition, decode_range_tombstones};
 use super::properties::TableProperties;
 use crate::block::{Block, BlockHandle, BlockView, Content, TRAILER_BYTES, open_part, seed};
+use crate::block_tier::Fingerprints;
 use crate::blocks::{BlockAddress, TableFile};
 use crate::error::{Error, Result};
 use crate::filter::Learned;
@@ -63,7 +64,8 @@ impl Table {
         let range_tombstones = sections.content(footer.range_tombstones)?;
         let range_tombstones = decode_range_tombstones(&range_tombstones)
             .ok_or_else(|| Error::corrupt(file.path(), "its range tombstones cannot be decoded"))?;
-        let properties = TableProperties::decode(&sections.content(footer.properties)?)
+        let encoded = sections.content(footer.properties)?;
+        let properties = TableProperties::decode(&encoded)
             .filter(|properties| properties.id == id)
             .ok_or_else(|| Error::corrupt(file.path(), "its properties cannot be decoded"))?;
         let properties = TableProperties { file_bytes: bytes, ..properties };
@@ -77,11 +79,13 @@ impl Table {
         if partitions.iter().any(|partition| partition.mirror.end() > bytes) {
             return Err(Error::corrupt(file.path(), "a mirror reaches past its end"));
         }
+        let fingerprints = Fingerprints::new(properties.contents, &encoded, top.bytes());
+        let table_file = TableFile::new(file, id, properties.keyspace, bytes);
         let can_learn = partitions.iter().any(|partition| !partition.mirror.is_none());
         Ok(Self {
             filter_bytes: partitions.iter().map(|it| u64::from(it.filter.len)).sum(),
             learned: Learned::new(if can_learn { partitions.len() } else { 0 }),
-            file: Arc::new(TableFile::new(file, id, properties.keyspace, bytes)),
+            file: Arc::new(table_file.known_by(fingerprints)),
             top,
             partitions,
             properties,

@@ -10,6 +10,7 @@ use tidekv::{CachePolicy, Compression, Durability, FilterKind, KeyspaceOptions};
 use tidekv_io::Clock;
 
 use crate::operations::Profile;
+use crate::support::strange_tier::Temper;
 use crate::support::{Dice, START_MS, cache_policy};
 
 /// How far a list is followed on real storage, where each flush takes
@@ -59,6 +60,8 @@ pub struct Settings {
     /// Between operations, one time in so many, something happens that is no
     /// operation: a flush, an eviction, a compaction, other options.
     pub disturbed_one_in: u64,
+    /// What lies under the block cache, if anything does.
+    pub tier: Option<Temper>,
     /// So far a list is followed: real storage takes its time.
     pub operations_max: usize,
 }
@@ -115,6 +118,7 @@ impl Settings {
                 .max(operations / if is_real { 100 } else { 2000 }),
             operations_max,
             hot_list_share: [1, 10][dice.below(2) as usize],
+            tier: Temper::ALL.get(dice.below(6) as usize).copied(),
         }
     }
 }
@@ -131,7 +135,7 @@ impl fmt::Display for Settings {
         write!(
             f,
             "disk {:?}, threads {}, {:?}, {:?}, direct {}, memory {}, memtable {}, table {}, \
-             pace {:?}, cache {} ({}, check {}, {} bits, list 1/{}), disturbed 1/{}",
+             pace {:?}, cache {} ({}, check {}, {} bits, list 1/{}), tier {:?}, disturbed 1/{}",
             self.disk,
             self.threads,
             self.ending,
@@ -146,6 +150,7 @@ impl fmt::Display for Settings {
             self.cross_check,
             self.fingerprint_bits,
             self.hot_list_share,
+            self.tier,
             self.disturbed_one_in
         )
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv::{
-    Cached, Commit, Db, Entry, Environment, Iter, Keyspace, Options, Result, Snapshot, Watch,
+    Cached, Commit, Db, Entry, Environment, Iter, Keyspace, Options, Result, Snapshot, Tier, Watch,
     WriteBatch,
 };
 use tidekv_io::{
@@ -19,6 +19,7 @@ use crate::operations::{
     Expectation, Moment, Operation, Payload, SLOTS, SPACES, Step, Walk, Write, key,
 };
 use crate::settings::{Disk, Ending, ListClock, Settings, keyspace_options};
+use crate::support::strange_tier::StrangeTier;
 use crate::support::{Dice, cache_policy};
 
 const NAMES: [&str; SPACES] = ["first", "second", "third"];
@@ -40,6 +41,9 @@ pub struct Tally {
     pub kp_moves: u64,
     pub warm_values: u64,
     pub stale_inserts: u64,
+    /// Blocks that the tier under the cache had, and others that it said were these.
+    pub tier_hits: u64,
+    pub tier_wrong: u64,
     /// Merges that the seeks of scans had paid for.
     pub seek_compactions: u64,
     /// The deepest that data lay: how many levels had tables.
@@ -59,6 +63,8 @@ impl Tally {
         self.kp_moves += other.kp_moves;
         self.warm_values += other.warm_values;
         self.stale_inserts += other.stale_inserts;
+        self.tier_hits += other.tier_hits;
+        self.tier_wrong += other.tier_wrong;
         self.seek_compactions += other.seek_compactions;
         self.levels = self.levels.max(other.levels);
     }
@@ -79,6 +85,8 @@ pub struct Subject {
     db: Option<Db>,
     spaces: Vec<Keyspace>,
     default_ttl_ms: [Option<u32>; SPACES],
+    /// Outlives kills, losses of power and homes: numbers of tables come again above it.
+    tier: Option<Arc<dyn Tier>>,
     snapshots: [Option<Snapshot>; SLOTS],
     watches: [Option<Watch>; SLOTS],
     walks: [Option<Iter>; SLOTS],
@@ -111,6 +119,7 @@ impl Subject {
             db: None,
             spaces: Vec::new(),
             default_ttl_ms: [None; SPACES],
+            tier: settings.tier.map(|it| Arc::new(StrangeTier::new(it, settings.seed)) as _),
             snapshots: Default::default(),
             watches: Default::default(),
             walks: Default::default(),
@@ -148,6 +157,7 @@ impl Subject {
                 clock: Some(self.clock.clone()),
                 random: Some(Arc::new(SeededRandom::new(settings.seed))),
                 executor,
+                tier: self.tier.clone(),
             },
             ..Options::default()
         }
@@ -194,6 +204,8 @@ impl Subject {
         self.tally.kp_errors += statistics.counter("cache.kp.errors");
         self.tally.kp_moves += statistics.counter("cache.kp.moves");
         self.tally.stale_inserts += statistics.counter("cache.point.stale_inserts");
+        self.tally.tier_hits += statistics.counter("tier.hits");
+        self.tally.tier_wrong += statistics.counter("tier.wrong");
         self.tally.seek_compactions += statistics.counter("compaction.for_seeks");
         self.tally.compactions +=
             statistics.counter("compaction.count") + statistics.counter("compaction.moves");

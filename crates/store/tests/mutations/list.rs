@@ -109,6 +109,17 @@ const fn unlearned(
     Mutation { target: "unlearning", ..mutation(name, file, find, replace, test) }
 }
 
+/// Of the tier under the block cache.
+const fn below(
+    name: &'static str,
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+    test: &'static str,
+) -> Mutation {
+    Mutation { target: "tier", ..mutation(name, file, find, replace, test) }
+}
+
 pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "the log is not synced before the acknowledgement",
@@ -1032,8 +1043,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "who finds a block in memory pays for its read",
         file: "crates/store/src/blocks.rs",
-        find: "if landed.is_none() {\n            self.note_purpose(address, purpose);\n        }",
-        replace: "self.note_purpose(address, purpose);",
+        find: "        let result = match landed.or_else(|| self.recall(address)) {",
+        replace: "        if landed.is_some() {\n            self.note_purpose(address, purpose);\n        }\n        let result = match landed.or_else(|| self.recall(address)) {",
         package: "tidekv",
         target: "lib",
         test: "blocks::tests::who_reads_for_a_seek_pays_for_it_once",
@@ -1585,4 +1596,38 @@ pub const MUTATIONS: &[Mutation] = &[
         "let is_confirmed = has_state || found.is_confirmed_by(present) || boot != [0; 16];",
         "nothing_is_found_but_what_was_stored_last",
     ),
+    below(
+        "blocks are known to the tier by number and place alone",
+        "crates/store/src/block_tier.rs",
+        "let numbers = [store, table, contents, description, offset];",
+        "let numbers = [store, table, contents & 0, description & 0, offset];",
+        "a_store_that_is_made_anew_finds_nothing_of_the_one_before",
+    ),
+    Mutation {
+        target: "lib",
+        ..below(
+            "what a tier returns is believed if it is some block of that place",
+            "crates/store/src/block_tier.rs",
+            ".filter(|(envelope, sum)| name.sum(envelope).to_le_bytes() == **sum)",
+            ".filter(|(_, sum)| sum.len() == SUM_BYTES)",
+            "block_tier::tests::nothing_but_the_block_itself_is_opened",
+        )
+    },
+    below(
+        "a scan's reading ahead fills the tier",
+        "crates/store/src/blocks.rs",
+        "let way = if run.len() == 1 { Way::ByTier } else { Way::PastTier };",
+        "let way = if run.is_empty() { Way::PastTier } else { Way::ByTier };",
+        "compactions_and_what_scans_read_ahead_go_past_the_tier",
+    ),
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "what is too large for a tier leaves what stood there before",
+            "crates/tiered/src/tier.rs",
+            "            return Self::remove(self, key);",
+            "            return;",
+            "tier::tests::what_cannot_be_kept_leaves_nothing_behind",
+        )
+    },
 ];

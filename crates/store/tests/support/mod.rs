@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub mod held;
+pub mod strange_tier;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ pub fn options(disk: &MemoryStorage, clock: &Arc<ManualClock>, limits: Limits) -
             clock: Some(clock.clone()),
             random: Some(Arc::new(SeededRandom::new(1))),
             executor: Some(Arc::new(InlineExecutor::new())),
+            tier: None,
         },
         ..Options::default()
     }

@@ -11,7 +11,8 @@ use tidekv_io::{
     ReadRequest, SeededRandom, Storage, Tear,
 };
 use tidekv_tiered::{
-    Cache, Change, Deadline, FlashOptions, Found, Object, Options, Recall, Surroundings, WouldWait,
+    Cache, Change, Deadline, Eviction, FlashOptions, Found, Object, Options, Recall, Surroundings,
+    WouldWait,
 };
 
 use crate::model::Model;
@@ -175,6 +176,10 @@ impl Scene {
             state: has_state.then(|| PathBuf::from("/state")),
             segment_bytes: Some(16 << 10 << random.below(2)),
             fingerprint_bits,
+            eviction: match seed.is_multiple_of(4) {
+                true => Eviction::GreedyDual,
+                false => Eviction::S3Fifo,
+            },
             ..Options::default()
         };
         let (storage, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));

@@ -1,0 +1,46 @@
+//! What reads of blocks count. All counters may be raised from any thread.
+
+use crate::stats::Counter;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// What block reads count.
+#[derive(Debug, Default)]
+pub(super) struct BlockStatistics {
+    /// Reads of storage by users' operations; a run of blocks is one.
+    pub(super) reads: Counter,
+    pub(super) read_bytes: Counter,
+    /// Of these, bytes that nobody asked for, between two blocks of a request.
+    pub(super) gap_bytes: Counter,
+    /// Reads that failed, told to a caller or not: what was read ahead, or in one
+    /// run with others, is read again alone once it is asked for.
+    pub(super) read_failures: Counter,
+    /// Blocks that were read before they were asked for.
+    pub(super) read_ahead_blocks: Counter,
+    pub(super) compaction_reads: Counter,
+    pub(super) compaction_read_bytes: Counter,
+    /// Readers that waited for another one's read.
+    pub(super) single_flight_waits: Counter,
+    /// Bytes that are being read now.
+    pub(super) in_flight_bytes: AtomicU64,
+}
+
+/// Counts bytes as in flight while it lives.
+#[derive(Debug)]
+pub(super) struct InFlight<'a> {
+    gauge: &'a AtomicU64,
+    bytes: u64,
+}
+
+impl<'a> InFlight<'a> {
+    pub(super) fn new(statistics: &'a BlockStatistics, bytes: u64) -> Self {
+        let gauge = &statistics.in_flight_bytes;
+        gauge.fetch_add(bytes, Ordering::Relaxed);
+        Self { gauge, bytes }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.gauge.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,44 @@
+//! The cache as what lies under another one ([`Tier`]): a store on remote storage puts it under
+//! its block cache.
+//!
+//! Guarantees: those of [`Cache`], which are those of a tier. What is put has no deadline, and
+//! flags and marks of 0. What is too large, or has a key that is too long, is not kept, and
+//! nothing is found under that key.
+//!
+//! Safe to use from all threads.
+
+use bytes::Bytes;
+use tidekv_cache::Tier;
+
+use crate::cache::Cache;
+use crate::object::{Deadline, Object};
+use crate::options::KEY_BYTES_MAX;
+
+impl Tier for Cache {
+    fn get(&self, key: &[u8]) -> Option<Bytes> {
+        if key.len() > KEY_BYTES_MAX {
+            return None;
+        }
+        Self::get(self, key).map(|found| found.object.value)
+    }
+
+    fn put(&self, key: &[u8], value: Bytes) {
+        if key.len() > KEY_BYTES_MAX {
+            return;
+        }
+        if !self.has_room_for(key.len(), value.len()) {
+            return Self::remove(self, key);
+        }
+        let version = self.next_version();
+        self.store(key, Object { value, flags: 0, deadline: Deadline::NEVER, version, marks: 0 });
+    }
+
+    fn remove(&self, key: &[u8]) {
+        if key.len() <= KEY_BYTES_MAX {
+            Self::remove(self, key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
