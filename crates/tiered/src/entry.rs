@@ -15,6 +15,8 @@
 
 /// Records begin and end at multiples of so many bytes.
 pub(crate) const UNIT_BYTES: usize = 64;
+/// What a record has in front of key and value.
+pub(crate) const RECORD_HEADER_BYTES: usize = 64;
 /// No segment is larger.
 pub(crate) const SEGMENT_BYTES_MAX: usize = UNIT_BYTES << 18;
 /// No device has more slots.

@@ -11,7 +11,9 @@
 //!
 //! Pure.
 
-use crate::entry::{FINGERPRINT_BITS_MAX, SEGMENT_BYTES_MAX, SLOTS_MAX};
+use crate::entry::{
+    FINGERPRINT_BITS_MAX, RECORD_HEADER_BYTES, SEGMENT_BYTES_MAX, SLOTS_MAX, UNIT_BYTES,
+};
 use crate::error::{Error, Result};
 use crate::page::{ENTRIES_MAX, PAGE_BYTES};
 
@@ -55,6 +57,11 @@ impl Name {
     }
 }
 
+/// What an object of so many bytes, key and value, takes on flash.
+fn record_bytes_usual(object_bytes: u64) -> u64 {
+    (object_bytes + RECORD_HEADER_BYTES as u64).next_multiple_of(UNIT_BYTES as u64)
+}
+
 /// The parts of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
@@ -88,7 +95,7 @@ impl Layout {
         let usual = (bytes / SEGMENTS_USUAL).next_power_of_two();
         let usual = usual.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX as u64);
         let segment_bytes = segment_bytes.unwrap_or(usual);
-        let objects = bytes / object_bytes_usual.max(1) + 1;
+        let objects = bytes / record_bytes_usual(object_bytes_usual) + 1;
         let layout = Self {
             bytes,
             segment_bytes: segment_bytes as u32,
@@ -115,7 +122,8 @@ impl Layout {
         let slots_bytes = SLOTS_MIN * (segment_bytes + SLOT_BYTES as u64);
         // The index takes its part of whatever the size is.
         let page_bytes = 2 * PAGE_BYTES as u64 + VERSION_BYTES as u64;
-        let share = page_bytes as f64 / (ENTRIES_USUAL * object_bytes_usual) as f64;
+        let record_bytes = record_bytes_usual(object_bytes_usual);
+        let share = page_bytes as f64 / (ENTRIES_USUAL * record_bytes) as f64;
         let fixed_bytes = slots_bytes + 128 * BLOCK_BYTES;
         ((fixed_bytes as f64 / (1.0 - share).max(0.01)) as u64).next_multiple_of(1 << 20)
     }

@@ -28,11 +28,8 @@
 use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::entry::{SegmentId, UNIT_BYTES};
+use crate::entry::{RECORD_HEADER_BYTES, SegmentId, UNIT_BYTES};
 use crate::object::{Deadline, Found, Object};
-
-/// What stands in front of key and value.
-pub(crate) const HEADER_BYTES: usize = 64;
 
 const FETCHED: u8 = 1;
 const KIND: u32 = 1;
@@ -70,13 +67,13 @@ pub(crate) enum Mismatch {
 
 /// How many bytes the record takes, with its padding.
 pub(crate) fn record_bytes(key_len: usize, value_len: usize) -> usize {
-    (HEADER_BYTES + key_len + value_len).next_multiple_of(UNIT_BYTES)
+    (RECORD_HEADER_BYTES + key_len + value_len).next_multiple_of(UNIT_BYTES)
 }
 
 /// Writes the record to `out`, which has the length of [`record_bytes`].
 pub(crate) fn encode(out: &mut [u8], segment: SegmentId, key: &[u8], record: &Record) {
     let Found { object, was_fetched, accessed_s } = &record.found;
-    let (header, rest) = out.split_at_mut(HEADER_BYTES);
+    let (header, rest) = out.split_at_mut(RECORD_HEADER_BYTES);
     header.fill(0);
     let flags = (u8::from(*was_fetched) * FETCHED) | ((record.kind as u8) << KIND);
     header[8..12].copy_from_slice(&segment.slot.to_le_bytes());
@@ -107,16 +104,18 @@ pub(crate) fn decode(
 ) -> std::result::Result<Record, Mismatch> {
     let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| bytes[at + n]));
     let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-    if bytes.len() < HEADER_BYTES {
+    if bytes.len() < RECORD_HEADER_BYTES {
         return Err(Mismatch::Damaged);
     }
     let (value_len, key_len) =
         (word(24) as usize, usize::from(bytes[28]) | usize::from(bytes[29]) << 8);
-    let value_at = HEADER_BYTES + key_len;
-    let Some(found_key) = bytes.get(HEADER_BYTES..value_at) else { return Err(Mismatch::Damaged) };
+    let value_at = RECORD_HEADER_BYTES + key_len;
+    let Some(found_key) = bytes.get(RECORD_HEADER_BYTES..value_at) else {
+        return Err(Mismatch::Damaged);
+    };
     let value = value_at.checked_add(value_len).and_then(|end| bytes.get(value_at..end));
     let Some(value) = value else { return Err(Mismatch::Damaged) };
-    if long(0) != checksum(&bytes[8..HEADER_BYTES], found_key, value)
+    if long(0) != checksum(&bytes[8..RECORD_HEADER_BYTES], found_key, value)
         || segment != (SegmentId { slot: word(8), generation: word(12) })
     {
         return Err(Mismatch::Damaged);
@@ -189,12 +188,12 @@ mod tests {
     fn what_is_damaged_or_cut_off_is_nothing() {
         let record = record(&[9; 100]);
         let bytes = encoded(b"key", &record);
-        for at in 0..HEADER_BYTES + 103 {
+        for at in 0..RECORD_HEADER_BYTES + 103 {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x80;
             assert_eq!(decode(&damaged, SEGMENT, b"key"), Err(Mismatch::Damaged), "byte {at}");
         }
-        for len in 0..HEADER_BYTES + 103 {
+        for len in 0..RECORD_HEADER_BYTES + 103 {
             assert_eq!(decode(&bytes[..len], SEGMENT, b"key"), Err(Mismatch::Damaged));
         }
     }

@@ -71,8 +71,7 @@ pub struct Cache {
     #[arg(long, value_enum, value_name = "ORDER", default_value_t = Order::S3Fifo)]
     eviction: Order,
 
-    /// How large objects are on average, about: flash has an index for as many as fit. Where values
-    /// are below 512 bytes, what key, value and 64 bytes take, up to a multiple of 64.
+    /// How large objects are on average, about: flash has an index for as many as fit.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_size)]
     object_usual: u64,
 

@@ -5,13 +5,9 @@
 //! for: so the hit ratio is, about, the part of flash that objects themselves take, and what is in
 //! DRAM beside it (`memory_hit_ratio`). What a cache does not have is put there.
 //!
-//! A cache makes its index for as many objects as fit, by what it is told of their size
-//! (`--object-usual` of the server): what they have themselves (`index_for` objects), or what they
-//! take there (records).
-//!
 //! | column | what grows as objects get smaller |
 //! |---|---|
-//! | `index_bytes_per_object` | little: what is fixed, where fewer objects fit than the index is made for |
+//! | `index_bytes_per_object` | nothing |
 //! | `flash_bytes_per_object` | a record has 64 bytes beside key and value and ends at a multiple of 64, an entry of the index 16, on a page that has two places |
 //! | `space_overhead` | the same in bytes of key and value |
 //! | `flash_reads_per_hit` | misses of the index in memory: there are more entries for the same memory |
@@ -25,29 +21,20 @@ use crate::subject::FlashSettings;
 use crate::tiered::TIDEKV_CACHE;
 use crate::workload::Kind;
 
-const OBJECTS: &str = "objects";
-const RECORDS: &str = "records";
-
 const SIZES: [u64; 6] = [64, 128, 256, 512, 1 << 10, 4 << 10];
-/// What a record has in front of key and value, and what its length is a multiple of.
-const RECORD_BYTES: u64 = 64;
 /// So many requests are under way.
 const THREADS: u64 = 16;
 
 fn points(scale: &Scale) -> Vec<Point> {
     let flash_bytes: u64 = if scale.is_quick { 128 << 20 } else { 256 << 20 };
     let sizes = if scale.is_quick { &SIZES[2..] } else { &SIZES };
-    let point = |value_bytes: u64, index_for: &'static str| {
-        let own_bytes = KEY_BYTES as u64 + value_bytes;
-        let object_bytes = match index_for {
-            RECORDS => RECORD_BYTES + own_bytes.next_multiple_of(RECORD_BYTES),
-            _ => own_bytes,
-        };
+    let point = |value_bytes: u64| {
+        let object_bytes = KEY_BYTES as u64 + value_bytes;
         let load = Load {
             name: "fetch",
             choice: Choice::Uniform,
             mix: vec![(Kind::Fetch, 100)],
-            objects: flash_bytes / own_bytes,
+            objects: flash_bytes / object_bytes,
             value_bytes,
             // What buffers for writes and the index of the smallest objects take, twice.
             memory_bytes: 32 << 20,
@@ -57,16 +44,15 @@ fn points(scale: &Scale) -> Vec<Point> {
             threads: THREADS,
         };
         // What differs with the size is no axis of its own.
-        let point = load.point(scale, &[]).without(&["objects"]).with("index_for", index_for);
+        let point = load.point(scale, &[]).without(&["objects"]);
         let flash = point.flash.clone().map(|flash| FlashSettings { object_bytes, ..flash });
         Point { alternations: 1, flash, ..point }
     };
-    let kinds = if scale.is_quick { &[RECORDS][..] } else { &[OBJECTS, RECORDS] };
-    sizes.iter().flat_map(|&size| kinds.iter().map(move |kind| point(size, kind))).collect()
+    sizes.iter().copied().map(point).collect()
 }
 
-const fn map(title: &'static str, metric: &'static str) -> Figure<'static> {
-    Figure { title, metric, x: "value_bytes", y: "index_for", shape: Shape::Map }
+const fn lines(title: &'static str, metric: &'static str) -> Figure<'static> {
+    Figure { title, metric, x: "value_bytes", y: "", shape: Shape::Lines }
 }
 
 pub(super) const SMALL: Experiment = Experiment {
@@ -80,10 +66,10 @@ pub(super) const SMALL: Experiment = Experiment {
     points,
     targets: &[Target::new("index_bytes_per_object", Rule::AtMost(2.0))],
     figures: &[
-        map("Bytes of flash for a byte of an object", "space_overhead"),
-        map("Bytes written to flash for a byte of an object", "write_amp"),
-        map("Reads of flash for a hit", "flash_reads_per_hit"),
-        map("Gets that found their object", "hit_ratio"),
+        lines("Bytes of flash for a byte of an object", "space_overhead"),
+        lines("Bytes written to flash for a byte of an object", "write_amp"),
+        lines("Reads of flash for a hit", "flash_reads_per_hit"),
+        lines("Gets that found their object", "hit_ratio"),
     ],
     ..Experiment::USUAL
 };
