@@ -22,8 +22,9 @@ use crate::workload::Kind;
 /// Small objects: with key, header and what fills it up, 128 bytes.
 const SMALL_BYTES: u64 = 40;
 const USUAL_BYTES: u64 = 4 << 10;
-/// What an object takes on flash beside its value.
-const BESIDE_VALUE_BYTES: u64 = 88;
+/// What an object takes on flash beside its key and value, at most: a header, what fills it up, its
+/// part of a summary, and of two pages of the index that are three quarters full.
+const BESIDE_BYTES: u64 = 64 + 63 + 24 + 44;
 /// The share of flash that objects take, so that none has to leave.
 const FULL: f64 = 0.85;
 /// Objects of the evidence for the target.
@@ -36,8 +37,8 @@ const BUFFERS_BYTES: u64 = 34 << 20;
 const ENDS: [(&str, StoreEnd); 2] = [("closed", StoreEnd::Settled), ("killed", StoreEnd::Killed)];
 
 fn point(scale: &Scale, objects: u64, value_bytes: u64, end: (&'static str, StoreEnd)) -> Point {
-    let object_bytes = value_bytes + BESIDE_VALUE_BYTES;
-    let flash_bytes = ((objects * object_bytes) as f64 / FULL) as u64;
+    let object_bytes = KEY_BYTES as u64 + value_bytes;
+    let flash_bytes = ((objects * (object_bytes + BESIDE_BYTES)) as f64 / FULL) as u64;
     // The fewer changes wait, the more often a page is written again for few of them.
     let index_bytes = (objects * 2 / 3).clamp(1 << 20, 128 << 20);
     let load = Load {
@@ -68,7 +69,10 @@ fn point(scale: &Scale, objects: u64, value_bytes: u64, end: (&'static str, Stor
         end: end.1,
     };
     let point = point.with("end", end.0).once_if_quick(scale);
-    Point { flash, store: Some(store), changes_store: true, ..point }
+    // Of so many there is hardly room for two: it is opened once.
+    let changes_store = objects < MANY;
+    let alternations = if changes_store { point.alternations } else { 1 };
+    Point { flash, store: Some(store), changes_store, alternations, ..point }
 }
 
 fn points(scale: &Scale) -> Vec<Point> {
