@@ -28,6 +28,9 @@ pub(crate) const VERSION_BYTES: usize = 16;
 /// The size of a slot's entry in the segment table.
 pub(crate) const SLOT_BYTES: usize = 64;
 
+/// The size of a record's place in the summary of its segment.
+pub(crate) const SUMMARY_BYTES: usize = 24;
+
 /// Fewer slots are no log.
 const SLOTS_MIN: u64 = 8;
 /// Segments are at least so large, unless a test says otherwise.
@@ -57,9 +60,12 @@ impl Name {
     }
 }
 
-/// What an object of so many bytes, key and value, takes on flash.
-fn record_bytes_usual(object_bytes: u64) -> u64 {
-    (object_bytes + RECORD_HEADER_BYTES as u64).next_multiple_of(UNIT_BYTES as u64)
+/// What an object of so many bytes, key and value, takes on flash: a record, a place in a summary, and
+/// one on each of two pages.
+fn taken_bytes(object_bytes: u64) -> u64 {
+    let record_bytes = object_bytes + RECORD_HEADER_BYTES as u64;
+    let place_bytes = 2 * PAGE_BYTES as u64 / ENTRIES_USUAL;
+    record_bytes.next_multiple_of(UNIT_BYTES as u64) + SUMMARY_BYTES as u64 + place_bytes
 }
 
 /// The parts of a device.
@@ -95,7 +101,7 @@ impl Layout {
         let usual = (bytes / SEGMENTS_USUAL).next_power_of_two();
         let usual = usual.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX as u64);
         let segment_bytes = segment_bytes.unwrap_or(usual);
-        let objects = bytes / record_bytes_usual(object_bytes_usual) + 1;
+        let objects = bytes / taken_bytes(object_bytes_usual) + 1;
         let layout = Self {
             bytes,
             segment_bytes: segment_bytes as u32,
@@ -122,8 +128,8 @@ impl Layout {
         let slots_bytes = SLOTS_MIN * (segment_bytes + SLOT_BYTES as u64);
         // The index takes its part of whatever the size is.
         let page_bytes = 2 * PAGE_BYTES as u64 + VERSION_BYTES as u64;
-        let record_bytes = record_bytes_usual(object_bytes_usual);
-        let share = page_bytes as f64 / (ENTRIES_USUAL * record_bytes) as f64;
+        let taken_bytes = taken_bytes(object_bytes_usual);
+        let share = page_bytes as f64 / (ENTRIES_USUAL * taken_bytes) as f64;
         let fixed_bytes = slots_bytes + 128 * BLOCK_BYTES;
         ((fixed_bytes as f64 / (1.0 - share).max(0.01)) as u64).next_multiple_of(1 << 20)
     }

@@ -17,13 +17,12 @@ use tidekv_io::buffer::AlignedVec;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::entry::{SegmentId, Spot, UNIT_BYTES};
-use crate::layout::{BLOCK_BYTES, Name};
+use crate::layout::{BLOCK_BYTES, Name, SUMMARY_BYTES};
 use crate::record::{self, Record};
 use crate::segment_table::Slot;
 use crate::ttl::{Group, may_go_at_s};
 
 const SUMMARY_HEAD_BYTES: usize = 16;
-const SUMMARY_BYTES: usize = 24;
 
 /// A record as a summary has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
