@@ -48,7 +48,7 @@ fn point(scale: &Scale, objects: u64, value_bytes: u64, end: (&'static str, Stor
         objects,
         value_bytes,
         // Half of it may be the index of what is on flash and write buffers.
-        memory_bytes: 2 * (index_bytes + objects * 2) + BUFFERS_BYTES,
+        memory_bytes: 2 * (index_bytes + objects * 3) + BUFFERS_BYTES,
         flash_bytes: flash_bytes.max(64 << 20),
         devices: 1,
         index_bytes: Some(index_bytes),
