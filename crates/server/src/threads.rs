@@ -7,12 +7,16 @@ use tokio::sync::mpsc;
 
 use crate::error::{Error, Result};
 
+/// How many processors there are.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// How many event loops there are: as asked for, or one for each processor but one: flushes,
 /// compactions and threads that wait for storage need theirs as well. Writers of several loops
 /// wait for each other, and longest for one that has just lost its processor.
 pub(crate) fn event_loops(asked_for: Option<usize>) -> usize {
-    let usual = || std::thread::available_parallelism().map_or(1, |cores| cores.get() - 1);
-    asked_for.unwrap_or_else(usual).max(1)
+    asked_for.unwrap_or_else(|| processors() - 1).max(1)
 }
 
 /// Makes them.

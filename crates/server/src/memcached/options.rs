@@ -39,7 +39,7 @@ pub struct CacheServerOptions {
     /// Threads for requests that take long, and that wait for flash where the system cannot read
     /// without. Default 16.
     pub io_threads: usize,
-    /// Threads that serve connections. Default: one fewer than processors.
+    /// Threads that serve connections. Default: as many as processors, for none of them waits.
     pub event_loops: Option<usize>,
     /// Starts on a public address even if anybody may use it.
     pub insecure: bool,

@@ -66,7 +66,7 @@ impl CacheServer {
     /// When an address cannot be bound or is public without authentication, or a file of TLS
     /// is missing or wrong.
     pub fn start(cache: Cache, options: CacheServerOptions) -> Result<Self> {
-        let event_loops = threads::event_loops(options.event_loops);
+        let event_loops = options.event_loops.unwrap_or_else(threads::processors).max(1);
         let runtime = threads::runtime("tide-cache", event_loops, options.io_threads)?;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         let exposure =
