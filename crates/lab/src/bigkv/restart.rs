@@ -30,8 +30,8 @@ const FULL: f64 = 0.85;
 /// Objects of the evidence for the target.
 const MANY: u64 = 100_000_000;
 
-/// Twice what three write buffers take, and some memory for objects.
-const BUFFERS_BYTES: u64 = 34 << 20;
+/// Some memory for objects.
+const OBJECTS_BYTES: u64 = 22 << 20;
 
 /// How a store came to be closed, as rows name it.
 const ENDS: [(&str, StoreEnd); 2] = [("closed", StoreEnd::Settled), ("killed", StoreEnd::Killed)];
@@ -39,6 +39,8 @@ const ENDS: [(&str, StoreEnd); 2] = [("closed", StoreEnd::Settled), ("killed", S
 fn point(scale: &Scale, objects: u64, value_bytes: u64, end: (&'static str, StoreEnd)) -> Point {
     let object_bytes = KEY_BYTES as u64 + value_bytes;
     let flash_bytes = ((objects * (object_bytes + BESIDE_BYTES)) as f64 / FULL) as u64;
+    // Three, of the segment that a device of that size has.
+    let buffers_bytes = 3 * (flash_bytes >> 10).next_power_of_two().clamp(2 << 20, 16 << 20);
     // The fewer changes wait, the more often a page is written again for few of them.
     let index_bytes = (objects * 2 / 3).clamp(1 << 20, 128 << 20);
     let load = Load {
@@ -48,7 +50,7 @@ fn point(scale: &Scale, objects: u64, value_bytes: u64, end: (&'static str, Stor
         objects,
         value_bytes,
         // Half of it may be the index of what is on flash and write buffers.
-        memory_bytes: 2 * (index_bytes + objects * 3) + BUFFERS_BYTES,
+        memory_bytes: 2 * (index_bytes + objects * 3 + buffers_bytes) + OBJECTS_BYTES,
         flash_bytes: flash_bytes.max(64 << 20),
         devices: 1,
         index_bytes: Some(index_bytes),
