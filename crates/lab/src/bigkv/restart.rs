@@ -43,14 +43,16 @@ fn point(scale: &Scale, objects: u64, value_bytes: u64, end: (&'static str, Stor
     let buffers_bytes = 3 * (flash_bytes >> 10).next_power_of_two().clamp(2 << 20, 16 << 20);
     // The fewer changes wait, the more often a page is written again for few of them.
     let index_bytes = (objects * 2 / 3).clamp(1 << 20, 128 << 20);
+    // Half of memory may be the index of what is on flash and write buffers, an eighth write buffers.
+    let all_index_bytes = index_bytes + objects * 3;
+    let flash_dram_bytes = (2 * (all_index_bytes + buffers_bytes)).max(all_index_bytes * 8 / 3);
     let load = Load {
         name: "fetch",
         choice: Choice::Uniform,
         mix: vec![(Kind::Fetch, 100)],
         objects,
         value_bytes,
-        // Half of it may be the index of what is on flash and write buffers.
-        memory_bytes: 2 * (index_bytes + objects * 3 + buffers_bytes) + OBJECTS_BYTES,
+        memory_bytes: flash_dram_bytes + OBJECTS_BYTES,
         flash_bytes: flash_bytes.max(64 << 20),
         devices: 1,
         index_bytes: Some(index_bytes),
