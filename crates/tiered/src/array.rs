@@ -11,7 +11,9 @@
 //!
 //! All others begin empty, and so do all where two lineages are told. If the number of devices
 //! has changed, or the place of one that was left, keys belong elsewhere than before, and all
-//! begin empty.
+//! begin empty. A device that was closed in order and of which nobody can say that it has left since,
+//! neither itself nor another one, would be believed at the next start: so it is an error if all
+//! of them fail.
 //!
 //! Relies on [`crate::membership`].
 
@@ -73,7 +75,7 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// When one is too small or locked, or the only one cannot be opened.
+    /// When one is too small or locked, or none can be opened.
     pub(crate) fn open(options: &Options, limits: Limits, around: &Surroundings) -> Result<Self> {
         let mut candidates = Vec::new();
         for flash in &options.flash {
@@ -85,7 +87,6 @@ impl Array {
                 Err(error) if error.kind() == tidekv_io::ErrorKind::Locked => {
                     return Err(error.clone().into());
                 }
-                Err(error) if options.flash.len() == 1 => return Err(error.clone().into()),
                 Err(error) => tracing::warn!("a flash device is left out: {error}"),
                 Ok(_) => {}
             }
@@ -123,6 +124,7 @@ impl Array {
             version_max,
             clear_at_s,
         };
+        let mut failures = Vec::new();
         for (seat, candidate) in candidates.into_iter().enumerate() {
             let membership = membership.clone();
             let fresh = Superblock {
@@ -130,18 +132,22 @@ impl Array {
                 clear_at_s,
                 ..Superblock::fresh(ids[seat], candidate.layout, around.boot, membership)
             };
-            array.take_seat(candidate, trusted[seat], fresh, limits);
+            failures.extend(array.take_seat(candidate, trusted[seat], fresh, limits));
         }
-        Ok(array)
+        match failures.pop() {
+            Some(error) if failures.len() + 1 == array.seats.len() => Err(error.into()),
+            _ => Ok(array),
+        }
     }
 
+    /// Puts the candidate there, if it can be opened; the error, if not.
     fn take_seat(
         &mut self,
         candidate: Candidate,
         is_left: bool,
         fresh: Superblock,
         limits: Limits,
-    ) {
+    ) -> Option<tidekv_io::Error> {
         let left = candidate.superblock().filter(|_| is_left).map(|found| Superblock {
             generation: found.generation + 1,
             session: found.session + 1,
@@ -155,17 +161,18 @@ impl Array {
         let opened = files.and_then(|files| {
             recovery::open(files, left.as_ref(), &fresh, limits, Arc::clone(&counters))
         });
-        let device = match opened {
+        let (device, failure) = match opened {
             Ok((device, is_warm)) => {
                 self.warm += usize::from(is_warm);
-                Some(device)
+                (Some(device), None)
             }
             Err(error) => {
                 tracing::warn!("a flash device is left out: {error}");
-                None
+                (None, Some(error))
             }
         };
         self.seats.push(Opened { device, options, layout, counters });
+        failure
     }
 }
 

@@ -91,8 +91,14 @@ impl Files {
         Ok(Self { meta, data, lock, superblock })
     }
 
-    /// Marks the file of objects as one that goes with that metadata, for good.
-    fn mark(&self, superblock: &Superblock) -> Result<()> {
+    /// Makes the device say that, and the file of objects that it goes with it.
+    fn claim(&self, superblock: &Superblock) -> Result<()> {
+        let superblock_at = superblock.layout.superblock_at(superblock.generation);
+        self.meta.write_at(superblock_at, &superblock.encode())?;
+        // Else a cut of power could bring back one that says it was closed in order, with all that
+        // stood there then.
+        self.meta.sync()?;
+        // Only now: before, the metadata would be of an earlier session.
         if self.data.is_block_device() {
             return Ok(());
         }
@@ -197,10 +203,13 @@ pub(crate) fn open(
     limits: Limits,
     counters: Arc<DeviceCounters>,
 ) -> Result<(Device, bool)> {
-    if let Some(left) = left
-        && let Some(found) = read(&files, left)?
-    {
-        return Ok((build(files, left, found, limits, counters)?, true));
+    if let Some(left) = left {
+        // First of all: who fails to read the rest runs without the device, and what happens then it
+        // does not know. If it said still that it was closed in order, it would be believed.
+        files.claim(left)?;
+        if let Some(found) = read(&files, left)? {
+            return Ok((build(files, left, found, limits, counters)?, true));
+        }
     }
     files.erase(&fresh.layout)?;
     Ok((begin(files, fresh, limits, counters)?, false))
@@ -217,6 +226,7 @@ pub(crate) fn begin(
     limits: Limits,
     counters: Arc<DeviceCounters>,
 ) -> Result<Device> {
+    files.claim(fresh)?;
     let empty = read(&files, fresh)?.ok_or_else(|| {
         tidekv_io::Error::new(ErrorKind::Failed, Operation::Read, files.meta.path())
     })?;
@@ -241,13 +251,6 @@ fn build(
         }
     }
     let changes = partitions.iter().map(|partition| partition.changes() as i64).sum();
-    let superblock_at = layout.superblock_at(superblock.generation);
-    files.meta.write_at(superblock_at, &superblock.encode())?;
-    // Else a cut of power could bring back one that says it was closed in order, with all that
-    // stood there then.
-    files.meta.sync()?;
-    // Only now: before, the metadata would be of an earlier session.
-    files.mark(superblock)?;
     let filling = Filling {
         slots: Slots::new(slots),
         open: Vec::new(),

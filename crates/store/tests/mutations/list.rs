@@ -1575,6 +1575,16 @@ pub const MUTATIONS: &[Mutation] = &[
             "cache::tests::metadata_that_does_not_fit_its_device_brings_nothing_old_back",
         )
     },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "a device that cannot be read says still that it was closed in order",
+            "crates/tiered/src/recovery.rs",
+            "        files.claim(left)?;\n",
+            "",
+            "cache::tests::what_was_left_out_at_a_start_is_not_believed_at_the_next",
+        )
+    },
     tiered(
         "a recovery takes operations as their segments come",
         "crates/tiered/src/replay.rs",

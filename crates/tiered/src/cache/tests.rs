@@ -29,15 +29,20 @@ fn options() -> Options {
 }
 
 fn open(storage: &MemoryStorage) -> Cache {
+    try_open(&options(), storage, 7).expect("it opens")
+}
+
+/// Opens a cache in that run of the machine.
+fn try_open(options: &Options, storage: &MemoryStorage, boot: u128) -> Result<Cache> {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
     let around = Surroundings {
         storage,
         clock: Arc::new(ManualClock::new(1_700_000_000_000)) as Arc<dyn Clock>,
         random: Arc::new(SeededRandom::new(1)),
-        boot: 7,
+        boot,
         is_inline: true,
     };
-    Cache::open(&options(), &around).expect("it opens")
+    Cache::open(options, &around)
 }
 
 fn object(value: &[u8], deadline: Deadline, version: u64) -> Object {
@@ -175,4 +180,40 @@ fn metadata_that_does_not_fit_its_device_brings_nothing_old_back() {
     assert_eq!(beside(&new_data, &old_meta), (0, None));
     assert_eq!(beside(&old_data, &old_meta), (1, Some(1)), "a copy of both is as it was");
     assert_eq!(beside(&new_data, &[]), (0, None));
+}
+
+/// A device that had been closed in order could not be read at the next start, and was left out. When
+/// the machine had been started anew it said still that it was closed in order, was believed, and
+/// what had been overwritten meanwhile was there again.
+#[test]
+fn what_was_left_out_at_a_start_is_not_believed_at_the_next() {
+    let flash = |path: &str| FlashOptions { path: path.into(), bytes: DEVICE_BYTES };
+    let of = |devices: &[&str]| Options {
+        flash: devices.iter().map(|path| flash(path)).collect(),
+        state: None,
+        ..options()
+    };
+    let fails = |operation| FaultRule::always(operation, Fault::Fail(tidekv_io::ErrorKind::Failed));
+    let keys = || (0..8_u32).map(|n| format!("key-{n}").into_bytes());
+    for devices in [&["/a"][..], &["/a", "/b"]] {
+        let (options, storage) = (of(devices), MemoryStorage::new());
+        let cache = try_open(&options, &storage, 1).expect("it opens");
+        keys().for_each(|key| cache.store(&key, object(b"old", Deadline::NEVER, 1)));
+        cache.close();
+        drop(cache);
+        // Past its superblocks `a` cannot be read, and `b` cannot be written when that is told.
+        storage.add_fault(fails(Operation::Read).on_path("/a.meta").after(2));
+        storage.add_fault(fails(Operation::Write).on_path("/b.meta").after(1));
+        match try_open(&options, &storage, 1) {
+            Ok(cache) => {
+                assert_eq!((devices.len(), cache.warm_devices()), (2, 1));
+                keys().for_each(|key| cache.store(&key, object(b"new", Deadline::NEVER, 2)));
+            }
+            Err(error) => assert_eq!((devices.len(), error.kind()), (1, crate::ErrorKind::Storage)),
+        }
+        storage.clear_faults();
+        let cache = try_open(&options, &storage, 2).expect("it opens");
+        let found: Vec<_> = keys().filter_map(|key| cache.get(&key)).collect();
+        assert_eq!((devices.len(), found), (devices.len(), vec![]));
+    }
 }
