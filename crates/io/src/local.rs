@@ -348,16 +348,11 @@ impl ReadQueue for LocalQueue {
         begun.map_err(|(flying, _)| flying.request)
     }
 
-    fn ended(&self) -> Vec<(u64, Result<Buffer>)> {
+    fn ended(&self) -> Vec<(u64, Option<Buffer>)> {
         let ended = self.queue.lock().ended();
-        let finish = |(flying, done): (Flying, Option<RingDone>)| {
-            let read = match done {
-                Some(RingDone { buffer, filled }) => {
-                    flying.file().finish(flying.span, buffer, filled)
-                }
-                None => flying.request.file.read_at(flying.request.offset, flying.request.len),
-            };
-            (flying.tag, read)
+        let finish = |(Flying { tag, span, .. }, done): (Flying, Option<RingDone>)| {
+            let whole = done.filter(|done| done.filled >= span.skip + span.len);
+            (tag, whole.map(|done| done.buffer.into_buffer().window(span.skip, span.len)))
         };
         ended.into_iter().map(finish).collect()
     }

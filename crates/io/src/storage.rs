@@ -64,8 +64,9 @@ pub trait ReadQueue: Send + Sync + std::fmt::Debug {
     /// is none for this queue, or too many are under way.
     fn begin(&self, tag: u64, request: ReadRequest) -> std::result::Result<(), ReadRequest>;
 
-    /// The reads that have ended since this was called last. Does not wait.
-    fn ended(&self) -> Vec<(u64, Result<Buffer>)>;
+    /// The reads that have ended since this was called last, by their tags; `None` for one that the
+    /// queue could not bring to its end, and that is to be made in another way. Does not wait.
+    fn ended(&self) -> Vec<(u64, Option<Buffer>)>;
 
     /// A counter of reads that have ended (eight bytes, of the kernel's `eventfd`), which begins
     /// anew when it is read. Who waits for it reads it before he calls [`ReadQueue::ended`].

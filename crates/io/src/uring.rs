@@ -208,6 +208,8 @@ impl<T: AsFd> RingQueue<T> {
             }
         }
         self.failed = true;
+        // No completion may come that would tell it.
+        let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
     }
 
     /// The reads that have ended; `None` stands for one that did not complete
@@ -215,9 +217,8 @@ impl<T: AsFd> RingQueue<T> {
     pub(crate) fn ended(&mut self) -> Vec<(T, Option<RingDone>)> {
         let mut ended = Vec::new();
         for completion in self.ring.completion() {
-            let place = usize::try_from(completion.user_data()).ok();
-            let place = place.filter(|place| self.flying.get(*place).is_some_and(Option::is_some));
-            let place = place.expect("a completion answers a read of its queue");
+            let place = usize::try_from(completion.user_data()).expect("a place in the table");
+            // One that has been given up already, when the ring failed, is nobody's.
             let Some((what, mut table)) = self.flying[place].take() else { continue };
             self.free.push(place);
             table.slots[0].filled = Some(usize::try_from(completion.result()).unwrap_or(0));

@@ -28,7 +28,7 @@ use crate::membership::Membership;
 use crate::options::{FlashOptions, Options};
 use crate::recovery::{self, Files};
 use crate::state_file::StateFile;
-use crate::superblock::{NO_TIME, Superblock};
+use crate::superblock::{NO_TIME, Opening, Superblock};
 use crate::surroundings::Surroundings;
 
 /// A device in its seat.
@@ -76,7 +76,12 @@ impl Array {
     /// # Errors
     ///
     /// When one is too small or locked, or none can be opened.
-    pub(crate) fn open(options: &Options, limits: Limits, around: &Surroundings) -> Result<Self> {
+    pub(crate) fn open(
+        options: &Options,
+        limits: Limits,
+        opening: Opening,
+        around: &Surroundings,
+    ) -> Result<Self> {
         let mut candidates = Vec::new();
         for flash in &options.flash {
             let usual = options.object_bytes_usual;
@@ -94,7 +99,10 @@ impl Array {
         }
         let (state, state_says) = open_state(options.state.as_ref(), around)?;
         let found = newest(&candidates, state_says.as_ref());
-        let trusted = trusted(&candidates, found.as_ref(), state_says.is_some(), around.boot);
+        let mut trusted = trusted(&candidates, found.as_ref(), state_says.is_some(), around.boot);
+        if !options.may_be_warm {
+            trusted.fill(false);
+        }
         let warm_seats = trusted.iter().any(|is_trusted| *is_trusted);
         let before = found.filter(|found| warm_seats && found.seats.len() == candidates.len());
         let lineage = around.random.next_u64();
@@ -130,6 +138,7 @@ impl Array {
             let fresh = Superblock {
                 version_max,
                 clear_at_s,
+                opening,
                 ..Superblock::fresh(ids[seat], candidate.layout, around.boot, membership)
             };
             failures.extend(array.take_seat(candidate, trusted[seat], fresh, limits));
@@ -153,9 +162,13 @@ impl Array {
             session: found.session + 1,
             boot: fresh.boot,
             is_closed: false,
+            opening: fresh.opening,
             membership: fresh.membership.clone(),
             ..found.clone()
         });
+        let session = left.as_ref().map_or(fresh.session, |left| left.session);
+        // One that begins empty after all has been marked already.
+        let fresh = Superblock { session, ..fresh };
         let counters = Arc::new(DeviceCounters::default());
         let Candidate { options, layout, files } = candidate;
         let opened = files.and_then(|files| {

@@ -26,8 +26,9 @@ use crate::flash_lookup::{FlashLookup, FlashStep, Outcome};
 use crate::object::{Change, Found, Object};
 use crate::options::{Options, TenantOptions};
 use crate::pool::Pool;
+use crate::recovery;
 use crate::stats::{Stats, TenantStats};
-use crate::superblock::NO_TIME;
+use crate::superblock::{NO_TIME, Opening};
 use crate::surroundings::Surroundings;
 use crate::tenants::{self, OTHERS, Tenants};
 
@@ -144,8 +145,12 @@ impl Cache {
         let names = std::iter::once(OTHERS)
             .chain(options.tenants.iter().map(|tenant| tenant.name.as_str()));
         let (mut pools, mut starts) = (Vec::new(), Vec::<Start>::new());
+        let opening =
+            Opening { tenants: tenants::hash(&options.tenants), number: around.random.next_u64() };
+        let may_be_warm = options.may_be_warm && was_same(&split, opening.tenants, around);
         for (options, name) in split.iter().zip(names) {
-            let (pool, start) = Pool::open(options, around)
+            let options = &Options { may_be_warm, ..options.clone() };
+            let (pool, start) = Pool::open(options, opening, around)
                 .map_err(|error| if split.len() > 1 { error.of_tenant(name) } else { error })?;
             pools.push(pool);
             starts.push(start);
@@ -501,6 +506,19 @@ impl Cache {
         }
         now_s
     }
+}
+
+/// Whether the flash of all was part of the cache when it was opened last, and it was shared by those
+/// tenants. Of a tenant's devices that one says it that knows best who has left.
+fn was_same(split: &[Options], tenants: u64, around: &Surroundings) -> bool {
+    let opening = |options: &Options| {
+        let flash = options.flash.iter();
+        let told = flash.filter_map(|flash| recovery::last_opening(&around.storage, &flash.path));
+        told.max_by_key(|(_, epoch)| *epoch).map(|(opening, _)| opening)
+    };
+    let mut told = split.iter().filter_map(opening);
+    let Some(first) = told.next() else { return true };
+    first.tenants == tenants && told.all(|other| other == first)
 }
 
 /// A block device cannot be split: there is nothing beside it.

@@ -186,14 +186,17 @@ impl Device {
             self.counters.bypassed.add(1);
             return Ok(false);
         };
+        // Of two operations the earlier one: from there on a recovery must look, for the page has
+        // neither.
+        let first = self.next_sequence();
         if !is_absent {
-            self.log_invalidation(name, self.next_sequence())?;
+            self.log_invalidation(name, first)?;
         }
         let sequence = self.next_sequence();
         let spot = segment.write().append(name, key, record, sequence, now_s);
         self.buffered.fetch_add(1, Ordering::Relaxed);
         drop(filling);
-        self.set(&mut partition, name, Entry::record(name.fingerprint, spot), sequence);
+        self.set(&mut partition, name, Entry::record(name.fingerprint, spot), first);
         self.counters.objects_written.add(1);
         self.counters.object_bytes_written.add((key.len() + object.value.len()) as u64);
         Ok(true)

@@ -37,7 +37,7 @@ use crate::rendezvous::Rendezvous;
 use crate::routing::Routing;
 use crate::state_file::StateFile;
 use crate::stats::Counter;
-use crate::superblock::Superblock;
+use crate::superblock::{Opening, Superblock};
 use crate::surroundings::Surroundings;
 use crate::write_budget::WriteBudget;
 
@@ -124,6 +124,7 @@ struct Inner {
     state: Option<StateFile>,
     around: Surroundings,
     limits: Limits,
+    opening: Opening,
     object_bytes_max: u64,
     write_budget: Option<WriteBudget>,
     version_max: AtomicU64,
@@ -143,9 +144,10 @@ impl Flash {
     pub(crate) fn open(
         options: &Options,
         limits: Limits,
+        opening: Opening,
         around: &Surroundings,
     ) -> Result<(Self, Start)> {
-        let array = Array::open(options, limits, around)?;
+        let array = Array::open(options, limits, opening, around)?;
         let start = Start {
             warm: array.warm,
             version_max: array.version_max,
@@ -188,13 +190,17 @@ impl Flash {
                 state: array.state,
                 around: around.clone(),
                 limits,
+                opening,
                 object_bytes_max: options.object_bytes_max,
                 write_budget: options.flash_writes_bytes_per_s.map(budget),
                 version_max: AtomicU64::new(start.version_max),
                 clear_at_s: AtomicU32::new(start.clear_at_s),
             }),
         };
-        missing.into_iter().for_each(|seat| flash.inner.leave(seat));
+        if !missing.is_empty() {
+            missing.into_iter().for_each(|seat| flash.inner.leave(seat));
+            flash.inner.sync_membership()?;
+        }
         Ok((flash, start))
     }
 
@@ -513,6 +519,27 @@ impl Inner {
         }
     }
 
+    /// Makes what has been told of devices that left last: one of them may say of itself that it was
+    /// closed in order.
+    ///
+    /// # Errors
+    ///
+    /// When nobody can be told.
+    fn sync_membership(&self) -> tidekv_io::Result<()> {
+        let mut told = Err(tidekv_io::Error::new(
+            tidekv_io::ErrorKind::Failed,
+            tidekv_io::Operation::Sync,
+            &self.seats[0].options.path,
+        ));
+        for (number, device) in self.devices() {
+            match device.meta.sync() {
+                Ok(()) => told = Ok(()),
+                Err(_) => self.leave(number),
+            }
+        }
+        told
+    }
+
     /// Writes the membership wherever it can be written; the seats where it could not.
     fn tell_all(&self, membership: &Membership) -> Vec<usize> {
         if let Some(state) = &self.state
@@ -558,6 +585,7 @@ impl Inner {
         let fresh = Superblock {
             version_max: self.version_max.load(Ordering::Acquire),
             clear_at_s: self.clear_at_s.load(Ordering::Acquire),
+            opening: self.opening,
             ..Superblock::fresh(id, seat.layout, self.around.boot, next.clone())
         };
         let opened = recovery::begin(files, &fresh, self.limits, Arc::clone(&seat.counters));

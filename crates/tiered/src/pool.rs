@@ -22,7 +22,7 @@ use crate::layout::Layout;
 use crate::object::{Change, Found, Object};
 use crate::options::{DRAM_BYTES_MIN, OBJECT_DRAM_DIVISOR, Options};
 use crate::stats::{Counter, Counters, Stats};
-use crate::superblock::NO_TIME;
+use crate::superblock::{NO_TIME, Opening};
 use crate::surroundings::Surroundings;
 
 /// Most shards of DRAM.
@@ -59,13 +59,17 @@ impl Pool {
     /// # Errors
     ///
     /// As [`crate::Cache::open`].
-    pub(crate) fn open(options: &Options, around: &Surroundings) -> Result<(Self, Start)> {
+    pub(crate) fn open(
+        options: &Options,
+        opening: Opening,
+        around: &Surroundings,
+    ) -> Result<(Self, Start)> {
         options.check()?;
         let (limits, flash_bytes) = limits(options)?;
         let (flash, start) = match options.flash.is_empty() {
             true => (None, Start { warm: 0, version_max: 0, clear_at_s: NO_TIME }),
             false => {
-                let (flash, start) = Flash::open(options, limits, around)?;
+                let (flash, start) = Flash::open(options, limits, opening, around)?;
                 (Some(flash), start)
             }
         };

@@ -43,7 +43,7 @@ use crate::replay::replay;
 use crate::segment::{self, Summary};
 use crate::segment_table::{Lives, Slot};
 use crate::slots::Slots;
-use crate::superblock::Superblock;
+use crate::superblock::{Opening, Superblock};
 use crate::upkeep::encode_version;
 
 /// Metadata is emptied in pieces of so many bytes.
@@ -117,6 +117,15 @@ impl Files {
         }
         self.meta.sync()
     }
+}
+
+/// When the cache was opened last that the device at `path` was part of, and which membership it
+/// knows of, if it says so. Nothing is locked or changed.
+pub(crate) fn last_opening(storage: &Arc<dyn Storage>, path: &Path) -> Option<(Opening, u32)> {
+    let is_file = storage.exists(&meta_path(path)).unwrap_or(false);
+    let meta_path = if is_file { meta_path(path) } else { path.to_owned() };
+    let meta = storage.open_read(&meta_path, Access::Buffered).ok()?;
+    newest(&*meta).ok()?.map(|superblock| (superblock.opening, superblock.membership.epoch))
 }
 
 /// Where the metadata of the device at `path` is. A buffered write waits for the direct reads of the

@@ -18,6 +18,8 @@
 //! 120     4     the second at which everything is to be forgotten; 2^32 - 1: none
 //! 124     4     zero
 //! 128     2068  membership (`membership.rs`)
+//! 2196    8     who shared the cache when it was opened last: a hash of tenants
+//! 2204    8     a random number, of that opening of the whole cache
 //! ```
 //!
 //! Values on flash: do not change. It stands in two places that take turns, so that one is
@@ -31,7 +33,17 @@ use crate::membership::{MEMBERSHIP_BYTES, Membership};
 const MAGIC: u64 = 0x5449_4445_464C_5302;
 /// Of the magic number, what no version changes.
 const MAGIC_BYTES: usize = 7;
-const _: () = assert!(128 + MEMBERSHIP_BYTES <= SUPERBLOCK_BYTES);
+const _: () = assert!(128 + MEMBERSHIP_BYTES == 2196 && 2212 <= SUPERBLOCK_BYTES);
+
+/// When a whole cache was opened, and by whom it was shared. Devices of which one has not been there
+/// at the last opening, or for others, must not be believed: keys may have been other tenants' since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Opening {
+    /// A hash of names and prefixes.
+    pub(crate) tenants: u64,
+    /// A random number.
+    pub(crate) number: u64,
+}
 
 /// A superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +61,7 @@ pub(crate) struct Superblock {
     pub(crate) version_max: u64,
     pub(crate) clear_at_s: u32,
     pub(crate) membership: Membership,
+    pub(crate) opening: Opening,
 }
 
 /// No clearing is due.
@@ -76,6 +89,7 @@ impl Superblock {
             version_max: 0,
             clear_at_s: NO_TIME,
             membership,
+            opening: Opening::default(),
         }
     }
 
@@ -101,6 +115,8 @@ impl Superblock {
             .u32(self.clear_at_s)
             .u32(0)
             .bytes(&self.membership.encode())
+            .u64(self.opening.tenants)
+            .u64(self.opening.number)
             .seal(0)
     }
 
@@ -134,6 +150,7 @@ impl Superblock {
                 reader.u32();
                 Membership::decode(&reader.bytes())
             },
+            opening: Opening { tenants: reader.u64(), number: reader.u64() },
         };
         Some(superblock)
     }
@@ -158,6 +175,7 @@ mod tests {
             version_max: 7,
             clear_at_s: 8,
             membership: Membership::new(7, 5),
+            opening: Opening { tenants: 10, number: 11 },
         };
         let block = superblock.encode();
         assert_eq!(Superblock::decode(&block), Some(superblock));

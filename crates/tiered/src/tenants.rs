@@ -10,7 +10,10 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
+use xxhash_rust::xxh3::xxh3_64;
+
 use crate::options::{FlashOptions, KEY_BYTES_MAX, Options, TenantOptions};
+use crate::recovery::meta_path;
 
 /// What those are called whose keys begin with no prefix.
 pub(crate) const OTHERS: &str = "default";
@@ -41,6 +44,21 @@ impl Tenants {
         let is_his = |(prefix, _): &&(Box<[u8]>, usize)| key.starts_with(prefix);
         self.prefixes.iter().find(is_his).map_or(0, |(_, number)| *number)
     }
+}
+
+/// A hash of who shares a cache; 0 where nobody does.
+pub(crate) fn hash(tenants: &[TenantOptions]) -> u64 {
+    let mut named: Vec<(&str, &[u8])> =
+        tenants.iter().map(|tenant| (&*tenant.name, &*tenant.prefix)).collect();
+    named.sort_unstable();
+    let mut bytes = Vec::new();
+    for (name, prefix) in named {
+        for part in [name.as_bytes(), prefix] {
+            bytes.extend_from_slice(&(part.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(part);
+        }
+    }
+    if bytes.is_empty() { 0 } else { xxh3_64(&bytes) }
 }
 
 /// The options of the others and of each tenant.
@@ -103,7 +121,27 @@ pub(crate) fn split(options: &Options) -> Result<Vec<Options>> {
             ..options.clone()
         }
     };
-    Ok(std::iter::once(others).chain(tenants.iter().map(of_tenant)).collect())
+    let split = std::iter::once(others).chain(tenants.iter().map(of_tenant)).collect::<Vec<_>>();
+    refuse_same_files(&split)?;
+    Ok(split)
+}
+
+/// No file is two things at once.
+fn refuse_same_files(split: &[Options]) -> Result<()> {
+    let of = |options: &Options| {
+        let flash = options.flash.iter();
+        let flash = flash.flat_map(|flash| [flash.path.clone(), meta_path(&flash.path)]);
+        flash.chain(options.state.clone().filter(|_| !options.flash.is_empty())).collect::<Vec<_>>()
+    };
+    let mut files: Vec<PathBuf> = split.iter().flat_map(of).collect();
+    files.sort();
+    match files.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Error::invalid(format!(
+            "{} would be two files of flash at once",
+            pair[0].display()
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Whether a tenant will do beside those.
@@ -193,6 +231,17 @@ mod tests {
     }
 
     #[test]
+    fn who_shares_a_cache_is_one_number_in_any_order() {
+        let (a, b) = (tenant("a", "x:", 1, 0), tenant("b", "y:", 2, 0));
+        let of = |tenants: &[&TenantOptions]| {
+            hash(&tenants.iter().map(|tenant| (*tenant).clone()).collect::<Vec<_>>())
+        };
+        assert_eq!((of(&[&a, &b]), of(&[])), (of(&[&b, &a]), 0));
+        let others = [tenant("a", "y:", 1, 0), tenant("b", "x:", 1, 0), tenant("ax", ":", 1, 0)];
+        assert!(others.iter().all(|other| ![of(&[&a]), 0].contains(&of(&[other]))));
+    }
+
+    #[test]
     fn what_will_not_do_is_said() {
         let long = "k".repeat(KEY_BYTES_MAX + 1);
         for (tenants, says) in [
@@ -204,6 +253,7 @@ mod tests {
             (vec![tenant("default", "a", 1, 0)], "a tenant default already"),
             (vec![tenant("a", "a", 1, 0), tenant("a", "b", 1, 0)], "a tenant a already"),
             (vec![tenant("a", "x", 1, 0), tenant("b", "x", 1, 0)], "as those of tenant a do"),
+            (vec![tenant("meta", "a", 1, 1 << 30)], "/a.meta would be two files"),
             (vec![tenant("a", "a", 101 << 20, 0)], "bytes of DRAM"),
             (vec![tenant("a", "a", 1, 5 << 30)], "of flash between them"),
         ] {

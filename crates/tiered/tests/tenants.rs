@@ -158,3 +158,47 @@ fn too_little_for_a_tenant_says_whose() {
     let error = Cache::open(&few, &around).expect_err("it is too little").to_string();
     assert!(error.starts_with("tenant sale: "), "{error}");
 }
+
+/// A key is another tenant's when prefixes change; what lies under it where it was before must not be
+/// found when they change back.
+#[test]
+fn who_comes_back_finds_nothing_of_the_time_before() {
+    let with = options(64 << 20);
+    let others: Vec<Options> = vec![
+        Options { tenants: Vec::new(), ..with.clone() },
+        {
+            let mut renamed = with.clone();
+            renamed.tenants[0].prefix = b"x:".to_vec();
+            renamed
+        },
+        {
+            let mut without_flash = with.clone();
+            without_flash.tenants[1].flash_bytes = 0;
+            without_flash.tenants[1].name = "other".into();
+            without_flash
+        },
+    ];
+    for (number, other) in others.iter().enumerate() {
+        for is_flushed in [false, true] {
+            let storage = MemoryStorage::new();
+            let cache = open(&storage, &with);
+            for prefix in ["other:", "s:", "s:sale:"] {
+                (0..1_000).for_each(|n| store(&cache, &format!("{prefix}{n}")));
+            }
+            cache.close();
+            drop(cache);
+            let cache = open(&storage, other);
+            for prefix in ["other:", "s:", "s:sale:"] {
+                (0..1_000).for_each(|n| cache.remove(format!("{prefix}{n}").as_bytes()));
+            }
+            if is_flushed {
+                cache.clear();
+            }
+            cache.close();
+            drop(cache);
+            let cache = open(&storage, &with);
+            let found = ["other:", "s:", "s:sale:"].map(|prefix| hits(&cache, prefix, 1_000));
+            assert_eq!((number, found), (number, [0; 3]));
+        }
+    }
+}

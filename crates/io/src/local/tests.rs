@@ -70,7 +70,7 @@ fn a_read_that_the_ring_cannot_do_is_finished_without_it() {
 }
 
 /// What has ended, as soon as something has.
-fn wait(queue: &dyn ReadQueue) -> Vec<(u64, Result<Buffer>)> {
+fn wait(queue: &dyn ReadQueue) -> Vec<(u64, Option<Buffer>)> {
     let event = queue.event();
     let mut ready = [rustix::event::PollFd::new(&event, rustix::event::PollFlags::IN)];
     rustix::event::poll(&mut ready, None).unwrap();
@@ -133,9 +133,8 @@ fn a_queue_gives_back_what_it_cannot_take_and_says_what_failed() {
         ended.extend(wait(&*queue));
     }
     ended.sort_by_key(|(tag, _)| *tag);
-    let kind = |read: &Result<Buffer>| read.as_ref().map(|_| ()).map_err(Error::kind);
-    let kinds: Vec<_> = ended.iter().map(|(_, read)| kind(read)).collect();
-    assert_eq!(kinds, [Err(ErrorKind::Failed), Err(ErrorKind::ShortRead), Ok(())]);
+    let is_there: Vec<_> = ended.iter().map(|(_, read)| read.is_some()).collect();
+    assert_eq!(is_there, [false, false, true], "whoever asked reads the others himself");
     let elsewhere = crate::MemoryStorage::new();
     let other = elsewhere.create(Path::new("/b"), Access::Buffered).unwrap();
     assert!(queue.begin(4, request(&other, 10)).is_err());

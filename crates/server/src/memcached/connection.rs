@@ -298,6 +298,7 @@ impl Connection {
         if self.recalls >= RECALLS_MAX {
             return false;
         }
+        let _permit = self.state.reads.permit().await;
         let Some(mut recall) = self.state.objects.cache.recall_from_flash(&key) else {
             return false;
         };

@@ -67,7 +67,10 @@ impl State {
             started_s: cache.now_s(),
             baseline: Mutex::default(),
             event_loops,
-            reads: Reads::new((0..event_loops).filter_map(|_| cache.read_queue())),
+            reads: Reads::new(
+                (0..event_loops).filter_map(|_| cache.read_queue()),
+                cache.object_bytes_max(),
+            ),
             clock: SystemClock::new(),
             verbosity: AtomicU32::new(0),
             objects: Objects::new(cache),

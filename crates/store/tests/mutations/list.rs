@@ -1585,6 +1585,36 @@ pub const MUTATIONS: &[Mutation] = &[
             "cache::tests::what_was_left_out_at_a_start_is_not_believed_at_the_next",
         )
     },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "a checkpoint cuts what a page still has off the log",
+            "crates/tiered/src/device.rs",
+            "Entry::record(name.fingerprint, spot), first);",
+            "Entry::record(name.fingerprint, spot), sequence);",
+            "cache::tests::what_a_page_still_has_is_not_cut_off_the_log",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "that a device has left is not written down for good",
+            "crates/tiered/src/flash.rs",
+            "            flash.inner.sync_membership()?;\n",
+            "",
+            "cache::tests::what_was_left_out_at_a_start_is_not_believed_at_the_next",
+        )
+    },
+    Mutation {
+        target: "tenants",
+        ..tiered(
+            "flash of other tenants is believed",
+            "crates/tiered/src/cache.rs",
+            "first.tenants == tenants && told.all",
+            "first.tenants < u64::MAX && told.all",
+            "who_comes_back_finds_nothing_of_the_time_before",
+        )
+    },
     tiered(
         "a recovery takes operations as their segments come",
         "crates/tiered/src/replay.rs",

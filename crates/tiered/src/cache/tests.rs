@@ -12,6 +12,7 @@ use crate::layout::Layout;
 use crate::mark::MARK_BYTES;
 use crate::object::Deadline;
 use crate::options::FlashOptions;
+use crate::record::{Kind, Record};
 
 const DEVICE: &str = "/device";
 const DEVICE_BYTES: u64 = 256 << 10;
@@ -135,8 +136,8 @@ fn what_was_misread_once_does_not_come_back() {
     let layout =
         Layout::of(DEVICE_BYTES, 64 << 10, Some(16 << 10), 40).expect("it is large enough");
     let log_bytes = layout.versions_at() - layout.invalidation_at(0);
-    // Two superblocks, the mark, the log in pieces, then the versions.
-    let reads_before = 3 + log_bytes.div_ceil(1 << 20);
+    // Two superblocks, twice, the mark, the log in pieces, then the versions.
+    let reads_before = 5 + log_bytes.div_ceil(1 << 20);
     let flip = FaultRule::once(Operation::Read, Fault::FlipBit { byte: 8, bit: 0 });
     storage.add_fault(flip.on_path("device").after(reads_before));
     let cache = open(&storage);
@@ -195,25 +196,58 @@ fn what_was_left_out_at_a_start_is_not_believed_at_the_next() {
     };
     let fails = |operation| FaultRule::always(operation, Fault::Fail(tidekv_io::ErrorKind::Failed));
     let keys = || (0..8_u32).map(|n| format!("key-{n}").into_bytes());
-    for devices in [&["/a"][..], &["/a", "/b"]] {
+    // Past its superblocks `a` cannot be read; or it cannot be written. And `b` can neither be told.
+    let unread = || fails(Operation::Read).on_path("/a.meta").after(4);
+    let unwritten = || fails(Operation::Write).on_path("/a.meta");
+    let untold = || fails(Operation::Write).on_path("/b.meta").after(1);
+    let both = &["/a", "/b"][..];
+    for (devices, faults, opens) in [
+        (&["/a"][..], vec![unread()], false),
+        (both, vec![unread(), untold()], false),
+        (both, vec![unread()], true),
+        (both, vec![unwritten()], true),
+    ] {
         let (options, storage) = (of(devices), MemoryStorage::new());
         let cache = try_open(&options, &storage, 1).expect("it opens");
         keys().for_each(|key| cache.store(&key, object(b"old", Deadline::NEVER, 1)));
         cache.close();
         drop(cache);
-        // Past its superblocks `a` cannot be read, and `b` cannot be written when that is told.
-        storage.add_fault(fails(Operation::Read).on_path("/a.meta").after(2));
-        storage.add_fault(fails(Operation::Write).on_path("/b.meta").after(1));
+        faults.into_iter().for_each(|fault| storage.add_fault(fault));
         match try_open(&options, &storage, 1) {
             Ok(cache) => {
-                assert_eq!((devices.len(), cache.warm_devices()), (2, 1));
+                assert_eq!((opens, cache.warm_devices()), (true, 1));
                 keys().for_each(|key| cache.store(&key, object(b"new", Deadline::NEVER, 2)));
             }
-            Err(error) => assert_eq!((devices.len(), error.kind()), (1, crate::ErrorKind::Storage)),
+            Err(error) => assert_eq!((opens, error.kind()), (false, crate::ErrorKind::Storage)),
         }
         storage.clear_faults();
+        let storage = storage.after_power_loss(tidekv_io::Tear::DropUnsynced);
         let cache = try_open(&options, &storage, 2).expect("it opens");
         let found: Vec<_> = keys().filter_map(|key| cache.get(&key)).collect();
-        assert_eq!((devices.len(), found), (devices.len(), vec![]));
+        assert_eq!((devices.len(), opens, found), (devices.len(), opens, vec![]));
     }
+}
+
+/// A record that takes the place of one on a page is two operations, its invalidation and itself. The
+/// partition knew only of the second, so a checkpoint could cut the first off the log while the page
+/// still had what it invalidates; when the new record's segment was lost, the old one was there again
+/// after a kill, whatever had been said of the key since.
+#[test]
+fn what_a_page_still_has_is_not_cut_off_the_log() {
+    let storage = MemoryStorage::new();
+    let cache = open(&storage);
+    cache.store(b"key", object(b"old", Deadline::NEVER, 1));
+    cache.close();
+    drop(cache);
+    let cache = open(&storage);
+    let flash = cache.inner.pools[0].flash.as_ref().expect("there is one");
+    let device = flash.device(0).expect("it is there");
+    let hash = xxh3_64(b"key");
+    let found =
+        Found { object: object(b"new", Deadline::NEVER, 2), was_fetched: true, accessed_s: 0 };
+    let record = Record { found, kind: Kind::Whole, home: 0, epoch: 1 };
+    assert!(device.put(hash, b"key", &record, cache.now_s()).expect("it is written"));
+    let oldest = device.partition(device.layout.name_of(hash)).lock().oldest();
+    let logged = device.log.lock().sequence_max;
+    assert!(oldest <= logged, "the log counts from {oldest} on, and has {logged} last");
 }
