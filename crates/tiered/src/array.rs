@@ -99,10 +99,8 @@ impl Array {
         }
         let (state, state_says) = open_state(options.state.as_ref(), around)?;
         let found = newest(&candidates, state_says.as_ref());
-        let mut trusted = trusted(&candidates, found.as_ref(), state_says.is_some(), around.boot);
-        if !options.may_be_warm {
-            trusted.fill(false);
-        }
+        let found = found.filter(|_| options.may_be_warm);
+        let trusted = trusted(&candidates, found.as_ref(), state_says.is_some(), around.boot);
         let warm_seats = trusted.iter().any(|is_trusted| *is_trusted);
         let before = found.filter(|found| warm_seats && found.seats.len() == candidates.len());
         let lineage = around.random.next_u64();
