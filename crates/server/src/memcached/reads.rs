@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 /// As many reads as that keep any device busy.
 const PERMITS_MAX: u64 = 128;
 /// Fewer objects are read at once where they may be so large that these are more than that many bytes.
-const PERMITTED_BYTES: u64 = 64 << 20;
+const PERMITTED_BYTES: u64 = 32 << 20;
 const PERMITS_MIN: u64 = 16;
 
 /// What a queue has read, if it has.
@@ -233,7 +233,7 @@ mod tests {
 
     #[tokio::test]
     async fn as_many_read_at_once_as_their_size_allows() {
-        for (object_bytes_max, permits) in [(4 << 10, 128), (1 << 20, 64), (1 << 30, 16)] {
+        for (object_bytes_max, permits) in [(4 << 10, 128), (1 << 20, 32), (1 << 30, 16)] {
             let reads = Reads::new(std::iter::empty(), object_bytes_max);
             assert_eq!(reads.permits.available_permits(), permits);
             let held = reads.permit().await;
