@@ -269,8 +269,16 @@ impl Device {
             self.break_down();
             return Err(Error::new(ErrorKind::Full, Operation::Write, self.meta.path()));
         };
-        let bytes = Invalidation { number, sequence, name }.encode(self.id);
-        self.write_meta(self.layout.invalidation_at(number), &bytes)?;
+        let entry = Invalidation { number, sequence, name }.encode(self.id);
+        let end = Invalidation::end(number + 1, self.id);
+        let (at, end_at) =
+            (self.layout.invalidation_at(number), self.layout.invalidation_at(number + 1));
+        if end_at > at {
+            self.write_meta(at, &[entry, end].concat())?;
+        } else {
+            self.write_meta(at, &entry)?;
+            self.write_meta(end_at, &end)?;
+        }
         log.ring.advance();
         log.sequence_max = log.sequence_max.max(sequence);
         if log.ring.end().is_multiple_of(STRETCH) {
@@ -279,7 +287,7 @@ impl Device {
         }
         drop(log);
         self.counters.invalidations.add(1);
-        self.counters.metadata_bytes_written.add(INVALIDATION_BYTES as u64);
+        self.counters.metadata_bytes_written.add(2 * INVALIDATION_BYTES as u64);
         Ok(())
     }
 

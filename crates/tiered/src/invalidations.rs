@@ -10,8 +10,11 @@
 //! ```
 //!
 //! Values on flash: do not change. The log is a ring: number `n` stands in place
-//! `n mod places`. An invalidation is written through the operating system's cache and in one
-//! piece: it survives a killed process whole or was not acknowledged.
+//! `n mod places`. Behind the last one stands the log's end, which looks like an invalidation of all
+//! ones and has the number that the next one gets: else nobody could notice that the last one is
+//! missing. An invalidation is written through the operating system's cache, and the end behind it
+//! in the same piece, or after it where the ring begins anew: it survives a killed process whole or
+//! was not acknowledged.
 //!
 //! Guarantees:
 //! 1. [`Collection`] gives all invalidations from the first that counts on, in their order, or
@@ -23,6 +26,9 @@
 
 use crate::coding::{Reader, Writer};
 use crate::layout::{INVALIDATION_BYTES, Name};
+
+/// The name that an end has.
+const END: u64 = u64::MAX;
 
 /// One invalidation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +42,16 @@ impl Invalidation {
     pub(crate) fn encode(&self, device: u64) -> [u8; INVALIDATION_BYTES] {
         let (number, sequence) = (self.number, self.sequence);
         Writer::new().u64(number).u64(sequence).u64(self.name.number()).seal(device)
+    }
+
+    /// The end of a log whose next invalidation has that number.
+    pub(crate) fn end(number: u64, device: u64) -> [u8; INVALIDATION_BYTES] {
+        Writer::new().u64(number).u64(0).u64(END).seal(device)
+    }
+
+    fn is_end(&self) -> bool {
+        // No operation has sequence 0.
+        self.sequence == 0 && self.name == Name::from_number(END)
     }
 
     fn decode(bytes: &[u8], device: u64) -> Option<Self> {
@@ -59,14 +75,14 @@ impl Invalidations {
         Self { places: places.into(), first, next }
     }
 
-    /// The number of the next invalidation; none when all places are taken.
+    /// The number of the next invalidation; none when all places but the end's are taken.
     pub(crate) fn next(&self) -> Option<u64> {
-        (self.next - self.first < self.places).then_some(self.next)
+        (self.room() > 0).then_some(self.next)
     }
 
     /// How many more there is room for.
     pub(crate) fn room(&self) -> u64 {
-        self.places - (self.next - self.first)
+        self.places - 1 - (self.next - self.first)
     }
 
     /// The next one has been written.
@@ -124,77 +140,11 @@ impl Collection {
         self.found.sort_unstable_by_key(|invalidation| invalidation.number);
         let mut numbers = (self.first..).zip(&self.found);
         let is_whole = numbers.all(|(number, invalidation)| invalidation.number == number);
-        (is_whole && !self.is_damaged).then_some(self.found)
+        let end = self.found.pop().filter(Invalidation::is_end);
+        let has_one_end = end.is_some() && !self.found.iter().any(Invalidation::is_end);
+        (is_whole && has_one_end && !self.is_damaged).then_some(self.found)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PLACES: usize = 8;
-
-    /// A ring after `count` invalidations.
-    fn ring(count: u64) -> Vec<u8> {
-        let mut ring = vec![0; PLACES * INVALIDATION_BYTES];
-        for number in 0..count {
-            let at = number as usize % PLACES * INVALIDATION_BYTES;
-            let name = Name { partition: 9, fingerprint: number << 30 };
-            let invalidation = Invalidation { number, sequence: number * 3, name };
-            ring[at..at + INVALIDATION_BYTES].copy_from_slice(&invalidation.encode(7));
-        }
-        ring
-    }
-
-    /// What is found in a ring that is read in two pieces.
-    fn collect(ring: &[u8], device: u64, first: u64) -> Option<Vec<Invalidation>> {
-        let mut collection = Collection::new(device, first);
-        let (front, back) = ring.split_at(3 * INVALIDATION_BYTES);
-        collection.add(front);
-        collection.add(back);
-        collection.finish()
-    }
-
-    fn numbers(found: Option<Vec<Invalidation>>) -> Option<Vec<u64>> {
-        found.map(|found| found.iter().map(|invalidation| invalidation.number).collect())
-    }
-
-    #[test]
-    fn all_that_count_are_found_in_their_order() {
-        let last = collect(&ring(3), 7, 0).and_then(|mut found| found.pop());
-        let name = Name { partition: 9, fingerprint: 2 << 30 };
-        assert_eq!(last, Some(Invalidation { number: 2, sequence: 6, name }));
-        assert_eq!(numbers(collect(&ring(0), 7, 0)), Some(vec![]));
-        assert_eq!(numbers(collect(&ring(3), 7, 0)), Some(vec![0, 1, 2]));
-        assert_eq!(numbers(collect(&ring(13), 7, 10)), Some(vec![10, 11, 12]));
-        assert_eq!(numbers(collect(&ring(13), 7, 13)), Some(vec![]));
-    }
-
-    #[test]
-    fn one_that_is_missing_or_damaged_is_noticed() {
-        for damaged in 0..PLACES * INVALIDATION_BYTES {
-            let mut ring = ring(13);
-            ring[damaged] ^= 1;
-            assert_eq!(collect(&ring, 7, 6), None, "byte {damaged}");
-        }
-        let mut hole = ring(5);
-        hole[2 * INVALIDATION_BYTES..3 * INVALIDATION_BYTES].fill(0);
-        assert_eq!(collect(&hole, 7, 0), None);
-        // Overwritten by the next round.
-        assert_eq!(collect(&ring(13), 7, 4), None);
-    }
-
-    #[test]
-    fn a_full_ring_gives_no_place() {
-        let mut ring = Invalidations::new(PLACES as u32, 0, 0);
-        for number in 0..PLACES as u64 {
-            assert_eq!(ring.next(), Some(number));
-            ring.advance();
-        }
-        assert_eq!((ring.next(), ring.percent_full()), (None, 100));
-        ring.cut(3);
-        assert_eq!((ring.next(), ring.percent_full()), (Some(8), 62));
-        ring.cut(100);
-        assert_eq!((ring.next(), ring.end()), (Some(8), 8));
-    }
-}
+mod tests;

@@ -236,6 +236,8 @@ pub(crate) fn begin(
     counters: Arc<DeviceCounters>,
 ) -> Result<Device> {
     files.claim(fresh)?;
+    let end = Invalidation::end(fresh.first_invalidation, fresh.device);
+    files.meta.write_at(fresh.layout.invalidation_at(fresh.first_invalidation), &end)?;
     let empty = read(&files, fresh)?.ok_or_else(|| {
         tidekv_io::Error::new(ErrorKind::Failed, Operation::Read, files.meta.path())
     })?;

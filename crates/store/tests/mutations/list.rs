@@ -1615,6 +1615,16 @@ pub const MUTATIONS: &[Mutation] = &[
             "who_comes_back_finds_nothing_of_the_time_before",
         )
     },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "that the last invalidation is missing is not noticed",
+            "crates/tiered/src/invalidations.rs",
+            "(is_whole && has_one_end && !self.is_damaged)",
+            "(is_whole && !self.is_damaged)",
+            "invalidations::tests::one_that_is_missing_or_damaged_is_noticed",
+        )
+    },
     tiered(
         "a recovery takes operations as their segments come",
         "crates/tiered/src/replay.rs",
