@@ -61,6 +61,9 @@ const SHARED_BYTES_MIN: usize = 512;
 /// A value keeps at most so many times its length in memory.
 const PINNED_RATIO_MAX: usize = 5;
 
+/// A shared block.
+pub(crate) type BlockRef = Arc<Block>;
+
 /// A block in memory: checked, uncompressed, immutable.
 #[derive(Debug)]
 pub(crate) struct Block {

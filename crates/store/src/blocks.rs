@@ -2,7 +2,8 @@
 //! who want the same block, then the checks that turn bytes into a block.
 //!
 //! Guarantees:
-//! 1. A block that is handed out has passed its checksum and its layout check.
+//! 1. A block that is handed out has passed its checksum and its layout check
+//!    (`block_address.rs`).
 //! 2. Of many readers of one cold block one reads; the others wait and share
 //!    its block or its error. A reader that dies leaves nobody waiting.
 //! 3. No lock is held while storage is read.
@@ -28,34 +29,23 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
 use std::slice;
 use std::sync::Arc;
 
 use tidekv_cache::{Arrival, BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, Look};
-use tidekv_io::{Buffer, Clock, File, ReadRequest, Storage};
+use tidekv_io::{Buffer, Clock, ReadRequest, Storage};
 
 use self::flight::{Flights, Lead, Role};
 use self::statistics::{BlockStatistics, InFlight};
-use crate::block::{Block, BlockHandle, Content, open, open_part, seed};
-use crate::block_tier::{self, BlockName, BlockTier, Fingerprints, Offer};
+use crate::block::{Block, BlockHandle, BlockRef, Content, open_part, seed};
+use crate::block_address::{BlockAddress, TableFile};
+use crate::block_tier::{self, BlockName, BlockTier, Offer};
 use crate::checksum::name_hash;
 use crate::cold_lookups::ColdLookups;
 use crate::error::{Error, Result};
-use crate::seeks::{SeekBytes, SeekWork};
+use crate::seeks::SeekWork;
 use crate::sync::atomic::Ordering;
 use crate::unlearning::Unlearning;
-
-/// Blocks of a batch that stand this near to each other are one request: what
-/// lies between them is padding or in memory already. A request of its own would
-/// cost the processor and the device more than so many bytes.
-const GAP_BYTES_MAX: u64 = 16 << 10;
-
-/// The longest request that is made of several blocks.
-const REQUEST_BYTES_MAX: u64 = 1 << 20;
-
-/// A shared block.
-pub(crate) type BlockRef = Arc<Block>;
 
 /// What a block is read for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,111 +54,6 @@ pub(crate) enum Purpose {
     Seek,
     /// For something else.
     Any,
-}
-
-/// An open table file.
-#[derive(Debug)]
-pub(crate) struct TableFile {
-    file: Arc<dyn File>,
-    id: u64,
-    keyspace: u32,
-    bytes: u64,
-    /// By what the tier knows it, if it does.
-    fingerprints: Option<Fingerprints>,
-    seek_bytes: SeekBytes,
-}
-
-impl TableFile {
-    /// The table `id` in `file`, which is `bytes` long.
-    pub(crate) fn new(file: Arc<dyn File>, id: u64, keyspace: u32, bytes: u64) -> Self {
-        let seek_bytes = SeekBytes::default();
-        Self { file, id, keyspace, bytes, fingerprints: None, seek_bytes }
-    }
-
-    /// The same, known to the tier by these.
-    pub(crate) fn known_by(self, fingerprints: Option<Fingerprints>) -> Self {
-        Self { fingerprints, ..self }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.file.path()
-    }
-
-    /// Bytes of the blocks that the seeks of scans had to read from storage in this table.
-    pub(crate) fn seek_bytes(&self) -> &SeekBytes {
-        &self.seek_bytes
-    }
-
-    fn corrupt(&self, offset: u64, what: impl std::fmt::Display) -> Error {
-        Error::corrupt(self.path(), format_args!("block at offset {offset}: {what}"))
-    }
-
-    /// Refuses handles that reach past the file before memory is taken for
-    /// them.
-    fn check(&self, handle: BlockHandle) -> Result<()> {
-        if handle.end() > self.bytes {
-            let what = format!("{} bytes reach past the file's end at {}", handle.len, self.bytes);
-            return Err(self.corrupt(handle.offset, what));
-        }
-        Ok(())
-    }
-
-    fn id_of(&self, handle: BlockHandle) -> BlockId {
-        BlockId { table: self.id, offset: handle.offset }
-    }
-
-    fn tag_of(&self, kind: BlockKind) -> BlockTag {
-        BlockTag { keyspace: self.keyspace, kind }
-    }
-}
-
-/// Which block of which table.
-#[derive(Debug, Clone)]
-pub(crate) struct BlockAddress {
-    pub(crate) file: Arc<TableFile>,
-    pub(crate) handle: BlockHandle,
-    pub(crate) kind: BlockKind,
-}
-
-impl BlockAddress {
-    /// The block that `content` is, or what is wrong with it.
-    fn admit(&self, content: std::result::Result<Content, String>) -> Result<BlockRef> {
-        let offset = self.handle.offset;
-        let content = content.map_err(|what| self.file.corrupt(offset, what))?;
-        let block = Block::new(content, self.kind, offset)
-            .ok_or_else(|| self.file.corrupt(offset, "its entries cannot be decoded"))?;
-        Ok(Arc::new(block))
-    }
-
-    fn block_of(&self, disk: Buffer) -> Result<BlockRef> {
-        self.admit(open(disk, seed(self.file.id, self.handle.offset)))
-    }
-
-    /// The block, if that is what stands in the envelope `disk`, out of the tier.
-    fn recalled(&self, disk: &[u8]) -> Option<BlockRef> {
-        if disk.len() != self.handle.len as usize {
-            return None;
-        }
-        self.admit(open_part(disk, seed(self.file.id, self.handle.offset))).ok()
-    }
-
-    fn request(&self) -> ReadRequest {
-        ReadRequest {
-            file: self.file.file.clone(),
-            offset: self.handle.offset,
-            len: self.handle.len as usize,
-        }
-    }
-
-    /// How many bytes lie between this block and `next`, if one request that
-    /// begins at `start` may read both.
-    fn gap_before(&self, next: &Self, start: u64) -> Option<u64> {
-        let is_near = next.handle.end().saturating_sub(start) <= REQUEST_BYTES_MAX;
-        next.handle
-            .offset
-            .checked_sub(self.handle.end())
-            .filter(|&gap| gap <= GAP_BYTES_MAX && is_near && Arc::ptr_eq(&self.file, &next.file))
-    }
 }
 
 /// Whether blocks are asked of the tier, and go there when they have been read.
@@ -432,7 +317,7 @@ impl Blocks {
     fn note_purpose(&self, address: &BlockAddress, purpose: Purpose) {
         if purpose == Purpose::Seek {
             let bytes = u64::from(address.handle.len);
-            address.file.seek_bytes.note(bytes);
+            address.file.seek_bytes().note(bytes);
             self.seek_work.note(bytes);
         }
     }

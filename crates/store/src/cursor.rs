@@ -12,7 +12,8 @@
 
 use bytes::Bytes;
 
-use crate::blocks::{BlockAddress, BlockRef};
+use crate::block::BlockRef;
+use crate::block_address::BlockAddress;
 use crate::error::Result;
 use crate::key::Trailer;
 use crate::places::Place;

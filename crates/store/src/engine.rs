@@ -22,7 +22,8 @@ use tidekv_cache::Caches;
 use tidekv_io::{Access, Clock, Executor, Lock, Storage};
 
 use crate::batch::WriteBatch;
-use crate::blocks::{BlockRef, Blocks};
+use crate::block::BlockRef;
+use crate::blocks::Blocks;
 use crate::budget::{self, Shares};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::table_path;

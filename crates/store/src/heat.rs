@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use tidekv_cache::{BlockCache, BlockId};
 
-use crate::blocks::BlockRef;
+use crate::block::BlockRef;
 use crate::levels::TableHandle;
 use crate::places::Place;
 use crate::table::{EntryHeat, HEAT_MIN};

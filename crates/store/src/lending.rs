@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tidekv_cache::Caches;
 
-use crate::blocks::BlockRef;
+use crate::block::BlockRef;
 use crate::sync::Mutex;
 
 /// KV has so much of its part beyond what it has filled, and so many bytes at least: more

@@ -40,6 +40,7 @@ mod filter;
 mod learned_list;
 mod block;
 mod block_tier;
+mod block_address;
 mod blocks;
 mod cursor;
 mod table;

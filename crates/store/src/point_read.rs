@@ -33,8 +33,9 @@ use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point;
 use tidekv_cache::point_cache::Epoch;
 
-use crate::block::BlockHandle;
-use crate::blocks::{BlockAddress, BlockRef, Blocks};
+use crate::block::{BlockHandle, BlockRef};
+use crate::block_address::BlockAddress;
+use crate::blocks::Blocks;
 use crate::cold_lookups::LookupReads;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Kind, LookupKey, Sequence, Trailer, split_deadline};

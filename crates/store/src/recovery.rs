@@ -34,8 +34,9 @@ use tidekv_io::{
 };
 
 use crate::batch::decode_record;
+use crate::block::BlockRef;
 use crate::block_tier::BlockTier;
-use crate::blocks::{BlockRef, Blocks};
+use crate::blocks::Blocks;
 use crate::budget;
 use crate::checksum::name_hash;
 use crate::compaction::picker::LEVEL0_TRIGGER;

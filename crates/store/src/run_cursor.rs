@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::blocks::{BlockAddress, BlockRef, Blocks};
+use crate::block::BlockRef;
+use crate::block_address::BlockAddress;
+use crate::blocks::Blocks;
 use crate::cursor::{Cursor, Target};
 use crate::error::Result;
 use crate::key::{Sequence, Trailer};

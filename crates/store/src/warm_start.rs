@@ -35,7 +35,7 @@ use tidekv_cache::Name;
 use tidekv_cache::kv::KvEntry;
 use tidekv_io::{Access, Priority};
 
-use crate::blocks::BlockAddress;
+use crate::block_address::BlockAddress;
 use crate::checksum::name_hash;
 use crate::compaction::output::Pacer;
 use crate::engine::Engine;

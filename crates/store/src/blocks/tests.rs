@@ -14,6 +14,7 @@ use tidekv_io::{Access, MemoryStorage, Operation};
 
 use super::*;
 use crate::block::{BlockBuilder, Sealer};
+use crate::block_address::GAP_BYTES_MAX;
 use crate::error::ErrorKind;
 use crate::key::{Kind, Trailer};
 use crate::options::Compression;

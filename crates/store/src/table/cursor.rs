@@ -13,8 +13,9 @@ use bytes::Bytes;
 
 use super::fetch::{Ask, Fetched, Fetcher, Missing, Reading};
 use super::reader::Table;
-use crate::block::Part;
-use crate::blocks::{BlockAddress, BlockRef, Blocks};
+use crate::block::{BlockRef, Part};
+use crate::block_address::BlockAddress;
+use crate::blocks::Blocks;
 use crate::cursor::{Cursor, Target};
 use crate::error::{Error, Result};
 use crate::key::Trailer;

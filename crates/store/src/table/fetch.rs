@@ -17,8 +17,9 @@ use std::sync::Arc;
 use tidekv_cache::BlockKind;
 
 use super::reader::Table;
-use crate::block::{Block, BlockHandle};
-use crate::blocks::{BlockAddress, BlockRef, Blocks, Purpose};
+use crate::block::{Block, BlockHandle, BlockRef};
+use crate::block_address::BlockAddress;
+use crate::blocks::{Blocks, Purpose};
 use crate::error::{Error, Result};
 use crate::scan_lengths::ScanLengths;
 

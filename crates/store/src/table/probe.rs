@@ -22,8 +22,9 @@ use tidekv_cache::kp::Pointer;
 use tidekv_cache::{BlockKind, FilteredLookup, Look};
 
 use super::reader::Table;
-use crate::block::{Block, BlockHandle, Part};
-use crate::blocks::{BlockAddress, BlockRef, Blocks};
+use crate::block::{Block, BlockHandle, BlockRef, Part};
+use crate::block_address::BlockAddress;
+use crate::blocks::Blocks;
 use crate::error::Result;
 use crate::filter::{self, FilterAnswer};
 use crate::key::{LookupKey, Trailer};

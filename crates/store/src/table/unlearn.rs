@@ -4,7 +4,8 @@ use smallvec::SmallVec;
 use tidekv_cache::BlockKind;
 
 use super::reader::Table;
-use crate::blocks::{BlockRef, Blocks};
+use crate::block::BlockRef;
+use crate::blocks::Blocks;
 use crate::error::{Error, Result};
 use crate::filter::{self, FilterAnswer, Repair};
 
