@@ -71,7 +71,7 @@ impl Candidate {
 }
 
 impl Array {
-    /// Opens all devices of the options.
+    /// Opens all devices of the options: as they were left only if they may be.
     ///
     /// # Errors
     ///
@@ -80,6 +80,7 @@ impl Array {
         options: &Options,
         limits: Limits,
         opening: Opening,
+        may_be_warm: bool,
         around: &Surroundings,
     ) -> Result<Self> {
         let mut candidates = Vec::new();
@@ -98,8 +99,7 @@ impl Array {
             candidates.push(Candidate { options: flash.clone(), layout, files });
         }
         let (state, state_says) = open_state(options.state.as_ref(), around)?;
-        let found = newest(&candidates, state_says.as_ref());
-        let found = found.filter(|_| options.may_be_warm);
+        let found = newest(&candidates, state_says.as_ref()).filter(|_| may_be_warm);
         let trusted = trusted(&candidates, found.as_ref(), state_says.is_some(), around.boot);
         let warm_seats = trusted.iter().any(|is_trusted| *is_trusted);
         let before = found.filter(|found| warm_seats && found.seats.len() == candidates.len());

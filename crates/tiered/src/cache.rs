@@ -64,8 +64,6 @@ pub struct Recall {
     cache: Cache,
     /// Of the tenant.
     pool: usize,
-    hash: u64,
-    key: Box<[u8]>,
     /// Until it is given back.
     ticket: Option<Ticket>,
     lookup: FlashLookup,
@@ -76,7 +74,7 @@ pub struct Recall {
 impl Recall {
     /// The key.
     pub fn key(&self) -> &[u8] {
-        &self.key
+        self.lookup.key()
     }
 
     /// Goes on; `read` is what the step before said is to be read. What is to be read next, or
@@ -96,7 +94,8 @@ impl Recall {
 impl Drop for Recall {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            self.cache.inner.pools[self.pool].shard(self.hash).redeem(self.hash, ticket);
+            let hash = self.lookup.hash();
+            self.cache.inner.pools[self.pool].shard(hash).redeem(hash, ticket);
         }
     }
 }
@@ -147,10 +146,9 @@ impl Cache {
         let (mut pools, mut starts) = (Vec::new(), Vec::<Start>::new());
         let opening =
             Opening { tenants: tenants::hash(&options.tenants), number: around.random.next_u64() };
-        let may_be_warm = options.may_be_warm && was_same(&split, opening.tenants, around);
+        let may_be_warm = was_same(&split, opening.tenants, around);
         for (options, name) in split.iter().zip(names) {
-            let options = &Options { may_be_warm, ..options.clone() };
-            let (pool, start) = Pool::open(options, opening, around)
+            let (pool, start) = Pool::open(options, opening, may_be_warm, around)
                 .map_err(|error| if split.len() > 1 { error.of_tenant(name) } else { error })?;
             pools.push(pool);
             starts.push(start);
@@ -306,8 +304,8 @@ impl Cache {
         let now_s = self.tick();
         let ticket = pool.shard(hash).draw_ticket(hash);
         let lookup = FlashLookup::new(flash, hash, key, now_s);
-        let (key, cache) = (key.into(), self.clone());
-        Some(Recall { cache, pool: number, hash, key, ticket: Some(ticket), lookup, outcome: None })
+        let cache = self.clone();
+        Some(Recall { cache, pool: number, ticket: Some(ticket), lookup, outcome: None })
     }
 
     /// Shows `decide` what has been read under a key, and does what it says, in one step; not if
@@ -318,14 +316,14 @@ impl Cache {
         mut recall: Recall,
         mut decide: impl FnMut(Option<&Found>) -> (Change, R),
     ) -> std::result::Result<R, WouldWait> {
-        let hash = recall.hash;
+        let hash = recall.lookup.hash();
         let now_s = self.tick();
         let ticket = recall.ticket.take().ok_or(WouldWait)?;
         let pool = &self.inner.pools[recall.pool];
         let mut shard = pool.shard(hash);
         let is_valid = shard.redeem(hash, ticket);
         let read = recall.outcome.take().filter(|_| is_valid).ok_or(WouldWait)?;
-        if shard.peek(hash, &recall.key).is_some() {
+        if shard.peek(hash, recall.key()).is_some() {
             // Another has read it.
             return Err(WouldWait);
         }
@@ -334,14 +332,14 @@ impl Cache {
         let (change, result) = match read {
             None => decide(None),
             Some((found, copy)) => {
-                let held = Held { key: recall.key.clone(), found: found.clone(), copy };
+                let held = Held { key: recall.key().into(), found: found.clone(), copy };
                 pool.leave(shard.put(hash, held), now_s);
                 decide(Some(&found))
             }
         };
         let counters = &pool.counters;
         counters.count_lookup(&change, is_found, &counters.flash_hits);
-        let left = pool.apply(&mut shard, hash, &recall.key, now_s, change);
+        let left = pool.apply(&mut shard, hash, recall.key(), now_s, change);
         drop(shard);
         drop(left);
         Ok(result)

@@ -186,13 +186,14 @@ impl Device {
             self.counters.bypassed.add(1);
             return Ok(false);
         };
+        let mut sequence = self.next_sequence();
         // Of two operations the earlier one: from there on a recovery must look, for the page has
         // neither.
-        let first = self.next_sequence();
+        let first = sequence;
         if !is_absent {
             self.log_invalidation(name, first)?;
+            sequence = self.next_sequence();
         }
-        let sequence = self.next_sequence();
         let spot = segment.write().append(name, key, record, sequence, now_s);
         self.buffered.fetch_add(1, Ordering::Relaxed);
         drop(filling);

@@ -145,9 +145,10 @@ impl Flash {
         options: &Options,
         limits: Limits,
         opening: Opening,
+        may_be_warm: bool,
         around: &Surroundings,
     ) -> Result<(Self, Start)> {
-        let array = Array::open(options, limits, opening, around)?;
+        let array = Array::open(options, limits, opening, may_be_warm, around)?;
         let start = Start {
             warm: array.warm,
             version_max: array.version_max,

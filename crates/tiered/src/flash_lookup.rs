@@ -29,6 +29,7 @@ pub(crate) type Outcome = Option<(Found, Option<Place>)>;
 #[derive(Debug)]
 pub(crate) struct FlashLookup {
     key: Box<[u8]>,
+    hash: u64,
     now_s: u32,
     routing: Arc<Routing>,
     home: usize,
@@ -72,6 +73,7 @@ impl FlashLookup {
         let (home, seats) = routing.seats(hash);
         let mut new = Self {
             key: key.into(),
+            hash,
             now_s,
             routing,
             home,
@@ -79,8 +81,17 @@ impl FlashLookup {
             seat: None,
             parts: None,
         };
-        new.seat = new.next_seat(flash, hash);
+        new.seat = new.next_seat(flash);
         new
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The key's hash.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
     }
 
     /// Goes on; `read` is what the step before said is to be read.
@@ -106,10 +117,10 @@ impl FlashLookup {
         FlashStep::Done(None)
     }
 
-    fn next_seat(&mut self, flash: &Flash, hash: u64) -> Option<SeatLookup> {
+    fn next_seat(&mut self, flash: &Flash) -> Option<SeatLookup> {
         let (number, device) =
             self.seats.find_map(|number| Some((number, flash.device(number)?)))?;
-        let lookup = device.begin_lookup(hash);
+        let lookup = device.begin_lookup(self.hash);
         Some(SeatLookup { number, device, began_ns: flash.monotonic_ns(), lookup })
     }
 
@@ -151,7 +162,7 @@ impl FlashLookup {
         if self.parts.is_some() {
             return Some(None);
         }
-        self.seat = self.next_seat(flash, xxh3_64(&self.key));
+        self.seat = self.next_seat(flash);
         None
     }
 

@@ -78,8 +78,6 @@ pub struct Options {
     pub state: Option<PathBuf>,
     /// How flash makes room.
     pub expiry: Expiry,
-    /// Whether what is on flash from before may be there again; otherwise flash begins empty.
-    pub may_be_warm: bool,
     /// Those who have a part of it for themselves. Keys that are nobody's share what is left.
     pub tenants: Vec<TenantOptions>,
     /// The size of a segment in bytes, a power of two; chosen by the size of the device when
@@ -102,7 +100,6 @@ impl Default for Options {
             flash_writes_bytes_per_s: None,
             state: None,
             expiry: Expiry::Groups,
-            may_be_warm: true,
             tenants: Vec::new(),
             segment_bytes: None,
             fingerprint_bits: FINGERPRINT_BITS_MAX,

@@ -21,6 +21,8 @@
 //!
 //! For one thread at a time; [`crate::device`] puts locks around it.
 
+use std::hint::black_box;
+
 use crate::entry::Entry;
 use crate::negative_filter::NegativeFilter;
 use crate::segment_table::{Life, Lives};
@@ -209,94 +211,33 @@ impl Partition {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::entry::{SegmentId, Spot};
+/// What a recovery has found of a partition: from its sequence on that entry counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Restored {
+    pub(crate) partition: u32,
+    pub(crate) entry: Entry,
+    pub(crate) sequence: u64,
+}
 
-    const BUFFERED: SegmentId = SegmentId { slot: 0, generation: 1 };
-    const WHOLE: SegmentId = SegmentId { slot: 1, generation: 1 };
-
-    fn lives() -> Lives {
-        let lives = Lives::new(3);
-        lives.set_buffered(BUFFERED, 40);
-        lives.set_whole(WHOLE, 10);
-        lives
-    }
-
-    fn entry(fingerprint: u64, slot: u32) -> Entry {
-        Entry::record(fingerprint, Spot { slot, generation: 1, offset: 0, len: 64 })
-    }
-
-    fn filter(fingerprints: &[u64]) -> NegativeFilter {
-        NegativeFilter::of(fingerprints.iter().copied())
-    }
-
-    #[test]
-    fn the_newest_word_counts() {
-        let lives = lives();
-        let mut partition = Partition::new(0);
-        assert_eq!(partition.find(5, &lives), Knowledge::Absent);
-        partition.set(entry(5, 1), 100);
-        assert_eq!(partition.find(5, &lives), Knowledge::Entry(entry(5, 1)));
-        let merging = partition.begin_merge(&lives).expect("there are changes");
-        assert_eq!(merging, [entry(5, 1)]);
-        assert_eq!(partition.find(5, &lives), Knowledge::Entry(entry(5, 1)));
-        partition.set(Entry::gone(5), 101);
-        assert_eq!(partition.find(5, &lives), Knowledge::Absent);
-        partition.finish_merge(1, 0, filter(&[5]));
-        assert_eq!((partition.find(5, &lives), partition.oldest()), (Knowledge::Absent, 101));
-        partition.begin_merge(&lives).expect("there are changes");
-        partition.finish_merge(2, 0, filter(&[]));
-        assert_eq!(
-            (partition.find(5, &lives), partition.oldest()),
-            (Knowledge::Absent, NO_SEQUENCE)
-        );
-    }
-
-    #[test]
-    fn a_record_that_is_not_whole_stays_and_the_page_forgets_its_name() {
-        let lives = lives();
-        let mut partition = Partition::new(3);
-        partition.set(entry(5, 0), 50);
-        partition.set(entry(6, 2), 51);
-        let merging = partition.begin_merge(&lives).expect("there are changes");
-        assert_eq!(merging, [Entry::gone(5), Entry::gone(6)]);
-        partition.finish_merge(4, 0, filter(&[]));
-        assert_eq!(partition.find(5, &lives), Knowledge::Entry(entry(5, 0)));
-        assert_eq!((partition.oldest(), partition.version()), (40, 4));
-    }
-
-    #[test]
-    fn what_could_not_be_merged_is_below_what_came_since() {
-        let lives = lives();
-        let mut partition = Partition::new(3);
-        partition.set(entry(5, 1), 50);
-        partition.set(entry(6, 1), 51);
-        partition.begin_merge(&lives).expect("there are changes");
-        assert!(partition.begin_merge(&lives).is_none());
-        partition.set(Entry::gone(5), 60);
-        partition.abort_merge();
-        assert_eq!(partition.find(5, &lives), Knowledge::Absent);
-        assert_eq!(partition.find(6, &lives), Knowledge::Entry(entry(6, 1)));
-        assert_eq!((partition.oldest(), partition.changes(), partition.version()), (50, 2, 3));
-    }
-
-    #[test]
-    fn nothing_is_absent_where_a_page_was_not_read_or_lost() {
-        let lives = lives();
-        let mut partition = Partition::new(3);
-        assert_eq!(partition.find(5, &lives), Knowledge::Page);
-        partition.learn(3, 0, filter(&[7]));
-        assert_eq!(partition.find(5, &lives), Knowledge::Absent);
-        partition.distrust(100);
-        partition.learn(3, 99, filter(&[7]));
-        assert_eq!(partition.find(5, &lives), Knowledge::Page);
-        partition.set(entry(7, 1), 120);
-        partition.begin_merge(&lives).expect("there are changes");
-        partition.finish_merge(4, 99, filter(&[7]));
-        assert_eq!(partition.find(5, &lives), Knowledge::Page);
-        partition.learn(4, 100, filter(&[7]));
-        assert_eq!(partition.find(5, &lives), Knowledge::Absent);
+/// Sets all of that, in its order.
+///
+/// Partitions are all over memory, and so is what they have: of many that are looked at with nothing
+/// that waits for what is seen, the processor fetches several at once, and one by one it would wait
+/// for each.
+pub(crate) fn restore(partitions: &mut [Partition], restored: &[Restored]) {
+    let of = |found: &Restored| partitions.get(found.partition as usize);
+    let changes = restored.iter().filter_map(of).map(Partition::changes);
+    black_box(changes.fold(0, usize::wrapping_add));
+    let is_changed = |found: &&Restored| {
+        of(found).is_some_and(|at| at.changes.find(found.entry.fingerprint()).is_some())
+    };
+    black_box(restored.iter().filter(is_changed).count());
+    for found in restored {
+        if let Some(partition) = partitions.get_mut(found.partition as usize) {
+            partition.set(found.entry, found.sequence);
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -62,6 +62,7 @@ impl Pool {
     pub(crate) fn open(
         options: &Options,
         opening: Opening,
+        may_be_warm: bool,
         around: &Surroundings,
     ) -> Result<(Self, Start)> {
         options.check()?;
@@ -69,7 +70,7 @@ impl Pool {
         let (flash, start) = match options.flash.is_empty() {
             true => (None, Start { warm: 0, version_max: 0, clear_at_s: NO_TIME }),
             false => {
-                let (flash, start) = Flash::open(options, limits, opening, around)?;
+                let (flash, start) = Flash::open(options, limits, opening, may_be_warm, around)?;
                 (Some(flash), start)
             }
         };

@@ -38,7 +38,7 @@ use crate::layout::{
     BLOCK_BYTES, INVALIDATION_BYTES, Layout, SLOT_BYTES, SUPERBLOCK_BYTES, VERSION_BYTES,
 };
 use crate::mark::{MARK_BYTES, Mark};
-use crate::partition::Partition;
+use crate::partition::{Partition, restore};
 use crate::replay::replay;
 use crate::segment::{self, Summary};
 use crate::segment_table::{Lives, Slot};
@@ -310,11 +310,7 @@ fn read(files: &Files, superblock: &Superblock) -> Result<Option<Found>> {
     let is_replayed = |slot: &&Slot| slot.is_whole && slot.sequence_max > from;
     let segments = slots.iter().filter(is_replayed).copied().collect();
     let read = |slot: &Slot| read_summary(files, layout, superblock.device, slot);
-    let damaged = replay(log, segments, from, read, |name, entry, sequence| {
-        if let Some(partition) = partitions.get_mut(name.partition as usize) {
-            partition.set(entry, sequence);
-        }
-    });
+    let damaged = replay(log, segments, from, read, |found| restore(&mut partitions, found));
     for slot in damaged {
         let slot = &mut slots[slot as usize];
         *slot = next_free(slot.id.slot, slot.id.generation);

@@ -18,9 +18,12 @@ use std::collections::BinaryHeap;
 
 use crate::entry::Entry;
 use crate::invalidations::Invalidation;
-use crate::layout::Name;
+use crate::partition::Restored;
 use crate::segment::Summary;
 use crate::segment_table::Slot;
+
+/// So many operations are shown at a time.
+const SHOWN: usize = 256;
 
 /// What a segment had, from which place on it is to be looked at.
 struct Stream {
@@ -28,20 +31,21 @@ struct Stream {
     next: usize,
 }
 
-/// Shows `apply` all operations later than `from`: of the log, and of `segments`, whose summaries
-/// `read` reads. The slots of those of which it could not, or that make no sense.
+/// Shows `apply` all operations later than `from`, some at a time: of the log, and of `segments`,
+/// whose summaries `read` reads. The slots of those of which it could not, or that make no sense.
 pub(crate) fn replay(
     mut log: Vec<Invalidation>,
     mut segments: Vec<Slot>,
     from: u64,
     read: impl Fn(&Slot) -> Option<Vec<Summary>>,
-    mut apply: impl FnMut(Name, Entry, u64),
+    mut apply: impl FnMut(&[Restored]),
 ) -> Vec<u32> {
     log.sort_unstable_by_key(|invalidation| invalidation.sequence);
     let mut log = log.into_iter().filter(|invalidation| invalidation.sequence > from).peekable();
     segments.sort_unstable_by_key(|segment| segment.order);
     let mut segments = segments.into_iter().peekable();
     let mut damaged = Vec::new();
+    let mut shown = Vec::with_capacity(SHOWN);
     let mut streams: Vec<Stream> = Vec::new();
     let mut free: Vec<usize> = Vec::new();
     let mut turns = BinaryHeap::new();
@@ -68,17 +72,23 @@ pub(crate) fn replay(
             }
             continue;
         }
+        if next.is_none() || shown.len() == SHOWN {
+            apply(&shown);
+            shown.clear();
+        }
         let Some(next) = next else { return damaged };
         if of_log == Some(next)
             && let Some(Invalidation { name, sequence, .. }) = log.next()
         {
-            apply(name, Entry::gone(name.fingerprint), sequence);
+            let entry = Entry::gone(name.fingerprint);
+            shown.push(Restored { partition: name.partition, entry, sequence });
             continue;
         }
         let Some(Reverse((_, place))) = turns.pop() else { continue };
         let stream = &mut streams[place];
         let Summary { name, sequence, spot } = stream.summaries[stream.next];
-        apply(name, Entry::record(name.fingerprint, spot), sequence);
+        let entry = Entry::record(name.fingerprint, spot);
+        shown.push(Restored { partition: name.partition, entry, sequence });
         stream.next += 1;
         match stream.summaries.get(stream.next) {
             Some(summary) => turns.push(Reverse((summary.sequence, place))),

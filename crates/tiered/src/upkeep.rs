@@ -38,8 +38,8 @@ const CHECKPOINTS: usize = 8;
 /// A recovery may look at one in so many of the objects for which there is room, at so many times
 /// the changes that may wait, or at as many objects as fill so many times the segments that are
 /// filled at once, whichever is most.
-const WINDOW_DIVISOR: u64 = 8;
-const WINDOW_CHANGES: u64 = 4;
+const WINDOW_DIVISOR: u64 = 16;
+const WINDOW_CHANGES: u64 = 3;
 const WINDOW_SEGMENTS: u64 = 4;
 /// A log that is fuller is cut.
 const LOG_PERCENT: u64 = 50;

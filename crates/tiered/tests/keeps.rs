@@ -338,9 +338,12 @@ fn many_groups_share_few_buffers_without_wasting_segments() {
 /// grows full was never cut: ten million objects took five seconds and 712 MiB.
 #[test]
 fn a_recovery_looks_at_little_however_much_is_there() {
-    for slow_every in [u64::MAX, 50] {
+    // Of nearly two thousand. Where few changes may wait, checkpoints see to less than the bound.
+    for (slow_every, index_bytes, most) in
+        [(u64::MAX, 48 << 10, 250), (50, 48 << 10, 250), (u64::MAX, 12 << 10, 60)]
+    {
         let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
-        let mut scene = Scene::new(Options { flash, index_bytes: Some(48 << 10), ..options() });
+        let mut scene = Scene::new(Options { flash, index_bytes: Some(index_bytes), ..options() });
         for n in 0..28_000_u64 {
             let left_s = n.is_multiple_of(slow_every).then_some(5_000_000);
             scene.store(n, 4_000, left_s);
@@ -357,7 +360,7 @@ fn a_recovery_looks_at_little_however_much_is_there() {
         // One is the mark.
         let summaries = read.iter().filter(is_summary).count() - 1;
         assert!(summaries > 10, "{summaries}: what pages do not have is there");
-        assert!(summaries <= segments / 4, "{summaries} summaries of {segments} segments");
+        assert!(summaries <= most, "{summaries} summaries of {segments} segments");
         scene.storage.record_history(false);
         let hits = scene.hits(0..28_000);
         assert!(hits >= 28_000 - in_dram - 16 * 8, "{hits} of 28 000, {in_dram} in DRAM");

@@ -1586,6 +1586,16 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
+        target: "keeps",
+        ..tiered(
+            "it is never written down from where a recovery begins",
+            "crates/tiered/src/upkeep.rs",
+            "            if cursor.is_multiple_of(part) {",
+            "            if cursor.is_multiple_of(usize::MAX) && part > 0 {",
+            "a_recovery_looks_at_little_however_much_is_there",
+        )
+    },
+    Mutation {
         target: "lib",
         ..tiered(
             "a checkpoint cuts what a page still has off the log",

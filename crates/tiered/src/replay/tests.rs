@@ -4,6 +4,10 @@ use std::cell::Cell;
 
 use super::*;
 use crate::entry::{SegmentId, Spot};
+use crate::layout::Name;
+
+/// Operations of a segment: more than are shown at a time.
+const EACH: u64 = 300;
 
 const fn name(fingerprint: u64) -> Name {
     Name { partition: 0, fingerprint }
@@ -25,18 +29,18 @@ fn gone(number: u64, sequence: u64) -> Invalidation {
     Invalidation { number, sequence, name: name(sequence) }
 }
 
-/// Segments of ten operations each, `beside` of them filled at a time; the summaries by slot.
+/// Segments, `beside` of them filled at a time; the summaries by slot.
 fn filled(beside: u64) -> (Vec<Slot>, Vec<Vec<Summary>>) {
     let (mut slots, mut all) = (Vec::new(), Vec::new());
     for round in 0..12_u64 {
-        let begins = 1 + round * beside * 11;
+        let begins = 1 + round * beside * (EACH + 1);
         for n in 0..beside {
             let slot = (round * beside + n) as u32;
             let first = begins + beside + n;
-            let sequences = (0..10).map(|turn| first + turn * beside);
+            let sequences = (0..EACH).map(|turn| first + turn * beside);
             let summaries: Vec<Summary> =
                 sequences.map(|sequence| summary(slot, sequence)).collect();
-            slots.push(segment(slot, begins + n, first + 9 * beside));
+            slots.push(segment(slot, begins + n, first + (EACH - 1) * beside));
             all.push(summaries);
         }
     }
@@ -50,17 +54,19 @@ fn operations_come_in_their_order_and_each_once() {
     for beside in [1, 2, 7] {
         let (slots, all) = filled(beside);
         let mut expected: Vec<u64> = all.iter().flatten().map(|found| found.sequence).collect();
-        let log = vec![gone(3, 1_000_000), gone(1, 1), gone(2, 40 * beside * 11 + 7)];
+        let log = vec![gone(3, 1_000_000), gone(1, 1), gone(2, 4 * beside * (EACH + 1) + 1)];
         expected.extend(log.iter().map(|invalidation| invalidation.sequence));
-        for from in [0, 5 * beside * 11 + 4, 2_000_000] {
+        for from in [0, 5 * beside * (EACH + 1) + 4, 2_000_000] {
             let mut seen = Vec::new();
             let read = |slot: &Slot| Some(all[slot.id.slot as usize].clone());
-            let damaged =
-                replay(log.clone(), slots.clone(), from, read, |name, entry, sequence| {
-                    assert_eq!((name.fingerprint, entry.fingerprint()), (sequence, sequence));
-                    assert_eq!(entry.spot().is_none(), log.iter().any(|i| i.sequence == sequence));
+            let damaged = replay(log.clone(), slots.clone(), from, read, |shown| {
+                for &Restored { entry, sequence, .. } in shown {
+                    assert_eq!(entry.fingerprint(), sequence);
+                    let is_logged = log.iter().any(|logged| logged.sequence == sequence);
+                    assert_eq!(entry.spot().is_none(), is_logged);
                     seen.push(sequence);
-                });
+                }
+            });
             let mut expected: Vec<u64> =
                 expected.iter().copied().filter(|sequence| *sequence > from).collect();
             expected.sort_unstable();
@@ -79,11 +85,11 @@ fn no_more_summaries_are_held_than_segments_were_filled_at_once() {
         Some(all[slot.id.slot as usize].clone())
     };
     let mut seen = 0;
-    replay(Vec::new(), slots, 0, read_one, |_, _, _| {
-        seen += 1;
-        ended.set(seen / 10);
+    replay(Vec::new(), slots, 0, read_one, |shown| {
+        seen += shown.len();
+        ended.set(seen / EACH as usize);
     });
-    assert_eq!((read.get(), seen), (36, 360));
+    assert_eq!((read.get(), seen), (36, 36 * EACH as usize));
     assert!(most.get() <= 2 * 3, "{} of them", most.get());
 }
 
@@ -96,14 +102,15 @@ fn what_is_damaged_or_out_of_order_is_told_and_left_out() {
             3 => return None,
             4 => found.swap(2, 3),
             5 => found[0].sequence = 0,
-            6 => found[9].sequence += 100_000,
+            6 => found[EACH as usize - 1].sequence += 100_000,
             _ => {}
         }
         Some(found)
     };
     let mut slots_seen = std::collections::BTreeSet::new();
-    let mut damaged = replay(Vec::new(), slots, 0, read, |_, entry, _| {
-        slots_seen.extend(entry.spot().map(|spot| spot.slot));
+    let mut damaged = replay(Vec::new(), slots, 0, read, |shown| {
+        slots_seen
+            .extend(shown.iter().filter_map(|found| found.entry.spot()).map(|spot| spot.slot));
     });
     damaged.sort_unstable();
     assert_eq!(damaged, [3, 4, 5, 6]);
