@@ -139,4 +139,11 @@ mod tests {
             }
         }
     }
+
+    /// Whose allocator is built otherwise looks for them under another name.
+    #[test]
+    fn the_allocator_has_its_settings() {
+        // Off as it comes.
+        assert!(tikv_jemalloc_ctl::opt::background_thread::read().expect("it is the allocator"));
+    }
 }

@@ -32,8 +32,7 @@ pub(crate) use crate::served::cache_server::{COMMAND, serve};
 pub const TIDEKV_CACHE_SERVED: SubjectRecord = SubjectRecord {
     name: "tidekv:cache-served",
     about: "TideKV's cache tier behind its own server, over a Unix socket: memory and flash as \
-            `tidekv:cache`, a thread that serves for each processor but one and 16 that wait for \
-            flash, as it comes",
+            `tidekv:cache`, a thread that serves for each processor, as it comes",
     format: "tidekv-cache-served",
     open: |path, settings| open_ours(path, settings),
     ..TIDEKV_CACHE

@@ -26,10 +26,12 @@ use tidekv_lab::subject::SubjectRecord;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// The settings of the allocator: those of the binary `tidekv`, for all engines.
+/// The settings of the allocator: those of the binary `tidekv`, for all engines. It looks for them
+/// under another name where it is the allocator of RocksDB as well.
 // SAFETY: jemalloc declares this name as `const char *`; a reference to an
 // array is one pointer, and the string ends with a zero byte.
-#[unsafe(export_name = "malloc_conf")]
+#[cfg_attr(feature = "engines", unsafe(export_name = "malloc_conf"))]
+#[cfg_attr(not(feature = "engines"), unsafe(export_name = "_rjem_malloc_conf"))]
 pub static ALLOCATOR_SETTINGS: &[u8; 77] =
     b"narenas_ratio:1,background_thread:true,dirty_decay_ms:100,muzzy_decay_ms:100\0";
 
@@ -157,5 +159,15 @@ mod tests {
         assert!((1..=4).contains(&counts.reads.unwrap()), "{counts:?}");
         assert!(counts.read_bytes.unwrap() >= 3500, "{counts:?}");
         assert!(counts.cache_hits.unwrap() > 0 && counts.cache_misses.unwrap() > 0, "{counts:?}");
+    }
+}
+
+#[cfg(test)]
+mod allocator_tests {
+    /// It looks for them under one name of two.
+    #[test]
+    fn the_allocator_has_its_settings() {
+        // Off as it comes.
+        assert!(tikv_jemalloc_ctl::opt::background_thread::read().expect("it is the allocator"));
     }
 }
