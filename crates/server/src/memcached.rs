@@ -18,6 +18,7 @@ mod options;
 mod counters;
 mod objects;
 mod reads;
+mod recalls;
 mod tenants;
 mod state;
 mod execution;

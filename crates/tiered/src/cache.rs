@@ -240,6 +240,12 @@ impl Cache {
         }
     }
 
+    /// Whether only flash may have something under `key`. Nothing is read, and nothing fetched.
+    pub fn waits_for_flash(&self, key: &[u8]) -> bool {
+        let (pool, hash) = (self.pool(key), xxh3_64(key));
+        pool.shard(hash).peek(hash, key).is_none() && pool.may_be_on_flash(hash)
+    }
+
     /// The object under `key`, which counts as fetched. May wait for flash.
     pub fn get(&self, key: &[u8]) -> Option<Found> {
         match self.try_get(key) {

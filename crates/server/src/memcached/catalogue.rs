@@ -20,7 +20,7 @@ use crate::memcached::execution::{Execution, Progress};
 use crate::memcached::request::{
     BAD_CHUNK, LINE_END_BYTES, Mode, NO_COMMAND, NO_MEMORY, TOO_LARGE,
 };
-use crate::memcached::words::Line;
+use crate::memcached::words::{Line, words_of};
 
 /// Whether a key and a value of these lengths can be kept together.
 pub(crate) type Fits<'a> = &'a dyn Fn(usize, usize) -> bool;
@@ -217,6 +217,17 @@ impl Request {
     /// One that is answered with a line.
     pub(crate) fn say(line: &'static str) -> Self {
         Self::Service(Service::Say(line), false)
+    }
+
+    /// The keys of which it is going to ask what is under them, in their order.
+    pub(crate) fn fetches(&self) -> impl Iterator<Item = &[u8]> {
+        let (keys, key) = match self {
+            Self::Get(get) => (get.keys(), None),
+            // It may have spaces.
+            Self::MetaGet(get) => (&b""[..], Some(get.key())),
+            _ => (&b""[..], None),
+        };
+        words_of(keys).chain(key)
     }
 
     /// Runs it, or goes on with it.

@@ -21,7 +21,6 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
-use tidekv_tiered::Recall;
 use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -32,6 +31,7 @@ use crate::memcached::catalogue::Request;
 use crate::memcached::counters::Count;
 use crate::memcached::execution::{Execution, Progress};
 use crate::memcached::parser::{Next, Parser};
+use crate::memcached::recalls::Recalls;
 use crate::memcached::state::State;
 use crate::outgoing::Outgoing;
 use crate::stream::{self, SCRATCH_BYTES, Stream};
@@ -44,9 +44,6 @@ const REPLY_BYTES_MAX: usize = 256 << 10;
 const TRIP_REQUESTS_MAX: usize = 64;
 /// After so many bytes of replies an I/O thread comes back.
 const TRIP_BYTES_MAX: usize = 1 << 20;
-/// A key of which something is changed so often in a row while it is read is left to a thread, which
-/// tries until it succeeds.
-const RECALLS_MAX: u32 = 8;
 /// Values of up to so many bytes always find room.
 const SMALL_BYTES_MAX: usize = 64 << 10;
 
@@ -71,13 +68,10 @@ pub(crate) struct Connection {
     buffer: BytesMut,
     reservation: Reservation,
     replies: Outgoing,
-    /// What has been read from flash for the request that is to go on.
-    recall: Option<Box<Recall>>,
+    /// What has been read from flash for requests that are to run.
+    recalls: Recalls,
     /// The key for which flash is to be read next.
     wanted: Option<Box<[u8]>>,
-    /// The key for which it was read last, and how often in a row.
-    recalled: Box<[u8]>,
-    recalls: u32,
 }
 
 impl Connection {
@@ -89,10 +83,8 @@ impl Connection {
             buffer: BytesMut::new(),
             reservation: state.budget.reservation(),
             replies: Outgoing::default(),
-            recall: None,
+            recalls: Recalls::default(),
             wanted: None,
-            recalled: Box::default(),
-            recalls: 0,
             client,
             stream,
             state,
@@ -255,7 +247,7 @@ impl Connection {
                 }
             };
             match self.run(&mut request) {
-                Progress::Done => self.recalls = 0,
+                Progress::Done => self.recalls.has_advanced(),
                 Progress::Close => self.is_closing = true,
                 Progress::More => {
                     items.push_front(Item::Request(request));
@@ -265,7 +257,7 @@ impl Connection {
                 Progress::Wait => {
                     items.push_front(Item::Request(request));
                     // Beside the task, which is as large as its largest part for all its life.
-                    if !Box::pin(self.recall()).await {
+                    if !Box::pin(self.recall(&items)).await {
                         self.run_on_thread(&mut items).await;
                     }
                 }
@@ -283,31 +275,22 @@ impl Connection {
     /// Runs a request here, as far as it need not wait.
     fn run(&mut self, request: &mut Request) -> Progress {
         let execution = Execution::new(&self.state, &mut self.replies, false);
-        let mut execution = execution.with_recall(self.recall.take().map(|recall| *recall));
+        let mut execution = execution.with_recalls(&self.recalls);
         let done = catch_unwind(AssertUnwindSafe(|| request.run(&mut execution)));
         self.wanted = execution.wanted();
         done.unwrap_or_else(|_| self.fail())
     }
 
-    /// Reads from flash what a request waits for; false where it must go to a thread all the same.
-    async fn recall(&mut self) -> bool {
-        let Some(key) = self.wanted.take().filter(|_| !self.state.reads.is_empty()) else {
-            return false;
-        };
-        self.recalls = if self.recalled == key { self.recalls + 1 } else { 0 };
-        if self.recalls >= RECALLS_MAX {
-            return false;
-        }
-        let _permit = self.state.reads.permit().await;
-        let Some(mut recall) = self.state.objects.cache.recall_from_flash(&key) else {
-            return false;
-        };
-        let mut read = None;
-        while let Some(request) = recall.step(read) {
-            read = Some(self.state.reads.read(request).await);
-        }
-        (self.recall, self.recalled) = (Some(Box::new(recall)), key);
-        true
+    /// Reads from flash what the first of `items` waits for, and what others will; false where it must
+    /// go to a thread all the same.
+    async fn recall(&mut self, items: &VecDeque<Item>) -> bool {
+        let Some(key) = self.wanted.take() else { return false };
+        let requests = items.iter().map_while(|item| match item {
+            Item::Request(request) => Some(request),
+            Item::End(_) => None,
+        });
+        let (cache, reads) = (&self.state.objects.cache, &self.state.reads);
+        self.recalls.read(cache, reads, key, requests.flat_map(Request::fetches)).await
     }
 
     /// Runs the first of `items` where it may wait, and those that follow it as far as it goes.
@@ -353,6 +336,8 @@ impl Connection {
 
     /// Sends all replies.
     async fn flush(&mut self) -> io::Result<()> {
+        // It may take its time.
+        self.recalls.clear();
         let patience = self.state.options.write_timeout;
         let counters = &self.state.counters;
         let sent = |count| counters.add(Count::BytesWritten, count);

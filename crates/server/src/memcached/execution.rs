@@ -5,6 +5,7 @@ use std::cell::Cell;
 
 use tidekv_tiered::{Change, Found, Recall, WouldWait};
 
+use crate::memcached::recalls::Recalls;
 use crate::memcached::state::State;
 use crate::outgoing::Outgoing;
 
@@ -27,21 +28,20 @@ pub(crate) struct Execution<'a> {
     pub(crate) out: &'a mut Outgoing,
     /// Whether storage and long work may be waited for.
     pub(crate) may_wait: bool,
-    /// What has been read from flash for the key that is asked for first.
-    recall: Cell<Option<Recall>>,
+    /// What has been read from flash, if anything has.
+    recalls: Option<&'a Recalls>,
     /// The key for which flash is to be read.
     wanted: Cell<Option<Box<[u8]>>>,
 }
 
 impl<'a> Execution<'a> {
     pub(crate) fn new(state: &'a State, out: &'a mut Outgoing, may_wait: bool) -> Self {
-        let (recall, wanted) = (Cell::new(None), Cell::new(None));
-        Self { state, out, may_wait, recall, wanted }
+        Self { state, out, may_wait, recalls: None, wanted: Cell::new(None) }
     }
 
     /// One that goes on with what has been read from flash.
-    pub(crate) fn with_recall(self, recall: Option<Recall>) -> Self {
-        Self { recall: Cell::new(recall), ..self }
+    pub(crate) fn with_recalls(self, recalls: &'a Recalls) -> Self {
+        Self { recalls: Some(recalls), ..self }
     }
 
     /// The key for which flash is to be read, where that is why a request has to wait.
@@ -49,9 +49,13 @@ impl<'a> Execution<'a> {
         self.wanted.into_inner()
     }
 
+    fn recall(&self, key: &[u8]) -> Option<Recall> {
+        self.recalls?.take(key)
+    }
+
     /// The object under `key`, which counts as fetched.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Found>, WouldWait> {
-        let found = self.state.objects.get(key, self.may_wait, self.recall.take());
+        let found = self.state.objects.get(key, self.may_wait, self.recall(key));
         found.inspect_err(|WouldWait| self.wanted.set(Some(key.into())))
     }
 
@@ -61,7 +65,7 @@ impl<'a> Execution<'a> {
         key: &[u8],
         decide: impl FnMut(Option<&Found>) -> (Change, R),
     ) -> Result<R, WouldWait> {
-        let changed = self.state.objects.change(key, self.may_wait, self.recall.take(), decide);
+        let changed = self.state.objects.change(key, self.may_wait, self.recall(key), decide);
         changed.inspect_err(|WouldWait| self.wanted.set(Some(key.into())))
     }
 

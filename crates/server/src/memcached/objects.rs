@@ -43,7 +43,7 @@ impl Objects {
         recall: Option<Recall>,
     ) -> Result<Option<Found>, WouldWait> {
         self.check(key, may_wait)?;
-        if let Some(recall) = recall.filter(|recall| recall.key() == key) {
+        if let Some(recall) = recall {
             let fetch = |found: Option<&Found>| (Change::Fetch, found.cloned());
             if let Ok(found) = self.cache.change_recalled(recall, fetch) {
                 return Ok(found);
@@ -59,7 +59,8 @@ impl Objects {
         }
     }
 
-    /// Shows `decide` what is under `key`, and does what it says, in one step.
+    /// The same: `recall` is what has been read for `key`, of which `decide` is shown what is there,
+    /// and does what it says, in one step.
     pub(crate) fn change<R>(
         &self,
         key: &[u8],
@@ -68,7 +69,7 @@ impl Objects {
         mut decide: impl FnMut(Option<&Found>) -> (Change, R),
     ) -> Result<R, WouldWait> {
         self.check(key, may_wait)?;
-        if let Some(recall) = recall.filter(|recall| recall.key() == key)
+        if let Some(recall) = recall
             && let Ok(result) = self.cache.change_recalled(recall, &mut decide)
         {
             return Ok(result);

@@ -10,13 +10,14 @@
 //! lock for as long as the kernel takes to pass it on. May be used from any thread.
 
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tidekv_io::{Buffer, ReadQueue, ReadRequest, Result};
 use tokio::net::unix::pipe::Receiver;
-use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// As many reads as that keep any device busy.
 const PERMITS_MAX: u64 = 128;
@@ -32,7 +33,7 @@ type Answer = oneshot::Sender<Option<Buffer>>;
 pub(crate) struct Reads {
     queues: Box<[Queue]>,
     turn: AtomicUsize,
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -57,16 +58,22 @@ impl Reads {
             tags: AtomicU64::new(0),
         };
         let permits = PERMITTED_BYTES / object_bytes_max.max(1);
-        let permits = Semaphore::new(permits.clamp(PERMITS_MIN, PERMITS_MAX) as usize);
+        let permits = permits.clamp(PERMITS_MIN, PERMITS_MAX) as usize;
+        let permits = Arc::new(Semaphore::new(permits));
         Self { queues: queues.map(queue).collect(), turn: AtomicUsize::new(0), permits }
     }
 
     /// Waits until one object more may be read, which it may be as long as the permit is held.
-    pub(crate) async fn permit(&self) -> SemaphorePermit<'_> {
-        match self.permits.acquire().await {
+    pub(crate) async fn permit(&self) -> OwnedSemaphorePermit {
+        match Arc::clone(&self.permits).acquire_owned().await {
             Ok(permit) => permit,
             Err(_) => unreachable!("nobody closes it"),
         }
+    }
+
+    /// The same, if nobody has to wait for it.
+    pub(crate) fn try_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits).try_acquire_owned().ok()
     }
 
     /// Whether there are any queues.
@@ -158,7 +165,6 @@ impl Drop for End<'_> {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::sync::Arc;
 
     use tidekv_io::{Access, File, LocalStorage, MemoryStorage, Storage};
 

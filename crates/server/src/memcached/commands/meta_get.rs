@@ -40,6 +40,10 @@ struct Seen {
 }
 
 impl MetaGet {
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
     pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
         let now_s = execution.state.now_s();
         let cache = &execution.state.objects.cache;

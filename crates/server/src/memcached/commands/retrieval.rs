@@ -40,6 +40,11 @@ pub(crate) fn read(line: &Line) -> Result<Get, &'static str> {
 }
 
 impl Get {
+    /// The keys that are still to be looked up, separated by spaces.
+    pub(crate) fn keys(&self) -> &[u8] {
+        &self.keys
+    }
+
     /// Looks up the keys in their order, as far as may be.
     pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
         for _ in 0..KEYS_MAX {

@@ -222,6 +222,93 @@ async fn what_is_on_flash_is_answered_by_the_event_loop_when_it_has_been_read() 
     }
 }
 
+/// Stores so many objects of 5000 bytes; the keys of those that only flash has.
+async fn fill(state: &Arc<State>, objects: usize) -> Vec<String> {
+    for i in 0..objects {
+        let value = format!("{i:05}").repeat(1_000);
+        ask(state, &format!("set key{i} 0 0 5000 noreply\r\n{value}\r\n")).await;
+        state.objects.cache.catch_up();
+    }
+    let keys = (0..objects).map(|i| format!("key{i}"));
+    keys.filter(|key| state.objects.cache.waits_for_flash(key.as_bytes())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_behind_is_read_along() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = state_with_flash(directory.path());
+    if state.reads.is_empty() {
+        return;
+    }
+    let keys = fill(&state, 1_000).await;
+    let (cache, reads) = (&state.objects.cache, &state.reads);
+    let permits = || std::iter::from_fn(|| reads.try_permit()).collect::<Vec<_>>();
+    let all = permits().len();
+    let mut recalls = Recalls::default();
+    let mut ready = async |range: std::ops::Range<usize>, is_cleared: bool| {
+        let keys = &keys[range];
+        let mut behind = keys.iter().map(String::as_bytes);
+        let first = behind.next().unwrap().into();
+        // Some come twice, and what memory answers needs no read.
+        let behind = behind.flat_map(|key| [b"none", key, key]);
+        assert!(recalls.read(cache, reads, first, behind).await);
+        let held = all - permits().len();
+        if is_cleared {
+            recalls.clear();
+        }
+        let read = keys.iter().filter(|key| recalls.take(key.as_bytes()).is_some()).count();
+        assert_eq!(permits().len(), all, "those that are taken or cleared need none any more");
+        (held, read)
+    };
+    // Then it is known how large they are.
+    assert_eq!(ready(0..3, false).await, (3, 3));
+    assert_eq!(ready(10..40, false).await, (16, 16));
+    assert_eq!(ready(40..60, true).await, (16, 0));
+    let mut held = permits();
+    held.truncate(all - 2);
+    let behind = keys[71..80].iter().map(String::as_bytes);
+    assert!(recalls.read(cache, reads, keys[70].as_bytes().into(), behind).await);
+    let read: Vec<bool> =
+        keys[70..80].iter().map(|key| recalls.take(key.as_bytes()).is_some()).collect();
+    assert_eq!(read.iter().filter(|read| **read).count(), 2, "{read:?}");
+    assert!(read[0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_run_in_their_order_whatever_was_read_along() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = state_with_flash(directory.path());
+    let keys = fill(&state, 1_000).await;
+    let value = |key: &str| format!("{:05}", key[3..].parse::<u32>().unwrap()).repeat(1_000);
+    let hit = |key: &str| format!("VALUE {key} 0 5000\r\n{}\r\n", value(key));
+    for keys in keys.chunks_exact(40).take(10) {
+        let changed = &keys[20];
+        let requests = format!(
+            "get {}\r\nmg {} v\r\nset {changed} 0 0 3\r\nnew\r\nget {changed} {}\r\n\
+             delete {}\r\nget {changed} {}\r\n",
+            keys[..20].join(" "),
+            keys[30],
+            keys[31],
+            keys[32],
+            keys[32],
+        );
+        let new = format!("VALUE {changed} 0 3\r\nnew\r\n");
+        let expected = [
+            &keys[..20].iter().map(|key| hit(key)).collect::<String>(),
+            "END\r\n",
+            &format!("VA 5000\r\n{}\r\nSTORED\r\n", value(&keys[30])),
+            &new,
+            &hit(&keys[31]),
+            "END\r\nDELETED\r\n",
+            &new,
+            "END\r\n",
+        ]
+        .concat();
+        let replies = ask(&state, &requests).await;
+        assert!(replies == expected, "{} bytes for {}", replies.len(), expected.len());
+    }
+}
+
 /// Many ask for the same, while others change it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_changes_while_it_is_read_is_read_again() {
