@@ -34,7 +34,7 @@ pub(crate) const SUMMARY_BYTES: usize = 24;
 /// Fewer slots are no log.
 const SLOTS_MIN: u64 = 8;
 /// Segments are at least so large, unless a test says otherwise.
-const SEGMENT_BYTES_MIN: u64 = 2 << 20;
+pub(crate) const SEGMENT_BYTES_MIN: u64 = 2 << 20;
 /// As many segments as that make a device, where it is not too small or too large.
 const SEGMENTS_USUAL: u64 = 1024;
 /// How full pages are where objects have the usual size: three quarters.

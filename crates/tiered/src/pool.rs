@@ -15,12 +15,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::device::Limits;
 use crate::dram::{self, Held};
-use crate::entry::Entry;
+use crate::entry::{Entry, SEGMENT_BYTES_MAX};
 use crate::error::{Error, Result};
 use crate::flash::{Flash, Place, Start};
-use crate::layout::Layout;
+use crate::layout::{Layout, SEGMENT_BYTES_MIN};
 use crate::object::{Change, Found, Object};
 use crate::options::{DRAM_BYTES_MIN, OBJECT_DRAM_DIVISOR, Options};
+use crate::recovery;
 use crate::stats::{Counter, Counters, Stats};
 use crate::superblock::{NO_TIME, Opening};
 use crate::surroundings::Surroundings;
@@ -66,7 +67,8 @@ impl Pool {
         around: &Surroundings,
     ) -> Result<(Self, Start)> {
         options.check()?;
-        let (limits, flash_bytes) = limits(options)?;
+        let (segment_bytes, limits, flash_bytes) = fitting(options, around)?;
+        let options = &Options { segment_bytes, ..options.clone() };
         let (flash, start) = match options.flash.is_empty() {
             true => (None, Start { warm: 0, version_max: 0, clear_at_s: NO_TIME }),
             false => {
@@ -75,7 +77,9 @@ impl Pool {
             }
         };
         let shard_bytes_min = (options.object_bytes_max * OBJECT_DRAM_DIVISOR / 2).max(1 << 20);
-        let shards = (options.dram_bytes / shard_bytes_min).clamp(1, SHARDS_MAX);
+        // What is left of each when flash has its part has room for the largest object.
+        let for_objects = options.dram_bytes.min(2 * (options.dram_bytes - flash_bytes));
+        let shards = (for_objects / shard_bytes_min).clamp(1, SHARDS_MAX);
         let shard_bytes = (options.dram_bytes - flash_bytes) / shards;
         let shard = |_| Mutex::new(Shard::new(options.eviction, shard_bytes as usize));
         let pool = Self {
@@ -293,6 +297,41 @@ impl Pool {
     }
 }
 
+/// With which size of segments flash fits the DRAM, and what it may take then: as it was left, so
+/// that a cache with other DRAM than before finds its objects again; as the size of the devices
+/// has it; or smaller ones, which need smaller buffers.
+fn fitting(options: &Options, around: &Surroundings) -> Result<(Option<u64>, Limits, u64)> {
+    let with = |segment_bytes| {
+        let options = Options { segment_bytes, ..options.clone() };
+        limits(&options).map(|(limits, bytes)| (segment_bytes, limits, bytes))
+    };
+    let usual = with(options.segment_bytes);
+    if options.segment_bytes.is_some() {
+        return usual;
+    }
+    if let Some(found) = left(options, around)
+        && let Ok(fitting) = with(Some(found))
+    {
+        return Ok(fitting);
+    }
+    let halves = |bytes: &u64| Some(bytes / 2).filter(|bytes| *bytes >= SEGMENT_BYTES_MIN);
+    let smaller = std::iter::successors(Some(SEGMENT_BYTES_MAX as u64), halves);
+    usual.or_else(|error| smaller.map(Some).find_map(|bytes| with(bytes).ok()).ok_or(error))
+}
+
+/// The size of the segments on the devices, if they were divided for these options but for that.
+fn left(options: &Options, around: &Surroundings) -> Option<u64> {
+    let (usual, bits) = (options.object_bytes_usual, options.fingerprint_bits);
+    let mut sizes = options.flash.iter().filter_map(|flash| {
+        let layout = recovery::last_layout(&around.storage, &flash.path)?;
+        let bytes = u64::from(layout.segment_bytes);
+        let is_so = Layout::of(flash.bytes, usual, Some(bytes), bits).ok() == Some(layout);
+        is_so.then_some(bytes)
+    });
+    let first = sizes.next()?;
+    sizes.all(|bytes| bytes == first).then_some(first)
+}
+
 /// What flash may take of the DRAM: its limits for each device, and all of it in bytes.
 fn limits(options: &Options) -> Result<(Limits, u64)> {
     let devices = options.flash.len() as u64;
@@ -320,11 +359,12 @@ fn limits(options: &Options) -> Result<(Limits, u64)> {
         expiry: options.expiry,
     };
     let all_bytes = buffers * devices * segment_bytes + fixed_bytes + index_bytes;
-    if all_bytes > options.dram_bytes / 2 {
+    // A quarter is left for objects at least.
+    if all_bytes > options.dram_bytes / 4 * 3 {
         return Err(Error::invalid(format!(
             "{devices} flash devices need at least {} bytes of DRAM, for their index and their \
              write buffers",
-            all_bytes * 2
+            all_bytes.div_ceil(3) * 4
         )));
     }
     Ok((limits, all_bytes))
@@ -336,5 +376,40 @@ impl Counters {
         if matches!(change, Change::Fetch | Change::ReviseAndFetch(_)) {
             if is_found { hits } else { &self.misses }.add(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tidekv_io::{ManualClock, MemoryStorage};
+
+    use super::*;
+    use crate::options::FlashOptions;
+
+    /// Segments in MiB, and how much of the DRAM flash takes; nothing where it is refused.
+    fn segments(dram_mib: u64, flash_gib: u64) -> Option<(u64, f64)> {
+        let flash = vec![FlashOptions { path: "/flash".into(), bytes: flash_gib << 30 }];
+        let options = Options { dram_bytes: dram_mib << 20, flash, ..Options::default() };
+        let storage = Arc::new(MemoryStorage::new());
+        let around = Surroundings::new(storage, Arc::new(ManualClock::new(0)));
+        let (segment_bytes, _, bytes) = fitting(&options, &around).ok()?;
+        let layout = Layout::of(flash_gib << 30, 4 << 10, segment_bytes, 40).expect("it fits");
+        Some((u64::from(layout.segment_bytes) >> 20, bytes as f64 / options.dram_bytes as f64))
+    }
+
+    #[test]
+    fn much_flash_behind_little_dram_has_smaller_segments() {
+        let sizes =
+            [(256, 8), (64, 4), (48, 8), (32, 8)].map(|(dram, flash)| segments(dram, flash));
+        assert_eq!(
+            sizes.map(|found| found.map(|(mib, _)| mib)),
+            [Some(8), Some(4), Some(8), Some(4)]
+        );
+        for (_, share) in sizes.into_iter().flatten() {
+            assert!(share <= 0.75, "{share}");
+        }
+        assert_eq!(segments(16, 16), None);
     }
 }

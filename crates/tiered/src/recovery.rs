@@ -122,10 +122,19 @@ impl Files {
 /// When the cache was opened last that the device at `path` was part of, and which membership it
 /// knows of, if it says so. Nothing is locked or changed.
 pub(crate) fn last_opening(storage: &Arc<dyn Storage>, path: &Path) -> Option<(Opening, u32)> {
+    peek(storage, path).map(|superblock| (superblock.opening, superblock.membership.epoch))
+}
+
+/// How the device at `path` is divided, if it says so. Nothing is locked or changed.
+pub(crate) fn last_layout(storage: &Arc<dyn Storage>, path: &Path) -> Option<Layout> {
+    peek(storage, path).map(|superblock| superblock.layout)
+}
+
+fn peek(storage: &Arc<dyn Storage>, path: &Path) -> Option<Superblock> {
     let is_file = storage.exists(&meta_path(path)).unwrap_or(false);
     let meta_path = if is_file { meta_path(path) } else { path.to_owned() };
     let meta = storage.open_read(&meta_path, Access::Buffered).ok()?;
-    newest(&*meta).ok()?.map(|superblock| (superblock.opening, superblock.membership.epoch))
+    newest(&*meta).ok()?
 }
 
 /// Where the metadata of the device at `path` is. A buffered write waits for the direct reads of the

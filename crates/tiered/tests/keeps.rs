@@ -120,6 +120,31 @@ fn an_orderly_restart_loses_nothing() {
     assert_eq!(scene.hits(0..10_000), 10_000);
 }
 
+/// How much DRAM there is says how large segments are that are made, not those that are there.
+#[test]
+fn with_other_dram_than_before_everything_is_found_again() {
+    let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
+    let with = |dram_bytes, segment_bytes| {
+        let flash = flash.clone();
+        Options {
+            dram_bytes,
+            segment_bytes,
+            flash,
+            state: Some("/state".into()),
+            ..Options::default()
+        }
+    };
+    let mut scene = Scene::new(with(64 << 20, Some(4 << 20)));
+    (0..2_000).for_each(|n| scene.store(n, 4_000, None));
+    scene.cache.close();
+    for dram_mib in [32, 128] {
+        scene.options = with(dram_mib << 20, None);
+        scene.restart(Tear::DropUnsynced, 2);
+        assert_eq!((scene.cache.warm_devices(), scene.hits(0..2_000)), (1, 2_000));
+        scene.cache.close();
+    }
+}
+
 #[test]
 fn after_a_cut_of_power_flash_begins_empty() {
     let flash = |path: &str| FlashOptions { path: path.into(), bytes: 32 << 20 };
