@@ -9,6 +9,7 @@
 //! 2. As many are read as their replies are about sent together, by the size of those before, and
 //!    at most [`AT_ONCE_MAX`]. Each has a permit, until its request runs or the client is waited for.
 //! 3. Nobody waits for what only comes behind: where there are no permits, it is read in its turn.
+//!    Who waits for a permit holds none.
 
 use std::cell::RefCell;
 
@@ -83,7 +84,14 @@ impl Recalls {
         if reads.is_empty() || self.tries >= TRIES_MAX {
             return false;
         }
-        let permit = reads.permit().await;
+        let permit = match reads.try_permit() {
+            Some(permit) => permit,
+            // Else all permits could be held by connections that wait for one.
+            None => {
+                self.clear();
+                reads.permit().await
+            }
+        };
         let Some(recall) = cache.recall_from_flash(&key) else { return false };
         let ready = self.ready.get_mut();
         let mut begun = vec![Ready { recall, _permit: permit }];

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidekv_io::{LocalStorage, ManualClock, Storage};
 use tidekv_tiered::{Cache, FlashOptions, Options, Surroundings};
@@ -272,6 +273,13 @@ async fn what_comes_behind_is_read_along() {
         keys[70..80].iter().map(|key| recalls.take(key.as_bytes()).is_some()).collect();
     assert_eq!(read.iter().filter(|read| **read).count(), 2, "{read:?}");
     assert!(read[0]);
+    // Of two connections that have what they do not need yet, and no permit is left.
+    let behind = keys[81..90].iter().map(String::as_bytes);
+    assert!(recalls.read(cache, reads, keys[80].as_bytes().into(), behind).await);
+    assert!(permits().is_empty());
+    let another = recalls.read(cache, reads, keys[90].as_bytes().into(), std::iter::empty());
+    let is_read = tokio::time::timeout(Duration::from_secs(20), another).await;
+    assert_eq!(is_read, Ok(true), "who waits for a permit holds none");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
