@@ -1,8 +1,38 @@
 //! What requests say of how much memory a store needs.
 //!
-//! So far: [`trace`], readers of the formats in which people keep requests. Nothing here does
-//! I/O of its own, reads a clock or knows a store: whoever has a trace hands in its bytes.
+//! * [`trace`]: readers of the formats in which people keep requests.
+//! * [`Profiler`] and [`Sampler`]: how far apart the requests for an object are, exactly or of a sample,
+//!   and the [`Curve`] of what caches of all sizes miss. [`ClassProfiler`] does that for the slab
+//!   classes of a memcached, [`ReuseTimes`] estimates it from times alone.
+//! * [`Tenant`], [`Question`] and [`Plan`]: how much DRAM and flash to buy (ElCached).
+//!
+//! Nothing here does I/O of its own, reads a clock or knows a store: whoever has a trace hands in
+//! its bytes.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
 pub mod trace;
+
+mod access;
+mod curve;
+mod fenwick;
+mod stack;
+mod distances;
+mod profiler;
+mod shards;
+mod reuse_times;
+mod slab_classes;
+mod model;
+mod planner;
+
+pub use access::{Access, Action};
+pub use curve::{Curve, NoCurve, Point};
+pub use model::{Allotment, Latencies, Prices, Tenant};
+pub use planner::{
+    Bound, Bounds, Goal, Infeasible, POINTS_USUAL, Plan, Question, plan_exactly, plan_on_hull,
+    worth_of_one_more,
+};
+pub use profiler::{Expiry, Profiler, Settings, Unit};
+pub use reuse_times::ReuseTimes;
+pub use shards::{SIZE_USUAL, Sampler};
+pub use slab_classes::{ClassProfiler, GROWTH, PAGE_BYTES, SlabClasses};

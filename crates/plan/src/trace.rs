@@ -10,6 +10,8 @@ mod command;
 mod lines;
 mod monitor;
 mod resp;
+mod records;
+mod blocks;
 
 use std::collections::VecDeque;
 use std::io::BufRead;
@@ -28,6 +30,12 @@ pub enum Format {
     Resp,
     /// What `MONITOR` of a Redis server prints.
     Monitor,
+    /// Records of libCacheSim's `oracleGeneral`.
+    Oracle,
+    /// Records of libCacheSim's `twr`.
+    Twr,
+    /// Blocks of MSR's traces of disks.
+    Msr,
 }
 
 /// A format by its name.
@@ -50,6 +58,16 @@ pub const FORMATS: &[FormatRecord] = &[
         format: Format::Csv,
     },
     FormatRecord {
+        name: "kvcache",
+        about: "Meta's key-value caches (CacheLib): a header with key, op, size, op_count",
+        format: Format::Csv,
+    },
+    FormatRecord {
+        name: "cdn",
+        about: "Meta's content caches: a header with timestamp, cacheKey, objectSize, TTL; all are gets",
+        format: Format::Csv,
+    },
+    FormatRecord {
         name: "twitter",
         about: "timestamp,key,key size,value size,client id,operation,TTL",
         format: Format::Twitter,
@@ -64,6 +82,22 @@ pub const FORMATS: &[FormatRecord] = &[
         about: "what MONITOR of a Redis server prints",
         format: Format::Monitor,
     },
+    FormatRecord {
+        name: "oracle",
+        about: "libCacheSim's oracleGeneral: records of time, object, size and next access",
+        format: Format::Oracle,
+    },
+    FormatRecord {
+        name: "twr",
+        about: "libCacheSim's binary form of Twitter's caches",
+        format: Format::Twr,
+    },
+    FormatRecord {
+        name: "msr",
+        about: "disks of MSR Cambridge: time, host, disk, Read or Write, offset, size, latency; a \
+                request for each block of 4 KiB",
+        format: Format::Msr,
+    },
 ];
 
 impl Format {
@@ -76,7 +110,9 @@ impl Format {
             () if line.starts_with('*') => Some(Self::Resp),
             () if monitor::is_line(line) => Some(Self::Monitor),
             () if lines::is_header(line) => Some(Self::Csv),
+            () if blocks::is_line(line) => Some(Self::Msr),
             () if line.split(',').count() == lines::TWITTER_COLUMNS => Some(Self::Twitter),
+            () if records::is_begun(head) => Some(Self::Oracle),
             () => None,
         }
     }
@@ -100,6 +136,9 @@ impl Reader {
             Format::Twitter => Box::new(lines::Lines::of_twitter(input)),
             Format::Resp => Box::new(resp::Commands::new(input)),
             Format::Monitor => Box::new(monitor::Lines::new(input)),
+            Format::Oracle => Box::new(records::Records::new(records::Layout::Oracle, input)),
+            Format::Twr => Box::new(records::Records::new(records::Layout::Twr, input)),
+            Format::Msr => Box::new(blocks::Lines::new(input)),
         };
         Ok(Self { parts, waiting: VecDeque::new(), left_out: 0 })
     }

@@ -18,6 +18,7 @@ struct Columns {
     seconds: Option<usize>,
     ttl: Option<usize>,
     entries: Option<usize>,
+    count: Option<usize>,
 }
 
 const OF_TWITTER: Columns = Columns {
@@ -27,15 +28,20 @@ const OF_TWITTER: Columns = Columns {
     seconds: Some(0),
     ttl: Some(6),
     entries: None,
+    count: None,
 };
 
 /// What columns are called, in small letters.
-const KEY: &[&str] = &["key", "obj_id", "object", "id"];
+const KEY: &[&str] = &["key", "cachekey", "obj_id", "object", "id"];
 const OPERATION: &[&str] = &["op", "operation", "command"];
-const VALUE_BYTES: &[&str] = &["value_size", "value_bytes", "size", "obj_size"];
-const SECONDS: &[&str] = &["time", "timestamp", "seconds"];
+const VALUE_BYTES: &[&str] = &["value_size", "value_bytes", "size", "obj_size", "objectsize"];
+const SECONDS: &[&str] = &["time", "timestamp", "op_time", "seconds"];
 const TTL: &[&str] = &["ttl"];
 const ENTRIES: &[&str] = &["entries", "limit", "count"];
+const COUNT: &[&str] = &["op_count"];
+
+/// A line stands for no more requests than that.
+const COUNT_MAX: f64 = 1e6;
 
 /// Whether a line names columns, one of them the key.
 pub(super) fn is_header(line: &str) -> bool {
@@ -53,6 +59,7 @@ fn columns<'a>(names: impl Iterator<Item = &'a str>) -> Option<Columns> {
         seconds: at(SECONDS),
         ttl: at(TTL),
         entries: at(ENTRIES),
+        count: at(COUNT),
     })
 }
 
@@ -81,7 +88,8 @@ impl<R: BufRead> Lines<R> {
         Self { reader, record: ByteRecord::new(), columns: OF_TWITTER }
     }
 
-    fn request(&self) -> Result<Option<Request>, String> {
+    /// The request of a line, and how often it was made.
+    fn request(&self) -> Result<Option<(Request, usize)>, String> {
         let field = |at: usize| self.record.get(at).ok_or_else(|| format!("no column {}", at + 1));
         let number = |at: Option<usize>, what: &str| -> Result<Option<f64>, String> {
             let Some(at) = at else { return Ok(None) };
@@ -92,7 +100,7 @@ impl<R: BufRead> Lines<R> {
                 _ => Err(format!("{text:?} is no {what}")),
             }
         };
-        let Columns { key, operation, value_bytes, seconds, ttl, entries } = self.columns;
+        let Columns { key, operation, value_bytes, seconds, ttl, entries, count } = self.columns;
         let kind = match operation {
             None => Kind::Get,
             Some(at) => match kind_of(field(at)?) {
@@ -105,23 +113,25 @@ impl<R: BufRead> Lines<R> {
             },
         };
         let whole = |number: Option<f64>| number.map(|number| number as u64);
-        Ok(Some(Request {
+        let times = number(count, "number of requests")?.map_or(1.0, |times| times.min(COUNT_MAX));
+        let request = Request {
             value_bytes: whole(number(value_bytes, "size of a value")?),
             seconds: number(seconds, "time")?,
             // 0 stands for a value that lives for ever.
             ttl_seconds: whole(number(ttl, "time to live")?).filter(|ttl| *ttl > 0),
             entries: whole(number(entries, "number of entries")?),
             ..Request::new(kind, field(key)?)
-        }))
+        };
+        Ok(Some((request, times as usize)))
     }
 }
 
 /// What an operation asks for; inside `None`: nothing that a store is asked for by key.
 fn kind_of(name: &[u8]) -> Option<Option<Kind>> {
     Some(match &*name.to_ascii_lowercase() {
-        b"get" | b"gets" | b"read" => Some(Kind::Get),
-        b"set" | b"put" | b"add" | b"replace" | b"cas" | b"append" | b"prepend" | b"incr"
-        | b"decr" | b"write" | b"insert" | b"update" => Some(Kind::Put),
+        b"get" | b"gets" | b"get_lease" | b"read" => Some(Kind::Get),
+        b"set" | b"set_lease" | b"put" | b"add" | b"replace" | b"cas" | b"append" | b"prepend"
+        | b"incr" | b"decr" | b"write" | b"insert" | b"update" => Some(Kind::Put),
         b"delete" | b"del" | b"remove" => Some(Kind::Delete),
         b"scan" | b"range" => Some(Kind::Scan),
         b"touch" | b"flush" | b"stats" => None,
@@ -181,6 +191,7 @@ impl<R: BufRead> Parts for Lines<R> {
         }
         let line = self.record.position().map_or(line, csv::Position::line);
         let request = self.request().map_err(|what| Fault::Broken { line, what });
-        Some(request.map(|request| request.into_iter().collect()))
+        let repeated = |(request, times)| std::iter::repeat_n(request, times);
+        Some(request.map(|request| request.into_iter().flat_map(repeated).collect()))
     }
 }

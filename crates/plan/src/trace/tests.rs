@@ -192,12 +192,83 @@ nonsense
     assert_eq!(left_out, 2);
 }
 
+/// Records of seconds, object and size.
+fn oracle(records: &[(u32, u64, u32)]) -> Vec<u8> {
+    let record = |(seconds, object, size): &(u32, u64, u32)| {
+        let next = (-1_i64).to_le_bytes();
+        [&seconds.to_le_bytes()[..], &object.to_le_bytes(), &size.to_le_bytes(), &next].concat()
+    };
+    records.iter().flat_map(record).collect()
+}
+
+#[test]
+fn binary_records_are_read_until_one_is_cut_off() {
+    let bytes = oracle(&[(1, 7, 100), (3, 8, 4)]);
+    let (requests, faults, _) = read(Format::Oracle, &bytes[..47]);
+    assert_eq!(faults, ["line 2: the record is cut off"]);
+    let [request] = &requests[..] else { panic!("{requests:?}") };
+    assert_eq!(
+        (request.kind, request.seconds, request.value_bytes),
+        (Kind::Get, Some(1.0), Some(92))
+    );
+    assert_eq!(request.key, 7_u64.to_le_bytes());
+    let (requests, faults, _) = read(Format::Oracle, &bytes);
+    assert_eq!((requests.len(), faults.len(), requests[1].value_bytes), (2, 0, Some(0)));
+
+    // A set of 20 + 300 bytes that lives for an hour, a get, a delete, and what is no operation.
+    let sizes = 20_u32 << 22 | 300;
+    let twr = |operation: u32, ttl: u32| {
+        let last = (operation << 24 | ttl).to_le_bytes();
+        [&5_u32.to_le_bytes()[..], &9_u64.to_le_bytes(), &sizes.to_le_bytes(), &last].concat()
+    };
+    let bytes = [twr(3, 3_600), twr(1, 0), twr(9, 0), twr(12, 0), twr(2, 0)].concat();
+    let (requests, faults, _) = read(Format::Twr, &bytes);
+    assert_eq!(faults, ["line 4: 12 is no operation"]);
+    let kinds: Vec<Kind> = requests.iter().map(|request| request.kind).collect();
+    assert_eq!(kinds, [Kind::Put, Kind::Get, Kind::Delete, Kind::Get]);
+    assert_eq!((requests[0].ttl_seconds, requests[0].value_bytes), (Some(3_600), Some(312)));
+    assert_eq!(requests[1].ttl_seconds, None);
+}
+
+#[test]
+fn a_request_of_a_disk_is_one_for_each_block() {
+    let text = "128166372003061629,hm,1,Read,8192,4096,1\n\
+        128166372013061629,hm,1,Write,4095,4098,1\n128166372013061629,hm,1,Trim,0,1,1\n\
+        128166372013061629,hm,1,Read,18446744073709551615,4096,1\nshort\n";
+    let (requests, faults, _) = read(Format::Msr, text.as_bytes());
+    let blocks = [(Kind::Get, 2), (Kind::Put, 0), (Kind::Put, 1), (Kind::Put, 2)];
+    let keys = blocks.map(|(kind, block)| (kind, format!("hm.1:{block}")));
+    let keys: Vec<_> = keys.iter().map(|(kind, key)| (*kind, &**key, Some(4_096))).collect();
+    assert_eq!(brief(&requests), keys);
+    assert_eq!((requests[0].seconds, requests[1].seconds), (Some(0.0), Some(1.0)));
+    assert_eq!(faults.len(), 3, "{faults:?}");
+}
+
+#[test]
+fn the_caches_of_meta_are_read_by_their_headers() {
+    let kv = "op_time,key,key_size,op,op_count,size,cache_hits,ttl\n\
+        10,a,1,GET,3,120,3,0\n11,b,1,SET,1,80,0,600\n12,a,1,GET_LEASE,1,120,0,0\n";
+    let (requests, faults, _) = read(Format::Csv, kv.as_bytes());
+    assert!(faults.is_empty(), "{faults:?}");
+    let kinds: Vec<Kind> = requests.iter().map(|request| request.kind).collect();
+    assert_eq!(kinds, [Kind::Get, Kind::Get, Kind::Get, Kind::Put, Kind::Get]);
+    assert_eq!((requests[3].ttl_seconds, requests[3].seconds), (Some(600), Some(11.0)));
+    let cdn = "timestamp,cacheKey,OpType,objectSize,responseSize,TTL\n5,x,1,1000000,500,3600\n";
+    let (requests, faults, _) = read(Format::Csv, cdn.as_bytes());
+    assert!(faults.is_empty(), "{faults:?}");
+    assert_eq!(brief(&requests), [(Kind::Get, "x", Some(1_000_000))]);
+    assert_eq!(Format::of(cdn.as_bytes()), Some(Format::Csv));
+}
+
 #[test]
 fn formats_are_told_by_their_beginning() {
     for (head, format) in [
         (&b"key\na\n"[..], Some(Format::Csv)),
         (b"timestamp, operation, Key, size\n", Some(Format::Csv)),
         (b"0,q:1:8W,17,213,4,get,0\n", Some(Format::Twitter)),
+        (b"128166372003061629,hm,1,Read,383496192,32768,1331\n", Some(Format::Msr)),
+        (&oracle(&[(1, 7, 100), (1, 8, 50), (2, 7, 100)]), Some(Format::Oracle)),
+        (&oracle(&[(2, 7, 100), (1, 8, 50)]), None),
         (b"*2\r\n$3\r\nGET\r\n", Some(Format::Resp)),
         (b"1339518083.107412 [0 127.0.0.1:60866] \"get\" \"a\"\n", Some(Format::Monitor)),
         (b"OK\n", Some(Format::Monitor)),

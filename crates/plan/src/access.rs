@@ -1,0 +1,35 @@
+//! What a request means to a cache, with no more of it than that.
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Asks for the object. What is not there is not loaded by that: whoever asked sets it, as
+    /// clients of memcached do (ElCached §3).
+    Get,
+    /// Asks for an object of so many bytes, which is loaded where it was not there.
+    Load(u64),
+    /// Stores an object that takes so many bytes.
+    Set(u64),
+    /// Removes the object.
+    Delete,
+}
+
+/// A request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// A hash of the key, all bits of it as good as random.
+    pub key: u64,
+    /// What it does.
+    pub action: Action,
+    /// When, in milliseconds from a beginning of its own. A clock that goes back stands still.
+    pub at_ms: u64,
+    /// How long an object that it stores or loads lives, in milliseconds; for ever where `None`.
+    pub ttl_ms: Option<u64>,
+}
+
+impl Access {
+    /// A request of which nothing else is known.
+    pub const fn new(key: u64, action: Action) -> Self {
+        Self { key, action, at_ms: 0, ttl_ms: None }
+    }
+}

@@ -1,0 +1,208 @@
+//! Miss-ratio curves: which part of the requests a cache of each size misses.
+//!
+//! Guarantees of a [`Curve`]: sizes rise from zero, ratios fall and are between 0 and 1; at size zero
+//! everything is missed. Between two points the ratio is that of the smaller size: a cache that is
+//! not as large as a reuse is far misses it.
+
+use std::fmt;
+
+/// A size of a cache, and what it misses.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// In the unit of the curve: bytes, as a rule.
+    pub size: u64,
+    /// Misses of each request, 0 to 1.
+    pub miss_ratio: f64,
+}
+
+/// A miss-ratio curve.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    points: Vec<Point>,
+    requests: f64,
+}
+
+/// Why points are no curve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoCurve(String);
+
+impl fmt::Display for NoCurve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoCurve {}
+
+impl Curve {
+    /// A curve through these points, of so many requests. A point at size zero is put in front where
+    /// there is none, and one that says no more than the one before is left out.
+    ///
+    /// # Errors
+    /// Sizes that do not rise; ratios that rise, or are not between 0 and 1.
+    pub fn new(points: impl IntoIterator<Item = Point>, requests: f64) -> Result<Self, NoCurve> {
+        let mut curve: Vec<Point> = vec![Point { size: 0, miss_ratio: 1.0 }];
+        for (number, point) in (1..).zip(points) {
+            let Some(before) = curve.last() else { break };
+            let no = |what: &str| Err(NoCurve(format!("point {number}: {what}")));
+            if !(0.0..=1.0).contains(&point.miss_ratio) {
+                return no("a miss ratio is between 0 and 1");
+            }
+            if point.miss_ratio > before.miss_ratio {
+                return no("a larger cache does not miss more");
+            }
+            if point.size == 0 && curve.len() == 1 {
+                curve[0] = point;
+                continue;
+            }
+            if point.size <= before.size {
+                return no("sizes rise");
+            }
+            if point.miss_ratio < before.miss_ratio {
+                curve.push(point);
+            }
+        }
+        if !(requests.is_finite() && requests >= 0.0) {
+            return Err(NoCurve(format!("{requests} is no number of requests")));
+        }
+        Ok(Self { points: curve, requests })
+    }
+
+    /// Its points, from size zero on; at each the ratio falls.
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// Of how many requests it tells.
+    pub fn requests(&self) -> f64 {
+        self.requests
+    }
+
+    /// The same curve, of so many requests.
+    pub(crate) fn of_requests(self, requests: f64) -> Self {
+        Self { requests, ..self }
+    }
+
+    /// The same with sizes in another unit, of which one was `factor`.
+    pub fn in_units(&self, factor: f64) -> Self {
+        let scaled =
+            |point: &Point| Point { size: (point.size as f64 * factor).ceil() as u64, ..*point };
+        let mut points: Vec<Point> = Vec::with_capacity(self.points.len());
+        for point in self.points.iter().map(scaled) {
+            match points.last_mut() {
+                Some(before) if before.size == point.size => *before = point,
+                _ => points.push(point),
+            }
+        }
+        Self { points, requests: self.requests }
+    }
+
+    /// What a cache of that size misses.
+    pub fn miss_ratio(&self, size: u64) -> f64 {
+        let above = self.points.partition_point(|point| point.size <= size);
+        self.points[above - 1].miss_ratio
+    }
+
+    /// The least size of a cache that misses no more than that, if there is one.
+    pub fn size_for(&self, miss_ratio: f64) -> Option<u64> {
+        let place = self.points.partition_point(|point| point.miss_ratio > miss_ratio);
+        self.points.get(place).map(|point| point.size)
+    }
+
+    /// The lower convex hull: the points of which none stands above a line between two others. Between
+    /// them lines are meant.
+    pub fn hull(&self) -> Vec<Point> {
+        let mut hull: Vec<Point> = Vec::new();
+        for point in &self.points {
+            while let [.., first, second] = hull[..]
+                && !turns_up(first, second, *point)
+            {
+                hull.pop();
+            }
+            hull.push(*point);
+        }
+        hull
+    }
+
+    /// Of one cache that is divided among these by fixed shares of its size, of which each is what
+    /// the part is of the sum: what it misses in all. Shards of a cache that have a part of the keys
+    /// each and as much memory; the slab classes of memcached (ElCached §3).
+    ///
+    /// Nothing where there is no request.
+    pub fn beside(parts: &[(Self, f64)]) -> Option<Self> {
+        let all: f64 = parts.iter().map(|(_, share)| share).sum();
+        let requests: f64 = parts.iter().map(|(curve, _)| curve.requests).sum();
+        if requests <= 0.0 || all <= 0.0 {
+            return None;
+        }
+        // The size of the whole at which a part reaches one of its points.
+        let mut steps = Vec::new();
+        let mut misses = 0.0;
+        for (curve, share) in parts.iter().filter(|(curve, _)| curve.requests > 0.0) {
+            misses += curve.points[0].miss_ratio * curve.requests;
+            for pair in curve.points.windows(2) {
+                let size = pair[1].size as f64 * all / share;
+                if size < u64::MAX as f64 {
+                    let fewer = (pair[0].miss_ratio - pair[1].miss_ratio) * curve.requests;
+                    steps.push((size.ceil() as u64, fewer));
+                }
+            }
+        }
+        steps.sort_unstable_by_key(|(size, _)| *size);
+        let ratio = |misses: f64| (misses / requests).clamp(0.0, 1.0);
+        let mut points = vec![Point { size: 0, miss_ratio: ratio(misses) }];
+        for (size, fewer) in steps {
+            misses -= fewer;
+            let Some(last) = points.last_mut() else { break };
+            // By rounding alone it could rise.
+            let miss_ratio = ratio(misses).min(last.miss_ratio);
+            match last.size == size {
+                true => last.miss_ratio = miss_ratio,
+                false => points.push(Point { size, miss_ratio }),
+            }
+        }
+        Self::new(points, requests).ok()
+    }
+
+    /// At most so many of its points, from the first to the last, spread evenly by the logarithm of
+    /// the size; between them it is above the curve, as every curve is.
+    pub fn thinned(&self, most: usize) -> Self {
+        let [.., last] = self.points[..] else { return self.clone() };
+        if self.points.len() <= most.max(2) {
+            return self.clone();
+        }
+        let steps = most.max(2) - 1;
+        let first = self.points[1].size.max(1) as f64;
+        let ratio = (last.size as f64 / first).powf(1.0 / (steps as f64 - 1.0).max(1.0));
+        let mut points = vec![self.points[0]];
+        for step in 0..steps {
+            let size = (first * ratio.powi(step as i32)).round() as u64;
+            let size = if step + 1 == steps { last.size } else { size };
+            let place = self.points.partition_point(|point| point.size <= size).max(1) - 1;
+            if points.last().is_some_and(|before| before.size < self.points[place].size) {
+                points.push(self.points[place]);
+            }
+        }
+        Self { points, requests: self.requests }
+    }
+
+    /// The mean of how far it is from another one, over so many sizes that are spread evenly up to the
+    /// larger one's last point: the mean absolute error that the literature has.
+    pub fn mean_absolute_error(&self, other: &Self, sizes: u32) -> f64 {
+        let last = |curve: &Self| curve.points.last().map_or(0, |point| point.size);
+        let end = last(self).max(last(other)) as f64;
+        let at = |step: u32| (end * f64::from(step) / f64::from(sizes)) as u64;
+        let apart = |size: u64| (self.miss_ratio(size) - other.miss_ratio(size)).abs();
+        (1..=sizes).map(|step| apart(at(step))).sum::<f64>() / f64::from(sizes.max(1))
+    }
+}
+
+/// Whether a way from `first` over `second` to `third` turns upwards.
+fn turns_up(first: Point, second: Point, third: Point) -> bool {
+    let slope =
+        |from: Point, to: Point| (to.miss_ratio - from.miss_ratio) / (to.size - from.size) as f64;
+    slope(first, second) < slope(second, third)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,436 @@
+//! How much DRAM and flash each tenant gets: the least cost at which all are answered soon enough, or
+//! the least latency for so much money (ElCached §4).
+//!
+//! Twice, and the difference tells something:
+//!
+//! * [`plan_on_hull`]: as a linear program, as the paper has it. A curve that is not convex is
+//!   taken for its lower hull, which promises more than there is at sizes between the hull's points.
+//! * [`plan_exactly`]: as a mixed-integer program over the curve's own points. Each size is a point's:
+//!   with a little less one misses more, and what is between two points is paid for nothing. Curves of
+//!   thousands of points are thinned first ([`Curve::thinned`], [`POINTS_USUAL`]).
+//!
+//! Guarantees: whatever is answered has been held against the curves themselves ([`Plan`]);
+//! what cannot be says which bound is in the way, and what it would have to be ([`Infeasible`]).
+//!
+//! Pure; the solver is [`microlp`].
+
+use microlp::{ComparisonOp, OptimizationDirection, Problem, Solution, Variable};
+
+use crate::curve::{Curve, Point};
+use crate::model::{Allotment, Prices, Tenant};
+
+/// Points of a curve with which a plan takes no second. Spread by the logarithm of the size they make a
+/// size some per cent larger than it would have to be.
+pub const POINTS_USUAL: usize = 200;
+/// What is asked is met if it is missed by less than this part: the solver's own tolerance is less.
+const TOLERANCE: f64 = 1e-6;
+
+/// What is to be least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal {
+    /// Cost, with every tenant's latency met.
+    Cost,
+    /// The mean latency of all requests, within a cost.
+    Latency,
+}
+
+/// What all tenants together may have.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Bounds {
+    /// DRAM, in bytes.
+    pub dram_bytes: Option<u64>,
+    /// Flash, in bytes.
+    pub flash_bytes: Option<u64>,
+    /// Money.
+    pub cost: Option<f64>,
+    /// Bytes written to flash in a second.
+    pub flash_writes_bytes_per_s: Option<f64>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// [`Bounds::dram_bytes`].
+    Dram,
+    /// [`Bounds::flash_bytes`].
+    Flash,
+    /// [`Bounds::cost`].
+    Cost,
+    /// [`Bounds::flash_writes_bytes_per_s`].
+    FlashWrites,
+}
+
+impl Bound {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Dram, Self::Flash, Self::Cost, Self::FlashWrites];
+}
+
+impl Bounds {
+    /// The value of a bound, if there is one.
+    pub fn get(&self, bound: Bound) -> Option<f64> {
+        match bound {
+            Bound::Dram => self.dram_bytes.map(|bytes| bytes as f64),
+            Bound::Flash => self.flash_bytes.map(|bytes| bytes as f64),
+            Bound::Cost => self.cost,
+            Bound::FlashWrites => self.flash_writes_bytes_per_s,
+        }
+    }
+
+    /// The same without that one.
+    fn without(mut self, bound: Bound) -> Self {
+        match bound {
+            Bound::Dram => self.dram_bytes = None,
+            Bound::Flash => self.flash_bytes = None,
+            Bound::Cost => self.cost = None,
+            Bound::FlashWrites => self.flash_writes_bytes_per_s = None,
+        }
+        self
+    }
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// Who shares.
+    pub tenants: Vec<Tenant>,
+    /// What it costs.
+    pub prices: Prices,
+    /// What there is.
+    pub bounds: Bounds,
+    /// What is to be least.
+    pub goal: Goal,
+}
+
+/// What each tenant gets, and what comes of it by his own curve.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// In the order of the question.
+    pub tenants: Vec<Allotment>,
+    /// Of all.
+    pub cost: f64,
+    /// The mean of all requests, in microseconds.
+    pub latency_us: f64,
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Infeasible {
+    /// However much a tenant has, his requests take longer than they may.
+    Sla {
+        /// By his place in the question.
+        tenant: usize,
+        /// The least that can be promised him, in microseconds.
+        least_us: f64,
+    },
+    /// A bound is too narrow: with any one of these at least so wide there is a plan.
+    Bound(Vec<(Bound, f64)>),
+    /// More than one is: of these the cheapest plan without bounds takes so much.
+    Bounds(Vec<(Bound, f64)>),
+    /// The solver has failed, which says nothing of the question.
+    Solver(String),
+}
+
+impl Plan {
+    /// What comes of these bytes of DRAM for objects, and of flash, for each tenant.
+    pub fn of(question: &Question, sizes: &[(u64, u64)]) -> Self {
+        let allot = |(tenant, (memory, flash)): (&Tenant, &(u64, u64))| {
+            tenant.allot(*memory, *flash, question.prices)
+        };
+        let tenants: Vec<Allotment> = question.tenants.iter().zip(sizes).map(allot).collect();
+        let weights = || question.tenants.iter().map(|tenant| tenant.requests_per_s);
+        let latency = |(allotment, weight): (&Allotment, f64)| allotment.latency_us * weight;
+        let latency_us = tenants.iter().zip(weights()).map(latency).sum::<f64>();
+        let cost = tenants.iter().map(|allotment| allotment.cost).sum();
+        Self { latency_us: latency_us / weights().sum::<f64>(), cost, tenants }
+    }
+
+    /// How much of what a bound is about this takes.
+    pub fn takes(&self, question: &Question, bound: Bound) -> f64 {
+        let sum = |of: fn(&Tenant, &Allotment) -> f64| {
+            question.tenants.iter().zip(&self.tenants).map(|(one, gets)| of(one, gets)).sum()
+        };
+        match bound {
+            Bound::Dram => sum(|_, gets| gets.dram_bytes() as f64),
+            Bound::Flash => sum(|_, gets| gets.flash_bytes as f64),
+            Bound::Cost => self.cost,
+            Bound::FlashWrites => sum(|tenant, gets| {
+                tenant.requests_per_s * tenant.demoted_bytes * gets.memory_miss_ratio
+            }),
+        }
+    }
+}
+
+/// The plan as a linear program over the hulls of the curves. Its sizes are those of the program;
+/// what is said to come of them, the curves' own: a promise that a hull does not keep shows there.
+///
+/// # Errors
+/// Where there is none.
+pub fn plan_on_hull(question: &Question) -> Result<Plan, Infeasible> {
+    plan(question, Shape::Hull)
+}
+
+/// The plan by the curves' own points.
+///
+/// # Errors
+/// Where there is none.
+pub fn plan_exactly(question: &Question) -> Result<Plan, Infeasible> {
+    plan(question, Shape::Points)
+}
+
+/// What another GiB of `bound` would make of a plan: how much less what is to be least would be.
+/// Nothing where there is no such bound, or no plan.
+pub fn worth_of_one_more(
+    question: &Question,
+    plan: &Plan,
+    bound: Bound,
+    amount: f64,
+) -> Option<f64> {
+    let mut more = question.clone();
+    let bounds = &mut more.bounds;
+    let raised = |value: u64| value.saturating_add(amount as u64);
+    match bound {
+        Bound::Dram => bounds.dram_bytes = Some(raised(bounds.dram_bytes?)),
+        Bound::Flash => bounds.flash_bytes = Some(raised(bounds.flash_bytes?)),
+        Bound::Cost => bounds.cost = Some(bounds.cost? + amount),
+        Bound::FlashWrites => {
+            bounds.flash_writes_bytes_per_s = Some(bounds.flash_writes_bytes_per_s? + amount);
+        }
+    }
+    let better = plan_exactly(&more).ok()?;
+    Some(match question.goal {
+        Goal::Cost => plan.cost - better.cost,
+        Goal::Latency => plan.latency_us - better.latency_us,
+    })
+}
+
+/// How a curve is put to the solver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Hull,
+    Points,
+}
+
+/// What the solver makes least.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Objective {
+    Goal(Goal),
+    Use(Bound),
+}
+
+fn plan(question: &Question, shape: Shape) -> Result<Plan, Infeasible> {
+    for (number, tenant) in question.tenants.iter().enumerate() {
+        let least = tenant.curve.points().last().map_or(1.0, |point| point.miss_ratio);
+        let least_us = tenant.latencies.mean_us(least, least);
+        if tenant.sla_us.is_some_and(|sla_us| least_us > sla_us * (1.0 + TOLERANCE)) {
+            return Err(Infeasible::Sla { tenant: number, least_us });
+        }
+    }
+    match solve(question, shape, Objective::Goal(question.goal)) {
+        Ok(plan) => Ok(plan),
+        Err(microlp::Error::Infeasible) => Err(narrow(question, shape)),
+        Err(error) => Err(Infeasible::Solver(error.to_string())),
+    }
+}
+
+/// Which bounds are too narrow.
+fn narrow(question: &Question, shape: Shape) -> Infeasible {
+    let alone = |bound: Bound| {
+        question.bounds.get(bound)?;
+        let question = Question { bounds: question.bounds.without(bound), ..question.clone() };
+        let plan = solve(&question, shape, Objective::Use(bound)).ok()?;
+        Some((bound, plan.takes(&question, bound)))
+    };
+    let each: Vec<(Bound, f64)> = Bound::ALL.into_iter().filter_map(alone).collect();
+    if !each.is_empty() {
+        return Infeasible::Bound(each);
+    }
+    let free = Question { bounds: Bounds::default(), ..question.clone() };
+    match solve(&free, shape, Objective::Goal(Goal::Cost)) {
+        Err(error) => Infeasible::Solver(error.to_string()),
+        Ok(plan) => {
+            let takes = Bound::ALL.into_iter().filter_map(|bound| {
+                let most = question.bounds.get(bound)?;
+                Some((bound, plan.takes(&free, bound))).filter(|(_, takes)| *takes > most)
+            });
+            Infeasible::Bounds(takes.collect())
+        }
+    }
+}
+
+/// What a tenant is to the solver; sizes in parts of the largest.
+struct Variables {
+    /// DRAM for objects, and that with flash.
+    memory: Variable,
+    all: Variable,
+    /// What they miss.
+    memory_misses: Variable,
+    all_misses: Variable,
+}
+
+impl Variables {
+    /// The size and misses of one level, which are on the curve.
+    fn level(
+        problem: &mut Problem,
+        curve: &Curve,
+        unit: f64,
+        shape: Shape,
+    ) -> (Variable, Variable) {
+        let size = problem.add_var(0.0, (0.0, 1.0));
+        let misses = problem.add_var(0.0, (0.0, 1.0));
+        let scaled = |point: &Point| (point.size as f64 / unit, point.miss_ratio);
+        match shape {
+            Shape::Hull => {
+                let hull: Vec<(f64, f64)> = curve.hull().iter().map(scaled).collect();
+                for pair in hull.windows(2) {
+                    let ((from, high), (to, low)) = (pair[0], pair[1]);
+                    // Above the line through both.
+                    let slope = (low - high) / (to - from);
+                    let line = [(misses, 1.0), (size, -slope)];
+                    problem.add_constraint(line, ComparisonOp::Ge, high - slope * from);
+                }
+                if let Some((_, least)) = hull.last() {
+                    problem.add_constraint([(misses, 1.0)], ComparisonOp::Ge, *least);
+                }
+            }
+            Shape::Points => {
+                let (mut one, mut sizes, mut ratios) =
+                    (Vec::new(), vec![(size, -1.0)], vec![(misses, -1.0)]);
+                for (at, ratio) in curve.points().iter().map(scaled) {
+                    let is_here = problem.add_binary_var(0.0);
+                    one.push((is_here, 1.0));
+                    sizes.push((is_here, at));
+                    ratios.push((is_here, ratio));
+                }
+                problem.add_constraint(one, ComparisonOp::Eq, 1.0);
+                problem.add_constraint(sizes, ComparisonOp::Eq, 0.0);
+                problem.add_constraint(ratios, ComparisonOp::Eq, 0.0);
+            }
+        }
+        (size, misses)
+    }
+}
+
+/// A sum of variables, each so many times.
+type Sum = Vec<(Variable, f64)>;
+
+fn solve(question: &Question, shape: Shape, objective: Objective) -> Result<Plan, microlp::Error> {
+    let mut problem = Problem::new(OptimizationDirection::Minimize);
+    let last = |tenant: &Tenant| tenant.curve.points().last().map_or(0, |point| point.size);
+    let unit = question.tenants.iter().map(last).max().unwrap_or(0).max(1) as f64;
+    let mut tenants = Vec::new();
+    for tenant in &question.tenants {
+        let (memory, memory_misses) = Variables::level(&mut problem, &tenant.curve, unit, shape);
+        let (all, all_misses) = Variables::level(&mut problem, &tenant.curve, unit, shape);
+        problem.add_constraint([(all, 1.0), (memory, -1.0)], ComparisonOp::Ge, 0.0);
+        let variables = Variables { memory, all, memory_misses, all_misses };
+        if let Some(sla_us) = tenant.sla_us {
+            let (latency, fixed) = latency(tenant, &variables);
+            // In parts of the longest latency there is.
+            let longest = tenant.latencies.mean_us(1.0, 1.0).max(f64::MIN_POSITIVE);
+            let latency = latency.into_iter().map(|(variable, us)| (variable, us / longest));
+            problem.add_constraint(
+                latency.collect::<Sum>(),
+                ComparisonOp::Le,
+                (sla_us - fixed) / longest,
+            );
+        }
+        tenants.push(variables);
+    }
+    for bound in Bound::ALL {
+        if let Some(most) = question.bounds.get(bound) {
+            let (sum, scale) = scaled(takes(question, &tenants, unit, bound));
+            problem.add_constraint(sum, ComparisonOp::Le, most / scale);
+        }
+    }
+    let (least, _) = scaled(match objective {
+        Objective::Use(bound) => takes(question, &tenants, unit, bound),
+        Objective::Goal(Goal::Cost) => takes(question, &tenants, unit, Bound::Cost),
+        Objective::Goal(Goal::Latency) => {
+            let weigh = |(tenant, variables): (&Tenant, &Variables)| {
+                let weight = tenant.requests_per_s;
+                let (latency, _) = latency(tenant, variables);
+                latency.into_iter().map(move |(variable, us)| (variable, us * weight))
+            };
+            question.tenants.iter().zip(&tenants).flat_map(weigh).collect()
+        }
+    });
+    // The solver has objectives with their variables: one that is what is to be least.
+    let value = problem.add_var(1.0, (f64::NEG_INFINITY, f64::INFINITY));
+    let sum = least.into_iter().chain([(value, -1.0)]);
+    problem.add_constraint(sum.collect::<Sum>(), ComparisonOp::Eq, 0.0);
+    let interrupted = |_| microlp::Error::InternalError("it has no time limit".into());
+    let solution = problem.solve()?.into_solution().map_err(interrupted)?;
+    let sizes = question
+        .tenants
+        .iter()
+        .zip(&tenants)
+        .map(|(tenant, variables)| sizes(tenant, variables, &solution, unit, shape));
+    Ok(Plan::of(question, &sizes.collect::<Vec<_>>()))
+}
+
+/// The latency of a tenant in microseconds: a sum, and what comes to it in any case.
+fn latency(tenant: &Tenant, variables: &Variables) -> (Sum, f64) {
+    let latencies = tenant.latencies;
+    let sum = vec![
+        (variables.memory_misses, latencies.flash_us),
+        (variables.all_misses, latencies.backend_us),
+    ];
+    (sum, latencies.memory_us)
+}
+
+/// How much all tenants take of what a bound is about, in its unit.
+fn takes(question: &Question, tenants: &[Variables], unit: f64, bound: Bound) -> Sum {
+    let prices = question.prices;
+    let of = |(tenant, variables): (&Tenant, &Variables)| {
+        let Variables { memory, all, memory_misses, .. } = *variables;
+        let index = tenant.index_bytes_per_byte;
+        match bound {
+            Bound::Dram => vec![(memory, (1.0 - index) * unit), (all, index * unit)],
+            Bound::Flash => vec![(all, unit), (memory, -unit)],
+            Bound::Cost => {
+                let (dram, flash) = (prices.cost(1 << 30, 0), prices.cost(0, 1 << 30));
+                let flash = flash + dram * index;
+                let gib = unit / (1_u64 << 30) as f64;
+                vec![(memory, (dram - flash) * gib), (all, flash * gib)]
+            }
+            Bound::FlashWrites => {
+                vec![(memory_misses, tenant.requests_per_s * tenant.demoted_bytes)]
+            }
+        }
+    };
+    question.tenants.iter().zip(tenants).flat_map(of).collect()
+}
+
+/// The same in parts of its largest factor, and that.
+fn scaled(sum: Sum) -> (Sum, f64) {
+    let largest = sum.iter().map(|(_, factor)| factor.abs()).fold(0.0, f64::max);
+    let scale = if largest > 0.0 { largest } else { 1.0 };
+    (sum.into_iter().map(|(variable, factor)| (variable, factor / scale)).collect(), scale)
+}
+
+/// The bytes of DRAM for objects, and of flash, that a solution means.
+fn sizes(
+    tenant: &Tenant,
+    variables: &Variables,
+    solution: &Solution,
+    unit: f64,
+    shape: Shape,
+) -> (u64, u64) {
+    let bytes = |variable| (solution.var_value(variable).max(0.0) * unit).round() as u64;
+    let (memory, all) = (bytes(variables.memory), bytes(variables.all));
+    let (memory, all) = match shape {
+        Shape::Hull => (memory, all),
+        Shape::Points => {
+            // The solver is right but for the last digits.
+            let nearest = |bytes: u64| {
+                let apart = |point: &&Point| point.size.abs_diff(bytes);
+                tenant.curve.points().iter().min_by_key(apart).map_or(0, |point| point.size)
+            };
+            (nearest(memory), nearest(all))
+        }
+    };
+    (memory.min(all), all.saturating_sub(memory))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! Every request seen: the exact reuse distances of a trace, and its miss-ratio curve.
+//!
+//! | request | what it counts as | what it does to the stack |
+//! |---|---|---|
+//! | get | a request: its distance, or a miss of every cache | what is there comes to the top |
+//! | load | the same | comes to the top, there or not |
+//! | set | nothing | comes to the top with its size of now |
+//! | delete, expiry | nothing | goes, and leaves a hole ([`crate::stack`]) |
+//!
+//! A get that a cache of some size misses is thought to be followed by a set of the same object at
+//! once (ElCached §3): so one walk over the trace is right for all sizes.
+//!
+//! Guarantees: with objects of one size, and [`Expiry::AtOnce`] or no times to live, the curve is what
+//! caches of each size miss that evict the least recently used; `tests` hold it against such caches.
+//! Memory is some 60 bytes for each object that is there.
+//!
+//! Pure; one thread's.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use hashbrown::HashMap;
+
+use crate::access::{Access, Action};
+use crate::curve::Curve;
+use crate::distances::Distances;
+use crate::stack::Stack;
+
+/// In what a cache is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unit {
+    /// As many objects as it has room for: slots of one size, such as those of a slab class.
+    Objects,
+    /// The bytes that its objects take.
+    #[default]
+    Bytes,
+}
+
+/// What becomes of an object when its time to live is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Expiry {
+    /// It lives on, as if it had none.
+    Ignored,
+    /// It takes no room from then on.
+    #[default]
+    AtOnce,
+    /// It takes room until it is asked for, which misses it, or until it is evicted.
+    WhenAsked,
+}
+
+/// How a trace is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// In what a cache is measured.
+    pub unit: Unit,
+    /// What times to live do.
+    pub expiry: Expiry,
+}
+
+/// What a request has been.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// No request that can be a hit or a miss.
+    Nothing,
+    /// Caches of at least so much answer it.
+    Reuse(u64),
+    /// No cache does.
+    Miss,
+}
+
+/// The objects of a trace in the order of their use.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    settings: Settings,
+    stack: Stack,
+    /// When objects expire, those that do.
+    deadlines: HashMap<u64, u64>,
+    /// The same, the soonest first; with some that count no more.
+    due: BinaryHeap<Reverse<(u64, u64)>>,
+    now_ms: u64,
+}
+
+impl Order {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    /// How many objects there are.
+    pub(crate) fn len(&self) -> usize {
+        self.stack.len()
+    }
+
+    /// Whether there is an object.
+    pub(crate) fn has(&self, key: u64) -> bool {
+        self.stack.bytes_of(key).is_some()
+    }
+
+    pub(crate) fn see(&mut self, access: &Access) -> Seen {
+        self.now_ms = self.now_ms.max(access.at_ms);
+        if self.settings.expiry == Expiry::AtOnce {
+            self.expire();
+        }
+        let key = access.key;
+        match access.action {
+            Action::Get => {
+                let (seen, bytes) = self.ask(key);
+                if let Some(bytes) = bytes {
+                    self.stack.push(key, bytes);
+                }
+                seen
+            }
+            Action::Load(bytes) => {
+                let (seen, there) = self.ask(key);
+                self.stack.push(key, self.size(bytes));
+                if there.is_none() {
+                    self.set_deadline(key, access.ttl_ms);
+                }
+                seen
+            }
+            Action::Set(bytes) => {
+                self.stack.push(key, self.size(bytes));
+                self.set_deadline(key, access.ttl_ms);
+                Seen::Nothing
+            }
+            Action::Delete => {
+                self.forget(key);
+                Seen::Nothing
+            }
+        }
+    }
+
+    /// Takes an object out, as if it had never been there but for its hole.
+    pub(crate) fn forget(&mut self, key: u64) {
+        self.stack.remove(key);
+        self.deadlines.remove(&key);
+    }
+
+    fn size(&self, bytes: u64) -> u64 {
+        match self.settings.unit {
+            Unit::Objects => 1,
+            Unit::Bytes => bytes,
+        }
+    }
+
+    /// What a request for `key` is, and the size of what is there.
+    fn ask(&mut self, key: u64) -> (Seen, Option<u64>) {
+        let is_over = self.deadlines.get(&key).is_some_and(|deadline| *deadline <= self.now_ms);
+        if is_over && self.settings.expiry != Expiry::Ignored {
+            self.forget(key);
+        }
+        let seen = self.stack.depth(key).map_or(Seen::Miss, Seen::Reuse);
+        (seen, self.stack.bytes_of(key))
+    }
+
+    fn set_deadline(&mut self, key: u64, ttl_ms: Option<u64>) {
+        let Some(ttl_ms) = ttl_ms.filter(|_| self.settings.expiry != Expiry::Ignored) else {
+            self.deadlines.remove(&key);
+            return;
+        };
+        let deadline = self.now_ms.saturating_add(ttl_ms);
+        self.deadlines.insert(key, deadline);
+        if self.settings.expiry == Expiry::AtOnce {
+            self.due.push(Reverse((deadline, key)));
+            self.tidy();
+        }
+    }
+
+    /// Forgets what counts no more, where that is most of it.
+    fn tidy(&mut self) {
+        if self.due.len() > 2 * self.deadlines.len() + 64 {
+            let deadlines = &self.deadlines;
+            self.due.retain(|Reverse((deadline, key))| deadlines.get(key) == Some(deadline));
+        }
+    }
+
+    fn expire(&mut self) {
+        while let Some(Reverse((deadline, key))) = self.due.peek().copied()
+            && deadline <= self.now_ms
+        {
+            self.due.pop();
+            if self.deadlines.get(&key) == Some(&deadline) {
+                self.forget(key);
+            }
+        }
+    }
+
+    /// Memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let due = self.due.capacity() * size_of::<Reverse<(u64, u64)>>();
+        self.stack.memory_bytes() + self.deadlines.allocation_size() + due
+    }
+}
+
+/// A profile of all requests.
+#[derive(Debug, Default)]
+pub struct Profiler {
+    order: Order,
+    distances: Distances,
+}
+
+impl Profiler {
+    /// One that has seen nothing.
+    pub fn new(settings: Settings) -> Self {
+        Self { order: Order::new(settings), ..Self::default() }
+    }
+
+    /// Takes a request in.
+    pub fn see(&mut self, access: &Access) {
+        match self.order.see(access) {
+            Seen::Nothing => {}
+            Seen::Reuse(distance) => self.distances.reuse(distance, 1.0),
+            Seen::Miss => self.distances.miss(1.0),
+        }
+    }
+
+    /// What caches miss of the requests so far.
+    pub fn curve(&self) -> Curve {
+        self.distances.curve(0.0)
+    }
+
+    /// How many objects there are.
+    pub fn objects(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.order.memory_bytes() + self.distances.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! Profiles beside caches of every size that really evict, with every kind of request.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn access(key: u64, action: Action, at_ms: u64, ttl_ms: Option<u64>) -> Access {
+    Access { key, action, at_ms, ttl_ms }
+}
+
+fn accesses(keys: u64) -> impl Strategy<Value = Vec<Access>> {
+    let action = prop_oneof![
+        6 => Just(Action::Get),
+        2 => Just(Action::Load(1)),
+        2 => Just(Action::Set(1)),
+        1 => Just(Action::Delete),
+    ];
+    let ttl = prop_oneof![1 => Just(None), 2 => (0..400_u64).prop_map(Some)];
+    let step = (0..keys, action, ttl, 0..20_u64);
+    prop::collection::vec(step, 1..1_500).prop_map(|steps| {
+        let mut at_ms = 0;
+        let mut all = Vec::new();
+        for (key, action, ttl_ms, further) in steps {
+            at_ms += further;
+            all.push(access(key, action, at_ms, ttl_ms));
+        }
+        all
+    })
+}
+
+/// A cache with room for so many objects, whose clients set what it misses if it is to be had.
+struct Cache {
+    room: usize,
+    /// The most recent first.
+    held: VecDeque<u64>,
+    hits: u64,
+}
+
+/// When objects that are to be had expire.
+type Alive = HashMap<u64, Option<u64>>;
+
+impl Cache {
+    fn see(&mut self, access: &Access, alive: &Alive) {
+        self.held.retain(|key| alive.contains_key(key));
+        let key = access.key;
+        let is_request = matches!(access.action, Action::Get | Action::Load(_));
+        self.hits += u64::from(is_request && self.held.contains(&key));
+        self.held.retain(|held| *held != key);
+        let comes = match access.action {
+            Action::Get => alive.contains_key(&key),
+            Action::Load(_) | Action::Set(_) => true,
+            Action::Delete => false,
+        };
+        if comes {
+            self.held.push_front(key);
+            self.held.truncate(self.room);
+        }
+    }
+}
+
+fn expire(alive: &mut Alive, now_ms: u64) {
+    alive.retain(|_, deadline| deadline.is_none_or(|deadline| deadline > now_ms));
+}
+
+proptest! {
+    #[test]
+    fn a_curve_is_what_caches_of_all_sizes_miss(accesses in accesses(50)) {
+        let mut profiler = Profiler::new(Settings { unit: Unit::Objects, expiry: Expiry::AtOnce });
+        let mut caches: Vec<Cache> =
+            (1..=40).map(|room| Cache { room, held: VecDeque::new(), hits: 0 }).collect();
+        let mut alive = Alive::new();
+        let mut requests = 0_u64;
+        for access in &accesses {
+            profiler.see(access);
+            expire(&mut alive, access.at_ms);
+            caches.iter_mut().for_each(|cache| cache.see(access, &alive));
+            requests += u64::from(matches!(access.action, Action::Get | Action::Load(_)));
+            let deadline = access.ttl_ms.map(|ttl_ms| access.at_ms + ttl_ms);
+            match access.action {
+                Action::Get => {}
+                Action::Load(_) => drop(alive.entry(access.key).or_insert(deadline)),
+                Action::Set(_) => drop(alive.insert(access.key, deadline)),
+                Action::Delete => drop(alive.remove(&access.key)),
+            }
+        }
+        prop_assert_eq!(profiler.curve().requests(), requests as f64);
+        for cache in caches.iter().filter(|_| requests > 0) {
+            let missed = 1.0 - cache.hits as f64 / requests as f64;
+            let told = profiler.curve().miss_ratio(cache.room as u64);
+            prop_assert!((told - missed).abs() < 1e-9, "{} objects: {told}, and {missed}", cache.room);
+        }
+        expire(&mut alive, profiler.order.now_ms);
+        prop_assert_eq!(profiler.objects(), alive.len() + never_over(&accesses, &alive));
+    }
+}
+
+/// Objects with a time to live of zero go when something comes next.
+fn never_over(accesses: &[Access], alive: &Alive) -> usize {
+    accesses.last().map_or(0, |last| {
+        let is_stored = matches!(last.action, Action::Load(_) | Action::Set(_));
+        usize::from(is_stored && last.ttl_ms == Some(0) && !alive.contains_key(&last.key))
+    })
+}
+
+/// The distances of a trace, one for each request, by sizes of caches that miss and answer it.
+fn hits(settings: Settings, accesses: &[Access], size: u64) -> u64 {
+    let mut profiler = Profiler::new(settings);
+    accesses.iter().for_each(|access| profiler.see(access));
+    let curve = profiler.curve();
+    ((1.0 - curve.miss_ratio(size)) * curve.requests()).round() as u64
+}
+
+#[test]
+fn the_example_of_the_paper() {
+    // a b c d b a c: the second b is 3 away, the second a and c 4.
+    let trace: Vec<Access> =
+        b"abcdbac".iter().map(|key| Access::new(u64::from(*key), Action::Load(100))).collect();
+    let settings = Settings { unit: Unit::Objects, expiry: Expiry::Ignored };
+    assert_eq!([2, 3, 4].map(|size| hits(settings, &trace, size)), [0, 1, 3]);
+    let settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
+    assert_eq!([299, 300, 399, 400].map(|size| hits(settings, &trace, size)), [0, 1, 1, 3]);
+}
+
+#[test]
+fn what_expires_makes_room_at_once_or_when_it_is_asked_for() {
+    let set = |key, at_ms, ttl_ms| access(key, Action::Set(1), at_ms, ttl_ms);
+    let get = |key, at_ms| access(key, Action::Get, at_ms, None);
+    // Five expire before the first object is asked for again.
+    let mut trace = vec![set(0, 0, None)];
+    trace.extend((1..6).map(|key| set(key, key, Some(10))));
+    trace.extend([get(0, 100), get(3, 101)]);
+    let with = |expiry, size| hits(Settings { unit: Unit::Objects, expiry }, &trace, size);
+    // Room was there, but what had been evicted does not come back.
+    assert_eq!([5, 6].map(|size| with(Expiry::AtOnce, size)), [0, 1]);
+    assert_eq!([5, 6].map(|size| with(Expiry::WhenAsked, size)), [0, 1]);
+    assert_eq!([4, 6].map(|size| with(Expiry::Ignored, size)), [1, 2]);
+    // Five more need no room of their own where those five have gone.
+    trace.truncate(6);
+    trace.extend((11..16).map(|key| set(key, 100, None)));
+    trace.push(get(0, 101));
+    let with = |expiry, size| hits(Settings { unit: Unit::Objects, expiry }, &trace, size);
+    assert_eq!([5, 6, 10, 11].map(|size| with(Expiry::AtOnce, size)), [0, 1, 1, 1]);
+    assert_eq!([6, 10, 11].map(|size| with(Expiry::WhenAsked, size)), [0, 0, 1]);
+}
+
+#[test]
+fn a_clock_that_goes_back_stands_still() {
+    let mut profiler = Profiler::new(Settings::default());
+    profiler.see(&access(1, Action::Set(10), 1_000, Some(50)));
+    profiler.see(&access(2, Action::Set(10), 0, Some(50)));
+    profiler.see(&access(2, Action::Get, 0, None));
+    profiler.see(&access(2, Action::Get, 1_049, None));
+    assert_eq!(profiler.objects(), 2);
+    profiler.see(&access(2, Action::Get, 1_050, None));
+    assert_eq!(profiler.objects(), 0);
+}
+
+#[test]
+fn sizes_of_nothing_and_of_terabytes_are_taken() {
+    let mut profiler = Profiler::new(Settings::default());
+    for (key, bytes) in [(1, 0), (2, 1 << 42), (3, 5), (1, 0), (2, 1 << 42), (3, 5)] {
+        profiler.see(&Access::new(key, Action::Load(bytes)));
+    }
+    let curve = profiler.curve();
+    assert_eq!(curve.miss_ratio((1 << 42) + 4), 1.0);
+    assert_eq!(curve.miss_ratio(1 << 43), 0.5);
+}
+
+#[test]
+fn memory_does_not_grow_with_what_has_expired() {
+    let mut profiler = Profiler::new(Settings::default());
+    for key in 0..1_000_000 {
+        profiler.see(&access(key % 5_000, Action::Set(100), key, Some(1_000)));
+    }
+    assert!(profiler.memory_bytes() < 4 << 20, "{}", profiler.memory_bytes());
+}

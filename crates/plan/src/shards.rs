@@ -1,0 +1,156 @@
+//! A sample of the keys says nearly as much as all of them: SHARDS (Waldspurger, Park, Garthwaite,
+//! Ahmad, FAST 2015).
+//!
+//! A key is in the sample if a hash of it is below a threshold, so that of a key in the sample all
+//! requests are. With one key of a hundred, distances are a hundredth of what they would be.
+//!
+//! * **Fixed rate** ([`Sampler::of_rate`], §3): memory grows with the objects of the trace.
+//! * **Fixed size** ([`Sampler::of_size`], §4.1): when there are too many keys the threshold falls to the
+//!   highest hash of them, and what has been counted shrinks with it. Memory is bounded, whatever
+//!   the trace.
+//!
+//! Keys that are asked for very often make a sample have more or fewer requests than its share. What
+//! is missing is added as requests of the shortest distance, which the keys of most requests have
+//! (`SHARDS-adj`, §4.2).
+//!
+//! Pure; one thread's.
+
+use std::collections::BinaryHeap;
+
+use crate::access::{Access, Action};
+use crate::curve::Curve;
+use crate::distances::Distances;
+use crate::profiler::{Order, Seen, Settings};
+
+/// Hashes are below this.
+const HASHES: u64 = 1 << 32;
+/// Objects of a sample of which the size is fixed: with so many the mean absolute error was below
+/// 0.01 in all traces of the paper but one (§5.3).
+pub const SIZE_USUAL: usize = 8 << 10;
+
+/// A profile of a sample of the keys.
+#[derive(Debug)]
+pub struct Sampler {
+    order: Order,
+    distances: Distances,
+    /// Keys whose hash is below are in the sample.
+    threshold: u64,
+    /// Requests of all keys that can be hits or misses.
+    requests: u64,
+    size: Option<Size>,
+}
+
+/// How a sample keeps its size.
+#[derive(Debug)]
+struct Size {
+    most: usize,
+    /// Keys with their hashes, the highest first; with some that are there no more, or twice.
+    highest: BinaryHeap<(u64, u64)>,
+}
+
+/// Another hash than what shards and caches go by.
+fn hash_of(key: u64) -> u64 {
+    key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
+}
+
+impl Sampler {
+    /// A sample of so many keys of each, 0 to 1.
+    pub fn of_rate(rate: f64, settings: Settings) -> Self {
+        let threshold = (rate.clamp(0.0, 1.0) * HASHES as f64).round().max(1.0) as u64;
+        let order = Order::new(settings);
+        Self { order, distances: Distances::default(), threshold, requests: 0, size: None }
+    }
+
+    /// A sample of at most so many objects.
+    pub fn of_size(most: usize, settings: Settings) -> Self {
+        let size = Some(Size { most: most.max(1), highest: BinaryHeap::new() });
+        Self { size, ..Self::of_rate(1.0, settings) }
+    }
+
+    /// How many keys of each are in the sample.
+    pub fn rate(&self) -> f64 {
+        self.threshold as f64 / HASHES as f64
+    }
+
+    /// How many objects there are in the sample.
+    pub fn objects(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Takes a request in.
+    #[inline]
+    pub fn see(&mut self, access: &Access) {
+        self.requests += u64::from(matches!(access.action, Action::Get | Action::Load(_)));
+        let hash = hash_of(access.key);
+        if hash < self.threshold {
+            self.sample(access, hash);
+        }
+    }
+
+    fn sample(&mut self, access: &Access, hash: u64) {
+        let was_there = self.size.is_none() || self.order.has(access.key);
+        match self.order.see(access) {
+            Seen::Nothing => {}
+            Seen::Reuse(distance) => {
+                let distance = distance as f64 / self.rate();
+                self.distances.reuse(distance as u64, 1.0);
+            }
+            Seen::Miss => self.distances.miss(1.0),
+        }
+        if let Some(size) = &mut self.size
+            && !was_there
+            && self.order.has(access.key)
+        {
+            size.highest.push((hash, access.key));
+            self.shrink();
+        }
+    }
+
+    /// Lowers the threshold until there are few enough keys, if there are too many.
+    fn shrink(&mut self) {
+        let Some(size) = &mut self.size else { return };
+        let before = self.threshold;
+        while self.order.len() > size.most
+            && let Some((highest, key)) = size.highest.pop()
+        {
+            if self.order.has(key) {
+                self.threshold = highest.max(1);
+                self.order.forget(key);
+            }
+        }
+        // Others with the same hash.
+        while let Some((hash, key)) = size.highest.peek().copied()
+            && hash >= self.threshold
+        {
+            size.highest.pop();
+            self.order.forget(key);
+        }
+        if self.threshold < before {
+            self.distances.scale(self.threshold as f64 / before as f64);
+        }
+        if size.highest.len() > size.most + size.most / 2 {
+            let mut there = std::mem::take(&mut size.highest).into_vec();
+            there.retain(|(_, key)| self.order.has(*key));
+            there.sort_unstable();
+            there.dedup();
+            size.highest = there.into();
+        }
+    }
+
+    /// What caches are thought to miss of the requests so far.
+    pub fn curve(&self) -> Curve {
+        let expected = self.requests as f64 * self.rate();
+        let curve = self.distances.curve(expected - self.distances.requests());
+        curve.of_requests(self.requests as f64)
+    }
+
+    /// Memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let size =
+            self.size.as_ref().map_or(0, |size| size.highest.capacity() * size_of::<(u64, u64)>());
+        self.order.memory_bytes() + self.distances.memory_bytes() + size
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! The stack of a least-recently-used cache of any size: what a cache of `c` bytes has is what
+//! stands in the stack's first `c` bytes (Mattson et al. 1970), found in O(log n) (Olken 1981).
+//!
+//! What is removed leaves a hole. A cache that has less than what stood above it had evicted
+//! something for it, and does not get that back; one that has more has room, and needs to evict
+//! nothing for the next. So whatever comes to the top fills the topmost holes before it pushes
+//! anything down, and where nothing was removed it fills the one that it leaves itself.
+//!
+//! ```text
+//!  top                    remove(b)           push(d)
+//!  a b c      ──────────► a _ c  ───────────► d a c      a cache of two: a b, a _, d a
+//! ```
+//!
+//! Guarantees: for objects of one size each cache has exactly what the first of the stack are.
+//! Where sizes differ, a cache is thought to keep a part of an object: wrong by less than
+//! the object at its end.
+//!
+//! The paper (ElCached §3) removes a node from its tree and closes the gap: caches are then
+//! thought to have what they had evicted. Pure; one thread's.
+
+use std::collections::BinaryHeap;
+
+use hashbrown::HashMap;
+
+use crate::fenwick::Fenwick;
+
+/// Fewer slots are not worth a thought.
+const SLOTS_MIN: usize = 1024;
+
+/// Something that stands in the stack, or a hole.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    bytes: u64,
+    /// Of an object.
+    key: Option<u64>,
+}
+
+/// The stack: the row of its slots has its bottom first.
+#[derive(Debug, Default)]
+pub(crate) struct Stack {
+    slots: Vec<Slot>,
+    depths: Fenwick,
+    /// Of all slots.
+    bytes: u64,
+    places: HashMap<u64, u32>,
+    /// Slots of holes; of some that have been filled as well.
+    holes: BinaryHeap<u32>,
+}
+
+impl Stack {
+    /// How many objects there are.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Bytes of an object.
+    pub(crate) fn bytes_of(&self, key: u64) -> Option<u64> {
+        self.places.get(&key).map(|place| self.slots[*place as usize].bytes)
+    }
+
+    /// The least bytes of a cache that has the object.
+    pub(crate) fn depth(&self, key: u64) -> Option<u64> {
+        let place = *self.places.get(&key)?;
+        Some(self.bytes - self.depths.sum(place as usize))
+    }
+
+    /// Takes an object out; its bytes, if it was there.
+    pub(crate) fn remove(&mut self, key: u64) -> Option<u64> {
+        let place = self.places.remove(&key)?;
+        let slot = &mut self.slots[place as usize];
+        slot.key = None;
+        self.holes.push(place);
+        Some(slot.bytes)
+    }
+
+    /// Puts an object of so many bytes on top, wherever it was.
+    pub(crate) fn push(&mut self, key: u64, bytes: u64) {
+        self.remove(key);
+        self.fill_holes(bytes);
+        if self.slots.len() == self.depths.len() {
+            self.make_room();
+        }
+        let place = self.slots.len();
+        self.slots.push(Slot { bytes, key: Some(key) });
+        self.depths.add(place, bytes);
+        self.bytes += bytes;
+        self.places.insert(key, place as u32);
+    }
+
+    fn fill_holes(&mut self, mut bytes: u64) {
+        while bytes > 0
+            && let Some(place) = self.holes.pop()
+        {
+            let slot = &mut self.slots[place as usize];
+            let filled = slot.bytes.min(bytes);
+            slot.bytes -= filled;
+            bytes -= filled;
+            if slot.bytes > 0 {
+                self.holes.push(place);
+            }
+            self.depths.take(place as usize, filled);
+            self.bytes -= filled;
+        }
+    }
+
+    /// Closes up, and has twice as many slots as are taken.
+    fn make_room(&mut self) {
+        let mut slots: Vec<Slot> = Vec::with_capacity(self.places.len());
+        self.holes.clear();
+        for slot in self.slots.drain(..) {
+            match (slot.key, slots.last_mut()) {
+                (Some(key), _) => {
+                    self.places.insert(key, slots.len() as u32);
+                    slots.push(slot);
+                }
+                // There is room at the bottom whatever is there, and nothing is below.
+                (None, None) => self.bytes -= slot.bytes,
+                (None, Some(below)) if below.key.is_none() => below.bytes += slot.bytes,
+                (None, Some(_)) if slot.bytes == 0 => {}
+                (None, Some(_)) => {
+                    self.holes.push(slots.len() as u32);
+                    slots.push(slot);
+                }
+            }
+        }
+        let capacity = (slots.len() * 2).max(SLOTS_MIN);
+        let free = capacity - slots.len();
+        let numbers = slots.iter().map(|slot| slot.bytes).chain(std::iter::repeat_n(0, free));
+        self.depths = Fenwick::of(numbers);
+        slots.reserve_exact(free);
+        self.slots = slots;
+    }
+
+    /// Memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let places = self.places.allocation_size();
+        let holes = self.holes.capacity() * size_of::<u32>();
+        self.slots.capacity() * size_of::<Slot>() + self.depths.memory_bytes() + places + holes
+    }
+}
+
+#[cfg(test)]
+mod tests;
