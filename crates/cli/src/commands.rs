@@ -10,4 +10,6 @@ pub mod check;
 pub mod upkeep;
 pub mod serve;
 pub mod cache;
+pub mod profile;
+pub mod plan;
 pub mod lab;

@@ -26,7 +26,7 @@ pub fn read_text(path: &Path) -> Result<String> {
 }
 
 /// A file, or standard input for `-`, and its length if that is known.
-pub fn open_input(path: &Path) -> Result<(Box<dyn BufRead>, Option<u64>)> {
+pub fn open_input(path: &Path) -> Result<(Box<dyn BufRead + Send>, Option<u64>)> {
     if path == Path::new("-") {
         return Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, io::stdin())), None));
     }

@@ -17,6 +17,7 @@ mod quantity;
 mod files;
 mod formats;
 mod output;
+mod curve_file;
 mod progress;
 mod store;
 mod daemon;
@@ -77,6 +78,8 @@ enum Command {
     Checkpoint(commands::upkeep::Checkpoint),
     Compact(commands::upkeep::Compact),
     Stats(commands::upkeep::Stats),
+    Profile(commands::profile::Profile),
+    Plan(commands::plan::PlanCommand),
     Lab(tidekv_lab::command::Lab),
 }
 
@@ -96,6 +99,8 @@ impl Command {
             Self::Checkpoint(command) => command.run(),
             Self::Compact(command) => command.run(),
             Self::Stats(command) => command.run(),
+            Self::Profile(command) => command.run(),
+            Self::Plan(command) => command.run(),
             Self::Lab(command) => commands::lab::run(command),
         }
     }

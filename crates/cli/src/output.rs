@@ -1,4 +1,4 @@
-//! What commands print on standard output: lines, and keys in them.
+//! What commands print: lines, and keys in them.
 
 use std::io::Write;
 
@@ -9,6 +9,12 @@ use crate::formats::jsonl::text_or_base64;
 pub fn line(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
+}
+
+/// Says something beside what is printed, on standard error.
+pub fn remark(text: &str) {
+    // Where even this cannot be said, what is printed counts.
+    let _ = writeln!(std::io::stderr(), "tidekv: {text}");
 }
 
 /// Adds bytes to an object: as text under `name`, or else as base64 under

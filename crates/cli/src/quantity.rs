@@ -64,6 +64,20 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     number.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(refused)
 }
 
+/// Reads a time as microseconds: a number with `us`, `ms` or `s`.
+pub fn parse_micros(text: &str) -> Result<f64, String> {
+    let refused = || format!("{text:?} is no time: write it as 700us, 1.5ms or 1s");
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| refused())?;
+    match unit.trim() {
+        "us" | "µs" => Ok(number),
+        "ms" => Ok(number * 1e3),
+        "s" => Ok(number * 1e6),
+        _ => Err(refused()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +123,15 @@ mod tests {
         assert_eq!(parse_duration("2h"), Ok(Duration::from_secs(7200)));
         for text in ["", "s", "1w", "-3s", "99999999999999999999d"] {
             assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn short_times_are_read_as_microseconds() {
+        let read = ["700us", "1.5ms", "2 s", "0us"].map(parse_micros);
+        assert_eq!(read, [Ok(700.0), Ok(1_500.0), Ok(2e6), Ok(0.0)]);
+        for text in ["700", "ms", "-1us", "1.2.3us", "1h"] {
+            assert!(parse_micros(text).is_err(), "{text}");
         }
     }
 }

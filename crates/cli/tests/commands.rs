@@ -23,6 +23,8 @@ mod serving;
 mod serve;
 #[path = "commands/cache.rs"]
 mod cache;
+#[path = "commands/plan.rs"]
+mod plan;
 #[path = "commands/lab.rs"]
 mod lab;
 #[path = "commands/advise.rs"]

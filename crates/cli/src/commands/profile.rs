@@ -1,0 +1,285 @@
+//! `profile`: what a trace says of caches of all sizes.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clap::ValueEnum;
+use tidekv_plan::trace::{FORMATS, Fault, Format, Kind, Reader, Request};
+use tidekv_plan::{
+    Access, Action, ClassProfiler, Curve, Expiry, GROWTH, Profiler, SIZE_USUAL, Sampler, Settings,
+    SlabClasses, Unit,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::curve_file::{BYTES, CurveFile, OBJECTS};
+use crate::failure::{Failure, Result};
+use crate::files;
+use crate::output;
+use crate::progress::Progress;
+use crate::quantity::parse_size;
+
+/// Points of a curve that is written.
+const POINTS_MAX: usize = 1000;
+
+/// Profile a trace: what caches of all sizes miss of it.
+///
+/// Prints the curve as CSV, `size,miss_ratio`, or with --json with all that is known; `tidekv plan`
+/// reads both. A sample of the keys is looked at (SHARDS), in memory that does not grow with
+/// the trace; --exact looks at all. Caches evict the least recently used.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  tidekv profile requests.csv > web.curve\n  \
+    zstdcat cluster52.zst | tidekv profile --format twitter --json - > c52.json")]
+pub struct Profile {
+    /// A file of requests; `-` for standard input.
+    #[arg(value_name = "FILE")]
+    trace: PathBuf,
+
+    /// How it is written; if not given, as it looks.
+    #[arg(long, value_name = "NAME", value_parser = format_names())]
+    format: Option<String>,
+
+    /// Look at all keys: exact, and some 60 bytes of memory for each object.
+    #[arg(long, conflicts_with_all = ["rate", "samples", "slabs"])]
+    exact: bool,
+
+    /// Look at this share of the keys, 0 to 1.
+    #[arg(long, value_name = "R", conflicts_with = "samples")]
+    rate: Option<f64>,
+
+    /// Look at so many objects at a time.
+    #[arg(long, value_name = "N", default_value_t = SIZE_USUAL)]
+    samples: usize,
+
+    /// Predict a memcached: each slab class evicts for itself, all keys are looked at.
+    #[arg(long)]
+    slabs: bool,
+
+    /// Sizes in objects rather than in bytes.
+    #[arg(long, conflicts_with = "slabs")]
+    objects: bool,
+
+    /// What an object takes beside its key and value.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0")]
+    overhead: u64,
+
+    /// What becomes of objects when their time to live is over.
+    #[arg(long, value_name = "WHEN", default_value = "at-once")]
+    expiry: Expires,
+
+    /// A get loads nothing: only what the trace stores is there.
+    #[arg(long)]
+    sets_only: bool,
+
+    /// Stop at a broken line.
+    #[arg(long)]
+    strict: bool,
+
+    /// Print an object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// [`Expiry`] by name.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Expires {
+    /// They take no room from then on.
+    AtOnce,
+    /// They take room until they are asked for, or evicted.
+    WhenAsked,
+    /// Times to live are ignored.
+    Ignored,
+}
+
+fn format_names() -> Vec<&'static str> {
+    FORMATS.iter().map(|record| record.name).collect()
+}
+
+/// However a trace is looked at.
+enum Profiling {
+    All(Profiler),
+    Sample(Sampler),
+    Slabs(Box<ClassProfiler>),
+}
+
+impl Profiling {
+    fn see(&mut self, access: &Access) {
+        match self {
+            Self::All(profiler) => profiler.see(access),
+            Self::Sample(sampler) => sampler.see(access),
+            Self::Slabs(profiler) => profiler.see(access),
+        }
+    }
+
+    fn curve(&self) -> Curve {
+        match self {
+            Self::All(profiler) => profiler.curve(),
+            Self::Sample(sampler) => sampler.curve(),
+            Self::Slabs(profiler) => profiler.curve(),
+        }
+    }
+
+    fn sampled(&self) -> f64 {
+        match self {
+            Self::Sample(sampler) => sampler.rate(),
+            Self::All(_) | Self::Slabs(_) => 1.0,
+        }
+    }
+}
+
+/// What is known of the requests beside their curve.
+#[derive(Debug, Default)]
+struct Tally {
+    requests: u64,
+    sized: u64,
+    bytes: f64,
+    broken: u64,
+    first_broken: Option<String>,
+    first_s: Option<f64>,
+    last_s: f64,
+}
+
+impl Profile {
+    /// Runs the command.
+    pub fn run(&self) -> Result<()> {
+        if self.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1.0)) {
+            return Err(Failure::usage("--rate is above 0 and at most 1"));
+        }
+        if self.samples == 0 {
+            return Err(Failure::usage("--samples is at least 1"));
+        }
+        let (input, bytes) = files::open_input(&self.trace)?;
+        let read = Arc::new(AtomicU64::new(0));
+        let counted = Counted { input, read: Arc::clone(&read) };
+        let mut input = BufReader::with_capacity(1 << 20, counted);
+        let head = input.fill_buf().map_err(|error| Failure::system("could not read", &error))?;
+        let by_name = |name: &String| FORMATS.iter().find(|record| record.name == *name);
+        let format = self.format.as_ref().and_then(by_name).map(|record| record.format);
+        let format = format.or_else(|| Format::of(head)).ok_or_else(|| {
+            Failure::usage("the trace looks like none of the formats that are known: --format")
+        })?;
+        let mut reader =
+            Reader::new(format, input).map_err(|fault| Failure::new(fault.to_string()))?;
+        let mut profiling = self.profiling();
+        let mut tally = Tally::default();
+        let mut progress = Progress::new(bytes);
+        for item in reader.by_ref() {
+            match item {
+                Ok(request) => self.take(&request, &mut profiling, &mut tally),
+                Err(fault @ Fault::Broken { .. }) if !self.strict => {
+                    tally.broken += 1;
+                    tally.first_broken.get_or_insert_with(|| fault.to_string());
+                }
+                Err(fault) => return Err(Failure::new(fault.to_string())),
+            }
+            progress.step(read.load(Ordering::Relaxed));
+        }
+        drop(progress);
+        self.tell(&profiling, &tally, reader.left_out())
+    }
+
+    fn profiling(&self) -> Profiling {
+        let unit = if self.objects { Unit::Objects } else { Unit::Bytes };
+        let expiry = match self.expiry {
+            Expires::AtOnce => Expiry::AtOnce,
+            Expires::WhenAsked => Expiry::WhenAsked,
+            Expires::Ignored => Expiry::Ignored,
+        };
+        let settings = Settings { unit, expiry };
+        match (self.rate, self.exact, self.slabs) {
+            (_, _, true) => Profiling::Slabs(Box::new(ClassProfiler::new(
+                SlabClasses::of_growth(GROWTH),
+                expiry,
+            ))),
+            (_, true, _) => Profiling::All(Profiler::new(settings)),
+            (Some(rate), ..) => Profiling::Sample(Sampler::of_rate(rate, settings)),
+            _ => Profiling::Sample(Sampler::of_size(self.samples, settings)),
+        }
+    }
+
+    fn take(&self, request: &Request, profiling: &mut Profiling, tally: &mut Tally) {
+        let bytes = self.object_bytes(request);
+        let action = match request.kind {
+            Kind::Get if self.sets_only => Action::Get,
+            Kind::Get => Action::Load(bytes),
+            Kind::Put => Action::Set(bytes),
+            Kind::Delete => Action::Delete,
+            Kind::Scan => return,
+        };
+        tally.requests += u64::from(request.kind == Kind::Get);
+        if request.value_bytes.is_some() {
+            tally.sized += 1;
+            tally.bytes += bytes as f64;
+        }
+        if let Some(seconds) = request.seconds.filter(|seconds| seconds.is_finite()) {
+            tally.first_s.get_or_insert(seconds);
+            tally.last_s = tally.last_s.max(seconds);
+        }
+        let at_ms = request.seconds.map_or(0, |seconds| (seconds.max(0.0) * 1000.0) as u64);
+        let ttl_ms = request.ttl_seconds.map(|seconds| seconds.saturating_mul(1000));
+        profiling.see(&Access { key: xxh3_64(&request.key), action, at_ms, ttl_ms });
+    }
+
+    fn object_bytes(&self, request: &Request) -> u64 {
+        let (key_bytes, value_bytes) = (request.key.len() as u64, request.value_bytes.unwrap_or(0));
+        let bytes = match self.slabs {
+            true => SlabClasses::item_bytes(key_bytes, value_bytes),
+            false => key_bytes.saturating_add(value_bytes),
+        };
+        bytes.saturating_add(self.overhead)
+    }
+
+    fn tell(&self, profiling: &Profiling, tally: &Tally, left_out: u64) -> Result<()> {
+        if tally.requests == 0 {
+            let first = tally.first_broken.as_ref().map(|fault| format!("; {fault}"));
+            let first = first.unwrap_or_default();
+            return Err(Failure::new(format!("the trace asks for nothing{first}")));
+        }
+        let curve = profiling.curve().thinned(POINTS_MAX);
+        let unit = if self.objects { OBJECTS } else { BYTES };
+        let file = CurveFile {
+            seconds: tally
+                .first_s
+                .map(|first| tally.last_s - first)
+                .filter(|seconds| *seconds > 0.0),
+            object_bytes: (tally.sized > 0).then(|| tally.bytes / tally.sized as f64),
+            sampled: Some(profiling.sampled()),
+            ..CurveFile::of(&curve, unit)
+        };
+        self.warn(tally, left_out);
+        match self.json {
+            true => output::line(&serde_json::json!(file).to_string()),
+            false => output::line(file.to_csv().trim_end()),
+        }
+    }
+
+    /// What one ought to know, beside what is printed.
+    fn warn(&self, tally: &Tally, left_out: u64) {
+        let mut words = Vec::new();
+        if let Some(first) = &tally.first_broken {
+            words.push(format!("{} broken lines left out; the first: {first}", tally.broken));
+        }
+        if left_out > 0 {
+            words.push(format!("{left_out} lines and commands without a key left out"));
+        }
+        if tally.sized == 0 && !self.objects {
+            words.push("the trace has no sizes: those of keys count alone; --objects?".to_owned());
+        }
+        words.iter().for_each(|line| output::remark(line));
+    }
+}
+
+/// Counts the bytes that are read.
+struct Counted<R> {
+    input: R,
+    read: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        self.read.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}

@@ -1,0 +1,133 @@
+//! `profile` and `plan`: from a trace to a bill.
+
+use serde_json::Value;
+
+use crate::run::{Done, Place, run};
+
+fn profile(place: &Place, trace: &str, arguments: &[&str]) -> Done {
+    let trace = place.write("trace", trace);
+    run(&[&["profile"], arguments, &[trace.to_str().unwrap()]].concat())
+}
+
+/// A thousand gets in a circle over ten objects of 100 bytes with their keys, each set again at a miss.
+fn circle() -> String {
+    let line = |at: u64| format!("{at},key{},7,96,1,get,0\n", at % 10);
+    (0..1_000).map(line).collect()
+}
+
+#[test]
+fn a_trace_becomes_a_curve() {
+    let place = Place::new();
+    for how in [&["--exact"][..], &[], &["--rate", "1"]] {
+        let done = profile(&place, &circle(), how);
+        // Whoever has less than all of a circle misses it all.
+        assert_eq!(
+            std::str::from_utf8(done.ok()),
+            Ok("size,miss_ratio\n0,1.000000\n1000,0.010000\n")
+        );
+    }
+    let done = profile(&place, &circle(), &["--objects", "--json"]);
+    let file: Value = serde_json::from_slice(done.ok()).unwrap();
+    assert_eq!((&file["unit"], &file["requests"]), (&"objects".into(), &1000.0.into()));
+    assert_eq!((&file["seconds"], &file["object_bytes"]), (&999.0.into(), &100.0.into()));
+    assert_eq!(file["points"], serde_json::json!([[0, 1.0], [10, 0.01]]));
+    // Each object is some 159 bytes to memcached, and has a chunk of 192; a page has 5461 of them.
+    let done = profile(&place, &circle(), &["--slabs"]);
+    assert_eq!(std::str::from_utf8(done.ok()), Ok("size,miss_ratio\n0,1.000000\n1921,0.010000\n"));
+}
+
+#[test]
+fn a_trace_with_faults_is_read_as_far_as_it_goes() {
+    let place = Place::new();
+    let broken = circle().replace("500,key0,7,96,1,get,0\n", "500,key0\n");
+    let done = profile(&place, &broken, &[]);
+    assert_eq!(done.code, 0);
+    assert!(done.err.contains("1 broken lines left out; the first: line 501: "), "{}", done.err);
+    profile(&place, &broken, &["--strict"]).fails(1, &["line 501: "]);
+    profile(&place, "", &[]).fails(2, &["--format"]);
+    profile(&place, "time,op,key\n", &[]).fails(1, &["asks for nothing"]);
+    profile(&place, &circle(), &["--rate", "0"]).fails(2, &["--rate"]);
+    profile(&place, &circle(), &["--samples", "0"]).fails(2, &["--samples"]);
+    let done = profile(&place, "op,key\nget,a\nget,a\n", &[]);
+    assert!(done.err.contains("no sizes"), "{}", done.err);
+    run(&["profile", "/nowhere/at/all"]).fails(1, &["/nowhere/at/all"]);
+    // Times that go back, sizes of nothing and of terabytes.
+    let odd = "time,op,key,size,ttl\n9,put,a,0,5\n3,get,a,0,\n4,put,b,4398046511104,\n5,get,b,,\n";
+    let done = profile(&place, odd, &["--exact"]);
+    assert_eq!(done.text().lines().count(), 4, "{done:?}");
+}
+
+/// Two tenants; what is to come out is followed by hand in the README.
+fn tenants(place: &Place) -> [String; 2] {
+    let web = "size,miss_ratio\n268435456,0.20\n1073741824,0.05\n4294967296,0.01\n";
+    let ads = "size,miss_ratio\n1073741824,0.60\n8589934592,0.30\n34359738368,0.10\n";
+    let of =
+        |name: &str, curve: &str| format!("{name}={}", place.write(name, curve).to_str().unwrap());
+    [of("web", web), of("ads", ads)]
+}
+
+fn plan(place: &Place, arguments: &[&str]) -> Done {
+    let [web, ads] = tenants(place);
+    run(&[&["plan", "--curve", &web, "--curve", &ads], arguments].concat())
+}
+
+#[test]
+fn two_tenants_get_what_their_curves_say() {
+    let place = Place::new();
+    let slas = ["--sla", "web=90us", "--sla", "ads=215us"];
+    let done = plan(&place, &[&slas[..], &["--json"]].concat());
+    let plan_of: Value = serde_json::from_slice(done.ok()).unwrap();
+    let of = |tenant: usize, name: &str| plan_of["tenants"][tenant][name].as_f64().unwrap();
+    let gib = f64::from(1 << 30);
+    // 10 + 100 · 0.20 + 1000 · 0.05 = 80.
+    assert_eq!((of(0, "dram_bytes") / gib, of(0, "flash_bytes") / gib), (0.25, 0.75));
+    assert!((of(0, "latency_us") - 80.0).abs() < 1e-9);
+    // 10 + 100 · 1 + 1000 · 0.10 = 210: no DRAM at all.
+    assert_eq!((of(1, "dram_bytes") / gib, of(1, "flash_bytes") / gib), (0.0, 32.0));
+    assert!((plan_of["cost"].as_f64().unwrap() - (13.0 * 0.25 + 0.75 + 32.0)).abs() < 1e-9);
+    let done = plan(&place, &slas);
+    let text = std::str::from_utf8(done.ok()).unwrap().to_owned();
+    for says in ["web ", "256 MiB", "768 MiB", "0.2000", "80.0", "36.000", "32 GiB", "1 : 4"] {
+        assert!(text.contains(says), "{says:?} is not in {text}");
+    }
+}
+
+#[test]
+fn what_is_in_the_way_is_said() {
+    let place = Place::new();
+    let slas = ["--sla", "web=90us", "--sla", "ads=180us"];
+    // 10 + 100 · 0.6 + 1000 · 0.1 = 170: a GiB of DRAM.
+    let done = plan(&place, &[&slas[..], &["--total-dram", "1.25GiB"]].concat());
+    let text = std::str::from_utf8(done.ok()).unwrap().to_owned();
+    assert!(
+        text.contains("at its bound: DRAM of 1.2 GiB; DRAM of 1 GiB more would save nothing"),
+        "{text}"
+    );
+    let done = plan(&place, &[&slas[..], &["--total-dram", "1GiB"]].concat());
+    done.fails(1, &["no plan within these bounds", "DRAM of 1.2 GiB"]);
+    let done = plan(&place, &["--sla", "100us"]);
+    done.fails(1, &["ads", "100 µs", "the least is 120.0 µs"]);
+    // The other way round: the fastest for so much.
+    let done = plan(&place, &["--cost", "40", "--json"]);
+    let value: Value = serde_json::from_slice(done.ok()).unwrap();
+    assert!(value["cost"].as_f64().unwrap() <= 40.0);
+}
+
+#[test]
+fn wrong_arguments_are_refused_in_words() {
+    let place = Place::new();
+    plan(&place, &["--sla", "fast"]).fails(2, &["700us"]);
+    plan(&place, &["--sla", "shop=1ms"]).fails(2, &["shop"]);
+    plan(&place, &["--sla", "web=1ms"]).fails(2, &["--sla"]);
+    plan(&place, &["--sla", "1ms", "--latencies", "1us,2us"]).fails(2, &["--latencies"]);
+    plan(&place, &["--sla", "1ms", "--index", "2"]).fails(1, &["the size of objects"]);
+    plan(&place, &["--sla", "1ms", "--requests", "web=-1"]).fails(2, &["NAME=N"]);
+    let prices = place.write("prices", "dram_per_gib = -1\nflash_per_gib = 1\n");
+    let done = plan(&place, &["--sla", "1ms", "--prices", prices.to_str().unwrap()]);
+    done.fails(1, &["a price"]);
+    let bad = format!(
+        "bad={}",
+        place.write("bad", "size,miss_ratio\n10,0.5\n20,0.7\n").to_str().unwrap()
+    );
+    run(&["plan", "--curve", &bad, "--sla", "1ms"]).fails(1, &["point 2"]);
+}
