@@ -3,6 +3,7 @@
 use crate::ackey;
 use crate::bigkv;
 use crate::changing;
+use crate::elcached;
 use crate::engine;
 use crate::experiment::Experiment;
 use crate::failure::{Failure, Result};
@@ -22,6 +23,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
         .chain(policy::EXPERIMENTS)
         .chain(spotkv::EXPERIMENTS)
         .chain(bigkv::EXPERIMENTS)
+        .chain(elcached::EXPERIMENTS)
 }
 
 /// The experiment called `name`.

@@ -52,6 +52,7 @@ mod groups;
 mod policy;
 mod spotkv;
 mod bigkv;
+mod elcached;
 mod catalogue;
 mod sweep;
 

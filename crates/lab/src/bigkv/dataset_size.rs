@@ -31,7 +31,7 @@ fn points(scale: &Scale) -> Vec<Point> {
             objects: times * memory_bytes / VALUE_BYTES,
             value_bytes: VALUE_BYTES,
             memory_bytes,
-            flash_bytes: (2 * times * memory_bytes).max(256 << 20),
+            flash_bytes: (times * memory_bytes / 20 * 27).max(256 << 20),
             devices: 1,
             index_bytes: None,
             threads: THREADS,

@@ -1,0 +1,10 @@
+//! The experiments `elcached-*`: how much DRAM and flash to buy, as ElCached (Gupta et al.) asks it.
+
+mod workload;
+mod cost;
+mod tenants;
+
+use crate::experiment::Experiment;
+
+/// All of them, in the order in which they are listed and run.
+pub(crate) const EXPERIMENTS: &[Experiment] = &[cost::COST, tenants::TENANTS];

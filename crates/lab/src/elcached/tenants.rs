@@ -1,0 +1,169 @@
+//! `elcached-tenants`: two tenants with 3 GB of DRAM between them, who share it in some ratio and have
+//! four times as much flash each; and what a plan gives them for the same latencies (Figure 4).
+//!
+//! The first tenant's requests are by Zipf's law, the second's by the exponential one. Of the plan it is
+//! asked that the first is answered a twentieth sooner, and the second no later.
+
+use std::sync::Arc;
+
+use tidekv_evidence::Value;
+use tidekv_plan::{Allotment, Bounds, Goal, Plan, Question, Tenant, plan_exactly};
+
+use crate::elcached::cost::{FLASH_FOR_DRAM, PLAN, PRICES, PROPORTIONAL, modelled, shrink};
+use crate::elcached::workload::{self, Law};
+use crate::experiment::{
+    Experiment, Figure, Found, Model, Params, Point, Rule, Shape, Subjects, Target,
+};
+use crate::failure::{Failure, Result};
+use crate::scale::Scale;
+
+/// DRAM of both, in bytes, before it is shrunk with the workload.
+const DRAM_BYTES: u64 = 3_000_000_000;
+/// The first tenant's share of it; the paper looks at 1.63 of 3 GB.
+const SHARES: &[f64] = &[0.1, 0.2, 0.3, 0.4, 0.5, PAPERS, 0.6, 0.7, 0.8, 0.9];
+const PAPERS: f64 = 0.54;
+/// What is said of that.
+const PAPER: &str = "paper";
+/// How much sooner the first is to be answered.
+const SOONER: f64 = 0.95;
+const POINTS: usize = 300;
+
+#[derive(Debug)]
+struct Tenants {
+    shrink: u64,
+    /// Points of a curve that are planned with.
+    points: usize,
+}
+
+impl Tenants {
+    fn at(&self, tenants: &[Tenant; 2], share: f64) -> Result<Vec<Found>> {
+        let dram = DRAM_BYTES / self.shrink;
+        let first = (dram as f64 * share) as u64;
+        let fixed =
+            [first, dram - first].map(|memory| (memory, (memory as f64 * FLASH_FOR_DRAM) as u64));
+        let question = |tenants: &[Tenant; 2]| Question {
+            tenants: tenants.to_vec(),
+            prices: PRICES,
+            bounds: Bounds { dram_bytes: Some(dram), ..Bounds::default() },
+            goal: Goal::Cost,
+        };
+        let before = Plan::of(&question(tenants), &fixed);
+        let latency = |number: usize, part: f64| Some(before.tenants[number].latency_us * part);
+        let [zipf, exponential] = tenants.clone();
+        let asked = [
+            Tenant { sla_us: latency(0, SOONER), ..zipf },
+            Tenant { sla_us: latency(1, 1.0), ..exponential },
+        ];
+        let phase = if share == PAPERS { PAPER } else { "other-shares" };
+        let params: Params = [("share", Value::from(share)), ("phase", phase.into())]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into();
+        let dram_of =
+            |plan: &Plan| plan.tenants.iter().map(Allotment::dram_bytes).sum::<u64>() as f64;
+        let flash_of =
+            |plan: &Plan| plan.tenants.iter().map(|gets| gets.flash_bytes).sum::<u64>() as f64;
+        let metrics = |plan: &Plan| {
+            vec![
+                ("cost", plan.cost),
+                ("plan_dram_bytes", dram_of(plan)),
+                ("plan_flash_bytes", flash_of(plan)),
+                ("latency_first_us", plan.tenants[0].latency_us),
+                ("latency_second_us", plan.tenants[1].latency_us),
+            ]
+        };
+        let found = |subject, metrics| Found { subject, params: params.clone(), metrics };
+        let mut all = vec![found(PROPORTIONAL, metrics(&before))];
+        match plan_exactly(&question(&asked)) {
+            Ok(plan) => {
+                let ratio = |number: usize| {
+                    plan.tenants[number].latency_us / before.tenants[number].latency_us
+                };
+                let ratios = [
+                    ("cost_to_proportional", plan.cost / before.cost),
+                    ("dram_to_proportional", dram_of(&plan) / dram_of(&before)),
+                    ("latency_first_to_proportional", ratio(0)),
+                    ("latency_second_to_proportional", ratio(1)),
+                ];
+                all.push(found(PLAN, metrics(&plan).into_iter().chain(ratios).collect()));
+            }
+            Err(tidekv_plan::Infeasible::Solver(error)) => return Err(Failure::new(error)),
+            // He has next to nothing to gain: his misses are those of a cache without bounds.
+            Err(_) => {}
+        }
+        Ok(all)
+    }
+}
+
+impl Model for Tenants {
+    fn run(&self, seed: u64) -> Result<Vec<Found>> {
+        let tenants = Law::ALL.map(|law| {
+            let curve = workload::curve(law, self.shrink, seed);
+            Tenant::new(law.name(), curve.thinned(self.points))
+        });
+        let found = SHARES.iter().map(|share| self.at(&tenants, *share));
+        Ok(found.collect::<Result<Vec<_>>>()?.concat())
+    }
+}
+
+fn points(scale: &Scale) -> Vec<Point> {
+    let shrink = shrink(scale);
+    vec![modelled(scale, "tenants", shrink, Arc::new(Tenants { shrink, points: POINTS }))]
+}
+
+const fn target(of: &'static str, most: f64) -> Target {
+    Target::in_phase(PAPER, of, Rule::AtMost(most))
+}
+
+pub(super) const TENANTS: Experiment = Experiment {
+    name: "elcached-tenants",
+    about: "two tenants who share DRAM in some ratio with four times as much flash, and a plan that \
+            keeps the latency of both (ElCached, Figure 4)",
+    paper: "a quarter cheaper (26 %), little more than half of the DRAM (46 % less), 5 % sooner for the \
+            first tenant and no later for the second, where the first has 54 % of the DRAM",
+    claim: "at least that",
+    subjects: Subjects::Default,
+    points,
+    targets: &[
+        target("cost_to_proportional", 0.74),
+        target("dram_to_proportional", 0.54),
+        target("latency_first_to_proportional", 0.95),
+        target("latency_second_to_proportional", 1.0),
+    ],
+    figures: &[
+        Figure {
+            title: "Cost of the plan, as a part of the proportional one",
+            metric: "cost_to_proportional",
+            x: "share",
+            y: "",
+            shape: Shape::Lines,
+        },
+        Figure {
+            title: "DRAM of the plan, as a part of the proportional one",
+            metric: "dram_to_proportional",
+            x: "share",
+            y: "",
+            shape: Shape::Lines,
+        },
+    ],
+    ..Experiment::USUAL
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_keeps_what_was_asked_for_less() {
+        let found = Tenants { shrink: 4_000, points: 60 }.run(1).expect("nothing fails");
+        let plans: Vec<&Found> = found.iter().filter(|found| found.subject == PLAN).collect();
+        assert!(plans.len() >= 5, "{}", plans.len());
+        for plan in plans {
+            let metric = |name: &str| {
+                plan.metrics.iter().find(|metric| metric.0 == name).expect("it is there").1
+            };
+            assert!(metric("latency_first_to_proportional") <= 0.95 + 1e-6);
+            assert!(metric("latency_second_to_proportional") <= 1.0 + 1e-6);
+            assert!(metric("dram_to_proportional") <= 1.0 + 1e-9);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The paper's workloads: keys and sizes of Facebook's ETC (Atikoglu et al., SIGMETRICS 2012, table 5),
+//! asked for by Zipf's law or by an exponential one, as mutilate makes them (ElCached §5).
+//!
+//! The paper has 800 million requests over four billion keys. Here requests, keys and the mean of the
+//! exponential law are divided by a *shrink*, and so are sizes of caches that are held against its.
+
+use tidekv_plan::{Access, Action, Curve, Expiry, Sampler, Settings, Unit};
+
+use crate::dice::{Dice, mix};
+use crate::keys::{Choice, Picker};
+
+/// Requests of the paper.
+const REQUESTS: u64 = 800_000_000;
+/// Its keys.
+const KEYS: u64 = 4_000_000_000;
+/// Keys of a hundred that are looked at, in parts: a curve needs no more (`shards.rs` of the planner).
+const SAMPLED: f64 = 0.1;
+
+/// How likely keys are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Law {
+    /// The key of rank *r* with a likelihood of 1 / *r* ^ 1.15.
+    Zipf,
+    /// The key of rank *r* with a likelihood of e ^ (-*r* / 10^6).
+    Exponential,
+}
+
+impl Law {
+    pub(super) const ALL: [Self; 2] = [Self::Zipf, Self::Exponential];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Zipf => "zipf",
+            Self::Exponential => "exponential",
+        }
+    }
+}
+
+const ALPHA: f64 = 1.15;
+/// The mean rank by the exponential law: 1 / λ.
+const MEAN_RANK: f64 = 1e6;
+
+/// A number of a generalised extreme-value law (location 30.8, scale 8.2, shape 0.079): ETC's keys.
+fn key_bytes(unit: f64) -> f64 {
+    let (location, scale, shape) = (30.7984, 8.20449, 0.078688);
+    location + scale * ((-unit.ln()).powf(-shape) - 1.0) / shape
+}
+
+/// A number of a generalised Pareto law (scale 214, shape 0.35): ETC's values.
+fn value_bytes(unit: f64) -> f64 {
+    let (scale, shape) = (214.476, 0.348238);
+    scale * ((1.0 - unit).powf(-shape) - 1.0) / shape
+}
+
+/// What the object of a key takes, in bytes: the same each time.
+pub(super) fn object_bytes(key: u64) -> u64 {
+    let mut dice = Dice::new(mix(key ^ 0xE7C));
+    // A key is as long as the protocol has it, a value as long as an item may be.
+    let key_bytes = key_bytes(dice.unit().max(f64::MIN_POSITIVE)).clamp(1.0, 250.0);
+    let value_bytes = value_bytes(dice.unit()).clamp(1.0, (1 << 20) as f64 - 512.0);
+    (key_bytes + value_bytes) as u64
+}
+
+/// The keys of all requests, in their order.
+fn keys(law: Law, shrink: u64, seed: u64) -> impl Iterator<Item = u64> {
+    let mut dice = Dice::new(mix(seed ^ law as u64));
+    let zipf = Choice::Zipf { alpha: ALPHA, is_scattered: false };
+    let mut picker = Picker::new(&zipf, KEYS / shrink, seed, 0, 1);
+    let mean = MEAN_RANK / shrink as f64;
+    (0..REQUESTS / shrink).map(move |_| match law {
+        Law::Zipf => picker.next(&mut dice),
+        Law::Exponential => (-(1.0 - dice.unit()).ln() * mean) as u64,
+    })
+}
+
+/// What caches of all sizes miss of a workload, in bytes.
+pub(super) fn curve(law: Law, shrink: u64, seed: u64) -> Curve {
+    let settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
+    let mut sampler = Sampler::of_rate(SAMPLED, settings);
+    for key in keys(law, shrink, seed) {
+        sampler.see(&Access::new(mix(key), Action::Load(object_bytes(key))));
+    }
+    sampler.curve()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_ranks_have_the_means_of_their_laws() {
+        let mean = |numbers: Vec<f64>| numbers.iter().sum::<f64>() / numbers.len() as f64;
+        let sizes = mean((0..200_000).map(|key| object_bytes(key) as f64).collect());
+        // 36 for a key, 214 / (1 - 0.35) for a value.
+        assert!((345.0..385.0).contains(&sizes), "{sizes}");
+        let ranks = mean(keys(Law::Exponential, 1_000, 1).map(|key| key as f64).collect());
+        assert!((990.0..1_010.0).contains(&ranks), "{ranks}");
+        let firsts = keys(Law::Zipf, 1_000, 1).filter(|key| *key == 0).count() as f64 / 800_000.0;
+        assert!((0.13..0.17).contains(&firsts), "{firsts}");
+    }
+
+    #[test]
+    fn a_larger_cache_misses_less_of_both() {
+        for law in Law::ALL {
+            let curve = curve(law, 1_000, 1);
+            assert!(curve.points().len() > 100, "{law:?}");
+            assert!(curve.miss_ratio(1 << 20) > curve.miss_ratio(1 << 24), "{law:?}");
+        }
+    }
+}
