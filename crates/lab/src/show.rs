@@ -9,7 +9,17 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 43] = [
+const SHOWN: [&str; 53] = [
+    "cost",
+    "cost_to_searched",
+    "cost_to_proportional",
+    "plan_dram_bytes",
+    "plan_flash_bytes",
+    "dram_to_proportional",
+    "latency_us",
+    "latency_first_us",
+    "latency_second_us",
+    "latency_error",
     "share_of_cold_start",
     "ops_until_hot",
     "until_hot_s",
@@ -92,6 +102,7 @@ pub(crate) fn show_value(metric: &str, value: f64) -> String {
 fn value_with(metric: &str, value: f64, more: usize) -> Shown {
     match metric {
         "rss_bytes_max" | "cache_bytes_taken" | "cache_bytes_budget" => bytes_with(value, more),
+        "plan_dram_bytes" | "plan_flash_bytes" => bytes_with(value, more),
         "read_bytes_per_op" | "kernel_read_bytes_per_op" => bytes_with(value, more),
         "object_bytes" => bytes_with(value, more),
         // Of these each counts.
@@ -112,6 +123,15 @@ fn value_with(metric: &str, value: f64, more: usize) -> Shown {
 /// A metric in words.
 pub(crate) fn label(metric: &str) -> &str {
     match metric {
+        "cost_to_searched" => "of the least cost",
+        "cost_to_proportional" => "of the proportional cost",
+        "plan_dram_bytes" => "DRAM",
+        "plan_flash_bytes" => "flash",
+        "dram_to_proportional" => "of the proportional DRAM",
+        "latency_us" => "latency",
+        "latency_first_us" => "latency of the first",
+        "latency_second_us" => "of the second",
+        "latency_error" => "latency simulated, off by",
         "open_s" => "open",
         "object_bytes" => "their bytes",
         "hits" => "found",

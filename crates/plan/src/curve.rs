@@ -186,6 +186,25 @@ impl Curve {
         Self { points, requests: self.requests }
     }
 
+    /// The points of `coarse`, which has some of these, and of the others those that are between the
+    /// neighbours that each of `sizes` has in `coarse`: all of them, or about `most`.
+    pub(crate) fn closer(&self, coarse: &Self, sizes: &[u64], most: usize) -> Self {
+        let mut points = coarse.points.clone();
+        for &size in sizes {
+            let place = coarse.points.partition_point(|point| point.size <= size);
+            let from = place.checked_sub(2).map_or(0, |before| coarse.points[before].size);
+            let to = coarse.points.get(place).map_or(u64::MAX, |point| point.size);
+            let first = self.points.partition_point(|point| point.size <= from);
+            let end = self.points.partition_point(|point| point.size < to);
+            let between = &self.points[first..end.max(first)];
+            let step = (between.len() * sizes.len()).div_ceil(most.max(1)).max(1);
+            points.extend(between.iter().step_by(step));
+        }
+        points.sort_unstable_by_key(|point| point.size);
+        points.dedup();
+        Self { points, requests: self.requests }
+    }
+
     /// The mean of how far it is from another one, over so many sizes that are spread evenly up to the
     /// larger one's last point: the mean absolute error that the literature has.
     pub fn mean_absolute_error(&self, other: &Self, sizes: u32) -> f64 {

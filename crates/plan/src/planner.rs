@@ -6,8 +6,9 @@
 //! * [`plan_on_hull`]: as a linear program, as the paper has it. A curve that is not convex is
 //!   taken for its lower hull, which promises more than there is at sizes between the hull's points.
 //! * [`plan_exactly`]: as a mixed-integer program over the curve's own points. Each size is a point's:
-//!   with a little less one misses more, and what is between two points is paid for nothing. Curves of
-//!   thousands of points are thinned first ([`Curve::thinned`], [`POINTS_USUAL`]).
+//!   with a little less one misses more, and what is between two points is paid for nothing. Of curves
+//!   of thousands of points it looks at [`POINTS_USUAL`] first, and then at all that are near what it
+//!   has found.
 //!
 //! Guarantees: whatever is answered has been held against the curves themselves ([`Plan`]);
 //! what cannot be says which bound is in the way, and what it would have to be ([`Infeasible`]).
@@ -20,8 +21,10 @@ use crate::curve::{Curve, Point};
 use crate::model::{Allotment, Prices, Tenant};
 
 /// Points of a curve with which a plan takes no second. Spread by the logarithm of the size they make a
-/// size some per cent larger than it would have to be.
+/// size some per cent larger than it would have to be, until one looks closer.
 pub const POINTS_USUAL: usize = 200;
+/// So often it is looked closer at most.
+const LOOKS_MAX: usize = 4;
 /// What is asked is met if it is missed by less than this part: the solver's own tolerance is less.
 const TOLERANCE: f64 = 1e-6;
 
@@ -166,15 +169,51 @@ impl Plan {
 /// # Errors
 /// Where there is none.
 pub fn plan_on_hull(question: &Question) -> Result<Plan, Infeasible> {
-    plan(question, Shape::Hull)
+    check(question)?;
+    let curves: Vec<Curve> = question.tenants.iter().map(|tenant| tenant.curve.clone()).collect();
+    let found = solve(question, &curves, Shape::Hull, Objective::Goal(question.goal));
+    found.map_err(|error| refused(question, &curves, Shape::Hull, &error))
 }
 
-/// The plan by the curves' own points.
+/// The plan by the curves' own points, of each curve about `points_max` at a time. With curves that have
+/// no more, it is the best there is; [`POINTS_USUAL`] is close to that, and quick.
 ///
 /// # Errors
 /// Where there is none.
-pub fn plan_exactly(question: &Question) -> Result<Plan, Infeasible> {
-    plan(question, Shape::Points)
+pub fn plan_exactly(question: &Question, points_max: usize) -> Result<Plan, Infeasible> {
+    check(question)?;
+    let goal = Objective::Goal(question.goal);
+    let thin = |tenant: &Tenant| tenant.curve.thinned(points_max);
+    let mut curves: Vec<Curve> = question.tenants.iter().map(thin).collect();
+    let mut found = solve(question, &curves, Shape::Points, goal);
+    for _ in 0..LOOKS_MAX {
+        let near = match &found {
+            Ok(plan) => plan.clone(),
+            // What is thinned may have lost the only sizes that will do: they are near those of the hull.
+            Err(microlp::Error::Infeasible) => match plan_on_hull(question) {
+                Ok(plan) => plan,
+                Err(_) => break,
+            },
+            Err(error) => return Err(Infeasible::Solver(error.to_string())),
+        };
+        let closer = |((tenant, gets), coarse): ((&Tenant, &Allotment), &Curve)| {
+            let sizes = [gets.memory_bytes, gets.memory_bytes + gets.flash_bytes];
+            tenant.curve.closer(coarse, &sizes, points_max)
+        };
+        let tenants = question.tenants.iter().zip(&near.tenants);
+        let closer: Vec<Curve> = tenants.zip(&curves).map(closer).collect();
+        if closer == curves {
+            break;
+        }
+        curves = closer;
+        found = match (found, solve(question, &curves, Shape::Points, goal)) {
+            (before, Err(error)) if before.is_err() => Err(error),
+            // It has all the points of before.
+            (before, Err(_)) => before,
+            (_, found) => found,
+        };
+    }
+    found.map_err(|error| refused(question, &curves, Shape::Points, &error))
 }
 
 /// What another GiB of `bound` would make of a plan: how much less what is to be least would be.
@@ -196,7 +235,7 @@ pub fn worth_of_one_more(
             bounds.flash_writes_bytes_per_s = Some(bounds.flash_writes_bytes_per_s? + amount);
         }
     }
-    let better = plan_exactly(&more).ok()?;
+    let better = plan_exactly(&more, POINTS_USUAL).ok()?;
     Some(match question.goal {
         Goal::Cost => plan.cost - better.cost,
         Goal::Latency => plan.latency_us - better.latency_us,
@@ -217,7 +256,8 @@ enum Objective {
     Use(Bound),
 }
 
-fn plan(question: &Question, shape: Shape) -> Result<Plan, Infeasible> {
+/// Says whose latency cannot be promised, if anybody's.
+fn check(question: &Question) -> Result<(), Infeasible> {
     for (number, tenant) in question.tenants.iter().enumerate() {
         let least = tenant.curve.points().last().map_or(1.0, |point| point.miss_ratio);
         let least_us = tenant.latencies.mean_us(least, least);
@@ -225,19 +265,28 @@ fn plan(question: &Question, shape: Shape) -> Result<Plan, Infeasible> {
             return Err(Infeasible::Sla { tenant: number, least_us });
         }
     }
-    match solve(question, shape, Objective::Goal(question.goal)) {
-        Ok(plan) => Ok(plan),
-        Err(microlp::Error::Infeasible) => Err(narrow(question, shape)),
-        Err(error) => Err(Infeasible::Solver(error.to_string())),
+    Ok(())
+}
+
+/// Why the solver has found nothing.
+fn refused(
+    question: &Question,
+    curves: &[Curve],
+    shape: Shape,
+    error: &microlp::Error,
+) -> Infeasible {
+    match error {
+        microlp::Error::Infeasible => narrow(question, curves, shape),
+        error => Infeasible::Solver(error.to_string()),
     }
 }
 
 /// Which bounds are too narrow.
-fn narrow(question: &Question, shape: Shape) -> Infeasible {
+fn narrow(question: &Question, curves: &[Curve], shape: Shape) -> Infeasible {
     let alone = |bound: Bound| {
         question.bounds.get(bound)?;
         let question = Question { bounds: question.bounds.without(bound), ..question.clone() };
-        let plan = solve(&question, shape, Objective::Use(bound)).ok()?;
+        let plan = solve(&question, curves, shape, Objective::Use(bound)).ok()?;
         Some((bound, plan.takes(&question, bound)))
     };
     let each: Vec<(Bound, f64)> = Bound::ALL.into_iter().filter_map(alone).collect();
@@ -245,7 +294,7 @@ fn narrow(question: &Question, shape: Shape) -> Infeasible {
         return Infeasible::Bound(each);
     }
     let free = Question { bounds: Bounds::default(), ..question.clone() };
-    match solve(&free, shape, Objective::Goal(Goal::Cost)) {
+    match solve(&free, curves, shape, Objective::Goal(Goal::Cost)) {
         Err(error) => Infeasible::Solver(error.to_string()),
         Ok(plan) => {
             let takes = Bound::ALL.into_iter().filter_map(|bound| {
@@ -313,14 +362,20 @@ impl Variables {
 /// A sum of variables, each so many times.
 type Sum = Vec<(Variable, f64)>;
 
-fn solve(question: &Question, shape: Shape, objective: Objective) -> Result<Plan, microlp::Error> {
+/// The best plan, with these for the curves of the tenants: of the same, but fewer points perhaps.
+fn solve(
+    question: &Question,
+    curves: &[Curve],
+    shape: Shape,
+    objective: Objective,
+) -> Result<Plan, microlp::Error> {
     let mut problem = Problem::new(OptimizationDirection::Minimize);
     let last = |tenant: &Tenant| tenant.curve.points().last().map_or(0, |point| point.size);
     let unit = question.tenants.iter().map(last).max().unwrap_or(0).max(1) as f64;
     let mut tenants = Vec::new();
-    for tenant in &question.tenants {
-        let (memory, memory_misses) = Variables::level(&mut problem, &tenant.curve, unit, shape);
-        let (all, all_misses) = Variables::level(&mut problem, &tenant.curve, unit, shape);
+    for (tenant, curve) in question.tenants.iter().zip(curves) {
+        let (memory, memory_misses) = Variables::level(&mut problem, curve, unit, shape);
+        let (all, all_misses) = Variables::level(&mut problem, curve, unit, shape);
         problem.add_constraint([(all, 1.0), (memory, -1.0)], ComparisonOp::Ge, 0.0);
         let variables = Variables { memory, all, memory_misses, all_misses };
         if let Some(sla_us) = tenant.sla_us {
@@ -331,7 +386,7 @@ fn solve(question: &Question, shape: Shape, objective: Objective) -> Result<Plan
             problem.add_constraint(
                 latency.collect::<Sum>(),
                 ComparisonOp::Le,
-                (sla_us - fixed) / longest,
+                (sla_us * (1.0 + TOLERANCE) - fixed) / longest,
             );
         }
         tenants.push(variables);
@@ -339,7 +394,7 @@ fn solve(question: &Question, shape: Shape, objective: Objective) -> Result<Plan
     for bound in Bound::ALL {
         if let Some(most) = question.bounds.get(bound) {
             let (sum, scale) = scaled(takes(question, &tenants, unit, bound));
-            problem.add_constraint(sum, ComparisonOp::Le, most / scale);
+            problem.add_constraint(sum, ComparisonOp::Le, most * (1.0 + TOLERANCE) / scale);
         }
     }
     let (least, _) = scaled(match objective {
@@ -360,11 +415,10 @@ fn solve(question: &Question, shape: Shape, objective: Objective) -> Result<Plan
     problem.add_constraint(sum.collect::<Sum>(), ComparisonOp::Eq, 0.0);
     let interrupted = |_| microlp::Error::InternalError("it has no time limit".into());
     let solution = problem.solve()?.into_solution().map_err(interrupted)?;
-    let sizes = question
-        .tenants
+    let sizes = curves
         .iter()
         .zip(&tenants)
-        .map(|(tenant, variables)| sizes(tenant, variables, &solution, unit, shape));
+        .map(|(curve, variables)| sizes(curve, variables, &solution, unit, shape));
     Ok(Plan::of(question, &sizes.collect::<Vec<_>>()))
 }
 
@@ -410,7 +464,7 @@ fn scaled(sum: Sum) -> (Sum, f64) {
 
 /// The bytes of DRAM for objects, and of flash, that a solution means.
 fn sizes(
-    tenant: &Tenant,
+    curve: &Curve,
     variables: &Variables,
     solution: &Solution,
     unit: f64,
@@ -424,7 +478,7 @@ fn sizes(
             // The solver is right but for the last digits.
             let nearest = |bytes: u64| {
                 let apart = |point: &&Point| point.size.abs_diff(bytes);
-                tenant.curve.points().iter().min_by_key(apart).map_or(0, |point| point.size)
+                curve.points().iter().min_by_key(apart).map_or(0, |point| point.size)
             };
             (nearest(memory), nearest(all))
         }

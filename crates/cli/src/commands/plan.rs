@@ -76,7 +76,7 @@ pub struct PlanCommand {
     #[arg(long, value_name = "N", default_value_t = 0.0)]
     index: f64,
 
-    /// Look at each point of the curves, rather than at 200 of each.
+    /// Look at all points of the curves at once, rather than at 200 of each and then closer.
     #[arg(long)]
     exact: bool,
 
@@ -104,7 +104,8 @@ impl PlanCommand {
         let question = self.question()?;
         let names: Vec<&str> = question.tenants.iter().map(|tenant| tenant.name.as_str()).collect();
         let refused = |why: Infeasible| refuse(&why, &question, &names);
-        let plan = plan_exactly(&question).map_err(refused)?;
+        let points = if self.exact { usize::MAX } else { POINTS_USUAL };
+        let plan = plan_exactly(&question, points).map_err(refused)?;
         let hull = plan_on_hull(&question).map_err(refused)?;
         match self.json {
             true => output::line(&to_json(&question, &plan, &hull).to_string()),
@@ -170,7 +171,6 @@ impl PlanCommand {
             return Err(in_file(format!("sizes are in {}, and are needed in bytes", file.unit)));
         }
         let curve = file.curve().map_err(in_file)?;
-        let curve = if self.exact { curve } else { curve.thinned(POINTS_USUAL) };
         let object_bytes = file.object_bytes.filter(|bytes| *bytes > 0.0);
         if (self.index > 0.0 || self.flash_writes.is_some()) && object_bytes.is_none() {
             return Err(in_file(

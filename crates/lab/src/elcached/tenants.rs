@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use tidekv_evidence::Value;
-use tidekv_plan::{Allotment, Bounds, Goal, Plan, Question, Tenant, plan_exactly};
+use tidekv_plan::{Allotment, Bounds, Goal, POINTS_USUAL, Plan, Question, Tenant, plan_exactly};
 
 use crate::elcached::cost::{FLASH_FOR_DRAM, PLAN, PRICES, PROPORTIONAL, modelled, shrink};
 use crate::elcached::workload::{self, Law};
@@ -26,12 +26,11 @@ const PAPERS: f64 = 0.54;
 const PAPER: &str = "paper";
 /// How much sooner the first is to be answered.
 const SOONER: f64 = 0.95;
-const POINTS: usize = 300;
 
 #[derive(Debug)]
 struct Tenants {
     shrink: u64,
-    /// Points of a curve that are planned with.
+    /// Points of a curve that are looked at at a time.
     points: usize,
 }
 
@@ -73,7 +72,7 @@ impl Tenants {
         };
         let found = |subject, metrics| Found { subject, params: params.clone(), metrics };
         let mut all = vec![found(PROPORTIONAL, metrics(&before))];
-        match plan_exactly(&question(&asked)) {
+        match plan_exactly(&question(&asked), self.points) {
             Ok(plan) => {
                 let ratio = |number: usize| {
                     plan.tenants[number].latency_us / before.tenants[number].latency_us
@@ -98,7 +97,7 @@ impl Model for Tenants {
     fn run(&self, seed: u64) -> Result<Vec<Found>> {
         let tenants = Law::ALL.map(|law| {
             let curve = workload::curve(law, self.shrink, seed);
-            Tenant::new(law.name(), curve.thinned(self.points))
+            Tenant::new(law.name(), curve)
         });
         let found = SHARES.iter().map(|share| self.at(&tenants, *share));
         Ok(found.collect::<Result<Vec<_>>>()?.concat())
@@ -107,7 +106,7 @@ impl Model for Tenants {
 
 fn points(scale: &Scale) -> Vec<Point> {
     let shrink = shrink(scale);
-    vec![modelled(scale, "tenants", shrink, Arc::new(Tenants { shrink, points: POINTS }))]
+    vec![modelled(scale, "tenants", shrink, Arc::new(Tenants { shrink, points: POINTS_USUAL }))]
 }
 
 const fn target(of: &'static str, most: f64) -> Target {

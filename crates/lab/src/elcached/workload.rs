@@ -4,7 +4,7 @@
 //! The paper has 800 million requests over four billion keys. Here requests, keys and the mean of the
 //! exponential law are divided by a *shrink*, and so are sizes of caches that are held against its.
 
-use tidekv_plan::{Access, Action, Curve, Expiry, Sampler, Settings, Unit};
+use tidekv_plan::{Access, Action, Curve, Expiry, Profiler, Sampler, Settings, Unit};
 
 use crate::dice::{Dice, mix};
 use crate::keys::{Choice, Picker};
@@ -73,14 +73,25 @@ fn keys(law: Law, shrink: u64, seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// What caches of all sizes miss of a workload, in bytes.
+const SETTINGS: Settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
+
+fn accesses(law: Law, shrink: u64, seed: u64) -> impl Iterator<Item = Access> {
+    let access = |key| Access::new(mix(key), Action::Load(object_bytes(key)));
+    keys(law, shrink, seed).map(access)
+}
+
+/// What caches of all sizes are thought to miss of a workload, in bytes.
 pub(super) fn curve(law: Law, shrink: u64, seed: u64) -> Curve {
-    let settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
-    let mut sampler = Sampler::of_rate(SAMPLED, settings);
-    for key in keys(law, shrink, seed) {
-        sampler.see(&Access::new(mix(key), Action::Load(object_bytes(key))));
-    }
+    let mut sampler = Sampler::of_rate(SAMPLED, SETTINGS);
+    accesses(law, shrink, seed).for_each(|access| sampler.see(&access));
     sampler.curve()
+}
+
+/// What they do miss: each request is followed through caches of all sizes.
+pub(super) fn followed(law: Law, shrink: u64, seed: u64) -> Curve {
+    let mut profiler = Profiler::new(SETTINGS);
+    accesses(law, shrink, seed).for_each(|access| profiler.see(&access));
+    profiler.curve()
 }
 
 #[cfg(test)]

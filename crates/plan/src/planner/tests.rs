@@ -107,7 +107,7 @@ proptest! {
 
     #[test]
     fn an_exact_plan_is_the_best_that_there_is(question in questions()) {
-        match (plan_exactly(&question), searched(&question)) {
+        match (plan_exactly(&question, POINTS_USUAL), searched(&question)) {
             (Ok(plan), Some(best)) => {
                 let found = least(&plan, question.goal);
                 prop_assert!((found - best).abs() <= best.abs() * 1e-4 + 1e-9, "{found} of {best}");
@@ -122,7 +122,7 @@ proptest! {
     #[test]
     fn a_plan_on_the_hull_costs_no_more(mut question in questions()) {
         question.goal = Goal::Cost;
-        if let Ok(exact) = plan_exactly(&question) {
+        if let Ok(exact) = plan_exactly(&question, POINTS_USUAL) {
             let hull = plan_on_hull(&question).expect("there is more on it");
             prop_assert!(hull.cost <= exact.cost * (1.0 + 1e-6) + 1e-9);
         }
@@ -143,13 +143,14 @@ proptest! {
             }
             question
         };
-        match plan_exactly(&question) {
+        match plan_exactly(&question, POINTS_USUAL) {
             Err(Infeasible::Bound(each)) => {
                 for (bound, least) in each {
                     let before = question.bounds.get(bound).expect("it is one of them");
                     prop_assert!(least > before * (1.0 - 1e-6), "{bound:?}: {least} and {before}");
-                    prop_assert!(plan_exactly(&widened(bound, least)).is_ok(), "{bound:?}");
-                    let less = plan_exactly(&widened(bound, least * 0.999 - 2.0 * f64::from(u8::from(bound != Bound::Cost))));
+                    prop_assert!(plan_exactly(&widened(bound, least), POINTS_USUAL).is_ok(), "{bound:?}");
+                    let less = least * 0.999 - if bound == Bound::Cost { 0.0 } else { 2.0 };
+                    let less = plan_exactly(&widened(bound, less), POINTS_USUAL);
                     prop_assert!(less.is_err(), "{bound:?}: less than {least} would do");
                 }
             }
@@ -159,7 +160,7 @@ proptest! {
                     prop_assert!(question.bounds.get(bound).is_some_and(|most| takes > most));
                     wider.bounds = wider.bounds.without(bound);
                 }
-                prop_assert!(plan_exactly(&wider).is_ok());
+                prop_assert!(plan_exactly(&wider, POINTS_USUAL).is_ok());
             }
             _ => {}
         }
@@ -176,7 +177,7 @@ fn two_tenants_are_as_one_finds_by_hand() {
         ..Tenant::new("large", curve(&[(1_024, 0.5), (10_240, 0.2)]))
     };
     let question = question(vec![small, large], Bounds::default(), Goal::Cost);
-    let plan = plan_exactly(&question).expect("there is one");
+    let plan = plan_exactly(&question, POINTS_USUAL).expect("there is one");
     // 10 + 100 · 0.2 + 1000 · 0.1 = 130: 100 MiB of each. With no DRAM, 10 + 100 + 100 = 210.
     let [small, large] = plan.tenants[..] else { panic!("two tenants") };
     assert_eq!((small.memory_bytes / MIB, small.flash_bytes / MIB), (100, 100));
@@ -191,7 +192,10 @@ fn who_cannot_be_served_in_time_is_told_the_least() {
     let slow = Tenant { sla_us: Some(100.0), ..Tenant::new("slow", curve(&[(100, 0.2)])) };
     let question = question(vec![slow], Bounds::default(), Goal::Cost);
     // 10 + 100 · 0.2 + 1000 · 0.2.
-    assert_eq!(plan_exactly(&question), Err(Infeasible::Sla { tenant: 0, least_us: 230.0 }));
+    assert_eq!(
+        plan_exactly(&question, POINTS_USUAL),
+        Err(Infeasible::Sla { tenant: 0, least_us: 230.0 })
+    );
     assert_eq!(plan_on_hull(&question), Err(Infeasible::Sla { tenant: 0, least_us: 230.0 }));
 }
 
@@ -202,7 +206,7 @@ fn a_bound_that_is_too_narrow_is_named_with_what_it_would_have_to_be() {
     let bounds = Bounds { dram_bytes: Some(50 * MIB), ..Bounds::default() };
     let question = question(vec![tenant], bounds, Goal::Cost);
     let narrow = Infeasible::Bound(vec![(Bound::Dram, (100 * MIB) as f64)]);
-    assert_eq!(plan_exactly(&question), Err(narrow));
+    assert_eq!(plan_exactly(&question, POINTS_USUAL), Err(narrow));
 }
 
 #[test]
@@ -211,7 +215,7 @@ fn prices_of_nothing_and_curves_of_nothing_have_plans() {
     let nothing = Tenant::new("nothing", curve(&[]));
     let mut question = question(vec![tenant, nothing], Bounds::default(), Goal::Cost);
     question.prices = Prices { dram_per_gib: 0.0, flash_per_gib: 0.0 };
-    for plan in [plan_exactly(&question), plan_on_hull(&question)] {
+    for plan in [plan_exactly(&question, POINTS_USUAL), plan_on_hull(&question)] {
         let plan = plan.expect("there is one");
         assert_eq!(plan.cost, 0.0);
         assert!(plan.tenants[0].latency_us <= 900.0 * (1.0 + TOLERANCE));
@@ -225,7 +229,7 @@ fn another_gib_is_worth_what_it_saves() {
         Tenant { sla_us: Some(320.0), ..Tenant::new("one", curve(&[(1_024, 0.5), (10_240, 0.2)])) };
     let bounds = Bounds { flash_bytes: Some(9 << 30), ..Bounds::default() };
     let question = question(vec![tenant], bounds, Goal::Cost);
-    let plan = plan_exactly(&question).expect("there is one");
+    let plan = plan_exactly(&question, POINTS_USUAL).expect("there is one");
     // A GiB of DRAM is there for want of flash.
     assert_eq!(plan.tenants[0].memory_bytes, 1 << 30);
     let worth = worth_of_one_more(&question, &plan, Bound::Flash, (1_u64 << 30) as f64);
@@ -240,10 +244,11 @@ fn curves_with_thousands_of_points_are_planned_too() {
     let tenants = [200.0, 250.0, 300.0].map(|sla_us| Tenant {
         sla_us: Some(sla_us),
         latencies: Latencies { memory_us: 10.0, flash_us: 100.0, backend_us: 1_000.0 },
-        ..Tenant::new("one", curve.thinned(POINTS_USUAL))
+        ..Tenant::new("one", curve.clone())
     });
     let question = question(tenants.to_vec(), Bounds::default(), Goal::Cost);
-    let (exact, hull) = (plan_exactly(&question).unwrap(), plan_on_hull(&question).unwrap());
+    let (exact, hull) =
+        (plan_exactly(&question, POINTS_USUAL).unwrap(), plan_on_hull(&question).unwrap());
     assert!(
         hull.cost <= exact.cost && exact.cost < hull.cost * 1.05,
         "{} {}",
