@@ -25,6 +25,11 @@ pub fn read_text(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|error| could_not("read", path, &error))
 }
 
+/// Writes a small file.
+pub fn write_text(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).map_err(|error| could_not("write", path, &error))
+}
+
 /// A file, or standard input for `-`, and its length if that is known.
 pub fn open_input(path: &Path) -> Result<(Box<dyn BufRead + Send>, Option<u64>)> {
     if path == Path::new("-") {
@@ -37,6 +42,26 @@ pub fn open_input(path: &Path) -> Result<(Box<dyn BufRead + Send>, Option<u64>)>
     }
     let bytes = metadata.is_file().then_some(metadata.len());
     Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, file)), bytes))
+}
+
+/// How files begin that `gzip` has compressed.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// The same of `zstd`; that of frames that say nothing has another first byte.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// What `input` holds, whether it is compressed or not.
+pub fn decompressed(mut input: impl BufRead + Send + 'static) -> Result<Box<dyn BufRead + Send>> {
+    let failed = |error: io::Error| Failure::system("could not read the input", &error);
+    let head = input.fill_buf().map_err(failed)?;
+    if head.starts_with(&GZIP) {
+        let decoder = flate2::bufread::MultiGzDecoder::new(input);
+        return Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, decoder)));
+    }
+    if head.starts_with(&ZSTD) {
+        let decoder = zstd::Decoder::with_buffer(input).map_err(failed)?;
+        return Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, decoder)));
+    }
+    Ok(Box::new(input))
 }
 
 /// All of standard input, at most `bytes_max` bytes.

@@ -14,6 +14,7 @@ use tidekv_plan::{
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::curve_file::{BYTES, CurveFile, OBJECTS};
+use crate::curve_picture;
 use crate::failure::{Failure, Result};
 use crate::files;
 use crate::output;
@@ -30,9 +31,9 @@ const POINTS_MAX: usize = 1000;
 /// the trace; --exact looks at all. Caches evict the least recently used.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv profile requests.csv > web.curve\n  \
-    zstdcat cluster52.zst | tidekv profile --format twitter --json - > c52.json")]
+    tidekv profile --format twitter --json cluster52.zst > c52.json")]
 pub struct Profile {
-    /// A file of requests; `-` for standard input.
+    /// A file of requests, perhaps compressed by gzip or zstd; `-` for standard input.
     #[arg(value_name = "FILE")]
     trace: PathBuf,
 
@@ -75,6 +76,10 @@ pub struct Profile {
     /// Stop at a broken line.
     #[arg(long)]
     strict: bool,
+
+    /// Draw the curve into this file as well.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 
     /// Print an object.
     #[arg(long)]
@@ -152,7 +157,7 @@ impl Profile {
         let (input, bytes) = files::open_input(&self.trace)?;
         let read = Arc::new(AtomicU64::new(0));
         let counted = Counted { input, read: Arc::clone(&read) };
-        let mut input = BufReader::with_capacity(1 << 20, counted);
+        let mut input = files::decompressed(BufReader::with_capacity(1 << 20, counted))?;
         let head = input.fill_buf().map_err(|error| Failure::system("could not read", &error))?;
         let by_name = |name: &String| FORMATS.iter().find(|record| record.name == *name);
         let format = self.format.as_ref().and_then(by_name).map(|record| record.format);
@@ -248,6 +253,9 @@ impl Profile {
             ..CurveFile::of(&curve, unit)
         };
         self.warn(tally, left_out);
+        if let Some(path) = &self.svg {
+            files::write_text(path, &curve_picture::draw(&file))?;
+        }
         match self.json {
             true => output::line(&serde_json::json!(file).to_string()),
             false => output::line(file.to_csv().trim_end()),

@@ -1,5 +1,7 @@
 //! `profile` and `plan`: from a trace to a bill.
 
+use std::io::Write;
+
 use serde_json::Value;
 
 use crate::run::{Done, Place, run};
@@ -26,6 +28,9 @@ fn a_trace_becomes_a_curve() {
             Ok("size,miss_ratio\n0,1.000000\n1000,0.010000\n")
         );
     }
+    let picture = place.file("curve.svg");
+    profile(&place, &circle(), &["--svg", picture.to_str().unwrap()]).ok();
+    assert!(std::fs::read_to_string(picture).unwrap().starts_with("<svg "));
     let done = profile(&place, &circle(), &["--objects", "--json"]);
     let file: Value = serde_json::from_slice(done.ok()).unwrap();
     assert_eq!((&file["unit"], &file["requests"]), (&"objects".into(), &1000.0.into()));
@@ -34,6 +39,22 @@ fn a_trace_becomes_a_curve() {
     // Each object is some 159 bytes to memcached, and has a chunk of 192; a page has 5461 of them.
     let done = profile(&place, &circle(), &["--slabs"]);
     assert_eq!(std::str::from_utf8(done.ok()), Ok("size,miss_ratio\n0,1.000000\n1921,0.010000\n"));
+}
+
+#[test]
+fn a_compressed_trace_is_read_as_it_is() {
+    let place = Place::new();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(circle().as_bytes()).unwrap();
+    let zstd = zstd::encode_all(circle().as_bytes(), 1).unwrap();
+    let expected = profile(&place, &circle(), &[]).out;
+    for bytes in [gzip.finish().unwrap(), zstd] {
+        let file = place.write("compressed", &bytes);
+        let done = run(&["profile", file.to_str().unwrap()]);
+        assert_eq!(done.ok(), expected);
+        let file = place.write("cut", &bytes[..bytes.len() / 2]);
+        run(&["profile", file.to_str().unwrap()]).fails(1, &[]);
+    }
 }
 
 #[test]
