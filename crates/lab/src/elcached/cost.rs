@@ -183,7 +183,7 @@ impl Costs {
 impl Model for Costs {
     fn run(&self, seed: u64) -> Result<Vec<Found>> {
         let curve = workload::curve(self.law, self.shrink, seed);
-        let followed = workload::followed(self.law, self.shrink, seed + 1);
+        let followed = workload::curve(self.law, self.shrink, seed + 1);
         let mut all = Vec::new();
         for terms in self.terms {
             for &sla_us in SLAS {

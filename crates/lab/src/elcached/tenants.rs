@@ -25,7 +25,7 @@ const PAPERS: f64 = 0.54;
 /// What is said of that.
 const PAPER: &str = "paper";
 /// How much sooner the first is to be answered.
-const SOONER: f64 = 0.95;
+const SOONER: f64 = 0.9499;
 
 #[derive(Debug)]
 struct Tenants {
