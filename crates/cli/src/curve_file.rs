@@ -1,7 +1,7 @@
 //! Files with a miss-ratio curve: what `profile` writes and `plan` reads.
 //!
 //! As JSON with all that is known of the requests, or as CSV: a line `size,miss_ratio`, then one for
-//! each point. Sizes are in bytes, or in objects where the file says so.
+//! each point. Sizes are in bytes, or in objects where the first word is `objects`.
 
 use serde::{Deserialize, Serialize};
 use tidekv_plan::{Curve, Point};
@@ -12,8 +12,8 @@ use crate::failure::{Failure, Result};
 pub const BYTES: &str = "bytes";
 /// Unit of sizes in objects.
 pub const OBJECTS: &str = "objects";
-/// The first line of a curve in CSV.
-const HEADER: &str = "size,miss_ratio";
+/// The first lines of curves in CSV, by their units.
+const HEADERS: [(&str, &str); 2] = [(BYTES, "size,miss_ratio"), (OBJECTS, "objects,miss_ratio")];
 
 /// A curve, and what is known of its requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,7 +57,8 @@ impl CurveFile {
     pub fn to_csv(&self) -> String {
         let lines =
             self.points.iter().map(|(size, miss_ratio)| format!("{size},{miss_ratio:.6}\n"));
-        format!("{HEADER}\n{}", lines.collect::<String>())
+        let header = HEADERS.iter().find(|(unit, _)| *unit == self.unit).unwrap_or(&HEADERS[0]).1;
+        format!("{header}\n{}", lines.collect::<String>())
     }
 
     /// Reads either form.
@@ -69,9 +70,10 @@ impl CurveFile {
             return serde_json::from_str(text).map_err(|error| Failure::new(error.to_string()));
         }
         let mut lines = (1..).zip(text.lines().map(str::trim));
-        if lines.next().is_none_or(|(_, line)| line != HEADER) {
-            return Err(Failure::new(format!("line 1 is not `{HEADER}`")));
-        }
+        let first = lines.next().map_or("", |(_, line)| line);
+        let Some((unit, _)) = HEADERS.iter().find(|(_, header)| *header == first) else {
+            return Err(Failure::new(format!("line 1 is not `{}`", HEADERS[0].1)));
+        };
         let point = |(number, line): (usize, &str)| {
             let parsed = line.split_once(',').and_then(|(size, ratio)| {
                 Some((size.trim().parse().ok()?, ratio.trim().parse().ok()?))
@@ -80,7 +82,7 @@ impl CurveFile {
         };
         let points = lines.filter(|(_, line)| !line.is_empty()).map(point);
         let points = points.collect::<Result<Vec<(u64, f64)>>>()?;
-        let (unit, requests) = (BYTES.to_owned(), 1.0);
+        let (unit, requests) = ((*unit).to_owned(), 1.0);
         Ok(Self { unit, requests, seconds: None, object_bytes: None, sampled: None, points })
     }
 }
@@ -98,6 +100,8 @@ mod tests {
         assert_eq!(file.curve().unwrap(), curve);
         let csv = CurveFile::read(&file.to_csv()).unwrap();
         assert_eq!((csv.points, csv.requests), (vec![(0, 1.0), (100, 0.5)], 1.0));
+        let objects = CurveFile { unit: OBJECTS.to_owned(), ..file };
+        assert_eq!(CurveFile::read(&objects.to_csv()).unwrap().unit, OBJECTS);
     }
 
     #[test]

@@ -8,10 +8,19 @@ pub enum Action {
     Get,
     /// Asks for an object of so many bytes, which is loaded where it was not there.
     Load(u64),
+    /// The same, and how large it is nobody says: as large as it was, and nothing where it was not there.
+    LoadUnsized,
     /// Stores an object that takes so many bytes.
     Set(u64),
     /// Removes the object.
     Delete,
+}
+
+impl Action {
+    /// Whether it can be a hit or a miss.
+    pub const fn is_request(self) -> bool {
+        matches!(self, Self::Get | Self::Load(_) | Self::LoadUnsized)
+    }
 }
 
 /// A request.

@@ -6,6 +6,9 @@
 
 use std::fmt;
 
+/// So many of them ([`Curve::closer`]): what is best may be near one that looked nearly as good.
+const NEIGHBOURS: usize = 4;
+
 /// A size of a cache, and what it misses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
@@ -186,14 +189,16 @@ impl Curve {
         Self { points, requests: self.requests }
     }
 
-    /// The points of `coarse`, which has some of these, and of the others those that are between the
-    /// neighbours that each of `sizes` has in `coarse`: all of them, or about `most`.
+    /// The points of `coarse`, which has some of these, and of the others those that are no further from
+    /// any of `sizes` than its next few neighbours in `coarse`: all of them, or about `most`.
     pub(crate) fn closer(&self, coarse: &Self, sizes: &[u64], most: usize) -> Self {
         let mut points = coarse.points.clone();
         for &size in sizes {
             let place = coarse.points.partition_point(|point| point.size <= size);
-            let from = place.checked_sub(2).map_or(0, |before| coarse.points[before].size);
-            let to = coarse.points.get(place).map_or(u64::MAX, |point| point.size);
+            let before = place.saturating_sub(1 + NEIGHBOURS);
+            let from = coarse.points.get(before).map_or(0, |point| point.size);
+            let behind = coarse.points.get(place + NEIGHBOURS - 1);
+            let to = behind.map_or(u64::MAX, |point| point.size);
             let first = self.points.partition_point(|point| point.size <= from);
             let end = self.points.partition_point(|point| point.size < to);
             let between = &self.points[first..end.max(first)];

@@ -23,6 +23,8 @@ use crate::model::{Allotment, Prices, Tenant};
 /// Points of a curve with which a plan takes no second. Spread by the logarithm of the size they make a
 /// size some per cent larger than it would have to be, until one looks closer.
 pub const POINTS_USUAL: usize = 200;
+/// Points of a curve that are looked at before it is said that there is no plan.
+const POINTS_LAST: usize = 1_000;
 /// So often it is looked closer at most.
 const LOOKS_MAX: usize = 4;
 /// What is asked is met if it is missed by less than this part: the solver's own tolerance is less.
@@ -213,6 +215,12 @@ pub fn plan_exactly(question: &Question, points_max: usize) -> Result<Plan, Infe
             (_, found) => found,
         };
     }
+    if let Err(microlp::Error::Infeasible) = found {
+        // What has been left out may be what would do.
+        let thin = |tenant: &Tenant| tenant.curve.thinned(points_max.max(POINTS_LAST));
+        curves = question.tenants.iter().map(thin).collect();
+        found = solve(question, &curves, Shape::Points, goal);
+    }
     found.map_err(|error| refused(question, &curves, Shape::Points, &error))
 }
 
@@ -306,56 +314,80 @@ fn narrow(question: &Question, curves: &[Curve], shape: Shape) -> Infeasible {
     }
 }
 
-/// What a tenant is to the solver; sizes in parts of the largest.
+/// What a tenant is to the solver; sizes in parts of his largest.
 struct Variables {
+    unit: f64,
     /// DRAM for objects, and that with flash.
-    memory: Variable,
-    all: Variable,
-    /// What they miss.
-    memory_misses: Variable,
-    all_misses: Variable,
+    memory: Level,
+    all: Level,
 }
 
-impl Variables {
-    /// The size and misses of one level, which are on the curve.
-    fn level(
-        problem: &mut Problem,
-        curve: &Curve,
-        unit: f64,
-        shape: Shape,
-    ) -> (Variable, Variable) {
+/// A size, and what it misses: on the curve.
+struct Level {
+    size: Variable,
+    misses: Variable,
+    /// Whether it is at each point.
+    is_here: Vec<Variable>,
+}
+
+impl Level {
+    fn new(problem: &mut Problem, curve: &Curve, unit: f64, shape: Shape) -> Self {
         let size = problem.add_var(0.0, (0.0, 1.0));
         let misses = problem.add_var(0.0, (0.0, 1.0));
+        let mut is_here = Vec::new();
         let scaled = |point: &Point| (point.size as f64 / unit, point.miss_ratio);
         match shape {
             Shape::Hull => {
                 let hull: Vec<(f64, f64)> = curve.hull().iter().map(scaled).collect();
                 for pair in hull.windows(2) {
                     let ((from, high), (to, low)) = (pair[0], pair[1]);
-                    // Above the line through both.
-                    let slope = (low - high) / (to - from);
-                    let line = [(misses, 1.0), (size, -slope)];
-                    problem.add_constraint(line, ComparisonOp::Ge, high - slope * from);
+                    // Above the line through both; steep ones by the size that is needed.
+                    let (run, fall) = (to - from, high - low);
+                    let scale = run.max(fall);
+                    let line = [(misses, run / scale), (size, fall / scale)];
+                    let least = (high * run + from * fall) / scale;
+                    problem.add_constraint(line, ComparisonOp::Ge, least);
                 }
                 if let Some((_, least)) = hull.last() {
                     problem.add_constraint([(misses, 1.0)], ComparisonOp::Ge, *least);
                 }
             }
             Shape::Points => {
-                let (mut one, mut sizes, mut ratios) =
-                    (Vec::new(), vec![(size, -1.0)], vec![(misses, -1.0)]);
+                let (mut sizes, mut ratios) = (vec![(size, -1.0)], vec![(misses, -1.0)]);
                 for (at, ratio) in curve.points().iter().map(scaled) {
-                    let is_here = problem.add_binary_var(0.0);
-                    one.push((is_here, 1.0));
-                    sizes.push((is_here, at));
-                    ratios.push((is_here, ratio));
+                    let here = problem.add_binary_var(0.0);
+                    is_here.push(here);
+                    sizes.push((here, at));
+                    ratios.push((here, ratio));
                 }
-                problem.add_constraint(one, ComparisonOp::Eq, 1.0);
+                let one = is_here.iter().map(|here| (*here, 1.0));
+                problem.add_constraint(one.collect::<Sum>(), ComparisonOp::Eq, 1.0);
                 problem.add_constraint(sizes, ComparisonOp::Eq, 0.0);
                 problem.add_constraint(ratios, ComparisonOp::Eq, 0.0);
             }
         }
-        (size, misses)
+        Self { size, misses, is_here }
+    }
+
+    /// The size that a solution means, in bytes.
+    fn bytes(&self, curve: &Curve, unit: f64, solution: &Solution) -> u64 {
+        let here = |variable: &Variable| solution.var_value(*variable);
+        let places = self.is_here.iter().zip(curve.points());
+        match places.max_by(|one, other| here(one.0).total_cmp(&here(other.0))) {
+            Some((_, point)) => point.size,
+            None => (solution.var_value(self.size).max(0.0) * unit).round() as u64,
+        }
+    }
+}
+
+impl Variables {
+    fn new(problem: &mut Problem, curve: &Curve, shape: Shape) -> Self {
+        let unit = curve.points().last().map_or(1, |point| point.size.max(1)) as f64;
+        let memory = Level::new(problem, curve, unit, shape);
+        let all = Level::new(problem, curve, unit, shape);
+        let flash = [(all.size, 1.0), (memory.size, -1.0)];
+        problem.add_constraint(flash, ComparisonOp::Ge, 0.0);
+        Self { unit, memory, all }
     }
 }
 
@@ -370,36 +402,28 @@ fn solve(
     objective: Objective,
 ) -> Result<Plan, microlp::Error> {
     let mut problem = Problem::new(OptimizationDirection::Minimize);
-    let last = |tenant: &Tenant| tenant.curve.points().last().map_or(0, |point| point.size);
-    let unit = question.tenants.iter().map(last).max().unwrap_or(0).max(1) as f64;
     let mut tenants = Vec::new();
     for (tenant, curve) in question.tenants.iter().zip(curves) {
-        let (memory, memory_misses) = Variables::level(&mut problem, curve, unit, shape);
-        let (all, all_misses) = Variables::level(&mut problem, curve, unit, shape);
-        problem.add_constraint([(all, 1.0), (memory, -1.0)], ComparisonOp::Ge, 0.0);
-        let variables = Variables { memory, all, memory_misses, all_misses };
+        let variables = Variables::new(&mut problem, curve, shape);
         if let Some(sla_us) = tenant.sla_us {
             let (latency, fixed) = latency(tenant, &variables);
             // In parts of the longest latency there is.
             let longest = tenant.latencies.mean_us(1.0, 1.0).max(f64::MIN_POSITIVE);
             let latency = latency.into_iter().map(|(variable, us)| (variable, us / longest));
-            problem.add_constraint(
-                latency.collect::<Sum>(),
-                ComparisonOp::Le,
-                (sla_us * (1.0 + TOLERANCE) - fixed) / longest,
-            );
+            let most = (sla_us * (1.0 + TOLERANCE) - fixed) / longest;
+            problem.add_constraint(latency.collect::<Sum>(), ComparisonOp::Le, most);
         }
         tenants.push(variables);
     }
     for bound in Bound::ALL {
         if let Some(most) = question.bounds.get(bound) {
-            let (sum, scale) = scaled(takes(question, &tenants, unit, bound));
+            let (sum, scale) = scaled(takes(question, &tenants, bound));
             problem.add_constraint(sum, ComparisonOp::Le, most * (1.0 + TOLERANCE) / scale);
         }
     }
     let (least, _) = scaled(match objective {
-        Objective::Use(bound) => takes(question, &tenants, unit, bound),
-        Objective::Goal(Goal::Cost) => takes(question, &tenants, unit, Bound::Cost),
+        Objective::Use(bound) => takes(question, &tenants, bound),
+        Objective::Goal(Goal::Cost) => takes(question, &tenants, Bound::Cost),
         Objective::Goal(Goal::Latency) => {
             let weigh = |(tenant, variables): (&Tenant, &Variables)| {
                 let weight = tenant.requests_per_s;
@@ -415,28 +439,49 @@ fn solve(
     problem.add_constraint(sum.collect::<Sum>(), ComparisonOp::Eq, 0.0);
     let interrupted = |_| microlp::Error::InternalError("it has no time limit".into());
     let solution = problem.solve()?.into_solution().map_err(interrupted)?;
-    let sizes = curves
-        .iter()
-        .zip(&tenants)
-        .map(|(curve, variables)| sizes(curve, variables, &solution, unit, shape));
-    Ok(Plan::of(question, &sizes.collect::<Vec<_>>()))
+    let sizes = curves.iter().zip(&tenants).map(|(curve, variables)| {
+        let memory = variables.memory.bytes(curve, variables.unit, &solution);
+        let all = variables.all.bytes(curve, variables.unit, &solution).max(memory);
+        (memory, all - memory)
+    });
+    let plan = Plan::of(question, &sizes.collect::<Vec<_>>());
+    match shape {
+        Shape::Points if !keeps(question, &plan) => {
+            Err(microlp::Error::InternalError("its answer breaks a bound".into()))
+        }
+        _ => Ok(plan),
+    }
+}
+
+/// Whether a plan is what was asked for, but for what a solver may miss it by.
+fn keeps(question: &Question, plan: &Plan) -> bool {
+    let most = |value: f64| value * (1.0 + 10.0 * TOLERANCE);
+    let in_time = |(tenant, gets): (&Tenant, &Allotment)| {
+        tenant.sla_us.is_none_or(|sla_us| gets.latency_us <= most(sla_us))
+    };
+    let within = |bound: Bound| {
+        let value = question.bounds.get(bound);
+        value.is_none_or(|value| plan.takes(question, bound) <= most(value) + 1.0)
+    };
+    question.tenants.iter().zip(&plan.tenants).all(in_time) && Bound::ALL.into_iter().all(within)
 }
 
 /// The latency of a tenant in microseconds: a sum, and what comes to it in any case.
 fn latency(tenant: &Tenant, variables: &Variables) -> (Sum, f64) {
     let latencies = tenant.latencies;
     let sum = vec![
-        (variables.memory_misses, latencies.flash_us),
-        (variables.all_misses, latencies.backend_us),
+        (variables.memory.misses, latencies.flash_us),
+        (variables.all.misses, latencies.backend_us),
     ];
     (sum, latencies.memory_us)
 }
 
 /// How much all tenants take of what a bound is about, in its unit.
-fn takes(question: &Question, tenants: &[Variables], unit: f64, bound: Bound) -> Sum {
+fn takes(question: &Question, tenants: &[Variables], bound: Bound) -> Sum {
     let prices = question.prices;
     let of = |(tenant, variables): (&Tenant, &Variables)| {
-        let Variables { memory, all, memory_misses, .. } = *variables;
+        let unit = variables.unit;
+        let (memory, all) = (variables.memory.size, variables.all.size);
         let index = tenant.index_bytes_per_byte;
         match bound {
             Bound::Dram => vec![(memory, (1.0 - index) * unit), (all, index * unit)],
@@ -448,7 +493,7 @@ fn takes(question: &Question, tenants: &[Variables], unit: f64, bound: Bound) ->
                 vec![(memory, (dram - flash) * gib), (all, flash * gib)]
             }
             Bound::FlashWrites => {
-                vec![(memory_misses, tenant.requests_per_s * tenant.demoted_bytes)]
+                vec![(variables.memory.misses, tenant.requests_per_s * tenant.demoted_bytes)]
             }
         }
     };
@@ -460,30 +505,6 @@ fn scaled(sum: Sum) -> (Sum, f64) {
     let largest = sum.iter().map(|(_, factor)| factor.abs()).fold(0.0, f64::max);
     let scale = if largest > 0.0 { largest } else { 1.0 };
     (sum.into_iter().map(|(variable, factor)| (variable, factor / scale)).collect(), scale)
-}
-
-/// The bytes of DRAM for objects, and of flash, that a solution means.
-fn sizes(
-    curve: &Curve,
-    variables: &Variables,
-    solution: &Solution,
-    unit: f64,
-    shape: Shape,
-) -> (u64, u64) {
-    let bytes = |variable| (solution.var_value(variable).max(0.0) * unit).round() as u64;
-    let (memory, all) = (bytes(variables.memory), bytes(variables.all));
-    let (memory, all) = match shape {
-        Shape::Hull => (memory, all),
-        Shape::Points => {
-            // The solver is right but for the last digits.
-            let nearest = |bytes: u64| {
-                let apart = |point: &&Point| point.size.abs_diff(bytes);
-                curve.points().iter().min_by_key(apart).map_or(0, |point| point.size)
-            };
-            (nearest(memory), nearest(all))
-        }
-    };
-    (memory.min(all), all.saturating_sub(memory))
 }
 
 #[cfg(test)]

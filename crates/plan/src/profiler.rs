@@ -3,7 +3,7 @@
 //! | request | what it counts as | what it does to the stack |
 //! |---|---|---|
 //! | get | a request: its distance, or a miss of every cache | what is there comes to the top |
-//! | load | the same | comes to the top, there or not |
+//! | load | the same | comes to the top, there or not; where its size is not known it keeps that it has |
 //! | set | nothing | comes to the top with its size of now |
 //! | delete, expiry | nothing | goes, and leaves a hole ([`crate::stack`]) |
 //!
@@ -96,10 +96,7 @@ impl Order {
     }
 
     pub(crate) fn see(&mut self, access: &Access) -> Seen {
-        self.now_ms = self.now_ms.max(access.at_ms);
-        if self.settings.expiry == Expiry::AtOnce {
-            self.expire();
-        }
+        self.advance(access.at_ms);
         let key = access.key;
         match access.action {
             Action::Get => {
@@ -109,9 +106,13 @@ impl Order {
                 }
                 seen
             }
-            Action::Load(bytes) => {
+            Action::Load(_) | Action::LoadUnsized => {
                 let (seen, there) = self.ask(key);
-                self.stack.push(key, self.size(bytes));
+                let bytes = match access.action {
+                    Action::Load(bytes) => self.size(bytes),
+                    _ => there.unwrap_or_else(|| self.size(0)),
+                };
+                self.stack.push(key, bytes);
                 if there.is_none() {
                     self.set_deadline(key, access.ttl_ms);
                 }
@@ -133,6 +134,20 @@ impl Order {
     pub(crate) fn forget(&mut self, key: u64) {
         self.stack.remove(key);
         self.deadlines.remove(&key);
+    }
+
+    /// Takes an object out as if there had never been any request for it.
+    pub(crate) fn drop_out(&mut self, key: u64) {
+        self.stack.drop_out(key);
+        self.deadlines.remove(&key);
+    }
+
+    /// Time has gone on to there.
+    pub(crate) fn advance(&mut self, at_ms: u64) {
+        self.now_ms = self.now_ms.max(at_ms);
+        if self.settings.expiry == Expiry::AtOnce {
+            self.expire();
+        }
     }
 
     fn size(&self, bytes: u64) -> u64 {

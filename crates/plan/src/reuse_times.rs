@@ -14,7 +14,7 @@
 
 use hashbrown::HashMap;
 
-use crate::access::{Access, Action};
+use crate::access::Access;
 use crate::curve::{Curve, Point};
 
 /// Points of a curve, at most.
@@ -37,7 +37,7 @@ pub struct ReuseTimes {
 impl ReuseTimes {
     /// Takes a request in.
     pub fn see(&mut self, access: &Access) {
-        if !matches!(access.action, Action::Get | Action::Load(_)) {
+        if !access.action.is_request() {
             return;
         }
         self.requests += 1;
@@ -142,6 +142,7 @@ impl Beyond {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Action;
     use crate::profiler::{Expiry, Profiler, Settings, Unit};
 
     fn load(key: u64) -> Access {

@@ -17,7 +17,7 @@
 
 use std::collections::BinaryHeap;
 
-use crate::access::{Access, Action};
+use crate::access::Access;
 use crate::curve::Curve;
 use crate::distances::Distances;
 use crate::profiler::{Order, Seen, Settings};
@@ -80,7 +80,7 @@ impl Sampler {
     /// Takes a request in.
     #[inline]
     pub fn see(&mut self, access: &Access) {
-        self.requests += u64::from(matches!(access.action, Action::Get | Action::Load(_)));
+        self.requests += u64::from(access.action.is_request());
         let hash = hash_of(access.key);
         if hash < self.threshold {
             self.sample(access, hash);
@@ -115,7 +115,7 @@ impl Sampler {
         {
             if self.order.has(key) {
                 self.threshold = highest.max(1);
-                self.order.forget(key);
+                self.order.drop_out(key);
             }
         }
         // Others with the same hash.
@@ -123,7 +123,7 @@ impl Sampler {
             && hash >= self.threshold
         {
             size.highest.pop();
-            self.order.forget(key);
+            self.order.drop_out(key);
         }
         if self.threshold < before {
             self.distances.scale(self.threshold as f64 / before as f64);

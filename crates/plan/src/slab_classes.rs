@@ -20,6 +20,8 @@ pub const GROWTH: f64 = 1.25;
 const HEADER_BYTES: u64 = 48 + 8;
 /// Chunks of the first class.
 const CHUNK_BYTES_MIN: u64 = 48 + 48;
+/// Fewer that are there no more are not worth a thought.
+const TIDIED_FROM: usize = 4096;
 /// There are no more classes.
 const CLASSES_MAX: usize = 63;
 
@@ -52,7 +54,7 @@ impl SlabClasses {
     /// What an item takes in bytes, without flags of the client's.
     pub fn item_bytes(key_bytes: u64, value_bytes: u64) -> u64 {
         // A zero behind the key, a line end behind the value.
-        HEADER_BYTES + key_bytes + 1 + value_bytes + 2
+        (HEADER_BYTES + 1 + 2).saturating_add(key_bytes).saturating_add(value_bytes)
     }
 
     /// The class of an item of so many bytes; none where it is larger than any chunk.
@@ -99,9 +101,20 @@ impl ClassProfiler {
     /// Takes a request in. What is too large for any chunk only removes what was there.
     pub fn see(&mut self, access: &Access) {
         let before = self.class_of.get(&access.key).map(|class| usize::from(*class));
+        // It may have expired, which its class has not heard of yet.
+        let before = before.filter(|class| {
+            let order = &mut self.of_class[*class].order;
+            order.advance(access.at_ms);
+            order.has(access.key)
+        });
+        if before.is_none() {
+            self.class_of.remove(&access.key);
+            self.tidy();
+        }
         let class = match access.action {
             Action::Get | Action::Delete => before,
-            Action::Load(_) if before.is_some() => before,
+            Action::Load(_) | Action::LoadUnsized if before.is_some() => before,
+            Action::LoadUnsized => self.classes.class_of(0),
             Action::Load(bytes) | Action::Set(bytes) => self.classes.class_of(bytes),
         };
         if let (Some(before), false) = (before, before == class) {
@@ -109,7 +122,7 @@ impl ClassProfiler {
             self.class_of.remove(&access.key);
         }
         let Some(class) = class else {
-            if matches!(access.action, Action::Get | Action::Load(_)) {
+            if access.action.is_request() {
                 self.absent += 1.0;
             }
             return;
@@ -124,6 +137,15 @@ impl ClassProfiler {
         match of_class.order.has(access.key) {
             true => drop(self.class_of.insert(access.key, class as u8)),
             false => drop(self.class_of.remove(&access.key)),
+        }
+    }
+
+    /// Forgets the classes of what has expired, where that is most of it.
+    fn tidy(&mut self) {
+        let there: usize = self.of_class.iter().map(|of_class| of_class.order.len()).sum();
+        if self.class_of.len() > 2 * there + TIDIED_FROM {
+            let of_class = &self.of_class;
+            self.class_of.retain(|key, class| of_class[usize::from(*class)].order.has(*key));
         }
     }
 

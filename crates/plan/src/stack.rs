@@ -73,6 +73,17 @@ impl Stack {
         Some(slot.bytes)
     }
 
+    /// Takes an object out as if it had never been there: what is below comes closer, and no hole is left.
+    pub(crate) fn drop_out(&mut self, key: u64) {
+        if let Some(place) = self.places.remove(&key) {
+            let slot = &mut self.slots[place as usize];
+            let bytes = std::mem::take(&mut slot.bytes);
+            slot.key = None;
+            self.depths.take(place as usize, bytes);
+            self.bytes -= bytes;
+        }
+    }
+
     /// Puts an object of so many bytes on top, wherever it was.
     pub(crate) fn push(&mut self, key: u64, bytes: u64) {
         self.remove(key);

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::flash::{Flash, Place, Start};
 use crate::layout::{Layout, SEGMENT_BYTES_MIN};
 use crate::object::{Change, Found, Object};
-use crate::options::{DRAM_BYTES_MIN, OBJECT_DRAM_DIVISOR, Options};
+use crate::options::{DRAM_BYTES_MIN, KEY_BYTES_MAX, OBJECT_DRAM_DIVISOR, Options};
 use crate::recovery;
 use crate::stats::{Counter, Counters, Stats};
 use crate::superblock::{NO_TIME, Opening};
@@ -77,9 +77,8 @@ impl Pool {
             }
         };
         let shard_bytes_min = (options.object_bytes_max * OBJECT_DRAM_DIVISOR / 2).max(1 << 20);
-        // What is left of each when flash has its part has room for the largest object.
-        let for_objects = options.dram_bytes.min(2 * (options.dram_bytes - flash_bytes));
-        let shards = (for_objects / shard_bytes_min).clamp(1, SHARDS_MAX);
+        let shards_max = (options.dram_bytes / shard_bytes_min).clamp(1, SHARDS_MAX);
+        let shards = shards_for(options, options.dram_bytes - flash_bytes, shards_max);
         let shard_bytes = (options.dram_bytes - flash_bytes) / shards;
         let shard = |_| Mutex::new(Shard::new(options.eviction, shard_bytes as usize));
         let pool = Self {
@@ -297,6 +296,14 @@ impl Pool {
     }
 }
 
+/// Of so many shards as many as leave each room for the largest object, between `objects_bytes`.
+fn shards_for(options: &Options, objects_bytes: u64, shards_max: u64) -> u64 {
+    let largest_bytes = dram::charge_bytes(KEY_BYTES_MAX, options.object_bytes_max as usize);
+    let has_room =
+        |shards: &u64| Shard::has_room_for((objects_bytes / shards) as usize, largest_bytes);
+    (1..=shards_max).rev().find(has_room).unwrap_or(1)
+}
+
 /// With which size of segments flash fits the DRAM, and what it may take then: as it was left, so
 /// that a cache with other DRAM than before finds its objects again; as the size of the devices
 /// has it; or smaller ones, which need smaller buffers.
@@ -316,7 +323,9 @@ fn fitting(options: &Options, around: &Surroundings) -> Result<(Option<u64>, Lim
     }
     let halves = |bytes: &u64| Some(bytes / 2).filter(|bytes| *bytes >= SEGMENT_BYTES_MIN);
     let smaller = std::iter::successors(Some(SEGMENT_BYTES_MAX as u64), halves);
-    usual.or_else(|error| smaller.map(Some).find_map(|bytes| with(bytes).ok()).ok_or(error))
+    let smallest = || with(Some(SEGMENT_BYTES_MIN));
+    usual
+        .or_else(|_| smaller.map(Some).find_map(|bytes| with(bytes).ok()).map_or_else(smallest, Ok))
 }
 
 /// The size of the segments on the devices, if they were divided for these options but for that.
@@ -411,5 +420,23 @@ mod tests {
             assert!(share <= 0.75, "{share}");
         }
         assert_eq!(segments(16, 16), None);
+    }
+
+    #[test]
+    fn each_shard_has_room_for_the_largest_object() {
+        for (dram_mib, object_kib) in [(64, 1_024), (64, 256), (4, 1_024), (8, 1_024), (512, 1_024)]
+        {
+            let object_bytes_max = object_kib << 10;
+            let options =
+                Options { dram_bytes: dram_mib << 20, object_bytes_max, ..Options::default() };
+            for share in [0.0, 0.3, 0.5, 0.6, 0.7] {
+                let bytes = (options.dram_bytes as f64 * (1.0 - share)) as u64;
+                let shards = shards_for(&options, bytes, 64);
+                let largest_bytes = dram::charge_bytes(KEY_BYTES_MAX, object_bytes_max as usize);
+                let has_room = Shard::has_room_for((bytes / shards) as usize, largest_bytes);
+                assert!(has_room || shards == 1, "{dram_mib} MiB, {share}: {shards} shards");
+                assert!(shards > 1 || bytes < 4 * object_bytes_max, "{dram_mib} MiB, {share}");
+            }
+        }
     }
 }

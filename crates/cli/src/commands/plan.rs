@@ -106,23 +106,31 @@ impl PlanCommand {
         let refused = |why: Infeasible| refuse(&why, &question, &names);
         let points = if self.exact { usize::MAX } else { POINTS_USUAL };
         let plan = plan_exactly(&question, points).map_err(refused)?;
-        let hull = plan_on_hull(&question).map_err(refused)?;
+        // A plan is one without it.
+        let hull = plan_on_hull(&question).ok();
         match self.json {
-            true => output::line(&to_json(&question, &plan, &hull).to_string()),
-            false => show(&question, &plan, &hull).iter().try_for_each(|line| output::line(line)),
+            true => output::line(&to_json(&question, &plan, hull.as_ref()).to_string()),
+            false => {
+                show(&question, &plan, hull.as_ref()).iter().try_for_each(|line| output::line(line))
+            }
         }
     }
 
     fn question(&self) -> Result<Question> {
         let latencies = self.latencies()?;
-        let mut tenants = Vec::new();
+        let (mut tenants, mut rates) = (Vec::new(), Vec::new());
         for text in &self.curves {
             let (name, path) =
                 named(text).ok_or_else(|| Failure::usage(format!("{text:?} is no NAME=FILE")))?;
             if tenants.iter().any(|tenant: &Tenant| tenant.name == name) {
                 return Err(Failure::usage(format!("there are two curves of {name:?}")));
             }
-            tenants.push(self.tenant(name, Path::new(path), latencies)?);
+            let (tenant, has_rate) = self.tenant(name, Path::new(path), latencies)?;
+            tenants.push(tenant);
+            rates.push(
+                has_rate
+                    || self.requests.iter().filter_map(|text| named(text)).any(|it| it.0 == name),
+            );
         }
         for text in &self.sla {
             let (name, time) =
@@ -141,6 +149,12 @@ impl PlanCommand {
             for tenant in of_name(&mut tenants, Some(name))? {
                 tenant.requests_per_s = number;
             }
+        }
+        let is_known = rates.iter().filter(|is_known| **is_known).count();
+        if is_known < rates.len() && (is_known > 0 || self.flash_writes.is_some()) {
+            return Err(Failure::usage(
+                "the requests of some tenants in a second are not known: --requests",
+            ));
         }
         if tenants.iter().all(|tenant| tenant.requests_per_s == 0.0) {
             return Err(Failure::usage("nobody has requests"));
@@ -163,7 +177,8 @@ impl PlanCommand {
         Ok(Question { tenants, prices: self.prices()?, bounds, goal })
     }
 
-    fn tenant(&self, name: &str, path: &Path, latencies: Latencies) -> Result<Tenant> {
+    /// A tenant, and whether it is known how many requests he has.
+    fn tenant(&self, name: &str, path: &Path, latencies: Latencies) -> Result<(Tenant, bool)> {
         let in_file = |what: String| Failure::new(format!("{}: {what}", path.display()));
         let file = CurveFile::read(&files::read_text(path)?)
             .map_err(|failure| in_file(failure.message))?;
@@ -183,13 +198,14 @@ impl PlanCommand {
         let object_bytes = object_bytes.unwrap_or(1.0);
         let rate =
             file.seconds.filter(|seconds| *seconds > 0.0).map(|seconds| file.requests / seconds);
-        Ok(Tenant {
+        let tenant = Tenant {
             latencies,
             requests_per_s: rate.unwrap_or(1.0),
             index_bytes_per_byte: self.index / object_bytes,
             demoted_bytes: object_bytes,
             ..Tenant::new(name, curve)
-        })
+        };
+        Ok((tenant, rate.is_some()))
     }
 
     fn latencies(&self) -> Result<Latencies> {
@@ -288,7 +304,7 @@ fn proportional(question: &Question) -> Option<Vec<Allotment>> {
     tenants.map(|tenant| tenant.proportional(FLASH_FOR_DRAM, question.prices)).collect()
 }
 
-fn show(question: &Question, plan: &Plan, hull: &Plan) -> Vec<String> {
+fn show(question: &Question, plan: &Plan, hull: Option<&Plan>) -> Vec<String> {
     let mut lines = vec![format!(
         "{:<16} {:>10} {:>10} {:>10} {:>9} {:>9} {:>11} {:>11} {:>10}",
         "tenant", "DRAM", "index", "flash", "mr(DRAM)", "mr(both)", "latency µs", "SLA µs", "cost"
@@ -333,10 +349,12 @@ fn show(question: &Question, plan: &Plan, hull: &Plan) -> Vec<String> {
             plan.cost / cost
         ));
     }
-    lines.push(format!(
-        "as a linear program on the curves' hulls: cost {:.3}, latency {:.1} µs by the curves themselves",
-        hull.cost, hull.latency_us
-    ));
+    if let Some(hull) = hull {
+        lines.push(format!(
+            "as a linear program on the curves' hulls: cost {:.3}, latency {:.1} µs by the curves themselves",
+            hull.cost, hull.latency_us
+        ));
+    }
     let saved = |worth: f64| match question.goal {
         _ if worth < NOTHING => "nothing".to_owned(),
         Goal::Cost => format!("{worth:.3} of the cost"),
@@ -362,7 +380,7 @@ fn allotment_to_json(name: &str, sla_us: Option<f64>, gets: &Allotment) -> Value
     })
 }
 
-fn to_json(question: &Question, plan: &Plan, hull: &Plan) -> Value {
+fn to_json(question: &Question, plan: &Plan, hull: Option<&Plan>) -> Value {
     let all = |gets: &[Allotment]| -> Vec<Value> {
         let each = question.tenants.iter().zip(gets);
         each.map(|(tenant, gets)| allotment_to_json(&tenant.name, tenant.sla_us, gets)).collect()
@@ -378,9 +396,9 @@ fn to_json(question: &Question, plan: &Plan, hull: &Plan) -> Value {
         .map(|(bound, more, worth)| json!({ "bound": name(bound), "more": more, "saves": worth }));
     json!({
         "tenants": all(&plan.tenants), "cost": plan.cost, "latency_us": plan.latency_us,
-        "on_hull": {
+        "on_hull": hull.map(|hull| json!({
             "tenants": all(&hull.tenants), "cost": hull.cost, "latency_us": hull.latency_us,
-        },
+        })),
         "proportional": proportional(question).map(|gets| all(&gets)),
         "binding": binding.collect::<Vec<_>>(),
     })

@@ -207,6 +207,7 @@ impl Profile {
         let bytes = self.object_bytes(request);
         let action = match request.kind {
             Kind::Get if self.sets_only => Action::Get,
+            Kind::Get if request.value_bytes.is_none() => Action::LoadUnsized,
             Kind::Get => Action::Load(bytes),
             Kind::Put => Action::Set(bytes),
             Kind::Delete => Action::Delete,

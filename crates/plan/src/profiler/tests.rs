@@ -14,6 +14,7 @@ fn accesses(keys: u64) -> impl Strategy<Value = Vec<Access>> {
     let action = prop_oneof![
         6 => Just(Action::Get),
         2 => Just(Action::Load(1)),
+        1 => Just(Action::LoadUnsized),
         2 => Just(Action::Set(1)),
         1 => Just(Action::Delete),
     ];
@@ -45,12 +46,12 @@ impl Cache {
     fn see(&mut self, access: &Access, alive: &Alive) {
         self.held.retain(|key| alive.contains_key(key));
         let key = access.key;
-        let is_request = matches!(access.action, Action::Get | Action::Load(_));
+        let is_request = access.action.is_request();
         self.hits += u64::from(is_request && self.held.contains(&key));
         self.held.retain(|held| *held != key);
         let comes = match access.action {
             Action::Get => alive.contains_key(&key),
-            Action::Load(_) | Action::Set(_) => true,
+            Action::Load(_) | Action::LoadUnsized | Action::Set(_) => true,
             Action::Delete => false,
         };
         if comes {
@@ -76,11 +77,13 @@ proptest! {
             profiler.see(access);
             expire(&mut alive, access.at_ms);
             caches.iter_mut().for_each(|cache| cache.see(access, &alive));
-            requests += u64::from(matches!(access.action, Action::Get | Action::Load(_)));
+            requests += u64::from(access.action.is_request());
             let deadline = access.ttl_ms.map(|ttl_ms| access.at_ms + ttl_ms);
             match access.action {
                 Action::Get => {}
-                Action::Load(_) => drop(alive.entry(access.key).or_insert(deadline)),
+                Action::Load(_) | Action::LoadUnsized => {
+                    alive.entry(access.key).or_insert(deadline);
+                }
                 Action::Set(_) => drop(alive.insert(access.key, deadline)),
                 Action::Delete => drop(alive.remove(&access.key)),
             }
@@ -99,7 +102,8 @@ proptest! {
 /// Objects with a time to live of zero go when something comes next.
 fn never_over(accesses: &[Access], alive: &Alive) -> usize {
     accesses.last().map_or(0, |last| {
-        let is_stored = matches!(last.action, Action::Load(_) | Action::Set(_));
+        let is_stored =
+            matches!(last.action, Action::Load(_) | Action::LoadUnsized | Action::Set(_));
         usize::from(is_stored && last.ttl_ms == Some(0) && !alive.contains_key(&last.key))
     })
 }
@@ -166,6 +170,16 @@ fn sizes_of_nothing_and_of_terabytes_are_taken() {
     let curve = profiler.curve();
     assert_eq!(curve.miss_ratio((1 << 42) + 4), 1.0);
     assert_eq!(curve.miss_ratio(1 << 43), 0.5);
+}
+
+#[test]
+fn who_does_not_say_a_size_changes_none() {
+    let mut profiler = Profiler::new(Settings::default());
+    let actions =
+        [Action::Set(1_000), Action::LoadUnsized, Action::LoadUnsized, Action::LoadUnsized];
+    actions.into_iter().for_each(|action| profiler.see(&Access::new(1, action)));
+    let curve = profiler.curve();
+    assert_eq!((curve.miss_ratio(999), curve.miss_ratio(1_000)), (1.0, 0.0));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Samples beside the exact profile.
 
 use super::*;
+use crate::access::Action;
 use crate::profiler::{Expiry, Profiler, Unit};
 
 /// Requests for objects of many sizes, most for few of them (about Zipf, α = 1).
@@ -89,4 +90,17 @@ fn what_is_deleted_leaves_the_sample_to_others() {
     }
     assert_eq!((sampler.objects(), sampler.rate()), (1, 1.0));
     assert!(sampler.memory_bytes() < 512 << 10, "{}", sampler.memory_bytes());
+}
+
+/// Those that leave a sample for others were never there: what is below them comes closer.
+#[test]
+fn a_sample_that_shrinks_leaves_no_holes() {
+    let settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
+    let key = |number: u64| (number + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    let large = (0..4_000).map(|number| Access::new(key(number), Action::Load(1 << 20)));
+    let small = (4_000..80_000).map(|number| Access::new(key(number), Action::Load(1 << 10)));
+    let trace: Vec<Access> = large.clone().chain(small).chain(large).collect();
+    let curve = sampled(&trace, Sampler::of_size(2_000, settings)).curve();
+    let error = curve.mean_absolute_error(&exact(&trace, settings), 200);
+    assert!(error < 0.005, "{error}");
 }

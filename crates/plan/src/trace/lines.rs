@@ -42,6 +42,10 @@ const COUNT: &[&str] = &["op_count"];
 
 /// A line stands for no more requests than that.
 const COUNT_MAX: f64 = 1e6;
+/// Of these about so many bytes are made at a time.
+const COPIES_BYTES: usize = 1 << 20;
+/// No object is larger.
+const SIZE_MAX: f64 = (1_u64 << 44) as f64;
 
 /// Whether a line names columns, one of them the key.
 pub(super) fn is_header(line: &str) -> bool {
@@ -67,6 +71,8 @@ pub(super) struct Lines<R> {
     reader: csv::Reader<Bounded<R>>,
     record: ByteRecord,
     columns: Columns,
+    /// What the last line stands for still.
+    rest: Option<(Request, usize)>,
 }
 
 impl<R: BufRead> Lines<R> {
@@ -79,13 +85,13 @@ impl<R: BufRead> Lines<R> {
             line: 1,
             what: format!("no column is called {}", KEY[0]),
         })?;
-        Ok(Self { reader, record: ByteRecord::new(), columns })
+        Ok(Self { reader, record: ByteRecord::new(), columns, rest: None })
     }
 
     pub(super) fn of_twitter(input: R) -> Self {
         // A quote is part of a key.
         let reader = reader().has_headers(false).quoting(false).from_reader(Bounded::new(input));
-        Self { reader, record: ByteRecord::new(), columns: OF_TWITTER }
+        Self { reader, record: ByteRecord::new(), columns: OF_TWITTER, rest: None }
     }
 
     /// The request of a line, and how often it was made.
@@ -113,9 +119,13 @@ impl<R: BufRead> Lines<R> {
             },
         };
         let whole = |number: Option<f64>| number.map(|number| number as u64);
+        let size = number(value_bytes, "size of a value")?;
+        if size.is_some_and(|size| size > SIZE_MAX) {
+            return Err("it is larger than any object".to_owned());
+        }
         let times = number(count, "number of requests")?.map_or(1.0, |times| times.min(COUNT_MAX));
         let request = Request {
-            value_bytes: whole(number(value_bytes, "size of a value")?),
+            value_bytes: whole(size),
             seconds: number(seconds, "time")?,
             // 0 stands for a value that lives for ever.
             ttl_seconds: whole(number(ttl, "time to live")?).filter(|ttl| *ttl > 0),
@@ -123,6 +133,18 @@ impl<R: BufRead> Lines<R> {
             ..Request::new(kind, field(key)?)
         };
         Ok(Some((request, times as usize)))
+    }
+}
+
+impl<R> Lines<R> {
+    /// The next of the requests that the last line stands for, some at a time.
+    fn copies(&mut self) -> Option<Requests> {
+        let (request, times) = self.rest.take().filter(|(_, times)| *times > 0)?;
+        let bytes_each = size_of::<Request>() + request.key.len();
+        let now = (COPIES_BYTES / bytes_each).clamp(1, times);
+        let requests = vec![request.clone(); now];
+        self.rest = Some((request, times - now));
+        Some(requests)
     }
 }
 
@@ -182,6 +204,9 @@ fn fault(error: csv::Error, line: u64) -> Fault {
 
 impl<R: BufRead> Parts for Lines<R> {
     fn next_part(&mut self) -> Option<Result<Requests, Fault>> {
+        if let Some(requests) = self.copies() {
+            return Some(Ok(requests));
+        }
         let line = self.reader.position().line();
         self.reader.get_mut().left = RECORD_BYTES_MAX;
         match self.reader.read_byte_record(&mut self.record) {
@@ -190,8 +215,12 @@ impl<R: BufRead> Parts for Lines<R> {
             Err(error) => return Some(Err(fault(error, line))),
         }
         let line = self.record.position().map_or(line, csv::Position::line);
-        let request = self.request().map_err(|what| Fault::Broken { line, what });
-        let repeated = |(request, times)| std::iter::repeat_n(request, times);
-        Some(request.map(|request| request.into_iter().flat_map(repeated).collect()))
+        match self.request() {
+            Err(what) => Some(Err(Fault::Broken { line, what })),
+            Ok(request) => {
+                self.rest = request;
+                Some(Ok(self.copies().unwrap_or_default()))
+            }
+        }
     }
 }

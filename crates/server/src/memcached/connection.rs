@@ -258,6 +258,8 @@ impl Connection {
                     items.push_front(Item::Request(request));
                     // Beside the task, which is as large as its largest part for all its life.
                     if !Box::pin(self.recall(&items)).await {
+                        // Threads read by themselves, and may take their time.
+                        self.recalls.clear();
                         self.run_on_thread(&mut items).await;
                     }
                 }
