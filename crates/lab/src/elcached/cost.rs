@@ -196,11 +196,16 @@ impl Model for Costs {
 
 /// A point of which a model finds everything.
 pub(super) fn modelled(scale: &Scale, part: &str, shrink: u64, model: Arc<dyn Model>) -> Point {
-    let shape = scale::Shape { entries: 1, value_bytes: 1, is_compressed: false };
-    let params: Params =
-        [("part", Value::from(part)), ("shrink", shrink.into()), ("threads", 1_u64.into())]
-            .map(|(name, value)| (name.to_owned(), value))
-            .into();
+    let value_bytes = workload::VALUE_BYTES_MEAN;
+    let shape = scale::Shape { entries: 1, value_bytes, is_compressed: false };
+    let params: Params = [
+        ("part", Value::from(part)),
+        ("shrink", shrink.into()),
+        ("value_bytes", value_bytes.into()),
+        ("threads", 1_u64.into()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
     let point = filling(scale, shape, 1, Choice::Sequential, 1);
     Point { params, store: None, model: Some(model), alternations: 1, ..point }
 }
