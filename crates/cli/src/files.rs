@@ -46,7 +46,7 @@ pub fn open_input(path: &Path) -> Result<(Box<dyn BufRead + Send>, Option<u64>)>
 
 /// How files begin that `gzip` has compressed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// The same of `zstd`; that of frames that say nothing has another first byte.
+/// The same of `zstd`.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// What `input` holds, whether it is compressed or not.

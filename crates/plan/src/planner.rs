@@ -20,7 +20,7 @@ use microlp::{ComparisonOp, OptimizationDirection, Problem, Solution, Variable};
 use crate::curve::{Curve, Point};
 use crate::model::{Allotment, Prices, Tenant};
 
-/// Points of a curve with which a plan takes no second. Spread by the logarithm of the size they make a
+/// Points of a curve with which a plan of three tenants takes about a second. Spread by the logarithm of the size they make a
 /// size some per cent larger than it would have to be, until one looks closer.
 pub const POINTS_USUAL: usize = 200;
 /// Points of a curve that are looked at before it is said that there is no plan.

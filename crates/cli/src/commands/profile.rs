@@ -54,7 +54,7 @@ pub struct Profile {
     samples: usize,
 
     /// Predict a memcached: each slab class evicts for itself, all keys are looked at.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["rate", "samples"])]
     slabs: bool,
 
     /// Sizes in objects rather than in bytes.

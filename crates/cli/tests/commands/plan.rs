@@ -69,6 +69,8 @@ fn a_trace_with_faults_is_read_as_far_as_it_goes() {
     profile(&place, "time,op,key\n", &[]).fails(1, &["asks for nothing"]);
     profile(&place, &circle(), &["--rate", "0"]).fails(2, &["--rate"]);
     profile(&place, &circle(), &["--samples", "0"]).fails(2, &["--samples"]);
+    // All keys are looked at there: a rate would not be heeded.
+    assert_eq!(profile(&place, &circle(), &["--slabs", "--rate", "0.5"]).code, 2);
     let done = profile(&place, "op,key\nget,a\nget,a\n", &[]);
     assert!(done.err.contains("no sizes"), "{}", done.err);
     run(&["profile", "/nowhere/at/all"]).fails(1, &["/nowhere/at/all"]);

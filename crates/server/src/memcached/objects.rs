@@ -59,8 +59,8 @@ impl Objects {
         }
     }
 
-    /// The same: `recall` is what has been read for `key`, of which `decide` is shown what is there,
-    /// and does what it says, in one step.
+    /// Shows `decide` what is under `key`, and does what it says, in one step. `recall` as in
+    /// [`Objects::get`].
     pub(crate) fn change<R>(
         &self,
         key: &[u8],
