@@ -18,6 +18,7 @@ mod files;
 mod formats;
 mod output;
 mod curve_file;
+mod live_curves;
 mod curve_picture;
 mod progress;
 mod store;

@@ -4,6 +4,7 @@
 //! * [`Profiler`] and [`Sampler`]: how far apart the requests for an object are, exactly or of a sample,
 //!   and the [`Curve`] of what caches of all sizes miss. [`ClassProfiler`] does that for the slab
 //!   classes of a memcached, [`ReuseTimes`] estimates it from times alone.
+//! * [`Watch`]: the same for a server that runs on and on, window by window.
 //! * [`Tenant`], [`Question`] and [`Plan`]: how much DRAM and flash to buy (ElCached).
 //!
 //! Nothing here does I/O of its own, reads a clock or knows a store: whoever has a trace hands in
@@ -20,6 +21,7 @@ mod stack;
 mod distances;
 mod profiler;
 mod shards;
+mod watch;
 mod reuse_times;
 mod slab_classes;
 mod model;
@@ -34,5 +36,6 @@ pub use planner::{
 };
 pub use profiler::{Expiry, Profiler, Settings, Unit};
 pub use reuse_times::ReuseTimes;
-pub use shards::{SIZE_USUAL, Sampler};
+pub use shards::{SIZE_USUAL, Sampler, sample_hash};
 pub use slab_classes::{ClassProfiler, GROWTH, PAGE_BYTES, SlabClasses};
+pub use watch::{Watch, Window};

@@ -142,6 +142,19 @@ impl Order {
         self.deadlines.remove(&key);
     }
 
+    /// Takes out, as if there had never been any request for it, whatever caches of so many bytes do
+    /// not have.
+    pub(crate) fn cut_off(&mut self, bytes: u64) {
+        while let Some(key) = self.stack.below(bytes) {
+            self.drop_out(key);
+        }
+    }
+
+    /// The mean size of an object.
+    pub(crate) fn mean_bytes(&self) -> Option<f64> {
+        self.stack.mean_bytes()
+    }
+
     /// Time has gone on to there.
     pub(crate) fn advance(&mut self, at_ms: u64) {
         self.now_ms = self.now_ms.max(at_ms);

@@ -48,8 +48,9 @@ struct Size {
     highest: BinaryHeap<(u64, u64)>,
 }
 
-/// Another hash than what shards and caches go by.
-fn hash_of(key: u64) -> u64 {
+/// By this the keys of a sample are chosen: another hash than what shards and caches go by, of 32 bits.
+#[inline]
+pub fn sample_hash(key: u64) -> u64 {
     key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
 }
 
@@ -63,13 +64,33 @@ impl Sampler {
 
     /// A sample of at most so many objects.
     pub fn of_size(most: usize, settings: Settings) -> Self {
+        Self::of_size_from(1.0, most, settings)
+    }
+
+    /// The same, which begins with so many keys of each.
+    pub(crate) fn of_size_from(rate: f64, most: usize, settings: Settings) -> Self {
         let size = Some(Size { most: most.max(1), highest: BinaryHeap::new() });
-        Self { size, ..Self::of_rate(1.0, settings) }
+        Self { size, ..Self::of_rate(rate, settings) }
     }
 
     /// How many keys of each are in the sample.
     pub fn rate(&self) -> f64 {
         self.threshold as f64 / HASHES as f64
+    }
+
+    /// Keys with a [`sample_hash`] below are in the sample, from now on.
+    pub(crate) fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
+    /// The objects of the sample.
+    pub(crate) fn order(&mut self) -> &mut Order {
+        &mut self.order
+    }
+
+    /// As if nothing had been counted; what has been seen is still known.
+    pub(crate) fn count_anew(&mut self) {
+        (self.distances, self.requests) = (Distances::default(), 0);
     }
 
     /// How many objects there are in the sample.
@@ -81,7 +102,7 @@ impl Sampler {
     #[inline]
     pub fn see(&mut self, access: &Access) {
         self.requests += u64::from(access.action.is_request());
-        let hash = hash_of(access.key);
+        let hash = sample_hash(access.key);
         if hash < self.threshold {
             self.sample(access, hash);
         }
@@ -139,9 +160,15 @@ impl Sampler {
 
     /// What caches are thought to miss of the requests so far.
     pub fn curve(&self) -> Curve {
-        let expected = self.requests as f64 * self.rate();
+        self.curve_of(self.requests, 0)
+    }
+
+    /// The same, where there were so many requests of all keys, and so many of the sample's have not
+    /// been taken in.
+    pub(crate) fn curve_of(&self, requests: u64, lost: u64) -> Curve {
+        let expected = requests as f64 * self.rate() - lost as f64;
         let curve = self.distances.curve(expected - self.distances.requests());
-        curve.of_requests(self.requests as f64)
+        curve.of_requests(requests as f64)
     }
 
     /// Memory, in bytes.

@@ -45,6 +45,8 @@ pub(crate) struct Stack {
     places: HashMap<u64, u32>,
     /// Slots of holes; of some that have been filled as well.
     holes: BinaryHeap<u32>,
+    /// Slots below are empty.
+    bottom: usize,
 }
 
 impl Stack {
@@ -84,6 +86,29 @@ impl Stack {
         }
     }
 
+    /// The object at the bottom, if caches of so many bytes do not have it.
+    pub(crate) fn below(&mut self, bytes: u64) -> Option<u64> {
+        while self.bytes > bytes {
+            let slot = self.slots.get_mut(self.bottom)?;
+            if slot.key.is_some() {
+                return slot.key;
+            }
+            // There is room at the bottom whatever is there.
+            let hole = std::mem::take(&mut slot.bytes);
+            self.depths.take(self.bottom, hole);
+            self.bytes -= hole;
+            self.bottom += 1;
+        }
+        None
+    }
+
+    /// The mean size of an object, in bytes.
+    pub(crate) fn mean_bytes(&self) -> Option<f64> {
+        let there = self.slots.iter().filter(|slot| slot.key.is_some());
+        let bytes: u64 = there.map(|slot| slot.bytes).sum();
+        (self.len() > 0).then(|| bytes as f64 / self.len() as f64)
+    }
+
     /// Puts an object of so many bytes on top, wherever it was.
     pub(crate) fn push(&mut self, key: u64, bytes: u64) {
         self.remove(key);
@@ -118,6 +143,7 @@ impl Stack {
     fn make_room(&mut self) {
         let mut slots: Vec<Slot> = Vec::with_capacity(self.places.len());
         self.holes.clear();
+        self.bottom = 0;
         for slot in self.slots.drain(..) {
             match (slot.key, slots.last_mut()) {
                 (Some(key), _) => {

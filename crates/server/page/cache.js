@@ -2,6 +2,7 @@
 // numbers come from /api/stats; docs/memcached.md has their names.
 
 import { element, shape } from "/figures.js";
+import { drawCurves } from "/curves.js";
 import { $, addFigure, latency, rate, ring, share, told, watch } from "/live.js";
 import { SPACE, bytes, number, percent } from "/words.js";
 
@@ -303,6 +304,8 @@ function show() {
   const flashes = flashBytes ? `, ${bytes(flashBytes)} of flash` : "";
   $("version").textContent = `TideKV ${stats.version}, ${bytes(stats.numbers["cache.dram_bytes_max"])} of DRAM${flashes}.`;
   $("flash").hidden = !stats.devices.length;
+  $("sizes").hidden = !stats.curves.length;
+  drawCurves($("curves"), stats.curves);
 }
 
 watch(SPECS, { show, drawn });

@@ -20,6 +20,7 @@ pub mod options;
 mod glob;
 mod number;
 mod threads;
+mod curves;
 mod outgoing;
 mod stream;
 mod reply;

@@ -539,6 +539,52 @@ fn memory_can_be_taken_away_and_given() {
 }
 
 #[test]
+fn curves_say_what_caches_of_other_sizes_would_miss() {
+    let options = CacheServerOptions {
+        http: Some("127.0.0.1:0".parse().unwrap()),
+        profile_window: Some(Duration::from_millis(300)),
+        ..options()
+    };
+    let server = start_with(options);
+    let mut client = CacheClient::connect(&server);
+    assert_eq!(client.ask("stats mrc\r\n"), "END\r\n");
+    let number = |stats: &str, name: &str| -> Option<f64> {
+        let line =
+            stats.lines().find_map(|line| line.strip_prefix(&format!("STAT default:{name} ")));
+        line.map(|number| number.parse().unwrap())
+    };
+    // Two hundred objects in a circle, and one that is never there.
+    let value = "x".repeat(1_000);
+    let stats = loop {
+        for i in 0..200 {
+            client.ask(format!("get key{i:03}\r\nget absent\r\n"));
+            client.ask(set(&format!("key{i:03}"), &value));
+        }
+        let stats = client.ask("stats mrc\r\n");
+        if number(&stats, "window").is_some_and(|window| window >= 2.0) {
+            break stats;
+        }
+    };
+    let bytes = number(&stats, "object_bytes").unwrap();
+    assert!((1_000.0..1_200.0).contains(&bytes), "{stats}");
+    assert_eq!((number(&stats, "lost"), number(&stats, "sampled")), (Some(0.0), Some(1.0)));
+    assert_eq!(number(&stats, "mr:0"), Some(1.0));
+    let last = stats.lines().rfind(|line| line.contains(":mr:")).unwrap();
+    let (size, ratio) = last.rsplit_once(' ').unwrap();
+    let size: f64 = size.rsplit_once(':').unwrap().1.parse().unwrap();
+    assert!((0.99..1.02).contains(&(size / 200.0 / bytes)), "{last}");
+    assert_eq!(ratio, "0.500000");
+    let metrics = ask_page(&server, "/metrics", "");
+    let metric =
+        "tidekv_cache_tenant_predicted_miss_ratio{tenant=\"default\",bytes=\"1048576\"} 0.5";
+    assert!(metrics.contains(metric), "{metrics}");
+    let api = ask_page(&server, "/api/stats", "");
+    let curves: serde_json::Value =
+        serde_json::from_str(api.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(curves["curves"][0]["points"][0], serde_json::json!([0, 1.0]));
+}
+
+#[test]
 fn tls_serves_those_who_speak_it() {
     let directory = tempfile::tempdir().unwrap();
     let (files, config) = certificate(directory.path());

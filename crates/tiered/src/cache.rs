@@ -31,6 +31,7 @@ use crate::stats::{Stats, TenantStats};
 use crate::superblock::{NO_TIME, Opening};
 use crate::surroundings::Surroundings;
 use crate::tenants::{self, OTHERS, Tenants};
+use crate::witness::Witness;
 
 /// So many versions are set aside at once, so that none comes twice after a kill.
 const VERSIONS: u64 = 1 << 24;
@@ -231,10 +232,10 @@ impl Cache {
         let now_s = self.tick();
         let mut shard = pool.shard(hash);
         match pool.recall(&mut shard, hash, key, now_s) {
-            Some(held) => Lookup::Hit(pool.fetch(held, now_s)),
+            Some(held) => Lookup::Hit(pool.fetch(hash, held, now_s)),
             None if pool.may_be_on_flash(hash) => Lookup::Unknown,
             None => {
-                pool.counters.misses.add(1);
+                pool.miss(hash, now_s);
                 Lookup::Miss
             }
         }
@@ -270,8 +271,8 @@ impl Cache {
             return Err(WouldWait);
         }
         let (change, result) = decide(found.as_ref());
-        let counters = &pool.counters;
-        counters.count_lookup(&change, found.is_some(), &counters.dram_hits);
+        let hits = &pool.counters.dram_hits;
+        pool.count_lookup(hash, now_s, &change, found.is_some(), hits);
         let left = pool.apply(&mut shard, hash, key, now_s, change);
         drop(shard);
         drop(left);
@@ -343,8 +344,7 @@ impl Cache {
                 decide(Some(&found))
             }
         };
-        let counters = &pool.counters;
-        counters.count_lookup(&change, is_found, &counters.flash_hits);
+        pool.count_lookup(hash, now_s, &change, is_found, &pool.counters.flash_hits);
         let left = pool.apply(&mut shard, hash, recall.key(), now_s, change);
         drop(shard);
         drop(left);
@@ -448,6 +448,21 @@ impl Cache {
         (next.pool < self.inner.pools.len()).then_some(next)
     }
 
+    /// From now on that one is told of all that happens to keys; whether there was none before, for
+    /// the first one stays.
+    pub fn watch(&self, witness: &Arc<dyn Witness>) -> bool {
+        let pools = self.inner.pools.iter().enumerate();
+        pools.fold(true, |all, (tenant, pool)| {
+            pool.witnessed.watch(tenant, Arc::clone(witness)) && all
+        })
+    }
+
+    /// How often each tenant's keys have been asked for, in the order of [`Cache::tenant_stats`].
+    /// Takes no lock.
+    pub fn lookups(&self) -> Vec<u64> {
+        self.inner.pools.iter().map(Pool::lookups).collect()
+    }
+
     /// How the flash devices stand, in the order of their seats, tenant by tenant.
     pub fn device_stats(&self) -> Vec<DeviceStats> {
         self.flashes().flat_map(Flash::stats).collect()
@@ -471,6 +486,7 @@ impl Cache {
                 cache: pool.stats(),
                 flash_objects: devices.iter().map(|device| device.objects).sum(),
                 flash_bytes_max: devices.iter().map(|device| device.bytes).sum(),
+                flash_dram_bytes: pool.flash_dram_bytes(),
             }
         };
         self.inner.pools.iter().zip(names).map(of).collect()

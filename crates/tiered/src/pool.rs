@@ -25,6 +25,7 @@ use crate::recovery;
 use crate::stats::{Counter, Counters, Stats};
 use crate::superblock::{NO_TIME, Opening};
 use crate::surroundings::Surroundings;
+use crate::witness::{Sight, Witnessed};
 
 /// Most shards of DRAM.
 const SHARDS_MAX: u64 = 64;
@@ -48,6 +49,7 @@ pub(crate) struct Pool {
     pub(crate) shards: Box<[Mutex<Shard>]>,
     pub(crate) flash: Option<Flash>,
     pub(crate) counters: Counters,
+    pub(crate) witnessed: Witnessed,
     dram_bytes: AtomicU64,
     /// Of the DRAM, what flash has for its index and its buffers.
     flash_dram_bytes: u64,
@@ -85,6 +87,7 @@ impl Pool {
             shards: (0..shards).map(shard).collect(),
             flash,
             counters: Counters::default(),
+            witnessed: Witnessed::default(),
             dram_bytes: AtomicU64::new(options.dram_bytes),
             flash_dram_bytes: flash_bytes,
             object_bytes_max: options.object_bytes_max,
@@ -118,6 +121,11 @@ impl Pool {
     /// DRAM of the pool, in bytes.
     pub(crate) fn dram_bytes(&self) -> u64 {
         self.dram_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Of that, what flash has for its index and its buffers.
+    pub(crate) fn flash_dram_bytes(&self) -> u64 {
+        self.flash_dram_bytes
     }
 
     /// Whether an object with a key and a value of these lengths can be kept.
@@ -186,9 +194,37 @@ impl Pool {
         self.flash.as_ref().is_some_and(|flash| flash.may_hold(hash))
     }
 
+    /// That a key was asked for: where a change fetches, it was.
+    pub(crate) fn count_lookup(
+        &self,
+        hash: u64,
+        now_s: u32,
+        change: &Change,
+        is_found: bool,
+        hits: &Counter,
+    ) {
+        if matches!(change, Change::Fetch | Change::ReviseAndFetch(_)) {
+            if is_found { hits } else { &self.counters.misses }.add(1);
+            self.witnessed.saw(hash, now_s, || Sight::Asked { is_hit: is_found });
+        }
+    }
+
+    /// That a key was asked for in vain.
+    pub(crate) fn miss(&self, hash: u64, now_s: u32) {
+        self.counters.misses.add(1);
+        self.witnessed.saw(hash, now_s, || Sight::Asked { is_hit: false });
+    }
+
+    /// Lookups so far.
+    pub(crate) fn lookups(&self) -> u64 {
+        let counters = &self.counters;
+        counters.dram_hits.get() + counters.flash_hits.get() + counters.misses.get()
+    }
+
     /// That an object is fetched.
-    pub(crate) fn fetch(&self, held: &mut Held<Place>, now_s: u32) -> Found {
+    pub(crate) fn fetch(&self, hash: u64, held: &mut Held<Place>, now_s: u32) -> Found {
         self.counters.dram_hits.add(1);
+        self.witnessed.saw(hash, now_s, || Sight::Asked { is_hit: true });
         let found = held.found.clone();
         (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
         found
@@ -227,6 +263,7 @@ impl Pool {
                 return None;
             }
             Change::Remove => {
+                self.witnessed.saw(hash, now_s, || Sight::Removed);
                 self.forget_copies(shard, hash);
                 return shard.remove(hash);
             }
@@ -239,6 +276,7 @@ impl Pool {
             }
         };
         self.counters.stores.add(1);
+        self.witnessed.saw(hash, now_s, || stored(&held));
         self.forget_copies(shard, hash);
         // One that goes before it comes leaves no trace among what is evicted.
         let old = shard.remove(hash);
@@ -294,6 +332,12 @@ impl Pool {
             flash.put(xxh3_64(&held.key), &held.key, &held.found, held.copy, now_s);
         }
     }
+}
+
+fn stored(held: &Held<Place>) -> Sight {
+    let object = &held.found.object;
+    let bytes = dram::charge_bytes(held.key.len(), object.value.len());
+    Sight::Stored { bytes: bytes as u64, deadline: object.deadline }
 }
 
 /// Of so many shards as many as leave each room for the largest object, between `objects_bytes`.
@@ -377,15 +421,6 @@ fn limits(options: &Options) -> Result<(Limits, u64)> {
         )));
     }
     Ok((limits, all_bytes))
-}
-
-impl Counters {
-    /// A change that counts as a fetch is a lookup: a hit of that tier, or a miss.
-    pub(crate) fn count_lookup(&self, change: &Change, is_found: bool, hits: &Counter) {
-        if matches!(change, Change::Fetch | Change::ReviseAndFetch(_)) {
-            if is_found { hits } else { &self.misses }.add(1);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub struct TenantStats {
     pub flash_objects: u64,
     /// His flash, in bytes.
     pub flash_bytes_max: u64,
+    /// Of his DRAM, what flash has for its index and its buffers.
+    pub flash_dram_bytes: u64,
 }
 
 /// How a cache stands.

@@ -119,6 +119,11 @@ pub struct Cache {
         value_parser = |text: &str| page_address(text).map_err(|error| error.to_string()))]
     http: Option<Address>,
 
+    /// How long a window is of which miss-ratio curves are made, for the page, `stats mrc` and `tidekv
+    /// plan --live`; 0: none are.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    profile_window: Duration,
+
     /// A file with a line `user:password` for each who may use the cache. A client says who it
     /// is by storing `user password` under any key, first of all.
     #[arg(long, short = 'Y', value_name = "FILE")]
@@ -166,6 +171,7 @@ impl Cache {
             connections_max: self.connections_max,
             idle_timeout: Some(self.idle_timeout).filter(|time| !time.is_zero()),
             clock: moved.clone(),
+            profile_window: Some(self.profile_window).filter(|time| !time.is_zero()),
             on_shutdown: self.enable_shutdown.then_some(end_this_process as fn()),
             insecure: self.insecure,
             ..CacheServerOptions::default()

@@ -1,27 +1,21 @@
 //! `plan`: how much DRAM and flash to buy.
 
-use std::path::{Path, PathBuf};
+mod report;
+
+use std::path::PathBuf;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
 use tidekv_plan::{
-    Allotment, Bound, Bounds, Goal, Infeasible, Latencies, POINTS_USUAL, Plan, Prices, Question,
-    Tenant, plan_exactly, plan_on_hull, worth_of_one_more,
+    Bounds, Goal, Infeasible, Latencies, POINTS_USUAL, Plan, Prices, Question, Tenant,
+    plan_exactly, plan_on_hull,
 };
 
 use crate::curve_file::{BYTES, CurveFile};
 use crate::failure::{Failure, Result};
 use crate::files;
+use crate::live_curves::{self, Live};
 use crate::output;
-use crate::quantity::{parse_micros, parse_size, show_size};
-
-const GIB: f64 = (1_u64 << 30) as f64;
-/// Flash beside DRAM where a fixed ratio is the rule (ElCached §5).
-const FLASH_FOR_DRAM: f64 = 4.0;
-/// A bound that is used to this part is reached.
-const BINDING: f64 = 0.999;
-/// What saves less saves nothing.
-const NOTHING: f64 = 1e-6;
+use crate::quantity::{parse_micros, parse_size};
 
 /// Plan how much DRAM and flash each tenant gets: what meets their latencies for the least money, or is
 /// the fastest for so much.
@@ -32,12 +26,22 @@ const NOTHING: f64 = 1e-6;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv plan --curve web=web.curve --sla 300us\n  \
     tidekv plan --curve web=web.json --curve ads=ads.json --sla web=300us --sla ads=1ms --total-dram 3GiB\n  \
-    tidekv plan --curve web=web.curve --cost 20")]
+    tidekv plan --curve web=web.curve --cost 20\n  \
+    tidekv plan --live localhost:11211 --sla 300us")]
 #[group(id = "goal", required = true, multiple = true, args = ["sla", "cost"])]
 pub struct PlanCommand {
     /// A tenant and his curve (repeatable).
-    #[arg(long = "curve", value_name = "NAME=FILE", required = true)]
+    #[arg(long = "curve", value_name = "NAME=FILE", required_unless_present = "live")]
     curves: Vec<String>,
+
+    /// A cache that runs (`tidekv cache`), of whose tenants it is asked what they have asked for lately:
+    /// host:port, a host alone for port 11211, or unix:PATH.
+    #[arg(long, value_name = "ADDR", conflicts_with = "curves")]
+    live: Option<String>,
+
+    /// A file of which the first line is the `user:password` to say to the cache.
+    #[arg(long, value_name = "FILE", requires = "live")]
+    auth_file: Option<PathBuf>,
 
     /// How long requests may take on average: of all tenants, or of one (repeatable).
     #[arg(long, value_name = "[NAME=]TIME")]
@@ -63,9 +67,10 @@ pub struct PlanCommand {
     #[arg(long, value_name = "NAME=N")]
     requests: Vec<String>,
 
-    /// Time of DRAM, of flash, and of what is behind both.
-    #[arg(long, value_name = "M,S,DB", default_value = "10us,100us,1ms")]
-    latencies: String,
+    /// Time of DRAM, of flash, and of what is behind both [default: as a running cache has measured
+    /// them; 10us,100us,1ms where nothing was].
+    #[arg(long, value_name = "M,S,DB")]
+    latencies: Option<String>,
 
     /// A TOML file with `dram_per_gib` and `flash_per_gib`; else 13 and 1.
     #[arg(long, value_name = "FILE")]
@@ -93,6 +98,17 @@ struct PriceFile {
     flash_per_gib: f64,
 }
 
+/// Where a tenant's curve comes from.
+struct Source {
+    name: String,
+    /// For messages.
+    from: String,
+    file: CurveFile,
+    latencies: Latencies,
+    /// DRAM and flash that he has, where that is known.
+    has: Option<(u64, u64)>,
+}
+
 /// `NAME=REST`.
 fn named(text: &str) -> Option<(&str, &str)> {
     text.split_once('=').filter(|(name, _)| !name.is_empty())
@@ -101,36 +117,77 @@ fn named(text: &str) -> Option<(&str, &str)> {
 impl PlanCommand {
     /// Runs the command.
     pub fn run(&self) -> Result<()> {
-        let question = self.question()?;
+        let sources = self.sources()?;
+        let question = self.question(&sources)?;
         let names: Vec<&str> = question.tenants.iter().map(|tenant| tenant.name.as_str()).collect();
-        let refused = |why: Infeasible| refuse(&why, &question, &names);
+        let refused = |why: Infeasible| report::refuse(&why, &question, &names);
         let points = if self.exact { usize::MAX } else { POINTS_USUAL };
         let plan = plan_exactly(&question, points).map_err(refused)?;
         // A plan is one without it.
         let hull = plan_on_hull(&question).ok();
+        let has: Option<Vec<(u64, u64)>> = sources.iter().map(|source| source.has).collect();
+        let now = has.map(|has| Plan::of(&question, &has));
+        let others = report::Others { hull: hull.as_ref(), now: now.as_ref() };
         match self.json {
-            true => output::line(&to_json(&question, &plan, hull.as_ref()).to_string()),
-            false => {
-                show(&question, &plan, hull.as_ref()).iter().try_for_each(|line| output::line(line))
-            }
+            true => output::line(&report::to_json(&question, &plan, others).to_string()),
+            false => report::show(&question, &plan, others)
+                .iter()
+                .try_for_each(|line| output::line(line)),
         }
     }
 
-    fn question(&self) -> Result<Question> {
-        let latencies = self.latencies()?;
-        let (mut tenants, mut rates) = (Vec::new(), Vec::new());
+    /// The tenants, as files or a running cache have them.
+    fn sources(&self) -> Result<Vec<Source>> {
+        if let Some(address) = &self.live {
+            return self.live_sources(address);
+        }
+        let latencies = self.latencies()?.unwrap_or(Latencies::USUAL);
+        let mut sources = Vec::<Source>::new();
         for text in &self.curves {
             let (name, path) =
                 named(text).ok_or_else(|| Failure::usage(format!("{text:?} is no NAME=FILE")))?;
-            if tenants.iter().any(|tenant: &Tenant| tenant.name == name) {
+            if sources.iter().any(|source| source.name == name) {
                 return Err(Failure::usage(format!("there are two curves of {name:?}")));
             }
-            let (tenant, has_rate) = self.tenant(name, Path::new(path), latencies)?;
+            let file = CurveFile::read(&files::read_text(path.as_ref())?)
+                .map_err(|failure| Failure::new(format!("{path}: {}", failure.message)))?;
+            let (name, from) = (name.to_owned(), path.to_owned());
+            sources.push(Source { name, from, file, latencies, has: None });
+        }
+        Ok(sources)
+    }
+
+    /// Tenants of a cache that runs.
+    fn live_sources(&self, address: &str) -> Result<Vec<Source>> {
+        let user = self.auth_file.as_deref().map(files::read_text).transpose()?;
+        let user = user.as_deref().map(|text| text.lines().next().unwrap_or_default().trim());
+        let Live { tenants, memory_us, flash_us } = live_curves::ask(address, user)?;
+        let given = self.latencies()?;
+        let usual = Latencies::USUAL;
+        let sources = tenants.into_iter().map(|tenant| {
+            let flash_us = flash_us.unwrap_or(usual.flash_us);
+            let measured = Latencies {
+                memory_us: memory_us.unwrap_or(usual.memory_us),
+                flash_us,
+                // Filters say what is not on flash: what both miss does not wait for it.
+                backend_us: tenant
+                    .backend_us
+                    .map_or(usual.backend_us, |backend_us| (backend_us - flash_us).max(0.0)),
+            };
+            let latencies = given.unwrap_or(measured);
+            let from = format!("{address}, {}", tenant.name);
+            Source { name: tenant.name, from, file: tenant.file, latencies, has: Some(tenant.has) }
+        });
+        Ok(sources.collect())
+    }
+
+    fn question(&self, sources: &[Source]) -> Result<Question> {
+        let (mut tenants, mut rates) = (Vec::new(), Vec::new());
+        for source in sources {
+            let (tenant, has_rate) = self.tenant(source)?;
+            let is_given = |text: &String| named(text).is_some_and(|it| it.0 == source.name);
             tenants.push(tenant);
-            rates.push(
-                has_rate
-                    || self.requests.iter().filter_map(|text| named(text)).any(|it| it.0 == name),
-            );
+            rates.push(has_rate || self.requests.iter().any(is_given));
         }
         for text in &self.sla {
             let (name, time) =
@@ -178,10 +235,9 @@ impl PlanCommand {
     }
 
     /// A tenant, and whether it is known how many requests he has.
-    fn tenant(&self, name: &str, path: &Path, latencies: Latencies) -> Result<(Tenant, bool)> {
-        let in_file = |what: String| Failure::new(format!("{}: {what}", path.display()));
-        let file = CurveFile::read(&files::read_text(path)?)
-            .map_err(|failure| in_file(failure.message))?;
+    fn tenant(&self, source: &Source) -> Result<(Tenant, bool)> {
+        let Source { name, from, file, latencies, .. } = source;
+        let in_file = |what: String| Failure::new(format!("{from}: {what}"));
         if file.unit != BYTES {
             return Err(in_file(format!("sizes are in {}, and are needed in bytes", file.unit)));
         }
@@ -199,20 +255,23 @@ impl PlanCommand {
         let rate =
             file.seconds.filter(|seconds| *seconds > 0.0).map(|seconds| file.requests / seconds);
         let tenant = Tenant {
-            latencies,
+            latencies: *latencies,
             requests_per_s: rate.unwrap_or(1.0),
             index_bytes_per_byte: self.index / object_bytes,
             demoted_bytes: object_bytes,
-            ..Tenant::new(name, curve)
+            ..Tenant::new(name.as_str(), curve)
         };
         Ok((tenant, rate.is_some()))
     }
 
-    fn latencies(&self) -> Result<Latencies> {
+    fn latencies(&self) -> Result<Option<Latencies>> {
+        let Some(text) = &self.latencies else { return Ok(None) };
         let times: std::result::Result<Vec<f64>, String> =
-            self.latencies.split(',').map(parse_micros).collect();
+            text.split(',').map(parse_micros).collect();
         match times.map_err(Failure::usage)?[..] {
-            [memory_us, flash_us, backend_us] => Ok(Latencies { memory_us, flash_us, backend_us }),
+            [memory_us, flash_us, backend_us] => {
+                Ok(Some(Latencies { memory_us, flash_us, backend_us }))
+            }
             _ => Err(Failure::usage("--latencies are three: of DRAM, flash, and what is behind")),
         }
     }
@@ -245,161 +304,4 @@ fn of_name<'t>(
         return Err(Failure::usage(format!("there is no curve of {name:?}")));
     }
     Ok(tenants.iter_mut().filter(is_meant).collect::<Vec<_>>().into_iter())
-}
-
-/// What a bound is about, in words, and an amount of it.
-fn told(bound: Bound, amount: f64) -> String {
-    let size = || show_size(amount.ceil() as u64);
-    match bound {
-        Bound::Dram => format!("DRAM of {}", size()),
-        Bound::Flash => format!("flash of {}", size()),
-        Bound::Cost => format!("a cost of {amount:.2}"),
-        Bound::FlashWrites => format!("{} written to flash in a second", size()),
-    }
-}
-
-fn all_told(amounts: &[(Bound, f64)]) -> Vec<String> {
-    amounts.iter().map(|(bound, amount)| told(*bound, *amount)).collect()
-}
-
-fn refuse(why: &Infeasible, question: &Question, names: &[&str]) -> Failure {
-    Failure::new(match why {
-        Infeasible::Sla { tenant, least_us } => format!(
-            "{:.0} µs for {} cannot be promised, however much there is: the least is {least_us:.1} µs",
-            question.tenants[*tenant].sla_us.unwrap_or_default(),
-            names[*tenant],
-        ),
-        Infeasible::Bound(wider) => {
-            let needed = all_told(wider).join(", or ");
-            format!("there is no plan within these bounds; it would take at least {needed}")
-        }
-        Infeasible::Bounds(takes) => {
-            let taken = all_told(takes).join(" and ");
-            format!("there is no plan within these bounds; without any the cheapest takes {taken}")
-        }
-        Infeasible::Solver(error) => format!("the solver has failed: {error}"),
-    })
-}
-
-/// The bounds that are reached, with what another GiB or a tenth more would be worth.
-fn binding(question: &Question, plan: &Plan) -> Vec<(Bound, f64, f64)> {
-    let is_used = |bound: &Bound| {
-        let most = question.bounds.get(*bound);
-        most.is_some_and(|most| plan.takes(question, *bound) >= most * BINDING)
-    };
-    let more = |bound: Bound| match bound {
-        Bound::Dram | Bound::Flash => GIB,
-        Bound::Cost | Bound::FlashWrites => question.bounds.get(bound).unwrap_or(0.0) / 10.0,
-    };
-    let worth = |bound: Bound| {
-        let worth = worth_of_one_more(question, plan, bound, more(bound))?;
-        Some((bound, more(bound), worth))
-    };
-    Bound::ALL.into_iter().filter(is_used).filter_map(worth).collect()
-}
-
-/// What a fixed ratio would cost, where all tenants can be served by it.
-fn proportional(question: &Question) -> Option<Vec<Allotment>> {
-    let tenants = question.tenants.iter();
-    tenants.map(|tenant| tenant.proportional(FLASH_FOR_DRAM, question.prices)).collect()
-}
-
-fn show(question: &Question, plan: &Plan, hull: Option<&Plan>) -> Vec<String> {
-    let mut lines = vec![format!(
-        "{:<16} {:>10} {:>10} {:>10} {:>9} {:>9} {:>11} {:>11} {:>10}",
-        "tenant", "DRAM", "index", "flash", "mr(DRAM)", "mr(both)", "latency µs", "SLA µs", "cost"
-    )];
-    for (tenant, gets) in question.tenants.iter().zip(&plan.tenants) {
-        let sla = tenant.sla_us.map_or("-".into(), |sla_us| format!("{sla_us:.1}"));
-        lines.push(format!(
-            "{:<16} {:>10} {:>10} {:>10} {:>9.4} {:>9.4} {:>11.1} {sla:>11} {:>10.3}",
-            tenant.name,
-            show_size(gets.memory_bytes),
-            show_size(gets.index_bytes),
-            show_size(gets.flash_bytes),
-            gets.memory_miss_ratio,
-            gets.miss_ratio,
-            gets.latency_us,
-            gets.cost
-        ));
-    }
-    let sum = |of: fn(&Allotment) -> u64| show_size(plan.tenants.iter().map(of).sum());
-    lines.push(format!(
-        "{:<16} {:>10} {:>10} {:>10} {:>9} {:>9} {:>11.1} {:>11} {:>10.3}",
-        "all",
-        sum(|gets| gets.memory_bytes),
-        sum(|gets| gets.index_bytes),
-        sum(|gets| gets.flash_bytes),
-        "",
-        "",
-        plan.latency_us,
-        "",
-        plan.cost
-    ));
-    let Latencies { memory_us, flash_us, backend_us } = question.tenants[0].latencies;
-    let Prices { dram_per_gib, flash_per_gib } = question.prices;
-    lines.push(format!(
-        "latency = {memory_us} + {flash_us} mr(DRAM) + {backend_us} mr(both); \
-         cost = {dram_per_gib} a GiB of DRAM + {flash_per_gib} a GiB of flash"
-    ));
-    if let Some(fixed) = proportional(question) {
-        let cost: f64 = fixed.iter().map(|gets| gets.cost).sum();
-        lines.push(format!(
-            "DRAM : flash = 1 : {FLASH_FOR_DRAM} for the same latencies: cost {cost:.3}; this is {:.2} of it",
-            plan.cost / cost
-        ));
-    }
-    if let Some(hull) = hull {
-        lines.push(format!(
-            "as a linear program on the curves' hulls: cost {:.3}, latency {:.1} µs by the curves themselves",
-            hull.cost, hull.latency_us
-        ));
-    }
-    let saved = |worth: f64| match question.goal {
-        _ if worth < NOTHING => "nothing".to_owned(),
-        Goal::Cost => format!("{worth:.3} of the cost"),
-        Goal::Latency => format!("{worth:.1} µs"),
-    };
-    for (bound, more, worth) in binding(question, plan) {
-        lines.push(format!(
-            "at its bound: {}; {} more would save {}",
-            told(bound, plan.takes(question, bound)),
-            told(bound, more),
-            saved(worth)
-        ));
-    }
-    lines
-}
-
-fn allotment_to_json(name: &str, sla_us: Option<f64>, gets: &Allotment) -> Value {
-    json!({
-        "tenant": name, "dram_bytes": gets.memory_bytes, "index_bytes": gets.index_bytes,
-        "flash_bytes": gets.flash_bytes, "dram_miss_ratio": gets.memory_miss_ratio,
-        "miss_ratio": gets.miss_ratio, "latency_us": gets.latency_us, "sla_us": sla_us,
-        "cost": gets.cost,
-    })
-}
-
-fn to_json(question: &Question, plan: &Plan, hull: Option<&Plan>) -> Value {
-    let all = |gets: &[Allotment]| -> Vec<Value> {
-        let each = question.tenants.iter().zip(gets);
-        each.map(|(tenant, gets)| allotment_to_json(&tenant.name, tenant.sla_us, gets)).collect()
-    };
-    let name = |bound: Bound| match bound {
-        Bound::Dram => "dram_bytes",
-        Bound::Flash => "flash_bytes",
-        Bound::Cost => "cost",
-        Bound::FlashWrites => "flash_writes_bytes_per_s",
-    };
-    let binding = binding(question, plan)
-        .into_iter()
-        .map(|(bound, more, worth)| json!({ "bound": name(bound), "more": more, "saves": worth }));
-    json!({
-        "tenants": all(&plan.tenants), "cost": plan.cost, "latency_us": plan.latency_us,
-        "on_hull": hull.map(|hull| json!({
-            "tenants": all(&hull.tenants), "cost": hull.cost, "latency_us": hull.latency_us,
-        })),
-        "proportional": proportional(question).map(|gets| all(&gets)),
-        "binding": binding.collect::<Vec<_>>(),
-    })
 }

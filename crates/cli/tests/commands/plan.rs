@@ -1,10 +1,11 @@
 //! `profile` and `plan`: from a trace to a bill.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use serde_json::Value;
 
-use crate::run::{Done, Place, run};
+use crate::run::{Done, Place, run, tidekv};
+use crate::serving::{Serving, ask};
 
 fn profile(place: &Place, trace: &str, arguments: &[&str]) -> Done {
     let trace = place.write("trace", trace);
@@ -112,6 +113,108 @@ fn two_tenants_get_what_their_curves_say() {
     let text = std::str::from_utf8(done.ok()).unwrap().to_owned();
     for says in ["web ", "256 MiB", "768 MiB", "0.2000", "80.0", "36.000", "32 GiB", "1 : 4"] {
         assert!(text.contains(says), "{says:?} is not in {text}");
+    }
+}
+
+/// A cache with two tenants, each of whom asks for all of his objects again and again: `web` for a
+/// hundred, `ads` for four hundred, of 1000 bytes each.
+fn circling(login: Option<&str>, arguments: &[&str]) -> (Serving, impl Fn() + use<>) {
+    let mut command = tidekv();
+    command.args(["cache", "--listen", "127.0.0.1:0", "--dram", "16MiB", "--object-max", "1MiB"]);
+    command.args(["--tenant", "web=web:", "--tenant", "ads=ads:"]).args(arguments);
+    let serving = Serving::start(command);
+    let mut stream = serving.connect();
+    if let Some(login) = login {
+        assert_eq!(ask(&mut stream, &[&format!("set a 0 0 {}\r\n{login}", login.len())]), "STORED");
+    }
+    let stream = std::cell::RefCell::new(stream);
+    let value = "x".repeat(1_000);
+    let round = move || {
+        let mut stream = stream.borrow_mut();
+        for (tenant, objects) in [("web", 100), ("ads", 400)] {
+            for number in 0..objects {
+                let key = format!("{tenant}:{number:04}");
+                let set = format!("set {key} 0 0 1000 noreply\r\n{value}\r\n");
+                stream.write_all(format!("get {key}\r\n{set}mn\r\n").as_bytes()).unwrap();
+                let mut answer = Vec::new();
+                while !answer.ends_with(b"MN\r\n") {
+                    let mut part = [0; 4_096];
+                    let count = stream.read(&mut part).unwrap();
+                    answer.extend_from_slice(&part[..count]);
+                }
+            }
+        }
+    };
+    (serving, round)
+}
+
+/// The plan of a running cache, once it has seen a whole window of circles.
+fn live(serving: &Serving, round: impl Fn(), arguments: &[&str]) -> Value {
+    let plan = [&["plan", "--live", serving.address(), "--json"], arguments].concat();
+    for _ in 0..600 {
+        round();
+        let done = run(&plan);
+        if done.code == 0 {
+            let plan: Value = serde_json::from_slice(done.ok()).unwrap();
+            if plan["now"]["latency_us"].as_f64().is_some_and(|us| us < 11.0) {
+                return plan;
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("no whole window: {:?}", run(&plan));
+}
+
+#[test]
+fn a_running_cache_says_what_its_tenants_need() {
+    let (serving, round) = circling(None, &["--profile-window", "1s"]);
+    let plan = ["plan", "--live", serving.address(), "--sla", "1ms"];
+    run(&plan).fails(1, &["no curves yet"]);
+    let times = ["--latencies", "10us,100us,1ms"];
+    let plan_of =
+        live(&serving, round, &[&["--sla", "web=20us", "--sla", "ads=200us"], &times[..]].concat());
+    let of = |tenant: usize, name: &str| plan_of["tenants"][tenant][name].as_f64().unwrap();
+    assert_eq!(plan_of["tenants"][0]["tenant"], "ads");
+    // Whoever has less than all of a circle misses it all; in 110 µs flash answers, and in 10 DRAM.
+    let near = |bytes: f64, objects: f64| (1_000.0..1_150.0).contains(&(bytes / objects));
+    assert!(of(0, "dram_bytes") == 0.0 && near(of(0, "flash_bytes"), 400.0), "{plan_of}");
+    assert!(near(of(1, "dram_bytes"), 100.0) && of(1, "flash_bytes") == 0.0, "{plan_of}");
+    assert_eq!((of(0, "latency_us"), of(1, "latency_us")), (110.0, 10.0));
+    let cost = (of(0, "flash_bytes") + 13.0 * of(1, "dram_bytes")) / f64::from(1 << 30);
+    assert!((plan_of["cost"].as_f64().unwrap() - cost).abs() < 1e-12);
+    let done = run(&[&plan[..], &times[..]].concat());
+    let text = std::str::from_utf8(done.ok()).unwrap();
+    assert!(text.contains("as it is, with 10.7 MiB of DRAM and 0 B of flash"), "{text}");
+}
+
+#[test]
+fn a_running_cache_tells_only_those_whom_it_lets_in() {
+    let place = Place::new();
+    let users = place.write("users", "me:secret\n");
+    let users = users.to_str().unwrap();
+    let (serving, round) =
+        circling(Some("me secret"), &["--auth-file", users, "--profile-window", "1s"]);
+    let plan = ["plan", "--live", serving.address(), "--sla", "1ms"];
+    run(&plan).fails(1, &["unauthenticated"]);
+    let wrong = place.write("wrong", "me:guess\n");
+    let done = run(&[&plan[..], &["--auth-file", wrong.to_str().unwrap()]].concat());
+    done.fails(1, &["CLIENT_ERROR"]);
+    let found = live(&serving, round, &["--sla", "1ms", "--auth-file", users]);
+    assert_eq!(found["tenants"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn what_makes_no_curves_says_so() {
+    let (serving, round) = circling(None, &["--profile-window", "0"]);
+    round();
+    run(&["plan", "--live", serving.address(), "--sla", "1ms"]).fails(1, &["it makes none"]);
+    run(&["plan", "--live", "127.0.0.1:1", "--sla", "1ms"])
+        .fails(1, &["could not ask 127.0.0.1:1"]);
+    for arguments in
+        [&["plan", "--sla", "1ms"][..], &["plan", "--live", "x", "--curve", "a=b", "--sla", "1ms"]]
+    {
+        let done = run(arguments);
+        assert!(done.code == 2 && done.err.contains("--curve"), "{done:?}");
     }
 }
 

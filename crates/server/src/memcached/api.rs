@@ -7,6 +7,7 @@ use tidekv_tiered::{DeviceStats, TenantStats};
 use crate::api::{about, ring, values};
 use crate::history::Ring;
 use crate::memcached::fields::{CACHE_FIELDS, DEVICE_FIELDS, DeviceHistory};
+use crate::memcached::forecast;
 use crate::memcached::metrics::{self, DEVICE_METRICS};
 use crate::memcached::sampler::{Histories, Sampler};
 use crate::memcached::tenants::TENANT_METRICS;
@@ -29,6 +30,7 @@ pub(crate) fn stats(sampler: &Sampler, since: u64) -> Value {
         "numbers": numbers,
         "devices": devices,
         "tenants": tenants,
+        "curves": forecast::to_json(state),
         "latency": {
             "count": latency.count,
             "sum_ns": latency.sum_ns,

@@ -124,7 +124,7 @@ pub(crate) static COMMANDS: [Command; 33] = [
     command(Meta, "ma", (2, ANY), "key [flag ...]", "Counts a number up or down.", |line, _| whole(meta_arithmetic::read(line).map(Box::new), Request::MetaArithmetic)),
     command(Meta, "me", (1, ANY), "key [b]", "Returns what is known of a key, for people.", |line, _| whole(meta_debug::read(line), Request::MetaDebug)),
     command(Meta, "mn", (1, ANY), "", "Returns `MN`: all before it is answered.", |_, _| say("MN")),
-    command(Server, "stats", (1, ANY), "[settings | items | slabs | sizes | conns | reset | cachedump class limit]", "Tells how the server stands.", stats),
+    command(Server, "stats", (1, ANY), "[settings | items | slabs | sizes | conns | tenants | mrc | reset | cachedump class limit]", "Tells how the server stands.", stats),
     command(Server, "lru_crawler", (1, ANY), "metadump all | mgdump all", "Lists all keys in DRAM, with what is known of them, or as requests.", |line, _| whole(walk::read_crawler(line), Request::Walk)),
     command(Server, "version", (1, ANY), "", "Returns the version of memcached whose protocol this is.", version),
     command(Server, "verbosity", (2, 3), "level [noreply]", "Is remembered; nothing follows from it.", |line, _| service(service::read_verbosity(line), line.is_quiet())),

@@ -16,9 +16,10 @@ use crate::parts::{self, Part};
 use crate::prometheus;
 use crate::site::{self, Answer, Desk, Site};
 
-static PARTS: [Part; 2] = [
+static PARTS: [Part; 3] = [
     Part::html("/", include_str!("../../page/cache.html")),
     Part::script("/cache.js", include_str!("../../page/cache.js")),
+    Part::script("/curves.js", include_str!("../../page/curves.js")),
 ];
 
 /// Answers requests.

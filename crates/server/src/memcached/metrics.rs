@@ -8,6 +8,7 @@ use tidekv_tiered::{DeviceStats, TenantStats};
 
 use crate::memcached::counters::{Count, Counts};
 use crate::memcached::fields::state_number;
+use crate::memcached::forecast;
 use crate::memcached::state::State;
 use crate::memcached::tenants::TENANT_METRICS;
 use crate::metrics::{Kind, Metric, metric};
@@ -202,6 +203,7 @@ pub(crate) fn text(state: &State) -> String {
     prometheus::write(&mut out, &CACHE_METRICS, number, |_| latency);
     write_devices(&mut out, &state.objects.cache.device_stats());
     write_tenants(&mut out, &state.objects.cache.tenant_stats());
+    forecast::write_metrics(&mut out, state);
     out
 }
 

@@ -41,6 +41,8 @@ pub struct CacheServerOptions {
     pub io_threads: usize,
     /// Threads that serve connections. Default: as many as processors, for none of them waits.
     pub event_loops: Option<usize>,
+    /// How long a window is of which miss-ratio curves are made; `None`: none are. Default 60 s.
+    pub profile_window: Option<Duration>,
     /// Starts on a public address even if anybody may use it.
     pub insecure: bool,
 }
@@ -60,6 +62,7 @@ impl Default for CacheServerOptions {
             on_shutdown: None,
             io_threads: 16,
             event_loops: None,
+            profile_window: Some(Duration::from_secs(60)),
             insecure: false,
         }
     }

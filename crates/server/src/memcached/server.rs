@@ -18,6 +18,7 @@ use crate::listener::{self, Exposure, Listener};
 use crate::memcached::caretaker;
 use crate::memcached::exhibit::Exhibit;
 use crate::memcached::options::CacheServerOptions;
+use crate::memcached::profiling;
 use crate::memcached::reception::Reception;
 use crate::memcached::sampler::Sampler;
 use crate::memcached::state::State;
@@ -81,8 +82,10 @@ impl CacheServer {
             Some(Address::Tcp(host, _)) => Some(host.clone()),
             _ => None,
         };
-        let state = Arc::new(State::new(cache, options, addresses, event_loops));
         let (stop, stopped) = watch::channel(false);
+        let window = options.profile_window;
+        let curves = window.map(|window| profiling::start(&cache, window, &stopped)).transpose()?;
+        let state = Arc::new(State::new(cache, options, addresses, event_loops, curves));
         let (guard, alive) = mpsc::channel(1);
         for listener in listeners {
             let host = Reception { state: Arc::clone(&state) };

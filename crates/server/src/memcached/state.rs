@@ -11,6 +11,7 @@ use tidekv_tiered::{Cache, KEY_BYTES_MAX, Stats};
 
 use crate::budget::{Budget, FREE_BYTES};
 use crate::clients::Clients;
+use crate::curves::Curves;
 use crate::memcached::counters::{Counters, Counts};
 use crate::memcached::objects::Objects;
 use crate::memcached::options::CacheServerOptions;
@@ -44,6 +45,8 @@ pub(crate) struct State {
     pub(crate) event_loops: usize,
     /// How flash is read.
     pub(crate) reads: Reads,
+    /// What caches of other sizes would miss, if that is looked at.
+    pub(crate) curves: Option<Arc<Curves>>,
     clock: SystemClock,
     /// What clients have set it to; nothing follows from it.
     verbosity: AtomicU32,
@@ -55,6 +58,7 @@ impl State {
         options: CacheServerOptions,
         addresses: Vec<Address>,
         event_loops: usize,
+        curves: Option<Arc<Curves>>,
     ) -> Self {
         let largest = usize::try_from(cache.object_bytes_max()).unwrap_or(usize::MAX);
         // A request that is within its own bound must fit.
@@ -67,6 +71,7 @@ impl State {
             started_s: cache.now_s(),
             baseline: Mutex::default(),
             event_loops,
+            curves,
             reads: Reads::new(
                 (0..event_loops).filter_map(|_| cache.read_queue()),
                 cache.object_bytes_max(),

@@ -8,6 +8,7 @@ use crate::memcached::commands::statistics::{
 };
 use crate::memcached::fields::{CACHE_FIELDS, DEVICE_FIELDS};
 use crate::memcached::flags::FLAGS;
+use crate::memcached::forecast;
 use crate::memcached::metrics::{CACHE_METRICS, DEVICE_METRICS, READ_TIMES};
 use crate::memcached::tenants::TENANT_METRICS;
 
@@ -238,6 +239,12 @@ fn tables() -> String {
         let (name, kind, help) = (metric.name, metric.kind.name(), metric.help);
         let _ = writeln!(text, "| `{name}` | {kind} | {help} |");
     }
+    let (name, help) = forecast::METRIC;
+    let _ = write!(
+        text,
+        "\nAnd where there are curves, by `tenant` and `bytes`, powers of two from 1 MiB on:\n\n\
+         | Metric | Kind | What it is |\n|---|---|---|\n| `{name}` | gauge | {help} |\n"
+    );
     for (title, fields) in [
         ("Fields of the history", &CACHE_FIELDS[..]),
         ("Fields of the history of each flash device", &DEVICE_FIELDS[..]),

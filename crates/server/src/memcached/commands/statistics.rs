@@ -12,6 +12,7 @@ use tidekv_tiered::{Cursor, Stats};
 use crate::memcached::commands::walk::PLACES_AT_ONCE;
 use crate::memcached::counters::{Count, Counts};
 use crate::memcached::execution::{Execution, Progress};
+use crate::memcached::forecast;
 use crate::memcached::state::State;
 use crate::memcached::tenants::TENANT_METRICS;
 use crate::memcached::words::Line;
@@ -223,6 +224,8 @@ pub(crate) enum Statistics {
     Sizes,
     Connections,
     Tenants,
+    /// Miss-ratio curves.
+    Curves,
     Reset,
 }
 
@@ -236,6 +239,7 @@ pub(crate) fn read(line: &Line) -> Option<Statistics> {
         b"sizes" => Statistics::Sizes,
         b"conns" => Statistics::Connections,
         b"tenants" => Statistics::Tenants,
+        b"mrc" => Statistics::Curves,
         b"reset" => Statistics::Reset,
         _ => return None,
     })
@@ -244,8 +248,9 @@ pub(crate) fn read(line: &Line) -> Option<Statistics> {
 impl Statistics {
     pub(crate) fn run(self, execution: &mut Execution<'_>) -> Progress {
         let state = execution.state;
-        if matches!(self, Self::Sizes | Self::Connections) && !execution.may_wait {
-            // Every object is looked at, and every connection.
+        let is_long = matches!(self, Self::Sizes | Self::Connections | Self::Curves);
+        if is_long && !execution.may_wait {
+            // Every object is looked at, every connection, every partition of flash's index.
             return Progress::Wait;
         }
         let view = View::new(state);
@@ -268,6 +273,7 @@ impl Statistics {
             Self::Sizes => sizes(state, &mut text),
             Self::Connections => connections(state, &mut text),
             Self::Tenants => tenants(state, &mut text),
+            Self::Curves => forecast::lines(state, &mut text),
             Self::Reset => {
                 state.reset();
                 return execution.say("RESET");

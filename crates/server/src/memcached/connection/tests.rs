@@ -26,7 +26,7 @@ fn state(cold: Option<fn(&[u8], bool) -> bool>) -> Arc<State> {
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
     let cache = Cache::open(&Options::default(), &Surroundings::new(storage, clock)).unwrap();
-    let mut state = State::new(cache, CacheServerOptions::default(), Vec::new(), 1);
+    let mut state = State::new(cache, CacheServerOptions::default(), Vec::new(), 1, None);
     state.objects.cold.0 = cold;
     Arc::new(state)
 }
@@ -162,7 +162,7 @@ fn state_with_flash(directory: &Path) -> Arc<State> {
     };
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
     let cache = Cache::open(&options, &Surroundings::new(storage, clock)).unwrap();
-    let state = Arc::new(State::new(cache, CacheServerOptions::default(), Vec::new(), 2));
+    let state = Arc::new(State::new(cache, CacheServerOptions::default(), Vec::new(), 2, None));
     for number in 0..state.reads.len() {
         let state = Arc::clone(&state);
         tokio::spawn(async move { state.reads.answer(number).await });

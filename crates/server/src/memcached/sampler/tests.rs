@@ -14,7 +14,7 @@ fn sampler() -> Sampler {
     let options = Options { flash, segment_bytes: Some(16 << 10), ..Options::default() };
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
     let cache = Cache::open(&options, &Surroundings::new(storage, clock)).unwrap();
-    Sampler::new(Arc::new(State::new(cache, CacheServerOptions::default(), Vec::new(), 1)))
+    Sampler::new(Arc::new(State::new(cache, CacheServerOptions::default(), Vec::new(), 1, None)))
 }
 
 #[test]

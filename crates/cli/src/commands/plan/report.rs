@@ -1,0 +1,211 @@
+//! A plan as it is printed.
+
+use serde_json::{Value, json};
+use tidekv_plan::{
+    Allotment, Bound, Goal, Infeasible, Latencies, Plan, Prices, Question, Tenant,
+    worth_of_one_more,
+};
+
+use crate::failure::Failure;
+use crate::quantity::show_size;
+
+const GIB: f64 = (1_u64 << 30) as f64;
+/// Flash beside DRAM where a fixed ratio is the rule (ElCached §5).
+const FLASH_FOR_DRAM: f64 = 4.0;
+/// A bound that is used to this part is reached.
+const BINDING: f64 = 0.999;
+/// What saves less saves nothing.
+const NOTHING: f64 = 1e-6;
+
+/// What a bound is about, in words, and an amount of it.
+fn told(bound: Bound, amount: f64) -> String {
+    let size = || show_size(amount.ceil() as u64);
+    match bound {
+        Bound::Dram => format!("DRAM of {}", size()),
+        Bound::Flash => format!("flash of {}", size()),
+        Bound::Cost => format!("a cost of {amount:.2}"),
+        Bound::FlashWrites => format!("{} written to flash in a second", size()),
+    }
+}
+
+fn all_told(amounts: &[(Bound, f64)]) -> Vec<String> {
+    amounts.iter().map(|(bound, amount)| told(*bound, *amount)).collect()
+}
+
+/// Why there is none.
+pub(super) fn refuse(why: &Infeasible, question: &Question, names: &[&str]) -> Failure {
+    Failure::new(match why {
+        Infeasible::Sla { tenant, least_us } => format!(
+            "{:.0} µs for {} cannot be promised, however much there is: the least is {least_us:.1} µs",
+            question.tenants[*tenant].sla_us.unwrap_or_default(),
+            names[*tenant],
+        ),
+        Infeasible::Bound(wider) => {
+            let needed = all_told(wider).join(", or ");
+            format!("there is no plan within these bounds; it would take at least {needed}")
+        }
+        Infeasible::Bounds(takes) => {
+            let taken = all_told(takes).join(" and ");
+            format!("there is no plan within these bounds; without any the cheapest takes {taken}")
+        }
+        Infeasible::Solver(error) => format!("the solver has failed: {error}"),
+    })
+}
+
+/// The bounds that are reached, with what another GiB or a tenth more would be worth.
+fn binding(question: &Question, plan: &Plan) -> Vec<(Bound, f64, f64)> {
+    let is_used = |bound: &Bound| {
+        let most = question.bounds.get(*bound);
+        most.is_some_and(|most| plan.takes(question, *bound) >= most * BINDING)
+    };
+    let more = |bound: Bound| match bound {
+        Bound::Dram | Bound::Flash => GIB,
+        Bound::Cost | Bound::FlashWrites => question.bounds.get(bound).unwrap_or(0.0) / 10.0,
+    };
+    let worth = |bound: Bound| {
+        let worth = worth_of_one_more(question, plan, bound, more(bound))?;
+        Some((bound, more(bound), worth))
+    };
+    Bound::ALL.into_iter().filter(is_used).filter_map(worth).collect()
+}
+
+/// What a fixed ratio would cost, where all tenants can be served by it.
+fn proportional(question: &Question) -> Option<Vec<Allotment>> {
+    let tenants = question.tenants.iter();
+    tenants.map(|tenant| tenant.proportional(FLASH_FOR_DRAM, question.prices)).collect()
+}
+
+/// Plans beside the one that is answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Others<'p> {
+    /// By the hulls of the curves.
+    pub(super) hull: Option<&'p Plan>,
+    /// What a cache that runs has.
+    pub(super) now: Option<&'p Plan>,
+}
+
+/// A plan for people.
+pub(super) fn show(question: &Question, plan: &Plan, others: Others<'_>) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{:<16} {:>10} {:>10} {:>10} {:>9} {:>9} {:>11} {:>11} {:>10}",
+        "tenant", "DRAM", "index", "flash", "mr(DRAM)", "mr(both)", "latency µs", "SLA µs", "cost"
+    )];
+    for (tenant, gets) in question.tenants.iter().zip(&plan.tenants) {
+        let sla = tenant.sla_us.map_or("-".into(), |sla_us| format!("{sla_us:.1}"));
+        lines.push(format!(
+            "{:<16} {:>10} {:>10} {:>10} {:>9.4} {:>9.4} {:>11.1} {sla:>11} {:>10.3}",
+            tenant.name,
+            show_size(gets.memory_bytes),
+            show_size(gets.index_bytes),
+            show_size(gets.flash_bytes),
+            gets.memory_miss_ratio,
+            gets.miss_ratio,
+            gets.latency_us,
+            gets.cost
+        ));
+    }
+    let sum = |plan: &Plan, of: fn(&Allotment) -> u64| -> String {
+        show_size(plan.tenants.iter().map(of).sum())
+    };
+    lines.push(format!(
+        "{:<16} {:>10} {:>10} {:>10} {:>9} {:>9} {:>11.1} {:>11} {:>10.3}",
+        "all",
+        sum(plan, |gets| gets.memory_bytes),
+        sum(plan, |gets| gets.index_bytes),
+        sum(plan, |gets| gets.flash_bytes),
+        "",
+        "",
+        plan.latency_us,
+        "",
+        plan.cost
+    ));
+    lines.extend(formulas(question));
+    if let Some(now) = others.now {
+        lines.push(format!(
+            "as it is, with {} of DRAM and {} of flash: cost {:.3}, latency {:.1} µs by the curves",
+            sum(now, Allotment::dram_bytes),
+            sum(now, |gets| gets.flash_bytes),
+            now.cost,
+            now.latency_us
+        ));
+    }
+    let fixed = proportional(question).map(|fixed| fixed.iter().map(|gets| gets.cost).sum::<f64>());
+    if let Some(cost) = fixed.filter(|cost| *cost > 0.0) {
+        lines.push(format!(
+            "DRAM : flash = 1 : {FLASH_FOR_DRAM} for the same latencies: cost {cost:.3}; this is {:.2} of it",
+            plan.cost / cost
+        ));
+    }
+    if let Some(hull) = others.hull {
+        lines.push(format!(
+            "as a linear program on the curves' hulls: cost {:.3}, latency {:.1} µs by the curves themselves",
+            hull.cost, hull.latency_us
+        ));
+    }
+    lines.extend(bounds_told(question, plan));
+    lines
+}
+
+/// The bounds that are reached, for people.
+fn bounds_told(question: &Question, plan: &Plan) -> Vec<String> {
+    let saved = |worth: f64| match question.goal {
+        _ if worth < NOTHING => "nothing".to_owned(),
+        Goal::Cost => format!("{worth:.3} of the cost"),
+        Goal::Latency => format!("{worth:.1} µs"),
+    };
+    let told = |(bound, more, worth): (Bound, f64, f64)| {
+        let (taken, more) = (told(bound, plan.takes(question, bound)), told(bound, more));
+        format!("at its bound: {taken}; {more} more would save {}", saved(worth))
+    };
+    binding(question, plan).into_iter().map(told).collect()
+}
+
+/// How latencies and the cost come about; one line where latencies are the same for all.
+fn formulas(question: &Question) -> Vec<String> {
+    let Prices { dram_per_gib, flash_per_gib } = question.prices;
+    let cost = format!("cost = {dram_per_gib} a GiB of DRAM + {flash_per_gib} a GiB of flash");
+    let told = |of: &str, latencies: Latencies| {
+        let Latencies { memory_us, flash_us, backend_us } = latencies;
+        format!("latency{of} = {memory_us} + {flash_us} mr(DRAM) + {backend_us} mr(both)")
+    };
+    let first = question.tenants[0].latencies;
+    if question.tenants.iter().all(|tenant| tenant.latencies == first) {
+        return vec![format!("{}; {cost}", told("", first))];
+    }
+    let of = |tenant: &Tenant| told(&format!(" of {}", tenant.name), tenant.latencies);
+    question.tenants.iter().map(of).chain([cost]).collect()
+}
+
+fn allotment_to_json(name: &str, sla_us: Option<f64>, gets: &Allotment) -> Value {
+    json!({
+        "tenant": name, "dram_bytes": gets.memory_bytes, "index_bytes": gets.index_bytes,
+        "flash_bytes": gets.flash_bytes, "dram_miss_ratio": gets.memory_miss_ratio,
+        "miss_ratio": gets.miss_ratio, "latency_us": gets.latency_us, "sla_us": sla_us,
+        "cost": gets.cost,
+    })
+}
+
+/// A plan for programs.
+pub(super) fn to_json(question: &Question, plan: &Plan, others: Others<'_>) -> Value {
+    let all = |gets: &[Allotment]| -> Vec<Value> {
+        let each = question.tenants.iter().zip(gets);
+        each.map(|(tenant, gets)| allotment_to_json(&tenant.name, tenant.sla_us, gets)).collect()
+    };
+    let plain = |plan: &Plan| json!({ "tenants": all(&plan.tenants), "cost": plan.cost, "latency_us": plan.latency_us });
+    let name = |bound: Bound| match bound {
+        Bound::Dram => "dram_bytes",
+        Bound::Flash => "flash_bytes",
+        Bound::Cost => "cost",
+        Bound::FlashWrites => "flash_writes_bytes_per_s",
+    };
+    let binding = binding(question, plan)
+        .into_iter()
+        .map(|(bound, more, worth)| json!({ "bound": name(bound), "more": more, "saves": worth }));
+    json!({
+        "tenants": all(&plan.tenants), "cost": plan.cost, "latency_us": plan.latency_us,
+        "on_hull": others.hull.map(plain),
+        "now": others.now.map(plain),
+        "proportional": proportional(question).map(|gets| all(&gets)),
+        "binding": binding.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,230 @@
+//! Miss-ratio curves of a server that runs, as it tells them itself: `stats mrc` of a cache.
+//!
+//! What comes from the network is bounded in time and in size, and nothing of it is trusted.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use tidekv_server::{Address, DEFAULT_CACHE_PORT};
+
+use crate::curve_file::{BYTES, CurveFile};
+use crate::failure::{Failure, Result};
+
+/// A server that takes longer is not waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// No answer is longer.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// What a server has seen of a tenant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveTenant {
+    /// What he is called.
+    pub name: String,
+    /// What caches of his requests would miss.
+    pub file: CurveFile,
+    /// DRAM for objects, and flash, that he has, in bytes.
+    pub has: (u64, u64),
+    /// How long it takes to get an object from what is behind the cache, in microseconds.
+    pub backend_us: Option<f64>,
+}
+
+/// What a server has seen.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Live {
+    /// Tenants whose keys were asked for.
+    pub tenants: Vec<LiveTenant>,
+    /// How long DRAM takes to answer, in microseconds.
+    pub memory_us: Option<f64>,
+    /// How long flash takes beside that.
+    pub flash_us: Option<f64>,
+}
+
+/// Asks the cache at `text`, as a user if `user` says who one is.
+///
+/// # Errors
+/// When nobody listens there, or what listens is no cache that makes curves.
+pub fn ask(text: &str, user: Option<&str>) -> Result<Live> {
+    let address = Address::with_port(text, DEFAULT_CACHE_PORT);
+    let address = address.map_err(|error| Failure::usage(error.to_string()))?;
+    let failed =
+        |error: std::io::Error| Failure::system(format!("could not ask {address}"), &error);
+    let answer = match &address {
+        Address::Tcp(host, port) => {
+            let stream = connect(host, *port).map_err(failed)?;
+            stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+            stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
+            converse(stream, user)
+        }
+        Address::Unix(path) => {
+            let stream = UnixStream::connect(path).map_err(failed)?;
+            stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+            stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
+            converse(stream, user)
+        }
+    };
+    let live =
+        read(&answer.map_err(failed)?).map_err(|what| Failure::new(format!("{address} {what}")))?;
+    if live.tenants.is_empty() {
+        let what = "has no curves yet: nobody has asked it for anything, or it makes none";
+        return Err(Failure::new(format!("{address} {what}")));
+    }
+    Ok(live)
+}
+
+fn connect(host: &str, port: u16) -> std::io::Result<TcpStream> {
+    let mut last = std::io::Error::from(std::io::ErrorKind::NotFound);
+    for address in (host.trim_matches(['[', ']']), port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The lines that come as an answer, the last one that ends it among them.
+fn converse(mut stream: impl Read + Write, user: Option<&str>) -> std::io::Result<Vec<String>> {
+    if let Some(user) = user {
+        let login = user.replacen(':', " ", 1);
+        write!(stream, "set auth 0 0 {}\r\n{login}\r\n", login.len())?;
+    }
+    stream.write_all(b"stats mrc\r\n")?;
+    let mut lines = Vec::new();
+    for line in BufReader::new(stream.take(ANSWER_BYTES_MAX)).lines() {
+        let line = line?;
+        let is_stored = line == "STORED" && lines.is_empty();
+        let is_end = !line.starts_with("STAT ") && !is_stored;
+        lines.extend((!is_stored).then_some(line));
+        if is_end {
+            break;
+        }
+    }
+    Ok(lines)
+}
+
+/// What lines say of a tenant.
+#[derive(Default)]
+struct Facts {
+    numbers: BTreeMap<String, f64>,
+    points: Vec<(u64, f64)>,
+}
+
+/// Reads an answer; what is wrong with it, as what follows the server's name.
+fn read(lines: &[String]) -> std::result::Result<Live, String> {
+    let Some((end, stats)) = lines.split_last() else {
+        return Err("has said nothing".into());
+    };
+    if end != "END" {
+        return Err(format!("has no curves to tell: it says {end:?}"));
+    }
+    let (mut live, mut tenants) = (Live::default(), BTreeMap::<&str, Facts>::new());
+    for line in stats {
+        let broken = || format!("says what was not understood: {line:?}");
+        let (name, number) = line
+            .strip_prefix("STAT ")
+            .and_then(|stat| stat.rsplit_once(' '))
+            .and_then(|(name, number)| Some((name, number.parse::<f64>().ok()?)))
+            .ok_or_else(broken)?;
+        match name.split(':').collect::<Vec<_>>()[..] {
+            ["memory_us"] => live.memory_us = Some(number),
+            ["flash_us"] => live.flash_us = Some(number),
+            [tenant, "mr", size] => {
+                let size = size.parse().map_err(|_| broken())?;
+                tenants.entry(tenant).or_default().points.push((size, number));
+            }
+            [tenant, fact] => {
+                tenants.entry(tenant).or_default().numbers.insert(fact.to_owned(), number);
+            }
+            _ => {}
+        }
+    }
+    live.tenants = tenants.into_iter().filter_map(|(name, facts)| of_tenant(name, facts)).collect();
+    Ok(live)
+}
+
+/// A tenant of whom there is a curve.
+fn of_tenant(name: &str, facts: Facts) -> Option<LiveTenant> {
+    let Facts { numbers, points } = facts;
+    let number = |name: &str| numbers.get(name).copied();
+    let file = CurveFile {
+        unit: BYTES.to_owned(),
+        requests: number("requests")?,
+        seconds: number("seconds"),
+        object_bytes: number("object_bytes"),
+        sampled: number("sampled"),
+        points,
+    };
+    let has = |name: &str| number(name).unwrap_or(0.0) as u64;
+    let memory = has("dram_bytes_max").saturating_sub(has("flash_dram_bytes"));
+    let has = (memory, has("flash_bytes_max"));
+    let backend_us = number("backend_us");
+    (!file.points.is_empty()).then(|| LiveTenant { name: name.to_owned(), file, has, backend_us })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<String> {
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn an_answer_has_tenants_with_curves() {
+        let live = read(&lines(
+            "STAT memory_us 12.5\nSTAT web:requests 1000\nSTAT web:seconds 60.5\n\
+             STAT web:dram_bytes_max 4096\nSTAT web:flash_bytes_max 8192\nSTAT web:backend_us 900.0\n\
+             STAT web:mr:0 1.0\nSTAT web:mr:100 0.5\nSTAT idle:requests 0\n\
+             STAT ads:requests 7\nSTAT ads:mr:0 1.0\nSTAT later:what:it:is 3\nEND",
+        ))
+        .unwrap();
+        assert_eq!((live.memory_us, live.flash_us), (Some(12.5), None));
+        let [ads, web] = &live.tenants[..] else { panic!("{live:?}") };
+        assert_eq!((ads.name.as_str(), ads.file.requests, ads.has), ("ads", 7.0, (0, 0)));
+        assert_eq!(
+            (web.file.seconds, web.has, web.backend_us),
+            (Some(60.5), (4096, 8192), Some(900.0))
+        );
+        assert_eq!(web.file.curve().unwrap().miss_ratio(100), 0.5);
+    }
+
+    #[test]
+    fn what_is_no_answer_is_said() {
+        for (text, what) in [
+            ("", "said nothing"),
+            ("CLIENT_ERROR unauthenticated", "CLIENT_ERROR unauthenticated"),
+            ("-ERR unknown command", "-ERR unknown command"),
+            ("STAT web:mr:x 1\nEND", "web:mr:x"),
+            ("STAT web\nEND", "not understood"),
+        ] {
+            let error = read(&lines(text)).unwrap_err();
+            assert!(error.contains(what), "{error}");
+        }
+        assert_eq!(read(&lines("END")).unwrap(), Live::default());
+    }
+
+    #[test]
+    fn a_user_says_who_it_is_first() {
+        struct Fake(std::io::Cursor<Vec<u8>>, Vec<u8>);
+        impl Read for Fake {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                self.0.read(buffer)
+            }
+        }
+        impl Write for Fake {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.1.write(bytes)
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let answer = b"STORED\r\nSTAT a 1\r\nEND\r\nmore\r\n".to_vec();
+        let mut fake = Fake(std::io::Cursor::new(answer), Vec::new());
+        assert_eq!(converse(&mut fake, Some("me:se:cret")).unwrap(), ["STAT a 1", "END"]);
+        assert_eq!(fake.1, b"set auth 0 0 10\r\nme se:cret\r\nstats mrc\r\n");
+    }
+}

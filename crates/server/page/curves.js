@@ -1,0 +1,94 @@
+// What caches of other sizes would miss: a curve for each tenant, with what there is now. Sizes
+// go up by a constant factor. Numbers come from /api/stats (`curves`).
+
+import { element, shape } from "/figures.js";
+import { SPACE, bytes, duration, number, percent } from "/words.js";
+
+const WIDTH = 420, HEIGHT = 190, LEFT = 44, RIGHT = 12, TOP = 10, BOTTOM = 26;
+
+/** What a cache of that size misses: between points as much as at the smaller one. */
+function missRatio(points, size) {
+  let found = 1;
+  for (const [at, ratio] of points) {
+    if (at > size) break;
+    found = ratio;
+  }
+  return found;
+}
+
+/** Powers of two in a range, few enough to be read. */
+function marks(low, high) {
+  const first = Math.ceil(Math.log2(low)), last = Math.floor(Math.log2(high));
+  const step = Math.max(1, Math.ceil((last - first + 1) / 6));
+  const found = [];
+  for (let power = first; power <= last; power += step) found.push(2 ** power);
+  return found;
+}
+
+/** Where on a curve something is. */
+function place(x, y, size, ratio, kind, text) {
+  const mark = shape("g", { class: kind });
+  mark.append(
+    shape("line", { class: "cursor", x1: x(size), x2: x(size), y1: y(1), y2: y(0) }),
+    shape("circle", { cx: x(size), cy: y(ratio), r: 4.5 }),
+    shape("title", {}, text),
+  );
+  return mark;
+}
+
+function draw(curve, has) {
+  const steps = curve.points.filter(([size]) => size > 0);
+  const sizes = [...steps.map(([size]) => size), ...has.map(({ size }) => size)].filter((size) => size > 0);
+  const low = Math.max(1, Math.min(...sizes) / 2), high = Math.max(...sizes) * 2;
+  const x = (size) => LEFT + (WIDTH - LEFT - RIGHT) * Math.log(Math.max(size, low) / low) / Math.log(high / low);
+  const y = (ratio) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - ratio);
+  const svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img" });
+  for (const ratio of [0, 0.25, 0.5, 0.75, 1]) {
+    svg.append(
+      shape("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(ratio), y2: y(ratio) }),
+      shape("text", { x: LEFT - 6, y: y(ratio) + 4, "text-anchor": "end" }, percent(ratio)),
+    );
+  }
+  for (const size of marks(low, high)) {
+    svg.append(shape("text", { x: x(size), y: HEIGHT - 8, "text-anchor": "middle" }, bytes(size)));
+  }
+  let path = `M${x(low).toFixed(1)} ${y(missRatio(curve.points, low)).toFixed(1)}`;
+  for (const [size, ratio] of steps) path += `H${x(size).toFixed(1)}V${y(ratio).toFixed(1)}`;
+  svg.append(shape("path", { class: "curve", d: `${path}H${x(high).toFixed(1)}` }));
+  for (const { kind, name, size } of has.filter((one) => one.size > 0)) {
+    const ratio = missRatio(curve.points, size);
+    svg.append(place(x, y, size, ratio, kind, `${name}, ${bytes(size)}: ${percent(ratio)} missed`));
+  }
+  return svg;
+}
+
+/** What a tenant has: DRAM for objects, and flash with it. */
+function has(curve) {
+  const memory = Math.max(0, curve.dram_bytes_max - curve.flash_dram_bytes);
+  const both = memory + curve.flash_bytes_max;
+  const dram = { kind: "kv", name: "DRAM", size: memory };
+  return curve.flash_bytes_max > 0 ? [dram, { kind: "block", name: "DRAM and flash", size: both }] : [dram];
+}
+
+function words(curve, all) {
+  const { size } = all.at(-1);
+  const at = (factor) => percent(missRatio(curve.points, size * factor));
+  const parts = [`With ${bytes(size)}, as there is now, ${at(1)} of the requests are missed; with half of it ${at(0.5)}, with twice ${at(2)}.`];
+  const backend = curve.backend_us === undefined ? "" : `, and ${duration(curve.backend_us)} from a miss until its object was stored`;
+  parts.push(`Seen in ${number(curve.seconds)}${SPACE}s: ${number(curve.requests)} requests, of ${percent(curve.sampled)} of the keys${backend}.`);
+  if (curve.lost > 0) parts.push(`${number(curve.lost)} could not be looked at in time.`);
+  return parts.join(" ");
+}
+
+/** Draws the curves of all tenants into `place`. */
+export function drawCurves(place, curves) {
+  const items = curves.map((curve) => {
+    const all = has(curve);
+    const svg = draw(curve, all), said = words(curve, all);
+    svg.setAttribute("aria-label", said);
+    const title = curves.length > 1 ? curve.name : "all keys";
+    return element("li", { "data-curve": curve.name },
+      element("h3", {}, title), element("figure", {}, svg), element("p", { class: "quiet" }, said));
+  });
+  place.replaceChildren(...items);
+}

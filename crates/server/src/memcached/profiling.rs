@@ -1,0 +1,59 @@
+//! Curves of what clients ask a cache for: the cache says what is done to its keys, and a thread
+//! makes curves of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidekv_tiered::{Cache, Sight, Witness};
+use tokio::sync::watch::Receiver;
+
+use crate::curves::{self, Curves, Deed, Source};
+use crate::error::{Error, Result};
+
+/// Hands in what a cache says.
+#[derive(Debug)]
+struct Eye(Arc<Curves>);
+
+impl Witness for Eye {
+    fn saw(&self, tenant: usize, hash: u64, now_s: u32, sight: Sight) {
+        let deed = match sight {
+            Sight::Asked { is_hit: true } => Deed::Hit,
+            Sight::Asked { is_hit: false } => Deed::Miss,
+            Sight::Stored { bytes, deadline } => {
+                Deed::Store(bytes, deadline.left_s(now_s).map(|left_s| u64::from(left_s) * 1_000))
+            }
+            Sight::Removed => Deed::Remove,
+        };
+        self.0.saw(tenant, hash, u64::from(now_s) * 1_000, deed);
+    }
+}
+
+impl Source for Cache {
+    fn lookups(&self) -> Vec<u64> {
+        Self::lookups(self)
+    }
+
+    fn bytes_max(&self) -> u64 {
+        let flash_bytes: u64 = self.device_stats().iter().map(|device| device.bytes).sum();
+        self.stats().dram_bytes_max + flash_bytes
+    }
+}
+
+/// Begins to make curves of a cache, until `stopped` turns true.
+///
+/// # Errors
+/// When there can be no more threads.
+pub(crate) fn start(
+    cache: &Cache,
+    window: Duration,
+    stopped: &Receiver<bool>,
+) -> Result<Arc<Curves>> {
+    let curves = Arc::new(Curves::new(cache.lookups().len(), window));
+    let eye: Arc<dyn Witness> = Arc::new(Eye(Arc::clone(&curves)));
+    cache.watch(&eye);
+    let (cache, stopped) = (cache.clone(), stopped.clone());
+    let of_thread = Arc::clone(&curves);
+    tidekv_io::threads::spawn("tide-curves", move || curves::run(&of_thread, &cache, &stopped))
+        .map_err(|error| Error::unavailable("a thread for curves", error))?;
+    Ok(curves)
+}

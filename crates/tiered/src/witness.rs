@@ -1,0 +1,50 @@
+//! Who wants to know what is asked of a cache: a profiler, for one.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use crate::object::Deadline;
+
+/// What has happened to a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// It was asked for, and there or not.
+    Asked {
+        /// Whether it was there.
+        is_hit: bool,
+    },
+    /// An object was stored that takes so many bytes of DRAM.
+    Stored {
+        /// With its key and all that is around it.
+        bytes: u64,
+        /// Until when it is served.
+        deadline: Deadline,
+    },
+    /// It was removed, if it was there.
+    Removed,
+}
+
+/// Is told of all that clients do to keys.
+pub trait Witness: fmt::Debug + Send + Sync {
+    /// Is told of it, under the lock of the key's shard: must be quick, wait for nothing and not use
+    /// the cache. `tenant` is the place in [`crate::Cache::tenant_stats`], `hash` that of the key,
+    /// all bits of it as good as random; `now_s` the present second.
+    fn saw(&self, tenant: usize, hash: u64, now_s: u32, sight: Sight);
+}
+
+/// The witness of a tenant, once there is one.
+#[derive(Debug, Default)]
+pub(crate) struct Witnessed(OnceLock<(usize, Arc<dyn Witness>)>);
+
+impl Witnessed {
+    /// From now on that one is told, unless there is one; whether there was none.
+    pub(crate) fn watch(&self, tenant: usize, witness: Arc<dyn Witness>) -> bool {
+        self.0.set((tenant, witness)).is_ok()
+    }
+
+    pub(crate) fn saw(&self, hash: u64, now_s: u32, sight: impl FnOnce() -> Sight) {
+        if let Some((tenant, witness)) = self.0.get() {
+            witness.saw(*tenant, hash, now_s, sight());
+        }
+    }
+}
