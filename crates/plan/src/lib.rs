@@ -5,7 +5,8 @@
 //!   and the [`Curve`] of what caches of all sizes miss. [`ClassProfiler`] does that for the slab
 //!   classes of a memcached, [`ReuseTimes`] estimates it from times alone.
 //! * [`Watch`]: the same for a server that runs on and on, window by window.
-//! * [`Tenant`], [`Question`] and [`Plan`]: how much DRAM and flash to buy (ElCached).
+//! * [`Tenant`], [`Question`] and [`Plan`]: how much DRAM and flash to buy (ElCached); [`Elastic`]: when a
+//!   cache that runs changes its sizes to that.
 //!
 //! Nothing here does I/O of its own, reads a clock or knows a store: whoever has a trace hands in
 //! its bytes.
@@ -26,9 +27,11 @@ mod reuse_times;
 mod slab_classes;
 mod model;
 mod planner;
+mod elastic;
 
 pub use access::{Access, Action};
 pub use curve::{Curve, NoCurve, Point};
+pub use elastic::{AIM, Decision, Elastic, Seen, Sizes, Why};
 pub use model::{Allotment, Latencies, Prices, Tenant};
 pub use planner::{
     Bound, Bounds, Goal, Infeasible, POINTS_USUAL, Plan, Question, plan_exactly, plan_on_hull,

@@ -66,6 +66,8 @@ pub struct Tenant {
     pub latencies: Latencies,
     /// How long they may take on average, in microseconds.
     pub sla_us: Option<f64>,
+    /// How much flash he can have, in bytes, however much there is.
+    pub flash_bytes_max: Option<u64>,
     /// DRAM that the index of a byte on flash takes, in bytes.
     pub index_bytes_per_byte: f64,
     /// Bytes that are written to flash for a request that DRAM misses: what leaves DRAM for it.
@@ -106,6 +108,7 @@ impl Tenant {
             requests_per_s: 1.0,
             latencies: Latencies::USUAL,
             sla_us: None,
+            flash_bytes_max: None,
             index_bytes_per_byte: 0.0,
             demoted_bytes: 0.0,
             curve,

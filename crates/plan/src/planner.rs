@@ -413,6 +413,10 @@ fn solve(
             let most = (sla_us * (1.0 + TOLERANCE) - fixed) / longest;
             problem.add_constraint(latency.collect::<Sum>(), ComparisonOp::Le, most);
         }
+        if let Some(most) = tenant.flash_bytes_max {
+            let flash = [(variables.all.size, 1.0), (variables.memory.size, -1.0)];
+            problem.add_constraint(flash, ComparisonOp::Le, most as f64 / variables.unit);
+        }
         tenants.push(variables);
     }
     for bound in Bound::ALL {
@@ -456,14 +460,17 @@ fn solve(
 /// Whether a plan is what was asked for, but for what a solver may miss it by.
 fn keeps(question: &Question, plan: &Plan) -> bool {
     let most = |value: f64| value * (1.0 + 10.0 * TOLERANCE);
-    let in_time = |(tenant, gets): (&Tenant, &Allotment)| {
+    let suits = |(tenant, gets): (&Tenant, &Allotment)| {
         tenant.sla_us.is_none_or(|sla_us| gets.latency_us <= most(sla_us))
+            && tenant
+                .flash_bytes_max
+                .is_none_or(|bytes| gets.flash_bytes as f64 <= most(bytes as f64) + 1.0)
     };
     let within = |bound: Bound| {
         let value = question.bounds.get(bound);
         value.is_none_or(|value| plan.takes(question, bound) <= most(value) + 1.0)
     };
-    question.tenants.iter().zip(&plan.tenants).all(in_time) && Bound::ALL.into_iter().all(within)
+    question.tenants.iter().zip(&plan.tenants).all(suits) && Bound::ALL.into_iter().all(within)
 }
 
 /// The latency of a tenant in microseconds: a sum, and what comes to it in any case.

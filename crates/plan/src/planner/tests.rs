@@ -21,7 +21,10 @@ fn pairs(tenant: &Tenant) -> Vec<(u64, u64)> {
     let points = tenant.curve.points();
     let from = |(place, memory): (usize, &Point)| {
         let memory = memory.size;
-        points[place..].iter().map(move |all| (memory, all.size - memory)).collect::<Vec<_>>()
+        let fits =
+            |(_, flash): &(u64, u64)| tenant.flash_bytes_max.is_none_or(|most| *flash <= most);
+        let pairs = points[place..].iter().map(move |all| (memory, all.size - memory));
+        pairs.filter(fits).collect::<Vec<_>>()
     };
     points.iter().enumerate().flat_map(from).collect()
 }
@@ -68,15 +71,18 @@ fn curves() -> impl Strategy<Value = Curve> {
 
 fn tenants() -> impl Strategy<Value = Tenant> {
     let sla = prop_oneof![1 => Just(None), 3 => (150.0..900.0_f64).prop_map(Some)];
-    (curves(), sla, 1.0..50.0_f64, 0.0..0.02_f64).prop_map(|(curve, sla_us, requests, index)| {
-        Tenant {
+    let flash = prop_oneof![3 => Just(None), 1 => (0..1_000_u64).prop_map(|mib| Some(mib * MIB))];
+    let numbers = (1.0..50.0_f64, 0.0..0.02_f64);
+    (curves(), sla, flash, numbers).prop_map(
+        |(curve, sla_us, flash_bytes_max, (requests, index))| Tenant {
             sla_us,
+            flash_bytes_max,
             requests_per_s: requests,
             index_bytes_per_byte: index,
             demoted_bytes: 400.0,
             ..Tenant::new("one", curve)
-        }
-    })
+        },
+    )
 }
 
 fn questions() -> impl Strategy<Value = Question> {

@@ -1,0 +1,159 @@
+//! The loop beside a cache whose clients change their minds.
+
+use super::*;
+use crate::curve::{Curve, Point};
+use crate::model::Latencies;
+
+const MIB: u64 = 1 << 20;
+const PRICES: Prices = Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 };
+
+/// Requests for a working set of so many MiB, a tenth of which gets half of them.
+fn curve(mib: u64) -> Curve {
+    let points = (1..=40).map(|step| {
+        let part = step as f64 / 40.0;
+        let hot = (part * 10.0).min(1.0);
+        let miss_ratio = 1.0 - 0.5 * hot - 0.49 * part;
+        Point { size: (mib as f64 * MIB as f64 * part) as u64, miss_ratio }
+    });
+    Curve::new(points, 100_000.0).expect("ratios fall")
+}
+
+fn tenant(name: &str, mib: u64, sla_us: f64) -> Tenant {
+    let latencies = Latencies { memory_us: 10.0, flash_us: 100.0, backend_us: 1_000.0 };
+    Tenant { latencies, sla_us: Some(sla_us), ..Tenant::new(name, curve(mib)) }
+}
+
+/// A cache that misses so many times as much as its curve says.
+struct Cache {
+    has: Sizes,
+    factor: f64,
+}
+
+impl Cache {
+    fn seen(&self, tenant: Tenant) -> Seen {
+        let (memory, flash) = self.has;
+        let miss = |bytes| (tenant.curve.miss_ratio(bytes) * self.factor).min(1.0);
+        let missed = (miss(memory), miss(memory + flash));
+        let requests = tenant.curve.requests() as u64;
+        Seen { tenant, has: self.has, least: (MIB, 0), requests, missed }
+    }
+
+    fn latency_us(&self, tenant: Tenant) -> f64 {
+        let Seen { tenant, missed, .. } = self.seen(tenant);
+        tenant.latencies.mean_us(missed.0, missed.1)
+    }
+
+    fn window(&mut self, elastic: &mut Elastic, tenant: Tenant) -> Decision {
+        let decision = elastic.window(&[self.seen(tenant)]);
+        if let Some(sizes) = &decision.sizes {
+            self.has = sizes[0];
+        }
+        decision
+    }
+}
+
+fn bounds(dram_mib: u64, flash_mib: u64) -> Bounds {
+    let (dram, flash) = (dram_mib * MIB, flash_mib * MIB);
+    Bounds { dram_bytes: Some(dram), flash_bytes: Some(flash), ..Bounds::default() }
+}
+
+#[test]
+fn less_is_taken_when_two_windows_say_so_and_more_at_once() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (1_000 * MIB, 4_000 * MIB), factor: 1.0 };
+    let small = || tenant("one", 100, 100.0);
+    assert_eq!(cache.window(&mut elastic, small()).why, Why::Waiting);
+    let decision = cache.window(&mut elastic, small());
+    assert_eq!(decision.why, Why::Cheaper);
+    assert!(decision.then.cost < decision.now.cost / 10.0, "{decision:?}");
+    assert!(cache.latency_us(small()) <= 100.0);
+    for _ in 0..5 {
+        assert_eq!(cache.window(&mut elastic, small()).why, Why::Good);
+    }
+    // Ten times the working set: kept again after one window.
+    let large = || tenant("one", 1_000, 100.0);
+    assert!(cache.latency_us(large()) > 100.0);
+    assert_eq!(cache.window(&mut elastic, large()).why, Why::Broken);
+    assert!(cache.latency_us(large()) <= 100.0);
+    assert_eq!(cache.window(&mut elastic, large()).why, Why::Good);
+}
+
+#[test]
+fn a_window_between_two_that_would_take_less_begins_anew() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (1_000 * MIB, 4_000 * MIB), factor: 1.0 };
+    (0..2).for_each(|_| drop(cache.window(&mut elastic, tenant("one", 1_200, 100.0))));
+    let had = cache.has;
+    for _ in 0..4 {
+        assert_eq!(cache.window(&mut elastic, tenant("one", 100, 100.0)).why, Why::Waiting);
+        assert_eq!(cache.window(&mut elastic, tenant("one", 1_200, 100.0)).why, Why::Good);
+    }
+    // Two that differ: what is enough for both.
+    cache.window(&mut elastic, tenant("one", 100, 100.0));
+    cache.window(&mut elastic, tenant("one", 300, 100.0));
+    assert!(cache.has.0 < had.0 / 2);
+    for mib in [100, 300] {
+        assert!(cache.latency_us(tenant("one", mib, 100.0)) <= 100.0);
+    }
+}
+
+#[test]
+fn a_cache_that_misses_more_than_its_curve_says_is_given_more() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (20 * MIB, 80 * MIB), factor: 1.3 };
+    let one = || tenant("one", 400, 250.0);
+    for _ in 0..8 {
+        cache.window(&mut elastic, one());
+    }
+    assert!(elastic.off(0) > 1.1, "{}", elastic.off(0));
+    assert!(cache.latency_us(one()) <= 250.0, "{}", cache.latency_us(one()));
+    let had = cache.has;
+    for _ in 0..5 {
+        cache.window(&mut elastic, one());
+    }
+    assert_eq!(cache.has, had, "it does not swing");
+}
+
+#[test]
+fn what_cannot_be_is_as_fast_as_it_can_be_and_says_so() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (MIB, 0), factor: 1.0 };
+    let decision = cache.window(&mut elastic, tenant("one", 100, 15.0));
+    assert!(matches!(decision.why, Why::Impossible(Infeasible::Sla { .. })), "{decision:?}");
+    let least = 10.0 + 100.0 * 0.01 + 1_000.0 * 0.01;
+    assert!((decision.then.latency_us / least) < 1.03, "{decision:?}");
+    assert!(cache.has.0 <= 100 * MIB, "more is of no use");
+    // Bounds that are too narrow.
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(10, 40));
+    let mut cache = Cache { has: (MIB, 0), factor: 1.0 };
+    let decision = cache.window(&mut elastic, tenant("one", 100, 100.0));
+    assert!(matches!(decision.why, Why::Impossible(Infeasible::Bound(_))), "{decision:?}");
+    assert!(cache.has.0 + cache.has.1 > 45 * MIB && cache.has.0 <= 10 * MIB, "{:?}", cache.has);
+}
+
+#[test]
+fn for_so_much_money_it_is_as_fast_as_can_be() {
+    let cost = 1.0;
+    let bounds = Bounds { cost: Some(cost), ..bounds(1_000, 4_000) };
+    let mut elastic = Elastic::new(Goal::Latency, PRICES, bounds);
+    let mut cache = Cache { has: (1_000 * MIB, 4_000 * MIB), factor: 1.0 };
+    let one = |mib| Tenant { sla_us: None, ..tenant("one", mib, 0.0) };
+    let decision = cache.window(&mut elastic, one(40));
+    assert_eq!(decision.why, Why::Broken);
+    assert!(decision.then.cost <= cost * (1.0 + 1e-6), "{decision:?}");
+    assert_eq!(cache.window(&mut elastic, one(40)).why, Why::Good);
+    assert_eq!(cache.window(&mut elastic, one(400)).why, Why::Faster);
+    assert_eq!(cache.window(&mut elastic, one(400)).why, Why::Good);
+}
+
+#[test]
+fn few_requests_change_nothing() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (1_000 * MIB, 0), factor: 1.0 };
+    let idle = Curve::new([Point { size: 1, miss_ratio: 0.0 }], 10.0).expect("it is one");
+    for _ in 0..3 {
+        let idle = Tenant { curve: idle.clone(), ..tenant("one", 1, 100.0) };
+        let decision = cache.window(&mut elastic, idle);
+        assert_eq!((decision.why, decision.sizes), (Why::Idle, None));
+    }
+}
