@@ -3,7 +3,8 @@
 //! * [`trace`]: readers of the formats in which people keep requests.
 //! * [`Profiler`] and [`Sampler`]: how far apart the requests for an object are, exactly or of a sample,
 //!   and the [`Curve`] of what caches of all sizes miss. [`ClassProfiler`] does that for the slab
-//!   classes of a memcached, [`ReuseTimes`] estimates it from times alone.
+//!   classes of a memcached, [`ReuseTimes`] estimates it from times alone. [`Miniature`] is for
+//!   caches that evict by other rules than the least recent use.
 //! * [`Tenant`], [`Question`] and [`Plan`]: how much DRAM and flash to buy (ElCached).
 //!
 //! Nothing here does I/O of its own, reads a clock or knows a store: whoever has a trace hands in
@@ -20,6 +21,7 @@ mod stack;
 mod distances;
 mod profiler;
 mod shards;
+mod miniature;
 mod reuse_times;
 mod slab_classes;
 mod model;
@@ -27,6 +29,7 @@ mod planner;
 
 pub use access::{Access, Action};
 pub use curve::{Curve, NoCurve, Point};
+pub use miniature::{Miniature, Simulated};
 pub use model::{Allotment, Latencies, Prices, Tenant};
 pub use planner::{
     Bound, Bounds, Goal, Infeasible, POINTS_USUAL, Plan, Question, plan_exactly, plan_on_hull,

@@ -38,7 +38,10 @@ fn a_trace_becomes_a_curve() {
     assert_eq!(file["points"], serde_json::json!([[0, 1.0], [10, 0.01]]));
     // Each object is some 159 bytes to memcached, and has a chunk of 192; a page has 5461 of them.
     let done = profile(&place, &circle(), &["--slabs"]);
-    assert_eq!(std::str::from_utf8(done.ok()), Ok("size,miss_ratio\n0,1.000000\n1921,0.010000\n"));
+    assert_eq!(
+        std::str::from_utf8(done.ok()),
+        Ok("size,miss_ratio\n0,1.000000\n1048576,0.010000\n")
+    );
 }
 
 #[test]
