@@ -9,7 +9,12 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 53] = [
+const SHOWN: [&str; 58] = [
+    "mean_relative_error",
+    "relative_error_most",
+    "predicted_miss_ratio",
+    "miss_ratio",
+    "relative_error",
     "cost",
     "cost_to_searched",
     "cost_to_proportional",
@@ -123,6 +128,11 @@ fn value_with(metric: &str, value: f64, more: usize) -> Shown {
 /// A metric in words.
 pub(crate) fn label(metric: &str) -> &str {
     match metric {
+        "mean_relative_error" => "off by, on average",
+        "relative_error_most" => "at most",
+        "predicted_miss_ratio" => "misses predicted",
+        "miss_ratio" => "misses",
+        "relative_error" => "off by",
         "cost_to_searched" => "of the least cost",
         "cost_to_proportional" => "of the proportional cost",
         "plan_dram_bytes" => "DRAM",
