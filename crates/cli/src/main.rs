@@ -20,6 +20,7 @@ mod output;
 mod curve_file;
 mod curve_picture;
 mod progress;
+mod simulated_cache;
 mod store;
 mod daemon;
 mod config;
