@@ -4,6 +4,7 @@ mod workload;
 mod cost;
 mod tenants;
 mod simulated;
+mod sampling;
 mod accuracy;
 
 use crate::experiment::Experiment;

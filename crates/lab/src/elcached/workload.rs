@@ -100,9 +100,11 @@ pub(super) fn keys(law: Law, shrink: u64, seed: u64) -> impl Iterator<Item = u64
     })
 }
 
-const SETTINGS: Settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
+/// All that is asked of a trace here.
+pub(super) const SETTINGS: Settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
 
-fn accesses(law: Law, shrink: u64, seed: u64) -> impl Iterator<Item = Access> {
+/// All requests of a workload.
+pub(super) fn accesses(law: Law, shrink: u64, seed: u64) -> impl Iterator<Item = Access> {
     let access = |key| Access::new(mix(key), Action::Load(object_bytes(key)));
     keys(law, shrink, seed).map(access)
 }

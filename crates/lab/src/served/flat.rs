@@ -35,7 +35,7 @@ const FASTER: &str = "faketime";
 const TIMES_AS_FAST: u64 = 1_000_000;
 const TIMES_AS_FAST_MIN: f64 = 100_000.0;
 /// Gets on their way.
-const GETS_AT_ONCE: usize = 16;
+const GETS_AT_ONCE: usize = 64;
 /// The largest item that memcached takes, by default.
 const VALUE_BYTES_MAX: usize = 1 << 20;
 
@@ -105,7 +105,15 @@ fn command(kind: Kind, memory_mib: u64) -> Result<Command> {
     command.args(["--pdeathsig", "KILL", PROGRAM, "-u", "root", "-s", SOCKET]);
     command.args(["-m", &memory_mib.to_string()]);
     if kind == Kind::Flat {
-        command.args(["-t", "1", "-o", "no_lru_maintainer,no_lru_crawler,no_slab_reassign"]);
+        // As many requests of a connection at a time as are on their way.
+        command.args([
+            "-t",
+            "1",
+            "-R",
+            "200",
+            "-o",
+            "no_lru_maintainer,no_lru_crawler,no_slab_reassign",
+        ]);
         command.env("LD_PRELOAD", library()?);
         command.env("FAKETIME", format!("+0 x{TIMES_AS_FAST}"));
     }
