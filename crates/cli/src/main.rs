@@ -21,6 +21,7 @@ mod curve_file;
 mod live_curves;
 mod curve_picture;
 mod progress;
+mod simulated_cache;
 mod store;
 mod daemon;
 mod config;

@@ -3,8 +3,11 @@
 mod workload;
 mod cost;
 mod tenants;
+mod simulated;
+mod sampling;
+mod accuracy;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the order in which they are listed and run.
-pub(crate) const EXPERIMENTS: &[Experiment] = &[cost::COST, tenants::TENANTS];
+pub(crate) const EXPERIMENTS: &[Experiment] = &[accuracy::ACCURACY, cost::COST, tenants::TENANTS];

@@ -12,6 +12,7 @@ mod client;
 mod process;
 mod memcached;
 mod cache_server;
+mod flat;
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -27,6 +28,7 @@ use crate::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
 use crate::tiered::{TIDEKV_CACHE, cannot};
 
 pub(crate) use crate::served::cache_server::{COMMAND, serve};
+pub(crate) use crate::served::flat::{Asked, Kind, OfAPrediction};
 
 /// TideKV's cache behind its own server.
 pub const TIDEKV_CACHE_SERVED: SubjectRecord = SubjectRecord {

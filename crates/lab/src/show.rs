@@ -9,7 +9,15 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 53] = [
+const SHOWN: [&str; 61] = [
+    "mean_absolute_error",
+    "profiled_per_s",
+    "profile_bytes",
+    "mean_relative_error",
+    "relative_error_most",
+    "predicted_miss_ratio",
+    "miss_ratio",
+    "relative_error",
     "cost",
     "cost_to_searched",
     "cost_to_proportional",
@@ -102,7 +110,7 @@ pub(crate) fn show_value(metric: &str, value: f64) -> String {
 fn value_with(metric: &str, value: f64, more: usize) -> Shown {
     match metric {
         "rss_bytes_max" | "cache_bytes_taken" | "cache_bytes_budget" => bytes_with(value, more),
-        "plan_dram_bytes" | "plan_flash_bytes" => bytes_with(value, more),
+        "plan_dram_bytes" | "plan_flash_bytes" | "profile_bytes" => bytes_with(value, more),
         "read_bytes_per_op" | "kernel_read_bytes_per_op" => bytes_with(value, more),
         "object_bytes" => bytes_with(value, more),
         // Of these each counts.
@@ -123,6 +131,14 @@ fn value_with(metric: &str, value: f64, more: usize) -> Shown {
 /// A metric in words.
 pub(crate) fn label(metric: &str) -> &str {
     match metric {
+        "mean_absolute_error" => "mean absolute error",
+        "profiled_per_s" => "requests/s",
+        "profile_bytes" => "memory",
+        "mean_relative_error" => "off by, on average",
+        "relative_error_most" => "at most",
+        "predicted_miss_ratio" => "misses predicted",
+        "miss_ratio" => "misses",
+        "relative_error" => "off by",
         "cost_to_searched" => "of the least cost",
         "cost_to_proportional" => "of the proportional cost",
         "plan_dram_bytes" => "DRAM",

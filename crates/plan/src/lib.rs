@@ -3,7 +3,8 @@
 //! * [`trace`]: readers of the formats in which people keep requests.
 //! * [`Profiler`] and [`Sampler`]: how far apart the requests for an object are, exactly or of a sample,
 //!   and the [`Curve`] of what caches of all sizes miss. [`ClassProfiler`] does that for the slab
-//!   classes of a memcached, [`ReuseTimes`] estimates it from times alone.
+//!   classes of a memcached, [`ReuseTimes`] estimates it from times alone. [`Miniature`] is for
+//!   caches that evict by other rules than the least recent use.
 //! * [`Watch`]: the same for a server that runs on and on, window by window.
 //! * [`Tenant`], [`Question`] and [`Plan`]: how much DRAM and flash to buy (ElCached); [`Elastic`]: when a
 //!   cache that runs changes its sizes to that.
@@ -23,6 +24,7 @@ mod distances;
 mod profiler;
 mod shards;
 mod watch;
+mod miniature;
 mod reuse_times;
 mod slab_classes;
 mod model;
@@ -32,6 +34,7 @@ mod elastic;
 pub use access::{Access, Action};
 pub use curve::{Curve, NoCurve, Point};
 pub use elastic::{AIM, Decision, Elastic, Seen, Sizes, Why};
+pub use miniature::{Miniature, Simulated};
 pub use model::{Allotment, Latencies, Prices, Tenant};
 pub use planner::{
     Bound, Bounds, Goal, Infeasible, POINTS_USUAL, Plan, Question, plan_exactly, plan_on_hull,

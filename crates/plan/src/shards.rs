@@ -54,10 +54,20 @@ pub fn sample_hash(key: u64) -> u64 {
     key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
 }
 
+/// So many keys of each have a hash below this.
+pub(crate) fn threshold_of(rate: f64) -> u64 {
+    (rate.clamp(0.0, 1.0) * HASHES as f64).round().max(1.0) as u64
+}
+
+/// How many keys of each have a hash below.
+pub(crate) fn rate_of(threshold: u64) -> f64 {
+    threshold as f64 / HASHES as f64
+}
+
 impl Sampler {
     /// A sample of so many keys of each, 0 to 1.
     pub fn of_rate(rate: f64, settings: Settings) -> Self {
-        let threshold = (rate.clamp(0.0, 1.0) * HASHES as f64).round().max(1.0) as u64;
+        let threshold = threshold_of(rate);
         let order = Order::new(settings);
         Self { order, distances: Distances::default(), threshold, requests: 0, size: None }
     }
@@ -75,7 +85,7 @@ impl Sampler {
 
     /// How many keys of each are in the sample.
     pub fn rate(&self) -> f64 {
-        self.threshold as f64 / HASHES as f64
+        rate_of(self.threshold)
     }
 
     /// Keys with a [`sample_hash`] below are in the sample, from now on.

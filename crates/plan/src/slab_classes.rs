@@ -4,11 +4,22 @@
 //! As memcached 1.6 makes them (`slabs_init` and `item_make_header` of its sources): the first chunk
 //! is 96 bytes, each further one larger by the growth factor and a multiple of 8, the last half a
 //! page. What is larger than half a page is cut into chunks, and not told of here.
+//!
+//! **Who gets a page.** A class that has no free chunk takes a page until there are as many as the
+//! limit allows (`do_slabs_newslab`), and nothing is evicted before: so under any limit classes come to
+//! need their pages in the same order, and the first so many of that order are taken. A class that
+//! has none gets one whatever the limit is, or could store nothing. From then on pages stay where they
+//! are, unless memcached moves them (`slab_automove`).
+//!
+//! **What we changed.** The paper gives each class the share of the limit that it has of all pages
+//! where there is room for everything (ElCached §3), which does not depend on the order:
+//! [`ClassProfiler::curve_of_shares`]. Classes that come late have less than their share in a memcached
+//! that is full by then; [`ClassProfiler::curve`] follows the order itself.
 
 use hashbrown::HashMap;
 
 use crate::access::{Access, Action};
-use crate::curve::Curve;
+use crate::curve::{Curve, Point};
 use crate::distances::Distances;
 use crate::profiler::{Expiry, Order, Seen, Settings, Unit};
 
@@ -78,6 +89,10 @@ pub struct ClassProfiler {
     of_class: Vec<OfClass>,
     /// Which class an object is in.
     class_of: HashMap<u64, u8>,
+    /// So many objects may there be in it before it is tidied.
+    tidied_from: usize,
+    /// The class of each page, in the order in which they are needed.
+    pages: Vec<u8>,
     /// Requests for what is not there.
     absent: f64,
 }
@@ -86,7 +101,8 @@ pub struct ClassProfiler {
 struct OfClass {
     order: Order,
     distances: Distances,
-    objects_max: usize,
+    /// Chunks of its pages.
+    chunks: usize,
 }
 
 impl ClassProfiler {
@@ -95,7 +111,8 @@ impl ClassProfiler {
         let settings = Settings { unit: Unit::Objects, expiry };
         let new = |_: &u64| OfClass { order: Order::new(settings), ..OfClass::default() };
         let of_class = classes.chunk_bytes.iter().map(new).collect();
-        Self { classes, of_class, class_of: HashMap::new(), absent: 0.0 }
+        let (class_of, tidied_from) = (HashMap::new(), TIDIED_FROM);
+        Self { classes, of_class, class_of, tidied_from, pages: Vec::new(), absent: 0.0 }
     }
 
     /// Takes a request in. What is too large for any chunk only removes what was there.
@@ -133,96 +150,85 @@ impl ClassProfiler {
             Seen::Reuse(distance) => of_class.distances.reuse(distance, 1.0),
             Seen::Miss => of_class.distances.miss(1.0),
         }
-        of_class.objects_max = of_class.objects_max.max(of_class.order.len());
+        // A class has room for what is there in as many pages as that takes, and takes no other.
+        while of_class.order.len() > of_class.chunks {
+            of_class.chunks += self.classes.chunks_in_a_page(class) as usize;
+            self.pages.push(class as u8);
+        }
         match of_class.order.has(access.key) {
             true => drop(self.class_of.insert(access.key, class as u8)),
             false => drop(self.class_of.remove(&access.key)),
         }
     }
 
-    /// Forgets the classes of what has expired, where that is most of it.
+    /// Forgets the classes of what has expired, where there may be much of it.
     fn tidy(&mut self) {
-        let there: usize = self.of_class.iter().map(|of_class| of_class.order.len()).sum();
-        if self.class_of.len() > 2 * there + TIDIED_FROM {
+        if self.class_of.len() > self.tidied_from {
             let of_class = &self.of_class;
             self.class_of.retain(|key, class| of_class[usize::from(*class)].order.has(*key));
+            self.tidied_from = 2 * self.class_of.len() + TIDIED_FROM;
+        }
+    }
+
+    /// What a memcached of usual settings misses, whose pages stay where they are, by its limit (`-m`) in
+    /// bytes.
+    pub fn curve(&self) -> Curve {
+        let curves: Vec<Curve> =
+            self.of_class.iter().map(|of_class| of_class.distances.curve(0.0)).collect();
+        let requests = self.absent + curves.iter().map(Curve::requests).sum::<f64>();
+        let missed = |class: usize, pages: u64| {
+            let chunks = pages * self.classes.chunks_in_a_page(class);
+            curves[class].miss_ratio(chunks) * curves[class].requests()
+        };
+        let mut pages = vec![0; curves.len()];
+        // Whatever the limit is, a class gets its first page.
+        self.pages.iter().for_each(|class| pages[usize::from(*class)] = 1);
+        let at_first = pages.iter().enumerate().map(|(class, pages)| missed(class, *pages));
+        let mut misses = self.absent + at_first.sum::<f64>();
+        let mut has_first = vec![false; curves.len()];
+        let (mut points, mut least) = (Vec::with_capacity(self.pages.len()), 1.0_f64);
+        for (class, limit) in self.pages.iter().map(|class| usize::from(*class)).zip(1..) {
+            if std::mem::replace(&mut has_first[class], true) {
+                misses += missed(class, pages[class] + 1) - missed(class, pages[class]);
+                pages[class] += 1;
+            }
+            // By rounding alone it could rise.
+            least = least.min((misses / requests.max(1.0)).clamp(0.0, 1.0));
+            points.push(Point { size: limit * PAGE_BYTES, miss_ratio: least });
+        }
+        match Curve::new(points, requests) {
+            Ok(curve) => curve,
+            Err(error) => unreachable!("sizes rise and ratios fall: {error}"),
         }
     }
 
     /// The pages of each class in which all that was there at once would be.
-    fn pages(&self) -> impl Iterator<Item = u64> {
+    fn pages_of_classes(&self) -> impl Iterator<Item = u64> {
         let pages = |(class, of_class): (usize, &OfClass)| {
-            (of_class.objects_max as u64).div_ceil(self.classes.chunks_in_a_page(class))
+            of_class.chunks as u64 / self.classes.chunks_in_a_page(class)
         };
         self.of_class.iter().enumerate().map(pages)
     }
 
     /// What a memcached misses that gives each class the share of its pages that it would have
-    /// with room for everything. Sizes in bytes of pages.
-    pub fn curve(&self) -> Curve {
+    /// with room for everything (ElCached §3). Sizes in bytes of pages.
+    pub fn curve_of_shares(&self) -> Curve {
         let part = |(class, (of_class, pages)): (usize, (&OfClass, u64))| {
             let bytes = PAGE_BYTES as f64 / self.classes.chunks_in_a_page(class) as f64;
             (of_class.distances.curve(0.0).in_units(bytes), pages as f64)
         };
         let mut absent = Distances::default();
         absent.miss(self.absent);
-        let parts = self.of_class.iter().zip(self.pages()).enumerate().map(part);
+        let parts = self.of_class.iter().zip(self.pages_of_classes()).enumerate().map(part);
         let parts: Vec<(Curve, f64)> = parts.chain([(absent.curve(0.0), 0.0)]).collect();
         Curve::beside(&parts).unwrap_or_else(|| Distances::default().curve(0.0))
     }
 
     /// Bytes of the pages in which all that was there at once would be.
     pub fn bytes_max(&self) -> u64 {
-        self.pages().sum::<u64>() * PAGE_BYTES
+        self.pages.len() as u64 * PAGE_BYTES
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn classes_are_those_of_memcached() {
-        // As `memcached -vv` prints them.
-        let classes = SlabClasses::of_growth(GROWTH);
-        assert_eq!(classes.chunk_bytes()[..8], [96, 120, 152, 192, 240, 304, 384, 480]);
-        assert_eq!(classes.chunk_bytes().len(), 39);
-        assert_eq!(classes.chunk_bytes()[37..], [394_840, 524_288]);
-        let class = |bytes| classes.class_of(bytes);
-        assert_eq!(
-            [1, 96, 97, 524_288, 524_289].map(class),
-            [Some(0), Some(0), Some(1), Some(38), None]
-        );
-    }
-
-    #[test]
-    fn each_class_evicts_for_itself() {
-        let mut profiler = ClassProfiler::new(SlabClasses::of_growth(GROWTH), Expiry::AtOnce);
-        let see =
-            |profiler: &mut ClassProfiler, key, action| profiler.see(&Access::new(key, action));
-        // A page of the largest class has two chunks, one of the smallest 10 922.
-        for key in 0..6 {
-            see(&mut profiler, key, Action::Set(500_000));
-        }
-        for key in 100..200 {
-            see(&mut profiler, key, Action::Set(90));
-        }
-        for key in (0..6).chain(100..200) {
-            see(&mut profiler, key, Action::Get);
-        }
-        assert_eq!(profiler.bytes_max(), 4 << 20);
-        let curve = profiler.curve();
-        let missed =
-            [0, 1 << 20, (4 << 20) - 1, 4 << 20].map(|size| curve.miss_ratio(size) * 106.0);
-        assert_eq!(missed.map(f64::round), [106.0, 6.0, 6.0, 0.0]);
-        // It moves to another class, and leaves room there.
-        see(&mut profiler, 0, Action::Set(90));
-        see(&mut profiler, 0, Action::Get);
-        see(&mut profiler, 1, Action::Delete);
-        see(&mut profiler, 1, Action::Get);
-        see(&mut profiler, 2, Action::Set(1 << 20));
-        see(&mut profiler, 2, Action::Get);
-        let curve = profiler.curve();
-        assert_eq!((curve.requests(), curve.miss_ratio(1 << 30) * 109.0), (109.0, 2.0));
-    }
-}
+mod tests;

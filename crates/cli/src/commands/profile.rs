@@ -8,27 +8,32 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::ValueEnum;
 use tidekv_plan::trace::{FORMATS, Fault, Format, Kind, Reader, Request};
 use tidekv_plan::{
-    Access, Action, ClassProfiler, Curve, Expiry, GROWTH, Profiler, SIZE_USUAL, Sampler, Settings,
-    SlabClasses, Unit,
+    Access, Action, ClassProfiler, Curve, Expiry, GROWTH, Miniature, Profiler, SIZE_USUAL, Sampler,
+    Settings, SlabClasses, Unit,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::commands::cache::Order;
 use crate::curve_file::{BYTES, CurveFile, OBJECTS};
 use crate::curve_picture;
 use crate::failure::{Failure, Result};
 use crate::files;
 use crate::output;
 use crate::progress::Progress;
-use crate::quantity::parse_size;
+use crate::quantity::{parse_size, show_size};
+use crate::simulated_cache::{SimulatedCache, Taking};
 
 /// Points of a curve that is written.
 const POINTS_MAX: usize = 1000;
+/// Of the keys, where caches are tried in small and nobody says how many.
+const RATE_USUAL: f64 = 0.01;
 
 /// Profile a trace: what caches of all sizes miss of it.
 ///
 /// Prints the curve as CSV, `size,miss_ratio`, or with --json with all that is known; `tidekv plan`
 /// reads both. A sample of the keys is looked at (SHARDS), in memory that does not grow with
-/// the trace; --exact looks at all. Caches evict the least recently used.
+/// the trace; --exact looks at all. Caches evict the least recently used; with --policy as
+/// `tidekv cache` does, whose own code is then tried in small for each of --sizes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv profile requests.csv > web.curve\n  \
     tidekv profile --format twitter --json cluster52.zst > c52.json")]
@@ -60,6 +65,16 @@ pub struct Profile {
     /// Sizes in objects rather than in bytes.
     #[arg(long, conflicts_with = "slabs")]
     objects: bool,
+
+    /// Caches evict in this order, as those of `tidekv cache`.
+    #[arg(long, value_enum, value_name = "ORDER", requires = "sizes",
+          conflicts_with_all = ["exact", "samples", "slabs", "objects", "overhead"])]
+    policy: Option<Order>,
+
+    /// With --policy: the sizes of caches, at least a MiB for the keys of --rate.
+    #[arg(long, value_delimiter = ',', value_name = "SIZE,...", value_parser = parse_size,
+          requires = "policy")]
+    sizes: Vec<u64>,
 
     /// What an object takes beside its key and value.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0")]
@@ -106,14 +121,18 @@ enum Profiling {
     All(Profiler),
     Sample(Sampler),
     Slabs(Box<ClassProfiler>),
+    Small(Miniature<SimulatedCache>),
 }
 
 impl Profiling {
-    fn see(&mut self, access: &Access) {
+    fn see(&mut self, access: &Access, request: &Request) {
         match self {
             Self::All(profiler) => profiler.see(access),
             Self::Sample(sampler) => sampler.see(access),
             Self::Slabs(profiler) => profiler.see(access),
+            Self::Small(miniature) => {
+                miniature.see(access.key, access.action.is_request(), request);
+            }
         }
     }
 
@@ -122,12 +141,14 @@ impl Profiling {
             Self::All(profiler) => profiler.curve(),
             Self::Sample(sampler) => sampler.curve(),
             Self::Slabs(profiler) => profiler.curve(),
+            Self::Small(miniature) => miniature.curve(),
         }
     }
 
     fn sampled(&self) -> f64 {
         match self {
             Self::Sample(sampler) => sampler.rate(),
+            Self::Small(miniature) => miniature.rate(),
             Self::All(_) | Self::Slabs(_) => 1.0,
         }
     }
@@ -166,7 +187,7 @@ impl Profile {
         })?;
         let mut reader =
             Reader::new(format, input).map_err(|fault| Failure::new(fault.to_string()))?;
-        let mut profiling = self.profiling();
+        let mut profiling = self.profiling()?;
         let mut tally = Tally::default();
         let mut progress = Progress::new(bytes);
         for item in reader.by_ref() {
@@ -184,7 +205,7 @@ impl Profile {
         self.tell(&profiling, &tally, reader.left_out())
     }
 
-    fn profiling(&self) -> Profiling {
+    fn profiling(&self) -> Result<Profiling> {
         let unit = if self.objects { Unit::Objects } else { Unit::Bytes };
         let expiry = match self.expiry {
             Expires::AtOnce => Expiry::AtOnce,
@@ -192,7 +213,10 @@ impl Profile {
             Expires::Ignored => Expiry::Ignored,
         };
         let settings = Settings { unit, expiry };
-        match (self.rate, self.exact, self.slabs) {
+        if let Some(policy) = self.policy {
+            return self.in_small(policy).map(Profiling::Small);
+        }
+        Ok(match (self.rate, self.exact, self.slabs) {
             (_, _, true) => Profiling::Slabs(Box::new(ClassProfiler::new(
                 SlabClasses::of_growth(GROWTH),
                 expiry,
@@ -200,7 +224,32 @@ impl Profile {
             (_, true, _) => Profiling::All(Profiler::new(settings)),
             (Some(rate), ..) => Profiling::Sample(Sampler::of_rate(rate, settings)),
             _ => Profiling::Sample(Sampler::of_size(self.samples, settings)),
+        })
+    }
+
+    /// Caches of all sizes, as much smaller as there are fewer keys.
+    fn in_small(&self, policy: Order) -> Result<Miniature<SimulatedCache>> {
+        let rate = self.rate.unwrap_or(RATE_USUAL);
+        let least = (SimulatedCache::BYTES_MIN as f64 / rate).ceil() as u64;
+        if let Some(size) = self.sizes.iter().find(|size| **size < least) {
+            return Err(Failure::usage(format!(
+                "--sizes: {} is less than {}, which is the least that has a MiB for one of {:.0} keys: \
+                 --rate",
+                show_size(*size),
+                show_size(least),
+                1.0 / rate
+            )));
         }
+        let taking = Taking {
+            is_sets_only: self.sets_only,
+            has_deadlines: !matches!(self.expiry, Expires::Ignored),
+        };
+        let make = |bytes: u64| {
+            // By rounding it could be a byte less.
+            let bytes = bytes.max(SimulatedCache::BYTES_MIN);
+            SimulatedCache::new(policy.into(), bytes, taking)
+        };
+        Miniature::new(rate, &self.sizes, make)
     }
 
     fn take(&self, request: &Request, profiling: &mut Profiling, tally: &mut Tally) {
@@ -224,7 +273,8 @@ impl Profile {
         }
         let at_ms = request.seconds.map_or(0, |seconds| (seconds.max(0.0) * 1000.0) as u64);
         let ttl_ms = request.ttl_seconds.map(|seconds| seconds.saturating_mul(1000));
-        profiling.see(&Access { key: xxh3_64(&request.key), action, at_ms, ttl_ms });
+        let access = Access { key: xxh3_64(&request.key), action, at_ms, ttl_ms };
+        profiling.see(&access, request);
     }
 
     fn object_bytes(&self, request: &Request) -> u64 {

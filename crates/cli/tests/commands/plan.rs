@@ -39,7 +39,41 @@ fn a_trace_becomes_a_curve() {
     assert_eq!(file["points"], serde_json::json!([[0, 1.0], [10, 0.01]]));
     // Each object is some 159 bytes to memcached, and has a chunk of 192; a page has 5461 of them.
     let done = profile(&place, &circle(), &["--slabs"]);
-    assert_eq!(std::str::from_utf8(done.ok()), Ok("size,miss_ratio\n0,1.000000\n1921,0.010000\n"));
+    assert_eq!(
+        std::str::from_utf8(done.ok()),
+        Ok("size,miss_ratio\n0,1.000000\n1048576,0.010000\n")
+    );
+}
+
+#[test]
+fn caches_of_other_orders_are_tried_in_small() {
+    let place = Place::new();
+    // Objects of 40 KB in a circle of eight MB, and every other request for one of five of them.
+    let line = |at: u64| match at % 2 {
+        0 => format!("{at},round{},7,40000,1,get,0\n", at / 2 % 200),
+        _ => format!("{at},often{},7,40000,1,get,0\n", at / 2 % 5),
+    };
+    let trace: String = (0..20_000).map(line).collect();
+    let small = |policy: &str, more: &[&str]| {
+        let how = ["--policy", policy, "--sizes", "4MiB,16MiB", "--rate", "1"];
+        profile(&place, &trace, &[&how[..], more].concat())
+    };
+    for policy in ["s3-fifo", "greedy-dual", "clock", "lru"] {
+        let done = small(policy, &["--json"]);
+        let file: Value = serde_json::from_slice(done.ok()).unwrap();
+        let ratio = |at: usize| file["points"][at][1].as_f64().unwrap();
+        assert_eq!(
+            (&file["points"][1][0], &file["requests"]),
+            (&(4 << 20).into(), &20_000.0.into())
+        );
+        // A half has only those that come often; the others come again too late for any order.
+        assert!((0.3..0.55).contains(&ratio(1)), "{policy}: {file}");
+        assert!(ratio(2) < 0.02, "{policy}: {file}");
+    }
+    let done = profile(&place, &trace, &["--policy", "s3-fifo", "--sizes", "64MiB"]);
+    done.fails(2, &["--rate", "100 MiB"]);
+    assert_eq!(profile(&place, &trace, &["--policy", "s3-fifo"]).code, 2);
+    assert_eq!(small("lru", &["--exact"]).code, 2);
 }
 
 #[test]

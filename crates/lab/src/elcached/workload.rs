@@ -53,17 +53,43 @@ fn value_bytes(unit: f64) -> f64 {
     scale * ((1.0 - unit).powf(-shape) - 1.0) / shape
 }
 
-/// What the object of a key takes, in bytes: the same each time.
-pub(super) fn object_bytes(key: u64) -> u64 {
+/// How long a key and its value are: the same each time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sizes {
+    pub(super) key_bytes: u64,
+    pub(super) value_bytes: u64,
+}
+
+/// The sizes of the object of a key.
+pub(super) fn sizes_of(key: u64) -> Sizes {
     let mut dice = Dice::new(mix(key ^ 0xE7C));
-    // A key is as long as the protocol has it, a value as long as an item may be.
-    let key_bytes = key_bytes(dice.unit().max(f64::MIN_POSITIVE)).clamp(1.0, 250.0);
+    // A key is as long as the protocol has it, with room for its number; a value as long as an item may be.
+    let key_bytes = key_bytes(dice.unit().max(f64::MIN_POSITIVE)).clamp(8.0, 250.0);
     let value_bytes = value_bytes(dice.unit()).clamp(1.0, (1 << 20) as f64 - 512.0);
-    (key_bytes + value_bytes) as u64
+    let both = (key_bytes + value_bytes) as u64;
+    Sizes { key_bytes: key_bytes as u64, value_bytes: both - key_bytes as u64 }
+}
+
+/// What the object of a key takes, in bytes.
+pub(super) fn object_bytes(key: u64) -> u64 {
+    let Sizes { key_bytes, value_bytes } = sizes_of(key);
+    key_bytes + value_bytes
+}
+
+/// A key as clients have it: its number in letters and digits, behind as many zeros as it takes.
+pub(super) fn text_of(key: u64, key_bytes: u64) -> Vec<u8> {
+    const DIGITS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    let mut text = vec![b'0'; key_bytes as usize];
+    let mut rest = key;
+    for place in text.iter_mut().rev() {
+        *place = DIGITS[(rest % 62) as usize];
+        rest /= 62;
+    }
+    text
 }
 
 /// The keys of all requests, in their order.
-fn keys(law: Law, shrink: u64, seed: u64) -> impl Iterator<Item = u64> {
+pub(super) fn keys(law: Law, shrink: u64, seed: u64) -> impl Iterator<Item = u64> {
     let mut dice = Dice::new(mix(seed ^ law as u64));
     let zipf = Choice::Zipf { alpha: ALPHA, is_scattered: false };
     let mut picker = Picker::new(&zipf, KEYS / shrink, seed, 0, 1);
@@ -74,9 +100,11 @@ fn keys(law: Law, shrink: u64, seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-const SETTINGS: Settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
+/// All that is asked of a trace here.
+pub(super) const SETTINGS: Settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
 
-fn accesses(law: Law, shrink: u64, seed: u64) -> impl Iterator<Item = Access> {
+/// All requests of a workload.
+pub(super) fn accesses(law: Law, shrink: u64, seed: u64) -> impl Iterator<Item = Access> {
     let access = |key| Access::new(mix(key), Action::Load(object_bytes(key)));
     keys(law, shrink, seed).map(access)
 }

@@ -161,10 +161,75 @@ impl<S: Read + Write> Connection<S> {
         Ok(true)
     }
 
+    /// Stores `sets`, keys and values, and asks for `gets` behind that, all in one go, with keys as they
+    /// are in the protocol; shows of each get in turn whether there was a value. Whether there was
+    /// memory for all of `sets`.
+    pub(super) fn exchange<'a>(
+        &mut self,
+        sets: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        gets: impl Iterator<Item = &'a [u8]>,
+        see: &mut dyn FnMut(bool),
+    ) -> Result<bool> {
+        self.start_reply()?;
+        self.request.clear();
+        let (mut stores, mut asks) = (0, 0);
+        for (key, value) in sets {
+            self.request.extend([b"set ", key].concat());
+            write!(self.request, " 0 0 {}\r\n", value.len()).expect("a vector takes everything");
+            self.request.extend(value);
+            self.request.extend(b"\r\n");
+            stores += 1;
+        }
+        for key in gets {
+            for part in [b"get ", key, b"\r\n"] {
+                self.request.extend(part);
+            }
+            asks += 1;
+        }
+        write_all(&mut self.stream, &mut [IoSlice::new(&self.request)])?;
+        let mut has_memory = true;
+        for _ in 0..stores {
+            match self.line()? {
+                b"STORED" => {}
+                line if line.starts_with(NO_MEMORY) => has_memory = false,
+                line => return Err(strange("set", line)),
+            }
+        }
+        for _ in 0..asks {
+            see(self.is_found()?);
+        }
+        Ok(has_memory)
+    }
+
+    /// Reads past a reply to a get; whether it has a value.
+    fn is_found(&mut self) -> Result<bool> {
+        let line = self.line()?;
+        if line == b"END" {
+            return Ok(false);
+        }
+        let bytes = std::str::from_utf8(line).ok().and_then(|line| {
+            line.strip_prefix("VALUE ")?.rsplit(' ').next()?.parse::<usize>().ok()
+        });
+        let bytes = bytes.filter(|&bytes| bytes <= VALUE_BYTES_MAX);
+        let bytes = bytes.ok_or_else(|| strange("get", line))?;
+        let whole = self.bytes_range(bytes + VALUE_END.len())?;
+        match &self.buffer[whole][bytes..] {
+            VALUE_END => Ok(true),
+            end => Err(strange("get", end)),
+        }
+    }
+
     /// The numbers among what the server says of itself, by name.
     pub(super) fn stats(&mut self) -> Result<BTreeMap<String, u64>> {
+        self.stats_of("")
+    }
+
+    /// The same of a part of it.
+    pub(super) fn stats_of(&mut self, part: &str) -> Result<BTreeMap<String, u64>> {
         self.request.clear();
-        self.request.extend(b"stats\r\n");
+        write!(self.request, "stats {part}").expect("a vector takes everything");
+        self.request.truncate(self.request.trim_ascii_end().len());
+        self.request.extend(b"\r\n");
         self.start_reply()?;
         write_all(&mut self.stream, &mut [IoSlice::new(&self.request)])?;
         let mut stats = BTreeMap::new();

@@ -151,3 +151,28 @@ fn a_server_that_goes_in_the_middle_of_a_value_is_lost() {
     let error = Connection::new(ours).get(b"k", &mut |_| panic!("it is not whole")).unwrap_err();
     assert!(error.message.contains("lost the server"), "{error}");
 }
+
+#[test]
+fn many_requests_go_at_once_and_are_answered_in_their_order() {
+    let replies = b"STORED\r\nSERVER_ERROR out of memory storing object\r\nEND\r\n\
+        VALUE b 0 3\r\n\r\nE\r\nEND\r\nEND\r\n";
+    let sets = [(&b"a"[..], &b"12"[..]), (b"c", b"")];
+    let gets = [&b"x"[..], b"b", b"y"];
+    for piece in [1, 5, 1_000] {
+        let mut connection = scripted(replies, piece);
+        let mut found = Vec::new();
+        let see = &mut |is_found| found.push(is_found);
+        let has_memory = connection.exchange(sets.into_iter(), gets.into_iter(), see).unwrap();
+        assert_eq!((found, has_memory), (vec![false, true, false], false));
+        let asked = "set a 0 0 2\r\n12\r\nset c 0 0 0\r\n\r\nget x\r\nget b\r\nget y\r\n";
+        assert_eq!(String::from_utf8_lossy(&connection.stream.asked), asked);
+    }
+    for wrong in ["VALUE b 0 x\r\n", "VALUE b 0 1\r\nabcdefgh", "NO\r\n"] {
+        let asked = [&b"b"[..]].into_iter();
+        let mut connection = scripted(wrong.as_bytes(), 1_000);
+        assert!(connection.exchange([].into_iter(), asked, &mut |_| ()).is_err(), "{wrong}");
+    }
+    let mut connection = scripted(b"STAT 1:total_pages 3\r\nSTAT total_malloced 9\r\nEND\r\n", 7);
+    assert_eq!(connection.stats_of("slabs").unwrap()["total_malloced"], 9);
+    assert_eq!(connection.stream.asked, b"stats slabs\r\n");
+}
