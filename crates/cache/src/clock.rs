@@ -64,7 +64,7 @@ impl<K: Key, V> Clock<K, V> {
     pub(crate) fn set_capacity(&mut self, capacity: usize) -> Removed<V> {
         self.capacity = capacity;
         let removed = self.shrink_to(capacity);
-        self.entries.give_back();
+        self.entries.give_back(removed.iter().count());
         removed
     }
 

@@ -363,8 +363,9 @@ impl HacShard {
             self.wanted_bytes += charge;
             return self.note(list, fingerprint, &entry);
         }
+        let before = self.entries.len();
         self.wanted_bytes += self.shrink_to(self.capacity() - charge);
-        self.entries.give_back();
+        self.entries.give_back(before - self.entries.len());
         self.efficiencies[list].add(self.benefit.efficiency(&entry));
         self.entries.add(list, fingerprint.hash(), fingerprint, entry, charge);
         // The paper's equations 4 and 5: what is here and what is noted make one whole.
@@ -512,9 +513,10 @@ impl HacShard {
     /// not fit any more leaves.
     pub(crate) fn set_capacities(&mut self, kv: usize, kp: usize) {
         self.capacities = (kv, kp);
+        let before = self.entries.len();
         self.shrink_to(kv + kp);
         // The bookkeeping of an empty shard is charged to nobody.
-        self.entries.give_back();
+        self.entries.give_back(before - self.entries.len());
     }
 
     pub(crate) fn capacities(&self) -> (usize, usize) {

@@ -18,6 +18,9 @@ use hashbrown::HashTable;
 /// So many free nodes are not worth moving the others for.
 const FREE_NODES_MAX: usize = 64;
 
+/// So many nodes may move for one that has become free.
+const MOVES: usize = 8;
+
 /// In so many generations about as many nodes become the newest of a list as it has.
 const GENERATIONS: u32 = 16;
 
@@ -82,7 +85,7 @@ struct Node<K, T> {
     generation: u16,
     /// Towards the newer ones; the next free node of a free one.
     newer: u32,
-    /// Towards the older ones.
+    /// Towards the older ones; the free node before a free one.
     older: u32,
     /// `None` for a free node.
     entry: Option<T>,
@@ -292,32 +295,73 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         slot.expect("every used node is in the table").remove();
         self.uncount(index);
         self.unlink(self.list(index), index);
+        let next = std::mem::replace(&mut self.free, index);
         let node = &mut self.nodes[index as usize];
-        node.newer = self.free;
-        self.free = index;
+        (node.newer, node.older) = (next, NONE);
+        if next != NONE {
+            self.nodes[next as usize].older = index;
+        }
         entry
     }
 
-    /// Gives memory back that no entry needs, if it is a fifth or more. Then it takes time
-    /// by the entries that there are.
-    pub(crate) fn give_back(&mut self) {
-        let kept = self.len() + self.len() / 4 + FREE_NODES_MAX;
-        if self.nodes.len() <= kept && !self.table.is_empty() {
+    /// Gives memory back that no entry needs, if it is a fifth or more, after so many entries have left.
+    /// No more nodes are moved than some for each of those: who has a few leave at a time waits little.
+    /// Only that the table gets smaller, once in a halving, takes time by the entries that there are.
+    pub(crate) fn give_back(&mut self, left: usize) {
+        if self.table.is_empty() {
+            *self = Self::new();
             return;
         }
-        let mut fewer = Self::new();
-        fewer.nodes.reserve_exact(self.len());
-        for list in 0..N {
-            let used: Vec<u32> = self.oldest_first(list).collect();
-            for index in used {
-                let node = &mut self.nodes[index as usize];
-                let (key, charge, uses) = (node.key, node.charge as usize, node.uses);
-                let entry = node.entry.take().expect("what is in a list is used");
-                fewer.add(list, key.hash(), key, entry, charge);
-                *fewer.uses(fewer.ends[list].newest) = uses;
-            }
+        if self.nodes.len() <= self.len() + self.len() / 4 + FREE_NODES_MAX {
+            return;
         }
-        *self = fewer;
+        for _ in 0..left.saturating_mul(MOVES).saturating_add(MOVES) {
+            if self.nodes.len() == self.len() {
+                break;
+            }
+            self.move_last();
+        }
+        if self.nodes.capacity() > self.nodes.len() + self.nodes.len() / 8 + FREE_NODES_MAX {
+            self.nodes.shrink_to_fit();
+        }
+        // With room for a few more: the next ones are not to make it larger again.
+        let (nodes, entries) = (&self.nodes, self.len() + self.len() / 16);
+        self.table.shrink_to(entries, |index| nodes[*index as usize].key.hash());
+    }
+
+    /// There is one node less: what the last one has is in a free one now, of which there is one.
+    fn move_last(&mut self) {
+        let Some(node) = self.nodes.pop() else { return };
+        let last = self.nodes.len() as u32;
+        if node.entry.is_none() {
+            return self.unlink_free(last, node.newer, node.older);
+        }
+        let to = self.free;
+        let next = self.nodes[to as usize].newer;
+        self.unlink_free(to, next, NONE);
+        let place = self.table.find_mut(node.key.hash(), |index| *index == last);
+        *place.expect("every used node is in the table") = to;
+        match node.newer {
+            NONE => self.ends[usize::from(node.list)].newest = to,
+            newer => self.nodes[newer as usize].older = to,
+        }
+        match node.older {
+            NONE => self.ends[usize::from(node.list)].oldest = to,
+            older => self.nodes[older as usize].newer = to,
+        }
+        self.nodes[to as usize] = node;
+    }
+
+    /// A node is not among the free ones any more, where it was between those.
+    fn unlink_free(&mut self, index: u32, next: u32, before: u32) {
+        if next != NONE {
+            self.nodes[next as usize].older = before;
+        }
+        match before {
+            NONE => self.free = next,
+            before => self.nodes[before as usize].newer = next,
+        }
+        debug_assert!(self.free != index, "it is none of them");
     }
 
     /// The nodes from `first` to `first + count` of which `is_it` is true.
@@ -360,7 +404,7 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
     fn new_node(&mut self, node: Node<K, T>) -> u32 {
         if self.free != NONE {
             let index = self.free;
-            self.free = self.nodes[index as usize].newer;
+            self.unlink_free(index, self.nodes[index as usize].newer, NONE);
             self.nodes[index as usize] = node;
             return index;
         }
@@ -409,6 +453,54 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         match older {
             NONE => self.ends[list].oldest = newer,
             older => self.nodes[older as usize].newer = newer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    struct Number(u64);
+
+    impl Key for Number {
+        fn hash(&self) -> u64 {
+            self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        }
+    }
+
+    fn add(lists: &mut Lists<Number, u64, 2>, number: u64) {
+        let key = Number(number);
+        lists.add((number % 2) as usize, key.hash(), key, number, 1);
+    }
+
+    #[test]
+    fn entries_keep_their_order_while_nodes_move_a_few_at_a_time() {
+        let mut lists = Lists::<Number, u64, 2>::new();
+        (0..10_000).for_each(|number| add(&mut lists, number));
+        // Every other pair goes, in no order, and some come meanwhile.
+        let mut expected: Vec<u64> = (0..10_000).collect();
+        for round in 0..100_u64 {
+            let gone = |number: &u64| (number / 2).is_multiple_of(2) && number * 7 % 100 == round;
+            for number in expected.extract_if(.., |number| gone(number)) {
+                let index = lists.find(Number(number).hash(), &Number(number));
+                assert_eq!(index.map(|index| lists.take(index)), Some(number));
+            }
+            let nodes = lists.nodes();
+            lists.give_back(50);
+            assert!(nodes - lists.nodes() <= 51 * MOVES, "{nodes}, then {}", lists.nodes());
+            add(&mut lists, 20_000 + round);
+            expected.push(20_000 + round);
+            for list in 0..2 {
+                let found = lists.oldest_first(list).filter_map(|index| lists.entry(index));
+                let of_list = expected.iter().filter(|number| **number % 2 == list as u64);
+                assert!(found.eq(of_list), "list {list} in round {round}");
+            }
+        }
+        assert!(lists.nodes() <= lists.len() * 5 / 4 + FREE_NODES_MAX + 1, "{}", lists.nodes());
+        for number in expected {
+            assert_eq!(lists.peek(Number(number).hash(), &Number(number)), Some(&number));
         }
     }
 }

@@ -110,7 +110,7 @@ impl<K: Key, V> Lru<K, V> {
         self.capacity = capacity;
         let removed = self.shrink_to(capacity);
         // The bookkeeping of an empty list is charged to nobody.
-        self.entries.give_back();
+        self.entries.give_back(removed.iter().count());
         removed
     }
 

@@ -90,7 +90,7 @@ impl<K: Key, V> S3Fifo<K, V> {
         self.capacity = capacity;
         self.ghost.set_bytes_max(capacity / GHOST_DIVISOR);
         let removed = self.make_room(0);
-        self.entries.give_back();
+        self.entries.give_back(removed.iter().count());
         removed
     }
 

@@ -83,6 +83,23 @@ impl Content {
         }
     }
 
+    /// Makes so many bytes from `offset` on zeros that take no memory, as far as they are there.
+    pub(crate) fn punch(&mut self, offset: u64, bytes: u64) {
+        let (start, end) = (offset.min(self.len), offset.saturating_add(bytes).min(self.len));
+        let chunks = Arc::make_mut(&mut self.chunks);
+        let mut at = start;
+        while at < end {
+            let (number, from) = locate(at);
+            let upto = (end - at + from as u64).min(CHUNK_BYTES as u64) as usize;
+            match chunks.get_mut(number) {
+                Some(chunk) if upto - from == CHUNK_BYTES => *chunk = None,
+                Some(Some(chunk)) => Arc::make_mut(chunk)[from..upto].fill(0),
+                _ => {}
+            }
+            at += (upto - from) as u64;
+        }
+    }
+
     /// Cuts off, or adds zeros.
     pub(crate) fn set_len(&mut self, len: u64) {
         if len < self.len {
@@ -107,6 +124,7 @@ mod tests {
     enum Step {
         Write(u64, Vec<u8>),
         SetLen(u64),
+        Punch(u64, u64),
         Copy,
     }
 
@@ -114,6 +132,7 @@ mod tests {
         prop_oneof![
             4 => (0..20_000_u64, prop::collection::vec(any::<u8>(), 0..9000)).prop_map(|(o, b)| Step::Write(o, b)),
             2 => (0..25_000_u64).prop_map(Step::SetLen),
+            2 => (0..25_000_u64, 0..15_000_u64).prop_map(|(o, b)| Step::Punch(o, b)),
             1 => Just(Step::Copy),
         ]
     }
@@ -143,6 +162,11 @@ mod tests {
                     Step::SetLen(len) => {
                         content.set_len(len);
                         model.resize(len as usize, 0);
+                    }
+                    Step::Punch(offset, bytes) => {
+                        content.punch(offset, bytes);
+                        let end = model.len().min((offset + bytes) as usize);
+                        model[end.min(offset as usize)..end].fill(0);
                     }
                     Step::Copy => copies.push((content.clone(), model.clone())),
                 }

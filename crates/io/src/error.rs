@@ -24,6 +24,8 @@ pub enum Operation {
     SyncDirectory,
     /// Reserving space for a file.
     Allocate,
+    /// Giving back the room of a part of a file.
+    PunchHole,
     /// Changing a file's length.
     Truncate,
     /// Asking for a file's length or existence.
@@ -53,6 +55,7 @@ impl Operation {
             Self::Sync => "sync",
             Self::SyncDirectory => "sync the directory",
             Self::Allocate => "reserve space for",
+            Self::PunchHole => "give back room of",
             Self::Truncate => "set the length of",
             Self::Inspect => "inspect",
             Self::Rename => "rename",

@@ -14,6 +14,7 @@ use crate::random::{Random, SeededRandom};
 enum Change {
     Write { offset: u64, bytes: Box<[u8]> },
     SetLen(u64),
+    Punch { offset: u64, bytes: u64 },
 }
 
 /// The bytes of a file on a disk with a volatile cache.
@@ -49,6 +50,11 @@ impl Inode {
             self.visible.set_len(len);
             self.pending.push(Change::SetLen(len));
         }
+    }
+
+    pub(crate) fn punch(&mut self, offset: u64, bytes: u64) {
+        self.visible.punch(offset, bytes);
+        self.pending.push(Change::Punch { offset, bytes });
     }
 
     pub(crate) fn sync(&mut self) {
@@ -100,6 +106,7 @@ impl Change {
         match self {
             Self::Write { offset, bytes } => content.write(*offset, bytes),
             Self::SetLen(len) => content.set_len(*len),
+            Self::Punch { offset, bytes } => content.punch(*offset, *bytes),
         }
     }
 
@@ -107,7 +114,7 @@ impl Change {
         let fate = random.below(4);
         match (fate, self) {
             (0, _) => {}
-            (1, _) | (_, Self::SetLen(_)) => self.apply(content),
+            (1, _) | (_, Self::SetLen(_) | Self::Punch { .. }) => self.apply(content),
             (2, Self::Write { offset, bytes }) => {
                 content.write(*offset, &bytes[..below(random, bytes.len())]);
             }

@@ -516,6 +516,23 @@ impl File for LocalFile {
         }
     }
 
+    fn punch_hole(&self, offset: u64, bytes: u64) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        if self.is_block_device() {
+            // What the kernel would do there, it does to the device.
+            return Err(Error::new(ErrorKind::Unsupported, Operation::PunchHole, &self.path));
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        loop {
+            return match rustix::fs::fallocate(&self.file, flags, offset, bytes) {
+                Err(Errno::INTR) => continue,
+                answer => self.system(Operation::PunchHole, answer),
+            };
+        }
+    }
+
     fn truncate(&self, bytes: u64) -> Result<()> {
         self.system(Operation::Truncate, self.file.set_len(bytes))
     }

@@ -616,6 +616,13 @@ impl File for MemoryFile {
         })
     }
 
+    fn punch_hole(&self, offset: u64, bytes: u64) -> Result<()> {
+        self.begin(Operation::PunchHole)?;
+        let _state = self.storage.state.lock();
+        self.node.lock().punch(offset, bytes);
+        Ok(())
+    }
+
     fn truncate(&self, bytes: u64) -> Result<()> {
         self.begin(Operation::Truncate)?;
         self.change(Operation::Truncate, bytes, |inode| inode.set_len(bytes))

@@ -279,6 +279,10 @@ impl File for PacedFile {
         self.inner.allocate(bytes)
     }
 
+    fn punch_hole(&self, offset: u64, bytes: u64) -> Result<()> {
+        self.inner.punch_hole(offset, bytes)
+    }
+
     fn truncate(&self, bytes: u64) -> Result<()> {
         self.inner.truncate(bytes)
     }

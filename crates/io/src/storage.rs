@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// How a file is to be read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -158,6 +158,13 @@ pub trait File: Send + Sync + std::fmt::Debug {
     /// Reserves space so that the file is at least `bytes` long; new bytes
     /// read as zero. A system that cannot reserve only sets the length.
     fn allocate(&self, bytes: u64) -> Result<()>;
+
+    /// Gives the room of so many bytes from `offset` on back to the file system. The file is as long
+    /// as before, and reads as zeros there until it is written again, for which there may be no room
+    /// then. [`crate::ErrorKind::Unsupported`] where that cannot be done, as with a block device.
+    fn punch_hole(&self, _offset: u64, _bytes: u64) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, Operation::PunchHole, self.path()))
+    }
 
     /// Sets the file's length.
     fn truncate(&self, bytes: u64) -> Result<()>;

@@ -29,7 +29,7 @@ use crate::pool::Pool;
 use crate::recovery;
 use crate::stats::{Stats, TenantStats};
 use crate::superblock::{NO_TIME, Opening};
-use crate::surroundings::Surroundings;
+use crate::surroundings::{Surroundings, second};
 use crate::tenants::{self, OTHERS, Tenants};
 use crate::witness::Witness;
 
@@ -188,7 +188,7 @@ impl Cache {
 
     /// The present second.
     pub fn now_s(&self) -> u32 {
-        u32::try_from(self.inner.clock.unix_ms() / 1000).unwrap_or(u32::MAX - 1)
+        second(&*self.inner.clock)
     }
 
     /// Does what is due: forgets everything if its time has come, and looks after devices that
@@ -340,7 +340,7 @@ impl Cache {
             None => decide(None),
             Some((found, copy)) => {
                 let held = Held { key: recall.key().into(), found: found.clone(), copy };
-                pool.leave(shard.put(hash, held), now_s);
+                pool.leave(&shard.put(hash, held), now_s);
                 decide(Some(&found))
             }
         };
@@ -396,7 +396,8 @@ impl Cache {
     }
 
     /// Changes how much DRAM there is; what tenants have stays theirs. What does not fit any more
-    /// leaves at once.
+    /// leaves, a little of each shard at a time: others find their objects meanwhile, and the caller
+    /// waits until all has left, and for flash to take it.
     ///
     /// # Errors
     ///
@@ -414,10 +415,34 @@ impl Cache {
     ///
     /// When it is too little, or there is no such tenant.
     pub fn set_tenant_dram_bytes(&self, name: &str, dram_bytes: u64) -> Result<()> {
-        let number = self.inner.names.iter().position(|tenant| tenant.name == name);
-        let number = number.map(|number| number + 1).or((name == OTHERS).then_some(0));
-        let number = number.ok_or_else(|| Error::invalid(format!("there is no tenant {name}")))?;
-        self.inner.pools[number].set_dram_bytes(dram_bytes, self.now_s())
+        self.pool_of(name)?.set_dram_bytes(dram_bytes, self.now_s())
+    }
+
+    /// Changes how much flash may be used; what tenants have stays theirs. More may be at once, but no
+    /// more than the cache was opened with; if less may, objects go in the background, in the order in
+    /// which they would anyway, and their room goes back to the file system. 0 is none. The devices do
+    /// not know of it: a cache that is opened may use all that it is opened with.
+    ///
+    /// # Errors
+    ///
+    /// When it is more than there is, or too little.
+    pub fn set_flash_bytes(&self, flash_bytes: u64) -> Result<()> {
+        let (others, tenants) = (&self.inner.pools[0], &self.inner.pools[1..]);
+        let taken: u64 = tenants.iter().map(Pool::flash_bytes).sum();
+        let bytes = flash_bytes.checked_sub(taken).ok_or_else(|| {
+            Error::invalid(format!("tenants have {taken} bytes of flash between them"))
+        })?;
+        others.set_flash_bytes(bytes)
+    }
+
+    /// Changes how much flash a tenant may use, who may be called `default`, as
+    /// [`Cache::set_flash_bytes`]; what the others have stays theirs.
+    ///
+    /// # Errors
+    ///
+    /// When it is more than he had when the cache was opened, or too little, or there is no such tenant.
+    pub fn set_tenant_flash_bytes(&self, name: &str, flash_bytes: u64) -> Result<()> {
+        self.pool_of(name)?.set_flash_bytes(flash_bytes)
     }
 
     /// Shows `see` about `count` places of objects in DRAM from `from` on, with their keys;
@@ -485,7 +510,7 @@ impl Cache {
                 prefix: prefix.into(),
                 cache: pool.stats(),
                 flash_objects: devices.iter().map(|device| device.objects).sum(),
-                flash_bytes_max: devices.iter().map(|device| device.bytes).sum(),
+                flash_bytes_max: pool.flash_bytes(),
                 flash_dram_bytes: pool.flash_dram_bytes(),
             }
         };
@@ -497,6 +522,14 @@ impl Cache {
     /// The pool of a key's tenant.
     fn pool(&self, key: &[u8]) -> &Pool {
         &self.inner.pools[self.inner.tenants.of(key)]
+    }
+
+    /// The pool of the tenant of that name.
+    fn pool_of(&self, name: &str) -> Result<&Pool> {
+        let number = self.inner.names.iter().position(|tenant| tenant.name == name);
+        let number = number.map(|number| number + 1).or((name == OTHERS).then_some(0));
+        let number = number.ok_or_else(|| Error::invalid(format!("there is no tenant {name}")))?;
+        Ok(&self.inner.pools[number])
     }
 
     fn flashes(&self) -> impl Iterator<Item = &Flash> {

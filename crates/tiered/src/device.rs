@@ -312,6 +312,9 @@ impl Device {
         len: usize,
         now_s: u32,
     ) -> Result<Option<Arc<RwLock<Segment>>>> {
+        if filling.slots.in_use_max() == 0 {
+            return Ok(None);
+        }
         let of_group = |segment: &Arc<RwLock<Segment>>| segment.read().group() == group;
         if let Some(index) = filling.open.iter().position(of_group) {
             if filling.open[index].read().has_room_for(len) {
@@ -381,12 +384,21 @@ impl Device {
         filling.sealed.push_back((slot, segment));
     }
 
+    /// Keeps the buffer of a segment that needs it no more, unless somebody reads it still.
+    pub(crate) fn keep_buffer(&self, filling: &mut Filling, segment: Arc<RwLock<Segment>>) {
+        if let Some(segment) = Arc::into_inner(segment)
+            && filling.buffers + filling.spare.len() < self.limits.buffers
+        {
+            filling.spare.push(segment.into_inner().into_buffer());
+        }
+    }
+
     pub(crate) fn write_slot(&self, slot: &Slot) -> Result<()> {
         self.counters.metadata_bytes_written.add(SLOT_BYTES as u64);
         self.write_meta(self.layout.table_entry_at(slot.id.slot), &slot.encode(self.id))
     }
 
-    fn count_gone(&self, went: &Slot, now_s: u32) {
+    pub(crate) fn count_gone(&self, went: &Slot, now_s: u32) {
         if went.may_go_at_s > now_s {
             self.counters.segments_evicted.add(1);
             return;

@@ -143,6 +143,27 @@ impl<C> Shard<C> {
         self.objects.set_capacity_bytes(capacity_bytes)
     }
 
+    /// Gets as large as that, if it is smaller.
+    pub(crate) fn grow_to(&mut self, capacity_bytes: usize) {
+        if self.objects.capacity_bytes() < capacity_bytes {
+            drop(self.objects.set_capacity_bytes(capacity_bytes));
+        }
+    }
+
+    /// Gets smaller, if it is larger than that, so that no more than about `step_bytes` of objects leave:
+    /// those, which are the first that would leave for want of room.
+    pub(crate) fn shrink_towards(
+        &mut self,
+        capacity_bytes: usize,
+        step_bytes: usize,
+    ) -> Option<Removed<Held<C>>> {
+        if self.objects.capacity_bytes() <= capacity_bytes {
+            return None;
+        }
+        let next = self.objects.charged_bytes().saturating_sub(step_bytes);
+        Some(self.objects.set_capacity_bytes(next.max(capacity_bytes)))
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.reading.clear();
@@ -226,6 +247,28 @@ mod tests {
         }
         let left = shard.put(8, held(b"b", 1_000));
         assert!(left.iter().all(|held| held.copy.is_some()) && left.iter().count() == 1);
+    }
+
+    #[test]
+    fn a_shard_gets_smaller_by_little_at_a_time() {
+        for eviction in [Eviction::S3Fifo, Eviction::GreedyDual, Eviction::Lru, Eviction::Clock] {
+            let mut shard = Shard::new(eviction, 1 << 20);
+            (0..2_000).for_each(|hash| drop(shard.put(hash, held(b"a", 1_000))));
+            shard.grow_to(100_000);
+            let before = (shard.objects.capacity_bytes(), shard.len());
+            assert_eq!(before.0, 1 << 20);
+            let (mut steps, mut left) = (0, 0);
+            while let Some(gone) = shard.shrink_towards(200_000, 50_000) {
+                let gone = gone.iter().count();
+                // The order of leaving may keep notes of what has left, and give them up.
+                assert!(gone <= 60, "{eviction:?}: {gone} objects in a step");
+                (steps, left) = (steps + 1, left + gone);
+            }
+            assert!(steps >= 13 && left + shard.len() == before.1, "{eviction:?}: {steps} steps");
+            assert_eq!(shard.objects.capacity_bytes(), 200_000);
+            shard.grow_to(300_000);
+            assert_eq!(shard.objects.capacity_bytes(), 300_000);
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::array::Array;
 use crate::device::{Device, Limits};
 use crate::device_stats::{DeviceCounters, DeviceCounts};
 use crate::entry::Spot;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::health::{DeviceState, Health, Work};
 use crate::layout::Layout;
 use crate::membership::Membership;
@@ -67,8 +67,10 @@ impl Place {
 pub struct DeviceStats {
     /// Where it is.
     pub path: String,
-    /// How large.
+    /// How much of it may be used at most.
     pub bytes: u64,
+    /// How much may be now.
+    pub bytes_max: u64,
     /// How it does.
     pub state: DeviceState,
     /// How often it has gone out.
@@ -77,7 +79,7 @@ pub struct DeviceStats {
     pub times_back: u64,
     /// Segments on it.
     pub segments: u64,
-    /// How many there is room for.
+    /// How many there may be.
     pub segments_max: u64,
     /// What its index takes of DRAM, write buffers included.
     pub dram_bytes: u64,
@@ -97,6 +99,8 @@ pub struct DeviceStats {
 struct Seat {
     options: FlashOptions,
     layout: Layout,
+    /// Held while a device is told, so that one that comes back knows it.
+    limit: Mutex<SeatLimit>,
     device: ArcSwapOption<Device>,
     health: Mutex<Health>,
     executor: Arc<dyn Executor>,
@@ -110,6 +114,13 @@ struct Seat {
     returned: Mutex<(u64, u64)>,
 }
 
+/// How much of a device may be used.
+#[derive(Debug, Clone, Copy)]
+struct SeatLimit {
+    bytes: u64,
+    slots: u32,
+}
+
 /// All devices.
 #[derive(Debug, Clone)]
 pub(crate) struct Flash {
@@ -121,6 +132,8 @@ struct Inner {
     seats: Box<[Seat]>,
     routing: ArcSwap<Routing>,
     membership: Mutex<Membership>,
+    /// Held while devices are told one by one how much of them may be used.
+    resizing: Mutex<()>,
     state: Option<StateFile>,
     around: Surroundings,
     limits: Limits,
@@ -164,7 +177,9 @@ impl Flash {
                 missing.push(number);
                 health.left(now_ns);
             }
+            let limit = SeatLimit { bytes: opened.options.bytes, slots: opened.layout.slots };
             Seat {
+                limit: Mutex::new(limit),
                 options: opened.options,
                 layout: opened.layout,
                 device: ArcSwapOption::from(opened.device.map(Arc::new)),
@@ -188,6 +203,7 @@ impl Flash {
                 seats,
                 routing: ArcSwap::from_pointee(routing),
                 membership: Mutex::new(membership),
+                resizing: Mutex::new(()),
                 state: array.state,
                 around: around.clone(),
                 limits,
@@ -352,7 +368,7 @@ impl Flash {
                 let (bytes, since_ns) = *seat.returned.lock();
                 let written = seat.counters.segment_bytes_written.get() - bytes;
                 let is_old = now_ns.saturating_sub(since_ns) >= WARMING_MAX.as_nanos() as u64;
-                if is_old || written >= seat.options.bytes {
+                if is_old || written >= seat.limit.lock().bytes {
                     health.settled();
                     drop(health);
                     self.inner.settle(number);
@@ -376,10 +392,57 @@ impl Flash {
             seat.executor.shutdown();
         }
         for (seat, device) in self.inner.devices() {
-            if let Err(error) = device.close() {
+            if let Err(error) = device.close(self.inner.around.now_s()) {
                 tracing::warn!("flash device {}: {error}", self.inner.name(seat));
             }
         }
+    }
+
+    /// How much may be used, in bytes.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.inner.seats.iter().map(|seat| seat.limit.lock().bytes).sum()
+    }
+
+    /// From now on so much may be used, of each device as large a part; what is too much goes in the
+    /// background.
+    ///
+    /// # Errors
+    ///
+    /// When it is more than the devices were opened with, or too little for one of them.
+    pub(crate) fn set_bytes_max(&self, bytes: u64) -> Result<()> {
+        let seats = &self.inner.seats;
+        let all_bytes: u64 = seats.iter().map(|seat| seat.options.bytes).sum();
+        if bytes > all_bytes {
+            return Err(Error::invalid(format!(
+                "the cache was opened with {all_bytes} bytes of flash, which are the most it may use"
+            )));
+        }
+        let scaled = |part: u64, of: u64, whole: u64| {
+            u128::from(part) * u128::from(of) / u128::from(whole.max(1))
+        };
+        let limit = |seat: &Seat| {
+            let bytes = scaled(seat.options.bytes, bytes, all_bytes) as u64;
+            seat.layout.slots_within(bytes).map(|slots| SeatLimit { bytes, slots })
+        };
+        let Some(limits) = seats.iter().map(limit).collect::<Option<Vec<_>>>() else {
+            let least = |seat: &Seat| {
+                scaled(seat.layout.in_use_bytes_min(), all_bytes, seat.options.bytes) as u64 + 1
+            };
+            let least = seats.iter().map(least).max().unwrap_or(0);
+            return Err(Error::invalid(format!(
+                "flash of {all_bytes} bytes can be used from {least} bytes on, or not at all"
+            )));
+        };
+        let _one_by_one = self.inner.resizing.lock();
+        for (number, (seat, limit)) in seats.iter().zip(limits).enumerate() {
+            let mut now = seat.limit.lock();
+            *now = limit;
+            let device = self.inner.device(number);
+            device.iter().for_each(|device| device.set_slots_max(limit.slots));
+            drop(now);
+            device.iter().for_each(|device| self.inner.schedule(number, device));
+        }
+        Ok(())
     }
 
     /// How all devices stand.
@@ -390,14 +453,16 @@ impl Flash {
 
 impl Seat {
     fn stats(&self) -> DeviceStats {
+        let limit = *self.limit.lock();
         let mut stats = DeviceStats {
             path: self.options.path.display().to_string(),
             bytes: self.options.bytes,
+            bytes_max: limit.bytes,
             state: self.health.lock().state(),
             times_out: self.times_out.get(),
             times_back: self.times_back.get(),
             segments: 0,
-            segments_max: self.layout.slots.into(),
+            segments_max: limit.slots.into(),
             dram_bytes: 0,
             index_bytes: 0,
             objects: 0,
@@ -472,6 +537,10 @@ impl Inner {
         let job = move || {
             inner.seats[number].is_scheduled.store(false, Ordering::Release);
             inner.keep_up(number, &device);
+            // Of what is too much only a part goes at a time: others are to have their turn.
+            if device.is_to_shrink() {
+                inner.schedule(number, &device);
+            }
         };
         seat.executor.execute(Priority::High, Box::new(job));
     }
@@ -480,7 +549,7 @@ impl Inner {
         let seat = &self.seats[number];
         let mut cursor = seat.cursor.lock();
         let began_ns = self.around.clock.monotonic_ns();
-        let done = device.upkeep(&mut cursor);
+        let done = device.upkeep(&mut cursor, self.around.now_s());
         drop(cursor);
         let ended_ns = self.around.clock.monotonic_ns();
         let mut health = seat.health.lock();
@@ -567,7 +636,7 @@ impl Inner {
     }
 
     /// Tries a device that is out; it comes back empty.
-    fn come(&self, number: usize) {
+    fn come(self: &Arc<Self>, number: usize) {
         let seat = &self.seats[number];
         let files = Files::open(&self.around.storage, &seat.options.path, seat.options.bytes);
         let Ok(files) = files else { return };
@@ -601,7 +670,11 @@ impl Inner {
             return;
         };
         let failed = self.tell_all(&membership);
-        seat.device.store(Some(Arc::new(device)));
+        let device = Arc::new(device);
+        let limit = seat.limit.lock();
+        device.set_slots_max(limit.slots);
+        seat.device.store(Some(Arc::clone(&device)));
+        drop(limit);
         *seat.returned.lock() =
             (seat.counters.segment_bytes_written.get(), self.around.clock.monotonic_ns());
         seat.health.lock().returned();
@@ -610,6 +683,7 @@ impl Inner {
         drop(membership);
         tracing::info!("flash device {} is back, empty", self.name(number));
         failed.into_iter().for_each(|seat| self.leave(seat));
+        self.schedule(number, &device);
     }
 
     /// Nothing is looked for any more where the keys of a seat were forwarded to.

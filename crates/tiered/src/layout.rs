@@ -111,9 +111,7 @@ impl Layout {
             invalidations: (objects / 4).next_multiple_of(128).clamp(1 << 10, 1 << 21) as u32,
             fingerprint_bits,
         };
-        let slot_bytes = segment_bytes + SLOT_BYTES as u64;
-        let taken_bytes = layout.segments_at() + BLOCK_BYTES;
-        let slots = (bytes.saturating_sub(taken_bytes) / slot_bytes).min(SLOTS_MAX.into());
+        let slots = layout.slots_fitting(bytes).min(SLOTS_MAX.into());
         if slots < SLOTS_MIN {
             return Err(Error::invalid(format!(
                 "a flash device of {bytes} bytes is too small: it takes at least {}",
@@ -121,6 +119,36 @@ impl Layout {
             )));
         }
         Ok(Self { slots: slots as u32, ..layout })
+    }
+
+    /// For how many slots there is room in so many bytes, with all that is there beside them. The
+    /// number of slots that the layout has is not looked at.
+    fn slots_fitting(&self, bytes: u64) -> u64 {
+        bytes.saturating_sub(self.beside_bytes()) / self.slot_bytes()
+    }
+
+    /// What is there beside slots, in bytes.
+    fn beside_bytes(&self) -> u64 {
+        Self { slots: 0, ..*self }.segments_at() + BLOCK_BYTES
+    }
+
+    fn slot_bytes(&self) -> u64 {
+        u64::from(self.segment_bytes) + SLOT_BYTES as u64
+    }
+
+    /// How many of its slots may be in use where no more than so many bytes may be: none with 0.
+    /// Nothing where that is too little for the least number of slots.
+    pub(crate) fn slots_within(&self, bytes: u64) -> Option<u32> {
+        if bytes == 0 {
+            return Some(0);
+        }
+        let slots = self.slots_fitting(bytes).min(self.slots.into());
+        (slots >= SLOTS_MIN).then_some(slots as u32)
+    }
+
+    /// The least bytes that may be in use, if not none.
+    pub(crate) fn in_use_bytes_min(&self) -> u64 {
+        self.beside_bytes() + SLOTS_MIN * self.slot_bytes()
     }
 
     /// About the smallest device that is large enough, in bytes.
@@ -227,6 +255,21 @@ mod tests {
         let least: u64 = error.rsplit(' ').next().unwrap().parse().expect("it is a number");
         assert!(Layout::of(least, 4096, None, 40).is_ok(), "{error}");
         assert!(Layout::of(least - (2 << 20), 4096, None, 40).is_err(), "{error}");
+    }
+
+    #[test]
+    fn a_part_has_as_many_slots_as_fit_it() {
+        for bytes in [64 << 20, (64 << 20) + 1_000_000, 4 << 30] {
+            let layout = Layout::of(bytes, 4096, None, 40).expect("it is large enough");
+            let least = layout.in_use_bytes_min();
+            let slots = [0, 1, least - 1, least, bytes, bytes + (1 << 30)];
+            let slots = slots.map(|bytes| layout.slots_within(bytes));
+            let all = Some(layout.slots);
+            assert_eq!(slots, [Some(0), None, None, Some(SLOTS_MIN as u32), all, all]);
+            let half = layout.slots_within(bytes / 2).expect("it is enough");
+            assert!(layout.segment_at(half) <= bytes / 2);
+            assert!(half * 200 >= layout.slots * 90, "{half} of {}", layout.slots);
+        }
     }
 
     #[test]

@@ -39,6 +39,7 @@ mod replay;
 mod device_stats;
 mod read_times;
 mod device;
+mod limit;
 mod lookup;
 mod upkeep;
 mod recovery;

@@ -7,7 +7,7 @@
 //! from the shard, and what was read counts only if the ticket is still valid
 //! ([`crate::dram`]).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use tidekv_cache::Removed;
@@ -41,6 +41,9 @@ const INDEX_DRAM_DIVISOR: u64 = 16;
 /// of a hundred million objects are written for some fifty at a time.
 const CHANGES_MAX: u64 = 3 << 20;
 
+/// DRAM gets smaller by so many bytes of a shard at a time.
+const STEP_BYTES: usize = 256 << 10;
+
 pub(crate) type Shard = dram::Shard<Place>;
 
 /// The objects of a tenant.
@@ -50,9 +53,16 @@ pub(crate) struct Pool {
     pub(crate) flash: Option<Flash>,
     pub(crate) counters: Counters,
     pub(crate) witnessed: Witnessed,
+    /// What no shard has less than its part of.
     dram_bytes: AtomicU64,
+    /// What each shard is to have; read under its lock.
+    shard_bytes_wanted: AtomicUsize,
+    /// Held while both are changed.
+    resizing: Mutex<()>,
     /// Of the DRAM, what flash has for its index and its buffers.
     flash_dram_bytes: u64,
+    /// The least DRAM that it can have.
+    dram_bytes_min: u64,
     object_bytes_max: u64,
 }
 
@@ -83,12 +93,17 @@ impl Pool {
         let shards = shards_for(options, options.dram_bytes - flash_bytes, shards_max);
         let shard_bytes = (options.dram_bytes - flash_bytes) / shards;
         let shard = |_| Mutex::new(Shard::new(options.eviction, shard_bytes as usize));
+        let least = DRAM_BYTES_MIN.max(options.object_bytes_max * OBJECT_DRAM_DIVISOR);
         let pool = Self {
+            // With what there is now there can be a cache, as is seen.
+            dram_bytes_min: options.dram_bytes.min(least + flash_bytes),
             shards: (0..shards).map(shard).collect(),
             flash,
             counters: Counters::default(),
             witnessed: Witnessed::default(),
             dram_bytes: AtomicU64::new(options.dram_bytes),
+            shard_bytes_wanted: AtomicUsize::new(shard_bytes as usize),
+            resizing: Mutex::new(()),
             flash_dram_bytes: flash_bytes,
             object_bytes_max: options.object_bytes_max,
         };
@@ -135,30 +150,69 @@ impl Pool {
             && Shard::has_room_for(self.shard_bytes(self.dram_bytes()), charge_bytes)
     }
 
-    /// Changes how much DRAM there is. What does not fit any more leaves at once.
+    /// Changes how much DRAM there is: more at once, less step by step, with locks released between
+    /// steps. Of two callers the later one decides, and both help to get there.
     ///
     /// # Errors
     ///
     /// When it is too little.
     pub(crate) fn set_dram_bytes(&self, dram_bytes: u64, now_s: u32) -> Result<()> {
-        let least = self.dram_bytes_min();
+        let least = self.dram_bytes_min;
         if dram_bytes < least {
             return Err(Error::invalid(format!("the cache needs at least {least} bytes of DRAM")));
         }
-        self.dram_bytes.store(dram_bytes, Ordering::Relaxed);
+        let resizing = self.resizing.lock();
+        let before = self.dram_bytes.fetch_min(dram_bytes, Ordering::Relaxed);
         let shard_bytes = self.shard_bytes(dram_bytes);
-        for shard in &self.shards {
-            let mut shard = shard.lock();
-            let left = shard.set_capacity_bytes(shard_bytes);
-            self.leave(left, now_s);
+        self.shard_bytes_wanted.store(shard_bytes, Ordering::Relaxed);
+        if dram_bytes > before {
+            for shard in &self.shards {
+                shard.lock().grow_to(shard_bytes);
+            }
+            self.dram_bytes.store(dram_bytes, Ordering::Relaxed);
+        }
+        drop(resizing);
+        let mut is_done = false;
+        while !is_done {
+            is_done = true;
+            // By turns: none has much more than the others for long.
+            for shard in &self.shards {
+                is_done &= !self.shrink_some(shard, now_s);
+                // What has left waits in buffers of flash, and when these are full no more is taken.
+                self.flash.iter().for_each(Flash::catch_up);
+            }
         }
         Ok(())
     }
 
-    /// The least DRAM that it can have, in bytes.
-    fn dram_bytes_min(&self) -> u64 {
-        let least = DRAM_BYTES_MIN.max(self.object_bytes_max * OBJECT_DRAM_DIVISOR);
-        least + self.flash_dram_bytes
+    /// Makes a shard a step smaller, if it is to be; whether it is to be still.
+    fn shrink_some(&self, shard: &Mutex<Shard>, now_s: u32) -> bool {
+        let mut shard = shard.lock();
+        let wanted = self.shard_bytes_wanted.load(Ordering::Relaxed);
+        let Some(left) = shard.shrink_towards(wanted, STEP_BYTES) else { return false };
+        self.leave(&left, now_s);
+        drop(shard);
+        // Only now, that others wait for nothing.
+        drop(left);
+        true
+    }
+
+    /// How much flash may be used, in bytes.
+    pub(crate) fn flash_bytes(&self) -> u64 {
+        self.flash.as_ref().map_or(0, Flash::bytes_max)
+    }
+
+    /// Changes how much flash may be used.
+    ///
+    /// # Errors
+    ///
+    /// When it is more than there is, or too little.
+    pub(crate) fn set_flash_bytes(&self, bytes: u64) -> Result<()> {
+        match &self.flash {
+            Some(flash) => flash.set_bytes_max(bytes),
+            None if bytes == 0 => Ok(()),
+            None => Err(Error::invalid("the cache was opened with 0 bytes of flash")),
+        }
     }
 
     /// What a shard has of so much DRAM.
@@ -283,7 +337,7 @@ impl Pool {
         if held.found.object.deadline.has_passed(now_s) {
             return old;
         }
-        self.leave(shard.put(hash, held), now_s);
+        self.leave(&shard.put(hash, held), now_s);
         old
     }
 
@@ -314,7 +368,7 @@ impl Pool {
 
     /// Objects have left DRAM: flash may take them. Under the lock of their shard, so that
     /// nothing happens to their keys in between.
-    pub(crate) fn leave(&self, left: Removed<Held<Place>>, now_s: u32) {
+    pub(crate) fn leave(&self, left: &Removed<Held<Place>>, now_s: u32) {
         let counters = &self.counters;
         for held in left.iter() {
             counters.evicted.add(1);

@@ -431,11 +431,11 @@ impl Device {
     /// # Errors
     ///
     /// When the device fails.
-    pub(crate) fn close(&self) -> Result<()> {
+    pub(crate) fn close(&self, now_s: u32) -> Result<()> {
         if self.is_broken() {
             return Ok(());
         }
-        self.settle_all(&mut 0)?;
+        self.settle_all(&mut 0, now_s)?;
         self.data.sync()?;
         self.meta.sync()?;
         self.write_superblock(|superblock| superblock.is_closed = true)?;

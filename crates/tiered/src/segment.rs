@@ -82,6 +82,11 @@ impl Segment {
         self.bytes.len() + record_bytes + summaries + BLOCK_BYTES as usize <= self.capacity
     }
 
+    /// How many records it has.
+    pub(crate) fn records(&self) -> u32 {
+        self.slot.records
+    }
+
     /// Bytes of its records.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()

@@ -2,7 +2,28 @@
 //! records' deadlines, the earliest first, else that of the oldest segment (BigKV,
 //! "TTL-aware space management").
 //!
-//! Guarantee: a slot is given out in a generation that it has never held a segment in.
+//! How many may be in use at once can change at any time ([`Slots::set_in_use_max`]). Free ones beyond
+//! that are held back, and what they had on the device is given back:
+//!
+//! ```text
+//!         take()             put()
+//!   free ───────► filled ──────────────► whole ──► taken for another segment: filled
+//!    ▲ │ ◄─────────── give_back() ─────────┘ │
+//!    │ │                                     │ shed(): more are in use than may be
+//!    │ └─ fewer may be ─► to be emptied ◄────┘
+//!    │ ◄── more may be ─────┘  │ next_to_empty()
+//!    │                         ▼
+//!    │                   being emptied
+//!    │ ◄── more may be ──── emptied()
+//!    │                         │
+//!    │                         ▼
+//!    └─── more may be ────  emptied
+//! ```
+//!
+//! Guarantees:
+//! 1. A slot is given out in a generation that it has never held a segment in.
+//! 2. One that is being emptied is not given out before it has been.
+//! 3. When more slots are in use than may be, none comes to be in use beside them.
 //!
 //! Pure; for one thread at a time.
 
@@ -16,6 +37,13 @@ use crate::segment_table::Slot;
 pub(crate) struct Slots {
     slots: Vec<Slot>,
     free: VecDeque<u32>,
+    /// How many may be in use: filled or whole.
+    in_use_max: usize,
+    /// Held back, and what stood there has still its room.
+    to_be_emptied: Vec<u32>,
+    being_emptied: usize,
+    /// Held back, and take no room.
+    emptied: Vec<u32>,
     /// Whole segments, by the order in which they were opened.
     by_order: BTreeMap<u64, u32>,
     /// Whole segments that may go some time, by when.
@@ -36,6 +64,10 @@ impl Slots {
     pub(crate) fn new(slots: Vec<Slot>) -> Self {
         let mut new = Self {
             free: VecDeque::new(),
+            in_use_max: slots.len(),
+            to_be_emptied: Vec::new(),
+            being_emptied: 0,
+            emptied: Vec::new(),
             by_order: BTreeMap::new(),
             by_going: BTreeSet::new(),
             slots: Vec::new(),
@@ -55,11 +87,19 @@ impl Slots {
         if let Some(slot) = self.free.pop_front() {
             return Some(Taken { id: self.slots[slot as usize].id, went: None });
         }
-        let expired = self.by_going.first().filter(|(may_go_at_s, _)| *may_go_at_s <= now_s);
-        let slot = expired.map(|(_, slot)| *slot);
-        let slot = slot.or_else(|| self.by_order.first_key_value().map(|(_, slot)| *slot))?;
+        if self.in_use_max == 0 {
+            return None;
+        }
+        let slot = self.next_to_go(now_s)?;
         let went = self.forget(slot);
         Some(Taken { id: self.slots[slot as usize].id, went: Some(went) })
+    }
+
+    /// The slot whose segment goes next at `now_s`, if any is whole.
+    fn next_to_go(&self, now_s: u32) -> Option<u32> {
+        let expired = self.by_going.first().filter(|(may_go_at_s, _)| *may_go_at_s <= now_s);
+        let slot = expired.map(|(_, slot)| *slot);
+        slot.or_else(|| self.by_order.first_key_value().map(|(_, slot)| *slot))
     }
 
     /// A segment has become whole.
@@ -73,7 +113,77 @@ impl Slots {
     pub(crate) fn give_back(&mut self, slot: u32) -> SegmentId {
         self.forget(slot);
         self.free.push_back(slot);
+        self.balance();
         self.slots[slot as usize].id
+    }
+
+    /// From now on so many may be in use, or all if that is more. Of whole ones that are too many
+    /// none has gone yet ([`Slots::shed`]).
+    pub(crate) fn set_in_use_max(&mut self, count: usize) {
+        self.in_use_max = count.min(self.slots.len());
+        self.balance();
+    }
+
+    /// How many may be in use.
+    pub(crate) fn in_use_max(&self) -> usize {
+        self.in_use_max
+    }
+
+    /// Lets the segment go that is the next to, where more slots are in use than may be: its slot, in
+    /// its new generation, and what it held.
+    pub(crate) fn shed(&mut self, now_s: u32) -> Option<(SegmentId, Slot)> {
+        if self.excess() == 0 {
+            return None;
+        }
+        let slot = self.next_to_go(now_s)?;
+        let went = self.forget(slot);
+        self.to_be_emptied.push(slot);
+        Some((self.slots[slot as usize].id, went))
+    }
+
+    /// Whether [`Slots::shed`] or [`Slots::next_to_empty`] would have something.
+    pub(crate) fn is_to_shrink(&self) -> bool {
+        !self.to_be_emptied.is_empty() || self.excess() > 0 && !self.by_order.is_empty()
+    }
+
+    /// A slot that is held back and whose room is to be given back; [`Slots::emptied`] is called when
+    /// that has been done.
+    pub(crate) fn next_to_empty(&mut self) -> Option<u32> {
+        let slot = self.to_be_emptied.pop()?;
+        self.being_emptied += 1;
+        Some(slot)
+    }
+
+    /// The room of that slot has been given back.
+    pub(crate) fn emptied(&mut self, slot: u32) {
+        self.being_emptied -= 1;
+        self.emptied.push(slot);
+        self.balance();
+    }
+
+    /// How many are in use.
+    fn in_use(&self) -> usize {
+        let held_back = self.to_be_emptied.len() + self.being_emptied + self.emptied.len();
+        self.slots.len() - self.free.len() - held_back
+    }
+
+    /// How many are in use beyond those that may be.
+    fn excess(&self) -> usize {
+        self.in_use().saturating_sub(self.in_use_max)
+    }
+
+    /// Holds back the free ones that may not be used, or frees those held back that may.
+    fn balance(&mut self) {
+        let free_max = self.in_use_max.saturating_sub(self.in_use());
+        while self.free.len() > free_max {
+            // The one that would have been used last.
+            self.to_be_emptied.extend(self.free.pop_back());
+        }
+        while self.free.len() < free_max {
+            // What still has its room needs none anew.
+            let Some(slot) = self.to_be_emptied.pop().or_else(|| self.emptied.pop()) else { break };
+            self.free.push_back(slot);
+        }
     }
 
     /// Whole segments, the oldest first.
@@ -91,7 +201,8 @@ impl Slots {
         };
         let rank = order.saturating_sub(*first) as f64 / (last - first).max(1) as f64;
         let ahead = self.free.len() as f64 + rank.min(1.0) * self.by_order.len() as f64;
-        ahead / self.slots.len() as f64
+        // As many of them as are too many go in any case.
+        (ahead - self.excess() as f64).max(0.0) / self.in_use_max.max(1) as f64
     }
 
     /// How many hold whole segments.
@@ -121,74 +232,11 @@ impl Slots {
     /// Its memory, in bytes; of the trees about.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
-            + self.free.capacity() * 4
+            + (self.free.capacity() + self.to_be_emptied.capacity() + self.emptied.capacity()) * 4
             + self.by_order.len() * 24
             + self.by_going.len() * 16
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn slots(count: u32) -> Slots {
-        Slots::new((0..count).map(|slot| Slot::free(SegmentId { slot, generation: 0 })).collect())
-    }
-
-    fn fill(slots: &mut Slots, now_s: u32, order: u64, may_go_at_s: u32) -> Taken {
-        let taken = slots.take(now_s).expect("a slot is there");
-        slots.put(Slot { is_whole: true, order, may_go_at_s, ..Slot::free(taken.id) });
-        taken
-    }
-
-    #[test]
-    fn free_slots_go_first_then_expired_then_the_oldest() {
-        let mut slots = slots(3);
-        for (order, may_go_at_s) in [(1, u32::MAX), (2, 50), (3, 40)] {
-            assert_eq!(fill(&mut slots, 0, order, may_go_at_s).went, None);
-        }
-        let went = |taken: Taken| taken.went.map(|went| went.order);
-        assert_eq!(went(fill(&mut slots, 60, 4, 100)), Some(3));
-        assert_eq!(went(fill(&mut slots, 60, 5, 30)), Some(2));
-        assert_eq!(went(fill(&mut slots, 29, 6, u32::MAX)), Some(1));
-        assert_eq!(went(fill(&mut slots, 29, 7, u32::MAX)), Some(4));
-        assert_eq!(slots.whole().map(|slot| slot.order).collect::<Vec<_>>(), [5, 6, 7]);
-    }
-
-    #[test]
-    fn a_segment_is_far_from_going_while_slots_are_free() {
-        let mut slots = slots(10);
-        fill(&mut slots, 0, 100, u32::MAX);
-        fill(&mut slots, 0, 200, u32::MAX);
-        assert!(slots.distance(100) >= 0.8);
-        (3..11).for_each(|order| _ = fill(&mut slots, 0, order * 100, u32::MAX));
-        assert_eq!((slots.distance(100), slots.distance(1_000)), (0.0, 1.0));
-        assert!((0.4..0.6).contains(&slots.distance(550)));
-    }
-
-    #[test]
-    fn no_generation_comes_twice() {
-        let mut slots = slots(2);
-        let mut seen = std::collections::HashSet::new();
-        for order in 0..100 {
-            let taken = slots.take(0).expect("a slot is there");
-            assert!(seen.insert(taken.id));
-            match order % 3 {
-                0 => _ = slots.give_back(taken.id.slot),
-                _ => slots.put(Slot { is_whole: true, order, ..Slot::free(taken.id) }),
-            }
-        }
-        // The last one was given back.
-        assert_eq!(slots.whole_count(), 1);
-    }
-
-    #[test]
-    fn there_is_none_while_all_are_being_filled() {
-        let mut slots = slots(2);
-        let first = slots.take(0).expect("a slot is there");
-        slots.take(0).expect("a slot is there");
-        assert_eq!(slots.take(0), None);
-        let freed = slots.give_back(first.id.slot);
-        assert_eq!(slots.take(0), Some(Taken { id: freed, went: None }));
-    }
-}
+mod tests;

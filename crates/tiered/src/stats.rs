@@ -39,7 +39,7 @@ pub struct TenantStats {
     pub cache: Stats,
     /// Objects of his on flash, about.
     pub flash_objects: u64,
-    /// His flash, in bytes.
+    /// How much flash he may use, in bytes.
     pub flash_bytes_max: u64,
     /// Of his DRAM, what flash has for its index and its buffers.
     pub flash_dram_bytes: u64,

@@ -26,6 +26,11 @@ impl Surroundings {
         Self { storage, clock, random, boot: tidekv_io::boot_id(), is_inline: false }
     }
 
+    /// The present second.
+    pub(crate) fn now_s(&self) -> u32 {
+        second(&*self.clock)
+    }
+
     /// What runs the background work of a device.
     pub(crate) fn executor(&self, seat: usize) -> Arc<dyn Executor> {
         match self.is_inline {
@@ -38,4 +43,9 @@ impl Surroundings {
     pub(crate) fn device_id(&self) -> u64 {
         self.random.next_u64().max(1)
     }
+}
+
+/// The present second of a clock.
+pub(crate) fn second(clock: &dyn Clock) -> u32 {
+    u32::try_from(clock.unix_ms() / 1000).unwrap_or(u32::MAX - 1)
 }

@@ -7,7 +7,8 @@
 //! 2. A page counts only when all of it is on flash: its place is the one that the page
 //!    before it does not have, and its version is written after it.
 //! 3. The log is cut only of what pages have, or what counts no more.
-//! 4. A recovery has no more operations to look at than [`Device::window_max`] says, and those that
+//! 4. Where fewer slots may be in use than are, some become free ([`crate::limit`]), between writes.
+//! 5. A recovery has no more operations to look at than [`Device::window_max`] says, and those that
 //!    came while it was being seen to; most of the time about twice as many as changes may wait.
 //!
 //! Partitions are merged by turns. Keys are spread evenly by their hash, so the one whose turn it
@@ -65,12 +66,14 @@ pub(crate) fn encode_version(device: u64, partition: u32, version: u32) -> [u8; 
 }
 
 impl Device {
-    /// Does all that there is to do. `cursor` goes round the partitions.
+    /// Does all that there is to do, but that of segments that are too many only some go: while
+    /// [`Device::is_to_shrink`], one comes again. `cursor` goes round the partitions.
     ///
     /// # Errors
     ///
     /// When the device fails; what could be done is done.
-    pub(crate) fn upkeep(&self, cursor: &mut usize) -> Result<()> {
+    pub(crate) fn upkeep(&self, cursor: &mut usize, now_s: u32) -> Result<()> {
+        self.shrink(now_s)?;
         loop {
             if self.is_broken() {
                 return Ok(());
@@ -108,7 +111,10 @@ impl Device {
 
     /// Whether there is something to do.
     pub(crate) fn wants_upkeep(&self) -> bool {
-        !self.filling.lock().sealed.is_empty()
+        let filling = self.filling.lock();
+        let is_to_write = !filling.sealed.is_empty() || self.has_too_many(&filling);
+        drop(filling);
+        is_to_write
             || self.has_many_changes()
             || self.window() > self.window_max()
             || self.log.lock().ring.percent_full() >= LOG_PERCENT
@@ -148,9 +154,9 @@ impl Device {
     /// # Errors
     ///
     /// When the device fails.
-    pub(crate) fn settle_all(&self, cursor: &mut usize) -> Result<()> {
+    pub(crate) fn settle_all(&self, cursor: &mut usize, now_s: u32) -> Result<()> {
         self.seal_opened_before(u64::MAX);
-        self.upkeep(cursor)?;
+        self.upkeep(cursor, now_s)?;
         self.merge_older_than(u64::MAX)?;
         self.checkpoint()
     }
@@ -216,12 +222,7 @@ impl Device {
             }
         }
         self.buffers.write().remove(&slot.id.slot);
-        // Unless somebody reads it still.
-        if let Some(segment) = Arc::into_inner(segment)
-            && filling.buffers + filling.spare.len() < self.limits.buffers
-        {
-            filling.spare.push(segment.into_inner().into_buffer());
-        }
+        self.keep_buffer(&mut filling, segment);
         outcome
     }
 

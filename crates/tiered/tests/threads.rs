@@ -5,7 +5,7 @@
 //! numbers that are finished are counted. What a get finds is not older than what was finished
 //! before it began, nor newer than what was begun before it ended. Operations on the simulated
 //! devices let other threads go first, so that all meet in the middle of things; devices go
-//! out and come back meanwhile.
+//! out and come back meanwhile, and sizes of flash and DRAM change.
 //!
 //! `TIDEKV_TIERED_HITS` sets how many objects are found before it ends.
 
@@ -155,6 +155,22 @@ impl Scene {
         }
     }
 
+    /// How much flash and DRAM there is changes.
+    fn resize(&self, seed: u64) {
+        let random = SeededRandom::new(seed);
+        while !self.is_over() {
+            let left = self.hits_left.load(Ordering::Relaxed);
+            while !self.is_over() && self.hits_left.load(Ordering::Relaxed) + 300 > left {
+                std::thread::yield_now();
+            }
+            let flash_bytes = [0, 1 << 20, 3 << 19, 2 << 20, 2 << 20][random.below(5) as usize];
+            self.cache.set_flash_bytes(flash_bytes).expect("it is none, or enough");
+            let dram_bytes = (1 << 20) + (random.below(1 << 20) >> random.below(4));
+            // What it was opened with, or more; between them may be too little.
+            let _refused = self.cache.set_dram_bytes(dram_bytes);
+        }
+    }
+
     /// Devices go out, and come back when time has passed.
     fn trouble(&self) {
         let random = SeededRandom::new(9);
@@ -194,6 +210,8 @@ fn a_get_finds_what_stood_there_while_it_ran() {
             scope.spawn(move || scene.write(100 + seed));
         }
         scope.spawn(|| scene.trouble());
+        scope.spawn(|| scene.resize(10));
+        scope.spawn(|| scene.resize(11));
     });
     scene.storage.clear_on_operation();
     let (stats, devices) = (scene.cache.stats(), scene.cache.device_stats());

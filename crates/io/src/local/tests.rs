@@ -184,3 +184,24 @@ fn a_lock_ends_with_its_holder() {
     drop(lock);
     assert!(other.lock(&path).is_ok());
 }
+
+#[test]
+fn a_hole_reads_as_zeros_and_takes_no_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a");
+    let file = LocalStorage::new().create(&path, Access::Direct).unwrap();
+    file.write_at(0, &vec![7; 1 << 20]).unwrap();
+    file.sync().unwrap();
+    let blocks = || std::os::unix::fs::MetadataExt::blocks(&fs::metadata(&path).unwrap());
+    let before = blocks();
+    match file.punch_hole(256 << 10, 512 << 10) {
+        Ok(()) => assert!(blocks() * 10 <= before * 6, "{} of {before} blocks", blocks()),
+        Err(error) => return assert_eq!(error.kind(), ErrorKind::Unsupported),
+    }
+    assert_eq!(file.len().unwrap(), 1 << 20);
+    let read = file.read_at(0, 1 << 20).unwrap();
+    let is_hole = |at: usize| (256 << 10..768 << 10).contains(&at);
+    assert!(read.iter().enumerate().all(|(at, byte)| *byte == if is_hole(at) { 0 } else { 7 }));
+    file.write_at(512 << 10, &[8; 4096]).unwrap();
+    assert_eq!(*file.read_at(512 << 10, 4096).unwrap(), [8; 4096]);
+}

@@ -171,6 +171,22 @@ fn torn_writes_show_old_new_and_parts_of_each() {
 }
 
 #[test]
+fn a_hole_is_there_at_once_and_durable_once_it_is_synced() {
+    let (storage, file) = storage_with_file();
+    storage.corrupt("/db/a", |bytes| *bytes = vec![b'x'; 100]);
+    file.punch_hole(10, 20).unwrap();
+    // As far as the file goes.
+    file.punch_hole(90, 50).unwrap();
+    let punched = [vec![b'x'; 10], vec![0; 20], vec![b'x'; 60], vec![0; 10]].concat();
+    assert_eq!(*file.read_at(0, 100).unwrap(), punched);
+    let left = |tear| storage.after_power_loss(tear).read_file("/db/a").unwrap();
+    assert_eq!(left(Tear::DropUnsynced), [b'x'; 100]);
+    assert_eq!(left(Tear::KeepUnsynced), punched);
+    file.sync().unwrap();
+    assert_eq!(left(Tear::DropUnsynced), punched);
+}
+
+#[test]
 fn torn_appends_leave_every_length() {
     let (storage, file) = storage_with_file();
     file.write_at(3, b" and new").unwrap();

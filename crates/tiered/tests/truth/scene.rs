@@ -97,6 +97,14 @@ tally! {
     segments_expired,
     /// Times that everything was forgotten at once.
     clearings,
+    /// Changes of how much flash may be used.
+    flash_resizings,
+    /// Of these, how many after which none was.
+    flash_resizings_to_none,
+    /// Kills in the middle of one.
+    flash_resizings_cut,
+    /// Changes of how much DRAM there is.
+    dram_resizings,
     /// Gets that found something else than what was stored last.
     losses,
 }
@@ -106,7 +114,7 @@ impl Tally {
     pub fn assert_that_all_was_tried(&self) {
         let tried = [
             self.hits > self.gets / 5,
-            self.flash_hits > self.gets / 40,
+            self.flash_hits > self.gets / 60,
             self.slow_gets > self.gets / 200,
             self.slow_gets_void > 0,
             self.kills > 0,
@@ -119,6 +127,10 @@ impl Tally {
             self.merges > 0,
             self.segments_expired > 0,
             self.clearings > 0,
+            self.flash_resizings > 0,
+            self.flash_resizings_to_none > 0,
+            self.flash_resizings_cut > 0,
+            self.dram_resizings > 0,
         ];
         assert!(tried.iter().all(|tried| *tried), "{tried:?} {self:?}");
         assert_eq!(self.losses, 0);
@@ -233,6 +245,8 @@ impl Scene {
                 self.clear_at = Some((at_s, self.model.run));
                 self.pass_time();
             }
+            967 if self.random.below(4) == 0 => self.resize_flash(),
+            968 if self.random.below(4) == 0 => self.resize_dram(),
             950..969 => self.pass_time(),
             969..975 => self.add_fault(),
             975..995 => self.storage.clear_faults(),
@@ -244,7 +258,8 @@ impl Scene {
     fn end_a_process(&mut self, key: &[u8]) {
         match self.random.below(200 * self.load.calm) {
             0..6 => self.kill(),
-            6..10 => self.kill_in_the_middle(key),
+            6..9 => self.kill_in_the_middle(key),
+            9 => self.kill_while_flash_gets_smaller(),
             10..12 => self.reopen(),
             12 => self.cut_power(),
             _ => {}
@@ -400,6 +415,50 @@ impl Scene {
             self.model.clear(run);
             self.tally.clearings += 1;
         }
+    }
+
+    /// Often less than all, also less than there can be, which is refused, and sometimes none.
+    fn resize_flash(&mut self) {
+        let all_bytes = DEVICE_BYTES * self.options.flash.len() as u64;
+        let bytes = match self.random.below(16) {
+            0 => 0,
+            1..8 => all_bytes,
+            _ => self.random.below(all_bytes + 10),
+        };
+        self.may_keep_room();
+        let before: u64 = self.cache.device_stats().iter().map(|device| device.bytes_max).sum();
+        let is_done = self.cache.set_flash_bytes(bytes).is_ok();
+        let devices = self.cache.device_stats();
+        let after: u64 = devices.iter().map(|device| device.bytes_max).sum();
+        let expected = if is_done { bytes } else { before };
+        assert!(after <= expected && after + 3 >= expected, "{before}, {bytes}, then {after}");
+        self.tally.flash_resizings += u64::from(is_done);
+        self.tally.flash_resizings_to_none += u64::from(is_done && bytes == 0);
+    }
+
+    /// On some file systems what went stays where it was, and could be read again.
+    fn may_keep_room(&self) {
+        if self.random.below(2) == 0 {
+            let fault = Fault::Fail(ErrorKind::Unsupported);
+            self.storage.add_fault(FaultRule::always(Operation::PunchHole, fault));
+        }
+    }
+
+    fn resize_dram(&mut self) {
+        let bytes = (1 << 20) + (self.random.below(1 << 20) >> self.random.below(8));
+        self.tally.dram_resizings += u64::from(self.cache.set_dram_bytes(bytes).is_ok());
+    }
+
+    /// The process dies while segments go because less flash may be used.
+    fn kill_while_flash_gets_smaller(&mut self) {
+        let all_bytes = DEVICE_BYTES * self.options.flash.len() as u64;
+        let cut = self.storage.operations() + self.random.below(100);
+        self.storage.cut_power_at(cut);
+        self.may_keep_room();
+        let bytes = if self.random.below(3) == 0 { 0 } else { all_bytes / 3 };
+        let _refused = self.cache.set_flash_bytes(bytes);
+        self.tally.flash_resizings_cut += u64::from(self.storage.operations() > cut);
+        self.kill();
     }
 
     fn add_fault(&mut self) {
