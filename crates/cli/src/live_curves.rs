@@ -1,4 +1,5 @@
-//! Miss-ratio curves of a server that runs, as it tells them itself: `stats mrc` of a cache.
+//! Miss-ratio curves of a server that runs, as it tells them itself: `stats mrc` of a cache, and `INFO mrc`
+//! of a store's server, which is asked when it turns out not to know the first.
 //!
 //! What comes from the network is bounded in time and in size, and nothing of it is trusted.
 
@@ -42,31 +43,21 @@ pub struct Live {
     pub flash_us: Option<f64>,
 }
 
-/// Asks the cache at `text`, as a user if `user` says who one is.
+/// Asks the server at `text`, as a user if `user` says who one is.
 ///
 /// # Errors
-/// When nobody listens there, or what listens is no cache that makes curves.
+/// When nobody listens there, or what listens makes no curves.
 pub fn ask(text: &str, user: Option<&str>) -> Result<Live> {
     let address = Address::with_port(text, DEFAULT_CACHE_PORT);
     let address = address.map_err(|error| Failure::usage(error.to_string()))?;
     let failed =
         |error: std::io::Error| Failure::system(format!("could not ask {address}"), &error);
-    let answer = match &address {
-        Address::Tcp(host, port) => {
-            let stream = connect(host, *port).map_err(failed)?;
-            stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-            stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
-            converse(stream, user)
-        }
-        Address::Unix(path) => {
-            let stream = UnixStream::connect(path).map_err(failed)?;
-            stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-            stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
-            converse(stream, user)
-        }
-    };
-    let live =
-        read(&answer.map_err(failed)?).map_err(|what| Failure::new(format!("{address} {what}")))?;
+    let mut lines = ask_cache(connect(&address).map_err(failed)?, user).map_err(failed)?;
+    if lines.first().is_some_and(|line| line.starts_with('-')) {
+        // It speaks the other protocol.
+        lines = ask_store(connect(&address).map_err(failed)?, user).map_err(failed)?;
+    }
+    let live = read(&lines).map_err(|what| Failure::new(format!("{address} {what}")))?;
     if live.tenants.is_empty() {
         let what = "has no curves yet: nobody has asked it for anything, or it makes none";
         return Err(Failure::new(format!("{address} {what}")));
@@ -74,19 +65,38 @@ pub fn ask(text: &str, user: Option<&str>) -> Result<Live> {
     Ok(live)
 }
 
-fn connect(host: &str, port: u16) -> std::io::Result<TcpStream> {
-    let mut last = std::io::Error::from(std::io::ErrorKind::NotFound);
-    for address in (host.trim_matches(['[', ']']), port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
+/// What carries bytes.
+trait Wire: Read + Write {}
+
+impl<W: Read + Write> Wire for W {}
+
+fn connect(address: &Address) -> std::io::Result<Box<dyn Wire>> {
+    match address {
+        Address::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            Ok(Box::new(stream))
+        }
+        Address::Tcp(host, port) => {
+            let mut last = std::io::Error::from(std::io::ErrorKind::NotFound);
+            for address in (host.trim_matches(['[', ']']), *port).to_socket_addrs()? {
+                match TcpStream::connect_timeout(&address, PATIENCE) {
+                    Ok(stream) => {
+                        stream.set_read_timeout(Some(PATIENCE))?;
+                        stream.set_write_timeout(Some(PATIENCE))?;
+                        return Ok(Box::new(stream));
+                    }
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
         }
     }
-    Err(last)
 }
 
-/// The lines that come as an answer, the last one that ends it among them.
-fn converse(mut stream: impl Read + Write, user: Option<&str>) -> std::io::Result<Vec<String>> {
+/// The lines that a cache answers, the last one that ends them among them.
+fn ask_cache(mut stream: impl Wire, user: Option<&str>) -> std::io::Result<Vec<String>> {
     if let Some(user) = user {
         let login = user.replacen(':', " ", 1);
         write!(stream, "set auth 0 0 {}\r\n{login}\r\n", login.len())?;
@@ -103,6 +113,35 @@ fn converse(mut stream: impl Read + Write, user: Option<&str>) -> std::io::Resul
         }
     }
     Ok(lines)
+}
+
+/// The same of the server of a store, told as a cache tells it.
+fn ask_store(mut stream: impl Wire, user: Option<&str>) -> std::io::Result<Vec<String>> {
+    if let Some(user) = user {
+        // A store has a password for all.
+        let password = user.split_once(':').map_or(user, |(_, password)| password);
+        write!(stream, "*2\r\n$4\r\nAUTH\r\n${}\r\n{password}\r\n", password.len())?;
+    }
+    stream.write_all(b"*2\r\n$4\r\nINFO\r\n$3\r\nmrc\r\n")?;
+    let mut input = BufReader::new(stream.take(ANSWER_BYTES_MAX));
+    let mut line = String::new();
+    loop {
+        line.clear();
+        input.read_line(&mut line)?;
+        match line.trim_end().split_at_checked(1) {
+            Some(("+", _)) => {}
+            Some(("$", len)) => {
+                let len = len.parse().map_err(|_| std::io::ErrorKind::InvalidData)?;
+                let mut text = String::new();
+                input.take(len).read_to_string(&mut text)?;
+                let stats = text.lines().filter_map(|line| line.rsplit_once(':'));
+                let stats =
+                    stats.map(|(name, number)| format!("STAT {} {number}", name.replace('/', ":")));
+                return Ok(stats.chain(["END".to_owned()]).collect());
+            }
+            _ => return Ok(vec![line.trim_end().to_owned()]),
+        }
+    }
 }
 
 /// What lines say of a tenant.
@@ -224,7 +263,16 @@ mod tests {
         }
         let answer = b"STORED\r\nSTAT a 1\r\nEND\r\nmore\r\n".to_vec();
         let mut fake = Fake(std::io::Cursor::new(answer), Vec::new());
-        assert_eq!(converse(&mut fake, Some("me:se:cret")).unwrap(), ["STAT a 1", "END"]);
+        assert_eq!(ask_cache(&mut fake, Some("me:se:cret")).unwrap(), ["STAT a 1", "END"]);
         assert_eq!(fake.1, b"set auth 0 0 10\r\nme se:cret\r\nstats mrc\r\n");
+        let answer = b"+OK\r\n$34\r\n# Mrc\r\na.b/requests:7\r\na.b/mr/0:1\r\nmore\r\n".to_vec();
+        let mut fake = Fake(std::io::Cursor::new(answer), Vec::new());
+        let lines = ask_store(&mut fake, Some("me:se:cret")).unwrap();
+        assert_eq!(lines, ["STAT a.b:requests 7", "STAT a.b:mr:0 1", "END"]);
+        let auth = b"*2\r\n$4\r\nAUTH\r\n$7\r\nse:cret\r\n";
+        assert!(fake.1.starts_with(auth) && fake.1.ends_with(b"mrc\r\n"));
+        let answer = b"-NOAUTH Authentication required.\r\n".to_vec();
+        let lines = ask_store(&mut Fake(std::io::Cursor::new(answer), Vec::new()), None).unwrap();
+        assert_eq!(lines, ["-NOAUTH Authentication required."]);
     }
 }

@@ -19,6 +19,7 @@ mod formats;
 mod output;
 mod curve_file;
 mod live_curves;
+mod terms;
 mod curve_picture;
 mod progress;
 mod simulated_cache;

@@ -6,8 +6,11 @@ mod tenants;
 mod simulated;
 mod sampling;
 mod accuracy;
+mod windows;
+mod elastic;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the order in which they are listed and run.
-pub(crate) const EXPERIMENTS: &[Experiment] = &[accuracy::ACCURACY, cost::COST, tenants::TENANTS];
+pub(crate) const EXPERIMENTS: &[Experiment] =
+    &[accuracy::ACCURACY, cost::COST, tenants::TENANTS, elastic::EXPERIMENT];

@@ -9,10 +9,12 @@
 //! server ends.
 
 mod client;
+mod directory;
 mod process;
 mod memcached;
 mod cache_server;
 mod flat;
+mod resized;
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -29,6 +31,7 @@ use crate::tiered::{TIDEKV_CACHE, cannot};
 
 pub(crate) use crate::served::cache_server::{COMMAND, serve};
 pub(crate) use crate::served::flat::{Asked, Kind, OfAPrediction};
+pub(crate) use crate::served::resized::{Clients, Stage, Stretch, Target};
 
 /// TideKV's cache behind its own server.
 pub const TIDEKV_CACHE_SERVED: SubjectRecord = SubjectRecord {

@@ -9,7 +9,7 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 61] = [
+const SHOWN: [&str; 65] = [
     "mean_absolute_error",
     "profiled_per_s",
     "profile_bytes",
@@ -24,7 +24,11 @@ const SHOWN: [&str; 61] = [
     "plan_dram_bytes",
     "plan_flash_bytes",
     "dram_to_proportional",
+    "windows_until_kept",
+    "cost_to_fixed",
+    "longest_hit_us",
     "latency_us",
+    "latency_to_asked",
     "latency_first_us",
     "latency_second_us",
     "latency_error",
@@ -144,7 +148,11 @@ pub(crate) fn label(metric: &str) -> &str {
         "plan_dram_bytes" => "DRAM",
         "plan_flash_bytes" => "flash",
         "dram_to_proportional" => "of the proportional DRAM",
+        "windows_until_kept" => "windows until it was kept",
+        "cost_to_fixed" => "of the fixed cost",
+        "longest_hit_us" => "longest hit",
         "latency_us" => "latency",
+        "latency_to_asked" => "of the latency asked, at most",
         "latency_first_us" => "latency of the first",
         "latency_second_us" => "of the second",
         "latency_error" => "latency simulated, off by",

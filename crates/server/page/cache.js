@@ -306,6 +306,11 @@ function show() {
   $("flash").hidden = !stats.devices.length;
   $("sizes").hidden = !stats.curves.length;
   drawCurves($("curves"), stats.curves);
+  $("elastic").hidden = !stats.elastic?.last;
+  if (stats.elastic?.last) {
+    const { resizes, last, unix_ms: at } = stats.elastic;
+    $("elastic").textContent = `Sizes follow what is asked, and have changed ${times(resizes)}. At ${clock(at)}: ${last}.`;
+  }
 }
 
 watch(SPECS, { show, drawn });

@@ -38,8 +38,8 @@ function place(x, y, size, ratio, kind, text) {
 
 function draw(curve, has) {
   const steps = curve.points.filter(([size]) => size > 0);
-  const sizes = [...steps.map(([size]) => size), ...has.map(({ size }) => size)].filter((size) => size > 0);
-  const low = Math.max(1, Math.min(...sizes) / 2), high = Math.max(...sizes) * 2;
+  const sizes = [1, ...steps.map(([size]) => size), ...has.map(({ size }) => size)].filter((size) => size > 0);
+  const low = Math.max(1, Math.min(...sizes.slice(1)) / 2), high = Math.max(...sizes) * 2;
   const x = (size) => LEFT + (WIDTH - LEFT - RIGHT) * Math.log(Math.max(size, low) / low) / Math.log(high / low);
   const y = (ratio) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - ratio);
   const svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img" });
@@ -62,18 +62,20 @@ function draw(curve, has) {
   return svg;
 }
 
-/** What a tenant has: DRAM for objects, and flash with it. */
+/** What a tenant or a keyspace has: DRAM for objects, and flash with it; nothing where it shares it. */
 function has(curve) {
-  const memory = Math.max(0, curve.dram_bytes_max - curve.flash_dram_bytes);
-  const both = memory + curve.flash_bytes_max;
+  if (curve.dram_bytes_max === undefined) return [];
+  const memory = Math.max(0, curve.dram_bytes_max - (curve.flash_dram_bytes ?? 0));
+  const flash = curve.flash_bytes_max ?? 0, both = memory + flash;
   const dram = { kind: "kv", name: "DRAM", size: memory };
-  return curve.flash_bytes_max > 0 ? [dram, { kind: "block", name: "DRAM and flash", size: both }] : [dram];
+  return flash > 0 ? [dram, { kind: "block", name: "DRAM and flash", size: both }] : [dram];
 }
 
 function words(curve, all) {
-  const { size } = all.at(-1);
+  const size = all.at(-1)?.size;
   const at = (factor) => percent(missRatio(curve.points, size * factor));
-  const parts = [`With ${bytes(size)}, as there is now, ${at(1)} of the requests are missed; with half of it ${at(0.5)}, with twice ${at(2)}.`];
+  const parts = [];
+  if (size) parts.push(`With ${bytes(size)}, as there is now, ${at(1)} of the requests are missed; with half of it ${at(0.5)}, with twice ${at(2)}.`);
   const backend = curve.backend_us === undefined ? "" : `, and ${duration(curve.backend_us)} from a miss until its object was stored`;
   parts.push(`Seen in ${number(curve.seconds)}${SPACE}s: ${number(curve.requests)} requests, of ${percent(curve.sampled)} of the keys${backend}.`);
   if (curve.lost > 0) parts.push(`${number(curve.lost)} could not be looked at in time.`);
@@ -86,7 +88,7 @@ export function drawCurves(place, curves) {
     const all = has(curve);
     const svg = draw(curve, all), said = words(curve, all);
     svg.setAttribute("aria-label", said);
-    const title = curves.length > 1 ? curve.name : "all keys";
+    const title = curves.length > 1 || curve.name !== "default" ? curve.name : "all keys";
     return element("li", { "data-curve": curve.name },
       element("h3", {}, title), element("figure", {}, svg), element("p", { class: "quiet" }, said));
   });

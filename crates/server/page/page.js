@@ -1,6 +1,7 @@
 // The page of a store: says in words and figures what there is. All numbers come from
 // /api/stats; docs/http.md has their names.
 
+import { drawCurves } from "/curves.js";
 import { element, shape } from "/figures.js";
 import { $, latency, rate, ring, share, told, watch } from "/live.js";
 import { SPACE, bytes, number, percent } from "/words.js";
@@ -251,6 +252,8 @@ function show() {
   $("reason").textContent = reason();
   $("sharing").textContent = sharing();
   $("goes").hidden = lines() !== "by worth";
+  $("sizes").hidden = !stats.curves.length;
+  drawCurves($("curves"), stats.curves);
   $("place").textContent = location.host;
   $("version").textContent = `TideKV ${stats.version}, policy ${stats.policy}, ${bytes(stats.memory_bytes_max)} of memory.`;
   drawOutlook();

@@ -38,6 +38,8 @@ const FOLLOWED_MAX: usize = 1 << 12;
 pub(crate) enum Deed {
     Hit,
     Miss,
+    /// Read, and loaded where it was not in memory: so many bytes.
+    Load(u64),
     /// Of so many bytes, with so many milliseconds to live.
     Store(u64, Option<u64>),
     Remove,
@@ -80,6 +82,8 @@ pub(crate) struct Curves {
     queue: ArrayQueue<Sighting>,
     tenants: Box<[OfTenant]>,
     window: Duration,
+    /// How many windows have ended.
+    ended: AtomicU64,
     clock: SystemClock,
 }
 
@@ -87,6 +91,8 @@ pub(crate) struct Curves {
 struct OfTenant {
     /// Keys with a hash below are in the sample.
     threshold: AtomicU64,
+    /// Loads of all keys; hits and misses are counted by who finds them.
+    loads: AtomicU64,
     lost: AtomicU64,
     told: Mutex<Option<Told>>,
 }
@@ -99,6 +105,7 @@ impl Curves {
             queue: ArrayQueue::new(QUEUE_LEN),
             tenants: (0..tenants).map(of_tenant).collect(),
             window,
+            ended: AtomicU64::new(0),
             clock: SystemClock::new(),
         }
     }
@@ -107,14 +114,32 @@ impl Curves {
     #[inline]
     pub(crate) fn saw(&self, tenant: usize, key: u64, at_ms: u64, deed: Deed) {
         let Some(of_tenant) = self.tenants.get(tenant) else { return };
+        if matches!(deed, Deed::Load(_)) {
+            of_tenant.loads.fetch_add(1, Ordering::Relaxed);
+        }
         if sample_hash(key) < of_tenant.threshold.load(Ordering::Relaxed) {
             let monotonic_us = self.clock.monotonic_ns() / 1_000;
             let sighting = Sighting { tenant, key, deed, at_ms, monotonic_us };
-            let is_asked = matches!(deed, Deed::Hit | Deed::Miss);
+            let is_asked = matches!(deed, Deed::Hit | Deed::Miss | Deed::Load(_));
             if self.queue.push(sighting).is_err() && is_asked {
                 of_tenant.lost.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+
+    /// How many windows have ended, and been told of.
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// How long a window is.
+    pub(crate) fn window(&self) -> Duration {
+        self.window
+    }
+
+    /// How many loads there were by tenant.
+    pub(crate) fn loads(&self) -> Vec<u64> {
+        self.tenants.iter().map(|of_tenant| of_tenant.loads.load(Ordering::Relaxed)).collect()
     }
 
     /// What was told of a tenant last.
@@ -151,6 +176,7 @@ impl Profile {
         let &Sighting { key, deed, at_ms, monotonic_us, .. } = sighting;
         let (action, ttl_ms) = match deed {
             Deed::Hit | Deed::Miss => (Action::Get, None),
+            Deed::Load(bytes) => (Action::Load(bytes), None),
             Deed::Store(bytes, ttl_ms) => (Action::Set(bytes), ttl_ms),
             Deed::Remove => (Action::Delete, None),
         };
@@ -165,7 +191,7 @@ impl Profile {
                     self.backend_us = (self.backend_us.0 + 1, self.backend_us.1 + took_us);
                 }
             }
-            Deed::Hit | Deed::Miss | Deed::Remove => {}
+            Deed::Hit | Deed::Miss | Deed::Load(_) | Deed::Remove => {}
         }
     }
 
@@ -276,6 +302,9 @@ impl Curves {
             if told.is_some() {
                 *of_tenant.told.lock() = told;
             }
+        }
+        if is_end {
+            self.ended.store(number, Ordering::Release);
         }
     }
 }

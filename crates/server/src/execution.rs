@@ -124,6 +124,9 @@ impl<'a> Execution<'a> {
                 ready(transaction.try_get_cached(keyspace, key)?)?
             }
         };
+        if let Some(entry) = &entry {
+            self.state.saw_read(space, key, entry);
+        }
         if space == Space::Strings {
             let counters = &self.state.counters;
             if entry.is_some() { &counters.hits } else { &counters.misses }.add(1);
@@ -242,6 +245,7 @@ impl<'a> Execution<'a> {
 
     fn take_over(&mut self, write: Write) {
         debug_assert!(!matches!(self.backing, Backing::Memory), "a read writes nothing");
+        self.witness(&write);
         let keyspaces = &self.state.keyspaces;
         match (self.backing.transaction(), write) {
             (Some(transaction), Write::Put { space, key, value, expires_at_ms }) => {
@@ -267,6 +271,18 @@ impl<'a> Execution<'a> {
                     self.batch.delete_range(keyspaces.get(space), b"", &BEHIND_ALL_KEYS);
                 }
             }
+        }
+    }
+
+    /// Tells of a write, but of one of everything.
+    fn witness(&self, write: &Write) {
+        match write {
+            Write::Put { space, key, value, expires_at_ms } => {
+                self.state.saw_write(*space, key, value, *expires_at_ms);
+            }
+            Write::Delete { space, key } => self.state.saw_removal(*space, key),
+            // Whatever comes next is there for the first time, whoever says so.
+            Write::DeleteAll => {}
         }
     }
 

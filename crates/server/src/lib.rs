@@ -21,6 +21,7 @@ mod glob;
 mod number;
 mod threads;
 mod curves;
+mod mrc;
 mod outgoing;
 mod stream;
 mod reply;
@@ -35,6 +36,7 @@ mod keyspaces;
 mod clients;
 mod session;
 mod state;
+mod forecast;
 mod execution;
 mod hash;
 mod values;
@@ -67,6 +69,9 @@ mod memcached;
 pub mod fuzzing;
 
 pub use error::{Error, ErrorKind, Result};
-pub use memcached::{CacheServer, CacheServerOptions, DEFAULT_CACHE_PORT, OffsetClock, Users};
+pub use memcached::{
+    CacheServer, CacheServerOptions, DEFAULT_CACHE_PORT, ElasticGoal, ElasticOptions, OffsetClock,
+    Users,
+};
 pub use options::{Address, DEFAULT_HTTP_PORT, DEFAULT_PORT, ServerOptions, TlsFiles};
 pub use server::Server;

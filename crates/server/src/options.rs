@@ -121,6 +121,8 @@ pub struct ServerOptions {
     pub io_threads: usize,
     /// Threads that serve connections. Default: one fewer than processors.
     pub event_loops: Option<usize>,
+    /// How long a window is of which miss-ratio curves are made; `None`: none are. Default 60 s.
+    pub profile_window: Option<Duration>,
     /// Starts on a public address even without a password.
     pub insecure: bool,
 }
@@ -141,6 +143,7 @@ impl Default for ServerOptions {
             durability: Durability::Buffered,
             io_threads: 16,
             event_loops: None,
+            profile_window: Some(Duration::from_secs(60)),
             insecure: false,
         }
     }

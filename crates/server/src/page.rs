@@ -8,14 +8,16 @@ use std::sync::Arc;
 use hyper::http::request::Parts;
 
 use crate::api;
+use crate::forecast;
 use crate::parts::{self, Part};
 use crate::prometheus;
 use crate::sampler::Sampler;
 use crate::site::{self, Answer, Desk, Site};
 
-static PARTS: [Part; 2] = [
+static PARTS: [Part; 3] = [
     Part::html("/", include_str!("../page/index.html")),
     Part::script("/page.js", include_str!("../page/page.js")),
+    parts::CURVES,
 ];
 
 /// Answers requests.
@@ -34,13 +36,22 @@ impl Page {
 
     async fn stats(&self, since: u64) -> Answer {
         let sampler = Arc::clone(&self.sampler);
-        let render = move || sampler.look(|history| api::stats(history, since)).to_string();
+        let render = move || {
+            let mut stats = sampler.look(|history| api::stats(history, since));
+            stats["curves"] = forecast::to_json(sampler.state());
+            stats.to_string()
+        };
         self.desk.answer("application/json", render).await
     }
 
     async fn metrics(&self) -> Answer {
         let sampler = Arc::clone(&self.sampler);
-        let render = move || prometheus::text(&sampler.read());
+        let render = move || {
+            let mut text = prometheus::text(&sampler.read());
+            let curves = forecast::forecasts(sampler.state());
+            prometheus::write_curves(&mut text, forecast::METRIC, "keyspace", &curves);
+            text
+        };
         self.desk.answer(prometheus::CONTENT_TYPE, render).await
     }
 }

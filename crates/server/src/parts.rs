@@ -24,6 +24,9 @@ impl Part {
     }
 }
 
+/// What draws miss-ratio curves.
+pub(crate) const CURVES: Part = Part::script("/curves.js", include_str!("../page/curves.js"));
+
 /// What all pages have.
 static SHARED: [Part; 5] = [
     Part {

@@ -9,12 +9,17 @@
 use std::fmt::Write;
 
 use tidekv::Latency;
+use tidekv_plan::Curve;
 
 use crate::history::Reading;
 use crate::metrics::{Kind, METRICS, Metric};
+use crate::mrc::Shown;
 
 /// The media type of the text.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// A metric of a curve has a point for each power of two, from this one on.
+const METRIC_POWER_MIN: u32 = 20;
 
 /// All metrics as they are in `reading`.
 pub(crate) fn text(reading: &Reading) -> String {
@@ -82,6 +87,34 @@ pub(crate) fn line(out: &mut String, name: &str, labels: &[(&str, &str)], number
     let labels =
         if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
     let _ = writeln!(out, "{name}{labels} {number}");
+}
+
+/// A metric with a name and help, told apart by `label` and the size in `bytes`; nothing where there is no
+/// curve.
+pub(crate) fn write_curves(
+    out: &mut String,
+    (name, help): (&str, &str),
+    label: &str,
+    curves: &[Shown],
+) {
+    if curves.is_empty() {
+        return;
+    }
+    head(out, name, Kind::Gauge, help);
+    for Shown { name: of, told, .. } in curves {
+        for bytes in sizes(&told.curve) {
+            let labels = [(label, &**of), ("bytes", &bytes.to_string())];
+            line(out, name, &labels, told.curve.miss_ratio(bytes));
+        }
+    }
+}
+
+/// Powers of two up to where the curve ends, and at least one.
+fn sizes(curve: &Curve) -> impl Iterator<Item = u64> {
+    let last = curve.points().last().map_or(0, |point| point.size);
+    let mut powers = METRIC_POWER_MIN..u64::BITS;
+    let end = powers.find(|power| 1 << power >= last).unwrap_or(u64::BITS - 1);
+    (METRIC_POWER_MIN..=end).map(|power| 1 << power)
 }
 
 #[cfg(test)]

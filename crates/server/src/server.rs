@@ -14,6 +14,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 
 use crate::error::Result;
+use crate::forecast;
 use crate::http;
 use crate::listener::{self, Exposure, Listener};
 use crate::options::{Address, ServerOptions};
@@ -88,6 +89,7 @@ impl Server {
         let state = Arc::new(State::new(db, &options, port.unwrap_or(0))?);
         let rounds = Arc::new(Rounds::new(Arc::clone(&state)));
         let (stop, stopped) = watch::channel(false);
+        forecast::start(&state, &stopped)?;
         let (guard, alive) = mpsc::channel(1);
         for listener in listeners {
             let host = Reception { state: Arc::clone(&state), rounds: Arc::clone(&rounds) };

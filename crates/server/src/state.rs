@@ -11,9 +11,10 @@ use tokio::sync::Semaphore;
 use crate::budget::Budget;
 use crate::clients::Clients;
 use crate::cursors::Cursors;
+use crate::curves::Curves;
 use crate::detour::Detour;
 use crate::error::Result;
-use crate::keyspaces::Keyspaces;
+use crate::keyspaces::{Keyspaces, SPACES};
 use crate::options::ServerOptions;
 use crate::settings::Settings;
 use crate::stripes::Stripes;
@@ -34,6 +35,8 @@ pub(crate) struct State {
     /// free for everybody else.
     pub(crate) walks: Arc<Semaphore>,
     pub(crate) counters: Counters,
+    /// What caches of other sizes would miss, if that is looked at.
+    pub(crate) curves: Option<Arc<Curves>>,
     /// For choices and identities, not for secrets.
     pub(crate) random: SeededRandom,
     pub(crate) started_ms: u64,
@@ -55,6 +58,9 @@ impl State {
             clock: SystemClock::new(),
             walks: Arc::new(Semaphore::new(settings.io_threads.saturating_sub(1).max(1))),
             counters: Counters::default(),
+            curves: options
+                .profile_window
+                .map(|window| Arc::new(Curves::new(SPACES.len(), window))),
             random: SeededRandom::new(SystemRandom::new().next_u64()),
             started_ms: db.unix_ms(),
             settings,

@@ -13,7 +13,11 @@ use support::cache::{CacheClient, ask_page, open, open_with, options, socket, st
 use support::tls::certificate;
 use support::{PATIENCE, eventually};
 use tidekv_io::{Clock, ManualClock, SystemClock};
-use tidekv_server::{Address, CacheServer, CacheServerOptions, ErrorKind, OffsetClock, Users};
+use tidekv_plan::{Latencies, Prices};
+use tidekv_server::{
+    Address, CacheServer, CacheServerOptions, ElasticGoal, ElasticOptions, ErrorKind, OffsetClock,
+    Users,
+};
 use tidekv_tiered::{FlashOptions, Options};
 
 fn sleep(duration: Duration) {
@@ -582,6 +586,77 @@ fn curves_say_what_caches_of_other_sizes_would_miss() {
     let curves: serde_json::Value =
         serde_json::from_str(api.split_once("\r\n\r\n").unwrap().1).unwrap();
     assert_eq!(curves["curves"][0]["points"][0], serde_json::json!([0, 1.0]));
+}
+
+/// Asks for objects of 4000 bytes in a circle, and stores those that are not there, until `is_done` says
+/// so of the statistics.
+fn circle_until(
+    client: &mut CacheClient,
+    objects: usize,
+    is_done: impl Fn(&str) -> bool,
+) -> String {
+    let value = "x".repeat(4_000);
+    let clock = SystemClock::new();
+    let began_ns = clock.monotonic_ns();
+    loop {
+        for i in 0..objects {
+            if client.ask(format!("get key{i:05}\r\n")) == "END\r\n" {
+                client.ask(set(&format!("key{i:05}"), &value));
+            }
+        }
+        let stats = client.ask("stats tenants\r\n");
+        if is_done(&stats) {
+            return stats;
+        }
+        assert!(clock.monotonic_ns() - began_ns < PATIENCE.as_nanos() as u64, "{stats}");
+    }
+}
+
+#[test]
+fn a_cache_takes_what_keeps_a_latency_and_no_more() {
+    let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
+    let options_of_cache = Options { dram_bytes: 128 << 20, flash, ..Options::default() };
+    let cache = open_with(&options_of_cache, Arc::new(SystemClock::new()));
+    let elastic = ElasticOptions {
+        goal: ElasticGoal::Latency { all: Some(50.0), of: Vec::new() },
+        prices: Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 },
+        latencies: Some(Latencies { memory_us: 10.0, flash_us: 100.0, backend_us: 1_000.0 }),
+    };
+    let unknown = ElasticOptions {
+        goal: ElasticGoal::Latency { all: None, of: vec![("nobody".into(), 1.0)] },
+        ..elastic.clone()
+    };
+    let with = |elastic| CacheServerOptions {
+        http: Some("127.0.0.1:0".parse().unwrap()),
+        profile_window: Some(Duration::from_millis(400)),
+        elastic: Some(elastic),
+        ..options()
+    };
+    let refused = CacheServer::start(open(), with(unknown)).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("no tenant nobody"), "{refused}");
+    let server = CacheServer::start(cache, with(elastic)).unwrap();
+    let mut client = CacheClient::connect(&server);
+    let number = |stats: &str, name: &str| -> u64 {
+        let line =
+            stats.lines().find_map(|line| line.strip_prefix(&format!("STAT default:{name} ")));
+        line.unwrap().parse().unwrap()
+    };
+    // Whoever has less than all of a circle misses it all, and in 50 µs only DRAM answers. Of 2 MiB it
+    // needs no more than that, and no flash.
+    let small = circle_until(&mut client, 500, |stats| number(stats, "dram_bytes_max") < 100 << 20);
+    assert_eq!(number(&small, "flash_bytes_max"), 0, "{small}");
+    // Of 40 MiB it needs more, and it has what it needs soon after.
+    let had = number(&small, "dram_bytes_max");
+    let large = circle_until(&mut client, 10_000, |stats| {
+        number(stats, "dram_bytes_max") >= had + (36 << 20)
+    });
+    assert!(number(&large, "dram_bytes_max") < 128 << 20, "{large}");
+    let api = ask_page(&server, "/api/stats", "");
+    let stats: serde_json::Value =
+        serde_json::from_str(api.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert!(stats["elastic"]["resizes"].as_u64() >= Some(2), "{}", stats["elastic"]);
+    let last = stats["elastic"]["last"].as_str().unwrap();
+    assert!(last.contains("latency by the curves") && last.contains("default"), "{last}");
 }
 
 #[test]

@@ -511,7 +511,13 @@ impl Cache {
                 cache: pool.stats(),
                 flash_objects: devices.iter().map(|device| device.objects).sum(),
                 flash_bytes_max: pool.flash_bytes(),
+                flash_segments_evicted: devices
+                    .iter()
+                    .map(|device| device.counts.segments_evicted)
+                    .sum(),
                 flash_dram_bytes: pool.flash_dram_bytes(),
+                dram_bytes_min: pool.dram_bytes_min(),
+                flash_bytes_min: pool.flash_bytes_min(),
             }
         };
         self.inner.pools.iter().zip(names).map(of).collect()

@@ -403,6 +403,17 @@ impl Flash {
         self.inner.seats.iter().map(|seat| seat.limit.lock().bytes).sum()
     }
 
+    /// The least that can be used, if any is, in bytes.
+    pub(crate) fn bytes_min(&self) -> u64 {
+        let seats = &self.inner.seats;
+        let all_bytes: u128 = seats.iter().map(|seat| u128::from(seat.options.bytes)).sum();
+        let least = |seat: &Seat| {
+            let part = u128::from(seat.layout.in_use_bytes_min()) * all_bytes;
+            (part / u128::from(seat.options.bytes.max(1))) as u64 + 1
+        };
+        seats.iter().map(least).max().unwrap_or(0)
+    }
+
     /// From now on so much may be used, of each device as large a part; what is too much goes in the
     /// background.
     ///
@@ -425,10 +436,7 @@ impl Flash {
             seat.layout.slots_within(bytes).map(|slots| SeatLimit { bytes, slots })
         };
         let Some(limits) = seats.iter().map(limit).collect::<Option<Vec<_>>>() else {
-            let least = |seat: &Seat| {
-                scaled(seat.layout.in_use_bytes_min(), all_bytes, seat.options.bytes) as u64 + 1
-            };
-            let least = seats.iter().map(least).max().unwrap_or(0);
+            let least = self.bytes_min();
             return Err(Error::invalid(format!(
                 "flash of {all_bytes} bytes can be used from {least} bytes on, or not at all"
             )));

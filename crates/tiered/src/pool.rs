@@ -41,8 +41,10 @@ const INDEX_DRAM_DIVISOR: u64 = 16;
 /// of a hundred million objects are written for some fifty at a time.
 const CHANGES_MAX: u64 = 3 << 20;
 
-/// DRAM gets smaller by so many bytes of a shard at a time.
+/// DRAM gets smaller by so many bytes of a shard at a time ...
 const STEP_BYTES: usize = 256 << 10;
+/// ... and by so many where flash takes what leaves, which takes ten times as long.
+const STEP_BYTES_TO_FLASH: usize = 32 << 10;
 
 pub(crate) type Shard = dram::Shard<Place>;
 
@@ -138,6 +140,11 @@ impl Pool {
         self.dram_bytes.load(Ordering::Relaxed)
     }
 
+    /// The least DRAM that it can have, in bytes.
+    pub(crate) fn dram_bytes_min(&self) -> u64 {
+        self.dram_bytes_min
+    }
+
     /// Of that, what flash has for its index and its buffers.
     pub(crate) fn flash_dram_bytes(&self) -> u64 {
         self.flash_dram_bytes
@@ -189,7 +196,8 @@ impl Pool {
     fn shrink_some(&self, shard: &Mutex<Shard>, now_s: u32) -> bool {
         let mut shard = shard.lock();
         let wanted = self.shard_bytes_wanted.load(Ordering::Relaxed);
-        let Some(left) = shard.shrink_towards(wanted, STEP_BYTES) else { return false };
+        let step_bytes = if self.flash.is_some() { STEP_BYTES_TO_FLASH } else { STEP_BYTES };
+        let Some(left) = shard.shrink_towards(wanted, step_bytes) else { return false };
         self.leave(&left, now_s);
         drop(shard);
         // Only now, that others wait for nothing.
@@ -200,6 +208,11 @@ impl Pool {
     /// How much flash may be used, in bytes.
     pub(crate) fn flash_bytes(&self) -> u64 {
         self.flash.as_ref().map_or(0, Flash::bytes_max)
+    }
+
+    /// The least flash that can be used, if any is, in bytes.
+    pub(crate) fn flash_bytes_min(&self) -> u64 {
+        self.flash.as_ref().map_or(0, Flash::bytes_min)
     }
 
     /// Changes how much flash may be used.

@@ -41,8 +41,14 @@ pub struct TenantStats {
     pub flash_objects: u64,
     /// How much flash he may use, in bytes.
     pub flash_bytes_max: u64,
+    /// Segments that went from his flash to make room.
+    pub flash_segments_evicted: u64,
     /// Of his DRAM, what flash has for its index and its buffers.
     pub flash_dram_bytes: u64,
+    /// The least DRAM that he can have.
+    pub dram_bytes_min: u64,
+    /// The least flash that he can have, if he has any.
+    pub flash_bytes_min: u64,
 }
 
 /// How a cache stands.

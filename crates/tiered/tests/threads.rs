@@ -24,6 +24,8 @@ use tidekv_tiered::{Cache, Change, Deadline, FlashOptions, Object, Options, Surr
 const KEYS: usize = 400;
 const VALUE_BYTES: usize = 6_000;
 const READERS: usize = 4;
+/// So often it goes on for so many more, at most.
+const LONGER_MAX: u64 = 100;
 const WRITERS: usize = 2;
 
 /// A key's numbers. Where the last bit is set the key was removed.
@@ -41,7 +43,11 @@ struct Scene {
     clock: Arc<ManualClock>,
     storage: MemoryStorage,
     numbers: Vec<Numbers>,
+    /// How many objects are to be found at least.
+    hits: u64,
     hits_left: AtomicU64,
+    /// How often it has gone on.
+    longer: AtomicU64,
     gets: AtomicU64,
     losses: AtomicU64,
 }
@@ -86,6 +92,8 @@ impl Scene {
         let numbers = (0..KEYS).map(|_| Numbers::default()).collect();
         let (hits_left, gets) = (AtomicU64::new(hits), AtomicU64::new(0));
         Arc::new(Self {
+            hits,
+            longer: AtomicU64::new(0),
             cache,
             clock,
             storage,
@@ -117,8 +125,21 @@ impl Scene {
                 self.losses.fetch_add(1, Ordering::Relaxed);
                 eprintln!("key {n} has {number}, it may have been {may_be:?}; {found:?}");
             }
+            if self.hits_left.load(Ordering::Relaxed) == 1 {
+                self.go_on_for_flash();
+            }
             self.hits_left
                 .update(Ordering::Relaxed, Ordering::Relaxed, |left| left.saturating_sub(1));
+        }
+    }
+
+    /// Where threads hardly let flash take anything, it goes on until there is enough to be found there,
+    /// or that is hopeless.
+    fn go_on_for_flash(&self) {
+        if self.cache.stats().flash_hits <= self.hits / 100
+            && self.longer.fetch_add(1, Ordering::Relaxed) < LONGER_MAX
+        {
+            self.hits_left.fetch_add(self.hits / 20, Ordering::Relaxed);
         }
     }
 
@@ -163,7 +184,13 @@ impl Scene {
             while !self.is_over() && self.hits_left.load(Ordering::Relaxed) + 300 > left {
                 std::thread::yield_now();
             }
-            let flash_bytes = [0, 1 << 20, 3 << 19, 2 << 20, 2 << 20][random.below(5) as usize];
+            // Most of the time there is all of it, so that it is found there.
+            let flash_bytes = match random.below(16) {
+                0 => 0,
+                1 => 1 << 20,
+                2..4 => 3 << 19,
+                _ => 2 << 20,
+            };
             self.cache.set_flash_bytes(flash_bytes).expect("it is none, or enough");
             let dram_bytes = (1 << 20) + (random.below(1 << 20) >> random.below(4));
             // What it was opened with, or more; between them may be too little.

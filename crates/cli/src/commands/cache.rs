@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use tidekv_io::{Clock, LocalStorage, Storage, SystemClock};
 use tidekv_server::{
-    Address, CacheServer, CacheServerOptions, DEFAULT_CACHE_PORT, OffsetClock, Users,
+    Address, CacheServer, CacheServerOptions, DEFAULT_CACHE_PORT, ElasticGoal, ElasticOptions,
+    OffsetClock, Users,
 };
 use tidekv_tiered::{Eviction, FlashOptions, Options, Surroundings, TenantOptions};
 
@@ -18,7 +19,8 @@ use crate::daemon::{DRAIN, Signals, TlsArguments, log_to_standard_error, page_ad
 use crate::failure::{Failure, Result};
 use crate::files;
 use crate::output;
-use crate::quantity::{count, parse_duration, parse_size, show_size};
+use crate::quantity::{count, parse_duration, parse_micros, parse_size, show_size};
+use crate::terms::Terms;
 
 /// The largest value that can be allowed: its length is a number of 31 bits in memcached.
 const OBJECT_BYTES_MAX: u64 = 1 << 30;
@@ -54,6 +56,7 @@ impl From<Order> for Eviction {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv cache --dram 4GiB --http localhost\n  \
     tidekv cache --dram 1GiB --flash /mnt/nvme/cache:100GiB --object-max 8MiB\n  \
+    tidekv cache --dram 4GiB --flash /mnt/nvme/cache:100GiB --elastic 300us\n  \
     tidekv cache --dram 4GiB --tenant shop=shop: --tenant-dram shop=1GiB\n  \
     tidekv cache --dram 1GiB --listen 10.0.0.5 --auth-file users --tls-cert cert.pem --tls-key key.pem")]
 pub struct Cache {
@@ -124,6 +127,15 @@ pub struct Cache {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     profile_window: Duration,
 
+    /// Change the sizes of the cache after each window, up to what is given here, so that requests take
+    /// such a time on average for the least money, of all tenants or of one; or, with a number,
+    /// so that it is as fast as can be for that much (repeatable).
+    #[arg(long, value_name = "[NAME=]TIME|COST")]
+    elastic: Vec<String>,
+
+    #[command(flatten)]
+    terms: Terms,
+
     /// A file with a line `user:password` for each who may use the cache. A client says who it
     /// is by storing `user password` under any key, first of all.
     #[arg(long, short = 'Y', value_name = "FILE")]
@@ -171,6 +183,7 @@ impl Cache {
             connections_max: self.connections_max,
             idle_timeout: Some(self.idle_timeout).filter(|time| !time.is_zero()),
             clock: moved.clone(),
+            elastic: self.elastic()?,
             profile_window: Some(self.profile_window).filter(|time| !time.is_zero()),
             on_shutdown: self.enable_shutdown.then_some(end_this_process as fn()),
             insecure: self.insecure,
@@ -204,6 +217,36 @@ impl Cache {
         server.shutdown(DRAIN);
         cache.close();
         Ok(())
+    }
+
+    /// How it changes its sizes by itself, if it does.
+    fn elastic(&self) -> Result<Option<ElasticOptions>> {
+        if self.elastic.is_empty() {
+            return Ok(None);
+        }
+        if self.profile_window.is_zero() {
+            return Err(Failure::usage("--elastic needs windows: --profile-window is 0"));
+        }
+        let (mut all, mut of, mut cost) = (None, Vec::new(), None);
+        for text in &self.elastic {
+            let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+            match (text.split_once('='), number) {
+                (None, Some(number)) if number >= 0.0 => cost = Some(number),
+                (Some((name, time)), _) => {
+                    of.push((name.to_owned(), parse_micros(time).map_err(Failure::usage)?));
+                }
+                (None, _) => all = Some(parse_micros(text).map_err(Failure::usage)?),
+            }
+        }
+        let goal = match cost {
+            Some(_) if all.is_some() || !of.is_empty() => {
+                return Err(Failure::usage("--elastic keeps times or a cost, not both"));
+            }
+            Some(cost) => ElasticGoal::Cost(cost),
+            None => ElasticGoal::Latency { all, of },
+        };
+        let (prices, latencies) = (self.terms.prices()?, self.terms.latencies()?);
+        Ok(Some(ElasticOptions { goal, prices, latencies }))
     }
 
     fn tenants(&self) -> Result<Vec<TenantOptions>> {

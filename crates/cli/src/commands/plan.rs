@@ -4,10 +4,9 @@ mod report;
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
 use tidekv_plan::{
-    Bounds, Goal, Infeasible, Latencies, POINTS_USUAL, Plan, Prices, Question, Tenant,
-    plan_exactly, plan_on_hull,
+    Bounds, Goal, Infeasible, Latencies, POINTS_USUAL, Plan, Question, Tenant, plan_exactly,
+    plan_on_hull,
 };
 
 use crate::curve_file::{BYTES, CurveFile};
@@ -16,6 +15,7 @@ use crate::files;
 use crate::live_curves::{self, Live};
 use crate::output;
 use crate::quantity::{parse_micros, parse_size};
+use crate::terms::Terms;
 
 /// Plan how much DRAM and flash each tenant gets: what meets their latencies for the least money, or is
 /// the fastest for so much.
@@ -34,12 +34,13 @@ pub struct PlanCommand {
     #[arg(long = "curve", value_name = "NAME=FILE", required_unless_present = "live")]
     curves: Vec<String>,
 
-    /// A cache that runs (`tidekv cache`), of whose tenants it is asked what they have asked for lately:
-    /// host:port, a host alone for port 11211, or unix:PATH.
+    /// A server that runs (`tidekv cache`, or `tidekv serve`), of whose tenants or keyspaces it is asked what
+    /// was asked for lately: host:port, a host alone for port 11211, or unix:PATH.
     #[arg(long, value_name = "ADDR", conflicts_with = "curves")]
     live: Option<String>,
 
-    /// A file of which the first line is the `user:password` to say to the cache.
+    /// A file of which the first line is the `user:password` to say to the server; the password alone to a
+    /// store's.
     #[arg(long, value_name = "FILE", requires = "live")]
     auth_file: Option<PathBuf>,
 
@@ -67,14 +68,8 @@ pub struct PlanCommand {
     #[arg(long, value_name = "NAME=N")]
     requests: Vec<String>,
 
-    /// Time of DRAM, of flash, and of what is behind both [default: as a running cache has measured
-    /// them; 10us,100us,1ms where nothing was].
-    #[arg(long, value_name = "M,S,DB")]
-    latencies: Option<String>,
-
-    /// A TOML file with `dram_per_gib` and `flash_per_gib`; else 13 and 1.
-    #[arg(long, value_name = "FILE")]
-    prices: Option<PathBuf>,
+    #[command(flatten)]
+    terms: Terms,
 
     /// Bytes of DRAM that the index of an object on flash takes. Needs the size of objects, which a
     /// curve in JSON has.
@@ -88,14 +83,6 @@ pub struct PlanCommand {
     /// Print an object.
     #[arg(long)]
     json: bool,
-}
-
-/// What a GiB costs, as a file has it.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PriceFile {
-    dram_per_gib: f64,
-    flash_per_gib: f64,
 }
 
 /// Where a tenant's curve comes from.
@@ -141,7 +128,7 @@ impl PlanCommand {
         if let Some(address) = &self.live {
             return self.live_sources(address);
         }
-        let latencies = self.latencies()?.unwrap_or(Latencies::USUAL);
+        let latencies = self.terms.latencies()?.unwrap_or(Latencies::USUAL);
         let mut sources = Vec::<Source>::new();
         for text in &self.curves {
             let (name, path) =
@@ -161,19 +148,11 @@ impl PlanCommand {
     fn live_sources(&self, address: &str) -> Result<Vec<Source>> {
         let user = self.auth_file.as_deref().map(files::read_text).transpose()?;
         let user = user.as_deref().map(|text| text.lines().next().unwrap_or_default().trim());
+        let user = user.filter(|user| !user.is_empty());
         let Live { tenants, memory_us, flash_us } = live_curves::ask(address, user)?;
-        let given = self.latencies()?;
-        let usual = Latencies::USUAL;
+        let given = self.terms.latencies()?;
         let sources = tenants.into_iter().map(|tenant| {
-            let flash_us = flash_us.unwrap_or(usual.flash_us);
-            let measured = Latencies {
-                memory_us: memory_us.unwrap_or(usual.memory_us),
-                flash_us,
-                // Filters say what is not on flash: what both miss does not wait for it.
-                backend_us: tenant
-                    .backend_us
-                    .map_or(usual.backend_us, |backend_us| (backend_us - flash_us).max(0.0)),
-            };
+            let measured = Latencies::measured(memory_us, flash_us, tenant.backend_us);
             let latencies = given.unwrap_or(measured);
             let from = format!("{address}, {}", tenant.name);
             Source { name: tenant.name, from, file: tenant.file, latencies, has: Some(tenant.has) }
@@ -231,7 +210,7 @@ impl PlanCommand {
             cost: self.cost,
             flash_writes_bytes_per_s: self.flash_writes.map(|bytes| bytes as f64),
         };
-        Ok(Question { tenants, prices: self.prices()?, bounds, goal })
+        Ok(Question { tenants, prices: self.terms.prices()?, bounds, goal })
     }
 
     /// A tenant, and whether it is known how many requests he has.
@@ -262,33 +241,6 @@ impl PlanCommand {
             ..Tenant::new(name.as_str(), curve)
         };
         Ok((tenant, rate.is_some()))
-    }
-
-    fn latencies(&self) -> Result<Option<Latencies>> {
-        let Some(text) = &self.latencies else { return Ok(None) };
-        let times: std::result::Result<Vec<f64>, String> =
-            text.split(',').map(parse_micros).collect();
-        match times.map_err(Failure::usage)?[..] {
-            [memory_us, flash_us, backend_us] => {
-                Ok(Some(Latencies { memory_us, flash_us, backend_us }))
-            }
-            _ => Err(Failure::usage("--latencies are three: of DRAM, flash, and what is behind")),
-        }
-    }
-
-    fn prices(&self) -> Result<Prices> {
-        let Some(path) = &self.prices else {
-            return Ok(Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 });
-        };
-        let in_file = |what: &str| Failure::new(format!("{}: {what}", path.display()));
-        let file: PriceFile = toml::from_str(&files::read_text(path)?)
-            .map_err(|error| in_file(&error.to_string()))?;
-        let is_price = |price: f64| price.is_finite() && price >= 0.0;
-        if !(is_price(file.dram_per_gib) && is_price(file.flash_per_gib)) {
-            return Err(in_file("a price is a number from 0 on"));
-        }
-        let PriceFile { dram_per_gib, flash_per_gib } = file;
-        Ok(Prices { dram_per_gib, flash_per_gib })
     }
 }
 

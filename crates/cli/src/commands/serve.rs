@@ -83,6 +83,11 @@ pub struct Serve {
         value_parser = |text: &str| page_address(text).map_err(|error| error.to_string()))]
     http: Option<Address>,
 
+    /// How long a window is of which miss-ratio curves are made, for the page, `INFO mrc` and `tidekv
+    /// plan --live`; 0: none are.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    profile_window: Duration,
+
     /// What clients must give to AUTH, and browsers to the page. Others see it in the list of processes:
     /// better use a file or TIDEKV_PASSWORD.
     #[arg(long, value_name = "PASSWORD", conflicts_with = "password_file")]
@@ -128,6 +133,7 @@ impl Serve {
                 Filter::Cuckoo => FilterKind::Cuckoo,
             }),
             durability,
+            profile_window: Some(self.profile_window).filter(|time| !time.is_zero()),
             insecure: self.insecure,
             ..ServerOptions::default()
         };

@@ -222,6 +222,60 @@ fn a_running_cache_says_what_its_tenants_need() {
 }
 
 #[test]
+fn a_running_store_says_what_its_keyspaces_need() {
+    let place = Place::new();
+    let (data, password) = (place.file("data"), place.write("password", "secret\n"));
+    let mut command = tidekv();
+    command.args(["serve", "--data", data.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
+    command.args(["--memory", "64MiB", "--profile-window", "1s"]);
+    command.args(["--password-file", password.to_str().unwrap()]);
+    let serving = Serving::start(command);
+    let mut stream = serving.connect();
+    assert_eq!(ask(&mut stream, &["auth", "secret"]), "+OK");
+    // Two hundred strings of 1000 bytes, and a hash with a hundred fields, each read in a circle.
+    let value = "x".repeat(1_000);
+    for number in 0..200 {
+        assert_eq!(ask(&mut stream, &["set", &format!("key{number:03}"), &value]), "+OK");
+    }
+    for number in 0..100 {
+        assert_eq!(ask(&mut stream, &["hset", "hash", &format!("field{number:03}"), &value]), ":1");
+    }
+    let stream = std::cell::RefCell::new(stream);
+    let round = || {
+        let mut stream = stream.borrow_mut();
+        for (command, count) in [("get key", 200), ("hget hash field", 100)] {
+            for number in 0..count {
+                stream.write_all(format!("{command}{number:03}\r\n").as_bytes()).unwrap();
+                let mut answer = vec![0; "$1000\r\n".len() + 1_000 + 2];
+                stream.read_exact(&mut answer).unwrap();
+            }
+        }
+    };
+    let plan =
+        ["plan", "--live", serving.address(), "--sla", "20us", "--latencies", "10us,100us,1ms"];
+    run(&plan).fails(1, &["NOAUTH"]);
+    let plan = [&plan[..], &["--json", "--auth-file", password.to_str().unwrap()]].concat();
+    for _ in 0..600 {
+        round();
+        let done = run(&plan);
+        let plan: Value = serde_json::from_slice(&done.out).unwrap_or_default();
+        let Some(tenants) = plan["tenants"].as_array().filter(|tenants| tenants.len() >= 2) else {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            continue;
+        };
+        let dram = |name: &str| {
+            let tenant = tenants.iter().find(|tenant| tenant["tenant"] == name).unwrap();
+            tenant["dram_bytes"].as_f64().unwrap()
+        };
+        // Only memory answers in 20 µs: all of each circle.
+        assert!((200_000.0..230_000.0).contains(&dram("default")), "{plan}");
+        assert!((100_000.0..115_000.0).contains(&dram("hash.fields")), "{plan}");
+        return;
+    }
+    panic!("no whole window: {:?}", run(&plan));
+}
+
+#[test]
 fn a_running_cache_tells_only_those_whom_it_lets_in() {
     let place = Place::new();
     let users = place.write("users", "me:secret\n");

@@ -11,6 +11,11 @@ use crate::keys::{Choice, Picker};
 
 /// Requests of the paper.
 const REQUESTS: u64 = 800_000_000;
+/// Requests, so much fewer than in the paper.
+pub(super) fn requests(shrink: u64) -> u64 {
+    REQUESTS / shrink
+}
+
 /// Its keys.
 const KEYS: u64 = 4_000_000_000;
 

@@ -18,13 +18,13 @@
 //! for sets, which may be so many gets late.
 
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use tidekv_io::{Clock, SystemClock};
 
 use crate::failure::{Failure, Result};
 use crate::served::client::Connection;
+use crate::served::directory::Directory;
 use crate::served::process::{SOCKET, ServerProcess};
 
 /// What is started, as the path has it.
@@ -75,29 +75,6 @@ pub(crate) struct Answered {
     pub(crate) bytes: u64,
 }
 
-/// Where the socket is; goes with this.
-#[derive(Debug)]
-struct Directory(PathBuf);
-
-impl Directory {
-    #[expect(clippy::disallowed_methods, reason = "a socket, not data of a store")]
-    fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("tidekv-lab-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|error| {
-            Failure::system(format!("could not create {}", path.display()), error)
-        })?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Directory {
-    #[expect(clippy::disallowed_methods, reason = "a socket, not data of a store")]
-    fn drop(&mut self) {
-        // What is left there is as good as nothing.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// How it is started with so much memory.
 fn command(kind: Kind, memory_mib: u64) -> Result<Command> {
     let mut command = Command::new("setpriv");
@@ -144,7 +121,8 @@ impl OfAPrediction {
     pub(crate) fn start(kind: Kind, memory_mib: u64) -> Result<Self> {
         let directory = Directory::new()?;
         let started_ns = SystemClock::new().monotonic_ns();
-        let mut server = ServerProcess::start(PROGRAM, command(kind, memory_mib)?, &directory.0)?;
+        let mut server =
+            ServerProcess::start(PROGRAM, command(kind, memory_mib)?, directory.path())?;
         let connection = server.when_listening()?;
         Ok(Self { kind, connection, server, directory, started_ns })
     }

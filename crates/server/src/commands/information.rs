@@ -9,6 +9,7 @@ use tidekv::Durability;
 use crate::commands::errors::is_word;
 use crate::commands::session::REDIS_VERSION;
 use crate::execution::Execution;
+use crate::forecast;
 use crate::keyspaces::Space;
 use crate::reply::{CommandResult, Reply};
 use crate::state::State;
@@ -26,6 +27,9 @@ static SECTIONS: [Section; 8] = [
     ("Keyspace", keyspace),
     ("Tide", tide),
 ];
+
+/// Long, so it is told only to who asks for it by name.
+const CURVES: Section = ("Mrc", curves);
 
 #[derive(Default)]
 struct Lines(String);
@@ -45,8 +49,12 @@ pub(crate) fn info(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comman
             })
     };
     let mut lines = Lines::default();
-    for (name, write_lines) in SECTIONS {
-        if is_wanted(name) {
+    let is_named = |name: &str| arguments.iter().any(|argument| is_word(argument, name));
+    let long =
+        [CURVES].into_iter().filter(|(name, _)| is_named(name)).map(|section| (section, true));
+    let all = SECTIONS.into_iter().map(|section| (section, is_wanted(section.0)));
+    for ((name, write_lines), is_wanted) in all.chain(long) {
+        if is_wanted {
             let gap = if lines.0.is_empty() { "" } else { "\r\n" };
             let _ = write!(lines.0, "{gap}# {name}\r\n");
             write_lines(execution.state, &mut lines);
@@ -141,4 +149,8 @@ fn tide(state: &State, lines: &mut Lines) {
             ),
         );
     }
+}
+
+fn curves(state: &State, lines: &mut Lines) {
+    forecast::each(state, |name, number| lines.add(name, number));
 }

@@ -31,6 +31,10 @@ pub(crate) fn stats(sampler: &Sampler, since: u64) -> Value {
         "devices": devices,
         "tenants": tenants,
         "curves": forecast::to_json(state),
+        "elastic": state.sizes.as_ref().map(|report| {
+            let report = report.lock();
+            json!({ "resizes": report.resizes, "last": report.last, "unix_ms": report.unix_ms })
+        }),
         "latency": {
             "count": latency.count,
             "sum_ns": latency.sum_ns,

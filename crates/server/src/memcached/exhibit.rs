@@ -19,7 +19,7 @@ use crate::site::{self, Answer, Desk, Site};
 static PARTS: [Part; 3] = [
     Part::html("/", include_str!("../../page/cache.html")),
     Part::script("/cache.js", include_str!("../../page/cache.js")),
-    Part::script("/curves.js", include_str!("../../page/curves.js")),
+    parts::CURVES,
 ];
 
 /// Answers requests.

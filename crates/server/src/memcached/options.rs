@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::memcached::authentication::Users;
 use crate::memcached::clock::OffsetClock;
+use crate::memcached::sizes::ElasticOptions;
 use crate::options::{Address, TlsFiles};
 
 /// The port when an address names none.
@@ -43,6 +44,8 @@ pub struct CacheServerOptions {
     pub event_loops: Option<usize>,
     /// How long a window is of which miss-ratio curves are made; `None`: none are. Default 60 s.
     pub profile_window: Option<Duration>,
+    /// Changes the sizes of the cache after each such window; `None`: they stay. Needs windows.
+    pub elastic: Option<ElasticOptions>,
     /// Starts on a public address even if anybody may use it.
     pub insecure: bool,
 }
@@ -63,6 +66,7 @@ impl Default for CacheServerOptions {
             io_threads: 16,
             event_loops: None,
             profile_window: Some(Duration::from_secs(60)),
+            elastic: None,
             insecure: false,
         }
     }

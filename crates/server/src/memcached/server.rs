@@ -12,10 +12,11 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::http;
 use crate::listener::{self, Exposure, Listener};
 use crate::memcached::caretaker;
+use crate::memcached::elastic::Loop;
 use crate::memcached::exhibit::Exhibit;
 use crate::memcached::options::CacheServerOptions;
 use crate::memcached::profiling;
@@ -98,6 +99,11 @@ impl CacheServer {
                     tracing::error!("reads of flash have nobody to answer them: {error}");
                 }
             });
+        }
+        if let Some(elastic) = state.options.elastic.clone() {
+            let (sizes, stopped) = (Loop::new(&state, elastic)?, stopped.clone());
+            tidekv_io::threads::spawn("tide-elastic", move || sizes.run(&stopped))
+                .map_err(|error| Error::unavailable("a thread for sizes", error))?;
         }
         runtime.spawn(caretaker::run(state.objects.cache.clone(), stopped.clone()));
         if let Some(host) = page_host {

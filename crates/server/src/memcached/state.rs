@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidekv::Histogram;
@@ -16,6 +17,7 @@ use crate::memcached::counters::{Counters, Counts};
 use crate::memcached::objects::Objects;
 use crate::memcached::options::CacheServerOptions;
 use crate::memcached::reads::Reads;
+use crate::memcached::sizes::Report;
 use crate::options::Address;
 
 /// What there was when `stats reset` was said last.
@@ -47,6 +49,8 @@ pub(crate) struct State {
     pub(crate) reads: Reads,
     /// What caches of other sizes would miss, if that is looked at.
     pub(crate) curves: Option<Arc<Curves>>,
+    /// What has come of changing sizes, if they do.
+    pub(crate) sizes: Option<Mutex<Report>>,
     clock: SystemClock,
     /// What clients have set it to; nothing follows from it.
     verbosity: AtomicU32,
@@ -76,6 +80,7 @@ impl State {
                 (0..event_loops).filter_map(|_| cache.read_queue()),
                 cache.object_bytes_max(),
             ),
+            sizes: options.elastic.as_ref().map(|_| Mutex::default()),
             clock: SystemClock::new(),
             verbosity: AtomicU32::new(0),
             objects: Objects::new(cache),
@@ -90,6 +95,11 @@ impl State {
     }
 
     /// Nanoseconds since some moment, by the machine's clock.
+    /// Waits.
+    pub(crate) fn pause(&self, time: Duration) {
+        self.clock.sleep(time);
+    }
+
     pub(crate) fn monotonic_ns(&self) -> u64 {
         self.clock.monotonic_ns()
     }

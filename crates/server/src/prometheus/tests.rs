@@ -92,3 +92,16 @@ fn everything_that_is_counted_is_a_metric() {
     }
     assert!(reading.counts.iter().any(|(name, _)| *name == READ));
 }
+
+#[test]
+fn curves_have_the_powers_of_two_up_to_the_end() {
+    let of = |size| {
+        let curve =
+            Curve::new([tidekv_plan::Point { size, miss_ratio: 0.5 }], 1.0).expect("it is one");
+        sizes(&curve).map(|bytes| bytes >> 20).collect::<Vec<_>>()
+    };
+    assert_eq!(of(1), [1]);
+    assert_eq!(of(1 << 20), [1]);
+    assert_eq!(of((4 << 20) + 1), [1, 2, 4, 8]);
+    assert_eq!(of(u64::MAX).len(), 44);
+}

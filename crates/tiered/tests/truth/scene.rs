@@ -114,7 +114,7 @@ impl Tally {
     pub fn assert_that_all_was_tried(&self) {
         let tried = [
             self.hits > self.gets / 5,
-            self.flash_hits > self.gets / 60,
+            self.flash_hits > self.gets / 40,
             self.slow_gets > self.gets / 200,
             self.slow_gets_void > 0,
             self.kills > 0,
@@ -245,7 +245,8 @@ impl Scene {
                 self.clear_at = Some((at_s, self.model.run));
                 self.pass_time();
             }
-            967 if self.random.below(4) == 0 => self.resize_flash(),
+            966 => self.give_all_flash_back(),
+            967 if self.random.below(6) == 0 => self.resize_flash(),
             968 if self.random.below(4) == 0 => self.resize_dram(),
             950..969 => self.pass_time(),
             969..975 => self.add_fault(),
@@ -434,6 +435,12 @@ impl Scene {
         assert!(after <= expected && after + 3 >= expected, "{before}, {bytes}, then {after}");
         self.tally.flash_resizings += u64::from(is_done);
         self.tally.flash_resizings_to_none += u64::from(is_done && bytes == 0);
+    }
+
+    /// So that most of the time there is all of it.
+    fn give_all_flash_back(&mut self) {
+        let all_bytes = DEVICE_BYTES * self.options.flash.len() as u64;
+        self.cache.set_flash_bytes(all_bytes).expect("it is what the cache was opened with");
     }
 
     /// On some file systems what went stays where it was, and could be read again.

@@ -1,0 +1,63 @@
+//! What DRAM, flash and what is behind them cost and take: arguments that `plan` and `cache` share.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use tidekv_plan::{Latencies, Prices};
+
+use crate::failure::{Failure, Result};
+use crate::files;
+use crate::quantity::parse_micros;
+
+/// What a GiB of DRAM costs, and of flash, where no file says it.
+const USUAL: Prices = Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 };
+
+/// Times and prices.
+#[derive(Debug, clap::Args)]
+pub struct Terms {
+    /// Time of DRAM, of flash, and of what is behind both [default: as a running cache has measured
+    /// them; 10us,100us,1ms where nothing was].
+    #[arg(long, value_name = "M,S,DB")]
+    latencies: Option<String>,
+
+    /// A TOML file with `dram_per_gib` and `flash_per_gib`; else 13 and 1.
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+}
+
+/// What a GiB costs, as a file has it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PriceFile {
+    dram_per_gib: f64,
+    flash_per_gib: f64,
+}
+
+impl Terms {
+    /// The times, if they are given.
+    pub fn latencies(&self) -> Result<Option<Latencies>> {
+        let Some(text) = &self.latencies else { return Ok(None) };
+        let times: std::result::Result<Vec<f64>, String> =
+            text.split(',').map(parse_micros).collect();
+        match times.map_err(Failure::usage)?[..] {
+            [memory_us, flash_us, backend_us] => {
+                Ok(Some(Latencies { memory_us, flash_us, backend_us }))
+            }
+            _ => Err(Failure::usage("--latencies are three: of DRAM, flash, and what is behind")),
+        }
+    }
+
+    /// The prices, or usual ones.
+    pub fn prices(&self) -> Result<Prices> {
+        let Some(path) = &self.prices else { return Ok(USUAL) };
+        let in_file = |what: &str| Failure::new(format!("{}: {what}", path.display()));
+        let file: PriceFile = toml::from_str(&files::read_text(path)?)
+            .map_err(|error| in_file(&error.to_string()))?;
+        let is_price = |price: f64| price.is_finite() && price >= 0.0;
+        if !(is_price(file.dram_per_gib) && is_price(file.flash_per_gib)) {
+            return Err(in_file("a price is a number from 0 on"));
+        }
+        let PriceFile { dram_per_gib, flash_per_gib } = file;
+        Ok(Prices { dram_per_gib, flash_per_gib })
+    }
+}

@@ -1,0 +1,33 @@
+//! A directory for sockets and for what a cache has on flash, which goes when this does. A process has
+//! one at a time.
+
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, Result};
+
+/// A directory.
+#[derive(Debug)]
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    #[expect(clippy::disallowed_methods, reason = "nothing in it outlives this process")]
+    pub(crate) fn new() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("tidekv-lab-{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|error| {
+            Failure::system(format!("could not create {}", path.display()), error)
+        })?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Directory {
+    #[expect(clippy::disallowed_methods, reason = "nothing in it outlives this process")]
+    fn drop(&mut self) {
+        // What is left there is as good as nothing.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,306 @@
+//! A cache that changes its sizes by itself: after each window of its curves it plans, and resizes
+//! where [`tidekv_plan::Elastic`] says so (ElCached §6).
+//!
+//! What the cache was opened with is the most that it may have. Only what shrinks makes room for what
+//! grows, so that all together never have more. Whoever has not asked for anything yet has the least
+//! that there can be; who has stopped asking keeps what his last window wanted.
+//!
+//! A plan is in bytes as DRAM has objects. On flash an object takes more, by as much as is measured.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidekv_plan::{
+    Bounds, Curve, Decision, Elastic, Goal, Infeasible, Latencies, Prices, Seen, Sizes, Tenant, Why,
+};
+use tidekv_tiered::{DeviceStats, TenantStats};
+use tokio::sync::watch::Receiver;
+
+use crate::curves::{Curves, Told};
+use crate::error::{Error, Result};
+use crate::memcached::forecast;
+use crate::memcached::sizes::{ElasticGoal, ElasticOptions};
+use crate::memcached::state::State;
+
+const MIB: f64 = (1_u64 << 20) as f64;
+/// How often it is looked whether a window has ended, as a part of one.
+const LOOKS: u32 = 50;
+/// No object takes so many times as much of flash as of DRAM.
+const FLASH_FACTOR_MAX: f64 = 8.0;
+/// Fewer segments say nothing of that.
+const SEGMENTS_MIN: u64 = 4;
+
+/// A loop that runs.
+pub(crate) struct Loop {
+    state: Arc<State>,
+    curves: Arc<Curves>,
+    options: ElasticOptions,
+    /// DRAM for objects of all tenants, at most, and flash of each.
+    memory_max: u64,
+    flash_max: Vec<u64>,
+    elastic: Option<Elastic>,
+    /// As each tenant stood when the window began.
+    before: Vec<TenantStats>,
+}
+
+impl Loop {
+    /// One over the cache of `state`, as large as it is now at most.
+    ///
+    /// # Errors
+    /// When it is to keep something of a tenant that there is not, or makes no curves.
+    pub(crate) fn new(state: &Arc<State>, options: ElasticOptions) -> Result<Self> {
+        let Some(curves) = &state.curves else {
+            return Err(Error::invalid("a cache that changes its sizes by itself needs curves"));
+        };
+        let tenants = state.objects.cache.tenant_stats();
+        if let ElasticGoal::Latency { of, .. } = &options.goal {
+            let is_known = |name: &str| tenants.iter().any(|tenant| tenant.name == name);
+            if let Some((name, _)) = of.iter().find(|(name, _)| !is_known(name)) {
+                return Err(Error::invalid(format!("there is no tenant {name}")));
+            }
+        }
+        Ok(Self {
+            state: Arc::clone(state),
+            curves: Arc::clone(curves),
+            options,
+            memory_max: tenants.iter().map(memory_of).sum(),
+            flash_max: tenants.iter().map(|tenant| tenant.flash_bytes_max).collect(),
+            elastic: None,
+            before: tenants,
+        })
+    }
+
+    /// Goes on until `stopped` turns true.
+    pub(crate) fn run(mut self, stopped: &Receiver<bool>) {
+        let pause = (self.curves.window() / LOOKS)
+            .clamp(Duration::from_millis(1), Duration::from_millis(200));
+        let mut ended = self.curves.ended();
+        while !*stopped.borrow() && stopped.has_changed().is_ok() {
+            self.state.pause(pause);
+            if self.curves.ended() > ended {
+                ended = self.curves.ended();
+                self.window(ended);
+            }
+        }
+    }
+
+    /// Looks at the window that has ended.
+    fn window(&mut self, number: u64) {
+        let now = self.state.objects.cache.tenant_stats();
+        let factor =
+            flash_factor(&self.state.objects.cache.device_stats(), self.object_bytes(&now));
+        let seen: Vec<Seen> = now
+            .iter()
+            .enumerate()
+            .map(|(tenant, stats)| self.seen(tenant, stats, number, factor))
+            .collect();
+        self.before = now;
+        // What was cold then says little of what is to come.
+        if number == 1 {
+            return;
+        }
+        let decision = self.elastic(factor).window(&seen);
+        let resized =
+            decision.sizes.as_ref().is_some_and(|sizes| self.resize(&seen, sizes, factor));
+        self.report(&decision, resized, factor);
+    }
+
+    /// The loop's memory; how much larger objects are on flash may have changed since.
+    fn elastic(&mut self, factor: f64) -> &mut Elastic {
+        let Prices { dram_per_gib, flash_per_gib } = self.options.prices;
+        let prices = Prices { dram_per_gib, flash_per_gib: flash_per_gib * factor };
+        let flash_bytes = self.flash_max.iter().sum::<u64>() as f64 / factor;
+        let (goal, cost) = match self.options.goal {
+            ElasticGoal::Latency { .. } => (Goal::Cost, None),
+            ElasticGoal::Cost(cost) => (Goal::Latency, Some(cost)),
+        };
+        let bounds = Bounds {
+            dram_bytes: Some(self.memory_max),
+            flash_bytes: Some(flash_bytes as u64),
+            cost,
+            flash_writes_bytes_per_s: None,
+        };
+        let elastic = self.elastic.get_or_insert_with(|| Elastic::new(goal, prices, bounds));
+        elastic.set_terms(prices, bounds);
+        elastic
+    }
+
+    /// The mean size of an object in DRAM, of all tenants.
+    fn object_bytes(&self, tenants: &[TenantStats]) -> Option<f64> {
+        let told = (0..tenants.len()).filter_map(|tenant| self.curves.told(tenant));
+        let sizes = told.filter_map(|told| Some((told.object_bytes?, told.curve.requests())));
+        let (sum, all) = sizes.fold((0.0, 0.0), |(sum, all), (bytes, requests)| {
+            (sum + bytes * requests, all + requests)
+        });
+        (all > 0.0).then(|| sum / all)
+    }
+
+    /// What was seen of a tenant in a window.
+    fn seen(&self, number: usize, stats: &TenantStats, window: u64, factor: f64) -> Seen {
+        let told = self.curves.told(number);
+        let before = &self.before[number];
+        // What went from DRAM to flash has not gone.
+        let is_full = match stats.flash_bytes_max {
+            0 => stats.cache.evicted > before.cache.evicted,
+            _ => stats.flash_segments_evicted > before.flash_segments_evicted,
+        };
+        let before = &before.cache;
+        let [dram_hits, flash_hits, misses] = [
+            stats.cache.dram_hits - before.dram_hits,
+            stats.cache.flash_hits - before.flash_hits,
+            stats.cache.misses - before.misses,
+        ];
+        let requests = dram_hits + flash_hits + misses;
+        let share = |part: u64| if requests > 0 { part as f64 / requests as f64 } else { 0.0 };
+        let is_new = told.as_ref().is_some_and(|told| told.window == window);
+        let seconds = told.as_ref().map_or(1.0, |told| told.seconds);
+        let flash = |bytes: u64| (bytes as f64 / factor) as u64;
+        let tenant = Tenant {
+            requests_per_s: if is_new { requests as f64 / seconds } else { 0.0 },
+            latencies: self.latencies(told.as_ref()),
+            sla_us: told.as_ref().and_then(|_| self.sla_us(&stats.name)),
+            flash_bytes_max: Some(flash(self.flash_max[number])),
+            ..Tenant::new(stats.name.clone(), told.map_or_else(nothing, |told| told.curve))
+        };
+        Seen {
+            tenant,
+            has: (memory_of(stats), flash(stats.flash_bytes_max)),
+            least: (stats.dram_bytes_min - stats.flash_dram_bytes, 0),
+            requests: if is_new { requests } else { 0 },
+            missed: (share(flash_hits + misses), share(misses)),
+            is_full,
+        }
+    }
+
+    fn sla_us(&self, name: &str) -> Option<f64> {
+        match &self.options.goal {
+            ElasticGoal::Cost(_) => None,
+            ElasticGoal::Latency { all, of } => {
+                let own = of.iter().rfind(|(tenant, _)| tenant == name).map(|(_, us)| *us);
+                own.or(*all)
+            }
+        }
+    }
+
+    fn latencies(&self, told: Option<&Told>) -> Latencies {
+        self.options.latencies.unwrap_or_else(|| {
+            let (memory_us, flash_us) = forecast::latencies_us(&self.state);
+            Latencies::measured(memory_us, flash_us, told.and_then(|told| told.backend_us))
+        })
+    }
+
+    /// Makes tenants as large as that; whether any has changed.
+    fn resize(&self, seen: &[Seen], sizes: &[Sizes], factor: f64) -> bool {
+        let cache = &self.state.objects.cache;
+        let mut changes: Vec<(i64, &str, u64, bool)> = Vec::new();
+        for ((number, seen), &(memory, flash)) in seen.iter().enumerate().zip(sizes) {
+            let stats = &self.before[number];
+            let name = stats.name.as_str();
+            let flash = flash_bytes((flash as f64 * factor) as u64, stats, self.flash_max[number]);
+            let more = memory as i64 - seen.has.0 as i64;
+            changes.push((more, name, memory + stats.flash_dram_bytes, true));
+            changes.push((flash as i64 - stats.flash_bytes_max as i64, name, flash, false));
+        }
+        // What shrinks makes room for what grows.
+        changes.retain(|(more, ..)| *more != 0);
+        changes.sort_unstable();
+        let apply = |(_, name, bytes, is_dram): &(i64, &str, u64, bool)| {
+            let done = match is_dram {
+                true => cache.set_tenant_dram_bytes(name, *bytes),
+                false => cache.set_tenant_flash_bytes(name, *bytes),
+            };
+            done.inspect_err(|error| tracing::warn!("elastic: {name}: {error}")).is_ok()
+        };
+        changes.iter().filter(|change| apply(change)).count() > 0
+    }
+
+    fn report(&self, decision: &Decision, resized: bool, factor: f64) {
+        let text = told(decision, &self.before, factor);
+        let Some(report) = &self.state.sizes else { return };
+        let mut report = report.lock();
+        if resized {
+            tracing::info!("elastic: {text}");
+            report.resizes += 1;
+        } else {
+            tracing::debug!("elastic: {text}");
+        }
+        (report.last, report.unix_ms) = (text, self.state.unix_ms());
+    }
+}
+
+/// DRAM for objects of a tenant, in bytes.
+fn memory_of(stats: &TenantStats) -> u64 {
+    stats.cache.dram_bytes_max - stats.flash_dram_bytes
+}
+
+/// So much flash as a tenant can have, who is to have `bytes`: none, or not too little and not too much.
+fn flash_bytes(bytes: u64, stats: &TenantStats, most: u64) -> u64 {
+    match bytes < stats.flash_bytes_min / 2 {
+        true => 0,
+        false => bytes.clamp(stats.flash_bytes_min.min(most), most),
+    }
+}
+
+/// The curve of who asks for nothing.
+fn nothing() -> Curve {
+    match Curve::new([], 0.0) {
+        Ok(curve) => curve,
+        Err(error) => unreachable!("no points are in order: {error}"),
+    }
+}
+
+/// How many bytes of flash an object takes for each byte that it takes of DRAM, by what is there.
+fn flash_factor(devices: &[DeviceStats], object_bytes: Option<f64>) -> f64 {
+    let sum = |of: fn(&DeviceStats) -> u64| devices.iter().map(of).sum::<u64>() as f64;
+    let segments: u64 = devices.iter().map(|device| device.segments).sum();
+    let objects = sum(|device| device.objects);
+    let Some(object_bytes) = object_bytes.filter(|_| segments >= SEGMENTS_MIN && objects > 0.0)
+    else {
+        return 1.0;
+    };
+    // Of a device, the index and all that is around segments is a part as well.
+    let taken = sum(|device| device.bytes_max / device.segments_max.max(1) * device.segments);
+    (taken / objects / object_bytes).clamp(1.0, FLASH_FACTOR_MAX)
+}
+
+/// A decision in words.
+fn told(decision: &Decision, tenants: &[TenantStats], factor: f64) -> String {
+    let why = match &decision.why {
+        Why::Idle => "too few requests to say anything".into(),
+        Why::Good => "what there is will do, and hardly anything would be saved".into(),
+        Why::Waiting => "less would do; it has to say so once more".into(),
+        Why::Broken => "what is asked would not be kept".into(),
+        Why::Cheaper => "less will do".into(),
+        Why::Faster => "as much money makes it faster".into(),
+        Why::Impossible(why) => format!("what is asked cannot be ({})", impossible(why, tenants)),
+    };
+    let (now, then) = (&decision.now, &decision.then);
+    let mib = |bytes: u64| bytes as f64 / MIB;
+    let change = |(stats, (now, then)): (&TenantStats, _)| {
+        let (now, then): (&tidekv_plan::Allotment, &tidekv_plan::Allotment) = (now, then);
+        format!(
+            "{} {:.1} + {:.1} -> {:.1} + {:.1} MiB",
+            stats.name,
+            mib(now.memory_bytes),
+            mib(now.flash_bytes) * factor,
+            mib(then.memory_bytes),
+            mib(then.flash_bytes) * factor
+        )
+    };
+    let sizes: Vec<String> =
+        tenants.iter().zip(now.tenants.iter().zip(&then.tenants)).map(change).collect();
+    let (from, to) = (now.latency_us, then.latency_us);
+    let cost = format!("cost {:.4} -> {:.4}", now.cost, then.cost);
+    format!("{why}: {}; latency by the curves {from:.1} -> {to:.1} us, {cost}", sizes.join(", "))
+}
+
+fn impossible(why: &Infeasible, tenants: &[TenantStats]) -> String {
+    match why {
+        Infeasible::Sla { tenant, least_us } => {
+            let name = tenants.get(*tenant).map_or("", |tenant| &tenant.name);
+            format!("the least for {name} is {least_us:.1} us")
+        }
+        Infeasible::Bound(_) | Infeasible::Bounds(_) => "there is too little DRAM or flash".into(),
+        Infeasible::Solver(error) => error.clone(),
+    }
+}
