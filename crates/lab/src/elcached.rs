@@ -6,8 +6,11 @@ mod tenants;
 mod simulated;
 mod sampling;
 mod accuracy;
+mod slabs;
+mod shrink;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the order in which they are listed and run.
-pub(crate) const EXPERIMENTS: &[Experiment] = &[accuracy::ACCURACY, cost::COST, tenants::TENANTS];
+pub(crate) const EXPERIMENTS: &[Experiment] =
+    &[accuracy::ACCURACY, cost::COST, tenants::TENANTS, shrink::SHRINK];

@@ -5,6 +5,7 @@
 //!   and the [`Curve`] of what caches of all sizes miss. [`ClassProfiler`] does that for the slab
 //!   classes of a memcached, [`ReuseTimes`] estimates it from times alone. [`Miniature`] is for
 //!   caches that evict by other rules than the least recent use.
+//! * [`Distinct`]: how many different objects were seen, about.
 //! * [`Tenant`], [`Question`] and [`Plan`]: how much DRAM and flash to buy (ElCached).
 //!
 //! Nothing here does I/O of its own, reads a clock or knows a store: whoever has a trace hands in
@@ -16,6 +17,7 @@ pub mod trace;
 
 mod access;
 mod curve;
+mod distinct;
 mod fenwick;
 mod stack;
 mod distances;
@@ -29,6 +31,7 @@ mod planner;
 
 pub use access::{Access, Action};
 pub use curve::{Curve, NoCurve, Point};
+pub use distinct::Distinct;
 pub use miniature::{Miniature, Simulated};
 pub use model::{Allotment, Latencies, Prices, Tenant};
 pub use planner::{
