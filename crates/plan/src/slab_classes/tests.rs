@@ -1,3 +1,5 @@
+//! Classes as memcached prints them, and curves against slabs that are followed page by page.
+
 use std::collections::VecDeque;
 
 use super::*;
