@@ -163,7 +163,7 @@ impl Model for Shrinking {
 }
 
 fn points(scale: &Scale) -> Vec<Point> {
-    let shrink = if scale.is_quick { 1_000 } else { 20 };
+    let shrink = if scale.is_quick { 1_000 } else { 100 };
     let laws = Law::ALL.into_iter().flat_map(|law| KEPT.map(|kept| (law, kept)));
     let point = |(law, kept): (Law, f64)| {
         let model = Arc::new(Shrinking { law, shrink, kept });
