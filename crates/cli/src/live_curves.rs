@@ -272,7 +272,7 @@ mod tests {
         let auth = b"*2\r\n$4\r\nAUTH\r\n$7\r\nse:cret\r\n";
         assert!(fake.1.starts_with(auth) && fake.1.ends_with(b"mrc\r\n"));
         let answer = b"-NOAUTH Authentication required.\r\n".to_vec();
-        let lines = ask_store(&mut Fake(std::io::Cursor::new(answer), Vec::new()), None).unwrap();
+        let lines = ask_store(Fake(std::io::Cursor::new(answer), Vec::new()), None).unwrap();
         assert_eq!(lines, ["-NOAUTH Authentication required."]);
     }
 }

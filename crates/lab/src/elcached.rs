@@ -6,6 +6,8 @@ mod tenants;
 mod simulated;
 mod sampling;
 mod accuracy;
+mod slabs;
+mod shrink;
 mod windows;
 mod elastic;
 
@@ -13,4 +15,4 @@ use crate::experiment::Experiment;
 
 /// All of them, in the order in which they are listed and run.
 pub(crate) const EXPERIMENTS: &[Experiment] =
-    &[accuracy::ACCURACY, cost::COST, tenants::TENANTS, elastic::EXPERIMENT];
+    &[accuracy::ACCURACY, cost::COST, tenants::TENANTS, shrink::SHRINK, elastic::EXPERIMENT];

@@ -11,6 +11,7 @@
 pub mod failure;
 mod quantity;
 mod dice;
+mod parallel;
 pub mod keys;
 pub mod values;
 pub mod workload;
@@ -59,7 +60,6 @@ mod sweep;
 mod place;
 mod turn;
 mod splits;
-mod parallel;
 mod summary;
 mod runner;
 

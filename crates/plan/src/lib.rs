@@ -5,6 +5,7 @@
 //!   and the [`Curve`] of what caches of all sizes miss. [`ClassProfiler`] does that for the slab
 //!   classes of a memcached, [`ReuseTimes`] estimates it from times alone. [`Miniature`] is for
 //!   caches that evict by other rules than the least recent use.
+//! * [`Distinct`]: how many different objects were seen, about.
 //! * [`Watch`]: the same for a server that runs on and on, window by window.
 //! * [`Tenant`], [`Question`] and [`Plan`]: how much DRAM and flash to buy (ElCached); [`Elastic`]: when a
 //!   cache that runs changes its sizes to that.
@@ -18,6 +19,7 @@ pub mod trace;
 
 mod access;
 mod curve;
+mod distinct;
 mod fenwick;
 mod stack;
 mod distances;
@@ -33,6 +35,7 @@ mod elastic;
 
 pub use access::{Access, Action};
 pub use curve::{Curve, NoCurve, Point};
+pub use distinct::Distinct;
 pub use elastic::{AIM, Decision, Elastic, Seen, Sizes, Why};
 pub use miniature::{Miniature, Simulated};
 pub use model::{Allotment, Latencies, Prices, Tenant};

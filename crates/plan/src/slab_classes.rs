@@ -202,6 +202,26 @@ impl ClassProfiler {
         }
     }
 
+    /// What a memcached misses whose classes have so many pages each, of what has been asked since
+    /// [`ClassProfiler::count_anew`].
+    pub fn miss_ratio_of_pages(&self, pages: &[u64]) -> f64 {
+        let (mut requests, mut misses) = (self.absent, self.absent);
+        for (class, (of_class, pages)) in self.of_class.iter().zip(pages).enumerate() {
+            let curve = of_class.distances.curve(0.0);
+            let chunks = pages * self.classes.chunks_in_a_page(class);
+            requests += curve.requests();
+            misses += curve.miss_ratio(chunks) * curve.requests();
+        }
+        if requests > 0.0 { misses / requests } else { 1.0 }
+    }
+
+    /// Begins to count, with the order of objects that there is by now: what comes counts, what has been
+    /// no more.
+    pub fn count_anew(&mut self) {
+        self.of_class.iter_mut().for_each(|of_class| of_class.distances = Distances::default());
+        self.absent = 0.0;
+    }
+
     /// The pages of each class in which all that was there at once would be.
     fn pages_of_classes(&self) -> impl Iterator<Item = u64> {
         let pages = |(class, of_class): (usize, &OfClass)| {

@@ -8,8 +8,8 @@
 //!
 //! **Time.** A flat memcached moves an item to the top of its list at most once a minute, counted by its
 //! own clock, and a trace of a day is followed here in a minute. So its clock runs a million times as
-//! fast (`libfaketime`; Debian's package `faketime`): a minute is 60 µs, and as the clock is looked at by a timer
-//! of a millisecond, that is how often an item can move. Whether it does run so is looked at
+//! fast (`libfaketime`; Debian's package `faketime`): a minute is 60 µs, and an item can move as often
+//! as the thread of its timer comes to look at the clock, which it does without rest. Whether it does run so is looked at
 //! afterwards, and nothing is found where it does not.
 //!
 //! **Order.** One connection, one thread that serves, some gets on their way at a time. What one of them
@@ -124,6 +124,10 @@ impl OfAPrediction {
         let mut server =
             ServerProcess::start(PROGRAM, command(kind, memory_mib)?, directory.path())?;
         let connection = server.when_listening()?;
+        if kind == Kind::Flat {
+            // With such a clock its timer is always due, and the thread of the timer never at rest.
+            server.put_first_thread_behind()?;
+        }
         Ok(Self { kind, connection, server, directory, started_ns })
     }
 

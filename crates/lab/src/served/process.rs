@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 use tidekv_io::{Clock, SystemClock, threads};
 
 use crate::failure::{Failure, Result};
@@ -36,6 +36,9 @@ const START_MAX: Duration = Duration::from_secs(10);
 const END_MAX: Duration = Duration::from_secs(30);
 /// How often that is looked at.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+
+/// As much behind others as a thread can be.
+const PRIORITY_LOWEST: i32 = 19;
 
 /// Of what a server says so much is kept, the last.
 const WORDS_MAX: usize = 4096;
@@ -125,6 +128,17 @@ impl ServerProcess {
                 ..failure
             },
         }
+    }
+
+    /// Its first thread makes room for all others.
+    pub(super) fn put_first_thread_behind(&self) -> Result<()> {
+        let failed = |error: rustix::io::Errno| {
+            let what = format!("could not lower the priority of {}", self.name);
+            Failure::system(what, std::io::Error::from(error))
+        };
+        // Linux has priorities of threads, and the first one has the number of the process.
+        let thread = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        setpriority_process(thread, PRIORITY_LOWEST).map_err(failed)
     }
 
     /// Time that it has had on processors.

@@ -1,3 +1,5 @@
+//! Classes as memcached prints them, and curves against slabs that are followed page by page.
+
 use std::collections::VecDeque;
 
 use super::*;
@@ -38,6 +40,14 @@ fn each_class_evicts_for_itself() {
     let curve = profiler.curve_of_shares();
     let missed = [0, 1 << 20, (4 << 20) - 1, 4 << 20].map(|size| curve.miss_ratio(size) * 106.0);
     assert_eq!(missed.map(f64::round), [106.0, 6.0, 6.0, 0.0]);
+    let pages = |large: u64, small: u64| {
+        let mut pages = vec![0; 39];
+        (pages[38], pages[0]) = (large, small);
+        pages
+    };
+    let ratios = [pages(3, 1), pages(2, 1), pages(3, 0), pages(0, 0)];
+    let ratios = ratios.map(|pages| profiler.miss_ratio_of_pages(&pages) * 106.0);
+    assert_eq!(ratios.map(f64::round), [0.0, 6.0, 100.0, 106.0]);
     // It moves to another class, and leaves room there.
     see(&mut profiler, 0, Action::Set(90));
     see(&mut profiler, 0, Action::Get);
@@ -47,6 +57,10 @@ fn each_class_evicts_for_itself() {
     see(&mut profiler, 2, Action::Get);
     let curve = profiler.curve();
     assert_eq!((curve.requests(), curve.miss_ratio(1 << 30) * 109.0), (109.0, 2.0));
+    profiler.count_anew();
+    see(&mut profiler, 0, Action::Get);
+    see(&mut profiler, 9, Action::Get);
+    assert_eq!(profiler.miss_ratio_of_pages(&pages(3, 1)), 0.5);
 }
 
 /// Slabs as memcached has them, with so many pages: a class takes a page where it has no free chunk

@@ -1,0 +1,88 @@
+//! How many different objects were seen, in a few dozen bytes: HyperLogLog (Flajolet, Fusy, Gandouet,
+//! Meunier, AofA 2007).
+//!
+//! 1. The first bits of a hash choose a register, which keeps the longest run of zeros that the rest of a
+//!    hash has begun with, and one.
+//! 2. Many objects make long runs: the harmonic mean over all registers says how many there were.
+//! 3. Where registers are empty, how many are says it better (linear counting, their §4).
+//!
+//! ElCached (§6) counts in this way which slabs are in use. Of the paper's corrections the one for hashes of
+//! 32 bits is not needed: these have 64. Pure; one thread's.
+
+/// Of the hash, for the register.
+const REGISTER_BITS: u32 = 6;
+const REGISTERS: usize = 1 << REGISTER_BITS;
+/// What corrects the mean for so many registers (their figure 3).
+const ALPHA: f64 = 0.709;
+
+/// A counter of different objects, 13 % off as a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Distinct {
+    registers: [u8; REGISTERS],
+}
+
+impl Default for Distinct {
+    fn default() -> Self {
+        Self { registers: [0; REGISTERS] }
+    }
+}
+
+impl Distinct {
+    /// An object was seen; `hash` is one of it, all bits as good as random.
+    pub fn see(&mut self, hash: u64) {
+        let register = &mut self.registers[(hash >> (u64::BITS - REGISTER_BITS)) as usize];
+        let run = (hash << REGISTER_BITS).leading_zeros().min(u64::BITS - REGISTER_BITS) + 1;
+        *register = (*register).max(run as u8);
+    }
+
+    /// How many there were, about.
+    pub fn count(&self) -> f64 {
+        let all = REGISTERS as f64;
+        let sum: f64 = self.registers.iter().map(|run| f64::from(*run).exp2().recip()).sum();
+        let count = ALPHA * all * all / sum;
+        let empty = self.registers.iter().filter(|run| **run == 0).count();
+        match count <= 2.5 * all && empty > 0 {
+            true => all * (all / empty as f64).ln(),
+            false => count,
+        }
+    }
+
+    /// As if nothing had been seen.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_near_and_the_same_object_counts_once() {
+        let hash = |number: u64| {
+            let word = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            word ^ (word >> 31)
+        };
+        assert_eq!(Distinct::default().count(), 0.0);
+        for many in [1, 10, 100, 1_000, 100_000] {
+            let errors = (0..40_u64).map(|group| {
+                let mut distinct = Distinct::default();
+                let numbers = || (0..many).map(|number| hash(group << 32 | number));
+                numbers().chain(numbers()).for_each(|hash| distinct.see(hash));
+                distinct.count() / many as f64 - 1.0
+            });
+            let errors: Vec<f64> = errors.collect();
+            let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+            let spread = errors.iter().map(|error| error * error).sum::<f64>() / 40.0;
+            assert!(mean.abs() < 0.07 && spread.sqrt() < 0.2, "{many}: {mean}, {spread}");
+        }
+        let mut distinct = Distinct::default();
+        distinct.see(0);
+        distinct.see(u64::MAX);
+        assert_eq!(distinct.count().round(), 2.0);
+        distinct.clear();
+        assert_eq!(distinct.count(), 0.0);
+    }
+}
