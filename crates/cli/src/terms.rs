@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use tidekv_plan::{Latencies, Prices};
+use tidekv_plan::{GivenLatencies, Prices};
 
 use crate::failure::{Failure, Result};
 use crate::files;
@@ -15,8 +15,8 @@ const USUAL: Prices = Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 };
 /// Times and prices.
 #[derive(Debug, clap::Args)]
 pub struct Terms {
-    /// Time of DRAM, of flash, and of what is behind both [default: as a running cache has measured
-    /// them; 10us,100us,1ms where nothing was].
+    /// Time of DRAM, of flash, and of what is behind both; one that is left out, such as in `50us,,`, is as
+    /// a running cache has measured it, or as in 10us,100us,1ms where it has not.
     #[arg(long, value_name = "M,S,DB")]
     latencies: Option<String>,
 
@@ -34,14 +34,15 @@ struct PriceFile {
 }
 
 impl Terms {
-    /// The times, if they are given.
-    pub fn latencies(&self) -> Result<Option<Latencies>> {
-        let Some(text) = &self.latencies else { return Ok(None) };
-        let times: std::result::Result<Vec<f64>, String> =
-            text.split(',').map(parse_micros).collect();
+    /// The times that are given.
+    pub fn latencies(&self) -> Result<GivenLatencies> {
+        let Some(text) = &self.latencies else { return Ok(GivenLatencies::default()) };
+        let time = |text: &str| (!text.is_empty()).then(|| parse_micros(text)).transpose();
+        let times: std::result::Result<Vec<Option<f64>>, String> =
+            text.split(',').map(time).collect();
         match times.map_err(Failure::usage)?[..] {
             [memory_us, flash_us, backend_us] => {
-                Ok(Some(Latencies { memory_us, flash_us, backend_us }))
+                Ok(GivenLatencies { memory_us, flash_us, backend_us })
             }
             _ => Err(Failure::usage("--latencies are three: of DRAM, flash, and what is behind")),
         }

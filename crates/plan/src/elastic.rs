@@ -53,7 +53,7 @@ pub struct Seen {
     pub tenant: Tenant,
     /// What he has now.
     pub has: Sizes,
-    /// The least that he may have.
+    /// The least that he may have; of flash, if he has any.
     pub least: Sizes,
     /// Requests of his in it.
     pub requests: u64,
@@ -278,12 +278,14 @@ fn times_as_large(curve: &Curve, size: u64, missed: f64) -> Option<f64> {
     Some(size as f64 / same as f64)
 }
 
-/// The sizes, where they are not below the least that each may have.
+/// The sizes, where they are not below the least that each may have. Who needs a little flash gets the
+/// least of it: with none what was planned would not be kept.
 fn at_least(mut sizes: Vec<Sizes>, seen: &[Seen]) -> Vec<Sizes> {
     for (sizes, seen) in sizes.iter_mut().zip(seen) {
         let all = sizes.0 + sizes.1;
         let memory = sizes.0.max(seen.least.0);
-        *sizes = (memory, all.saturating_sub(memory).max(seen.least.1));
+        let flash = all.saturating_sub(memory);
+        *sizes = (memory, if flash == 0 { 0 } else { flash.max(seen.least.1) });
     }
     sizes
 }

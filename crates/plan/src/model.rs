@@ -27,6 +27,17 @@ pub struct Latencies {
     pub backend_us: f64,
 }
 
+/// Those of [`Latencies`] that are known beforehand.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct GivenLatencies {
+    /// [`Latencies::memory_us`].
+    pub memory_us: Option<f64>,
+    /// [`Latencies::flash_us`].
+    pub flash_us: Option<f64>,
+    /// [`Latencies::backend_us`].
+    pub backend_us: Option<f64>,
+}
+
 impl Latencies {
     /// Ten and a hundred microseconds, and a millisecond: the paper does not state its own.
     pub const USUAL: Self = Self { memory_us: 10.0, flash_us: 100.0, backend_us: 1_000.0 };
@@ -42,6 +53,15 @@ impl Latencies {
         let flash_us = flash_us.unwrap_or(flash);
         let backend_us = backend_us.map_or(backend, |backend_us| (backend_us - flash_us).max(0.0));
         Self { memory_us: memory_us.unwrap_or(memory), flash_us, backend_us }
+    }
+
+    /// The same, but for what is given.
+    pub fn with(self, given: GivenLatencies) -> Self {
+        Self {
+            memory_us: given.memory_us.unwrap_or(self.memory_us),
+            flash_us: given.flash_us.unwrap_or(self.flash_us),
+            backend_us: given.backend_us.unwrap_or(self.backend_us),
+        }
     }
 
     /// The mean, where DRAM misses so much, and DRAM and flash together so much.
@@ -190,6 +210,8 @@ mod tests {
         let latencies = Latencies::measured(None, Some(80.0), Some(50.0));
         assert_eq!((latencies.memory_us, latencies.backend_us), (10.0, 0.0));
         assert_eq!(Latencies::measured(None, None, None), Latencies::USUAL);
+        let given = GivenLatencies { backend_us: Some(5.0), ..GivenLatencies::default() };
+        assert_eq!(latencies.with(given), Latencies { backend_us: 5.0, ..latencies });
     }
 
     #[test]

@@ -13,7 +13,7 @@ use support::cache::{CacheClient, ask_page, open, open_with, options, socket, st
 use support::tls::certificate;
 use support::{PATIENCE, eventually};
 use tidekv_io::{Clock, ManualClock, SystemClock};
-use tidekv_plan::{Latencies, Prices};
+use tidekv_plan::{GivenLatencies, Prices};
 use tidekv_server::{
     Address, CacheServer, CacheServerOptions, ElasticGoal, ElasticOptions, ErrorKind, OffsetClock,
     Users,
@@ -620,7 +620,11 @@ fn a_cache_takes_what_keeps_a_latency_and_no_more() {
     let elastic = ElasticOptions {
         goal: ElasticGoal::Latency { all: Some(50.0), of: Vec::new() },
         prices: Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 },
-        latencies: Some(Latencies { memory_us: 10.0, flash_us: 100.0, backend_us: 1_000.0 }),
+        latencies: GivenLatencies {
+            memory_us: Some(10.0),
+            flash_us: Some(100.0),
+            backend_us: Some(1_000.0),
+        },
     };
     let unknown = ElasticOptions {
         goal: ElasticGoal::Latency { all: None, of: vec![("nobody".into(), 1.0)] },

@@ -128,7 +128,7 @@ impl PlanCommand {
         if let Some(address) = &self.live {
             return self.live_sources(address);
         }
-        let latencies = self.terms.latencies()?.unwrap_or(Latencies::USUAL);
+        let latencies = Latencies::USUAL.with(self.terms.latencies()?);
         let mut sources = Vec::<Source>::new();
         for text in &self.curves {
             let (name, path) =
@@ -153,7 +153,7 @@ impl PlanCommand {
         let given = self.terms.latencies()?;
         let sources = tenants.into_iter().map(|tenant| {
             let measured = Latencies::measured(memory_us, flash_us, tenant.backend_us);
-            let latencies = given.unwrap_or(measured);
+            let latencies = measured.with(given);
             let from = format!("{address}, {}", tenant.name);
             Source { name: tenant.name, from, file: tenant.file, latencies, has: Some(tenant.has) }
         });

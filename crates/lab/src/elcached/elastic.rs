@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv_evidence::Value;
-use tidekv_plan::Latencies;
+use tidekv_plan::GivenLatencies;
 use tidekv_server::{CacheServerOptions, ElasticGoal, ElasticOptions};
 
 use crate::elcached::cost::{PRICES, modelled};
@@ -40,8 +40,8 @@ const LOOP: &str = "loop";
 const SLA_US: f64 = 300.0;
 /// What a database takes.
 const BACKEND: Duration = Duration::from_millis(1);
-/// What flash takes, about, beside DRAM.
-const FLASH_US: f64 = 100.0;
+/// How long clients wait between their requests.
+const PAUSE: Duration = Duration::from_micros(300);
 /// Stretches of a window.
 const STRETCHES: u32 = 5;
 /// What a cache may have.
@@ -65,6 +65,7 @@ impl Loop {
             alpha: 0.8,
             value_bytes: 4 << 10,
             backend: BACKEND,
+            pause: PAUSE,
             stretch: self.window / STRETCHES,
             seed,
         }
@@ -72,17 +73,14 @@ impl Loop {
 
     /// How a cache is set up that keeps the latency by itself, where DRAM answers in so many microseconds.
     fn options(&self, hit_us: f64) -> CacheServerOptions {
-        let latencies = Latencies {
-            memory_us: hit_us * self.threads as f64 / 2.0,
-            flash_us: FLASH_US,
-            backend_us: BACKEND.as_micros() as f64,
-        };
+        // The way to the cache is not the server's to measure.
+        let latencies = GivenLatencies { memory_us: Some(hit_us), ..GivenLatencies::default() };
         CacheServerOptions {
             profile_window: Some(self.window),
             elastic: Some(ElasticOptions {
                 goal: ElasticGoal::Latency { all: Some(SLA_US), of: Vec::new() },
                 prices: PRICES,
-                latencies: Some(latencies),
+                latencies,
             }),
             ..CacheServerOptions::default()
         }
@@ -178,7 +176,7 @@ fn points(scale: &Scale) -> Vec<Point> {
         false => Loop {
             window: Duration::from_secs(10),
             stages: &[(6, 10_000), (8, 50_000), (6, 10_000)],
-            threads: 16,
+            threads: 10,
         },
     };
     let of_loop = modelled(scale, LOOP, 1, Arc::new(model));

@@ -21,8 +21,8 @@ use crate::keys::{Choice, Picker, key_of};
 use crate::served::client::Connection;
 use crate::served::directory::Directory;
 
-/// Gets by which it is found how long one takes that DRAM answers.
-const GETS_TRIED: u32 = 2_000;
+/// So long it is tried how long a get takes that DRAM answers.
+const TRIED: Duration = Duration::from_secs(1);
 /// A server that is told to end has so long.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -48,6 +48,8 @@ pub(crate) struct Clients {
     pub(crate) value_bytes: usize,
     /// How long it takes to get an object from elsewhere.
     pub(crate) backend: Duration,
+    /// How long each waits before it asks again.
+    pub(crate) pause: Duration,
     /// What clients see is told in stretches of that time.
     pub(crate) stretch: Duration,
     pub(crate) seed: u64,
@@ -123,9 +125,16 @@ impl Clients {
         target: &Target,
         options: impl Fn(f64) -> CacheServerOptions,
     ) -> Result<Vec<Stretch>> {
-        let hit_us = self.on_a_cache(target, CacheServerOptions::default(), |_, socket| {
-            self.time_of_a_hit(socket)
+        let one = Self {
+            stages: vec![Stage { time: TRIED, objects: 1 }],
+            stretch: TRIED,
+            ..self.clone()
+        };
+        let tried = one.on_a_cache(target, CacheServerOptions::default(), |cache, socket| {
+            one.follow(cache, socket)
         })?;
+        // But for the first, all are hits.
+        let hit_us = tried.first().map_or(0.0, |tried| tried.latency_us);
         self.on_a_cache(target, options(hit_us), |cache, socket| self.follow(cache, socket))
     }
 
@@ -162,19 +171,6 @@ impl Clients {
         cache.close();
         drop(directory);
         found
-    }
-
-    /// How long it takes to get what DRAM has, in microseconds, on average.
-    fn time_of_a_hit(&self, socket: &Path) -> Result<f64> {
-        let clock = SystemClock::new();
-        let mut connection = connect(socket)?;
-        let value = vec![b'v'; self.value_bytes];
-        connection.set(&key_of(0), &value)?;
-        let began_ns = clock.monotonic_ns();
-        for _ in 0..GETS_TRIED {
-            connection.get(&key_of(0), &mut |_| {})?;
-        }
-        Ok((clock.monotonic_ns() - began_ns) as f64 / 1e3 / f64::from(GETS_TRIED))
     }
 
     fn follow(&self, cache: &Cache, socket: &Path) -> Result<Vec<Stretch>> {
@@ -249,6 +245,7 @@ impl Clients {
             if !is_hit {
                 connection.set(&key, &value)?;
             }
+            clock.sleep(self.pause);
         }
         Ok(())
     }

@@ -183,6 +183,20 @@ fn for_so_much_money_it_is_as_fast_as_can_be() {
 }
 
 #[test]
+fn a_little_flash_is_the_least_that_there_can_be() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (1_000 * MIB, 4_000 * MIB), factor: 1.0 };
+    for _ in 0..2 {
+        let seen = Seen { least: (MIB, 300 * MIB), ..cache.seen(tenant("one", 100, 100.0)) };
+        if let Some(sizes) = elastic.window(&[seen]).sizes {
+            cache.has = sizes[0];
+        }
+    }
+    assert_eq!(cache.has.1, 300 * MIB, "{:?}", cache.has);
+    assert!(cache.latency_us(tenant("one", 100, 100.0)) <= 100.0);
+}
+
+#[test]
 fn few_requests_change_nothing() {
     let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
     let mut cache = Cache { has: (1_000 * MIB, 0), factor: 1.0 };

@@ -165,7 +165,7 @@ impl Loop {
         Seen {
             tenant,
             has: (memory_of(stats), flash(stats.flash_bytes_max)),
-            least: (stats.dram_bytes_min - stats.flash_dram_bytes, 0),
+            least: (stats.dram_bytes_min - stats.flash_dram_bytes, flash(stats.flash_bytes_min)),
             requests: if is_new { requests } else { 0 },
             missed: (share(flash_hits + misses), share(misses)),
             is_full,
@@ -183,10 +183,9 @@ impl Loop {
     }
 
     fn latencies(&self, told: Option<&Told>) -> Latencies {
-        self.options.latencies.unwrap_or_else(|| {
-            let (memory_us, flash_us) = forecast::latencies_us(&self.state);
-            Latencies::measured(memory_us, flash_us, told.and_then(|told| told.backend_us))
-        })
+        let (memory_us, flash_us) = forecast::latencies_us(&self.state);
+        let backend_us = told.and_then(|told| told.backend_us);
+        Latencies::measured(memory_us, flash_us, backend_us).with(self.options.latencies)
     }
 
     /// Makes tenants as large as that; whether any has changed.
@@ -196,7 +195,9 @@ impl Loop {
         for ((number, seen), &(memory, flash)) in seen.iter().enumerate().zip(sizes) {
             let stats = &self.before[number];
             let name = stats.name.as_str();
-            let flash = flash_bytes((flash as f64 * factor) as u64, stats, self.flash_max[number]);
+            // What is told in fewer bytes is rounded down.
+            let flash = ((flash as f64 * factor) as u64).min(self.flash_max[number]);
+            let flash = if flash > 0 { flash.max(stats.flash_bytes_min) } else { 0 };
             let more = memory as i64 - seen.has.0 as i64;
             changes.push((more, name, memory + stats.flash_dram_bytes, true));
             changes.push((flash as i64 - stats.flash_bytes_max as i64, name, flash, false));
@@ -231,14 +232,6 @@ impl Loop {
 /// DRAM for objects of a tenant, in bytes.
 fn memory_of(stats: &TenantStats) -> u64 {
     stats.cache.dram_bytes_max - stats.flash_dram_bytes
-}
-
-/// So much flash as a tenant can have, who is to have `bytes`: none, or not too little and not too much.
-fn flash_bytes(bytes: u64, stats: &TenantStats, most: u64) -> u64 {
-    match bytes < stats.flash_bytes_min / 2 {
-        true => 0,
-        false => bytes.clamp(stats.flash_bytes_min.min(most), most),
-    }
 }
 
 /// The curve of who asks for nothing.

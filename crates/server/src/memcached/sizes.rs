@@ -1,6 +1,6 @@
 //! What a cache that changes its sizes by itself is to keep, and what has come of it.
 
-use tidekv_plan::{Latencies, Prices};
+use tidekv_plan::{GivenLatencies, Prices};
 
 /// What a cache that changes its sizes by itself is to keep.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,8 +23,8 @@ pub struct ElasticOptions {
     pub goal: ElasticGoal,
     /// What DRAM and flash cost.
     pub prices: Prices,
-    /// How long requests take; as it is measured where `None`.
-    pub latencies: Option<Latencies>,
+    /// How long requests take, as far as it is known; what is not is measured.
+    pub latencies: GivenLatencies,
 }
 
 /// What has come of it so far.
