@@ -124,11 +124,14 @@ fn what_does_not_fit_into_memory_is_found_on_flash() {
     let cache_options = Options { dram_bytes: 16 << 20, flash, ..Options::default() };
     let cache = open_with(&cache_options, Arc::new(SystemClock::new()));
     let http = Some("127.0.0.1:0".parse().unwrap());
-    let server = CacheServer::start(cache, CacheServerOptions { http, ..options() }).unwrap();
+    let server =
+        CacheServer::start(cache.clone(), CacheServerOptions { http, ..options() }).unwrap();
     let mut client = CacheClient::connect(&server);
     let value = |i: usize| format!("{i:06}").repeat(2000);
     for i in 0..3000 {
         assert_eq!(client.ask(set(&format!("key{i}"), &value(i))), "STORED\r\n");
+        // The thread that writes to flash may not have had its turn.
+        cache.catch_up();
     }
     let mut found = 0;
     for batch in (0..3000).collect::<Vec<usize>>().chunks(100) {
