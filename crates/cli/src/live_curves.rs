@@ -4,11 +4,12 @@
 //! What comes from the network is bounded in time and in size, and nothing of it is trusted.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use tidekv_io::{Clock, SystemClock};
 use tidekv_server::{Address, DEFAULT_CACHE_PORT};
 
 use crate::curve_file::{BYTES, CurveFile};
@@ -17,7 +18,7 @@ use crate::failure::{Failure, Result};
 /// A server that takes longer is not waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// No answer is longer.
-const ANSWER_BYTES_MAX: u64 = 64 << 20;
+const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 /// What a server has seen of a tenant.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,8 +27,8 @@ pub struct LiveTenant {
     pub name: String,
     /// What caches of his requests would miss.
     pub file: CurveFile,
-    /// DRAM for objects, and flash, that he has, in bytes.
-    pub has: (u64, u64),
+    /// DRAM for objects, and flash, that he has, in bytes, where that is told.
+    pub has: Option<(u64, u64)>,
     /// How long it takes to get an object from what is behind the cache, in microseconds.
     pub backend_us: Option<f64>,
 }
@@ -52,8 +53,12 @@ pub fn ask(text: &str, user: Option<&str>) -> Result<Live> {
     let address = address.map_err(|error| Failure::usage(error.to_string()))?;
     let failed =
         |error: std::io::Error| Failure::system(format!("could not ask {address}"), &error);
-    let mut lines = ask_cache(connect(&address).map_err(failed)?, user).map_err(failed)?;
-    if lines.first().is_some_and(|line| line.starts_with('-')) {
+    let mut lines = ask_cache(connect(&address).map_err(failed)?, None).map_err(failed)?;
+    let first = lines.first().map_or("", String::as_str);
+    // Who need not say who it is says nothing: it would be stored under a key.
+    if let (Some(user), true) = (user, first.starts_with("CLIENT_ERROR")) {
+        lines = ask_cache(connect(&address).map_err(failed)?, Some(user)).map_err(failed)?;
+    } else if first.starts_with('-') {
         // It speaks the other protocol.
         lines = ask_store(connect(&address).map_err(failed)?, user).map_err(failed)?;
     }
@@ -102,44 +107,68 @@ fn ask_cache(mut stream: impl Wire, user: Option<&str>) -> std::io::Result<Vec<S
         write!(stream, "set auth 0 0 {}\r\n{login}\r\n", login.len())?;
     }
     stream.write_all(b"stats mrc\r\n")?;
+    let is_end = |text: &str| {
+        let mut lines = text.lines().filter(|line| *line != "STORED");
+        text.ends_with('\n') && lines.any(|line| !line.starts_with("STAT "))
+    };
+    let text = read_until(&mut stream, is_end)?;
     let mut lines = Vec::new();
-    for line in BufReader::new(stream.take(ANSWER_BYTES_MAX)).lines() {
-        let line = line?;
-        let is_stored = line == "STORED" && lines.is_empty();
-        let is_end = !line.starts_with("STAT ") && !is_stored;
-        lines.extend((!is_stored).then_some(line));
-        if is_end {
+    for line in text.lines().filter(|line| *line != "STORED") {
+        lines.push(line.to_owned());
+        if !line.starts_with("STAT ") {
             break;
         }
     }
     Ok(lines)
 }
 
-/// The same of the server of a store, told as a cache tells it.
-fn ask_store(mut stream: impl Wire, user: Option<&str>) -> std::io::Result<Vec<String>> {
-    if let Some(user) = user {
-        // A store has a password for all.
-        let password = user.split_once(':').map_or(user, |(_, password)| password);
+/// The same of the server of a store, told as a cache tells it. It has a password for all.
+fn ask_store(mut stream: impl Wire, password: Option<&str>) -> std::io::Result<Vec<String>> {
+    if let Some(password) = password {
         write!(stream, "*2\r\n$4\r\nAUTH\r\n${}\r\n{password}\r\n", password.len())?;
     }
     stream.write_all(b"*2\r\n$4\r\nINFO\r\n$3\r\nmrc\r\n")?;
-    let mut input = BufReader::new(stream.take(ANSWER_BYTES_MAX));
-    let mut line = String::new();
+    // `+OK` of the password, `$` with a length, and so many bytes.
+    let text_of = |text: &str| -> Option<(usize, usize)> {
+        let head = text.strip_prefix("+OK\r\n").unwrap_or(text);
+        let (len, _) = head.strip_prefix('$')?.split_once("\r\n")?;
+        let from = text.len() - head.len() + 1 + len.len() + 2;
+        Some((from, len.parse().ok()?))
+    };
+    let is_end = |text: &str| match text_of(text) {
+        Some((from, len)) => text.len() >= from.saturating_add(len),
+        None => text.ends_with('\n') && text.starts_with('-'),
+    };
+    let text = read_until(&mut stream, is_end)?;
+    let Some((from, len)) = text_of(&text) else {
+        return Ok(text.lines().take(1).map(str::to_owned).collect());
+    };
+    let told = text.get(from..from + len).unwrap_or_default();
+    let stats = told.lines().filter_map(|line| line.rsplit_once(':'));
+    let stats = stats.map(|(name, number)| format!("STAT {} {number}", name.replace('/', ":")));
+    Ok(stats.chain(["END".to_owned()]).collect())
+}
+
+/// What comes until `is_end` says that it is all, or the server ends it.
+///
+/// # Errors
+/// Where it is too long, or takes too long.
+fn read_until(stream: &mut impl Read, is_end: impl Fn(&str) -> bool) -> std::io::Result<String> {
+    let clock = SystemClock::new();
+    let began_ns = clock.monotonic_ns();
+    let (mut bytes, mut part) = (Vec::new(), vec![0; 64 << 10]);
     loop {
-        line.clear();
-        input.read_line(&mut line)?;
-        match line.trim_end().split_at_checked(1) {
-            Some(("+", _)) => {}
-            Some(("$", len)) => {
-                let len = len.parse().map_err(|_| std::io::ErrorKind::InvalidData)?;
-                let mut text = String::new();
-                input.take(len).read_to_string(&mut text)?;
-                let stats = text.lines().filter_map(|line| line.rsplit_once(':'));
-                let stats =
-                    stats.map(|(name, number)| format!("STAT {} {number}", name.replace('/', ":")));
-                return Ok(stats.chain(["END".to_owned()]).collect());
-            }
-            _ => return Ok(vec![line.trim_end().to_owned()]),
+        let count = stream.read(&mut part)?;
+        bytes.extend_from_slice(&part[..count]);
+        let text = String::from_utf8_lossy(&bytes);
+        if count == 0 || is_end(&text) {
+            return Ok(text.into_owned());
+        }
+        if bytes.len() > ANSWER_BYTES_MAX {
+            return Err(std::io::Error::other("its answer is too long"));
+        }
+        if clock.monotonic_ns() - began_ns > PATIENCE.as_nanos() as u64 {
+            return Err(std::io::ErrorKind::TimedOut.into());
         }
     }
 }
@@ -166,7 +195,11 @@ fn read(lines: &[String]) -> std::result::Result<Live, String> {
             .strip_prefix("STAT ")
             .and_then(|stat| stat.rsplit_once(' '))
             .and_then(|(name, number)| Some((name, number.parse::<f64>().ok()?)))
+            .filter(|(_, number)| number.is_finite() && *number >= 0.0)
             .ok_or_else(broken)?;
+        if name.contains(char::is_control) {
+            return Err(broken());
+        }
         match name.split(':').collect::<Vec<_>>()[..] {
             ["memory_us"] => live.memory_us = Some(number),
             ["flash_us"] => live.flash_us = Some(number),
@@ -196,9 +229,11 @@ fn of_tenant(name: &str, facts: Facts) -> Option<LiveTenant> {
         sampled: number("sampled"),
         points,
     };
-    let has = |name: &str| number(name).unwrap_or(0.0) as u64;
-    let memory = has("dram_bytes_max").saturating_sub(has("flash_dram_bytes"));
-    let has = (memory, has("flash_bytes_max"));
+    let bytes = |name: &str| number(name).unwrap_or(0.0) as u64;
+    let has = number("dram_bytes_max").map(|dram| {
+        let memory = (dram as u64).saturating_sub(bytes("flash_dram_bytes"));
+        (memory, bytes("flash_bytes_max"))
+    });
     let backend_us = number("backend_us");
     (!file.points.is_empty()).then(|| LiveTenant { name: name.to_owned(), file, has, backend_us })
 }
@@ -222,10 +257,10 @@ mod tests {
         .unwrap();
         assert_eq!((live.memory_us, live.flash_us), (Some(12.5), None));
         let [ads, web] = &live.tenants[..] else { panic!("{live:?}") };
-        assert_eq!((ads.name.as_str(), ads.file.requests, ads.has), ("ads", 7.0, (0, 0)));
+        assert_eq!((ads.name.as_str(), ads.file.requests, ads.has), ("ads", 7.0, None));
         assert_eq!(
             (web.file.seconds, web.has, web.backend_us),
-            (Some(60.5), (4096, 8192), Some(900.0))
+            (Some(60.5), Some((4096, 8192)), Some(900.0))
         );
         assert_eq!(web.file.curve().unwrap().miss_ratio(100), 0.5);
     }
@@ -238,6 +273,8 @@ mod tests {
             ("-ERR unknown command", "-ERR unknown command"),
             ("STAT web:mr:x 1\nEND", "web:mr:x"),
             ("STAT web\nEND", "not understood"),
+            ("STAT memory_us NaN\nEND", "NaN"),
+            ("STAT web:requests -1\nEND", "not understood"),
         ] {
             let error = read(&lines(text)).unwrap_err();
             assert!(error.contains(what), "{error}");
@@ -267,7 +304,7 @@ mod tests {
         assert_eq!(fake.1, b"set auth 0 0 10\r\nme se:cret\r\nstats mrc\r\n");
         let answer = b"+OK\r\n$34\r\n# Mrc\r\na.b/requests:7\r\na.b/mr/0:1\r\nmore\r\n".to_vec();
         let mut fake = Fake(std::io::Cursor::new(answer), Vec::new());
-        let lines = ask_store(&mut fake, Some("me:se:cret")).unwrap();
+        let lines = ask_store(&mut fake, Some("se:cret")).unwrap();
         assert_eq!(lines, ["STAT a.b:requests 7", "STAT a.b:mr:0 1", "END"]);
         let auth = b"*2\r\n$4\r\nAUTH\r\n$7\r\nse:cret\r\n";
         assert!(fake.1.starts_with(auth) && fake.1.ends_with(b"mrc\r\n"));

@@ -3,8 +3,9 @@
 //!
 //! ```text
 //!                    ┌── a latency would not be kept ─────────────────────► more, at once
-//!  a window ends ────┤
-//!                    └── a tenth would be saved, for the second time ────► less: what both times would do
+//!  a window ends ────┼── a tenth would be saved, for the second time ────► less: what both times would do
+//!                    └── nothing keeps all that is asked ────────────────► what is as fast as can be,
+//!                                                                          if that is a tenth faster
 //! ```
 //!
 //! * **Aim.** Plans are made for [`AIM`] of what is asked, so that a small error breaks no promise.
@@ -14,13 +15,14 @@
 //!   more is all the difference, nothing can be read off the curve: there a latency that is not kept makes it a
 //!   tenth more. It is only learnt from windows that began with the sizes that they ended with, and
 //!   in which something had to go: what is not full yet says nothing.
-//! * **What cannot be.** Where there is no plan, everybody gets what is as fast as can be, at the least cost.
+//! * **Who stays as he is.** Who has asked for nothing in the window ([`Seen::is_fixed`]) keeps what he has,
+//!   and the others share the rest. All together never have more than the bounds.
 //!
 //! Pure: it does nothing itself, and whoever resizes asks it once for each window.
 
 use crate::curve::Curve;
 use crate::model::{Allotment, Prices, Tenant};
-use crate::planner::{Bounds, Goal, Infeasible, Plan, Question, plan_exactly};
+use crate::planner::{Bound, Bounds, Goal, Infeasible, Plan, Question, plan_exactly, plan_on_hull};
 
 /// Of a latency that is asked, plans aim at so much.
 pub const AIM: f64 = 0.95;
@@ -38,6 +40,8 @@ const PUSH: f64 = 1.1;
 const ANOTHER: f64 = 1.25;
 /// Points of a curve that are looked at at a time.
 const POINTS: usize = 100;
+/// Plans of more tenants by points take minutes.
+const TENANTS_EXACTLY: usize = 3;
 /// So much longer than the least is as good as the least.
 const AS_GOOD: f64 = 1.02;
 /// Fewer requests in a window say nothing.
@@ -61,6 +65,8 @@ pub struct Seen {
     pub missed: (f64, f64),
     /// Whether something had to go for want of room.
     pub is_full: bool,
+    /// Whether he keeps what he has, whatever that is.
+    pub is_fixed: bool,
 }
 
 /// Why sizes change, or not.
@@ -78,7 +84,7 @@ pub enum Why {
     Cheaper,
     /// As much money makes it faster.
     Faster,
-    /// What is asked cannot be; everybody gets what there is.
+    /// What is asked cannot be; who may change gets what is as fast as can be.
     Impossible(Infeasible),
 }
 
@@ -126,7 +132,7 @@ pub struct Elastic {
     bounds: Bounds,
     /// By tenant.
     learnt: Vec<Learnt>,
-    /// Sizes for which a window before would have been cheaper.
+    /// The sizes of all with which a window before would have been cheaper.
     wanted: Option<Vec<Sizes>>,
     /// Whether sizes have changed since the window before ended.
     has_changed: bool,
@@ -161,20 +167,20 @@ impl Elastic {
         }
         let asked = self.question(seen, 1.0);
         let now = Plan::of(&asked, &has);
-        let (sizes, why) = match plan_exactly(&self.question(seen, AIM), POINTS) {
-            Ok(plan) => self.weigh(seen, &now, &plan),
-            Err(why) => {
-                self.wanted = None;
-                let fast = self.as_fast_as_can_be(seen).map(|sizes| at_least(sizes, seen));
-                let is_worth_it = |sizes: &Vec<Sizes>| {
-                    let then = Plan::of(&asked, sizes);
-                    then.latency_us < now.latency_us * (1.0 - WORTH)
-                        || then.cost < now.cost * (1.0 - WORTH)
-                };
-                (fast.filter(is_worth_it), Why::Impossible(why))
-            }
-        };
-        let sizes = sizes.map(|sizes| at_least(sizes, seen)).filter(|sizes| *sizes != has);
+        let before = self.wanted.take();
+        let (sizes, why) =
+            match self.planned(seen, self.goal, |seen| seen.tenant.sla_us.map(|us| us * AIM)) {
+                Ok(planned) => self.weigh(seen, &now, planned, before),
+                // It says nothing of what can be.
+                Err(why @ Infeasible::Solver(_)) => (None, Why::Impossible(why)),
+                Err(why) => {
+                    let is_faster = |sizes: &Vec<Sizes>| {
+                        Plan::of(&asked, sizes).latency_us < now.latency_us * (1.0 - WORTH)
+                    };
+                    (self.as_fast_as_can_be(seen).filter(is_faster), Why::Impossible(why))
+                }
+            };
+        let sizes = sizes.filter(|sizes| *sizes != has);
         self.has_changed = sizes.is_some();
         let then = Plan::of(&asked, sizes.as_ref().unwrap_or(&has));
         Decision { sizes, now, then, why }
@@ -189,6 +195,64 @@ impl Elastic {
         };
         let tenants = seen.iter().zip(&self.learnt).map(tenant).collect();
         Question { tenants, prices: self.prices, bounds: self.bounds, goal: self.goal }
+    }
+
+    /// The sizes of all by a plan for who may change, none below the least, and all within the bounds.
+    fn planned(
+        &self,
+        seen: &[Seen],
+        goal: Goal,
+        sla_us: impl Fn(&Seen) -> Option<f64>,
+    ) -> Result<Vec<Sizes>, Infeasible> {
+        let all = self.question(seen, 1.0);
+        let fixed = |number: &usize| seen[*number].is_fixed;
+        let (stay, change): (Vec<usize>, Vec<usize>) = (0..seen.len()).partition(fixed);
+        let mut question = Question { goal, tenants: Vec::new(), ..all.clone() };
+        for &number in &change {
+            let tenant = Tenant { sla_us: sla_us(&seen[number]), ..all.tenants[number].clone() };
+            question.tenants.push(tenant);
+        }
+        for &number in &stay {
+            let (memory, flash) = seen[number].has;
+            less(&mut question.bounds, memory, flash, self.prices);
+        }
+        let bounds = question.bounds;
+        let (mut memory_over, mut flash_over) = (0, 0);
+        // Who is given the least of something takes it from what the others can have.
+        for _ in 0..=change.len() {
+            let plan = plan_soon(&question)?;
+            let mut sizes: Vec<Sizes> = seen.iter().map(|seen| seen.has).collect();
+            let (mut memory_more, mut flash_more) = (0, 0);
+            for (&number, gets) in change.iter().zip(&plan.tenants) {
+                sizes[number] = at_least((gets.memory_bytes, gets.flash_bytes), seen[number].least);
+                memory_more += sizes[number].0 - gets.memory_bytes;
+                flash_more += sizes[number].1.saturating_sub(gets.flash_bytes);
+            }
+            let plan = Plan::of(&all, &sizes);
+            if self.is_within(&plan, &all) {
+                return Ok(sizes);
+            }
+            // Or from what they were given by rounding up.
+            let over = |bound: Bound| {
+                let most = self.bounds.get(bound).unwrap_or(f64::INFINITY);
+                (plan.takes(&all, bound) - most).max(0.0) as u64
+            };
+            question.bounds = bounds;
+            memory_over += over(Bound::Dram);
+            flash_over += over(Bound::Flash);
+            let (memory, flash) = (memory_more + memory_over, flash_more + flash_over);
+            less(&mut question.bounds, memory, flash, self.prices);
+        }
+        Err(Infeasible::Bounds(Vec::new()))
+    }
+
+    /// Whether all together have no more than there is.
+    fn is_within(&self, plan: &Plan, question: &Question) -> bool {
+        let is_kept = |bound: Bound| {
+            let most = self.bounds.get(bound);
+            most.is_none_or(|most| plan.takes(question, bound) <= most * (1.0 + 1e-4) + 1.0)
+        };
+        Bound::ALL.into_iter().all(is_kept)
     }
 
     /// Compares what was missed to what the curves say.
@@ -219,23 +283,26 @@ impl Elastic {
     }
 
     /// Whether a plan is worth it.
-    fn weigh(&mut self, seen: &[Seen], now: &Plan, plan: &Plan) -> (Option<Vec<Sizes>>, Why) {
-        let planned: Vec<Sizes> =
-            plan.tenants.iter().map(|gets| (gets.memory_bytes, gets.flash_bytes)).collect();
-        let before = self.wanted.take();
+    fn weigh(
+        &mut self,
+        seen: &[Seen],
+        now: &Plan,
+        planned: Vec<Sizes>,
+        before: Option<Vec<Sizes>>,
+    ) -> (Option<Vec<Sizes>>, Why) {
+        let question = self.question(seen, 1.0);
+        let plan = Plan::of(&question, &planned);
         let is_late = |(seen, gets): (&Seen, &Allotment)| {
-            seen.tenant.sla_us.is_some_and(|sla_us| gets.latency_us > sla_us)
+            seen.tenant.sla_us.is_some_and(|sla_us| !seen.is_fixed && gets.latency_us > sla_us)
         };
-        let is_too_dear = self.bounds.cost.is_some_and(|cost| now.cost > cost * (1.0 + 1e-9));
-        if seen.iter().zip(&now.tenants).any(is_late) || is_too_dear {
+        if seen.iter().zip(&now.tenants).any(is_late) || !self.is_within(now, &question) {
             return (Some(planned), Why::Broken);
         }
         if self.goal == Goal::Latency {
             let is_worth_it = plan.latency_us < now.latency_us * (1.0 - WORTH);
             return if is_worth_it { (Some(planned), Why::Faster) } else { (None, Why::Good) };
         }
-        let cost = Plan::of(&self.question(seen, 1.0), &at_least(planned.clone(), seen)).cost;
-        if cost > now.cost * (1.0 - WORTH) {
+        if plan.cost > now.cost * (1.0 - WORTH) {
             return (None, Why::Good);
         }
         let Some(before) = before else {
@@ -247,21 +314,22 @@ impl Elastic {
             let memory = one.0.max(other.0);
             (memory, (one.0 + one.1).max(other.0 + other.1) - memory)
         };
-        (Some(planned.iter().zip(&before).map(both).collect()), Why::Cheaper)
+        let both: Vec<Sizes> = planned.iter().zip(&before).map(both).collect();
+        // One may want what the other leaves.
+        let has_room = self.is_within(&Plan::of(&question, &both), &question);
+        (Some(if has_room { both } else { planned }), Why::Cheaper)
     }
 
     /// What is as fast as can be within the bounds, and no dearer than that takes.
     fn as_fast_as_can_be(&self, seen: &[Seen]) -> Option<Vec<Sizes>> {
-        let mut question = self.question(seen, 1.0);
-        question.goal = Goal::Latency;
-        question.tenants.iter_mut().for_each(|tenant| tenant.sla_us = None);
-        let fastest = plan_exactly(&question, POINTS).ok()?;
-        for (tenant, gets) in question.tenants.iter_mut().zip(&fastest.tenants) {
-            tenant.sla_us = Some(gets.latency_us * AS_GOOD);
-        }
-        question.goal = Goal::Cost;
-        let plan = plan_exactly(&question, POINTS).unwrap_or(fastest);
-        Some(plan.tenants.iter().map(|gets| (gets.memory_bytes, gets.flash_bytes)).collect())
+        let fastest = self.planned(seen, Goal::Latency, |_| None).ok()?;
+        let latencies = Plan::of(&self.question(seen, 1.0), &fastest).tenants;
+        let by_name = |of: &Seen| {
+            let found =
+                seen.iter().zip(&latencies).find(|(it, _)| it.tenant.name == of.tenant.name);
+            found.map(|(_, gets)| gets.latency_us * AS_GOOD)
+        };
+        Some(self.planned(seen, Goal::Cost, by_name).unwrap_or(fastest))
     }
 }
 
@@ -278,16 +346,40 @@ fn times_as_large(curve: &Curve, size: u64, missed: f64) -> Option<f64> {
     Some(size as f64 / same as f64)
 }
 
-/// The sizes, where they are not below the least that each may have. Who needs a little flash gets the
-/// least of it: with none what was planned would not be kept.
-fn at_least(mut sizes: Vec<Sizes>, seen: &[Seen]) -> Vec<Sizes> {
-    for (sizes, seen) in sizes.iter_mut().zip(seen) {
-        let all = sizes.0 + sizes.1;
-        let memory = sizes.0.max(seen.least.0);
-        let flash = all.saturating_sub(memory);
-        *sizes = (memory, if flash == 0 { 0 } else { flash.max(seen.least.1) });
+/// A plan within seconds: of many tenants by the hulls of their curves, with each size as large as the
+/// next corner of the hull, where the curve keeps what the hull says.
+fn plan_soon(question: &Question) -> Result<Plan, Infeasible> {
+    if question.tenants.len() <= TENANTS_EXACTLY {
+        return plan_exactly(question, POINTS);
     }
-    sizes
+    let plan = plan_on_hull(question)?;
+    let corners = |(tenant, gets): (&Tenant, &Allotment)| {
+        let hull = tenant.curve.hull();
+        let up = |size: u64| {
+            let corner = hull.iter().map(|point| point.size).find(|corner| *corner >= size);
+            corner.unwrap_or(size)
+        };
+        let memory = up(gets.memory_bytes);
+        (memory, up(gets.memory_bytes + gets.flash_bytes).max(memory) - memory)
+    };
+    let sizes = question.tenants.iter().zip(&plan.tenants).map(corners);
+    Ok(Plan::of(question, &sizes.collect::<Vec<_>>()))
+}
+
+/// What is left of bounds when somebody has so much.
+fn less(bounds: &mut Bounds, memory: u64, flash: u64, prices: Prices) {
+    bounds.dram_bytes = bounds.dram_bytes.map(|bytes| bytes.saturating_sub(memory));
+    bounds.flash_bytes = bounds.flash_bytes.map(|bytes| bytes.saturating_sub(flash));
+    bounds.cost = bounds.cost.map(|cost| (cost - prices.cost(memory, flash)).max(0.0));
+}
+
+/// The sizes, where they are not below the least. Who needs a little flash gets the least of it: with
+/// none what was planned would not be kept.
+fn at_least((memory, flash): Sizes, least: Sizes) -> Sizes {
+    let all = memory + flash;
+    let memory = memory.max(least.0);
+    let flash = all.saturating_sub(memory);
+    (memory, if flash == 0 { 0 } else { flash.max(least.1) })
 }
 
 #[cfg(test)]

@@ -145,8 +145,11 @@ impl Plan {
         let weights = || question.tenants.iter().map(|tenant| tenant.requests_per_s);
         let latency = |(allotment, weight): (&Allotment, f64)| allotment.latency_us * weight;
         let latency_us = tenants.iter().zip(weights()).map(latency).sum::<f64>();
+        let requests = weights().sum::<f64>();
+        // Of no requests there is no mean.
+        let latency_us = if requests > 0.0 { latency_us / requests } else { 0.0 };
         let cost = tenants.iter().map(|allotment| allotment.cost).sum();
-        Self { latency_us: latency_us / weights().sum::<f64>(), cost, tenants }
+        Self { latency_us, cost, tenants }
     }
 
     /// How much of what a bound is about this takes.

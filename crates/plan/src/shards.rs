@@ -173,10 +173,9 @@ impl Sampler {
         self.curve_of(self.requests, 0)
     }
 
-    /// The same, where there were so many requests of all keys, and so many of the sample's have not
-    /// been taken in.
+    /// The same, where there were so many requests of all keys, of which nothing is known of `lost`.
     pub(crate) fn curve_of(&self, requests: u64, lost: u64) -> Curve {
-        let expected = requests as f64 * self.rate() - lost as f64;
+        let expected = requests.saturating_sub(lost) as f64 * self.rate();
         let curve = self.distances.curve(expected - self.distances.requests());
         curve.of_requests(requests as f64)
     }

@@ -28,7 +28,8 @@ const SMALL_DIVISOR: usize = 8;
 pub struct Window {
     /// Requests that can be hits or misses, of all keys.
     pub requests: u64,
-    /// Of the sample's, those that were lost on their way here.
+    /// Of these, those that nothing is known of: sightings that were lost on their way here, each as
+    /// many requests as it stood for.
     pub lost: u64,
 }
 
@@ -73,6 +74,11 @@ impl Watch {
     /// For caches of up to that size from now on.
     pub fn set_size_max(&mut self, size_max: u64) {
         self.size_max = size_max;
+    }
+
+    /// Whether the sample has an object; if not, nothing is known of how far its next request is.
+    pub fn has(&mut self, key: u64) -> bool {
+        self.sampler.order().has(key)
     }
 
     /// Takes a request in, if its key is in the sample.

@@ -18,9 +18,10 @@ use tidekv_io::{Clock, SystemClock};
 use tidekv_plan::{Access, Action, Curve, Expiry, Settings, Unit, Watch, Window, sample_hash};
 use tokio::sync::watch::Receiver;
 
-/// Sightings that may wait: what comes in some hundredths of a second while all keys are in the
-/// sample, and later in as many seconds.
+/// Sightings of a tenant that may wait: what comes in some hundredths of a second while all keys are in
+/// the sample, and later in as many seconds. Where there are many tenants each may have fewer.
 const QUEUE_LEN: usize = 1 << 14;
+const QUEUE_LEN_MIN: usize = 1 << 11;
 /// Objects of a tenant's sample, some 3 MiB: twice what is usual for traces, for it is
 /// spread over caches of up to [`SIZE_FACTOR`] times the size.
 const OBJECTS_MAX: usize = 2 * tidekv_plan::SIZE_USUAL;
@@ -36,7 +37,8 @@ const FOLLOWED_MAX: usize = 1 << 12;
 /// What is done to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deed {
-    Hit,
+    /// Asked for, and there: so many bytes.
+    Hit(u64),
     Miss,
     /// Read, and loaded where it was not in memory: so many bytes.
     Load(u64),
@@ -48,7 +50,6 @@ pub(crate) enum Deed {
 /// What has been done to a key, and when.
 #[derive(Debug, Clone, Copy)]
 struct Sighting {
-    tenant: usize,
     key: u64,
     deed: Deed,
     /// By the clock of deadlines.
@@ -66,7 +67,7 @@ pub(crate) struct Told {
     pub(crate) seconds: f64,
     /// How many keys of each were looked at.
     pub(crate) sampled: f64,
-    /// Sightings that were dropped.
+    /// Requests that sightings stood for which were dropped.
     pub(crate) lost: u64,
     /// The mean size of an object.
     pub(crate) object_bytes: Option<f64>,
@@ -79,7 +80,6 @@ pub(crate) struct Told {
 /// Curves of tenants.
 #[derive(Debug)]
 pub(crate) struct Curves {
-    queue: ArrayQueue<Sighting>,
     tenants: Box<[OfTenant]>,
     window: Duration,
     /// How many windows have ended.
@@ -87,22 +87,38 @@ pub(crate) struct Curves {
     clock: SystemClock,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct OfTenant {
+    queue: ArrayQueue<Sighting>,
     /// Keys with a hash below are in the sample.
     threshold: AtomicU64,
     /// Loads of all keys; hits and misses are counted by who finds them.
     loads: AtomicU64,
+    /// Requests that sightings stood for which were dropped.
     lost: AtomicU64,
     told: Mutex<Option<Told>>,
+}
+
+/// The threshold of a sample that has all keys.
+const ALL_KEYS: u64 = 1 << 32;
+
+/// How many requests one of a sample stands for.
+fn stands_for(threshold: u64) -> u64 {
+    (ALL_KEYS / threshold.clamp(1, ALL_KEYS)).max(1)
 }
 
 impl Curves {
     /// Of so many tenants, with windows of that length.
     pub(crate) fn new(tenants: usize, window: Duration) -> Self {
-        let of_tenant = |_| OfTenant { threshold: AtomicU64::new(u64::MAX), ..OfTenant::default() };
+        let queue_len = (QUEUE_LEN / tenants.max(1)).max(QUEUE_LEN_MIN);
+        let of_tenant = |_| OfTenant {
+            queue: ArrayQueue::new(queue_len),
+            threshold: AtomicU64::new(ALL_KEYS),
+            loads: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            told: Mutex::default(),
+        };
         Self {
-            queue: ArrayQueue::new(QUEUE_LEN),
             tenants: (0..tenants).map(of_tenant).collect(),
             window,
             ended: AtomicU64::new(0),
@@ -117,12 +133,14 @@ impl Curves {
         if matches!(deed, Deed::Load(_)) {
             of_tenant.loads.fetch_add(1, Ordering::Relaxed);
         }
-        if sample_hash(key) < of_tenant.threshold.load(Ordering::Relaxed) {
+        let threshold = of_tenant.threshold.load(Ordering::Relaxed);
+        if sample_hash(key) < threshold {
             let monotonic_us = self.clock.monotonic_ns() / 1_000;
-            let sighting = Sighting { tenant, key, deed, at_ms, monotonic_us };
-            let is_asked = matches!(deed, Deed::Hit | Deed::Miss | Deed::Load(_));
-            if self.queue.push(sighting).is_err() && is_asked {
-                of_tenant.lost.fetch_add(1, Ordering::Relaxed);
+            let sighting = Sighting { key, deed, at_ms, monotonic_us };
+            let is_asked = matches!(deed, Deed::Hit(_) | Deed::Miss | Deed::Load(_));
+            if of_tenant.queue.push(sighting).is_err() && is_asked {
+                // It stood for those of other keys as well.
+                of_tenant.lost.fetch_add(stands_for(threshold), Ordering::Relaxed);
             }
         }
     }
@@ -154,6 +172,8 @@ struct Profile {
     /// Lookups when the window began.
     requests: u64,
     lost: u64,
+    /// Requests that hits stood for of what was not known.
+    unknown: u64,
     /// Keys that were missed, and when.
     followed: HashMap<u64, u64>,
     /// How long they took until they were stored: of how many, and their sum.
@@ -167,15 +187,22 @@ impl Profile {
             watch: Watch::new(OBJECTS_MAX, size_max, settings),
             requests,
             lost: 0,
+            unknown: 0,
             followed: HashMap::new(),
             backend_us: (0, 0),
         }
     }
 
     fn see(&mut self, sighting: &Sighting) {
-        let &Sighting { key, deed, at_ms, monotonic_us, .. } = sighting;
+        let &Sighting { key, deed, at_ms, monotonic_us } = sighting;
         let (action, ttl_ms) = match deed {
-            Deed::Hit | Deed::Miss => (Action::Get, None),
+            // It was stored before anybody looked: how far it is from its last request is not known,
+            // and to count as a miss of every cache would be wrong.
+            Deed::Hit(bytes) if !self.watch.has(key) => {
+                self.unknown += stands_for(self.watch.threshold());
+                (Action::Set(bytes), None)
+            }
+            Deed::Hit(_) | Deed::Miss => (Action::Get, None),
             Deed::Load(bytes) => (Action::Load(bytes), None),
             Deed::Store(bytes, ttl_ms) => (Action::Set(bytes), ttl_ms),
             Deed::Remove => (Action::Delete, None),
@@ -191,7 +218,7 @@ impl Profile {
                     self.backend_us = (self.backend_us.0 + 1, self.backend_us.1 + took_us);
                 }
             }
-            Deed::Hit | Deed::Miss | Deed::Load(_) | Deed::Remove => {}
+            Deed::Hit(_) | Deed::Miss | Deed::Load(_) | Deed::Remove => {}
         }
     }
 
@@ -206,14 +233,16 @@ impl Profile {
     ) -> Option<Told> {
         let window = Window {
             requests: requests.saturating_sub(self.requests),
-            lost: lost.saturating_sub(self.lost),
+            lost: lost.saturating_sub(self.lost) + self.unknown,
         };
+        let dropped = lost.saturating_sub(self.lost);
         let (sampled, object_bytes) = (self.watch.rate(), self.watch.mean_bytes());
         let (count, sum_us) = self.backend_us;
         let curve = match is_end {
             false => self.watch.curve(window),
             true => {
                 (self.requests, self.lost, self.backend_us) = (requests, lost, (0, 0));
+                self.unknown = 0;
                 self.followed.clear();
                 self.watch.end_window(window)
             }
@@ -223,7 +252,7 @@ impl Profile {
             curve,
             seconds,
             sampled,
-            lost: window.lost,
+            lost: dropped,
             object_bytes,
             backend_us,
             window: number,
@@ -271,16 +300,13 @@ impl Curves {
     /// Takes what is in the queue; whether there was anything.
     fn take_in(&self, profiles: &mut [Profile]) -> bool {
         let mut seen = 0;
-        // As many as may wait: windows end though there is always more.
-        while seen < QUEUE_LEN
-            && let Some(sighting) = self.queue.pop()
-        {
-            seen += 1;
-            let Some(profile) = profiles.get_mut(sighting.tenant) else { continue };
-            profile.see(&sighting);
-            let threshold = &self.tenants[sighting.tenant].threshold;
-            if threshold.load(Ordering::Relaxed) != profile.watch.threshold() {
-                threshold.store(profile.watch.threshold(), Ordering::Relaxed);
+        for (profile, of_tenant) in profiles.iter_mut().zip(&self.tenants) {
+            // As many as may wait: windows end though there is always more.
+            for _ in 0..of_tenant.queue.capacity() {
+                let Some(sighting) = of_tenant.queue.pop() else { break };
+                seen += 1;
+                profile.see(&sighting);
+                of_tenant.threshold.store(profile.watch.threshold(), Ordering::Relaxed);
             }
         }
         seen > 0
@@ -335,11 +361,11 @@ mod tests {
         let mut profiles = profiles(2);
         for turn in 0..10 {
             for key in 0..10_u64 {
-                let deed = if turn == 0 { Deed::Miss } else { Deed::Hit };
+                let deed = if turn == 0 { Deed::Miss } else { Deed::Hit(100) };
                 curves.saw(0, key << 40, 0, deed);
                 curves.saw(0, key << 40, 0, Deed::Store(100, None));
             }
-            curves.saw(1, 7, 0, Deed::Hit);
+            curves.saw(1, 7, 0, Deed::Miss);
         }
         assert!(curves.take_in(&mut profiles));
         assert!(!curves.take_in(&mut profiles));
@@ -360,6 +386,10 @@ mod tests {
     fn what_a_full_queue_has_no_room_for_is_counted() {
         let curves = Curves::new(1, Duration::from_secs(60));
         let mut profiles = profiles(1);
+        assert_eq!(
+            (stands_for(ALL_KEYS), stands_for(ALL_KEYS / 100), stands_for(0)),
+            (1, 100, ALL_KEYS)
+        );
         let more = 1_000;
         for key in 0..(QUEUE_LEN + more) as u64 {
             curves.saw(0, key, 0, Deed::Miss);
@@ -368,6 +398,21 @@ mod tests {
         curves.tell(&mut profiles, &[(QUEUE_LEN + more) as u64], 1.0, 1, true);
         let told = curves.told(0).expect("there were requests");
         assert_eq!((told.lost, told.curve.miss_ratio(1 << 40)), (more as u64, 1.0));
+    }
+
+    #[test]
+    fn what_was_there_before_is_learnt_from_its_hits() {
+        let curves = Curves::new(1, Duration::from_secs(60));
+        let mut profiles = profiles(1);
+        // Ten objects in a circle that nobody has stored since it began to look.
+        for key in (0..10_u64).cycle().take(100) {
+            curves.saw(0, key << 40, 0, Deed::Hit(100));
+        }
+        curves.take_in(&mut profiles);
+        curves.tell(&mut profiles, &[100], 1.0, 1, true);
+        let told = curves.told(0).expect("there were requests");
+        assert_eq!((told.curve.miss_ratio(1_000), told.curve.miss_ratio(999)), (0.0, 1.0));
+        assert_eq!((told.lost, told.curve.requests()), (0, 100.0));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use tidekv::{
     Transaction, VALUE_BYTES_MAX, WriteBatch,
 };
 
+use crate::forecast::{self, Read};
 use crate::keyspaces::{SPACES, Space};
 use crate::reply::CommandError;
 use crate::session::Session;
@@ -85,6 +86,8 @@ pub(crate) struct Execution<'a> {
     backing: Backing,
     /// Writes of the command that runs.
     writes: Vec<Write>,
+    /// What it has read, if somebody wants to know.
+    reads: Vec<Read>,
     /// Bytes of the writes that were settled, and of [`Execution::writes`].
     settled_bytes: usize,
     gathered_bytes: usize,
@@ -99,6 +102,7 @@ impl<'a> Execution<'a> {
             session,
             backing,
             writes: Vec::new(),
+            reads: Vec::new(),
             settled_bytes: 0,
             gathered_bytes: 0,
             batch: WriteBatch::new(),
@@ -124,8 +128,10 @@ impl<'a> Execution<'a> {
                 ready(transaction.try_get_cached(keyspace, key)?)?
             }
         };
-        if let Some(entry) = &entry {
-            self.state.saw_read(space, key, entry);
+        if let Some(entry) = &entry
+            && self.state.curves.is_some()
+        {
+            self.reads.push(forecast::read(space, key, entry));
         }
         if space == Space::Strings {
             let counters = &self.state.counters;
@@ -234,6 +240,9 @@ impl<'a> Execution<'a> {
     pub(crate) fn settle(&mut self, succeeded: bool) {
         let bytes = std::mem::take(&mut self.gathered_bytes);
         let mut writes = std::mem::take(&mut self.writes);
+        // One that could not go on is run again, and reads again.
+        let state = self.state;
+        self.reads.drain(..).filter(|_| succeeded).for_each(|read| state.saw_read(read));
         if succeeded {
             self.settled_bytes += bytes;
             writes.drain(..).for_each(|write| self.take_over(write));

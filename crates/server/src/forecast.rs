@@ -30,8 +30,8 @@ pub(crate) const METRIC: (&str, &str) = (
 
 impl State {
     /// That an entry was read.
-    pub(crate) fn saw_read(&self, space: Space, key: &[u8], entry: &Entry) {
-        self.saw(space, key, Deed::Load(taken_bytes(key, &entry.value)));
+    pub(crate) fn saw_read(&self, Read { space, hash, bytes }: Read) {
+        self.saw(space, hash, Deed::Load(bytes));
     }
 
     /// That an entry was written.
@@ -43,20 +43,36 @@ impl State {
         expires_at_ms: Option<u64>,
     ) {
         let left_ms = expires_at_ms.map(|at_ms| at_ms.saturating_sub(self.now_ms()));
-        self.saw(space, key, Deed::Store(taken_bytes(key, value), left_ms));
+        self.saw(space, hash_of(space, key), Deed::Store(taken_bytes(key, value), left_ms));
     }
 
     /// That an entry was removed.
     pub(crate) fn saw_removal(&self, space: Space, key: &[u8]) {
-        self.saw(space, key, Deed::Remove);
+        self.saw(space, hash_of(space, key), Deed::Remove);
     }
 
-    fn saw(&self, space: Space, key: &[u8], deed: Deed) {
+    fn saw(&self, space: Space, hash: u64, deed: Deed) {
         if let Some(curves) = &self.curves {
-            let hash = xxh3_64_with_seed(key, space as u64);
             curves.saw(space as usize, hash, self.now_ms(), deed);
         }
     }
+}
+
+/// An entry that was read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Read {
+    space: Space,
+    hash: u64,
+    bytes: u64,
+}
+
+/// What is told of an entry that was read.
+pub(crate) fn read(space: Space, key: &[u8], entry: &Entry) -> Read {
+    Read { space, hash: hash_of(space, key), bytes: taken_bytes(key, &entry.value) }
+}
+
+fn hash_of(space: Space, key: &[u8]) -> u64 {
+    xxh3_64_with_seed(key, space as u64)
 }
 
 fn taken_bytes(key: &[u8], value: &[u8]) -> u64 {

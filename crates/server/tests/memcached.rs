@@ -562,7 +562,10 @@ fn curves_say_what_caches_of_other_sizes_would_miss() {
     };
     // Two hundred objects in a circle, and one that is never there.
     let value = "x".repeat(1_000);
+    let clock = SystemClock::new();
+    let began_ns = clock.monotonic_ns();
     let stats = loop {
+        assert!(clock.monotonic_ns() - began_ns < PATIENCE.as_nanos() as u64, "no two windows");
         for i in 0..200 {
             client.ask(format!("get key{i:03}\r\nget absent\r\n"));
             client.ask(set(&format!("key{i:03}"), &value));
@@ -618,7 +621,8 @@ fn circle_until(
 #[test]
 fn a_cache_takes_what_keeps_a_latency_and_no_more() {
     let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
-    let options_of_cache = Options { dram_bytes: 128 << 20, flash, ..Options::default() };
+    let options_of_cache =
+        Options { dram_bytes: 128 << 20, flash, object_bytes_max: 8 << 10, ..Options::default() };
     let cache = open_with(&options_of_cache, Arc::new(SystemClock::new()));
     let elastic = ElasticOptions {
         goal: ElasticGoal::Latency { all: Some(50.0), of: Vec::new() },

@@ -25,7 +25,7 @@ use crate::flash::{DeviceStats, Flash, Start};
 use crate::flash_lookup::{FlashLookup, FlashStep, Outcome};
 use crate::object::{Change, Found, Object};
 use crate::options::{Options, TenantOptions};
-use crate::pool::Pool;
+use crate::pool::{Pool, taken_bytes};
 use crate::recovery;
 use crate::stats::{Stats, TenantStats};
 use crate::superblock::{NO_TIME, Opening};
@@ -272,7 +272,8 @@ impl Cache {
         }
         let (change, result) = decide(found.as_ref());
         let hits = &pool.counters.dram_hits;
-        pool.count_lookup(hash, now_s, &change, found.is_some(), hits);
+        let hit_bytes = found.as_ref().map(|found| taken_bytes(key, found));
+        pool.count_lookup(hash, now_s, &change, hit_bytes, hits);
         let left = pool.apply(&mut shard, hash, key, now_s, change);
         drop(shard);
         drop(left);
@@ -335,7 +336,7 @@ impl Cache {
             return Err(WouldWait);
         }
         let read = read.filter(|(found, _)| !found.object.deadline.has_passed(now_s));
-        let is_found = read.is_some();
+        let hit_bytes = read.as_ref().map(|(found, _)| taken_bytes(recall.key(), found));
         let (change, result) = match read {
             None => decide(None),
             Some((found, copy)) => {
@@ -344,7 +345,7 @@ impl Cache {
                 decide(Some(&found))
             }
         };
-        pool.count_lookup(hash, now_s, &change, is_found, &pool.counters.flash_hits);
+        pool.count_lookup(hash, now_s, &change, hit_bytes, &pool.counters.flash_hits);
         let left = pool.apply(&mut shard, hash, recall.key(), now_s, change);
         drop(shard);
         drop(left);
@@ -516,7 +517,7 @@ impl Cache {
                     .map(|device| device.counts.segments_evicted)
                     .sum(),
                 flash_dram_bytes: pool.flash_dram_bytes(),
-                dram_bytes_min: pool.dram_bytes_min(),
+                dram_bytes_min: pool.dram_bytes_for_all(),
                 flash_bytes_min: pool.flash_bytes_min(),
             }
         };

@@ -322,7 +322,9 @@ impl Device {
             }
             self.seal(filling, index);
         }
-        if filling.open.len() >= self.limits.open {
+        // Where few slots may be in use, most of them are for what is whole.
+        let open_max = self.limits.open.min(filling.slots.in_use_max() / 2).max(1);
+        if filling.open.len() >= open_max {
             let group_of = |n: usize| filling.open[n].read().group();
             let has_room = |n: &usize| filling.open[*n].read().has_room_for(len);
             let distance = |n: &usize| group_of(*n).distance(group);

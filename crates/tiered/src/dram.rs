@@ -112,6 +112,11 @@ impl<C> Shard<C> {
         charge_bytes + Objects::<Held<C>>::OVERHEAD_BYTES <= usable_bytes
     }
 
+    /// A capacity with room for such a charge ([`Shard::has_room_for`]).
+    pub(crate) fn bytes_with_room_for(charge_bytes: usize) -> usize {
+        ((charge_bytes + Objects::<Held<C>>::OVERHEAD_BYTES) / 95 + 1) * 100
+    }
+
     /// Says that an object is going to be read from flash. Those who read it at the same time
     /// share a ticket: nothing has happened since the first of them drew it.
     pub(crate) fn draw_ticket(&mut self, hash: u64) -> Ticket {
@@ -278,5 +283,8 @@ mod tests {
         assert_eq!(left.iter().count(), 1);
         assert!(!Shard::<()>::has_room_for(10_000, charge_bytes(1, 20_000)));
         assert!(Shard::<()>::has_room_for(10_000, charge_bytes(1, 5_000)));
+        for charge in [1, 94, 95, 96, 5_000, 1 << 20] {
+            assert!(Shard::<()>::has_room_for(Shard::<()>::bytes_with_room_for(charge), charge));
+        }
     }
 }

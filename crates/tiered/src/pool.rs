@@ -63,8 +63,9 @@ pub(crate) struct Pool {
     resizing: Mutex<()>,
     /// Of the DRAM, what flash has for its index and its buffers.
     flash_dram_bytes: u64,
-    /// The least DRAM that it can have.
+    /// The least DRAM that it can have, and what it was opened with.
     dram_bytes_min: u64,
+    dram_bytes_opened: u64,
     object_bytes_max: u64,
 }
 
@@ -99,6 +100,7 @@ impl Pool {
         let pool = Self {
             // With what there is now there can be a cache, as is seen.
             dram_bytes_min: options.dram_bytes.min(least + flash_bytes),
+            dram_bytes_opened: options.dram_bytes,
             shards: (0..shards).map(shard).collect(),
             flash,
             counters: Counters::default(),
@@ -140,9 +142,13 @@ impl Pool {
         self.dram_bytes.load(Ordering::Relaxed)
     }
 
-    /// The least DRAM that it can have, in bytes.
-    pub(crate) fn dram_bytes_min(&self) -> u64 {
-        self.dram_bytes_min
+    /// The least DRAM with which there is room for the largest object, in bytes, but no more than there
+    /// was when it was opened.
+    pub(crate) fn dram_bytes_for_all(&self) -> u64 {
+        let largest = dram::charge_bytes(KEY_BYTES_MAX, self.object_bytes_max as usize);
+        let shard_bytes = Shard::bytes_with_room_for(largest) as u64;
+        let least = shard_bytes * self.shards.len() as u64 + self.flash_dram_bytes;
+        least.max(self.dram_bytes_min).min(self.dram_bytes_opened)
     }
 
     /// Of that, what flash has for its index and its buffers.
@@ -267,19 +273,19 @@ impl Pool {
         hash: u64,
         now_s: u32,
         change: &Change,
-        is_found: bool,
+        hit_bytes: Option<u64>,
         hits: &Counter,
     ) {
         if matches!(change, Change::Fetch | Change::ReviseAndFetch(_)) {
-            if is_found { hits } else { &self.counters.misses }.add(1);
-            self.witnessed.saw(hash, now_s, || Sight::Asked { is_hit: is_found });
+            if hit_bytes.is_some() { hits } else { &self.counters.misses }.add(1);
+            self.witnessed.saw(hash, now_s, || Sight::Asked { hit_bytes });
         }
     }
 
     /// That a key was asked for in vain.
     pub(crate) fn miss(&self, hash: u64, now_s: u32) {
         self.counters.misses.add(1);
-        self.witnessed.saw(hash, now_s, || Sight::Asked { is_hit: false });
+        self.witnessed.saw(hash, now_s, || Sight::Asked { hit_bytes: None });
     }
 
     /// Lookups so far.
@@ -291,7 +297,9 @@ impl Pool {
     /// That an object is fetched.
     pub(crate) fn fetch(&self, hash: u64, held: &mut Held<Place>, now_s: u32) -> Found {
         self.counters.dram_hits.add(1);
-        self.witnessed.saw(hash, now_s, || Sight::Asked { is_hit: true });
+        self.witnessed.saw(hash, now_s, || Sight::Asked {
+            hit_bytes: Some(taken_bytes(&held.key, &held.found)),
+        });
         let found = held.found.clone();
         (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
         found
@@ -402,9 +410,13 @@ impl Pool {
 }
 
 fn stored(held: &Held<Place>) -> Sight {
-    let object = &held.found.object;
-    let bytes = dram::charge_bytes(held.key.len(), object.value.len());
-    Sight::Stored { bytes: bytes as u64, deadline: object.deadline }
+    let deadline = held.found.object.deadline;
+    Sight::Stored { bytes: taken_bytes(&held.key, &held.found), deadline }
+}
+
+/// What an object takes of DRAM.
+pub(crate) fn taken_bytes(key: &[u8], found: &Found) -> u64 {
+    dram::charge_bytes(key.len(), found.object.value.len()) as u64
 }
 
 /// Of so many shards as many as leave each room for the largest object, between `objects_bytes`.

@@ -45,7 +45,7 @@ pub struct TenantStats {
     pub flash_segments_evicted: u64,
     /// Of his DRAM, what flash has for its index and its buffers.
     pub flash_dram_bytes: u64,
-    /// The least DRAM that he can have.
+    /// The least DRAM with which there is room for the largest object.
     pub dram_bytes_min: u64,
     /// The least flash that he can have, if he has any.
     pub flash_bytes_min: u64,

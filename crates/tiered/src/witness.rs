@@ -10,8 +10,9 @@ use crate::object::Deadline;
 pub enum Sight {
     /// It was asked for, and there or not.
     Asked {
-        /// Whether it was there.
-        is_hit: bool,
+        /// What it takes of DRAM in bytes, with its key and all that is around it; `None` where it was
+        /// not there.
+        hit_bytes: Option<u64>,
     },
     /// An object was stored that takes so many bytes of DRAM.
     Stored {

@@ -155,7 +155,7 @@ impl PlanCommand {
             let measured = Latencies::measured(memory_us, flash_us, tenant.backend_us);
             let latencies = measured.with(given);
             let from = format!("{address}, {}", tenant.name);
-            Source { name: tenant.name, from, file: tenant.file, latencies, has: Some(tenant.has) }
+            Source { name: tenant.name, from, file: tenant.file, latencies, has: tenant.has }
         });
         Ok(sources.collect())
     }

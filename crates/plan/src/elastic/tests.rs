@@ -35,7 +35,15 @@ impl Cache {
         let miss = |bytes: u64| tenant.curve.miss_ratio((bytes as f64 / self.factor) as u64);
         let missed = (miss(memory), miss(memory + flash));
         let requests = tenant.curve.requests() as u64;
-        Seen { tenant, has: self.has, least: (MIB, 0), requests, missed, is_full: true }
+        Seen {
+            tenant,
+            has: self.has,
+            least: (MIB, 0),
+            requests,
+            missed,
+            is_full: true,
+            is_fixed: false,
+        }
     }
 
     fn latency_us(&self, tenant: Tenant) -> f64 {
@@ -194,6 +202,70 @@ fn a_little_flash_is_the_least_that_there_can_be() {
     }
     assert_eq!(cache.has.1, 300 * MIB, "{:?}", cache.has);
     assert!(cache.latency_us(tenant("one", 100, 100.0)) <= 100.0);
+}
+
+/// A tenant with those sizes, whose curve says what he misses.
+fn seen_of(tenant: Tenant, has: Sizes, least: Sizes) -> Seen {
+    Seen { least, ..Cache { has, factor: 1.0 }.seen(tenant) }
+}
+
+#[test]
+fn all_together_never_have_more_than_there_is() {
+    let total = |sizes: &[Sizes]| sizes.iter().fold((0, 0), |all, it| (all.0 + it.0, all.1 + it.1));
+    // One who could use everything beside seven who have to have something each.
+    for least_mib in [1, 30, 60] {
+        let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(500, 400));
+        let mut has = vec![(60 * MIB, 50 * MIB); 8];
+        for window in 0..6 {
+            let seen: Vec<Seen> = (0..8)
+                .map(|number| {
+                    let mib = if number == window % 2 { 900 } else { 10 };
+                    let one = tenant(&format!("t{number}"), mib, 60.0);
+                    seen_of(one, has[number], (least_mib * MIB, MIB))
+                })
+                .collect();
+            let decision = elastic.window(&seen);
+            if let Some(sizes) = decision.sizes {
+                let (memory, flash) = total(&sizes);
+                assert!(memory <= 501 * MIB && flash <= 401 * MIB, "{least_mib} {sizes:?}");
+                assert!(sizes.iter().all(|sizes| sizes.0 >= least_mib * MIB), "{sizes:?}");
+                has = sizes;
+            }
+        }
+    }
+}
+
+#[test]
+fn who_is_fixed_keeps_what_he_has() {
+    for goal in [Goal::Cost, Goal::Latency] {
+        let cost = (goal == Goal::Latency).then_some(8.0);
+        let mut elastic = Elastic::new(goal, PRICES, Bounds { cost, ..bounds(500, 400) });
+        let has = (300 * MIB, 300 * MIB);
+        let mut other = (200 * MIB, 100 * MIB);
+        for _ in 0..4 {
+            let idle = Tenant { requests_per_s: 0.0, ..tenant("idle", 900, 100.0) };
+            let idle = Seen { is_fixed: true, requests: 0, ..seen_of(idle, has, (MIB, MIB)) };
+            let busy = seen_of(tenant("busy", 400, 60.0), other, (MIB, MIB));
+            if let Some(sizes) = elastic.window(&[idle, busy]).sizes {
+                assert_eq!(sizes[0], has, "{goal:?}");
+                assert!(sizes[1].0 <= 200 * MIB && sizes[1].1 <= 101 * MIB, "{goal:?} {sizes:?}");
+                other = sizes[1];
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_for_one_window_does_not_make_a_cache_small() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (500 * MIB, 2_000 * MIB), factor: 1.0 };
+    // Nothing has been asked for twice.
+    let all_new = Curve::new([Point { size: MIB, miss_ratio: 0.95 }], 100_000.0);
+    let all_new = Tenant { curve: all_new.expect("it is one"), ..tenant("one", 1, 100.0) };
+    for _ in 0..3 {
+        let decision = cache.window(&mut elastic, all_new.clone());
+        assert!(matches!(decision.why, Why::Impossible(_)) && decision.sizes.is_none());
+    }
 }
 
 #[test]

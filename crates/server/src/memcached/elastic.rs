@@ -1,11 +1,13 @@
 //! A cache that changes its sizes by itself: after each window of its curves it plans, and resizes
 //! where [`tidekv_plan::Elastic`] says so (ElCached §6).
 //!
-//! What the cache was opened with is the most that it may have. Only what shrinks makes room for what
-//! grows, so that all together never have more. Whoever has not asked for anything yet has the least
-//! that there can be; who has stopped asking keeps what his last window wanted.
+//! What the cache was opened with is the most that it may have, or what somebody has set since
+//! (`cache_memlimit`). What shrinks makes room for what grows. Whoever has not asked for anything yet has
+//! the least that there can be; who has stopped asking keeps what he has, and so does whom no latency is
+//! promised where others have one.
 //!
-//! A plan is in bytes as DRAM has objects. On flash an object takes more, by as much as is measured.
+//! A plan, with all [`Sizes`] and [`Seen`], is in bytes as DRAM has objects. On flash an object takes more, by
+//! a `factor` that is measured; a [`Change`] is in the bytes of its own tier.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +32,25 @@ const FLASH_FACTOR_MAX: f64 = 8.0;
 /// Fewer segments say nothing of that.
 const SEGMENTS_MIN: u64 = 4;
 
+/// DRAM that gets smaller does so by so much at a time.
+const DRAM_STEP_BYTES: u64 = 64 << 20;
+
+/// What changes its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tier {
+    Dram,
+    Flash,
+}
+
+/// A change of what a tenant has, in bytes of the tier.
+#[derive(Debug)]
+struct Change {
+    tenant: String,
+    tier: Tier,
+    from: u64,
+    to: u64,
+}
+
 /// A loop that runs.
 pub(crate) struct Loop {
     state: Arc<State>,
@@ -39,8 +60,11 @@ pub(crate) struct Loop {
     memory_max: u64,
     flash_max: Vec<u64>,
     elastic: Option<Elastic>,
-    /// As each tenant stood when the window began.
+    /// As each tenant stood when the window began, and when that was.
     before: Vec<TenantStats>,
+    before_ns: u64,
+    /// DRAM of all tenants, as it was left: with another size somebody else has changed it.
+    dram_bytes: u64,
 }
 
 impl Loop {
@@ -66,7 +90,9 @@ impl Loop {
             memory_max: tenants.iter().map(memory_of).sum(),
             flash_max: tenants.iter().map(|tenant| tenant.flash_bytes_max).collect(),
             elastic: None,
+            dram_bytes: dram_of(&tenants),
             before: tenants,
+            before_ns: state.monotonic_ns(),
         })
     }
 
@@ -79,30 +105,32 @@ impl Loop {
             self.state.pause(pause);
             if self.curves.ended() > ended {
                 ended = self.curves.ended();
-                self.window(ended);
+                self.window(ended, stopped);
             }
         }
     }
 
     /// Looks at the window that has ended.
-    fn window(&mut self, number: u64) {
-        let now = self.state.objects.cache.tenant_stats();
-        let factor =
-            flash_factor(&self.state.objects.cache.device_stats(), self.object_bytes(&now));
-        let seen: Vec<Seen> = now
-            .iter()
-            .enumerate()
-            .map(|(tenant, stats)| self.seen(tenant, stats, number, factor))
-            .collect();
-        self.before = now;
-        // What was cold then says little of what is to come.
-        if number == 1 {
-            return;
+    fn window(&mut self, number: u64, stopped: &Receiver<bool>) {
+        let cache = &self.state.objects.cache;
+        let (now, now_ns) = (cache.tenant_stats(), self.state.monotonic_ns());
+        if dram_of(&now) != self.dram_bytes {
+            // That is what there is now.
+            self.memory_max = now.iter().map(memory_of).sum();
         }
-        let decision = self.elastic(factor).window(&seen);
-        let resized =
-            decision.sizes.as_ref().is_some_and(|sizes| self.resize(&seen, sizes, factor));
-        self.report(&decision, resized, factor);
+        let factor = flash_factor(&cache.device_stats(), self.object_bytes(&now));
+        let seconds = now_ns.saturating_sub(self.before_ns).max(1) as f64 / 1e9;
+        let seen = |(tenant, stats)| self.seen(tenant, stats, number, (factor, seconds));
+        let seen: Vec<Seen> = now.iter().enumerate().map(seen).collect();
+        (self.before, self.before_ns) = (now, now_ns);
+        // What was cold then says little of what is to come.
+        if number > 1 {
+            let decision = self.elastic(factor).window(&seen);
+            let changes = decision.sizes.as_ref().map(|sizes| self.changes(&seen, sizes, factor));
+            let resized = changes.is_some_and(|changes| self.resize(&changes, stopped));
+            self.report(&decision, resized, factor);
+        }
+        self.dram_bytes = dram_of(&self.state.objects.cache.tenant_stats());
     }
 
     /// The loop's memory; how much larger objects are on flash may have changed since.
@@ -136,7 +164,13 @@ impl Loop {
     }
 
     /// What was seen of a tenant in a window.
-    fn seen(&self, number: usize, stats: &TenantStats, window: u64, factor: f64) -> Seen {
+    fn seen(
+        &self,
+        number: usize,
+        stats: &TenantStats,
+        window: u64,
+        (factor, seconds): (f64, f64),
+    ) -> Seen {
         let told = self.curves.told(number);
         let before = &self.before[number];
         // What went from DRAM to flash has not gone.
@@ -153,12 +187,16 @@ impl Loop {
         let requests = dram_hits + flash_hits + misses;
         let share = |part: u64| if requests > 0 { part as f64 / requests as f64 } else { 0.0 };
         let is_new = told.as_ref().is_some_and(|told| told.window == window);
-        let seconds = told.as_ref().map_or(1.0, |told| told.seconds);
         let flash = |bytes: u64| (bytes as f64 / factor) as u64;
+        let sla_us = self.sla_us(&stats.name);
+        // Who has asked for nothing yet needs nothing. Who has not lately, or whom nobody has promised
+        // anything where promises are kept, keeps what he has.
+        let is_promised = sla_us.is_some() || matches!(self.options.goal, ElasticGoal::Cost(_));
+        let is_fixed = told.is_some() && !(is_new && is_promised);
         let tenant = Tenant {
             requests_per_s: if is_new { requests as f64 / seconds } else { 0.0 },
             latencies: self.latencies(told.as_ref()),
-            sla_us: told.as_ref().and_then(|_| self.sla_us(&stats.name)),
+            sla_us: sla_us.filter(|_| told.is_some()),
             flash_bytes_max: Some(flash(self.flash_max[number])),
             ..Tenant::new(stats.name.clone(), told.map_or_else(nothing, |told| told.curve))
         };
@@ -169,6 +207,7 @@ impl Loop {
             requests: if is_new { requests } else { 0 },
             missed: (share(flash_hits + misses), share(misses)),
             is_full,
+            is_fixed,
         }
     }
 
@@ -188,31 +227,54 @@ impl Loop {
         Latencies::measured(memory_us, flash_us, backend_us).with(self.options.latencies)
     }
 
-    /// Makes tenants as large as that; whether any has changed.
-    fn resize(&self, seen: &[Seen], sizes: &[Sizes], factor: f64) -> bool {
-        let cache = &self.state.objects.cache;
-        let mut changes: Vec<(i64, &str, u64, bool)> = Vec::new();
+    /// What changes where tenants are to be as large as that: what shrinks comes first, and makes room
+    /// for what grows.
+    fn changes(&self, seen: &[Seen], sizes: &[Sizes], factor: f64) -> Vec<Change> {
+        let mut changes = Vec::new();
         for ((number, seen), &(memory, flash)) in seen.iter().enumerate().zip(sizes) {
             let stats = &self.before[number];
-            let name = stats.name.as_str();
-            // What is told in fewer bytes is rounded down.
-            let flash = ((flash as f64 * factor) as u64).min(self.flash_max[number]);
-            let flash = if flash > 0 { flash.max(stats.flash_bytes_min) } else { 0 };
-            let more = memory as i64 - seen.has.0 as i64;
-            changes.push((more, name, memory + stats.flash_dram_bytes, true));
-            changes.push((flash as i64 - stats.flash_bytes_max as i64, name, flash, false));
+            let name = || stats.name.clone();
+            if memory != seen.has.0 {
+                let (from, to) = (stats.cache.dram_bytes_max, memory + stats.flash_dram_bytes);
+                changes.push(Change { tenant: name(), tier: Tier::Dram, from, to });
+            }
+            if flash != seen.has.1 {
+                let bytes = ((flash as f64 * factor) as u64).min(self.flash_max[number]);
+                // What is told in fewer bytes is rounded down.
+                let to = if flash > 0 { bytes.max(stats.flash_bytes_min) } else { 0 };
+                let from = stats.flash_bytes_max;
+                changes.push(Change { tenant: name(), tier: Tier::Flash, from, to });
+            }
         }
-        // What shrinks makes room for what grows.
-        changes.retain(|(more, ..)| *more != 0);
-        changes.sort_unstable();
-        let apply = |(_, name, bytes, is_dram): &(i64, &str, u64, bool)| {
-            let done = match is_dram {
-                true => cache.set_tenant_dram_bytes(name, *bytes),
-                false => cache.set_tenant_flash_bytes(name, *bytes),
-            };
-            done.inspect_err(|error| tracing::warn!("elastic: {name}: {error}")).is_ok()
-        };
-        changes.iter().filter(|change| apply(change)).count() > 0
+        changes.sort_by_key(|change| change.to > change.from);
+        changes
+    }
+
+    /// Changes sizes, until `stopped` turns true or one cannot be changed; whether any was.
+    fn resize(&self, changes: &[Change], stopped: &Receiver<bool>) -> bool {
+        let cache = &self.state.objects.cache;
+        let is_over = || *stopped.borrow() || stopped.has_changed().is_err();
+        let mut is_any = false;
+        for Change { tenant, tier, from, to } in changes {
+            let mut at = *from;
+            while at != *to && !is_over() {
+                // What has much to lose loses it by and by, so that it can be stopped.
+                at = (*to).max(at.saturating_sub(DRAM_STEP_BYTES));
+                let done = match tier {
+                    Tier::Dram => cache.set_tenant_dram_bytes(tenant, at),
+                    Tier::Flash => {
+                        at = *to;
+                        cache.set_tenant_flash_bytes(tenant, at)
+                    }
+                };
+                if let Err(error) = done {
+                    tracing::warn!("elastic: {tenant}: {error}");
+                    return is_any;
+                }
+                is_any = true;
+            }
+        }
+        is_any
     }
 
     fn report(&self, decision: &Decision, resized: bool, factor: f64) {
@@ -227,6 +289,11 @@ impl Loop {
         }
         (report.last, report.unix_ms) = (text, self.state.unix_ms());
     }
+}
+
+/// DRAM of all tenants, in bytes.
+fn dram_of(tenants: &[TenantStats]) -> u64 {
+    tenants.iter().map(|tenant| tenant.cache.dram_bytes_max).sum()
 }
 
 /// DRAM for objects of a tenant, in bytes.

@@ -2,6 +2,7 @@
 //! makes curves of it.
 
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tidekv_tiered::{Cache, Sight, Witness};
@@ -17,8 +18,8 @@ struct Eye(Arc<Curves>);
 impl Witness for Eye {
     fn saw(&self, tenant: usize, hash: u64, now_s: u32, sight: Sight) {
         let deed = match sight {
-            Sight::Asked { is_hit: true } => Deed::Hit,
-            Sight::Asked { is_hit: false } => Deed::Miss,
+            Sight::Asked { hit_bytes: Some(bytes) } => Deed::Hit(bytes),
+            Sight::Asked { hit_bytes: None } => Deed::Miss,
             Sight::Stored { bytes, deadline } => {
                 Deed::Store(bytes, deadline.left_s(now_s).map(|left_s| u64::from(left_s) * 1_000))
             }
@@ -47,13 +48,14 @@ pub(crate) fn start(
     cache: &Cache,
     window: Duration,
     stopped: &Receiver<bool>,
-) -> Result<Arc<Curves>> {
+) -> Result<(Arc<Curves>, JoinHandle<()>)> {
     let curves = Arc::new(Curves::new(cache.lookups().len(), window));
     let eye: Arc<dyn Witness> = Arc::new(Eye(Arc::clone(&curves)));
     cache.watch(&eye);
     let (cache, stopped) = (cache.clone(), stopped.clone());
     let of_thread = Arc::clone(&curves);
-    tidekv_io::threads::spawn("tide-curves", move || curves::run(&of_thread, &cache, &stopped))
-        .map_err(|error| Error::unavailable("a thread for curves", error))?;
-    Ok(curves)
+    let thread =
+        tidekv_io::threads::spawn("tide-curves", move || curves::run(&of_thread, &cache, &stopped))
+            .map_err(|error| Error::unavailable("a thread for curves", error))?;
+    Ok((curves, thread))
 }

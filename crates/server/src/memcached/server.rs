@@ -4,6 +4,7 @@
 //! outside.
 
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tidekv_tiered::Cache;
@@ -56,6 +57,8 @@ pub struct CacheServer {
     page_url: Option<String>,
     state: Arc<State>,
     stop: watch::Sender<bool>,
+    /// Threads that hold the cache, and end soon after they are stopped.
+    threads: Vec<JoinHandle<()>>,
     /// Ends when the last connection has.
     alive: mpsc::Receiver<()>,
 }
@@ -85,7 +88,12 @@ impl CacheServer {
         };
         let (stop, stopped) = watch::channel(false);
         let window = options.profile_window;
+        let mut threads = Vec::new();
         let curves = window.map(|window| profiling::start(&cache, window, &stopped)).transpose()?;
+        let curves = curves.map(|(curves, thread)| {
+            threads.push(thread);
+            curves
+        });
         let state = Arc::new(State::new(cache, options, addresses, event_loops, curves));
         let (guard, alive) = mpsc::channel(1);
         for listener in listeners {
@@ -102,15 +110,15 @@ impl CacheServer {
         }
         if let Some(elastic) = state.options.elastic.clone() {
             let (sizes, stopped) = (Loop::new(&state, elastic)?, stopped.clone());
-            tidekv_io::threads::spawn("tide-elastic", move || sizes.run(&stopped))
-                .map_err(|error| Error::unavailable("a thread for sizes", error))?;
+            let thread = tidekv_io::threads::spawn("tide-elastic", move || sizes.run(&stopped));
+            threads.push(thread.map_err(|error| Error::unavailable("a thread for sizes", error))?);
         }
         runtime.spawn(caretaker::run(state.objects.cache.clone(), stopped.clone()));
         if let Some(host) = page_host {
             let _entered = runtime.enter();
             serve_page(pages, host, &state, tls.as_ref(), (&stopped, &guard));
         }
-        Ok(Self { runtime: Some(runtime), page_url, state, stop, alive })
+        Ok(Self { runtime: Some(runtime), page_url, state, stop, threads, alive })
     }
 
     /// Where it listens, with the ports that the system has chosen.
@@ -142,7 +150,9 @@ impl CacheServer {
     pub fn shutdown(mut self, deadline: Duration) -> bool {
         let _ = self.stop.send(true);
         let Some(runtime) = self.runtime.take() else { return true };
-        threads::drain(runtime, &mut self.alive, deadline)
+        let drained = threads::drain(runtime, &mut self.alive, deadline);
+        self.join();
+        drained
     }
 }
 
@@ -161,8 +171,17 @@ fn serve_page(
     http::serve_all(listeners, &site, tls, (stopped, alive));
 }
 
+impl CacheServer {
+    /// Waits for threads that have been told to end. One that has panicked has said so.
+    fn join(&mut self) {
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
 impl Drop for CacheServer {
     fn drop(&mut self) {
+        let _ = self.stop.send(true);
+        self.join();
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

@@ -94,12 +94,12 @@ impl State {
         self.objects.cache.now_s()
     }
 
-    /// Nanoseconds since some moment, by the machine's clock.
     /// Waits.
     pub(crate) fn pause(&self, time: Duration) {
         self.clock.sleep(time);
     }
 
+    /// Nanoseconds since some moment, by the machine's clock.
     pub(crate) fn monotonic_ns(&self) -> u64 {
         self.clock.monotonic_ns()
     }
