@@ -250,15 +250,15 @@ const TIER_EXPONENTIAL: &str = "tier exponential";
 
 fn points(scale: &Scale) -> Vec<Point> {
     // A socket takes its time: there are fewer requests where one is asked.
-    let (served, shrink) = if scale.is_quick { (1_000, 1_000) } else { (100, 20) };
-    let of_law = |(law, memcached, tier)| -> [Point; 2] {
-        let model = Memcached { law, shrink: served, has_usual: !scale.is_quick };
-        [
-            modelled(scale, memcached, served, Arc::new(model)),
-            modelled(scale, tier, shrink, Arc::new(Tier { law, shrink })),
-        ]
-    };
-    PARTS.into_iter().flat_map(of_law).chain(sampling::points(scale)).collect()
+    let (served, shrink) = if scale.is_quick { (1_000, 1_000) } else { (200, 50) };
+    let memcached = PARTS.map(|(law, memcached, _)| {
+        // By the exponential law most sizes are too small for pages to move.
+        let has_usual = !scale.is_quick && law == Law::Zipf;
+        modelled(scale, memcached, served, Arc::new(Memcached { law, shrink: served, has_usual }))
+    });
+    let tier =
+        PARTS.map(|(law, _, tier)| modelled(scale, tier, shrink, Arc::new(Tier { law, shrink })));
+    memcached.into_iter().chain(sampling::points(scale)).chain(tier).collect()
 }
 
 const fn target(part: &'static str, most: f64) -> Target {

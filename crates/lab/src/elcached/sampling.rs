@@ -98,7 +98,7 @@ impl Model for Sampling {
 /// The parts.
 pub(super) fn points(scale: &Scale) -> Vec<Point> {
     // Where there are fewer than a hundred million requests, samples are further off.
-    let shrink = if scale.is_quick { 200 } else { 4 };
+    let shrink = if scale.is_quick { 200 } else { 8 };
     let of = |(law, part)| modelled(scale, part, shrink, Arc::new(Sampling { law, shrink }));
     [(Law::Zipf, "samples zipf"), (Law::Exponential, "samples exponential")].map(of).into()
 }
