@@ -284,7 +284,7 @@ fn points(scale: &Scale) -> Vec<Point> {
         (true, Law::Zipf) => [load(law, 1_000, 800_000); 2],
         (true, Law::Exponential) => [load(law, 20, 800_000); 2],
         (false, Law::Zipf) => [load(law, 200, 4_000_000), load(law, 50, 16_000_000)],
-        (false, Law::Exponential) => [load(law, 10, 6_000_000), load(law, 10, 16_000_000)],
+        (false, Law::Exponential) => [load(law, 10, 6_000_000), load(law, 1, 32_000_000)],
     };
     let memcached = PARTS.map(|(law, part, _)| {
         let [load, _] = loads(law);
