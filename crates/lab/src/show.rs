@@ -9,7 +9,7 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 65] = [
+const SHOWN: [&str; 66] = [
     "mean_absolute_error",
     "profiled_per_s",
     "profile_bytes",
@@ -18,6 +18,7 @@ const SHOWN: [&str; 65] = [
     "predicted_miss_ratio",
     "miss_ratio",
     "relative_error",
+    "pages",
     "cost",
     "cost_to_searched",
     "cost_to_proportional",

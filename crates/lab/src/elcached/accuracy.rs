@@ -19,14 +19,17 @@
 //! Each request is a get, and a set where it misses; misses are those of the whole run, those of an empty
 //! cache among them, as in a curve. Sizes are spread evenly by their logarithm from a
 //! thirty-second to three quarters of what everything takes in slabs. `crate::served` says how time
-//! and order are kept where memcached is asked; its sizes are what `-m` says. Everything is divided by `shrink`.
+//! and order are kept where memcached is asked; its sizes are what `-m` says. Keys and the mean of the exponential
+//! law are divided by `shrink`; of the requests so many come first as `requests` says. By the exponential law keys
+//! are divided by less: each class has a page whatever the size is, and in two dozen pages would be all that is asked
+//! for, so that only first requests missed.
 
 use std::sync::Arc;
 
 use tidekv_evidence::Value;
 use tidekv_plan::{
-    Access, Action, ClassProfiler, Curve, Expiry, GROWTH, Miniature, PAGE_BYTES, Simulated,
-    SlabClasses,
+    Access, Action, ClassProfiler, Curve, Expiry, GROWTH, Miniature, PAGE_BYTES, Profiler,
+    Simulated, SlabClasses,
 };
 use tidekv_tiered::Eviction;
 
@@ -112,21 +115,49 @@ fn sizes_from(bytes_max: u64) -> Vec<u64> {
     sizes
 }
 
-/// A profile of the slab classes of all requests of a workload.
-fn slabs(law: Law, shrink: u64, seed: u64) -> ClassProfiler {
-    let mut profiler = ClassProfiler::new(SlabClasses::of_growth(GROWTH), Expiry::Ignored);
-    for key in workload::keys(law, shrink, seed) {
-        let Sizes { key_bytes, value_bytes } = workload::sizes_of(key);
-        let bytes = SlabClasses::item_bytes(key_bytes, value_bytes);
-        profiler.see(&Access::new(mix(key), Action::Load(bytes)));
+/// What is asked.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    law: Law,
+    shrink: u64,
+    /// So many requests.
+    requests: usize,
+}
+
+impl Load {
+    fn keys(&self, seed: u64) -> impl Iterator<Item = u64> {
+        workload::keys(self.law, self.shrink, seed).take(self.requests)
     }
-    profiler
+
+    /// A profile of the slab classes of all requests.
+    fn slabs(&self, seed: u64) -> ClassProfiler {
+        let mut profiler = ClassProfiler::new(SlabClasses::of_growth(GROWTH), Expiry::Ignored);
+        for key in self.keys(seed) {
+            let Sizes { key_bytes, value_bytes } = workload::sizes_of(key);
+            let bytes = SlabClasses::item_bytes(key_bytes, value_bytes);
+            profiler.see(&Access::new(mix(key), Action::Load(bytes)));
+        }
+        profiler
+    }
+
+    /// By distances in bytes.
+    fn byte_lru(&self, seed: u64) -> Curve {
+        let mut profiler = Profiler::new(workload::SETTINGS);
+        for key in self.keys(seed) {
+            let bytes = workload::object_bytes(key);
+            profiler.see(&Access::new(mix(key), Action::Load(bytes)));
+        }
+        profiler.curve()
+    }
+
+    fn point(self, scale: &Scale, part: &str, model: Arc<dyn Model>) -> Point {
+        modelled(scale, part, self.shrink, model).with("requests", self.requests as u64)
+    }
 }
 
 #[derive(Debug)]
 struct Memcached {
-    law: Law,
-    shrink: u64,
+    load: Load,
     /// Whether one with its defaults is measured as well.
     has_usual: bool,
 }
@@ -140,8 +171,7 @@ impl Memcached {
         };
         let at = |size: &u64| {
             let memcached = OfAPrediction::start(kind, size / PAGE_BYTES)?;
-            let keys = workload::keys(self.law, self.shrink, seed);
-            let answered = memcached.follow(keys.map(asked))?;
+            let answered = memcached.follow(self.load.keys(seed).map(asked))?;
             Ok(answered.misses as f64 / answered.gets as f64)
         };
         sizes.iter().map(at).collect()
@@ -150,7 +180,7 @@ impl Memcached {
 
 impl Model for Memcached {
     fn run(&self, seed: u64) -> Result<Vec<Found>> {
-        let profiler = slabs(self.law, self.shrink, seed);
+        let profiler = self.load.slabs(seed);
         let sizes = sizes_from(profiler.bytes_max());
         let (by_order, by_shares) = (profiler.curve(), profiler.curve_of_shares());
         drop(profiler);
@@ -176,8 +206,7 @@ impl Model for Memcached {
 
 #[derive(Debug)]
 struct Tier {
-    law: Law,
-    shrink: u64,
+    load: Load,
 }
 
 impl Tier {
@@ -186,7 +215,7 @@ impl Tier {
         let at = |size: &u64, _| -> Result<(u64, f64)> {
             let mut cache = TierInMemory::new(eviction, *size)?;
             let (mut gets, mut misses) = (0_u64, 0_u64);
-            for key in workload::keys(self.law, self.shrink, seed) {
+            for key in self.load.keys(seed) {
                 gets += 1;
                 misses += u64::from(cache.see(&key) == Some(false));
             }
@@ -201,7 +230,7 @@ impl Tier {
     fn predicted(&self, eviction: Eviction, sizes: &[u64], seed: u64) -> Result<Curve> {
         let make = |bytes| TierInMemory::new(eviction, bytes);
         let mut miniature = Miniature::new(RATE, sizes, make)?;
-        for key in workload::keys(self.law, self.shrink, seed) {
+        for key in self.load.keys(seed) {
             miniature.see(mix(key), true, &key);
         }
         Ok(miniature.curve())
@@ -210,12 +239,12 @@ impl Tier {
 
 impl Model for Tier {
     fn run(&self, seed: u64) -> Result<Vec<Found>> {
-        let sizes = sizes_from(slabs(self.law, self.shrink, seed).bytes_max());
+        let sizes = sizes_from(self.load.slabs(seed).bytes_max());
         // A cache in small has a MiB at least.
         let least = (tidekv_tiered::DRAM_BYTES_MIN as f64 / RATE) as u64 + PAGE_BYTES;
         let mut sizes: Vec<u64> = sizes.into_iter().map(|size| size.max(least)).collect();
         sizes.dedup();
-        let byte_lru = workload::curve(self.law, self.shrink, seed);
+        let byte_lru = self.load.byte_lru(seed);
         let mut all = Vec::new();
         for (eviction, subject) in EVICTIONS {
             let measured = self.measured(eviction, &sizes, seed)?;
@@ -249,16 +278,24 @@ const TIER_ZIPF: &str = "tier zipf";
 const TIER_EXPONENTIAL: &str = "tier exponential";
 
 fn points(scale: &Scale) -> Vec<Point> {
+    let load = |law, shrink, requests| Load { law, shrink, requests };
     // A socket takes its time: there are fewer requests where one is asked.
-    let (served, shrink) = if scale.is_quick { (1_000, 1_000) } else { (100, 20) };
-    let of_law = |(law, memcached, tier)| -> [Point; 2] {
-        let model = Memcached { law, shrink: served, has_usual: !scale.is_quick };
-        [
-            modelled(scale, memcached, served, Arc::new(model)),
-            modelled(scale, tier, shrink, Arc::new(Tier { law, shrink })),
-        ]
+    let loads = |law| match (scale.is_quick, law) {
+        (true, Law::Zipf) => [load(law, 1_000, 800_000); 2],
+        (true, Law::Exponential) => [load(law, 20, 800_000); 2],
+        (false, Law::Zipf) => [load(law, 200, 4_000_000), load(law, 50, 16_000_000)],
+        (false, Law::Exponential) => [load(law, 10, 6_000_000), load(law, 1, 32_000_000)],
     };
-    PARTS.into_iter().flat_map(of_law).chain(sampling::points(scale)).collect()
+    let memcached = PARTS.map(|(law, part, _)| {
+        let [load, _] = loads(law);
+        let has_usual = !scale.is_quick;
+        load.point(scale, part, Arc::new(Memcached { load, has_usual }))
+    });
+    let tier = PARTS.map(|(law, _, part)| {
+        let [_, load] = loads(law);
+        load.point(scale, part, Arc::new(Tier { load }))
+    });
+    memcached.into_iter().chain(sampling::points(scale)).chain(tier).collect()
 }
 
 const fn target(part: &'static str, most: f64) -> Target {
@@ -324,7 +361,8 @@ mod tests {
 
     #[test]
     fn small_caches_foretell_what_large_ones_miss() {
-        let found = Tier { law: Law::Zipf, shrink: 5_000 }.run(1).expect("nothing fails");
+        let load = Load { law: Law::Zipf, shrink: 5_000, requests: usize::MAX };
+        let found = Tier { load }.run(1).expect("nothing fails");
         let mean = |subject: &str| {
             let is_mean = |found: &&Found| found.subject == subject && found.params.is_empty();
             found.iter().find(is_mean).expect("it is there").metrics[0].1

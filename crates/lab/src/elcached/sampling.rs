@@ -39,6 +39,8 @@ const SIZES: u32 = 1_000;
 struct Sampling {
     law: Law,
     shrink: u64,
+    /// So many of the workload's requests.
+    requests: usize,
 }
 
 /// A profile, and the time that it has taken.
@@ -69,7 +71,8 @@ impl Model for Sampling {
             (OF_RATE, BY_RATE, Timed::new(Sampler::of_rate(RATE, SETTINGS))),
             (OF_SIZE, BY_SIZE, Timed::new(Sampler::of_size(SIZE_USUAL, SETTINGS))),
         ];
-        let mut requests = workload::accesses(self.law, self.shrink, seed);
+        let requests = workload::accesses(self.law, self.shrink, seed);
+        let mut requests = requests.take(self.requests);
         let mut some = Vec::with_capacity(AT_ONCE);
         loop {
             some.clear();
@@ -97,9 +100,12 @@ impl Model for Sampling {
 
 /// The parts.
 pub(super) fn points(scale: &Scale) -> Vec<Point> {
-    // Where there are fewer than a hundred million requests, samples are further off.
-    let shrink = if scale.is_quick { 200 } else { 4 };
-    let of = |(law, part)| modelled(scale, part, shrink, Arc::new(Sampling { law, shrink }));
+    // With fewer keys there are fewer hot ones in a hundredth of them, and it is further off.
+    let (shrink, requests) = if scale.is_quick { (200, 4_000_000) } else { (1, 100_000_000) };
+    let of = |(law, part)| {
+        let model = Arc::new(Sampling { law, shrink, requests });
+        modelled(scale, part, shrink, model).with("requests", requests as u64)
+    };
     [(Law::Zipf, "samples zipf"), (Law::Exponential, "samples exponential")].map(of).into()
 }
 
@@ -117,7 +123,7 @@ mod tests {
 
     #[test]
     fn samples_are_near_the_whole() {
-        let found = Sampling { law: Law::Exponential, shrink: 2_000 }.run(1);
+        let found = Sampling { law: Law::Exponential, shrink: 2_000, requests: usize::MAX }.run(1);
         for Found { subject, metrics, .. } in found.expect("nothing fails") {
             let metric = |name: &str| metrics.iter().find(|metric| metric.0 == name).map(|it| it.1);
             // Of a few hundred objects.

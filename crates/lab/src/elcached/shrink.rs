@@ -154,6 +154,7 @@ impl Model for Shrinking {
                     ("predicted_miss_ratio", told),
                     ("miss_ratio", missed),
                     ("relative_error", error),
+                    ("pages", kept.iter().sum::<u64>() as f64),
                 ];
                 all.push(Found { subject, params, metrics });
             }
@@ -163,9 +164,14 @@ impl Model for Shrinking {
 }
 
 fn points(scale: &Scale) -> Vec<Point> {
-    let shrink = if scale.is_quick { 1_000 } else { 100 };
     let laws = Law::ALL.into_iter().flat_map(|law| KEPT.map(|kept| (law, kept)));
     let point = |(law, kept): (Law, f64)| {
+        // By the exponential law there are fewer objects, and classes are to have pages to give up.
+        let shrink = match (scale.is_quick, law) {
+            (true, _) => 1_000,
+            (false, Law::Zipf) => 100,
+            (false, Law::Exponential) => 20,
+        };
         let model = Arc::new(Shrinking { law, shrink, kept });
         modelled(scale, law.name(), shrink, model).with("kept", kept)
     };

@@ -114,7 +114,7 @@ fn a_curve_is_what_slabs_of_any_limit_miss() {
     let (curve, pages) = (profiler.curve(), profiler.bytes_max() / PAGE_BYTES);
     assert!(pages > 20, "{pages}");
     let mut apart_by_shares = 0.0_f64;
-    for limit in 1..=pages + 1 {
+    for limit in (1..=pages + 1).step_by(3) {
         let of_class = vec![(0, VecDeque::new()); classes.chunk_bytes().len()];
         let mut slabs = Slabs { classes: classes.clone(), pages: limit, of_class };
         let missed = requests.iter().filter(|(key, bytes)| !slabs.ask(*key, *bytes)).count();
