@@ -227,8 +227,8 @@ impl Loop {
         Latencies::measured(memory_us, flash_us, backend_us).with(self.options.latencies)
     }
 
-    /// What changes where tenants are to be as large as that: what shrinks comes first, and makes room
-    /// for what grows.
+    /// What changes where tenants are to be as large as that. Of a tier, what shrinks comes first, and
+    /// makes room for what grows; flash comes before DRAM, so that there is room for what leaves it.
     fn changes(&self, seen: &[Seen], sizes: &[Sizes], factor: f64) -> Vec<Change> {
         let mut changes = Vec::new();
         for ((number, seen), &(memory, flash)) in seen.iter().enumerate().zip(sizes) {
@@ -246,7 +246,7 @@ impl Loop {
                 changes.push(Change { tenant: name(), tier: Tier::Flash, from, to });
             }
         }
-        changes.sort_by_key(|change| change.to > change.from);
+        changes.sort_by_key(|change| (change.tier == Tier::Dram, change.to > change.from));
         changes
     }
 
