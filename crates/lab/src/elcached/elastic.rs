@@ -9,8 +9,8 @@
 //!
 //! In the part `loop` clients ask a real cache behind a socket, with flash in a real file: first for few
 //! objects, then for five times as many, then for few again. Latencies are theirs, with the time that a
-//! database takes for what the cache has not. `windows_until_kept` says how many windows after a change it takes
-//! until the mean of each fifth of a window is what is asked, and stays so.
+//! database takes for what the cache has not. `windows_until_kept` says after how many windows from a change
+//! on the mean of each window is what is asked, and stays so; pictures have fifths of windows.
 //!
 //! The part `windows` says what a window's length does ([`crate::elcached::windows`]).
 
@@ -97,18 +97,22 @@ impl Loop {
         ends[..ends.len() - 1].to_vec()
     }
 
-    /// After how many windows the latency is kept, and stays so until the next change.
+    /// After how many windows the mean of each is what is asked, until the next change.
     fn windows_until_kept(&self, stretches: &[Stretch]) -> f64 {
         let changes = self.changes();
         let until = |(number, from): (usize, &f64)| {
             let to = changes.get(number + 1).copied().unwrap_or(f64::INFINITY);
-            let is_late =
-                |it: &&Stretch| it.at_s >= *from && it.at_s < to && it.latency_us > SLA_US;
-            let late = stretches.iter().rfind(is_late);
-            let end = |late: &Stretch| late.at_s + (self.window / STRETCHES).as_secs_f64();
-            late.map_or(0.0, |late| (end(late) - from) / self.window.as_secs_f64())
+            let is_of_stage = |it: &&Stretch| it.at_s >= *from && it.at_s < to;
+            let of_stage: Vec<&Stretch> = stretches.iter().filter(is_of_stage).collect();
+            let mean_us = |window: &[&Stretch]| {
+                let gets: u64 = window.iter().map(|it| it.gets).sum();
+                let sum: f64 = window.iter().map(|it| it.latency_us * it.gets as f64).sum();
+                sum / gets.max(1) as f64
+            };
+            let means: Vec<f64> = of_stage.chunks(STRETCHES as usize).map(mean_us).collect();
+            means.iter().rposition(|mean_us| *mean_us > SLA_US).map_or(0, |late| late + 1)
         };
-        changes.iter().enumerate().map(until).fold(0.0, f64::max)
+        changes.iter().enumerate().map(until).max().unwrap_or(0) as f64
     }
 
     fn found(&self, subject: &'static str, stretches: &[Stretch]) -> Vec<Found> {
@@ -237,19 +241,22 @@ mod tests {
     fn a_latency_is_kept_from_where_it_stays_so() {
         let model =
             Loop { window: Duration::from_secs(10), stages: &[(2, 1), (3, 9), (2, 1)], threads: 1 };
+        // Late before the first change, in the first window after it and for a moment in the second, and
+        // never again.
+        let late_us = |at_s: f64| match at_s {
+            ..10.0 | 20.0..30.0 => 500.0,
+            30.0..34.0 => 700.0,
+            50.0..52.0 => 900.0,
+            _ => 100.0,
+        };
         let stretches: Vec<Stretch> = (0..35)
             .map(|number| {
                 let at_s = f64::from(number) * 2.0;
-                // Late before the first change, for 12 s after it but for a moment, and never again.
-                let is_late = at_s < 10.0 || (20.0..32.0).contains(&at_s) && at_s != 24.0;
-                Stretch {
-                    at_s,
-                    latency_us: if is_late { 500.0 } else { 100.0 },
-                    ..Stretch::default()
-                }
+                Stretch { at_s, latency_us: late_us(at_s), gets: 10, ..Stretch::default() }
             })
             .collect();
         assert_eq!(model.changes(), [20.0, 50.0]);
-        assert!((model.windows_until_kept(&stretches) - 1.2).abs() < 1e-9);
+        // (2 · 700 + 3 · 100) / 5 is more than 300, (900 + 4 · 100) / 5 is not.
+        assert!((model.windows_until_kept(&stretches) - 2.0).abs() < 1e-9);
     }
 }
