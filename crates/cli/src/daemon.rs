@@ -46,12 +46,15 @@ pub fn page_address(text: &str) -> tidekv_server::Result<Address> {
     Address::with_port(text, DEFAULT_HTTP_PORT)
 }
 
+/// What is logged where nobody has said what is to be: warnings, and changes of size with their reasons.
+const USUALLY_LOGGED: &str = "warn,tidekv_server::memcached::elastic=info";
+
 /// Logs what is worth it.
 pub fn log_to_standard_error() {
+    let said = std::env::var(environment::LOG);
     let filter = tracing_subscriber::EnvFilter::builder()
-        .with_env_var(environment::LOG)
         .with_default_directive(tracing_subscriber::filter::LevelFilter::WARN.into())
-        .from_env_lossy();
+        .parse_lossy(said.as_deref().unwrap_or(USUALLY_LOGGED));
     // Fails only when there is a subscriber already.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)

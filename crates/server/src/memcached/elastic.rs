@@ -268,7 +268,7 @@ impl Loop {
                     }
                 };
                 if let Err(error) = done {
-                    tracing::warn!("elastic: {tenant}: {error}");
+                    tracing::warn!("tenant {tenant}: {error}");
                     return is_any;
                 }
                 is_any = true;
@@ -282,10 +282,10 @@ impl Loop {
         let Some(report) = &self.state.sizes else { return };
         let mut report = report.lock();
         if resized {
-            tracing::info!("elastic: {text}");
+            tracing::info!("{text}");
             report.resizes += 1;
         } else {
-            tracing::debug!("elastic: {text}");
+            tracing::debug!("{text}");
         }
         (report.last, report.unix_ms) = (text, self.state.unix_ms());
     }
