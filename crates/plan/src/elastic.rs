@@ -28,6 +28,8 @@ use crate::planner::{Bound, Bounds, Goal, Infeasible, Plan, Question, plan_exact
 pub const AIM: f64 = 0.95;
 /// What saves less is not worth moving objects for.
 const WORTH: f64 = 0.1;
+/// A cache that is made smaller has so much more flash than was planned, as a part of all.
+const ROOM: f64 = 0.3;
 /// How much of what is learnt counts anew with each window.
 const LEARNT: f64 = 0.5;
 /// A real cache is taken for no better and no worse than that.
@@ -302,7 +304,8 @@ impl Elastic {
             let is_worth_it = plan.latency_us < now.latency_us * (1.0 - WORTH);
             return if is_worth_it { (Some(planned), Why::Faster) } else { (None, Why::Good) };
         }
-        if plan.cost > now.cost * (1.0 - WORTH) {
+        let planned = self.with_room(planned, seen, &question);
+        if Plan::of(&question, &planned).cost > now.cost * (1.0 - WORTH) {
             return (None, Why::Good);
         }
         let Some(before) = before else {
@@ -318,6 +321,22 @@ impl Elastic {
         // One may want what the other leaves.
         let has_room = self.is_within(&Plan::of(&question, &both), &question);
         (Some(if has_room { both } else { planned }), Why::Cheaper)
+    }
+
+    /// The sizes with some flash more, where there is as much: how a cache does that has become smaller is
+    /// not known before it is, and flash costs little.
+    fn with_room(&self, planned: Vec<Sizes>, seen: &[Seen], question: &Question) -> Vec<Sizes> {
+        let more = |((memory, flash), seen): (&Sizes, &Seen)| {
+            let most = seen.tenant.flash_bytes_max.unwrap_or(u64::MAX);
+            let room = ((memory + flash) as f64 * ROOM) as u64;
+            let is_kept = seen.is_fixed || *flash == 0;
+            (*memory, if is_kept { *flash } else { (flash + room).min(most).max(*flash) })
+        };
+        let with_room: Vec<Sizes> = planned.iter().zip(seen).map(more).collect();
+        match self.is_within(&Plan::of(question, &with_room), question) {
+            true => with_room,
+            false => planned,
+        }
     }
 
     /// What is as fast as can be within the bounds, and no dearer than that takes.

@@ -351,8 +351,8 @@ impl Pool {
             }
         };
         self.counters.stores.add(1);
-        self.witnessed.saw(hash, now_s, || stored(&held));
         self.forget_copies(shard, hash);
+        self.witnessed.saw(hash, now_s, || stored(&held));
         // One that goes before it comes leaves no trace among what is evicted.
         let old = shard.remove(hash);
         if held.found.object.deadline.has_passed(now_s) {

@@ -179,7 +179,7 @@ fn points(scale: &Scale) -> Vec<Point> {
         },
         false => Loop {
             window: Duration::from_secs(10),
-            stages: &[(6, 10_000), (8, 50_000), (6, 10_000)],
+            stages: &[(5, 10_000), (6, 50_000), (6, 10_000)],
             threads: 10,
         },
     };

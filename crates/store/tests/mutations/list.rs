@@ -1421,8 +1421,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..cached(
             "lists keep the memory of entries that have left",
             "crates/cache/src/lists.rs",
-            "if self.nodes.len() <= kept && !self.table.is_empty() {",
-            "if self.nodes.len() <= kept || self.len() <= self.nodes.len() {",
+            "if self.nodes.len() <= self.len() + self.len() / 4 + FREE_NODES_MAX {",
+            "if self.len() <= self.nodes.len() {",
             "what_is_charged_is_what_is_allocated",
         )
     },
