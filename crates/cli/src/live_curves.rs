@@ -302,7 +302,7 @@ mod tests {
         let mut fake = Fake(std::io::Cursor::new(answer), Vec::new());
         assert_eq!(ask_cache(&mut fake, Some("me:se:cret")).unwrap(), ["STAT a 1", "END"]);
         assert_eq!(fake.1, b"set auth 0 0 10\r\nme se:cret\r\nstats mrc\r\n");
-        let answer = b"+OK\r\n$34\r\n# Mrc\r\na.b/requests:7\r\na.b/mr/0:1\r\nmore\r\n".to_vec();
+        let answer = b"+OK\r\n$35\r\n# Mrc\r\na.b/requests:7\r\na.b/mr/0:1\r\nmore\r\n".to_vec();
         let mut fake = Fake(std::io::Cursor::new(answer), Vec::new());
         let lines = ask_store(&mut fake, Some("se:cret")).unwrap();
         assert_eq!(lines, ["STAT a.b:requests 7", "STAT a.b:mr:0 1", "END"]);
