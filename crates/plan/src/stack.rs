@@ -57,13 +57,24 @@ impl Stack {
 
     /// Bytes of an object.
     pub(crate) fn bytes_of(&self, key: u64) -> Option<u64> {
+        if let Some(top) = self.top_of(key) {
+            return Some(top.bytes);
+        }
         self.places.get(&key).map(|place| self.slots[*place as usize].bytes)
     }
 
     /// The least bytes of a cache that has the object.
     pub(crate) fn depth(&self, key: u64) -> Option<u64> {
+        if let Some(top) = self.top_of(key) {
+            return Some(top.bytes);
+        }
         let place = *self.places.get(&key)?;
         Some(self.bytes - self.depths.sum(place as usize))
+    }
+
+    /// The top of the stack, where that is this object.
+    fn top_of(&self, key: u64) -> Option<&Slot> {
+        self.slots.last().filter(|top| top.key == Some(key))
     }
 
     /// Takes an object out; its bytes, if it was there.
@@ -111,6 +122,10 @@ impl Stack {
 
     /// Puts an object of so many bytes on top, wherever it was.
     pub(crate) fn push(&mut self, key: u64, bytes: u64) {
+        // It would fill the hole that it leaves. Of a sample with a very popular key that is most requests.
+        if self.top_of(key).is_some_and(|top| top.bytes == bytes) {
+            return;
+        }
         self.remove(key);
         self.fill_holes(bytes);
         if self.slots.len() == self.depths.len() {

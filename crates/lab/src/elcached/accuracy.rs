@@ -295,7 +295,7 @@ fn points(scale: &Scale) -> Vec<Point> {
         let [_, load] = loads(law);
         load.point(scale, part, Arc::new(Tier { load }))
     });
-    memcached.into_iter().chain(sampling::points(scale)).chain(tier).collect()
+    sampling::points(scale).into_iter().chain(memcached).chain(tier).collect()
 }
 
 const fn target(part: &'static str, most: f64) -> Target {
