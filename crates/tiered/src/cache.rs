@@ -21,12 +21,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::dram::{Held, Ticket};
 use crate::error::{Error, Result};
-use crate::flash::{DeviceStats, Flash, Start};
+use crate::flash::{Flash, Start};
 use crate::flash_lookup::{FlashLookup, FlashStep, Outcome};
 use crate::object::{Change, Found, Object};
 use crate::options::{Options, TenantOptions};
 use crate::pool::{Pool, taken_bytes};
 use crate::recovery;
+use crate::seat::DeviceStats;
 use crate::stats::{Stats, TenantStats};
 use crate::superblock::{NO_TIME, Opening};
 use crate::surroundings::{Surroundings, second};

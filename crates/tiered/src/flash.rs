@@ -16,25 +16,24 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
-use tidekv_io::{Executor, Priority};
+use tidekv_io::Priority;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::array::Array;
 use crate::device::{Device, Limits};
-use crate::device_stats::{DeviceCounters, DeviceCounts};
 use crate::entry::Spot;
 use crate::error::{Error, Result};
-use crate::health::{DeviceState, Health, Work};
-use crate::layout::Layout;
+use crate::health::{Health, Work};
 use crate::membership::Membership;
 use crate::object::{Found, Object};
-use crate::options::{FlashOptions, Options};
+use crate::options::Options;
 use crate::parts::{PART_NAME, Parts};
-use crate::read_times::{ReadClock, ReadTimes};
+use crate::read_times::ReadClock;
 use crate::record::{self, Kind, Record};
 use crate::recovery::{self, Files};
 use crate::rendezvous::Rendezvous;
 use crate::routing::Routing;
+use crate::seat::{DeviceStats, Seat, SeatLimit};
 use crate::state_file::StateFile;
 use crate::stats::Counter;
 use crate::superblock::{Opening, Superblock};
@@ -60,65 +59,6 @@ impl Place {
     pub(crate) fn new(seat: usize, device: &Device, spot: Spot) -> Self {
         Self { seat: seat as u32, device: device.id as u32, spot }
     }
-}
-
-/// What a flash device looks like from outside.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DeviceStats {
-    /// Where it is.
-    pub path: String,
-    /// How much of it may be used at most.
-    pub bytes: u64,
-    /// How much may be now.
-    pub bytes_max: u64,
-    /// How it does.
-    pub state: DeviceState,
-    /// How often it has gone out.
-    pub times_out: u64,
-    /// How often it has come back.
-    pub times_back: u64,
-    /// Segments on it.
-    pub segments: u64,
-    /// How many there may be.
-    pub segments_max: u64,
-    /// What its index takes of DRAM, write buffers included.
-    pub dram_bytes: u64,
-    /// Of these, what is there for the objects on it, whether they are asked for or not: the negative
-    /// filters, and what is fixed for a partition or a segment. Hot entries and changes are in a
-    /// budget of their own, as many as it allows.
-    pub index_bytes: u64,
-    /// Objects on it, about: some have been replaced since.
-    pub objects: u64,
-    /// What it has counted.
-    pub counts: DeviceCounts,
-    /// How long lookups took that read it and did not fail.
-    pub read_times: ReadTimes,
-}
-
-#[derive(Debug)]
-struct Seat {
-    options: FlashOptions,
-    layout: Layout,
-    /// Held while a device is told, so that one that comes back knows it.
-    limit: Mutex<SeatLimit>,
-    device: ArcSwapOption<Device>,
-    health: Mutex<Health>,
-    executor: Arc<dyn Executor>,
-    is_scheduled: AtomicBool,
-    cursor: Mutex<usize>,
-    times_out: Counter,
-    times_back: Counter,
-    counters: Arc<DeviceCounters>,
-    read_clock: ReadClock,
-    /// What had been written, and when, when the device came back.
-    returned: Mutex<(u64, u64)>,
-}
-
-/// How much of a device may be used.
-#[derive(Debug, Clone, Copy)]
-struct SeatLimit {
-    bytes: u64,
-    slots: u32,
 }
 
 /// All devices.
@@ -456,35 +396,6 @@ impl Flash {
     /// How all devices stand.
     pub(crate) fn stats(&self) -> Vec<DeviceStats> {
         self.inner.seats.iter().map(Seat::stats).collect()
-    }
-}
-
-impl Seat {
-    fn stats(&self) -> DeviceStats {
-        let limit = *self.limit.lock();
-        let mut stats = DeviceStats {
-            path: self.options.path.display().to_string(),
-            bytes: self.options.bytes,
-            bytes_max: limit.bytes,
-            state: self.health.lock().state(),
-            times_out: self.times_out.get(),
-            times_back: self.times_back.get(),
-            segments: 0,
-            segments_max: limit.slots.into(),
-            dram_bytes: 0,
-            index_bytes: 0,
-            objects: 0,
-            counts: self.counters.get(),
-            read_times: self.read_clock.get(),
-        };
-        if let Some(device) = &*self.device.load() {
-            let memory = device.memory();
-            stats.segments = memory.segments as u64;
-            stats.objects = memory.records as u64;
-            stats.index_bytes = memory.index_bytes as u64;
-            stats.dram_bytes = (memory.index_bytes + memory.hot_bytes + memory.buffer_bytes) as u64;
-        }
-        stats
     }
 }
 
