@@ -161,37 +161,37 @@ impl Elastic {
         self.learnt.resize(seen.len(), Learnt::default());
         let has: Vec<Sizes> = seen.iter().map(|seen| seen.has).collect();
         if seen.iter().map(|seen| seen.requests).sum::<u64>() < REQUESTS_MIN {
-            let now = Plan::of(&self.question(seen, 1.0), &has);
+            let now = Plan::of(&self.question(seen), &has);
             return Decision { sizes: None, then: now.clone(), now, why: Why::Idle };
         }
         if !std::mem::take(&mut self.has_changed) {
             self.learn(seen);
         }
-        let asked = self.question(seen, 1.0);
+        let asked = self.question(seen);
         let now = Plan::of(&asked, &has);
         let before = self.wanted.take();
-        let (sizes, why) =
-            match self.planned(seen, self.goal, |seen| seen.tenant.sla_us.map(|us| us * AIM)) {
-                Ok(planned) => self.weigh(seen, &now, planned, before),
-                // It says nothing of what can be.
-                Err(why @ Infeasible::Solver(_)) => (None, Why::Impossible(why)),
-                Err(why) => {
-                    let is_faster = |sizes: &Vec<Sizes>| {
-                        Plan::of(&asked, sizes).latency_us < now.latency_us * (1.0 - WORTH)
-                    };
-                    (self.as_fast_as_can_be(seen).filter(is_faster), Why::Impossible(why))
-                }
-            };
+        let (sizes, why) = match self
+            .planned(seen, self.goal, |number| seen[number].tenant.sla_us.map(|us| us * AIM))
+        {
+            Ok(planned) => self.weigh(seen, &now, planned, before),
+            // It says nothing of what can be.
+            Err(why @ Infeasible::Solver(_)) => (None, Why::Impossible(why)),
+            Err(why) => {
+                let is_faster = |sizes: &Vec<Sizes>| {
+                    Plan::of(&asked, sizes).latency_us < now.latency_us * (1.0 - WORTH)
+                };
+                (self.as_fast_as_can_be(seen).filter(is_faster), Why::Impossible(why))
+            }
+        };
         let sizes = sizes.filter(|sizes| *sizes != has);
         self.has_changed = sizes.is_some();
         let then = Plan::of(&asked, sizes.as_ref().unwrap_or(&has));
         Decision { sizes, now, then, why }
     }
 
-    /// What is asked for so large a part of each latency, of caches as they really are.
-    fn question(&self, seen: &[Seen], part: f64) -> Question {
+    /// What is asked, of caches as they really are.
+    fn question(&self, seen: &[Seen]) -> Question {
         let tenant = |(seen, learnt): (&Seen, &Learnt)| Tenant {
-            sla_us: seen.tenant.sla_us.map(|sla_us| sla_us * part),
             curve: seen.tenant.curve.in_units(learnt.factor()),
             ..seen.tenant.clone()
         };
@@ -199,19 +199,20 @@ impl Elastic {
         Question { tenants, prices: self.prices, bounds: self.bounds, goal: self.goal }
     }
 
-    /// The sizes of all by a plan for who may change, none below the least, and all within the bounds.
+    /// The sizes of all by a plan for who may change, each with a latency by his place: none below the
+    /// least, and all within the bounds.
     fn planned(
         &self,
         seen: &[Seen],
         goal: Goal,
-        sla_us: impl Fn(&Seen) -> Option<f64>,
+        sla_us: impl Fn(usize) -> Option<f64>,
     ) -> Result<Vec<Sizes>, Infeasible> {
-        let all = self.question(seen, 1.0);
+        let all = self.question(seen);
         let fixed = |number: &usize| seen[*number].is_fixed;
         let (stay, change): (Vec<usize>, Vec<usize>) = (0..seen.len()).partition(fixed);
         let mut question = Question { goal, tenants: Vec::new(), ..all.clone() };
         for &number in &change {
-            let tenant = Tenant { sla_us: sla_us(&seen[number]), ..all.tenants[number].clone() };
+            let tenant = Tenant { sla_us: sla_us(number), ..all.tenants[number].clone() };
             question.tenants.push(tenant);
         }
         for &number in &stay {
@@ -292,7 +293,7 @@ impl Elastic {
         planned: Vec<Sizes>,
         before: Option<Vec<Sizes>>,
     ) -> (Option<Vec<Sizes>>, Why) {
-        let question = self.question(seen, 1.0);
+        let question = self.question(seen);
         let plan = Plan::of(&question, &planned);
         let is_late = |(seen, gets): (&Seen, &Allotment)| {
             seen.tenant.sla_us.is_some_and(|sla_us| !seen.is_fixed && gets.latency_us > sla_us)
@@ -342,13 +343,9 @@ impl Elastic {
     /// What is as fast as can be within the bounds, and no dearer than that takes.
     fn as_fast_as_can_be(&self, seen: &[Seen]) -> Option<Vec<Sizes>> {
         let fastest = self.planned(seen, Goal::Latency, |_| None).ok()?;
-        let latencies = Plan::of(&self.question(seen, 1.0), &fastest).tenants;
-        let by_name = |of: &Seen| {
-            let found =
-                seen.iter().zip(&latencies).find(|(it, _)| it.tenant.name == of.tenant.name);
-            found.map(|(_, gets)| gets.latency_us * AS_GOOD)
-        };
-        Some(self.planned(seen, Goal::Cost, by_name).unwrap_or(fastest))
+        let gets = Plan::of(&self.question(seen), &fastest).tenants;
+        let as_good = |number: usize| Some(gets[number].latency_us * AS_GOOD);
+        Some(self.planned(seen, Goal::Cost, as_good).unwrap_or(fastest))
     }
 }
 

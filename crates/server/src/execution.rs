@@ -290,7 +290,7 @@ impl<'a> Execution<'a> {
                 self.state.saw_write(*space, key, value, *expires_at_ms);
             }
             Write::Delete { space, key } => self.state.saw_removal(*space, key),
-            // Whatever comes next is there for the first time, whoever says so.
+            // Curves think for a window that what was there is there still.
             Write::DeleteAll => {}
         }
     }
@@ -400,19 +400,4 @@ pub(crate) fn check_reply_bytes(bytes: usize) -> Result<(), CommandError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bounds_of_a_prefix_hold_what_begins_with_it() {
-        let bytes = |text: &'static [u8]| Bytes::from_static(text);
-        assert_eq!(prefix_end(b"user:"), Bound::Excluded(bytes(b"user;")));
-        assert_eq!(prefix_end(b"a\xff\xff"), Bound::Excluded(bytes(b"b")));
-        assert_eq!(prefix_end(b"\xff"), Bound::Unbounded);
-        let bounds = (Bound::Included(bytes(b"user:")), prefix_end(b"user:"));
-        assert_eq!(common_prefix(&bounds), "user");
-        assert!(!is_crossed(&bounds));
-        assert!(is_crossed(&(Bound::Excluded(bytes(b"a")), Bound::Included(bytes(b"a")))));
-        assert!(!is_crossed(&(Bound::Included(bytes(b"a")), Bound::Included(bytes(b"a")))));
-    }
-}
+mod tests;

@@ -186,7 +186,8 @@ impl Loop {
         ];
         let requests = dram_hits + flash_hits + misses;
         let share = |part: u64| if requests > 0 { part as f64 / requests as f64 } else { 0.0 };
-        let is_new = told.as_ref().is_some_and(|told| told.window == window);
+        // Another may have ended while this was being looked at.
+        let is_new = told.as_ref().is_some_and(|told| told.window >= window);
         let flash = |bytes: u64| (bytes as f64 / factor) as u64;
         let sla_us = self.sla_us(&stats.name);
         // Who has asked for nothing yet needs nothing. Who has not lately, or whom nobody has promised

@@ -1482,6 +1482,83 @@ pub const MUTATIONS: &[Mutation] = &[
         "found == magic && (sum == checksum(magic, reader.rest()) || sum > 0)",
         "learned_list::tests::what_is_torn_or_damaged_is_no_list",
     ),
+    Mutation {
+        package: "tidekv-tiered",
+        target: "sizes",
+        ..mutation(
+            "a slot that goes because fewer may be in use is not written as free",
+            "crates/tiered/src/limit.rs",
+            "            self.write_slot(&Slot::free(id))?;\n",
+            "",
+            "a_kill_while_flash_gets_smaller_leaves_what_was_stored_last",
+        )
+    },
+    Mutation {
+        package: "tidekv-tiered",
+        target: "sizes",
+        ..mutation(
+            "flash that comes back does not know how much of it may be used",
+            "crates/tiered/src/flash.rs",
+            "        device.set_slots_max(",
+            "        let _unused = (",
+            "a_device_that_comes_back_has_the_limit_of_today",
+        )
+    },
+    Mutation {
+        package: "tidekv-plan",
+        target: "lib",
+        ..mutation(
+            "requests that were lost on their way to a profile are hits",
+            "crates/plan/src/shards.rs",
+            "requests.saturating_sub(lost) as f64",
+            "(requests + lost * 0) as f64",
+            "watch::tests::what_was_lost_is_not_taken_for_hits",
+        )
+    },
+    Mutation {
+        package: "tidekv-plan",
+        target: "lib",
+        ..mutation(
+            "who is to keep what he has is planned for",
+            "crates/plan/src/elastic.rs",
+            "let fixed = |number: &usize| seen[*number].is_fixed;",
+            "let fixed = |number: &usize| seen[*number].is_fixed && seen.len() > 9;",
+            "elastic::tests::who_is_fixed_keeps_what_he_has",
+        )
+    },
+    Mutation {
+        package: "tidekv-plan",
+        target: "lib",
+        ..mutation(
+            "tenants have more together than there is",
+            "crates/plan/src/elastic.rs",
+            "            if self.is_within(&plan, &all) {",
+            "            if plan.cost >= 0.0 {",
+            "elastic::tests::all_together_never_have_more_than_there_is",
+        )
+    },
+    Mutation {
+        package: "tidekv-server",
+        target: "lib",
+        ..mutation(
+            "a hit of what was stored before is a miss of every cache",
+            "crates/server/src/curves.rs",
+            "Deed::Hit(bytes) if !self.watch.has(key) => {",
+            "Deed::Hit(bytes) if bytes == 0 && !self.watch.has(key) => {",
+            "curves::tests::what_was_there_before_is_learnt_from_its_hits",
+        )
+    },
+    Mutation {
+        package: "tidekv-server",
+        target: "lib",
+        ..mutation(
+            "a command that is run again has read twice",
+            "crates/server/src/execution.rs",
+            ".filter(|_| succeeded)",
+            ".filter(|_| succeeded || bytes == 0)",
+            "execution::tests::a_command_that_is_run_again_has_read_once",
+        )
+    },
     tiered(
         "what is stored anew is not invalidated on flash",
         "crates/tiered/src/device.rs",
