@@ -306,7 +306,8 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
 
     /// Gives memory back that no entry needs, if it is a fifth or more, after so many entries have left.
     /// No more nodes are moved than some for each of those: who has a few leave at a time waits little.
-    /// Only that the table gets smaller, once in a halving, takes time by the entries that there are.
+    /// Only that memory goes back takes time by the entries that there are: of nodes once in an eighth, of the
+    /// table once in a halving.
     pub(crate) fn give_back(&mut self, left: usize) {
         if self.table.is_empty() {
             *self = Self::new();
