@@ -9,6 +9,7 @@ mod accuracy;
 mod slabs;
 mod shrink;
 mod windows;
+mod profiled;
 mod elastic;
 
 use crate::experiment::Experiment;

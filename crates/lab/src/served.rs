@@ -14,7 +14,9 @@ mod process;
 mod memcached;
 mod cache_server;
 mod flat;
+mod own;
 mod resized;
+mod driven;
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -30,8 +32,10 @@ use crate::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
 use crate::tiered::{TIDEKV_CACHE, cannot};
 
 pub(crate) use crate::served::cache_server::{COMMAND, serve};
+pub(crate) use crate::served::driven::Drivers;
 pub(crate) use crate::served::flat::{Asked, Kind, OfAPrediction};
-pub(crate) use crate::served::resized::{Clients, Stage, Stretch, Target};
+pub(crate) use crate::served::own::Target;
+pub(crate) use crate::served::resized::{Clients, Stage, Stretch};
 
 /// TideKV's cache behind its own server.
 pub const TIDEKV_CACHE_SERVED: SubjectRecord = SubjectRecord {

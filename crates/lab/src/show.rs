@@ -9,7 +9,7 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 66] = [
+const SHOWN: [&str; 69] = [
     "mean_absolute_error",
     "profiled_per_s",
     "profile_bytes",
@@ -25,6 +25,9 @@ const SHOWN: [&str; 66] = [
     "plan_dram_bytes",
     "plan_flash_bytes",
     "dram_to_proportional",
+    "to_unprofiled",
+    "to_unprofiled_low",
+    "to_unprofiled_high",
     "windows_until_kept",
     "cost_to_fixed",
     "longest_hit_us",
@@ -149,6 +152,9 @@ pub(crate) fn label(metric: &str) -> &str {
         "plan_dram_bytes" => "DRAM",
         "plan_flash_bytes" => "flash",
         "dram_to_proportional" => "of the proportional DRAM",
+        "to_unprofiled" => "of the requests without curves",
+        "to_unprofiled_low" => "a quarter of the turns below",
+        "to_unprofiled_high" => "a quarter above",
         "windows_until_kept" => "windows until it was kept",
         "cost_to_fixed" => "of the fixed cost",
         "longest_hit_us" => "longest hit",

@@ -28,8 +28,9 @@ use crate::planner::{Bound, Bounds, Goal, Infeasible, Plan, Question, plan_exact
 pub const AIM: f64 = 0.95;
 /// What saves less is not worth moving objects for.
 const WORTH: f64 = 0.1;
-/// A cache that is made smaller has so much more flash than was planned, as a part of all.
-const ROOM: f64 = 0.3;
+/// A cache that is made smaller has so much more flash than was planned, as a part of all: at least,
+/// and at most, where it is made much smaller.
+const ROOM: (f64, f64) = (0.3, 1.0);
 /// How much of what is learnt counts anew with each window.
 const LEARNT: f64 = 0.5;
 /// A real cache is taken for no better and no worse than that.
@@ -325,11 +326,13 @@ impl Elastic {
     }
 
     /// The sizes with some flash more, where there is as much: how a cache does that has become smaller is
-    /// not known before it is, and flash costs little.
+    /// not known before it is, and flash costs little. Half the way there comes first, or what is twice as
+    /// much as was planned, if that is less.
     fn with_room(&self, planned: Vec<Sizes>, seen: &[Seen], question: &Question) -> Vec<Sizes> {
         let more = |((memory, flash), seen): (&Sizes, &Seen)| {
             let most = seen.tenant.flash_bytes_max.unwrap_or(u64::MAX);
-            let room = ((memory + flash) as f64 * ROOM) as u64;
+            let (had, all) = ((seen.has.0 + seen.has.1) as f64, (memory + flash) as f64);
+            let room = ((had - all) / 2.0).min(all * ROOM.1).max(all * ROOM.0) as u64;
             let is_kept = seen.is_fixed || *flash == 0;
             (*memory, if is_kept { *flash } else { (flash + room).min(most).max(*flash) })
         };

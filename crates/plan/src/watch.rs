@@ -76,9 +76,12 @@ impl Watch {
         self.size_max = size_max;
     }
 
-    /// Whether the sample has an object; if not, nothing is known of how far its next request is.
-    pub fn has(&mut self, key: u64) -> bool {
-        self.sampler.order().has(key)
+    /// Whether the sample has an object at that time; if not, nothing is known of how far its next
+    /// request is.
+    pub fn has(&mut self, key: u64, at_ms: u64) -> bool {
+        let order = self.sampler.order();
+        order.advance(at_ms);
+        order.has(key)
     }
 
     /// Takes a request in, if its key is in the sample.

@@ -4,8 +4,10 @@
 //! into a queue, and a thread of its own ([`run`]) takes it from there. When a window of time ends,
 //! the curve of each tenant is told.
 //!
-//! Guarantees: [`Curves::saw`] waits for nothing. What a full queue has no room for is dropped and
-//! counted, and what is missing is not taken for hits.
+//! Guarantees: [`Curves::saw`] waits for nothing. Who asks for more than a thread can look at without
+//! being felt is looked at in [`bursts`], and what is not looked at is counted, and not taken for hits.
+
+mod bursts;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,12 +16,14 @@ use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
 use parking_lot::Mutex;
-use tidekv_io::{Clock, SystemClock};
+use tidekv_io::{Clock, SpreadCounter, SystemClock};
 use tidekv_plan::{Access, Action, Curve, Expiry, Settings, Unit, Watch, Window, sample_hash};
 use tokio::sync::watch::Receiver;
 
+use self::bursts::{Bursts, Turn};
+
 /// Sightings of a tenant that may wait: what comes in some hundredths of a second while all keys are in
-/// the sample, and later in as many seconds. Where there are many tenants each may have fewer.
+/// the sample. Where there are many tenants each may have fewer.
 const QUEUE_LEN: usize = 1 << 14;
 const QUEUE_LEN_MIN: usize = 1 << 11;
 /// Objects of a tenant's sample, less than 4 MiB: twice what is usual for traces, for it is
@@ -29,10 +33,15 @@ const OBJECTS_MAX: usize = 2 * tidekv_plan::SIZE_USUAL;
 const SIZE_FACTOR: u64 = 4;
 /// How long the thread sleeps when there is nothing to do: at first, and at last.
 const SLEEPS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+/// It wakes soon again when a queue had one of so many that it has room for.
+const MUCH: u64 = 8;
 /// So long nobody waits for an answer of what is behind a cache.
 const BACKEND_US_MAX: u64 = 10_000_000;
 /// Misses that are followed until their objects are stored.
 const FOLLOWED_MAX: usize = 1 << 12;
+/// Of a tenant who is looked at in bursts, misses of one key of so many of the sample are followed, for an
+/// answer may take longer than a burst.
+const FOLLOWED_OF: u64 = 16;
 
 /// What is done to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +56,18 @@ pub(crate) enum Deed {
     Remove,
 }
 
+impl Deed {
+    /// Whether it can be a hit or a miss.
+    fn is_asked(self) -> bool {
+        matches!(self, Self::Hit(_) | Self::Miss | Self::Load(_))
+    }
+
+    /// Whether it counts how long it takes from one to the next.
+    fn is_timed(self) -> bool {
+        matches!(self, Self::Miss | Self::Store(..))
+    }
+}
+
 /// What has been done to a key, and when.
 #[derive(Debug, Clone, Copy)]
 struct Sighting {
@@ -54,8 +75,10 @@ struct Sighting {
     deed: Deed,
     /// By the clock of deadlines.
     at_ms: u64,
-    /// By one that never goes back.
+    /// By one that never goes back; of deeds that are timed.
     monotonic_us: u64,
+    /// Whether it was seen while nobody looked, for the time alone.
+    is_aside: bool,
 }
 
 /// What was seen of a tenant in a window.
@@ -67,8 +90,8 @@ pub(crate) struct Told {
     pub(crate) seconds: f64,
     /// How many keys of each were looked at.
     pub(crate) sampled: f64,
-    /// Requests that sightings stood for which were dropped.
-    pub(crate) lost: u64,
+    /// Requests that were not looked at.
+    pub(crate) unseen: u64,
     /// The mean size of an object.
     pub(crate) object_bytes: Option<f64>,
     /// How long it took after a miss until the object was stored, on average.
@@ -90,15 +113,17 @@ pub(crate) struct Curves {
 #[derive(Debug)]
 struct OfTenant {
     queue: ArrayQueue<Sighting>,
-    /// Keys with a hash below are in the sample.
-    threshold: AtomicU64,
+    /// Keys with a hash below are in the sample; and [`CLOSED`] while the tenant is not looked at.
+    looks: AtomicU64,
+    /// Requests while he was.
+    looked_at: SpreadCounter,
     /// Loads of all keys; hits and misses are counted by who finds them.
-    loads: AtomicU64,
-    /// Requests that sightings stood for which were dropped.
-    lost: AtomicU64,
+    loads: SpreadCounter,
     told: Mutex<Option<Told>>,
 }
 
+/// A bit of [`OfTenant::looks`]; set by who finds the queue full, and else by the thread alone.
+const CLOSED: u64 = 1 << 63;
 /// The threshold of a sample that has all keys.
 const ALL_KEYS: u64 = 1 << 32;
 
@@ -107,42 +132,77 @@ fn stands_for(threshold: u64) -> u64 {
     (ALL_KEYS / threshold.clamp(1, ALL_KEYS)).max(1)
 }
 
+impl OfTenant {
+    fn new(queue_len: usize) -> Self {
+        Self {
+            queue: ArrayQueue::new(queue_len),
+            looks: AtomicU64::new(ALL_KEYS),
+            looked_at: SpreadCounter::default(),
+            loads: SpreadCounter::default(),
+            told: Mutex::default(),
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.looks.load(Ordering::Relaxed) & CLOSED != 0
+    }
+
+    /// That the sample has another threshold; whoever has found the queue full is not overruled.
+    fn set_threshold(&self, threshold: u64) {
+        let before = self.looks.load(Ordering::Relaxed);
+        if before & CLOSED == 0 && before != threshold {
+            // Else it has been closed right now.
+            _ = self.looks.compare_exchange(
+                before,
+                threshold,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+        }
+    }
+}
+
 impl Curves {
     /// Of so many tenants, with windows of that length.
     pub(crate) fn new(tenants: usize, window: Duration) -> Self {
         let queue_len = (QUEUE_LEN / tenants.max(1)).max(QUEUE_LEN_MIN);
-        let of_tenant = |_| OfTenant {
-            queue: ArrayQueue::new(queue_len),
-            threshold: AtomicU64::new(ALL_KEYS),
-            loads: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            told: Mutex::default(),
-        };
         Self {
-            tenants: (0..tenants).map(of_tenant).collect(),
+            tenants: (0..tenants).map(|_| OfTenant::new(queue_len)).collect(),
             window,
             ended: AtomicU64::new(0),
             clock: SystemClock::new(),
         }
     }
 
-    /// Takes in what has been done to a key, or drops it.
+    /// Takes in what has been done to a key, or drops it. `at_ms` is by the clock of deadlines.
     #[inline]
-    pub(crate) fn saw(&self, tenant: usize, key: u64, at_ms: u64, deed: Deed) {
+    pub(crate) fn saw(&self, tenant: usize, key: u64, deed: Deed, at_ms: impl FnOnce() -> u64) {
         let Some(of_tenant) = self.tenants.get(tenant) else { return };
         if matches!(deed, Deed::Load(_)) {
-            of_tenant.loads.fetch_add(1, Ordering::Relaxed);
+            of_tenant.loads.add(1);
         }
-        let threshold = of_tenant.threshold.load(Ordering::Relaxed);
-        if sample_hash(key) < threshold {
-            let monotonic_us = self.clock.monotonic_ns() / 1_000;
-            let sighting = Sighting { key, deed, at_ms, monotonic_us };
-            let is_asked = matches!(deed, Deed::Hit(_) | Deed::Miss | Deed::Load(_));
-            if of_tenant.queue.push(sighting).is_err() && is_asked {
-                // It stood for those of other keys as well.
-                of_tenant.lost.fetch_add(stands_for(threshold), Ordering::Relaxed);
+        let looks = of_tenant.looks.load(Ordering::Relaxed);
+        let is_aside = looks & CLOSED != 0;
+        if is_aside && !deed.is_timed() {
+            return;
+        }
+        let below = if is_aside { (looks & !CLOSED) / FOLLOWED_OF } else { looks };
+        if sample_hash(key) < below {
+            let monotonic_us = if deed.is_timed() { self.monotonic_us() } else { 0 };
+            let sighting = Sighting { key, deed, at_ms: at_ms(), monotonic_us, is_aside };
+            if of_tenant.queue.push(sighting).is_err() {
+                // What came after it would not be a sequence.
+                of_tenant.looks.fetch_or(CLOSED, Ordering::Relaxed);
+                return;
             }
         }
+        if deed.is_asked() && !is_aside {
+            of_tenant.looked_at.add(1);
+        }
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.clock.monotonic_ns() / 1_000
     }
 
     /// How many windows have ended, and been told of.
@@ -157,7 +217,7 @@ impl Curves {
 
     /// How many loads there were by tenant.
     pub(crate) fn loads(&self) -> Vec<u64> {
-        self.tenants.iter().map(|of_tenant| of_tenant.loads.load(Ordering::Relaxed)).collect()
+        self.tenants.iter().map(|of_tenant| of_tenant.loads.get()).collect()
     }
 
     /// What was told of a tenant last.
@@ -169,9 +229,10 @@ impl Curves {
 /// What the thread knows of a tenant.
 struct Profile {
     watch: Watch,
-    /// Lookups when the window began.
+    bursts: Bursts,
+    /// Lookups when the window began, and those that were looked at.
     requests: u64,
-    lost: u64,
+    looked_at: u64,
     /// Requests that hits stood for of what was not known.
     unknown: u64,
     /// Keys that were missed, and when.
@@ -180,13 +241,21 @@ struct Profile {
     backend_us: (u64, u64),
 }
 
+/// What there has been of a tenant since the server began.
+#[derive(Debug, Clone, Copy)]
+struct Totals {
+    requests: u64,
+    looked_at: u64,
+}
+
 impl Profile {
-    fn new(size_max: u64, requests: u64) -> Self {
+    fn new(size_max: u64, requests: u64, began_ns: u64) -> Self {
         let settings = Settings { unit: Unit::Bytes, expiry: Expiry::AtOnce };
         Self {
             watch: Watch::new(OBJECTS_MAX, size_max, settings),
+            bursts: Bursts::new(began_ns),
             requests,
-            lost: 0,
+            looked_at: 0,
             unknown: 0,
             followed: HashMap::new(),
             backend_us: (0, 0),
@@ -194,15 +263,19 @@ impl Profile {
     }
 
     fn see(&mut self, sighting: &Sighting) {
-        let &Sighting { key, deed, at_ms, monotonic_us } = sighting;
-        if sample_hash(key) >= self.watch.threshold() {
+        if sample_hash(sighting.key) >= self.watch.threshold() {
             // It was in the sample when it was seen.
             return;
         }
+        self.follow(sighting);
+        if sighting.is_aside {
+            return;
+        }
+        let &Sighting { key, deed, at_ms, .. } = sighting;
         let (action, ttl_ms) = match deed {
             // It was stored before anybody looked: how far it is from its last request is not known,
             // and to count as a miss of every cache would be wrong.
-            Deed::Hit(bytes) if !self.watch.has(key) => {
+            Deed::Hit(bytes) if !self.watch.has(key, at_ms) => {
                 self.unknown += stands_for(self.watch.threshold());
                 (Action::Set(bytes), None)
             }
@@ -212,6 +285,19 @@ impl Profile {
             Deed::Remove => (Action::Delete, None),
         };
         self.watch.see(&Access { key, action, at_ms, ttl_ms });
+    }
+
+    /// Whether misses of a key are followed while the tenant is busy.
+    fn is_followed(&self, key: u64) -> bool {
+        sample_hash(key) < self.watch.threshold() / FOLLOWED_OF
+    }
+
+    /// Looks how long it takes from a miss until the object is stored.
+    fn follow(&mut self, sighting: &Sighting) {
+        let &Sighting { key, deed, monotonic_us, .. } = sighting;
+        if self.bursts.is_busy() && !self.is_followed(key) {
+            return;
+        }
         match deed {
             Deed::Miss if self.followed.len() < FOLLOWED_MAX => {
                 self.followed.insert(key, monotonic_us);
@@ -227,27 +313,20 @@ impl Profile {
     }
 
     /// What is told of the window; it ends if that is wanted.
-    fn tell(
-        &mut self,
-        requests: u64,
-        lost: u64,
-        seconds: f64,
-        number: u64,
-        is_end: bool,
-    ) -> Option<Told> {
-        let window = Window {
-            requests: requests.saturating_sub(self.requests),
-            lost: lost.saturating_sub(self.lost) + self.unknown,
-        };
-        let dropped = lost.saturating_sub(self.lost);
+    fn tell(&mut self, totals: Totals, seconds: f64, number: u64, is_end: bool) -> Option<Told> {
+        let requests = totals.requests.saturating_sub(self.requests);
+        let looked_at = totals.looked_at.saturating_sub(self.looked_at);
+        let unseen = if self.bursts.has_gaps() { requests.saturating_sub(looked_at) } else { 0 };
+        let window = Window { requests, lost: unseen + self.unknown };
         let (sampled, object_bytes) = (self.watch.rate(), self.watch.mean_bytes());
         let (count, sum_us) = self.backend_us;
         let curve = match is_end {
             false => self.watch.curve(window),
             true => {
-                (self.requests, self.lost, self.backend_us) = (requests, lost, (0, 0));
-                self.unknown = 0;
+                Totals { requests: self.requests, looked_at: self.looked_at } = totals;
+                (self.backend_us, self.unknown) = ((0, 0), 0);
                 self.followed.clear();
+                self.bursts.end_window();
                 self.watch.end_window(window)
             }
         };
@@ -256,12 +335,13 @@ impl Profile {
             curve,
             seconds,
             sampled,
-            lost: dropped,
+            unseen,
             object_bytes,
             backend_us,
             window: number,
         };
-        curve.map(told)
+        // Of what nobody has looked at nothing is told.
+        curve.filter(|_| unseen < requests).map(told)
     }
 }
 
@@ -271,19 +351,22 @@ pub(crate) trait Source: Send {
     fn lookups(&self) -> Vec<u64>;
     /// How much there is for all of them at most, in bytes.
     fn bytes_max(&self) -> u64;
+    /// Whether hits of one need to be handed in, from now on.
+    fn hand_in_hits(&self, tenant: usize, is_wanted: bool);
 }
 
 /// Makes curves until `stopped` turns true.
 pub(crate) fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver<bool>) {
     let size_max = source.bytes_max().saturating_mul(SIZE_FACTOR);
-    let mut profiles: Vec<Profile> =
-        source.lookups().into_iter().map(|requests| Profile::new(size_max, requests)).collect();
     let (mut number, mut began_ns) = (1, curves.clock.monotonic_ns());
+    let profile = |requests| Profile::new(size_max, requests, began_ns);
+    let mut profiles: Vec<Profile> = source.lookups().into_iter().map(profile).collect();
     let mut shown_ns = began_ns;
     let mut sleep = SLEEPS.0;
     while !*stopped.borrow() && stopped.has_changed().is_ok() {
-        let has_seen = curves.take_in(&mut profiles);
+        let is_much = curves.take_in(&mut profiles);
         let now_ns = curves.clock.monotonic_ns();
+        let is_begun = curves.turn(&mut profiles, source, now_ns);
         let is_end = now_ns - began_ns >= curves.window.as_nanos() as u64;
         // Before there is any other, the one that runs is shown now and then.
         let is_early = number == 1 && (now_ns - shown_ns) as u128 * 16 >= curves.window.as_nanos();
@@ -295,25 +378,55 @@ pub(crate) fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver
         if is_end {
             (number, began_ns) = (number + 1, now_ns);
         }
-        sleep = if has_seen { SLEEPS.0 } else { (sleep * 2).min(SLEEPS.1) };
+        sleep = if is_much || is_begun { SLEEPS.0 } else { (sleep * 2).min(SLEEPS.1) };
         curves.clock.sleep(sleep.min(curves.window / 16));
     }
 }
 
 impl Curves {
-    /// Takes what is in the queue; whether there was anything.
+    /// Takes what is in the queues; whether one was so full that its like has to be fetched soon.
     fn take_in(&self, profiles: &mut [Profile]) -> bool {
-        let mut seen = 0;
+        let mut is_much = false;
         for (profile, of_tenant) in profiles.iter_mut().zip(&self.tenants) {
+            let mut taken = 0;
             // As many as may wait: windows end though there is always more.
             for _ in 0..of_tenant.queue.capacity() {
                 let Some(sighting) = of_tenant.queue.pop() else { break };
-                seen += 1;
+                taken += 1;
                 profile.see(&sighting);
-                of_tenant.threshold.store(profile.watch.threshold(), Ordering::Relaxed);
+                of_tenant.set_threshold(profile.watch.threshold());
+            }
+            profile.bursts.saw(taken);
+            is_much |= taken >= of_tenant.queue.capacity() as u64 / MUCH;
+        }
+        is_much
+    }
+
+    /// Looks at tenants or not, as it is their turn; whether one is looked at again.
+    fn turn(&self, profiles: &mut [Profile], source: &impl Source, now_ns: u64) -> bool {
+        let mut is_begun = false;
+        let busy = profiles.iter().filter(|profile| profile.bursts.is_busy()).count();
+        for (tenant, (profile, of_tenant)) in profiles.iter_mut().zip(&self.tenants).enumerate() {
+            let threshold = profile.watch.threshold();
+            let is_full = of_tenant.is_closed();
+            match profile.bursts.turn(now_ns, busy as u64, is_full, self.window) {
+                Some(Turn::Close) => {
+                    of_tenant.looks.store(threshold | CLOSED, Ordering::Relaxed);
+                    source.hand_in_hits(tenant, false);
+                    let mut followed = std::mem::take(&mut profile.followed);
+                    followed.retain(|key, _| profile.is_followed(*key));
+                    profile.followed = followed;
+                }
+                Some(Turn::Open) => {
+                    // First, for a hit that is not handed in while it counts would be missing.
+                    source.hand_in_hits(tenant, true);
+                    of_tenant.looks.store(threshold, Ordering::Relaxed);
+                    is_begun = true;
+                }
+                None => {}
             }
         }
-        seen > 0
+        is_begun
     }
 
     fn tell(
@@ -324,11 +437,11 @@ impl Curves {
         number: u64,
         is_end: bool,
     ) {
-        for ((profile, of_tenant), requests) in profiles.iter_mut().zip(&self.tenants).zip(lookups)
+        for ((profile, of_tenant), &requests) in profiles.iter_mut().zip(&self.tenants).zip(lookups)
         {
-            let lost = of_tenant.lost.load(Ordering::Relaxed);
-            let told = profile.tell(*requests, lost, seconds, number, is_end);
-            of_tenant.threshold.store(profile.watch.threshold(), Ordering::Relaxed);
+            let totals = Totals { requests, looked_at: of_tenant.looked_at.get() };
+            let told = profile.tell(totals, seconds, number, is_end);
+            of_tenant.set_threshold(profile.watch.threshold());
             if told.is_some() {
                 *of_tenant.told.lock() = told;
             }

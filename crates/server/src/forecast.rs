@@ -53,7 +53,7 @@ impl State {
 
     fn saw(&self, space: Space, hash: u64, deed: Deed) {
         if let Some(curves) = &self.curves {
-            curves.saw(space as usize, hash, self.now_ms(), deed);
+            curves.saw(space as usize, hash, deed, || self.now_ms());
         }
     }
 }
@@ -92,6 +92,9 @@ impl Source for Reads {
     fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
+
+    /// They are few beside what a command takes.
+    fn hand_in_hits(&self, _tenant: usize, _is_wanted: bool) {}
 }
 
 /// Begins to make the curves that `state` wants, until `stopped` turns true.

@@ -30,7 +30,7 @@ impl Shown {
             ("seconds", 3, told.seconds),
             ("requests", 0, told.curve.requests()),
             ("sampled", 6, told.sampled),
-            ("lost", 0, told.lost as f64),
+            ("unseen", 0, told.unseen as f64),
         ];
         facts.extend(told.object_bytes.map(|bytes| ("object_bytes", 1, bytes)));
         facts.extend(told.backend_us.map(|us| ("backend_us", 1, us)));

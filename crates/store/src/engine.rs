@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidekv_cache::Caches;
-use tidekv_io::{Access, Clock, Executor, Lock, Storage};
+use tidekv_io::{Access, Clock, Executor, Lock, SpreadCounter, Storage};
 
 use crate::batch::WriteBatch;
 use crate::block::BlockRef;
@@ -36,7 +36,7 @@ use crate::names::Names;
 use crate::options::{Durability, Options};
 use crate::queue::Queue;
 use crate::quiet::Quiet;
-use crate::stats::{Counter, Histogram, SpreadCounter};
+use crate::stats::{Counter, Histogram};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex, RwLock, RwLockReadGuard};
 use crate::table::Table;

@@ -484,6 +484,14 @@ impl Cache {
         })
     }
 
+    /// Whether the witness is told, from now on, of a tenant's hits in DRAM; at first it is. Who looks now
+    /// and then keeps most of them from costing anything.
+    pub fn watch_hits(&self, tenant: usize, is_told: bool) {
+        if let Some(pool) = self.inner.pools.get(tenant) {
+            pool.witnessed.set_of_hits(is_told);
+        }
+    }
+
     /// How often each tenant's keys have been asked for, in the order of [`Cache::tenant_stats`].
     /// Takes no lock.
     pub fn lookups(&self) -> Vec<u64> {

@@ -296,12 +296,13 @@ impl Pool {
 
     /// That an object is fetched.
     pub(crate) fn fetch(&self, hash: u64, held: &mut Held<Place>, now_s: u32) -> Found {
-        self.counters.dram_hits.add(1);
-        self.witnessed.saw(hash, now_s, || Sight::Asked {
-            hit_bytes: Some(taken_bytes(&held.key, &held.found)),
-        });
+        // First of all: what others look at in between keeps the processor from fetching the object ahead.
         let found = held.found.clone();
         (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
+        self.counters.dram_hits.add(1);
+        self.witnessed.saw_hit(hash, now_s, || Sight::Asked {
+            hit_bytes: Some(taken_bytes(&held.key, &held.found)),
+        });
         found
     }
 

@@ -35,6 +35,8 @@ pub struct DeviceStats {
     pub segments: u64,
     /// How many there may be.
     pub segments_max: u64,
+    /// The size of one. What there may be beside them is for the index, however many they are.
+    pub segment_bytes: u64,
     /// What its index takes of DRAM, write buffers included.
     pub dram_bytes: u64,
     /// Of these, what is there for the objects on it, whether they are asked for or not: the negative
@@ -89,6 +91,7 @@ impl Seat {
             times_back: self.times_back.get(),
             segments: 0,
             segments_max: limit.slots.into(),
+            segment_bytes: self.layout.segment_bytes.into(),
             dram_bytes: 0,
             index_bytes: 0,
             objects: 0,

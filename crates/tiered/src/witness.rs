@@ -1,6 +1,7 @@
 //! Who wants to know what is asked of a cache: a profiler, for one.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::object::Deadline;
@@ -35,16 +36,36 @@ pub trait Witness: fmt::Debug + Send + Sync {
 
 /// The witness of a tenant, once there is one.
 #[derive(Debug, Default)]
-pub(crate) struct Witnessed(OnceLock<(usize, Arc<dyn Witness>)>);
+pub(crate) struct Witnessed {
+    witness: OnceLock<(usize, Arc<dyn Witness>)>,
+    /// Whether it is told of hits in DRAM, of which there are the most.
+    of_hits: AtomicBool,
+}
 
 impl Witnessed {
     /// From now on that one is told, unless there is one; whether there was none.
     pub(crate) fn watch(&self, tenant: usize, witness: Arc<dyn Witness>) -> bool {
-        self.0.set((tenant, witness)).is_ok()
+        let is_first = self.witness.set((tenant, witness)).is_ok();
+        if is_first {
+            self.set_of_hits(true);
+        }
+        is_first
+    }
+
+    pub(crate) fn set_of_hits(&self, is_told: bool) {
+        self.of_hits.store(is_told, Ordering::Relaxed);
+    }
+
+    /// That there was a hit in DRAM. Where nobody wants to know this is one look at a line of memory
+    /// that the processor has.
+    pub(crate) fn saw_hit(&self, hash: u64, now_s: u32, sight: impl FnOnce() -> Sight) {
+        if self.of_hits.load(Ordering::Relaxed) {
+            self.saw(hash, now_s, sight);
+        }
     }
 
     pub(crate) fn saw(&self, hash: u64, now_s: u32, sight: impl FnOnce() -> Sight) {
-        if let Some((tenant, witness)) = self.0.get() {
+        if let Some((tenant, witness)) = self.witness.get() {
             witness.saw(*tenant, hash, now_s, sight());
         }
     }

@@ -4,27 +4,22 @@
 //! object after another; what the cache has not they wait for, as long as a database would take, and store.
 //! A latency is the client's: from the request until the object is there, from wherever.
 
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tidekv_io::{Clock, LocalStorage, Storage, SystemClock};
-use tidekv_server::{Address, CacheServer, CacheServerOptions};
-use tidekv_tiered::{Cache, FlashOptions, Options, Surroundings};
+use tidekv_io::{Clock, SystemClock};
+use tidekv_server::CacheServerOptions;
+use tidekv_tiered::Cache;
 
 use crate::dice::{Dice, mix};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::keys::{Choice, Picker, key_of};
-use crate::served::client::Connection;
 use crate::served::directory::Directory;
+use crate::served::own::{OwnServer, Target};
 
 /// So long it is tried how long a get takes that DRAM answers.
 const TRIED: Duration = Duration::from_secs(1);
-/// A server that is told to end has so long.
-const DRAIN: Duration = Duration::from_secs(10);
 
 /// What clients ask for, for a while.
 #[derive(Debug, Clone, Copy)]
@@ -53,15 +48,6 @@ pub(crate) struct Clients {
     /// What clients see is told in stretches of that time.
     pub(crate) stretch: Duration,
     pub(crate) seed: u64,
-}
-
-/// The cache that is asked.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Target {
-    /// DRAM, in bytes.
-    pub(crate) dram_bytes: u64,
-    /// Flash, in bytes.
-    pub(crate) flash_bytes: u64,
 }
 
 /// What clients saw in a stretch of time.
@@ -107,13 +93,6 @@ impl Seen {
     }
 }
 
-fn connect(socket: &Path) -> Result<Connection<UnixStream>> {
-    let stream = UnixStream::connect(socket);
-    let stream =
-        stream.map_err(|error| Failure::system("could not connect to the cache", error))?;
-    Ok(Connection::new(stream))
-}
-
 impl Clients {
     /// Starts a cache, asks it and says what was seen, stretch by stretch. `options` says how the server
     /// is set up, once it is known how long a get takes, in microseconds, that DRAM answers.
@@ -130,59 +109,26 @@ impl Clients {
             stretch: TRIED,
             ..self.clone()
         };
-        let tried = one.on_a_cache(target, CacheServerOptions::default(), |cache, socket| {
-            one.follow(cache, socket)
-        })?;
+        let directory = Directory::new()?;
+        let start = |name: &str, options| {
+            OwnServer::start(&directory, name, target, self.value_bytes, options)
+        };
+        let tried = one.follow(&start("tried", CacheServerOptions::default())?)?;
         // But for the first, all are hits.
         let hit_us = tried.first().map_or(0.0, |tried| tried.latency_us);
-        self.on_a_cache(target, options(hit_us), |cache, socket| self.follow(cache, socket))
+        self.follow(&start("asked", options(hit_us))?)
     }
 
-    /// Does something with a cache while it serves.
-    fn on_a_cache<T>(
-        &self,
-        target: &Target,
-        options: CacheServerOptions,
-        act: impl FnOnce(&Cache, &Path) -> Result<T>,
-    ) -> Result<T> {
-        let directory = Directory::new()?;
-        let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
-        let around = Surroundings::new(storage, Arc::new(SystemClock::new()));
-        let flash =
-            FlashOptions { path: directory.path().join("flash"), bytes: target.flash_bytes };
-        let of_cache = Options {
-            dram_bytes: target.dram_bytes,
-            flash: vec![flash],
-            object_bytes_usual: self.value_bytes as u64,
-            object_bytes_max: (self.value_bytes as u64).next_power_of_two(),
-            ..Options::default()
-        };
-        let failed = |what: &str| {
-            let what = format!("could not start the cache: {what}");
-            Failure::new(what)
-        };
-        let cache = Cache::open(&of_cache, &around).map_err(|error| failed(&error.to_string()))?;
-        let socket = directory.path().join("socket");
-        let options = CacheServerOptions { listen: vec![Address::Unix(socket.clone())], ..options };
-        let server = CacheServer::start(cache.clone(), options)
-            .map_err(|error| failed(&error.to_string()))?;
-        let found = act(&cache, &socket);
-        server.shutdown(DRAIN);
-        cache.close();
-        drop(directory);
-        found
-    }
-
-    fn follow(&self, cache: &Cache, socket: &Path) -> Result<Vec<Stretch>> {
+    fn follow(&self, server: &OwnServer) -> Result<Vec<Stretch>> {
         let (seen, is_over, stage) = (Seen::default(), AtomicBool::new(false), AtomicUsize::new(0));
         thread::scope(|scope| {
             let client = |thread| {
                 let (seen, is_over, stage) = (&seen, &is_over, &stage);
-                move || self.client(thread, socket, seen, is_over, stage)
+                move || self.client(thread, server, seen, is_over, stage)
             };
             let clients: Vec<_> =
                 (0..self.threads).map(|thread| scope.spawn(client(thread))).collect();
-            let stretches = self.watch(cache, &seen, &stage);
+            let stretches = self.watch(server.cache(), &seen, &stage);
             is_over.store(true, Ordering::Relaxed);
             for client in clients {
                 client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -221,13 +167,13 @@ impl Clients {
     fn client(
         &self,
         thread: u64,
-        socket: &Path,
+        server: &OwnServer,
         seen: &Seen,
         is_over: &AtomicBool,
         stage: &AtomicUsize,
     ) -> Result<()> {
         let clock = SystemClock::new();
-        let mut connection = connect(socket)?;
+        let mut connection = server.connect()?;
         let value = vec![b'v'; self.value_bytes];
         let choice = Choice::Zipf { alpha: self.alpha, is_scattered: false };
         let picker = |of: &Stage| Picker::new(&choice, of.objects, self.seed, 0, 1);

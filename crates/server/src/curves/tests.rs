@@ -2,20 +2,29 @@
 
 use super::*;
 
-struct Fixed(Vec<u64>);
+#[derive(Default)]
+struct Fixed {
+    lookups: Vec<u64>,
+    /// Whether hits were wanted last.
+    are_hits_wanted: Mutex<Option<bool>>,
+}
 
 impl Source for Fixed {
     fn lookups(&self) -> Vec<u64> {
-        self.0.clone()
+        self.lookups.clone()
     }
 
     fn bytes_max(&self) -> u64 {
         1 << 20
     }
+
+    fn hand_in_hits(&self, _tenant: usize, is_wanted: bool) {
+        *self.are_hits_wanted.lock() = Some(is_wanted);
+    }
 }
 
 fn profiles(tenants: u64) -> Vec<Profile> {
-    (0..tenants).map(|_| Profile::new(1 << 20, 0)).collect()
+    (0..tenants).map(|_| Profile::new(1 << 20, 0, 0)).collect()
 }
 
 #[test]
@@ -25,13 +34,12 @@ fn each_tenant_has_a_curve_of_his_own() {
     for turn in 0..10 {
         for key in 0..10_u64 {
             let deed = if turn == 0 { Deed::Miss } else { Deed::Hit(100) };
-            curves.saw(0, key << 40, 0, deed);
-            curves.saw(0, key << 40, 0, Deed::Store(100, None));
+            curves.saw(0, key << 40, deed, || 0);
+            curves.saw(0, key << 40, Deed::Store(100, None), || 0);
         }
-        curves.saw(1, 7, 0, Deed::Miss);
+        curves.saw(1, 7, Deed::Miss, || 0);
     }
-    assert!(curves.take_in(&mut profiles));
-    assert!(!curves.take_in(&mut profiles));
+    curves.take_in(&mut profiles);
     curves.tell(&mut profiles, &[100, 10], 2.0, 1, true);
     let told = curves.told(0).expect("there were requests");
     assert_eq!((told.curve.miss_ratio(1_000), told.curve.miss_ratio(999)), (0.1, 1.0));
@@ -53,15 +61,104 @@ fn what_a_full_queue_has_no_room_for_is_counted() {
         (stands_for(ALL_KEYS), stands_for(ALL_KEYS / 100), stands_for(0)),
         (1, 100, ALL_KEYS)
     );
-    let more = 1_000;
+    let (more, source) = (1_000, Fixed::default());
     for key in 0..(QUEUE_LEN + more) as u64 {
-        curves.saw(0, key, 0, Deed::Miss);
+        curves.saw(0, key, Deed::Miss, || 0);
     }
     assert!(curves.take_in(&mut profiles));
-    curves.tell(&mut profiles, &[(QUEUE_LEN + more) as u64], 1.0, 1, true);
+    // There is room again, but so many in a second are too many.
+    assert!(!curves.turn(&mut profiles, &source, 1_000_000));
+    assert_eq!(*source.are_hits_wanted.lock(), Some(false));
+    curves.saw(0, 7, Deed::Hit(100), || 0);
+    assert!(!curves.take_in(&mut profiles));
+    let requests = (QUEUE_LEN + more + 1) as u64;
+    curves.tell(&mut profiles, &[requests], 1.0, 1, true);
     let told = curves.told(0).expect("there were requests");
-    assert_eq!((told.lost, told.curve.miss_ratio(1 << 40)), (more as u64, 1.0));
+    assert_eq!((told.unseen, told.curve.miss_ratio(1 << 40)), (more as u64 + 1, 1.0));
+    // In a window in which nobody was looked at nothing is told.
+    curves.tell(&mut profiles, &[requests + 9], 1.0, 2, true);
+    assert_eq!(curves.told(0).expect("it stays").window, 1);
+    assert!(curves.turn(&mut profiles, &source, 2_000_000_000));
+    assert_eq!(*source.are_hits_wanted.lock(), Some(true));
+    curves.saw(0, 7, Deed::Hit(100), || 0);
+    curves.take_in(&mut profiles);
+    curves.tell(&mut profiles, &[requests + 10], 1.0, 3, true);
+    assert_eq!(curves.told(0).map(|told| (told.window, told.unseen)), Some((3, 0)));
 }
+
+/// A key of two thousand; of a tenth of them every second request.
+fn skewed(number: u64) -> u64 {
+    let random = (number + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29);
+    let random = random.wrapping_mul(0xA076_1D64_78BD_642F) >> 20;
+    let key = if random.is_multiple_of(2) { random / 2 % 200 } else { random / 2 % 2_000 };
+    (key + 1).wrapping_mul(0x9FB2_1C65_1E98_DF25)
+}
+
+#[test]
+fn in_bursts_a_curve_is_the_same() {
+    let curves = Curves::new(1, Duration::from_secs(8));
+    let mut profiles = profiles(1);
+    let mut all = Profile::new(1 << 20, 0, 0);
+    // A million a second for so many milliseconds, in one window after another.
+    let mut number = 0;
+    let mut run = |profiles: &mut [Profile], from_ms: u64, to_ms: u64| {
+        for ms in from_ms..to_ms {
+            for _ in 0..1_000 {
+                let (key, deed) = (skewed(number), Deed::Hit(100));
+                curves.saw(0, key, deed, || 0);
+                all.see(&Sighting { key, deed, at_ms: 0, monotonic_us: 0, is_aside: false });
+                number += 1;
+            }
+            curves.take_in(profiles);
+            curves.turn(profiles, &Fixed::default(), ms * 1_000_000);
+        }
+        curves.tell(profiles, &[number], 4.0, from_ms / 4_000 + 1, true);
+        all.tell(Totals { requests: number, looked_at: number }, 4.0, 1, true).expect("requests")
+    };
+    run(&mut profiles, 0, 4_000);
+    let exact = run(&mut profiles, 4_000, 8_000);
+    let told = curves.told(0).expect("there were requests");
+    // A sixtieth is looked at, and what is told is about all.
+    assert_eq!((told.window, exact.unseen), (2, 0));
+    assert!(told.unseen > 3_900_000 && told.unseen < 3_950_000, "{}", told.unseen);
+    assert_eq!((told.curve.requests(), exact.curve.requests()), (4e6, 4e6));
+    for objects in [20, 100, 200, 500, 1_000, 1_900, 2_100] {
+        let ratios = [&told, &exact].map(|told| told.curve.miss_ratio(objects * 100));
+        assert!((ratios[0] - ratios[1]).abs() < 0.01, "{objects}: {ratios:?}");
+    }
+    assert!(exact.curve.miss_ratio(20 * 100) > 0.9 && exact.curve.miss_ratio(2_100 * 100) < 1e-6);
+}
+
+#[test]
+fn what_takes_longer_than_a_burst_is_known_as_well() {
+    let curves = Curves::new(1, Duration::from_secs(60));
+    let mut profiles = profiles(1);
+    let source = Fixed::default();
+    let key_of = |number: u64| number.wrapping_mul(0x9FB2_1C65_1E98_DF25);
+    let mut see = |curves: &Curves, deed| {
+        (0..1_000).for_each(|number| curves.saw(0, key_of(number), deed, || 0));
+        curves.take_in(&mut profiles);
+        _ = curves.turn(&mut profiles, &source, 1_000_000);
+    };
+    // Fewer than fill a queue at a time, until it is too much.
+    for _ in 0..BURST_AND_MORE / 1_000 {
+        see(&curves, Deed::Hit(100));
+    }
+    assert!(curves.tenants[0].is_closed());
+    see(&curves, Deed::Hit(100));
+    see(&curves, Deed::Miss);
+    curves.clock.sleep(Duration::from_millis(3));
+    see(&curves, Deed::Store(100, None));
+    let profile = &profiles[0];
+    let (count, sum_us) = profile.backend_us;
+    // About one key of sixteen.
+    assert!((30..=100).contains(&count), "{count}");
+    assert!(sum_us >= count * 3_000, "{sum_us}");
+    assert_eq!(curves.tenants[0].looked_at.get(), BURST_AND_MORE / 1_000 * 1_000);
+}
+
+/// Too many sightings for a moment.
+const BURST_AND_MORE: u64 = 66_000;
 
 #[test]
 fn what_was_there_before_is_learnt_from_its_hits() {
@@ -69,23 +166,23 @@ fn what_was_there_before_is_learnt_from_its_hits() {
     let mut profiles = profiles(1);
     // Ten objects in a circle that nobody has stored since it began to look.
     for key in (0..10_u64).cycle().take(100) {
-        curves.saw(0, key << 40, 0, Deed::Hit(100));
+        curves.saw(0, key << 40, Deed::Hit(100), || 0);
     }
     curves.take_in(&mut profiles);
     curves.tell(&mut profiles, &[100], 1.0, 1, true);
     let told = curves.told(0).expect("there were requests");
     assert_eq!((told.curve.miss_ratio(1_000), told.curve.miss_ratio(999)), (0.0, 1.0));
-    assert_eq!((told.lost, told.curve.requests()), (0, 100.0));
+    assert_eq!((told.unseen, told.curve.requests()), (0, 100.0));
 }
 
 #[test]
 fn what_has_left_the_sample_meanwhile_counts_no_more() {
-    let mut profile = Profile::new(u64::MAX, 0);
+    let mut profile = Profile::new(u64::MAX, 0, 0);
     // More objects than a sample has room for.
     let objects = 3 * OBJECTS_MAX as u64;
     let key = |number: u64| (number + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29);
     let see = |profile: &mut Profile, key, deed| {
-        profile.see(&Sighting { key, deed, at_ms: 0, monotonic_us: 0 });
+        profile.see(&Sighting { key, deed, at_ms: 0, monotonic_us: 0, is_aside: false });
     };
     (0..objects).for_each(|number| see(&mut profile, key(number), Deed::Store(100, None)));
     assert!(profile.watch.rate() < 0.5 && profile.watch.memory_bytes() < 4 << 20);
@@ -102,7 +199,7 @@ fn a_thread_tells_curves_until_it_is_stopped() {
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let thread = tidekv_io::threads::spawn("curves", {
         let curves = Arc::clone(&curves);
-        move || run(&curves, &Fixed(vec![0]), &stopped)
+        move || run(&curves, &Fixed { lookups: vec![0], ..Fixed::default() }, &stopped)
     })
     .expect("there can be another thread");
     // Nobody asks for anything.

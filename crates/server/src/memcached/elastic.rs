@@ -6,8 +6,8 @@
 //! the least that there can be; who has stopped asking keeps what he has, and so does whom no latency is
 //! promised where others have one.
 //!
-//! A plan, with all [`Sizes`] and [`Seen`], is in bytes as DRAM has objects. On flash an object takes more, by
-//! a `factor` that is measured; a [`Change`] is in the bytes of its own tier.
+//! A plan, with all [`Sizes`] and [`Seen`], is in bytes as DRAM has objects. On flash an object takes more
+//! ([`OnFlash`]); a [`Change`] is in the bytes of its own tier.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +31,9 @@ const LOOKS: u32 = 50;
 const FLASH_FACTOR_MAX: f64 = 8.0;
 /// Fewer segments say nothing of that.
 const SEGMENTS_MIN: u64 = 4;
+/// Then an object is taken for so many times as large on flash, and so many bytes larger: as measured
+/// for objects of 64 B to 1 KiB.
+const USUALLY_TAKES: (f64, f64) = (1.1, 68.0);
 
 /// DRAM that gets smaller does so by so much at a time.
 const DRAM_STEP_BYTES: u64 = 64 << 20;
@@ -49,6 +52,59 @@ struct Change {
     tier: Tier,
     from: u64,
     to: u64,
+}
+
+/// How much flash objects take, beside what they take of DRAM.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct OnFlash {
+    /// How many bytes of flash for each byte of DRAM.
+    factor: f64,
+    /// Bytes that a tenant's devices take for themselves, where he has any flash: their indexes, as large
+    /// as they were made, and a segment each that is not full yet.
+    fixed_bytes: f64,
+}
+
+impl OnFlash {
+    /// By what is there, for so many tenants, whose objects have that size in DRAM.
+    fn measured(devices: &[DeviceStats], tenants: usize, object_bytes: Option<f64>) -> Self {
+        let sum = |of: &dyn Fn(&DeviceStats) -> f64| devices.iter().map(of).sum::<f64>();
+        let segments: u64 = devices.iter().map(|device| device.segments).sum();
+        let objects = sum(&|device| device.objects as f64);
+        let fixed = |device: &DeviceStats| {
+            let segments_bytes = device.segments_max * device.segment_bytes;
+            (device.bytes_max.saturating_sub(segments_bytes) + device.segment_bytes) as f64
+        };
+        // Of each, the open one is half full on average.
+        let taken = |device: &DeviceStats| {
+            (device.segments as f64 - 0.5).max(0.0) * device.segment_bytes as f64
+        };
+        let factor = match object_bytes.filter(|bytes| *bytes > 0.0) {
+            Some(bytes) if segments >= SEGMENTS_MIN && objects > 0.0 => {
+                sum(&taken) / objects / bytes
+            }
+            Some(bytes) => USUALLY_TAKES.0 + USUALLY_TAKES.1 / bytes,
+            None => 1.0,
+        };
+        let factor = factor.clamp(1.0, FLASH_FACTOR_MAX);
+        // Devices of one that may use none take nothing.
+        let used = devices.iter().filter(|device| device.bytes_max > 0);
+        let used = used.clone().map(fixed).sum::<f64>() / used.count().max(1) as f64;
+        let of_each = devices.len() as f64 / tenants.max(1) as f64;
+        Self { factor, fixed_bytes: used * of_each }
+    }
+
+    /// What objects take of DRAM that so much flash has room for.
+    fn objects_bytes(self, flash_bytes: u64) -> u64 {
+        ((flash_bytes as f64 - self.fixed_bytes).max(0.0) / self.factor) as u64
+    }
+
+    /// The flash that has room for objects which take so much of DRAM.
+    fn flash_bytes(self, objects_bytes: u64) -> u64 {
+        match objects_bytes {
+            0 => 0,
+            _ => (objects_bytes as f64 * self.factor + self.fixed_bytes).ceil() as u64,
+        }
+    }
 }
 
 /// A loop that runs.
@@ -118,33 +174,37 @@ impl Loop {
             // That is what there is now.
             self.memory_max = now.iter().map(memory_of).sum();
         }
-        let factor = flash_factor(&cache.device_stats(), self.object_bytes(&now));
+        let object_bytes = self.object_bytes(&now);
+        let on_flash = OnFlash::measured(&cache.device_stats(), now.len(), object_bytes);
         let seconds = now_ns.saturating_sub(self.before_ns).max(1) as f64 / 1e9;
-        let seen = |(tenant, stats)| self.seen(tenant, stats, number, (factor, seconds));
+        let seen = |(tenant, stats)| self.seen(tenant, stats, number, (on_flash, seconds));
         let seen: Vec<Seen> = now.iter().enumerate().map(seen).collect();
         (self.before, self.before_ns) = (now, now_ns);
         // What was cold then says little of what is to come.
         if number > 1 {
-            let decision = self.elastic(factor).window(&seen);
-            let changes = decision.sizes.as_ref().map(|sizes| self.changes(&seen, sizes, factor));
+            let decision = self.elastic(on_flash).window(&seen);
+            let changes = decision.sizes.as_ref().map(|sizes| self.changes(&seen, sizes, on_flash));
             let resized = changes.is_some_and(|changes| self.resize(&changes, stopped));
-            self.report(&decision, resized, factor);
+            self.report(&decision, resized, on_flash);
         }
         self.dram_bytes = dram_of(&self.state.objects.cache.tenant_stats());
     }
 
     /// The loop's memory; how much larger objects are on flash may have changed since.
-    fn elastic(&mut self, factor: f64) -> &mut Elastic {
-        let Prices { dram_per_gib, flash_per_gib } = self.options.prices;
-        let prices = Prices { dram_per_gib, flash_per_gib: flash_per_gib * factor };
-        let flash_bytes = self.flash_max.iter().sum::<u64>() as f64 / factor;
+    fn elastic(&mut self, on_flash: OnFlash) -> &mut Elastic {
+        let prices = self.options.prices;
+        let per_object = prices.flash_per_gib * on_flash.factor;
+        let with_flash = self.flash_max.iter().filter(|bytes| **bytes > 0).count();
+        let fixed = prices.cost(0, on_flash.fixed_bytes as u64) * with_flash as f64;
+        let flash_bytes = self.flash_max.iter().map(|bytes| on_flash.objects_bytes(*bytes)).sum();
         let (goal, cost) = match self.options.goal {
             ElasticGoal::Latency { .. } => (Goal::Cost, None),
-            ElasticGoal::Cost(cost) => (Goal::Latency, Some(cost)),
+            ElasticGoal::Cost(cost) => (Goal::Latency, Some((cost - fixed).max(0.0))),
         };
+        let prices = Prices { flash_per_gib: per_object, ..prices };
         let bounds = Bounds {
             dram_bytes: Some(self.memory_max),
-            flash_bytes: Some(flash_bytes as u64),
+            flash_bytes: Some(flash_bytes),
             cost,
             flash_writes_bytes_per_s: None,
         };
@@ -169,7 +229,7 @@ impl Loop {
         number: usize,
         stats: &TenantStats,
         window: u64,
-        (factor, seconds): (f64, f64),
+        (on_flash, seconds): (OnFlash, f64),
     ) -> Seen {
         let told = self.curves.told(number);
         let before = &self.before[number];
@@ -188,7 +248,7 @@ impl Loop {
         let share = |part: u64| if requests > 0 { part as f64 / requests as f64 } else { 0.0 };
         // Another may have ended while this was being looked at.
         let is_new = told.as_ref().is_some_and(|told| told.window >= window);
-        let flash = |bytes: u64| (bytes as f64 / factor) as u64;
+        let flash = |bytes: u64| on_flash.objects_bytes(bytes);
         let sla_us = self.sla_us(&stats.name);
         // Who has asked for nothing yet needs nothing. Who has not lately, or whom nobody has promised
         // anything where promises are kept, keeps what he has.
@@ -230,7 +290,7 @@ impl Loop {
 
     /// What changes where tenants are to be as large as that. Of a tier, what shrinks comes first, and
     /// makes room for what grows; flash comes before DRAM, so that there is room for what leaves it.
-    fn changes(&self, seen: &[Seen], sizes: &[Sizes], factor: f64) -> Vec<Change> {
+    fn changes(&self, seen: &[Seen], sizes: &[Sizes], on_flash: OnFlash) -> Vec<Change> {
         let mut changes = Vec::new();
         for ((number, seen), &(memory, flash)) in seen.iter().enumerate().zip(sizes) {
             let stats = &self.before[number];
@@ -240,7 +300,7 @@ impl Loop {
                 changes.push(Change { tenant: name(), tier: Tier::Dram, from, to });
             }
             if flash != seen.has.1 {
-                let bytes = ((flash as f64 * factor) as u64).min(self.flash_max[number]);
+                let bytes = on_flash.flash_bytes(flash).min(self.flash_max[number]);
                 // What is told in fewer bytes is rounded down.
                 let to = if flash > 0 { bytes.max(stats.flash_bytes_min) } else { 0 };
                 let from = stats.flash_bytes_max;
@@ -278,8 +338,8 @@ impl Loop {
         is_any
     }
 
-    fn report(&self, decision: &Decision, resized: bool, factor: f64) {
-        let text = told(decision, &self.before, factor);
+    fn report(&self, decision: &Decision, resized: bool, on_flash: OnFlash) {
+        let text = told(decision, &self.before, on_flash);
         let Some(report) = &self.state.sizes else { return };
         let mut report = report.lock();
         if resized {
@@ -310,22 +370,8 @@ fn nothing() -> Curve {
     }
 }
 
-/// How many bytes of flash an object takes for each byte that it takes of DRAM, by what is there.
-fn flash_factor(devices: &[DeviceStats], object_bytes: Option<f64>) -> f64 {
-    let sum = |of: fn(&DeviceStats) -> u64| devices.iter().map(of).sum::<u64>() as f64;
-    let segments: u64 = devices.iter().map(|device| device.segments).sum();
-    let objects = sum(|device| device.objects);
-    let Some(object_bytes) = object_bytes.filter(|_| segments >= SEGMENTS_MIN && objects > 0.0)
-    else {
-        return 1.0;
-    };
-    // Of a device, the index and all that is around segments is a part as well.
-    let taken = sum(|device| device.bytes_max / device.segments_max.max(1) * device.segments);
-    (taken / objects / object_bytes).clamp(1.0, FLASH_FACTOR_MAX)
-}
-
 /// A decision in words.
-fn told(decision: &Decision, tenants: &[TenantStats], factor: f64) -> String {
+fn told(decision: &Decision, tenants: &[TenantStats], on_flash: OnFlash) -> String {
     let why = match &decision.why {
         Why::Idle => "too few requests to say anything".into(),
         Why::Good => "what there is will do, and hardly anything would be saved".into(),
@@ -343,9 +389,9 @@ fn told(decision: &Decision, tenants: &[TenantStats], factor: f64) -> String {
             "{} {:.1} + {:.1} -> {:.1} + {:.1} MiB",
             stats.name,
             mib(now.memory_bytes),
-            mib(now.flash_bytes) * factor,
+            mib(on_flash.flash_bytes(now.flash_bytes)),
             mib(then.memory_bytes),
-            mib(then.flash_bytes) * factor
+            mib(on_flash.flash_bytes(then.flash_bytes))
         )
     };
     let sizes: Vec<String> =
@@ -363,5 +409,24 @@ fn impossible(why: &Infeasible, tenants: &[TenantStats]) -> String {
         }
         Infeasible::Bound(_) | Infeasible::Bounds(_) => "there is too little DRAM or flash".into(),
         Infeasible::Solver(error) => error.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_devices_take_for_themselves_is_no_room_for_objects() {
+        let on_flash = OnFlash { factor: 1.25, fixed_bytes: 12.0 * MIB };
+        let mib = 1 << 20;
+        assert_eq!(on_flash.objects_bytes(62 * mib), 40 * mib);
+        assert_eq!(on_flash.flash_bytes(40 * mib), 62 * mib);
+        assert_eq!((on_flash.objects_bytes(7 * mib), on_flash.objects_bytes(0)), (0, 0));
+        assert_eq!(on_flash.flash_bytes(0), 0);
+        // Where there is no flash, or nothing on it, objects are as large as is usual there.
+        let none = OnFlash::measured(&[], 1, Some(680.0));
+        assert!((none.factor - 1.2).abs() < 1e-9 && none.fixed_bytes == 0.0, "{none:?}");
+        assert_eq!(OnFlash::measured(&[], 1, None).factor, 1.0);
     }
 }

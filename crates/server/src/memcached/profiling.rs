@@ -25,7 +25,7 @@ impl Witness for Eye {
             }
             Sight::Removed => Deed::Remove,
         };
-        self.0.saw(tenant, hash, u64::from(now_s) * 1_000, deed);
+        self.0.saw(tenant, hash, deed, || u64::from(now_s) * 1_000);
     }
 }
 
@@ -37,6 +37,10 @@ impl Source for Cache {
     fn bytes_max(&self) -> u64 {
         let flash_bytes: u64 = self.device_stats().iter().map(|device| device.bytes).sum();
         self.stats().dram_bytes_max + flash_bytes
+    }
+
+    fn hand_in_hits(&self, tenant: usize, is_wanted: bool) {
+        self.watch_hits(tenant, is_wanted);
     }
 }
 

@@ -1543,9 +1543,42 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a hit of what was stored before is a miss of every cache",
             "crates/server/src/curves.rs",
-            "Deed::Hit(bytes) if !self.watch.has(key) => {",
-            "Deed::Hit(bytes) if bytes == 0 && !self.watch.has(key) => {",
+            "Deed::Hit(bytes) if !self.watch.has(key, at_ms) => {",
+            "Deed::Hit(bytes) if bytes == 0 && !self.watch.has(key, at_ms) => {",
             "curves::tests::what_was_there_before_is_learnt_from_its_hits",
+        )
+    },
+    Mutation {
+        package: "tidekv-server",
+        target: "lib",
+        ..mutation(
+            "what nobody has looked at counts as hits",
+            "crates/server/src/curves.rs",
+            "lost: unseen + self.unknown",
+            "lost: self.unknown",
+            "curves::tests::in_bursts_a_curve_is_the_same",
+        )
+    },
+    Mutation {
+        package: "tidekv-server",
+        target: "lib",
+        ..mutation(
+            "who finds the queue full goes on",
+            "crates/server/src/curves.rs",
+            "of_tenant.looks.fetch_or(CLOSED, Ordering::Relaxed);",
+            "of_tenant.looks.fetch_or(0, Ordering::Relaxed);",
+            "curves::tests::what_a_full_queue_has_no_room_for_is_counted",
+        )
+    },
+    Mutation {
+        package: "tidekv-plan",
+        target: "lib",
+        ..mutation(
+            "a cache that is made much smaller is made as small at once",
+            "crates/plan/src/elastic.rs",
+            "const ROOM: (f64, f64) = (0.3, 1.0);",
+            "const ROOM: (f64, f64) = (0.3, 0.3);",
+            "elastic::tests::a_cache_that_is_made_much_smaller_keeps_what_is_asked_on_the_way",
         )
     },
     Mutation {

@@ -1,0 +1,190 @@
+//! Servers that are asked for as much as they can do, in turns, so that what one does more than another
+//! is not the machine's.
+
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
+
+use tidekv_io::{Clock, SystemClock};
+use tidekv_server::CacheServerOptions;
+
+use crate::dice::{Dice, mix};
+use crate::failure::{Failure, Result};
+use crate::keys::{Choice, Picker, key_of};
+use crate::served::client::{Connection, print_key};
+use crate::served::directory::Directory;
+use crate::served::own::{OwnServer, Target};
+
+/// Sets that are on their way at a time while a server is filled.
+const SETS_AT_ONCE: usize = 64;
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Drivers {
+    /// How many at once, each with a connection.
+    pub(crate) threads: u64,
+    /// Of so many objects, by Zipf's law.
+    pub(crate) objects: u64,
+    /// The exponent of that.
+    pub(crate) alpha: f64,
+    /// Bytes of a value.
+    pub(crate) value_bytes: usize,
+    /// Gets that each has on their way at a time, and sets.
+    pub(crate) gets_at_once: usize,
+    pub(crate) sets_at_once: usize,
+    /// How long a server is asked before it is another's turn.
+    pub(crate) turn: Duration,
+    /// How often it is the turn of each.
+    pub(crate) rounds: usize,
+    pub(crate) seed: u64,
+}
+
+/// A server, and a connection for each who asks.
+struct Asked {
+    connections: Vec<Connection<UnixStream>>,
+    // The connections go first.
+    _server: OwnServer,
+}
+
+impl Drivers {
+    /// Starts a server for each of `options`, stores all objects in it, and says how many gets and sets
+    /// it answered a second, turn by turn. All are to be hits.
+    ///
+    /// # Errors
+    /// Where one cannot be started or used, or does not have what was stored.
+    pub(crate) fn drive(
+        &self,
+        target: &Target,
+        options: &[CacheServerOptions],
+    ) -> Result<Vec<Vec<f64>>> {
+        let directory = Directory::new()?;
+        let keys: Vec<Vec<u8>> = (0..self.objects).map(wire_key).collect::<Result<_>>()?;
+        let start = |(number, options): (usize, &CacheServerOptions)| {
+            let (name, options) = (number.to_string(), options.clone());
+            let server = OwnServer::start(&directory, &name, target, self.value_bytes, options)?;
+            let connections = (0..self.threads).map(|_| server.connect());
+            let mut asked =
+                Asked { connections: connections.collect::<Result<_>>()?, _server: server };
+            self.fill(&mut asked.connections[0], &keys)?;
+            Ok(asked)
+        };
+        let mut servers: Vec<Asked> =
+            options.iter().enumerate().map(start).collect::<Result<_>>()?;
+        let mut found = vec![Vec::new(); servers.len()];
+        // The first round is not counted.
+        for round in 0..=self.rounds {
+            let mut turns: Vec<usize> = (0..servers.len()).collect();
+            // Nobody always comes after the same one.
+            turns.rotate_left(round % servers.len());
+            if round % 2 == 1 {
+                turns.reverse();
+            }
+            for number in turns {
+                let per_s = self.turn(&mut servers[number], &keys, round as u64)?;
+                if round > 0 {
+                    found[number].push(per_s);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn fill(&self, connection: &mut Connection<UnixStream>, keys: &[Vec<u8>]) -> Result<()> {
+        let value = vec![b'v'; self.value_bytes];
+        for some in keys.chunks(SETS_AT_ONCE) {
+            let sets = some.iter().map(|key| (&key[..], &value[..]));
+            if !connection.exchange(sets, std::iter::empty(), &mut |_| {})? {
+                return Err(Failure::new("the cache has no memory for an object"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Requests a second of a turn.
+    fn turn(&self, asked: &mut Asked, keys: &[Vec<u8>], round: u64) -> Result<f64> {
+        let clock = SystemClock::new();
+        let began_ns = clock.monotonic_ns();
+        let requests = thread::scope(|scope| {
+            let drive = |(number, connection)| {
+                let clock = &clock;
+                let of_thread = round * self.threads + number as u64;
+                scope.spawn(move || {
+                    let is_over = || clock.monotonic_ns() - began_ns >= self.turn.as_nanos() as u64;
+                    self.ask(connection, keys, of_thread, is_over)
+                })
+            };
+            let threads: Vec<_> = asked.connections.iter_mut().enumerate().map(drive).collect();
+            threads.into_iter().try_fold(0, |all, thread| {
+                let done =
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+                Ok::<u64, Failure>(all + done)
+            })
+        })?;
+        Ok(requests as f64 / ((clock.monotonic_ns() - began_ns) as f64 / 1e9))
+    }
+
+    fn ask(
+        &self,
+        connection: &mut Connection<UnixStream>,
+        keys: &[Vec<u8>],
+        of_thread: u64,
+        is_over: impl Fn() -> bool,
+    ) -> Result<u64> {
+        let value = vec![b'v'; self.value_bytes];
+        let choice = Choice::Zipf { alpha: self.alpha, is_scattered: false };
+        let mut picker = Picker::new(&choice, self.objects, self.seed, 0, 1);
+        let mut dice = Dice::of_thread(self.seed, of_thread);
+        let (mut requests, mut misses) = (0, 0_u64);
+        let mut picked = Vec::new();
+        while !is_over() {
+            picked.clear();
+            let many = self.sets_at_once + self.gets_at_once;
+            picked.extend((0..many).map(|_| &keys[picker.next(&mut dice) as usize][..]));
+            let (sets, gets) = picked.split_at(self.sets_at_once);
+            let sets = sets.iter().map(|key| (*key, &value[..]));
+            let mut see = |is_found: bool| misses += u64::from(!is_found);
+            connection.exchange(sets, gets.iter().copied(), &mut see)?;
+            requests += many as u64;
+        }
+        match misses {
+            0 => Ok(requests),
+            _ => Err(Failure::new(format!("{misses} of {requests} requests missed"))),
+        }
+    }
+}
+
+/// The key of an object as it is in the protocol.
+fn wire_key(number: u64) -> Result<Vec<u8>> {
+    let mut key = Vec::new();
+    print_key(&key_of(mix(number)), &mut key)?;
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_server_is_driven_in_each_round() {
+        let drivers = Drivers {
+            threads: 2,
+            objects: 100,
+            alpha: 0.9,
+            value_bytes: 100,
+            gets_at_once: 4,
+            sets_at_once: 1,
+            turn: Duration::from_millis(20),
+            rounds: 3,
+            seed: 1,
+        };
+        let target = Target { dram_bytes: 16 << 20, flash_bytes: 0 };
+        let options = [CacheServerOptions::default(), CacheServerOptions::default()];
+        let found = drivers.drive(&target, &options).expect("they serve");
+        assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
+        assert!(found.iter().flatten().all(|per_s| *per_s > 0.0), "{found:?}");
+        // What is not there is told.
+        let few = Target { dram_bytes: 2 << 20, ..target };
+        let large = Drivers { objects: 40_000, ..drivers };
+        assert!(large.drive(&few, &options[..1]).is_err());
+    }
+}
