@@ -329,18 +329,22 @@ impl Elastic {
     /// not known before it is, and flash costs little. Half the way there comes first, or what is twice as
     /// much as was planned, if that is less.
     fn with_room(&self, planned: Vec<Sizes>, seen: &[Seen], question: &Question) -> Vec<Sizes> {
-        let more = |((memory, flash), seen): (&Sizes, &Seen)| {
+        let more = |most_room: f64, ((memory, flash), seen): (&Sizes, &Seen)| {
             let most = seen.tenant.flash_bytes_max.unwrap_or(u64::MAX);
             let (had, all) = ((seen.has.0 + seen.has.1) as f64, (memory + flash) as f64);
-            let room = ((had - all) / 2.0).min(all * ROOM.1).max(all * ROOM.0) as u64;
+            let room = ((had - all) / 2.0).min(all * most_room).max(all * ROOM.0) as u64;
             let is_kept = seen.is_fixed || *flash == 0;
             (*memory, if is_kept { *flash } else { (flash + room).min(most).max(*flash) })
         };
-        let with_room: Vec<Sizes> = planned.iter().zip(seen).map(more).collect();
-        match self.is_within(&Plan::of(question, &with_room), question) {
-            true => with_room,
-            false => planned,
+        // Somebody else may need the larger room.
+        for most_room in [ROOM.1, ROOM.0] {
+            let with_room: Vec<Sizes> =
+                planned.iter().zip(seen).map(|it| more(most_room, it)).collect();
+            if self.is_within(&Plan::of(question, &with_room), question) {
+                return with_room;
+            }
         }
+        planned
     }
 
     /// What is as fast as can be within the bounds, and no dearer than that takes.

@@ -24,6 +24,7 @@ mod fenwick;
 mod stack;
 mod distances;
 mod profiler;
+mod share;
 mod shards;
 mod watch;
 mod miniature;

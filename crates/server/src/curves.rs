@@ -8,6 +8,7 @@
 //! being felt is looked at in [`bursts`], and what is not looked at is counted, and not taken for hits.
 
 mod bursts;
+mod gate;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use tidekv_io::{Clock, SpreadCounter, SystemClock};
 use tidekv_plan::{Access, Action, Curve, Expiry, Settings, Unit, Watch, Window, sample_hash};
 use tokio::sync::watch::Receiver;
 
-use self::bursts::{Bursts, Turn};
+use self::bursts::{Bursts, Turn, part_of};
+use self::gate::{ALL_KEYS, Gate, Wanted};
 
 /// Sightings of a tenant that may wait: what comes in some hundredths of a second while all keys are in
 /// the sample. Where there are many tenants each may have fewer.
@@ -33,6 +35,8 @@ const OBJECTS_MAX: usize = 2 * tidekv_plan::SIZE_USUAL;
 const SIZE_FACTOR: u64 = 4;
 /// How long the thread sleeps when there is nothing to do: at first, and at last.
 const SLEEPS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+/// Where some requests were not seen, the others are to be as many.
+const REQUESTS_MIN: u64 = 1_000;
 /// It wakes soon again when a queue had one of so many that it has room for.
 const MUCH: u64 = 8;
 /// So long nobody waits for an answer of what is behind a cache.
@@ -40,14 +44,15 @@ const BACKEND_US_MAX: u64 = 10_000_000;
 /// Misses that are followed until their objects are stored.
 const FOLLOWED_MAX: usize = 1 << 12;
 /// Of a tenant who is looked at in bursts, misses of one key of so many of the sample are followed, for an
-/// answer may take longer than a burst.
+/// answer may take longer than a burst; of half as many each time that so many are found in the queue.
 const FOLLOWED_OF: u64 = 16;
+const ASIDES_MAX: u64 = 256;
 
 /// What is done to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deed {
-    /// Asked for, and there: so many bytes.
-    Hit(u64),
+    /// Asked for, and there: of so many bytes, with so many milliseconds left to live.
+    Hit(u64, Option<u64>),
     Miss,
     /// Read, and loaded where it was not in memory: so many bytes.
     Load(u64),
@@ -59,7 +64,7 @@ pub(crate) enum Deed {
 impl Deed {
     /// Whether it can be a hit or a miss.
     fn is_asked(self) -> bool {
-        matches!(self, Self::Hit(_) | Self::Miss | Self::Load(_))
+        matches!(self, Self::Hit(..) | Self::Miss | Self::Load(_))
     }
 
     /// Whether it counts how long it takes from one to the next.
@@ -113,51 +118,22 @@ pub(crate) struct Curves {
 #[derive(Debug)]
 struct OfTenant {
     queue: ArrayQueue<Sighting>,
-    /// Keys with a hash below are in the sample; and [`CLOSED`] while the tenant is not looked at.
-    looks: AtomicU64,
-    /// Requests while he was.
-    looked_at: SpreadCounter,
+    gate: Gate,
+    /// Requests while all of them were wanted.
+    seen: SpreadCounter,
     /// Loads of all keys; hits and misses are counted by who finds them.
     loads: SpreadCounter,
     told: Mutex<Option<Told>>,
-}
-
-/// A bit of [`OfTenant::looks`]; set by who finds the queue full, and else by the thread alone.
-const CLOSED: u64 = 1 << 63;
-/// The threshold of a sample that has all keys.
-const ALL_KEYS: u64 = 1 << 32;
-
-/// How many requests one of a sample stands for.
-fn stands_for(threshold: u64) -> u64 {
-    (ALL_KEYS / threshold.clamp(1, ALL_KEYS)).max(1)
 }
 
 impl OfTenant {
     fn new(queue_len: usize) -> Self {
         Self {
             queue: ArrayQueue::new(queue_len),
-            looks: AtomicU64::new(ALL_KEYS),
-            looked_at: SpreadCounter::default(),
+            gate: Gate::default(),
+            seen: SpreadCounter::default(),
             loads: SpreadCounter::default(),
             told: Mutex::default(),
-        }
-    }
-
-    fn is_closed(&self) -> bool {
-        self.looks.load(Ordering::Relaxed) & CLOSED != 0
-    }
-
-    /// That the sample has another threshold; whoever has found the queue full is not overruled.
-    fn set_threshold(&self, threshold: u64) {
-        let before = self.looks.load(Ordering::Relaxed);
-        if before & CLOSED == 0 && before != threshold {
-            // Else it has been closed right now.
-            _ = self.looks.compare_exchange(
-                before,
-                threshold,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
         }
     }
 }
@@ -181,23 +157,22 @@ impl Curves {
         if matches!(deed, Deed::Load(_)) {
             of_tenant.loads.add(1);
         }
-        let looks = of_tenant.looks.load(Ordering::Relaxed);
-        let is_aside = looks & CLOSED != 0;
-        if is_aside && !deed.is_timed() {
-            return;
-        }
-        let below = if is_aside { (looks & !CLOSED) / FOLLOWED_OF } else { looks };
+        let (is_aside, below) = match of_tenant.gate.wanted() {
+            Wanted::All(below) => (false, below),
+            Wanted::Times(below) if deed.is_timed() => (true, below),
+            Wanted::Times(_) => return,
+        };
         if sample_hash(key) < below {
             let monotonic_us = if deed.is_timed() { self.monotonic_us() } else { 0 };
             let sighting = Sighting { key, deed, at_ms: at_ms(), monotonic_us, is_aside };
             if of_tenant.queue.push(sighting).is_err() {
                 // What came after it would not be a sequence.
-                of_tenant.looks.fetch_or(CLOSED, Ordering::Relaxed);
+                of_tenant.gate.shut();
                 return;
             }
         }
         if deed.is_asked() && !is_aside {
-            of_tenant.looked_at.add(1);
+            of_tenant.seen.add(1);
         }
     }
 
@@ -230,11 +205,13 @@ impl Curves {
 struct Profile {
     watch: Watch,
     bursts: Bursts,
-    /// Lookups when the window began, and those that were looked at.
+    /// Misses of keys below are followed while there are gaps.
+    followed_below: u64,
+    /// Lookups when the window began, and those that were seen.
     requests: u64,
-    looked_at: u64,
+    seen: u64,
     /// Requests that hits stood for of what was not known.
-    unknown: u64,
+    unknown: f64,
     /// Keys that were missed, and when.
     followed: HashMap<u64, u64>,
     /// How long they took until they were stored: of how many, and their sum.
@@ -245,7 +222,7 @@ struct Profile {
 #[derive(Debug, Clone, Copy)]
 struct Totals {
     requests: u64,
-    looked_at: u64,
+    seen: u64,
 }
 
 impl Profile {
@@ -254,9 +231,10 @@ impl Profile {
         Self {
             watch: Watch::new(OBJECTS_MAX, size_max, settings),
             bursts: Bursts::new(began_ns),
+            followed_below: ALL_KEYS / FOLLOWED_OF,
             requests,
-            looked_at: 0,
-            unknown: 0,
+            seen: 0,
+            unknown: 0.0,
             followed: HashMap::new(),
             backend_us: (0, 0),
         }
@@ -275,11 +253,16 @@ impl Profile {
         let (action, ttl_ms) = match deed {
             // It was stored before anybody looked: how far it is from its last request is not known,
             // and to count as a miss of every cache would be wrong.
-            Deed::Hit(bytes) if !self.watch.has(key, at_ms) => {
-                self.unknown += stands_for(self.watch.threshold());
+            Deed::Hit(bytes, ttl_ms) if !self.watch.has(key, at_ms) => {
+                self.unknown += 1.0 / self.watch.rate();
+                (Action::Set(bytes), ttl_ms)
+            }
+            // In a gap it may have been.
+            Deed::Load(bytes) if self.bursts.has_had_gaps() && !self.watch.has(key, at_ms) => {
+                self.unknown += 1.0 / self.watch.rate();
                 (Action::Set(bytes), None)
             }
-            Deed::Hit(_) | Deed::Miss => (Action::Get, None),
+            Deed::Hit(..) | Deed::Miss => (Action::Get, None),
             Deed::Load(bytes) => (Action::Load(bytes), None),
             Deed::Store(bytes, ttl_ms) => (Action::Set(bytes), ttl_ms),
             Deed::Remove => (Action::Delete, None),
@@ -287,15 +270,23 @@ impl Profile {
         self.watch.see(&Access { key, action, at_ms, ttl_ms });
     }
 
-    /// Whether misses of a key are followed while the tenant is busy.
+    /// Whether misses of a key are followed.
     fn is_followed(&self, key: u64) -> bool {
-        sample_hash(key) < self.watch.threshold() / FOLLOWED_OF
+        !self.bursts.has_had_gaps() || sample_hash(key) < self.followed_below
+    }
+
+    /// That the tenant is looked at no more: of fewer keys misses are followed.
+    fn close(&mut self) {
+        self.followed_below = self.followed_below.min(self.watch.threshold() / FOLLOWED_OF);
+        let mut followed = std::mem::take(&mut self.followed);
+        followed.retain(|key, _| self.is_followed(*key));
+        self.followed = followed;
     }
 
     /// Looks how long it takes from a miss until the object is stored.
     fn follow(&mut self, sighting: &Sighting) {
         let &Sighting { key, deed, monotonic_us, .. } = sighting;
-        if self.bursts.is_busy() && !self.is_followed(key) {
+        if !self.is_followed(key) {
             return;
         }
         match deed {
@@ -308,25 +299,33 @@ impl Profile {
                     self.backend_us = (self.backend_us.0 + 1, self.backend_us.1 + took_us);
                 }
             }
-            Deed::Hit(_) | Deed::Miss | Deed::Load(_) | Deed::Remove => {}
+            Deed::Hit(..) | Deed::Miss | Deed::Load(_) | Deed::Remove => {}
         }
     }
 
     /// What is told of the window; it ends if that is wanted.
-    fn tell(&mut self, totals: Totals, seconds: f64, number: u64, is_end: bool) -> Option<Told> {
+    fn tell(
+        &mut self,
+        totals: Totals,
+        tenants: usize,
+        seconds: f64,
+        number: u64,
+        is_end: bool,
+    ) -> Option<Told> {
         let requests = totals.requests.saturating_sub(self.requests);
-        let looked_at = totals.looked_at.saturating_sub(self.looked_at);
-        let unseen = if self.bursts.has_gaps() { requests.saturating_sub(looked_at) } else { 0 };
-        let window = Window { requests, lost: unseen + self.unknown };
+        let seen = totals.seen.saturating_sub(self.seen);
+        let unseen = if self.bursts.has_gaps() { requests.saturating_sub(seen) } else { 0 };
+        let window = Window { requests, lost: unseen + self.unknown.round() as u64 };
         let (sampled, object_bytes) = (self.watch.rate(), self.watch.mean_bytes());
         let (count, sum_us) = self.backend_us;
         let curve = match is_end {
             false => self.watch.curve(window),
             true => {
-                Totals { requests: self.requests, looked_at: self.looked_at } = totals;
-                (self.backend_us, self.unknown) = ((0, 0), 0);
+                Totals { requests: self.requests, seen: self.seen } = totals;
+                (self.backend_us, self.unknown) = ((0, 0), 0.0);
                 self.followed.clear();
-                self.bursts.end_window();
+                self.followed_below = ALL_KEYS / FOLLOWED_OF;
+                self.bursts.end_window(seconds, tenants);
                 self.watch.end_window(window)
             }
         };
@@ -340,8 +339,9 @@ impl Profile {
             backend_us,
             window: number,
         };
-        // Of what nobody has looked at nothing is told.
-        curve.filter(|_| unseen < requests).map(told)
+        // By a scrap of a burst nothing is told of all.
+        let is_enough = unseen == 0 || requests - unseen >= REQUESTS_MIN;
+        curve.filter(|_| is_enough).map(told)
     }
 }
 
@@ -388,15 +388,20 @@ impl Curves {
     fn take_in(&self, profiles: &mut [Profile]) -> bool {
         let mut is_much = false;
         for (profile, of_tenant) in profiles.iter_mut().zip(&self.tenants) {
-            let mut taken = 0;
+            let (mut taken, mut asides) = (0, 0);
             // As many as may wait: windows end though there is always more.
             for _ in 0..of_tenant.queue.capacity() {
                 let Some(sighting) = of_tenant.queue.pop() else { break };
                 taken += 1;
+                asides += u64::from(sighting.is_aside);
                 profile.see(&sighting);
-                of_tenant.set_threshold(profile.watch.threshold());
+                of_tenant.gate.set_threshold(profile.watch.threshold());
             }
-            profile.bursts.saw(taken);
+            profile.bursts.saw(taken - asides);
+            if asides >= ASIDES_MAX && profile.bursts.is_closed() {
+                profile.followed_below /= 2;
+                of_tenant.gate.close(profile.followed_below);
+            }
             is_much |= taken >= of_tenant.queue.capacity() as u64 / MUCH;
         }
         is_much
@@ -405,22 +410,22 @@ impl Curves {
     /// Looks at tenants or not, as it is their turn; whether one is looked at again.
     fn turn(&self, profiles: &mut [Profile], source: &impl Source, now_ns: u64) -> bool {
         let mut is_begun = false;
-        let busy = profiles.iter().filter(|profile| profile.bursts.is_busy()).count();
+        let part = part_of(profiles.iter().filter(|profile| profile.bursts.is_busy()).count());
         for (tenant, (profile, of_tenant)) in profiles.iter_mut().zip(&self.tenants).enumerate() {
             let threshold = profile.watch.threshold();
-            let is_full = of_tenant.is_closed();
-            match profile.bursts.turn(now_ns, busy as u64, is_full, self.window) {
+            let is_closed = of_tenant.gate.is_closed();
+            match profile.bursts.turn(now_ns, part, is_closed, self.window) {
                 Some(Turn::Close) => {
-                    of_tenant.looks.store(threshold | CLOSED, Ordering::Relaxed);
+                    profile.close();
+                    of_tenant.gate.close(profile.followed_below);
                     source.hand_in_hits(tenant, false);
-                    let mut followed = std::mem::take(&mut profile.followed);
-                    followed.retain(|key, _| profile.is_followed(*key));
-                    profile.followed = followed;
                 }
                 Some(Turn::Open) => {
-                    // First, for a hit that is not handed in while it counts would be missing.
                     source.hand_in_hits(tenant, true);
-                    of_tenant.looks.store(threshold, Ordering::Relaxed);
+                    if of_tenant.gate.open(threshold) && !is_closed {
+                        // It was shut in between.
+                        profile.bursts.has_gap();
+                    }
                     is_begun = true;
                 }
                 None => {}
@@ -439,9 +444,9 @@ impl Curves {
     ) {
         for ((profile, of_tenant), &requests) in profiles.iter_mut().zip(&self.tenants).zip(lookups)
         {
-            let totals = Totals { requests, looked_at: of_tenant.looked_at.get() };
-            let told = profile.tell(totals, seconds, number, is_end);
-            of_tenant.set_threshold(profile.watch.threshold());
+            let totals = Totals { requests, seen: of_tenant.seen.get() };
+            let told = profile.tell(totals, self.tenants.len(), seconds, number, is_end);
+            of_tenant.gate.set_threshold(profile.watch.threshold());
             if told.is_some() {
                 *of_tenant.told.lock() = told;
             }

@@ -25,7 +25,7 @@ use crate::flash::{Flash, Start};
 use crate::flash_lookup::{FlashLookup, FlashStep, Outcome};
 use crate::object::{Change, Found, Object};
 use crate::options::{Options, TenantOptions};
-use crate::pool::{Pool, taken_bytes};
+use crate::pool::{Pool, hit_of};
 use crate::recovery;
 use crate::seat::DeviceStats;
 use crate::stats::{Stats, TenantStats};
@@ -273,8 +273,8 @@ impl Cache {
         }
         let (change, result) = decide(found.as_ref());
         let hits = &pool.counters.dram_hits;
-        let hit_bytes = found.as_ref().map(|found| taken_bytes(key, found));
-        pool.count_lookup(hash, now_s, &change, hit_bytes, hits);
+        let hit = found.as_ref().map(|found| hit_of(key, found));
+        pool.count_lookup(hash, now_s, &change, hit, hits);
         let left = pool.apply(&mut shard, hash, key, now_s, change);
         drop(shard);
         drop(left);
@@ -337,7 +337,7 @@ impl Cache {
             return Err(WouldWait);
         }
         let read = read.filter(|(found, _)| !found.object.deadline.has_passed(now_s));
-        let hit_bytes = read.as_ref().map(|(found, _)| taken_bytes(recall.key(), found));
+        let hit = read.as_ref().map(|(found, _)| hit_of(recall.key(), found));
         let (change, result) = match read {
             None => decide(None),
             Some((found, copy)) => {
@@ -346,7 +346,7 @@ impl Cache {
                 decide(Some(&found))
             }
         };
-        pool.count_lookup(hash, now_s, &change, hit_bytes, &pool.counters.flash_hits);
+        pool.count_lookup(hash, now_s, &change, hit, &pool.counters.flash_hits);
         let left = pool.apply(&mut shard, hash, recall.key(), now_s, change);
         drop(shard);
         drop(left);
@@ -528,6 +528,7 @@ impl Cache {
                 flash_dram_bytes: pool.flash_dram_bytes(),
                 dram_bytes_min: pool.dram_bytes_for_all(),
                 flash_bytes_min: pool.flash_bytes_min(),
+                flash_bytes_beside: pool.flash_bytes_beside(),
             }
         };
         self.inner.pools.iter().zip(names).map(of).collect()

@@ -343,6 +343,14 @@ impl Flash {
         self.inner.seats.iter().map(|seat| seat.limit.lock().bytes).sum()
     }
 
+    /// What is no room for objects, where any is used, in bytes: what is beside segments, and of each
+    /// device one that is not full yet.
+    pub(crate) fn bytes_beside(&self) -> u64 {
+        let beside =
+            |seat: &Seat| seat.layout.beside_bytes() + u64::from(seat.layout.segment_bytes);
+        self.inner.seats.iter().map(beside).sum()
+    }
+
     /// The least that can be used, if any is, in bytes.
     pub(crate) fn bytes_min(&self) -> u64 {
         let seats = &self.inner.seats;

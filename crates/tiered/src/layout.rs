@@ -127,8 +127,8 @@ impl Layout {
         bytes.saturating_sub(self.beside_bytes()) / self.slot_bytes()
     }
 
-    /// What is there beside slots, in bytes.
-    fn beside_bytes(&self) -> u64 {
+    /// What is there beside slots, in bytes, however many may be in use.
+    pub(crate) fn beside_bytes(&self) -> u64 {
         Self { slots: 0, ..*self }.segments_at() + BLOCK_BYTES
     }
 

@@ -211,6 +211,11 @@ impl Pool {
         true
     }
 
+    /// Flash that is no room for objects, where any is used, in bytes.
+    pub(crate) fn flash_bytes_beside(&self) -> u64 {
+        self.flash.as_ref().map_or(0, Flash::bytes_beside)
+    }
+
     /// How much flash may be used, in bytes.
     pub(crate) fn flash_bytes(&self) -> u64 {
         self.flash.as_ref().map_or(0, Flash::bytes_max)
@@ -273,19 +278,19 @@ impl Pool {
         hash: u64,
         now_s: u32,
         change: &Change,
-        hit_bytes: Option<u64>,
+        hit: Option<Sight>,
         hits: &Counter,
     ) {
         if matches!(change, Change::Fetch | Change::ReviseAndFetch(_)) {
-            if hit_bytes.is_some() { hits } else { &self.counters.misses }.add(1);
-            self.witnessed.saw(hash, now_s, || Sight::Asked { hit_bytes });
+            if hit.is_some() { hits } else { &self.counters.misses }.add(1);
+            self.witnessed.saw(hash, now_s, || hit.unwrap_or(Sight::Miss));
         }
     }
 
     /// That a key was asked for in vain.
     pub(crate) fn miss(&self, hash: u64, now_s: u32) {
         self.counters.misses.add(1);
-        self.witnessed.saw(hash, now_s, || Sight::Asked { hit_bytes: None });
+        self.witnessed.saw(hash, now_s, || Sight::Miss);
     }
 
     /// Lookups so far.
@@ -300,9 +305,7 @@ impl Pool {
         let found = held.found.clone();
         (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
         self.counters.dram_hits.add(1);
-        self.witnessed.saw_hit(hash, now_s, || Sight::Asked {
-            hit_bytes: Some(taken_bytes(&held.key, &held.found)),
-        });
+        self.witnessed.saw_hit(hash, now_s, || hit_of(&held.key, &held.found));
         found
     }
 
@@ -415,8 +418,13 @@ fn stored(held: &Held<Place>) -> Sight {
     Sight::Stored { bytes: taken_bytes(&held.key, &held.found), deadline }
 }
 
+/// That an object was asked for, and there.
+pub(crate) fn hit_of(key: &[u8], found: &Found) -> Sight {
+    Sight::Hit { bytes: taken_bytes(key, found), deadline: found.object.deadline }
+}
+
 /// What an object takes of DRAM.
-pub(crate) fn taken_bytes(key: &[u8], found: &Found) -> u64 {
+fn taken_bytes(key: &[u8], found: &Found) -> u64 {
     dram::charge_bytes(key.len(), found.object.value.len()) as u64
 }
 

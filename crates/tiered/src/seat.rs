@@ -35,7 +35,7 @@ pub struct DeviceStats {
     pub segments: u64,
     /// How many there may be.
     pub segments_max: u64,
-    /// The size of one. What there may be beside them is for the index, however many they are.
+    /// The size of one.
     pub segment_bytes: u64,
     /// What its index takes of DRAM, write buffers included.
     pub dram_bytes: u64,

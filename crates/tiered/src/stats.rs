@@ -49,6 +49,9 @@ pub struct TenantStats {
     pub dram_bytes_min: u64,
     /// The least flash that he can have, if he has any.
     pub flash_bytes_min: u64,
+    /// Flash that is no room for objects, where any is used: indexes, as large as devices were made, and
+    /// of each a segment that is not full yet.
+    pub flash_bytes_beside: u64,
 }
 
 /// How a cache stands.

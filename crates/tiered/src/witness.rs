@@ -9,12 +9,15 @@ use crate::object::Deadline;
 /// What has happened to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sight {
-    /// It was asked for, and there or not.
-    Asked {
-        /// What it takes of DRAM in bytes, with its key and all that is around it; `None` where it was
-        /// not there.
-        hit_bytes: Option<u64>,
+    /// It was asked for, and there.
+    Hit {
+        /// What it takes of DRAM, with its key and all that is around it.
+        bytes: u64,
+        /// Until when it is served.
+        deadline: Deadline,
     },
+    /// It was asked for, and not there.
+    Miss,
     /// An object was stored that takes so many bytes of DRAM.
     Stored {
         /// With its key and all that is around it.

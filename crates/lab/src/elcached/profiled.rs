@@ -17,7 +17,7 @@ use tidekv_server::CacheServerOptions;
 
 use crate::elcached::cost::modelled;
 use crate::experiment::{Found, Model, Params, Point, Rule, Target};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::scale::Scale;
 use crate::served::{Drivers, Target as Sizes};
 
@@ -46,7 +46,11 @@ impl Model for Profiled {
         };
         let options: Vec<CacheServerOptions> = (0..2 * SERVERS).map(options).collect();
         let drivers = Drivers { seed, ..self.0.clone() };
-        let turns = drivers.drive(&SIZES, &options)?;
+        let (turns, windows) = drivers.drive(&SIZES, &options)?;
+        if let Some(number) = (0..options.len()).find(|&n| is_profiled(n) != (windows[n] > 0)) {
+            let what = format!("server {number} has told of {} windows", windows[number]);
+            return Err(Failure::new(what));
+        }
         let per_s = |are_profiled: bool| -> Vec<f64> {
             let of = |round: usize| {
                 let of_kind =

@@ -48,7 +48,8 @@ struct Asked {
 
 impl Drivers {
     /// Starts a server for each of `options`, stores all objects in it, and says how many gets and sets
-    /// it answered a second, turn by turn. All are to be hits.
+    /// it answered a second, turn by turn, and the number of the last window of which it has a curve; 0
+    /// where it has none. All are to be hits.
     ///
     /// # Errors
     /// Where one cannot be started or used, or does not have what was stored.
@@ -56,7 +57,7 @@ impl Drivers {
         &self,
         target: &Target,
         options: &[CacheServerOptions],
-    ) -> Result<Vec<Vec<f64>>> {
+    ) -> Result<(Vec<Vec<f64>>, Vec<u64>)> {
         let directory = Directory::new()?;
         let keys: Vec<Vec<u8>> = (0..self.objects).map(wire_key).collect::<Result<_>>()?;
         let start = |(number, options): (usize, &CacheServerOptions)| {
@@ -86,7 +87,12 @@ impl Drivers {
                 }
             }
         }
-        Ok(found)
+        let window = |asked: &mut Asked| {
+            let stats = asked.connections[0].stats_of("mrc")?;
+            Ok(stats.get("default:window").copied().unwrap_or(0))
+        };
+        let windows = servers.iter_mut().map(window).collect::<Result<_>>()?;
+        Ok((found, windows))
     }
 
     fn fill(&self, connection: &mut Connection<UnixStream>, keys: &[Vec<u8>]) -> Result<()> {
@@ -173,13 +179,20 @@ mod tests {
             value_bytes: 100,
             gets_at_once: 4,
             sets_at_once: 1,
-            turn: Duration::from_millis(20),
+            turn: Duration::from_millis(50),
             rounds: 3,
             seed: 1,
         };
         let target = Target { dram_bytes: 16 << 20, flash_bytes: 0 };
-        let options = [CacheServerOptions::default(), CacheServerOptions::default()];
-        let found = drivers.drive(&target, &options).expect("they serve");
+        let profiled = CacheServerOptions {
+            profile_window: Some(Duration::from_secs(1)),
+            ..CacheServerOptions::default()
+        };
+        let unprofiled =
+            CacheServerOptions { profile_window: None, ..CacheServerOptions::default() };
+        let options = [unprofiled, profiled];
+        let (found, windows) = drivers.drive(&target, &options).expect("they serve");
+        assert_eq!(windows, [0, 1]);
         assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
         assert!(found.iter().flatten().all(|per_s| *per_s > 0.0), "{found:?}");
         // What is not there is told.

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv_plan::{
-    Bounds, Curve, Decision, Elastic, Goal, Infeasible, Latencies, Prices, Seen, Sizes, Tenant, Why,
+    Allotment, Bounds, Curve, Decision, Elastic, Goal, Infeasible, Latencies, Plan, Prices, Seen,
+    Sizes, Tenant, Why,
 };
 use tidekv_tiered::{DeviceStats, TenantStats};
 use tokio::sync::watch::Receiver;
@@ -54,43 +55,19 @@ struct Change {
     to: u64,
 }
 
-/// How much flash objects take, beside what they take of DRAM.
+/// How much flash a tenant's objects take, beside what they take of DRAM.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct OnFlash {
     /// How many bytes of flash for each byte of DRAM.
     factor: f64,
-    /// Bytes that a tenant's devices take for themselves, where he has any flash: their indexes, as large
-    /// as they were made, and a segment each that is not full yet.
+    /// Bytes that are no room for objects, where there is any flash ([`TenantStats::flash_bytes_beside`]).
     fixed_bytes: f64,
 }
 
 impl OnFlash {
-    /// By what is there, for so many tenants, whose objects have that size in DRAM.
-    fn measured(devices: &[DeviceStats], tenants: usize, object_bytes: Option<f64>) -> Self {
-        let sum = |of: &dyn Fn(&DeviceStats) -> f64| devices.iter().map(of).sum::<f64>();
-        let segments: u64 = devices.iter().map(|device| device.segments).sum();
-        let objects = sum(&|device| device.objects as f64);
-        let fixed = |device: &DeviceStats| {
-            let segments_bytes = device.segments_max * device.segment_bytes;
-            (device.bytes_max.saturating_sub(segments_bytes) + device.segment_bytes) as f64
-        };
-        // Of each, the open one is half full on average.
-        let taken = |device: &DeviceStats| {
-            (device.segments as f64 - 0.5).max(0.0) * device.segment_bytes as f64
-        };
-        let factor = match object_bytes.filter(|bytes| *bytes > 0.0) {
-            Some(bytes) if segments >= SEGMENTS_MIN && objects > 0.0 => {
-                sum(&taken) / objects / bytes
-            }
-            Some(bytes) => USUALLY_TAKES.0 + USUALLY_TAKES.1 / bytes,
-            None => 1.0,
-        };
-        let factor = factor.clamp(1.0, FLASH_FACTOR_MAX);
-        // Devices of one that may use none take nothing.
-        let used = devices.iter().filter(|device| device.bytes_max > 0);
-        let used = used.clone().map(fixed).sum::<f64>() / used.count().max(1) as f64;
-        let of_each = devices.len() as f64 / tenants.max(1) as f64;
-        Self { factor, fixed_bytes: used * of_each }
+    /// Of a tenant, where objects take so many times as much as in DRAM.
+    fn of(stats: &TenantStats, factor: f64) -> Self {
+        Self { factor, fixed_bytes: stats.flash_bytes_beside as f64 }
     }
 
     /// What objects take of DRAM that so much flash has room for.
@@ -104,6 +81,36 @@ impl OnFlash {
             0 => 0,
             _ => (objects_bytes as f64 * self.factor + self.fixed_bytes).ceil() as u64,
         }
+    }
+}
+
+/// What stands on all devices.
+#[derive(Debug, Clone, Copy)]
+struct Stored {
+    segments: u64,
+    segments_bytes: u64,
+    objects: u64,
+}
+
+impl Stored {
+    fn on(devices: &[DeviceStats]) -> Self {
+        let sum = |of: fn(&DeviceStats) -> u64| devices.iter().map(of).sum();
+        Self {
+            segments: sum(|device| device.segments),
+            segments_bytes: sum(|device| device.segments * device.segment_bytes),
+            objects: sum(|device| device.objects),
+        }
+    }
+
+    /// How many bytes of flash objects take for each byte of DRAM, where they take that much there on
+    /// average.
+    fn factor(self, object_bytes: Option<f64>) -> f64 {
+        let Some(bytes) = object_bytes.filter(|bytes| *bytes > 0.0) else { return 1.0 };
+        let factor = match self.segments >= SEGMENTS_MIN && self.objects > 0 {
+            true => self.segments_bytes as f64 / self.objects as f64 / bytes,
+            false => USUALLY_TAKES.0 + USUALLY_TAKES.1 / bytes,
+        };
+        factor.clamp(1.0, FLASH_FACTOR_MAX)
     }
 }
 
@@ -175,31 +182,35 @@ impl Loop {
             self.memory_max = now.iter().map(memory_of).sum();
         }
         let object_bytes = self.object_bytes(&now);
-        let on_flash = OnFlash::measured(&cache.device_stats(), now.len(), object_bytes);
+        let factor = Stored::on(&cache.device_stats()).factor(object_bytes);
         let seconds = now_ns.saturating_sub(self.before_ns).max(1) as f64 / 1e9;
-        let seen = |(tenant, stats)| self.seen(tenant, stats, number, (on_flash, seconds));
+        let seen = |(tenant, stats)| self.seen(tenant, stats, number, (factor, seconds));
         let seen: Vec<Seen> = now.iter().enumerate().map(seen).collect();
         (self.before, self.before_ns) = (now, now_ns);
         // What was cold then says little of what is to come.
         if number > 1 {
-            let decision = self.elastic(on_flash).window(&seen);
-            let changes = decision.sizes.as_ref().map(|sizes| self.changes(&seen, sizes, on_flash));
+            let decision = self.elastic(factor).window(&seen);
+            let changes = decision.sizes.as_ref().map(|sizes| self.changes(&seen, sizes, factor));
             let resized = changes.is_some_and(|changes| self.resize(&changes, stopped));
-            self.report(&decision, resized, on_flash);
+            self.report(&decision, resized, factor);
         }
         self.dram_bytes = dram_of(&self.state.objects.cache.tenant_stats());
     }
 
     /// The loop's memory; how much larger objects are on flash may have changed since.
-    fn elastic(&mut self, on_flash: OnFlash) -> &mut Elastic {
+    fn elastic(&mut self, factor: f64) -> &mut Elastic {
         let prices = self.options.prices;
-        let per_object = prices.flash_per_gib * on_flash.factor;
-        let with_flash = self.flash_max.iter().filter(|bytes| **bytes > 0).count();
-        let fixed = prices.cost(0, on_flash.fixed_bytes as u64) * with_flash as f64;
-        let flash_bytes = self.flash_max.iter().map(|bytes| on_flash.objects_bytes(*bytes)).sum();
-        let (goal, cost) = match self.options.goal {
-            ElasticGoal::Latency { .. } => (Goal::Cost, None),
-            ElasticGoal::Cost(cost) => (Goal::Latency, Some((cost - fixed).max(0.0))),
+        let per_object = prices.flash_per_gib * factor;
+        let tenants = self.before.iter().zip(&self.flash_max);
+        let tenants = tenants.map(|(stats, max)| (OnFlash::of(stats, factor), *max));
+        let flash_bytes = tenants.clone().map(|(of, max)| of.objects_bytes(max)).sum();
+        let fixed_bytes = tenants.map(|(of, max)| if max > 0 { of.fixed_bytes } else { 0.0 });
+        let fixed_cost = prices.cost(0, fixed_bytes.sum::<f64>() as u64);
+        let (goal, cost, flash_bytes) = match self.options.goal {
+            ElasticGoal::Latency { .. } => (Goal::Cost, None, flash_bytes),
+            // Who can hardly pay for indexes has none.
+            ElasticGoal::Cost(cost) if cost < 2.0 * fixed_cost => (Goal::Latency, Some(cost), 0),
+            ElasticGoal::Cost(cost) => (Goal::Latency, Some(cost - fixed_cost), flash_bytes),
         };
         let prices = Prices { flash_per_gib: per_object, ..prices };
         let bounds = Bounds {
@@ -229,7 +240,7 @@ impl Loop {
         number: usize,
         stats: &TenantStats,
         window: u64,
-        (on_flash, seconds): (OnFlash, f64),
+        (factor, seconds): (f64, f64),
     ) -> Seen {
         let told = self.curves.told(number);
         let before = &self.before[number];
@@ -248,6 +259,7 @@ impl Loop {
         let share = |part: u64| if requests > 0 { part as f64 / requests as f64 } else { 0.0 };
         // Another may have ended while this was being looked at.
         let is_new = told.as_ref().is_some_and(|told| told.window >= window);
+        let on_flash = OnFlash::of(stats, factor);
         let flash = |bytes: u64| on_flash.objects_bytes(bytes);
         let sla_us = self.sla_us(&stats.name);
         // Who has asked for nothing yet needs nothing. Who has not lately, or whom nobody has promised
@@ -290,7 +302,7 @@ impl Loop {
 
     /// What changes where tenants are to be as large as that. Of a tier, what shrinks comes first, and
     /// makes room for what grows; flash comes before DRAM, so that there is room for what leaves it.
-    fn changes(&self, seen: &[Seen], sizes: &[Sizes], on_flash: OnFlash) -> Vec<Change> {
+    fn changes(&self, seen: &[Seen], sizes: &[Sizes], factor: f64) -> Vec<Change> {
         let mut changes = Vec::new();
         for ((number, seen), &(memory, flash)) in seen.iter().enumerate().zip(sizes) {
             let stats = &self.before[number];
@@ -300,7 +312,8 @@ impl Loop {
                 changes.push(Change { tenant: name(), tier: Tier::Dram, from, to });
             }
             if flash != seen.has.1 {
-                let bytes = on_flash.flash_bytes(flash).min(self.flash_max[number]);
+                let bytes = OnFlash::of(stats, factor).flash_bytes(flash);
+                let bytes = bytes.min(self.flash_max[number]);
                 // What is told in fewer bytes is rounded down.
                 let to = if flash > 0 { bytes.max(stats.flash_bytes_min) } else { 0 };
                 let from = stats.flash_bytes_max;
@@ -338,8 +351,8 @@ impl Loop {
         is_any
     }
 
-    fn report(&self, decision: &Decision, resized: bool, on_flash: OnFlash) {
-        let text = told(decision, &self.before, on_flash);
+    fn report(&self, decision: &Decision, resized: bool, factor: f64) {
+        let text = told(decision, &self.before, (factor, self.options.prices));
         let Some(report) = &self.state.sizes else { return };
         let mut report = report.lock();
         if resized {
@@ -371,7 +384,7 @@ fn nothing() -> Curve {
 }
 
 /// A decision in words.
-fn told(decision: &Decision, tenants: &[TenantStats], on_flash: OnFlash) -> String {
+fn told(decision: &Decision, tenants: &[TenantStats], (factor, prices): (f64, Prices)) -> String {
     let why = match &decision.why {
         Why::Idle => "too few requests to say anything".into(),
         Why::Good => "what there is will do, and hardly anything would be saved".into(),
@@ -381,24 +394,27 @@ fn told(decision: &Decision, tenants: &[TenantStats], on_flash: OnFlash) -> Stri
         Why::Faster => "as much money makes it faster".into(),
         Why::Impossible(why) => format!("what is asked cannot be ({})", impossible(why, tenants)),
     };
-    let (now, then) = (&decision.now, &decision.then);
-    let mib = |bytes: u64| bytes as f64 / MIB;
-    let change = |(stats, (now, then)): (&TenantStats, _)| {
-        let (now, then): (&tidekv_plan::Allotment, &tidekv_plan::Allotment) = (now, then);
-        format!(
-            "{} {:.1} + {:.1} -> {:.1} + {:.1} MiB",
-            stats.name,
-            mib(now.memory_bytes),
-            mib(on_flash.flash_bytes(now.flash_bytes)),
-            mib(then.memory_bytes),
-            mib(on_flash.flash_bytes(then.flash_bytes))
-        )
+    // In bytes of each tier.
+    let sizes = |plan: &Plan| -> Vec<Sizes> {
+        let size = |(stats, gets): (&TenantStats, &Allotment)| {
+            (gets.memory_bytes, OnFlash::of(stats, factor).flash_bytes(gets.flash_bytes))
+        };
+        tenants.iter().zip(&plan.tenants).map(size).collect()
     };
-    let sizes: Vec<String> =
-        tenants.iter().zip(now.tenants.iter().zip(&then.tenants)).map(change).collect();
-    let (from, to) = (now.latency_us, then.latency_us);
-    let cost = format!("cost {:.4} -> {:.4}", now.cost, then.cost);
-    format!("{why}: {}; latency by the curves {from:.1} -> {to:.1} us, {cost}", sizes.join(", "))
+    let (now, then) = (sizes(&decision.now), sizes(&decision.then));
+    let mib = |bytes: u64| bytes as f64 / MIB;
+    let change = |(stats, (now, then)): (&TenantStats, (&Sizes, &Sizes))| {
+        let [now, then] =
+            [now, then].map(|size| format!("{:.1} + {:.1}", mib(size.0), mib(size.1)));
+        format!("{} {now} -> {then} MiB", stats.name)
+    };
+    let changes: Vec<String> = tenants.iter().zip(now.iter().zip(&then)).map(change).collect();
+    let cost = |sizes: &[Sizes]| -> f64 {
+        sizes.iter().map(|(memory, flash)| prices.cost(*memory, *flash)).sum()
+    };
+    let (from, to) = (decision.now.latency_us, decision.then.latency_us);
+    let costs = format!("cost {:.4} -> {:.4}", cost(&now), cost(&then));
+    format!("{why}: {}; latency by the curves {from:.1} -> {to:.1} us, {costs}", changes.join(", "))
 }
 
 fn impossible(why: &Infeasible, tenants: &[TenantStats]) -> String {
@@ -424,9 +440,16 @@ mod tests {
         assert_eq!(on_flash.flash_bytes(40 * mib), 62 * mib);
         assert_eq!((on_flash.objects_bytes(7 * mib), on_flash.objects_bytes(0)), (0, 0));
         assert_eq!(on_flash.flash_bytes(0), 0);
-        // Where there is no flash, or nothing on it, objects are as large as is usual there.
-        let none = OnFlash::measured(&[], 1, Some(680.0));
-        assert!((none.factor - 1.2).abs() < 1e-9 && none.fixed_bytes == 0.0, "{none:?}");
-        assert_eq!(OnFlash::measured(&[], 1, None).factor, 1.0);
+    }
+
+    #[test]
+    fn whole_segments_say_how_much_objects_take() {
+        let stored = Stored { segments: 10, segments_bytes: 10 << 20, objects: 8_192 };
+        assert_eq!(stored.factor(Some(1_024.0)), 1.25);
+        assert_eq!((stored.factor(None), stored.factor(Some(1e9))), (1.0, 1.0));
+        // Hardly anything is there: as is usual.
+        let few = Stored { segments: 2, segments_bytes: 2 << 20, objects: 1_000 };
+        assert!((few.factor(Some(680.0)) - 1.2).abs() < 1e-9);
+        assert!((Stored::on(&[]).factor(Some(680.0)) - 1.2).abs() < 1e-9);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tidekv_tiered::{Cache, Sight, Witness};
+use tidekv_tiered::{Cache, Deadline, Sight, Witness};
 use tokio::sync::watch::Receiver;
 
 use crate::curves::{self, Curves, Deed, Source};
@@ -17,12 +17,11 @@ struct Eye(Arc<Curves>);
 
 impl Witness for Eye {
     fn saw(&self, tenant: usize, hash: u64, now_s: u32, sight: Sight) {
+        let left_ms = |deadline: Deadline| Some(u64::from(deadline.left_s(now_s)?) * 1_000);
         let deed = match sight {
-            Sight::Asked { hit_bytes: Some(bytes) } => Deed::Hit(bytes),
-            Sight::Asked { hit_bytes: None } => Deed::Miss,
-            Sight::Stored { bytes, deadline } => {
-                Deed::Store(bytes, deadline.left_s(now_s).map(|left_s| u64::from(left_s) * 1_000))
-            }
+            Sight::Hit { bytes, deadline } => Deed::Hit(bytes, left_ms(deadline)),
+            Sight::Miss => Deed::Miss,
+            Sight::Stored { bytes, deadline } => Deed::Store(bytes, left_ms(deadline)),
             Sight::Removed => Deed::Remove,
         };
         self.0.saw(tenant, hash, deed, || u64::from(now_s) * 1_000);

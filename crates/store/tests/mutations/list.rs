@@ -1543,8 +1543,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a hit of what was stored before is a miss of every cache",
             "crates/server/src/curves.rs",
-            "Deed::Hit(bytes) if !self.watch.has(key, at_ms) => {",
-            "Deed::Hit(bytes) if bytes == 0 && !self.watch.has(key, at_ms) => {",
+            "Deed::Hit(bytes, ttl_ms) if !self.watch.has(key, at_ms) => {",
+            "Deed::Hit(bytes, ttl_ms) if bytes == 0 && !self.watch.has(key, at_ms) => {",
             "curves::tests::what_was_there_before_is_learnt_from_its_hits",
         )
     },
@@ -1554,8 +1554,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "what nobody has looked at counts as hits",
             "crates/server/src/curves.rs",
-            "lost: unseen + self.unknown",
-            "lost: self.unknown",
+            "lost: unseen + self.unknown.round() as u64",
+            "lost: self.unknown.round() as u64",
             "curves::tests::in_bursts_a_curve_is_the_same",
         )
     },
@@ -1565,8 +1565,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "who finds the queue full goes on",
             "crates/server/src/curves.rs",
-            "of_tenant.looks.fetch_or(CLOSED, Ordering::Relaxed);",
-            "of_tenant.looks.fetch_or(0, Ordering::Relaxed);",
+            "of_tenant.gate.shut();",
+            "_ = of_tenant.gate.is_closed();",
             "curves::tests::what_a_full_queue_has_no_room_for_is_counted",
         )
     },
