@@ -1549,6 +1549,28 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
+        package: "tidekv-plan",
+        target: "lib",
+        ..mutation(
+            "a sample with too few keys tells too short distances",
+            "crates/plan/src/share.rs",
+            "(1.0 + lacks / self.keys)",
+            "(1.0 + 0.0 * lacks / self.keys)",
+            "shards::tests::of_keys_that_are_alike_a_sample_knows_how_many_it_has",
+        )
+    },
+    Mutation {
+        package: "tidekv-server",
+        target: "lib",
+        ..mutation(
+            "what comes back after a gap lives forever",
+            "crates/server/src/curves.rs",
+            "self.unknown += 1.0 / self.watch.rate();\n                (Action::Set(bytes), ttl_ms)",
+            "self.unknown += 1.0 / self.watch.rate();\n                (Action::Set(bytes), ttl_ms.filter(|_| false))",
+            "curves::tests::in_bursts_objects_die_as_well",
+        )
+    },
+    Mutation {
         package: "tidekv-server",
         target: "lib",
         ..mutation(
