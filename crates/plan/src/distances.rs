@@ -42,9 +42,6 @@ impl Distances {
     pub(crate) fn reuse(&mut self, distance: u64, weight: f64) {
         let place = place_of(distance);
         if place >= self.reuses.len() {
-            // As far as the next power of two: a vector that doubles would take twice as much.
-            let len = (place + 1).next_multiple_of(1 << (PRECISION_BITS - 1));
-            self.reuses.reserve_exact(len - self.reuses.len());
             self.reuses.resize(place + 1, 0.0);
         }
         self.reuses[place] += weight;
@@ -66,26 +63,18 @@ impl Distances {
         self.misses *= factor;
     }
 
-    /// The curve.
-    pub(crate) fn curve(&self) -> Curve {
-        self.curve_with(0.0, &Self::default())
-    }
-
-    /// The curve, as if there had been `more` requests (fewer, where that is negative) that are spread as
-    /// `like` is; of no distance, where that has none.
-    pub(crate) fn curve_with(&self, more: f64, like: &Self) -> Curve {
+    /// The curve, as if there had been `more` requests of the shortest distance (fewer, where that
+    /// is negative): what a sample is thought to lack (`SHARDS-adj`, Waldspurger et al. 2015 §4.2).
+    pub(crate) fn curve(&self, more: f64) -> Curve {
         let requests = (self.requests() + more).max(0.0);
-        let all_like = like.requests();
-        let per_like = if all_like > 0.0 { more / all_like } else { 0.0 };
         let ratio =
             |misses: f64| if requests > 0.0 { (misses / requests).clamp(0.0, 1.0) } else { 1.0 };
-        let (mut left, mut left_like, mut least) = (self.requests(), all_like, 1.0_f64);
+        let (mut left, mut owed, mut least) = (requests, more, 1.0_f64);
         let mut points = Vec::new();
         for (place, reuses) in self.reuses.iter().enumerate().filter(|(_, reuses)| **reuses > 0.0) {
-            left -= reuses;
-            left_like -= like.reuses.get(place).copied().unwrap_or(0.0);
-            // What is missing could make it rise, and rounding.
-            least = least.min(ratio(left + per_like * left_like));
+            left -= reuses + std::mem::take(&mut owed);
+            // By rounding alone it could rise.
+            least = least.min(ratio(left));
             points.push(Point { size: distance_of(place), miss_ratio: least });
         }
         match Curve::new(points, requests) {
@@ -131,16 +120,12 @@ mod tests {
             distances.reuse(distance, weight);
         }
         distances.miss(1.0);
-        let curve = distances.curve();
+        let curve = distances.curve(0.0);
         let at = [0, 2, 3, 6, 7, 99, 100].map(|size| (curve.miss_ratio(size) * 10.0).round());
         assert_eq!((at, curve.requests()), ([10.0, 10.0, 8.0, 8.0, 2.0, 2.0, 1.0], 10.0));
-        // Ten more at once, or half of them as far as that.
-        let mut like = Distances::default();
-        like.reuse(3, 1.0);
-        assert_eq!((distances.curve_with(10.0, &like).miss_ratio(3) * 20.0).round(), 8.0);
-        like.reuse(7, 1.0);
-        assert_eq!((distances.curve_with(10.0, &like).miss_ratio(3) * 20.0).round(), 13.0);
-        assert_eq!((distances.curve_with(-5.0, &like).miss_ratio(7) * 5.0).round(), 2.0);
-        assert_eq!(Distances::default().curve().points().len(), 1);
+        // Ten more at once.
+        let curve = distances.curve(10.0);
+        assert_eq!((curve.miss_ratio(3) * 20.0).round(), 8.0);
+        assert_eq!(Distances::default().curve(0.0).points().len(), 1);
     }
 }

@@ -24,7 +24,6 @@ mod fenwick;
 mod stack;
 mod distances;
 mod profiler;
-mod share;
 mod shards;
 mod watch;
 mod miniature;

@@ -150,16 +150,6 @@ impl Order {
         }
     }
 
-    /// Counts a request for an object: how many there have been since it came.
-    pub(crate) fn count(&mut self, key: u64) -> u32 {
-        self.stack.count(key).unwrap_or(1)
-    }
-
-    /// As if nothing had been counted.
-    pub(crate) fn count_anew(&mut self) {
-        self.stack.count_anew();
-    }
-
     /// The mean size of an object.
     pub(crate) fn mean_bytes(&self) -> Option<f64> {
         self.stack.mean_bytes()
@@ -170,14 +160,6 @@ impl Order {
         self.now_ms = self.now_ms.max(at_ms);
         if self.settings.expiry == Expiry::AtOnce {
             self.expire();
-        }
-    }
-
-    /// The size of what is asked for, where the request says it.
-    pub(crate) fn bytes_asked(&self, access: &Access) -> Option<u64> {
-        match access.action {
-            Action::Load(bytes) => Some(self.size(bytes)),
-            _ => None,
         }
     }
 
@@ -261,7 +243,7 @@ impl Profiler {
 
     /// What caches miss of the requests so far.
     pub fn curve(&self) -> Curve {
-        self.distances.curve()
+        self.distances.curve(0.0)
     }
 
     /// How many objects there are.

@@ -9,8 +9,9 @@
 //!   highest hash of them, and what has been counted shrinks with it. Memory is bounded, whatever
 //!   the trace.
 //!
-//! A sample has more or fewer requests than its share. What that says of the others is in
-//! [`crate::share`].
+//! Keys that are asked for very often make a sample have more or fewer requests than its share. What
+//! is missing is added as requests of the shortest distance, which the keys of most requests have
+//! (`SHARDS-adj`, §4.2).
 //!
 //! Pure; one thread's.
 
@@ -20,7 +21,6 @@ use crate::access::Access;
 use crate::curve::Curve;
 use crate::distances::Distances;
 use crate::profiler::{Order, Seen, Settings};
-use crate::share::Share;
 
 /// Hashes are below this.
 const HASHES: u64 = 1 << 32;
@@ -33,7 +33,6 @@ pub const SIZE_USUAL: usize = 8 << 10;
 pub struct Sampler {
     order: Order,
     distances: Distances,
-    share: Share,
     /// Keys whose hash is below are in the sample.
     threshold: u64,
     /// Requests of all keys that can be hits or misses.
@@ -70,8 +69,7 @@ impl Sampler {
     pub fn of_rate(rate: f64, settings: Settings) -> Self {
         let threshold = threshold_of(rate);
         let order = Order::new(settings);
-        let (distances, share) = (Distances::default(), Share::default());
-        Self { order, distances, share, threshold, requests: 0, size: None }
+        Self { order, distances: Distances::default(), threshold, requests: 0, size: None }
     }
 
     /// A sample of at most so many objects.
@@ -102,9 +100,7 @@ impl Sampler {
 
     /// As if nothing had been counted; what has been seen is still known.
     pub(crate) fn count_anew(&mut self) {
-        (self.distances, self.share) = (Distances::default(), Share::default());
-        self.requests = 0;
-        self.order.count_anew();
+        (self.distances, self.requests) = (Distances::default(), 0);
     }
 
     /// How many objects there are in the sample.
@@ -115,10 +111,7 @@ impl Sampler {
     /// Takes a request in.
     #[inline]
     pub fn see(&mut self, access: &Access) {
-        if access.action.is_request() {
-            self.requests += 1;
-            self.share.see_any(self.order.bytes_asked(access));
-        }
+        self.requests += u64::from(access.action.is_request());
         let hash = sample_hash(access.key);
         if hash < self.threshold {
             self.sample(access, hash);
@@ -127,18 +120,13 @@ impl Sampler {
 
     fn sample(&mut self, access: &Access, hash: u64) {
         let was_there = self.size.is_none() || self.order.has(access.key);
-        let bytes = self.order.bytes_asked(access);
         match self.order.see(access) {
             Seen::Nothing => {}
             Seen::Reuse(distance) => {
-                let distance = (distance as f64 / self.rate()) as u64;
-                self.distances.reuse(distance, 1.0);
-                self.share.see(self.order.count(access.key), bytes, Some(distance));
+                let distance = distance as f64 / self.rate();
+                self.distances.reuse(distance as u64, 1.0);
             }
-            Seen::Miss => {
-                self.distances.miss(1.0);
-                self.share.see(self.order.count(access.key), bytes, None);
-            }
+            Seen::Miss => self.distances.miss(1.0),
         }
         if let Some(size) = &mut self.size
             && !was_there
@@ -169,9 +157,7 @@ impl Sampler {
             self.order.drop_out(key);
         }
         if self.threshold < before {
-            let factor = self.threshold as f64 / before as f64;
-            self.distances.scale(factor);
-            self.share.scale(factor);
+            self.distances.scale(self.threshold as f64 / before as f64);
         }
         if size.highest.len() > size.most + size.most / 2 {
             let mut there = std::mem::take(&mut size.highest).into_vec();
@@ -184,15 +170,13 @@ impl Sampler {
 
     /// What caches are thought to miss of the requests so far.
     pub fn curve(&self) -> Curve {
-        let requests = self.requests as f64;
-        let bytes = self.share.bytes_of_all();
-        self.share.curve(&self.distances, self.rate(), requests, bytes).of_requests(requests)
+        self.curve_of(self.requests, 0)
     }
 
     /// The same, where there were so many requests of all keys, of which nothing is known of `lost`.
     pub(crate) fn curve_of(&self, requests: u64, lost: u64) -> Curve {
-        let known = requests.saturating_sub(lost) as f64;
-        let curve = self.share.curve(&self.distances, self.rate(), known, None);
+        let expected = requests.saturating_sub(lost) as f64 * self.rate();
+        let curve = self.distances.curve(expected - self.distances.requests());
         curve.of_requests(requests as f64)
     }
 
@@ -200,7 +184,7 @@ impl Sampler {
     pub fn memory_bytes(&self) -> usize {
         let size =
             self.size.as_ref().map_or(0, |size| size.highest.capacity() * size_of::<(u64, u64)>());
-        self.order.memory_bytes() + self.distances.memory_bytes() + self.share.memory_bytes() + size
+        self.order.memory_bytes() + self.distances.memory_bytes() + size
     }
 }
 

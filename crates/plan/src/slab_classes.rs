@@ -174,7 +174,7 @@ impl ClassProfiler {
     /// bytes.
     pub fn curve(&self) -> Curve {
         let curves: Vec<Curve> =
-            self.of_class.iter().map(|of_class| of_class.distances.curve()).collect();
+            self.of_class.iter().map(|of_class| of_class.distances.curve(0.0)).collect();
         let requests = self.absent + curves.iter().map(Curve::requests).sum::<f64>();
         let missed = |class: usize, pages: u64| {
             let chunks = pages * self.classes.chunks_in_a_page(class);
@@ -207,7 +207,7 @@ impl ClassProfiler {
     pub fn miss_ratio_of_pages(&self, pages: &[u64]) -> f64 {
         let (mut requests, mut misses) = (self.absent, self.absent);
         for (class, (of_class, pages)) in self.of_class.iter().zip(pages).enumerate() {
-            let curve = of_class.distances.curve();
+            let curve = of_class.distances.curve(0.0);
             let chunks = pages * self.classes.chunks_in_a_page(class);
             requests += curve.requests();
             misses += curve.miss_ratio(chunks) * curve.requests();
@@ -235,13 +235,13 @@ impl ClassProfiler {
     pub fn curve_of_shares(&self) -> Curve {
         let part = |(class, (of_class, pages)): (usize, (&OfClass, u64))| {
             let bytes = PAGE_BYTES as f64 / self.classes.chunks_in_a_page(class) as f64;
-            (of_class.distances.curve().in_units(bytes), pages as f64)
+            (of_class.distances.curve(0.0).in_units(bytes), pages as f64)
         };
         let mut absent = Distances::default();
         absent.miss(self.absent);
         let parts = self.of_class.iter().zip(self.pages_of_classes()).enumerate().map(part);
-        let parts: Vec<(Curve, f64)> = parts.chain([(absent.curve(), 0.0)]).collect();
-        Curve::beside(&parts).unwrap_or_else(|| Distances::default().curve())
+        let parts: Vec<(Curve, f64)> = parts.chain([(absent.curve(0.0), 0.0)]).collect();
+        Curve::beside(&parts).unwrap_or_else(|| Distances::default().curve(0.0))
     }
 
     /// Bytes of the pages in which all that was there at once would be.

@@ -35,13 +35,6 @@ struct Slot {
     key: Option<u64>,
 }
 
-/// Where an object stands, and how often it has been asked for ([`Stack::count`]).
-#[derive(Debug, Clone, Copy)]
-struct Standing {
-    place: u32,
-    asked: u32,
-}
-
 /// The stack: the row of its slots has its bottom first.
 #[derive(Debug, Default)]
 pub(crate) struct Stack {
@@ -49,7 +42,7 @@ pub(crate) struct Stack {
     depths: Fenwick,
     /// Of all slots.
     bytes: u64,
-    places: HashMap<u64, Standing>,
+    places: HashMap<u64, u32>,
     /// Slots of holes; of some that have been filled as well.
     holes: BinaryHeap<u32>,
     /// Slots below are empty.
@@ -67,7 +60,7 @@ impl Stack {
         if let Some(top) = self.top_of(key) {
             return Some(top.bytes);
         }
-        self.places.get(&key).map(|standing| self.slots[standing.place as usize].bytes)
+        self.places.get(&key).map(|place| self.slots[*place as usize].bytes)
     }
 
     /// The least bytes of a cache that has the object.
@@ -75,7 +68,7 @@ impl Stack {
         if let Some(top) = self.top_of(key) {
             return Some(top.bytes);
         }
-        let place = self.places.get(&key)?.place;
+        let place = *self.places.get(&key)?;
         Some(self.bytes - self.depths.sum(place as usize))
     }
 
@@ -86,33 +79,16 @@ impl Stack {
 
     /// Takes an object out; its bytes, if it was there.
     pub(crate) fn remove(&mut self, key: u64) -> Option<u64> {
-        self.take_out(key).map(|(bytes, _)| bytes)
-    }
-
-    /// The same, with how often it has been asked for.
-    fn take_out(&mut self, key: u64) -> Option<(u64, u32)> {
-        let Standing { place, asked } = self.places.remove(&key)?;
+        let place = self.places.remove(&key)?;
         let slot = &mut self.slots[place as usize];
         slot.key = None;
         self.holes.push(place);
-        Some((slot.bytes, asked))
-    }
-
-    /// Counts a request for an object that is there: how many there have been.
-    pub(crate) fn count(&mut self, key: u64) -> Option<u32> {
-        let standing = self.places.get_mut(&key)?;
-        standing.asked = standing.asked.saturating_add(1);
-        Some(standing.asked)
-    }
-
-    /// As if nothing had been counted.
-    pub(crate) fn count_anew(&mut self) {
-        self.places.values_mut().for_each(|standing| standing.asked = 0);
+        Some(slot.bytes)
     }
 
     /// Takes an object out as if it had never been there: what is below comes closer, and no hole is left.
     pub(crate) fn drop_out(&mut self, key: u64) {
-        if let Some(Standing { place, .. }) = self.places.remove(&key) {
+        if let Some(place) = self.places.remove(&key) {
             let slot = &mut self.slots[place as usize];
             let bytes = std::mem::take(&mut slot.bytes);
             slot.key = None;
@@ -150,7 +126,7 @@ impl Stack {
         if self.top_of(key).is_some_and(|top| top.bytes == bytes) {
             return;
         }
-        let asked = self.take_out(key).map_or(0, |(_, asked)| asked);
+        self.remove(key);
         self.fill_holes(bytes);
         if self.slots.len() == self.depths.len() {
             self.make_room();
@@ -159,7 +135,7 @@ impl Stack {
         self.slots.push(Slot { bytes, key: Some(key) });
         self.depths.add(place, bytes);
         self.bytes += bytes;
-        self.places.insert(key, Standing { place: place as u32, asked });
+        self.places.insert(key, place as u32);
     }
 
     fn fill_holes(&mut self, mut bytes: u64) {
@@ -186,9 +162,7 @@ impl Stack {
         for slot in self.slots.drain(..) {
             match (slot.key, slots.last_mut()) {
                 (Some(key), _) => {
-                    if let Some(standing) = self.places.get_mut(&key) {
-                        standing.place = slots.len() as u32;
-                    }
+                    self.places.insert(key, slots.len() as u32);
                     slots.push(slot);
                 }
                 // There is room at the bottom whatever is there, and nothing is below.

@@ -40,34 +40,6 @@ fn a_sample_of_everything_is_exact() {
     }
 }
 
-/// Requests for keys none of which is popular (an exponential law), with sizes that differ much.
-fn alike(keys: f64, requests: u64, seed: u64) -> Vec<Access> {
-    let mut state = seed;
-    let part = |number: u64| ((number >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-    let mix = |key: u64| (key + seed).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29) ^ key;
-    let draw = |_| {
-        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-        let key = mix((-part(state).ln() * keys) as u64);
-        let bytes = 100.0 * part(key.wrapping_mul(0xA076_1D64_78BD_642F)).powf(-0.4);
-        Access::new(key, Action::Load(bytes as u64))
-    };
-    (0..requests).map(draw).collect()
-}
-
-#[test]
-fn of_keys_that_are_alike_a_sample_knows_how_many_it_has() {
-    for unit in [Unit::Objects, Unit::Bytes] {
-        let settings = Settings { unit, expiry: Expiry::Ignored };
-        let errors = (1..=4).map(|seed| {
-            let trace = alike(20_000.0, 1_000_000, seed);
-            let sampler = sampled(&trace, Sampler::of_rate(0.01, settings));
-            sampler.curve().mean_absolute_error(&exact(&trace, settings), 200)
-        });
-        let error = errors.sum::<f64>() / 4.0;
-        assert!(error < 0.0115, "{error} ({unit:?})");
-    }
-}
-
 #[test]
 fn a_sample_is_near_the_exact_curve() {
     let trace = trace(400_000, 2_000_000);

@@ -1549,17 +1549,6 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
-        package: "tidekv-plan",
-        target: "lib",
-        ..mutation(
-            "a sample with too few keys tells too short distances",
-            "crates/plan/src/share.rs",
-            "(1.0 + lacks / self.keys)",
-            "(1.0 + 0.0 * lacks / self.keys)",
-            "shards::tests::of_keys_that_are_alike_a_sample_knows_how_many_it_has",
-        )
-    },
-    Mutation {
         package: "tidekv-server",
         target: "lib",
         ..mutation(
