@@ -74,7 +74,7 @@ impl Model for Profiled {
     }
 }
 
-/// Every second one, so that neither kind was started first.
+/// One of each two: of the first two the later, of the next the earlier, so that neither kind is older.
 fn is_profiled(number: usize) -> bool {
     number % 4 == 1 || number % 4 == 2
 }

@@ -192,7 +192,8 @@ mod tests {
             CacheServerOptions { profile_window: None, ..CacheServerOptions::default() };
         let options = [unprofiled, profiled];
         let (found, windows) = drivers.drive(&target, &options).expect("they serve");
-        assert_eq!(windows, [0, 1]);
+        // How many there are depends on how long it takes.
+        assert!(windows[0] == 0 && windows[1] >= 1, "{windows:?}");
         assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
         assert!(found.iter().flatten().all(|per_s| *per_s > 0.0), "{found:?}");
         // What is not there is told.
