@@ -51,15 +51,18 @@ const EXPONENTIAL_LONG: &str = "exponential-from-300us";
 
 /// Times and prices.
 #[derive(Debug, Clone, Copy)]
-struct Terms {
-    name: &'static str,
-    latencies: Latencies,
-    prices: Prices,
+pub(super) struct Terms {
+    pub(super) name: &'static str,
+    pub(super) latencies: Latencies,
+    pub(super) prices: Prices,
 }
 
-const USUAL: Terms = Terms { name: "usual", latencies: Latencies::USUAL, prices: PRICES };
+/// Those of the design.
+pub(super) const USUAL: Terms =
+    Terms { name: "usual", latencies: Latencies::USUAL, prices: PRICES };
 
-const TERMS: [Terms; 7] = [
+/// Those, and each of them halved and doubled.
+pub(super) const TERMS: [Terms; 7] = [
     USUAL,
     Terms { name: "dram-6.5", prices: Prices { dram_per_gib: 6.5, ..PRICES }, ..USUAL },
     Terms { name: "dram-26", prices: Prices { dram_per_gib: 26.0, ..PRICES }, ..USUAL },
