@@ -61,8 +61,8 @@ pub(super) struct Terms {
 pub(super) const USUAL: Terms =
     Terms { name: "usual", latencies: Latencies::USUAL, prices: PRICES };
 
-/// Those, and each of them halved and doubled.
-pub(super) const TERMS: [Terms; 7] = [
+/// Those, each of them halved and doubled, and sooner flash before what is slower.
+pub(super) const TERMS: [Terms; 8] = [
     USUAL,
     Terms { name: "dram-6.5", prices: Prices { dram_per_gib: 6.5, ..PRICES }, ..USUAL },
     Terms { name: "dram-26", prices: Prices { dram_per_gib: 26.0, ..PRICES }, ..USUAL },
@@ -84,6 +84,11 @@ pub(super) const TERMS: [Terms; 7] = [
     Terms {
         name: "backend-2ms",
         latencies: Latencies { backend_us: 2_000.0, ..Latencies::USUAL },
+        ..USUAL
+    },
+    Terms {
+        name: "flash-50us-backend-2ms",
+        latencies: Latencies { flash_us: 50.0, backend_us: 2_000.0, ..Latencies::USUAL },
         ..USUAL
     },
 ];
