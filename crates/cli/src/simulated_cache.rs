@@ -1,22 +1,22 @@
-//! The cache that `tidekv cache` serves, in memory alone, as something that the requests of a trace are
-//! tried on.
+//! The cache that `tidekv cache` serves as something that the requests of a trace are tried on. Its flash,
+//! if it has any, is a file in memory, and what is to be written there is written at once.
 //!
 //! It stands in for a cache that is larger: `tidekv profile --policy` hands it a part of the keys. Objects
-//! have the sizes of the trace and no content; time is the trace's.
+//! have the sizes of the trace and no content; time is the trace's. Segments of flash are as much smaller, as
+//! near as powers of two come, so that there are about as many of them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tidekv_io::{Clock, ManualClock, MemoryStorage};
-use tidekv_plan::Simulated;
 use tidekv_plan::trace::{Kind, Request};
+use tidekv_plan::{Answer, CacheSize, Simulated};
 use tidekv_tiered::{
-    Cache, DRAM_BYTES_MIN, Deadline, Eviction, KEY_BYTES_MAX, Object, Options, Surroundings,
+    Cache, DRAM_BYTES_MIN, Deadline, Eviction, FlashOptions, KEY_BYTES_MAX, Lookup, Object,
+    Options, Result, Surroundings,
 };
 use xxhash_rust::xxh3::xxh3_64;
-
-use crate::failure::{Failure, Result};
 
 /// Where the trace's time begins: what it says are seconds from a beginning of its own.
 const UNIX_S: u64 = 1_000_000;
@@ -24,11 +24,14 @@ const UNIX_S: u64 = 1_000_000;
 const OBJECT_DRAM_DIVISOR: u64 = 4;
 /// And this, whatever the cache: so many zeros are kept to make objects of.
 const OBJECT_BYTES_MAX: u64 = 1 << 20;
+/// No segment of flash is smaller.
+const SEGMENT_BYTES_MIN: u64 = 16 << 10;
 
 /// A cache, and what it is asked with.
 #[derive(Debug)]
 pub struct SimulatedCache {
     cache: Cache,
+    has_flash: bool,
     clock: Arc<ManualClock>,
     zeros: Bytes,
     /// A get loads nothing.
@@ -46,25 +49,67 @@ pub struct Taking {
     pub has_deadlines: bool,
 }
 
+/// The cache that one stands for.
+#[derive(Debug, Clone, Copy)]
+pub struct Likeness {
+    /// The order in which objects leave DRAM.
+    pub eviction: Eviction,
+    /// How large objects are said to be on average, in bytes.
+    pub object_bytes_usual: u64,
+    /// Of whose keys it is asked about so many, 0 to 1.
+    pub rate: f64,
+}
+
+impl Likeness {
+    fn options(&self, size: CacheSize) -> Options {
+        let flash = FlashOptions { path: "flash".into(), bytes: size.flash_bytes };
+        let dram_bytes = size.memory_bytes;
+        Options {
+            dram_bytes,
+            flash: if size.flash_bytes > 0 { vec![flash] } else { Vec::new() },
+            object_bytes_max: (dram_bytes / OBJECT_DRAM_DIVISOR).clamp(1, OBJECT_BYTES_MAX),
+            eviction: self.eviction,
+            object_bytes_usual: self.object_bytes_usual,
+            ..Options::default()
+        }
+    }
+
+    /// The size of segments for so many of the keys, of a cache that has this size for all of them.
+    fn segment_bytes(&self, whole: CacheSize) -> Result<Option<u64>> {
+        let whole = Cache::segment_bytes_for(&self.options(whole))?;
+        // The power of two below.
+        let in_small = |bytes: u64| 1 << ((bytes as f64 * self.rate) as u64).max(1).ilog2();
+        Ok(whole.map(|bytes| in_small(bytes).max(SEGMENT_BYTES_MIN)))
+    }
+}
+
 impl SimulatedCache {
-    /// The least that one may have, in bytes.
+    /// The least DRAM that one may have, in bytes.
     pub const BYTES_MIN: u64 = DRAM_BYTES_MIN;
 
-    /// One of so many bytes.
+    /// One of that size, in the place of one that is `whole`.
     ///
     /// # Errors
-    /// Where those are too few.
-    pub fn new(eviction: Eviction, dram_bytes: u64, taking: Taking) -> Result<Self> {
-        let object_bytes_max = (dram_bytes / OBJECT_DRAM_DIVISOR).clamp(1, OBJECT_BYTES_MAX);
-        let options = Options { dram_bytes, eviction, object_bytes_max, ..Options::default() };
+    /// Where either is too small.
+    pub fn new(like: &Likeness, size: CacheSize, whole: CacheSize, taking: Taking) -> Result<Self> {
+        let options = Options { segment_bytes: like.segment_bytes(whole)?, ..like.options(size) };
         let clock = Arc::new(ManualClock::new(UNIX_S * 1_000));
         let seen: Arc<dyn Clock> = Arc::clone(&clock) as _;
         let around = Surroundings::new(Arc::new(MemoryStorage::new()), seen);
-        let cache =
-            Cache::open(&options, &around).map_err(|error| Failure::new(error.to_string()))?;
-        let zeros = vec![0; object_bytes_max as usize].into();
+        let cache = Cache::open(&options, &around)?;
+        let zeros = vec![0; options.object_bytes_max as usize].into();
         let Taking { is_sets_only, has_deadlines } = taking;
-        Ok(Self { cache, clock, zeros, is_sets_only, has_deadlines })
+        let has_flash = size.flash_bytes > 0;
+        Ok(Self { cache, has_flash, clock, zeros, is_sets_only, has_deadlines })
+    }
+
+    fn answer(&self, key: &[u8]) -> Answer {
+        match self.cache.try_get(key) {
+            Lookup::Hit(_) => Answer::Memory,
+            Lookup::Miss => Answer::Miss,
+            Lookup::Unknown if self.cache.get(key).is_some() => Answer::Flash,
+            Lookup::Unknown => Answer::Miss,
+        }
     }
 
     fn advance(&self, seconds: f64) {
@@ -92,7 +137,7 @@ impl SimulatedCache {
 impl Simulated for SimulatedCache {
     type Request = Request;
 
-    fn see(&mut self, request: &Request) -> Option<bool> {
+    fn see(&mut self, request: &Request) -> Option<Answer> {
         request
             .seconds
             .filter(|seconds| seconds.is_finite())
@@ -105,19 +150,28 @@ impl Simulated for SimulatedCache {
             key.truncate(KEY_BYTES_MAX - hash.len());
             key.extend(hash);
         }
-        match request.kind {
+        let answer = match request.kind {
             Kind::Get => {
-                let is_found = self.cache.get(&key).is_some();
-                if !is_found && !self.is_sets_only {
+                let answer = self.answer(&key);
+                if answer == Answer::Miss && !self.is_sets_only {
                     self.store(&key, request);
                 }
-                return Some(is_found);
+                Some(answer)
             }
-            Kind::Put => self.store(&key, request),
-            Kind::Delete => self.cache.remove(&key),
-            Kind::Scan => {}
+            Kind::Put => {
+                self.store(&key, request);
+                None
+            }
+            Kind::Delete => {
+                self.cache.remove(&key);
+                None
+            }
+            Kind::Scan => None,
+        };
+        if self.has_flash {
+            self.cache.catch_up();
         }
-        None
+        answer
     }
 }
 
@@ -125,10 +179,44 @@ impl Simulated for SimulatedCache {
 mod tests {
     use super::*;
 
+    fn cache(eviction: Eviction, size: CacheSize, taking: Taking) -> Result<SimulatedCache> {
+        let like = Likeness { eviction, object_bytes_usual: 1 << 10, rate: 1.0 / 16.0 };
+        let times = |bytes: u64| bytes * 16;
+        let whole = CacheSize {
+            memory_bytes: times(size.memory_bytes),
+            flash_bytes: times(size.flash_bytes),
+        };
+        SimulatedCache::new(&like, size, whole, taking)
+    }
+
+    const ALL: Taking = Taking { is_sets_only: false, has_deadlines: true };
+
+    #[test]
+    fn what_leaves_memory_is_found_on_flash() {
+        let size = CacheSize { memory_bytes: 2 << 20, flash_bytes: 8 << 20 };
+        let mut cache = cache(Eviction::S3Fifo, size, ALL).unwrap();
+        let ask = |number: u64| Request {
+            value_bytes: Some(1_000),
+            ..Request::new(Kind::Get, number.to_be_bytes())
+        };
+        // Twice all of them in a circle: more than memory has, less than flash.
+        let mut counts = [0; 3];
+        for number in (0..4_000).chain(0..4_000) {
+            let answer = cache.see(&ask(number)).unwrap();
+            counts[answer as usize] += 1;
+        }
+        assert_eq!(counts[Answer::Miss as usize], 4_000, "{counts:?}");
+        assert!(counts[Answer::Flash as usize] > 2_000, "{counts:?}");
+        // For the cache that it stands for there would be too little memory.
+        let size = CacheSize { memory_bytes: 1 << 20, flash_bytes: 1 << 30 };
+        let refused = super::tests::cache(Eviction::S3Fifo, size, ALL).map(drop);
+        assert!(refused.unwrap_err().to_string().contains("DRAM"));
+    }
+
     #[test]
     fn requests_do_what_they_do_to_a_served_cache() {
-        let taking = Taking { is_sets_only: false, has_deadlines: true };
-        let mut cache = SimulatedCache::new(Eviction::S3Fifo, 4 << 20, taking).unwrap();
+        let size = CacheSize::of_memory(4 << 20);
+        let mut cache = cache(Eviction::S3Fifo, size, ALL).unwrap();
         let request = |kind, key: &[u8], bytes, seconds| Request {
             value_bytes: Some(bytes),
             seconds: Some(seconds),
@@ -139,24 +227,25 @@ mod tests {
             |kind, key: &[u8], bytes, seconds| cache.see(&request(kind, key, bytes, seconds));
         let long = [b'k'; 1_000];
         for key in [&b"a"[..], &long] {
-            assert_eq!(see(Kind::Get, key, 100, 1.0), Some(false));
-            assert_eq!(see(Kind::Get, key, 100, 2.5), Some(true));
+            assert_eq!(see(Kind::Get, key, 100, 1.0), Some(Answer::Miss));
+            assert_eq!(see(Kind::Get, key, 100, 2.5), Some(Answer::Memory));
             assert_eq!(see(Kind::Delete, key, 0, 2.5), None);
-            assert_eq!(see(Kind::Get, key, 100, 3.0), Some(false));
+            assert_eq!(see(Kind::Get, key, 100, 3.0), Some(Answer::Miss));
         }
         // It expires, and is loaded by that.
-        assert_eq!(see(Kind::Get, b"a", 100, 20.0), Some(false));
+        assert_eq!(see(Kind::Get, b"a", 100, 20.0), Some(Answer::Miss));
         assert_eq!(see(Kind::Put, b"a", 2 << 20, 20.0), None);
-        assert_eq!(see(Kind::Get, b"a", 2 << 20, 20.0), Some(false));
-        assert_eq!(see(Kind::Get, b"a", 2 << 20, 20.0), Some(false));
-        assert!(SimulatedCache::new(Eviction::Lru, 1 << 10, taking).is_err());
+        assert_eq!(see(Kind::Get, b"a", 2 << 20, 20.0), Some(Answer::Miss));
+        assert_eq!(see(Kind::Get, b"a", 2 << 20, 20.0), Some(Answer::Miss));
+        let of = super::tests::cache;
+        assert!(of(Eviction::Lru, CacheSize::of_memory(1 << 10), ALL).is_err());
         let taking = Taking { is_sets_only: true, has_deadlines: false };
-        let mut cache = SimulatedCache::new(Eviction::Lru, 4 << 20, taking).unwrap();
+        let mut cache = of(Eviction::Lru, size, taking).unwrap();
         let mut see = |kind, seconds| cache.see(&request(kind, b"a", 1, seconds));
         let seen = [(Kind::Get, 0.0), (Kind::Get, 0.0), (Kind::Put, 0.0), (Kind::Get, 99.0)];
         assert_eq!(
             seen.map(|(kind, seconds)| see(kind, seconds)),
-            [Some(false), Some(false), None, Some(true)]
+            [Some(Answer::Miss), Some(Answer::Miss), None, Some(Answer::Memory)]
         );
     }
 }

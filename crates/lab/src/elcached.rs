@@ -5,6 +5,8 @@ mod cost;
 mod tenants;
 mod simulated;
 mod sampling;
+mod prediction;
+mod behind;
 mod accuracy;
 mod slabs;
 mod shrink;

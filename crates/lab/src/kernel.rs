@@ -86,16 +86,30 @@ impl Kernel {
             .map(|field| field.parse().unwrap_or(0))
             .collect();
         let device = |index: usize| device.get(index).copied().unwrap_or(0);
-        let cpu = clock_gettime(ClockId::ProcessCPUTime);
         KernelCounts {
             read_bytes: labelled(&io, "read_bytes:"),
             written_bytes: labelled(&io, "write_bytes:"),
             device_reads: device(0),
             device_read_bytes: device(2) * SECTOR_BYTES,
             device_written_bytes: device(6) * SECTOR_BYTES,
-            cpu_ns: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64,
+            cpu_ns: process_cpu_ns(),
         }
     }
+}
+
+/// Processor time of this process, in nanoseconds.
+pub(crate) fn process_cpu_ns() -> u64 {
+    cpu_time_ns(ClockId::ProcessCPUTime)
+}
+
+/// Processor time of the thread that asks, in nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    cpu_time_ns(ClockId::ThreadCPUTime)
+}
+
+fn cpu_time_ns(clock: ClockId) -> u64 {
+    let cpu = clock_gettime(clock);
+    cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64
 }
 
 /// What the kernel has fetched from storage for one thread, which has made this.

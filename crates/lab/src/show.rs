@@ -9,7 +9,7 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 69] = [
+const SHOWN: [&str; 72] = [
     "mean_absolute_error",
     "profiled_per_s",
     "profile_bytes",
@@ -28,6 +28,9 @@ const SHOWN: [&str; 69] = [
     "to_unprofiled",
     "to_unprofiled_low",
     "to_unprofiled_high",
+    "cpu_to_unprofiled",
+    "cpu_to_unprofiled_low",
+    "cpu_to_unprofiled_high",
     "windows_until_kept",
     "cost_to_fixed",
     "longest_hit_us",
@@ -153,8 +156,9 @@ pub(crate) fn label(metric: &str) -> &str {
         "plan_flash_bytes" => "flash",
         "dram_to_proportional" => "of the proportional DRAM",
         "to_unprofiled" => "of the requests without curves",
-        "to_unprofiled_low" => "a quarter of the turns below",
-        "to_unprofiled_high" => "a quarter above",
+        "to_unprofiled_low" | "cpu_to_unprofiled_low" => "from",
+        "to_unprofiled_high" | "cpu_to_unprofiled_high" => "to",
+        "cpu_to_unprofiled" => "as many for the same processor time",
         "windows_until_kept" => "windows until it was kept",
         "cost_to_fixed" => "of the fixed cost",
         "longest_hit_us" => "longest hit",

@@ -9,7 +9,8 @@
 //!    that it has: keys of very many requests are there or not, and hardly ever missed
 //!    (`SHARDS-adj`, as there).
 //!
-//! What we changed: a curve falls, so where a larger cache has missed more, as one may that is not
+//! What we changed: a cache may have flash behind its memory, as much smaller as that, and what memory has
+//! missed is counted as well. And a curve falls, so where a larger cache has missed more, as one may that is not
 //! the least recent use's, the least so far is told.
 //!
 //! Pure; one thread's.
@@ -17,21 +18,71 @@
 use crate::curve::{Curve, Point};
 use crate::shards;
 
+/// How much a cache has, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CacheSize {
+    /// In memory.
+    pub memory_bytes: u64,
+    /// On flash behind it.
+    pub flash_bytes: u64,
+}
+
+impl CacheSize {
+    /// Memory alone.
+    pub fn of_memory(memory_bytes: u64) -> Self {
+        Self { memory_bytes, flash_bytes: 0 }
+    }
+
+    /// Both together.
+    pub fn bytes(self) -> u64 {
+        self.memory_bytes.saturating_add(self.flash_bytes)
+    }
+
+    /// So much smaller.
+    fn times(self, part: f64) -> Self {
+        let of = |bytes: u64| (bytes as f64 * part).round() as u64;
+        Self { memory_bytes: of(self.memory_bytes), flash_bytes: of(self.flash_bytes) }
+    }
+}
+
+/// What a cache says to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// It had it in memory.
+    Memory,
+    /// It had it on flash.
+    Flash,
+    /// It had not.
+    Miss,
+}
+
+/// What a cache is thought to miss, as parts of the requests.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Missed {
+    /// Of which cache.
+    pub size: CacheSize,
+    /// What its memory does not have.
+    pub memory_miss_ratio: f64,
+    /// What it has not.
+    pub miss_ratio: f64,
+}
+
 /// A cache that requests are tried on.
 pub trait Simulated {
     /// What it is asked.
     type Request: ?Sized;
 
-    /// Does as a server of it would, and its client, who stores what was missed. Whether a request was
-    /// a hit; none where it is nothing that can be a hit or a miss.
-    fn see(&mut self, request: &Self::Request) -> Option<bool>;
+    /// Does as a server of it would, and its client, who stores what was missed. None where the request
+    /// is nothing that can be a hit or a miss.
+    fn see(&mut self, request: &Self::Request) -> Option<Answer>;
 }
 
 /// A cache, and how it did.
 #[derive(Debug)]
 struct Tried<C> {
-    size: u64,
+    size: CacheSize,
     cache: C,
+    memory_misses: u64,
     misses: u64,
 }
 
@@ -47,12 +98,12 @@ pub struct Miniature<C> {
 }
 
 impl<C: Simulated> Miniature<C> {
-    /// Of so many keys of each, 0 to 1, for caches of these sizes; `make` makes one of the size that it
-    /// is given, which is as much smaller.
+    /// Of so many keys of each, 0 to 1, for caches of these sizes; `make` makes one of the first size that it
+    /// is given, which is as much smaller than the second.
     pub fn new<E>(
         rate: f64,
-        sizes: &[u64],
-        mut make: impl FnMut(u64) -> Result<C, E>,
+        sizes: &[CacheSize],
+        mut make: impl FnMut(CacheSize, CacheSize) -> Result<C, E>,
     ) -> Result<Self, E> {
         let mut sizes = sizes.to_vec();
         sizes.sort_unstable();
@@ -61,8 +112,8 @@ impl<C: Simulated> Miniature<C> {
         let rate = shards::rate_of(threshold);
         let mut tried = Vec::with_capacity(sizes.len());
         for size in sizes {
-            let cache = make((size as f64 * rate).round() as u64)?;
-            tried.push(Tried { size, cache, misses: 0 });
+            let cache = make(size.times(rate), size)?;
+            tried.push(Tried { size, cache, memory_misses: 0, misses: 0 });
         }
         Ok(Self { threshold, tried, requests: 0 })
     }
@@ -78,19 +129,35 @@ impl<C: Simulated> Miniature<C> {
         self.requests += u64::from(is_request);
         if shards::sample_hash(hash) < self.threshold {
             for tried in &mut self.tried {
-                tried.misses += u64::from(tried.cache.see(request) == Some(false));
+                let answer = tried.cache.see(request);
+                tried.memory_misses += u64::from(answer.is_some_and(|it| it != Answer::Memory));
+                tried.misses += u64::from(answer == Some(Answer::Miss));
             }
         }
     }
 
-    /// What caches of each size are thought to miss of the requests so far.
-    pub fn curve(&self) -> Curve {
+    /// What each cache is thought to miss of the requests so far; the smallest first.
+    pub fn missed(&self) -> impl Iterator<Item = Missed> {
         let expected = (self.requests as f64 * self.rate()).max(1.0);
+        let part = move |misses: u64| (misses as f64 / expected).min(1.0);
+        self.tried.iter().map(move |tried| Missed {
+            size: tried.size,
+            memory_miss_ratio: part(tried.memory_misses),
+            miss_ratio: part(tried.misses),
+        })
+    }
+
+    /// What caches are thought to miss, by memory and flash together; of two that have as much, the least.
+    pub fn curve(&self) -> Curve {
+        let mut missed: Vec<Missed> = self.missed().collect();
+        missed.sort_by_key(|missed| missed.size.bytes());
         let mut least = 1.0_f64;
-        let points = self.tried.iter().map(|tried| {
-            least = least.min(tried.misses as f64 / expected);
-            Point { size: tried.size, miss_ratio: least }
-        });
+        let mut points: Vec<Point> = Vec::with_capacity(missed.len());
+        for Missed { size, miss_ratio, .. } in missed {
+            least = least.min(miss_ratio);
+            points.pop_if(|last| last.size == size.bytes());
+            points.push(Point { size: size.bytes(), miss_ratio: least });
+        }
         match Curve::new(points, self.requests as f64) {
             Ok(curve) => curve,
             Err(error) => unreachable!("sizes rise and ratios fall: {error}"),
@@ -116,20 +183,20 @@ mod tests {
     impl Simulated for Fifo {
         type Request = u64;
 
-        fn see(&mut self, key: &u64) -> Option<bool> {
+        fn see(&mut self, key: &u64) -> Option<Answer> {
             if self.queue.contains(key) {
-                return Some(true);
+                return Some(Answer::Memory);
             }
             if self.queue.len() >= self.room {
                 self.queue.pop_front();
             }
             self.queue.push_back(*key);
-            Some(false)
+            Some(Answer::Miss)
         }
     }
 
-    fn fifo(room: u64) -> Result<Fifo, Infallible> {
-        Ok(Fifo { room: room as usize, queue: VecDeque::new() })
+    fn fifo(room: CacheSize, _: CacheSize) -> Result<Fifo, Infallible> {
+        Ok(Fifo { room: room.bytes() as usize, queue: VecDeque::new() })
     }
 
     /// Keys of which the first are asked for most.
@@ -144,8 +211,10 @@ mod tests {
     #[test]
     fn small_caches_stand_for_large_ones() {
         let sizes = [50, 200, 500, 1_000];
-        let [mut all, mut some] =
-            [1.0, 0.25].map(|rate| Miniature::new(rate, &sizes, fifo).expect("nothing fails"));
+        let [mut all, mut some] = [1.0, 0.25].map(|rate| {
+            let sizes = sizes.map(CacheSize::of_memory);
+            Miniature::new(rate, &sizes, fifo).expect("nothing fails")
+        });
         let unit = Settings { unit: Unit::Objects, ..Settings::default() };
         let mut profiler = Profiler::new(unit);
         for key in keys() {
@@ -169,16 +238,66 @@ mod tests {
         struct Late(u64);
         impl Simulated for Late {
             type Request = ();
-            fn see(&mut self, (): &()) -> Option<bool> {
-                Some(self.0 == 7)
+            fn see(&mut self, (): &()) -> Option<Answer> {
+                Some(if self.0 == 7 { Answer::Memory } else { Answer::Miss })
             }
         }
-        let make = |size| Ok::<_, Infallible>(Late(size));
-        let mut miniature = Miniature::new(1.0, &[9, 7, 9], make).expect("nothing fails");
+        let make = |size: CacheSize, _| Ok::<_, Infallible>(Late(size.bytes()));
+        let sizes = [9, 7, 9].map(CacheSize::of_memory);
+        let mut miniature = Miniature::new(1.0, &sizes, make).expect("nothing fails");
         miniature.see(1, true, &());
         let curve = miniature.curve();
         assert_eq!([6, 7, 9].map(|size| curve.miss_ratio(size)), [1.0, 0.0, 0.0]);
         // A store that refuses is told to whoever asked.
-        assert_eq!(Miniature::<Late>::new(1.0, &[1], |_| Err("full")).map(drop), Err("full"));
+        assert_eq!(Miniature::<Late>::new(1.0, &sizes, |_, _| Err("full")).map(drop), Err("full"));
+    }
+
+    #[test]
+    fn what_memory_misses_is_told_apart() {
+        /// Two queues, the later of which has what the earlier one has lost.
+        struct Both([Fifo; 2]);
+        impl Simulated for Both {
+            type Request = u64;
+            fn see(&mut self, key: &u64) -> Option<Answer> {
+                // Deletes are neither.
+                if *key == 0 {
+                    return None;
+                }
+                let [memory, all] = &mut self.0;
+                let (memory, all) = (memory.see(key), all.see(key));
+                Some(match memory {
+                    Some(Answer::Memory) => Answer::Memory,
+                    _ if all == Some(Answer::Memory) => Answer::Flash,
+                    _ => Answer::Miss,
+                })
+            }
+        }
+        let make = |size: CacheSize, whole| {
+            let memory = CacheSize::of_memory(size.memory_bytes);
+            Ok::<_, Infallible>(Both([fifo(memory, whole)?, fifo(size, whole)?]))
+        };
+        let size = |memory_bytes, flash_bytes| CacheSize { memory_bytes, flash_bytes };
+        let sizes = [size(2, 2), size(1, 1), size(3, 1)];
+        let mut miniature = Miniature::new(1.0, &sizes, make).expect("nothing fails");
+        for key in [1, 2, 3, 1, 2, 3, 0, 1, 1] {
+            miniature.see(key, key != 0, &key);
+        }
+        let told: Vec<Missed> = miniature.missed().collect();
+        let missed = |size, memory: f64, all: f64| Missed {
+            size,
+            memory_miss_ratio: memory / 8.0,
+            miss_ratio: all / 8.0,
+        };
+        // One of one: all but the last; of two: all but the last, and two of those are on flash ...
+        let expected = [(1, 1, 7.0, 7.0), (2, 2, 7.0, 3.0), (3, 1, 3.0, 3.0)];
+        let expected = expected.map(|(memory, flash, of_memory, of_all)| {
+            missed(size(memory, flash), of_memory, of_all)
+        });
+        assert_eq!(told, expected);
+        // ... and those of the same size are one point.
+        let curve = miniature.curve();
+        let sizes: Vec<u64> = curve.points().iter().map(|point| point.size).collect();
+        assert_eq!(sizes, [0, 2, 4]);
+        assert_eq!(curve.miss_ratio(4), 3.0 / 8.0);
     }
 }

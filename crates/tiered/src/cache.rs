@@ -25,7 +25,7 @@ use crate::flash::{Flash, Start};
 use crate::flash_lookup::{FlashLookup, FlashStep, Outcome};
 use crate::object::{Change, Found, Object};
 use crate::options::{Options, TenantOptions};
-use crate::pool::{Pool, hit_of};
+use crate::pool::{self, Pool, hit_of};
 use crate::recovery;
 use crate::seat::DeviceStats;
 use crate::stats::{Stats, TenantStats};
@@ -130,6 +130,17 @@ struct Inner {
 }
 
 impl Cache {
+    /// The size of the segments into which flash is divided by these options where it has not been
+    /// used before, in bytes; none where there is no flash.
+    ///
+    /// # Errors
+    ///
+    /// When a setting breaks a bound, or there is too little DRAM for the flash.
+    pub fn segment_bytes_for(options: &Options) -> Result<Option<u64>> {
+        options.check()?;
+        pool::segment_bytes_for(options)
+    }
+
     /// Opens a cache. What is on flash from before is there again, as far as that is certain to
     /// be what was stored last.
     ///

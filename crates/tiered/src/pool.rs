@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::flash::{Flash, Place, Start};
 use crate::layout::{Layout, SEGMENT_BYTES_MIN};
 use crate::object::{Change, Found, Object};
-use crate::options::{DRAM_BYTES_MIN, KEY_BYTES_MAX, OBJECT_DRAM_DIVISOR, Options};
+use crate::options::{DRAM_BYTES_MIN, FlashOptions, KEY_BYTES_MAX, OBJECT_DRAM_DIVISOR, Options};
 use crate::recovery;
 use crate::stats::{Counter, Counters, Stats};
 use crate::superblock::{NO_TIME, Opening};
@@ -82,7 +82,7 @@ impl Pool {
         around: &Surroundings,
     ) -> Result<(Self, Start)> {
         options.check()?;
-        let (segment_bytes, limits, flash_bytes) = fitting(options, around)?;
+        let (segment_bytes, limits, flash_bytes) = fitting(options, left(options, around))?;
         let options = &Options { segment_bytes, ..options.clone() };
         let (flash, start) = match options.flash.is_empty() {
             true => (None, Start { warm: 0, version_max: 0, clear_at_s: NO_TIME }),
@@ -436,10 +436,24 @@ fn shards_for(options: &Options, objects_bytes: u64, shards_max: u64) -> u64 {
     (1..=shards_max).rev().find(has_room).unwrap_or(1)
 }
 
+/// The size of segments that flash is divided into where there was none before, in bytes; none without flash.
+///
+/// # Errors
+/// Where there is too little DRAM for the flash.
+pub(crate) fn segment_bytes_for(options: &Options) -> Result<Option<u64>> {
+    let (segment_bytes, ..) = fitting(options, None)?;
+    let of = |flash: &FlashOptions| {
+        let (usual, bits) = (options.object_bytes_usual, options.fingerprint_bits);
+        Layout::of(flash.bytes, usual, segment_bytes, bits)
+    };
+    let layouts: Vec<Layout> = options.flash.iter().map(of).collect::<Result<_>>()?;
+    Ok(layouts.iter().map(|layout| layout.segment_bytes.into()).max())
+}
+
 /// With which size of segments flash fits the DRAM, and what it may take then: as it was left, so
 /// that a cache with other DRAM than before finds its objects again; as the size of the devices
 /// has it; or smaller ones, which need smaller buffers.
-fn fitting(options: &Options, around: &Surroundings) -> Result<(Option<u64>, Limits, u64)> {
+fn fitting(options: &Options, left: Option<u64>) -> Result<(Option<u64>, Limits, u64)> {
     let with = |segment_bytes| {
         let options = Options { segment_bytes, ..options.clone() };
         limits(&options).map(|(limits, bytes)| (segment_bytes, limits, bytes))
@@ -448,7 +462,7 @@ fn fitting(options: &Options, around: &Surroundings) -> Result<(Option<u64>, Lim
     if options.segment_bytes.is_some() {
         return usual;
     }
-    if let Some(found) = left(options, around)
+    if let Some(found) = left
         && let Ok(fitting) = with(Some(found))
     {
         return Ok(fitting);
@@ -513,10 +527,6 @@ fn limits(options: &Options) -> Result<(Limits, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use tidekv_io::{ManualClock, MemoryStorage};
-
     use super::*;
     use crate::options::FlashOptions;
 
@@ -524,11 +534,9 @@ mod tests {
     fn segments(dram_mib: u64, flash_gib: u64) -> Option<(u64, f64)> {
         let flash = vec![FlashOptions { path: "/flash".into(), bytes: flash_gib << 30 }];
         let options = Options { dram_bytes: dram_mib << 20, flash, ..Options::default() };
-        let storage = Arc::new(MemoryStorage::new());
-        let around = Surroundings::new(storage, Arc::new(ManualClock::new(0)));
-        let (segment_bytes, _, bytes) = fitting(&options, &around).ok()?;
-        let layout = Layout::of(flash_gib << 30, 4 << 10, segment_bytes, 40).expect("it fits");
-        Some((u64::from(layout.segment_bytes) >> 20, bytes as f64 / options.dram_bytes as f64))
+        let (_, _, bytes) = fitting(&options, None).ok()?;
+        let segment_bytes = segment_bytes_for(&options).expect("it fits")?;
+        Some((segment_bytes >> 20, bytes as f64 / options.dram_bytes as f64))
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::ValueEnum;
 use tidekv_plan::trace::{FORMATS, Fault, Format, Kind, Reader, Request};
 use tidekv_plan::{
-    Access, Action, ClassProfiler, Curve, Expiry, GROWTH, Miniature, Profiler, SIZE_USUAL, Sampler,
-    Settings, SlabClasses, Unit,
+    Access, Action, CacheSize, ClassProfiler, Curve, Expiry, GROWTH, Miniature, Missed, Profiler,
+    SIZE_USUAL, Sampler, Settings, SlabClasses, Unit,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -21,7 +21,7 @@ use crate::files;
 use crate::output;
 use crate::progress::Progress;
 use crate::quantity::{parse_size, show_size};
-use crate::simulated_cache::{SimulatedCache, Taking};
+use crate::simulated_cache::{Likeness, SimulatedCache, Taking};
 
 /// Points of a curve that is written.
 const POINTS_MAX: usize = 1000;
@@ -33,7 +33,8 @@ const RATE_USUAL: f64 = 0.01;
 /// Prints the curve as CSV, `size,miss_ratio`, or with --json with all that is known; `tidekv plan`
 /// reads both. A sample of the keys is looked at (SHARDS), in memory that does not grow with
 /// the trace; --exact looks at all. Caches evict the least recently used; with --policy as
-/// `tidekv cache` does, whose own code is then tried in small for each of --sizes.
+/// `tidekv cache` does, whose own code is then tried in small for each of --sizes. Where some
+/// of these have flash, the lines are `dram,flash,dram_miss_ratio,miss_ratio`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv profile requests.csv > web.curve\n  \
     tidekv profile --format twitter --json cluster52.zst > c52.json")]
@@ -71,10 +72,15 @@ pub struct Profile {
           conflicts_with_all = ["exact", "samples", "slabs", "objects", "overhead"])]
     policy: Option<Order>,
 
-    /// With --policy: the sizes of caches, at least a MiB for the keys of --rate.
-    #[arg(long, value_delimiter = ',', value_name = "SIZE,...", value_parser = parse_size,
+    /// With --policy: the sizes of caches, as DRAM or DRAM+FLASH; at least a MiB of DRAM for the keys of
+    /// --rate.
+    #[arg(long, value_delimiter = ',', value_name = "SIZE,...", value_parser = parse_cache_size,
           requires = "policy")]
-    sizes: Vec<u64>,
+    sizes: Vec<CacheSize>,
+
+    /// With flash: how large objects are on average, about, as `tidekv cache` is told it.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_size)]
+    object_usual: u64,
 
     /// What an object takes beside its key and value.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0")]
@@ -166,6 +172,28 @@ struct Tally {
     last_s: f64,
 }
 
+impl Tally {
+    /// From the first to the last, where there are times.
+    fn seconds(&self) -> Option<f64> {
+        self.first_s.map(|first| self.last_s - first).filter(|seconds| *seconds > 0.0)
+    }
+
+    /// The mean size of an object.
+    fn object_bytes(&self) -> Option<f64> {
+        (self.sized > 0).then(|| self.bytes / self.sized as f64)
+    }
+}
+
+/// DRAM, or DRAM and flash with a plus between them.
+fn parse_cache_size(text: &str) -> std::result::Result<CacheSize, String> {
+    let (memory, flash) = text.split_once('+').unwrap_or((text, "0"));
+    Ok(CacheSize { memory_bytes: parse_size(memory)?, flash_bytes: parse_size(flash)? })
+}
+
+fn show_cache_size(size: CacheSize) -> String {
+    format!("{}+{}", show_size(size.memory_bytes), show_size(size.flash_bytes))
+}
+
 impl Profile {
     /// Runs the command.
     pub fn run(&self) -> Result<()> {
@@ -174,6 +202,9 @@ impl Profile {
         }
         if self.samples == 0 {
             return Err(Failure::usage("--samples is at least 1"));
+        }
+        if self.svg.is_some() && self.has_flash() {
+            return Err(Failure::usage("--svg draws a curve: --sizes without flash"));
         }
         let (input, bytes) = files::open_input(&self.trace)?;
         let read = Arc::new(AtomicU64::new(0));
@@ -231,11 +262,11 @@ impl Profile {
     fn in_small(&self, policy: Order) -> Result<Miniature<SimulatedCache>> {
         let rate = self.rate.unwrap_or(RATE_USUAL);
         let least = (SimulatedCache::BYTES_MIN as f64 / rate).ceil() as u64;
-        if let Some(size) = self.sizes.iter().find(|size| **size < least) {
+        if let Some(size) = self.sizes.iter().find(|size| size.memory_bytes < least) {
             return Err(Failure::usage(format!(
                 "--sizes: {} is less than {}, which is the least that has a MiB for one of {:.0} keys: \
                  --rate",
-                show_size(*size),
+                show_size(size.memory_bytes),
                 show_size(least),
                 1.0 / rate
             )));
@@ -244,10 +275,16 @@ impl Profile {
             is_sets_only: self.sets_only,
             has_deadlines: !matches!(self.expiry, Expires::Ignored),
         };
-        let make = |bytes: u64| {
+        let like =
+            Likeness { eviction: policy.into(), object_bytes_usual: self.object_usual, rate };
+        let make = |in_small: CacheSize, whole: CacheSize| {
             // By rounding it could be a byte less.
-            let bytes = bytes.max(SimulatedCache::BYTES_MIN);
-            SimulatedCache::new(policy.into(), bytes, taking)
+            let memory_bytes = in_small.memory_bytes.max(SimulatedCache::BYTES_MIN);
+            let cache =
+                SimulatedCache::new(&like, CacheSize { memory_bytes, ..in_small }, whole, taking);
+            cache.map_err(|error| {
+                Failure::usage(format!("--sizes: {}: {error}", show_cache_size(whole)))
+            })
         };
         Miniature::new(rate, &self.sizes, make)
     }
@@ -292,14 +329,17 @@ impl Profile {
             let first = first.unwrap_or_default();
             return Err(Failure::new(format!("the trace asks for nothing{first}")));
         }
+        if let Profiling::Small(miniature) = profiling
+            && self.has_flash()
+        {
+            self.warn(tally, left_out);
+            return self.tell_of_both(miniature, tally);
+        }
         let curve = profiling.curve().thinned(POINTS_MAX);
         let unit = if self.objects { OBJECTS } else { BYTES };
         let file = CurveFile {
-            seconds: tally
-                .first_s
-                .map(|first| tally.last_s - first)
-                .filter(|seconds| *seconds > 0.0),
-            object_bytes: (tally.sized > 0).then(|| tally.bytes / tally.sized as f64),
+            seconds: tally.seconds(),
+            object_bytes: tally.object_bytes(),
             sampled: Some(profiling.sampled()),
             ..CurveFile::of(&curve, unit)
         };
@@ -311,6 +351,41 @@ impl Profile {
             true => output::line(&serde_json::json!(file).to_string()),
             false => output::line(file.to_csv().trim_end()),
         }
+    }
+
+    fn has_flash(&self) -> bool {
+        self.sizes.iter().any(|size| size.flash_bytes > 0)
+    }
+
+    /// What caches with flash miss: no curve, for which of the two an object is in is not the same.
+    fn tell_of_both(&self, miniature: &Miniature<SimulatedCache>, tally: &Tally) -> Result<()> {
+        let missed = miniature.missed();
+        if !self.json {
+            let lines = missed.map(|Missed { size, memory_miss_ratio, miss_ratio }| {
+                let CacheSize { memory_bytes, flash_bytes } = size;
+                format!("\n{memory_bytes},{flash_bytes},{memory_miss_ratio:.6},{miss_ratio:.6}")
+            });
+            let header = "dram,flash,dram_miss_ratio,miss_ratio";
+            return output::line(&(header.to_owned() + &lines.collect::<String>()));
+        }
+        let sizes: Vec<serde_json::Value> = missed
+            .map(|Missed { size, memory_miss_ratio, miss_ratio }| {
+                serde_json::json!({
+                    "dram_bytes": size.memory_bytes,
+                    "flash_bytes": size.flash_bytes,
+                    "dram_miss_ratio": memory_miss_ratio,
+                    "miss_ratio": miss_ratio,
+                })
+            })
+            .collect();
+        let object = serde_json::json!({
+            "requests": tally.requests,
+            "seconds": tally.seconds(),
+            "object_bytes": tally.object_bytes(),
+            "sampled": miniature.rate(),
+            "sizes": sizes,
+        });
+        output::line(&object.to_string())
     }
 
     /// What one ought to know, beside what is printed.

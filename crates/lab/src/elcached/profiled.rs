@@ -1,7 +1,8 @@
 //! What it costs a server to make curves of what it is asked: the parts `profiling …` of `elcached-elastic`.
 //!
 //! Some servers make curves and as many do not, all in this process with clients that keep them busy;
-//! they take turns. A part is for each way in which it could cost something:
+//! they take turns. What those with curves do is held against what the others do in the same round, in requests a second
+//! and in the server's processor time for a request: what clients cost is not in that. A part is for each way in which it could cost something:
 //!
 //! | part | what is asked | why |
 //! |---|---|---|
@@ -19,7 +20,7 @@ use crate::elcached::cost::modelled;
 use crate::experiment::{Found, Model, Params, Point, Rule, Target};
 use crate::failure::{Failure, Result};
 use crate::scale::Scale;
-use crate::served::{Drivers, Target as Sizes};
+use crate::served::{Drivers, Target as Sizes, Turn};
 
 const PROFILED: &str = "tidekv:profiled";
 const UNPROFILED: &str = "unprofiled";
@@ -51,27 +52,38 @@ impl Model for Profiled {
             let what = format!("server {number} has told of {} windows", windows[number]);
             return Err(Failure::new(what));
         }
-        let per_s = |are_profiled: bool| -> Vec<f64> {
-            let of = |round: usize| {
-                let of_kind =
-                    (0..turns.len()).filter(|number| is_profiled(*number) == are_profiled);
-                of_kind.map(|number| turns[number][round]).sum::<f64>() / SERVERS as f64
+        let of_kind = |are_profiled: bool, metric: fn(&Turn) -> f64| -> Vec<f64> {
+            let of_round = |round: usize| {
+                let kind = (0..turns.len()).filter(|number| is_profiled(*number) == are_profiled);
+                kind.map(|number| metric(&turns[number][round])).sum::<f64>() / SERVERS as f64
             };
-            (0..drivers.rounds).map(of).collect()
+            (0..drivers.rounds).map(of_round).collect()
         };
-        let (with, without) = (per_s(true), per_s(false));
-        let ratios: Vec<f64> =
-            with.iter().zip(&without).map(|(with, without)| with / without).collect();
-        let metrics = vec![
-            ("to_unprofiled", quantile(&ratios, 0.5)),
-            ("to_unprofiled_low", quantile(&ratios, 0.25)),
-            ("to_unprofiled_high", quantile(&ratios, 0.75)),
-            ("ops_per_s", quantile(&with, 0.5)),
+        let kinds = [false, true];
+        let [without, with] = kinds.map(|kind| of_kind(kind, Turn::per_s));
+        let [cpu_without, cpu_with] = kinds.map(|kind| of_kind(kind, Turn::cpu_us_per_op));
+        let [rate, rate_low, rate_high] = median_between(&ratios(&with, &without));
+        let [cpu, cpu_low, cpu_high] = median_between(&ratios(&cpu_without, &cpu_with));
+        let beside = [
+            ("to_unprofiled", rate),
+            ("to_unprofiled_low", rate_low),
+            ("to_unprofiled_high", rate_high),
+            ("cpu_to_unprofiled", cpu),
+            ("cpu_to_unprofiled_low", cpu_low),
+            ("cpu_to_unprofiled_high", cpu_high),
         ];
-        let without = vec![("ops_per_s", quantile(&without, 0.5))];
+        let usual = |per_s: &[f64], cpu: &[f64]| {
+            [("ops_per_s", median_between(per_s)[0]), ("cpu_us_per_op", median_between(cpu)[0])]
+        };
+        let with = beside.into_iter().chain(usual(&with, &cpu_with)).collect();
+        let without = usual(&without, &cpu_without).into();
         let found = |subject, metrics| Found { subject, params: Params::new(), metrics };
-        Ok(vec![found(PROFILED, metrics), found(UNPROFILED, without)])
+        Ok(vec![found(PROFILED, with), found(UNPROFILED, without)])
     }
+}
+
+fn ratios(of: &[f64], to: &[f64]) -> Vec<f64> {
+    of.iter().zip(to).map(|(of, to)| of / to).collect()
 }
 
 /// One of each two: of the first two the later, of the next the earlier, so that neither kind is older.
@@ -79,17 +91,21 @@ fn is_profiled(number: usize) -> bool {
     number % 4 == 1 || number % 4 == 2
 }
 
-/// The value of which that part are less.
-fn quantile(values: &[f64], part: f64) -> f64 {
+/// The median, and between which values that of all rounds that there might be is, with 19 in 20 chances
+/// (by ranks: how many of `n` lie below a median is binomial).
+fn median_between(values: &[f64]) -> [f64; 3] {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted[((sorted.len() - 1) as f64 * part).round() as usize]
+    let many = sorted.len() as f64;
+    let below = (many / 2.0 - 0.98 * many.sqrt()).max(1.0) as usize - 1;
+    [sorted[(sorted.len() - 1) / 2], sorted[below], sorted[sorted.len() - 1 - below]]
 }
 
 pub(super) fn points(scale: &Scale) -> Vec<Point> {
     let (turn, rounds) = match scale.is_quick {
         true => (Duration::from_millis(100), 3),
-        false => (Duration::from_secs(1), 20),
+        // A burst is due each 1.25 s, so that two begin in a turn, and none is saved up for one.
+        false => (Duration::from_millis(2_500), 24),
     };
     let of = |(part, objects, gets_at_once, sets_at_once, threads): (&str, _, _, _, _)| {
         let drivers = Drivers {
@@ -110,10 +126,17 @@ pub(super) fn points(scale: &Scale) -> Vec<Point> {
     [(FEW, 5_000, 64, 4, 2), (MANY, 200_000, 64, 4, 2), (PLAIN, 5_000, 1, 0, 8)].map(of).into()
 }
 
-pub(super) const TARGETS: [Target; 3] = [
-    Target::in_phase(FEW, "to_unprofiled", TARGET),
-    Target::in_phase(MANY, "to_unprofiled", TARGET),
-    Target::in_phase(PLAIN, "to_unprofiled", TARGET),
+const fn target(part: &'static str, of: &'static str) -> Target {
+    Target::in_phase(part, of, TARGET)
+}
+
+pub(super) const TARGETS: [Target; 6] = [
+    target(FEW, "to_unprofiled"),
+    target(MANY, "to_unprofiled"),
+    target(PLAIN, "to_unprofiled"),
+    target(FEW, "cpu_to_unprofiled"),
+    target(MANY, "cpu_to_unprofiled"),
+    target(PLAIN, "cpu_to_unprofiled"),
 ];
 
 #[cfg(test)]
@@ -121,9 +144,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_of_the_sorted() {
-        let values = [3.0, 1.0, 2.0, 5.0, 4.0];
-        assert_eq!([0.25, 0.5, 0.75].map(|part| quantile(&values, part)), [2.0, 3.0, 4.0]);
+    fn medians_are_between_ranks() {
+        let values: Vec<f64> = (0..24).map(|n| f64::from(n * 7 % 24)).collect();
+        // Of 24 the 7th to the 18th.
+        assert_eq!(median_between(&values), [11.0, 6.0, 17.0]);
+        assert_eq!(median_between(&[3.0, 1.0, 2.0]), [2.0, 1.0, 3.0]);
+        assert_eq!(median_between(&[1.0]), [1.0; 3]);
         let profiled: Vec<usize> = (0..2 * SERVERS).filter(|number| is_profiled(*number)).collect();
         assert_eq!(profiled.len(), SERVERS);
     }

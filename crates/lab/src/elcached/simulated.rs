@@ -1,12 +1,12 @@
-//! TideKV's cache of objects, in memory alone, as something that requests are tried on: for what it
-//! misses, and in small for what it is thought to miss.
+//! TideKV's cache of objects as something that requests are tried on: for what it misses, and in small
+//! for what it is thought to miss. Its flash, if it has any, is a file in memory.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tidekv_io::{ManualClock, MemoryStorage};
-use tidekv_plan::Simulated;
-use tidekv_tiered::{Cache, Eviction, Options, Surroundings};
+use tidekv_plan::{Answer, CacheSize, Simulated};
+use tidekv_tiered::{Cache, Eviction, FlashOptions, Lookup, Options, Surroundings};
 
 use crate::elcached::workload::{self, Sizes};
 use crate::failure::Result;
@@ -22,21 +22,37 @@ const UNIX_MS: u64 = 1_000_000;
 #[derive(Debug)]
 pub(super) struct TierInMemory {
     cache: Cache,
+    has_flash: bool,
     value: Bytes,
 }
 
 impl TierInMemory {
-    pub(super) fn new(eviction: Eviction, dram_bytes: u64) -> Result<Self> {
+    /// One of that size, with segments as they come.
+    pub(super) fn new(eviction: Eviction, size: CacheSize) -> Result<Self> {
+        Self::with_segments(eviction, size, None)
+    }
+
+    /// One with segments of so many bytes.
+    pub(super) fn with_segments(
+        eviction: Eviction,
+        size: CacheSize,
+        segment_bytes: Option<u64>,
+    ) -> Result<Self> {
+        let has_flash = size.flash_bytes > 0;
+        let flash = FlashOptions { path: "flash".into(), bytes: size.flash_bytes };
         let options = Options {
-            dram_bytes,
+            dram_bytes: size.memory_bytes,
             eviction,
             object_bytes_max: OBJECT_BYTES_MAX,
+            object_bytes_usual: workload::OBJECT_BYTES_MEAN,
+            flash: if has_flash { vec![flash] } else { Vec::new() },
+            segment_bytes,
             ..Options::default()
         };
         let storage = Arc::new(MemoryStorage::new());
         let around = Surroundings::new(storage, Arc::new(ManualClock::new(UNIX_MS)));
         let cache = tiered::open(&options, &around)?;
-        Ok(Self { cache, value: vec![b'v'; OBJECT_BYTES_MAX as usize].into() })
+        Ok(Self { cache, has_flash, value: vec![b'v'; OBJECT_BYTES_MAX as usize].into() })
     }
 }
 
@@ -44,14 +60,23 @@ impl Simulated for TierInMemory {
     /// The key's number.
     type Request = u64;
 
-    fn see(&mut self, key: &u64) -> Option<bool> {
+    fn see(&mut self, key: &u64) -> Option<Answer> {
         let Sizes { key_bytes, value_bytes } = workload::sizes_of(*key);
         let text = workload::text_of(*key, key_bytes);
-        let is_found = self.cache.get(&text).is_some();
-        if !is_found && value_bytes <= OBJECT_BYTES_MAX {
+        let answer = match self.cache.try_get(&text) {
+            Lookup::Hit(_) => Answer::Memory,
+            Lookup::Miss => Answer::Miss,
+            Lookup::Unknown if self.cache.get(&text).is_some() => Answer::Flash,
+            Lookup::Unknown => Answer::Miss,
+        };
+        if answer == Answer::Miss && value_bytes <= self.cache.object_bytes_max() {
             let value = self.value.slice(..value_bytes as usize);
             self.cache.store(&text, tiered::plain(&self.cache, value));
         }
-        Some(is_found)
+        if self.has_flash {
+            // In this thread: what is measured is not how soon it is.
+            self.cache.catch_up();
+        }
+        Some(answer)
     }
 }

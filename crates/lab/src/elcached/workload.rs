@@ -52,6 +52,9 @@ fn key_bytes(unit: f64) -> f64 {
 /// Their mean, in bytes, about.
 pub(super) const VALUE_BYTES_MEAN: u64 = 329;
 
+/// That of keys and values together, about.
+pub(super) const OBJECT_BYTES_MEAN: u64 = 365;
+
 /// A number of a generalised Pareto law (scale 214, shape 0.35): ETC's values.
 fn value_bytes(unit: f64) -> f64 {
     let (scale, shape) = (214.476, 0.348238);

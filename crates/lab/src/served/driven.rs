@@ -10,6 +10,7 @@ use tidekv_server::CacheServerOptions;
 
 use crate::dice::{Dice, mix};
 use crate::failure::{Failure, Result};
+use crate::kernel::{process_cpu_ns, thread_cpu_ns};
 use crate::keys::{Choice, Picker, key_of};
 use crate::served::client::{Connection, print_key};
 use crate::served::directory::Directory;
@@ -39,6 +40,29 @@ pub(crate) struct Drivers {
     pub(crate) seed: u64,
 }
 
+/// What a server did in a turn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turn {
+    /// Gets and sets that it answered.
+    pub(crate) requests: u64,
+    /// How long it was asked.
+    pub(crate) wall_ns: u64,
+    /// Processor time of this process but for those who asked: of this server, for others have nothing to do.
+    pub(crate) server_cpu_ns: u64,
+}
+
+impl Turn {
+    /// Requests a second.
+    pub(crate) fn per_s(&self) -> f64 {
+        self.requests as f64 / (self.wall_ns as f64 / 1e9)
+    }
+
+    /// Processor time of the server for a request, in microseconds.
+    pub(crate) fn cpu_us_per_op(&self) -> f64 {
+        self.server_cpu_ns as f64 / 1e3 / self.requests as f64
+    }
+}
+
 /// A server, and a connection for each who asks.
 struct Asked {
     connections: Vec<Connection<UnixStream>>,
@@ -47,9 +71,9 @@ struct Asked {
 }
 
 impl Drivers {
-    /// Starts a server for each of `options`, stores all objects in it, and says how many gets and sets
-    /// it answered a second, turn by turn, and the number of the last window of which it has a curve; 0
-    /// where it has none. All are to be hits.
+    /// Starts a server for each of `options`, stores all objects in it, and says what it did turn by turn,
+    /// and the number of the last window of which it has a curve; 0 where it has none. All gets are
+    /// to be hits.
     ///
     /// # Errors
     /// Where one cannot be started or used, or does not have what was stored.
@@ -57,7 +81,7 @@ impl Drivers {
         &self,
         target: &Target,
         options: &[CacheServerOptions],
-    ) -> Result<(Vec<Vec<f64>>, Vec<u64>)> {
+    ) -> Result<(Vec<Vec<Turn>>, Vec<u64>)> {
         let directory = Directory::new()?;
         let keys: Vec<Vec<u8>> = (0..self.objects).map(wire_key).collect::<Result<_>>()?;
         let start = |(number, options): (usize, &CacheServerOptions)| {
@@ -81,9 +105,9 @@ impl Drivers {
                 turns.reverse();
             }
             for number in turns {
-                let per_s = self.turn(&mut servers[number], &keys, round as u64)?;
+                let turn = self.turn(&mut servers[number], &keys, round as u64)?;
                 if round > 0 {
-                    found[number].push(per_s);
+                    found[number].push(turn);
                 }
             }
         }
@@ -106,27 +130,31 @@ impl Drivers {
         Ok(())
     }
 
-    /// Requests a second of a turn.
-    fn turn(&self, asked: &mut Asked, keys: &[Vec<u8>], round: u64) -> Result<f64> {
+    fn turn(&self, asked: &mut Asked, keys: &[Vec<u8>], round: u64) -> Result<Turn> {
         let clock = SystemClock::new();
         let began_ns = clock.monotonic_ns();
-        let requests = thread::scope(|scope| {
+        let began_cpu_ns = process_cpu_ns();
+        let (requests, clients_cpu_ns) = thread::scope(|scope| {
             let drive = |(number, connection)| {
                 let clock = &clock;
                 let of_thread = round * self.threads + number as u64;
                 scope.spawn(move || {
                     let is_over = || clock.monotonic_ns() - began_ns >= self.turn.as_nanos() as u64;
-                    self.ask(connection, keys, of_thread, is_over)
+                    let done = self.ask(connection, keys, of_thread, is_over)?;
+                    // The thread has done nothing else.
+                    Ok::<_, Failure>((done, thread_cpu_ns()))
                 })
             };
             let threads: Vec<_> = asked.connections.iter_mut().enumerate().map(drive).collect();
-            threads.into_iter().try_fold(0, |all, thread| {
-                let done =
-                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-                Ok::<u64, Failure>(all + done)
+            threads.into_iter().try_fold((0, 0), |(requests, cpu_ns), thread| {
+                let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                let done: (u64, u64) = done?;
+                Ok::<_, Failure>((requests + done.0, cpu_ns + done.1))
             })
         })?;
-        Ok(requests as f64 / ((clock.monotonic_ns() - began_ns) as f64 / 1e9))
+        let wall_ns = clock.monotonic_ns() - began_ns;
+        let cpu_ns = process_cpu_ns() - began_cpu_ns;
+        Ok(Turn { requests, wall_ns, server_cpu_ns: cpu_ns.saturating_sub(clients_cpu_ns) })
     }
 
     fn ask(
@@ -195,7 +223,13 @@ mod tests {
         // How many there are depends on how long it takes.
         assert!(windows[0] == 0 && windows[1] >= 1, "{windows:?}");
         assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
-        assert!(found.iter().flatten().all(|per_s| *per_s > 0.0), "{found:?}");
+        for turn in found.iter().flatten() {
+            assert!(turn.requests > 0 && turn.wall_ns >= 50_000_000, "{turn:?}");
+            // Something has answered, and it was not more than there is.
+            let processors = thread::available_parallelism().map_or(1, usize::from) as u64;
+            let most = turn.wall_ns * processors + 10_000_000;
+            assert!(turn.server_cpu_ns > 0 && turn.server_cpu_ns <= most, "{turn:?}");
+        }
         // What is not there is told.
         let few = Target { dram_bytes: 2 << 20, ..target };
         let large = Drivers { objects: 40_000, ..drivers };
