@@ -12,6 +12,7 @@ mod slabs;
 mod shrink;
 mod windows;
 mod profiled;
+mod pauses;
 mod elastic;
 
 use crate::experiment::Experiment;

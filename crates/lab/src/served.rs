@@ -32,6 +32,7 @@ use crate::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
 use crate::tiered::{TIDEKV_CACHE, cannot};
 
 pub(crate) use crate::served::cache_server::{COMMAND, serve};
+pub(crate) use crate::served::directory::Directory;
 pub(crate) use crate::served::driven::{Drivers, Turn};
 pub(crate) use crate::served::flat::{Asked, Kind, OfAPrediction};
 pub(crate) use crate::served::own::Target;

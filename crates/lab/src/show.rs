@@ -9,7 +9,7 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 72] = [
+const SHOWN: [&str; 76] = [
     "mean_absolute_error",
     "profiled_per_s",
     "profile_bytes",
@@ -34,6 +34,10 @@ const SHOWN: [&str; 72] = [
     "windows_until_kept",
     "cost_to_fixed",
     "longest_hit_us",
+    "longest_us",
+    "longest_get_us",
+    "longest_put_us",
+    "p9999_us",
     "latency_us",
     "latency_to_asked",
     "latency_first_us",
@@ -162,6 +166,10 @@ pub(crate) fn label(metric: &str) -> &str {
         "windows_until_kept" => "windows until it was kept",
         "cost_to_fixed" => "of the fixed cost",
         "longest_hit_us" => "longest hit",
+        "longest_us" => "longest wait",
+        "longest_get_us" => "of a get",
+        "longest_put_us" => "of a put",
+        "p9999_us" => "p99.99",
         "latency_us" => "latency",
         "latency_to_asked" => "of the latency asked, at most",
         "latency_first_us" => "latency of the first",

@@ -20,9 +20,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::device::{Device, Limits};
+use crate::device::Device;
 use crate::device_stats::DeviceCounters;
 use crate::error::Result;
+use crate::flash_dram::Limits;
 use crate::layout::Layout;
 use crate::membership::Membership;
 use crate::options::{FlashOptions, Options};

@@ -536,7 +536,7 @@ impl Cache {
                     .iter()
                     .map(|device| device.counts.segments_evicted)
                     .sum(),
-                flash_dram_bytes: pool.flash_dram_bytes(),
+                flash_dram: pool.flash_dram(),
                 dram_bytes_min: pool.dram_bytes_for_all(),
                 flash_bytes_min: pool.flash_bytes_min(),
                 flash_bytes_beside: pool.flash_bytes_beside(),

@@ -28,6 +28,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use arc_swap::ArcSwap;
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 use tidekv_io::buffer::AlignedVec;
@@ -35,6 +36,7 @@ use tidekv_io::{Error, ErrorKind, File, Lock, Operation, Result};
 
 use crate::device_stats::DeviceCounters;
 use crate::entry::{Entry, SegmentId, Spot};
+use crate::flash_dram::Limits;
 use crate::hot::Hot;
 use crate::invalidations::{Invalidation, Invalidations};
 use crate::layout::{INVALIDATION_BYTES, Layout, Name, SLOT_BYTES, SUPERBLOCK_BYTES};
@@ -55,20 +57,6 @@ const FULL_PERCENT: usize = 75;
 const THREADS_MAX: u64 = 256;
 /// Invalidations are cut off the log in stretches of so many.
 const STRETCH: u64 = 64;
-
-/// What a device may take of DRAM, and how it makes room on flash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limits {
-    /// Segments in buffers, those included that are being written.
-    pub(crate) buffers: usize,
-    /// Of these, how many that are being filled.
-    pub(crate) open: usize,
-    /// Changes of the index that wait to be merged.
-    pub(crate) changes: usize,
-    /// Bytes of hot entries.
-    pub(crate) hot_bytes: usize,
-    pub(crate) expiry: Expiry,
-}
 
 /// Segments that are being filled or wait to be written.
 #[derive(Debug)]
@@ -100,7 +88,7 @@ pub(crate) struct Device {
     #[allow(dead_code, reason = "held for as long as the device is used")]
     pub(crate) lock: Box<dyn Lock>,
     pub(crate) layout: Layout,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ArcSwap<Limits>,
     pub(crate) partitions: Box<[Mutex<Partition>]>,
     pub(crate) hot: Hot,
     pub(crate) lives: Lives,
@@ -178,7 +166,7 @@ impl Device {
         let mut partition = self.partition(name).lock();
         let is_absent = partition.find(name.fingerprint, &self.lives) == Knowledge::Absent;
         let mut filling = self.filling.lock();
-        let group = match self.limits.expiry {
+        let group = match self.limits.load().expiry {
             Expiry::Groups => Group::of(object.deadline, now_s),
             Expiry::Lazy => Group::NEVER,
         };
@@ -323,7 +311,8 @@ impl Device {
             self.seal(filling, index);
         }
         // Where few slots may be in use, most of them are for what is whole.
-        let open_max = self.limits.open.min(filling.slots.in_use_max() / 2).max(1);
+        let limits = **self.limits.load();
+        let open_max = limits.open.min(filling.slots.in_use_max() / 2).max(1);
         if filling.open.len() >= open_max {
             let group_of = |n: usize| filling.open[n].read().group();
             let has_room = |n: &usize| filling.open[*n].read().has_room_for(len);
@@ -334,7 +323,7 @@ impl Device {
                 return Ok(None);
             };
             let is_near = distance(&nearest) <= SHARED_DISTANCE;
-            if has_room(&nearest) && (is_near || filling.buffers >= self.limits.buffers) {
+            if has_room(&nearest) && (is_near || filling.buffers >= limits.buffers) {
                 return Ok(Some(Arc::clone(&filling.open[nearest])));
             }
             // A group of its own is not worth a segment that is hardly filled. With objects that
@@ -357,7 +346,7 @@ impl Device {
         group: Group,
         now_s: u32,
     ) -> Result<Option<Arc<RwLock<Segment>>>> {
-        if filling.buffers >= self.limits.buffers {
+        if filling.buffers >= self.limits.load().buffers {
             return Ok(None);
         }
         let Some(taken) = filling.slots.take(now_s) else { return Ok(None) };
@@ -389,7 +378,7 @@ impl Device {
     /// Keeps the buffer of a segment that needs it no more, unless somebody reads it still.
     pub(crate) fn keep_buffer(&self, filling: &mut Filling, segment: Arc<RwLock<Segment>>) {
         if let Some(segment) = Arc::into_inner(segment)
-            && filling.buffers + filling.spare.len() < self.limits.buffers
+            && filling.buffers + filling.spare.len() < self.limits.load().buffers
         {
             filling.spare.push(segment.into_inner().into_buffer());
         }

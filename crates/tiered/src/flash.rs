@@ -20,9 +20,10 @@ use tidekv_io::Priority;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::array::Array;
-use crate::device::{Device, Limits};
+use crate::device::Device;
 use crate::entry::Spot;
 use crate::error::{Error, Result};
+use crate::flash_dram::Limits;
 use crate::health::{Health, Work};
 use crate::membership::Membership;
 use crate::object::{Found, Object};
@@ -76,7 +77,8 @@ struct Inner {
     resizing: Mutex<()>,
     state: Option<StateFile>,
     around: Surroundings,
-    limits: Limits,
+    /// Held while devices are told, so that one that comes back knows it.
+    limits: Mutex<Limits>,
     opening: Opening,
     object_bytes_max: u64,
     write_budget: Option<WriteBudget>,
@@ -146,7 +148,7 @@ impl Flash {
                 resizing: Mutex::new(()),
                 state: array.state,
                 around: around.clone(),
-                limits,
+                limits: Mutex::new(limits),
                 opening,
                 object_bytes_max: options.object_bytes_max,
                 write_budget: options.flash_writes_bytes_per_s.map(budget),
@@ -401,6 +403,19 @@ impl Flash {
         Ok(())
     }
 
+    /// Changes how much DRAM each device may have.
+    pub(crate) fn set_limits(&self, limits: Limits) {
+        let mut now = self.inner.limits.lock();
+        *now = limits;
+        for (_, device) in self.inner.devices() {
+            device.set_limits(limits);
+        }
+        drop(now);
+        for (number, device) in self.inner.devices() {
+            self.inner.schedule(number, &device);
+        }
+    }
+
     /// How all devices stand.
     pub(crate) fn stats(&self) -> Vec<DeviceStats> {
         self.inner.seats.iter().map(Seat::stats).collect()
@@ -585,7 +600,8 @@ impl Inner {
             opening: self.opening,
             ..Superblock::fresh(id, seat.layout, self.around.boot, next.clone())
         };
-        let opened = recovery::begin(files, &fresh, self.limits, Arc::clone(&seat.counters));
+        let limits = *self.limits.lock();
+        let opened = recovery::begin(files, &fresh, limits, Arc::clone(&seat.counters));
         *membership = next;
         let Ok(device) = opened else {
             // It may have written that it is there.
@@ -598,10 +614,12 @@ impl Inner {
         };
         let failed = self.tell_all(&membership);
         let device = Arc::new(device);
-        let limit = seat.limit.lock();
+        let (limit, limits) = (seat.limit.lock(), self.limits.lock());
         device.set_slots_max(limit.slots);
+        // They may have changed meanwhile.
+        device.set_limits(*limits);
         seat.device.store(Some(Arc::clone(&device)));
-        drop(limit);
+        drop((limit, limits));
         *seat.returned.lock() =
             (seat.counters.segment_bytes_written.get(), self.around.clock.monotonic_ns());
         seat.health.lock().returned();

@@ -1,5 +1,5 @@
-//! How many slots of a flash device may be in use, which can change while it is: more at once, fewer
-//! step by step.
+//! How much a flash device may have, which can change while it is used: how many slots, more at once and
+//! fewer step by step; and how much DRAM.
 //!
 //! Where fewer may be than are, segments go in the order in which they would anyway ([`crate::slots`]):
 //!
@@ -17,17 +17,37 @@
 //!
 //! One thread at a time does what upkeep does.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidekv_io::Result;
 
 use crate::device::{Device, Filling};
+use crate::flash_dram::Limits;
 use crate::segment_table::Slot;
 
 /// So many segments go before others have their turn.
 const STEP_SEGMENTS: usize = 8;
 
 impl Device {
+    /// From now on it may have so much DRAM. More may be taken at once. Where it is less, hot entries go
+    /// that were not asked for lately, and buffers as soon as what is in them is written.
+    pub(crate) fn set_limits(&self, limits: Limits) {
+        let limits = limits.within(self.partitions.len());
+        self.limits.store(Arc::new(limits));
+        self.hot.resize(limits.hot_bytes);
+        // Of the changes some may be too many that were not worth a try before.
+        self.futile_changes.store(0, Ordering::Relaxed);
+        let mut filling = self.filling.lock();
+        while filling.open.len() > limits.open.max(1) {
+            let len = |index: &usize| filling.open[*index].read().len();
+            let Some(fullest) = (0..filling.open.len()).max_by_key(len) else { break };
+            self.seal(&mut filling, fullest);
+        }
+        let spare = limits.buffers.saturating_sub(filling.buffers);
+        filling.spare.truncate(spare);
+    }
+
     /// From now on so many slots may be in use, or all if that is more.
     pub(crate) fn set_slots_max(&self, count: u32) {
         self.filling.lock().slots.set_in_use_max(count as usize);

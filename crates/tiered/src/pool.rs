@@ -13,14 +13,14 @@ use parking_lot::{Mutex, MutexGuard};
 use tidekv_cache::Removed;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::device::Limits;
 use crate::dram::{self, Held};
-use crate::entry::{Entry, SEGMENT_BYTES_MAX};
+use crate::entry::SEGMENT_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::flash::{Flash, Place, Start};
+use crate::flash_dram::FlashDram;
 use crate::layout::{Layout, SEGMENT_BYTES_MIN};
 use crate::object::{Change, Found, Object};
-use crate::options::{DRAM_BYTES_MIN, FlashOptions, KEY_BYTES_MAX, OBJECT_DRAM_DIVISOR, Options};
+use crate::options::{DRAM_BYTES_MIN, KEY_BYTES_MAX, OBJECT_DRAM_DIVISOR, Options};
 use crate::recovery;
 use crate::stats::{Counter, Counters, Stats};
 use crate::superblock::{NO_TIME, Opening};
@@ -29,18 +29,6 @@ use crate::witness::{Sight, Witnessed};
 
 /// Most shards of DRAM.
 const SHARDS_MAX: u64 = 64;
-/// One in so many bytes of the DRAM may be write buffers of flash.
-const BUFFERS_DRAM_DIVISOR: u64 = 8;
-/// One that is filled, one that is written, and one more.
-const BUFFERS_MIN: u64 = 3;
-/// More would be for groups of objects that no load has all at once.
-const BUFFERS_MAX: u64 = 24;
-/// One in so many bytes of the DRAM is for hot entries and changes of the flash index.
-const INDEX_DRAM_DIVISOR: u64 = 16;
-/// More changes of the index would only take long to be read again after a kill: with so many, pages
-/// of a hundred million objects are written for some fifty at a time.
-const CHANGES_MAX: u64 = 3 << 20;
-
 /// DRAM gets smaller by so many bytes of a shard at a time ...
 const STEP_BYTES: usize = 256 << 10;
 /// ... and by so many where flash takes what leaves, which takes ten times as long.
@@ -61,8 +49,8 @@ pub(crate) struct Pool {
     shard_bytes_wanted: AtomicUsize,
     /// Held while both are changed.
     resizing: Mutex<()>,
-    /// Of the DRAM, what flash has for its index and its buffers.
-    flash_dram_bytes: u64,
+    /// Of the DRAM, what flash has.
+    flash_dram: FlashDram,
     /// The least DRAM that it can have, and what it was opened with.
     dram_bytes_min: u64,
     dram_bytes_opened: u64,
@@ -82,11 +70,13 @@ impl Pool {
         around: &Surroundings,
     ) -> Result<(Self, Start)> {
         options.check()?;
-        let (segment_bytes, limits, flash_bytes) = fitting(options, left(options, around))?;
+        let (segment_bytes, flash_dram) = fitting(options, || left(options, around))?;
         let options = &Options { segment_bytes, ..options.clone() };
+        let flash_bytes = flash_dram.bytes(options.dram_bytes);
         let (flash, start) = match options.flash.is_empty() {
             true => (None, Start { warm: 0, version_max: 0, clear_at_s: NO_TIME }),
             false => {
+                let limits = flash_dram.limits(options.dram_bytes);
                 let (flash, start) = Flash::open(options, limits, opening, may_be_warm, around)?;
                 (Some(flash), start)
             }
@@ -99,7 +89,7 @@ impl Pool {
         let least = DRAM_BYTES_MIN.max(options.object_bytes_max * OBJECT_DRAM_DIVISOR);
         let pool = Self {
             // With what there is now there can be a cache, as is seen.
-            dram_bytes_min: options.dram_bytes.min(least + flash_bytes),
+            dram_bytes_min: options.dram_bytes.min(flash_dram.dram_bytes_for(least)),
             dram_bytes_opened: options.dram_bytes,
             shards: (0..shards).map(shard).collect(),
             flash,
@@ -108,7 +98,7 @@ impl Pool {
             dram_bytes: AtomicU64::new(options.dram_bytes),
             shard_bytes_wanted: AtomicUsize::new(shard_bytes as usize),
             resizing: Mutex::new(()),
-            flash_dram_bytes: flash_bytes,
+            flash_dram,
             object_bytes_max: options.object_bytes_max,
         };
         Ok((pool, start))
@@ -147,13 +137,13 @@ impl Pool {
     pub(crate) fn dram_bytes_for_all(&self) -> u64 {
         let largest = dram::charge_bytes(KEY_BYTES_MAX, self.object_bytes_max as usize);
         let shard_bytes = Shard::bytes_with_room_for(largest) as u64;
-        let least = shard_bytes * self.shards.len() as u64 + self.flash_dram_bytes;
+        let least = self.flash_dram.dram_bytes_for(shard_bytes * self.shards.len() as u64);
         least.max(self.dram_bytes_min).min(self.dram_bytes_opened)
     }
 
-    /// Of that, what flash has for its index and its buffers.
-    pub(crate) fn flash_dram_bytes(&self) -> u64 {
-        self.flash_dram_bytes
+    /// What flash has of DRAM.
+    pub(crate) fn flash_dram(&self) -> FlashDram {
+        self.flash_dram
     }
 
     /// Whether an object with a key and a value of these lengths can be kept.
@@ -195,6 +185,10 @@ impl Pool {
                 self.flash.iter().for_each(Flash::catch_up);
             }
         }
+        // What leaves DRAM goes through buffers: these become fewer when it has left.
+        let _one_by_one = self.resizing.lock();
+        let limits = self.flash_dram.limits(self.dram_bytes());
+        self.flash.iter().for_each(|flash| flash.set_limits(limits));
         Ok(())
     }
 
@@ -241,7 +235,7 @@ impl Pool {
 
     /// What a shard has of so much DRAM.
     fn shard_bytes(&self, dram_bytes: u64) -> usize {
-        let objects_bytes = dram_bytes.saturating_sub(self.flash_dram_bytes);
+        let objects_bytes = dram_bytes.saturating_sub(self.flash_dram.bytes(dram_bytes));
         (objects_bytes / self.shards.len() as u64) as usize
     }
 
@@ -441,28 +435,25 @@ fn shards_for(options: &Options, objects_bytes: u64, shards_max: u64) -> u64 {
 /// # Errors
 /// Where there is too little DRAM for the flash.
 pub(crate) fn segment_bytes_for(options: &Options) -> Result<Option<u64>> {
-    let (segment_bytes, ..) = fitting(options, None)?;
-    let of = |flash: &FlashOptions| {
-        let (usual, bits) = (options.object_bytes_usual, options.fingerprint_bits);
-        Layout::of(flash.bytes, usual, segment_bytes, bits)
-    };
-    let layouts: Vec<Layout> = options.flash.iter().map(of).collect::<Result<_>>()?;
-    Ok(layouts.iter().map(|layout| layout.segment_bytes.into()).max())
+    fitting(options, || None).map(|(_, flash_dram)| flash_dram.segment_bytes())
 }
 
 /// With which size of segments flash fits the DRAM, and what it may take then: as it was left, so
 /// that a cache with other DRAM than before finds its objects again; as the size of the devices
 /// has it; or smaller ones, which need smaller buffers.
-fn fitting(options: &Options, left: Option<u64>) -> Result<(Option<u64>, Limits, u64)> {
+fn fitting(
+    options: &Options,
+    left: impl FnOnce() -> Option<u64>,
+) -> Result<(Option<u64>, FlashDram)> {
     let with = |segment_bytes| {
         let options = Options { segment_bytes, ..options.clone() };
-        limits(&options).map(|(limits, bytes)| (segment_bytes, limits, bytes))
+        FlashDram::of(&options).map(|flash_dram| (segment_bytes, flash_dram))
     };
     let usual = with(options.segment_bytes);
     if options.segment_bytes.is_some() {
         return usual;
     }
-    if let Some(found) = left
+    if let Some(found) = left()
         && let Ok(fitting) = with(Some(found))
     {
         return Ok(fitting);
@@ -487,44 +478,6 @@ fn left(options: &Options, around: &Surroundings) -> Option<u64> {
     sizes.all(|bytes| bytes == first).then_some(first)
 }
 
-/// What flash may take of the DRAM: its limits for each device, and all of it in bytes.
-fn limits(options: &Options) -> Result<(Limits, u64)> {
-    let devices = options.flash.len() as u64;
-    if devices == 0 {
-        let expiry = options.expiry;
-        return Ok((Limits { buffers: 0, open: 0, changes: 0, hot_bytes: 0, expiry }, 0));
-    }
-    let mut fixed_bytes = 0;
-    let mut segment_bytes = 0;
-    for flash in &options.flash {
-        let (usual, bits) = (options.object_bytes_usual, options.fingerprint_bits);
-        let layout = Layout::of(flash.bytes, usual, options.segment_bytes, bits)?;
-        segment_bytes = segment_bytes.max(u64::from(layout.segment_bytes));
-        fixed_bytes += layout.index_bytes_max();
-    }
-    let buffers = options.dram_bytes / BUFFERS_DRAM_DIVISOR / devices / segment_bytes;
-    let buffers = buffers.clamp(BUFFERS_MIN, BUFFERS_MAX);
-    let index_bytes = options.index_bytes.unwrap_or(options.dram_bytes / INDEX_DRAM_DIVISOR);
-    let changes_bytes = (index_bytes / 3).min(CHANGES_MAX * size_of::<Entry>() as u64);
-    let limits = Limits {
-        buffers: buffers as usize,
-        open: (buffers - 1).min(buffers / 2 + 1) as usize,
-        changes: (changes_bytes / devices / size_of::<Entry>() as u64) as usize,
-        hot_bytes: ((index_bytes - changes_bytes) / devices) as usize,
-        expiry: options.expiry,
-    };
-    let all_bytes = buffers * devices * segment_bytes + fixed_bytes + index_bytes;
-    // A quarter is left for objects at least.
-    if all_bytes > options.dram_bytes / 4 * 3 {
-        return Err(Error::invalid(format!(
-            "{devices} flash devices need at least {} bytes of DRAM, for their index and their \
-             write buffers",
-            all_bytes.div_ceil(3) * 4
-        )));
-    }
-    Ok((limits, all_bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -534,7 +487,7 @@ mod tests {
     fn segments(dram_mib: u64, flash_gib: u64) -> Option<(u64, f64)> {
         let flash = vec![FlashOptions { path: "/flash".into(), bytes: flash_gib << 30 }];
         let options = Options { dram_bytes: dram_mib << 20, flash, ..Options::default() };
-        let (_, _, bytes) = fitting(&options, None).ok()?;
+        let bytes = fitting(&options, || None).ok()?.1.bytes(options.dram_bytes);
         let segment_bytes = segment_bytes_for(&options).expect("it fits")?;
         Some((segment_bytes >> 20, bytes as f64 / options.dram_bytes as f64))
     }

@@ -23,15 +23,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 
+use arc_swap::ArcSwap;
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 use tidekv_io::buffer::AlignedVec;
 use tidekv_io::{Access, ErrorKind, File, Lock, Operation, Result, Storage};
 
 use crate::coding::Reader;
-use crate::device::{Device, Filling, Limits, Log};
+use crate::device::{Device, Filling, Log};
 use crate::device_stats::DeviceCounters;
 use crate::entry::SegmentId;
+use crate::flash_dram::Limits;
 use crate::hot::Hot;
 use crate::invalidations::{Collection, Invalidation, Invalidations};
 use crate::layout::{
@@ -48,9 +50,6 @@ use crate::upkeep::encode_version;
 
 /// Metadata is emptied in pieces of so many bytes.
 const PIECE_BYTES: u64 = 1 << 20;
-
-/// More changes of one partition than that are long to look through.
-const CHANGES_MAX: usize = 256;
 
 /// A device that is open, and nothing more is known of it than its superblock.
 #[derive(Debug)]
@@ -284,7 +283,7 @@ fn build(
         data: files.data,
         lock: files.lock,
         layout,
-        limits: Limits { changes: limits.changes.min(partitions.len() * CHANGES_MAX), ..limits },
+        limits: ArcSwap::from_pointee(limits.within(partitions.len())),
         partitions: partitions.into_iter().map(Mutex::new).collect(),
         hot: Hot::new(limits.hot_bytes),
         lives,

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::flash_dram::FlashDram;
+
 /// A counter.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
@@ -43,8 +45,8 @@ pub struct TenantStats {
     pub flash_bytes_max: u64,
     /// Segments that went from his flash to make room.
     pub flash_segments_evicted: u64,
-    /// Of his DRAM, what flash has for its index and its buffers.
-    pub flash_dram_bytes: u64,
+    /// What his flash has of his DRAM.
+    pub flash_dram: FlashDram,
     /// The least DRAM with which there is room for the largest object.
     pub dram_bytes_min: u64,
     /// The least flash that he can have, if he has any.
@@ -52,6 +54,13 @@ pub struct TenantStats {
     /// Flash that is no room for objects, where any is used: indexes, as large as devices were made, and
     /// of each a segment that is not full yet.
     pub flash_bytes_beside: u64,
+}
+
+impl TenantStats {
+    /// Of his DRAM, what flash has for its index and its buffers.
+    pub fn flash_dram_bytes(&self) -> u64 {
+        self.flash_dram.bytes(self.cache.dram_bytes_max)
+    }
 }
 
 /// How a cache stands.

@@ -123,7 +123,7 @@ impl Device {
     /// Whether there are so many changes that some are to be merged, and so many more than when
     /// none could be that it is worth another try.
     fn has_many_changes(&self) -> bool {
-        let (changes, max) = (self.settled_changes(), self.limits.changes as i64);
+        let (changes, max) = (self.settled_changes(), self.limits.load().changes as i64);
         let futile = self.futile_changes.load(Ordering::Relaxed);
         changes > max && (futile == 0 || changes > futile + max / 4)
     }
@@ -143,9 +143,10 @@ impl Device {
     /// How many it may be.
     pub(crate) fn window_max(&self) -> u64 {
         let objects = u64::from(self.layout.partitions) * ENTRIES_MAX as u64;
-        let open = self.limits.open as u64 * WINDOW_SEGMENTS;
+        let limits = self.limits.load();
+        let open = limits.open as u64 * WINDOW_SEGMENTS;
         let of_segments = objects * open / u64::from(self.layout.slots);
-        let of_changes = self.limits.changes as u64 * WINDOW_CHANGES;
+        let of_changes = limits.changes as u64 * WINDOW_CHANGES;
         (objects / WINDOW_DIVISOR).max(of_segments).max(of_changes)
     }
 

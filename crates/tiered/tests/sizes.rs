@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "looks at what a file takes of its disk")]
 
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,10 +57,12 @@ fn value(n: u64, state: u64) -> Vec<u8> {
 }
 
 fn store(cache: &Cache, n: u64, state: u64) {
-    let value = Bytes::from(value(n, state));
-    let version = cache.next_version();
-    let object = Object { value, flags: 0, deadline: Deadline::NEVER, version, marks: 0 };
-    cache.store(&n.to_le_bytes(), object);
+    store_until(cache, n, state, Deadline::NEVER);
+}
+
+fn store_until(cache: &Cache, n: u64, state: u64, deadline: Deadline) {
+    let (value, version) = (Bytes::from(value(n, state)), cache.next_version());
+    cache.store(&n.to_le_bytes(), Object { value, flags: 0, deadline, version, marks: 0 });
 }
 
 /// In which state a key is, if it is there.
@@ -306,6 +309,39 @@ fn what_leaves_smaller_dram_is_on_flash() {
     assert_eq!(hits(&cache, 0..2_000), 2_000);
     cache.set_dram_bytes(12 << 20).expect("it had it");
     assert!(cache.has_room_for(1, 256 << 10));
+}
+
+#[test]
+fn what_flash_has_of_dram_follows_it() {
+    let (large, small) = (12 << 20, 4 << 20);
+    let (cache, _, clock) = begin(&Options { dram_bytes: large, ..options() });
+    // Of several lifetimes, so that there are buffers of several groups; and all are looked up, so that
+    // the index has hot entries.
+    let fill = |many: Range<u64>| {
+        let now_s = clock.unix_ms() / 1_000;
+        for n in many.clone() {
+            let ttl_s = [1_000, 10_000, 100_000, 1_000_000][n as usize % 4];
+            store_until(&cache, n, 1, Deadline::at(now_s + ttl_s));
+        }
+        hits(&cache, many)
+    };
+    fill(0..6_000);
+    let takes = || -> u64 { cache.device_stats().iter().map(|it| it.dram_bytes).sum() };
+    let stats = || cache.tenant_stats().remove(0);
+    let may = |dram_bytes| stats().flash_dram.bytes(dram_bytes);
+    assert!(takes() > may(small) && takes() <= may(large), "{} of {}", takes(), may(large));
+    cache.set_dram_bytes(small).expect("it is enough");
+    cache.catch_up();
+    assert!(takes() <= may(small), "{} of {}", takes(), may(small));
+    assert_eq!(stats().flash_dram_bytes(), may(small));
+    // What flash has given back, objects have.
+    let objects = stats().cache.dram_bytes;
+    assert!(objects > (small - may(small)) * 8 / 10, "{objects}");
+    fill(6_000..8_000);
+    assert!(takes() <= may(small), "{} of {}", takes(), may(small));
+    cache.set_dram_bytes(large).expect("it had it");
+    assert!(fill(8_000..10_000) > 1_900);
+    assert!(takes() > may(small) && takes() <= may(large), "{} of {}", takes(), may(large));
 }
 
 #[test]

@@ -7,7 +7,8 @@
 //! promised where others have one.
 //!
 //! A plan, with all [`Sizes`] and [`Seen`], is in bytes as DRAM has objects. On flash an object takes more
-//! ([`OnFlash`]); a [`Change`] is in the bytes of its own tier.
+//! ([`OnFlash`]), and of DRAM flash has a part ([`tidekv_tiered::FlashDram`]), which is in its price; a [`Change`]
+//! is in the bytes of its own tier.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,7 +120,9 @@ pub(crate) struct Loop {
     state: Arc<State>,
     curves: Arc<Curves>,
     options: ElasticOptions,
-    /// DRAM for objects of all tenants, at most, and flash of each.
+    /// DRAM of all tenants, at most; how much of it is for objects where each has what he has when that is
+    /// said; and flash of each.
+    dram_max: u64,
     memory_max: u64,
     flash_max: Vec<u64>,
     elastic: Option<Elastic>,
@@ -150,6 +153,7 @@ impl Loop {
             state: Arc::clone(state),
             curves: Arc::clone(curves),
             options,
+            dram_max: dram_of(&tenants),
             memory_max: tenants.iter().map(memory_of).sum(),
             flash_max: tenants.iter().map(|tenant| tenant.flash_bytes_max).collect(),
             elastic: None,
@@ -179,6 +183,7 @@ impl Loop {
         let (now, now_ns) = (cache.tenant_stats(), self.state.monotonic_ns());
         if dram_of(&now) != self.dram_bytes {
             // That is what there is now.
+            self.dram_max = dram_of(&now);
             self.memory_max = now.iter().map(memory_of).sum();
         }
         let object_bytes = self.object_bytes(&now);
@@ -206,13 +211,25 @@ impl Loop {
         let flash_bytes = tenants.clone().map(|(of, max)| of.objects_bytes(max)).sum();
         let fixed_bytes = tenants.map(|(of, max)| if max > 0 { of.fixed_bytes } else { 0.0 });
         let fixed_cost = prices.cost(0, fixed_bytes.sum::<f64>() as u64);
+        // Of DRAM flash has some that is always there, and a part of what is more.
+        let nothing = self.before.iter().map(|stats| stats.flash_dram.dram_bytes_for(0)).sum();
+        let dram_factor = match self.memory_max {
+            0 => 1.0,
+            bytes => (self.dram_max.saturating_sub(nothing) as f64 / bytes as f64).max(1.0),
+        };
         let (goal, cost, flash_bytes) = match self.options.goal {
             ElasticGoal::Latency { .. } => (Goal::Cost, None, flash_bytes),
-            // Who can hardly pay for indexes has none.
-            ElasticGoal::Cost(cost) if cost < 2.0 * fixed_cost => (Goal::Latency, Some(cost), 0),
-            ElasticGoal::Cost(cost) => (Goal::Latency, Some(cost - fixed_cost), flash_bytes),
+            ElasticGoal::Cost(cost) => {
+                let cost = (cost - prices.cost(nothing, 0)).max(0.0);
+                // Who can hardly pay for indexes has none.
+                match cost < 2.0 * fixed_cost {
+                    true => (Goal::Latency, Some(cost), 0),
+                    false => (Goal::Latency, Some(cost - fixed_cost), flash_bytes),
+                }
+            }
         };
-        let prices = Prices { flash_per_gib: per_object, ..prices };
+        let dram_per_gib = prices.dram_per_gib * dram_factor;
+        let prices = Prices { dram_per_gib, flash_per_gib: per_object };
         let bounds = Bounds {
             dram_bytes: Some(self.memory_max),
             flash_bytes: Some(flash_bytes),
@@ -276,7 +293,7 @@ impl Loop {
         Seen {
             tenant,
             has: (memory_of(stats), flash(stats.flash_bytes_max)),
-            least: (stats.dram_bytes_min - stats.flash_dram_bytes, flash(stats.flash_bytes_min)),
+            least: (objects_in(stats, stats.dram_bytes_min), flash(stats.flash_bytes_min)),
             requests: if is_new { requests } else { 0 },
             missed: (share(flash_hits + misses), share(misses)),
             is_full,
@@ -303,12 +320,13 @@ impl Loop {
     /// What changes where tenants are to be as large as that. Of a tier, what shrinks comes first, and
     /// makes room for what grows; flash comes before DRAM, so that there is room for what leaves it.
     fn changes(&self, seen: &[Seen], sizes: &[Sizes], factor: f64) -> Vec<Change> {
+        let dram = self.dram_for(seen, sizes);
         let mut changes = Vec::new();
-        for ((number, seen), &(memory, flash)) in seen.iter().enumerate().zip(sizes) {
+        for ((number, seen), &(_, flash)) in seen.iter().enumerate().zip(sizes) {
             let stats = &self.before[number];
             let name = || stats.name.clone();
-            if memory != seen.has.0 {
-                let (from, to) = (stats.cache.dram_bytes_max, memory + stats.flash_dram_bytes);
+            let (from, to) = (stats.cache.dram_bytes_max, dram[number]);
+            if from != to {
                 changes.push(Change { tenant: name(), tier: Tier::Dram, from, to });
             }
             if flash != seen.has.1 {
@@ -322,6 +340,21 @@ impl Loop {
         }
         changes.sort_by_key(|change| (change.tier == Tier::Dram, change.to > change.from));
         changes
+    }
+
+    /// The DRAM of each tenant where they are to be as large as that; no more than there is.
+    fn dram_for(&self, seen: &[Seen], sizes: &[Sizes]) -> Vec<u64> {
+        let of = |((stats, seen), sizes): ((&TenantStats, &Seen), &Sizes)| match sizes.0 {
+            memory if memory == seen.has.0 => stats.cache.dram_bytes_max,
+            memory => stats.flash_dram.dram_bytes_for(memory),
+        };
+        let mut dram: Vec<u64> = self.before.iter().zip(seen).zip(sizes).map(of).collect();
+        // Who has much has more buffers for it than if it were divided.
+        let over = dram.iter().sum::<u64>().saturating_sub(self.dram_max);
+        if let Some(most) = dram.iter_mut().max() {
+            *most -= over;
+        }
+        dram
     }
 
     /// Changes sizes, until `stopped` turns true or one cannot be changed; whether any was.
@@ -372,7 +405,12 @@ fn dram_of(tenants: &[TenantStats]) -> u64 {
 
 /// DRAM for objects of a tenant, in bytes.
 fn memory_of(stats: &TenantStats) -> u64 {
-    stats.cache.dram_bytes_max - stats.flash_dram_bytes
+    objects_in(stats, stats.cache.dram_bytes_max)
+}
+
+/// What there is for objects of a tenant, of so much DRAM.
+fn objects_in(stats: &TenantStats, dram_bytes: u64) -> u64 {
+    dram_bytes.saturating_sub(stats.flash_dram.bytes(dram_bytes))
 }
 
 /// The curve of who asks for nothing.
@@ -397,7 +435,8 @@ fn told(decision: &Decision, tenants: &[TenantStats], (factor, prices): (f64, Pr
     // In bytes of each tier.
     let sizes = |plan: &Plan| -> Vec<Sizes> {
         let size = |(stats, gets): (&TenantStats, &Allotment)| {
-            (gets.memory_bytes, OnFlash::of(stats, factor).flash_bytes(gets.flash_bytes))
+            let flash_bytes = OnFlash::of(stats, factor).flash_bytes(gets.flash_bytes);
+            (stats.flash_dram.dram_bytes_for(gets.memory_bytes), flash_bytes)
         };
         tenants.iter().zip(&plan.tenants).map(size).collect()
     };

@@ -26,7 +26,7 @@ fn forecasts(state: &State) -> Vec<Shown> {
     let of = |(number, tenant): (usize, tidekv_tiered::TenantStats)| {
         let more = vec![
             ("dram_bytes_max", 0, tenant.cache.dram_bytes_max as f64),
-            ("flash_dram_bytes", 0, tenant.flash_dram_bytes as f64),
+            ("flash_dram_bytes", 0, tenant.flash_dram_bytes() as f64),
             ("flash_bytes_max", 0, tenant.flash_bytes_max as f64),
         ];
         Some(Shown { name: tenant.name, told: curves.told(number)?, more })

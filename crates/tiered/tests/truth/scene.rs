@@ -184,7 +184,8 @@ impl Scene {
             flash: (0..devices).map(flash).collect(),
             object_bytes_max: 64 << 10,
             object_bytes_usual: 1 << random.below(load.usual) << 10,
-            index_bytes: Some(1_000 << random.below(5)),
+            // As much as DRAM has it, or less, so that entries go.
+            index_bytes: (random.below(3) > 0).then(|| 1_000 << random.below(5)),
             state: has_state.then(|| PathBuf::from("/state")),
             segment_bytes: Some(16 << 10 << random.below(2)),
             fingerprint_bits,
