@@ -1,3 +1,5 @@
+//! Small caches that stand for large ones, and what memory and flash of them miss.
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
