@@ -69,7 +69,11 @@ pub(crate) struct Figure<'a> {
 /// How points are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
+    /// A picture for each subject, with a line for each value of the second parameter.
     Lines,
+    /// One picture with a line for each subject.
+    Subjects,
+    /// A picture for each subject, with a cell for each pair of values.
     Map,
 }
 

@@ -179,18 +179,18 @@ pub(super) const ACCURACY: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Miss ratio, measured, by MiB",
+            title: "Miss ratio, measured",
             metric: "miss_ratio",
             x: "mib",
             y: "",
-            shape: Shape::Lines,
+            shape: Shape::Subjects,
         },
         Figure {
-            title: "Miss ratio, predicted, by MiB",
+            title: "Miss ratio, predicted",
             metric: "predicted_miss_ratio",
             x: "mib",
             y: "",
-            shape: Shape::Lines,
+            shape: Shape::Subjects,
         },
     ],
     ..Experiment::USUAL

@@ -281,11 +281,11 @@ pub(super) const COST: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Cost, by the latency that is kept",
+            title: "Cost of keeping a latency",
             metric: "cost",
             x: "sla_us",
             y: "",
-            shape: Shape::Lines,
+            shape: Shape::Subjects,
         },
         Figure {
             title: "Cost of the plan, as a part of the proportional one",

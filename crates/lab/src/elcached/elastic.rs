@@ -212,33 +212,33 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Mean latency of clients, by the second; at a third of the time they begin to ask for five \
-                    times as many objects, at two thirds for as few as before",
+            title: "Mean latency of clients; at a third of the time they begin to ask for five times as many \
+                    objects, at two thirds for as few again",
             metric: "latency_us",
             x: "second",
             y: "",
-            shape: Shape::Lines,
+            shape: Shape::Subjects,
         },
         Figure {
-            title: "DRAM that the cache may use, by the second",
+            title: "DRAM that the cache may use",
             metric: "plan_dram_bytes",
             x: "second",
             y: "",
-            shape: Shape::Lines,
+            shape: Shape::Subjects,
         },
         Figure {
-            title: "Flash that it may use, by the second",
+            title: "Flash that it may use",
             metric: "plan_flash_bytes",
             x: "second",
             y: "",
-            shape: Shape::Lines,
+            shape: Shape::Subjects,
         },
         Figure {
-            title: "What both cost, by the second: 13 for a GiB of DRAM, 1 for one of flash",
+            title: "What both cost, 13 for a GiB of DRAM, 1 for one of flash",
             metric: "cost",
             x: "second",
             y: "",
-            shape: Shape::Lines,
+            shape: Shape::Subjects,
         },
         windows::FIGURES[0],
         windows::FIGURES[1],

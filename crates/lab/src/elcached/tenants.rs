@@ -159,14 +159,14 @@ pub(super) const TENANTS: Experiment = Experiment {
             metric: "cost_to_proportional",
             x: "share",
             y: "",
-            shape: Shape::Lines,
+            shape: Shape::Subjects,
         },
         Figure {
             title: "DRAM of the plan, as a part of the proportional one",
             metric: "dram_to_proportional",
             x: "share",
             y: "",
-            shape: Shape::Lines,
+            shape: Shape::Subjects,
         },
     ],
     ..Experiment::USUAL

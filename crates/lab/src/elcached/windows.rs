@@ -142,18 +142,18 @@ pub(super) fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const FIGURES: [Figure; 2] = [
     Figure {
-        title: "Mean absolute error of a curve, by the requests of its window",
+        title: "Mean absolute error of a curve",
         metric: "mean_absolute_error",
         x: "window_requests",
         y: "",
-        shape: Shape::Lines,
+        shape: Shape::Subjects,
     },
     Figure {
         title: "Latency of a window's plan by the true curve, as a part of what was asked, at most",
         metric: "latency_to_asked",
         x: "window_requests",
         y: "",
-        shape: Shape::Lines,
+        shape: Shape::Subjects,
     },
 ];
 

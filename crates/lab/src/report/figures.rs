@@ -1,5 +1,5 @@
-//! Pictures of all points of an experiment together: lines, or a map of cells, for each
-//! subject and for each combination of the parameters that the picture has no axis for.
+//! Pictures of all points of an experiment together: lines of all subjects, or for each subject lines or a map
+//! of cells; and for each combination of the parameters that the picture has no axis for.
 
 use std::fmt::Write;
 
@@ -73,63 +73,77 @@ fn values_of(rows: &[&Row], name: &str) -> Vec<Value> {
     values
 }
 
-/// The same picture for each subject and each combination of what it has no axis for.
+/// The same picture for each combination of what it has no axis for, and for each subject where they are
+/// not lines of one picture. What is the same for all is not said of each.
 fn draw_all(figure: &Figure<'_>, rows: &[&Row]) -> String {
+    let is_in =
+        |row: &&&Row| row.number(figure.metric).is_some() && row.params.contains_key(figure.x);
+    let rows: Vec<&Row> = rows.iter().filter(is_in).copied().collect();
+    let is_rest = |name: &str| {
+        let is_same = rows.iter().all(|row| row.params.get(name) == rows[0].params.get(name));
+        name != figure.x && name != figure.y && !is_same
+    };
     let rest_of = |row: &Row| -> Params {
         let mut params = row.params.clone();
-        params.retain(|name, _| name != figure.x && name != figure.y);
+        params.retain(|name, _| is_rest(name));
         params
     };
+    let are_beside = figure.shape == Shape::Subjects;
     let mut groups: Vec<(&str, Params, Vec<&Row>)> = Vec::new();
-    let with_metric = rows.iter().filter(|row| row.number(figure.metric).is_some());
-    for row in with_metric.filter(|row| row.params.contains_key(figure.x)) {
-        let rest = rest_of(row);
-        match groups.iter_mut().find(|group| group.0 == row.subject && group.1 == rest) {
+    for &row in &rows {
+        let (subject, rest) = (if are_beside { "" } else { &*row.subject }, rest_of(row));
+        match groups.iter_mut().find(|group| group.0 == subject && group.1 == rest) {
             Some(group) => group.2.push(row),
-            None => groups.push((&row.subject, rest, vec![row])),
+            None => groups.push((subject, rest, vec![row])),
         }
     }
     let mut out = String::new();
     for (subject, rest, rows) in groups {
-        let mut named = Row::new(&rows[0].experiment, subject);
-        named.params = rest;
-        let along = [figure.x, figure.y].map(|name| name.replace('_', " "));
-        let along = along.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>();
-        let title = format!(
-            "{} by {}: {subject}; {}",
-            figure.title,
-            along.join(" and "),
-            show::params(&named)
-        );
+        let named = Row { params: rest, ..Row::new("", subject) };
+        let of = [subject.to_owned(), show::params(&named)];
+        let of: Vec<&str> = of.iter().map(|text| &**text).filter(|text| !text.is_empty()).collect();
+        let axis = figure.x.replace('_', " ");
+        let title = format!("{}, by {axis}: {}", figure.title, of.join("; "));
+        let title = title.trim_end_matches(": ");
         out.push_str(&match figure.shape {
-            Shape::Lines => draw_lines(figure, &title, &rows),
-            Shape::Map => draw_map(figure, &title, &rows),
+            Shape::Lines | Shape::Subjects => draw_lines(figure, title, &rows),
+            Shape::Map => draw_map(figure, title, &rows),
         });
     }
     out
 }
 
-/// A line for each value of the second parameter, or one alone.
+/// A line for each subject, or for each value of the second parameter, or one alone.
 fn draw_lines(figure: &Figure<'_>, title: &str, rows: &[&Row]) -> String {
-    let dots = |is_of: &dyn Fn(&Row) -> bool| -> Vec<(f64, f64)> {
+    let line = |name: String, is_of: &dyn Fn(&Row) -> bool| {
         let dot =
             |row: &&Row| Some((row.params.get(figure.x)?.as_f64()?, row.number(figure.metric)?));
         let mut dots: Vec<(f64, f64)> =
             rows.iter().filter(|row| is_of(row)).filter_map(dot).collect();
         dots.sort_by(|one, other| one.0.total_cmp(&other.0));
-        dots
+        Line { name, dots }
     };
-    let of_value = |value: Value| Line {
-        name: format!("{} {}", figure.y.replace('_', " "), text_of(&value)),
-        dots: dots(&|row| row.params.get(figure.y) == Some(&value)),
+    let of_value = |value: Value| {
+        let name = format!("{} {}", figure.y.replace('_', " "), text_of(&value));
+        line(name, &|row| row.params.get(figure.y) == Some(&value))
     };
-    let lines: Vec<Line> = match values_of(rows, figure.y) {
-        values if values.is_empty() => {
-            vec![Line { name: show::label(figure.metric).to_owned(), dots: dots(&|_| true) }]
+    let lines: Vec<Line> = match (figure.shape, values_of(rows, figure.y)) {
+        (Shape::Subjects, _) => {
+            let mut subjects: Vec<&str> = Vec::new();
+            for row in rows {
+                if !subjects.contains(&&*row.subject) {
+                    subjects.push(&row.subject);
+                }
+            }
+            let of = |subject: &str| line(subject.to_owned(), &|row| row.subject == subject);
+            subjects.into_iter().map(of).collect()
         }
-        values => values.into_iter().map(of_value).collect(),
+        (_, values) if values.is_empty() => {
+            vec![line(show::label(figure.metric).to_owned(), &|_| true)]
+        }
+        (_, values) => values.into_iter().map(of_value).collect(),
     };
-    draw(title, &lines)
+    draw(title, figure.metric, &lines)
 }
 
 /// A cell for each pair of values, the fuller the larger its number is.
@@ -210,6 +224,26 @@ mod tests {
         // The largest is the fullest.
         assert_eq!(out.matches("opacity=\"0.75\"").count(), 4);
         assert!(out.contains("zipf 0.9") && out.contains("tidekv:&lt;tide&gt;"), "{out}");
+    }
+
+    #[test]
+    fn subjects_are_lines_of_one_picture() {
+        let rows = ["fixed", "elastic"]
+            .map(|subject| [1.0, 2.0].map(|x| row(subject, x, 0.9, x)).to_vec());
+        let rows: Vec<Row> = rows.concat();
+        let rows: Vec<&Row> = rows.iter().collect();
+        let figure = Figure {
+            title: "Reads",
+            metric: "reads_per_op",
+            x: "cache_percent",
+            y: "",
+            shape: Shape::Subjects,
+        };
+        let out = draw_all(&figure, &rows);
+        assert_eq!((out.matches("<figure>").count(), out.matches("class=\"line ").count()), (1, 2));
+        assert!(out.contains(">elastic<") && out.contains(">fixed<"), "{out}");
+        // What is the same for all is not said.
+        assert!(out.contains("<figcaption>Reads, by cache percent</figcaption>"), "{out}");
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub(super) fn over_time(point: &PointResults) -> String {
             dots: dots(&point.over_time, subject, metric),
         };
         let title = format!("{} over operations", show::label(metric));
-        out.push_str(&draw(&title, &subjects.iter().map(line).collect::<Vec<_>>()));
+        out.push_str(&draw(&title, metric, &subjects.iter().map(line).collect::<Vec<_>>()));
     }
     for subject in subjects {
         let line = |(metric, name): (&str, &str)| Line {
@@ -62,7 +62,7 @@ pub(super) fn over_time(point: &PointResults) -> String {
         let lines = CACHES.map(line);
         // Where blocks have all of it, there is nothing to see.
         if lines.iter().filter(|line| line.dots.iter().any(|dot| dot.1 > 0.0)).count() > 1 {
-            out.push_str(&draw(&title, &lines));
+            out.push_str(&draw(&title, CACHES[0].0, &lines));
         }
     }
     out
@@ -99,8 +99,9 @@ fn ticks(end: f64) -> Vec<f64> {
     (0..).map(|at| f64::from(at) * step).take_while(|x| *x <= end * (1.0 + 1e-9)).collect()
 }
 
-/// A picture of lines, which begins at 0 both ways; nothing where there is nothing above 0.
-pub(super) fn draw(title: &str, lines: &[Line]) -> String {
+/// A picture of lines, which begins at 0 both ways, of values of a metric; nothing where there is nothing
+/// above 0.
+pub(super) fn draw(title: &str, metric: &str, lines: &[Line]) -> String {
     let all = || lines.iter().flat_map(|line| &line.dots);
     let (right, top) = all().fold((0.0, 0.0), |(x, y), dot| (dot.0.max(x), dot.1.max(y)));
     if right <= 0.0 || top <= 0.0 {
@@ -118,7 +119,7 @@ pub(super) fn draw(title: &str, lines: &[Line]) -> String {
          <path class=\"axis\" d=\"M{LEFT} {TOP}V{floor}H{end}\"/>\n"
     );
     let labels = [
-        (LEFT - 6.0, TOP + 6.0, show_number(top), "name"),
+        (LEFT - 6.0, TOP + 6.0, show::show_value(metric, top), "name"),
         (LEFT - 6.0, floor, "0".to_owned(), "name"),
     ];
     for (x, y, text, class) in labels {
