@@ -24,6 +24,10 @@ const UNIX_S: u64 = 1_000_000;
 const OBJECT_DRAM_DIVISOR: u64 = 4;
 /// And this, whatever the cache: so many zeros are kept to make objects of.
 const OBJECT_BYTES_MAX: u64 = 1 << 20;
+/// Simulated storage keeps what has not been synced a second time: it is synced so often.
+const REQUESTS_PER_SYNC: u64 = 10_000;
+/// Objects of the usual size of which a segment has room for so many at least.
+const OBJECTS_OF_SEGMENT_MIN: u64 = 16;
 /// No segment of flash is smaller.
 const SEGMENT_BYTES_MIN: u64 = 16 << 10;
 
@@ -31,7 +35,9 @@ const SEGMENT_BYTES_MIN: u64 = 16 << 10;
 #[derive(Debug)]
 pub struct SimulatedCache {
     cache: Cache,
-    has_flash: bool,
+    /// Of flash, if there is any, and how many requests there were.
+    storage: Option<MemoryStorage>,
+    requests: u64,
     clock: Arc<ManualClock>,
     zeros: Bytes,
     /// A get loads nothing.
@@ -77,9 +83,11 @@ impl Likeness {
     /// The size of segments for so many of the keys, of a cache that has this size for all of them.
     fn segment_bytes(&self, whole: CacheSize) -> Result<Option<u64>> {
         let whole = Cache::segment_bytes_for(&self.options(whole))?;
+        // At the end of a segment there is room for half an object, which is to be a small part of it.
+        let least = (OBJECTS_OF_SEGMENT_MIN * self.object_bytes_usual).next_power_of_two();
         // The power of two below.
         let in_small = |bytes: u64| 1 << ((bytes as f64 * self.rate) as u64).max(1).ilog2();
-        Ok(whole.map(|bytes| in_small(bytes).max(SEGMENT_BYTES_MIN)))
+        Ok(whole.map(|bytes| in_small(bytes).max(least).clamp(SEGMENT_BYTES_MIN, bytes)))
     }
 }
 
@@ -95,12 +103,13 @@ impl SimulatedCache {
         let options = Options { segment_bytes: like.segment_bytes(whole)?, ..like.options(size) };
         let clock = Arc::new(ManualClock::new(UNIX_S * 1_000));
         let seen: Arc<dyn Clock> = Arc::clone(&clock) as _;
-        let around = Surroundings::new(Arc::new(MemoryStorage::new()), seen);
+        let storage = MemoryStorage::new();
+        let around = Surroundings::new(Arc::new(storage.clone()), seen);
         let cache = Cache::open(&options, &around)?;
         let zeros = vec![0; options.object_bytes_max as usize].into();
         let Taking { is_sets_only, has_deadlines } = taking;
-        let has_flash = size.flash_bytes > 0;
-        Ok(Self { cache, has_flash, clock, zeros, is_sets_only, has_deadlines })
+        let storage = (size.flash_bytes > 0).then_some(storage);
+        Ok(Self { cache, storage, requests: 0, clock, zeros, is_sets_only, has_deadlines })
     }
 
     fn answer(&self, key: &[u8]) -> Answer {
@@ -168,8 +177,12 @@ impl Simulated for SimulatedCache {
             }
             Kind::Scan => None,
         };
-        if self.has_flash {
+        if let Some(storage) = &self.storage {
             self.cache.catch_up();
+            self.requests += 1;
+            if self.requests.is_multiple_of(REQUESTS_PER_SYNC) {
+                storage.sync_all();
+            }
         }
         answer
     }

@@ -152,6 +152,14 @@ impl MemoryStorage {
         self.state.lock().operations
     }
 
+    /// Makes what all files have durable, and forgets what it has kept of each change since that was
+    /// so the last time. Not an operation.
+    pub fn sync_all(&self) {
+        for (_, file) in self.state.lock().names.visible().files() {
+            file.lock().sync();
+        }
+    }
+
     /// Starts (from nothing) or ends the recording of operations.
     pub fn record_history(&self, on: bool) {
         self.state.lock().history = on.then(Vec::new);

@@ -112,6 +112,19 @@ fn cpu_time_ns(clock: ClockId) -> u64 {
     cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64
 }
 
+/// Processor time of all threads of this process with that name, in nanoseconds; 0 where the kernel does
+/// not tell.
+pub(crate) fn threads_cpu_ns(name: &str) -> u64 {
+    let of = |thread: fs::DirEntry| {
+        let read = |what: &str| fs::read_to_string(thread.path().join(what)).ok();
+        let is_named = read("comm")?.trim_end() == name;
+        let cpu_ns: u64 = read("schedstat")?.split_whitespace().next()?.parse().ok()?;
+        is_named.then_some(cpu_ns)
+    };
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    threads.filter_map(of).sum()
+}
+
 /// What the kernel has fetched from storage for one thread, which has made this.
 #[derive(Debug)]
 pub(crate) struct ThreadReads {

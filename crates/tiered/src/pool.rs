@@ -189,6 +189,9 @@ impl Pool {
         let _one_by_one = self.resizing.lock();
         let limits = self.flash_dram.limits(self.dram_bytes());
         self.flash.iter().for_each(|flash| flash.set_limits(limits));
+        // Of a little less DRAM there may be a little more for objects: flash has whole buffers.
+        let shard_bytes = self.shard_bytes(self.dram_bytes());
+        self.shards.iter().for_each(|shard| shard.lock().grow_to(shard_bytes));
         Ok(())
     }
 

@@ -84,10 +84,11 @@ impl Device {
             if log_percent >= LOG_PERCENT && (!has_written || log_percent >= LOG_PERCENT_URGENT) {
                 return self.settle();
             }
-            if self.window() > self.window_max() {
+            let window_max = self.window_max();
+            if self.window() > window_max {
                 // What is not merged though its turn has come is in segments that fill slowly.
                 let now = self.sequence.load(Ordering::Acquire);
-                return self.settle_before(now - self.window_max() / 2);
+                return self.settle_before(now.saturating_sub(window_max / 2));
             }
             if self.has_many_changes() {
                 if !self.merge_any(cursor)? {

@@ -1,19 +1,18 @@
 //! Our own cache under a trace of objects that expire: the real code, on simulated storage, with
 //! a clock that the trace moves, in one thread. The same trace gives the same counts.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidekv_io::{Access, Clock, ManualClock, MemoryStorage, SeededRandom, Storage};
+use tidekv_io::{Clock, ManualClock, MemoryStorage, SeededRandom};
 use tidekv_tiered::{
     Cache, Deadline, DeviceCounts, DeviceStats, Expiry, FlashOptions, Object, Options, Stats,
     Surroundings,
 };
 
 use crate::bigkv::ttl_trace::{OBJECT_BYTES, VALUE_BYTES};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::keys::{key_of, present};
 use crate::tiered::{open, plain};
 
@@ -74,31 +73,20 @@ impl TtlCache {
     }
 
     /// Stores an object.
-    ///
-    /// # Errors
-    ///
-    /// When simulated storage fails.
-    pub(super) fn set(&mut self, key: u32, ttl_s: u32) -> Result<()> {
+    pub(super) fn set(&mut self, key: u32, ttl_s: u32) {
         let deadline = Deadline::at(START_S + self.now_ms / 1_000 + u64::from(ttl_s));
         let object = Object { deadline, ..plain(&self.cache, self.value.clone()) };
         self.cache.store(&key_of(present(key.into())), object);
         self.sets += 1;
         if self.sets.is_multiple_of(SETS_PER_SYNC) {
-            self.sync()?;
+            self.storage.sync_all();
         }
-        Ok(())
     }
 
     /// What was counted so far, and how the device stands.
     pub(super) fn stats(&self) -> (Stats, DeviceStats) {
         let mut devices = self.cache.device_stats();
         (self.cache.stats(), devices.remove(0))
-    }
-
-    fn sync(&self) -> Result<()> {
-        let file = self.storage.open(Path::new(DEVICE), Access::Buffered);
-        file.and_then(|file| file.sync())
-            .map_err(|error| Failure::new(format!("could not sync simulated flash: {error}")))
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) fn points(scale: &Scale) -> Vec<Point> {
         (true, Law::Zipf) => load(law, 1_000, 800_000),
         (true, Law::Exponential) => load(law, 20, 800_000),
         (false, Law::Zipf) => load(law, 50, 16_000_000),
-        (false, Law::Exponential) => load(law, 1, 32_000_000),
+        (false, Law::Exponential) => load(law, 2, 16_000_000),
     };
     let of = |(law, part)| {
         let load = load(law);

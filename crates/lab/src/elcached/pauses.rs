@@ -8,7 +8,7 @@
 //! | subject | what it is |
 //! |---|---|
 //! | `tidekv:shrinking` | while half of the DRAM goes, from the first step to the last |
-//! | `unchanged` | as long before that, when nothing changes: what this machine makes one wait anyway |
+//! | `unchanged` | as long, when nothing changes: what this machine makes one wait anyway |
 //!
 //! One thread looks up and stores objects in turns, without pause, and notes how long each takes; another one
 //! makes the cache smaller. Lookups are those that a server answers without waiting for flash.
@@ -49,8 +49,6 @@ struct Pauses {
     flash_bytes: u64,
     /// How often it becomes smaller, and large again and full.
     rounds: usize,
-    /// How long nothing changes.
-    calm: Duration,
 }
 
 /// Lookups and stores, each with how long they took, until it is over.
@@ -138,25 +136,27 @@ impl Model for Pauses {
         let clock = SystemClock::new();
         let mut all: [(Latencies, Latencies); 2] =
             [(); 2].map(|()| (Latencies::new(), Latencies::new()));
+        let resize = |bytes| {
+            let done = cache.set_dram_bytes(bytes);
+            done.map_err(|error| Failure::new(error.to_string()))
+        };
         for round in 0..self.rounds as u64 {
+            let seed = seed + 2 * round;
+            self.fill(&cache);
+            let began_ns = clock.monotonic_ns();
+            let shrinking = self.during(&cache, seed, || resize(self.dram_bytes / 2))?;
+            let time = Duration::from_nanos(clock.monotonic_ns() - began_ns);
+            resize(self.dram_bytes)?;
             self.fill(&cache);
             let calm = || {
-                clock.sleep(self.calm);
+                clock.sleep(time);
                 Ok(())
             };
-            let shrink = || {
-                let shrunk = cache.set_dram_bytes(self.dram_bytes / 2);
-                shrunk.map_err(|error| Failure::new(error.to_string()))
-            };
-            let seed = seed + 2 * round;
-            let unchanged = self.during(&cache, seed, calm)?;
-            let shrinking = self.during(&cache, seed + 1, shrink)?;
+            let unchanged = self.during(&cache, seed + 1, calm)?;
             for (sum, (gets, puts)) in all.iter_mut().zip([unchanged, shrinking]) {
                 sum.0.add(&gets);
                 sum.1.add(&puts);
             }
-            let grown = cache.set_dram_bytes(self.dram_bytes);
-            grown.map_err(|error| Failure::new(error.to_string()))?;
         }
         cache.close();
         let [unchanged, shrinking] = all;
@@ -168,12 +168,9 @@ impl Model for Pauses {
 }
 
 pub(super) fn points(scale: &Scale) -> Vec<Point> {
-    let (dram_bytes, rounds, calm) = match scale.is_quick {
-        true => (32 << 20, 1, Duration::from_millis(200)),
-        false => (1 << 30, 3, Duration::from_secs(5)),
-    };
+    let (dram_bytes, rounds) = if scale.is_quick { (32 << 20, 1) } else { (1 << 30, 3) };
     let of = |(part, flash_bytes)| {
-        let pauses = Pauses { dram_bytes, flash_bytes, rounds, calm };
+        let pauses = Pauses { dram_bytes, flash_bytes, rounds };
         modelled(scale, part, 1, Arc::new(pauses)).with("dram_bytes", dram_bytes)
     };
     [(DRAM, 0), (FLASH, 4 * dram_bytes)].map(of).into()
@@ -192,12 +189,7 @@ mod tests {
     #[test]
     fn requests_are_timed_while_the_cache_becomes_smaller() {
         for flash_bytes in [0, 64 << 20] {
-            let pauses = Pauses {
-                dram_bytes: 24 << 20,
-                flash_bytes,
-                rounds: 1,
-                calm: Duration::from_millis(50),
-            };
+            let pauses = Pauses { dram_bytes: 24 << 20, flash_bytes, rounds: 1 };
             let found = pauses.run(1).expect("nothing fails");
             assert_eq!(
                 found.iter().map(|it| it.subject).collect::<Vec<_>>(),

@@ -52,16 +52,23 @@ impl Model for Profiled {
             let what = format!("server {number} has told of {} windows", windows[number]);
             return Err(Failure::new(what));
         }
-        let of_kind = |are_profiled: bool, metric: fn(&Turn) -> f64| -> Vec<f64> {
-            let of_round = |round: usize| {
-                let kind = (0..turns.len()).filter(|number| is_profiled(*number) == are_profiled);
-                kind.map(|number| metric(&turns[number][round])).sum::<f64>() / SERVERS as f64
-            };
-            (0..drivers.rounds).map(of_round).collect()
+        let sum_of = |round: usize, are_profiled: bool, metric: &dyn Fn(&Turn) -> f64| -> f64 {
+            let kind = (0..turns.len()).filter(|number| is_profiled(*number) == are_profiled);
+            kind.map(|number| metric(&turns[number][round])).sum()
         };
-        let kinds = [false, true];
-        let [without, with] = kinds.map(|kind| of_kind(kind, Turn::per_s));
-        let [cpu_without, cpu_with] = kinds.map(|kind| of_kind(kind, Turn::cpu_us_per_op));
+        let rate = |round, kind| sum_of(round, kind, &Turn::per_s) / SERVERS as f64;
+        let cpu_us = |round, kind: bool| {
+            // Threads that make curves are those of servers that do, whoever was being asked.
+            let curves = |kind| sum_of(round, kind, &|turn| turn.curves_cpu_ns as f64);
+            let curves_ns = if kind { curves(true) + curves(false) } else { 0.0 };
+            let server_ns = sum_of(round, kind, &|turn| turn.server_cpu_ns as f64);
+            (server_ns + curves_ns) / 1e3 / sum_of(round, kind, &|turn| turn.requests as f64)
+        };
+        let of_rounds = |metric: &dyn Fn(usize, bool) -> f64, kind| -> Vec<f64> {
+            (0..drivers.rounds).map(|round| metric(round, kind)).collect()
+        };
+        let [without, with] = [false, true].map(|kind| of_rounds(&rate, kind));
+        let [cpu_without, cpu_with] = [false, true].map(|kind| of_rounds(&cpu_us, kind));
         let [rate, rate_low, rate_high] = median_between(&ratios(&with, &without));
         let [cpu, cpu_low, cpu_high] = median_between(&ratios(&cpu_without, &cpu_with));
         let beside = [

@@ -15,6 +15,8 @@ use crate::tiered;
 /// The largest value of ETC is a MiB; one in a hundred million is larger than this, and is not
 /// stored. A cache is divided into shards of at least two of them.
 const OBJECT_BYTES_MAX: u64 = 256 << 10;
+/// Simulated storage keeps what has not been synced a second time: it is synced so often.
+const REQUESTS_PER_SYNC: u64 = 10_000;
 /// Some time: nothing expires, and a clock that stands still costs nothing.
 const UNIX_MS: u64 = 1_000_000;
 
@@ -22,7 +24,9 @@ const UNIX_MS: u64 = 1_000_000;
 #[derive(Debug)]
 pub(super) struct TierInMemory {
     cache: Cache,
-    has_flash: bool,
+    /// Of flash, if there is any, and how many requests there were.
+    storage: Option<MemoryStorage>,
+    requests: u64,
     value: Bytes,
 }
 
@@ -49,10 +53,17 @@ impl TierInMemory {
             segment_bytes,
             ..Options::default()
         };
-        let storage = Arc::new(MemoryStorage::new());
-        let around = Surroundings::new(storage, Arc::new(ManualClock::new(UNIX_MS)));
+        let storage = MemoryStorage::new();
+        let clock = Arc::new(ManualClock::new(UNIX_MS));
+        let around = Surroundings::new(Arc::new(storage.clone()), clock);
         let cache = tiered::open(&options, &around)?;
-        Ok(Self { cache, has_flash, value: vec![b'v'; OBJECT_BYTES_MAX as usize].into() })
+        let storage = has_flash.then_some(storage);
+        Ok(Self {
+            cache,
+            storage,
+            requests: 0,
+            value: vec![b'v'; OBJECT_BYTES_MAX as usize].into(),
+        })
     }
 }
 
@@ -73,9 +84,13 @@ impl Simulated for TierInMemory {
             let value = self.value.slice(..value_bytes as usize);
             self.cache.store(&text, tiered::plain(&self.cache, value));
         }
-        if self.has_flash {
+        if let Some(storage) = &self.storage {
             // In this thread: what is measured is not how soon it is.
             self.cache.catch_up();
+            self.requests += 1;
+            if self.requests.is_multiple_of(REQUESTS_PER_SYNC) {
+                storage.sync_all();
+            }
         }
         Some(answer)
     }

@@ -10,7 +10,7 @@ use tidekv_server::CacheServerOptions;
 
 use crate::dice::{Dice, mix};
 use crate::failure::{Failure, Result};
-use crate::kernel::{process_cpu_ns, thread_cpu_ns};
+use crate::kernel::{process_cpu_ns, thread_cpu_ns, threads_cpu_ns};
 use crate::keys::{Choice, Picker, key_of};
 use crate::served::client::{Connection, print_key};
 use crate::served::directory::Directory;
@@ -47,19 +47,20 @@ pub(crate) struct Turn {
     pub(crate) requests: u64,
     /// How long it was asked.
     pub(crate) wall_ns: u64,
-    /// Processor time of this process but for those who asked: of this server, for others have nothing to do.
+    /// Processor time of this process but for those who asked and for threads that make curves: of this
+    /// server, for others have nothing else to do.
     pub(crate) server_cpu_ns: u64,
+    /// Of threads that make curves, of whichever server: they also have something to do when nobody asks.
+    pub(crate) curves_cpu_ns: u64,
 }
+
+/// What such threads are called.
+const CURVES_THREAD: &str = "tide-curves";
 
 impl Turn {
     /// Requests a second.
     pub(crate) fn per_s(&self) -> f64 {
         self.requests as f64 / (self.wall_ns as f64 / 1e9)
-    }
-
-    /// Processor time of the server for a request, in microseconds.
-    pub(crate) fn cpu_us_per_op(&self) -> f64 {
-        self.server_cpu_ns as f64 / 1e3 / self.requests as f64
     }
 }
 
@@ -133,7 +134,7 @@ impl Drivers {
     fn turn(&self, asked: &mut Asked, keys: &[Vec<u8>], round: u64) -> Result<Turn> {
         let clock = SystemClock::new();
         let began_ns = clock.monotonic_ns();
-        let began_cpu_ns = process_cpu_ns();
+        let (began_cpu_ns, began_curves_ns) = (process_cpu_ns(), threads_cpu_ns(CURVES_THREAD));
         let (requests, clients_cpu_ns) = thread::scope(|scope| {
             let drive = |(number, connection)| {
                 let clock = &clock;
@@ -154,7 +155,9 @@ impl Drivers {
         })?;
         let wall_ns = clock.monotonic_ns() - began_ns;
         let cpu_ns = process_cpu_ns() - began_cpu_ns;
-        Ok(Turn { requests, wall_ns, server_cpu_ns: cpu_ns.saturating_sub(clients_cpu_ns) })
+        let curves_cpu_ns = threads_cpu_ns(CURVES_THREAD) - began_curves_ns;
+        let server_cpu_ns = cpu_ns.saturating_sub(clients_cpu_ns + curves_cpu_ns);
+        Ok(Turn { requests, wall_ns, server_cpu_ns, curves_cpu_ns })
     }
 
     fn ask(
@@ -230,6 +233,8 @@ mod tests {
             let most = turn.wall_ns * processors + 10_000_000;
             assert!(turn.server_cpu_ns > 0 && turn.server_cpu_ns <= most, "{turn:?}");
         }
+        // Whatever else is renamed: the thread that makes curves is found.
+        assert!(found.iter().flatten().map(|turn| turn.curves_cpu_ns).sum::<u64>() > 0);
         // What is not there is told.
         let few = Target { dram_bytes: 2 << 20, ..target };
         let large = Drivers { objects: 40_000, ..drivers };

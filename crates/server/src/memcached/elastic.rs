@@ -37,8 +37,10 @@ const SEGMENTS_MIN: u64 = 4;
 /// for objects of 64 B to 1 KiB.
 const USUALLY_TAKES: (f64, f64) = (1.1, 68.0);
 
-/// DRAM that gets smaller does so by so much at a time.
+/// DRAM that gets smaller does so by so much at a time, or by one in so many bytes: with each step the hot part
+/// of flash's index is made anew.
 const DRAM_STEP_BYTES: u64 = 64 << 20;
+const DRAM_STEP_DIVISOR: u64 = 8;
 
 /// What changes its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,10 +215,7 @@ impl Loop {
         let fixed_cost = prices.cost(0, fixed_bytes.sum::<f64>() as u64);
         // Of DRAM flash has some that is always there, and a part of what is more.
         let nothing = self.before.iter().map(|stats| stats.flash_dram.dram_bytes_for(0)).sum();
-        let dram_factor = match self.memory_max {
-            0 => 1.0,
-            bytes => (self.dram_max.saturating_sub(nothing) as f64 / bytes as f64).max(1.0),
-        };
+        let dram_factor = self.before.iter().map(dram_factor).fold(1.0, f64::max);
         let (goal, cost, flash_bytes) = match self.options.goal {
             ElasticGoal::Latency { .. } => (Goal::Cost, None, flash_bytes),
             ElasticGoal::Cost(cost) => {
@@ -345,16 +344,13 @@ impl Loop {
     /// The DRAM of each tenant where they are to be as large as that; no more than there is.
     fn dram_for(&self, seen: &[Seen], sizes: &[Sizes]) -> Vec<u64> {
         let of = |((stats, seen), sizes): ((&TenantStats, &Seen), &Sizes)| match sizes.0 {
-            memory if memory == seen.has.0 => stats.cache.dram_bytes_max,
-            memory => stats.flash_dram.dram_bytes_for(memory),
+            memory if memory == seen.has.0 => (stats.cache.dram_bytes_max, 0),
+            memory => {
+                let dram_bytes = stats.flash_dram.dram_bytes_for(memory);
+                (dram_bytes, dram_bytes.saturating_sub(stats.dram_bytes_min))
+            }
         };
-        let mut dram: Vec<u64> = self.before.iter().zip(seen).zip(sizes).map(of).collect();
-        // Who has much has more buffers for it than if it were divided.
-        let over = dram.iter().sum::<u64>().saturating_sub(self.dram_max);
-        if let Some(most) = dram.iter_mut().max() {
-            *most -= over;
-        }
-        dram
+        within(&self.before.iter().zip(seen).zip(sizes).map(of).collect::<Vec<_>>(), self.dram_max)
     }
 
     /// Changes sizes, until `stopped` turns true or one cannot be changed; whether any was.
@@ -366,7 +362,8 @@ impl Loop {
             let mut at = *from;
             while at != *to && !is_over() {
                 // What has much to lose loses it by and by, so that it can be stopped.
-                at = (*to).max(at.saturating_sub(DRAM_STEP_BYTES));
+                let step_bytes = DRAM_STEP_BYTES.max(at / DRAM_STEP_DIVISOR);
+                at = (*to).max(at.saturating_sub(step_bytes));
                 let done = match tier {
                     Tier::Dram => cache.set_tenant_dram_bytes(tenant, at),
                     Tier::Flash => {
@@ -401,6 +398,29 @@ impl Loop {
 /// DRAM of all tenants, in bytes.
 fn dram_of(tenants: &[TenantStats]) -> u64 {
     tenants.iter().map(|tenant| tenant.cache.dram_bytes_max).sum()
+}
+
+/// What each is to have, with how much less would do, where all together have no more than `bytes_max`: flash
+/// has more of the same DRAM where many have it than where one has it. Each gives of what he can.
+fn within(wanted: &[(u64, u64)], bytes_max: u64) -> Vec<u64> {
+    let over = wanted.iter().map(|(bytes, _)| bytes).sum::<u64>().saturating_sub(bytes_max);
+    let spare: u64 = wanted.iter().map(|(_, spare)| spare).sum();
+    let part = if spare > 0 { (over as f64 / spare as f64).min(1.0) } else { 0.0 };
+    wanted
+        .iter()
+        .map(|(bytes, spare)| bytes - ((*spare as f64 * part).ceil() as u64).min(*spare))
+        .collect()
+}
+
+/// How many bytes of DRAM there have to be for each that is for objects, beside what flash has anyway: most
+/// where there is little, for buffers are an eighth until there are enough.
+fn dram_factor(stats: &TenantStats) -> f64 {
+    let nothing = stats.flash_dram.dram_bytes_for(0);
+    let whole = memory_of(stats).max(1);
+    let of = |objects: u64| {
+        (stats.flash_dram.dram_bytes_for(objects) - nothing) as f64 / objects.max(1) as f64
+    };
+    [64, 16, 4, 1].map(|part| of(whole / part)).into_iter().fold(1.0, f64::max)
 }
 
 /// DRAM for objects of a tenant, in bytes.
@@ -479,6 +499,17 @@ mod tests {
         assert_eq!(on_flash.flash_bytes(40 * mib), 62 * mib);
         assert_eq!((on_flash.objects_bytes(7 * mib), on_flash.objects_bytes(0)), (0, 0));
         assert_eq!(on_flash.flash_bytes(0), 0);
+    }
+
+    #[test]
+    fn all_together_have_no_more_than_there_is() {
+        let mib = 1 << 20;
+        assert_eq!(within(&[(30 * mib, 20 * mib), (50 * mib, 0)], 80 * mib), [30 * mib, 50 * mib]);
+        // Who keeps what he has gives nothing, and the others as they can.
+        let wanted = [(30 * mib, 20 * mib), (50 * mib, 0), (20 * mib, 10 * mib)];
+        assert_eq!(within(&wanted, 85 * mib), [20 * mib, 50 * mib, 15 * mib]);
+        assert_eq!(within(&wanted, mib), [10 * mib, 50 * mib, 10 * mib]);
+        assert_eq!(within(&[(mib, 0)], 0), [mib]);
     }
 
     #[test]
