@@ -84,10 +84,11 @@ impl Likeness {
     fn segment_bytes(&self, whole: CacheSize) -> Result<Option<u64>> {
         let whole = Cache::segment_bytes_for(&self.options(whole))?;
         // At the end of a segment there is room for half an object, which is to be a small part of it.
-        let least = (OBJECTS_OF_SEGMENT_MIN * self.object_bytes_usual).next_power_of_two();
+        let least = |bytes: u64| OBJECTS_OF_SEGMENT_MIN * self.object_bytes_usual.min(bytes);
         // The power of two below.
         let in_small = |bytes: u64| 1 << ((bytes as f64 * self.rate) as u64).max(1).ilog2();
-        Ok(whole.map(|bytes| in_small(bytes).max(least).clamp(SEGMENT_BYTES_MIN, bytes)))
+        let segment = |bytes: u64| in_small(bytes).max(least(bytes).next_power_of_two());
+        Ok(whole.map(|bytes| segment(bytes).clamp(SEGMENT_BYTES_MIN, bytes)))
     }
 }
 

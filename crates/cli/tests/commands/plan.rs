@@ -77,6 +77,48 @@ fn caches_of_other_orders_are_tried_in_small() {
 }
 
 #[test]
+fn caches_with_flash_are_tried_as_well() {
+    let place = Place::new();
+    // In a circle of 20 MB: too much for DRAM, and flash has it from the second time on.
+    let line = |n: u64| format!("k{:05},4000\n", n % 5_000);
+    let trace: String =
+        std::iter::once("key,value_size\n".to_owned()).chain((0..20_000).map(line)).collect();
+    let tried = |sizes: &str, more: &[&str]| {
+        let how = ["--policy", "s3-fifo", "--rate", "1", "--sizes", sizes];
+        profile(&place, &trace, &[&how[..], more].concat())
+    };
+    let done = tried("12MiB,12MiB+64MiB,64MiB", &[]);
+    let text = String::from_utf8(done.ok().to_vec()).unwrap();
+    let lines: Vec<Vec<f64>> = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').map(|field| field.parse().unwrap()).collect())
+        .collect();
+    assert!(text.starts_with("dram,flash,dram_miss_ratio,miss_ratio\n"), "{text}");
+    let [small, both, large] = &lines[..] else { panic!("{text}") };
+    assert_eq!((small[1], both[1], large[0]), (0.0, f64::from(64 << 20), f64::from(64 << 20)));
+    // Without flash both ratios are one; what is seen the first time is missed by all.
+    assert!(small[2] > 0.7 && small[2] == small[3], "{text}");
+    assert!(both[2] > small[2] && (0.25..0.27).contains(&both[3]), "{text}");
+    assert!(large[2] == 0.25 && large[3] == 0.25, "{text}");
+    let done = tried("12MiB+64MiB", &["--json"]);
+    let told: Value = serde_json::from_slice(done.ok()).unwrap();
+    assert_eq!(
+        (&told["requests"], &told["sizes"][0]["flash_bytes"]),
+        (&20_000.into(), &(64 << 20).into())
+    );
+    assert!((told["sizes"][0]["miss_ratio"].as_f64().unwrap() - both[3]).abs() < 1e-6);
+    // No server would take these, nor is there a picture.
+    tried("2MiB+64MiB", &[]).fails(2, &["2 MiB+64 MiB", "DRAM"]);
+    tried("12MiB+1MiB", &[]).fails(2, &["12 MiB+1 MiB", "too small"]);
+    assert_eq!(tried("12MiB+", &[]).code, 2);
+    tried("12MiB+64MiB", &["--svg", "c.svg"]).fails(2, &["--svg"]);
+    tried("12MiB+64MiB", &["--object-usual", "0"]).fails(2, &["at least one byte"]);
+    let huge = tried("12MiB+64MiB", &["--object-usual", "8000000GiB"]);
+    assert!(huge.code != 101, "{huge:?}");
+}
+
+#[test]
 fn a_compressed_trace_is_read_as_it_is() {
     let place = Place::new();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
