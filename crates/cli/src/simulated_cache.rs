@@ -92,6 +92,23 @@ impl Likeness {
     }
 }
 
+/// Of each segment a block is not used, 4 KiB, and half an object.
+const SEGMENT_REST_BYTES: u64 = 4 << 10;
+
+impl Likeness {
+    /// Which part of flash one in the place of `whole` makes no use of, as its segments are small.
+    ///
+    /// # Errors
+    /// Where there is too little DRAM for the flash.
+    pub fn unused_of_flash(&self, whole: CacheSize) -> Result<f64> {
+        let rest_bytes = |segment_bytes: u64| {
+            let rest_bytes = SEGMENT_REST_BYTES + self.object_bytes_usual.min(segment_bytes) / 2;
+            rest_bytes as f64 / segment_bytes as f64
+        };
+        Ok(self.segment_bytes(whole)?.map_or(0.0, rest_bytes))
+    }
+}
+
 impl SimulatedCache {
     /// The least DRAM that one may have, in bytes.
     pub const BYTES_MIN: u64 = DRAM_BYTES_MIN;

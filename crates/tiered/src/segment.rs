@@ -79,8 +79,7 @@ impl Segment {
     /// Whether a record of that length fits.
     pub(crate) fn has_room_for(&self, record_bytes: usize) -> bool {
         let summaries = SUMMARY_HEAD_BYTES + (self.summaries.len() + 1) * SUMMARY_BYTES;
-        // Capacities are whole blocks, as is what the end of the summary is filled up to.
-        self.bytes.len() + record_bytes + summaries <= self.capacity
+        self.bytes.len() + record_bytes + summaries + BLOCK_BYTES as usize <= self.capacity
     }
 
     /// How many records it has.

@@ -23,6 +23,8 @@ use crate::progress::Progress;
 use crate::quantity::{parse_size, show_size};
 use crate::simulated_cache::{Likeness, SimulatedCache, Taking};
 
+/// Where caches in small make no use of more than this part of flash, that is said.
+const UNUSED_MAX: f64 = 0.03;
 /// Points of a curve that is written.
 const POINTS_MAX: usize = 1000;
 /// Of the keys, where caches are tried in small and nobody says how many.
@@ -286,7 +288,17 @@ impl Profile {
                 Failure::usage(format!("--sizes: {}: {error}", show_cache_size(whole)))
             })
         };
-        Miniature::new(rate, &self.sizes, make)
+        let miniature = Miniature::new(rate, &self.sizes, make)?;
+        let unused = self.sizes.iter().filter_map(|size| like.unused_of_flash(*size).ok());
+        let unused = unused.fold(0.0, f64::max);
+        if unused > UNUSED_MAX {
+            let percent = (unused * 100.0).ceil();
+            let text = format!(
+                "up to {percent} % of flash is of no use to caches as small as these: a larger --rate"
+            );
+            output::remark(&text);
+        }
+        Ok(miniature)
     }
 
     fn take(&self, request: &Request, profiling: &mut Profiling, tally: &mut Tally) {
