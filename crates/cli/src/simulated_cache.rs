@@ -2,8 +2,8 @@
 //! if it has any, is a file in memory, and what is to be written there is written at once.
 //!
 //! It stands in for a cache that is larger: `tidekv profile --policy` hands it a part of the keys. Objects
-//! have the sizes of the trace and no content; time is the trace's. Segments of flash are as much smaller, as
-//! near as powers of two come, so that there are about as many of them.
+//! have the sizes of the trace and no content; time is the trace's. Segments of flash are as much smaller too, to the
+//! power of two below, but have room for sixteen usual objects: where that counts there are fewer of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +28,8 @@ const OBJECT_BYTES_MAX: u64 = 1 << 20;
 const REQUESTS_PER_SYNC: u64 = 10_000;
 /// Objects of the usual size of which a segment has room for so many at least.
 const OBJECTS_OF_SEGMENT_MIN: u64 = 16;
+/// Of each segment a block is not used, 4 KiB, and half an object.
+const SEGMENT_REST_BYTES: u64 = 4 << 10;
 /// No segment of flash is smaller.
 const SEGMENT_BYTES_MIN: u64 = 16 << 10;
 
@@ -55,9 +57,9 @@ pub struct Taking {
     pub has_deadlines: bool,
 }
 
-/// The cache that one stands for.
+/// How a small cache is made after the whole one that it stands for.
 #[derive(Debug, Clone, Copy)]
-pub struct Likeness {
+pub struct InSmall {
     /// The order in which objects leave DRAM.
     pub eviction: Eviction,
     /// How large objects are said to be on average, in bytes.
@@ -66,7 +68,7 @@ pub struct Likeness {
     pub rate: f64,
 }
 
-impl Likeness {
+impl InSmall {
     fn options(&self, size: CacheSize) -> Options {
         let flash = FlashOptions { path: "flash".into(), bytes: size.flash_bytes };
         let dram_bytes = size.memory_bytes;
@@ -80,22 +82,6 @@ impl Likeness {
         }
     }
 
-    /// The size of segments for so many of the keys, of a cache that has this size for all of them.
-    fn segment_bytes(&self, whole: CacheSize) -> Result<Option<u64>> {
-        let whole = Cache::segment_bytes_for(&self.options(whole))?;
-        // At the end of a segment there is room for half an object, which is to be a small part of it.
-        let least = |bytes: u64| OBJECTS_OF_SEGMENT_MIN * self.object_bytes_usual.min(bytes);
-        // The power of two below.
-        let in_small = |bytes: u64| 1 << ((bytes as f64 * self.rate) as u64).max(1).ilog2();
-        let segment = |bytes: u64| in_small(bytes).max(least(bytes).next_power_of_two());
-        Ok(whole.map(|bytes| segment(bytes).clamp(SEGMENT_BYTES_MIN, bytes)))
-    }
-}
-
-/// Of each segment a block is not used, 4 KiB, and half an object.
-const SEGMENT_REST_BYTES: u64 = 4 << 10;
-
-impl Likeness {
     /// Which part of flash one in the place of `whole` makes no use of, as its segments are small.
     ///
     /// # Errors
@@ -107,6 +93,17 @@ impl Likeness {
         };
         Ok(self.segment_bytes(whole)?.map_or(0.0, rest_bytes))
     }
+
+    /// The size of segments for so many of the keys, of a cache that has this size for all of them.
+    fn segment_bytes(&self, whole: CacheSize) -> Result<Option<u64>> {
+        let segment_bytes = Cache::segment_bytes_for(&self.options(whole))?;
+        // At the end of a segment there is room for half an object, which is to be a small part of it.
+        let least = |bytes: u64| OBJECTS_OF_SEGMENT_MIN * self.object_bytes_usual.min(bytes);
+        // The power of two below.
+        let in_small = |bytes: u64| 1 << ((bytes as f64 * self.rate) as u64).max(1).ilog2();
+        let segment = |bytes: u64| in_small(bytes).max(least(bytes).next_power_of_two());
+        Ok(segment_bytes.map(|bytes| segment(bytes).clamp(SEGMENT_BYTES_MIN, bytes)))
+    }
 }
 
 impl SimulatedCache {
@@ -117,8 +114,8 @@ impl SimulatedCache {
     ///
     /// # Errors
     /// Where either is too small.
-    pub fn new(like: &Likeness, size: CacheSize, whole: CacheSize, taking: Taking) -> Result<Self> {
-        let options = Options { segment_bytes: like.segment_bytes(whole)?, ..like.options(size) };
+    pub fn new(how: &InSmall, size: CacheSize, whole: CacheSize, taking: Taking) -> Result<Self> {
+        let options = Options { segment_bytes: how.segment_bytes(whole)?, ..how.options(size) };
         let clock = Arc::new(ManualClock::new(UNIX_S * 1_000));
         let seen: Arc<dyn Clock> = Arc::clone(&clock) as _;
         let storage = MemoryStorage::new();
@@ -211,13 +208,13 @@ mod tests {
     use super::*;
 
     fn cache(eviction: Eviction, size: CacheSize, taking: Taking) -> Result<SimulatedCache> {
-        let like = Likeness { eviction, object_bytes_usual: 1 << 10, rate: 1.0 / 16.0 };
+        let how = InSmall { eviction, object_bytes_usual: 1 << 10, rate: 1.0 / 16.0 };
         let times = |bytes: u64| bytes * 16;
         let whole = CacheSize {
             memory_bytes: times(size.memory_bytes),
             flash_bytes: times(size.flash_bytes),
         };
-        SimulatedCache::new(&like, size, whole, taking)
+        SimulatedCache::new(&how, size, whole, taking)
     }
 
     const ALL: Taking = Taking { is_sets_only: false, has_deadlines: true };

@@ -112,17 +112,23 @@ fn cpu_time_ns(clock: ClockId) -> u64 {
     cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64
 }
 
-/// Processor time of all threads of this process with that name, in nanoseconds; 0 where the kernel does
-/// not tell.
-pub(crate) fn threads_cpu_ns(name: &str) -> u64 {
-    let of = |thread: fs::DirEntry| {
-        let read = |what: &str| fs::read_to_string(thread.path().join(what)).ok();
-        let is_named = read("comm")?.trim_end() == name;
-        let cpu_ns: u64 = read("schedstat")?.split_whitespace().next()?.parse().ok()?;
-        is_named.then_some(cpu_ns)
+/// The numbers of all threads of this process with that name.
+pub(crate) fn threads_named(name: &str) -> Vec<u32> {
+    let number = |thread: fs::DirEntry| {
+        let comm = fs::read_to_string(thread.path().join("comm")).ok()?;
+        (comm.trim_end() == name).then(|| thread.file_name().to_str()?.parse().ok()).flatten()
     };
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    threads.filter_map(of).sum()
+    threads.filter_map(number).collect()
+}
+
+/// Processor time of threads of this process, in nanoseconds; 0 of those that the kernel does not tell of.
+pub(crate) fn threads_cpu_ns(threads: &[u32]) -> u64 {
+    let of = |thread: &u32| {
+        let stat = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+        stat.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    threads.iter().filter_map(of).sum()
 }
 
 /// What the kernel has fetched from storage for one thread, which has made this.

@@ -614,12 +614,12 @@ impl Inner {
         };
         let failed = self.tell_all(&membership);
         let device = Arc::new(device);
-        let (limit, limits) = (seat.limit.lock(), self.limits.lock());
-        device.set_slots_max(limit.slots);
-        // They may have changed meanwhile.
-        device.set_limits(*limits);
+        // Both may have changed meanwhile.
+        let (of_flash, of_dram) = (seat.limit.lock(), self.limits.lock());
+        device.set_slots_max(of_flash.slots);
+        device.set_limits(*of_dram);
         seat.device.store(Some(Arc::clone(&device)));
-        drop((limit, limits));
+        drop((of_flash, of_dram));
         *seat.returned.lock() =
             (seat.counters.segment_bytes_written.get(), self.around.clock.monotonic_ns());
         seat.health.lock().returned();

@@ -103,6 +103,16 @@ impl FlashDram {
         self.buffers_bytes(self.buffers(dram_bytes)) + self.fixed_bytes + index_bytes
     }
 
+    /// What is left of so much DRAM for objects, in bytes.
+    pub fn objects_bytes(&self, dram_bytes: u64) -> u64 {
+        dram_bytes.saturating_sub(self.bytes(dram_bytes))
+    }
+
+    /// What flash has even where nothing is for objects, in bytes.
+    pub fn dram_bytes_least(&self) -> u64 {
+        self.dram_bytes_for(0)
+    }
+
     /// The least DRAM of which so much is left for objects, in bytes.
     pub fn dram_bytes_for(&self, objects_bytes: u64) -> u64 {
         if self.devices == 0 {
@@ -201,7 +211,7 @@ mod tests {
     #[test]
     fn as_much_dram_as_objects_need_and_no_more() {
         for flash in [of(256, 1, None), of(256, 3, None), of(256, 1, Some(5 * MIB))] {
-            let left = |dram_bytes: u64| dram_bytes.saturating_sub(flash.bytes(dram_bytes));
+            let left = |dram_bytes: u64| flash.objects_bytes(dram_bytes);
             for objects in (0..2_000).map(|step| step * 300_007) {
                 let dram = flash.dram_bytes_for(objects);
                 assert!(left(dram) >= objects, "{flash:?}: {objects}");

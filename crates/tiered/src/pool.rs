@@ -238,8 +238,7 @@ impl Pool {
 
     /// What a shard has of so much DRAM.
     fn shard_bytes(&self, dram_bytes: u64) -> usize {
-        let objects_bytes = dram_bytes.saturating_sub(self.flash_dram.bytes(dram_bytes));
-        (objects_bytes / self.shards.len() as u64) as usize
+        (self.flash_dram.objects_bytes(dram_bytes) / self.shards.len() as u64) as usize
     }
 
     /// How it stands.

@@ -21,7 +21,7 @@ use crate::files;
 use crate::output;
 use crate::progress::Progress;
 use crate::quantity::{parse_size, show_size};
-use crate::simulated_cache::{Likeness, SimulatedCache, Taking};
+use crate::simulated_cache::{InSmall, SimulatedCache, Taking};
 
 /// Where caches in small make no use of more than this part of flash, that is said.
 const UNUSED_MAX: f64 = 0.03;
@@ -277,28 +277,30 @@ impl Profile {
             is_sets_only: self.sets_only,
             has_deadlines: !matches!(self.expiry, Expires::Ignored),
         };
-        let like =
-            Likeness { eviction: policy.into(), object_bytes_usual: self.object_usual, rate };
+        let how = self.how_small(policy, rate);
         let make = |in_small: CacheSize, whole: CacheSize| {
             // By rounding it could be a byte less.
             let memory_bytes = in_small.memory_bytes.max(SimulatedCache::BYTES_MIN);
             let cache =
-                SimulatedCache::new(&like, CacheSize { memory_bytes, ..in_small }, whole, taking);
+                SimulatedCache::new(&how, CacheSize { memory_bytes, ..in_small }, whole, taking);
             cache.map_err(|error| {
                 Failure::usage(format!("--sizes: {}: {error}", show_cache_size(whole)))
             })
         };
-        let miniature = Miniature::new(rate, &self.sizes, make)?;
-        let unused = self.sizes.iter().filter_map(|size| like.unused_of_flash(*size).ok());
-        let unused = unused.fold(0.0, f64::max);
-        if unused > UNUSED_MAX {
-            let percent = (unused * 100.0).ceil();
-            let text = format!(
-                "up to {percent} % of flash is of no use to caches as small as these: a larger --rate"
-            );
-            output::remark(&text);
-        }
-        Ok(miniature)
+        Miniature::new(rate, &self.sizes, make)
+    }
+
+    /// How small caches are made, of which so many of the keys are asked.
+    fn how_small(&self, policy: Order, rate: f64) -> InSmall {
+        InSmall { eviction: policy.into(), object_bytes_usual: self.object_usual, rate }
+    }
+
+    /// Which part of flash small caches make no use of, at most.
+    fn unused_of_flash(&self, policy: Order) -> f64 {
+        let how = self.how_small(policy, self.rate.unwrap_or(RATE_USUAL));
+        // Sizes that no cache can have have been refused.
+        let unused = self.sizes.iter().map(|size| how.unused_of_flash(*size).unwrap_or_default());
+        unused.fold(0.0, f64::max)
     }
 
     fn take(&self, request: &Request, profiling: &mut Profiling, tally: &mut Tally) {
@@ -408,6 +410,13 @@ impl Profile {
         }
         if left_out > 0 {
             words.push(format!("{left_out} lines and commands without a key left out"));
+        }
+        let unused = self.policy.map_or(0.0, |policy| self.unused_of_flash(policy));
+        if unused > UNUSED_MAX {
+            words.push(format!(
+                "up to {:.0} % of flash is of no use to caches as small as these; a larger --rate is nearer",
+                (unused * 100.0).ceil()
+            ));
         }
         if tally.sized == 0 && !self.objects {
             words.push("the trace has no sizes: those of keys count alone; --objects?".to_owned());

@@ -30,7 +30,7 @@ use tidekv_plan::{CacheSize, PAGE_BYTES};
 use tidekv_tiered::Eviction;
 
 use crate::elcached::prediction::{BYTE_LRU, Beside, Load, found_of, sizes_from};
-use crate::elcached::simulated::TierInMemory;
+use crate::elcached::simulated::SimulatedTier;
 use crate::elcached::workload::{self, Law, Sizes};
 use crate::elcached::{behind, sampling};
 use crate::experiment::{Experiment, Figure, Found, Model, Point, Rule, Shape, Subjects, Target};
@@ -109,7 +109,7 @@ impl Model for Tier {
         let byte_lru = self.load.byte_lru(seed);
         let mut all = Vec::new();
         for (eviction, subject) in EVICTIONS {
-            let make = |size| TierInMemory::new(eviction, size);
+            let make = |size| SimulatedTier::new(eviction, size);
             let measured = self.load.measured(&of_memory, seed, make)?;
             let predicted = self.load.predicted(&of_memory, seed, RATE, make)?;
             all.extend(found_of(subject, &Beside::all(&predicted, &sizes, &measured)));

@@ -15,8 +15,8 @@ use tidekv_plan::CacheSize;
 use tidekv_tiered::Eviction;
 
 use crate::elcached::cost::FLASH_FOR_DRAM;
-use crate::elcached::prediction::{BYTE_LRU, Beside, Load, found_of, sizes_from};
-use crate::elcached::simulated::TierInMemory;
+use crate::elcached::prediction::{BYTE_LRU, Beside, Load, found_of, sizes_between};
+use crate::elcached::simulated::SimulatedTier;
 use crate::elcached::workload::Law;
 use crate::experiment::{Found, Model, Point, Rule, Target};
 use crate::failure::Result;
@@ -42,16 +42,15 @@ fn sized(bytes: u64) -> CacheSize {
 }
 
 /// A cache of that size, which has so many of the keys.
-fn cache_of(size: CacheSize, part: f64) -> Result<TierInMemory> {
+fn cache_of(size: CacheSize, part: f64) -> Result<SimulatedTier> {
     let segment_bytes = (SEGMENT_BYTES as f64 * part) as u64;
-    TierInMemory::with_segments(Eviction::S3Fifo, size, Some(segment_bytes))
+    SimulatedTier::with_segments(Eviction::S3Fifo, size, Some(segment_bytes))
 }
 
 impl Model for Both {
     fn run(&self, seed: u64) -> Result<Vec<Found>> {
-        let sizes = sizes_from(self.load.slabs(seed).bytes_max());
-        let mut sizes: Vec<u64> = sizes.into_iter().map(|size| size.max(BYTES_MIN)).collect();
-        sizes.dedup();
+        let bytes_max = self.load.slabs(seed).bytes_max().max(2 * BYTES_MIN);
+        let sizes = sizes_between((bytes_max / 32).max(BYTES_MIN), bytes_max);
         let of_both: Vec<CacheSize> = sizes.iter().map(|bytes| sized(*bytes)).collect();
         let measured = self.load.measured(&of_both, seed, |size| cache_of(size, 1.0))?;
         let in_small = self.load.predicted(&of_both, seed, RATE, |size| cache_of(size, RATE))?;

@@ -11,7 +11,7 @@ use tidekv_plan::{
 
 use crate::dice::mix;
 use crate::elcached::cost::modelled;
-use crate::elcached::simulated::TierInMemory;
+use crate::elcached::simulated::SimulatedTier;
 use crate::elcached::workload::{self, Law, Sizes};
 use crate::experiment::{Found, Model, Params, Point};
 use crate::failure::Result;
@@ -76,7 +76,12 @@ const PAGES_MIN: u64 = 2;
 
 /// Whole MiB, spread evenly by their logarithm.
 pub(super) fn sizes_from(bytes_max: u64) -> Vec<u64> {
-    let (from, to) = (bytes_max as f64 / 32.0, bytes_max as f64 * 0.75);
+    sizes_between(bytes_max / 32, bytes_max)
+}
+
+/// The same from so many bytes on.
+pub(super) fn sizes_between(bytes_min: u64, bytes_max: u64) -> Vec<u64> {
+    let (from, to) = (bytes_min as f64, bytes_max as f64 * 0.75);
     let step = (to / from).powf(1.0 / (SIZES - 1) as f64);
     let mib = |number: usize| (from * step.powi(number as i32) / PAGE_BYTES as f64).round();
     let mut sizes: Vec<u64> =
@@ -129,7 +134,7 @@ impl Load {
         &self,
         sizes: &[CacheSize],
         seed: u64,
-        make: impl Fn(CacheSize) -> Result<TierInMemory> + Sync,
+        make: impl Fn(CacheSize) -> Result<SimulatedTier> + Sync,
     ) -> Result<Vec<f64>> {
         let at = |size: &CacheSize, _| -> Result<(u64, f64)> {
             let mut cache = make(*size)?;
@@ -152,7 +157,7 @@ impl Load {
         sizes: &[CacheSize],
         seed: u64,
         rate: f64,
-        make: impl Fn(CacheSize) -> Result<TierInMemory>,
+        make: impl Fn(CacheSize) -> Result<SimulatedTier>,
     ) -> Result<Curve> {
         let mut miniature = Miniature::new(rate, sizes, |in_small, _| make(in_small))?;
         for key in self.keys(seed) {

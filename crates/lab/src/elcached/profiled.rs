@@ -1,8 +1,9 @@
 //! What it costs a server to make curves of what it is asked: the parts `profiling …` of `elcached-elastic`.
 //!
 //! Some servers make curves and as many do not, all in this process with clients that keep them busy;
-//! they take turns. What those with curves do is held against what the others do in the same round, in requests a second
-//! and in the server's processor time for a request: what clients cost is not in that. A part is for each way in which it could cost something:
+//! they take turns. What those with curves do is held against what the others do in the same round, in requests a
+//! second, and in requests for a second of the server's processor time: what clients cost is not in that.
+//! A part is for each way in which it could cost something:
 //!
 //! | part | what is asked | why |
 //! |---|---|---|
@@ -52,23 +53,17 @@ impl Model for Profiled {
             let what = format!("server {number} has told of {} windows", windows[number]);
             return Err(Failure::new(what));
         }
-        let sum_of = |round: usize, are_profiled: bool, metric: &dyn Fn(&Turn) -> f64| -> f64 {
-            let kind = (0..turns.len()).filter(|number| is_profiled(*number) == are_profiled);
-            kind.map(|number| metric(&turns[number][round])).sum()
+        let of_kind = |are_profiled: bool, metric: fn(&Turn) -> f64| -> Vec<f64> {
+            let of_round = |round: usize| {
+                let kind = (0..turns.len()).filter(|number| is_profiled(*number) == are_profiled);
+                kind.map(|number| metric(&turns[number][round])).sum::<f64>() / SERVERS as f64
+            };
+            (0..drivers.rounds).map(of_round).collect()
         };
-        let rate = |round, kind| sum_of(round, kind, &Turn::per_s) / SERVERS as f64;
-        let cpu_us = |round, kind: bool| {
-            // Threads that make curves are those of servers that do, whoever was being asked.
-            let curves = |kind| sum_of(round, kind, &|turn| turn.curves_cpu_ns as f64);
-            let curves_ns = if kind { curves(true) + curves(false) } else { 0.0 };
-            let server_ns = sum_of(round, kind, &|turn| turn.server_cpu_ns as f64);
-            (server_ns + curves_ns) / 1e3 / sum_of(round, kind, &|turn| turn.requests as f64)
-        };
-        let of_rounds = |metric: &dyn Fn(usize, bool) -> f64, kind| -> Vec<f64> {
-            (0..drivers.rounds).map(|round| metric(round, kind)).collect()
-        };
-        let [without, with] = [false, true].map(|kind| of_rounds(&rate, kind));
-        let [cpu_without, cpu_with] = [false, true].map(|kind| of_rounds(&cpu_us, kind));
+        let kinds = [false, true];
+        let [without, with] = kinds.map(|kind| of_kind(kind, Turn::per_s));
+        let [cpu_without, cpu_with] = kinds.map(|kind| of_kind(kind, Turn::cpu_us_per_op));
+        let [curves_of_cpu, ..] = median_between(&of_kind(true, Turn::curves_of_cpu));
         let [rate, rate_low, rate_high] = median_between(&ratios(&with, &without));
         let [cpu, cpu_low, cpu_high] = median_between(&ratios(&cpu_without, &cpu_with));
         let beside = [
@@ -78,6 +73,7 @@ impl Model for Profiled {
             ("cpu_to_unprofiled", cpu),
             ("cpu_to_unprofiled_low", cpu_low),
             ("cpu_to_unprofiled_high", cpu_high),
+            ("curves_of_cpu", curves_of_cpu),
         ];
         let usual = |per_s: &[f64], cpu: &[f64]| {
             [("ops_per_s", median_between(per_s)[0]), ("cpu_us_per_op", median_between(cpu)[0])]
@@ -112,8 +108,8 @@ fn median_between(values: &[f64]) -> [f64; 3] {
 pub(super) fn points(scale: &Scale) -> Vec<Point> {
     let (turn, rounds) = match scale.is_quick {
         true => (Duration::from_millis(100), 3),
-        // A burst is due each 1.25 s, so that two begin in a turn, and none is saved up for one.
-        false => (Duration::from_millis(2_500), 12),
+        // A burst is due each 1.25 s, so that one begins in a turn, and no more are saved up for one.
+        false => (Duration::from_millis(1_250), 24),
     };
     let of = |(part, objects, gets_at_once, sets_at_once, threads): (&str, _, _, _, _)| {
         let drivers = Drivers {

@@ -22,7 +22,7 @@ const UNIX_MS: u64 = 1_000_000;
 
 /// A cache, and values for it.
 #[derive(Debug)]
-pub(super) struct TierInMemory {
+pub(super) struct SimulatedTier {
     cache: Cache,
     /// Of flash, if there is any, and how many requests there were.
     storage: Option<MemoryStorage>,
@@ -30,7 +30,7 @@ pub(super) struct TierInMemory {
     value: Bytes,
 }
 
-impl TierInMemory {
+impl SimulatedTier {
     /// One of that size, with segments as they come.
     pub(super) fn new(eviction: Eviction, size: CacheSize) -> Result<Self> {
         Self::with_segments(eviction, size, None)
@@ -67,7 +67,7 @@ impl TierInMemory {
     }
 }
 
-impl Simulated for TierInMemory {
+impl Simulated for SimulatedTier {
     /// The key's number.
     type Request = u64;
 

@@ -10,7 +10,7 @@ use tidekv_server::CacheServerOptions;
 
 use crate::dice::{Dice, mix};
 use crate::failure::{Failure, Result};
-use crate::kernel::{process_cpu_ns, thread_cpu_ns, threads_cpu_ns};
+use crate::kernel::{process_cpu_ns, thread_cpu_ns, threads_cpu_ns, threads_named};
 use crate::keys::{Choice, Picker, key_of};
 use crate::served::client::{Connection, print_key};
 use crate::served::directory::Directory;
@@ -47,14 +47,16 @@ pub(crate) struct Turn {
     pub(crate) requests: u64,
     /// How long it was asked.
     pub(crate) wall_ns: u64,
-    /// Processor time of this process but for those who asked and for threads that make curves: of this
+    /// Processor time of this process but for those who asked and for other servers' curves: of this
     /// server, for others have nothing else to do.
     pub(crate) server_cpu_ns: u64,
-    /// Of threads that make curves, of whichever server: they also have something to do when nobody asks.
+    /// Of that, for curves.
     pub(crate) curves_cpu_ns: u64,
 }
 
-/// What such threads are called.
+/// A thread has its name by then.
+const NAMED_WITHIN_MS: u32 = 1_000;
+/// What threads are called that make curves.
 const CURVES_THREAD: &str = "tide-curves";
 
 impl Turn {
@@ -62,11 +64,23 @@ impl Turn {
     pub(crate) fn per_s(&self) -> f64 {
         self.requests as f64 / (self.wall_ns as f64 / 1e9)
     }
+
+    /// Processor time of the server for a request, in microseconds.
+    pub(crate) fn cpu_us_per_op(&self) -> f64 {
+        self.server_cpu_ns as f64 / 1e3 / self.requests as f64
+    }
+
+    /// How much of that was for curves.
+    pub(crate) fn curves_of_cpu(&self) -> f64 {
+        self.curves_cpu_ns as f64 / self.server_cpu_ns.max(1) as f64
+    }
 }
 
 /// A server, and a connection for each who asks.
 struct Asked {
     connections: Vec<Connection<UnixStream>>,
+    /// Threads of its that make curves.
+    curves_threads: Vec<u32>,
     // The connections go first.
     _server: OwnServer,
 }
@@ -87,10 +101,14 @@ impl Drivers {
         let keys: Vec<Vec<u8>> = (0..self.objects).map(wire_key).collect::<Result<_>>()?;
         let start = |(number, options): (usize, &CacheServerOptions)| {
             let (name, options) = (number.to_string(), options.clone());
+            let (before, has_curves) =
+                (threads_named(CURVES_THREAD), options.profile_window.is_some());
             let server = OwnServer::start(&directory, &name, target, self.value_bytes, options)?;
+            let curves_threads =
+                if has_curves { new_thread(CURVES_THREAD, &before)? } else { Vec::new() };
             let connections = (0..self.threads).map(|_| server.connect());
-            let mut asked =
-                Asked { connections: connections.collect::<Result<_>>()?, _server: server };
+            let connections = connections.collect::<Result<_>>()?;
+            let mut asked = Asked { connections, curves_threads, _server: server };
             self.fill(&mut asked.connections[0], &keys)?;
             Ok(asked)
         };
@@ -134,7 +152,12 @@ impl Drivers {
     fn turn(&self, asked: &mut Asked, keys: &[Vec<u8>], round: u64) -> Result<Turn> {
         let clock = SystemClock::new();
         let began_ns = clock.monotonic_ns();
-        let (began_cpu_ns, began_curves_ns) = (process_cpu_ns(), threads_cpu_ns(CURVES_THREAD));
+        // Others make curves of their windows as well, whoever's turn it is.
+        let of_curves = threads_named(CURVES_THREAD);
+        let is_own = |thread: &u32| asked.curves_threads.contains(thread);
+        let (own, others): (Vec<u32>, Vec<u32>) = of_curves.into_iter().partition(is_own);
+        let cpu_now = || [process_cpu_ns(), threads_cpu_ns(&own), threads_cpu_ns(&others)];
+        let before = cpu_now();
         let (requests, clients_cpu_ns) = thread::scope(|scope| {
             let drive = |(number, connection)| {
                 let clock = &clock;
@@ -154,9 +177,9 @@ impl Drivers {
             })
         })?;
         let wall_ns = clock.monotonic_ns() - began_ns;
-        let cpu_ns = process_cpu_ns() - began_cpu_ns;
-        let curves_cpu_ns = threads_cpu_ns(CURVES_THREAD) - began_curves_ns;
-        let server_cpu_ns = cpu_ns.saturating_sub(clients_cpu_ns + curves_cpu_ns);
+        let now = cpu_now();
+        let [all_ns, curves_cpu_ns, others_ns] = [0, 1, 2].map(|at| now[at] - before[at]);
+        let server_cpu_ns = all_ns.saturating_sub(clients_cpu_ns + others_ns);
         Ok(Turn { requests, wall_ns, server_cpu_ns, curves_cpu_ns })
     }
 
@@ -188,6 +211,20 @@ impl Drivers {
             _ => Err(Failure::new(format!("{misses} of {requests} requests missed"))),
         }
     }
+}
+
+/// The threads of that name that were not there before, as soon as there is one: they give themselves their names.
+fn new_thread(name: &str, before: &[u32]) -> Result<Vec<u32>> {
+    let clock = SystemClock::new();
+    for _ in 0..NAMED_WITHIN_MS {
+        let mut new = threads_named(name);
+        new.retain(|thread| !before.contains(thread));
+        if !new.is_empty() {
+            return Ok(new);
+        }
+        clock.sleep(Duration::from_millis(1));
+    }
+    Err(Failure::new(format!("there is no new thread {name}")))
 }
 
 /// The key of an object as it is in the protocol.
@@ -234,7 +271,9 @@ mod tests {
             assert!(turn.server_cpu_ns > 0 && turn.server_cpu_ns <= most, "{turn:?}");
         }
         // Whatever else is renamed: the thread that makes curves is found.
-        assert!(found.iter().flatten().map(|turn| turn.curves_cpu_ns).sum::<u64>() > 0);
+        let curves = found.iter().map(|turns| turns.iter().map(|turn| turn.curves_cpu_ns).sum());
+        let curves: Vec<u64> = curves.collect();
+        assert!(curves[1] > 0, "{curves:?}");
         // What is not there is told.
         let few = Target { dram_bytes: 2 << 20, ..target };
         let large = Drivers { objects: 40_000, ..drivers };

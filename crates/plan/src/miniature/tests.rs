@@ -87,7 +87,7 @@ fn a_curve_falls_whatever_caches_do() {
 
 #[test]
 fn what_memory_misses_is_told_apart() {
-    /// Two queues, the later of which has what the earlier one has lost.
+    /// Two queues: the second is as large as memory and flash together.
     struct Both([Fifo; 2]);
     impl Simulated for Both {
         type Request = u64;
@@ -121,12 +121,13 @@ fn what_memory_misses_is_told_apart() {
         memory_miss_ratio: memory / 8.0,
         miss_ratio: all / 8.0,
     };
-    // One of one: all but the last; of two: all but the last, and two of those are on flash ...
+    // (1, 1): only the last is in memory, and none is on flash; (2, 2): as many in memory, and all four that
+    // come again are on flash; (3, 1): they are in memory.
     let expected = [(1, 1, 7.0, 7.0), (2, 2, 7.0, 3.0), (3, 1, 3.0, 3.0)];
     let expected = expected
         .map(|(memory, flash, of_memory, of_all)| missed(size(memory, flash), of_memory, of_all));
     assert_eq!(told, expected);
-    // ... and those of the same size are one point.
+    // Those of the same size are one point.
     let curve = miniature.curve();
     let sizes: Vec<u64> = curve.points().iter().map(|point| point.size).collect();
     assert_eq!(sizes, [0, 2, 4]);

@@ -6,9 +6,10 @@
 //! the least that there can be; who has stopped asking keeps what he has, and so does whom no latency is
 //! promised where others have one.
 //!
-//! A plan, with all [`Sizes`] and [`Seen`], is in bytes as DRAM has objects. On flash an object takes more
-//! ([`OnFlash`]), and of DRAM flash has a part ([`tidekv_tiered::FlashDram`]), which is in its price; a [`Change`]
-//! is in the bytes of its own tier.
+//! *Memory* is what there is of DRAM for objects, *DRAM* is all of it, with what flash has
+//! ([`tidekv_tiered::FlashDram`]). A plan, with all [`Sizes`] and [`Seen`], is in bytes of memory, and of flash in as many
+//! as the objects there would take of memory; there they take more ([`OnFlash`]). What flash has of DRAM is in the price of
+//! memory. A [`Change`] is in the bytes of its own tier.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,10 +123,11 @@ pub(crate) struct Loop {
     state: Arc<State>,
     curves: Arc<Curves>,
     options: ElasticOptions,
-    /// DRAM of all tenants, at most; how much of it is for objects where each has what he has when that is
-    /// said; and flash of each.
+    /// DRAM of all tenants, at most.
     dram_max: u64,
+    /// How much of that was memory when it was set.
     memory_max: u64,
+    /// Flash of each, at most.
     flash_max: Vec<u64>,
     elastic: Option<Elastic>,
     /// As each tenant stood when the window began, and when that was.
@@ -204,40 +206,47 @@ impl Loop {
         self.dram_bytes = dram_of(&self.state.objects.cache.tenant_stats());
     }
 
-    /// The loop's memory; how much larger objects are on flash may have changed since.
+    /// What has been learnt so far; how much larger objects are on flash may have changed since.
     fn elastic(&mut self, factor: f64) -> &mut Elastic {
-        let prices = self.options.prices;
-        let per_object = prices.flash_per_gib * factor;
+        let (goal, prices, bounds) = self.terms(factor);
+        let elastic = self.elastic.get_or_insert_with(|| Elastic::new(goal, prices, bounds));
+        elastic.set_terms(prices, bounds);
+        elastic
+    }
+
+    /// What plans are for: what flash has is in the prices of what is for objects, and what it has anyway is paid
+    /// beforehand.
+    fn terms(&self, factor: f64) -> (Goal, Prices, Bounds) {
         let tenants = self.before.iter().zip(&self.flash_max);
         let tenants = tenants.map(|(stats, max)| (OnFlash::of(stats, factor), *max));
         let flash_bytes = tenants.clone().map(|(of, max)| of.objects_bytes(max)).sum();
-        let fixed_bytes = tenants.map(|(of, max)| if max > 0 { of.fixed_bytes } else { 0.0 });
-        let fixed_cost = prices.cost(0, fixed_bytes.sum::<f64>() as u64);
-        // Of DRAM flash has some that is always there, and a part of what is more.
-        let nothing = self.before.iter().map(|stats| stats.flash_dram.dram_bytes_for(0)).sum();
-        let dram_factor = self.before.iter().map(dram_factor).fold(1.0, f64::max);
+        let beside_bytes = tenants.map(|(of, max)| if max > 0 { of.fixed_bytes } else { 0.0 });
+        let prices = self.options.prices;
+        let flash_least = prices.cost(0, beside_bytes.sum::<f64>() as u64);
+        let dram_least = self.before.iter().map(|stats| stats.flash_dram.dram_bytes_least()).sum();
         let (goal, cost, flash_bytes) = match self.options.goal {
             ElasticGoal::Latency { .. } => (Goal::Cost, None, flash_bytes),
             ElasticGoal::Cost(cost) => {
-                let cost = (cost - prices.cost(nothing, 0)).max(0.0);
+                let cost = (cost - prices.cost(dram_least, 0)).max(0.0);
                 // Who can hardly pay for indexes has none.
-                match cost < 2.0 * fixed_cost {
+                match cost < 2.0 * flash_least {
                     true => (Goal::Latency, Some(cost), 0),
-                    false => (Goal::Latency, Some(cost - fixed_cost), flash_bytes),
+                    false => (Goal::Latency, Some(cost - flash_least), flash_bytes),
                 }
             }
         };
-        let dram_per_gib = prices.dram_per_gib * dram_factor;
-        let prices = Prices { dram_per_gib, flash_per_gib: per_object };
+        let dram_factor = self.before.iter().map(dram_factor).fold(1.0, f64::max);
+        let prices = Prices {
+            dram_per_gib: prices.dram_per_gib * dram_factor,
+            flash_per_gib: prices.flash_per_gib * factor,
+        };
         let bounds = Bounds {
             dram_bytes: Some(self.memory_max),
             flash_bytes: Some(flash_bytes),
             cost,
             flash_writes_bytes_per_s: None,
         };
-        let elastic = self.elastic.get_or_insert_with(|| Elastic::new(goal, prices, bounds));
-        elastic.set_terms(prices, bounds);
-        elastic
+        (goal, prices, bounds)
     }
 
     /// The mean size of an object in DRAM, of all tenants.
@@ -292,7 +301,10 @@ impl Loop {
         Seen {
             tenant,
             has: (memory_of(stats), flash(stats.flash_bytes_max)),
-            least: (objects_in(stats, stats.dram_bytes_min), flash(stats.flash_bytes_min)),
+            least: (
+                stats.flash_dram.objects_bytes(stats.dram_bytes_min),
+                flash(stats.flash_bytes_min),
+            ),
             requests: if is_new { requests } else { 0 },
             missed: (share(flash_hits + misses), share(misses)),
             is_full,
@@ -344,13 +356,16 @@ impl Loop {
     /// The DRAM of each tenant where they are to be as large as that; no more than there is.
     fn dram_for(&self, seen: &[Seen], sizes: &[Sizes]) -> Vec<u64> {
         let of = |((stats, seen), sizes): ((&TenantStats, &Seen), &Sizes)| match sizes.0 {
-            memory if memory == seen.has.0 => (stats.cache.dram_bytes_max, 0),
+            memory if memory == seen.has.0 => {
+                Wanted { bytes: stats.cache.dram_bytes_max, spare: 0 }
+            }
             memory => {
-                let dram_bytes = stats.flash_dram.dram_bytes_for(memory);
-                (dram_bytes, dram_bytes.saturating_sub(stats.dram_bytes_min))
+                let bytes = stats.flash_dram.dram_bytes_for(memory);
+                Wanted { bytes, spare: bytes.saturating_sub(stats.dram_bytes_min) }
             }
         };
-        within(&self.before.iter().zip(seen).zip(sizes).map(of).collect::<Vec<_>>(), self.dram_max)
+        let wanted: Vec<Wanted> = self.before.iter().zip(seen).zip(sizes).map(of).collect();
+        shared(&wanted, self.dram_max)
     }
 
     /// Changes sizes, until `stopped` turns true or one cannot be changed; whether any was.
@@ -400,37 +415,37 @@ fn dram_of(tenants: &[TenantStats]) -> u64 {
     tenants.iter().map(|tenant| tenant.cache.dram_bytes_max).sum()
 }
 
-/// What each is to have, with how much less would do, where all together have no more than `bytes_max`: flash
-/// has more of the same DRAM where many have it than where one has it. Each gives of what he can.
-fn within(wanted: &[(u64, u64)], bytes_max: u64) -> Vec<u64> {
-    let over = wanted.iter().map(|(bytes, _)| bytes).sum::<u64>().saturating_sub(bytes_max);
-    let spare: u64 = wanted.iter().map(|(_, spare)| spare).sum();
+/// What a tenant is to have of DRAM, and how much of that he can do without.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    bytes: u64,
+    spare: u64,
+}
+
+/// What each gets where all together have no more than that: who can gives in proportion. It is for what flash
+/// has: of the same DRAM more where many have it than where one has most.
+fn shared(wanted: &[Wanted], dram_max: u64) -> Vec<u64> {
+    let over = wanted.iter().map(|it| it.bytes).sum::<u64>().saturating_sub(dram_max);
+    let spare: u64 = wanted.iter().map(|it| it.spare).sum();
     let part = if spare > 0 { (over as f64 / spare as f64).min(1.0) } else { 0.0 };
-    wanted
-        .iter()
-        .map(|(bytes, spare)| bytes - ((*spare as f64 * part).ceil() as u64).min(*spare))
-        .collect()
+    let gives = |it: &Wanted| ((it.spare as f64 * part).ceil() as u64).min(it.spare);
+    wanted.iter().map(|it| it.bytes - gives(it)).collect()
 }
 
-/// How many bytes of DRAM there have to be for each that is for objects, beside what flash has anyway: most
-/// where there is little, for buffers are an eighth until there are enough.
+/// DRAM that is to be paid for each byte of memory, beside what flash has anyway: the most of four sizes, for
+/// buffers are an eighth until there are enough of them.
 fn dram_factor(stats: &TenantStats) -> f64 {
-    let nothing = stats.flash_dram.dram_bytes_for(0);
-    let whole = memory_of(stats).max(1);
-    let of = |objects: u64| {
-        (stats.flash_dram.dram_bytes_for(objects) - nothing) as f64 / objects.max(1) as f64
+    let (flash, memory) = (stats.flash_dram, memory_of(stats).max(1));
+    let of = |memory: u64| {
+        let beside_least = flash.dram_bytes_for(memory) - flash.dram_bytes_least();
+        beside_least as f64 / memory.max(1) as f64
     };
-    [64, 16, 4, 1].map(|part| of(whole / part)).into_iter().fold(1.0, f64::max)
+    [64, 16, 4, 1].map(|part| of(memory / part)).into_iter().fold(1.0, f64::max)
 }
 
-/// DRAM for objects of a tenant, in bytes.
+/// Memory of a tenant, in bytes.
 fn memory_of(stats: &TenantStats) -> u64 {
-    objects_in(stats, stats.cache.dram_bytes_max)
-}
-
-/// What there is for objects of a tenant, of so much DRAM.
-fn objects_in(stats: &TenantStats, dram_bytes: u64) -> u64 {
-    dram_bytes.saturating_sub(stats.flash_dram.bytes(dram_bytes))
+    stats.flash_dram.objects_bytes(stats.cache.dram_bytes_max)
 }
 
 /// The curve of who asks for nothing.
@@ -503,13 +518,14 @@ mod tests {
 
     #[test]
     fn all_together_have_no_more_than_there_is() {
-        let mib = 1 << 20;
-        assert_eq!(within(&[(30 * mib, 20 * mib), (50 * mib, 0)], 80 * mib), [30 * mib, 50 * mib]);
-        // Who keeps what he has gives nothing, and the others as they can.
-        let wanted = [(30 * mib, 20 * mib), (50 * mib, 0), (20 * mib, 10 * mib)];
-        assert_eq!(within(&wanted, 85 * mib), [20 * mib, 50 * mib, 15 * mib]);
-        assert_eq!(within(&wanted, mib), [10 * mib, 50 * mib, 10 * mib]);
-        assert_eq!(within(&[(mib, 0)], 0), [mib]);
+        let of = |mib: u64, spare_mib: u64| Wanted { bytes: mib << 20, spare: spare_mib << 20 };
+        let mib = |mib: [u64; 3]| mib.map(|mib| mib << 20);
+        // The second keeps what he has.
+        let wanted = [of(30, 20), of(50, 0), of(20, 10)];
+        assert_eq!(shared(&wanted, 100 << 20), mib([30, 50, 20]));
+        assert_eq!(shared(&wanted, 85 << 20), mib([20, 50, 15]));
+        assert_eq!(shared(&wanted, 1 << 20), mib([10, 50, 10]), "no more than they can");
+        assert_eq!(shared(&[of(1, 0)], 0), [1 << 20]);
     }
 
     #[test]
