@@ -63,6 +63,22 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Resul
     std::thread::Builder::new().name(name.to_owned()).spawn(body)
 }
 
+/// The same for work that others must not wait for, and that can wait for them: the thread steps back from
+/// the processor as threads of housekeeping do. It is not for who holds what others need.
+///
+/// # Errors
+///
+/// As [`spawn`].
+pub fn spawn_behind(
+    name: &str,
+    body: impl FnOnce() + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
+    spawn(name, || {
+        step_back();
+        body();
+    })
+}
+
 /// How far threads of housekeeping step back: five steps of niceness are a factor
 /// of three in the scheduler's weights.
 const NICE: i32 = 5;

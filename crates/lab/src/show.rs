@@ -9,7 +9,7 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 77] = [
+const SHOWN: [&str; 78] = [
     "mean_absolute_error",
     "profiled_per_s",
     "profile_bytes",
@@ -32,6 +32,7 @@ const SHOWN: [&str; 77] = [
     "cpu_to_unprofiled_low",
     "cpu_to_unprofiled_high",
     "curves_of_cpu",
+    "servers_apart",
     "windows_until_kept",
     "cost_to_fixed",
     "longest_hit_us",
@@ -163,6 +164,7 @@ pub(crate) fn label(metric: &str) -> &str {
         "to_unprofiled" => "of the requests without curves",
         "to_unprofiled_low" | "cpu_to_unprofiled_low" => "from",
         "to_unprofiled_high" | "cpu_to_unprofiled_high" => "to",
+        "servers_apart" => "servers of a kind apart by",
         "curves_of_cpu" => "of that for curves",
         "cpu_to_unprofiled" => "as many for the same processor time",
         "windows_until_kept" => "windows until it was kept",

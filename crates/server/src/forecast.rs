@@ -105,8 +105,10 @@ pub(crate) fn start(state: &State, stopped: &Receiver<bool>) -> Result<()> {
     let Some(curves) = &state.curves else { return Ok(()) };
     let source = Reads { curves: Arc::clone(curves), bytes_max: state.db.memory_bytes() };
     let (curves, stopped) = (Arc::clone(curves), stopped.clone());
-    tidekv_io::threads::spawn("tide-curves", move || curves::run(&curves, &source, &stopped))
-        .map_err(|error| Error::unavailable("a thread for curves", error))?;
+    tidekv_io::threads::spawn_behind("tide-curves", move || {
+        curves::run(&curves, &source, &stopped)
+    })
+    .map_err(|error| Error::unavailable("a thread for curves", error))?;
     Ok(())
 }
 

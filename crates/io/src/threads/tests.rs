@@ -157,9 +157,17 @@ fn threads_of_housekeeping_step_back() {
     };
     pool.execute(Priority::Low, Box::new(block));
     is_busy.recv_timeout(PATIENCE).unwrap();
-    pool.execute(Priority::High, Box::new(move || send.send(nice()).unwrap()));
+    let own = send.clone();
+    pool.execute(Priority::High, Box::new(move || own.send(nice()).unwrap()));
     assert_eq!(receive.recv_timeout(PATIENCE).unwrap(), nice());
     go_on.send(()).unwrap();
+    let own = send.clone();
+    spawn_behind("behind", move || own.send(nice()).unwrap()).unwrap().join().unwrap();
+    spawn("beside", move || send.send(nice()).unwrap()).unwrap().join().unwrap();
+    assert_eq!(
+        [receive.recv().unwrap(), receive.recv().unwrap()],
+        [(nice() + NICE).min(19), nice()]
+    );
 }
 
 #[test]

@@ -79,10 +79,24 @@ impl Model for Profiled {
             [("ops_per_s", median_between(per_s)[0]), ("cpu_us_per_op", median_between(cpu)[0])]
         };
         let with = beside.into_iter().chain(usual(&with, &cpu_with)).collect();
-        let without = usual(&without, &cpu_without).into();
+        let apart = of_servers(&turns, |number| !is_profiled(number));
+        let without = usual(&without, &cpu_without).into_iter().chain([("servers_apart", apart)]);
+        let without = without.collect();
         let found = |subject, metrics| Found { subject, params: Params::new(), metrics };
         Ok(vec![found(PROFILED, with), found(UNPROFILED, without)])
     }
+}
+
+/// How many times as much processor time for a request as another server of the same kind one takes, by their
+/// medians: so much is how memory happens to be laid out.
+fn of_servers(turns: &[Vec<Turn>], is_of_kind: impl Fn(usize) -> bool) -> f64 {
+    let median = |number: &usize| {
+        let of_server: Vec<f64> = turns[*number].iter().map(Turn::cpu_us_per_op).collect();
+        median_between(&of_server)[0]
+    };
+    let kind: Vec<usize> = (0..turns.len()).filter(|number| is_of_kind(*number)).collect();
+    let least = kind.iter().map(median).fold(f64::INFINITY, f64::min);
+    kind.iter().map(median).fold(0.0, f64::max) / least
 }
 
 fn ratios(of: &[f64], to: &[f64]) -> Vec<f64> {

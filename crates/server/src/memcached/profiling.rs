@@ -57,8 +57,9 @@ pub(crate) fn start(
     cache.watch(&eye);
     let (cache, stopped) = (cache.clone(), stopped.clone());
     let of_thread = Arc::clone(&curves);
-    let thread =
-        tidekv_io::threads::spawn("tide-curves", move || curves::run(&of_thread, &cache, &stopped))
-            .map_err(|error| Error::unavailable("a thread for curves", error))?;
+    let thread = tidekv_io::threads::spawn_behind("tide-curves", move || {
+        curves::run(&of_thread, &cache, &stopped)
+    })
+    .map_err(|error| Error::unavailable("a thread for curves", error))?;
     Ok((curves, thread))
 }
