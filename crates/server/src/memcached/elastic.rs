@@ -471,7 +471,12 @@ fn told(decision: &Decision, tenants: &[TenantStats], (factor, prices): (f64, Pr
     let sizes = |plan: &Plan| -> Vec<Sizes> {
         let size = |(stats, gets): (&TenantStats, &Allotment)| {
             let flash_bytes = OnFlash::of(stats, factor).flash_bytes(gets.flash_bytes);
-            (stats.flash_dram.dram_bytes_for(gets.memory_bytes), flash_bytes)
+            // A little less DRAM may have as much memory; what there is is what there is.
+            let dram_bytes = match gets.memory_bytes == memory_of(stats) {
+                true => stats.cache.dram_bytes_max,
+                false => stats.flash_dram.dram_bytes_for(gets.memory_bytes),
+            };
+            (dram_bytes, flash_bytes)
         };
         tenants.iter().zip(&plan.tenants).map(size).collect()
     };
