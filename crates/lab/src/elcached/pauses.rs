@@ -57,8 +57,7 @@ fn ask(cache: &Cache, objects: u64, seed: u64, is_over: &AtomicBool) -> (Latenci
     let (mut gets, mut puts) = (Latencies::new(), Latencies::new());
     let value = Bytes::from(vec![b'v'; VALUE_BYTES as usize]);
     let mut dice = Dice::new(seed);
-    // Once at least, however soon it is over.
-    while gets.quantiles().samples == 0 || !is_over.load(Ordering::Relaxed) {
+    loop {
         let [of_get, of_put] = [dice.below(objects), dice.below(objects)].map(key_of);
         let began_ns = clock.monotonic_ns();
         let _found = cache.try_get(&of_get);
@@ -67,8 +66,11 @@ fn ask(cache: &Cache, objects: u64, seed: u64, is_over: &AtomicBool) -> (Latenci
         let ended_ns = clock.monotonic_ns();
         gets.record(between_ns - began_ns);
         puts.record(ended_ns - between_ns);
+        // Once at least, however soon it is over.
+        if is_over.load(Ordering::Relaxed) {
+            return (gets, puts);
+        }
     }
-    (gets, puts)
 }
 
 impl Pauses {
