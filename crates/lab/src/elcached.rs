@@ -1,6 +1,7 @@
 //! The experiments `elcached-*`: how much DRAM and flash to buy, as ElCached (Gupta et al.) asks it.
 
 mod workload;
+mod terms;
 mod cost;
 mod tenants;
 mod simulated;

@@ -33,7 +33,7 @@ use crate::tiered::{TIDEKV_CACHE, cannot};
 
 pub(crate) use crate::served::cache_server::{COMMAND, serve};
 pub(crate) use crate::served::directory::Directory;
-pub(crate) use crate::served::driven::{Drivers, Turn};
+pub(crate) use crate::served::driven::{Drivers, Turn, Turns};
 pub(crate) use crate::served::flat::{Asked, Kind, OfAPrediction};
 pub(crate) use crate::served::own::Target;
 pub(crate) use crate::served::resized::{Clients, Stage, Stretch};

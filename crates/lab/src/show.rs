@@ -9,7 +9,7 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 78] = [
+const SHOWN: [&str; 81] = [
     "mean_absolute_error",
     "profiled_per_s",
     "profile_bytes",
@@ -45,6 +45,9 @@ const SHOWN: [&str; 78] = [
     "latency_first_us",
     "latency_second_us",
     "latency_error",
+    "example_latency_error",
+    "example_flash_us",
+    "example_backend_us",
     "share_of_cold_start",
     "ops_until_hot",
     "until_hot_s",
@@ -156,29 +159,18 @@ pub(crate) fn label(metric: &str) -> &str {
         "predicted_miss_ratio" => "misses predicted",
         "miss_ratio" => "misses",
         "relative_error" => "off by",
-        "cost_to_searched" => "of the least cost",
-        "cost_to_proportional" => "of the proportional cost",
-        "plan_dram_bytes" => "DRAM",
-        "plan_flash_bytes" => "flash",
-        "dram_to_proportional" => "of the proportional DRAM",
         "to_unprofiled" => "of the requests without curves",
         "to_unprofiled_low" | "cpu_to_unprofiled_low" => "from",
         "to_unprofiled_high" | "cpu_to_unprofiled_high" => "to",
         "servers_apart" => "servers of a kind apart by",
         "curves_of_cpu" => "of that for curves",
         "cpu_to_unprofiled" => "as many for the same processor time",
-        "windows_until_kept" => "windows until it was kept",
-        "cost_to_fixed" => "of the fixed cost",
         "longest_hit_us" => "longest hit",
         "longest_us" => "longest wait",
         "longest_get_us" => "of a get",
         "longest_put_us" => "of a put",
         "p9999_us" => "p99.99",
         "latency_us" => "latency",
-        "latency_to_asked" => "of the latency asked, at most",
-        "latency_first_us" => "latency of the first",
-        "latency_second_us" => "of the second",
-        "latency_error" => "latency simulated, off by",
         "open_s" => "open",
         "object_bytes" => "their bytes",
         "hits" => "found",
@@ -212,6 +204,27 @@ pub(crate) fn label(metric: &str) -> &str {
         "cache_bytes_taken" => "cache",
         "cache_bytes_budget" => "of",
         "rss_bytes_max" => "RSS",
+        other => label_of_plan(other),
+    }
+}
+
+/// Of what plans are about.
+fn label_of_plan(metric: &str) -> &str {
+    match metric {
+        "cost_to_searched" => "of the least cost",
+        "cost_to_proportional" => "of the proportional cost",
+        "plan_dram_bytes" => "DRAM",
+        "plan_flash_bytes" => "flash",
+        "dram_to_proportional" => "of the proportional DRAM",
+        "windows_until_kept" => "windows until it was kept",
+        "cost_to_fixed" => "of the fixed cost",
+        "latency_to_asked" => "of the latency asked, at most",
+        "latency_first_us" => "latency of the first",
+        "latency_second_us" => "of the second",
+        "latency_error" => "latency simulated, off by",
+        "example_latency_error" => "the paper's example, off by",
+        "example_flash_us" => "flash, by the example",
+        "example_backend_us" => "behind both, by the example",
         other => other,
     }
 }

@@ -34,6 +34,8 @@ pub enum Format {
     Oracle,
     /// Records of libCacheSim's `twr`.
     Twr,
+    /// Records of libCacheSim's `lcs`, behind a head that says which.
+    Lcs,
     /// Blocks of MSR's traces of disks.
     Msr,
 }
@@ -93,6 +95,12 @@ pub const FORMATS: &[FormatRecord] = &[
         format: Format::Twr,
     },
     FormatRecord {
+        name: "lcs",
+        about: "libCacheSim's own, of versions 1 to 8: a head, then records of time, object, size and, from 2 on, \
+                operation, from 3 on time to live",
+        format: Format::Lcs,
+    },
+    FormatRecord {
         name: "msr",
         about: "disks of MSR Cambridge: time, host, disk, Read or Write, offset, size, latency; a \
                 request for each block of 4 KiB",
@@ -107,6 +115,7 @@ impl Format {
         let line = String::from_utf8_lossy(&head[..end]);
         let line = line.trim_end();
         match () {
+            () if records::is_lcs(head) => Some(Self::Lcs),
             () if line.starts_with('*') => Some(Self::Resp),
             () if monitor::is_line(line) => Some(Self::Monitor),
             () if lines::is_header(line) => Some(Self::Csv),
@@ -129,7 +138,7 @@ impl Reader {
     /// The requests that `input` holds.
     ///
     /// # Errors
-    /// A header of CSV that has no column `key`, or that cannot be read.
+    /// A header of CSV that has no column `key`, a head that is none of an lcs, or one that cannot be read.
     pub fn new(format: Format, input: impl BufRead + Send + 'static) -> Result<Self, Fault> {
         let parts: Box<dyn Parts + Send> = match format {
             Format::Csv => Box::new(lines::Lines::with_header(input)?),
@@ -138,6 +147,7 @@ impl Reader {
             Format::Monitor => Box::new(monitor::Lines::new(input)),
             Format::Oracle => Box::new(records::Records::new(records::Layout::Oracle, input)),
             Format::Twr => Box::new(records::Records::new(records::Layout::Twr, input)),
+            Format::Lcs => Box::new(records::Records::of_lcs(input)?),
             Format::Msr => Box::new(blocks::Lines::new(input)),
         };
         Ok(Self { parts, waiting: VecDeque::new(), left_out: 0 })

@@ -12,7 +12,7 @@ mod gate;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
@@ -22,7 +22,7 @@ use tidekv_plan::{Access, Action, Curve, Expiry, Settings, Unit, Watch, Window, 
 use tokio::sync::watch::Receiver;
 
 use self::bursts::{Bursts, Turn, part_of};
-use self::gate::{ALL_KEYS, Gate, Wanted};
+use self::gate::{ALL_KEYS, Gate, NO_KEYS, Wanted};
 
 /// Sightings of a tenant that may wait: what comes in some hundredths of a second while all keys are in
 /// the sample. Where there are many tenants each may have fewer.
@@ -112,6 +112,8 @@ pub(crate) struct Curves {
     window: Duration,
     /// How many windows have ended.
     ended: AtomicU64,
+    /// Whether nobody is looked at, for as long as this is so.
+    is_paused: AtomicBool,
     clock: SystemClock,
 }
 
@@ -146,6 +148,7 @@ impl Curves {
             tenants: (0..tenants).map(|_| OfTenant::new(queue_len)).collect(),
             window,
             ended: AtomicU64::new(0),
+            is_paused: AtomicBool::new(false),
             clock: SystemClock::new(),
         }
     }
@@ -178,6 +181,12 @@ impl Curves {
 
     fn monotonic_us(&self) -> u64 {
         self.clock.monotonic_ns() / 1_000
+    }
+
+    /// Looks at nobody from soon on, or at everybody again. Windows end as before, and what they did not see is
+    /// counted.
+    pub(crate) fn pause(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
     /// How many windows have ended, and been told of.
@@ -410,8 +419,16 @@ impl Curves {
     /// Looks at tenants or not, as it is their turn; whether one is looked at again.
     fn turn(&self, profiles: &mut [Profile], source: &impl Source, now_ns: u64) -> bool {
         let mut is_begun = false;
+        let is_paused = self.is_paused.load(Ordering::Relaxed);
         let part = part_of(profiles.iter().filter(|profile| profile.bursts.is_busy()).count());
         for (tenant, (profile, of_tenant)) in profiles.iter_mut().zip(&self.tenants).enumerate() {
+            if is_paused {
+                profile.bursts.pause();
+                profile.close();
+                of_tenant.gate.close(NO_KEYS);
+                source.hand_in_hits(tenant, false);
+                continue;
+            }
             let threshold = profile.watch.threshold();
             let is_closed = of_tenant.gate.is_closed();
             match profile.bursts.turn(now_ns, part, is_closed, self.window) {

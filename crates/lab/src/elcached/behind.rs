@@ -14,9 +14,9 @@ use std::sync::Arc;
 use tidekv_plan::CacheSize;
 use tidekv_tiered::Eviction;
 
-use crate::elcached::cost::FLASH_FOR_DRAM;
 use crate::elcached::prediction::{BYTE_LRU, Beside, Load, found_of, sizes_between};
 use crate::elcached::simulated::SimulatedTier;
+use crate::elcached::terms::FLASH_FOR_DRAM;
 use crate::elcached::workload::Law;
 use crate::experiment::{Found, Model, Point, Rule, Target};
 use crate::failure::Result;

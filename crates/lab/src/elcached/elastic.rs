@@ -22,7 +22,8 @@ use tidekv_evidence::Value;
 use tidekv_plan::GivenLatencies;
 use tidekv_server::{CacheServerOptions, ElasticGoal, ElasticOptions};
 
-use crate::elcached::cost::{PRICES, modelled};
+use crate::elcached::cost::modelled;
+use crate::elcached::terms::PRICES;
 use crate::elcached::{pauses, profiled, windows};
 use crate::experiment::{
     Experiment, Figure, Found, Model, Params, Point, Rule, Shape, Subjects, Target,

@@ -1,8 +1,10 @@
 //! What it costs a server to make curves of what it is asked: the parts `profiling …` of `elcached-elastic`.
 //!
-//! Some servers make curves and as many do not, all in this process with clients that keep them busy;
-//! they take turns. What those with curves do is held against what the others do in the same round, in requests a
-//! second, and in requests for a second of the server's processor time: what clients cost is not in that.
+//! Some servers, all in this process with clients that keep them busy, take turns; each has one in which it makes
+//! curves, and beside it one in which it does not. What it does in the one is held against what it does in the
+//! other, in requests a second, and in requests for a second of the server's processor time: what clients cost is not in that.
+//! In a turn without curves nothing is handed in, but for the look at whether it is to be, which a server that was
+//! started without them has as well (of hits; of what is stored it is one more).
 //! A part is for each way in which it could cost something:
 //!
 //! | part | what is asked | why |
@@ -14,14 +16,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidekv_evidence::Value;
-use tidekv_server::CacheServerOptions;
-
 use crate::elcached::cost::modelled;
 use crate::experiment::{Found, Model, Params, Point, Rule, Target};
 use crate::failure::{Failure, Result};
 use crate::scale::Scale;
-use crate::served::{Drivers, Target as Sizes, Turn};
+use crate::served::{Drivers, Target as Sizes, Turn, Turns};
+use tidekv_evidence::Value;
 
 const PROFILED: &str = "tidekv:profiled";
 const UNPROFILED: &str = "unprofiled";
@@ -31,7 +31,7 @@ const FEW: &str = "profiling few";
 const MANY: &str = "profiling many";
 const PLAIN: &str = "profiling plain";
 
-/// So many servers make curves, and as many do not: how memory is laid out in one makes a difference.
+/// How memory is laid out in one makes a difference.
 const SERVERS: usize = 4;
 /// A hundredth of a processor is spent however long it is.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -42,28 +42,18 @@ struct Profiled(Drivers);
 
 impl Model for Profiled {
     fn run(&self, seed: u64) -> Result<Vec<Found>> {
-        let options = |number: usize| CacheServerOptions {
-            profile_window: is_profiled(number).then_some(WINDOW),
-            ..CacheServerOptions::default()
-        };
-        let options: Vec<CacheServerOptions> = (0..2 * SERVERS).map(options).collect();
         let drivers = Drivers { seed, ..self.0.clone() };
-        let (turns, windows) = drivers.drive(&SIZES, &options)?;
-        if let Some(number) = (0..options.len()).find(|&n| is_profiled(n) != (windows[n] > 0)) {
-            let what = format!("server {number} has told of {} windows", windows[number]);
-            return Err(Failure::new(what));
+        let servers = drivers.drive(&SIZES, SERVERS, WINDOW)?;
+        if let Some(number) = servers.iter().position(|turns| turns.windows == 0) {
+            return Err(Failure::new(format!("server {number} has told of no window")));
         }
-        let of_kind = |are_profiled: bool, metric: fn(&Turn) -> f64| -> Vec<f64> {
-            let of_round = |round: usize| {
-                let kind = (0..turns.len()).filter(|number| is_profiled(*number) == are_profiled);
-                kind.map(|number| metric(&turns[number][round])).sum::<f64>() / SERVERS as f64
-            };
-            (0..drivers.rounds).map(of_round).collect()
+        let of_all = |is_profiled: bool, metric: fn(&Turn) -> f64| -> Vec<f64> {
+            let turns = servers.iter().flat_map(|turns| turns.of(is_profiled));
+            turns.map(metric).collect()
         };
-        let kinds = [false, true];
-        let [without, with] = kinds.map(|kind| of_kind(kind, Turn::per_s));
-        let [cpu_without, cpu_with] = kinds.map(|kind| of_kind(kind, Turn::cpu_us_per_op));
-        let [curves_of_cpu, ..] = median_between(&of_kind(true, Turn::curves_of_cpu));
+        let [without, with] = [false, true].map(|kind| of_all(kind, Turn::per_s));
+        let [cpu_without, cpu_with] = [false, true].map(|kind| of_all(kind, Turn::cpu_us_per_op));
+        let [curves_of_cpu, ..] = median_between(&of_all(true, Turn::curves_of_cpu));
         let [rate, rate_low, rate_high] = median_between(&ratios(&with, &without));
         let [cpu, cpu_low, cpu_high] = median_between(&ratios(&cpu_without, &cpu_with));
         let beside = [
@@ -79,7 +69,7 @@ impl Model for Profiled {
             [("ops_per_s", median_between(per_s)[0]), ("cpu_us_per_op", median_between(cpu)[0])]
         };
         let with = beside.into_iter().chain(usual(&with, &cpu_with)).collect();
-        let apart = of_servers(&turns, |number| !is_profiled(number));
+        let apart = servers_apart(&servers);
         let without = usual(&without, &cpu_without).into_iter().chain([("servers_apart", apart)]);
         let without = without.collect();
         let found = |subject, metrics| Found { subject, params: Params::new(), metrics };
@@ -87,29 +77,22 @@ impl Model for Profiled {
     }
 }
 
-/// How many times as much processor time for a request as another server of the same kind one takes, by their
+/// How many times as much processor time for a request as another server one takes that makes no curves, by their
 /// medians: so much is how memory happens to be laid out.
-fn of_servers(turns: &[Vec<Turn>], is_of_kind: impl Fn(usize) -> bool) -> f64 {
-    let median = |number: &usize| {
-        let of_server: Vec<f64> = turns[*number].iter().map(Turn::cpu_us_per_op).collect();
+fn servers_apart(servers: &[Turns]) -> f64 {
+    let median = |turns: &Turns| {
+        let of_server: Vec<f64> = turns.of(false).iter().map(Turn::cpu_us_per_op).collect();
         median_between(&of_server)[0]
     };
-    let kind: Vec<usize> = (0..turns.len()).filter(|number| is_of_kind(*number)).collect();
-    let least = kind.iter().map(median).fold(f64::INFINITY, f64::min);
-    kind.iter().map(median).fold(0.0, f64::max) / least
+    let least = servers.iter().map(median).fold(f64::INFINITY, f64::min);
+    servers.iter().map(median).fold(0.0, f64::max) / least
 }
 
 fn ratios(of: &[f64], to: &[f64]) -> Vec<f64> {
     of.iter().zip(to).map(|(of, to)| of / to).collect()
 }
 
-/// One of each two: of the first two the later, of the next the earlier, and of the next four the other way
-/// round, so that neither kind is older.
-fn is_profiled(number: usize) -> bool {
-    number.count_ones() % 2 == 1
-}
-
-/// The median, and between which values that of all rounds that there might be is, with 19 in 20 chances
+/// The median, and between which values that of all turns that there might be is, with 19 in 20 chances
 /// (by ranks: how many of `n` lie below a median is binomial).
 fn median_between(values: &[f64]) -> [f64; 3] {
     let mut sorted = values.to_vec();
@@ -168,7 +151,5 @@ mod tests {
         assert_eq!(median_between(&values), [11.0, 6.0, 17.0]);
         assert_eq!(median_between(&[3.0, 1.0, 2.0]), [2.0, 1.0, 3.0]);
         assert_eq!(median_between(&[1.0]), [1.0; 3]);
-        let profiled: Vec<usize> = (0..2 * SERVERS).filter(|number| is_profiled(*number)).collect();
-        assert_eq!(profiled, [1, 2, 4, 7]);
     }
 }

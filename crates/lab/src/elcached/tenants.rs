@@ -3,16 +3,16 @@
 //!
 //! The first tenant's requests are by Zipf's law, the second's by the exponential one. Of the plan it is
 //! asked that the first is answered a twentieth sooner, and the second no later. The paper states no times and
-//! no prices; those that are taken are halved and doubled as well, and what the paper saves is asked of two sets.
+//! no prices ([`terms`](crate::elcached::terms)); what it saves is asked of three sets of them, the last of which are those that its
+//! example has, with all its requests (part `whole tenants`) and objects as memcached has them.
 
 use std::sync::Arc;
 
 use tidekv_evidence::Value;
 use tidekv_plan::{Allotment, Bounds, Goal, POINTS_USUAL, Plan, Question, Tenant, plan_exactly};
 
-use crate::elcached::cost::{
-    FLASH_FOR_DRAM, OTHER_TERMS, PLAN, PROPORTIONAL, SOONER, TERMS, Terms, USUAL, modelled, shrink,
-};
+use crate::elcached::cost::{OTHER_TERMS, PLAN, PROPORTIONAL, modelled, shrink};
+use crate::elcached::terms::{EXAMPLE, FLASH_FOR_DRAM, SOONER, TERMS, Terms, USUAL};
 use crate::elcached::workload::{self, Law};
 use crate::experiment::{
     Experiment, Figure, Found, Model, Params, Point, Rule, Shape, Subjects, Target,
@@ -29,6 +29,8 @@ const PAPERS: f64 = 0.54;
 const PAPER: &str = "paper";
 /// The same with flash that is sooner, before a back end that is later.
 const PAPER_SOONER: &str = "paper-sooner-flash";
+/// The same with the times of the paper's example.
+const PAPER_EXAMPLE: &str = "paper-example";
 /// How much sooner the first is to be answered.
 const LATENCY_PART: f64 = 0.9499;
 
@@ -38,6 +40,8 @@ struct Tenants {
     /// Points of a curve that are looked at at a time.
     points: usize,
     terms: &'static [Terms],
+    /// What the object of a key takes, in bytes.
+    bytes: fn(u64) -> u64,
 }
 
 impl Tenants {
@@ -65,6 +69,7 @@ impl Tenants {
             (true, true) => PAPER,
             (true, false) => "other-shares",
             (false, true) if terms.name == SOONER.name => PAPER_SOONER,
+            (false, true) if terms.name == EXAMPLE.name => PAPER_EXAMPLE,
             (false, _) => OTHER_TERMS,
         };
         let params: Params =
@@ -100,7 +105,7 @@ impl Tenants {
                 all.push(found(PLAN, metrics(&plan).into_iter().chain(ratios).collect()));
             }
             Err(tidekv_plan::Infeasible::Solver(error)) => return Err(Failure::new(error)),
-            Err(why) if phase == PAPER || phase == PAPER_SOONER => {
+            Err(why) if [PAPER, PAPER_SOONER, PAPER_EXAMPLE].contains(&phase) => {
                 return Err(Failure::new(format!("there is no plan for {phase}: {why:?}")));
             }
             // He has next to nothing to gain: his misses are those of a cache without bounds.
@@ -113,7 +118,7 @@ impl Tenants {
 impl Model for Tenants {
     fn run(&self, seed: u64) -> Result<Vec<Found>> {
         let tenants = Law::ALL.map(|law| {
-            let curve = workload::curve(law, self.shrink, seed);
+            let curve = workload::curve(law, self.shrink, seed, self.bytes);
             Tenant::new(law.name(), curve)
         });
         let each =
@@ -125,12 +130,15 @@ impl Model for Tenants {
 
 fn points(scale: &Scale) -> Vec<Point> {
     let shrink = shrink(scale);
-    vec![modelled(
-        scale,
-        "tenants",
-        shrink,
-        Arc::new(Tenants { shrink, points: POINTS_USUAL, terms: &TERMS }),
-    )]
+    let of = |part, shrink, terms, bytes| {
+        let model = Tenants { shrink, points: POINTS_USUAL, terms, bytes };
+        modelled(scale, part, shrink, Arc::new(model))
+    };
+    let mut all = vec![of("tenants", shrink, &TERMS, workload::object_bytes)];
+    if !scale.is_quick {
+        all.push(of("whole tenants", 1, &[EXAMPLE], workload::chunk_bytes));
+    }
+    all
 }
 
 const fn target(phase: &'static str, of: &'static str, most: f64) -> Target {
@@ -153,6 +161,10 @@ pub(super) const TENANTS: Experiment = Experiment {
         target(PAPER, "latency_second_to_proportional", 1.0),
         target(PAPER_SOONER, "cost_to_proportional", 0.74),
         target(PAPER_SOONER, "dram_to_proportional", 0.54),
+        target(PAPER_EXAMPLE, "cost_to_proportional", 0.74),
+        target(PAPER_EXAMPLE, "dram_to_proportional", 0.54),
+        target(PAPER_EXAMPLE, "latency_first_to_proportional", 0.95),
+        target(PAPER_EXAMPLE, "latency_second_to_proportional", 1.0),
     ],
     figures: &[
         Figure {
@@ -179,9 +191,9 @@ mod tests {
 
     #[test]
     fn a_plan_keeps_what_was_asked_for_less() {
-        let found = Tenants { shrink: 4_000, points: 60, terms: &TERMS[..1] }
-            .run(1)
-            .expect("nothing fails");
+        let bytes = workload::object_bytes;
+        let tenants = Tenants { shrink: 4_000, points: 60, terms: &TERMS[..1], bytes };
+        let found = tenants.run(1).expect("nothing fails");
         let plans: Vec<&Found> = found.iter().filter(|found| found.subject == PLAN).collect();
         assert!(plans.len() >= 5, "{}", plans.len());
         for plan in plans {

@@ -13,7 +13,8 @@ use tidekv_plan::{
     Unit, Watch, Window, plan_exactly, sample_hash,
 };
 
-use crate::elcached::cost::{PRICES, modelled, shrink};
+use crate::elcached::cost::{modelled, shrink};
+use crate::elcached::terms::PRICES;
 use crate::elcached::workload::{self, Law};
 use crate::experiment::{Figure, Found, Model, Params, Point, Shape};
 use crate::failure::{Failure, Result};

@@ -1,5 +1,5 @@
-//! Servers that are asked for as much as they can do, in turns, so that what one does more than another
-//! is not the machine's.
+//! Servers that are asked for as much as they can do, in turns in which they make curves and in turns in which they
+//! do not: so what they do more in one is not the machine's, nor that of how memory lies in one of them.
 
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -54,6 +54,26 @@ pub(crate) struct Turn {
     pub(crate) curves_cpu_ns: u64,
 }
 
+/// What a server did turn by turn, in as many rounds.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    /// While it made curves.
+    profiled: Vec<Turn>,
+    /// While it did not.
+    unprofiled: Vec<Turn>,
+    /// The number of the last window of which it has a curve; 0 where it has none.
+    pub(crate) windows: u64,
+}
+
+impl Turns {
+    /// Those in which it made curves, or those in which it did not.
+    pub(crate) fn of(&self, is_profiled: bool) -> &[Turn] {
+        if is_profiled { &self.profiled } else { &self.unprofiled }
+    }
+}
+
+/// So long a server has until it makes curves, or makes none.
+const CHANGES_WITHIN: Duration = Duration::from_millis(200);
 /// A thread has its name by then.
 const NAMED_WITHIN_MS: u32 = 1_000;
 /// What threads are called that make curves.
@@ -82,60 +102,63 @@ struct Asked {
     /// Threads of its that make curves.
     curves_threads: Vec<u32>,
     // The connections go first.
-    _server: OwnServer,
+    server: OwnServer,
 }
 
 impl Drivers {
-    /// Starts a server for each of `options`, stores all objects in it, and says what it did turn by turn,
-    /// and the number of the last window of which it has a curve; 0 where it has none. All gets are
-    /// to be hits.
+    /// Starts so many servers with windows of that length, stores all objects in each, and says what they did. All gets
+    /// are to be hits.
     ///
     /// # Errors
     /// Where one cannot be started or used, or does not have what was stored.
     pub(crate) fn drive(
         &self,
         target: &Target,
-        options: &[CacheServerOptions],
-    ) -> Result<(Vec<Vec<Turn>>, Vec<u64>)> {
+        servers: usize,
+        window: Duration,
+    ) -> Result<Vec<Turns>> {
         let directory = Directory::new()?;
         let keys: Vec<Vec<u8>> = (0..self.objects).map(wire_key).collect::<Result<_>>()?;
-        let start = |(number, options): (usize, &CacheServerOptions)| {
-            let (name, options) = (number.to_string(), options.clone());
-            let (before, has_curves) =
-                (threads_named(CURVES_THREAD), options.profile_window.is_some());
+        let start = |number: usize| {
+            let options = CacheServerOptions {
+                profile_window: Some(window),
+                ..CacheServerOptions::default()
+            };
+            let before = threads_named(CURVES_THREAD);
+            let name = number.to_string();
             let server = OwnServer::start(&directory, &name, target, self.value_bytes, options)?;
-            let curves_threads =
-                if has_curves { new_thread(CURVES_THREAD, &before)? } else { Vec::new() };
+            let curves_threads = new_thread(CURVES_THREAD, &before)?;
             let connections = (0..self.threads).map(|_| server.connect());
             let connections = connections.collect::<Result<_>>()?;
-            let mut asked = Asked { connections, curves_threads, _server: server };
+            let mut asked = Asked { connections, curves_threads, server };
             self.fill(&mut asked.connections[0], &keys)?;
+            asked.server.set_profiling(false);
             Ok(asked)
         };
-        let mut servers: Vec<Asked> =
-            options.iter().enumerate().map(start).collect::<Result<_>>()?;
-        let mut found = vec![Vec::new(); servers.len()];
+        let mut servers: Vec<Asked> = (0..servers).map(start).collect::<Result<_>>()?;
+        let mut found: Vec<Turns> = servers.iter().map(|_| Turns::default()).collect();
+        let clock = SystemClock::new();
         // The first round is not counted.
         for round in 0..=self.rounds {
-            let mut turns: Vec<usize> = (0..servers.len()).collect();
-            // Nobody always comes after the same one.
-            turns.rotate_left(round % servers.len());
-            if round % 2 == 1 {
-                turns.reverse();
-            }
-            for number in turns {
-                let turn = self.turn(&mut servers[number], &keys, round as u64)?;
-                if round > 0 {
-                    found[number].push(turn);
+            for (number, (asked, found)) in servers.iter_mut().zip(&mut found).enumerate() {
+                // Neither always comes after the other.
+                let is_first = (round + number) % 2 == 0;
+                for is_profiled in [is_first, !is_first] {
+                    asked.server.set_profiling(is_profiled);
+                    clock.sleep(CHANGES_WITHIN);
+                    let turn = self.turn(asked, &keys, round as u64)?;
+                    asked.server.set_profiling(false);
+                    let turns =
+                        if is_profiled { &mut found.profiled } else { &mut found.unprofiled };
+                    turns.extend((round > 0).then_some(turn));
                 }
             }
         }
-        let window = |asked: &mut Asked| {
+        for (asked, found) in servers.iter_mut().zip(&mut found) {
             let stats = asked.connections[0].stats_of("mrc")?;
-            Ok(stats.get("default:window").copied().unwrap_or(0))
-        };
-        let windows = servers.iter_mut().map(window).collect::<Result<_>>()?;
-        Ok((found, windows))
+            found.windows = stats.get("default:window").copied().unwrap_or(0);
+        }
+        Ok(found)
     }
 
     fn fill(&self, connection: &mut Connection<UnixStream>, keys: &[Vec<u8>]) -> Result<()> {
@@ -252,31 +275,28 @@ mod tests {
             seed: 1,
         };
         let target = Target { dram_bytes: 16 << 20, flash_bytes: 0 };
-        let profiled = CacheServerOptions {
-            profile_window: Some(Duration::from_secs(1)),
-            ..CacheServerOptions::default()
-        };
-        let unprofiled =
-            CacheServerOptions { profile_window: None, ..CacheServerOptions::default() };
-        let options = [unprofiled, profiled];
-        let (found, windows) = drivers.drive(&target, &options).expect("they serve");
-        // How many there are depends on how long it takes.
-        assert!(windows[0] == 0 && windows[1] >= 1, "{windows:?}");
-        assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
-        for turn in found.iter().flatten() {
-            assert!(turn.requests > 0 && turn.wall_ns >= 50_000_000, "{turn:?}");
-            // Something has answered, and it was not more than there is.
-            let processors = thread::available_parallelism().map_or(1, usize::from) as u64;
-            let most = turn.wall_ns * processors + 10_000_000;
-            assert!(turn.server_cpu_ns > 0 && turn.server_cpu_ns <= most, "{turn:?}");
+        let window = Duration::from_millis(500);
+        let found = drivers.drive(&target, 2, window).expect("they serve");
+        assert_eq!(found.len(), 2);
+        for of_server in &found {
+            // How many there are depends on how long it takes.
+            assert!(of_server.windows >= 1, "{of_server:?}");
+            let Turns { profiled, unprofiled, .. } = of_server;
+            assert_eq!((profiled.len(), unprofiled.len()), (3, 3));
+            for turn in profiled.iter().chain(unprofiled) {
+                assert!(turn.requests > 0 && turn.wall_ns >= 50_000_000, "{turn:?}");
+                // Something has answered, and it was not more than there is.
+                let processors = thread::available_parallelism().map_or(1, usize::from) as u64;
+                let most = turn.wall_ns * processors + 10_000_000;
+                assert!(turn.server_cpu_ns > 0 && turn.server_cpu_ns <= most, "{turn:?}");
+            }
+            // Whatever else is renamed: the thread that makes curves is found, and makes none when it is not to.
+            let curves = |turns: &[Turn]| turns.iter().map(|turn| turn.curves_cpu_ns).sum::<u64>();
+            assert!(curves(profiled) > 2 * curves(unprofiled), "{of_server:?}");
         }
-        // Whatever else is renamed: the thread that makes curves is found.
-        let curves = found.iter().map(|turns| turns.iter().map(|turn| turn.curves_cpu_ns).sum());
-        let curves: Vec<u64> = curves.collect();
-        assert!(curves[1] > 0, "{curves:?}");
         // What is not there is told.
         let few = Target { dram_bytes: 2 << 20, ..target };
         let large = Drivers { objects: 40_000, ..drivers };
-        assert!(large.drive(&few, &options[..1]).is_err());
+        assert!(large.drive(&few, 1, window).is_err());
     }
 }

@@ -68,6 +68,13 @@ impl OwnServer {
         Ok(Self { cache, server: Some(server), socket })
     }
 
+    /// Makes it make no curves for a while, or make them again.
+    pub(super) fn set_profiling(&self, is_on: bool) {
+        if let Some(server) = &self.server {
+            server.set_profiling(is_on);
+        }
+    }
+
     /// What it serves.
     pub(super) fn cache(&self) -> &Cache {
         &self.cache

@@ -1,13 +1,20 @@
 //! Binary traces of libCacheSim: records of one length, little-endian.
 //!
 //! ```text
-//! ORACLE  TWR     MEANING
-//! 0..4    0..4    seconds
-//! 4..12   4..12   object
-//! 12..16  12..16  its size in bytes; of twr the lower 22 bits are that of the value, the others of the key
-//! 16..24          number of the next request for it (not read)
-//!         16..20  the lower 24 bits are the time to live in seconds, the others the operation
+//! ORACLE  TWR     LCS 1   LCS 2   LCS 3 TO 8  MEANING
+//! 0..4    0..4    0..4    0..4    0..4        seconds
+//! 4..12   4..12   4..12   4..12   4..12       object
+//! 12..16  12..16  12..16  12..16  12..20      its size in bytes; of twr the lower 22 bits are that of the value, the others of the key
+//!                         16      20          the operation; 0 where none is said: a get
+//!                         17..20  21..24      the tenant (not read)
+//!         16..20                              the lower 24 bits are the time to live in seconds, the others the operation
+//!                                 24..28      the time to live in seconds
+//! 16..24          16..24  20..28  28..36      number of the next request for it (not read)
+//!                                 36..        of 4 to 8 one, two, four, eight or sixteen features of 4 bytes (not read)
 //! ```
+//!
+//! An lcs has 8192 bytes before its records, which say so at both ends, and the version in bytes 8 to 16; the
+//! statistics between are not read.
 
 use std::io::{BufRead, ErrorKind};
 
@@ -18,18 +25,35 @@ use super::request::{Fault, Kind, Parts, Request, Requests};
 pub(super) enum Layout {
     Oracle,
     Twr,
+    Lcs(LcsVersion),
+}
+
+/// A version of lcs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LcsVersion {
+    /// The fields of [`Layout::Oracle`].
+    First,
+    /// With an operation.
+    Second,
+    /// With a time to live, and so many features.
+    Later(usize),
 }
 
 impl Layout {
     fn record_bytes(self) -> usize {
         match self {
-            Self::Oracle => 24,
+            Self::Oracle | Self::Lcs(LcsVersion::First) => 24,
             Self::Twr => 20,
+            Self::Lcs(LcsVersion::Second) => 28,
+            Self::Lcs(LcsVersion::Later(features)) => 36 + 4 * features,
         }
     }
 }
 
-const RECORD_BYTES_MAX: usize = 24;
+const RECORD_BYTES_MAX: usize = 100;
+/// What stands before the records of an lcs, and at both ends of that.
+const LCS_HEAD_BYTES: usize = 8 << 10;
+const LCS_MARK: [u8; 8] = 0x1234_5678_9abc_def0_u64.to_le_bytes();
 /// Records of the beginning that are looked at.
 const LOOKED_AT: usize = 8;
 
@@ -53,10 +77,30 @@ fn number_32(record: &[u8], at: usize) -> u32 {
 
 /// Whether bytes look like records of [`Layout::Oracle`]: times that rise, and no text.
 pub(super) fn is_begun(head: &[u8]) -> bool {
-    let records: Vec<&[u8]> = head.chunks_exact(RECORD_BYTES_MAX).take(LOOKED_AT).collect();
-    let is_binary = head.iter().take(RECORD_BYTES_MAX * LOOKED_AT).any(|byte| *byte == 0);
+    let record_bytes = Layout::Oracle.record_bytes();
+    let records: Vec<&[u8]> = head.chunks_exact(record_bytes).take(LOOKED_AT).collect();
+    let is_binary = head.iter().take(record_bytes * LOOKED_AT).any(|byte| *byte == 0);
     let times = records.iter().map(|record| number_32(record, 0));
     is_binary && !records.is_empty() && times.is_sorted()
+}
+
+/// Whether bytes are the beginning of an lcs.
+pub(super) fn is_lcs(head: &[u8]) -> bool {
+    head.starts_with(&LCS_MARK)
+}
+
+/// The version of the lcs that begins so.
+fn lcs_version(head: &[u8; LCS_HEAD_BYTES]) -> Result<LcsVersion, String> {
+    if !is_lcs(head) || !head.ends_with(&LCS_MARK) {
+        return Err("these are not the first 8192 bytes of an lcs".to_owned());
+    }
+    match u64::from_le_bytes(number(head, LCS_MARK.len())) {
+        1 => Ok(LcsVersion::First),
+        2 => Ok(LcsVersion::Second),
+        3 => Ok(LcsVersion::Later(0)),
+        version @ 4..=8 => Ok(LcsVersion::Later(1 << (version - 4))),
+        version => Err(format!("of lcs there is no version {version} but 1 to 8")),
+    }
 }
 
 /// What an operation of twr asks for: get, gets, set, add, cas, replace, append, prepend, delete,
@@ -70,23 +114,43 @@ fn kind_of(operation: u32) -> Option<Kind> {
     }
 }
 
+/// What an operation of lcs asks for: those of twr, none, and read, write and update of a block.
+fn kind_of_lcs(operation: u8) -> Option<Kind> {
+    match operation {
+        0 | 12 => Some(Kind::Get),
+        13 | 14 => Some(Kind::Put),
+        operation => kind_of(u32::from(operation)),
+    }
+}
+
 fn request(layout: Layout, record: &[u8]) -> Result<Request, String> {
     let seconds = Some(f64::from(number_32(record, 0)));
-    let size = number_32(record, 12);
     let object = number::<8>(record, 4);
-    if layout == Layout::Oracle {
-        let value_bytes = Some(u64::from(size).saturating_sub(object.len() as u64));
-        return Ok(Request { seconds, value_bytes, ..Request::new(Kind::Get, object) });
-    }
-    let last = number_32(record, 16);
-    let (operation, ttl) = (last >> TTL_BITS, last & ((1 << TTL_BITS) - 1));
-    let kind = kind_of(operation).ok_or_else(|| format!("{operation} is no operation"))?;
-    let (key_bytes, value_bytes) = (size >> VALUE_BITS, size & ((1 << VALUE_BITS) - 1));
-    // Of the key there is only a number.
-    let value_bytes = u64::from(key_bytes + value_bytes).saturating_sub(object.len() as u64);
+    let size = number_32(record, 12);
+    let none = |operation: u32| format!("{operation} is no operation");
+    let (kind, size, ttl) = match layout {
+        Layout::Oracle | Layout::Lcs(LcsVersion::First) => (Kind::Get, u64::from(size), 0),
+        Layout::Twr => {
+            let last = number_32(record, 16);
+            let (operation, ttl) = (last >> TTL_BITS, last & ((1 << TTL_BITS) - 1));
+            let kind = kind_of(operation).ok_or_else(|| none(operation))?;
+            // Of the key there is only a number.
+            (kind, u64::from((size >> VALUE_BITS) + (size & ((1 << VALUE_BITS) - 1))), ttl)
+        }
+        Layout::Lcs(LcsVersion::Second) => {
+            let kind = kind_of_lcs(record[16]).ok_or_else(|| none(record[16].into()))?;
+            (kind, u64::from(size), 0)
+        }
+        Layout::Lcs(LcsVersion::Later(_)) => {
+            let size = i64::from_le_bytes(number(record, 12));
+            let size = u64::try_from(size).map_err(|_| format!("{size} bytes are no size"))?;
+            let kind = kind_of_lcs(record[20]).ok_or_else(|| none(record[20].into()))?;
+            (kind, size, number_32(record, 24))
+        }
+    };
     Ok(Request {
         seconds,
-        value_bytes: Some(value_bytes),
+        value_bytes: Some(size.saturating_sub(object.len() as u64)),
         ttl_seconds: Some(u64::from(ttl)).filter(|ttl| *ttl > 0),
         ..Request::new(kind, object)
     })
@@ -95,6 +159,22 @@ fn request(layout: Layout, record: &[u8]) -> Result<Request, String> {
 impl<R: BufRead> Records<R> {
     pub(super) fn new(layout: Layout, input: R) -> Self {
         Self { layout, input, count: 0, is_over: false }
+    }
+
+    /// Those of an lcs, behind its head.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is not that of an lcs whose version is known.
+    pub(super) fn of_lcs(mut input: R) -> Result<Self, Fault> {
+        let mut head = [0; LCS_HEAD_BYTES];
+        input.read_exact(&mut head).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => {
+                Fault::Broken { line: 1, what: "the head of an lcs is cut off".to_owned() }
+            }
+            _ => Fault::Io(error),
+        })?;
+        let version = lcs_version(&head).map_err(|what| Fault::Broken { line: 1, what })?;
+        Ok(Self::new(Layout::Lcs(version), input))
     }
 
     /// Nothing comes behind that.

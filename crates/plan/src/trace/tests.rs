@@ -230,6 +230,88 @@ fn binary_records_are_read_until_one_is_cut_off() {
     assert_eq!(requests[1].ttl_seconds, None);
 }
 
+/// An lcs of that version with these records.
+fn lcs(version: u64, records: &[Vec<u8>]) -> Vec<u8> {
+    let mark = 0x1234_5678_9abc_def0_u64.to_le_bytes();
+    // What has been counted of it is not looked at.
+    let statistics = vec![0xff; (8 << 10) - 3 * 8];
+    [&mark[..], &version.to_le_bytes(), &statistics, &mark, &records.concat()].concat()
+}
+
+#[test]
+fn each_version_of_lcs_is_read_as_its_head_says() {
+    let next = 9_i64.to_le_bytes();
+    let first = oracle(&[(4, 7, 100)]);
+    // An operation, and tenant 258.
+    let operation = |number: u8| [number, 2, 1, 0];
+    let second = |number| {
+        let size = 100_u32.to_le_bytes();
+        let (seconds, object) = (4_u32.to_le_bytes(), 7_u64.to_le_bytes());
+        [&seconds[..], &object, &size, &operation(number), &next].concat()
+    };
+    let later = |size: i64, number, ttl: u32, features: usize| {
+        let (seconds, object) = (4_u32.to_le_bytes(), 7_u64.to_le_bytes());
+        let (size, ttl, features) =
+            (size.to_le_bytes(), ttl.to_le_bytes(), vec![0xee_u8; 4 * features]);
+        [&seconds[..], &object, &size, &operation(number), &ttl, &next, &features].concat()
+    };
+    let large = 5_u32 << 30;
+    for (version, records) in [
+        (1, vec![first.clone(), first]),
+        (2, vec![second(0), second(12)]),
+        (3, vec![later(100, 1, 0, 0), later(100, 2, 0, 0)]),
+        (4, vec![later(100, 0, 0, 1), later(100, 1, 0, 1)]),
+        (5, vec![later(100, 0, 0, 2), later(100, 1, 0, 2)]),
+        (6, vec![later(100, 0, 0, 4), later(100, 1, 0, 4)]),
+        (7, vec![later(100, 0, 0, 8), later(100, 1, 0, 8)]),
+        (8, vec![later(100, 0, 0, 16), later(100, 1, 0, 16)]),
+    ] {
+        let bytes = lcs(version, &records);
+        assert_eq!(Format::of(&bytes), Some(Format::Lcs), "{version}");
+        let (requests, faults, _) = read(Format::Lcs, &bytes);
+        assert!(faults.is_empty(), "{version}: {faults:?}");
+        assert_eq!(requests.len(), 2, "{version}");
+        for request in requests {
+            let found = (request.kind, request.seconds, request.value_bytes, request.ttl_seconds);
+            assert_eq!(found, (Kind::Get, Some(4.0), Some(92), None), "{version}");
+            assert_eq!(request.key, 7_u64.to_le_bytes());
+        }
+        let (requests, faults, _) = read(Format::Lcs, &bytes[..bytes.len() - 1]);
+        assert_eq!(
+            (requests.len(), &faults[..]),
+            (1, &["line 2: the record is cut off".into()][..])
+        );
+    }
+    let records = [
+        later(i64::from(large) * 4, 3, 600, 0),
+        later(-1, 3, 0, 0),
+        later(8, 99, 0, 0),
+        later(8, 13, 0, 0),
+    ];
+    let (requests, faults, _) = read(Format::Lcs, &lcs(3, &records));
+    assert_eq!(faults, ["line 2: -1 bytes are no size", "line 3: 99 is no operation"]);
+    let found = |at: usize| (requests[at].kind, requests[at].value_bytes, requests[at].ttl_seconds);
+    assert_eq!(found(0), (Kind::Put, Some(u64::from(large) * 4 - 8), Some(600)));
+    assert_eq!(found(1), (Kind::Put, Some(0), None));
+}
+
+#[test]
+fn what_is_no_head_of_an_lcs_is_said_before_anything_is_read() {
+    let fault = |bytes: &[u8]| match Reader::new(Format::Lcs, std::io::Cursor::new(bytes.to_vec()))
+    {
+        Err(fault) => fault.to_string(),
+        Ok(_) => "none".to_owned(),
+    };
+    let whole = lcs(3, &[]);
+    assert_eq!(fault(&whole), "none");
+    assert_eq!(fault(&whole[..8_191]), "line 1: the head of an lcs is cut off");
+    let mut torn = whole.clone();
+    torn[8_190] ^= 1;
+    assert_eq!(fault(&torn), "line 1: these are not the first 8192 bytes of an lcs");
+    assert_eq!(fault(&lcs(9, &[])), "line 1: of lcs there is no version 9 but 1 to 8");
+    assert_eq!(fault(&lcs(0, &[])), "line 1: of lcs there is no version 0 but 1 to 8");
+}
+
 #[test]
 fn a_request_of_a_disk_is_one_for_each_block() {
     let text = "128166372003061629,hm,1,Read,8192,4096,1\n\

@@ -85,6 +85,11 @@ impl Bursts {
         self.has_gaps = true;
     }
 
+    /// That nobody looks for a while, whoever's turn it is.
+    pub(super) fn pause(&mut self) {
+        (self.is_closed, self.has_gaps) = (true, true);
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed
     }

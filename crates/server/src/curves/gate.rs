@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The threshold of a sample that has all keys.
 pub(super) const ALL_KEYS: u64 = 1 << 32;
+/// A threshold below which there is none.
+pub(super) const NO_KEYS: u64 = 0;
 /// The bit of a gate that is closed.
 const CLOSED: u64 = 1 << 63;
 

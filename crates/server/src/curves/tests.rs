@@ -91,6 +91,34 @@ fn skewed(number: u64) -> u64 {
 }
 
 #[test]
+fn while_curves_are_paused_nothing_is_handed_in_and_all_of_it_is_counted() {
+    let curves = Curves::new(1, Duration::from_secs(60));
+    let (mut profiles, source) = (profiles(1), Fixed::default());
+    let ask = |times: u64| {
+        for key in 0..times {
+            curves.saw(0, key << 40, Deed::Miss, || 0);
+            curves.saw(0, key << 40, Deed::Store(100, None), || 0);
+        }
+    };
+    let waiting = || curves.tenants[0].queue.len();
+    curves.pause(true);
+    assert!(!curves.turn(&mut profiles, &source, 1_000_000_000));
+    assert_eq!(*source.are_hits_wanted.lock(), Some(false));
+    ask(1_000);
+    assert_eq!(waiting(), 0);
+    // However much time goes by.
+    assert!(!curves.turn(&mut profiles, &source, 9_000_000_000));
+    curves.pause(false);
+    assert!(curves.turn(&mut profiles, &source, 9_000_000_000));
+    assert_eq!(*source.are_hits_wanted.lock(), Some(true));
+    ask(2_000);
+    assert_eq!(waiting(), 4_000);
+    curves.take_in(&mut profiles);
+    curves.tell(&mut profiles, &[3_000], 9.0, 1, true);
+    assert_eq!(curves.told(0).map(|told| told.unseen), Some(1_000));
+}
+
+#[test]
 fn in_bursts_a_curve_is_the_same() {
     let curves = Curves::new(1, Duration::from_secs(8));
     let mut profiles = profiles(1);

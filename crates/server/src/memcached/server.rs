@@ -141,6 +141,14 @@ impl CacheServer {
         self.state.budget.used_bytes()
     }
 
+    /// Makes no curves for a while, or makes them again, from a twentieth of a second on: what clients do meanwhile
+    /// is counted as not seen. Nothing happens where none are made at all ([`CacheServerOptions::profile_window`]).
+    pub fn set_profiling(&self, is_on: bool) {
+        if let Some(curves) = &self.state.curves {
+            curves.pause(!is_on);
+        }
+    }
+
     /// Stops accepting, lets every connection finish what it has received, and closes them
     /// all; those that are not done after `deadline` are cut off. Whether none had to be.
     ///
