@@ -1,4 +1,4 @@
-//! A picture of a miss-ratio curve: an SVG that stands alone.
+//! Pictures of miss-ratio curves, and of sizes that are chosen by them: an SVG that stands alone.
 
 use std::fmt::Write;
 
@@ -16,13 +16,49 @@ const LABELS_MAX: u32 = 8;
 /// Writing to a string does not fail.
 const FINE: &str = "a string takes everything";
 
-/// Where sizes and ratios are in the picture; sizes by their logarithm.
+/// A size that is marked in a curve.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mark {
+    /// The size, in the unit of the curve.
+    pub size: u64,
+    /// What stands there.
+    pub text: String,
+    /// As in SVG.
+    pub colour: &'static str,
+    /// Whether it is only there to compare with.
+    pub is_other: bool,
+}
+
+/// A curve in a frame of its own.
+#[derive(Debug, Clone)]
+pub struct Panel<'c> {
+    /// What stands above it.
+    pub title: String,
+    /// The curve: sizes, and what caches of each miss.
+    pub points: &'c [(u64, f64)],
+    /// Whether sizes are in bytes.
+    pub is_in_bytes: bool,
+    /// Sizes that are marked, a few.
+    pub marks: Vec<Mark>,
+}
+
+/// Where sizes and ratios are in a panel; sizes by their logarithm.
 struct Frame {
     first: f64,
     last: f64,
 }
 
 impl Frame {
+    /// For all sizes of a panel.
+    fn of(panel: &Panel<'_>) -> Self {
+        let marks = panel.marks.iter().map(|mark| mark.size);
+        let sizes = panel.points.iter().map(|(size, _)| *size).chain(marks);
+        let sizes = sizes.filter(|size| *size > 0).map(|size| size as f64);
+        let first = sizes.clone().fold(f64::INFINITY, f64::min);
+        let first = if first.is_finite() { first } else { 1.0 };
+        Self { first, last: sizes.fold(first * 2.0, f64::max) }
+    }
+
     fn x(&self, size: f64) -> f64 {
         let part = (size.max(self.first) / self.first).ln() / (self.last / self.first).ln();
         LEFT + part.min(1.0) * (WIDTH - LEFT - RIGHT)
@@ -33,20 +69,35 @@ impl Frame {
     }
 }
 
-/// The picture.
-pub fn draw(file: &CurveFile) -> String {
-    let sizes = || file.points.iter().map(|(size, _)| *size as f64).filter(|size| *size > 0.0);
-    let first = sizes().next().unwrap_or(1.0);
-    let last = sizes().next_back().unwrap_or(1.0).max(first * 2.0);
-    let frame = Frame { first, last };
+/// The picture of a profile.
+pub fn of_file(file: &CurveFile) -> String {
+    let title = format!("Misses of {:.0} requests, by the size of the cache", file.requests);
+    let is_in_bytes = file.unit == BYTES;
+    draw(&[Panel { title, points: &file.points, is_in_bytes, marks: Vec::new() }])
+}
+
+/// Panels, one below another.
+pub fn draw(panels: &[Panel<'_>]) -> String {
+    let height = HEIGHT * panels.len() as f64;
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
          font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n\
-         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>\n\
-         <text x=\"{LEFT}\" y=\"20\" font-size=\"14\">Misses of {:.0} requests, by the size of the \
-         cache</text>\n",
-        file.requests
+         <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n"
     );
+    for (number, panel) in panels.iter().enumerate() {
+        let down = HEIGHT * number as f64;
+        writeln!(out, "<g transform=\"translate(0 {down})\">").expect(FINE);
+        draw_panel(&mut out, panel);
+        out.push_str("</g>\n");
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+fn draw_panel(out: &mut String, panel: &Panel<'_>) {
+    let frame = Frame::of(panel);
+    let title = escaped(&panel.title);
+    writeln!(out, "<text x=\"{LEFT}\" y=\"20\" font-size=\"14\">{title}</text>").expect(FINE);
     for quarter in 0..=4 {
         let ratio = f64::from(quarter) / 4.0;
         let (y, right, left) = (Frame::y(ratio), WIDTH - RIGHT, LEFT - 8.0);
@@ -58,14 +109,14 @@ pub fn draw(file: &CurveFile) -> String {
         )
         .expect(FINE);
     }
-    for size in labels(first, last) {
-        let text = if file.unit == BYTES { show_size(size) } else { size.to_string() };
+    for size in labels(frame.first, frame.last) {
+        let text = if panel.is_in_bytes { show_size(size) } else { size.to_string() };
         let (x, y) = (frame.x(size as f64), HEIGHT - BOTTOM + 20.0);
         writeln!(out, "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{text}</text>")
             .expect(FINE);
     }
     let mut path = String::new();
-    for (number, (size, ratio)) in file.points.iter().enumerate() {
+    for (number, (size, ratio)) in panel.points.iter().enumerate() {
         let (x, y) = (frame.x(*size as f64), Frame::y(*ratio));
         // A cache misses as much until it is as large as the next point.
         match number {
@@ -75,12 +126,30 @@ pub fn draw(file: &CurveFile) -> String {
         .expect(FINE);
     }
     let end = WIDTH - RIGHT;
+    writeln!(out, "<path d=\"{path}H{end}\" fill=\"none\" stroke=\"#1668a8\" stroke-width=\"2\"/>")
+        .expect(FINE);
+    for (number, mark) in panel.marks.iter().enumerate() {
+        draw_mark(out, &frame, number, mark);
+    }
+}
+
+/// A line from top to bottom, and what it is; each a little lower than the one before.
+fn draw_mark(out: &mut String, frame: &Frame, number: usize, mark: &Mark) {
+    let (x, bottom, colour) = (frame.x(mark.size as f64), HEIGHT - BOTTOM, mark.colour);
+    let dashes = if mark.is_other { " stroke-dasharray=\"4 4\" opacity=\"0.6\"" } else { "" };
+    let (beside, anchor) = if x > WIDTH / 2.0 { (x - 6.0, "end") } else { (x + 6.0, "start") };
+    let (y, text) = (TOP + 14.0 + 16.0 * number as f64, escaped(&mark.text));
     writeln!(
         out,
-        "<path d=\"{path}H{end}\" fill=\"none\" stroke=\"#1668a8\" stroke-width=\"2\"/>\n</svg>"
+        "<path d=\"M{x:.1} {TOP}V{bottom}\" stroke=\"{colour}\"{dashes}/>\
+         <text x=\"{beside:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{colour}\">{text}</text>"
     )
     .expect(FINE);
-    out
+}
+
+/// Text as it stands in XML.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// Powers of two to be named, not too many.
@@ -106,7 +175,7 @@ mod tests {
             sampled: None,
             points,
         };
-        let picture = draw(&file);
+        let picture = of_file(&file);
         assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
         // The first size is at the left, the last at the right, and ratios fall downwards.
         assert!(picture.contains("d=\"M60 36.0H60.0V194.0H700.0V273.0H700\""), "{picture}");
@@ -114,7 +183,45 @@ mod tests {
             assert!(picture.contains(text), "{text} is not in {picture}");
         }
         for points in [vec![], vec![(0, 1.0)], vec![(0, 1.0), (u64::MAX, 0.0)]] {
-            let picture = draw(&CurveFile { points, ..file.clone() });
+            let picture = of_file(&CurveFile { points, ..file.clone() });
+            assert!(!picture.contains("NaN") && !picture.contains("inf"), "{picture}");
+        }
+    }
+
+    #[test]
+    fn marks_stand_where_their_sizes_are_and_nothing_is_taken_for_markup() {
+        let mark = |size, text: &str, is_other| {
+            let colour = if is_other { "#1b7a3d" } else { "#b3261e" };
+            Mark { size, text: text.to_owned(), colour, is_other }
+        };
+        let points = [(0, 1.0), (1 << 20, 0.5), (1 << 24, 0.25)];
+        let panel = |marks| Panel {
+            title: "a<b & c".to_owned(),
+            points: &points,
+            is_in_bytes: true,
+            marks,
+        };
+        let marks = vec![mark(1 << 20, "DRAM", false), mark(1 << 22, "1 > 4", true)];
+        let picture = draw(&[panel(marks), panel(vec![mark(1 << 28, "far", false)])]);
+        // The first size is at the left, and half of four doublings is in the middle of 640.
+        for text in [
+            "viewBox=\"0 0 720 800\"",
+            "<g transform=\"translate(0 400)\">",
+            "a&lt;b &amp; c",
+            "M60.0 36V352\" stroke=\"#b3261e\"/>",
+            "M380.0 36V352\" stroke=\"#1b7a3d\" stroke-dasharray",
+            ">1 &gt; 4</text>",
+            // What lies behind the curve makes room for itself.
+            "M700.0 36V352\" stroke=\"#b3261e\"/><text x=\"694.0\" y=\"50.0\" text-anchor=\"end\"",
+        ] {
+            assert!(picture.contains(text), "{text} is not in {picture}");
+        }
+        // Nothing but marks, and nothing at all.
+        for panel in [
+            Panel { points: &[], ..panel(vec![mark(7, "x", false)]) },
+            panel(vec![mark(0, "x", false)]),
+        ] {
+            let picture = draw(&[panel]);
             assert!(!picture.contains("NaN") && !picture.contains("inf"), "{picture}");
         }
     }

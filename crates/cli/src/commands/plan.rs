@@ -1,6 +1,7 @@
 //! `plan`: how much DRAM and flash to buy.
 
 mod report;
+mod picture;
 
 use std::path::PathBuf;
 
@@ -83,6 +84,10 @@ pub struct PlanCommand {
     /// Print an object.
     #[arg(long)]
     json: bool,
+
+    /// Write a picture of each tenant's curve there too, with what he gets.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 }
 
 /// Where a tenant's curve comes from.
@@ -115,6 +120,9 @@ impl PlanCommand {
         let has: Option<Vec<(u64, u64)>> = sources.iter().map(|source| source.has).collect();
         let now = has.map(|has| Plan::of(&question, &has));
         let others = report::Others { hull: hull.as_ref(), now: now.as_ref() };
+        if let Some(path) = &self.svg {
+            files::write_text(path, &picture::draw(&question, &plan))?;
+        }
         match self.json {
             true => output::line(&report::to_json(&question, &plan, others).to_string()),
             false => report::show(&question, &plan, others)

@@ -359,7 +359,7 @@ impl Profile {
         };
         self.warn(tally, left_out);
         if let Some(path) = &self.svg {
-            files::write_text(path, &curve_picture::draw(&file))?;
+            files::write_text(path, &curve_picture::of_file(&file))?;
         }
         match self.json {
             true => output::line(&serde_json::json!(file).to_string()),

@@ -192,6 +192,32 @@ fn two_tenants_get_what_their_curves_say() {
     }
 }
 
+#[test]
+fn a_plan_is_drawn_into_the_curves() {
+    let place = Place::new();
+    let file = place.file("plan.svg");
+    let file = file.to_str().unwrap();
+    let done = plan(&place, &["--sla", "web=90us", "--sla", "ads=215us", "--svg", file]);
+    // It is printed as ever.
+    assert!(std::str::from_utf8(done.ok()).unwrap().contains("36.000"), "{done:?}");
+    let picture = std::fs::read_to_string(file).unwrap();
+    for says in [
+        "web: 80.0 of 90.0 µs for 4.000",
+        "ads: 210.0 of 215.0 µs for 32.000",
+        ">DRAM 256 MiB: misses 0.2000<",
+        ">with flash 1 GiB: misses 0.0500<",
+        ">with flash 32 GiB: misses 0.1000<",
+        "1 : 4 DRAM",
+    ] {
+        assert!(picture.contains(says), "{says:?} is not in {picture}");
+    }
+    // Of what a tenant has none nothing is drawn.
+    assert_eq!(picture.matches(">DRAM ").count(), 1, "{picture}");
+    let nowhere = place.file("nowhere/plan.svg");
+    let arguments = ["--sla", "1ms", "--svg", nowhere.to_str().unwrap()];
+    plan(&place, &arguments).fails(1, &["nowhere/plan.svg"]);
+}
+
 /// A cache with two tenants, each of whom asks for all of his objects again and again: `web` for a
 /// hundred, `ads` for four hundred, of 1000 bytes each.
 fn circling(login: Option<&str>, arguments: &[&str]) -> (Serving, impl Fn() + use<>) {

@@ -11,7 +11,7 @@ use crate::quantity::show_size;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 /// Flash beside DRAM where a fixed ratio is the rule (ElCached §5).
-const FLASH_FOR_DRAM: f64 = 4.0;
+pub(super) const FLASH_FOR_DRAM: f64 = 4.0;
 /// A bound that is used to this part is reached.
 const BINDING: f64 = 0.999;
 /// What saves less saves nothing.
@@ -70,7 +70,7 @@ fn binding(question: &Question, plan: &Plan) -> Vec<(Bound, f64, f64)> {
 }
 
 /// What a fixed ratio would cost, where all tenants can be served by it.
-fn proportional(question: &Question) -> Option<Vec<Allotment>> {
+pub(super) fn proportional(question: &Question) -> Option<Vec<Allotment>> {
     let tenants = question.tenants.iter();
     tenants.map(|tenant| tenant.proportional(FLASH_FOR_DRAM, question.prices)).collect()
 }
