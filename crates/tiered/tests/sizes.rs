@@ -115,6 +115,33 @@ fn flash_that_gets_smaller_keeps_what_came_last() {
 }
 
 #[test]
+fn a_buffer_that_flash_gives_back_is_room_for_objects() {
+    let dram_bytes = 8 << 20;
+    let options = Options {
+        dram_bytes,
+        flash: vec![FlashOptions { path: "/flash".into(), bytes: 4 * DEVICE_BYTES }],
+        segment_bytes: Some(4 * SEGMENT_BYTES),
+        ..options()
+    };
+    let (cache, _, _) = begin(&options);
+    let taken = |from: u64| {
+        // So many that all of DRAM is full.
+        (from..from + 10_000).for_each(|n| store(&cache, n, 1));
+        cache.stats().dram_bytes
+    };
+    let flash_dram = cache.tenant_stats()[0].flash_dram;
+    let (less, before) = (dram_bytes - 8_192, taken(0));
+    let [of_all, of_less] = [dram_bytes, less].map(|bytes| flash_dram.objects_bytes(bytes));
+    // It has one buffer fewer, of 256 KiB, and all of it is for objects.
+    assert_eq!(of_less, of_all + (256 << 10) - 8_192 + 8_192 / 16);
+    assert!((of_all - (128 << 10)..=of_all).contains(&before), "{before} of {of_all}");
+    cache.set_dram_bytes(less).expect("it is enough");
+    let after = taken(20_000);
+    assert!((of_less - (128 << 10)..=of_less).contains(&after), "{after} of {of_less}");
+    assert!(after > of_all);
+}
+
+#[test]
 fn no_flash_at_all_and_all_of_it_again() {
     let (cache, _, _) = begin(&options());
     (0..3_000).for_each(|n| store(&cache, n, 1));

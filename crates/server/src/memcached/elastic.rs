@@ -331,7 +331,7 @@ impl Loop {
     /// What changes where tenants are to be as large as that. Of a tier, what shrinks comes first, and
     /// makes room for what grows; flash comes before DRAM, so that there is room for what leaves it.
     fn changes(&self, seen: &[Seen], sizes: &[Sizes], factor: f64) -> Vec<Change> {
-        let dram = self.dram_for(seen, sizes);
+        let dram = self.drams(sizes);
         let mut changes = Vec::new();
         for ((number, seen), &(_, flash)) in seen.iter().enumerate().zip(sizes) {
             let stats = &self.before[number];
@@ -354,17 +354,14 @@ impl Loop {
     }
 
     /// The DRAM of each tenant where they are to be as large as that; no more than there is.
-    fn dram_for(&self, seen: &[Seen], sizes: &[Sizes]) -> Vec<u64> {
-        let of = |((stats, seen), sizes): ((&TenantStats, &Seen), &Sizes)| match sizes.0 {
-            memory if memory == seen.has.0 => {
-                Wanted { bytes: stats.cache.dram_bytes_max, spare: 0 }
-            }
-            memory => {
-                let bytes = stats.flash_dram.dram_bytes_for(memory);
-                Wanted { bytes, spare: bytes.saturating_sub(stats.dram_bytes_min) }
-            }
+    fn drams(&self, sizes: &[Sizes]) -> Vec<u64> {
+        let of = |(stats, &(memory, _)): (&TenantStats, &Sizes)| {
+            let bytes = dram_for(stats, memory);
+            let is_kept = memory == memory_of(stats);
+            let spare = if is_kept { 0 } else { bytes.saturating_sub(stats.dram_bytes_min) };
+            Wanted { bytes, spare }
         };
-        let wanted: Vec<Wanted> = self.before.iter().zip(seen).zip(sizes).map(of).collect();
+        let wanted: Vec<Wanted> = self.before.iter().zip(sizes).map(of).collect();
         shared(&wanted, self.dram_max)
     }
 
@@ -443,6 +440,15 @@ fn dram_factor(stats: &TenantStats) -> f64 {
     [64, 16, 4, 1].map(|part| of(memory / part)).into_iter().fold(1.0, f64::max)
 }
 
+/// The DRAM with which a tenant has so much memory. A little less than he has may have as much of it; what there
+/// is is what there is.
+fn dram_for(stats: &TenantStats, memory_bytes: u64) -> u64 {
+    match memory_bytes == memory_of(stats) {
+        true => stats.cache.dram_bytes_max,
+        false => stats.flash_dram.dram_bytes_for(memory_bytes),
+    }
+}
+
 /// Memory of a tenant, in bytes.
 fn memory_of(stats: &TenantStats) -> u64 {
     stats.flash_dram.objects_bytes(stats.cache.dram_bytes_max)
@@ -471,12 +477,7 @@ fn told(decision: &Decision, tenants: &[TenantStats], (factor, prices): (f64, Pr
     let sizes = |plan: &Plan| -> Vec<Sizes> {
         let size = |(stats, gets): (&TenantStats, &Allotment)| {
             let flash_bytes = OnFlash::of(stats, factor).flash_bytes(gets.flash_bytes);
-            // A little less DRAM may have as much memory; what there is is what there is.
-            let dram_bytes = match gets.memory_bytes == memory_of(stats) {
-                true => stats.cache.dram_bytes_max,
-                false => stats.flash_dram.dram_bytes_for(gets.memory_bytes),
-            };
-            (dram_bytes, flash_bytes)
+            (dram_for(stats, gets.memory_bytes), flash_bytes)
         };
         tenants.iter().zip(&plan.tenants).map(size).collect()
     };
