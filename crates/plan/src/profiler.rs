@@ -85,6 +85,10 @@ impl Order {
         Self { settings, ..Self::default() }
     }
 
+    pub(crate) fn settings(&self) -> Settings {
+        self.settings
+    }
+
     /// How many objects there are.
     pub(crate) fn len(&self) -> usize {
         self.stack.len()

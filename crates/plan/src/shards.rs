@@ -103,6 +103,14 @@ impl Sampler {
         (self.distances, self.requests) = (Distances::default(), 0);
     }
 
+    /// Forgets all objects; what has been counted stays, and which keys are in the sample.
+    pub(crate) fn clear(&mut self) {
+        self.order = Order::new(self.order.settings());
+        if let Some(size) = &mut self.size {
+            size.highest.clear();
+        }
+    }
+
     /// How many objects there are in the sample.
     pub fn objects(&self) -> usize {
         self.order.len()

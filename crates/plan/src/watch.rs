@@ -84,6 +84,11 @@ impl Watch {
         order.has(key)
     }
 
+    /// Forgets all objects, as caches of all sizes do: what is asked for next they all miss.
+    pub fn clear(&mut self) {
+        self.sampler.clear();
+    }
+
     /// Takes a request in, if its key is in the sample.
     pub fn see(&mut self, access: &Access) {
         if sample_hash(access.key) >= self.threshold() {

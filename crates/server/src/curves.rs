@@ -82,6 +82,8 @@ struct Sighting {
     at_ms: u64,
     /// By one that never goes back; of deeds that are timed.
     monotonic_us: u64,
+    /// How often all had been forgotten by then.
+    clears: u64,
     /// Whether it was seen while nobody looked, for the time alone.
     is_aside: bool,
 }
@@ -125,6 +127,8 @@ struct OfTenant {
     seen: SpreadCounter,
     /// Loads of all keys; hits and misses are counted by who finds them.
     loads: SpreadCounter,
+    /// How often all has been forgotten.
+    clears: AtomicU64,
     told: Mutex<Option<Told>>,
 }
 
@@ -135,6 +139,7 @@ impl OfTenant {
             gate: Gate::default(),
             seen: SpreadCounter::default(),
             loads: SpreadCounter::default(),
+            clears: AtomicU64::new(0),
             told: Mutex::default(),
         }
     }
@@ -167,7 +172,9 @@ impl Curves {
         };
         if sample_hash(key) < below {
             let monotonic_us = if deed.is_timed() { self.monotonic_us() } else { 0 };
-            let sighting = Sighting { key, deed, at_ms: at_ms(), monotonic_us, is_aside };
+            // By who holds the lock under which it changes.
+            let clears = of_tenant.clears.load(Ordering::Relaxed);
+            let sighting = Sighting { key, deed, at_ms: at_ms(), monotonic_us, clears, is_aside };
             if of_tenant.queue.push(sighting).is_err() {
                 // What came after it would not be a sequence.
                 of_tenant.gate.shut();
@@ -176,6 +183,13 @@ impl Curves {
         }
         if deed.is_asked() && !is_aside {
             of_tenant.seen.add(1);
+        }
+    }
+
+    /// That nothing of a tenant is there any more. Nobody hands in what is done to his keys meanwhile.
+    pub(crate) fn saw_clear(&self, tenant: usize) {
+        if let Some(of_tenant) = self.tenants.get(tenant) {
+            of_tenant.clears.fetch_add(1, Ordering::Release);
         }
     }
 
@@ -214,6 +228,8 @@ impl Curves {
 struct Profile {
     watch: Watch,
     bursts: Bursts,
+    /// How often all had been forgotten of what it knows.
+    clears: u64,
     /// Misses of keys below are followed while there are gaps.
     followed_below: u64,
     /// Lookups when the window began, and those that were seen.
@@ -240,6 +256,7 @@ impl Profile {
         Self {
             watch: Watch::new(OBJECTS_MAX, size_max, settings),
             bursts: Bursts::new(began_ns),
+            clears: 0,
             followed_below: ALL_KEYS / FOLLOWED_OF,
             requests,
             seen: 0,
@@ -249,7 +266,17 @@ impl Profile {
         }
     }
 
+    /// That all had been forgotten so often, when it was looked.
+    fn clear(&mut self, clears: u64) {
+        // It may be known by now that it has been more often.
+        if clears > self.clears {
+            self.watch.clear();
+            self.clears = clears;
+        }
+    }
+
     fn see(&mut self, sighting: &Sighting) {
+        self.clear(sighting.clears);
         if sample_hash(sighting.key) >= self.watch.threshold() {
             // It was in the sample when it was seen.
             return;
@@ -398,9 +425,14 @@ impl Curves {
         let mut is_much = false;
         for (profile, of_tenant) in profiles.iter_mut().zip(&self.tenants) {
             let (mut taken, mut asides) = (0, 0);
+            let clears = of_tenant.clears.load(Ordering::Acquire);
             // As many as may wait: windows end though there is always more.
             for _ in 0..of_tenant.queue.capacity() {
-                let Some(sighting) = of_tenant.queue.pop() else { break };
+                let Some(sighting) = of_tenant.queue.pop() else {
+                    // Of none of those before it is known any more, though nobody has been looked at since.
+                    profile.clear(clears);
+                    break;
+                };
                 taken += 1;
                 asides += u64::from(sighting.is_aside);
                 profile.see(&sighting);

@@ -596,6 +596,32 @@ fn curves_say_what_caches_of_other_sizes_would_miss() {
     assert_eq!(curves["curves"][0]["points"][0], serde_json::json!([0, 1.0]));
 }
 
+#[test]
+fn what_is_forgotten_all_caches_miss() {
+    let window = Some(Duration::from_millis(300));
+    let server = start_with(CacheServerOptions { profile_window: window, ..options() });
+    let mut client = CacheClient::connect(&server);
+    let clock = SystemClock::new();
+    let began_ns = clock.monotonic_ns();
+    let stats = loop {
+        assert!(clock.monotonic_ns() - began_ns < PATIENCE.as_nanos() as u64, "no two windows");
+        assert_eq!(client.ask("flush_all\r\n"), "OK\r\n");
+        for i in 0..20 {
+            assert_eq!(client.ask(format!("get key{i}\r\n")), "END\r\n");
+            client.ask(set(&format!("key{i}"), "value"));
+        }
+        let stats = client.ask("stats mrc\r\n");
+        let of_window = |line: &str| line.strip_prefix("STAT default:window ")?.parse::<u64>().ok();
+        if stats.lines().find_map(of_window).is_some_and(|window| window >= 2) {
+            break stats;
+        }
+        // So few that all are seen.
+        clock.sleep(Duration::from_millis(20));
+    };
+    let last = stats.lines().rfind(|line| line.contains(":mr:")).unwrap();
+    assert!(last.ends_with(" 1.000000"), "{stats}");
+}
+
 /// Asks for objects of 4000 bytes in a circle, and stores those that are not there, until `is_done` says
 /// so of the statistics.
 fn circle_until(

@@ -395,6 +395,7 @@ impl Cache {
         let mut shards: Vec<_> = shards.map(Mutex::lock).collect();
         shards.iter_mut().for_each(|shard| shard.clear());
         self.flashes().for_each(Flash::clear);
+        pools.iter().for_each(|pool| pool.witnessed.saw_clear());
     }
 
     /// Forgets at the second `unix_s` everything that is there then, in place of an earlier

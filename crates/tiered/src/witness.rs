@@ -35,6 +35,9 @@ pub trait Witness: fmt::Debug + Send + Sync {
     /// the cache. `tenant` is the place in [`crate::Cache::tenant_stats`], `hash` that of the key,
     /// all bits of it as good as random; `now_s` the present second.
     fn saw(&self, tenant: usize, hash: u64, now_s: u32, sight: Sight);
+
+    /// Is told that nothing of a tenant is there any more, under the locks of all his shards, and as quickly.
+    fn saw_clear(&self, tenant: usize);
 }
 
 /// The witness of a tenant, once there is one.
@@ -64,6 +67,12 @@ impl Witnessed {
     pub(crate) fn saw_hit(&self, hash: u64, now_s: u32, sight: impl FnOnce() -> Sight) {
         if self.of_hits.load(Ordering::Relaxed) {
             self.saw(hash, now_s, sight);
+        }
+    }
+
+    pub(crate) fn saw_clear(&self) {
+        if let Some((tenant, witness)) = self.witness.get() {
+            witness.saw_clear(*tenant);
         }
     }
 

@@ -33,6 +33,31 @@ impl Clients {
 }
 
 #[test]
+fn what_has_been_forgotten_is_missed_and_seen_again() {
+    let mut watch = Watch::new(100, u64::MAX / 2, SETTINGS);
+    let mut clients = Clients { state: 3 };
+    clients.ask(&mut watch, 20_000, (0, 10_000));
+    let (rate, objects) = (watch.rate(), watch.objects());
+    assert!(objects > 50 && rate < 1.0);
+    watch.clear();
+    // Which keys are looked at stays as it is.
+    assert_eq!((watch.rate(), watch.objects()), (rate, 0));
+    // And with all keys: each of ten is missed once more.
+    let mut watch = Watch::new(1_000, u64::MAX / 2, SETTINGS);
+    let circle = |watch: &mut Watch| {
+        (0..100).for_each(|at| watch.see(&Access::new(at % 10, Action::Load(100))));
+        watch.end_window(Window { requests: 100, lost: 0 }).expect("it is not learning")
+    };
+    let missed = [false, true, false].map(|is_cleared| {
+        if is_cleared {
+            watch.clear();
+        }
+        circle(&mut watch).miss_ratio(1_000)
+    });
+    assert_eq!(missed, [0.1, 0.1, 0.0]);
+}
+
+#[test]
 fn a_window_has_the_curve_of_caches_that_were_warm_before() {
     let mut watch = Watch::new(1_000_000, u64::MAX / 2, SETTINGS);
     let mut clients = Clients { state: 7 };

@@ -119,6 +119,38 @@ fn while_curves_are_paused_nothing_is_handed_in_and_all_of_it_is_counted() {
 }
 
 #[test]
+fn what_all_caches_have_forgotten_they_all_miss() {
+    let curves = Curves::new(1, Duration::from_secs(60));
+    let mut profiles = profiles(1);
+    // Fetched, and stored where it is not there; of ten keys, again and again.
+    let round = |is_there: bool| {
+        for key in 0..10_u64 {
+            let deed = if is_there { Deed::Hit(100, None) } else { Deed::Miss };
+            curves.saw(0, key << 40, deed, || 0);
+            if !is_there {
+                curves.saw(0, key << 40, Deed::Store(100, None), || 0);
+            }
+        }
+    };
+    round(false);
+    round(true);
+    // What waits in the queue is from before.
+    curves.saw_clear(0);
+    round(false);
+    round(true);
+    curves.take_in(&mut profiles);
+    // And with nothing behind it.
+    curves.saw_clear(0);
+    curves.take_in(&mut profiles);
+    assert_eq!(profiles[0].watch.objects(), 0);
+    round(false);
+    curves.take_in(&mut profiles);
+    curves.tell(&mut profiles, &[50], 1.0, 1, true);
+    let curve = curves.told(0).expect("there were requests").curve;
+    assert_eq!((curve.miss_ratio(1_000), curve.miss_ratio(999)), (0.6, 1.0));
+}
+
+#[test]
 fn in_bursts_a_curve_is_the_same() {
     let curves = Curves::new(1, Duration::from_secs(8));
     let mut profiles = profiles(1);
@@ -130,7 +162,14 @@ fn in_bursts_a_curve_is_the_same() {
             for _ in 0..1_000 {
                 let (key, deed) = (skewed(number), Deed::Hit(100, None));
                 curves.saw(0, key, deed, || 0);
-                all.see(&Sighting { key, deed, at_ms: 0, monotonic_us: 0, is_aside: false });
+                all.see(&Sighting {
+                    key,
+                    deed,
+                    at_ms: 0,
+                    monotonic_us: 0,
+                    clears: 0,
+                    is_aside: false,
+                });
                 number += 1;
             }
             curves.take_in(profiles);
@@ -243,7 +282,7 @@ fn what_has_left_the_sample_meanwhile_counts_no_more() {
     let objects = 3 * OBJECTS_MAX as u64;
     let key = |number: u64| (number + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29);
     let see = |profile: &mut Profile, key, deed| {
-        profile.see(&Sighting { key, deed, at_ms: 0, monotonic_us: 0, is_aside: false });
+        profile.see(&Sighting { key, deed, at_ms: 0, monotonic_us: 0, clears: 0, is_aside: false });
     };
     (0..objects).for_each(|number| see(&mut profile, key(number), Deed::Store(100, None)));
     assert!(profile.watch.rate() < 0.5 && profile.watch.memory_bytes() < 4 << 20);

@@ -26,6 +26,10 @@ impl Witness for Eye {
         };
         self.0.saw(tenant, hash, deed, || u64::from(now_s) * 1_000);
     }
+
+    fn saw_clear(&self, tenant: usize) {
+        self.0.saw_clear(tenant);
+    }
 }
 
 impl Source for Cache {
