@@ -37,6 +37,8 @@ const SIZE_FACTOR: u64 = 4;
 const SLEEPS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 /// Where some requests were not seen, the others are to be as many.
 const REQUESTS_MIN: u64 = 1_000;
+/// So many reads of flash say how long they take.
+const READS_MIN: u64 = 64;
 /// It wakes soon again when a queue had one of so many that it has room for.
 const MUCH: u64 = 8;
 /// So long nobody waits for an answer of what is behind a cache.
@@ -116,6 +118,8 @@ pub(crate) struct Curves {
     ended: AtomicU64,
     /// Whether nobody is looked at, for as long as this is so.
     is_paused: AtomicBool,
+    /// What a read of flash took lately, in microseconds.
+    flash_us: Mutex<Option<f64>>,
     clock: SystemClock,
 }
 
@@ -154,6 +158,7 @@ impl Curves {
             window,
             ended: AtomicU64::new(0),
             is_paused: AtomicBool::new(false),
+            flash_us: Mutex::default(),
             clock: SystemClock::new(),
         }
     }
@@ -206,6 +211,12 @@ impl Curves {
     /// How many windows have ended, and been told of.
     pub(crate) fn ended(&self) -> u64 {
         self.ended.load(Ordering::Acquire)
+    }
+
+    /// What a read of flash took on average in the last window, in microseconds: in the last ones, where a window
+    /// had too few to say so.
+    pub(crate) fn flash_us(&self) -> Option<f64> {
+        *self.flash_us.lock()
     }
 
     /// How long a window is.
@@ -389,6 +400,16 @@ pub(crate) trait Source: Send {
     fn bytes_max(&self) -> u64;
     /// Whether hits of one need to be handed in, from now on.
     fn hand_in_hits(&self, tenant: usize, is_wanted: bool);
+    /// How often flash has been read for a request.
+    fn flash_reads(&self) -> FlashReads;
+}
+
+/// How often flash has been read for a request, and how long that took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FlashReads {
+    pub(crate) count: u64,
+    /// Of all of them, in nanoseconds.
+    pub(crate) sum_ns: u64,
 }
 
 /// Makes curves until `stopped` turns true.
@@ -398,6 +419,7 @@ pub(crate) fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver
     let profile = |requests| Profile::new(size_max, requests, began_ns);
     let mut profiles: Vec<Profile> = source.lookups().into_iter().map(profile).collect();
     let mut shown_ns = began_ns;
+    let mut reads = source.flash_reads();
     let mut sleep = SLEEPS.0;
     while !*stopped.borrow() && stopped.has_changed().is_ok() {
         let is_much = curves.take_in(&mut profiles);
@@ -412,6 +434,7 @@ pub(crate) fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver
             shown_ns = now_ns;
         }
         if is_end {
+            reads = curves.look_at_reads(reads, source.flash_reads());
             (number, began_ns) = (number + 1, now_ns);
         }
         sleep = if is_much || is_begun { SLEEPS.0 } else { (sleep * 2).min(SLEEPS.1) };
@@ -481,6 +504,21 @@ impl Curves {
             }
         }
         is_begun
+    }
+
+    /// Says how long reads of flash have taken since `before`, where they are enough; since when they are to be looked
+    /// at next.
+    fn look_at_reads(&self, before: FlashReads, now: FlashReads) -> FlashReads {
+        let Some(count) = now.count.checked_sub(before.count) else {
+            // A device has gone, with what it had counted.
+            return now;
+        };
+        if count < READS_MIN {
+            return before;
+        }
+        let sum_ns = now.sum_ns.saturating_sub(before.sum_ns);
+        *self.flash_us.lock() = Some(sum_ns as f64 / count as f64 / 1e3);
+        now
     }
 
     fn tell(

@@ -21,6 +21,10 @@ impl Source for Fixed {
     fn hand_in_hits(&self, _tenant: usize, is_wanted: bool) {
         *self.are_hits_wanted.lock() = Some(is_wanted);
     }
+
+    fn flash_reads(&self) -> FlashReads {
+        FlashReads::default()
+    }
 }
 
 fn profiles(tenants: u64) -> Vec<Profile> {
@@ -291,6 +295,23 @@ fn what_has_left_the_sample_meanwhile_counts_no_more() {
     see(&mut profile, key(objects), Deed::Hit(100, None));
     let is_in = sample_hash(key(objects)) < profile.watch.threshold();
     assert_eq!(profile.unknown > 0.0, is_in);
+}
+
+#[test]
+fn reads_of_flash_take_as_long_as_they_did_lately() {
+    let curves = Curves::new(1, Duration::from_secs(60));
+    let reads = |count, sum_ns| FlashReads { count, sum_ns };
+    let before = curves.look_at_reads(reads(1_000, 1_000_000_000), reads(1_010, 1_009_000_000));
+    assert_eq!((before, curves.flash_us()), (reads(1_000, 1_000_000_000), None), "too few");
+    let before = curves.look_at_reads(before, reads(1_100, 1_010_000_000));
+    assert_eq!((before, curves.flash_us()), (reads(1_100, 1_010_000_000), Some(100.0)));
+    // It has become slower, and there was a window without any.
+    let before = curves.look_at_reads(before, before);
+    assert_eq!(curves.flash_us(), Some(100.0));
+    curves.look_at_reads(before, reads(2_100, 2_010_000_000));
+    assert_eq!(curves.flash_us(), Some(1_000.0));
+    // With fewer devices it begins anew.
+    assert_eq!(curves.look_at_reads(reads(9, 9), reads(3, 3)), reads(3, 3));
 }
 
 #[test]

@@ -7,8 +7,8 @@
 use std::fmt::Write;
 
 use serde_json::Value;
-use tidekv_tiered::ReadTimes;
 
+use crate::curves::{FlashReads, Source};
 use crate::memcached::state::State;
 use crate::mrc::Shown;
 use crate::prometheus;
@@ -35,13 +35,15 @@ fn forecasts(state: &State) -> Vec<Shown> {
 }
 
 /// How long requests take, in microseconds: those that DRAM answers, half of them at most, and what
-/// flash adds, on average; `None` where there was none.
+/// flash adds, on average: lately, where there are curves. `None` where there was none.
 pub(crate) fn latencies_us(state: &State) -> (Option<f64>, Option<f64>) {
     let requests = state.latency.summary();
-    let mut reads = ReadTimes::default();
-    state.objects.cache.device_stats().iter().for_each(|device| reads.add(&device.read_times));
     let memory_us = (requests.count > 0).then(|| requests.p50_ns as f64 / 1e3);
-    let flash_us = (reads.count() > 0).then(|| reads.sum_ns() as f64 / reads.count() as f64 / 1e3);
+    let lately_us = state.curves.as_ref().and_then(|curves| curves.flash_us());
+    let flash_us = lately_us.or_else(|| {
+        let FlashReads { count, sum_ns } = state.objects.cache.flash_reads();
+        (count > 0).then(|| sum_ns as f64 / count as f64 / 1e3)
+    });
     (memory_us, flash_us)
 }
 

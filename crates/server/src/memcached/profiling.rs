@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tidekv_tiered::{Cache, Deadline, Sight, Witness};
+use tidekv_tiered::{Cache, Deadline, ReadTimes, Sight, Witness};
 use tokio::sync::watch::Receiver;
 
-use crate::curves::{self, Curves, Deed, Source};
+use crate::curves::{self, Curves, Deed, FlashReads, Source};
 use crate::error::{Error, Result};
 
 /// Hands in what a cache says.
@@ -44,6 +44,12 @@ impl Source for Cache {
 
     fn hand_in_hits(&self, tenant: usize, is_wanted: bool) {
         self.watch_hits(tenant, is_wanted);
+    }
+
+    fn flash_reads(&self) -> FlashReads {
+        let mut times = ReadTimes::default();
+        self.device_stats().iter().for_each(|device| times.add(&device.read_times));
+        FlashReads { count: times.count(), sum_ns: times.sum_ns() }
     }
 }
 
