@@ -26,6 +26,9 @@ use crate::curve::Curve;
 use crate::distances::Distances;
 use crate::stack::Stack;
 
+/// No object counts as larger, 256 TiB: a trace that is damaged says such things, and sums are to fit.
+const BYTES_MAX: u64 = 1 << 48;
+
 /// In what a cache is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unit {
@@ -170,7 +173,7 @@ impl Order {
     fn size(&self, bytes: u64) -> u64 {
         match self.settings.unit {
             Unit::Objects => 1,
-            Unit::Bytes => bytes,
+            Unit::Bytes => bytes.min(BYTES_MAX),
         }
     }
 

@@ -42,13 +42,15 @@ pub struct Watch {
     size_max: u64,
     /// Whether the sample has begun in this window, though the server has not.
     is_learning: bool,
+    /// Whether all has been forgotten in this window: that there is little says nothing of how much there will be.
+    was_cleared: bool,
 }
 
 impl Watch {
     /// One of at most so many objects, for caches of up to `size_max`.
     pub fn new(objects_max: usize, size_max: u64, settings: Settings) -> Self {
         let sampler = Sampler::of_size(objects_max, settings);
-        Self { sampler, settings, objects_max, size_max, is_learning: false }
+        Self { sampler, settings, objects_max, size_max, is_learning: false, was_cleared: false }
     }
 
     /// Requests for keys with a [`sample_hash`] below this are wanted. It changes.
@@ -87,6 +89,7 @@ impl Watch {
     /// Forgets all objects, as caches of all sizes do: what is asked for next they all miss.
     pub fn clear(&mut self) {
         self.sampler.clear();
+        self.was_cleared = true;
     }
 
     /// Takes a request in, if its key is in the sample.
@@ -113,7 +116,8 @@ impl Watch {
         let curve = self.curve(window);
         self.is_learning = false;
         self.sampler.count_anew();
-        let is_small = self.objects() < self.objects_max / SMALL_DIVISOR;
+        let was_cleared = std::mem::take(&mut self.was_cleared);
+        let is_small = !was_cleared && self.objects() < self.objects_max / SMALL_DIVISOR;
         if is_small && self.rate() < 1.0 && window.requests > 0 {
             let step = self.objects_max as f64 / 2.0 / self.objects().max(1) as f64;
             let rate = (self.rate() * step).min(1.0);

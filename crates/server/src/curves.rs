@@ -6,9 +6,14 @@
 //!
 //! Guarantees: [`Curves::saw`] waits for nothing. Who asks for more than a thread can look at without
 //! being felt is looked at in [`bursts`], and what is not looked at is counted, and not taken for hits.
+//!
+//! **Generations.** When all that a tenant has is forgotten (`flush_all`), his generation rises, under the locks of all his
+//! shards. The queue may still have sightings from before; so each says of which generation it is. The thread empties the sample
+//! when it comes to one of a later generation, or when nothing waits and the generation has risen.
 
 mod bursts;
 mod gate;
+mod reads;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,6 +28,8 @@ use tokio::sync::watch::Receiver;
 
 use self::bursts::{Bursts, Turn, part_of};
 use self::gate::{ALL_KEYS, Gate, NO_KEYS, Wanted};
+pub(crate) use self::reads::FlashReads;
+use self::reads::RecentReads;
 
 /// Sightings of a tenant that may wait: what comes in some hundredths of a second while all keys are in
 /// the sample. Where there are many tenants each may have fewer.
@@ -37,8 +44,6 @@ const SIZE_FACTOR: u64 = 4;
 const SLEEPS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 /// Where some requests were not seen, the others are to be as many.
 const REQUESTS_MIN: u64 = 1_000;
-/// So many reads of flash say how long they take.
-const READS_MIN: u64 = 64;
 /// It wakes soon again when a queue had one of so many that it has room for.
 const MUCH: u64 = 8;
 /// So long nobody waits for an answer of what is behind a cache.
@@ -84,8 +89,8 @@ struct Sighting {
     at_ms: u64,
     /// By one that never goes back; of deeds that are timed.
     monotonic_us: u64,
-    /// How often all had been forgotten by then.
-    clears: u64,
+    /// The tenant's when it was seen.
+    generation: u64,
     /// Whether it was seen while nobody looked, for the time alone.
     is_aside: bool,
 }
@@ -116,9 +121,9 @@ pub(crate) struct Curves {
     window: Duration,
     /// How many windows have ended.
     ended: AtomicU64,
-    /// Whether nobody is looked at, for as long as this is so.
-    is_paused: AtomicBool,
-    /// What a read of flash took lately, in microseconds.
+    /// Whether anybody is looked at.
+    is_on: AtomicBool,
+    /// What a read of flash takes, in microseconds.
     flash_us: Mutex<Option<f64>>,
     clock: SystemClock,
 }
@@ -131,8 +136,8 @@ struct OfTenant {
     seen: SpreadCounter,
     /// Loads of all keys; hits and misses are counted by who finds them.
     loads: SpreadCounter,
-    /// How often all has been forgotten.
-    clears: AtomicU64,
+    /// Rises when all that the tenant has is forgotten.
+    generation: AtomicU64,
     told: Mutex<Option<Told>>,
 }
 
@@ -143,7 +148,7 @@ impl OfTenant {
             gate: Gate::default(),
             seen: SpreadCounter::default(),
             loads: SpreadCounter::default(),
-            clears: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
             told: Mutex::default(),
         }
     }
@@ -157,7 +162,7 @@ impl Curves {
             tenants: (0..tenants).map(|_| OfTenant::new(queue_len)).collect(),
             window,
             ended: AtomicU64::new(0),
-            is_paused: AtomicBool::new(false),
+            is_on: AtomicBool::new(true),
             flash_us: Mutex::default(),
             clock: SystemClock::new(),
         }
@@ -177,9 +182,10 @@ impl Curves {
         };
         if sample_hash(key) < below {
             let monotonic_us = if deed.is_timed() { self.monotonic_us() } else { 0 };
-            // By who holds the lock under which it changes.
-            let clears = of_tenant.clears.load(Ordering::Relaxed);
-            let sighting = Sighting { key, deed, at_ms: at_ms(), monotonic_us, clears, is_aside };
+            // Whoever says that all has been forgotten holds the locks of all shards, one of which is the caller's.
+            let generation = of_tenant.generation.load(Ordering::Relaxed);
+            let at_ms = at_ms();
+            let sighting = Sighting { key, deed, at_ms, monotonic_us, generation, is_aside };
             if of_tenant.queue.push(sighting).is_err() {
                 // What came after it would not be a sequence.
                 of_tenant.gate.shut();
@@ -194,7 +200,7 @@ impl Curves {
     /// That nothing of a tenant is there any more. Nobody hands in what is done to his keys meanwhile.
     pub(crate) fn saw_clear(&self, tenant: usize) {
         if let Some(of_tenant) = self.tenants.get(tenant) {
-            of_tenant.clears.fetch_add(1, Ordering::Release);
+            of_tenant.generation.fetch_add(1, Ordering::Release);
         }
     }
 
@@ -202,10 +208,10 @@ impl Curves {
         self.clock.monotonic_ns() / 1_000
     }
 
-    /// Looks at nobody from soon on, or at everybody again. Windows end as before, and what they did not see is
-    /// counted.
-    pub(crate) fn pause(&self, is_paused: bool) {
-        self.is_paused.store(is_paused, Ordering::Relaxed);
+    /// Looks at nobody, or at everybody again when it is their turn. Windows end as before, and what they did not see
+    /// is counted.
+    pub(crate) fn set_profiling(&self, is_on: bool) {
+        self.is_on.store(is_on, Ordering::Relaxed);
     }
 
     /// How many windows have ended, and been told of.
@@ -213,8 +219,7 @@ impl Curves {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// What a read of flash took on average in the last window, in microseconds: in the last ones, where a window
-    /// had too few to say so.
+    /// What a read of flash takes on average, in microseconds ([`reads`]).
     pub(crate) fn flash_us(&self) -> Option<f64> {
         *self.flash_us.lock()
     }
@@ -239,8 +244,8 @@ impl Curves {
 struct Profile {
     watch: Watch,
     bursts: Bursts,
-    /// How often all had been forgotten of what it knows.
-    clears: u64,
+    /// That of the objects in the sample.
+    generation: u64,
     /// Misses of keys below are followed while there are gaps.
     followed_below: u64,
     /// Lookups when the window began, and those that were seen.
@@ -267,7 +272,7 @@ impl Profile {
         Self {
             watch: Watch::new(OBJECTS_MAX, size_max, settings),
             bursts: Bursts::new(began_ns),
-            clears: 0,
+            generation: 0,
             followed_below: ALL_KEYS / FOLLOWED_OF,
             requests,
             seen: 0,
@@ -277,17 +282,16 @@ impl Profile {
         }
     }
 
-    /// That all had been forgotten so often, when it was looked.
-    fn clear(&mut self, clears: u64) {
-        // It may be known by now that it has been more often.
-        if clears > self.clears {
+    /// Empties the sample where this generation is a later one.
+    fn enter(&mut self, generation: u64) {
+        if generation > self.generation {
             self.watch.clear();
-            self.clears = clears;
+            self.generation = generation;
         }
     }
 
     fn see(&mut self, sighting: &Sighting) {
-        self.clear(sighting.clears);
+        self.enter(sighting.generation);
         if sample_hash(sighting.key) >= self.watch.threshold() {
             // It was in the sample when it was seen.
             return;
@@ -400,16 +404,8 @@ pub(crate) trait Source: Send {
     fn bytes_max(&self) -> u64;
     /// Whether hits of one need to be handed in, from now on.
     fn hand_in_hits(&self, tenant: usize, is_wanted: bool);
-    /// How often flash has been read for a request.
+    /// Reads of flash so far.
     fn flash_reads(&self) -> FlashReads;
-}
-
-/// How often flash has been read for a request, and how long that took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct FlashReads {
-    pub(crate) count: u64,
-    /// Of all of them, in nanoseconds.
-    pub(crate) sum_ns: u64,
 }
 
 /// Makes curves until `stopped` turns true.
@@ -419,7 +415,7 @@ pub(crate) fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver
     let profile = |requests| Profile::new(size_max, requests, began_ns);
     let mut profiles: Vec<Profile> = source.lookups().into_iter().map(profile).collect();
     let mut shown_ns = began_ns;
-    let mut reads = source.flash_reads();
+    let mut reads = RecentReads::new(source.flash_reads());
     let mut sleep = SLEEPS.0;
     while !*stopped.borrow() && stopped.has_changed().is_ok() {
         let is_much = curves.take_in(&mut profiles);
@@ -428,13 +424,16 @@ pub(crate) fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver
         let is_end = now_ns - began_ns >= curves.window.as_nanos() as u64;
         // Before there is any other, the one that runs is shown now and then.
         let is_early = number == 1 && (now_ns - shown_ns) as u128 * 16 >= curves.window.as_nanos();
+        if is_end {
+            // Before it is told that the window has ended, for then somebody plans.
+            *curves.flash_us.lock() = reads.end_window(source.flash_reads());
+        }
         if is_end || is_early {
             let seconds = (now_ns - began_ns) as f64 / 1e9;
             curves.tell(&mut profiles, &source.lookups(), seconds, number, is_end);
             shown_ns = now_ns;
         }
         if is_end {
-            reads = curves.look_at_reads(reads, source.flash_reads());
             (number, began_ns) = (number + 1, now_ns);
         }
         sleep = if is_much || is_begun { SLEEPS.0 } else { (sleep * 2).min(SLEEPS.1) };
@@ -448,12 +447,12 @@ impl Curves {
         let mut is_much = false;
         for (profile, of_tenant) in profiles.iter_mut().zip(&self.tenants) {
             let (mut taken, mut asides) = (0, 0);
-            let clears = of_tenant.clears.load(Ordering::Acquire);
+            let generation = of_tenant.generation.load(Ordering::Acquire);
             // As many as may wait: windows end though there is always more.
             for _ in 0..of_tenant.queue.capacity() {
                 let Some(sighting) = of_tenant.queue.pop() else {
-                    // Of none of those before it is known any more, though nobody has been looked at since.
-                    profile.clear(clears);
+                    // Nothing of an earlier generation is still to come.
+                    profile.enter(generation);
                     break;
                 };
                 taken += 1;
@@ -474,12 +473,13 @@ impl Curves {
     /// Looks at tenants or not, as it is their turn; whether one is looked at again.
     fn turn(&self, profiles: &mut [Profile], source: &impl Source, now_ns: u64) -> bool {
         let mut is_begun = false;
-        let is_paused = self.is_paused.load(Ordering::Relaxed);
+        let is_on = self.is_on.load(Ordering::Relaxed);
         let part = part_of(profiles.iter().filter(|profile| profile.bursts.is_busy()).count());
         for (tenant, (profile, of_tenant)) in profiles.iter_mut().zip(&self.tenants).enumerate() {
-            if is_paused {
+            if !is_on {
                 profile.bursts.pause();
-                profile.close();
+                // What is stored meanwhile is not seen.
+                profile.followed.clear();
                 of_tenant.gate.close(NO_KEYS);
                 source.hand_in_hits(tenant, false);
                 continue;
@@ -504,21 +504,6 @@ impl Curves {
             }
         }
         is_begun
-    }
-
-    /// Says how long reads of flash have taken since `before`, where they are enough; since when they are to be looked
-    /// at next.
-    fn look_at_reads(&self, before: FlashReads, now: FlashReads) -> FlashReads {
-        let Some(count) = now.count.checked_sub(before.count) else {
-            // A device has gone, with what it had counted.
-            return now;
-        };
-        if count < READS_MIN {
-            return before;
-        }
-        let sum_ns = now.sum_ns.saturating_sub(before.sum_ns);
-        *self.flash_us.lock() = Some(sum_ns as f64 / count as f64 / 1e3);
-        now
     }
 
     fn tell(

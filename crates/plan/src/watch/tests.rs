@@ -42,6 +42,11 @@ fn what_has_been_forgotten_is_missed_and_seen_again() {
     watch.clear();
     // Which keys are looked at stays as it is.
     assert_eq!((watch.rate(), watch.objects()), (rate, 0));
+    // Though there are few: there was no time for more.
+    watch.end_window(Window { requests: 20_000, lost: 0 });
+    let window = clients.ask(&mut watch, 20_000, (0, 10_000));
+    assert_eq!(watch.rate(), rate);
+    assert!(watch.end_window(window).is_some(), "it has nothing to learn");
     // And with all keys: each of ten is missed once more.
     let mut watch = Watch::new(1_000, u64::MAX / 2, SETTINGS);
     let circle = |watch: &mut Watch| {

@@ -105,14 +105,14 @@ fn while_curves_are_paused_nothing_is_handed_in_and_all_of_it_is_counted() {
         }
     };
     let waiting = || curves.tenants[0].queue.len();
-    curves.pause(true);
+    curves.set_profiling(false);
     assert!(!curves.turn(&mut profiles, &source, 1_000_000_000));
     assert_eq!(*source.are_hits_wanted.lock(), Some(false));
     ask(1_000);
     assert_eq!(waiting(), 0);
     // However much time goes by.
     assert!(!curves.turn(&mut profiles, &source, 9_000_000_000));
-    curves.pause(false);
+    curves.set_profiling(true);
     assert!(curves.turn(&mut profiles, &source, 9_000_000_000));
     assert_eq!(*source.are_hits_wanted.lock(), Some(true));
     ask(2_000);
@@ -171,7 +171,7 @@ fn in_bursts_a_curve_is_the_same() {
                     deed,
                     at_ms: 0,
                     monotonic_us: 0,
-                    clears: 0,
+                    generation: 0,
                     is_aside: false,
                 });
                 number += 1;
@@ -286,7 +286,14 @@ fn what_has_left_the_sample_meanwhile_counts_no_more() {
     let objects = 3 * OBJECTS_MAX as u64;
     let key = |number: u64| (number + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29);
     let see = |profile: &mut Profile, key, deed| {
-        profile.see(&Sighting { key, deed, at_ms: 0, monotonic_us: 0, clears: 0, is_aside: false });
+        profile.see(&Sighting {
+            key,
+            deed,
+            at_ms: 0,
+            monotonic_us: 0,
+            generation: 0,
+            is_aside: false,
+        });
     };
     (0..objects).for_each(|number| see(&mut profile, key(number), Deed::Store(100, None)));
     assert!(profile.watch.rate() < 0.5 && profile.watch.memory_bytes() < 4 << 20);
@@ -295,23 +302,6 @@ fn what_has_left_the_sample_meanwhile_counts_no_more() {
     see(&mut profile, key(objects), Deed::Hit(100, None));
     let is_in = sample_hash(key(objects)) < profile.watch.threshold();
     assert_eq!(profile.unknown > 0.0, is_in);
-}
-
-#[test]
-fn reads_of_flash_take_as_long_as_they_did_lately() {
-    let curves = Curves::new(1, Duration::from_secs(60));
-    let reads = |count, sum_ns| FlashReads { count, sum_ns };
-    let before = curves.look_at_reads(reads(1_000, 1_000_000_000), reads(1_010, 1_009_000_000));
-    assert_eq!((before, curves.flash_us()), (reads(1_000, 1_000_000_000), None), "too few");
-    let before = curves.look_at_reads(before, reads(1_100, 1_010_000_000));
-    assert_eq!((before, curves.flash_us()), (reads(1_100, 1_010_000_000), Some(100.0)));
-    // It has become slower, and there was a window without any.
-    let before = curves.look_at_reads(before, before);
-    assert_eq!(curves.flash_us(), Some(100.0));
-    curves.look_at_reads(before, reads(2_100, 2_010_000_000));
-    assert_eq!(curves.flash_us(), Some(1_000.0));
-    // With fewer devices it begins anew.
-    assert_eq!(curves.look_at_reads(reads(9, 9), reads(3, 3)), reads(3, 3));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::curves::{FlashReads, Source};
+use crate::curves::Source;
 use crate::memcached::state::State;
 use crate::mrc::Shown;
 use crate::prometheus;
@@ -40,10 +40,7 @@ pub(crate) fn latencies_us(state: &State) -> (Option<f64>, Option<f64>) {
     let requests = state.latency.summary();
     let memory_us = (requests.count > 0).then(|| requests.p50_ns as f64 / 1e3);
     let lately_us = state.curves.as_ref().and_then(|curves| curves.flash_us());
-    let flash_us = lately_us.or_else(|| {
-        let FlashReads { count, sum_ns } = state.objects.cache.flash_reads();
-        (count > 0).then(|| sum_ns as f64 / count as f64 / 1e3)
-    });
+    let flash_us = lately_us.or_else(|| state.objects.cache.flash_reads().mean_us());
     (memory_us, flash_us)
 }
 

@@ -141,11 +141,12 @@ impl CacheServer {
         self.state.budget.used_bytes()
     }
 
-    /// Makes no curves for a while, or makes them again, from a twentieth of a second on: what clients do meanwhile
-    /// is counted as not seen. Nothing happens where none are made at all ([`CacheServerOptions::profile_window`]).
+    /// Makes no curves for a while, a twentieth of a second from now, or makes them again, when the burst before has been paid
+    /// for: what clients do meanwhile is counted as not seen. Nothing happens where none are made at all
+    /// ([`CacheServerOptions::profile_window`]).
     pub fn set_profiling(&self, is_on: bool) {
         if let Some(curves) = &self.state.curves {
-            curves.pause(!is_on);
+            curves.set_profiling(is_on);
         }
     }
 
