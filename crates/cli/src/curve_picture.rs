@@ -21,12 +21,12 @@ const FINE: &str = "a string takes everything";
 pub struct Mark {
     /// The size, in the unit of the curve.
     pub size: u64,
-    /// What stands there.
+    /// Its label.
     pub text: String,
-    /// As in SVG.
+    /// A colour of SVG.
     pub colour: &'static str,
     /// Whether it is only there to compare with.
-    pub is_other: bool,
+    pub is_compared: bool,
 }
 
 /// A curve in a frame of its own.
@@ -136,7 +136,7 @@ fn draw_panel(out: &mut String, panel: &Panel<'_>) {
 /// A line from top to bottom, and what it is; each a little lower than the one before.
 fn draw_mark(out: &mut String, frame: &Frame, number: usize, mark: &Mark) {
     let (x, bottom, colour) = (frame.x(mark.size as f64), HEIGHT - BOTTOM, mark.colour);
-    let dashes = if mark.is_other { " stroke-dasharray=\"4 4\" opacity=\"0.6\"" } else { "" };
+    let dashes = if mark.is_compared { " stroke-dasharray=\"4 4\" opacity=\"0.6\"" } else { "" };
     let (beside, anchor) = if x > WIDTH / 2.0 { (x - 6.0, "end") } else { (x + 6.0, "start") };
     let (y, text) = (TOP + 14.0 + 16.0 * number as f64, escaped(&mark.text));
     writeln!(
@@ -147,8 +147,9 @@ fn draw_mark(out: &mut String, frame: &Frame, number: usize, mark: &Mark) {
     .expect(FINE);
 }
 
-/// Text as it stands in XML.
+/// Text as it stands in XML, in which some characters have no place at all.
 fn escaped(text: &str) -> String {
+    let text = text.replace(char::is_control, "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
@@ -190,13 +191,13 @@ mod tests {
 
     #[test]
     fn marks_stand_where_their_sizes_are_and_nothing_is_taken_for_markup() {
-        let mark = |size, text: &str, is_other| {
-            let colour = if is_other { "#1b7a3d" } else { "#b3261e" };
-            Mark { size, text: text.to_owned(), colour, is_other }
+        let mark = |size, text: &str, is_compared| {
+            let colour = if is_compared { "#1b7a3d" } else { "#b3261e" };
+            Mark { size, text: text.to_owned(), colour, is_compared }
         };
         let points = [(0, 1.0), (1 << 20, 0.5), (1 << 24, 0.25)];
         let panel = |marks| Panel {
-            title: "a<b & c".to_owned(),
+            title: "a<b & c\u{1b}".to_owned(),
             points: &points,
             is_in_bytes: true,
             marks,
@@ -207,7 +208,7 @@ mod tests {
         for text in [
             "viewBox=\"0 0 720 800\"",
             "<g transform=\"translate(0 400)\">",
-            "a&lt;b &amp; c",
+            "a&lt;b &amp; c\u{fffd}",
             "M60.0 36V352\" stroke=\"#b3261e\"/>",
             "M380.0 36V352\" stroke=\"#1b7a3d\" stroke-dasharray",
             ">1 &gt; 4</text>",

@@ -202,7 +202,7 @@ pub fn plan_exactly(question: &Question, points_max: usize) -> Result<Plan, Infe
             Err(error) => return Err(Infeasible::Solver(error.to_string())),
         };
         let closer = |((tenant, gets), coarse): ((&Tenant, &Allotment), &Curve)| {
-            let sizes = [gets.memory_bytes, gets.memory_bytes + gets.flash_bytes];
+            let sizes = [gets.memory_bytes, gets.memory_bytes.saturating_add(gets.flash_bytes)];
             tenant.curve.closer(coarse, &sizes, points_max)
         };
         let tenants = question.tenants.iter().zip(&near.tenants);

@@ -121,7 +121,7 @@ impl Format {
             () if lines::is_header(line) => Some(Self::Csv),
             () if blocks::is_line(line) => Some(Self::Msr),
             () if line.split(',').count() == lines::TWITTER_COLUMNS => Some(Self::Twitter),
-            () if records::is_begun(head) => Some(Self::Oracle),
+            () if records::is_oracle(head) => Some(Self::Oracle),
             () => None,
         }
     }

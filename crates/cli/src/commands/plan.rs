@@ -81,11 +81,12 @@ pub struct PlanCommand {
     #[arg(long)]
     exact: bool,
 
-    /// Print an object.
+    /// Print JSON rather than the table.
     #[arg(long)]
     json: bool,
 
-    /// Write a picture of each tenant's curve there too, with what he gets.
+    /// Also draw each tenant's curve into this SVG file, with the sizes that the plan gives him and, dashed, those
+    /// of DRAM : flash = 1 : 4.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -119,9 +120,14 @@ impl PlanCommand {
         let hull = plan_on_hull(&question).ok();
         let has: Option<Vec<(u64, u64)>> = sources.iter().map(|source| source.has).collect();
         let now = has.map(|has| Plan::of(&question, &has));
-        let others = report::Others { hull: hull.as_ref(), now: now.as_ref() };
+        let proportional = report::proportional(&question);
+        let others = report::Others {
+            hull: hull.as_ref(),
+            now: now.as_ref(),
+            proportional: proportional.as_deref(),
+        };
         if let Some(path) = &self.svg {
-            files::write_text(path, &picture::draw(&question, &plan))?;
+            files::write_text(path, &picture::draw(&question, &plan, &others))?;
         }
         match self.json {
             true => output::line(&report::to_json(&question, &plan, others).to_string()),

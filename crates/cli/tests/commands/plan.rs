@@ -202,8 +202,8 @@ fn a_plan_is_drawn_into_the_curves() {
     assert!(std::str::from_utf8(done.ok()).unwrap().contains("36.000"), "{done:?}");
     let picture = std::fs::read_to_string(file).unwrap();
     for says in [
-        "web: 80.0 of 90.0 µs for 4.000",
-        "ads: 210.0 of 215.0 µs for 32.000",
+        "web: 80.0 µs (SLA 90.0 µs), cost 4.000",
+        "ads: 210.0 µs (SLA 215.0 µs), cost 32.000",
         ">DRAM 256 MiB: misses 0.2000<",
         ">with flash 1 GiB: misses 0.0500<",
         ">with flash 32 GiB: misses 0.1000<",
@@ -213,6 +213,10 @@ fn a_plan_is_drawn_into_the_curves() {
     }
     // Of what a tenant has none nothing is drawn.
     assert_eq!(picture.matches(">DRAM ").count(), 1, "{picture}");
+    let slas = ["--sla", "web=300us", "--sla", "ads=850us", "--total-flash", "0", "--svg", file];
+    plan(&place, &slas).ok();
+    let picture = std::fs::read_to_string(file).unwrap();
+    assert!(picture.contains(">DRAM ") && !picture.contains(">with flash "), "{picture}");
     let nowhere = place.file("nowhere/plan.svg");
     let arguments = ["--sla", "1ms", "--svg", nowhere.to_str().unwrap()];
     plan(&place, &arguments).fails(1, &["nowhere/plan.svg"]);

@@ -1,20 +1,26 @@
 //! Binary traces of libCacheSim: records of one length, little-endian.
 //!
 //! ```text
-//! ORACLE  TWR     LCS 1   LCS 2   LCS 3 TO 8  MEANING
-//! 0..4    0..4    0..4    0..4    0..4        seconds
-//! 4..12   4..12   4..12   4..12   4..12       object
-//! 12..16  12..16  12..16  12..16  12..20      its size in bytes; of twr the lower 22 bits are that of the value, the others of the key
-//!                         16      20          the operation; 0 where none is said: a get
-//!                         17..20  21..24      the tenant (not read)
-//!         16..20                              the lower 24 bits are the time to live in seconds, the others the operation
-//!                                 24..28      the time to live in seconds
-//! 16..24          16..24  20..28  28..36      number of the next request for it (not read)
-//!                                 36..        of 4 to 8 one, two, four, eight or sixteen features of 4 bytes (not read)
+//! ORACLE  TWR
+//! 0..4    0..4    seconds
+//! 4..12   4..12   object
+//! 12..16  12..16  its size in bytes; of twr the lower 22 bits are the value's, the others the key's
+//! 16..24          number of the next request for it (not read)
+//!         16..20  the lower 24 bits are the time to live in seconds, the others the operation
+//!
+//! LCS 1   LCS 2   LCS 3 TO 8
+//! 0..4    0..4    0..4        seconds
+//! 4..12   4..12   4..12       object
+//! 12..16  12..16  12..20      its size in bytes
+//!         16      20          the operation; 0, where none is said, is a get
+//!         17..20  21..24      tenant (not read)
+//!                 24..28      the time to live in seconds
+//! 16..24  20..28  28..36      number of the next request for it (not read)
+//!                 36..        of 4 to 8, one, two, four, eight or sixteen features of 4 bytes (not read)
 //! ```
 //!
-//! An lcs has 8192 bytes before its records, which say so at both ends, and the version in bytes 8 to 16; the
-//! statistics between are not read.
+//! An lcs begins with a head of 8192 bytes: a mark in its first and in its last 8 bytes, the version in bytes 8 to 16, and
+//! statistics, which are not read.
 
 use std::io::{BufRead, ErrorKind};
 
@@ -32,25 +38,27 @@ pub(super) enum Layout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LcsVersion {
     /// The fields of [`Layout::Oracle`].
-    First,
-    /// With an operation.
-    Second,
-    /// With a time to live, and so many features.
-    Later(usize),
+    Plain,
+    WithOperation,
+    /// With an operation as well.
+    WithTtl {
+        features: usize,
+    },
 }
 
 impl Layout {
     fn record_bytes(self) -> usize {
         match self {
-            Self::Oracle | Self::Lcs(LcsVersion::First) => 24,
+            Self::Oracle | Self::Lcs(LcsVersion::Plain) => 24,
             Self::Twr => 20,
-            Self::Lcs(LcsVersion::Second) => 28,
-            Self::Lcs(LcsVersion::Later(features)) => 36 + 4 * features,
+            Self::Lcs(LcsVersion::WithOperation) => 28,
+            Self::Lcs(LcsVersion::WithTtl { features }) => 36 + 4 * features,
         }
     }
 }
 
-const RECORD_BYTES_MAX: usize = 100;
+/// Of an lcs with sixteen features.
+const RECORD_BYTES_MAX: usize = 36 + 4 * 16;
 /// What stands before the records of an lcs, and at both ends of that.
 const LCS_HEAD_BYTES: usize = 8 << 10;
 const LCS_MARK: [u8; 8] = 0x1234_5678_9abc_def0_u64.to_le_bytes();
@@ -76,7 +84,7 @@ fn number_32(record: &[u8], at: usize) -> u32 {
 }
 
 /// Whether bytes look like records of [`Layout::Oracle`]: times that rise, and no text.
-pub(super) fn is_begun(head: &[u8]) -> bool {
+pub(super) fn is_oracle(head: &[u8]) -> bool {
     let record_bytes = Layout::Oracle.record_bytes();
     let records: Vec<&[u8]> = head.chunks_exact(record_bytes).take(LOOKED_AT).collect();
     let is_binary = head.iter().take(record_bytes * LOOKED_AT).any(|byte| *byte == 0);
@@ -95,11 +103,11 @@ fn lcs_version(head: &[u8; LCS_HEAD_BYTES]) -> Result<LcsVersion, String> {
         return Err("these are not the first 8192 bytes of an lcs".to_owned());
     }
     match u64::from_le_bytes(number(head, LCS_MARK.len())) {
-        1 => Ok(LcsVersion::First),
-        2 => Ok(LcsVersion::Second),
-        3 => Ok(LcsVersion::Later(0)),
-        version @ 4..=8 => Ok(LcsVersion::Later(1 << (version - 4))),
-        version => Err(format!("of lcs there is no version {version} but 1 to 8")),
+        1 => Ok(LcsVersion::Plain),
+        2 => Ok(LcsVersion::WithOperation),
+        3 => Ok(LcsVersion::WithTtl { features: 0 }),
+        version @ 4..=8 => Ok(LcsVersion::WithTtl { features: 1 << (version - 4) }),
+        version => Err(format!("lcs of version {version} is not known, 1 to 8 are")),
     }
 }
 
@@ -127,29 +135,29 @@ fn request(layout: Layout, record: &[u8]) -> Result<Request, String> {
     let seconds = Some(f64::from(number_32(record, 0)));
     let object = number::<8>(record, 4);
     let size = number_32(record, 12);
-    let none = |operation: u32| format!("{operation} is no operation");
+    let no_operation = |operation: u32| format!("{operation} is no operation");
     let (kind, size, ttl) = match layout {
-        Layout::Oracle | Layout::Lcs(LcsVersion::First) => (Kind::Get, u64::from(size), 0),
+        Layout::Oracle | Layout::Lcs(LcsVersion::Plain) => (Kind::Get, u64::from(size), 0),
         Layout::Twr => {
             let last = number_32(record, 16);
             let (operation, ttl) = (last >> TTL_BITS, last & ((1 << TTL_BITS) - 1));
-            let kind = kind_of(operation).ok_or_else(|| none(operation))?;
-            // Of the key there is only a number.
+            let kind = kind_of(operation).ok_or_else(|| no_operation(operation))?;
             (kind, u64::from((size >> VALUE_BITS) + (size & ((1 << VALUE_BITS) - 1))), ttl)
         }
-        Layout::Lcs(LcsVersion::Second) => {
-            let kind = kind_of_lcs(record[16]).ok_or_else(|| none(record[16].into()))?;
+        Layout::Lcs(LcsVersion::WithOperation) => {
+            let kind = kind_of_lcs(record[16]).ok_or_else(|| no_operation(record[16].into()))?;
             (kind, u64::from(size), 0)
         }
-        Layout::Lcs(LcsVersion::Later(_)) => {
+        Layout::Lcs(LcsVersion::WithTtl { .. }) => {
             let size = i64::from_le_bytes(number(record, 12));
             let size = u64::try_from(size).map_err(|_| format!("{size} bytes are no size"))?;
-            let kind = kind_of_lcs(record[20]).ok_or_else(|| none(record[20].into()))?;
+            let kind = kind_of_lcs(record[20]).ok_or_else(|| no_operation(record[20].into()))?;
             (kind, size, number_32(record, 24))
         }
     };
     Ok(Request {
         seconds,
+        // Of the key there is only a number: what else it had is taken for a part of the value.
         value_bytes: Some(size.saturating_sub(object.len() as u64)),
         ttl_seconds: Some(u64::from(ttl)).filter(|ttl| *ttl > 0),
         ..Request::new(kind, object)

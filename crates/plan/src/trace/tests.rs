@@ -308,8 +308,8 @@ fn what_is_no_head_of_an_lcs_is_said_before_anything_is_read() {
     let mut torn = whole.clone();
     torn[8_190] ^= 1;
     assert_eq!(fault(&torn), "line 1: these are not the first 8192 bytes of an lcs");
-    assert_eq!(fault(&lcs(9, &[])), "line 1: of lcs there is no version 9 but 1 to 8");
-    assert_eq!(fault(&lcs(0, &[])), "line 1: of lcs there is no version 0 but 1 to 8");
+    assert_eq!(fault(&lcs(9, &[])), "line 1: lcs of version 9 is not known, 1 to 8 are");
+    assert_eq!(fault(&lcs(0, &[])), "line 1: lcs of version 0 is not known, 1 to 8 are");
 }
 
 #[test]

@@ -82,6 +82,8 @@ pub(super) struct Others<'p> {
     pub(super) hull: Option<&'p Plan>,
     /// What a cache that runs has.
     pub(super) now: Option<&'p Plan>,
+    /// A fixed ratio for the same latencies ([`proportional`]).
+    pub(super) proportional: Option<&'p [Allotment]>,
 }
 
 /// A plan for people.
@@ -129,7 +131,7 @@ pub(super) fn show(question: &Question, plan: &Plan, others: Others<'_>) -> Vec<
             now.latency_us
         ));
     }
-    let fixed = proportional(question).map(|fixed| fixed.iter().map(|gets| gets.cost).sum::<f64>());
+    let fixed = others.proportional.map(|fixed| fixed.iter().map(|gets| gets.cost).sum::<f64>());
     if let Some(cost) = fixed.filter(|cost| *cost > 0.0) {
         lines.push(format!(
             "DRAM : flash = 1 : {FLASH_FOR_DRAM} for the same latencies: cost {cost:.3}; this is {:.2} of it",
@@ -205,7 +207,7 @@ pub(super) fn to_json(question: &Question, plan: &Plan, others: Others<'_>) -> V
         "tenants": all(&plan.tenants), "cost": plan.cost, "latency_us": plan.latency_us,
         "on_hull": others.hull.map(plain),
         "now": others.now.map(plain),
-        "proportional": proportional(question).map(|gets| all(&gets)),
+        "proportional": others.proportional.map(all),
         "binding": binding.collect::<Vec<_>>(),
     })
 }
