@@ -9,9 +9,6 @@ use crate::failure::{Failure, Result};
 use crate::files;
 use crate::quantity::parse_micros;
 
-/// What a GiB of DRAM costs, and of flash, where no file says it.
-const USUAL: Prices = Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 };
-
 /// Times and prices.
 #[derive(Debug, clap::Args)]
 pub struct Terms {
@@ -50,7 +47,7 @@ impl Terms {
 
     /// The prices, or usual ones.
     pub fn prices(&self) -> Result<Prices> {
-        let Some(path) = &self.prices else { return Ok(USUAL) };
+        let Some(path) = &self.prices else { return Ok(Prices::USUAL) };
         let in_file = |what: &str| Failure::new(format!("{}: {what}", path.display()));
         let file: PriceFile = toml::from_str(&files::read_text(path)?)
             .map_err(|error| in_file(&error.to_string()))?;

@@ -2,6 +2,7 @@
 
 mod workload;
 mod terms;
+mod sizing;
 mod cost;
 mod tenants;
 mod simulated;

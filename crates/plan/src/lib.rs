@@ -38,7 +38,7 @@ pub use curve::{Curve, NoCurve, Point};
 pub use distinct::Distinct;
 pub use elastic::{AIM, Decision, Elastic, Seen, Sizes, Why};
 pub use miniature::{Answer, CacheSize, Miniature, Missed, Simulated};
-pub use model::{Allotment, GivenLatencies, Latencies, Prices, Tenant};
+pub use model::{Allotment, FLASH_FOR_DRAM_USUAL, GivenLatencies, Latencies, Prices, Tenant};
 pub use planner::{
     Bound, Bounds, Goal, Infeasible, POINTS_USUAL, Plan, Question, plan_exactly, plan_on_hull,
     worth_of_one_more,

@@ -79,7 +79,13 @@ pub struct Prices {
     pub flash_per_gib: f64,
 }
 
+/// Bytes of flash for one of DRAM where the ratio is fixed (ElCached §5).
+pub const FLASH_FOR_DRAM_USUAL: f64 = 4.0;
+
 impl Prices {
+    /// DRAM costs thirteen times as much as flash: the paper does not state its own.
+    pub const USUAL: Self = Self { dram_per_gib: 13.0, flash_per_gib: 1.0 };
+
     /// What so many bytes of each cost.
     pub fn cost(&self, dram_bytes: u64, flash_bytes: u64) -> f64 {
         (self.dram_per_gib * dram_bytes as f64 + self.flash_per_gib * flash_bytes as f64) / GIB

@@ -11,12 +11,12 @@
 
 use std::sync::Arc;
 
-use tidekv_plan::CacheSize;
+use tidekv_plan::{CacheSize, FLASH_FOR_DRAM_USUAL};
 use tidekv_tiered::Eviction;
 
 use crate::elcached::prediction::{BYTE_LRU, Beside, Load, found_of, sizes_between};
 use crate::elcached::simulated::SimulatedTier;
-use crate::elcached::terms::FLASH_FOR_DRAM;
+
 use crate::elcached::workload::Law;
 use crate::experiment::{Found, Model, Point, Rule, Target};
 use crate::failure::Result;
@@ -37,7 +37,7 @@ struct Both {
 
 /// So many bytes of both.
 fn sized(bytes: u64) -> CacheSize {
-    let memory_bytes = (bytes as f64 / (1.0 + FLASH_FOR_DRAM)) as u64;
+    let memory_bytes = (bytes as f64 / (1.0 + FLASH_FOR_DRAM_USUAL)) as u64;
     CacheSize { memory_bytes, flash_bytes: bytes - memory_bytes }
 }
 

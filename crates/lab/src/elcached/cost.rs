@@ -10,20 +10,23 @@
 //! `cost_to_searched` is held against a search through every point of the curve for DRAM, with the
 //! least flash that will do for each: no plan can cost less. `latency_error` is how far the latency of a
 //! plan is from that of other requests by the same law, every one of which is followed through caches
-//! of its sizes. The paper states no times and no prices ([`terms`](crate::elcached::terms)): what it saves is asked of
-//! the usual ones, of those with flash that is sooner and a back end that is later, and of those that its own example
-//! has. The last are of all its requests (parts `whole …`, half an hour each and 5 GB of memory), and of objects as memcached has them.
+//! of its sizes.
+//!
+//! What the paper saves is asked of three sets of [`terms`](crate::elcached::terms), the last of which are solved from the
+//! paper: with these it is all of its requests, and objects as memcached has them (parts `whole …`, which
+//! take a quarter of an hour for a curve, and 4 GB of memory).
 
 use std::sync::Arc;
 
 use tidekv_evidence::Value;
 use tidekv_plan::{
-    Allotment, Bounds, Curve, Goal, Latencies, POINTS_USUAL, Plan, Prices, Question, Tenant,
-    plan_exactly, plan_on_hull,
+    Allotment, Bounds, Curve, FLASH_FOR_DRAM_USUAL, Goal, Latencies, POINTS_USUAL, Plan, Prices,
+    Question, Tenant, plan_exactly, plan_on_hull,
 };
 
-use crate::elcached::terms::{EXAMPLE, FLASH_FOR_DRAM, PAPERS, SOONER, TERMS, Terms, USUAL};
-use crate::elcached::workload::{self, Law};
+use crate::elcached::sizing::PAPER;
+use crate::elcached::terms::{Asked, SOLVED, Terms, VARIED};
+use crate::elcached::workload::{self, Law, Workload};
 use crate::engine::filling;
 use crate::experiment::{
     Experiment, Figure, Found, Model, Params, Point, Rule, Shape, Subjects, Target,
@@ -42,31 +45,39 @@ pub(super) const PROPORTIONAL: &str = "proportional";
 const SLAS: &[f64] =
     &[150.0, 200.0, 250.0, 300.0, 350.0, 400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 1_000.0];
 
-/// By Zipf's law, and of short and of long latencies by the exponential one: by the usual terms.
-const PHASES: [&str; 3] = ["zipf", "exponential-to-250us", "exponential-from-300us"];
-/// The same with sooner flash.
-const SOONER_PHASES: [&str; 3] = [
-    "zipf-sooner-flash",
-    "exponential-to-250us-sooner-flash",
-    "exponential-from-300us-sooner-flash",
-];
-/// The same by the terms of the paper's example.
-const EXAMPLE_PHASES: [&str; 3] =
-    ["zipf-example", "exponential-to-250us-example", "exponential-from-300us-example"];
-/// How far the terms are from the example.
-const EXAMPLE_PHASE: &str = "example";
+/// What is judged together: the paper says other things of short latencies than of long ones.
+struct Phases {
+    zipf: &'static str,
+    exponential_short: &'static str,
+    exponential_long: &'static str,
+}
+
+const USUAL: Phases = Phases {
+    zipf: "zipf",
+    exponential_short: "exponential-to-250us",
+    exponential_long: "exponential-from-300us",
+};
+const SOONER: Phases = Phases {
+    zipf: "zipf-sooner-flash",
+    exponential_short: "exponential-to-250us-sooner-flash",
+    exponential_long: "exponential-from-300us-sooner-flash",
+};
+const EXAMPLE: Phases = Phases {
+    zipf: "zipf-example",
+    exponential_short: "exponential-to-250us-example",
+    exponential_long: "exponential-from-300us-example",
+};
+/// How far terms are from the paper's sizings.
+const SIZINGS: &str = "example";
 /// Of other terms nothing is asked.
 pub(super) const OTHER_TERMS: &str = "other-terms";
 
 #[derive(Debug)]
 struct Costs {
-    law: Law,
-    shrink: u64,
+    workload: Workload,
     /// Points of the curve that are looked at at a time.
     points: usize,
     terms: &'static [Terms],
-    /// What the object of a key takes, in bytes.
-    bytes: fn(u64) -> u64,
 }
 
 /// The least that a latency costs, found by looking at every point.
@@ -99,18 +110,17 @@ fn question(tenant: Tenant, prices: Prices) -> Question {
 }
 
 impl Costs {
-    /// What is judged together: the paper says other things of short latencies than of long ones.
     fn phase(&self, terms: &Terms, sla_us: f64) -> &'static str {
-        let [zipf, short, long] = match terms.name {
-            name if name == USUAL.name => PHASES,
-            name if name == SOONER.name => SOONER_PHASES,
-            name if name == EXAMPLE.name => EXAMPLE_PHASES,
-            _ => return OTHER_TERMS,
+        let phases = match terms.asked {
+            Asked::Usual => USUAL,
+            Asked::Sooner => SOONER,
+            Asked::Solved => EXAMPLE,
+            Asked::Nothing => return OTHER_TERMS,
         };
-        match self.law {
-            Law::Zipf => zipf,
-            Law::Exponential if sla_us <= 250.0 => short,
-            Law::Exponential => long,
+        match self.workload.law {
+            Law::Zipf => phases.zipf,
+            Law::Exponential if sla_us <= 250.0 => phases.exponential_short,
+            Law::Exponential => phases.exponential_long,
         }
     }
 
@@ -123,7 +133,7 @@ impl Costs {
         let tenant = Tenant {
             latencies: terms.latencies,
             sla_us: Some(sla_us),
-            ..Tenant::new(self.law.name(), curve.clone())
+            ..Tenant::new(self.workload.law.name(), curve.clone())
         };
         let Some(best) = searched(&tenant, terms.prices) else { return Ok(Vec::new()) };
         let question = question(tenant.clone(), terms.prices);
@@ -134,7 +144,7 @@ impl Costs {
         };
         let plan = of_curve(&plan_exactly(&question, self.points).map_err(failed)?);
         let hull = of_curve(&plan_on_hull(&question).map_err(failed)?);
-        let fixed = tenant.proportional(FLASH_FOR_DRAM, terms.prices);
+        let fixed = tenant.proportional(FLASH_FOR_DRAM_USUAL, terms.prices);
         let params: Params = [
             ("phase", Value::from(self.phase(terms, sla_us))),
             ("terms", terms.name.into()),
@@ -160,26 +170,24 @@ impl Costs {
     }
 }
 
-/// What the paper's example says of times, and how far ours are from it.
-fn example(curve: &Curve) -> Option<Found> {
-    let solved = PAPERS.solve(curve, EXAMPLE.latencies.memory_us)?;
-    let params = Params::from([("phase".to_owned(), Value::from(EXAMPLE_PHASE))]);
-    let metrics = vec![
-        ("example_latency_error", PAPERS.error(curve, &EXAMPLE.latencies)),
-        ("example_flash_us", solved.flash_us),
-        ("example_backend_us", solved.backend_us),
-    ];
-    Some(Found { subject: PLAN, params, metrics })
+/// How far terms are from the paper's sizings, and which would not be.
+fn sizings(curve: &Curve, terms: &Terms) -> Found {
+    let params = Params::from([("phase".to_owned(), Value::from(SIZINGS))]);
+    let mut metrics = vec![("example_latency_error", PAPER.error(curve, &terms.latencies))];
+    if let Some(solved) = PAPER.solve(curve, terms.latencies.memory_us) {
+        metrics.push(("example_flash_us", solved.flash_us));
+        metrics.push(("example_backend_us", solved.backend_us));
+    }
+    Found { subject: PLAN, params, metrics }
 }
 
 impl Model for Costs {
     fn run(&self, seed: u64) -> Result<Vec<Found>> {
-        let curve = workload::curve(self.law, self.shrink, seed, self.bytes);
-        let followed = workload::curve(self.law, self.shrink, seed + 1, self.bytes);
-        let mut all = Vec::new();
-        if self.law == Law::Zipf && self.terms.iter().any(|terms| terms.name == EXAMPLE.name) {
-            all.extend(example(&curve));
-        }
+        let [curve, followed] = [seed, seed + 1].map(|seed| self.workload.curve(seed));
+        let solved = self.terms.iter().filter(|terms| terms.asked == Asked::Solved);
+        // The paper says it of Zipf's law.
+        let solved = solved.filter(|_| self.workload.law == Law::Zipf);
+        let mut all: Vec<Found> = solved.map(|terms| sizings(&curve, terms)).collect();
         for terms in self.terms {
             for &sla_us in SLAS {
                 all.extend(self.at((&curve, &followed), terms, sla_us)?);
@@ -212,24 +220,31 @@ pub(super) fn shrink(scale: &Scale) -> u64 {
 
 fn points(scale: &Scale) -> Vec<Point> {
     let shrink = shrink(scale);
-    let of = |law: Law| {
-        let bytes = workload::object_bytes;
-        let model = Costs { law, shrink, points: POINTS_USUAL, terms: &TERMS, bytes };
-        modelled(scale, law.name(), shrink, Arc::new(model))
+    let of = |part, workload: Workload, terms| {
+        let model = Costs { workload, points: POINTS_USUAL, terms };
+        modelled(scale, part, workload.shrink, Arc::new(model))
     };
-    let whole = |(law, part)| {
-        let bytes = workload::chunk_bytes;
-        let model = Costs { law, shrink: 1, points: POINTS_USUAL, terms: &[EXAMPLE], bytes };
-        modelled(scale, part, 1, Arc::new(model))
+    let small = |law: Law| of(law.name(), Workload::small(law, shrink), &VARIED);
+    let whole = |(law, part)| of(part, Workload::whole(law), &[SOLVED]);
+    // Of fewer requests so many are the first of their keys that the paper's latencies cannot be.
+    let wholes: &[_] = match scale.is_quick {
+        true => &[],
+        false => &[(Law::Zipf, "whole zipf"), (Law::Exponential, "whole exponential")],
     };
-    let wholes = [(Law::Zipf, "whole zipf"), (Law::Exponential, "whole exponential")];
-    // Those that have so few requests that the example has no place in them are left out.
-    let wholes = wholes.into_iter().filter(|_| !scale.is_quick).map(whole);
-    Law::ALL.map(of).into_iter().chain(wholes).collect()
+    Law::ALL.map(small).into_iter().chain(wholes.iter().copied().map(whole)).collect()
 }
 
-const fn target(part: &'static str, of: &'static str, most: f64) -> Target {
-    Target::in_phase(part, of, Rule::AtMost(most))
+const fn target(phase: &'static str, of: &'static str, most: f64) -> Target {
+    Target::in_phase(phase, of, Rule::AtMost(most))
+}
+
+/// No plan costs less than a search finds, and latencies are what they are said to be.
+const fn exact(phase: &'static str) -> [Target; 2] {
+    [target(phase, "cost_to_searched", 1.001), target(phase, "latency_error", 0.03)]
+}
+
+const fn saves(phase: &'static str, most: f64) -> Target {
+    target(phase, "cost_to_proportional", most)
 }
 
 pub(super) const COST: Experiment = Experiment {
@@ -244,27 +259,27 @@ pub(super) const COST: Experiment = Experiment {
     subjects: Subjects::Default,
     points,
     targets: &[
-        target(PHASES[0], "cost_to_searched", 1.001),
-        target(PHASES[1], "cost_to_searched", 1.001),
-        target(PHASES[2], "cost_to_searched", 1.001),
-        target(EXAMPLE_PHASES[0], "cost_to_searched", 1.001),
-        target(EXAMPLE_PHASES[1], "cost_to_searched", 1.001),
-        target(EXAMPLE_PHASES[2], "cost_to_searched", 1.001),
-        target(PHASES[0], "latency_error", 0.03),
-        target(PHASES[1], "latency_error", 0.03),
-        target(PHASES[2], "latency_error", 0.03),
-        target(EXAMPLE_PHASES[0], "latency_error", 0.03),
-        target(EXAMPLE_PHASES[1], "latency_error", 0.03),
-        target(EXAMPLE_PHASES[2], "latency_error", 0.03),
-        target(PHASES[0], "cost_to_proportional", 0.40),
-        target(PHASES[1], "cost_to_proportional", 0.90),
-        target(PHASES[2], "cost_to_proportional", 0.30),
-        target(SOONER_PHASES[0], "cost_to_proportional", 0.40),
-        target(SOONER_PHASES[2], "cost_to_proportional", 0.30),
-        target(EXAMPLE_PHASE, "example_latency_error", 0.01),
-        target(EXAMPLE_PHASES[0], "cost_to_proportional", 0.40),
-        target(EXAMPLE_PHASES[1], "cost_to_proportional", 0.90),
-        target(EXAMPLE_PHASES[2], "cost_to_proportional", 0.30),
+        exact(USUAL.zipf)[0],
+        exact(USUAL.zipf)[1],
+        exact(USUAL.exponential_short)[0],
+        exact(USUAL.exponential_short)[1],
+        exact(USUAL.exponential_long)[0],
+        exact(USUAL.exponential_long)[1],
+        exact(EXAMPLE.zipf)[0],
+        exact(EXAMPLE.zipf)[1],
+        exact(EXAMPLE.exponential_short)[0],
+        exact(EXAMPLE.exponential_short)[1],
+        exact(EXAMPLE.exponential_long)[0],
+        exact(EXAMPLE.exponential_long)[1],
+        saves(USUAL.zipf, 0.40),
+        saves(USUAL.exponential_short, 0.90),
+        saves(USUAL.exponential_long, 0.30),
+        saves(SOONER.zipf, 0.40),
+        saves(SOONER.exponential_long, 0.30),
+        target(SIZINGS, "example_latency_error", 0.01),
+        saves(EXAMPLE.zipf, 0.40),
+        saves(EXAMPLE.exponential_short, 0.90),
+        saves(EXAMPLE.exponential_long, 0.30),
     ],
     figures: &[
         Figure {
@@ -292,9 +307,8 @@ mod tests {
     #[test]
     fn plans_cost_what_a_search_finds_and_less_than_a_fixed_ratio() {
         for law in Law::ALL {
-            let bytes = workload::object_bytes;
-            let terms = &TERMS[..1];
-            let costs = Costs { law, shrink: 4_000, points: POINTS_USUAL, terms, bytes };
+            let workload = Workload::small(law, 4_000);
+            let costs = Costs { workload, points: POINTS_USUAL, terms: &VARIED[..1] };
             let found = costs.run(1).expect("nothing fails");
             let of_plan = || found.iter().filter(|found| found.subject == PLAN);
             assert!(of_plan().count() > 3, "{law:?}: {}", of_plan().count());

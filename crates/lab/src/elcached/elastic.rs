@@ -19,11 +19,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv_evidence::Value;
-use tidekv_plan::GivenLatencies;
+use tidekv_plan::{GivenLatencies, Prices};
 use tidekv_server::{CacheServerOptions, ElasticGoal, ElasticOptions};
 
 use crate::elcached::cost::modelled;
-use crate::elcached::terms::PRICES;
 use crate::elcached::{pauses, profiled, windows};
 use crate::experiment::{
     Experiment, Figure, Found, Model, Params, Point, Rule, Shape, Subjects, Target,
@@ -81,7 +80,7 @@ impl Loop {
             profile_window: Some(self.window),
             elastic: Some(ElasticOptions {
                 goal: ElasticGoal::Latency { all: Some(SLA_US), of: Vec::new() },
-                prices: PRICES,
+                prices: Prices::USUAL,
                 latencies,
             }),
             ..CacheServerOptions::default()
@@ -124,7 +123,7 @@ impl Loop {
                 ("miss_ratio", stretch.misses as f64 / stretch.gets.max(1) as f64),
                 ("plan_dram_bytes", stretch.dram_bytes as f64),
                 ("plan_flash_bytes", stretch.flash_bytes as f64),
-                ("cost", PRICES.cost(stretch.dram_bytes, stretch.flash_bytes)),
+                ("cost", Prices::USUAL.cost(stretch.dram_bytes, stretch.flash_bytes)),
             ];
             Found { subject, params: at(stretch), metrics }
         };
@@ -155,7 +154,7 @@ impl Model for Loop {
             params: at(stretch),
             metrics: vec![("latency_us", SLA_US)],
         }));
-        let cost = |it: &Stretch| PRICES.cost(it.dram_bytes, it.flash_bytes);
+        let cost = |it: &Stretch| Prices::USUAL.cost(it.dram_bytes, it.flash_bytes);
         let longest_us = |of: &[Stretch]| of.iter().map(|it| it.longest_us).fold(0.0, f64::max);
         let metrics = vec![
             ("windows_until_kept", self.windows_until_kept(&elastic)),

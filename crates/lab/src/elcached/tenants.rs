@@ -2,18 +2,21 @@
 //! four times as much flash each; and what a plan gives them for the same latencies (Figure 4).
 //!
 //! The first tenant's requests are by Zipf's law, the second's by the exponential one. Of the plan it is
-//! asked that the first is answered a twentieth sooner, and the second no later. The paper states no times and
-//! no prices ([`terms`](crate::elcached::terms)); what it saves is asked of three sets of them, the last of which are those that its
-//! example has, with all its requests (part `whole tenants`) and objects as memcached has them.
+//! asked that the first is answered a twentieth sooner, and the second no later. What the paper saves is asked of three
+//! sets of [`terms`](crate::elcached::terms), the last of which are solved from the paper: with these it is all of its requests,
+//! and objects as memcached has them (part `whole tenants`).
 
 use std::sync::Arc;
 
 use tidekv_evidence::Value;
-use tidekv_plan::{Allotment, Bounds, Goal, POINTS_USUAL, Plan, Question, Tenant, plan_exactly};
+use tidekv_plan::{
+    Allotment, Bounds, FLASH_FOR_DRAM_USUAL, Goal, POINTS_USUAL, Plan, Question, Tenant,
+    plan_exactly,
+};
 
 use crate::elcached::cost::{OTHER_TERMS, PLAN, PROPORTIONAL, modelled, shrink};
-use crate::elcached::terms::{EXAMPLE, FLASH_FOR_DRAM, SOONER, TERMS, Terms, USUAL};
-use crate::elcached::workload::{self, Law};
+use crate::elcached::terms::{Asked, SOLVED, Terms, VARIED};
+use crate::elcached::workload::{Law, Workload};
 use crate::experiment::{
     Experiment, Figure, Found, Model, Params, Point, Rule, Shape, Subjects, Target,
 };
@@ -23,8 +26,8 @@ use crate::scale::Scale;
 /// DRAM of both, in bytes, before it is shrunk with the workload.
 const DRAM_BYTES: u64 = 3_000_000_000;
 /// The first tenant's share of it; the paper looks at 1.63 of 3 GB.
-const SHARES: &[f64] = &[0.1, 0.2, 0.3, 0.4, 0.5, PAPERS, 0.6, 0.7, 0.8, 0.9];
-const PAPERS: f64 = 0.54;
+const SHARES: &[f64] = &[0.1, 0.2, 0.3, 0.4, 0.5, PAPER_SHARE, 0.6, 0.7, 0.8, 0.9];
+const PAPER_SHARE: f64 = 0.54;
 /// What is said of that.
 const PAPER: &str = "paper";
 /// The same with flash that is sooner, before a back end that is later.
@@ -36,22 +39,21 @@ const LATENCY_PART: f64 = 0.9499;
 
 #[derive(Debug)]
 struct Tenants {
-    shrink: u64,
+    /// Of both, whose requests are as many times fewer.
+    workloads: [Workload; 2],
     /// Points of a curve that are looked at at a time.
     points: usize,
     terms: &'static [Terms],
-    /// What the object of a key takes, in bytes.
-    bytes: fn(u64) -> u64,
 }
 
 impl Tenants {
     fn at(&self, tenants: &[Tenant; 2], terms: &Terms, share: f64) -> Result<Vec<Found>> {
         let tenants =
             &tenants.clone().map(|tenant| Tenant { latencies: terms.latencies, ..tenant });
-        let dram = DRAM_BYTES / self.shrink;
+        let dram = DRAM_BYTES / self.workloads[0].shrink;
         let first = (dram as f64 * share) as u64;
-        let fixed =
-            [first, dram - first].map(|memory| (memory, (memory as f64 * FLASH_FOR_DRAM) as u64));
+        let fixed = [first, dram - first]
+            .map(|memory| (memory, (memory as f64 * FLASH_FOR_DRAM_USUAL) as u64));
         let question = |tenants: &[Tenant; 2]| Question {
             tenants: tenants.to_vec(),
             prices: terms.prices,
@@ -65,12 +67,12 @@ impl Tenants {
             Tenant { sla_us: latency(0, LATENCY_PART), ..zipf },
             Tenant { sla_us: latency(1, 1.0), ..exponential },
         ];
-        let phase = match (terms.name == USUAL.name, share == PAPERS) {
-            (true, true) => PAPER,
-            (true, false) => "other-shares",
-            (false, true) if terms.name == SOONER.name => PAPER_SOONER,
-            (false, true) if terms.name == EXAMPLE.name => PAPER_EXAMPLE,
-            (false, _) => OTHER_TERMS,
+        let phase = match terms.asked {
+            Asked::Usual if share != PAPER_SHARE => "other-shares",
+            Asked::Usual => PAPER,
+            Asked::Sooner if share == PAPER_SHARE => PAPER_SOONER,
+            Asked::Solved if share == PAPER_SHARE => PAPER_EXAMPLE,
+            Asked::Sooner | Asked::Solved | Asked::Nothing => OTHER_TERMS,
         };
         let params: Params =
             [("share", Value::from(share)), ("phase", phase.into()), ("terms", terms.name.into())]
@@ -117,10 +119,8 @@ impl Tenants {
 
 impl Model for Tenants {
     fn run(&self, seed: u64) -> Result<Vec<Found>> {
-        let tenants = Law::ALL.map(|law| {
-            let curve = workload::curve(law, self.shrink, seed, self.bytes);
-            Tenant::new(law.name(), curve)
-        });
+        let tenant = |workload: Workload| Tenant::new(workload.law.name(), workload.curve(seed));
+        let tenants = self.workloads.map(tenant);
         let each =
             self.terms.iter().flat_map(|terms| SHARES.iter().map(move |share| (terms, *share)));
         let found = each.map(|(terms, share)| self.at(&tenants, terms, share));
@@ -129,14 +129,16 @@ impl Model for Tenants {
 }
 
 fn points(scale: &Scale) -> Vec<Point> {
-    let shrink = shrink(scale);
-    let of = |part, shrink, terms, bytes| {
-        let model = Tenants { shrink, points: POINTS_USUAL, terms, bytes };
+    let of = |part, workload: &dyn Fn(Law) -> Workload, terms| {
+        let workloads = Law::ALL.map(workload);
+        let shrink = workloads[0].shrink;
+        let model = Tenants { workloads, points: POINTS_USUAL, terms };
         modelled(scale, part, shrink, Arc::new(model))
     };
-    let mut all = vec![of("tenants", shrink, &TERMS, workload::object_bytes)];
+    let small = |law| Workload::small(law, shrink(scale));
+    let mut all = vec![of("tenants", &small, &VARIED)];
     if !scale.is_quick {
-        all.push(of("whole tenants", 1, &[EXAMPLE], workload::chunk_bytes));
+        all.push(of("whole tenants", &Workload::whole, &[SOLVED]));
     }
     all
 }
@@ -191,8 +193,8 @@ mod tests {
 
     #[test]
     fn a_plan_keeps_what_was_asked_for_less() {
-        let bytes = workload::object_bytes;
-        let tenants = Tenants { shrink: 4_000, points: 60, terms: &TERMS[..1], bytes };
+        let workloads = Law::ALL.map(|law| Workload::small(law, 4_000));
+        let tenants = Tenants { workloads, points: 60, terms: &VARIED[..1] };
         let found = tenants.run(1).expect("nothing fails");
         let plans: Vec<&Found> = found.iter().filter(|found| found.subject == PLAN).collect();
         assert!(plans.len() >= 5, "{}", plans.len());

@@ -9,12 +9,11 @@ use std::sync::Arc;
 
 use tidekv_evidence::Value;
 use tidekv_plan::{
-    Bounds, Curve, Expiry, Goal, Latencies, POINTS_USUAL, Question, SIZE_USUAL, Settings, Tenant,
-    Unit, Watch, Window, plan_exactly, sample_hash,
+    Bounds, Curve, Expiry, Goal, Latencies, POINTS_USUAL, Prices, Question, SIZE_USUAL, Settings,
+    Tenant, Unit, Watch, Window, plan_exactly, sample_hash,
 };
 
 use crate::elcached::cost::{modelled, shrink};
-use crate::elcached::terms::PRICES;
 use crate::elcached::workload::{self, Law};
 use crate::experiment::{Figure, Found, Model, Params, Point, Shape};
 use crate::failure::{Failure, Result};
@@ -52,7 +51,7 @@ impl Windows {
     fn planned(&self, curve: Curve) -> Option<(u64, u64)> {
         let question = Question {
             tenants: vec![self.tenant(curve)],
-            prices: PRICES,
+            prices: Prices::USUAL,
             bounds: Bounds::default(),
             goal: Goal::Cost,
         };
@@ -100,7 +99,7 @@ impl Windows {
             windows += 1;
             // A window by which nothing can be promised asks for all there is.
             let Some((memory, flash)) = self.planned(curve) else { continue };
-            let really = tenant.allot(memory, flash, PRICES);
+            let really = tenant.allot(memory, flash, Prices::USUAL);
             latencies = latencies.max(really.latency_us / SLA_US);
             costs += really.cost / best;
         }
@@ -123,7 +122,7 @@ impl Model for Windows {
             return Err(Failure::new("there are no requests"));
         };
         let best = self.planned(truth.clone()).ok_or_else(|| Failure::new("there is no plan"))?;
-        let best = self.tenant(truth.clone()).allot(best.0, best.1, PRICES).cost;
+        let best = self.tenant(truth.clone()).allot(best.0, best.1, Prices::USUAL).cost;
         let of = |length: &u64| self.of_length(*length, &truth, best, seed + 1);
         Ok(LENGTHS.iter().filter_map(of).collect())
     }

@@ -139,12 +139,34 @@ fn accesses_of(
     keys(law, shrink, seed).map(move |key| Access::new(mix(key), Action::Load(bytes(key))))
 }
 
-/// What caches of all sizes miss of a workload, in bytes, of objects that take so much: each request is followed
-/// through them. (Of one key in ten a curve is five per cent off, and more where caches have but a few objects.)
-pub(super) fn curve(law: Law, shrink: u64, seed: u64, bytes: fn(u64) -> u64) -> Curve {
-    let mut profiler = Profiler::new(SETTINGS);
-    accesses_of(law, shrink, seed, bytes).for_each(|access| profiler.see(&access));
-    profiler.curve()
+/// Requests by a law, and what objects take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Workload {
+    pub(super) law: Law,
+    pub(super) shrink: u64,
+    /// What the object of a key takes, in bytes.
+    pub(super) bytes: fn(u64) -> u64,
+}
+
+impl Workload {
+    /// So many times smaller than the paper's; of objects it is keys and values that count.
+    pub(super) fn small(law: Law, shrink: u64) -> Self {
+        Self { law, shrink, bytes: object_bytes }
+    }
+
+    /// All of the paper's requests, and objects as memcached has them.
+    pub(super) fn whole(law: Law) -> Self {
+        Self { law, shrink: 1, bytes: chunk_bytes }
+    }
+
+    /// What caches of all sizes miss, in bytes: each request is followed through them. (Of one key in ten a
+    /// curve is five per cent off, and more where caches have but a few objects.)
+    pub(super) fn curve(&self, seed: u64) -> Curve {
+        let mut profiler = Profiler::new(SETTINGS);
+        let accesses = accesses_of(self.law, self.shrink, seed, self.bytes);
+        accesses.for_each(|access| profiler.see(&access));
+        profiler.curve()
+    }
 }
 
 #[cfg(test)]
@@ -166,7 +188,7 @@ mod tests {
     #[test]
     fn a_larger_cache_misses_less_of_both() {
         for law in Law::ALL {
-            let curve = curve(law, 1_000, 1, object_bytes);
+            let curve = Workload::small(law, 1_000).curve(1);
             assert!(curve.points().len() > 100, "{law:?}");
             assert!(curve.miss_ratio(1 << 20) > curve.miss_ratio(1 << 24), "{law:?}");
         }

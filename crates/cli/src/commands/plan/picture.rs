@@ -1,8 +1,8 @@
 //! A plan as a picture: each tenant's curve, and what he gets in it.
 
-use tidekv_plan::{Allotment, Plan, Question, Tenant};
+use tidekv_plan::{Allotment, FLASH_FOR_DRAM_USUAL, Plan, Question, Tenant};
 
-use crate::commands::plan::report::{FLASH_FOR_DRAM, Others};
+use crate::commands::plan::report::Others;
 use crate::curve_picture::{self, Mark, Panel};
 use crate::quantity::show_size;
 
@@ -36,7 +36,7 @@ pub(super) fn draw(question: &Question, plan: &Plan, others: &Others<'_>) -> Str
         .iter()
         .map(|tenant| tenant.curve.points().iter().map(|it| (it.size, it.miss_ratio)).collect())
         .collect();
-    let of_fixed = format!("1 : {FLASH_FOR_DRAM} ");
+    let of_fixed = format!("1 : {FLASH_FOR_DRAM_USUAL} ");
     let panel = |(number, tenant): (usize, &Tenant)| {
         let gets = &plan.tenants[number];
         let compared = others.proportional.map(|fixed| marks(&fixed[number], &of_fixed, true));

@@ -2,16 +2,14 @@
 
 use serde_json::{Value, json};
 use tidekv_plan::{
-    Allotment, Bound, Goal, Infeasible, Latencies, Plan, Prices, Question, Tenant,
-    worth_of_one_more,
+    Allotment, Bound, FLASH_FOR_DRAM_USUAL, Goal, Infeasible, Latencies, Plan, Prices, Question,
+    Tenant, worth_of_one_more,
 };
 
 use crate::failure::Failure;
 use crate::quantity::show_size;
 
 const GIB: f64 = (1_u64 << 30) as f64;
-/// Flash beside DRAM where a fixed ratio is the rule (ElCached §5).
-pub(super) const FLASH_FOR_DRAM: f64 = 4.0;
 /// A bound that is used to this part is reached.
 const BINDING: f64 = 0.999;
 /// What saves less saves nothing.
@@ -72,7 +70,7 @@ fn binding(question: &Question, plan: &Plan) -> Vec<(Bound, f64, f64)> {
 /// What a fixed ratio would cost, where all tenants can be served by it.
 pub(super) fn proportional(question: &Question) -> Option<Vec<Allotment>> {
     let tenants = question.tenants.iter();
-    tenants.map(|tenant| tenant.proportional(FLASH_FOR_DRAM, question.prices)).collect()
+    tenants.map(|tenant| tenant.proportional(FLASH_FOR_DRAM_USUAL, question.prices)).collect()
 }
 
 /// Plans beside the one that is answered.
@@ -134,7 +132,7 @@ pub(super) fn show(question: &Question, plan: &Plan, others: Others<'_>) -> Vec<
     let fixed = others.proportional.map(|fixed| fixed.iter().map(|gets| gets.cost).sum::<f64>());
     if let Some(cost) = fixed.filter(|cost| *cost > 0.0) {
         lines.push(format!(
-            "DRAM : flash = 1 : {FLASH_FOR_DRAM} for the same latencies: cost {cost:.3}; this is {:.2} of it",
+            "DRAM : flash = 1 : {FLASH_FOR_DRAM_USUAL} for the same latencies: cost {cost:.3}; this is {:.2} of it",
             plan.cost / cost
         ));
     }
