@@ -22,7 +22,8 @@
 
 use crate::curve::Curve;
 use crate::model::{Allotment, Prices, Tenant};
-use crate::planner::{Bound, Bounds, Goal, Infeasible, Plan, Question, plan_exactly, plan_on_hull};
+use crate::planner::{Infeasible, plan_exactly, plan_on_hull};
+use crate::question::{Bound, Bounds, Goal, Plan, Question};
 
 /// Of a latency that is asked, plans aim at so much.
 pub const AIM: f64 = 0.95;

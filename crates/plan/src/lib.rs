@@ -30,6 +30,8 @@ mod miniature;
 mod reuse_times;
 mod slab_classes;
 mod model;
+mod question;
+mod choices;
 mod planner;
 mod elastic;
 
@@ -39,11 +41,9 @@ pub use distinct::Distinct;
 pub use elastic::{AIM, Decision, Elastic, Seen, Sizes, Why};
 pub use miniature::{Answer, CacheSize, Miniature, Missed, Simulated};
 pub use model::{Allotment, FLASH_FOR_DRAM_USUAL, GivenLatencies, Latencies, Prices, Tenant};
-pub use planner::{
-    Bound, Bounds, Goal, Infeasible, POINTS_USUAL, Plan, Question, plan_exactly, plan_on_hull,
-    worth_of_one_more,
-};
+pub use planner::{Infeasible, POINTS_USUAL, plan_exactly, plan_on_hull, worth_of_one_more};
 pub use profiler::{Expiry, Profiler, Settings, Unit};
+pub use question::{Bound, Bounds, Goal, Plan, Question};
 pub use reuse_times::ReuseTimes;
 pub use shards::{SIZE_USUAL, Sampler, sample_hash};
 pub use slab_classes::{ClassProfiler, GROWTH, PAGE_BYTES, SlabClasses};

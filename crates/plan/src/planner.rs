@@ -5,10 +5,10 @@
 //!
 //! * [`plan_on_hull`]: as a linear program, as the paper has it. A curve that is not convex is
 //!   taken for its lower hull, which promises more than there is at sizes between the hull's points.
-//! * [`plan_exactly`]: as a mixed-integer program over the curve's own points. Each size is a point's:
-//!   with a little less one misses more, and what is between two points is paid for nothing. Of curves
-//!   of thousands of points it looks at [`POINTS_USUAL`] first, and then at all that are near what it
-//!   has found.
+//! * [`plan_exactly`]: over the curve's own points. Each size is a point's: with a little less one misses more, and
+//!   what is between two points is paid for nothing. Where latencies are to be kept for the least cost it looks through all
+//!   points ([`crate::choices`]). The least latency for so much money it finds as a mixed-integer program; of curves of
+//!   thousands of points that looks at [`POINTS_USUAL`] first, and then at all that are near what it has found.
 //!
 //! Guarantees: whatever is answered has been held against the curves themselves ([`Plan`]);
 //! what cannot be says which bound is in the way, and what it would have to be ([`Infeasible`]).
@@ -17,10 +17,12 @@
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Solution, Variable};
 
+use crate::choices::{self, Outcome};
 use crate::curve::{Curve, Point};
-use crate::model::{Allotment, Prices, Tenant};
+use crate::model::{Allotment, Tenant};
+use crate::question::{Bound, Bounds, Goal, Objective, Plan, Question};
 
-/// Points of a curve with which a plan of three tenants takes about a second. Spread by the logarithm of the size they make a
+/// Points of a curve with which a plan of the least latency for three tenants takes about a second. Spread by the logarithm of the size they make a
 /// size some per cent larger than it would have to be, until one looks closer.
 pub const POINTS_USUAL: usize = 200;
 /// Points of a curve that are looked at before it is said that there is no plan.
@@ -29,93 +31,6 @@ const POINTS_LAST: usize = 1_000;
 const LOOKS_MAX: usize = 4;
 /// What is asked is met if it is missed by less than this part: the solver's own tolerance is less.
 const TOLERANCE: f64 = 1e-6;
-
-/// What is to be least.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Goal {
-    /// Cost, with every tenant's latency met.
-    Cost,
-    /// The mean latency of all requests, within a cost.
-    Latency,
-}
-
-/// What all tenants together may have.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Bounds {
-    /// DRAM, in bytes.
-    pub dram_bytes: Option<u64>,
-    /// Flash, in bytes.
-    pub flash_bytes: Option<u64>,
-    /// Money.
-    pub cost: Option<f64>,
-    /// Bytes written to flash in a second.
-    pub flash_writes_bytes_per_s: Option<f64>,
-}
-
-/// One of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
-    /// [`Bounds::dram_bytes`].
-    Dram,
-    /// [`Bounds::flash_bytes`].
-    Flash,
-    /// [`Bounds::cost`].
-    Cost,
-    /// [`Bounds::flash_writes_bytes_per_s`].
-    FlashWrites,
-}
-
-impl Bound {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Dram, Self::Flash, Self::Cost, Self::FlashWrites];
-}
-
-impl Bounds {
-    /// The value of a bound, if there is one.
-    pub fn get(&self, bound: Bound) -> Option<f64> {
-        match bound {
-            Bound::Dram => self.dram_bytes.map(|bytes| bytes as f64),
-            Bound::Flash => self.flash_bytes.map(|bytes| bytes as f64),
-            Bound::Cost => self.cost,
-            Bound::FlashWrites => self.flash_writes_bytes_per_s,
-        }
-    }
-
-    /// The same without that one.
-    fn without(mut self, bound: Bound) -> Self {
-        match bound {
-            Bound::Dram => self.dram_bytes = None,
-            Bound::Flash => self.flash_bytes = None,
-            Bound::Cost => self.cost = None,
-            Bound::FlashWrites => self.flash_writes_bytes_per_s = None,
-        }
-        self
-    }
-}
-
-/// What is asked.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Question {
-    /// Who shares.
-    pub tenants: Vec<Tenant>,
-    /// What it costs.
-    pub prices: Prices,
-    /// What there is.
-    pub bounds: Bounds,
-    /// What is to be least.
-    pub goal: Goal,
-}
-
-/// What each tenant gets, and what comes of it by his own curve.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
-    /// In the order of the question.
-    pub tenants: Vec<Allotment>,
-    /// Of all.
-    pub cost: f64,
-    /// The mean of all requests, in microseconds.
-    pub latency_us: f64,
-}
 
 /// Why there is no plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,39 +50,6 @@ pub enum Infeasible {
     Solver(String),
 }
 
-impl Plan {
-    /// What comes of these bytes of DRAM for objects, and of flash, for each tenant.
-    pub fn of(question: &Question, sizes: &[(u64, u64)]) -> Self {
-        let allot = |(tenant, (memory, flash)): (&Tenant, &(u64, u64))| {
-            tenant.allot(*memory, *flash, question.prices)
-        };
-        let tenants: Vec<Allotment> = question.tenants.iter().zip(sizes).map(allot).collect();
-        let weights = || question.tenants.iter().map(|tenant| tenant.requests_per_s);
-        let latency = |(allotment, weight): (&Allotment, f64)| allotment.latency_us * weight;
-        let latency_us = tenants.iter().zip(weights()).map(latency).sum::<f64>();
-        let requests = weights().sum::<f64>();
-        // Of no requests there is no mean.
-        let latency_us = if requests > 0.0 { latency_us / requests } else { 0.0 };
-        let cost = tenants.iter().map(|allotment| allotment.cost).sum();
-        Self { latency_us, cost, tenants }
-    }
-
-    /// How much of what a bound is about this takes.
-    pub fn takes(&self, question: &Question, bound: Bound) -> f64 {
-        let sum = |of: fn(&Tenant, &Allotment) -> f64| {
-            question.tenants.iter().zip(&self.tenants).map(|(one, gets)| of(one, gets)).sum()
-        };
-        match bound {
-            Bound::Dram => sum(|_, gets| gets.dram_bytes() as f64),
-            Bound::Flash => sum(|_, gets| gets.flash_bytes as f64),
-            Bound::Cost => self.cost,
-            Bound::FlashWrites => sum(|tenant, gets| {
-                tenant.requests_per_s * tenant.demoted_bytes * gets.memory_miss_ratio
-            }),
-        }
-    }
-}
-
 /// The plan as a linear program over the hulls of the curves. Its sizes are those of the program;
 /// what is said to come of them, the curves' own: a promise that a hull does not keep shows there.
 ///
@@ -180,16 +62,25 @@ pub fn plan_on_hull(question: &Question) -> Result<Plan, Infeasible> {
     found.map_err(|error| refused(question, &curves, Shape::Hull, &error))
 }
 
-/// The plan by the curves' own points, of each curve about `points_max` at a time. With curves that have
-/// no more, it is the best there is; [`POINTS_USUAL`] is close to that, and quick.
+/// The plan by the curves' own points. For the least latency it looks at about `points_max` of each curve at a time: with
+/// curves that have no more, it is the best there is; [`POINTS_USUAL`] is close to that, and quick. For the
+/// least cost it looks at all of them, however many there are.
 ///
 /// # Errors
 /// Where there is none.
 pub fn plan_exactly(question: &Question, points_max: usize) -> Result<Plan, Infeasible> {
     check(question)?;
     let goal = Objective::Goal(question.goal);
-    let thin = |tenant: &Tenant| tenant.curve.thinned(points_max);
-    let mut curves: Vec<Curve> = question.tenants.iter().map(thin).collect();
+    if question.goal == Goal::Cost {
+        match choices::least(question, goal) {
+            Outcome::Found(plan) => return Ok(plan),
+            Outcome::Nothing => {
+                return Err(narrow(question, &thinned(question, points_max), Shape::Points));
+            }
+            Outcome::Unknown => {}
+        }
+    }
+    let mut curves = thinned(question, points_max);
     let mut found = solve(question, &curves, Shape::Points, goal);
     for _ in 0..LOOKS_MAX {
         let near = match &found {
@@ -220,11 +111,15 @@ pub fn plan_exactly(question: &Question, points_max: usize) -> Result<Plan, Infe
     }
     if let Err(microlp::Error::Infeasible) = found {
         // What has been left out may be what would do.
-        let thin = |tenant: &Tenant| tenant.curve.thinned(points_max.max(POINTS_LAST));
-        curves = question.tenants.iter().map(thin).collect();
+        curves = thinned(question, points_max.max(POINTS_LAST));
         found = solve(question, &curves, Shape::Points, goal);
     }
     found.map_err(|error| refused(question, &curves, Shape::Points, &error))
+}
+
+/// The curves of all tenants, of at most so many points.
+fn thinned(question: &Question, points_max: usize) -> Vec<Curve> {
+    question.tenants.iter().map(|tenant| tenant.curve.thinned(points_max)).collect()
 }
 
 /// What another GiB of `bound` would make of a plan: how much less what is to be least would be.
@@ -260,13 +155,6 @@ enum Shape {
     Points,
 }
 
-/// What the solver makes least.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Objective {
-    Goal(Goal),
-    Use(Bound),
-}
-
 /// Says whose latency cannot be promised, if anybody's.
 fn check(question: &Question) -> Result<(), Infeasible> {
     for (number, tenant) in question.tenants.iter().enumerate() {
@@ -292,12 +180,29 @@ fn refused(
     }
 }
 
+/// The plan of which that is least, with all latencies kept; by points it is looked for among all choices first.
+fn least(
+    question: &Question,
+    curves: &[Curve],
+    shape: Shape,
+    objective: Objective,
+) -> Result<Plan, microlp::Error> {
+    if shape == Shape::Hull {
+        return solve(question, curves, shape, objective);
+    }
+    match choices::least(question, objective) {
+        Outcome::Found(plan) => Ok(plan),
+        Outcome::Nothing => Err(microlp::Error::Infeasible),
+        Outcome::Unknown => solve(question, curves, shape, objective),
+    }
+}
+
 /// Which bounds are too narrow.
 fn narrow(question: &Question, curves: &[Curve], shape: Shape) -> Infeasible {
     let alone = |bound: Bound| {
         question.bounds.get(bound)?;
         let question = Question { bounds: question.bounds.without(bound), ..question.clone() };
-        let plan = solve(&question, curves, shape, Objective::Use(bound)).ok()?;
+        let plan = least(&question, curves, shape, Objective::Use(bound)).ok()?;
         Some((bound, plan.takes(&question, bound)))
     };
     let each: Vec<(Bound, f64)> = Bound::ALL.into_iter().filter_map(alone).collect();
@@ -305,7 +210,7 @@ fn narrow(question: &Question, curves: &[Curve], shape: Shape) -> Infeasible {
         return Infeasible::Bound(each);
     }
     let free = Question { bounds: Bounds::default(), ..question.clone() };
-    match solve(&free, curves, shape, Objective::Goal(Goal::Cost)) {
+    match least(&free, curves, shape, Objective::Goal(Goal::Cost)) {
         Err(error) => Infeasible::Solver(error.to_string()),
         Ok(plan) => {
             let takes = Bound::ALL.into_iter().filter_map(|bound| {

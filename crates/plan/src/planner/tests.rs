@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::Latencies;
+use crate::model::{Latencies, Prices};
 
 const MIB: u64 = 1 << 20;
 
@@ -56,9 +56,9 @@ fn searched(question: &Question) -> Option<f64> {
     plans.filter(fits).map(least).min_by(f64::total_cmp)
 }
 
-fn curves() -> impl Strategy<Value = Curve> {
+fn curves(points: usize) -> impl Strategy<Value = Curve> {
     let step = (1..400_u64, 0.0..0.6_f64);
-    prop::collection::vec(step, 1..9).prop_map(|steps| {
+    prop::collection::vec(step, 1..points).prop_map(|steps| {
         let (mut size, mut miss_ratio) = (0, 1.0);
         let mut next = |(further, part): (u64, f64)| {
             size += further;
@@ -69,11 +69,11 @@ fn curves() -> impl Strategy<Value = Curve> {
     })
 }
 
-fn tenants() -> impl Strategy<Value = Tenant> {
+fn tenants(points: usize) -> impl Strategy<Value = Tenant> {
     let sla = prop_oneof![1 => Just(None), 3 => (150.0..900.0_f64).prop_map(Some)];
     let flash = prop_oneof![3 => Just(None), 1 => (0..1_000_u64).prop_map(|mib| Some(mib * MIB))];
     let numbers = (1.0..50.0_f64, 0.0..0.02_f64);
-    (curves(), sla, flash, numbers).prop_map(
+    (curves(points), sla, flash, numbers).prop_map(
         |(curve, sla_us, flash_bytes_max, (requests, index))| Tenant {
             sla_us,
             flash_bytes_max,
@@ -86,19 +86,26 @@ fn tenants() -> impl Strategy<Value = Tenant> {
 }
 
 fn questions() -> impl Strategy<Value = Question> {
+    questions_of(1..3, 9)
+}
+
+/// Of so many tenants, whose curves have fewer points than that.
+fn questions_of(count: std::ops::Range<usize>, points: usize) -> impl Strategy<Value = Question> {
     let bound = |most: u64| prop_oneof![1 => Just(None), 2 => (1..most).prop_map(Some)];
     let goal = prop_oneof![Just(Goal::Cost), Just(Goal::Latency)];
     let bounds = (bound(2_000), bound(4_000), bound(40), bound(30_000));
-    (prop::collection::vec(tenants(), 1..3), bounds, goal).prop_map(|(tenants, bounds, goal)| {
-        let (dram, flash, cost, writes) = bounds;
-        let bounds = Bounds {
-            dram_bytes: dram.map(|mib| mib * MIB),
-            flash_bytes: flash.map(|mib| mib * MIB),
-            cost: cost.map(|cost| cost as f64),
-            flash_writes_bytes_per_s: writes.map(|writes| writes as f64),
-        };
-        question(tenants, bounds, goal)
-    })
+    (prop::collection::vec(tenants(points), count), bounds, goal).prop_map(
+        |(tenants, bounds, goal)| {
+            let (dram, flash, cost, writes) = bounds;
+            let bounds = Bounds {
+                dram_bytes: dram.map(|mib| mib * MIB),
+                flash_bytes: flash.map(|mib| mib * MIB),
+                cost: cost.map(|cost| cost as f64),
+                flash_writes_bytes_per_s: writes.map(|writes| writes as f64),
+            };
+            question(tenants, bounds, goal)
+        },
+    )
 }
 
 fn least(plan: &Plan, goal: Goal) -> f64 {
@@ -117,6 +124,20 @@ proptest! {
             (Ok(plan), Some(best)) => {
                 let found = least(&plan, question.goal);
                 prop_assert!((found - best).abs() <= best.abs() * 1e-4 + 1e-9, "{found} of {best}");
+            }
+            (Err(Infeasible::Solver(error)), _) => prop_assert!(false, "{error}"),
+            (Err(_), None) => {}
+            (plan, best) => prop_assert!(false, "{plan:?}, and {best:?}"),
+        }
+    }
+
+    #[test]
+    fn the_cheapest_for_more_tenants_is_found_too(mut question in questions_of(3..5, 4)) {
+        question.goal = Goal::Cost;
+        match (plan_exactly(&question, POINTS_USUAL), searched(&question)) {
+            (Ok(plan), Some(best)) => {
+                let gap = plan.cost - best;
+                prop_assert!(gap.abs() <= best.abs() * 1e-5 + 1e-9, "{} of {best}", plan.cost);
             }
             (Err(Infeasible::Solver(error)), _) => prop_assert!(false, "{error}"),
             (Err(_), None) => {}
@@ -261,4 +282,51 @@ fn curves_with_thousands_of_points_are_planned_too() {
         hull.cost,
         exact.cost
     );
+}
+
+/// Curves with thousands of points that are not convex: each has a cliff somewhere.
+fn with_cliffs(count: u64) -> Vec<Tenant> {
+    let of = |number: u64| {
+        let cliff = 300 + 170 * number;
+        let points = (1..=2_000_u64).map(|mib| {
+            let part = mib as f64 / 2_000.0;
+            let fallen = if mib >= cliff { 0.25 } else { 0.0 };
+            (mib, ((1.0 - part).powf(1.5 + 0.1 * number as f64) * 0.9 + 0.05 - fallen).max(0.01))
+        });
+        let mut least = 1.0_f64;
+        let points = points.map(|(mib, ratio)| {
+            least = least.min(ratio);
+            (mib, least)
+        });
+        let curve = curve(&points.collect::<Vec<_>>());
+        Tenant { sla_us: Some(300.0), ..Tenant::new("one", curve) }
+    };
+    (0..count).map(of).collect()
+}
+
+#[test]
+fn ten_tenants_with_thousands_of_points_share_what_there_is() {
+    let free = question(with_cliffs(10), Bounds::default(), Goal::Cost);
+    let cheapest = plan_exactly(&free, POINTS_USUAL).expect("there is one");
+    let [dram, flash] = [Bound::Dram, Bound::Flash].map(|bound| cheapest.takes(&free, bound));
+    let gib = f64::from(1 << 30);
+    // Less DRAM, and less flash with more DRAM.
+    for (dram, flash) in [(dram * 0.9, flash * 2.0), (dram + 4.0 * gib, flash * 0.8)] {
+        let bounds = Bounds {
+            dram_bytes: Some(dram as u64),
+            flash_bytes: Some(flash as u64),
+            ..Bounds::default()
+        };
+        let question = question(with_cliffs(10), bounds, Goal::Cost);
+        let plan = plan_exactly(&question, POINTS_USUAL).expect("there is one");
+        let hull = plan_on_hull(&question).expect("there is more on it");
+        assert!(keeps(&question, &plan), "{plan:?}");
+        assert!(plan.cost > cheapest.cost && plan.cost > hull.cost * (1.0 - 1e-6), "{}", plan.cost);
+    }
+    // And what cannot be is said.
+    let bounds =
+        Bounds { dram_bytes: Some(1 << 20), flash_bytes: Some(1 << 30), ..Bounds::default() };
+    let narrow = question(with_cliffs(10), bounds, Goal::Cost);
+    let refused = plan_exactly(&narrow, POINTS_USUAL).expect_err("there is too little of both");
+    assert!(matches!(refused, Infeasible::Bound(_) | Infeasible::Bounds(_)), "{refused:?}");
 }

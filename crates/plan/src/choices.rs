@@ -1,0 +1,321 @@
+//! The least cost at which every tenant's latency is kept, by all points of all curves; or the least that a bound has to be.
+//!
+//! With a latency to keep, a tenant has one *choice* for each size of DRAM: the least flash that will do beside it. So
+//! thousands of points make thousands of choices, and not their square; and without bounds for all together each tenant
+//! has his cheapest.
+//!
+//! Where bounds are in the way this is a multiple-choice knapsack. Each bound has a *price* (a Lagrange multiplier), at which
+//! each tenant chooses for himself what he takes; prices rise until all fit. Whatever a plan costs, it is at least
+//!
+//! ```text
+//! Σ tenants  min over choices (cost + Σ bounds price · use)  −  Σ bounds price · bound
+//! ```
+//!
+//! and with each choice that is not a tenant's first by that, as much more as it is worse there. So a search by branch and
+//! bound looks at the few choices that are so little worse that they may be in a better plan than the best that is known.
+//!
+//! Guarantees: what is found keeps all latencies and bounds, and costs as little as any plan does, but for [`NEAR`], or for
+//! [`NODES_MAX`] where so many choices are alike. That there is none is said only where no choices fit, or where by the
+//! sum above a plan would cost more than all dearest choices together.
+//!
+//! Pure.
+
+use crate::model::{Allotment, Tenant};
+use crate::question::{Bound, Objective, Plan, Question};
+
+/// A part of the cost that is not looked for.
+const NEAR: f64 = 1e-6;
+/// So many combinations are looked at, at most.
+const NODES_MAX: u64 = 2_000_000;
+/// So often the price of each bound is found anew.
+const ROUNDS: u32 = 12;
+/// So often the interval in which a price is is halved.
+const HALVINGS: u32 = 60;
+/// What a latency and a bound may be missed by, as a part: by rounding.
+const ROUNDING: f64 = 1e-9;
+
+/// What has been found.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Found(Plan),
+    /// There is none.
+    Nothing,
+    /// There may be one.
+    Unknown,
+}
+
+/// A way to keep a tenant's latency.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    gets: Allotment,
+    /// What is to be least.
+    cost: f64,
+    /// What it takes of each bound, as a part of that.
+    uses: [f64; Bound::ALL.len()],
+}
+
+/// All ways to keep a tenant's latency with the least flash for each size of DRAM; where writes to flash do not
+/// count, none with more DRAM than it takes without flash.
+fn allotments(tenant: &Tenant, question: &Question, do_writes_count: bool) -> Vec<Allotment> {
+    let latencies = tenant.latencies;
+    let sla_us = tenant.sla_us.unwrap_or(f64::INFINITY);
+    let mut all = Vec::new();
+    for point in tenant.curve.points() {
+        let left_us =
+            sla_us * (1.0 + ROUNDING) - latencies.memory_us - latencies.flash_us * point.miss_ratio;
+        if left_us < 0.0 {
+            continue;
+        }
+        let misses = if latencies.backend_us > 0.0 { left_us / latencies.backend_us } else { 1.0 };
+        let Some(size) = tenant.curve.size_for(misses) else { continue };
+        let flash_bytes = size.saturating_sub(point.size);
+        if tenant.flash_bytes_max.is_none_or(|most| flash_bytes <= most) {
+            all.push(tenant.allot(point.size, flash_bytes, question.prices));
+        }
+        if flash_bytes == 0 && !do_writes_count {
+            break;
+        }
+    }
+    all
+}
+
+/// What is to be chosen, and what for.
+struct Knapsack {
+    /// By tenant.
+    choices: Vec<Vec<Choice>>,
+    /// Which bounds there are.
+    is_bounded: [bool; Bound::ALL.len()],
+}
+
+type PriceOf = [f64; Bound::ALL.len()];
+
+impl Knapsack {
+    fn new(question: &Question, objective: Objective) -> Self {
+        let most = Bound::ALL.map(|bound| question.bounds.get(bound));
+        let least = match objective {
+            Objective::Goal(_) => Bound::Cost,
+            Objective::Use(bound) => bound,
+        };
+        let do_writes_count =
+            least == Bound::FlashWrites || question.bounds.get(Bound::FlashWrites).is_some();
+        let of = |(number, tenant): (usize, &Tenant)| {
+            let choice = |gets: Allotment| {
+                let mut uses = [0.0; Bound::ALL.len()];
+                for (at, bound) in Bound::ALL.into_iter().enumerate() {
+                    let Some(most) = most[at] else { continue };
+                    let use_ = question.use_of(number, &gets, bound);
+                    // Of nothing everything is too much.
+                    uses[at] = if use_ > 0.0 { use_ / most } else { 0.0 };
+                }
+                Choice { gets, cost: question.use_of(number, &gets, least), uses }
+            };
+            let all = allotments(tenant, question, do_writes_count).into_iter().map(choice);
+            // None that is too large alone, and that no arithmetic can be done with.
+            all.filter(|choice| choice.uses.iter().all(|part| *part <= 1.0 + ROUNDING)).collect()
+        };
+        let choices = question.tenants.iter().enumerate().map(of).collect();
+        Self { choices, is_bounded: most.map(|most| most.is_some()) }
+    }
+
+    fn bounds(&self) -> impl Iterator<Item = usize> + use<> {
+        let is_bounded = self.is_bounded;
+        (0..Bound::ALL.len()).filter(move |at| is_bounded[*at])
+    }
+
+    /// What each tenant chooses at these prices, by its place.
+    fn chosen(&self, prices: &PriceOf) -> Vec<usize> {
+        let of = |choices: &Vec<Choice>| {
+            let worth = |choice: &Choice| (choice.priced(prices), choice.gets.dram_bytes());
+            let order = |one: &Choice, other: &Choice| {
+                let (one, other) = (worth(one), worth(other));
+                one.0.total_cmp(&other.0).then(one.1.cmp(&other.1))
+            };
+            let places = choices.iter().enumerate();
+            places.min_by(|one, other| order(one.1, other.1)).map_or(0, |(place, _)| place)
+        };
+        self.choices.iter().map(of).collect()
+    }
+
+    fn use_of(&self, chosen: &[usize], bound: usize) -> f64 {
+        let uses = self.choices.iter().zip(chosen).map(|(choices, at)| choices[*at].uses[bound]);
+        uses.sum()
+    }
+
+    fn cost(&self, chosen: &[usize]) -> f64 {
+        self.choices.iter().zip(chosen).map(|(choices, at)| choices[*at].cost).sum()
+    }
+
+    /// What no plan costs more than.
+    fn dearest(&self) -> f64 {
+        let of = |choices: &Vec<Choice>| choices.iter().map(|it| it.cost).fold(0.0, f64::max);
+        self.choices.iter().map(of).sum()
+    }
+
+    fn fits(&self, chosen: &[usize]) -> bool {
+        self.bounds().all(|bound| self.use_of(chosen, bound) <= 1.0 + ROUNDING)
+    }
+
+    /// Prices at which all that is chosen fits, or as nearly as can be.
+    fn prices(&self) -> PriceOf {
+        let mut prices = [0.0; Bound::ALL.len()];
+        for _ in 0..ROUNDS {
+            let before = prices;
+            for bound in self.bounds() {
+                prices[bound] = self.price(prices, bound);
+            }
+            if prices == before {
+                break;
+            }
+        }
+        prices
+    }
+
+    /// The least price of a bound at which it is kept, beside those of the others.
+    fn price(&self, mut prices: PriceOf, bound: usize) -> f64 {
+        let mut is_kept_at = |price: f64| {
+            prices[bound] = price;
+            self.use_of(&self.chosen(&prices), bound) <= 1.0 + ROUNDING
+        };
+        if is_kept_at(0.0) {
+            return 0.0;
+        }
+        // By then it is all that counts.
+        let (mut low, mut high) = (0.0, self.dearest().max(1.0) * 1e9);
+        for _ in 0..HALVINGS {
+            // By its logarithm at first, for it may be of any size.
+            let middle = if low == 0.0 { high / 1_000.0 } else { f64::midpoint(low, high) };
+            if is_kept_at(middle) { high = middle } else { low = middle }
+        }
+        high
+    }
+
+    /// The cheapest of what fits, changing one tenant's choice at a time.
+    fn improved(&self, mut chosen: Vec<usize>) -> Vec<usize> {
+        loop {
+            let before = self.cost(&chosen);
+            for tenant in 0..chosen.len() {
+                let was = chosen[tenant];
+                let mut best = (self.choices[tenant][was].cost, was);
+                for place in 0..self.choices[tenant].len() {
+                    let cost = self.choices[tenant][place].cost;
+                    chosen[tenant] = place;
+                    if cost < best.0 && self.fits(&chosen) {
+                        best = (cost, place);
+                    }
+                }
+                chosen[tenant] = best.1;
+            }
+            if self.cost(&chosen) >= before {
+                return chosen;
+            }
+        }
+    }
+}
+
+impl Choice {
+    /// Its cost, and what it takes of bounds at these prices.
+    fn priced(&self, prices: &PriceOf) -> f64 {
+        self.cost + self.uses.iter().zip(prices).map(|(part, price)| part * price).sum::<f64>()
+    }
+}
+
+/// A search through choices, each tenant's in the order in which they are worse at the prices.
+struct Search<'k> {
+    knapsack: &'k Knapsack,
+    /// By tenant: how much worse, and which.
+    worse: Vec<Vec<(f64, usize)>>,
+    /// What no plan costs less than.
+    least: f64,
+    /// The least that the tenants from each on take of each bound.
+    rest: Vec<PriceOf>,
+    best: Option<(f64, Vec<usize>)>,
+    nodes: u64,
+}
+
+impl<'k> Search<'k> {
+    fn new(knapsack: &'k Knapsack, prices: &PriceOf, best: Option<Vec<usize>>) -> Self {
+        let of = |choices: &Vec<Choice>| {
+            let mut all: Vec<(f64, usize)> =
+                choices.iter().map(|choice| choice.priced(prices)).zip(0..).collect();
+            all.sort_by(|one, other| one.0.total_cmp(&other.0));
+            let first = all.first().map_or(0.0, |(priced, _)| *priced);
+            all.iter_mut().for_each(|(priced, _)| *priced -= first);
+            (first, all)
+        };
+        let (firsts, worse): (Vec<f64>, Vec<_>) = knapsack.choices.iter().map(of).unzip();
+        let bounds = knapsack.bounds().map(|bound| prices[bound]).sum::<f64>();
+        let mut rest = vec![[0.0; Bound::ALL.len()]; knapsack.choices.len() + 1];
+        for (tenant, choices) in knapsack.choices.iter().enumerate().rev() {
+            rest[tenant] = std::array::from_fn(|bound| {
+                let uses = choices.iter().map(|choice| choice.uses[bound]);
+                rest[tenant + 1][bound] + uses.fold(f64::INFINITY, f64::min)
+            });
+        }
+        let best = best.map(|chosen| (knapsack.cost(&chosen), chosen));
+        Self { knapsack, worse, least: firsts.iter().sum::<f64>() - bounds, rest, best, nodes: 0 }
+    }
+
+    /// Whether nothing that costs at least so much is worth a look.
+    fn is_no_better(&self, cost: f64) -> bool {
+        self.best.as_ref().is_some_and(|(best, _)| cost >= best - best.abs() * NEAR)
+    }
+
+    /// Looks through the choices of all tenants from the next on; the others have chosen, so much worse than first.
+    fn go(&mut self, chosen: &mut Vec<usize>, so_far: f64, used: PriceOf) {
+        let tenant = chosen.len();
+        if tenant == self.knapsack.choices.len() {
+            let cost = self.knapsack.cost(chosen);
+            if !self.is_no_better(cost) {
+                self.best = Some((cost, chosen.clone()));
+            }
+            return;
+        }
+        for at in 0..self.worse[tenant].len() {
+            let (by, place) = self.worse[tenant][at];
+            self.nodes += 1;
+            if self.nodes > NODES_MAX || self.is_no_better(self.least + so_far + by) {
+                return;
+            }
+            let uses = &self.knapsack.choices[tenant][place].uses;
+            let used = std::array::from_fn(|bound| used[bound] + uses[bound]);
+            let rest = &self.rest[tenant + 1];
+            if self.knapsack.bounds().all(|it| used[it] + rest[it] <= 1.0 + ROUNDING) {
+                chosen.push(place);
+                self.go(chosen, so_far + by, used);
+                chosen.pop();
+            }
+        }
+    }
+}
+
+/// The plan that keeps what is asked, and of which that is least.
+pub(crate) fn least(question: &Question, objective: Objective) -> Outcome {
+    let knapsack = Knapsack::new(question, objective);
+    if knapsack.choices.iter().any(Vec::is_empty) {
+        return Outcome::Nothing;
+    }
+    let prices = knapsack.prices();
+    let first = Some(knapsack.chosen(&prices)).filter(|chosen| knapsack.fits(chosen));
+    let is_free = prices.iter().all(|price| *price == 0.0);
+    let chosen = match first {
+        Some(chosen) if is_free => chosen,
+        first => {
+            let first = first.map(|chosen| knapsack.improved(chosen));
+            let mut search = Search::new(&knapsack, &prices, first);
+            if search.least > knapsack.dearest() * (1.0 + NEAR) {
+                return Outcome::Nothing;
+            }
+            search.go(&mut Vec::new(), 0.0, [0.0; Bound::ALL.len()]);
+            match search.best {
+                Some((_, chosen)) => chosen,
+                None if search.nodes > NODES_MAX => return Outcome::Unknown,
+                None => return Outcome::Nothing,
+            }
+        }
+    };
+    let sizes = knapsack.choices.iter().zip(&chosen).map(|(choices, at)| {
+        let gets = choices[*at].gets;
+        (gets.memory_bytes, gets.flash_bytes)
+    });
+    Outcome::Found(Plan::of(question, &sizes.collect::<Vec<_>>()))
+}
