@@ -162,7 +162,7 @@ pub(crate) fn label(metric: &str) -> &str {
         "to_unprofiled" => "of the requests without curves",
         "to_unprofiled_low" | "cpu_to_unprofiled_low" => "from",
         "to_unprofiled_high" | "cpu_to_unprofiled_high" => "to",
-        "servers_apart" => "servers of a kind apart by",
+        "servers_apart" => "of the slowest server, beside the fastest",
         "curves_of_cpu" => "of that for curves",
         "cpu_to_unprofiled" => "as many for the same processor time",
         "longest_hit_us" => "longest hit",

@@ -3,13 +3,13 @@
 //! Some servers, all in this process with clients that keep them busy, take turns; each has one in which it makes
 //! curves, and beside it one in which it does not. What it does in the one is held against what it does in the
 //! other, in requests a second, and in requests for a second of the server's processor time: what clients cost is not in that.
-//! In a turn without curves nothing is handed in, but for the look at whether it is to be, which a server that was
-//! started without them has as well (of hits; of what is stored it is one more).
+//! Without curves each request is still asked whether it is wanted, as in a server that was started without any; what
+//! is stored is asked once more.
 //! A part is for each way in which it could cost something:
 //!
 //! | part | what is asked | why |
 //! |---|---|---|
-//! | `profiling few` | five thousand objects, 64 gets at a time | all keys would be in the sample |
+//! | `profiling few` | five thousand objects, 64 gets at a time | every key is in the sample: the most work for curves |
 //! | `profiling many` | two hundred thousand | memory, not the processor, is the limit |
 //! | `profiling plain` | one get at a time | the way to the server is most of it |
 
@@ -44,7 +44,7 @@ impl Model for Profiled {
     fn run(&self, seed: u64) -> Result<Vec<Found>> {
         let drivers = Drivers { seed, ..self.0.clone() };
         let servers = drivers.drive(&SIZES, SERVERS, WINDOW)?;
-        if let Some(number) = servers.iter().position(|turns| turns.windows == 0) {
+        if let Some(number) = servers.iter().position(|turns| turns.last_window == 0) {
             return Err(Failure::new(format!("server {number} has told of no window")));
         }
         let of_all = |is_profiled: bool, metric: fn(&Turn) -> f64| -> Vec<f64> {
@@ -77,8 +77,8 @@ impl Model for Profiled {
     }
 }
 
-/// How many times as much processor time for a request as another server one takes that makes no curves, by their
-/// medians: so much is how memory happens to be laid out.
+/// Processor time for a request of the server that takes most, beside the one that takes least, both without curves and
+/// by their medians: what the layout of memory alone does.
 fn servers_apart(servers: &[Turns]) -> f64 {
     let median = |turns: &Turns| {
         let of_server: Vec<f64> = turns.of(false).iter().map(Turn::cpu_us_per_op).collect();
@@ -103,10 +103,10 @@ fn median_between(values: &[f64]) -> [f64; 3] {
 }
 
 pub(super) fn points(scale: &Scale) -> Vec<Point> {
-    let (turn, rounds) = match scale.is_quick {
-        true => (Duration::from_millis(100), 3),
-        // A burst is due each 1.25 s, so that one begins in a turn, and no more are saved up for one.
-        false => (Duration::from_millis(1_250), 24),
+    let (lead_in, turn_length, rounds) = match scale.is_quick {
+        true => (Duration::from_millis(50), Duration::from_millis(100), 3),
+        // A burst is due each 1.25 s. What is saved up is spent when a turn counts, and it has two.
+        false => (Duration::from_millis(1_250), Duration::from_millis(2_500), 12),
     };
     let of = |(part, objects, gets_at_once, sets_at_once, threads): (&str, _, _, _, _)| {
         let drivers = Drivers {
@@ -116,7 +116,8 @@ pub(super) fn points(scale: &Scale) -> Vec<Point> {
             value_bytes: 200,
             gets_at_once,
             sets_at_once,
-            turn,
+            lead_in,
+            turn_length,
             rounds,
             seed: 0,
         };

@@ -1,5 +1,5 @@
-//! Servers that are asked for as much as they can do, in turns in which they make curves and in turns in which they
-//! do not: so what they do more in one is not the machine's, nor that of how memory lies in one of them.
+//! Servers that are asked for as much as they can do, in pairs of turns: one with curves, one without. Each server is
+//! held against itself, so that neither a busy machine counts nor how memory happens to lie in one of them.
 
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -33,9 +33,11 @@ pub(crate) struct Drivers {
     /// Gets that each has on their way at a time, and sets.
     pub(crate) gets_at_once: usize,
     pub(crate) sets_at_once: usize,
-    /// How long a server is asked before it is another's turn.
-    pub(crate) turn: Duration,
-    /// How often it is the turn of each.
+    /// How long a server is asked before a turn of its counts: as it goes on then, and not as it begins.
+    pub(crate) lead_in: Duration,
+    /// How long it is asked in a turn that counts.
+    pub(crate) turn_length: Duration,
+    /// How many turns of each kind each server has.
     pub(crate) rounds: usize,
     pub(crate) seed: u64,
 }
@@ -45,7 +47,7 @@ pub(crate) struct Drivers {
 pub(crate) struct Turn {
     /// Gets and sets that it answered.
     pub(crate) requests: u64,
-    /// How long it was asked.
+    /// How long it was driven.
     pub(crate) wall_ns: u64,
     /// Processor time of this process but for those who asked and for other servers' curves: of this
     /// server, for others have nothing else to do.
@@ -54,7 +56,7 @@ pub(crate) struct Turn {
     pub(crate) curves_cpu_ns: u64,
 }
 
-/// What a server did turn by turn, in as many rounds.
+/// What a server did, turn by turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     /// While it made curves.
@@ -62,7 +64,7 @@ pub(crate) struct Turns {
     /// While it did not.
     unprofiled: Vec<Turn>,
     /// The number of the last window of which it has a curve; 0 where it has none.
-    pub(crate) windows: u64,
+    pub(crate) last_window: u64,
 }
 
 impl Turns {
@@ -97,7 +99,7 @@ impl Turn {
 }
 
 /// A server, and a connection for each who asks.
-struct Asked {
+struct Driven {
     connections: Vec<Connection<UnixStream>>,
     /// Threads of its that make curves.
     curves_threads: Vec<u32>,
@@ -130,33 +132,34 @@ impl Drivers {
             let curves_threads = new_thread(CURVES_THREAD, &before)?;
             let connections = (0..self.threads).map(|_| server.connect());
             let connections = connections.collect::<Result<_>>()?;
-            let mut asked = Asked { connections, curves_threads, server };
-            self.fill(&mut asked.connections[0], &keys)?;
-            asked.server.set_profiling(false);
-            Ok(asked)
+            let mut driven = Driven { connections, curves_threads, server };
+            self.fill(&mut driven.connections[0], &keys)?;
+            driven.server.set_profiling(false);
+            Ok(driven)
         };
-        let mut servers: Vec<Asked> = (0..servers).map(start).collect::<Result<_>>()?;
+        let mut servers: Vec<Driven> = (0..servers).map(start).collect::<Result<_>>()?;
         let mut found: Vec<Turns> = servers.iter().map(|_| Turns::default()).collect();
         let clock = SystemClock::new();
         // The first round is not counted.
         for round in 0..=self.rounds {
-            for (number, (asked, found)) in servers.iter_mut().zip(&mut found).enumerate() {
+            for (number, (driven, found)) in servers.iter_mut().zip(&mut found).enumerate() {
                 // Neither always comes after the other.
                 let is_first = (round + number) % 2 == 0;
                 for is_profiled in [is_first, !is_first] {
-                    asked.server.set_profiling(is_profiled);
+                    driven.server.set_profiling(is_profiled);
                     clock.sleep(CHANGES_WITHIN);
-                    let turn = self.turn(asked, &keys, round as u64)?;
-                    asked.server.set_profiling(false);
+                    self.turn(driven, &keys, round as u64, self.lead_in)?;
+                    let turn = self.turn(driven, &keys, round as u64, self.turn_length)?;
+                    driven.server.set_profiling(false);
                     let turns =
                         if is_profiled { &mut found.profiled } else { &mut found.unprofiled };
                     turns.extend((round > 0).then_some(turn));
                 }
             }
         }
-        for (asked, found) in servers.iter_mut().zip(&mut found) {
-            let stats = asked.connections[0].stats_of("mrc")?;
-            found.windows = stats.get("default:window").copied().unwrap_or(0);
+        for (driven, found) in servers.iter_mut().zip(&mut found) {
+            let stats = driven.connections[0].stats_of("mrc")?;
+            found.last_window = stats.get("default:window").copied().unwrap_or(0);
         }
         Ok(found)
     }
@@ -172,12 +175,18 @@ impl Drivers {
         Ok(())
     }
 
-    fn turn(&self, asked: &mut Asked, keys: &[Vec<u8>], round: u64) -> Result<Turn> {
+    fn turn(
+        &self,
+        driven: &mut Driven,
+        keys: &[Vec<u8>],
+        round: u64,
+        length: Duration,
+    ) -> Result<Turn> {
         let clock = SystemClock::new();
         let began_ns = clock.monotonic_ns();
         // Others make curves of their windows as well, whoever's turn it is.
         let of_curves = threads_named(CURVES_THREAD);
-        let is_own = |thread: &u32| asked.curves_threads.contains(thread);
+        let is_own = |thread: &u32| driven.curves_threads.contains(thread);
         let (own, others): (Vec<u32>, Vec<u32>) = of_curves.into_iter().partition(is_own);
         let cpu_now = || [process_cpu_ns(), threads_cpu_ns(&own), threads_cpu_ns(&others)];
         let before = cpu_now();
@@ -186,13 +195,13 @@ impl Drivers {
                 let clock = &clock;
                 let of_thread = round * self.threads + number as u64;
                 scope.spawn(move || {
-                    let is_over = || clock.monotonic_ns() - began_ns >= self.turn.as_nanos() as u64;
+                    let is_over = || clock.monotonic_ns() - began_ns >= length.as_nanos() as u64;
                     let done = self.ask(connection, keys, of_thread, is_over)?;
                     // The thread has done nothing else.
                     Ok::<_, Failure>((done, thread_cpu_ns()))
                 })
             };
-            let threads: Vec<_> = asked.connections.iter_mut().enumerate().map(drive).collect();
+            let threads: Vec<_> = driven.connections.iter_mut().enumerate().map(drive).collect();
             threads.into_iter().try_fold((0, 0), |(requests, cpu_ns), thread| {
                 let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 let done: (u64, u64) = done?;
@@ -270,7 +279,8 @@ mod tests {
             value_bytes: 100,
             gets_at_once: 4,
             sets_at_once: 1,
-            turn: Duration::from_millis(50),
+            lead_in: Duration::from_millis(20),
+            turn_length: Duration::from_millis(50),
             rounds: 3,
             seed: 1,
         };
@@ -280,7 +290,7 @@ mod tests {
         assert_eq!(found.len(), 2);
         for of_server in &found {
             // How many there are depends on how long it takes.
-            assert!(of_server.windows >= 1, "{of_server:?}");
+            assert!(of_server.last_window >= 1, "{of_server:?}");
             let Turns { profiled, unprofiled, .. } = of_server;
             assert_eq!((profiled.len(), unprofiled.len()), (3, 3));
             for turn in profiled.iter().chain(unprofiled) {
