@@ -77,7 +77,7 @@ pub struct PlanCommand {
     #[arg(long, value_name = "N", default_value_t = 0.0)]
     index: f64,
 
-    /// Look at all points of the curves at once, rather than at 200 of each and then closer.
+    /// With --cost: look at all points of the curves at once, rather than at 200 of each and then closer.
     #[arg(long)]
     exact: bool,
 
