@@ -23,13 +23,13 @@
 use crate::model::{Allotment, Tenant};
 use crate::question::{Bound, Objective, Plan, Question};
 
-/// A part of the cost that is not looked for.
+/// Plans that are cheaper by less than this part are not looked for.
 const NEAR: f64 = 1e-6;
 /// So many combinations are looked at, at most.
 const NODES_MAX: u64 = 2_000_000;
 /// So often the price of each bound is found anew.
 const ROUNDS: u32 = 12;
-/// So often the interval in which a price is is halved.
+/// So often the interval that has a price in it is halved.
 const HALVINGS: u32 = 60;
 /// What a latency and a bound may be missed by, as a part: by rounding.
 const ROUNDING: f64 = 1e-9;
@@ -243,7 +243,8 @@ impl<'k> Search<'k> {
             (first, all)
         };
         let (firsts, worse): (Vec<f64>, Vec<_>) = knapsack.choices.iter().map(of).unzip();
-        let bounds = knapsack.bounds().map(|bound| prices[bound]).sum::<f64>();
+        // A bound may be missed by rounding, which a high price would make much of.
+        let bounds = knapsack.bounds().map(|bound| prices[bound] * (1.0 + ROUNDING)).sum::<f64>();
         let mut rest = vec![[0.0; Bound::ALL.len()]; knapsack.choices.len() + 1];
         for (tenant, choices) in knapsack.choices.iter().enumerate().rev() {
             rest[tenant] = std::array::from_fn(|bound| {
