@@ -1,8 +1,12 @@
-//! The least cost at which every tenant's latency is kept, by all points of all curves; or the least that a bound has to be.
+//! The least cost at which every tenant's latency is kept, by all points of all curves; the least that a bound has to be;
+//! and the least latency for a cost, by some points.
 //!
 //! With a latency to keep, a tenant has one *choice* for each size of DRAM: the least flash that will do beside it. So
 //! thousands of points make thousands of choices, and not their square; and without bounds for all together each tenant
 //! has his cheapest.
+//!
+//! The other way round a choice is a pair of sizes; where cost is all that is bounded, or no other bound is in the way, only
+//! those count that are faster than all that cost no more.
 //!
 //! Where bounds are in the way this is a multiple-choice knapsack. Each bound has a *price* (a Lagrange multiplier), at which
 //! each tenant chooses for himself what he takes; prices rise until all fit. Whatever a plan costs, it is at least
@@ -20,6 +24,7 @@
 //!
 //! Pure.
 
+use crate::curve::{Curve, Point};
 use crate::model::{Allotment, Tenant};
 use crate::question::{Bound, Objective, Plan, Question};
 
@@ -79,6 +84,52 @@ fn allotments(tenant: &Tenant, question: &Question, do_writes_count: bool) -> Ve
     all
 }
 
+/// All sizes of these points that keep a tenant's latency.
+fn pairs(tenant: &Tenant, curve: &Curve, question: &Question) -> Vec<Allotment> {
+    let points = curve.points();
+    let from = |(place, memory): (usize, &Point)| {
+        let memory = memory.size;
+        points[place..].iter().map(move |all| (memory, all.size - memory))
+    };
+    let sizes = points.iter().enumerate().flat_map(from);
+    let sizes = sizes.filter(|(_, flash)| tenant.flash_bytes_max.is_none_or(|most| *flash <= most));
+    let all = sizes.map(|(memory, flash)| tenant.allot(memory, flash, question.prices));
+    let most_us = tenant.sla_us.map_or(f64::INFINITY, |sla_us| sla_us * (1.0 + ROUNDING));
+    all.filter(|gets| gets.latency_us <= most_us).collect()
+}
+
+/// Of these, those that are faster than all that cost no more.
+fn keep_trade_offs(all: &mut Vec<Allotment>) {
+    all.sort_by(|one, other| {
+        one.cost.total_cmp(&other.cost).then(one.latency_us.total_cmp(&other.latency_us))
+    });
+    let mut least_us = f64::INFINITY;
+    all.retain(|gets| {
+        let is_faster = gets.latency_us < least_us;
+        least_us = least_us.min(gets.latency_us);
+        is_faster
+    });
+}
+
+/// What a tenant takes of bounds that are there, each as a part of it.
+fn uses_of(
+    question: &Question,
+    tenant: usize,
+    gets: &Allotment,
+    most: [Option<f64>; Bound::ALL.len()],
+) -> PriceOf {
+    let part = |(bound, most): (Bound, Option<f64>)| {
+        let taken = question.use_of(tenant, gets, bound);
+        // Of nothing everything is too much.
+        most.filter(|_| taken > 0.0).map_or(0.0, |most| taken / most)
+    };
+    let mut uses = Bound::ALL.into_iter().zip(most).map(part);
+    std::array::from_fn(|_| uses.next().unwrap_or_default())
+}
+
+/// A number for each of [`Bound::ALL`].
+type PriceOf = [f64; Bound::ALL.len()];
+
 /// What is to be chosen, and what for.
 struct Knapsack {
     /// By tenant.
@@ -87,33 +138,47 @@ struct Knapsack {
     is_bounded: [bool; Bound::ALL.len()],
 }
 
-type PriceOf = [f64; Bound::ALL.len()];
-
 impl Knapsack {
-    fn new(question: &Question, objective: Objective) -> Self {
-        let most = Bound::ALL.map(|bound| question.bounds.get(bound));
+    /// What makes that least, with all latencies kept.
+    fn of(question: &Question, objective: Objective) -> Self {
         let least = match objective {
             Objective::Goal(_) => Bound::Cost,
             Objective::Use(bound) => bound,
         };
+        let most = Bound::ALL.map(|bound| question.bounds.get(bound));
         let do_writes_count =
             least == Bound::FlashWrites || question.bounds.get(Bound::FlashWrites).is_some();
         let of = |(number, tenant): (usize, &Tenant)| {
             let choice = |gets: Allotment| {
-                let mut uses = [0.0; Bound::ALL.len()];
-                for (at, bound) in Bound::ALL.into_iter().enumerate() {
-                    let Some(most) = most[at] else { continue };
-                    let use_ = question.use_of(number, &gets, bound);
-                    // Of nothing everything is too much.
-                    uses[at] = if use_ > 0.0 { use_ / most } else { 0.0 };
-                }
-                Choice { gets, cost: question.use_of(number, &gets, least), uses }
+                let cost = question.use_of(number, &gets, least);
+                Choice { gets, cost, uses: uses_of(question, number, &gets, most) }
             };
             let all = allotments(tenant, question, do_writes_count).into_iter().map(choice);
-            // None that is too large alone, and that no arithmetic can be done with.
-            all.filter(|choice| choice.uses.iter().all(|part| *part <= 1.0 + ROUNDING)).collect()
+            all.filter(Choice::is_possible).collect()
         };
         let choices = question.tenants.iter().enumerate().map(of).collect();
+        Self { choices, is_bounded: most.map(|most| most.is_some()) }
+    }
+
+    /// What makes latencies least within a cost, with sizes of these curves; whatever else is bounded, or within all bounds.
+    fn of_pairs(question: &Question, curves: &[Curve], is_cost_all: bool) -> Self {
+        let most = Bound::ALL.map(|bound| {
+            question.bounds.get(bound).filter(|_| !is_cost_all || bound == Bound::Cost)
+        });
+        let of = |(number, curve): (usize, &Curve)| {
+            let tenant = &question.tenants[number];
+            let choice = |gets: Allotment| {
+                let cost = gets.latency_us * tenant.requests_per_s;
+                Choice { gets, cost, uses: uses_of(question, number, &gets, most) }
+            };
+            let mut all = pairs(tenant, curve, question);
+            if is_cost_all {
+                keep_trade_offs(&mut all);
+            }
+            let all = all.into_iter().map(choice);
+            all.filter(Choice::is_possible).collect()
+        };
+        let choices = curves.iter().enumerate().map(of).collect();
         Self { choices, is_bounded: most.map(|most| most.is_some()) }
     }
 
@@ -213,6 +278,11 @@ impl Knapsack {
 }
 
 impl Choice {
+    /// Whether it is not too large alone, and arithmetic can be done with it.
+    fn is_possible(&self) -> bool {
+        self.uses.iter().all(|part| *part <= 1.0 + ROUNDING)
+    }
+
     /// Its cost, and what it takes of bounds at these prices.
     fn priced(&self, prices: &PriceOf) -> f64 {
         self.cost + self.uses.iter().zip(prices).map(|(part, price)| part * price).sum::<f64>()
@@ -291,32 +361,57 @@ impl<'k> Search<'k> {
 
 /// The plan that keeps what is asked, and of which that is least.
 pub(crate) fn least(question: &Question, objective: Objective) -> Outcome {
-    let knapsack = Knapsack::new(question, objective);
-    if knapsack.choices.iter().any(Vec::is_empty) {
-        return Outcome::Nothing;
+    Knapsack::of(question, objective).solve(question)
+}
+
+/// The plan of the least mean latency for a cost, by these points of the curves. Nothing is known where there is no bound of
+/// cost.
+pub(crate) fn quickest(question: &Question, curves: &[Curve]) -> Outcome {
+    if question.bounds.cost.is_none() {
+        return Outcome::Unknown;
     }
-    let prices = knapsack.prices();
-    let first = Some(knapsack.chosen(&prices)).filter(|chosen| knapsack.fits(chosen));
-    let is_free = prices.iter().all(|price| *price == 0.0);
-    let chosen = match first {
-        Some(chosen) if is_free => chosen,
-        first => {
-            let first = first.map(|chosen| knapsack.improved(chosen));
-            let mut search = Search::new(&knapsack, &prices, first);
-            if search.least > knapsack.dearest() * (1.0 + NEAR) {
-                return Outcome::Nothing;
-            }
-            search.go(&mut Vec::new(), 0.0, [0.0; Bound::ALL.len()]);
-            match search.best {
-                Some((_, chosen)) => chosen,
-                None if search.nodes > NODES_MAX => return Outcome::Unknown,
-                None => return Outcome::Nothing,
-            }
-        }
+    let outcome = Knapsack::of_pairs(question, curves, true).solve(question);
+    let is_kept = |plan: &Plan, bound: Bound| {
+        let most = question.bounds.get(bound);
+        most.is_none_or(|most| plan.takes(question, bound) <= most * (1.0 + ROUNDING))
     };
-    let sizes = knapsack.choices.iter().zip(&chosen).map(|(choices, at)| {
-        let gets = choices[*at].gets;
-        (gets.memory_bytes, gets.flash_bytes)
-    });
-    Outcome::Found(Plan::of(question, &sizes.collect::<Vec<_>>()))
+    match outcome {
+        Outcome::Found(plan) if !Bound::ALL.into_iter().all(|bound| is_kept(&plan, bound)) => {
+            // Another bound is in the way, and what is dearer may take less of it.
+            Knapsack::of_pairs(question, curves, false).solve(question)
+        }
+        outcome => outcome,
+    }
+}
+
+impl Knapsack {
+    fn solve(&self, question: &Question) -> Outcome {
+        if self.choices.iter().any(Vec::is_empty) {
+            return Outcome::Nothing;
+        }
+        let prices = self.prices();
+        let first = Some(self.chosen(&prices)).filter(|chosen| self.fits(chosen));
+        let is_free = prices.iter().all(|price| *price == 0.0);
+        let chosen = match first {
+            Some(chosen) if is_free => chosen,
+            first => {
+                let first = first.map(|chosen| self.improved(chosen));
+                let mut search = Search::new(self, &prices, first);
+                if search.least > self.dearest() * (1.0 + NEAR) {
+                    return Outcome::Nothing;
+                }
+                search.go(&mut Vec::new(), 0.0, [0.0; Bound::ALL.len()]);
+                match search.best {
+                    Some((_, chosen)) => chosen,
+                    None if search.nodes > NODES_MAX => return Outcome::Unknown,
+                    None => return Outcome::Nothing,
+                }
+            }
+        };
+        let sizes = self.choices.iter().zip(&chosen).map(|(choices, at)| {
+            let gets = choices[*at].gets;
+            (gets.memory_bytes, gets.flash_bytes)
+        });
+        Outcome::Found(Plan::of(question, &sizes.collect::<Vec<_>>()))
+    }
 }

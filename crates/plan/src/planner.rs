@@ -7,8 +7,9 @@
 //!   taken for its lower hull, which promises more than there is at sizes between the hull's points.
 //! * [`plan_exactly`]: over the curve's own points. Each size is a point's: with a little less one misses more, and
 //!   what is between two points is paid for nothing. Where latencies are to be kept for the least cost it looks through all
-//!   points ([`crate::choices`]). The least latency for so much money it finds as a mixed-integer program; of curves of
-//!   thousands of points that looks at [`POINTS_USUAL`] first, and then at all that are near what it has found.
+//!   points ([`crate::choices`]). For the least latency for so much money it looks at [`POINTS_USUAL`] of each curve
+//!   first, and then at all that are near what it has found; where other bounds are in the way, as a
+//!   mixed-integer program.
 //!
 //! Guarantees: whatever is answered has been held against the curves themselves ([`Plan`]);
 //! what cannot be says which bound is in the way, and what it would have to be ([`Infeasible`]).
@@ -81,7 +82,7 @@ pub fn plan_exactly(question: &Question, points_max: usize) -> Result<Plan, Infe
         }
     }
     let mut curves = thinned(question, points_max);
-    let mut found = solve(question, &curves, Shape::Points, goal);
+    let mut found = by_points(question, &curves, goal);
     for _ in 0..LOOKS_MAX {
         let near = match &found {
             Ok(plan) => plan.clone(),
@@ -102,7 +103,7 @@ pub fn plan_exactly(question: &Question, points_max: usize) -> Result<Plan, Infe
             break;
         }
         curves = closer;
-        found = match (found, solve(question, &curves, Shape::Points, goal)) {
+        found = match (found, by_points(question, &curves, goal)) {
             (before, Err(error)) if before.is_err() => Err(error),
             // It has all the points of before.
             (before, Err(_)) => before,
@@ -112,9 +113,26 @@ pub fn plan_exactly(question: &Question, points_max: usize) -> Result<Plan, Infe
     if let Err(microlp::Error::Infeasible) = found {
         // What has been left out may be what would do.
         curves = thinned(question, points_max.max(POINTS_LAST));
-        found = solve(question, &curves, Shape::Points, goal);
+        found = by_points(question, &curves, goal);
     }
     found.map_err(|error| refused(question, &curves, Shape::Points, &error))
+}
+
+/// The best plan by these points of the curves.
+fn by_points(
+    question: &Question,
+    curves: &[Curve],
+    goal: Objective,
+) -> Result<Plan, microlp::Error> {
+    let outcome = match goal {
+        Objective::Goal(Goal::Latency) => choices::quickest(question, curves),
+        _ => Outcome::Unknown,
+    };
+    match outcome {
+        Outcome::Found(plan) => Ok(plan),
+        Outcome::Nothing => Err(microlp::Error::Infeasible),
+        Outcome::Unknown => solve(question, curves, Shape::Points, goal),
+    }
 }
 
 /// The curves of all tenants, of at most so many points.
