@@ -8,7 +8,7 @@
 //! * [`plan_exactly`]: over the curve's own points. Each size is a point's: with a little less one misses more, and
 //!   what is between two points is paid for nothing. Where latencies are to be kept for the least cost it looks through all
 //!   points ([`crate::choices`]). For the least latency for so much money it looks at [`POINTS_USUAL`] of each curve
-//!   first, and then at all that are near what it has found; where other bounds are in the way, as a
+//!   first, and then at all that are near what it has found; where there is no bound of cost, as a
 //!   mixed-integer program.
 //!
 //! Guarantees: whatever is answered has been held against the curves themselves ([`Plan`]);
