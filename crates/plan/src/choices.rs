@@ -18,15 +18,17 @@
 //! and with each choice that is not a tenant's first by that, as much more as it is worse there. So a search by branch and
 //! bound looks at the few choices that are so little worse that they may be in a better plan than the best that is known.
 //!
-//! Guarantees: what is found keeps all latencies and bounds, and costs as little as any plan does, but for [`NEAR`], or for
-//! [`NODES_MAX`] where so many choices are alike. That there is none is said only where no choices fit, or where by the
-//! sum above a plan would cost more than all dearest choices together.
+//! Guarantees: what is found keeps all latencies and bounds, and costs as little as any plan of these choices does, but for
+//! [`NEAR`], or for [`NODES_MAX`] where so many choices are alike. Sizes between points are not among them: they
+//! would be of use where flash is bounded, and more DRAM can stand in for it. That there is none is said only where no
+//! choices fit, or where by the
+//! sum above a plan would cost more than the dearest there can be.
 //!
 //! Pure.
 
 use crate::curve::{Curve, Point};
 use crate::model::{Allotment, Tenant};
-use crate::question::{Bound, Objective, Plan, Question};
+use crate::question::{Bound, Objective, Plan, Question, ROUNDING};
 
 /// Plans that are cheaper by less than this part are not looked for.
 const NEAR: f64 = 1e-6;
@@ -36,9 +38,6 @@ const NODES_MAX: u64 = 2_000_000;
 const ROUNDS: u32 = 12;
 /// So often the interval that has a price in it is halved.
 const HALVINGS: u32 = 60;
-/// What a latency and a bound may be missed by, as a part: by rounding.
-const ROUNDING: f64 = 1e-9;
-
 /// What has been found.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -59,8 +58,8 @@ struct Choice {
     uses: [f64; Bound::ALL.len()],
 }
 
-/// All ways to keep a tenant's latency with the least flash for each size of DRAM; where writes to flash do not
-/// count, none with more DRAM than it takes without flash.
+/// All ways to keep a tenant's latency with the least flash for each point of the curve that DRAM may reach; where
+/// writes to flash do not count, none with more DRAM than it takes without flash.
 fn allotments(tenant: &Tenant, question: &Question, do_writes_count: bool) -> Vec<Allotment> {
     let latencies = tenant.latencies;
     let sla_us = tenant.sla_us.unwrap_or(f64::INFINITY);
@@ -111,6 +110,11 @@ fn keep_trade_offs(all: &mut Vec<Allotment>) {
     });
 }
 
+/// What no plan of these costs more than.
+fn dearest(choices: &[Vec<Choice>]) -> f64 {
+    choices.iter().map(|all| all.iter().map(|it| it.cost).fold(0.0, f64::max)).sum()
+}
+
 /// What a tenant takes of bounds that are there, each as a part of it.
 fn uses_of(
     question: &Question,
@@ -136,6 +140,8 @@ struct Knapsack {
     choices: Vec<Vec<Choice>>,
     /// Which bounds there are.
     is_bounded: [bool; Bound::ALL.len()],
+    /// What no plan costs more than, within the bounds.
+    dearest: f64,
 }
 
 impl Knapsack {
@@ -156,8 +162,13 @@ impl Knapsack {
             let all = allotments(tenant, question, do_writes_count).into_iter().map(choice);
             all.filter(Choice::is_possible).collect()
         };
-        let choices = question.tenants.iter().enumerate().map(of).collect();
-        Self { choices, is_bounded: most.map(|most| most.is_some()) }
+        let choices: Vec<Vec<Choice>> = question.tenants.iter().enumerate().map(of).collect();
+        let bounds = question.bounds;
+        let all = bounds.dram_bytes.zip(bounds.flash_bytes);
+        let all = all.map(|(dram, flash)| question.prices.cost(dram, flash));
+        let of_bounds = [all.filter(|_| least == Bound::Cost), question.bounds.get(least)];
+        let dearest = of_bounds.into_iter().flatten().fold(dearest(&choices), f64::min);
+        Self { choices, is_bounded: most.map(|most| most.is_some()), dearest }
     }
 
     /// What makes latencies least within a cost, with sizes of these curves; whatever else is bounded, or within all bounds.
@@ -178,8 +189,9 @@ impl Knapsack {
             let all = all.into_iter().map(choice);
             all.filter(Choice::is_possible).collect()
         };
-        let choices = curves.iter().enumerate().map(of).collect();
-        Self { choices, is_bounded: most.map(|most| most.is_some()) }
+        let choices: Vec<Vec<Choice>> = curves.iter().enumerate().map(of).collect();
+        let dearest = dearest(&choices);
+        Self { choices, is_bounded: most.map(|most| most.is_some()), dearest }
     }
 
     fn bounds(&self) -> impl Iterator<Item = usize> + use<> {
@@ -208,12 +220,6 @@ impl Knapsack {
 
     fn cost(&self, chosen: &[usize]) -> f64 {
         self.choices.iter().zip(chosen).map(|(choices, at)| choices[*at].cost).sum()
-    }
-
-    /// What no plan costs more than.
-    fn dearest(&self) -> f64 {
-        let of = |choices: &Vec<Choice>| choices.iter().map(|it| it.cost).fold(0.0, f64::max);
-        self.choices.iter().map(of).sum()
     }
 
     fn fits(&self, chosen: &[usize]) -> bool {
@@ -245,7 +251,7 @@ impl Knapsack {
             return 0.0;
         }
         // By then it is all that counts.
-        let (mut low, mut high) = (0.0, self.dearest().max(1.0) * 1e9);
+        let (mut low, mut high) = (0.0, self.dearest.max(1.0) * 1e9);
         for _ in 0..HALVINGS {
             // By its logarithm at first, for it may be of any size.
             let middle = if low == 0.0 { high / 1_000.0 } else { f64::midpoint(low, high) };
@@ -397,7 +403,7 @@ impl Knapsack {
             first => {
                 let first = first.map(|chosen| self.improved(chosen));
                 let mut search = Search::new(self, &prices, first);
-                if search.least > self.dearest() * (1.0 + NEAR) {
+                if search.least > self.dearest * (1.0 + NEAR) {
                     return Outcome::Nothing;
                 }
                 search.go(&mut Vec::new(), 0.0, [0.0; Bound::ALL.len()]);

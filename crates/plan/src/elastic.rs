@@ -44,7 +44,7 @@ const PUSH: f64 = 1.1;
 const ANOTHER: f64 = 1.25;
 /// Points of a curve that are looked at at a time.
 const POINTS: usize = 100;
-/// Plans of more tenants by points take minutes.
+/// Plans of the least latency for more tenants take too long by points.
 const TENANTS_EXACTLY: usize = 3;
 /// So much longer than the least is as good as the least.
 const AS_GOOD: f64 = 1.02;
@@ -370,10 +370,10 @@ fn times_as_large(curve: &Curve, size: u64, missed: f64) -> Option<f64> {
     Some(size as f64 / same as f64)
 }
 
-/// A plan within seconds: of many tenants by the hulls of their curves, with each size as large as the
-/// next corner of the hull, where the curve keeps what the hull says.
+/// A plan within seconds: of the least latency for many tenants by the hulls of their curves, with each size as large as
+/// the next corner of the hull, where the curve keeps what the hull says.
 fn plan_soon(question: &Question) -> Result<Plan, Infeasible> {
-    if question.tenants.len() <= TENANTS_EXACTLY {
+    if question.goal == Goal::Cost || question.tenants.len() <= TENANTS_EXACTLY {
         return plan_exactly(question, POINTS);
     }
     let plan = plan_on_hull(question)?;

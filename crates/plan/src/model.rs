@@ -135,7 +135,7 @@ pub struct Allotment {
 impl Allotment {
     /// DRAM in all, in bytes.
     pub fn dram_bytes(&self) -> u64 {
-        self.memory_bytes + self.index_bytes
+        self.memory_bytes.saturating_add(self.index_bytes)
     }
 }
 
@@ -166,7 +166,7 @@ impl Tenant {
             memory_miss_ratio,
             miss_ratio,
             latency_us: self.latencies.mean_us(memory_miss_ratio, miss_ratio),
-            cost: prices.cost(memory_bytes + index_bytes, flash_bytes),
+            cost: prices.cost(memory_bytes.saturating_add(index_bytes), flash_bytes),
         }
     }
 

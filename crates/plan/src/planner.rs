@@ -6,7 +6,7 @@
 //! * [`plan_on_hull`]: as a linear program, as the paper has it. A curve that is not convex is
 //!   taken for its lower hull, which promises more than there is at sizes between the hull's points.
 //! * [`plan_exactly`]: over the curve's own points. Each size is a point's: with a little less one misses more, and
-//!   what is between two points is paid for nothing. Where latencies are to be kept for the least cost it looks through all
+//!   what is between two points is paid for nothing (unless flash is bounded: more DRAM could stand in for it). Where latencies are to be kept for the least cost it looks through all
 //!   points ([`crate::choices`]). For the least latency for so much money it looks at [`POINTS_USUAL`] of each curve
 //!   first, and then at all that are near what it has found; where there is no bound of cost, as a
 //!   mixed-integer program.
@@ -21,7 +21,7 @@ use microlp::{ComparisonOp, OptimizationDirection, Problem, Solution, Variable};
 use crate::choices::{self, Outcome};
 use crate::curve::{Curve, Point};
 use crate::model::{Allotment, Tenant};
-use crate::question::{Bound, Bounds, Goal, Objective, Plan, Question};
+use crate::question::{Bound, Bounds, Goal, Objective, Plan, Question, ROUNDING};
 
 /// Points of a curve with which a plan of the least latency for three tenants takes about a second. Spread by the logarithm of the size they make a
 /// size some per cent larger than it would have to be, until one looks closer.
@@ -93,12 +93,7 @@ pub fn plan_exactly(question: &Question, points_max: usize) -> Result<Plan, Infe
             },
             Err(error) => return Err(Infeasible::Solver(error.to_string())),
         };
-        let closer = |((tenant, gets), coarse): ((&Tenant, &Allotment), &Curve)| {
-            let sizes = [gets.memory_bytes, gets.memory_bytes.saturating_add(gets.flash_bytes)];
-            tenant.curve.closer(coarse, &sizes, points_max)
-        };
-        let tenants = question.tenants.iter().zip(&near.tenants);
-        let closer: Vec<Curve> = tenants.zip(&curves).map(closer).collect();
+        let closer = closer(question, &near, &curves, points_max);
         if closer == curves {
             break;
         }
@@ -115,7 +110,23 @@ pub fn plan_exactly(question: &Question, points_max: usize) -> Result<Plan, Infe
         curves = thinned(question, points_max.max(POINTS_LAST));
         found = by_points(question, &curves, goal);
     }
+    if let Err(microlp::Error::Infeasible) = found
+        && let Outcome::Found(near) = choices::least(question, Objective::Goal(Goal::Cost))
+    {
+        // All points know one.
+        curves = closer(question, &near, &curves, points_max);
+        found = by_points(question, &curves, goal).or(Ok(near));
+    }
     found.map_err(|error| refused(question, &curves, Shape::Points, &error))
+}
+
+/// The curves with more points near the sizes of a plan.
+fn closer(question: &Question, near: &Plan, coarse: &[Curve], points_max: usize) -> Vec<Curve> {
+    let of = |((tenant, gets), coarse): ((&Tenant, &Allotment), &Curve)| {
+        let sizes = [gets.memory_bytes, gets.memory_bytes.saturating_add(gets.flash_bytes)];
+        tenant.curve.closer(coarse, &sizes, points_max)
+    };
+    question.tenants.iter().zip(&near.tenants).zip(coarse).map(of).collect()
 }
 
 /// The best plan by these points of the curves.
@@ -178,7 +189,7 @@ fn check(question: &Question) -> Result<(), Infeasible> {
     for (number, tenant) in question.tenants.iter().enumerate() {
         let least = tenant.curve.points().last().map_or(1.0, |point| point.miss_ratio);
         let least_us = tenant.latencies.mean_us(least, least);
-        if tenant.sla_us.is_some_and(|sla_us| least_us > sla_us * (1.0 + TOLERANCE)) {
+        if tenant.sla_us.is_some_and(|sla_us| least_us > sla_us * (1.0 + ROUNDING)) {
             return Err(Infeasible::Sla { tenant: number, least_us });
         }
     }

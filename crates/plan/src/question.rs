@@ -4,6 +4,9 @@
 
 use crate::model::{Allotment, Prices, Tenant};
 
+/// What a latency and a bound may be missed by, as a part: by rounding.
+pub(crate) const ROUNDING: f64 = 1e-9;
+
 /// What is to be least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
