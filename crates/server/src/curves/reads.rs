@@ -1,14 +1,16 @@
 //! How long a read of flash takes: lately, and not since the server began.
 //!
-//! What plans are made with is the mean of the last windows in which there were enough reads, each window as much as all
-//! before it together; so one stall does not turn a plan over, and a device that has become slower is known after a few
-//! windows. Where nobody has read for long nothing is known: else flash that a plan has taken away, for it was slow, would
-//! be slow for ever.
+//! What plans are made with is a mean of the windows in which there were enough reads, in which the last counts a quarter
+//! and all before it the rest: so one stall does not turn a plan over, nor do the writes of a cache that is being filled,
+//! and a device that has become slower is known after some windows. Where nobody has read for long nothing is known: else
+//! flash that a plan has taken away, for it was slow, would be slow for ever.
 //!
 //! Pure.
 
 /// So many reads of a window say how long they take.
 const READS_MIN: u64 = 256;
+/// How much the last window counts.
+const LEARNT: f64 = 0.25;
 /// After so many windows with fewer, all of them together, what was known is forgotten.
 const WINDOWS_MAX: u32 = 8;
 
@@ -53,8 +55,9 @@ impl RecentReads {
         let reads = now.since(self.before);
         self.windows += 1;
         if reads.count >= READS_MIN {
-            let mean_us =
-                |lately_us: f64| self.mean_us.map_or(lately_us, |it| (it + lately_us) / 2.0);
+            let mean_us = |lately_us: f64| {
+                self.mean_us.map_or(lately_us, |it| it + LEARNT * (lately_us - it))
+            };
             self.mean_us = reads.mean_us().map(mean_us);
         } else if self.windows >= WINDOWS_MAX {
             self.mean_us = None;
@@ -80,12 +83,12 @@ mod tests {
         assert_eq!(recent.end_window(reads(1_100, 1_010_000)), None, "too few");
         // With those of the window before.
         assert_eq!(recent.end_window(reads(1_400, 1_040_000)), Some(100.0));
-        // Slower, and in one window no more than half of that is believed.
-        assert_eq!(recent.end_window(reads(2_400, 2_040_000)), Some(550.0));
-        assert_eq!(recent.end_window(reads(3_400, 3_040_000)), Some(775.0));
+        // Slower, and in one window no more than a quarter of that is believed.
+        assert_eq!(recent.end_window(reads(2_400, 2_040_000)), Some(325.0));
+        assert_eq!(recent.end_window(reads(3_400, 3_040_000)), Some(493.75));
         // As it was again.
         let last =
-            (0..12).map(|n| recent.end_window(reads(4_400 + n * 1_000, 3_140_000 + n * 100_000)));
+            (0..24).map(|n| recent.end_window(reads(4_400 + n * 1_000, 3_140_000 + n * 100_000)));
         assert!(last.last().flatten().is_some_and(|us| (100.0..101.0).contains(&us)));
     }
 
