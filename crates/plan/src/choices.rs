@@ -34,6 +34,8 @@ use crate::question::{Bound, Objective, Plan, Question, ROUNDING};
 const NEAR: f64 = 1e-6;
 /// So many combinations are looked at, at most.
 const NODES_MAX: u64 = 2_000_000;
+/// More pairs of sizes would take too much memory, some 130 bytes each.
+const PAIRS_MAX: usize = 2_000_000;
 /// So often the price of each bound is found anew.
 const ROUNDS: u32 = 12;
 /// So often the interval that has a price in it is halved.
@@ -371,9 +373,14 @@ pub(crate) fn least(question: &Question, objective: Objective) -> Outcome {
 }
 
 /// The plan of the least mean latency for a cost, by these points of the curves. Nothing is known where there is no bound of
-/// cost.
+/// cost, or there are too many points.
 pub(crate) fn quickest(question: &Question, curves: &[Curve]) -> Outcome {
-    if question.bounds.cost.is_none() {
+    let pairs_of = |curve: &Curve| {
+        let points = curve.points().len();
+        points.saturating_mul(points + 1) / 2
+    };
+    let pairs = curves.iter().map(pairs_of).fold(0, usize::saturating_add);
+    if question.bounds.cost.is_none() || pairs > PAIRS_MAX {
         return Outcome::Unknown;
     }
     let outcome = Knapsack::of_pairs(question, curves, true).solve(question);
