@@ -20,10 +20,11 @@
 //!
 //! Pure: it does nothing itself, and whoever resizes asks it once for each window.
 
+use crate::choices::{self, Outcome};
 use crate::curve::Curve;
 use crate::model::{Allotment, Prices, Tenant};
 use crate::planner::{Infeasible, plan_exactly, plan_on_hull};
-use crate::question::{Bound, Bounds, Goal, Plan, Question};
+use crate::question::{Bound, Bounds, Goal, Objective, Plan, Question};
 
 /// Of a latency that is asked, plans aim at so much.
 pub const AIM: f64 = 0.95;
@@ -44,7 +45,7 @@ const PUSH: f64 = 1.1;
 const ANOTHER: f64 = 1.25;
 /// Points of a curve that are looked at at a time.
 const POINTS: usize = 100;
-/// Plans of the least latency for more tenants take too long by points.
+/// Plans of more tenants may take too long by points, and a server that ends waits for them.
 const TENANTS_EXACTLY: usize = 3;
 /// So much longer than the least is as good as the least.
 const AS_GOOD: f64 = 1.02;
@@ -370,11 +371,16 @@ fn times_as_large(curve: &Curve, size: u64, missed: f64) -> Option<f64> {
     Some(size as f64 / same as f64)
 }
 
-/// A plan within seconds: of the least latency for many tenants by the hulls of their curves, with each size as large as
-/// the next corner of the hull, where the curve keeps what the hull says.
+/// A plan within seconds: of many tenants by points where one is found at once, else by the hulls of their curves, with
+/// each size as large as the next corner of the hull, where the curve keeps what the hull says.
 fn plan_soon(question: &Question) -> Result<Plan, Infeasible> {
-    if question.goal == Goal::Cost || question.tenants.len() <= TENANTS_EXACTLY {
+    if question.tenants.len() <= TENANTS_EXACTLY {
         return plan_exactly(question, POINTS);
+    }
+    if question.goal == Goal::Cost
+        && let Outcome::Found(plan) = choices::least(question, Objective::Goal(Goal::Cost))
+    {
+        return Ok(plan);
     }
     let plan = plan_on_hull(question)?;
     let corners = |(tenant, gets): (&Tenant, &Allotment)| {
