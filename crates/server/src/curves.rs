@@ -424,13 +424,15 @@ pub(crate) fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver
         let is_end = now_ns - began_ns >= curves.window.as_nanos() as u64;
         // Before there is any other, the one that runs is shown now and then.
         let is_early = number == 1 && (now_ns - shown_ns) as u128 * 16 >= curves.window.as_nanos();
-        if is_end {
-            // Before it is told that the window has ended, for then somebody plans.
-            *curves.flash_us.lock() = reads.end_window(source.flash_reads());
-        }
         if is_end || is_early {
+            // At once: what is asked for meanwhile has not been taken in.
+            let lookups = source.lookups();
+            if is_end {
+                // Before it is told that the window has ended, for then somebody plans.
+                *curves.flash_us.lock() = reads.end_window(source.flash_reads());
+            }
             let seconds = (now_ns - began_ns) as f64 / 1e9;
-            curves.tell(&mut profiles, &source.lookups(), seconds, number, is_end);
+            curves.tell(&mut profiles, &lookups, seconds, number, is_end);
             shown_ns = now_ns;
         }
         if is_end {
