@@ -110,7 +110,9 @@ pub fn plan_exactly(question: &Question, points_max: usize) -> Result<Plan, Infe
         curves = thinned(question, points_max.max(POINTS_LAST));
         found = by_points(question, &curves, goal);
     }
+    // For the least cost all points have been asked already.
     if let Err(microlp::Error::Infeasible) = found
+        && question.goal == Goal::Latency
         && let Outcome::Found(near) = choices::least(question, Objective::Goal(Goal::Cost))
     {
         // All points know one.

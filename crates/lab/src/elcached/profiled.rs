@@ -16,12 +16,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidekv_evidence::Value;
+
 use crate::elcached::cost::modelled;
 use crate::experiment::{Found, Model, Params, Point, Rule, Target};
 use crate::failure::{Failure, Result};
 use crate::scale::Scale;
 use crate::served::{Drivers, Target as Sizes, Turn, Turns};
-use tidekv_evidence::Value;
 
 const PROFILED: &str = "tidekv:profiled";
 const UNPROFILED: &str = "unprofiled";
