@@ -181,6 +181,11 @@ impl Sampler {
         self.curve_of(self.requests, 0)
     }
 
+    /// Requests in the sample that have been counted.
+    pub(crate) fn sampled_requests(&self) -> f64 {
+        self.distances.requests()
+    }
+
     /// The same, where there were so many requests of all keys, of which nothing is known of `lost`.
     pub(crate) fn curve_of(&self, requests: u64, lost: u64) -> Curve {
         let expected = requests.saturating_sub(lost) as f64 * self.rate();

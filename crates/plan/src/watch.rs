@@ -11,7 +11,8 @@
 //!   that, in which it learns what there is, has no curve.
 //!
 //! Not every request need come here: who hands them in asks [`Watch::threshold`] first, and says in
-//! the end how many there were.
+//! the end how many there were. As long as all keys are in the sample it is known here how many that is, to the
+//! request, which who counts them while more are on their way cannot say.
 //!
 //! Pure; one thread's.
 
@@ -107,8 +108,11 @@ impl Watch {
         if self.is_learning {
             return None;
         }
-        let found = self.sampler.curve_of(window.requests, window.lost);
-        (window.requests > 0).then_some(found)
+        let requests = match self.rate() < 1.0 {
+            true => window.requests,
+            false => self.sampler.sampled_requests() as u64 + window.lost,
+        };
+        (requests > 0).then(|| self.sampler.curve_of(requests, window.lost))
     }
 
     /// Ends the window, and begins another: its curve.

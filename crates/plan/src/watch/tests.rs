@@ -92,6 +92,29 @@ fn a_window_has_the_curve_of_caches_that_were_warm_before() {
 }
 
 #[test]
+fn what_is_counted_but_still_on_its_way_is_of_the_next_window() {
+    let mut watch = Watch::new(1_000, u64::MAX / 2, SETTINGS);
+    // Every second request for a key that is never there.
+    let mut ask = |asked: u64, counted: u64, lost: u64| {
+        for at in 0..asked {
+            match at % 2 {
+                0 => watch.see(&Access::new(1_000 + at, Action::Get)),
+                _ => watch.see(&Access::new(7, Action::Load(100))),
+            }
+        }
+        let curve = watch.end_window(Window { requests: counted, lost });
+        curve.map(|curve| (curve.miss_ratio(100), curve.requests()))
+    };
+    ask(2, 2, 0);
+    // One more was counted than has come, and then one fewer.
+    assert_eq!(ask(100, 101, 0), Some((0.5, 100.0)));
+    assert_eq!(ask(100, 99, 0), Some((0.5, 100.0)));
+    // Those that are lost were like the others.
+    assert_eq!(ask(100, 151, 50), Some((0.5, 150.0)));
+    assert_eq!(ask(0, 1, 0), None);
+}
+
+#[test]
 fn caches_that_are_not_larger_do_not_notice_what_has_left() {
     let mut watch = Watch::new(1_000_000, 50_000, SETTINGS);
     let mut exact = Profiler::new(SETTINGS);
@@ -163,9 +186,10 @@ fn a_sample_that_has_become_small_learns_for_a_window() {
 
 #[test]
 fn what_was_lost_is_not_taken_for_hits() {
-    let mut watch = Watch::new(100_000, u64::MAX / 2, SETTINGS);
+    let mut watch = Watch::new(1_000, u64::MAX / 2, SETTINGS);
     let mut clients = Clients { state: 9 };
     let window = clients.ask(&mut watch, 10_000, (0, 1_000_000));
+    assert!(watch.rate() < 1.0);
     let all = watch.curve(window).expect("there is one");
     let as_hits = watch.curve(Window { requests: 20_000, lost: 0 }).expect("there is one");
     let lost = watch.curve(Window { requests: 20_000, lost: 10_000 }).expect("there is one");
