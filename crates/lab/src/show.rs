@@ -9,8 +9,9 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 81] = [
+const SHOWN: [&str; 82] = [
     "mean_absolute_error",
+    "mean_absolute_error_sampled",
     "profiled_per_s",
     "profile_bytes",
     "mean_relative_error",
@@ -152,6 +153,7 @@ fn value_with(metric: &str, value: f64, more: usize) -> Shown {
 pub(crate) fn label(metric: &str) -> &str {
     match metric {
         "mean_absolute_error" => "mean absolute error",
+        "mean_absolute_error_sampled" => "by the sample alone",
         "profiled_per_s" => "requests/s",
         "profile_bytes" => "memory",
         "mean_relative_error" => "off by, on average",

@@ -4,43 +4,24 @@
 //! 512 ([`PRECISION_BITS`]); memory depends on the largest distance's logarithm alone.
 
 use crate::curve::{Curve, Point};
+use crate::places::{number_of, place_of};
 
 /// Distances below 2^that are exact.
-pub(crate) const PRECISION_BITS: u32 = 10;
+const PRECISION_BITS: u32 = 10;
 
 /// A histogram.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Distances {
-    /// Requests by the place of their distance ([`place_of`]).
+    /// Requests by the place of their distance ([`crate::places`]).
     reuses: Vec<f64>,
     /// Requests that no cache answers.
     misses: f64,
 }
 
-/// Distances with one place: one, or those up to a number of [`PRECISION_BITS`] and zeros.
-fn place_of(distance: u64) -> usize {
-    let bits = (u64::BITS - distance.leading_zeros()).saturating_sub(PRECISION_BITS);
-    // Rounded up, which may take one bit more.
-    let rounded = (distance >> bits) + u64::from(distance & ((1 << bits) - 1) > 0);
-    (bits as usize) * (1 << (PRECISION_BITS - 1)) + rounded as usize
-}
-
-/// The largest distance that has that place.
-fn distance_of(place: usize) -> u64 {
-    let half = 1_usize << (PRECISION_BITS - 1);
-    // From half to all of it are the numbers of a length.
-    let bits = (place / half).saturating_sub(1);
-    let rounded = (place - bits * half) as u64;
-    rounded
-        .checked_shl(bits as u32)
-        .filter(|shifted| shifted >> bits == rounded)
-        .unwrap_or(u64::MAX)
-}
-
 impl Distances {
     /// A request that caches of at least `distance` answer, as much as `weight` requests.
     pub(crate) fn reuse(&mut self, distance: u64, weight: f64) {
-        let place = place_of(distance);
+        let place = place_of::<PRECISION_BITS>(distance);
         if place >= self.reuses.len() {
             self.reuses.resize(place + 1, 0.0);
         }
@@ -75,7 +56,7 @@ impl Distances {
             left -= reuses + std::mem::take(&mut owed);
             // By rounding alone it could rise.
             least = least.min(ratio(left));
-            points.push(Point { size: distance_of(place), miss_ratio: least });
+            points.push(Point { size: number_of::<PRECISION_BITS>(place), miss_ratio: least });
         }
         match Curve::new(points, requests) {
             Ok(curve) => curve,
@@ -92,26 +73,6 @@ impl Distances {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_distance_is_told_as_at_most_a_little_more() {
-        let near = |power: u32| [-1_i64, 0, 1].map(|by| (1_u64 << power).wrapping_add_signed(by));
-        let all = (0..5_000).chain((12..63).flat_map(near)).chain([12_345_678_901, u64::MAX]);
-        for distance in all {
-            let told = distance_of(place_of(distance));
-            assert!(told >= distance, "{distance} as {told}");
-            let more = (told - distance) as f64;
-            assert!(
-                more <= distance as f64 / f64::from(1 << (PRECISION_BITS - 1)),
-                "{distance} as {told}"
-            );
-            if distance < 1 << PRECISION_BITS {
-                assert_eq!(told, distance);
-            }
-        }
-        let places: Vec<usize> = (0..100_000).map(place_of).collect();
-        assert!(places.is_sorted());
-    }
 
     #[test]
     fn a_curve_falls_by_the_reuses_up_to_a_size() {

@@ -22,12 +22,16 @@ mod curve;
 mod distinct;
 mod fenwick;
 mod stack;
+mod places;
 mod distances;
 mod profiler;
+mod reuse_times;
+mod filling;
+mod calibration;
 mod shards;
 mod watch;
 mod miniature;
-mod reuse_times;
+
 mod slab_classes;
 mod model;
 mod question;

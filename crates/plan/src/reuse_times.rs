@@ -9,29 +9,121 @@
 //! Both take every request for a load, sizes in objects, and hold where a trace goes on as it begins.
 //! What is deleted or expires is not told of: exact is [`crate::Profiler`].
 //!
-//! Guarantees: a time between two requests is never told as less, and as more by less than one part
-//! in 512, as [`crate::distances`] has it. Pure; one thread's.
+//! Guarantees: what is told of a length of time is exact, and lengths are looked at in steps of one part in 100;
+//! memory grows with objects, not with requests. Pure; one thread's.
 
 use hashbrown::HashMap;
 
-use crate::access::Access;
+use crate::access::{Access, Action};
 use crate::curve::{Curve, Point};
+use crate::places::{number_of, place_of};
 
+/// Times below 2^that have a place of their own.
+const PRECISION_BITS: u32 = 8;
 /// Points of a curve, at most.
 const POINTS_MAX: usize = 4096;
-/// Of two windows that are looked at one is longer by this part, beyond the short ones.
+/// Of two lengths that are looked at one is longer by this part, beyond the short ones.
 const GROWTH: f64 = 1.01;
 
 /// The times between requests for an object, in requests.
 #[derive(Debug, Default)]
 pub struct ReuseTimes {
-    /// Number of the last request for each object, from 1.
-    last: HashMap<u64, u64>,
-    /// Requests by the time since the one before.
-    times: HashMap<u64, u64>,
-    /// Numbers of first requests: a sum for each length of window would need them again.
-    first: Vec<u64>,
+    /// The last request for each object.
+    last: HashMap<u64, Last>,
+    /// From one request to the next.
+    between: Gaps,
+    /// From the beginning to the first request for each object.
+    before: Gaps,
     requests: u64,
+}
+
+/// A request: its number, from 1, and the size of the object.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    number: u64,
+    bytes: u64,
+}
+
+/// Times, each of an object of some size.
+#[derive(Debug, Clone, Default)]
+struct Gaps {
+    /// By their places ([`crate::places`]).
+    places: Vec<Sums>,
+}
+
+/// Of some gaps: how many there are, and how long they are together; and the same where each counts as much as its
+/// object has bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    count: f64,
+    times: f64,
+    bytes: f64,
+    byte_times: f64,
+}
+
+impl Sums {
+    fn of(time: u64, bytes: u64) -> Self {
+        let (time, bytes) = (time as f64, bytes as f64);
+        Self { count: 1.0, times: time, bytes, byte_times: bytes * time }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.times += other.times;
+        self.bytes += other.bytes;
+        self.byte_times += other.byte_times;
+    }
+
+    /// What the gaps have beyond that length, if all are longer.
+    fn excess(&self, length: f64) -> f64 {
+        self.times - length * self.count
+    }
+
+    fn byte_excess(&self, length: f64) -> f64 {
+        self.byte_times - length * self.bytes
+    }
+}
+
+impl Gaps {
+    fn add(&mut self, time: u64, bytes: u64) {
+        let place = place_of::<PRECISION_BITS>(time);
+        if place >= self.places.len() {
+            self.places.resize(place + 1, Sums::default());
+        }
+        self.places[place].add(&Sums::of(time, bytes));
+    }
+
+    fn add_all(&mut self, other: &Self) {
+        let len = self.places.len().max(other.places.len());
+        self.places.resize(len, Sums::default());
+        self.places.iter_mut().zip(&other.places).for_each(|(sums, more)| sums.add(more));
+    }
+
+    /// All of them.
+    fn sums(&self) -> Sums {
+        self.beyond().last().map_or(Sums::default(), |(_, sums)| sums)
+    }
+
+    /// Lengths, the longest first, each with the gaps that are longer than it; the last length is 0.
+    fn beyond(&self) -> impl Iterator<Item = (u64, Sums)> {
+        let mut sums = Sums::default();
+        let lengths = self.places.iter().enumerate().rev().filter(|(place, _)| *place > 0);
+        lengths.map(move |(place, more)| {
+            sums.add(more);
+            (number_of::<PRECISION_BITS>(place - 1), sums)
+        })
+    }
+}
+
+/// What windows of a length hold, on average over all that a trace has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held {
+    /// The length, in requests.
+    pub(crate) length: f64,
+    pub(crate) objects: f64,
+    pub(crate) bytes: f64,
+    /// Of the requests right behind such a window, those for an object that is not in it.
+    pub(crate) new: f64,
 }
 
 impl ReuseTimes {
@@ -40,126 +132,128 @@ impl ReuseTimes {
         if !access.action.is_request() {
             return;
         }
-        self.requests += 1;
-        match self.last.insert(access.key, self.requests) {
-            Some(before) => *self.times.entry(self.requests - before).or_default() += 1,
-            None => self.first.push(self.requests),
-        }
+        let bytes = match access.action {
+            Action::Load(bytes) => bytes,
+            Action::Get | Action::LoadUnsized | Action::Set(_) | Action::Delete => 0,
+        };
+        self.see_as(self.requests + 1, access.key, bytes);
     }
 
-    /// The curve by the mean footprint of windows: `fp(w)` is, with `n` requests for `m` objects,
+    /// Takes a request in that is of this number, from 1 and higher than those before; the number of the one
+    /// before for this key.
+    pub(crate) fn see_as(&mut self, number: u64, key: u64, bytes: u64) -> Option<u64> {
+        self.requests = number;
+        let before = self.last.insert(key, Last { number, bytes }).map(|last| last.number);
+        match before {
+            Some(before) => self.between.add(number - before, bytes),
+            None => self.before.add(number, bytes),
+        }
+        before
+    }
+
+    /// What windows hold, the longest first, where there were so many requests: `fp(w)` is, with `n` requests for `m` objects,
     /// `m - (Σ (t - w) r_t + Σ (f_i - w) + Σ (l_i - w)) / (n - w + 1)`, each sum over what is
     /// longer than `w`; `r_t` requests come `t` after the one before, `f_i` is when an object is first
-    /// asked for and `l_i` the same from the end (HOTL, equation 1). Of a cache of `fp(w)` objects
-    /// `fp(w + 1) - fp(w)` of the requests miss.
-    pub fn footprint(&self) -> Curve {
-        let n = self.requests;
-        let ends = self.last.values().map(|last| n + 1 - last);
-        let times = self.times.iter().map(|(time, count)| (*time, *count));
-        let gaps =
-            times.chain(self.first.iter().map(|first| (*first, 1))).chain(ends.map(|end| (end, 1)));
-        let beyond = Beyond::new(gaps.collect());
+    /// asked for and `l_i` the same from the end (HOTL, equation 1). What is new is `fp(w + 1) - fp(w)`.
+    pub(crate) fn windows(&self, requests: u64) -> Vec<Held> {
+        let mut gaps = self.between.clone();
+        gaps.add_all(&self.before);
+        self.last.values().for_each(|last| gaps.add(requests + 1 - last.number, last.bytes));
         let objects = self.last.len() as f64;
-        let footprint = |w: u64| objects - beyond.sum(w) / (n - w + 1) as f64;
-        self.curve(|w| {
-            let here = footprint(w);
-            (here, footprint(w + 1) - here)
-        })
+        let bytes: f64 = self.last.values().map(|last| last.bytes as f64).sum();
+        let held = |(length, longer): (u64, Sums)| {
+            let (windows, length) = ((requests - length + 1) as f64, length as f64);
+            let excess = longer.excess(length);
+            Held {
+                length,
+                objects: objects - excess / windows,
+                bytes: bytes - longer.byte_excess(length) / windows,
+                new: (longer.count * windows - excess) / (windows * (windows - 1.0)),
+            }
+        };
+        gaps.beyond().filter(|(length, _)| *length < requests).map(held).collect()
+    }
+
+    /// The curve by what windows hold: of a cache of `fp(w)` objects `fp(w + 1) - fp(w)` of the requests miss.
+    pub fn footprint(&self) -> Curve {
+        let windows = self.windows(self.requests);
+        self.curve(windows.into_iter().rev().map(|held| (held.objects, held.new)))
     }
 
     /// The curve by how long objects stay: a share `P(t)` of requests comes more than `t` after the one
     /// before, or is the first; a cache of `P(0) + … + P(t - 1)` objects keeps them for `t` requests and
     /// misses `P(t)` (AET, equations 2 and 3).
     pub fn average_eviction_time(&self) -> Curve {
-        let n = self.requests;
-        let beyond = Beyond::new(self.times.iter().map(|(time, count)| (*time, *count)).collect());
-        let first = self.first.len() as f64;
+        let n = self.requests as f64;
+        let first = self.last.len() as f64;
         // The sum of all P up to a time: of each reuse as much of its time as that.
-        let reuses = beyond.sum(0);
-        self.curve(|t| {
-            let kept = (reuses - beyond.sum(t) + first * t as f64) / n as f64;
-            (kept, (beyond.count(t) as f64 + first) / n as f64)
-        })
+        let all = self.between.sums().times;
+        let at = |(time, longer): (u64, Sums)| {
+            let time = time as f64;
+            let kept = (all - longer.excess(time) + first * time) / n;
+            (kept, (longer.count + first) / n)
+        };
+        let mut points: Vec<(f64, f64)> = self.between.beyond().map(at).collect();
+        points.reverse();
+        // Those that are never asked for again.
+        let longest = self.between.places.len().saturating_sub(1);
+        let longest = number_of::<PRECISION_BITS>(longest) as f64;
+        let last = (n > 0.0).then(|| ((all + first * longest) / n, first / n));
+        self.curve(points.into_iter().chain(last))
     }
 
-    /// The curve through the size and the miss ratio that `at` says for lengths of windows.
-    fn curve(&self, at: impl Fn(u64) -> (f64, f64)) -> Curve {
+    /// The curve through sizes that rise, each with its miss ratio.
+    fn curve(&self, at: impl Iterator<Item = (f64, f64)>) -> Curve {
         let (mut points, mut least) = (Vec::<Point>::new(), 1.0_f64);
-        let mut length = 1;
-        while length < self.requests && points.len() < POINTS_MAX {
-            let (size, miss_ratio) = at(length);
+        let mut next = 0.0;
+        for (size, miss_ratio) in at {
+            if size < next || points.len() >= POINTS_MAX {
+                continue;
+            }
             // Rounded up: it holds from there on.
+            next = (size * GROWTH).max(size + 1.0).floor();
             let size = size.ceil().max(1.0) as u64;
             least = least.min(miss_ratio.clamp(0.0, 1.0));
             match points.last_mut() {
                 Some(before) if before.size >= size => before.miss_ratio = least,
                 _ => points.push(Point { size, miss_ratio: least }),
             }
-            length = (length + 1).max((length as f64 * GROWTH) as u64);
         }
         match Curve::new(points, self.requests as f64) {
             Ok(curve) => curve,
             Err(error) => unreachable!("sizes rise and ratios fall: {error}"),
         }
     }
-}
 
-/// Numbers, and what is left of them beyond a bound.
-struct Beyond {
-    /// In their order, each with how many there are of it.
-    numbers: Vec<(u64, u64)>,
-    /// Of those from each place on: how many, and their sum.
-    from: Vec<(u64, f64)>,
-}
-
-impl Beyond {
-    fn new(mut numbers: Vec<(u64, u64)>) -> Self {
-        numbers.sort_unstable();
-        let mut from = vec![(0, 0.0); numbers.len() + 1];
-        for (place, (number, count)) in numbers.iter().enumerate().rev() {
-            let (counts, sum) = from[place + 1];
-            from[place] = (counts + count, sum + *number as f64 * *count as f64);
-        }
-        Self { numbers, from }
-    }
-
-    fn behind(&self, bound: u64) -> (u64, f64) {
-        self.from[self.numbers.partition_point(|(number, _)| *number <= bound)]
-    }
-
-    /// How many are larger than `bound`.
-    fn count(&self, bound: u64) -> u64 {
-        self.behind(bound).0
-    }
-
-    /// The sum of what those are larger by.
-    fn sum(&self, bound: u64) -> f64 {
-        let (count, sum) = self.behind(bound);
-        sum - bound as f64 * count as f64
+    /// Memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let places = self.between.places.capacity() + self.before.places.capacity();
+        self.last.allocation_size() + places * size_of::<Sums>()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Action;
     use crate::profiler::{Expiry, Profiler, Settings, Unit};
 
     fn load(key: u64) -> Access {
-        Access::new(key, Action::Load(1))
+        Access::new(key, Action::Load(1 + key % 7))
     }
 
-    /// The mean number of objects in windows of that length, counted.
-    fn counted(keys: &[u64], length: usize) -> f64 {
+    /// The mean number of objects in windows of that length and of their bytes, counted.
+    fn counted(keys: &[u64], length: usize) -> (f64, f64) {
         let distinct = |window: &[u64]| {
             let mut window = window.to_vec();
             window.sort_unstable();
             window.dedup();
-            window.len() as f64
+            (window.len() as f64, window.iter().map(|key| (1 + key % 7) as f64).sum::<f64>())
         };
         let windows = keys.windows(length);
         let count = windows.len() as f64;
-        windows.map(distinct).sum::<f64>() / count
+        let sums =
+            windows.map(distinct).fold((0.0, 0.0), |sums, it| (sums.0 + it.0, sums.1 + it.1));
+        (sums.0 / count, sums.1 / count)
     }
 
     #[test]
@@ -167,14 +261,15 @@ mod tests {
         let keys: Vec<u64> = (0..200_u64).map(|i| i * i % 37 % (1 + i % 23)).collect();
         let mut times = ReuseTimes::default();
         keys.iter().for_each(|key| times.see(&load(*key)));
-        let n = times.requests;
-        let ends = times.last.values().map(|last| (n + 1 - last, 1));
-        let gaps = times.times.iter().map(|(time, count)| (*time, *count));
-        let first = times.first.iter().map(|first| (*first, 1));
-        let beyond = Beyond::new(gaps.chain(first).chain(ends).collect());
-        for length in [1, 2, 3, 10, 50, 199] {
-            let told = times.last.len() as f64 - beyond.sum(length) / (n - length + 1) as f64;
-            assert!((told - counted(&keys, length as usize)).abs() < 1e-9, "{length}");
+        let mut windows = times.windows(200);
+        windows.reverse();
+        for length in [0, 1, 2, 3, 10, 50, 179] {
+            let Held { objects, bytes, new, .. } = windows[length];
+            let counted = |length| if length > 0 { counted(&keys, length) } else { (0.0, 0.0) };
+            let (here, next) = (counted(length), counted(length + 1));
+            assert!((objects - here.0).abs() < 1e-9, "{length}: {objects} and {}", here.0);
+            assert!((bytes - here.1).abs() < 1e-9, "{length}: {bytes} and {}", here.1);
+            assert!((new - (next.0 - here.0)).abs() < 1e-9, "{length}: {new}");
         }
     }
 
@@ -194,6 +289,8 @@ mod tests {
             let error = curve.mean_absolute_error(&exact.curve(), 100);
             assert!(error < 0.01, "{error}");
         }
+        // As many places as times have, whatever there were of them.
+        assert!(times.memory_bytes() < 2 << 20, "{}", times.memory_bytes());
     }
 
     #[test]

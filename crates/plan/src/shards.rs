@@ -11,16 +11,20 @@
 //!
 //! Keys that are asked for very often make a sample have more or fewer requests than its share. What
 //! is missing is added as requests of the shortest distance, which the keys of most requests have
-//! (`SHARDS-adj`, §4.2).
+//! (`SHARDS-adj`, §4.2). A sample of fixed rate is also held against what can be counted of all keys
+//! ([`crate::calibration`]), as long as requests do nothing but load objects.
 //!
 //! Pure; one thread's.
 
 use std::collections::BinaryHeap;
+use std::slice;
 
-use crate::access::Access;
+use crate::access::{Access, Action};
+use crate::calibration::Calibration;
 use crate::curve::Curve;
 use crate::distances::Distances;
-use crate::profiler::{Order, Seen, Settings};
+use crate::filling::AT_ONCE;
+use crate::profiler::{Expiry, Order, Seen, Settings, Unit};
 
 /// Hashes are below this.
 const HASHES: u64 = 1 << 32;
@@ -38,6 +42,8 @@ pub struct Sampler {
     /// Requests of all keys that can be hits or misses.
     requests: u64,
     size: Option<Size>,
+    /// What is known of all keys, where the sample is of some of them.
+    calibration: Option<Box<Calibration>>,
 }
 
 /// How a sample keeps its size.
@@ -67,9 +73,20 @@ pub(crate) fn rate_of(threshold: u64) -> f64 {
 impl Sampler {
     /// A sample of so many keys of each, 0 to 1.
     pub fn of_rate(rate: f64, settings: Settings) -> Self {
-        let threshold = threshold_of(rate);
-        let order = Order::new(settings);
-        Self { order, distances: Distances::default(), threshold, requests: 0, size: None }
+        let calibration = (rate < 1.0).then(|| Box::new(Calibration::new()));
+        Self { calibration, ..Self::of_rate_alone(rate, settings) }
+    }
+
+    /// The same, with nothing that is known of all keys.
+    fn of_rate_alone(rate: f64, settings: Settings) -> Self {
+        Self {
+            order: Order::new(settings),
+            distances: Distances::default(),
+            threshold: threshold_of(rate),
+            requests: 0,
+            size: None,
+            calibration: None,
+        }
     }
 
     /// A sample of at most so many objects.
@@ -80,7 +97,7 @@ impl Sampler {
     /// The same, which begins with so many keys of each.
     pub(crate) fn of_size_from(rate: f64, most: usize, settings: Settings) -> Self {
         let size = Some(Size { most: most.max(1), highest: BinaryHeap::new() });
-        Self { size, ..Self::of_rate(rate, settings) }
+        Self { size, ..Self::of_rate_alone(rate, settings) }
     }
 
     /// How many keys of each are in the sample.
@@ -117,13 +134,45 @@ impl Sampler {
     }
 
     /// Takes a request in.
-    #[inline]
     pub fn see(&mut self, access: &Access) {
-        self.requests += u64::from(access.action.is_request());
-        let hash = sample_hash(access.key);
-        if hash < self.threshold {
-            self.sample(access, hash);
+        self.see_all(slice::from_ref(access));
+    }
+
+    /// Takes requests in, in their order: faster than one by one.
+    pub fn see_all(&mut self, accesses: &[Access]) {
+        for some in accesses.chunks(AT_ONCE) {
+            self.calibrate(some);
+            for access in some {
+                self.requests += u64::from(access.action.is_request());
+                let hash = sample_hash(access.key);
+                if hash < self.threshold {
+                    self.sample(access, hash);
+                }
+            }
         }
+    }
+
+    /// Tells of requests for any key, as long as all are loads: what else there is, is not known of caches that fill.
+    fn calibrate(&mut self, accesses: &[Access]) {
+        let Some(calibration) = &mut self.calibration else { return };
+        let Settings { unit, expiry } = self.order.settings();
+        let mut loads = [(0, 0); AT_ONCE];
+        for (access, load) in accesses.iter().zip(&mut loads) {
+            let bytes = match (access.action, unit) {
+                (Action::Load(_) | Action::LoadUnsized, Unit::Objects) => Some(1),
+                (Action::Load(bytes), Unit::Bytes) => Some(bytes),
+                (Action::Get | Action::Set(_) | Action::Delete | Action::LoadUnsized, _) => None,
+            };
+            match bytes.filter(|_| access.ttl_ms.is_none() || expiry == Expiry::Ignored) {
+                Some(bytes) => *load = (access.key, bytes),
+                None => {
+                    self.calibration = None;
+                    return;
+                }
+            }
+        }
+        let threshold = self.threshold;
+        calibration.see(&loads[..accesses.len()], |key| sample_hash(key) < threshold);
     }
 
     fn sample(&mut self, access: &Access, hash: u64) {
@@ -176,9 +225,20 @@ impl Sampler {
         }
     }
 
-    /// What caches are thought to miss of the requests so far.
+    /// What caches are thought to miss of the requests so far, by all that is known.
     pub fn curve(&self) -> Curve {
+        self.calibrated_curve().unwrap_or_else(|| self.sampled_curve())
+    }
+
+    /// The same by the keys of the sample alone.
+    pub fn sampled_curve(&self) -> Curve {
         self.curve_of(self.requests, 0)
+    }
+
+    /// The same with what can be counted of all keys, where that is known to make it better.
+    pub fn calibrated_curve(&self) -> Option<Curve> {
+        let calibration = self.calibration.as_ref()?;
+        calibration.correct(&self.sampled_curve(), self.rate())
     }
 
     /// Requests in the sample that have been counted.
@@ -197,7 +257,8 @@ impl Sampler {
     pub fn memory_bytes(&self) -> usize {
         let size =
             self.size.as_ref().map_or(0, |size| size.highest.capacity() * size_of::<(u64, u64)>());
-        self.order.memory_bytes() + self.distances.memory_bytes() + size
+        let calibration = self.calibration.as_ref().map_or(0, |it| it.memory_bytes());
+        self.order.memory_bytes() + self.distances.memory_bytes() + size + calibration
     }
 }
 

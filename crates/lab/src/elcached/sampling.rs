@@ -3,7 +3,7 @@
 //!
 //! | subject | what it is |
 //! |---|---|
-//! | `tidekv:shards-rate` | one key of a hundred |
+//! | `tidekv:shards-rate` | one key of a hundred, held against what is known of all; what its error would be by these keys alone is told as well |
 //! | `tidekv:shards-size` | at most 8192 objects, whatever the trace |
 //!
 //! The error is the mean absolute one, over a thousand sizes that are spread evenly up to that of
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use tidekv_evidence::Value;
 use tidekv_io::{Clock, SystemClock};
-use tidekv_plan::{Access, Profiler, SIZE_USUAL, Sampler};
+use tidekv_plan::{Access, Curve, Profiler, SIZE_USUAL, Sampler};
 
 use crate::elcached::cost::modelled;
 use crate::elcached::workload::{self, Law, SETTINGS};
@@ -57,7 +57,7 @@ impl Timed {
 
     fn see(&mut self, requests: &[Access], clock: &SystemClock) {
         let from_ns = clock.monotonic_ns();
-        requests.iter().for_each(|access| self.sampler.see(access));
+        self.sampler.see_all(requests);
         self.ns += clock.monotonic_ns() - from_ns;
         self.bytes_max = self.bytes_max.max(self.sampler.memory_bytes());
     }
@@ -84,11 +84,13 @@ impl Model for Sampling {
             some.iter().for_each(|access| all.see(access));
         }
         let exact = all.curve();
+        let error_of = |curve: Curve| exact.mean_absolute_error(&curve, SIZES);
         let found = |(subject, phase, timed): (_, &str, Timed)| {
             let params = Params::from([("phase".to_owned(), Value::from(phase))]);
             let seconds = timed.ns as f64 / 1e9;
             let metrics = vec![
-                ("mean_absolute_error", exact.mean_absolute_error(&timed.sampler.curve(), SIZES)),
+                ("mean_absolute_error", error_of(timed.sampler.curve())),
+                ("mean_absolute_error_sampled", error_of(timed.sampler.sampled_curve())),
                 ("profiled_per_s", exact.requests() / seconds),
                 ("profile_bytes", timed.bytes_max as f64),
             ];

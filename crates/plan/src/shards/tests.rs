@@ -116,3 +116,86 @@ fn a_sample_that_shrinks_leaves_no_holes() {
     let error = curve.mean_absolute_error(&exact(&trace, settings), 200);
     assert!(error < 0.005, "{error}");
 }
+
+/// What is asked for at each time, by a number of [0, 1) that is drawn for it.
+type Asked = fn(u64, f64) -> u64;
+
+fn trace_of(asked: Asked, requests: u64, salt: u64) -> Vec<Access> {
+    let mut state = 11_u64;
+    let draw = |at: u64| {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        let key = asked(at, ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64);
+        let scattered = (key ^ salt << 40).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let scattered = (scattered ^ (scattered >> 31)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        Access::new(scattered ^ (scattered >> 29), Action::Load(64 + key * 7919 % 1_000))
+    };
+    (0..requests).map(draw).collect()
+}
+
+/// Keys of which none is popular: by an exponential law with that mean.
+fn alike(mean: f64, part: f64) -> u64 {
+    (-part.ln() * mean) as u64
+}
+
+const BYTES: Settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
+
+#[test]
+fn what_is_known_of_all_keys_makes_a_sample_better() {
+    let (mut alone, mut calibrated) = (0.0, 0.0);
+    for salt in 0..4 {
+        let trace = trace_of(|_, part| alike(20_000.0, part), 2_000_000, salt);
+        let exact = exact(&trace, BYTES);
+        let sampler = sampled(&trace, Sampler::of_rate(0.05, BYTES));
+        let error = |curve: Curve| curve.mean_absolute_error(&exact, 500);
+        alone += error(sampler.sampled_curve()) / 4.0;
+        calibrated += error(sampler.calibrated_curve().expect("it is as on average")) / 4.0;
+        assert_eq!(sampler.curve().requests(), 2_000_000.0);
+    }
+    assert!(calibrated < alone / 3.0, "{calibrated} and {alone}");
+    assert!(calibrated < 0.003, "{calibrated}");
+}
+
+#[test]
+fn where_a_trace_changes_a_sample_is_left_as_it_is() {
+    let phases: Asked = |at, part| match at / 200_000 % 4 {
+        0 | 2 => alike(10_000.0, part),
+        1 => 1_000_000 + alike(70_000.0, part),
+        _ => 10_000_000 + at % 30_000,
+    };
+    let scans: Asked = |at, part| match at % 300_000 {
+        0..40_000 => 10_000_000 + at,
+        _ => alike(20_000.0, part),
+    };
+    let tides: Asked = |at, part| {
+        let is_day = (at as f64 / 300_000.0).sin() > part * 20.0 % 1.0 * 2.0 - 1.0;
+        alike(if is_day { 10_000.0 } else { 100_000.0 }, part)
+    };
+    for (number, asked) in [phases, scans, tides].into_iter().enumerate() {
+        let trace = trace_of(asked, 2_000_000, 1);
+        let sampler = sampled(&trace, Sampler::of_rate(0.05, BYTES));
+        assert_eq!(sampler.calibrated_curve(), None, "{number}");
+        assert_eq!(sampler.curve(), sampler.sampled_curve());
+    }
+}
+
+#[test]
+fn what_is_no_load_ends_what_is_known_of_all_keys() {
+    let trace = trace_of(|_, part| alike(20_000.0, part), 1_000_000, 2);
+    let expiring = Access { ttl_ms: Some(1_000), ..Access::new(1, Action::Load(10)) };
+    let others = [Action::Get, Action::Set(9), Action::Delete, Action::LoadUnsized];
+    let others = others.map(|action| Access::new(1, action)).into_iter().chain([expiring]);
+    for other in others {
+        let settings = Settings { expiry: Expiry::AtOnce, ..BYTES };
+        let mut sampler = sampled(&trace, Sampler::of_rate(0.05, settings));
+        assert!(sampler.calibrated_curve().is_some());
+        let memory_bytes = sampler.memory_bytes();
+        sampler.see(&other);
+        assert!(sampler.calibrated_curve().is_none(), "{other:?}");
+        assert!(sampler.memory_bytes() < memory_bytes / 2);
+    }
+    // Nothing, and next to nothing.
+    for few in 0..3 {
+        let sampler = sampled(&trace[..few], Sampler::of_rate(0.05, BYTES));
+        assert_eq!((sampler.calibrated_curve(), sampler.curve().requests()), (None, few as f64));
+    }
+}

@@ -1,0 +1,355 @@
+//! How fast a cache fills that begins empty and has room for everything: of the requests while it holds some
+//! bytes, those that bring something new are as many as a cache of that size misses, where a trace goes on as it
+//! begins (Denning's working set; Xiang et al., HOTL, ASPLOS 2013). It takes a bit for each slot of a table rather than the keys,
+//! so that it is known of all requests.
+//!
+//! The cache begins anew whenever there have been twice as many requests as when it began, and is looked at for a
+//! quarter of them: so each size is seen once in a time that doubles, the largest is that of an eighth of a trace, and most
+//! requests cost nothing. Its requests are counted by how many bytes it holds. Two keys
+//! of one slot look like one; of what is new so many are missed that it is known how many (linear counting:
+//! Whang, Vander-Zanden, Taylor, TODS 1990). When the table becomes full it is looked at no further. To look at some
+//! of the keys would not do: where some are popular they have more or fewer requests than their share.
+//!
+//! Beside all keys it counts, of those that somebody keeps the times of, which requests were new to it: whether
+//! these times describe it.
+//!
+//! Pure; one thread's.
+
+use crate::places::{number_of, place_of};
+
+/// Sizes are told by their places, of which there are 128 to 256 from one to twice as many bytes.
+const PRECISION_BITS: u32 = 8;
+/// Slots of the table: 2^that, half a megabyte. Millions of objects are in a window of a long trace.
+const SLOT_BITS: u32 = 22;
+const SLOTS: usize = 1 << SLOT_BITS;
+/// The cache is looked at for one part in so many of the requests before it began, and for so many at least.
+const PART: u64 = 4;
+const LENGTH_MIN: u64 = 1 << 12;
+/// Requests that are best looked at together, so that none waits for what the processor has to fetch of the table for the one before.
+pub(crate) const AT_ONCE: usize = 64;
+/// What is new is reckoned up at least when there is so much of it.
+const FRESH_MAX: usize = 1 << 12;
+/// A table that has so many of its slots taken is full: three of four.
+const FULL: usize = SLOTS / 4 * 3;
+
+/// Of the requests while the cache held some bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Requests {
+    /// How many there were.
+    pub(crate) seen: f64,
+    /// How many of these brought something new.
+    pub(crate) new: f64,
+    /// The sum of the squares of what each that was found to be new stood for.
+    pub(crate) new_squares: f64,
+}
+
+/// Of the requests that came when the cache had seen about as many others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Watched {
+    /// How many others.
+    pub(crate) age: u64,
+    /// How many there were.
+    pub(crate) seen: u64,
+    /// How many of these were for a key that is watched, and brought something new.
+    pub(crate) new: u64,
+}
+
+impl Requests {
+    fn add(&mut self, more: &Self) {
+        self.seen += more.seen;
+        self.new += more.new;
+        self.new_squares += more.new_squares;
+    }
+}
+
+/// A cache that fills.
+#[derive(Debug)]
+pub(crate) struct Filling {
+    /// A bit for each slot.
+    words: Box<[u64]>,
+    now: Now,
+    /// By the place of the bytes that it held.
+    by_bytes: Vec<Requests>,
+    /// Requests for watched keys that were new, by the place of how many others the cache had seen.
+    watched_new: Vec<u64>,
+    /// How many requests it had seen whenever that ended.
+    lengths: Vec<u64>,
+    /// Requests so far, and those before it began.
+    requests: u64,
+    began: u64,
+    /// Those from which on it is looked at no further; none while it is not looked at.
+    ends: Option<u64>,
+}
+
+/// What the cache holds, and what has been seen since that was reckoned up.
+#[derive(Debug, Default)]
+struct Now {
+    taken: usize,
+    bytes: f64,
+    seen: u64,
+    fresh: usize,
+    fresh_bytes: u64,
+    /// When what is new has more than so many bytes, it is somewhere else.
+    fresh_bytes_max: u64,
+}
+
+impl Now {
+    /// How many keys one stands for that finds its slot free, on average of what is fresh.
+    fn weight(&self) -> f64 {
+        SLOTS as f64 / ((SLOTS - self.taken) as f64 - self.fresh as f64 / 2.0)
+    }
+
+    fn requests(&self) -> Requests {
+        let (fresh, weight) = (self.fresh as f64, self.weight());
+        Requests {
+            seen: self.seen as f64,
+            new: weight * fresh,
+            new_squares: weight * weight * fresh,
+        }
+    }
+
+    fn place(&self) -> usize {
+        place_of::<PRECISION_BITS>(self.bytes as u64)
+    }
+}
+
+/// The slot of a key; keys that differ in little are no neighbours.
+#[inline]
+fn slot_of(key: u64) -> u32 {
+    let scattered = (key ^ (key >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    (scattered >> (u64::BITS - SLOT_BITS)) as u32
+}
+
+#[inline]
+fn word_of(slot: u32) -> usize {
+    (slot / u64::BITS) as usize
+}
+
+#[inline]
+fn bit_of(slot: u32) -> u64 {
+    1 << (slot % u64::BITS)
+}
+
+impl Filling {
+    pub(crate) fn new() -> Self {
+        Self {
+            words: vec![0; SLOTS / u64::BITS as usize].into(),
+            now: Now::default(),
+            by_bytes: Vec::new(),
+            watched_new: Vec::new(),
+            lengths: Vec::new(),
+            requests: 0,
+            began: 0,
+            ends: Some(LENGTH_MIN),
+        }
+    }
+
+    /// How many requests there have been.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// That a request is for a key that is watched, by their numbers from 1, and which one before was; before
+    /// it is seen.
+    pub(crate) fn see_watched(&mut self, number: u64, before: Option<u64>) {
+        let is_new = before.is_none_or(|before| before <= self.began);
+        if is_new && self.ends.is_some() {
+            let place = place_of::<PRECISION_BITS>(number - 1 - self.began);
+            if place >= self.watched_new.len() {
+                self.watched_new.resize(place + 1, 0);
+            }
+            self.watched_new[place] += 1;
+        }
+    }
+
+    /// Takes at most [`AT_ONCE`] requests in: their keys, and the bytes of their objects.
+    pub(crate) fn see(&mut self, requests: &[(u64, u64)]) {
+        debug_assert!(requests.len() <= AT_ONCE);
+        self.requests += requests.len() as u64;
+        let Some(ends) = self.ends else {
+            if self.requests >= (2 * self.began).max(LENGTH_MIN) {
+                self.begin();
+            }
+            return;
+        };
+        // The slots of all of them before any is taken: none waits for what another one's says.
+        let mut slots = [(0, false); AT_ONCE];
+        for ((key, _), slot) in requests.iter().zip(&mut slots) {
+            let at = slot_of(*key);
+            *slot = (at, self.words[word_of(at)] & bit_of(at) == 0);
+        }
+        for ((_, bytes), (slot, is_free)) in requests.iter().zip(slots) {
+            self.now.seen += 1;
+            if is_free {
+                self.fill(slot, *bytes);
+            }
+        }
+        if self.requests >= ends || self.now.taken + self.now.fresh >= FULL {
+            self.end();
+        }
+    }
+
+    /// Puts an object where it is not.
+    #[inline]
+    fn fill(&mut self, slot: u32, bytes: u64) {
+        let (word, bit) = (&mut self.words[word_of(slot)], bit_of(slot));
+        let now = &mut self.now;
+        // Not by another one that was looked at with it.
+        if *word & bit == 0 {
+            *word |= bit;
+            now.fresh += 1;
+            now.fresh_bytes = now.fresh_bytes.saturating_add(bytes);
+            if now.fresh_bytes > now.fresh_bytes_max || now.fresh == FRESH_MAX {
+                self.reckon();
+            }
+        }
+    }
+
+    /// Reckons up what has been seen, at the place of what the cache held, and goes to that of what it holds now.
+    fn reckon(&mut self) {
+        let now = &self.now;
+        let place = now.place();
+        if place >= self.by_bytes.len() {
+            self.by_bytes.resize(place + 1, Requests::default());
+        }
+        self.by_bytes[place].add(&now.requests());
+        let bytes = now.bytes + now.weight() * now.fresh_bytes as f64;
+        let mut now = Now { taken: now.taken + now.fresh, bytes, ..Now::default() };
+        let left = number_of::<PRECISION_BITS>(now.place()) as f64 - bytes;
+        now.fresh_bytes_max = (left / now.weight()) as u64;
+        self.now = now;
+    }
+
+    fn end(&mut self) {
+        self.reckon();
+        self.lengths.push(self.requests - self.began);
+        self.ends = None;
+        if self.requests >= 2 * self.began {
+            self.begin();
+        }
+    }
+
+    /// Empties the cache, to fill it from here on.
+    fn begin(&mut self) {
+        self.words.fill(0);
+        self.now = Now::default();
+        self.began = self.requests;
+        self.ends = Some(self.began + (self.began / PART).max(LENGTH_MIN));
+    }
+
+    /// Requests by how many bytes the cache held, these rising.
+    pub(crate) fn by_bytes(&self) -> Vec<(f64, Requests)> {
+        let mut by_bytes = self.by_bytes.clone();
+        if self.ends.is_some() {
+            let place = self.now.place();
+            by_bytes.resize(by_bytes.len().max(place + 1), Requests::default());
+            by_bytes[place].add(&self.now.requests());
+        }
+        let bytes = |place: usize| number_of::<PRECISION_BITS>(place) as f64;
+        let middle = |place: usize| (bytes(place.saturating_sub(1)) + bytes(place)) / 2.0;
+        let told = by_bytes.into_iter().enumerate().filter(|(_, requests)| requests.seen > 0.0);
+        told.map(|(place, requests)| (middle(place), requests)).collect()
+    }
+
+    /// Requests by how many others the cache had seen, these rising.
+    pub(crate) fn watched(&self) -> Vec<Watched> {
+        let last = self.ends.map(|_| self.requests - self.began);
+        let seen = |from: u64, until: u64| {
+            let lengths = self.lengths.iter().chain(&last);
+            lengths.map(|length| (*length).clamp(from, until) - from).sum()
+        };
+        let of_place = |(place, new): (usize, &u64)| {
+            let last = number_of::<PRECISION_BITS>(place);
+            let first =
+                place.checked_sub(1).map_or(0, |before| number_of::<PRECISION_BITS>(before) + 1);
+            Watched { age: first + (last - first) / 2, seen: seen(first, last + 1), new: *new }
+        };
+        self.watched_new.iter().enumerate().map(of_place).collect()
+    }
+
+    /// Memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let of_watched = self.watched_new.capacity() * size_of::<u64>();
+        size_of_val(&*self.words) + self.by_bytes.capacity() * size_of::<Requests>() + of_watched
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u64) -> u64 {
+        (number + 1).wrapping_mul(0x9FB2_1C65_1E98_DF25).rotate_left(31) ^ number
+    }
+
+    fn totals(filling: &Filling) -> Requests {
+        let mut totals = Requests::default();
+        filling.by_bytes().iter().for_each(|(_, requests)| totals.add(requests));
+        totals
+    }
+
+    #[test]
+    fn it_counts_requests_and_what_is_new() {
+        let mut filling = Filling::new();
+        // A hundred objects of ten bytes, again and again.
+        for number in 0..32 * LENGTH_MIN {
+            let before = number.checked_sub(100).map(|before| before + 1);
+            filling.see_watched(number + 1, before);
+            filling.see(&[(key(number % 100), 10)]);
+        }
+        // It began at 0, 1, 2, 4, 8, and 16 times the least, and just now; and went on for a quarter of that, but for the
+        // least at least.
+        let totals = totals(&filling);
+        assert_eq!(totals.seen, ((1 + 1 + 1 + 1 + 2 + 4) * LENGTH_MIN) as f64);
+        assert!((totals.new - 6.0 * 100.0).abs() < 0.1, "{}", totals.new);
+        let watched: Vec<Watched> = filling.watched().into_iter().filter(|it| it.new > 0).collect();
+        assert_eq!(watched.len(), 100);
+        for (age, watched) in (0..).zip(watched) {
+            assert_eq!((watched.age, watched.seen, watched.new), (age, 6, 6));
+        }
+        // Each request before the hundredth brought something new, and none behind it did.
+        for (bytes, requests) in filling.by_bytes() {
+            let part = requests.new / requests.seen;
+            if bytes < 950.0 {
+                assert!((part - 1.0).abs() < 0.001, "{bytes}: {part}");
+            } else if bytes > 1_005.0 {
+                assert!(part < 0.01, "{bytes}: {part}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_slot_of_its_own_is_counted_until_the_table_is_full() {
+        let mut filling = Filling::new();
+        let mut some = [(0, 7); AT_ONCE];
+        // Until it has begun with as many requests as would fill it several times.
+        for from in (0..8 * SLOTS as u64).step_by(AT_ONCE) {
+            some.iter_mut().zip(from..).for_each(|(request, number)| request.0 = key(number));
+            filling.see(&some);
+        }
+        assert_eq!(filling.lengths.last(), Some(&(SLOTS as u64)));
+        let totals = totals(&filling);
+        assert!((totals.new / totals.seen - 1.0).abs() < 0.001, "{totals:?}");
+        let (largest, _) = filling.by_bytes()[filling.by_bytes().len() - 1];
+        assert!((largest / (7 * SLOTS) as f64 - 1.0).abs() < 0.01, "{largest}");
+        for from in (8 * SLOTS as u64..11 * SLOTS as u64).step_by(AT_ONCE) {
+            some.iter_mut().zip(from..).for_each(|(request, number)| request.0 = key(number));
+            filling.see(&some);
+        }
+        // Three of four slots are taken by ln 4 times as many objects as there are slots.
+        assert_eq!(filling.ends, None);
+        let length = *filling.lengths.last().expect("it has ended") as f64;
+        assert!((length / SLOTS as f64 / 4_f64.ln() - 1.0).abs() < 0.001, "{length}");
+        assert!(filling.memory_bytes() < 1 << 20);
+    }
+
+    #[test]
+    fn objects_may_have_no_bytes_or_more_than_there_are() {
+        let mut filling = Filling::new();
+        for number in 0..3 * LENGTH_MIN {
+            filling.see(&[(key(number), if number % 2 == 0 { 0 } else { u64::MAX })]);
+        }
+        assert_eq!(totals(&filling).seen, (3 * LENGTH_MIN) as f64);
+        assert!(filling.by_bytes().iter().all(|(bytes, _)| bytes.is_finite()));
+    }
+}
