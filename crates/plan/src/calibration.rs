@@ -96,15 +96,16 @@ impl Calibration {
         Self { filling: Filling::new(), times: ReuseTimes::default() }
     }
 
-    /// Takes at most [`crate::filling::AT_ONCE`] requests in: keys, and the bytes of their objects, which are loaded where they are
-    /// not there.
-    pub(crate) fn see(&mut self, requests: &[(u64, u64)], is_sampled: impl Fn(u64) -> bool) {
-        for (number, (key, bytes)) in (self.filling.requests() + 1..).zip(requests) {
-            if is_sampled(*key) {
-                let before = self.times.see_as(number, *key, *bytes);
-                self.filling.see_watched(number, before);
-            }
-        }
+    /// That a request, by their numbers from 1, is for a key of the sample; before all keys are told of it.
+    pub(crate) fn see_sampled(&mut self, number: u64, key: u64, bytes: u64) {
+        let before = self.times.see_as(number, key, bytes);
+        self.filling.see_watched(number, before);
+    }
+
+    /// Takes at most [`crate::filling::AT_ONCE`] requests in for all keys: these, and the bytes of their objects, which are loaded
+    /// where they are not there.
+    #[inline]
+    pub(crate) fn see(&mut self, requests: impl ExactSizeIterator<Item = (u64, u64)>) {
         self.filling.see(requests);
     }
 

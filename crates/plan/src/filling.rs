@@ -163,25 +163,29 @@ impl Filling {
     }
 
     /// Takes at most [`AT_ONCE`] requests in: their keys, and the bytes of their objects.
-    pub(crate) fn see(&mut self, requests: &[(u64, u64)]) {
+    #[inline]
+    pub(crate) fn see(&mut self, requests: impl ExactSizeIterator<Item = (u64, u64)>) {
         debug_assert!(requests.len() <= AT_ONCE);
         self.requests += requests.len() as u64;
-        let Some(ends) = self.ends else {
-            if self.requests >= (2 * self.began).max(LENGTH_MIN) {
-                self.begin();
-            }
-            return;
-        };
-        // The slots of all of them before any is taken: none waits for what another one's says.
-        let mut slots = [(0, false); AT_ONCE];
-        for ((key, _), slot) in requests.iter().zip(&mut slots) {
-            let at = slot_of(*key);
-            *slot = (at, self.words[word_of(at)] & bit_of(at) == 0);
+        match self.ends {
+            Some(ends) => self.look(requests, ends),
+            None if self.requests >= 2 * self.began => self.begin(),
+            None => {}
         }
-        for ((_, bytes), (slot, is_free)) in requests.iter().zip(slots) {
+    }
+
+    fn look(&mut self, requests: impl ExactSizeIterator<Item = (u64, u64)>, ends: u64) {
+        let len = requests.len();
+        // The slots of all of them before any is taken: none waits for what another one's says.
+        let mut slots = [(0, 0, false); AT_ONCE];
+        for ((key, bytes), slot) in requests.zip(&mut slots) {
+            let at = slot_of(key);
+            *slot = (at, bytes, self.words[word_of(at)] & bit_of(at) == 0);
+        }
+        for (slot, bytes, is_free) in slots.into_iter().take(len) {
             self.now.seen += 1;
             if is_free {
-                self.fill(slot, *bytes);
+                self.fill(slot, bytes);
             }
         }
         if self.requests >= ends || self.now.taken + self.now.fresh >= FULL {
@@ -295,7 +299,7 @@ mod tests {
         for number in 0..32 * LENGTH_MIN {
             let before = number.checked_sub(100).map(|before| before + 1);
             filling.see_watched(number + 1, before);
-            filling.see(&[(key(number % 100), 10)]);
+            filling.see([(key(number % 100), 10)].into_iter());
         }
         // It began at 0, 1, 2, 4, 8, and 16 times the least, and just now; and went on for a quarter of that, but for the
         // least at least.
@@ -325,7 +329,7 @@ mod tests {
         // Until it has begun with as many requests as would fill it several times.
         for from in (0..8 * SLOTS as u64).step_by(AT_ONCE) {
             some.iter_mut().zip(from..).for_each(|(request, number)| request.0 = key(number));
-            filling.see(&some);
+            filling.see(some.into_iter());
         }
         assert_eq!(filling.lengths.last(), Some(&(SLOTS as u64)));
         let totals = totals(&filling);
@@ -334,7 +338,7 @@ mod tests {
         assert!((largest / (7 * SLOTS) as f64 - 1.0).abs() < 0.01, "{largest}");
         for from in (8 * SLOTS as u64..11 * SLOTS as u64).step_by(AT_ONCE) {
             some.iter_mut().zip(from..).for_each(|(request, number)| request.0 = key(number));
-            filling.see(&some);
+            filling.see(some.into_iter());
         }
         // Three of four slots are taken by ln 4 times as many objects as there are slots.
         assert_eq!(filling.ends, None);
@@ -347,7 +351,8 @@ mod tests {
     fn objects_may_have_no_bytes_or_more_than_there_are() {
         let mut filling = Filling::new();
         for number in 0..3 * LENGTH_MIN {
-            filling.see(&[(key(number), if number % 2 == 0 { 0 } else { u64::MAX })]);
+            let bytes = if number % 2 == 0 { 0 } else { u64::MAX };
+            filling.see([(key(number), bytes)].into_iter());
         }
         assert_eq!(totals(&filling).seen, (3 * LENGTH_MIN) as f64);
         assert!(filling.by_bytes().iter().all(|(bytes, _)| bytes.is_finite()));

@@ -107,20 +107,20 @@ impl Order {
         let key = access.key;
         match access.action {
             Action::Get => {
-                let (seen, bytes) = self.ask(key);
-                if let Some(bytes) = bytes {
+                let seen = self.ask(key);
+                if let Some(bytes) = self.stack.bytes_of(key) {
                     self.stack.push(key, bytes);
                 }
                 seen
             }
             Action::Load(_) | Action::LoadUnsized => {
-                let (seen, there) = self.ask(key);
+                let seen = self.ask(key);
                 let bytes = match access.action {
                     Action::Load(bytes) => self.size(bytes),
-                    _ => there.unwrap_or_else(|| self.size(0)),
+                    _ => self.stack.bytes_of(key).unwrap_or_else(|| self.size(0)),
                 };
                 self.stack.push(key, bytes);
-                if there.is_none() {
+                if seen == Seen::Miss {
                     self.set_deadline(key, access.ttl_ms);
                 }
                 seen
@@ -177,14 +177,13 @@ impl Order {
         }
     }
 
-    /// What a request for `key` is, and the size of what is there.
-    fn ask(&mut self, key: u64) -> (Seen, Option<u64>) {
+    /// What a request for `key` is.
+    fn ask(&mut self, key: u64) -> Seen {
         let is_over = self.deadlines.get(&key).is_some_and(|deadline| *deadline <= self.now_ms);
         if is_over && self.settings.expiry != Expiry::Ignored {
             self.forget(key);
         }
-        let seen = self.stack.depth(key).map_or(Seen::Miss, Seen::Reuse);
-        (seen, self.stack.bytes_of(key))
+        self.stack.depth(key).map_or(Seen::Miss, Seen::Reuse)
     }
 
     fn set_deadline(&mut self, key: u64, ttl_ms: Option<u64>) {

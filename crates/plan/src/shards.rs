@@ -70,6 +70,16 @@ pub(crate) fn rate_of(threshold: u64) -> f64 {
     threshold as f64 / HASHES as f64
 }
 
+/// How large an object is that a request loads, in a unit.
+#[inline]
+fn bytes_of(action: Action, unit: Unit) -> Option<u64> {
+    match (action, unit) {
+        (Action::Load(_) | Action::LoadUnsized, Unit::Objects) => Some(1),
+        (Action::Load(bytes), Unit::Bytes) => Some(bytes),
+        (Action::Get | Action::Set(_) | Action::Delete | Action::LoadUnsized, _) => None,
+    }
+}
+
 impl Sampler {
     /// A sample of so many keys of each, 0 to 1.
     pub fn of_rate(rate: f64, settings: Settings) -> Self {
@@ -141,38 +151,44 @@ impl Sampler {
     /// Takes requests in, in their order: faster than one by one.
     pub fn see_all(&mut self, accesses: &[Access]) {
         for some in accesses.chunks(AT_ONCE) {
-            self.calibrate(some);
-            for access in some {
-                self.requests += u64::from(access.action.is_request());
-                let hash = sample_hash(access.key);
-                if hash < self.threshold {
-                    self.sample(access, hash);
-                }
+            match self.calibration.take() {
+                Some(calibration) => self.calibration = self.see_with(some, calibration),
+                None => some.iter().for_each(|access| {
+                    self.requests += u64::from(access.action.is_request());
+                    let hash = sample_hash(access.key);
+                    if hash < self.threshold {
+                        self.sample(access, hash);
+                    }
+                }),
             }
         }
     }
 
-    /// Tells of requests for any key, as long as all are loads: what else there is, is not known of caches that fill.
-    fn calibrate(&mut self, accesses: &[Access]) {
-        let Some(calibration) = &mut self.calibration else { return };
+    /// The same, with what is known of all keys; that is lost where something else is done than to load an object, for what
+    /// comes of that in caches that fill is not known.
+    fn see_with(
+        &mut self,
+        accesses: &[Access],
+        mut calibration: Box<Calibration>,
+    ) -> Option<Box<Calibration>> {
         let Settings { unit, expiry } = self.order.settings();
-        let mut loads = [(0, 0); AT_ONCE];
-        for (access, load) in accesses.iter().zip(&mut loads) {
-            let bytes = match (access.action, unit) {
-                (Action::Load(_) | Action::LoadUnsized, Unit::Objects) => Some(1),
-                (Action::Load(bytes), Unit::Bytes) => Some(bytes),
-                (Action::Get | Action::Set(_) | Action::Delete | Action::LoadUnsized, _) => None,
-            };
-            match bytes.filter(|_| access.ttl_ms.is_none() || expiry == Expiry::Ignored) {
-                Some(bytes) => *load = (access.key, bytes),
-                None => {
-                    self.calibration = None;
-                    return;
-                }
+        let load = |access: &Access| {
+            let stays = access.ttl_ms.is_none() || expiry == Expiry::Ignored;
+            bytes_of(access.action, unit).filter(|_| stays)
+        };
+        let mut are_loads = true;
+        for access in accesses {
+            self.requests += u64::from(access.action.is_request());
+            let (hash, load) = (sample_hash(access.key), load(access));
+            are_loads &= load.is_some();
+            if hash < self.threshold {
+                calibration.see_sampled(self.requests, access.key, load.unwrap_or(0));
+                self.sample(access, hash);
             }
         }
-        let threshold = self.threshold;
-        calibration.see(&loads[..accesses.len()], |key| sample_hash(key) < threshold);
+        let loads = accesses.iter().map(|access| (access.key, load(access).unwrap_or(0)));
+        calibration.see(loads);
+        are_loads.then_some(calibration)
     }
 
     fn sample(&mut self, access: &Access, hash: u64) {

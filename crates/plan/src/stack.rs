@@ -126,7 +126,11 @@ impl Stack {
         if self.top_of(key).is_some_and(|top| top.bytes == bytes) {
             return;
         }
-        self.remove(key);
+        if let Some(place) = self.places.get(&key).copied() {
+            // Where it is said to be is put right below.
+            self.slots[place as usize].key = None;
+            self.holes.push(place);
+        }
         self.fill_holes(bytes);
         if self.slots.len() == self.depths.len() {
             self.make_room();
