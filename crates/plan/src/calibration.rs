@@ -1,38 +1,48 @@
-//! A curve by a sample of the keys, nearer to the truth by what can be counted of all keys.
+//! The curve of a sample of the keys, corrected by what can be counted of all keys: a control variate.
 //!
-//! Where no key is popular it is chance how many hot keys a sample has and how large they are, and with some ten
-//! thousand of them a curve is off by some tenths of a per cent. How caches fill is known of all keys ([`crate::filling`]), and
-//! how they would fill on average with the keys of the sample from when these were asked for
-//! ([`crate::reuse_times`]). What the first miss more than the second is what the sample lacks, and
-//! is added to its curve: a control variate. That both leave out what a trace misses at its beginning does
-//! not matter, for it is in neither.
+//! Where no key is popular it is chance how many hot keys a sample has and how large they are, and with ten
+//! thousand of them a curve is off by some tenths of a per cent.
 //!
-//! Two things keep it from doing harm.
+//! 1. `all(s)`: of the requests while a cache that fills with all keys holds `s` bytes, the part that is new to it
+//!    ([`crate::filling`]).
+//! 2. `sample(s)`: the same as it would be with the keys of the sample, on average over all times at which the cache could
+//!    have begun ([`crate::reuse_times`]: HOTL), with sizes and requests divided by the rate.
+//! 3. The corrected curve is that of the sample plus `all(s) - sample(s)`, up to the largest `s` that was counted. Such caches
+//!    know nothing of a trace's beginning, when caches of all sizes were empty; that is in neither, and so stays as the
+//!    sample has it.
 //!
-//! * Caches fill at some times of the trace, and the average is over all. Where a trace changes, these differ, for keys of
-//!   the sample as well: then their requests in the same caches are not as many as the average says,
-//!   and the curve is left as it is ([`Calibration::correct`]).
-//! * What is counted of all keys is a number of requests, and chance too. Of a difference that is no larger than
-//!   chance nothing is taken, and of others as much less (James and Stein's estimator, by blocks of sizes).
+//! Three things keep this from doing harm.
+//!
+//! * `all` is of some times of the trace, and `sample` of all. Where a trace changes these differ, for keys of the sample as
+//!   well, which are known both ways: if they are further apart than chance has it, at the same ages of the cache, nothing is
+//!   corrected ([`is_stationary`]).
+//! * Sizes have to stay, and to be of many objects: where a few have most bytes, what a cache holds on average says
+//!   little of what it holds ([`Calibration::correct`]).
+//! * Requests of all keys are counted, and that is chance too. Of differences that are no larger than
+//!   chance nothing is taken, and of others as much less ([`shrink`]).
 //!
 //! Pure; one thread's.
 
 use crate::curve::{Curve, Point};
-use crate::filling::{Filling, Requests, Watched};
-use crate::reuse_times::{Held, ReuseTimes};
+use crate::filling::{AtAge, Filling, Requests};
+use crate::reuse_times::{Footprint, ReuseTimes};
 
-/// Differences are looked at in groups of sizes: as many requests as this, or sizes that differ by one part of 20.
+/// Differences are of groups of sizes: with as many requests as this, or until sizes differ by one part of 20.
 const GROUP_REQUESTS: f64 = 1e6;
 const GROUP_GROWTH: f64 = 1.05;
-/// Groups that are taken less of together.
+/// So many groups are shrunk together.
 const BLOCK: usize = 16;
-/// Requests of the sample's keys are held against what is expected in so many ranges of sizes, with as many requests each,
-/// if that is at least so many.
+/// Ranges of ages in which the sample is tested: at most so many, with as many new objects expected in each, and at least so
+/// many of those; and so many ranges at least.
 const RANGES: f64 = 32.0;
 const EXPECTED_MIN: f64 = 16.0;
 const RANGES_MIN: usize = 8;
-/// They may be further off than chance has it on average by so many of its standard deviations.
+/// By how many standard deviations the mean of the squares may be above what chance has.
 const DEVIATIONS_MAX: f64 = 4.0;
+/// No more of the requests are to find an object of another size than before.
+const RESIZED_MAX: f64 = 0.01;
+/// The sample's objects are to be as many as this, were they of one size: none has more than a thirtieth of the bytes.
+const OBJECTS_MIN: f64 = 1_000.0;
 
 /// What is known of all keys beside a sample of them.
 #[derive(Debug)]
@@ -42,9 +52,10 @@ pub(crate) struct Calibration {
     times: ReuseTimes,
 }
 
-/// How far all keys are from those of the sample, at some size.
+/// By how much the misses of all keys are more than those of the sample.
 #[derive(Debug, Clone, Copy)]
-struct Apart {
+struct Difference {
+    /// The size.
     bytes: f64,
     /// Misses of each request.
     by: f64,
@@ -52,34 +63,41 @@ struct Apart {
     variance: f64,
 }
 
-/// What a cache that fills would do with the keys of the sample, on average.
+/// What is new to a cache that fills with the keys of the sample, on average over all times at which it could begin, as
+/// a part of the requests of the sample.
 struct Average {
-    /// The part of the requests that brings something new, by the bytes that it holds.
+    /// By the bytes that it holds, with all keys as the sample's.
     by_bytes: Vec<(f64, f64)>,
-    /// The same, by how many requests it has seen.
+    /// By its age: how many requests of all keys it has seen.
     by_age: Vec<(f64, f64)>,
 }
 
 impl Average {
     fn of(times: &ReuseTimes, requests: u64, rate: f64) -> Self {
-        let windows: Vec<Held> = times.windows(requests).into_iter().rev().collect();
-        let by = |x: fn(&Held) -> f64, scale: f64| {
-            windows.iter().map(|held| (x(held) * scale, held.new / rate)).collect()
+        let footprints = times.footprints(requests);
+        let by = |x: fn(&Footprint) -> f64, scale: f64| {
+            footprints
+                .iter()
+                .map(|footprint| (x(footprint) * scale, footprint.new / rate))
+                .collect()
         };
-        Self { by_bytes: by(|held| held.bytes, 1.0 / rate), by_age: by(|held| held.length, 1.0) }
+        Self {
+            by_bytes: by(|footprint| footprint.bytes, 1.0 / rate),
+            by_age: by(|footprint| footprint.length, 1.0),
+        }
     }
 
     fn new_with(&self, bytes: f64) -> f64 {
-        between(&self.by_bytes, bytes).unwrap_or(1.0).clamp(0.0, 1.0)
+        interpolate(&self.by_bytes, bytes).unwrap_or(1.0).clamp(0.0, 1.0)
     }
 
     fn new_at(&self, age: f64) -> f64 {
-        between(&self.by_age, age).unwrap_or(1.0).clamp(0.0, 1.0)
+        interpolate(&self.by_age, age).unwrap_or(1.0).clamp(0.0, 1.0)
     }
 }
 
 /// What is at `x`, on straight lines through points whose first numbers rise; beside them what the nearest has.
-fn between(points: &[(f64, f64)], x: f64) -> Option<f64> {
+fn interpolate(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let behind = points.partition_point(|point| point.0 < x);
     let (before, after) = (points.get(behind.wrapping_sub(1)), points.get(behind));
     match (before, after) {
@@ -96,10 +114,11 @@ impl Calibration {
         Self { filling: Filling::new(), times: ReuseTimes::default() }
     }
 
-    /// That a request, by their numbers from 1, is for a key of the sample; before all keys are told of it.
+    /// Takes a request in for a key of the sample, by their numbers from 1. What is taken in together by [`Self::see`] comes
+    /// here first.
     pub(crate) fn see_sampled(&mut self, number: u64, key: u64, bytes: u64) {
         let before = self.times.see_as(number, key, bytes);
-        self.filling.see_watched(number, before);
+        self.filling.see_sampled(number, before);
     }
 
     /// Takes at most [`crate::filling::AT_ONCE`] requests in for all keys: these, and the bytes of their objects, which are loaded
@@ -109,25 +128,28 @@ impl Calibration {
         self.filling.see(requests);
     }
 
-    /// The curve of a sample of `rate` of the keys, with what it lacks. Nothing where caches have not filled with its
-    /// keys as they would on average.
+    /// The corrected curve of a sample of `rate` of the keys. None where the trace is not stationary, where objects change
+    /// their sizes, or a few have most of the bytes.
     pub(crate) fn correct(&self, curve: &Curve, rate: f64) -> Option<Curve> {
-        let average = Average::of(&self.times, self.filling.requests(), rate);
-        if !is_average(&self.filling.watched(), &average, rate) {
+        let of_one_size = self.times.objects_of_one_size();
+        if of_one_size < OBJECTS_MIN || self.times.resized() > RESIZED_MAX {
             return None;
         }
-        let mut apart = apart(&self.filling.by_bytes(), &average);
-        apart.chunks_mut(BLOCK).for_each(take_less);
-        let until = apart.last()?.bytes;
-        let apart: Vec<(f64, f64)> = apart.iter().map(|apart| (apart.bytes, apart.by)).collect();
-        let more = |point: &Point| {
+        let average = Average::of(&self.times, self.filling.requests(), rate);
+        if !is_stationary(&self.filling.by_age(), &average, rate) {
+            return None;
+        }
+        let mut differences = differences(&self.filling.by_bytes(), &average);
+        differences.chunks_mut(BLOCK).for_each(shrink);
+        let until = differences.last()?.bytes;
+        let by_bytes: Vec<(f64, f64)> = differences.iter().map(|it| (it.bytes, it.by)).collect();
+        let corrected = |point: &Point| {
             let bytes = point.size as f64;
-            // Of what has been counted nowhere nothing is known.
-            let by = between(&apart, bytes).filter(|_| bytes > 0.0 && bytes <= until);
+            let by = interpolate(&by_bytes, bytes).filter(|_| bytes > 0.0 && bytes <= until);
             point.miss_ratio + by.unwrap_or(0.0)
         };
-        let ratios = curve.points().iter().map(more).collect();
-        Some(falling(curve, ratios))
+        let ratios = curve.points().iter().map(corrected).collect();
+        Some(non_increasing(curve, ratios))
     }
 
     /// Memory, in bytes.
@@ -136,18 +158,17 @@ impl Calibration {
     }
 }
 
-/// Whether caches have filled with the keys of the sample as they do on average: by the mean square of how
-/// far they were from it, in standard deviations, which is 1 with a variance of 2 in each range.
-fn is_average(watched: &[Watched], average: &Average, rate: f64) -> bool {
-    let expected_of =
-        |watched: &Watched| average.new_at(watched.age as f64) * rate * watched.seen as f64;
-    let all: f64 = watched.iter().map(expected_of).sum();
+/// Whether the cache has filled with the keys of the sample as it does on average: by the mean of the squares of how
+/// far it was from that, in standard deviations, which chance makes 1, with a variance of 2 in each range.
+fn is_stationary(by_age: &[AtAge], average: &Average, rate: f64) -> bool {
+    let expected_of = |at: &AtAge| average.new_at(at.age as f64) * rate * at.seen as f64;
+    let all: f64 = by_age.iter().map(expected_of).sum();
     let least = (all / RANGES).max(EXPECTED_MIN);
     let (mut expected, mut found, mut squares, mut ranges) = (0.0, 0.0, 0.0, 0_usize);
-    for watched in watched {
-        expected += expected_of(watched);
-        found += watched.new as f64;
-        if expected >= least {
+    for (at, left) in by_age.iter().zip((0..by_age.len()).rev()) {
+        expected += expected_of(at);
+        found += at.sampled_new as f64;
+        if expected >= least || (left == 0 && expected >= EXPECTED_MIN) {
             squares += (found - expected) * (found - expected) / expected;
             ranges += 1;
             (expected, found) = (0.0, 0.0);
@@ -157,60 +178,54 @@ fn is_average(watched: &[Watched], average: &Average, rate: f64) -> bool {
     ranges >= RANGES_MIN && squares / ranges as f64 <= mean_max
 }
 
-/// What all keys bring more than those of the sample, by sizes that rise.
-fn apart(by_bytes: &[(f64, Requests)], average: &Average) -> Vec<Apart> {
-    let mut groups = Vec::new();
-    let mut group: Vec<&(f64, Requests)> = Vec::new();
-    let mut seen = 0.0;
-    for of_place in by_bytes {
-        seen += of_place.1.seen;
-        group.push(of_place);
-        if seen >= GROUP_REQUESTS || of_place.0 > group[0].0 * GROUP_GROWTH {
-            groups.push(apart_of(&group, average));
-            group.clear();
-            seen = 0.0;
+/// What all keys miss more than those of the sample, by sizes that rise.
+fn differences(by_bytes: &[(f64, Requests)], average: &Average) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    let (mut group, mut seen) = (Vec::new(), 0.0);
+    for (at, of_size) in by_bytes.iter().enumerate() {
+        group.push(*of_size);
+        seen += of_size.1.seen;
+        let is_wide = of_size.0 > group[0].0 * GROUP_GROWTH;
+        if seen >= GROUP_REQUESTS || is_wide || at + 1 == by_bytes.len() {
+            differences.push(difference_of(&group, average));
+            (group, seen) = (Vec::new(), 0.0);
         }
     }
-    groups
+    differences
 }
 
-fn apart_of(group: &[&(f64, Requests)], average: &Average) -> Apart {
-    let seen: f64 = group.iter().map(|(_, requests)| requests.seen).sum();
-    let mean = |of: fn(f64, f64, &Requests) -> f64| {
-        let sum: f64 = group
-            .iter()
-            .map(|(bytes, requests)| of(*bytes, average.new_with(*bytes), requests))
-            .sum();
-        sum / seen
-    };
-    let variance = mean(|_, expected, requests| {
-        // Of what is new those were found that had a slot of their own.
+/// A cold miss that was found stands for `w` of them; so with an expected miss ratio `p` the variance of the
+/// misses is `Σ w² found (1 - p / w)`.
+fn difference_of(group: &[(f64, Requests)], average: &Average) -> Difference {
+    let (mut seen, mut bytes, mut misses, mut variance) = (0.0, 0.0, 0.0, 0.0);
+    for (of_bytes, requests) in group {
+        let expected = average.new_with(*of_bytes);
         let found = requests.new / requests.new_squares.max(f64::MIN_POSITIVE);
-        requests.new_squares * (1.0 - (expected * found).clamp(0.0, 1.0))
-    });
-    Apart {
-        bytes: mean(|bytes, _, requests| bytes * requests.seen),
-        by: mean(|_, expected, requests| requests.new - expected * requests.seen),
-        variance: variance / seen,
+        seen += requests.seen;
+        bytes += requests.seen * of_bytes;
+        misses += requests.new - expected * requests.seen;
+        variance += requests.new_squares * (1.0 - (expected * found).clamp(0.0, 1.0));
     }
+    Difference { bytes: bytes / seen, by: misses / seen, variance: variance / (seen * seen) }
 }
 
-/// Takes less of what is apart, by how much of it is chance.
-fn take_less(block: &mut [Apart]) {
-    let squares: f64 = block.iter().map(|apart| apart.by * apart.by).sum();
-    let chance: f64 = block.iter().map(|apart| apart.variance).sum();
+/// Takes less of the differences, by how much of them is chance: the positive part of James and Stein's estimator (1961), with the sum
+/// of the variances in the place of `(k - 2)` times one, for they are not alike.
+fn shrink(block: &mut [Difference]) {
+    let squares: f64 = block.iter().map(|it| it.by * it.by).sum();
+    let chance: f64 = block.iter().map(|it| it.variance).sum();
     let part = if squares > chance { 1.0 - chance / squares } else { 0.0 };
-    block.iter_mut().for_each(|apart| apart.by *= part);
+    block.iter_mut().for_each(|it| it.by *= part);
 }
 
-/// The curve with other ratios, those that rise made level at their mean (the pool of adjacent violators), each as much as
-/// the sizes for which it holds.
-fn falling(curve: &Curve, ratios: Vec<f64>) -> Curve {
+/// The curve with other ratios, those that rise made level at their mean (pool of adjacent violators, Ayer et al. 1955), each weighing
+/// as much as the sizes for which it holds; the last as one byte.
+fn non_increasing(curve: &Curve, ratios: Vec<f64>) -> Curve {
     let points = curve.points();
     let mut pools: Vec<(f64, f64, usize)> = Vec::with_capacity(points.len());
     for (at, ratio) in ratios.into_iter().enumerate() {
-        let until = points.get(at + 1).map_or(points[at].size + 1, |next| next.size);
-        let mut pool = (ratio, (until - points[at].size) as f64, 1);
+        let sizes = points.get(at + 1).map_or(1, |next| next.size - points[at].size);
+        let mut pool = (ratio, sizes as f64, 1);
         while let Some((before, weight, count)) = pools.last().copied()
             && before < pool.0
         {

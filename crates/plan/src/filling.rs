@@ -1,31 +1,32 @@
-//! How fast a cache fills that begins empty and has room for everything: of the requests while it holds some
-//! bytes, those that bring something new are as many as a cache of that size misses, where a trace goes on as it
-//! begins (Denning's working set; Xiang et al., HOTL, ASPLOS 2013). It takes a bit for each slot of a table rather than the keys,
-//! so that it is known of all requests.
+//! The cold misses of a cache that begins empty and has room for everything, counted for all keys.
 //!
-//! The cache begins anew whenever there have been twice as many requests as when it began, and is looked at for a
-//! quarter of them: so each size is seen once in a time that doubles, the largest is that of an eighth of a trace, and most
-//! requests cost nothing. Its requests are counted by how many bytes it holds. Two keys
-//! of one slot look like one; of what is new so many are missed that it is known how many (linear counting:
-//! Whang, Vander-Zanden, Taylor, TODS 1990). When the table becomes full it is looked at no further. To look at some
-//! of the keys would not do: where some are popular they have more or fewer requests than their share.
+//! In a trace that goes on as it begins (stationary), the part of the requests that such a cache misses while it holds
+//! `s` bytes is what an LRU cache of `s` bytes misses: `fp(w + 1) - fp(w)` where `fp(w) = s` (Xiang et al., HOTL,
+//! ASPLOS 2013; Denning's working set). Sizes are in the unit of the profile.
 //!
-//! Beside all keys it counts, of those that somebody keeps the times of, which requests were new to it: whether
-//! these times describe it.
+//! 1. The cache begins with request `b`, is looked at for `max(b / 4, 4096)` requests, and begins anew with request
+//!    `2 b`: so each size is looked at once in a time that doubles, the largest is that of an eighth of a trace at least, and
+//!    most requests cost nothing.
+//! 2. Of its keys it has a bit each, in a table. One that is found clear stands for `slots / clear slots` keys, for so many
+//!    find theirs taken: the slope of linear counting, `n = -m ln(clear / m)` (Whang, Vander-Zanden,
+//!    Taylor, TODS 1990). With three of four slots taken it is looked at no further.
+//! 3. Its requests are counted by how many bytes it holds, and those for the keys of a sample by how many requests it
+//!    has seen: whether what is known of the sample describes it.
 //!
 //! Pure; one thread's.
 
 use crate::places::{number_of, place_of};
 
-/// Sizes are told by their places, of which there are 128 to 256 from one to twice as many bytes.
+/// Sizes and ages are told by their places, of which there are 128 from one to twice as much, beyond the first 256.
 const PRECISION_BITS: u32 = 8;
-/// Slots of the table: 2^that, half a megabyte. Millions of objects are in a window of a long trace.
+/// Slots of the table: 2^that, half a megabyte, for the six million objects that long traces have in an eighth.
 const SLOT_BITS: u32 = 22;
 const SLOTS: usize = 1 << SLOT_BITS;
 /// The cache is looked at for one part in so many of the requests before it began, and for so many at least.
 const PART: u64 = 4;
 const LENGTH_MIN: u64 = 1 << 12;
-/// Requests that are best looked at together, so that none waits for what the processor has to fetch of the table for the one before.
+/// Requests that are taken in together at most, so that none waits for what the processor has to fetch of the table
+/// for the one before.
 pub(crate) const AT_ONCE: usize = 64;
 /// What is new is reckoned up at least when there is so much of it.
 const FRESH_MAX: usize = 1 << 12;
@@ -43,15 +44,15 @@ pub(crate) struct Requests {
     pub(crate) new_squares: f64,
 }
 
-/// Of the requests that came when the cache had seen about as many others.
+/// Of the requests at an age of the cache: when it had seen about as many others.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Watched {
+pub(crate) struct AtAge {
     /// How many others.
     pub(crate) age: u64,
-    /// How many there were.
+    /// How many there were, of all keys.
     pub(crate) seen: u64,
-    /// How many of these were for a key that is watched, and brought something new.
-    pub(crate) new: u64,
+    /// How many of these were for a key of the sample, and new.
+    pub(crate) sampled_new: u64,
 }
 
 impl Requests {
@@ -70,8 +71,8 @@ pub(crate) struct Filling {
     now: Now,
     /// By the place of the bytes that it held.
     by_bytes: Vec<Requests>,
-    /// Requests for watched keys that were new, by the place of how many others the cache had seen.
-    watched_new: Vec<u64>,
+    /// Requests for keys of the sample that were new, by the place of the age.
+    sampled_new: Vec<u64>,
     /// How many requests it had seen whenever that ended.
     lengths: Vec<u64>,
     /// Requests so far, and those before it began.
@@ -136,7 +137,7 @@ impl Filling {
             words: vec![0; SLOTS / u64::BITS as usize].into(),
             now: Now::default(),
             by_bytes: Vec::new(),
-            watched_new: Vec::new(),
+            sampled_new: Vec::new(),
             lengths: Vec::new(),
             requests: 0,
             began: 0,
@@ -149,23 +150,23 @@ impl Filling {
         self.requests
     }
 
-    /// That a request is for a key that is watched, by their numbers from 1, and which one before was; before
-    /// it is seen.
-    pub(crate) fn see_watched(&mut self, number: u64, before: Option<u64>) {
+    /// Takes a request in for a key of the sample: its number, from 1, and that of the one before for this key. What
+    /// is taken in together by [`Self::see`] comes here first.
+    pub(crate) fn see_sampled(&mut self, number: u64, before: Option<u64>) {
         let is_new = before.is_none_or(|before| before <= self.began);
         if is_new && self.ends.is_some() {
             let place = place_of::<PRECISION_BITS>(number - 1 - self.began);
-            if place >= self.watched_new.len() {
-                self.watched_new.resize(place + 1, 0);
+            if place >= self.sampled_new.len() {
+                self.sampled_new.resize(place + 1, 0);
             }
-            self.watched_new[place] += 1;
+            self.sampled_new[place] += 1;
         }
     }
 
     /// Takes at most [`AT_ONCE`] requests in: their keys, and the bytes of their objects.
     #[inline]
     pub(crate) fn see(&mut self, requests: impl ExactSizeIterator<Item = (u64, u64)>) {
-        debug_assert!(requests.len() <= AT_ONCE);
+        assert!(requests.len() <= AT_ONCE, "so many are not looked at together");
         self.requests += requests.len() as u64;
         match self.ends {
             Some(ends) => self.look(requests, ends),
@@ -255,26 +256,28 @@ impl Filling {
         told.map(|(place, requests)| (middle(place), requests)).collect()
     }
 
-    /// Requests by how many others the cache had seen, these rising.
-    pub(crate) fn watched(&self) -> Vec<Watched> {
+    /// Requests by ages, these rising.
+    pub(crate) fn by_age(&self) -> Vec<AtAge> {
         let last = self.ends.map(|_| self.requests - self.began);
-        let seen = |from: u64, until: u64| {
-            let lengths = self.lengths.iter().chain(&last);
-            lengths.map(|length| (*length).clamp(from, until) - from).sum()
-        };
-        let of_place = |(place, new): (usize, &u64)| {
+        let lengths = || self.lengths.iter().chain(&last).copied();
+        let seen =
+            |from: u64, until: u64| lengths().map(|length| length.clamp(from, until) - from).sum();
+        let of_place = |place: usize| {
             let last = number_of::<PRECISION_BITS>(place);
             let first =
                 place.checked_sub(1).map_or(0, |before| number_of::<PRECISION_BITS>(before) + 1);
-            Watched { age: first + (last - first) / 2, seen: seen(first, last + 1), new: *new }
+            let sampled_new = self.sampled_new.get(place).copied().unwrap_or(0);
+            AtAge { age: first + (last - first) / 2, seen: seen(first, last + 1), sampled_new }
         };
-        self.watched_new.iter().enumerate().map(of_place).collect()
+        // Ages where nothing was new as well.
+        let oldest = lengths().max().unwrap_or(0);
+        (0..=place_of::<PRECISION_BITS>(oldest)).map(of_place).filter(|it| it.seen > 0).collect()
     }
 
     /// Memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let of_watched = self.watched_new.capacity() * size_of::<u64>();
-        size_of_val(&*self.words) + self.by_bytes.capacity() * size_of::<Requests>() + of_watched
+        let of_sample = self.sampled_new.capacity() * size_of::<u64>();
+        size_of_val(&*self.words) + self.by_bytes.capacity() * size_of::<Requests>() + of_sample
     }
 }
 
@@ -298,7 +301,7 @@ mod tests {
         // A hundred objects of ten bytes, again and again.
         for number in 0..32 * LENGTH_MIN {
             let before = number.checked_sub(100).map(|before| before + 1);
-            filling.see_watched(number + 1, before);
+            filling.see_sampled(number + 1, before);
             filling.see([(key(number % 100), 10)].into_iter());
         }
         // It began at 0, 1, 2, 4, 8, and 16 times the least, and just now; and went on for a quarter of that, but for the
@@ -306,11 +309,13 @@ mod tests {
         let totals = totals(&filling);
         assert_eq!(totals.seen, ((1 + 1 + 1 + 1 + 2 + 4) * LENGTH_MIN) as f64);
         assert!((totals.new - 6.0 * 100.0).abs() < 0.1, "{}", totals.new);
-        let watched: Vec<Watched> = filling.watched().into_iter().filter(|it| it.new > 0).collect();
-        assert_eq!(watched.len(), 100);
-        for (age, watched) in (0..).zip(watched) {
-            assert_eq!((watched.age, watched.seen, watched.new), (age, 6, 6));
+        let by_age = filling.by_age();
+        let new = by_age.iter().filter(|it| it.sampled_new > 0);
+        assert_eq!(new.clone().count(), 100);
+        for (age, at) in (0..).zip(new) {
+            assert_eq!((at.age, at.seen, at.sampled_new), (age, 6, 6));
         }
+        assert_eq!(by_age.iter().map(|at| at.seen).sum::<u64>() as f64, totals.seen);
         // Each request before the hundredth brought something new, and none behind it did.
         for (bytes, requests) in filling.by_bytes() {
             let part = requests.new / requests.seen;
@@ -355,6 +360,6 @@ mod tests {
             filling.see([(key(number), bytes)].into_iter());
         }
         assert_eq!(totals(&filling).seen, (3 * LENGTH_MIN) as f64);
-        assert!(filling.by_bytes().iter().all(|(bytes, _)| bytes.is_finite()));
+        assert!((totals(&filling).new / (3 * LENGTH_MIN) as f64 - 1.0).abs() < 0.001);
     }
 }

@@ -31,7 +31,6 @@ mod calibration;
 mod shards;
 mod watch;
 mod miniature;
-
 mod slab_classes;
 mod model;
 mod question;

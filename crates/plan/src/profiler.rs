@@ -27,7 +27,7 @@ use crate::distances::Distances;
 use crate::stack::Stack;
 
 /// No object counts as larger, 256 TiB: a trace that is damaged says such things, and sums are to fit.
-const BYTES_MAX: u64 = 1 << 48;
+pub(crate) const BYTES_MAX: u64 = 1 << 48;
 
 /// In what a cache is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -9,8 +9,8 @@
 //! Both take every request for a load, sizes in objects, and hold where a trace goes on as it begins.
 //! What is deleted or expires is not told of: exact is [`crate::Profiler`].
 //!
-//! Guarantees: what is told of a length of time is exact, and lengths are looked at in steps of one part in 100;
-//! memory grows with objects, not with requests. Pure; one thread's.
+//! Guarantees: what is told of a length of time is exact, and of two lengths that are told one is longer by one part in 128
+//! at most; memory grows with objects, not with requests. Pure; one thread's.
 
 use hashbrown::HashMap;
 
@@ -22,7 +22,7 @@ use crate::places::{number_of, place_of};
 const PRECISION_BITS: u32 = 8;
 /// Points of a curve, at most.
 const POINTS_MAX: usize = 4096;
-/// Of two lengths that are looked at one is longer by this part, beyond the short ones.
+/// Of two sizes of a curve one is larger by this part, beyond the small ones.
 const GROWTH: f64 = 1.01;
 
 /// The times between requests for an object, in requests.
@@ -35,6 +35,8 @@ pub struct ReuseTimes {
     /// From the beginning to the first request for each object.
     before: Gaps,
     requests: u64,
+    /// Requests for an object that was of another size before.
+    resized: u64,
 }
 
 /// A request: its number, from 1, and the size of the object.
@@ -104,6 +106,11 @@ impl Gaps {
         self.beyond().last().map_or(Sums::default(), |(_, sums)| sums)
     }
 
+    /// A length than which none is longer.
+    fn longest(&self) -> Option<u64> {
+        self.places.len().checked_sub(1).map(number_of::<PRECISION_BITS>)
+    }
+
     /// Lengths, the longest first, each with the gaps that are longer than it; the last length is 0.
     fn beyond(&self) -> impl Iterator<Item = (u64, Sums)> {
         let mut sums = Sums::default();
@@ -117,12 +124,12 @@ impl Gaps {
 
 /// What windows of a length hold, on average over all that a trace has.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Held {
-    /// The length, in requests.
+pub(crate) struct Footprint {
+    /// The length, in requests of all keys.
     pub(crate) length: f64,
     pub(crate) objects: f64,
     pub(crate) bytes: f64,
-    /// Of the requests right behind such a window, those for an object that is not in it.
+    /// Objects that are new to a window with one request more: `fp(w + 1) - fp(w)`, per request of all keys.
     pub(crate) new: f64,
 }
 
@@ -143,7 +150,9 @@ impl ReuseTimes {
     /// before for this key.
     pub(crate) fn see_as(&mut self, number: u64, key: u64, bytes: u64) -> Option<u64> {
         self.requests = number;
-        let before = self.last.insert(key, Last { number, bytes }).map(|last| last.number);
+        let last = self.last.insert(key, Last { number, bytes });
+        self.resized += u64::from(last.is_some_and(|last| last.bytes != bytes));
+        let before = last.map(|last| last.number);
         match before {
             Some(before) => self.between.add(number - before, bytes),
             None => self.before.add(number, bytes),
@@ -151,33 +160,51 @@ impl ReuseTimes {
         before
     }
 
-    /// What windows hold, the longest first, where there were so many requests: `fp(w)` is, with `n` requests for `m` objects,
-    /// `m - (Σ (t - w) r_t + Σ (f_i - w) + Σ (l_i - w)) / (n - w + 1)`, each sum over what is
+    /// What windows hold, the shortest first, where there were so many requests: `fp(w)` is, with `n` requests for `m`
+    /// objects, `m - (Σ (t - w) r_t + Σ (f_i - w) + Σ (l_i - w)) / (n - w + 1)`, each sum over what is
     /// longer than `w`; `r_t` requests come `t` after the one before, `f_i` is when an object is first
-    /// asked for and `l_i` the same from the end (HOTL, equation 1). What is new is `fp(w + 1) - fp(w)`.
-    pub(crate) fn windows(&self, requests: u64) -> Vec<Held> {
+    /// asked for and `l_i` the same from the end (HOTL, equation 1). Bytes are those of objects whose sizes stay.
+    pub(crate) fn footprints(&self, requests: u64) -> Vec<Footprint> {
         let mut gaps = self.between.clone();
         gaps.add_all(&self.before);
         self.last.values().for_each(|last| gaps.add(requests + 1 - last.number, last.bytes));
         let objects = self.last.len() as f64;
         let bytes: f64 = self.last.values().map(|last| last.bytes as f64).sum();
-        let held = |(length, longer): (u64, Sums)| {
+        let of_length = |(length, longer): (u64, Sums)| {
             let (windows, length) = ((requests - length + 1) as f64, length as f64);
             let excess = longer.excess(length);
-            Held {
+            Footprint {
                 length,
                 objects: objects - excess / windows,
                 bytes: bytes - longer.byte_excess(length) / windows,
                 new: (longer.count * windows - excess) / (windows * (windows - 1.0)),
             }
         };
-        gaps.beyond().filter(|(length, _)| *length < requests).map(held).collect()
+        // Windows of the longest have everything.
+        let lengths = gaps.longest().map(|length| (length, Sums::default())).into_iter();
+        let lengths = lengths.chain(gaps.beyond()).filter(|(length, _)| *length < requests);
+        let mut footprints: Vec<Footprint> = lengths.map(of_length).collect();
+        footprints.reverse();
+        footprints
+    }
+
+    /// As how many objects of one size they are: the square of their bytes by the sum of the squares.
+    pub(crate) fn objects_of_one_size(&self) -> f64 {
+        let bytes = || self.last.values().map(|last| last.bytes as f64);
+        let squares: f64 = bytes().map(|bytes| bytes * bytes).sum();
+        let sum: f64 = bytes().sum();
+        sum * sum / squares.max(1.0)
+    }
+
+    /// The part of the requests for an object that was of another size before.
+    pub(crate) fn resized(&self) -> f64 {
+        self.resized as f64 / self.between.sums().count.max(1.0)
     }
 
     /// The curve by what windows hold: of a cache of `fp(w)` objects `fp(w + 1) - fp(w)` of the requests miss.
     pub fn footprint(&self) -> Curve {
-        let windows = self.windows(self.requests);
-        self.curve(windows.into_iter().rev().map(|held| (held.objects, held.new)))
+        let footprints = self.footprints(self.requests).into_iter();
+        self.curve(footprints.map(|footprint| (footprint.objects, footprint.new)).collect())
     }
 
     /// The curve by how long objects stay: a share `P(t)` of requests comes more than `t` after the one
@@ -190,24 +217,20 @@ impl ReuseTimes {
         let all = self.between.sums().times;
         let at = |(time, longer): (u64, Sums)| {
             let time = time as f64;
-            let kept = (all - longer.excess(time) + first * time) / n;
-            (kept, (longer.count + first) / n)
+            ((all - longer.excess(time) + first * time) / n, (longer.count + first) / n)
         };
-        let mut points: Vec<(f64, f64)> = self.between.beyond().map(at).collect();
+        let longest = self.between.longest().map(|time| (time, Sums::default())).into_iter();
+        let mut points: Vec<(f64, f64)> = longest.chain(self.between.beyond()).map(at).collect();
         points.reverse();
-        // Those that are never asked for again.
-        let longest = self.between.places.len().saturating_sub(1);
-        let longest = number_of::<PRECISION_BITS>(longest) as f64;
-        let last = (n > 0.0).then(|| ((all + first * longest) / n, first / n));
-        self.curve(points.into_iter().chain(last))
+        self.curve(points)
     }
 
     /// The curve through sizes that rise, each with its miss ratio.
-    fn curve(&self, at: impl Iterator<Item = (f64, f64)>) -> Curve {
+    fn curve(&self, sizes: Vec<(f64, f64)>) -> Curve {
         let (mut points, mut least) = (Vec::<Point>::new(), 1.0_f64);
-        let mut next = 0.0;
-        for (size, miss_ratio) in at {
-            if size < next || points.len() >= POINTS_MAX {
+        let (mut next, last) = (0.0, sizes.len().saturating_sub(1));
+        for (at, (size, miss_ratio)) in sizes.into_iter().enumerate() {
+            if at < last && (size < next || points.len() >= POINTS_MAX) {
                 continue;
             }
             // Rounded up: it holds from there on.
@@ -261,10 +284,9 @@ mod tests {
         let keys: Vec<u64> = (0..200_u64).map(|i| i * i % 37 % (1 + i % 23)).collect();
         let mut times = ReuseTimes::default();
         keys.iter().for_each(|key| times.see(&load(*key)));
-        let mut windows = times.windows(200);
-        windows.reverse();
+        let footprints = times.footprints(200);
         for length in [0, 1, 2, 3, 10, 50, 179] {
-            let Held { objects, bytes, new, .. } = windows[length];
+            let Footprint { objects, bytes, new, .. } = footprints[length];
             let counted = |length| if length > 0 { counted(&keys, length) } else { (0.0, 0.0) };
             let (here, next) = (counted(length), counted(length + 1));
             assert!((objects - here.0).abs() < 1e-9, "{length}: {objects} and {}", here.0);
@@ -291,6 +313,16 @@ mod tests {
         }
         // As many places as times have, whatever there were of them.
         assert!(times.memory_bytes() < 2 << 20, "{}", times.memory_bytes());
+    }
+
+    #[test]
+    fn in_a_circle_all_is_missed_until_all_is_there() {
+        let mut times = ReuseTimes::default();
+        (0..1_000_000).for_each(|number| times.see(&load(number % 10_000)));
+        for (curve, rest) in [(times.footprint(), 0.0), (times.average_eviction_time(), 0.01)] {
+            assert!(curve.miss_ratio(9_900) > 0.98, "{}", curve.miss_ratio(9_900));
+            assert!((curve.miss_ratio(10_100) - rest).abs() < 1e-9, "{}", curve.miss_ratio(10_100));
+        }
     }
 
     #[test]

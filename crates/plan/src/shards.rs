@@ -24,7 +24,7 @@ use crate::calibration::Calibration;
 use crate::curve::Curve;
 use crate::distances::Distances;
 use crate::filling::AT_ONCE;
-use crate::profiler::{Expiry, Order, Seen, Settings, Unit};
+use crate::profiler::{BYTES_MAX, Expiry, Order, Seen, Settings, Unit};
 
 /// Hashes are below this.
 const HASHES: u64 = 1 << 32;
@@ -75,7 +75,7 @@ pub(crate) fn rate_of(threshold: u64) -> f64 {
 fn bytes_of(action: Action, unit: Unit) -> Option<u64> {
     match (action, unit) {
         (Action::Load(_) | Action::LoadUnsized, Unit::Objects) => Some(1),
-        (Action::Load(bytes), Unit::Bytes) => Some(bytes),
+        (Action::Load(bytes), Unit::Bytes) => Some(bytes.min(BYTES_MAX)),
         (Action::Get | Action::Set(_) | Action::Delete | Action::LoadUnsized, _) => None,
     }
 }
@@ -84,11 +84,11 @@ impl Sampler {
     /// A sample of so many keys of each, 0 to 1.
     pub fn of_rate(rate: f64, settings: Settings) -> Self {
         let calibration = (rate < 1.0).then(|| Box::new(Calibration::new()));
-        Self { calibration, ..Self::of_rate_alone(rate, settings) }
+        Self { calibration, ..Self::uncalibrated(rate, settings) }
     }
 
     /// The same, with nothing that is known of all keys.
-    fn of_rate_alone(rate: f64, settings: Settings) -> Self {
+    fn uncalibrated(rate: f64, settings: Settings) -> Self {
         Self {
             order: Order::new(settings),
             distances: Distances::default(),
@@ -107,7 +107,7 @@ impl Sampler {
     /// The same, which begins with so many keys of each.
     pub(crate) fn of_size_from(rate: f64, most: usize, settings: Settings) -> Self {
         let size = Some(Size { most: most.max(1), highest: BinaryHeap::new() });
-        Self { size, ..Self::of_rate_alone(rate, settings) }
+        Self { size, ..Self::uncalibrated(rate, settings) }
     }
 
     /// How many keys of each are in the sample.
@@ -182,13 +182,17 @@ impl Sampler {
             let (hash, load) = (sample_hash(access.key), load(access));
             are_loads &= load.is_some();
             if hash < self.threshold {
-                calibration.see_sampled(self.requests, access.key, load.unwrap_or(0));
+                if let Some(bytes) = load.filter(|_| are_loads) {
+                    calibration.see_sampled(self.requests, access.key, bytes);
+                }
                 self.sample(access, hash);
             }
         }
-        let loads = accesses.iter().map(|access| (access.key, load(access).unwrap_or(0)));
-        calibration.see(loads);
-        are_loads.then_some(calibration)
+        if !are_loads {
+            return None;
+        }
+        calibration.see(accesses.iter().map(|access| (access.key, load(access).unwrap_or(0))));
+        Some(calibration)
     }
 
     fn sample(&mut self, access: &Access, hash: u64) {
@@ -251,7 +255,9 @@ impl Sampler {
         self.curve_of(self.requests, 0)
     }
 
-    /// The same with what can be counted of all keys, where that is known to make it better.
+    /// The same corrected by what can be counted of all keys: none for samples of fixed size, and where a trace is not
+    /// stationary, has done more than to load objects, or has objects of which that would not be true
+    /// ([`crate::calibration`]).
     pub fn calibrated_curve(&self) -> Option<Curve> {
         let calibration = self.calibration.as_ref()?;
         calibration.correct(&self.sampled_curve(), self.rate())
@@ -262,7 +268,7 @@ impl Sampler {
         self.distances.requests()
     }
 
-    /// The same, where there were so many requests of all keys, of which nothing is known of `lost`.
+    /// The sample's curve, where there were so many requests of all keys, of which nothing is known of `lost`.
     pub(crate) fn curve_of(&self, requests: u64, lost: u64) -> Curve {
         let expected = requests.saturating_sub(lost) as f64 * self.rate();
         let curve = self.distances.curve(expected - self.distances.requests());

@@ -11,8 +11,8 @@
 //!   that, in which it learns what there is, has no curve.
 //!
 //! Not every request need come here: who hands them in asks [`Watch::threshold`] first, and says in
-//! the end how many there were. As long as all keys are in the sample it is known here how many that is, to the
-//! request, which who counts them while more are on their way cannot say.
+//! the end how many there were. As long as all keys are in the sample that is not asked: what was seen has been
+//! counted here, and who counts it elsewhere counts some that are still on their way.
 //!
 //! Pure; one thread's.
 
@@ -27,7 +27,7 @@ const SMALL_DIVISOR: usize = 8;
 /// What was seen in a window, beside the sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Window {
-    /// Requests that can be hits or misses, of all keys.
+    /// Requests that can be hits or misses, of all keys; of no matter while all keys are in the sample.
     pub requests: u64,
     /// Of these, those that nothing is known of: sightings that were lost on their way here, each as
     /// many requests as it stood for.
@@ -108,10 +108,9 @@ impl Watch {
         if self.is_learning {
             return None;
         }
-        let requests = match self.rate() < 1.0 {
-            true => window.requests,
-            false => self.sampler.sampled_requests() as u64 + window.lost,
-        };
+        let are_all_seen = self.rate() >= 1.0;
+        let seen = self.sampler.sampled_requests() as u64;
+        let requests = if are_all_seen { seen + window.lost } else { window.requests };
         (requests > 0).then(|| self.sampler.curve_of(requests, window.lost))
     }
 

@@ -124,19 +124,33 @@ fn format_names() -> Vec<&'static str> {
     FORMATS.iter().map(|record| record.name).collect()
 }
 
+/// Requests that a sample takes in together, which is faster.
+const AT_ONCE: usize = 1 << 10;
+
 /// However a trace is looked at.
 enum Profiling {
     All(Profiler),
-    Sample(Sampler),
+    /// With requests that are still to be taken in.
+    Sample(Sampler, Vec<Access>),
     Slabs(Box<ClassProfiler>),
     Small(Miniature<SimulatedCache>),
 }
 
 impl Profiling {
+    fn of_sample(sampler: Sampler) -> Self {
+        Self::Sample(sampler, Vec::with_capacity(AT_ONCE))
+    }
+
     fn see(&mut self, access: &Access, request: &Request) {
         match self {
             Self::All(profiler) => profiler.see(access),
-            Self::Sample(sampler) => sampler.see(access),
+            Self::Sample(sampler, waiting) => {
+                waiting.push(*access);
+                if waiting.len() == AT_ONCE {
+                    sampler.see_all(waiting);
+                    waiting.clear();
+                }
+            }
             Self::Slabs(profiler) => profiler.see(access),
             Self::Small(miniature) => {
                 miniature.see(access.key, access.action.is_request(), request);
@@ -144,10 +158,18 @@ impl Profiling {
         }
     }
 
+    /// That nothing more will be seen.
+    fn end(&mut self) {
+        if let Self::Sample(sampler, waiting) = self {
+            sampler.see_all(waiting);
+            waiting.clear();
+        }
+    }
+
     fn curve(&self) -> Curve {
         match self {
             Self::All(profiler) => profiler.curve(),
-            Self::Sample(sampler) => sampler.curve(),
+            Self::Sample(sampler, _) => sampler.curve(),
             Self::Slabs(profiler) => profiler.curve(),
             Self::Small(miniature) => miniature.curve(),
         }
@@ -155,7 +177,7 @@ impl Profiling {
 
     fn sampled(&self) -> f64 {
         match self {
-            Self::Sample(sampler) => sampler.rate(),
+            Self::Sample(sampler, _) => sampler.rate(),
             Self::Small(miniature) => miniature.rate(),
             Self::All(_) | Self::Slabs(_) => 1.0,
         }
@@ -235,6 +257,7 @@ impl Profile {
             progress.step(read.load(Ordering::Relaxed));
         }
         drop(progress);
+        profiling.end();
         self.tell(&profiling, &tally, reader.left_out())
     }
 
@@ -255,8 +278,8 @@ impl Profile {
                 expiry,
             ))),
             (_, true, _) => Profiling::All(Profiler::new(settings)),
-            (Some(rate), ..) => Profiling::Sample(Sampler::of_rate(rate, settings)),
-            _ => Profiling::Sample(Sampler::of_size(self.samples, settings)),
+            (Some(rate), ..) => Profiling::of_sample(Sampler::of_rate(rate, settings)),
+            _ => Profiling::of_sample(Sampler::of_size(self.samples, settings)),
         })
     }
 

@@ -14,32 +14,73 @@ fn ratios(curve: &Curve) -> Vec<f64> {
 #[test]
 fn ratios_that_rise_are_level_at_their_mean() {
     let before = curve(&[1.0, 0.8, 0.6, 0.4, 0.2]);
-    let after = falling(&before, vec![1.0, 0.7, 0.5, 0.54, 0.1]);
+    let after = non_increasing(&before, vec![1.0, 0.7, 0.5, 0.54, 0.1]);
     assert_eq!(ratios(&after), [1.0, 0.7, 0.52, 0.1]);
     assert_eq!((after.miss_ratio(30), after.requests()), (0.52, 100.0));
     // One that is far off draws on all before it; the last is of a single byte. None leaves what a ratio can be.
-    let after = falling(&before, vec![1.0, 0.7, 0.5, 0.9, 0.95]);
+    let after = non_increasing(&before, vec![1.0, 0.7, 0.5, 0.9, 0.95]);
     let level = ratios(&after);
     assert_eq!(level.len(), 2);
     assert!((level[1] - (21.0 + 0.95) / 31.0).abs() < 1e-12, "{level:?}");
-    assert_eq!(ratios(&falling(&before, vec![1.2, 1.1, 0.5, -0.1, -0.2])), [1.0, 0.5, 0.0]);
+    assert_eq!(ratios(&non_increasing(&before, vec![1.2, 1.1, 0.5, -0.1, -0.2])), [1.0, 0.5, 0.0]);
 }
 
 #[test]
 fn between_points_lines_are_straight_and_beside_them_level() {
     let points = [(10.0, 1.0), (20.0, 3.0), (40.0, 2.0)];
-    let at = [0.0, 10.0, 15.0, 30.0, 40.0, 99.0].map(|x| between(&points, x));
+    let at = [0.0, 10.0, 15.0, 30.0, 40.0, 99.0].map(|x| interpolate(&points, x));
     assert_eq!(at, [1.0, 1.0, 2.0, 2.5, 2.0, 2.0].map(Some));
-    assert_eq!(between(&[], 1.0), None);
+    assert_eq!(interpolate(&[], 1.0), None);
 }
 
 #[test]
 fn of_what_chance_could_have_done_nothing_is_taken() {
-    let apart = |by: f64| Apart { bytes: 1.0, by, variance: 4.0 };
-    let mut chance = [apart(2.0), apart(-1.0)];
-    take_less(&mut chance);
-    assert_eq!(chance.map(|apart| apart.by), [0.0, 0.0]);
-    let mut mostly = [apart(4.0), apart(-4.0)];
-    take_less(&mut mostly);
-    assert_eq!(mostly.map(|apart| apart.by), [3.0, -3.0]);
+    let difference = |by: f64| Difference { bytes: 1.0, by, variance: 4.0 };
+    let mut chance = [difference(2.0), difference(-1.0)];
+    shrink(&mut chance);
+    assert_eq!(chance.map(|it| it.by), [0.0, 0.0]);
+    let mut mostly = [difference(4.0), difference(-4.0)];
+    shrink(&mut mostly);
+    assert_eq!(mostly.map(|it| it.by), [3.0, -3.0]);
+}
+
+fn average(new: f64) -> Average {
+    Average { by_bytes: vec![(0.0, new), (1e9, new)], by_age: vec![(0.0, new), (1e9, new)] }
+}
+
+#[test]
+fn differences_are_of_groups_and_none_is_left_out() {
+    let requests = |seen: f64, new: f64| Requests { seen, new, new_squares: new };
+    let by_bytes = [
+        (100.0, requests(1_000.0, 500.0)),
+        (104.0, requests(3_000.0, 1_500.0)),
+        // Wide enough.
+        (106.0, requests(1_000.0, 600.0)),
+        // So many requests.
+        (200.0, requests(1_000_000.0, 400_000.0)),
+        // What is left.
+        (300.0, requests(100.0, 50.0)),
+    ];
+    let found = differences(&by_bytes, &average(0.5));
+    let by: Vec<f64> = found.iter().map(|it| (it.by * 1e6).round() / 1e6).collect();
+    assert_eq!(by, [0.02, -0.1, 0.0]);
+    assert_eq!(found[0].bytes, (100.0 + 3.0 * 104.0 + 106.0) / 5.0);
+    assert!((found[1].variance * 1e6 - 0.4 * 0.5).abs() < 1e-9, "{}", found[1].variance);
+}
+
+#[test]
+fn stationary_is_what_is_as_on_average_at_all_ages() {
+    // A thousand requests at each age, a tenth of which are for the sample and half of these new.
+    let ages = |new: fn(u64) -> u64| -> Vec<AtAge> {
+        (0..100).map(|age| AtAge { age, seen: 1_000, sampled_new: new(age) }).collect()
+    };
+    let is_so = |ages: &[AtAge]| is_stationary(ages, &average(0.5), 0.1);
+    assert!(is_so(&ages(|_| 50)));
+    assert!(is_so(&ages(|age| 50 + age % 10 - age % 7)));
+    assert!(!is_so(&ages(|_| 60)));
+    // Where nothing is new any more at the highest ages.
+    assert!(!is_so(&ages(|age| if age < 97 { 50 } else { 0 })));
+    // Too few to say.
+    assert!(!is_so(&ages(|_| 50)[..2]));
+    assert!(!is_so(&[]));
 }

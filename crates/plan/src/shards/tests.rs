@@ -170,7 +170,10 @@ fn where_a_trace_changes_a_sample_is_left_as_it_is() {
         let is_day = (at as f64 / 300_000.0).sin() > part * 20.0 % 1.0 * 2.0 - 1.0;
         alike(if is_day { 10_000.0 } else { 100_000.0 }, part)
     };
-    for (number, asked) in [phases, scans, tides].into_iter().enumerate() {
+    // All keys are others from some time on.
+    let moves: Asked =
+        |at, part| (part * 10_000.0) as u64 + if at < 1_500_000 { 0 } else { 1 << 30 };
+    for (number, asked) in [phases, scans, tides, moves].into_iter().enumerate() {
         let trace = trace_of(asked, 2_000_000, 1);
         let sampler = sampled(&trace, Sampler::of_rate(0.05, BYTES));
         assert_eq!(sampler.calibrated_curve(), None, "{number}");
@@ -197,5 +200,39 @@ fn what_is_no_load_ends_what_is_known_of_all_keys() {
     for few in 0..3 {
         let sampler = sampled(&trace[..few], Sampler::of_rate(0.05, BYTES));
         assert_eq!((sampler.calibrated_curve(), sampler.curve().requests()), (None, few as f64));
+    }
+}
+
+/// Of such a trace it is not known how many bytes a cache holds.
+#[test]
+fn where_sizes_change_or_few_objects_have_all_bytes_a_sample_is_left_as_it_is() {
+    let trace = trace_of(|_, part| alike(20_000.0, part), 1_000_000, 3);
+    let with = |bytes: fn(u64, &Access) -> u64| {
+        let load = |(at, access): (u64, &Access)| Access {
+            action: Action::Load(bytes(at, access)),
+            ..*access
+        };
+        let trace: Vec<Access> = (0..).zip(&trace).map(load).collect();
+        sampled(&trace, Sampler::of_rate(0.05, BYTES))
+    };
+    assert!(with(|_, access| access.key >> 60).calibrated_curve().is_some());
+    assert!(with(|at, _| 100 + at / 10_000).calibrated_curve().is_none());
+    assert!(with(|at, access| 100 + access.key % 100 + at % 3).calibrated_curve().is_none());
+    // A giant of the sample, and a number that is none.
+    let giant: fn(u64, &Access) -> u64 =
+        |_, access| if sample_hash(access.key) < threshold_of(5e-5) { 1 << 30 } else { 100 };
+    assert!(with(giant).calibrated_curve().is_none());
+    let sampler = with(|at, _| if at % 1_000 == 0 { u64::MAX } else { 0 });
+    assert_eq!((sampler.calibrated_curve(), sampler.curve().requests()), (None, 1e6));
+}
+
+#[test]
+fn a_trace_may_begin_with_anything() {
+    for key in 0..20_u64 {
+        for action in [Action::Set(5), Action::Delete, Action::Get, Action::Load(5)] {
+            let mut sampler = Sampler::of_rate(0.5, BYTES);
+            sampler.see_all(&[Access::new(key << 40, action), Access::new(1, Action::Load(1))]);
+            assert_eq!(sampler.curve().requests(), 1.0 + f64::from(u8::from(action.is_request())));
+        }
     }
 }
