@@ -114,6 +114,11 @@ impl Calibration {
         Self { filling: Filling::new(), times: ReuseTimes::default() }
     }
 
+    /// As many requests may be taken in together, at least one.
+    pub(crate) fn until_it_changes(&self) -> usize {
+        self.filling.until_it_changes()
+    }
+
     /// Takes a request in for a key of the sample, by their numbers from 1. What is taken in together by [`Self::see`] comes
     /// here first.
     pub(crate) fn see_sampled(&mut self, number: u64, key: u64, bytes: u64) {
@@ -121,8 +126,8 @@ impl Calibration {
         self.filling.see_sampled(number, before);
     }
 
-    /// Takes at most [`crate::filling::AT_ONCE`] requests in for all keys: these, and the bytes of their objects, which are loaded
-    /// where they are not there.
+    /// Takes requests in for all keys: these, and the bytes of their objects, which are loaded where they are not there. No more
+    /// than [`Self::until_it_changes`].
     #[inline]
     pub(crate) fn see(&mut self, requests: impl ExactSizeIterator<Item = (u64, u64)>) {
         self.filling.see(requests);

@@ -25,9 +25,9 @@ const SLOTS: usize = 1 << SLOT_BITS;
 /// The cache is looked at for one part in so many of the requests before it began, and for so many at least.
 const PART: u64 = 4;
 const LENGTH_MIN: u64 = 1 << 12;
-/// Requests that are taken in together at most, so that none waits for what the processor has to fetch of the table
-/// for the one before.
-pub(crate) const AT_ONCE: usize = 64;
+/// Requests that are looked at together, so that none waits for what the processor has to fetch of the table for the
+/// one before.
+const AT_ONCE: usize = 64;
 /// What is new is reckoned up at least when there is so much of it.
 const FRESH_MAX: usize = 1 << 12;
 /// A table that has so many of its slots taken is full: three of four.
@@ -163,20 +163,31 @@ impl Filling {
         }
     }
 
-    /// Takes at most [`AT_ONCE`] requests in: their keys, and the bytes of their objects.
+    /// How many requests there are until it begins anew, or is looked at no further: at least one.
+    pub(crate) fn until_it_changes(&self) -> usize {
+        let until = self.ends.unwrap_or(2 * self.began).saturating_sub(self.requests);
+        usize::try_from(until).unwrap_or(usize::MAX).max(1)
+    }
+
+    /// Takes requests in: their keys, and the bytes of their objects. No more than [`Self::until_it_changes`].
     #[inline]
-    pub(crate) fn see(&mut self, requests: impl ExactSizeIterator<Item = (u64, u64)>) {
-        assert!(requests.len() <= AT_ONCE, "so many are not looked at together");
+    pub(crate) fn see(&mut self, mut requests: impl ExactSizeIterator<Item = (u64, u64)>) {
+        while self.ends.is_some() && requests.len() > 0 {
+            self.look(requests.by_ref().take(AT_ONCE));
+        }
+        // What is not looked at.
         self.requests += requests.len() as u64;
-        match self.ends {
-            Some(ends) => self.look(requests, ends),
-            None if self.requests >= 2 * self.began => self.begin(),
-            None => {}
+        if self.ends.is_some_and(|ends| self.requests >= ends) {
+            self.end();
+        }
+        if self.ends.is_none() && self.requests >= 2 * self.began {
+            self.begin();
         }
     }
 
-    fn look(&mut self, requests: impl ExactSizeIterator<Item = (u64, u64)>, ends: u64) {
+    fn look(&mut self, requests: impl ExactSizeIterator<Item = (u64, u64)>) {
         let len = requests.len();
+        self.requests += len as u64;
         // The slots of all of them before any is taken: none waits for what another one's says.
         let mut slots = [(0, 0, false); AT_ONCE];
         for ((key, bytes), slot) in requests.zip(&mut slots) {
@@ -189,7 +200,7 @@ impl Filling {
                 self.fill(slot, bytes);
             }
         }
-        if self.requests >= ends || self.now.taken + self.now.fresh >= FULL {
+        if self.now.taken + self.now.fresh >= FULL {
             self.end();
         }
     }
@@ -225,13 +236,11 @@ impl Filling {
         self.now = now;
     }
 
+    /// Looks at it no further.
     fn end(&mut self) {
         self.reckon();
         self.lengths.push(self.requests - self.began);
         self.ends = None;
-        if self.requests >= 2 * self.began {
-            self.begin();
-        }
     }
 
     /// Empties the cache, to fill it from here on.

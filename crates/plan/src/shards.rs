@@ -23,7 +23,6 @@ use crate::access::{Access, Action};
 use crate::calibration::Calibration;
 use crate::curve::Curve;
 use crate::distances::Distances;
-use crate::filling::AT_ONCE;
 use crate::profiler::{BYTES_MAX, Expiry, Order, Seen, Settings, Unit};
 
 /// Hashes are below this.
@@ -31,6 +30,9 @@ const HASHES: u64 = 1 << 32;
 /// Objects of a sample of which the size is fixed: with so many the mean absolute error was below
 /// 0.01 in all traces of the paper but one (§5.3).
 pub const SIZE_USUAL: usize = 8 << 10;
+
+/// Requests that are taken in together.
+const AT_ONCE: usize = 1 << 10;
 
 /// A profile of a sample of the keys.
 #[derive(Debug)]
@@ -150,49 +152,58 @@ impl Sampler {
 
     /// Takes requests in, in their order: faster than one by one.
     pub fn see_all(&mut self, accesses: &[Access]) {
-        for some in accesses.chunks(AT_ONCE) {
-            match self.calibration.take() {
-                Some(calibration) => self.calibration = self.see_with(some, calibration),
-                None => some.iter().for_each(|access| {
-                    self.requests += u64::from(access.action.is_request());
-                    let hash = sample_hash(access.key);
-                    if hash < self.threshold {
-                        self.sample(access, hash);
-                    }
-                }),
+        let mut rest = accesses;
+        while !rest.is_empty()
+            && let Some(mut calibration) = self.calibration.take()
+        {
+            let len = rest.len().min(AT_ONCE).min(calibration.until_it_changes());
+            let (some, behind) = rest.split_at(len);
+            if !self.see_with(some, &mut calibration) {
+                break;
+            }
+            (self.calibration, rest) = (Some(calibration), behind);
+        }
+        for access in rest {
+            self.requests += u64::from(access.action.is_request());
+            let hash = sample_hash(access.key);
+            if hash < self.threshold {
+                self.sample(access, hash);
             }
         }
     }
 
-    /// The same, with what is known of all keys; that is lost where something else is done than to load an object, for what
-    /// comes of that in caches that fill is not known.
-    fn see_with(
-        &mut self,
-        accesses: &[Access],
-        mut calibration: Box<Calibration>,
-    ) -> Option<Box<Calibration>> {
+    /// The same, at most [`AT_ONCE`], with what is known of all keys. False, and nothing is taken in, where
+    /// something else is done than to load an object: what comes of that in a cache that fills is not known.
+    fn see_with(&mut self, accesses: &[Access], calibration: &mut Calibration) -> bool {
         let Settings { unit, expiry } = self.order.settings();
         let load = |access: &Access| {
             let stays = access.ttl_ms.is_none() || expiry == Expiry::Ignored;
             bytes_of(access.action, unit).filter(|_| stays)
         };
-        let mut are_loads = true;
-        for access in accesses {
-            self.requests += u64::from(access.action.is_request());
-            let (hash, load) = (sample_hash(access.key), load(access));
-            are_loads &= load.is_some();
-            if hash < self.threshold {
-                if let Some(bytes) = load.filter(|_| are_loads) {
-                    calibration.see_sampled(self.requests, access.key, bytes);
-                }
-                self.sample(access, hash);
-            }
+        // Those of the sample together, so that what is fetched for one does not wait for the others.
+        let mut sampled = [0_u16; AT_ONCE];
+        let (mut len, mut are_loads) = (0, true);
+        for (at, access) in (0..).zip(accesses) {
+            are_loads &= load(access).is_some();
+            sampled[len] = at;
+            len += usize::from(sample_hash(access.key) < self.threshold);
         }
         if !are_loads {
-            return None;
+            return false;
         }
+        let sampled = &sampled[..len];
+        for at in sampled {
+            let access = &accesses[usize::from(*at)];
+            let number = self.requests + 1 + u64::from(*at);
+            calibration.see_sampled(number, access.key, load(access).unwrap_or(0));
+        }
+        for at in sampled {
+            let access = &accesses[usize::from(*at)];
+            self.sample(access, sample_hash(access.key));
+        }
+        self.requests += accesses.len() as u64;
         calibration.see(accesses.iter().map(|access| (access.key, load(access).unwrap_or(0))));
-        Some(calibration)
+        true
     }
 
     fn sample(&mut self, access: &Access, hash: u64) {
