@@ -53,7 +53,7 @@ pub struct Profile {
     #[arg(long, conflicts_with_all = ["rate", "samples", "slabs"])]
     exact: bool,
 
-    /// Look at this share of the keys, 0 to 1.
+    /// Look at this share of the keys, 0 to 1, and count what is new of all, where that makes it better.
     #[arg(long, value_name = "R", conflicts_with = "samples")]
     rate: Option<f64>,
 
