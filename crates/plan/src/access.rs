@@ -42,3 +42,12 @@ impl Access {
         Self { key, action, at_ms: 0, ttl_ms: None }
     }
 }
+
+/// The last request for an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Last {
+    /// Its number, from 1.
+    pub(crate) number: u64,
+    /// Bytes that the object had then.
+    pub(crate) bytes: u64,
+}

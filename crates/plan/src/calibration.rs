@@ -23,9 +23,10 @@
 //!
 //! Pure; one thread's.
 
+use crate::access::Last;
 use crate::curve::{Curve, Point};
 use crate::filling::{AtAge, Filling, Requests};
-use crate::reuse_times::{Footprint, ReuseTimes};
+use crate::reuse_times::{Footprint, Intervals};
 
 /// Differences are of groups of sizes: with as many requests as this, or until sizes differ by one part of 20.
 const GROUP_REQUESTS: f64 = 1e6;
@@ -48,8 +49,8 @@ const OBJECTS_MIN: f64 = 1_000.0;
 #[derive(Debug)]
 pub(crate) struct Calibration {
     filling: Filling,
-    /// Of keys of the sample.
-    times: ReuseTimes,
+    /// Between requests for keys of the sample.
+    intervals: Intervals,
 }
 
 /// By how much the misses of all keys are more than those of the sample.
@@ -73,8 +74,7 @@ struct Average {
 }
 
 impl Average {
-    fn of(times: &ReuseTimes, requests: u64, rate: f64) -> Self {
-        let footprints = times.footprints(requests);
+    fn of(footprints: &[Footprint], rate: f64) -> Self {
         let by = |x: fn(&Footprint) -> f64, scale: f64| {
             footprints
                 .iter()
@@ -111,7 +111,7 @@ fn interpolate(points: &[(f64, f64)], x: f64) -> Option<f64> {
 
 impl Calibration {
     pub(crate) fn new() -> Self {
-        Self { filling: Filling::new(), times: ReuseTimes::default() }
+        Self { filling: Filling::new(), intervals: Intervals::default() }
     }
 
     /// As many requests may be taken in together, at least one.
@@ -119,11 +119,11 @@ impl Calibration {
         self.filling.until_it_changes()
     }
 
-    /// Takes a request in for a key of the sample, by their numbers from 1. What is taken in together by [`Self::see`] comes
-    /// here first.
-    pub(crate) fn see_sampled(&mut self, number: u64, key: u64, bytes: u64) {
-        let before = self.times.see_as(number, key, bytes);
-        self.filling.see_sampled(number, before);
+    /// Takes a request in for a key of the sample: its number, from 1, the bytes of the object, and the request before for
+    /// it. What is taken in together by [`Self::see`] comes here first.
+    pub(crate) fn see_sampled(&mut self, number: u64, bytes: u64, before: Option<Last>) {
+        self.intervals.see(number, bytes, before);
+        self.filling.see_sampled(number, before.map(|before| before.number));
     }
 
     /// Takes requests in for all keys: these, and the bytes of their objects, which are loaded where they are not there. No more
@@ -133,14 +133,19 @@ impl Calibration {
         self.filling.see(requests);
     }
 
-    /// The corrected curve of a sample of `rate` of the keys. None where the trace is not stationary, where objects change
-    /// their sizes, or a few have most of the bytes.
-    pub(crate) fn correct(&self, curve: &Curve, rate: f64) -> Option<Curve> {
-        let of_one_size = self.times.objects_of_one_size();
-        if of_one_size < OBJECTS_MIN || self.times.resized() > RESIZED_MAX {
+    /// The corrected curve of a sample of `rate` of the keys, with the last request for each of its objects. None where
+    /// the trace is not stationary, where objects change their sizes, or a few have most of the bytes.
+    pub(crate) fn correct(
+        &self,
+        curve: &Curve,
+        rate: f64,
+        lasts: impl Iterator<Item = Last> + Clone,
+    ) -> Option<Curve> {
+        if as_of_one_size(lasts.clone()) < OBJECTS_MIN || self.intervals.resized() > RESIZED_MAX {
             return None;
         }
-        let average = Average::of(&self.times, self.filling.requests(), rate);
+        let footprints = self.intervals.footprints(self.filling.requests(), lasts);
+        let average = Average::of(&footprints, rate);
         if !is_stationary(&self.filling.by_age(), &average, rate) {
             return None;
         }
@@ -159,8 +164,19 @@ impl Calibration {
 
     /// Memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.filling.memory_bytes() + self.times.memory_bytes()
+        self.filling.memory_bytes() + self.intervals.memory_bytes()
     }
+}
+
+/// As how many objects of one size these are: the square of their bytes by the sum of the squares.
+fn as_of_one_size(objects: impl Iterator<Item = Last>) -> f64 {
+    let (mut sum, mut squares) = (0.0, 0.0);
+    for object in objects {
+        let bytes = object.bytes as f64;
+        sum += bytes;
+        squares += bytes * bytes;
+    }
+    sum * sum / f64::max(squares, 1.0)
 }
 
 /// Whether the cache has filled with the keys of the sample as it does on average: by the mean of the squares of how

@@ -20,6 +20,7 @@ pub(crate) struct Distances {
 
 impl Distances {
     /// A request that caches of at least `distance` answer, as much as `weight` requests.
+    #[inline]
     pub(crate) fn reuse(&mut self, distance: u64, weight: f64) {
         let place = place_of::<PRECISION_BITS>(distance);
         if place >= self.reuses.len() {

@@ -5,6 +5,7 @@
 //! than one part in 2^(`BITS` - 1), and numbers below 2^`BITS` have places of their own.
 
 /// Where a number stands. Together stand a single one, or those up to a number of `BITS` bits and zeros.
+#[inline]
 pub(crate) fn place_of<const BITS: u32>(number: u64) -> usize {
     let bits = (u64::BITS - number.leading_zeros()).saturating_sub(BITS);
     // Rounded up, which may take one bit more.

@@ -18,13 +18,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::num::NonZeroU64;
 
 use hashbrown::HashMap;
 
-use crate::access::{Access, Action};
+use crate::access::{Access, Action, Last};
 use crate::curve::Curve;
 use crate::distances::Distances;
-use crate::stack::Stack;
+use crate::stack::{Place, Stack};
 
 /// No object counts as larger, 256 TiB: a trace that is damaged says such things, and sums are to fit.
 pub(crate) const BYTES_MAX: u64 = 1 << 48;
@@ -65,10 +66,20 @@ pub struct Settings {
 pub(crate) enum Seen {
     /// No request that can be a hit or a miss.
     Nothing,
-    /// Caches of at least so much answer it.
-    Reuse(u64),
+    /// Caches answer it that have the object where it has been.
+    Reuse(Place),
     /// No cache does.
     Miss,
+}
+
+impl Seen {
+    /// The request before for this object, where it is known.
+    pub(crate) fn last(self) -> Option<Last> {
+        match self {
+            Self::Reuse(place) => Some(place.last),
+            Self::Nothing | Self::Miss => None,
+        }
+    }
 }
 
 /// The objects of a trace in the order of their use.
@@ -81,6 +92,8 @@ pub(crate) struct Order {
     /// The same, the soonest first; with some that count no more.
     due: BinaryHeap<Reverse<(u64, u64)>>,
     now_ms: u64,
+    /// How many requests there have been, by which they are numbered.
+    requests: u64,
 }
 
 impl Order {
@@ -102,14 +115,26 @@ impl Order {
         self.stack.bytes_of(key).is_some()
     }
 
+    /// The last requests for all objects.
+    pub(crate) fn lasts(&self) -> impl Iterator<Item = Last> + Clone {
+        self.stack.lasts()
+    }
+
+    /// Requests that are not told of have come before the next: so many in all, with those that are.
+    pub(crate) fn pass_over(&mut self, requests: u64) {
+        self.requests = self.requests.max(requests);
+    }
+
+    #[inline]
     pub(crate) fn see(&mut self, access: &Access) -> Seen {
         self.advance(access.at_ms);
-        let key = access.key;
+        self.requests += 1;
+        let (key, number) = (access.key, NonZeroU64::MIN.saturating_add(self.requests - 1));
         match access.action {
             Action::Get => {
                 let seen = self.ask(key);
                 if let Some(bytes) = self.stack.bytes_of(key) {
-                    self.stack.push(key, bytes);
+                    self.stack.push(key, bytes, number);
                 }
                 seen
             }
@@ -119,14 +144,14 @@ impl Order {
                     Action::Load(bytes) => self.size(bytes),
                     _ => self.stack.bytes_of(key).unwrap_or_else(|| self.size(0)),
                 };
-                self.stack.push(key, bytes);
+                self.stack.push(key, bytes, number);
                 if seen == Seen::Miss {
                     self.set_deadline(key, access.ttl_ms);
                 }
                 seen
             }
             Action::Set(bytes) => {
-                self.stack.push(key, self.size(bytes));
+                self.stack.push(key, self.size(bytes), number);
                 self.set_deadline(key, access.ttl_ms);
                 Seen::Nothing
             }
@@ -163,6 +188,7 @@ impl Order {
     }
 
     /// Time has gone on to there.
+    #[inline]
     pub(crate) fn advance(&mut self, at_ms: u64) {
         self.now_ms = self.now_ms.max(at_ms);
         if self.settings.expiry == Expiry::AtOnce {
@@ -178,12 +204,19 @@ impl Order {
     }
 
     /// What a request for `key` is.
+    #[inline]
     fn ask(&mut self, key: u64) -> Seen {
+        if !self.deadlines.is_empty() {
+            self.forget_if_over(key);
+        }
+        self.stack.find(key).map_or(Seen::Miss, Seen::Reuse)
+    }
+
+    fn forget_if_over(&mut self, key: u64) {
         let is_over = self.deadlines.get(&key).is_some_and(|deadline| *deadline <= self.now_ms);
         if is_over && self.settings.expiry != Expiry::Ignored {
             self.forget(key);
         }
-        self.stack.depth(key).map_or(Seen::Miss, Seen::Reuse)
     }
 
     fn set_deadline(&mut self, key: u64, ttl_ms: Option<u64>) {
@@ -242,7 +275,7 @@ impl Profiler {
     pub fn see(&mut self, access: &Access) {
         match self.order.see(access) {
             Seen::Nothing => {}
-            Seen::Reuse(distance) => self.distances.reuse(distance, 1.0),
+            Seen::Reuse(place) => self.distances.reuse(place.depth, 1.0),
             Seen::Miss => self.distances.miss(1.0),
         }
     }

@@ -14,7 +14,7 @@
 
 use hashbrown::HashMap;
 
-use crate::access::{Access, Action};
+use crate::access::{Access, Action, Last};
 use crate::curve::{Curve, Point};
 use crate::places::{number_of, place_of};
 
@@ -28,8 +28,13 @@ const GROWTH: f64 = 1.01;
 /// The times between requests for an object, in requests.
 #[derive(Debug, Default)]
 pub struct ReuseTimes {
-    /// The last request for each object.
-    last: HashMap<u64, Last>,
+    lasts: HashMap<u64, Last>,
+    intervals: Intervals,
+}
+
+/// The same without the last request for each object, which is left to whoever knows the objects.
+#[derive(Debug, Default)]
+pub(crate) struct Intervals {
     /// From one request to the next.
     between: Gaps,
     /// From the beginning to the first request for each object.
@@ -37,13 +42,6 @@ pub struct ReuseTimes {
     requests: u64,
     /// Requests for an object that was of another size before.
     resized: u64,
-}
-
-/// A request: its number, from 1, and the size of the object.
-#[derive(Debug, Clone, Copy)]
-struct Last {
-    number: u64,
-    bytes: u64,
 }
 
 /// Times, each of an object of some size.
@@ -133,43 +131,38 @@ pub(crate) struct Footprint {
     pub(crate) new: f64,
 }
 
-impl ReuseTimes {
-    /// Takes a request in.
-    pub fn see(&mut self, access: &Access) {
-        if !access.action.is_request() {
-            return;
-        }
-        let bytes = match access.action {
-            Action::Load(bytes) => bytes,
-            Action::Get | Action::LoadUnsized | Action::Set(_) | Action::Delete => 0,
-        };
-        self.see_as(self.requests + 1, access.key, bytes);
-    }
-
-    /// Takes a request in that is of this number, from 1 and higher than those before; the number of the one
-    /// before for this key.
-    pub(crate) fn see_as(&mut self, number: u64, key: u64, bytes: u64) -> Option<u64> {
+impl Intervals {
+    /// Takes a request in: its number, from 1 and higher than those before, the bytes of the object, and the request before
+    /// for it.
+    #[inline]
+    pub(crate) fn see(&mut self, number: u64, bytes: u64, before: Option<Last>) {
         self.requests = number;
-        let last = self.last.insert(key, Last { number, bytes });
-        self.resized += u64::from(last.is_some_and(|last| last.bytes != bytes));
-        let before = last.map(|last| last.number);
         match before {
-            Some(before) => self.between.add(number - before, bytes),
+            Some(before) => {
+                self.between.add(number - before.number, bytes);
+                self.resized += u64::from(before.bytes != bytes);
+            }
             None => self.before.add(number, bytes),
         }
-        before
     }
 
-    /// What windows hold, the shortest first, where there were so many requests: `fp(w)` is, with `n` requests for `m`
-    /// objects, `m - (Σ (t - w) r_t + Σ (f_i - w) + Σ (l_i - w)) / (n - w + 1)`, each sum over what is
-    /// longer than `w`; `r_t` requests come `t` after the one before, `f_i` is when an object is first
+    /// What windows hold, the shortest first, where there were so many requests, and these are the last for all objects:
+    /// `fp(w)` is, with `n` requests for `m` objects, `m - (Σ (t - w) r_t + Σ (f_i - w) + Σ (l_i - w)) / (n - w + 1)`,
+    /// each sum over what is longer than `w`; `r_t` requests come `t` after the one before, `f_i` is when an object is first
     /// asked for and `l_i` the same from the end (HOTL, equation 1). Bytes are those of objects whose sizes stay.
-    pub(crate) fn footprints(&self, requests: u64) -> Vec<Footprint> {
+    pub(crate) fn footprints(
+        &self,
+        requests: u64,
+        lasts: impl Iterator<Item = Last>,
+    ) -> Vec<Footprint> {
         let mut gaps = self.between.clone();
         gaps.add_all(&self.before);
-        self.last.values().for_each(|last| gaps.add(requests + 1 - last.number, last.bytes));
-        let objects = self.last.len() as f64;
-        let bytes: f64 = self.last.values().map(|last| last.bytes as f64).sum();
+        let (mut objects, mut bytes) = (0.0, 0.0);
+        for last in lasts {
+            gaps.add(requests + 1 - last.number, last.bytes);
+            objects += 1.0;
+            bytes += last.bytes as f64;
+        }
         let of_length = |(length, longer): (u64, Sums)| {
             let (windows, length) = ((requests - length + 1) as f64, length as f64);
             let excess = longer.excess(length);
@@ -188,22 +181,40 @@ impl ReuseTimes {
         footprints
     }
 
-    /// As how many objects of one size they are: the square of their bytes by the sum of the squares.
-    pub(crate) fn objects_of_one_size(&self) -> f64 {
-        let bytes = || self.last.values().map(|last| last.bytes as f64);
-        let squares: f64 = bytes().map(|bytes| bytes * bytes).sum();
-        let sum: f64 = bytes().sum();
-        sum * sum / squares.max(1.0)
-    }
-
     /// The part of the requests for an object that was of another size before.
     pub(crate) fn resized(&self) -> f64 {
         self.resized as f64 / self.between.sums().count.max(1.0)
     }
 
+    /// Memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let places = self.between.places.capacity() + self.before.places.capacity();
+        places * size_of::<Sums>()
+    }
+}
+
+impl ReuseTimes {
+    /// Takes a request in.
+    pub fn see(&mut self, access: &Access) {
+        if !access.action.is_request() {
+            return;
+        }
+        let bytes = match access.action {
+            Action::Load(bytes) => bytes,
+            Action::Get | Action::LoadUnsized | Action::Set(_) | Action::Delete => 0,
+        };
+        let number = self.intervals.requests + 1;
+        let before = self.lasts.insert(access.key, Last { number, bytes });
+        self.intervals.see(number, bytes, before);
+    }
+
+    fn footprints(&self) -> Vec<Footprint> {
+        self.intervals.footprints(self.intervals.requests, self.lasts.values().copied())
+    }
+
     /// The curve by what windows hold: of a cache of `fp(w)` objects `fp(w + 1) - fp(w)` of the requests miss.
     pub fn footprint(&self) -> Curve {
-        let footprints = self.footprints(self.requests).into_iter();
+        let footprints = self.footprints().into_iter();
         self.curve(footprints.map(|footprint| (footprint.objects, footprint.new)).collect())
     }
 
@@ -211,16 +222,16 @@ impl ReuseTimes {
     /// before, or is the first; a cache of `P(0) + … + P(t - 1)` objects keeps them for `t` requests and
     /// misses `P(t)` (AET, equations 2 and 3).
     pub fn average_eviction_time(&self) -> Curve {
-        let n = self.requests as f64;
-        let first = self.last.len() as f64;
+        let Intervals { between, requests, .. } = &self.intervals;
+        let (n, first) = (*requests as f64, self.lasts.len() as f64);
         // The sum of all P up to a time: of each reuse as much of its time as that.
-        let all = self.between.sums().times;
+        let all = between.sums().times;
         let at = |(time, longer): (u64, Sums)| {
             let time = time as f64;
             ((all - longer.excess(time) + first * time) / n, (longer.count + first) / n)
         };
-        let longest = self.between.longest().map(|time| (time, Sums::default())).into_iter();
-        let mut points: Vec<(f64, f64)> = longest.chain(self.between.beyond()).map(at).collect();
+        let longest = between.longest().map(|time| (time, Sums::default())).into_iter();
+        let mut points: Vec<(f64, f64)> = longest.chain(between.beyond()).map(at).collect();
         points.reverse();
         self.curve(points)
     }
@@ -242,16 +253,16 @@ impl ReuseTimes {
                 _ => points.push(Point { size, miss_ratio: least }),
             }
         }
-        match Curve::new(points, self.requests as f64) {
+        match Curve::new(points, self.intervals.requests as f64) {
             Ok(curve) => curve,
             Err(error) => unreachable!("sizes rise and ratios fall: {error}"),
         }
     }
 
     /// Memory, in bytes.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        let places = self.between.places.capacity() + self.before.places.capacity();
-        self.last.allocation_size() + places * size_of::<Sums>()
+    #[cfg(test)]
+    fn memory_bytes(&self) -> usize {
+        self.lasts.allocation_size() + self.intervals.memory_bytes()
     }
 }
 
@@ -284,7 +295,7 @@ mod tests {
         let keys: Vec<u64> = (0..200_u64).map(|i| i * i % 37 % (1 + i % 23)).collect();
         let mut times = ReuseTimes::default();
         keys.iter().for_each(|key| times.see(&load(*key)));
-        let footprints = times.footprints(200);
+        let footprints = times.footprints();
         for length in [0, 1, 2, 3, 10, 50, 179] {
             let Footprint { objects, bytes, new, .. } = footprints[length];
             let counted = |length| if length > 0 { counted(&keys, length) } else { (0.0, 0.0) };

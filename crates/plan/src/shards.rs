@@ -34,13 +34,34 @@ pub const SIZE_USUAL: usize = 8 << 10;
 /// Requests that are taken in together.
 const AT_ONCE: usize = 1 << 10;
 
+/// Which keys a sample has.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    /// Those whose hash is below.
+    threshold: u64,
+    /// As many are 2^32 times so many of all.
+    times: u64,
+}
+
+impl Share {
+    fn below(threshold: u64) -> Self {
+        let times = (u128::from(HASHES) << 32) / u128::from(threshold.max(1));
+        Self { threshold, times: u64::try_from(times).unwrap_or(u64::MAX) }
+    }
+
+    /// How much that is of all keys, which is so much of those of the sample.
+    fn of_all(self, of_sample: u64) -> u64 {
+        let product = u128::from(of_sample) * u128::from(self.times);
+        u64::try_from(product >> 32).unwrap_or(u64::MAX)
+    }
+}
+
 /// A profile of a sample of the keys.
 #[derive(Debug)]
 pub struct Sampler {
     order: Order,
     distances: Distances,
-    /// Keys whose hash is below are in the sample.
-    threshold: u64,
+    share: Share,
     /// Requests of all keys that can be hits or misses.
     requests: u64,
     size: Option<Size>,
@@ -94,7 +115,7 @@ impl Sampler {
         Self {
             order: Order::new(settings),
             distances: Distances::default(),
-            threshold: threshold_of(rate),
+            share: Share::below(threshold_of(rate)),
             requests: 0,
             size: None,
             calibration: None,
@@ -114,12 +135,12 @@ impl Sampler {
 
     /// How many keys of each are in the sample.
     pub fn rate(&self) -> f64 {
-        rate_of(self.threshold)
+        rate_of(self.share.threshold)
     }
 
     /// Keys with a [`sample_hash`] below are in the sample, from now on.
     pub(crate) fn threshold(&self) -> u64 {
-        self.threshold
+        self.share.threshold
     }
 
     /// The objects of the sample.
@@ -166,7 +187,7 @@ impl Sampler {
         for access in rest {
             self.requests += u64::from(access.action.is_request());
             let hash = sample_hash(access.key);
-            if hash < self.threshold {
+            if hash < self.share.threshold {
                 self.sample(access, hash);
             }
         }
@@ -186,7 +207,7 @@ impl Sampler {
         for (at, access) in (0..).zip(accesses) {
             are_loads &= load(access).is_some();
             sampled[len] = at;
-            len += usize::from(sample_hash(access.key) < self.threshold);
+            len += usize::from(sample_hash(access.key) < self.share.threshold);
         }
         if !are_loads {
             return false;
@@ -194,25 +215,24 @@ impl Sampler {
         let sampled = &sampled[..len];
         for at in sampled {
             let access = &accesses[usize::from(*at)];
-            let number = self.requests + 1 + u64::from(*at);
-            calibration.see_sampled(number, access.key, load(access).unwrap_or(0));
-        }
-        for at in sampled {
-            let access = &accesses[usize::from(*at)];
-            self.sample(access, sample_hash(access.key));
+            let before = self.requests + u64::from(*at);
+            self.order.pass_over(before);
+            let seen = self.sample(access, sample_hash(access.key));
+            calibration.see_sampled(before + 1, load(access).unwrap_or(0), seen.last());
         }
         self.requests += accesses.len() as u64;
         calibration.see(accesses.iter().map(|access| (access.key, load(access).unwrap_or(0))));
         true
     }
 
-    fn sample(&mut self, access: &Access, hash: u64) {
+    fn sample(&mut self, access: &Access, hash: u64) -> Seen {
         let was_there = self.size.is_none() || self.order.has(access.key);
-        match self.order.see(access) {
+        let seen = self.order.see(access);
+        match seen {
             Seen::Nothing => {}
-            Seen::Reuse(distance) => {
-                let distance = distance as f64 / self.rate();
-                self.distances.reuse(distance as u64, 1.0);
+            Seen::Reuse(place) => {
+                let distance = self.share.of_all(place.depth);
+                self.distances.reuse(distance, 1.0);
             }
             Seen::Miss => self.distances.miss(1.0),
         }
@@ -223,29 +243,31 @@ impl Sampler {
             size.highest.push((hash, access.key));
             self.shrink();
         }
+        seen
     }
 
     /// Lowers the threshold until there are few enough keys, if there are too many.
     fn shrink(&mut self) {
         let Some(size) = &mut self.size else { return };
-        let before = self.threshold;
+        let before = self.share.threshold;
         while self.order.len() > size.most
             && let Some((highest, key)) = size.highest.pop()
         {
             if self.order.has(key) {
-                self.threshold = highest.max(1);
+                self.share = Share::below(highest.max(1));
                 self.order.drop_out(key);
             }
         }
         // Others with the same hash.
         while let Some((hash, key)) = size.highest.peek().copied()
-            && hash >= self.threshold
+            && hash >= self.share.threshold
         {
             size.highest.pop();
             self.order.drop_out(key);
         }
-        if self.threshold < before {
-            self.distances.scale(self.threshold as f64 / before as f64);
+        let threshold = self.share.threshold;
+        if threshold < before {
+            self.distances.scale(threshold as f64 / before as f64);
         }
         if size.highest.len() > size.most + size.most / 2 {
             let mut there = std::mem::take(&mut size.highest).into_vec();
@@ -271,7 +293,7 @@ impl Sampler {
     /// ([`crate::calibration`]).
     pub fn calibrated_curve(&self) -> Option<Curve> {
         let calibration = self.calibration.as_ref()?;
-        calibration.correct(&self.sampled_curve(), self.rate())
+        calibration.correct(&self.sampled_curve(), self.rate(), self.order.lasts())
     }
 
     /// Requests in the sample that have been counted.

@@ -147,7 +147,7 @@ impl ClassProfiler {
         let of_class = &mut self.of_class[class];
         match of_class.order.see(access) {
             Seen::Nothing => {}
-            Seen::Reuse(distance) => of_class.distances.reuse(distance, 1.0),
+            Seen::Reuse(place) => of_class.distances.reuse(place.depth, 1.0),
             Seen::Miss => of_class.distances.miss(1.0),
         }
         // A class has room for what is there in as many pages as that takes, and takes no other.

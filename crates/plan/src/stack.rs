@@ -19,20 +19,47 @@
 //! thought to have what they had evicted. Pure; one thread's.
 
 use std::collections::BinaryHeap;
+use std::num::NonZeroU64;
 
 use hashbrown::HashMap;
 
+use crate::access::Last;
 use crate::fenwick::Fenwick;
 
 /// Fewer slots are not worth a thought.
 const SLOTS_MIN: usize = 1024;
 
-/// Something that stands in the stack, or a hole.
+/// An object, or a hole.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     bytes: u64,
-    /// Of an object.
-    key: Option<u64>,
+    object: Option<Object>,
+}
+
+/// As large with the hole as without: no number is 0.
+#[derive(Debug, Clone, Copy)]
+struct Object {
+    key: u64,
+    /// The number of the last request.
+    last: NonZeroU64,
+}
+
+impl Slot {
+    fn is_of(&self, key: u64) -> bool {
+        self.object.is_some_and(|object| object.key == key)
+    }
+
+    fn last(&self) -> Option<Last> {
+        self.object.map(|object| Last { number: object.last.get(), bytes: self.bytes })
+    }
+}
+
+/// Where an object has been.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The least bytes of a cache that has it.
+    pub(crate) depth: u64,
+    pub(crate) last: Last,
 }
 
 /// The stack: the row of its slots has its bottom first.
@@ -63,25 +90,37 @@ impl Stack {
         self.places.get(&key).map(|place| self.slots[*place as usize].bytes)
     }
 
-    /// The least bytes of a cache that has the object.
-    pub(crate) fn depth(&self, key: u64) -> Option<u64> {
+    /// Where an object is.
+    #[inline]
+    pub(crate) fn find(&self, key: u64) -> Option<Place> {
         if let Some(top) = self.top_of(key) {
-            return Some(top.bytes);
+            return top.last().map(|last| Place { depth: top.bytes, last });
         }
-        let place = *self.places.get(&key)?;
-        Some(self.bytes - self.depths.sum(place as usize))
+        self.find_below(key)
     }
 
-    /// The top of the stack, where that is this object.
+    /// The top of the stack, where that is this object: in a sample with a very popular key it mostly is.
+    #[inline]
     fn top_of(&self, key: u64) -> Option<&Slot> {
-        self.slots.last().filter(|top| top.key == Some(key))
+        self.slots.last().filter(|top| top.is_of(key))
+    }
+
+    fn find_below(&self, key: u64) -> Option<Place> {
+        let at = *self.places.get(&key)? as usize;
+        let depth = self.bytes - self.depths.sum(at);
+        self.slots[at].last().map(|last| Place { depth, last })
+    }
+
+    /// The last requests for all objects.
+    pub(crate) fn lasts(&self) -> impl Iterator<Item = Last> + Clone {
+        self.slots.iter().filter_map(Slot::last)
     }
 
     /// Takes an object out; its bytes, if it was there.
     pub(crate) fn remove(&mut self, key: u64) -> Option<u64> {
         let place = self.places.remove(&key)?;
         let slot = &mut self.slots[place as usize];
-        slot.key = None;
+        slot.object = None;
         self.holes.push(place);
         Some(slot.bytes)
     }
@@ -91,7 +130,7 @@ impl Stack {
         if let Some(place) = self.places.remove(&key) {
             let slot = &mut self.slots[place as usize];
             let bytes = std::mem::take(&mut slot.bytes);
-            slot.key = None;
+            slot.object = None;
             self.depths.take(place as usize, bytes);
             self.bytes -= bytes;
         }
@@ -101,8 +140,8 @@ impl Stack {
     pub(crate) fn below(&mut self, bytes: u64) -> Option<u64> {
         while self.bytes > bytes {
             let slot = self.slots.get_mut(self.bottom)?;
-            if slot.key.is_some() {
-                return slot.key;
+            if let Some(object) = slot.object {
+                return Some(object.key);
             }
             // There is room at the bottom whatever is there.
             let hole = std::mem::take(&mut slot.bytes);
@@ -115,31 +154,36 @@ impl Stack {
 
     /// The mean size of an object, in bytes.
     pub(crate) fn mean_bytes(&self) -> Option<f64> {
-        let there = self.slots.iter().filter(|slot| slot.key.is_some());
-        let bytes: u64 = there.map(|slot| slot.bytes).sum();
+        let bytes: u64 = self.lasts().map(|last| last.bytes).sum();
         (self.len() > 0).then(|| bytes as f64 / self.len() as f64)
     }
 
-    /// Puts an object of so many bytes on top, wherever it was.
-    pub(crate) fn push(&mut self, key: u64, bytes: u64) {
-        // It would fill the hole that it leaves. Of a sample with a very popular key that is most requests.
-        if self.top_of(key).is_some_and(|top| top.bytes == bytes) {
-            return;
+    /// Puts an object of so many bytes on top, wherever it was, for the request of that number.
+    #[inline]
+    pub(crate) fn push(&mut self, key: u64, bytes: u64, number: NonZeroU64) {
+        let object = Some(Object { key, last: number });
+        if let Some(top) = self.slots.last_mut().filter(|top| top.is_of(key) && top.bytes == bytes)
+        {
+            // It would fill the hole that it leaves.
+            top.object = object;
+        } else {
+            self.push_anew(key, bytes, object);
         }
-        if let Some(place) = self.places.get(&key).copied() {
-            // Where it is said to be is put right below.
-            self.slots[place as usize].key = None;
-            self.holes.push(place);
-        }
-        self.fill_holes(bytes);
+    }
+
+    fn push_anew(&mut self, key: u64, bytes: u64, object: Option<Object>) {
         if self.slots.len() == self.depths.len() {
             self.make_room();
         }
         let place = self.slots.len();
-        self.slots.push(Slot { bytes, key: Some(key) });
+        if let Some(before) = self.places.insert(key, place as u32) {
+            self.slots[before as usize].object = None;
+            self.holes.push(before);
+        }
+        self.fill_holes(bytes);
+        self.slots.push(Slot { bytes, object });
         self.depths.add(place, bytes);
         self.bytes += bytes;
-        self.places.insert(key, place as u32);
     }
 
     fn fill_holes(&mut self, mut bytes: u64) {
@@ -164,14 +208,14 @@ impl Stack {
         self.holes.clear();
         self.bottom = 0;
         for slot in self.slots.drain(..) {
-            match (slot.key, slots.last_mut()) {
-                (Some(key), _) => {
-                    self.places.insert(key, slots.len() as u32);
+            match (slot.object, slots.last_mut()) {
+                (Some(object), _) => {
+                    self.places.insert(object.key, slots.len() as u32);
                     slots.push(slot);
                 }
                 // There is room at the bottom whatever is there, and nothing is below.
                 (None, None) => self.bytes -= slot.bytes,
-                (None, Some(below)) if below.key.is_none() => below.bytes += slot.bytes,
+                (None, Some(below)) if below.object.is_none() => below.bytes += slot.bytes,
                 (None, Some(_)) if slot.bytes == 0 => {}
                 (None, Some(_)) => {
                     self.holes.push(slots.len() as u32);

@@ -236,3 +236,19 @@ fn a_trace_may_begin_with_anything() {
         }
     }
 }
+
+#[test]
+fn so_much_of_the_sample_is_so_much_of_all() {
+    for threshold in [1, 2, 3, threshold_of(0.01), threshold_of(0.3), HASHES - 1, HASHES] {
+        let share = Share::below(threshold);
+        for of_sample in [0, 1, 2, 99, 1 << 20, BYTES_MAX, u64::MAX] {
+            let exact = u128::from(of_sample) * u128::from(HASHES) / u128::from(threshold);
+            let exact = u64::try_from(exact).unwrap_or(u64::MAX);
+            let off = exact - share.of_all(of_sample);
+            assert!(off as f64 <= 1.0 + exact as f64 / 1e9, "{of_sample} by {threshold}: {off}");
+        }
+    }
+    // Where all keys are in the sample, and where the part is a power of two, nothing is off.
+    assert_eq!(Share::below(HASHES).of_all(u64::MAX), u64::MAX);
+    assert_eq!(Share::below(HASHES >> 3).of_all(1_000_003), 8 * 1_000_003);
+}

@@ -46,6 +46,15 @@ impl List {
     }
 }
 
+/// Puts it on top as the first request.
+fn push(stack: &mut Stack, key: u64, bytes: u64) {
+    stack.push(key, bytes, NonZeroU64::MIN);
+}
+
+fn depth(stack: &Stack, key: u64) -> Option<u64> {
+    stack.find(key).map(|place| place.depth)
+}
+
 proptest! {
     #[test]
     fn each_cache_of_objects_of_one_size_has_what_it_would_have(steps in steps(60, 1)) {
@@ -53,7 +62,7 @@ proptest! {
         let mut caches: Vec<VecDeque<u64>> = vec![VecDeque::new(); 40];
         for step in steps {
             let (Step::Push(key, _) | Step::Remove(key)) = step;
-            let depth = stack.depth(key);
+            let depth = depth(&stack, key);
             for (below, cache) in caches.iter_mut().enumerate() {
                 let has = cache.contains(&key);
                 prop_assert_eq!(depth.is_some_and(|depth| depth <= below as u64 + 1), has);
@@ -64,7 +73,7 @@ proptest! {
                 }
             }
             match step {
-                Step::Push(key, bytes) => stack.push(key, bytes),
+                Step::Push(key, bytes) => push(&mut stack, key, bytes),
                 Step::Remove(key) => drop(stack.remove(key)),
             }
         }
@@ -73,25 +82,36 @@ proptest! {
     #[test]
     fn depths_are_those_of_a_list_that_is_searched(steps in steps(300, 50)) {
         let (mut stack, mut list) = (Stack::default(), List::default());
-        for step in steps {
+        let mut lasts = HashMap::new();
+        for (step, number) in steps.into_iter().zip(1..) {
             let (Step::Push(key, _) | Step::Remove(key)) = step;
-            prop_assert_eq!(stack.depth(key), list.depth(key));
+            let place = stack.find(key);
+            prop_assert_eq!(place.map(|place| place.depth), list.depth(key));
+            prop_assert_eq!(place.map(|place| place.last), lasts.get(&key).copied());
             match step {
                 Step::Push(key, bytes) => {
-                    stack.push(key, bytes);
+                    stack.push(key, bytes, NonZeroU64::new(number).expect("from 1"));
                     list.push(key, bytes);
-                    prop_assert_eq!((stack.depth(key), stack.bytes_of(key)), (Some(bytes), Some(bytes)));
+                    lasts.insert(key, Last { number, bytes });
+                    prop_assert_eq!((depth(&stack, key), stack.bytes_of(key)), (Some(bytes), Some(bytes)));
                 }
                 Step::Remove(key) => {
                     stack.remove(key);
                     list.remove(key);
-                    prop_assert_eq!(stack.depth(key), None);
+                    lasts.remove(&key);
+                    prop_assert_eq!(stack.find(key), None);
                 }
             }
         }
         for key in 0..300 {
-            prop_assert_eq!(stack.depth(key), list.depth(key));
+            prop_assert_eq!(depth(&stack, key), list.depth(key));
         }
+        let numbers = |lasts: Vec<Last>| -> Vec<u64> {
+            let mut numbers: Vec<u64> = lasts.iter().map(|last| last.number).collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        prop_assert_eq!(numbers(stack.lasts().collect()), numbers(lasts.values().copied().collect()));
         let there = list.0.iter().filter(|(held, _)| held.is_some()).count();
         prop_assert_eq!(stack.len(), there);
     }
@@ -101,7 +121,7 @@ proptest! {
 fn memory_follows_what_is_there_and_not_what_was() {
     let mut stack = Stack::default();
     for key in 0..1_000_000_u64 {
-        stack.push(key, 100);
+        push(&mut stack, key, 100);
         if key >= 1_000 {
             stack.remove(key - 1_000);
         }
@@ -111,5 +131,5 @@ fn memory_follows_what_is_there_and_not_what_was() {
     for key in 0..1_000_000 {
         stack.remove(key);
     }
-    assert_eq!((stack.len(), stack.depth(5)), (0, None));
+    assert_eq!((stack.len(), stack.find(5)), (0, None));
 }
