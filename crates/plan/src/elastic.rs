@@ -15,6 +15,8 @@
 //!   more is all the difference, nothing can be read off the curve: there a latency that is not kept makes it a
 //!   tenth more. It is only learnt from windows that began with the sizes that they ended with, and
 //!   in which something had to go: what is not full yet says nothing.
+//! * **Flash before DRAM.** Flash that is new is empty, and a window fills it. So where it is to stand in for DRAM it is given
+//!   first, and DRAM goes with the window behind it.
 //! * **Who stays as he is.** Who has asked for nothing in the window ([`Seen::is_fixed`]) keeps what he has,
 //!   and the others share the rest. All together never have more than the bounds.
 //!
@@ -83,6 +85,8 @@ pub enum Why {
     Good,
     /// Less would do, and has to say so once more.
     Waiting,
+    /// Less DRAM would do beside more flash, which has to fill first.
+    Filling,
     /// A latency would not be kept, or the money would not do.
     Broken,
     /// Less will do.
@@ -129,6 +133,15 @@ impl Learnt {
     }
 }
 
+/// Less, which has to be asked for once more.
+#[derive(Debug)]
+struct Wanted {
+    /// Of all.
+    sizes: Vec<Sizes>,
+    /// Whether flash that is to stand in for DRAM has been there since.
+    is_filled: bool,
+}
+
 /// The loop.
 #[derive(Debug)]
 pub struct Elastic {
@@ -137,8 +150,8 @@ pub struct Elastic {
     bounds: Bounds,
     /// By tenant.
     learnt: Vec<Learnt>,
-    /// The sizes of all with which a window before would have been cheaper.
-    wanted: Option<Vec<Sizes>>,
+    /// With what the window before would have been cheaper.
+    wanted: Option<Wanted>,
     /// Whether sizes have changed since the window before ended.
     has_changed: bool,
 }
@@ -294,7 +307,7 @@ impl Elastic {
         seen: &[Seen],
         now: &Plan,
         planned: Vec<Sizes>,
-        before: Option<Vec<Sizes>>,
+        before: Option<Wanted>,
     ) -> (Option<Vec<Sizes>>, Why) {
         let question = self.question(seen);
         let plan = Plan::of(&question, &planned);
@@ -302,7 +315,8 @@ impl Elastic {
             seen.tenant.sla_us.is_some_and(|sla_us| !seen.is_fixed && gets.latency_us > sla_us)
         };
         if seen.iter().zip(&now.tenants).any(is_late) || !self.is_within(now, &question) {
-            return (Some(planned), Why::Broken);
+            let first = self.with_flash_first(&planned, &planned, seen, &question);
+            return (Some(first.unwrap_or(planned)), Why::Broken);
         }
         if self.goal == Goal::Latency {
             let is_worth_it = plan.latency_us < now.latency_us * (1.0 - WORTH);
@@ -312,19 +326,53 @@ impl Elastic {
         if Plan::of(&question, &planned).cost > now.cost * (1.0 - WORTH) {
             return (None, Why::Good);
         }
+        let has: Vec<Sizes> = seen.iter().map(|seen| seen.has).collect();
         let Some(before) = before else {
-            self.wanted = Some(planned);
-            return (None, Why::Waiting);
+            return match self.with_flash_first(&has, &planned, seen, &question) {
+                Some(first) => self.fill(first, planned),
+                None => {
+                    self.wanted = Some(Wanted { sizes: planned, is_filled: false });
+                    (None, Why::Waiting)
+                }
+            };
         };
         // Of DRAM the larger, and of both together the larger: what each of the two has planned is kept.
         let both = |(one, other): (&Sizes, &Sizes)| {
             let memory = one.0.max(other.0);
             (memory, (one.0 + one.1).max(other.0 + other.1) - memory)
         };
-        let both: Vec<Sizes> = planned.iter().zip(&before).map(both).collect();
+        let both: Vec<Sizes> = planned.iter().zip(&before.sizes).map(both).collect();
         // One may want what the other leaves.
         let has_room = self.is_within(&Plan::of(&question, &both), &question);
-        (Some(if has_room { both } else { planned }), Why::Cheaper)
+        let less = if has_room { both } else { planned };
+        match self.with_flash_first(&has, &less, seen, &question).filter(|_| !before.is_filled) {
+            Some(first) => self.fill(first, less),
+            None => (Some(less), Why::Cheaper),
+        }
+    }
+
+    /// Gives the flash first that stands in for DRAM in the sizes that are wanted.
+    fn fill(&mut self, first: Vec<Sizes>, wanted: Vec<Sizes>) -> (Option<Vec<Sizes>>, Why) {
+        self.wanted = Some(Wanted { sizes: wanted, is_filled: true });
+        (Some(first), Why::Filling)
+    }
+
+    /// Those of `sizes` with the flash that is planned to stand in for DRAM, and that DRAM; nothing where none is, or there is
+    /// no room for both.
+    fn with_flash_first(
+        &self,
+        sizes: &[Sizes],
+        planned: &[Sizes],
+        seen: &[Seen],
+        question: &Question,
+    ) -> Option<Vec<Sizes>> {
+        let first = |((size, planned), seen): ((&Sizes, &Sizes), &Seen)| {
+            let is_much_more = planned.1 as f64 > seen.has.1 as f64 * ANOTHER;
+            if planned.0 < seen.has.0 && is_much_more { (seen.has.0, planned.1) } else { *size }
+        };
+        let first: Vec<Sizes> = sizes.iter().zip(planned).zip(seen).map(first).collect();
+        let is_another = first != sizes && self.is_within(&Plan::of(question, &first), question);
+        is_another.then_some(first)
     }
 
     /// The sizes with some flash more, where there is as much: how a cache does that has become smaller is

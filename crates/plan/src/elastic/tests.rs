@@ -87,6 +87,49 @@ fn less_is_taken_when_two_windows_say_so_and_more_at_once() {
     assert_eq!(cache.window(&mut elastic, large()).why, Why::Good);
 }
 
+/// Of flash it has in a window what it had when the window began, less what was taken from it since.
+#[test]
+fn flash_that_is_to_stand_in_for_dram_fills_before_dram_goes() {
+    let one = || tenant("one", 400, 250.0);
+    for has in [(300 * MIB, 0), (300 * MIB, 20 * MIB), (120 * MIB, 0)] {
+        let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+        let mut cache = Cache { has, factor: 1.0 };
+        let (mut filled, mut was_kept, mut whys) = (has.1, false, Vec::new());
+        for _ in 0..8 {
+            let in_it = Cache { has: (cache.has.0, cache.has.1.min(filled)), ..cache };
+            let is_kept = in_it.latency_us(one()) <= 250.0;
+            assert!(is_kept || !was_kept, "{whys:?}");
+            was_kept |= is_kept;
+            filled = cache.has.1;
+            let seen = Seen { missed: in_it.seen(one()).missed, ..cache.seen(one()) };
+            let decision = elastic.window(&[seen]);
+            whys.push(decision.why);
+            cache.has = decision.sizes.map_or(cache.has, |sizes| sizes[0]);
+        }
+        assert!(was_kept && whys.last() == Some(&Why::Good), "{whys:?}");
+        assert!(
+            PRICES.cost(cache.has.0, cache.has.1) < PRICES.cost(100 * MIB, 400 * MIB),
+            "{whys:?}"
+        );
+        let fills_once = whys.iter().filter(|why| **why == Why::Filling).count() <= 1;
+        assert!(fills_once && whys.contains(&Why::Cheaper), "{whys:?}");
+    }
+    // Another one has as much DRAM as he needs, or needs what is left to be given at once.
+    for (needs_mib, why) in [(200, Why::Filling), (300, Why::Broken)] {
+        let other = tenant("other", needs_mib, 100.0);
+        let other = Tenant { flash_bytes_max: Some(0), ..other };
+        let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(490, 4_000));
+        let seen = [
+            seen_of(one(), (300 * MIB, 0), (MIB, MIB)),
+            seen_of(other, (190 * MIB, 0), (MIB, MIB)),
+        ];
+        let decision = elastic.window(&seen);
+        let sizes = decision.sizes.expect("something changes");
+        assert!(sizes[0].1 > 100 * MIB && sizes[0].0 + sizes[1].0 <= 491 * MIB, "{sizes:?}");
+        assert_eq!((sizes[0].0 == 300 * MIB, decision.why), (why == Why::Filling, why));
+    }
+}
+
 /// What was made much smaller becomes smaller still once it is seen how it does; the latency is kept.
 fn settle(cache: &mut Cache, elastic: &mut Elastic, of: Tenant) {
     for _ in 0..2 {
