@@ -1,7 +1,8 @@
 //! Files with a miss-ratio curve: what `profile` writes and `plan` reads.
 //!
 //! As JSON with all that is known of the requests, or as CSV: a line `size,miss_ratio`, then one for
-//! each point. Sizes are in bytes, or in objects where the first word is `objects`.
+//! each point. Sizes are in bytes, or in objects where the first word is `objects`. A third column, `byte_miss_ratio`, is
+//! what is missed of the bytes that are asked for; nobody plans by it.
 
 use serde::{Deserialize, Serialize};
 use tidekv_plan::{Curve, Point};
@@ -14,6 +15,8 @@ pub const BYTES: &str = "bytes";
 pub const OBJECTS: &str = "objects";
 /// The first lines of curves in CSV, by their units.
 const HEADERS: [(&str, &str); 2] = [(BYTES, "size,miss_ratio"), (OBJECTS, "objects,miss_ratio")];
+/// The column behind these where bytes are told of.
+const BYTE_MISSES: &str = ",byte_miss_ratio";
 
 /// A curve, and what is known of its requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,15 +36,35 @@ pub struct CurveFile {
     pub sampled: Option<f64>,
     /// Sizes and miss ratios.
     pub points: Vec<(u64, f64)>,
+    /// At the same sizes, which part is missed of the bytes that are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub byte_miss_ratios: Option<Vec<f64>>,
 }
 
 impl CurveFile {
     /// One of a curve of which nothing else is known.
     pub fn of(curve: &Curve, unit: &str) -> Self {
         let points = curve.points().iter().map(|point| (point.size, point.miss_ratio)).collect();
-        let (seconds, object_bytes, sampled) = (None, None, None);
         let requests = curve.requests();
-        Self { unit: unit.to_owned(), requests, seconds, object_bytes, sampled, points }
+        Self { points, requests, ..Self::empty(unit) }
+    }
+
+    fn empty(unit: &str) -> Self {
+        Self {
+            unit: unit.to_owned(),
+            requests: 1.0,
+            seconds: None,
+            object_bytes: None,
+            sampled: None,
+            points: Vec::new(),
+            byte_miss_ratios: None,
+        }
+    }
+
+    /// The same with what is missed of bytes.
+    pub fn with_bytes(self, curve: &Curve) -> Self {
+        let ratios = self.points.iter().map(|(size, _)| curve.miss_ratio(*size)).collect();
+        Self { byte_miss_ratios: Some(ratios), ..self }
     }
 
     /// The curve.
@@ -55,10 +78,14 @@ impl CurveFile {
 
     /// As CSV.
     pub fn to_csv(&self) -> String {
-        let lines =
-            self.points.iter().map(|(size, miss_ratio)| format!("{size},{miss_ratio:.6}\n"));
+        let mut bytes = self.byte_miss_ratios.iter().flatten();
+        let lines = self.points.iter().map(|(size, miss_ratio)| {
+            let of_bytes = bytes.next().map_or(String::new(), |ratio| format!(",{ratio:.6}"));
+            format!("{size},{miss_ratio:.6}{of_bytes}\n")
+        });
         let header = HEADERS.iter().find(|(unit, _)| *unit == self.unit).unwrap_or(&HEADERS[0]).1;
-        format!("{header}\n{}", lines.collect::<String>())
+        let of_bytes = if self.byte_miss_ratios.is_some() { BYTE_MISSES } else { "" };
+        format!("{header}{of_bytes}\n{}", lines.collect::<String>())
     }
 
     /// Reads either form.
@@ -71,19 +98,27 @@ impl CurveFile {
         }
         let mut lines = (1..).zip(text.lines().map(str::trim));
         let first = lines.next().map_or("", |(_, line)| line);
-        let Some((unit, _)) = HEADERS.iter().find(|(_, header)| *header == first) else {
+        let of_requests = first.strip_suffix(BYTE_MISSES).unwrap_or(first);
+        let Some((unit, _)) = HEADERS.iter().find(|(_, header)| *header == of_requests) else {
             return Err(Failure::new(format!("line 1 is not `{}`", HEADERS[0].1)));
         };
-        let point = |(number, line): (usize, &str)| {
-            let parsed = line.split_once(',').and_then(|(size, ratio)| {
-                Some((size.trim().parse().ok()?, ratio.trim().parse().ok()?))
-            });
-            parsed.ok_or_else(|| Failure::new(format!("line {number} is no size and ratio")))
-        };
-        let points = lines.filter(|(_, line)| !line.is_empty()).map(point);
-        let points = points.collect::<Result<Vec<(u64, f64)>>>()?;
-        let (unit, requests) = ((*unit).to_owned(), 1.0);
-        Ok(Self { unit, requests, seconds: None, object_bytes: None, sampled: None, points })
+        let mut file = Self::empty(unit);
+        let mut byte_miss_ratios = (of_requests != first).then(Vec::new);
+        for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+            let broken = || Failure::new(format!("line {number} has not the columns of line 1"));
+            let (size, ratios) = line.split_once(',').ok_or_else(broken)?;
+            let (ratio, bytes) = match &byte_miss_ratios {
+                Some(_) => ratios.split_once(',').ok_or_else(broken)?,
+                None => (ratios, ""),
+            };
+            let number_of = |text: &str| text.trim().parse::<f64>().map_err(|_| broken());
+            let size = size.trim().parse().map_err(|_| broken())?;
+            file.points.push((size, number_of(ratio)?));
+            if let Some(all) = &mut byte_miss_ratios {
+                all.push(number_of(bytes)?);
+            }
+        }
+        Ok(Self { byte_miss_ratios, ..file })
     }
 }
 
@@ -102,6 +137,16 @@ mod tests {
         assert_eq!((csv.points, csv.requests), (vec![(0, 1.0), (100, 0.5)], 1.0));
         let objects = CurveFile { unit: OBJECTS.to_owned(), ..file };
         assert_eq!(CurveFile::read(&objects.to_csv()).unwrap().unit, OBJECTS);
+        let of_bytes = Curve::new([Point { size: 90, miss_ratio: 0.25 }], 7.0).unwrap();
+        let both = CurveFile::of(&curve, BYTES).with_bytes(&of_bytes);
+        assert_eq!(both.byte_miss_ratios, Some(vec![1.0, 0.25]));
+        assert_eq!(CurveFile::read(&serde_json::to_string(&both).unwrap()).unwrap(), both);
+        assert_eq!(
+            both.to_csv(),
+            "size,miss_ratio,byte_miss_ratio\n0,1.000000,1.000000\n100,0.500000,0.250000\n"
+        );
+        let read = CurveFile::read(&both.to_csv()).unwrap();
+        assert_eq!((read.points, read.byte_miss_ratios), (both.points, both.byte_miss_ratios));
     }
 
     #[test]
@@ -110,6 +155,8 @@ mod tests {
             ("", "line 1"),
             ("size,miss_ratio\n100,0.5\n200", "line 3"),
             ("size,miss_ratio\nx,0.5", "line 2"),
+            ("size,miss_ratio\n1,0.5,0.5", "line 2"),
+            ("size,miss_ratio,byte_miss_ratio\n1,0.5", "line 2"),
             ("{\"unit\":\"bytes\"}", "requests"),
         ] {
             let failure = CurveFile::read(text).unwrap_err();

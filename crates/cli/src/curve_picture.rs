@@ -16,6 +16,23 @@ const LABELS_MAX: u32 = 8;
 /// Writing to a string does not fail.
 const FINE: &str = "a string takes everything";
 
+/// How a curve is drawn, and what stands at the right where there are two.
+struct Line {
+    colour: &'static str,
+    dashes: &'static str,
+    label: &'static str,
+    label_y: f64,
+}
+
+const REQUESTS_LINE: Line =
+    Line { colour: "#1668a8", dashes: "", label: "of requests", label_y: TOP + 14.0 };
+const BYTES_LINE: Line = Line {
+    colour: "#a85c16",
+    dashes: " stroke-dasharray=\"6 3\"",
+    label: "of bytes",
+    label_y: TOP + 30.0,
+};
+
 /// A size that is marked in a curve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
@@ -36,6 +53,8 @@ pub struct Panel<'c> {
     pub title: String,
     /// The curve: sizes, and what caches of each miss.
     pub points: &'c [(u64, f64)],
+    /// At the same sizes, what they miss of bytes; nothing where that is not known.
+    pub byte_miss_ratios: &'c [f64],
     /// Whether sizes are in bytes.
     pub is_in_bytes: bool,
     /// Sizes that are marked, a few.
@@ -73,7 +92,9 @@ impl Frame {
 pub fn of_file(file: &CurveFile) -> String {
     let title = format!("Misses of {:.0} requests, by the size of the cache", file.requests);
     let is_in_bytes = file.unit == BYTES;
-    draw(&[Panel { title, points: &file.points, is_in_bytes, marks: Vec::new() }])
+    let byte_miss_ratios = file.byte_miss_ratios.as_deref().unwrap_or_default();
+    let points = &file.points;
+    draw(&[Panel { title, points, byte_miss_ratios, is_in_bytes, marks: Vec::new() }])
 }
 
 /// Panels, one below another.
@@ -115,9 +136,34 @@ fn draw_panel(out: &mut String, panel: &Panel<'_>) {
         writeln!(out, "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{text}</text>")
             .expect(FINE);
     }
+    let of_bytes = panel.points.iter().zip(panel.byte_miss_ratios);
+    if !panel.byte_miss_ratios.is_empty() {
+        draw_curve(out, &frame, of_bytes.map(|((size, _), ratio)| (*size, *ratio)), &BYTES_LINE);
+        for line in [&REQUESTS_LINE, &BYTES_LINE] {
+            let (x, y) = (WIDTH - RIGHT, line.label_y);
+            let Line { colour, label, .. } = line;
+            writeln!(
+                out,
+                "<text x=\"{x}\" y=\"{y}\" text-anchor=\"end\" fill=\"{colour}\">{label}</text>"
+            )
+            .expect(FINE);
+        }
+    }
+    draw_curve(out, &frame, panel.points.iter().copied(), &REQUESTS_LINE);
+    for (number, mark) in panel.marks.iter().enumerate() {
+        draw_mark(out, &frame, number, mark);
+    }
+}
+
+fn draw_curve(
+    out: &mut String,
+    frame: &Frame,
+    points: impl Iterator<Item = (u64, f64)>,
+    line: &Line,
+) {
     let mut path = String::new();
-    for (number, (size, ratio)) in panel.points.iter().enumerate() {
-        let (x, y) = (frame.x(*size as f64), Frame::y(*ratio));
+    for (number, (size, ratio)) in points.enumerate() {
+        let (x, y) = (frame.x(size as f64), Frame::y(ratio));
         // A cache misses as much until it is as large as the next point.
         match number {
             0 => write!(path, "M{LEFT} {y:.1}"),
@@ -125,12 +171,12 @@ fn draw_panel(out: &mut String, panel: &Panel<'_>) {
         }
         .expect(FINE);
     }
-    let end = WIDTH - RIGHT;
-    writeln!(out, "<path d=\"{path}H{end}\" fill=\"none\" stroke=\"#1668a8\" stroke-width=\"2\"/>")
-        .expect(FINE);
-    for (number, mark) in panel.marks.iter().enumerate() {
-        draw_mark(out, &frame, number, mark);
-    }
+    let (end, Line { colour, dashes, .. }) = (WIDTH - RIGHT, line);
+    writeln!(
+        out,
+        "<path d=\"{path}H{end}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dashes}/>"
+    )
+    .expect(FINE);
 }
 
 /// A line from top to bottom, and what it is; each a little lower than the one before.
@@ -175,6 +221,7 @@ mod tests {
             object_bytes: None,
             sampled: None,
             points,
+            byte_miss_ratios: None,
         };
         let picture = of_file(&file);
         assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
@@ -182,6 +229,18 @@ mod tests {
         assert!(picture.contains("d=\"M60 36.0H60.0V194.0H700.0V273.0H700\""), "{picture}");
         for text in ["1000000 requests", ">1 MiB<", ">16 MiB<", ">0.75<"] {
             assert!(picture.contains(text), "{text} is not in {picture}");
+        }
+        assert!(!picture.contains("of bytes"));
+        // Of bytes half as much is missed.
+        let byte_miss_ratios = Some(vec![1.0, 0.25, 0.125]);
+        let both = of_file(&CurveFile { byte_miss_ratios, ..file.clone() });
+        for text in [
+            "d=\"M60 36.0H60.0V194.0H700.0V273.0H700\"",
+            "d=\"M60 36.0H60.0V273.0H700.0V312.5H700\"",
+            ">of bytes<",
+            ">of requests<",
+        ] {
+            assert!(both.contains(text), "{text} is not in {both}");
         }
         for points in [vec![], vec![(0, 1.0)], vec![(0, 1.0), (u64::MAX, 0.0)]] {
             let picture = of_file(&CurveFile { points, ..file.clone() });
@@ -199,6 +258,7 @@ mod tests {
         let panel = |marks| Panel {
             title: "a<b & c\u{1b}".to_owned(),
             points: &points,
+            byte_miss_ratios: &[],
             is_in_bytes: true,
             marks,
         };

@@ -228,6 +228,7 @@ fn of_tenant(name: &str, facts: Facts) -> Option<LiveTenant> {
         object_bytes: number("object_bytes"),
         sampled: number("sampled"),
         points,
+        byte_miss_ratios: None,
     };
     let bytes = |name: &str| number(name).unwrap_or(0.0) as u64;
     let has = number("dram_bytes_max").map(|dram| {

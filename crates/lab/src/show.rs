@@ -9,9 +9,10 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 82] = [
+const SHOWN: [&str; 83] = [
     "mean_absolute_error",
     "mean_absolute_error_sampled",
+    "mean_absolute_error_bytes",
     "profiled_per_s",
     "profile_bytes",
     "mean_relative_error",
@@ -154,6 +155,7 @@ pub(crate) fn label(metric: &str) -> &str {
     match metric {
         "mean_absolute_error" => "mean absolute error",
         "mean_absolute_error_sampled" => "by the sample alone",
+        "mean_absolute_error_bytes" => "mean absolute error of bytes",
         "profiled_per_s" => "requests/s",
         "profile_bytes" => "memory",
         "mean_relative_error" => "off by, on average",

@@ -1,5 +1,8 @@
 //! What a request means to a cache, with no more of it than that.
 
+/// No object counts as larger, 256 TiB: a trace that is damaged says such things, and sums are to fit.
+pub(crate) const BYTES_MAX: u64 = 1 << 48;
+
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
@@ -21,6 +24,15 @@ impl Action {
     pub const fn is_request(self) -> bool {
         matches!(self, Self::Get | Self::Load(_) | Self::LoadUnsized)
     }
+
+    /// How many bytes a request asks for, where it says so: no more than [`BYTES_MAX`].
+    #[inline]
+    pub(crate) fn asked_bytes(self) -> Option<u64> {
+        match self {
+            Self::Load(bytes) => Some(bytes.min(BYTES_MAX)),
+            Self::Get | Self::LoadUnsized | Self::Set(_) | Self::Delete => None,
+        }
+    }
 }
 
 /// A request.
@@ -41,13 +53,4 @@ impl Access {
     pub const fn new(key: u64, action: Action) -> Self {
         Self { key, action, at_ms: 0, ttl_ms: None }
     }
-}
-
-/// The last request for an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Last {
-    /// Its number, from 1.
-    pub(crate) number: u64,
-    /// Bytes that the object had then.
-    pub(crate) bytes: u64,
 }

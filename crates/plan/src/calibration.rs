@@ -23,10 +23,10 @@
 //!
 //! Pure; one thread's.
 
-use crate::access::Last;
 use crate::curve::{Curve, Point};
 use crate::filling::{AtAge, Filling, Requests};
 use crate::reuse_times::{Footprint, Intervals};
+use crate::stack::LastAccess;
 
 /// Differences are of groups of sizes: with as many requests as this, or until sizes differ by one part of 20.
 const GROUP_REQUESTS: f64 = 1e6;
@@ -121,7 +121,7 @@ impl Calibration {
 
     /// Takes a request in for a key of the sample: its number, from 1, the bytes of the object, and the request before for
     /// it. What is taken in together by [`Self::see`] comes here first.
-    pub(crate) fn see_sampled(&mut self, number: u64, bytes: u64, before: Option<Last>) {
+    pub(crate) fn see_sampled(&mut self, number: u64, bytes: u64, before: Option<LastAccess>) {
         self.intervals.see(number, bytes, before);
         self.filling.see_sampled(number, before.map(|before| before.number));
     }
@@ -133,18 +133,20 @@ impl Calibration {
         self.filling.see(requests);
     }
 
-    /// The corrected curve of a sample of `rate` of the keys, with the last request for each of its objects. None where
+    /// The corrected curve of a sample of `rate` of the keys, with the last access of each of its objects. None where
     /// the trace is not stationary, where objects change their sizes, or a few have most of the bytes.
     pub(crate) fn correct(
         &self,
         curve: &Curve,
         rate: f64,
-        lasts: impl Iterator<Item = Last> + Clone,
+        last_accesses: impl Iterator<Item = LastAccess> + Clone,
     ) -> Option<Curve> {
-        if as_of_one_size(lasts.clone()) < OBJECTS_MIN || self.intervals.resized() > RESIZED_MAX {
+        if effective_objects(last_accesses.clone()) < OBJECTS_MIN
+            || self.intervals.resized() > RESIZED_MAX
+        {
             return None;
         }
-        let footprints = self.intervals.footprints(self.filling.requests(), lasts);
+        let footprints = self.intervals.footprints(self.filling.requests(), last_accesses);
         let average = Average::of(&footprints, rate);
         if !is_stationary(&self.filling.by_age(), &average, rate) {
             return None;
@@ -168,8 +170,9 @@ impl Calibration {
     }
 }
 
-/// As how many objects of one size these are: the square of their bytes by the sum of the squares.
-fn as_of_one_size(objects: impl Iterator<Item = Last>) -> f64 {
+/// As how many objects of one size these are: the square of their bytes by the sum of the squares (Kish 1965, the effective
+/// size of a sample).
+fn effective_objects(objects: impl Iterator<Item = LastAccess>) -> f64 {
     let (mut sum, mut squares) = (0.0, 0.0);
     for object in objects {
         let bytes = object.bytes as f64;

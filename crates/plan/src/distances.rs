@@ -1,4 +1,5 @@
-//! How far reuses are: a histogram of distances, each by its requests, and the curve that follows.
+//! How far reuses are: a histogram of distances, each by its requests and by the bytes that these asked for, and the curves
+//! that follow.
 //!
 //! Guarantees: a distance is never told as less than it is, and as more by less than one part in
 //! 512 ([`PRECISION_BITS`]); memory depends on the largest distance's logarithm alone.
@@ -13,53 +14,101 @@ const PRECISION_BITS: u32 = 10;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Distances {
     /// Requests by the place of their distance ([`crate::places`]).
-    reuses: Vec<f64>,
+    reuses: Vec<Asked>,
     /// Requests that no cache answers.
-    misses: f64,
+    misses: Asked,
+    /// Whether of some requests it is not known how many bytes they asked for.
+    has_unsized: bool,
+}
+
+/// Requests, and the bytes that they ask for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Asked {
+    requests: f64,
+    bytes: f64,
+}
+
+impl Asked {
+    fn add(&mut self, bytes: u64) {
+        self.requests += 1.0;
+        self.bytes += bytes as f64;
+    }
+
+    fn scale(&mut self, factor: f64) {
+        self.requests *= factor;
+        self.bytes *= factor;
+    }
 }
 
 impl Distances {
-    /// A request that caches of at least `distance` answer, as much as `weight` requests.
+    /// So many misses, and nothing else.
+    pub(crate) fn of_misses(requests: f64) -> Self {
+        let misses = Asked { requests, bytes: 0.0 };
+        Self { misses, has_unsized: true, ..Self::default() }
+    }
+
+    /// A request for so many bytes, where that is known, that caches of at least `distance` answer.
     #[inline]
-    pub(crate) fn reuse(&mut self, distance: u64, weight: f64) {
+    pub(crate) fn reuse(&mut self, distance: u64, bytes: Option<u64>) {
         let place = place_of::<PRECISION_BITS>(distance);
         if place >= self.reuses.len() {
-            self.reuses.resize(place + 1, 0.0);
+            self.reuses.resize(place + 1, Asked::default());
         }
-        self.reuses[place] += weight;
+        self.reuses[place].add(bytes.unwrap_or(0));
+        self.has_unsized |= bytes.is_none();
     }
 
     /// A request that none answers.
-    pub(crate) fn miss(&mut self, weight: f64) {
-        self.misses += weight;
+    pub(crate) fn miss(&mut self, bytes: Option<u64>) {
+        self.misses.add(bytes.unwrap_or(0));
+        self.has_unsized |= bytes.is_none();
     }
 
     /// How many requests there were.
     pub(crate) fn requests(&self) -> f64 {
-        self.reuses.iter().sum::<f64>() + self.misses
+        self.sum(|asked| asked.requests)
+    }
+
+    /// How many bytes they asked for, as far as that is known.
+    pub(crate) fn bytes(&self) -> f64 {
+        self.sum(|asked| asked.bytes)
+    }
+
+    fn sum(&self, of: impl Fn(&Asked) -> f64) -> f64 {
+        self.reuses.iter().map(&of).sum::<f64>() + of(&self.misses)
     }
 
     /// As if there had been so many times as many requests of all so far.
     pub(crate) fn scale(&mut self, factor: f64) {
-        self.reuses.iter_mut().for_each(|requests| *requests *= factor);
-        self.misses *= factor;
+        self.reuses.iter_mut().for_each(|asked| asked.scale(factor));
+        self.misses.scale(factor);
     }
 
     /// The curve, as if there had been `more` requests of the shortest distance (fewer, where that
     /// is negative): what a sample is thought to lack (`SHARDS-adj`, Waldspurger et al. 2015 §4.2).
     pub(crate) fn curve(&self, more: f64) -> Curve {
-        let requests = (self.requests() + more).max(0.0);
-        let ratio =
-            |misses: f64| if requests > 0.0 { (misses / requests).clamp(0.0, 1.0) } else { 1.0 };
-        let (mut left, mut owed, mut least) = (requests, more, 1.0_f64);
+        self.curve_by(|asked| asked.requests, more, self.requests() + more)
+    }
+
+    /// The share of the bytes asked for that is missed, by size, as if `more_bytes` more had been asked for at the shortest
+    /// distance. `None` where it is not known of all requests how many they ask for.
+    pub(crate) fn byte_curve(&self, more_bytes: f64) -> Option<Curve> {
+        let curve = || self.curve_by(|asked| asked.bytes, more_bytes, self.requests());
+        (!self.has_unsized).then(curve)
+    }
+
+    fn curve_by(&self, of: impl Fn(&Asked) -> f64, more: f64, requests: f64) -> Curve {
+        let all = (self.sum(&of) + more).max(0.0);
+        let ratio = |misses: f64| if all > 0.0 { (misses / all).clamp(0.0, 1.0) } else { 1.0 };
+        let (mut left, mut owed, mut least) = (all, more, 1.0_f64);
         let mut points = Vec::new();
-        for (place, reuses) in self.reuses.iter().enumerate().filter(|(_, reuses)| **reuses > 0.0) {
+        for (place, reuses) in self.reuses.iter().map(&of).enumerate().filter(|it| it.1 > 0.0) {
             left -= reuses + std::mem::take(&mut owed);
             // By rounding alone it could rise.
             least = least.min(ratio(left));
             points.push(Point { size: number_of::<PRECISION_BITS>(place), miss_ratio: least });
         }
-        match Curve::new(points, requests) {
+        match Curve::new(points, requests.max(0.0)) {
             Ok(curve) => curve,
             Err(error) => unreachable!("sizes rise and ratios fall: {error}"),
         }
@@ -67,7 +116,7 @@ impl Distances {
 
     /// Memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.reuses.capacity() * size_of::<f64>()
+        self.reuses.capacity() * size_of::<Asked>()
     }
 }
 
@@ -78,10 +127,10 @@ mod tests {
     #[test]
     fn a_curve_falls_by_the_reuses_up_to_a_size() {
         let mut distances = Distances::default();
-        for (distance, weight) in [(3, 2.0), (7, 5.0), (7, 1.0), (100, 1.0)] {
-            distances.reuse(distance, weight);
+        for (distance, requests, bytes) in [(3, 2, 10), (7, 6, 1), (100, 1, 34)] {
+            (0..requests).for_each(|_| distances.reuse(distance, Some(bytes)));
         }
-        distances.miss(1.0);
+        distances.miss(Some(40));
         let curve = distances.curve(0.0);
         let at = [0, 2, 3, 6, 7, 99, 100].map(|size| (curve.miss_ratio(size) * 10.0).round());
         assert_eq!((at, curve.requests()), ([10.0, 10.0, 8.0, 8.0, 2.0, 2.0, 1.0], 10.0));
@@ -89,5 +138,11 @@ mod tests {
         let curve = distances.curve(10.0);
         assert_eq!((curve.miss_ratio(3) * 20.0).round(), 8.0);
         assert_eq!(Distances::default().curve(0.0).points().len(), 1);
+        // Of a hundred bytes.
+        let curve = distances.byte_curve(0.0).expect("all are known");
+        let at = [0, 2, 3, 6, 7, 99, 100].map(|size| (curve.miss_ratio(size) * 100.0).round());
+        assert_eq!((at, curve.requests()), ([100.0, 100.0, 80.0, 80.0, 74.0, 74.0, 40.0], 10.0));
+        distances.reuse(7, None);
+        assert_eq!(distances.byte_curve(0.0), None);
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!                    ┌── a latency would not be kept ─────────────────────► more, at once
-//!  a window ends ────┼── a tenth would be saved, for the second time ────► less: what both times would do
+//!  a window ends ────┼── a tenth would be saved, for the first time ─────► more flash, if it is to stand in for DRAM
+//!                    ├── and for the second time ────────────────────────► less: what both times would do
 //!                    └── nothing keeps all that is asked ────────────────► what is as fast as can be,
 //!                                                                          if that is a tenth faster
 //! ```
@@ -15,8 +16,10 @@
 //!   more is all the difference, nothing can be read off the curve: there a latency that is not kept makes it a
 //!   tenth more. It is only learnt from windows that began with the sizes that they ended with, and
 //!   in which something had to go: what is not full yet says nothing.
-//! * **Flash before DRAM.** Flash that is new is empty, and a window fills it. So where it is to stand in for DRAM it is given
-//!   first, and DRAM goes with the window behind it.
+//! * **Flash before DRAM.** New flash is empty, and a window fills it. Where a plan for less money, or for a latency that is
+//!   late, has less DRAM for a tenant and much more flash ([`ANOTHER`]), he gets the flash now and keeps his DRAM, as long as
+//!   both are within the bounds. For less money, the next window that still says so takes the DRAM; until then it costs more. After a
+//!   late latency less has to be asked for anew, twice.
 //! * **Who stays as he is.** Who has asked for nothing in the window ([`Seen::is_fixed`]) keeps what he has,
 //!   and the others share the rest. All together never have more than the bounds.
 //!
@@ -85,8 +88,8 @@ pub enum Why {
     Good,
     /// Less would do, and has to say so once more.
     Waiting,
-    /// Less DRAM would do beside more flash, which has to fill first.
-    Filling,
+    /// Less DRAM would do beside more flash, which is given first, for it has to fill.
+    FlashFirst,
     /// A latency would not be kept, or the money would not do.
     Broken,
     /// Less will do.
@@ -133,13 +136,13 @@ impl Learnt {
     }
 }
 
-/// Less, which has to be asked for once more.
+/// Less for less money, which the next window has to say as well.
 #[derive(Debug)]
-struct Wanted {
+struct Pending {
     /// Of all.
     sizes: Vec<Sizes>,
-    /// Whether flash that is to stand in for DRAM has been there since.
-    is_filled: bool,
+    /// Whether the flash that is to stand in for DRAM has been given at once, and has the next window to fill.
+    gave_flash: bool,
 }
 
 /// The loop.
@@ -151,7 +154,7 @@ pub struct Elastic {
     /// By tenant.
     learnt: Vec<Learnt>,
     /// With what the window before would have been cheaper.
-    wanted: Option<Wanted>,
+    pending: Option<Pending>,
     /// Whether sizes have changed since the window before ended.
     has_changed: bool,
 }
@@ -159,7 +162,7 @@ pub struct Elastic {
 impl Elastic {
     /// One that asks for `goal` within `bounds`.
     pub fn new(goal: Goal, prices: Prices, bounds: Bounds) -> Self {
-        Self { goal, prices, bounds, learnt: Vec::new(), wanted: None, has_changed: true }
+        Self { goal, prices, bounds, learnt: Vec::new(), pending: None, has_changed: true }
     }
 
     /// From now on that is what it costs, and what there is.
@@ -185,7 +188,7 @@ impl Elastic {
         }
         let asked = self.question(seen);
         let now = Plan::of(&asked, &has);
-        let before = self.wanted.take();
+        let before = self.pending.take();
         let (sizes, why) = match self
             .planned(seen, self.goal, |number| seen[number].tenant.sla_us.map(|us| us * AIM))
         {
@@ -307,7 +310,7 @@ impl Elastic {
         seen: &[Seen],
         now: &Plan,
         planned: Vec<Sizes>,
-        before: Option<Wanted>,
+        before: Option<Pending>,
     ) -> (Option<Vec<Sizes>>, Why) {
         let question = self.question(seen);
         let plan = Plan::of(&question, &planned);
@@ -328,10 +331,10 @@ impl Elastic {
         }
         let has: Vec<Sizes> = seen.iter().map(|seen| seen.has).collect();
         let Some(before) = before else {
-            return match self.with_flash_first(&has, &planned, seen, &question) {
-                Some(first) => self.fill(first, planned),
+            return match self.with_flash_first(&planned, &has, seen, &question) {
+                Some(first) => self.give_flash(first, planned),
                 None => {
-                    self.wanted = Some(Wanted { sizes: planned, is_filled: false });
+                    self.pending = Some(Pending { sizes: planned, gave_flash: false });
                     (None, Why::Waiting)
                 }
             };
@@ -345,33 +348,33 @@ impl Elastic {
         // One may want what the other leaves.
         let has_room = self.is_within(&Plan::of(&question, &both), &question);
         let less = if has_room { both } else { planned };
-        match self.with_flash_first(&has, &less, seen, &question).filter(|_| !before.is_filled) {
-            Some(first) => self.fill(first, less),
+        match self.with_flash_first(&less, &has, seen, &question).filter(|_| !before.gave_flash) {
+            Some(first) => self.give_flash(first, less),
             None => (Some(less), Why::Cheaper),
         }
     }
 
-    /// Gives the flash first that stands in for DRAM in the sizes that are wanted.
-    fn fill(&mut self, first: Vec<Sizes>, wanted: Vec<Sizes>) -> (Option<Vec<Sizes>>, Why) {
-        self.wanted = Some(Wanted { sizes: wanted, is_filled: true });
-        (Some(first), Why::Filling)
+    /// Gives the flash first, and less when the next window says so too.
+    fn give_flash(&mut self, first: Vec<Sizes>, less: Vec<Sizes>) -> (Option<Vec<Sizes>>, Why) {
+        self.pending = Some(Pending { sizes: less, gave_flash: true });
+        (Some(first), Why::FlashFirst)
     }
 
-    /// Those of `sizes` with the flash that is planned to stand in for DRAM, and that DRAM; nothing where none is, or there is
-    /// no room for both.
+    /// The sizes with which flash comes first: who is to have much more flash in the place of DRAM gets that flash and keeps
+    /// his DRAM, and everybody else gets what `others` say. None where nobody is, or there is no room for both.
     fn with_flash_first(
         &self,
-        sizes: &[Sizes],
         planned: &[Sizes],
+        others: &[Sizes],
         seen: &[Seen],
         question: &Question,
     ) -> Option<Vec<Sizes>> {
-        let first = |((size, planned), seen): ((&Sizes, &Sizes), &Seen)| {
+        let first = |((planned, other), seen): ((&Sizes, &Sizes), &Seen)| {
             let is_much_more = planned.1 as f64 > seen.has.1 as f64 * ANOTHER;
-            if planned.0 < seen.has.0 && is_much_more { (seen.has.0, planned.1) } else { *size }
+            if planned.0 < seen.has.0 && is_much_more { (seen.has.0, planned.1) } else { *other }
         };
-        let first: Vec<Sizes> = sizes.iter().zip(planned).zip(seen).map(first).collect();
-        let is_another = first != sizes && self.is_within(&Plan::of(question, &first), question);
+        let first: Vec<Sizes> = planned.iter().zip(others).zip(seen).map(first).collect();
+        let is_another = first != others && self.is_within(&Plan::of(question, &first), question);
         is_another.then_some(first)
     }
 

@@ -22,13 +22,10 @@ use std::num::NonZeroU64;
 
 use hashbrown::HashMap;
 
-use crate::access::{Access, Action, Last};
+use crate::access::{Access, Action, BYTES_MAX};
 use crate::curve::Curve;
 use crate::distances::Distances;
-use crate::stack::{Place, Stack};
-
-/// No object counts as larger, 256 TiB: a trace that is damaged says such things, and sums are to fit.
-pub(crate) const BYTES_MAX: u64 = 1 << 48;
+use crate::stack::{Found, LastAccess, Stack};
 
 /// In what a cache is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,14 +64,14 @@ pub(crate) enum Seen {
     /// No request that can be a hit or a miss.
     Nothing,
     /// Caches answer it that have the object where it has been.
-    Reuse(Place),
+    Reuse(Found),
     /// No cache does.
     Miss,
 }
 
 impl Seen {
-    /// The request before for this object, where it is known.
-    pub(crate) fn last(self) -> Option<Last> {
+    /// The access before of this object, where it is known.
+    pub(crate) fn before(self) -> Option<LastAccess> {
         match self {
             Self::Reuse(place) => Some(place.last),
             Self::Nothing | Self::Miss => None,
@@ -92,8 +89,6 @@ pub(crate) struct Order {
     /// The same, the soonest first; with some that count no more.
     due: BinaryHeap<Reverse<(u64, u64)>>,
     now_ms: u64,
-    /// How many requests there have been, by which they are numbered.
-    requests: u64,
 }
 
 impl Order {
@@ -115,21 +110,21 @@ impl Order {
         self.stack.bytes_of(key).is_some()
     }
 
-    /// The last requests for all objects.
-    pub(crate) fn lasts(&self) -> impl Iterator<Item = Last> + Clone {
-        self.stack.lasts()
+    /// The last access of each object, by the numbers of [`Self::see_numbered`].
+    pub(crate) fn last_accesses(&self) -> impl Iterator<Item = LastAccess> + Clone {
+        self.stack.last_accesses()
     }
 
-    /// Requests that are not told of have come before the next: so many in all, with those that are.
-    pub(crate) fn pass_over(&mut self, requests: u64) {
-        self.requests = self.requests.max(requests);
-    }
-
-    #[inline]
+    /// Takes a request in whose number nobody will ask for.
     pub(crate) fn see(&mut self, access: &Access) -> Seen {
+        self.see_numbered(access, NonZeroU64::MIN)
+    }
+
+    /// Takes a request in, and remembers its number with its object.
+    #[inline]
+    pub(crate) fn see_numbered(&mut self, access: &Access, number: NonZeroU64) -> Seen {
         self.advance(access.at_ms);
-        self.requests += 1;
-        let (key, number) = (access.key, NonZeroU64::MIN.saturating_add(self.requests - 1));
+        let key = access.key;
         match access.action {
             Action::Get => {
                 let seen = self.ask(key);
@@ -275,14 +270,20 @@ impl Profiler {
     pub fn see(&mut self, access: &Access) {
         match self.order.see(access) {
             Seen::Nothing => {}
-            Seen::Reuse(place) => self.distances.reuse(place.depth, 1.0),
-            Seen::Miss => self.distances.miss(1.0),
+            Seen::Reuse(place) => self.distances.reuse(place.depth, access.action.asked_bytes()),
+            Seen::Miss => self.distances.miss(access.action.asked_bytes()),
         }
     }
 
     /// What caches miss of the requests so far.
     pub fn curve(&self) -> Curve {
         self.distances.curve(0.0)
+    }
+
+    /// The share of the bytes asked for that is missed, by the size of the cache, which is in the unit of the profile. `None`
+    /// where a request did not say how many it asks for.
+    pub fn byte_curve(&self) -> Option<Curve> {
+        self.distances.byte_curve(0.0)
     }
 
     /// How many objects there are.

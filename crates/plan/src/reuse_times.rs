@@ -10,13 +10,15 @@
 //! What is deleted or expires is not told of: exact is [`crate::Profiler`].
 //!
 //! Guarantees: what is told of a length of time is exact, and of two lengths that are told one is longer by one part in 128
-//! at most; memory grows with objects, not with requests. Pure; one thread's.
+//! at most; memory grows with objects, not with requests. [`crate::calibration`] has the last access of each object from the
+//! stack, and takes [`Intervals`] alone, which do not grow. Pure; one thread's.
 
 use hashbrown::HashMap;
 
-use crate::access::{Access, Action, Last};
+use crate::access::{Access, Action};
 use crate::curve::{Curve, Point};
 use crate::places::{number_of, place_of};
+use crate::stack::LastAccess;
 
 /// Times below 2^that have a place of their own.
 const PRECISION_BITS: u32 = 8;
@@ -28,11 +30,12 @@ const GROWTH: f64 = 1.01;
 /// The times between requests for an object, in requests.
 #[derive(Debug, Default)]
 pub struct ReuseTimes {
-    lasts: HashMap<u64, Last>,
+    last_accesses: HashMap<u64, LastAccess>,
     intervals: Intervals,
 }
 
-/// The same without the last request for each object, which is left to whoever knows the objects.
+/// How many requests come how long after the one before for their object: all that curves need, but for the last access of
+/// each object, which whoever knows the objects hands in.
 #[derive(Debug, Default)]
 pub(crate) struct Intervals {
     /// From one request to the next.
@@ -135,7 +138,7 @@ impl Intervals {
     /// Takes a request in: its number, from 1 and higher than those before, the bytes of the object, and the request before
     /// for it.
     #[inline]
-    pub(crate) fn see(&mut self, number: u64, bytes: u64, before: Option<Last>) {
+    pub(crate) fn see(&mut self, number: u64, bytes: u64, before: Option<LastAccess>) {
         self.requests = number;
         match before {
             Some(before) => {
@@ -153,12 +156,12 @@ impl Intervals {
     pub(crate) fn footprints(
         &self,
         requests: u64,
-        lasts: impl Iterator<Item = Last>,
+        last_accesses: impl Iterator<Item = LastAccess>,
     ) -> Vec<Footprint> {
         let mut gaps = self.between.clone();
         gaps.add_all(&self.before);
         let (mut objects, mut bytes) = (0.0, 0.0);
-        for last in lasts {
+        for last in last_accesses {
             gaps.add(requests + 1 - last.number, last.bytes);
             objects += 1.0;
             bytes += last.bytes as f64;
@@ -204,12 +207,12 @@ impl ReuseTimes {
             Action::Get | Action::LoadUnsized | Action::Set(_) | Action::Delete => 0,
         };
         let number = self.intervals.requests + 1;
-        let before = self.lasts.insert(access.key, Last { number, bytes });
+        let before = self.last_accesses.insert(access.key, LastAccess { number, bytes });
         self.intervals.see(number, bytes, before);
     }
 
     fn footprints(&self) -> Vec<Footprint> {
-        self.intervals.footprints(self.intervals.requests, self.lasts.values().copied())
+        self.intervals.footprints(self.intervals.requests, self.last_accesses.values().copied())
     }
 
     /// The curve by what windows hold: of a cache of `fp(w)` objects `fp(w + 1) - fp(w)` of the requests miss.
@@ -223,7 +226,7 @@ impl ReuseTimes {
     /// misses `P(t)` (AET, equations 2 and 3).
     pub fn average_eviction_time(&self) -> Curve {
         let Intervals { between, requests, .. } = &self.intervals;
-        let (n, first) = (*requests as f64, self.lasts.len() as f64);
+        let (n, first) = (*requests as f64, self.last_accesses.len() as f64);
         // The sum of all P up to a time: of each reuse as much of its time as that.
         let all = between.sums().times;
         let at = |(time, longer): (u64, Sums)| {
@@ -262,7 +265,7 @@ impl ReuseTimes {
     /// Memory, in bytes.
     #[cfg(test)]
     fn memory_bytes(&self) -> usize {
-        self.lasts.allocation_size() + self.intervals.memory_bytes()
+        self.last_accesses.allocation_size() + self.intervals.memory_bytes()
     }
 }
 

@@ -11,19 +11,20 @@
 //!
 //! Keys that are asked for very often make a sample have more or fewer requests than its share. What
 //! is missing is added as requests of the shortest distance, which the keys of most requests have
-//! (`SHARDS-adj`, §4.2). A sample of fixed rate is also held against what can be counted of all keys
+//! (`SHARDS-adj`, §4.2); so are bytes, for the curve of the bytes that are missed. A sample of fixed rate is also held against what can be counted of all keys
 //! ([`crate::calibration`]), as long as requests do nothing but load objects.
 //!
 //! Pure; one thread's.
 
 use std::collections::BinaryHeap;
+use std::num::NonZeroU64;
 use std::slice;
 
 use crate::access::{Access, Action};
 use crate::calibration::Calibration;
 use crate::curve::Curve;
 use crate::distances::Distances;
-use crate::profiler::{BYTES_MAX, Expiry, Order, Seen, Settings, Unit};
+use crate::profiler::{Expiry, Order, Seen, Settings, Unit};
 
 /// Hashes are below this.
 const HASHES: u64 = 1 << 32;
@@ -39,19 +40,19 @@ const AT_ONCE: usize = 1 << 10;
 struct Share {
     /// Those whose hash is below.
     threshold: u64,
-    /// As many are 2^32 times so many of all.
-    times: u64,
+    /// 2^32 / rate, or as much of that as there is.
+    inverse_rate: u64,
 }
 
 impl Share {
     fn below(threshold: u64) -> Self {
-        let times = (u128::from(HASHES) << 32) / u128::from(threshold.max(1));
-        Self { threshold, times: u64::try_from(times).unwrap_or(u64::MAX) }
+        let inverse_rate = (u128::from(HASHES) << 32) / u128::from(threshold.max(1));
+        Self { threshold, inverse_rate: u64::try_from(inverse_rate).unwrap_or(u64::MAX) }
     }
 
-    /// How much that is of all keys, which is so much of those of the sample.
-    fn of_all(self, of_sample: u64) -> u64 {
-        let product = u128::from(of_sample) * u128::from(self.times);
+    /// A distance among all keys, by that among the keys of the sample; rounded down.
+    fn scaled_up(self, of_sample: u64) -> u64 {
+        let product = u128::from(of_sample) * u128::from(self.inverse_rate);
         u64::try_from(product >> 32).unwrap_or(u64::MAX)
     }
 }
@@ -62,8 +63,9 @@ pub struct Sampler {
     order: Order,
     distances: Distances,
     share: Share,
-    /// Requests of all keys that can be hits or misses.
+    /// Requests of all keys that can be hits or misses, and the bytes that they ask for, as far as they say.
     requests: u64,
+    bytes: f64,
     size: Option<Size>,
     /// What is known of all keys, where the sample is of some of them.
     calibration: Option<Box<Calibration>>,
@@ -95,11 +97,11 @@ pub(crate) fn rate_of(threshold: u64) -> f64 {
 
 /// How large an object is that a request loads, in a unit.
 #[inline]
-fn bytes_of(action: Action, unit: Unit) -> Option<u64> {
+fn size_of_load(action: Action, unit: Unit) -> Option<u64> {
     match (action, unit) {
         (Action::Load(_) | Action::LoadUnsized, Unit::Objects) => Some(1),
-        (Action::Load(bytes), Unit::Bytes) => Some(bytes.min(BYTES_MAX)),
-        (Action::Get | Action::Set(_) | Action::Delete | Action::LoadUnsized, _) => None,
+        (_, Unit::Objects) => None,
+        (action, Unit::Bytes) => action.asked_bytes(),
     }
 }
 
@@ -117,6 +119,7 @@ impl Sampler {
             distances: Distances::default(),
             share: Share::below(threshold_of(rate)),
             requests: 0,
+            bytes: 0.0,
             size: None,
             calibration: None,
         }
@@ -150,7 +153,7 @@ impl Sampler {
 
     /// As if nothing had been counted; what has been seen is still known.
     pub(crate) fn count_anew(&mut self) {
-        (self.distances, self.requests) = (Distances::default(), 0);
+        (self.distances, self.requests, self.bytes) = (Distances::default(), 0, 0.0);
     }
 
     /// Forgets all objects; what has been counted stays, and which keys are in the sample.
@@ -186,9 +189,10 @@ impl Sampler {
         }
         for access in rest {
             self.requests += u64::from(access.action.is_request());
+            self.bytes += access.action.asked_bytes().unwrap_or(0) as f64;
             let hash = sample_hash(access.key);
             if hash < self.share.threshold {
-                self.sample(access, hash);
+                self.sample(access, hash, NonZeroU64::MIN);
             }
         }
     }
@@ -199,13 +203,14 @@ impl Sampler {
         let Settings { unit, expiry } = self.order.settings();
         let load = |access: &Access| {
             let stays = access.ttl_ms.is_none() || expiry == Expiry::Ignored;
-            bytes_of(access.action, unit).filter(|_| stays)
+            size_of_load(access.action, unit).filter(|_| stays)
         };
         // Those of the sample together, so that what is fetched for one does not wait for the others.
         let mut sampled = [0_u16; AT_ONCE];
-        let (mut len, mut are_loads) = (0, true);
+        let (mut len, mut are_loads, mut bytes) = (0, true, 0);
         for (at, access) in (0..).zip(accesses) {
             are_loads &= load(access).is_some();
+            bytes += access.action.asked_bytes().unwrap_or(0);
             sampled[len] = at;
             len += usize::from(sample_hash(access.key) < self.share.threshold);
         }
@@ -215,26 +220,26 @@ impl Sampler {
         let sampled = &sampled[..len];
         for at in sampled {
             let access = &accesses[usize::from(*at)];
-            let before = self.requests + u64::from(*at);
-            self.order.pass_over(before);
-            let seen = self.sample(access, sample_hash(access.key));
-            calibration.see_sampled(before + 1, load(access).unwrap_or(0), seen.last());
+            let number = NonZeroU64::MIN.saturating_add(self.requests + u64::from(*at));
+            let seen = self.sample(access, sample_hash(access.key), number);
+            calibration.see_sampled(number.get(), load(access).unwrap_or(0), seen.before());
         }
         self.requests += accesses.len() as u64;
+        self.bytes += bytes as f64;
         calibration.see(accesses.iter().map(|access| (access.key, load(access).unwrap_or(0))));
         true
     }
 
-    fn sample(&mut self, access: &Access, hash: u64) -> Seen {
+    fn sample(&mut self, access: &Access, hash: u64, number: NonZeroU64) -> Seen {
         let was_there = self.size.is_none() || self.order.has(access.key);
-        let seen = self.order.see(access);
+        let seen = self.order.see_numbered(access, number);
         match seen {
             Seen::Nothing => {}
             Seen::Reuse(place) => {
-                let distance = self.share.of_all(place.depth);
-                self.distances.reuse(distance, 1.0);
+                let distance = self.share.scaled_up(place.depth);
+                self.distances.reuse(distance, access.action.asked_bytes());
             }
-            Seen::Miss => self.distances.miss(1.0),
+            Seen::Miss => self.distances.miss(access.action.asked_bytes()),
         }
         if let Some(size) = &mut self.size
             && !was_there
@@ -283,7 +288,14 @@ impl Sampler {
         self.calibrated_curve().unwrap_or_else(|| self.sampled_curve())
     }
 
-    /// The same by the keys of the sample alone.
+    /// The share of the bytes asked for that caches are thought to miss, by their size: of the sample's keys, with what all keys
+    /// ask for; never held against them. `None` where a request for one did not say how many bytes it asks for.
+    pub fn byte_curve(&self) -> Option<Curve> {
+        let curve = self.distances.byte_curve(self.bytes * self.rate() - self.distances.bytes());
+        curve.map(|curve| curve.of_requests(self.requests as f64))
+    }
+
+    /// What caches are thought to miss of the requests so far, by the keys of the sample alone.
     pub fn sampled_curve(&self) -> Curve {
         self.curve_of(self.requests, 0)
     }
@@ -293,7 +305,7 @@ impl Sampler {
     /// ([`crate::calibration`]).
     pub fn calibrated_curve(&self) -> Option<Curve> {
         let calibration = self.calibration.as_ref()?;
-        calibration.correct(&self.sampled_curve(), self.rate(), self.order.lasts())
+        calibration.correct(&self.sampled_curve(), self.rate(), self.order.last_accesses())
     }
 
     /// Requests in the sample that have been counted.

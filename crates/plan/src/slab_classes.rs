@@ -147,8 +147,8 @@ impl ClassProfiler {
         let of_class = &mut self.of_class[class];
         match of_class.order.see(access) {
             Seen::Nothing => {}
-            Seen::Reuse(place) => of_class.distances.reuse(place.depth, 1.0),
-            Seen::Miss => of_class.distances.miss(1.0),
+            Seen::Reuse(place) => of_class.distances.reuse(place.depth, None),
+            Seen::Miss => of_class.distances.miss(None),
         }
         // A class has room for what is there in as many pages as that takes, and takes no other.
         while of_class.order.len() > of_class.chunks {
@@ -237,8 +237,7 @@ impl ClassProfiler {
             let bytes = PAGE_BYTES as f64 / self.classes.chunks_in_a_page(class) as f64;
             (of_class.distances.curve(0.0).in_units(bytes), pages as f64)
         };
-        let mut absent = Distances::default();
-        absent.miss(self.absent);
+        let absent = Distances::of_misses(self.absent);
         let parts = self.of_class.iter().zip(self.pages_of_classes()).enumerate().map(part);
         let parts: Vec<(Curve, f64)> = parts.chain([(absent.curve(0.0), 0.0)]).collect();
         Curve::beside(&parts).unwrap_or_else(|| Distances::default().curve(0.0))

@@ -15,6 +15,8 @@
 //! Where sizes differ, a cache is thought to keep a part of an object: wrong by less than
 //! the object at its end.
 //!
+//! Each slot keeps the number of its object's last access, as whoever pushes it numbers them; with the object it goes.
+//!
 //! The paper (ElCached §3) removes a node from its tree and closes the gap: caches are then
 //! thought to have what they had evicted. Pure; one thread's.
 
@@ -23,7 +25,6 @@ use std::num::NonZeroU64;
 
 use hashbrown::HashMap;
 
-use crate::access::Last;
 use crate::fenwick::Fenwick;
 
 /// Fewer slots are not worth a thought.
@@ -36,12 +37,12 @@ struct Slot {
     object: Option<Object>,
 }
 
-/// As large with the hole as without: no number is 0.
+/// No number is 0, which marks a hole: so a slot is 24 bytes.
 #[derive(Debug, Clone, Copy)]
 struct Object {
     key: u64,
-    /// The number of the last request.
-    last: NonZeroU64,
+    /// That of its last access.
+    number: NonZeroU64,
 }
 
 impl Slot {
@@ -49,17 +50,26 @@ impl Slot {
         self.object.is_some_and(|object| object.key == key)
     }
 
-    fn last(&self) -> Option<Last> {
-        self.object.map(|object| Last { number: object.last.get(), bytes: self.bytes })
+    fn last(&self) -> Option<LastAccess> {
+        self.object.map(|object| LastAccess { number: object.number.get(), bytes: self.bytes })
     }
 }
 
-/// Where an object has been.
+/// The last access of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LastAccess {
+    /// Its number, from 1.
+    pub(crate) number: u64,
+    /// Bytes that the object had then.
+    pub(crate) bytes: u64,
+}
+
+/// Where an object is in the stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found {
     /// The least bytes of a cache that has it.
     pub(crate) depth: u64,
-    pub(crate) last: Last,
+    pub(crate) last: LastAccess,
 }
 
 /// The stack: the row of its slots has its bottom first.
@@ -92,11 +102,11 @@ impl Stack {
 
     /// Where an object is.
     #[inline]
-    pub(crate) fn find(&self, key: u64) -> Option<Place> {
+    pub(crate) fn find(&self, key: u64) -> Option<Found> {
         if let Some(top) = self.top_of(key) {
-            return top.last().map(|last| Place { depth: top.bytes, last });
+            return top.last().map(|last| Found { depth: top.bytes, last });
         }
-        self.find_below(key)
+        self.find_under_top(key)
     }
 
     /// The top of the stack, where that is this object: in a sample with a very popular key it mostly is.
@@ -105,14 +115,14 @@ impl Stack {
         self.slots.last().filter(|top| top.is_of(key))
     }
 
-    fn find_below(&self, key: u64) -> Option<Place> {
+    fn find_under_top(&self, key: u64) -> Option<Found> {
         let at = *self.places.get(&key)? as usize;
         let depth = self.bytes - self.depths.sum(at);
-        self.slots[at].last().map(|last| Place { depth, last })
+        self.slots[at].last().map(|last| Found { depth, last })
     }
 
-    /// The last requests for all objects.
-    pub(crate) fn lasts(&self) -> impl Iterator<Item = Last> + Clone {
+    /// The last access of each object.
+    pub(crate) fn last_accesses(&self) -> impl Iterator<Item = LastAccess> + Clone {
         self.slots.iter().filter_map(Slot::last)
     }
 
@@ -154,14 +164,14 @@ impl Stack {
 
     /// The mean size of an object, in bytes.
     pub(crate) fn mean_bytes(&self) -> Option<f64> {
-        let bytes: u64 = self.lasts().map(|last| last.bytes).sum();
+        let bytes: u64 = self.last_accesses().map(|last| last.bytes).sum();
         (self.len() > 0).then(|| bytes as f64 / self.len() as f64)
     }
 
-    /// Puts an object of so many bytes on top, wherever it was, for the request of that number.
+    /// Puts an object of so many bytes on top, wherever it was, at the access of that number.
     #[inline]
     pub(crate) fn push(&mut self, key: u64, bytes: u64, number: NonZeroU64) {
-        let object = Some(Object { key, last: number });
+        let object = Some(Object { key, number });
         if let Some(top) = self.slots.last_mut().filter(|top| top.is_of(key) && top.bytes == bytes)
         {
             // It would fill the hole that it leaves.

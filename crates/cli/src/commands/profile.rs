@@ -69,6 +69,11 @@ pub struct Profile {
     #[arg(long, conflicts_with = "slabs")]
     objects: bool,
 
+    /// Add the column `byte_miss_ratio`, the share of the bytes asked for that is missed; fails if a get has no
+    /// size.
+    #[arg(long, conflicts_with_all = ["slabs", "policy", "sets_only"])]
+    byte_misses: bool,
+
     /// Caches evict in this order, as those of `tidekv cache`.
     #[arg(long, value_enum, value_name = "ORDER", requires = "sizes",
           conflicts_with_all = ["exact", "samples", "slabs", "objects", "overhead"])]
@@ -172,6 +177,15 @@ impl Profiling {
             Self::Sample(sampler, _) => sampler.curve(),
             Self::Slabs(profiler) => profiler.curve(),
             Self::Small(miniature) => miniature.curve(),
+        }
+    }
+
+    /// Of bytes, where it is known.
+    fn byte_curve(&self) -> Option<Curve> {
+        match self {
+            Self::All(profiler) => profiler.byte_curve(),
+            Self::Sample(sampler, _) => sampler.byte_curve(),
+            Self::Slabs(_) | Self::Small(_) => None,
         }
     }
 
@@ -378,7 +392,7 @@ impl Profile {
             seconds: tally.seconds(),
             object_bytes: tally.object_bytes(),
             sampled: Some(profiling.sampled()),
-            ..CurveFile::of(&curve, unit)
+            ..self.with_bytes(CurveFile::of(&curve, unit), profiling)?
         };
         self.warn(tally, left_out);
         if let Some(path) = &self.svg {
@@ -388,6 +402,17 @@ impl Profile {
             true => output::line(&serde_json::json!(file).to_string()),
             false => output::line(file.to_csv().trim_end()),
         }
+    }
+
+    /// The curve with what is missed of bytes, where that is asked for.
+    fn with_bytes(&self, file: CurveFile, profiling: &Profiling) -> Result<CurveFile> {
+        if !self.byte_misses {
+            return Ok(file);
+        }
+        let unsized_get = || {
+            Failure::new("--byte-misses: not every get of the trace says how large its object is")
+        };
+        Ok(file.with_bytes(&profiling.byte_curve().ok_or_else(unsized_get)?))
     }
 
     fn has_flash(&self) -> bool {

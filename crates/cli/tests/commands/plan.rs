@@ -46,6 +46,42 @@ fn a_trace_becomes_a_curve() {
 }
 
 #[test]
+fn of_bytes_it_is_told_what_is_missed_too() {
+    let place = Place::new();
+    // Nine in ten gets are for one object of 10 bytes, the others for ten of 1000, each after all others.
+    let line = |at: u64| match at % 10 {
+        0 => format!("{at},many{},5,995,1,get,0\n", at / 10 % 10),
+        _ => format!("{at},one,3,7,1,get,0\n"),
+    };
+    let trace: String = (0..1_000).map(line).collect();
+    // Of 109 kB that are asked for, 9 are for the one, whose next get is 10 bytes away, or 1010 where one
+    // of the others was between; these are 10 010 away.
+    for how in [&["--exact"][..], &[], &["--rate", "1"]] {
+        let done = profile(&place, &trace, &[how, &["--byte-misses"]].concat());
+        let lines = "size,miss_ratio,byte_miss_ratio\n0,1.000000,1.000000\n10,0.200000,0.926606\n\
+                     1010,0.101000,0.917523\n";
+        let text = std::str::from_utf8(done.ok()).unwrap();
+        assert!(text.starts_with(lines), "{text}");
+        assert!(text.trim_end().ends_with(",0.011000,0.091835"), "{text}");
+        // Plans are made by requests.
+        let curve = place.write("both.curve", text);
+        let one = format!("one={}", curve.to_str().unwrap());
+        run(&["plan", "--curve", &one, "--sla", "one=150us"]).ok();
+    }
+    let picture = place.file("both.svg");
+    let arguments = ["--byte-misses", "--json", "--svg", picture.to_str().unwrap()];
+    let done = profile(&place, &trace, &arguments);
+    let file: Value = serde_json::from_slice(done.ok()).unwrap();
+    let (points, bytes) = (file["points"].as_array(), file["byte_miss_ratios"].as_array());
+    assert_eq!(points.map(Vec::len), bytes.map(Vec::len));
+    assert!(std::fs::read_to_string(picture).unwrap().contains("of bytes"));
+    // Where a get does not say how much it is for.
+    let done = profile(&place, "op,key\nget,a\nget,a\n", &["--byte-misses"]);
+    done.fails(1, &["--byte-misses"]);
+    assert_eq!(profile(&place, &trace, &["--byte-misses", "--slabs"]).code, 2);
+}
+
+#[test]
 fn caches_of_other_orders_are_tried_in_small() {
     let place = Place::new();
     // Objects of 40 KB in a circle of eight MB, and every other request for one of five of them.

@@ -7,7 +7,8 @@
 //! | `tidekv:shards-size` | at most 8192 objects, whatever the trace |
 //!
 //! The error is the mean absolute one, over a thousand sizes that are spread evenly up to that of
-//! everything: as the literature has it. Requests are drawn a million at a time, and handed to each profile as `tidekv profile`
+//! everything: as the literature has it. That of the curve of bytes, which is by the sample alone, is told as well.
+//! Requests are drawn a million at a time, and handed to each profile as `tidekv profile`
 //! does, a thousand at a time out of a small buffer; of that only the profile's own time counts.
 
 use std::sync::Arc;
@@ -91,16 +92,23 @@ impl Model for Sampling {
             some.iter().for_each(|access| all.see(access));
         }
         let exact = all.curve();
+        let exact_bytes = all.byte_curve();
         let error_of = |curve: Curve| exact.mean_absolute_error(&curve, SIZES);
+        let error_of_bytes = |sampler: &Sampler| {
+            let curves = exact_bytes.as_ref().zip(sampler.byte_curve());
+            curves.map(|(exact, curve)| exact.mean_absolute_error(&curve, SIZES))
+        };
         let found = |(subject, phase, timed): (_, &str, Timed)| {
             let params = Params::from([("phase".to_owned(), Value::from(phase))]);
             let seconds = timed.ns as f64 / 1e9;
-            let metrics = vec![
+            let mut metrics = vec![
                 ("mean_absolute_error", error_of(timed.sampler.curve())),
                 ("mean_absolute_error_sampled", error_of(timed.sampler.sampled_curve())),
                 ("profiled_per_s", exact.requests() / seconds),
                 ("profile_bytes", timed.bytes_max as f64),
             ];
+            let of_bytes = error_of_bytes(&timed.sampler);
+            metrics.extend(of_bytes.map(|error| ("mean_absolute_error_bytes", error)));
             Found { subject, params, metrics }
         };
         Ok(samples.into_iter().map(found).collect())
@@ -136,7 +144,9 @@ mod tests {
         for Found { subject, metrics, .. } in found.expect("nothing fails") {
             let metric = |name: &str| metrics.iter().find(|metric| metric.0 == name).map(|it| it.1);
             // Of a few hundred objects.
-            assert!(metric("mean_absolute_error") < Some(0.1), "{subject}: {metrics:?}");
+            for error in ["mean_absolute_error", "mean_absolute_error_bytes"].map(metric) {
+                assert!(error.is_some_and(|error| error < 0.1), "{subject}: {metrics:?}");
+            }
             assert!(metric("profile_bytes") < Some((2 << 20) as f64), "{subject}: {metrics:?}");
         }
     }

@@ -87,7 +87,7 @@ fn less_is_taken_when_two_windows_say_so_and_more_at_once() {
     assert_eq!(cache.window(&mut elastic, large()).why, Why::Good);
 }
 
-/// Of flash it has in a window what it had when the window began, less what was taken from it since.
+/// Flash holds what it had room for when the window began, and no more.
 #[test]
 fn flash_that_is_to_stand_in_for_dram_fills_before_dram_goes() {
     let one = || tenant("one", 400, 250.0);
@@ -111,11 +111,11 @@ fn flash_that_is_to_stand_in_for_dram_fills_before_dram_goes() {
             PRICES.cost(cache.has.0, cache.has.1) < PRICES.cost(100 * MIB, 400 * MIB),
             "{whys:?}"
         );
-        let fills_once = whys.iter().filter(|why| **why == Why::Filling).count() <= 1;
+        let fills_once = whys.iter().filter(|why| **why == Why::FlashFirst).count() <= 1;
         assert!(fills_once && whys.contains(&Why::Cheaper), "{whys:?}");
     }
     // Another one has as much DRAM as he needs, or needs what is left to be given at once.
-    for (needs_mib, why) in [(200, Why::Filling), (300, Why::Broken)] {
+    for (needs_mib, why) in [(200, Why::FlashFirst), (300, Why::Broken)] {
         let other = tenant("other", needs_mib, 100.0);
         let other = Tenant { flash_bytes_max: Some(0), ..other };
         let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(490, 4_000));
@@ -126,7 +126,7 @@ fn flash_that_is_to_stand_in_for_dram_fills_before_dram_goes() {
         let decision = elastic.window(&seen);
         let sizes = decision.sizes.expect("something changes");
         assert!(sizes[0].1 > 100 * MIB && sizes[0].0 + sizes[1].0 <= 491 * MIB, "{sizes:?}");
-        assert_eq!((sizes[0].0 == 300 * MIB, decision.why), (why == Why::Filling, why));
+        assert_eq!((sizes[0].0 == 300 * MIB, decision.why), (why == Why::FlashFirst, why));
     }
 }
 

@@ -99,6 +99,40 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Each request says another size; a cache of so many objects does not mind.
+    #[test]
+    fn of_bytes_caches_miss_what_the_requests_asked_for(
+        loads in prop::collection::vec((0..50_u64, 0..1_000_u64), 1..1_500)
+    ) {
+        let mut profiler = Profiler::new(Settings { unit: Unit::Objects, expiry: Expiry::AtOnce });
+        let mut caches: Vec<(Cache, u64)> =
+            (1..=40).map(|room| (Cache { room, held: VecDeque::new(), hits: 0 }, 0)).collect();
+        let alive = (0..50).map(|key| (key, None)).collect();
+        for &(key, bytes) in &loads {
+            let access = Access::new(key, Action::Load(bytes));
+            profiler.see(&access);
+            for (cache, hit_bytes) in &mut caches {
+                let before = cache.hits;
+                cache.see(&access, &alive);
+                *hit_bytes += bytes * (cache.hits - before);
+            }
+        }
+        let asked: u64 = loads.iter().map(|(_, bytes)| bytes).sum();
+        let curve = profiler.byte_curve().expect("all say how large they are");
+        prop_assert_eq!(curve.requests(), loads.len() as f64);
+        for (cache, hit_bytes) in caches.iter().filter(|_| asked > 0) {
+            let missed = 1.0 - *hit_bytes as f64 / asked as f64;
+            let told = curve.miss_ratio(cache.room as u64);
+            prop_assert!((told - missed).abs() < 1e-9, "{} objects: {told}, and {missed}", cache.room);
+        }
+        profiler.see(&Access::new(1, Action::Set(7)));
+        prop_assert!(profiler.byte_curve().is_some(), "a set asks for nothing");
+        profiler.see(&Access::new(1, Action::LoadUnsized));
+        prop_assert!(profiler.byte_curve().is_none());
+    }
+}
+
 /// Objects with a time to live of zero go when something comes next.
 fn never_over(accesses: &[Access], alive: &Alive) -> usize {
     accesses.last().map_or(0, |last| {

@@ -1,7 +1,7 @@
 //! Samples beside the exact profile.
 
 use super::*;
-use crate::access::Action;
+use crate::access::{Action, BYTES_MAX};
 use crate::profiler::{Expiry, Profiler, Unit};
 
 /// Requests for objects of many sizes, most for few of them (about Zipf, α = 1).
@@ -17,10 +17,14 @@ fn trace(objects: u64, requests: u64) -> Vec<Access> {
     (0..requests).map(draw).collect()
 }
 
-fn exact(trace: &[Access], settings: Settings) -> Curve {
+fn profiled(trace: &[Access], settings: Settings) -> Profiler {
     let mut profiler = Profiler::new(settings);
     trace.iter().for_each(|access| profiler.see(access));
-    profiler.curve()
+    profiler
+}
+
+fn exact(trace: &[Access], settings: Settings) -> Curve {
+    profiled(trace, settings).curve()
 }
 
 fn sampled(trace: &[Access], mut sampler: Sampler) -> Sampler {
@@ -33,9 +37,11 @@ fn a_sample_of_everything_is_exact() {
     let trace = trace(10_000, 50_000);
     for unit in [Unit::Objects, Unit::Bytes] {
         let settings = Settings { unit, expiry: Expiry::Ignored };
-        let exact = exact(&trace, settings);
+        let exact = profiled(&trace, settings);
         for sampler in [Sampler::of_rate(1.0, settings), Sampler::of_size(20_000, settings)] {
-            assert_eq!(sampled(&trace, sampler).curve(), exact);
+            let sampler = sampled(&trace, sampler);
+            assert_eq!(sampler.curve(), exact.curve());
+            assert_eq!(sampler.byte_curve(), exact.byte_curve());
         }
     }
 }
@@ -45,16 +51,24 @@ fn a_sample_is_near_the_exact_curve() {
     let trace = trace(400_000, 2_000_000);
     for unit in [Unit::Objects, Unit::Bytes] {
         let settings = Settings { unit, expiry: Expiry::Ignored };
-        let exact = exact(&trace, settings);
+        let profiler = profiled(&trace, settings);
+        let (exact, exact_bytes) =
+            (profiler.curve(), profiler.byte_curve().expect("all are sized"));
         for (sampler, most) in [
             (Sampler::of_rate(0.1, settings), 0.006),
             (Sampler::of_rate(0.01, settings), 0.02),
             (Sampler::of_size(SIZE_USUAL, settings), 0.01),
         ] {
-            let curve = sampled(&trace, sampler).curve();
-            let error = curve.mean_absolute_error(&exact, 200);
-            assert!(error < most, "{error} of {most} ({unit:?})");
-            assert_eq!(curve.requests(), 2_000_000.0);
+            let sampler = sampled(&trace, sampler);
+            let curves = [
+                (sampler.curve(), &exact),
+                (sampler.byte_curve().expect("so are these"), &exact_bytes),
+            ];
+            for (curve, exact) in curves {
+                let error = curve.mean_absolute_error(exact, 200);
+                assert!(error < most, "{error} of {most} ({unit:?})");
+                assert_eq!(curve.requests(), 2_000_000.0);
+            }
         }
     }
 }
@@ -244,11 +258,11 @@ fn so_much_of_the_sample_is_so_much_of_all() {
         for of_sample in [0, 1, 2, 99, 1 << 20, BYTES_MAX, u64::MAX] {
             let exact = u128::from(of_sample) * u128::from(HASHES) / u128::from(threshold);
             let exact = u64::try_from(exact).unwrap_or(u64::MAX);
-            let off = exact - share.of_all(of_sample);
+            let off = exact - share.scaled_up(of_sample);
             assert!(off as f64 <= 1.0 + exact as f64 / 1e9, "{of_sample} by {threshold}: {off}");
         }
     }
     // Where all keys are in the sample, and where the part is a power of two, nothing is off.
-    assert_eq!(Share::below(HASHES).of_all(u64::MAX), u64::MAX);
-    assert_eq!(Share::below(HASHES >> 3).of_all(1_000_003), 8 * 1_000_003);
+    assert_eq!(Share::below(HASHES).scaled_up(u64::MAX), u64::MAX);
+    assert_eq!(Share::below(HASHES >> 3).scaled_up(1_000_003), 8 * 1_000_003);
 }

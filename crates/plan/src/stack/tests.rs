@@ -82,23 +82,23 @@ proptest! {
     #[test]
     fn depths_are_those_of_a_list_that_is_searched(steps in steps(300, 50)) {
         let (mut stack, mut list) = (Stack::default(), List::default());
-        let mut lasts = HashMap::new();
+        let mut expected = HashMap::new();
         for (step, number) in steps.into_iter().zip(1..) {
             let (Step::Push(key, _) | Step::Remove(key)) = step;
             let place = stack.find(key);
             prop_assert_eq!(place.map(|place| place.depth), list.depth(key));
-            prop_assert_eq!(place.map(|place| place.last), lasts.get(&key).copied());
+            prop_assert_eq!(place.map(|place| place.last), expected.get(&key).copied());
             match step {
                 Step::Push(key, bytes) => {
                     stack.push(key, bytes, NonZeroU64::new(number).expect("from 1"));
                     list.push(key, bytes);
-                    lasts.insert(key, Last { number, bytes });
+                    expected.insert(key, LastAccess { number, bytes });
                     prop_assert_eq!((depth(&stack, key), stack.bytes_of(key)), (Some(bytes), Some(bytes)));
                 }
                 Step::Remove(key) => {
                     stack.remove(key);
                     list.remove(key);
-                    lasts.remove(&key);
+                    expected.remove(&key);
                     prop_assert_eq!(stack.find(key), None);
                 }
             }
@@ -106,12 +106,12 @@ proptest! {
         for key in 0..300 {
             prop_assert_eq!(depth(&stack, key), list.depth(key));
         }
-        let numbers = |lasts: Vec<Last>| -> Vec<u64> {
-            let mut numbers: Vec<u64> = lasts.iter().map(|last| last.number).collect();
+        let numbers = |expected: Vec<LastAccess>| -> Vec<u64> {
+            let mut numbers: Vec<u64> = expected.iter().map(|last| last.number).collect();
             numbers.sort_unstable();
             numbers
         };
-        prop_assert_eq!(numbers(stack.lasts().collect()), numbers(lasts.values().copied().collect()));
+        prop_assert_eq!(numbers(stack.last_accesses().collect()), numbers(expected.values().copied().collect()));
         let there = list.0.iter().filter(|(held, _)| held.is_some()).count();
         prop_assert_eq!(stack.len(), there);
     }

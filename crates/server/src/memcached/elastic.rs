@@ -468,7 +468,7 @@ fn told(decision: &Decision, tenants: &[TenantStats], (factor, prices): (f64, Pr
         Why::Idle => "too few requests to say anything".into(),
         Why::Good => "what there is will do, and hardly anything would be saved".into(),
         Why::Waiting => "less would do; it has to say so once more".into(),
-        Why::Filling => {
+        Why::FlashFirst => {
             "less DRAM would do; flash that is to stand in for it has to fill first".into()
         }
         Why::Broken => "what is asked would not be kept".into(),

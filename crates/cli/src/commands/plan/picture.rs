@@ -43,6 +43,7 @@ pub(super) fn draw(question: &Question, plan: &Plan, others: &Others<'_>) -> Str
         Panel {
             title: title(tenant, gets),
             points: &points[number],
+            byte_miss_ratios: &[],
             is_in_bytes: true,
             marks: marks(gets, "", false).chain(compared.into_iter().flatten()).collect(),
         }
