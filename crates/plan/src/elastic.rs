@@ -3,8 +3,7 @@
 //!
 //! ```text
 //!                    ┌── a latency would not be kept ─────────────────────► more, at once
-//!  a window ends ────┼── a tenth would be saved, for the first time ─────► more flash, if it is to stand in for DRAM
-//!                    ├── and for the second time ────────────────────────► less: what both times would do
+//!  a window ends ────┼── a tenth would be saved, for the second time ────► less: what both times would do
 //!                    └── nothing keeps all that is asked ────────────────► what is as fast as can be,
 //!                                                                          if that is a tenth faster
 //! ```
@@ -16,10 +15,9 @@
 //!   more is all the difference, nothing can be read off the curve: there a latency that is not kept makes it a
 //!   tenth more. It is only learnt from windows that began with the sizes that they ended with, and
 //!   in which something had to go: what is not full yet says nothing.
-//! * **Flash before DRAM.** New flash is empty, and a window fills it. Where a plan for less money, or for a latency that is
-//!   late, has less DRAM for a tenant and much more flash ([`ANOTHER`]), he gets the flash now and keeps his DRAM, as long as
-//!   both are within the bounds. For less money, the next window that still says so takes the DRAM; until then it costs more. After a
-//!   late latency less has to be asked for anew, twice.
+//! * **Flash before DRAM.** New flash is empty, and a window fills it. Where less DRAM and much more flash ([`ANOTHER`]) is
+//!   planned for a tenant who has a latency to be kept, he gets the flash and keeps the DRAM, if both are within the bounds.
+//!   The next window takes the DRAM, if no latency is late in it and it still says that less will do than there was before.
 //! * **Who stays as he is.** Who has asked for nothing in the window ([`Seen::is_fixed`]) keeps what he has,
 //!   and the others share the rest. All together never have more than the bounds.
 //!
@@ -136,13 +134,15 @@ impl Learnt {
     }
 }
 
-/// Less for less money, which the next window has to say as well.
+/// Less, which the next window has to say as well.
 #[derive(Debug)]
 struct Pending {
     /// Of all.
     sizes: Vec<Sizes>,
-    /// Whether the flash that is to stand in for DRAM has been given at once, and has the next window to fill.
-    gave_flash: bool,
+    /// What all had before flash was given first, where it was given to save money.
+    had: Option<Vec<Sizes>>,
+    /// Whether it was given for a latency that was late: then DRAM goes however little that saves.
+    is_owed: bool,
 }
 
 /// The loop.
@@ -318,26 +318,41 @@ impl Elastic {
             seen.tenant.sla_us.is_some_and(|sla_us| !seen.is_fixed && gets.latency_us > sla_us)
         };
         if seen.iter().zip(&now.tenants).any(is_late) || !self.is_within(now, &question) {
-            let first = self.with_flash_first(&planned, &planned, seen, &question);
-            return (Some(first.unwrap_or(planned)), Why::Broken);
+            let Some(first) = self.with_flash_first(&planned, &planned, seen, &question) else {
+                return (Some(planned), Why::Broken);
+            };
+            self.pending = Some(Pending { sizes: planned, had: None, is_owed: true });
+            return (Some(first), Why::Broken);
         }
         if self.goal == Goal::Latency {
             let is_worth_it = plan.latency_us < now.latency_us * (1.0 - WORTH);
             return if is_worth_it { (Some(planned), Why::Faster) } else { (None, Why::Good) };
         }
-        let planned = self.with_room(planned, seen, &question);
-        if Plan::of(&question, &planned).cost > now.cost * (1.0 - WORTH) {
+        self.save(planned, before, seen, &question)
+    }
+
+    /// Less for less money, if two windows agree.
+    fn save(
+        &mut self,
+        planned: Vec<Sizes>,
+        before: Option<Pending>,
+        seen: &[Seen],
+        question: &Question,
+    ) -> (Option<Vec<Sizes>>, Why) {
+        let has: Vec<Sizes> = seen.iter().map(|seen| seen.has).collect();
+        let is_less = planned.iter().zip(&has).all(|(planned, has)| planned.0 <= has.0);
+        let is_owed = is_less && before.as_ref().is_some_and(|before| before.is_owed);
+        // Flash that was given first is not to be what is saved.
+        let had = before.as_ref().and_then(|before| before.had.clone());
+        let compared = had.as_ref().unwrap_or(&has);
+        let planned = self.with_room(planned, compared, seen, question);
+        let cost = |sizes: &[Sizes]| Plan::of(question, sizes).cost;
+        if !is_owed && cost(&planned) > cost(compared) * (1.0 - WORTH) {
             return (None, Why::Good);
         }
-        let has: Vec<Sizes> = seen.iter().map(|seen| seen.has).collect();
         let Some(before) = before else {
-            return match self.with_flash_first(&planned, &has, seen, &question) {
-                Some(first) => self.give_flash(first, planned),
-                None => {
-                    self.pending = Some(Pending { sizes: planned, gave_flash: false });
-                    (None, Why::Waiting)
-                }
-            };
+            self.pending = Some(Pending { sizes: planned, had: None, is_owed: false });
+            return (None, Why::Waiting);
         };
         // Of DRAM the larger, and of both together the larger: what each of the two has planned is kept.
         let both = |(one, other): (&Sizes, &Sizes)| {
@@ -346,22 +361,21 @@ impl Elastic {
         };
         let both: Vec<Sizes> = planned.iter().zip(&before.sizes).map(both).collect();
         // One may want what the other leaves.
-        let has_room = self.is_within(&Plan::of(&question, &both), &question);
+        let has_room = self.is_within(&Plan::of(question, &both), question);
         let less = if has_room { both } else { planned };
-        match self.with_flash_first(&less, &has, seen, &question).filter(|_| !before.gave_flash) {
-            Some(first) => self.give_flash(first, less),
-            None => (Some(less), Why::Cheaper),
+        if is_owed {
+            let why = if less == has { Why::Good } else { Why::Cheaper };
+            return (Some(less), why);
         }
-    }
-
-    /// Gives the flash first, and less when the next window says so too.
-    fn give_flash(&mut self, first: Vec<Sizes>, less: Vec<Sizes>) -> (Option<Vec<Sizes>>, Why) {
-        self.pending = Some(Pending { sizes: less, gave_flash: true });
+        let Some(first) = self.with_flash_first(&less, &has, seen, question) else {
+            return (Some(less), Why::Cheaper);
+        };
+        self.pending = Some(Pending { sizes: less, had: had.or(Some(has)), is_owed: false });
         (Some(first), Why::FlashFirst)
     }
 
     /// The sizes with which flash comes first: who is to have much more flash in the place of DRAM gets that flash and keeps
-    /// his DRAM, and everybody else gets what `others` say. None where nobody is, or there is no room for both.
+    /// his DRAM, where there is room for both, and everybody else gets what `others` say. None where nobody is.
     fn with_flash_first(
         &self,
         planned: &[Sizes],
@@ -369,22 +383,31 @@ impl Elastic {
         seen: &[Seen],
         question: &Question,
     ) -> Option<Vec<Sizes>> {
-        let first = |((planned, other), seen): ((&Sizes, &Sizes), &Seen)| {
-            let is_much_more = planned.1 as f64 > seen.has.1 as f64 * ANOTHER;
-            if planned.0 < seen.has.0 && is_much_more { (seen.has.0, planned.1) } else { *other }
-        };
-        let first: Vec<Sizes> = planned.iter().zip(others).zip(seen).map(first).collect();
-        let is_another = first != others && self.is_within(&Plan::of(question, &first), question);
-        is_another.then_some(first)
+        let mut first = others.to_vec();
+        for (number, (&(memory, flash), Seen { has, .. })) in planned.iter().zip(seen).enumerate() {
+            if memory < has.0 && flash as f64 > has.1 as f64 * ANOTHER {
+                first[number] = (has.0, flash);
+                if !self.is_within(&Plan::of(question, &first), question) {
+                    first[number] = others[number];
+                }
+            }
+        }
+        (first != others).then_some(first)
     }
 
     /// The sizes with some flash more, where there is as much: how a cache does that has become smaller is
     /// not known before it is, and flash costs little. Half the way there comes first, or what is twice as
     /// much as was planned, if that is less.
-    fn with_room(&self, planned: Vec<Sizes>, seen: &[Seen], question: &Question) -> Vec<Sizes> {
-        let more = |most_room: f64, ((memory, flash), seen): (&Sizes, &Seen)| {
+    fn with_room(
+        &self,
+        planned: Vec<Sizes>,
+        had: &[Sizes],
+        seen: &[Seen],
+        question: &Question,
+    ) -> Vec<Sizes> {
+        let more = |most_room: f64, (((memory, flash), had), seen): ((&Sizes, &Sizes), &Seen)| {
             let most = seen.tenant.flash_bytes_max.unwrap_or(u64::MAX);
-            let (had, all) = ((seen.has.0 + seen.has.1) as f64, (memory + flash) as f64);
+            let (had, all) = ((had.0 + had.1) as f64, (memory + flash) as f64);
             let room = ((had - all) / 2.0).min(all * most_room).max(all * ROOM.0) as u64;
             let is_kept = seen.is_fixed || *flash == 0;
             (*memory, if is_kept { *flash } else { (flash + room).min(most).max(*flash) })
@@ -392,7 +415,7 @@ impl Elastic {
         // Somebody else may need the larger room.
         for most_room in [ROOM.1, ROOM.0] {
             let with_room: Vec<Sizes> =
-                planned.iter().zip(seen).map(|it| more(most_room, it)).collect();
+                planned.iter().zip(had).zip(seen).map(|it| more(most_room, it)).collect();
             if self.is_within(&Plan::of(question, &with_room), question) {
                 return with_room;
             }

@@ -283,7 +283,7 @@ impl Profiler {
     /// The share of the bytes asked for that is missed, by the size of the cache, which is in the unit of the profile. `None`
     /// where a request did not say how many it asks for.
     pub fn byte_curve(&self) -> Option<Curve> {
-        self.distances.byte_curve(0.0)
+        self.distances.byte_curve(0.0, self.distances.bytes())
     }
 
     /// How many objects there are.

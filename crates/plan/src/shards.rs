@@ -46,11 +46,11 @@ struct Share {
 
 impl Share {
     fn below(threshold: u64) -> Self {
-        let inverse_rate = (u128::from(HASHES) << 32) / u128::from(threshold.max(1));
+        let inverse_rate = (u128::from(HASHES) << 32).div_ceil(u128::from(threshold.max(1)));
         Self { threshold, inverse_rate: u64::try_from(inverse_rate).unwrap_or(u64::MAX) }
     }
 
-    /// A distance among all keys, by that among the keys of the sample; rounded down.
+    /// A distance among all keys, by that among the keys of the sample.
     fn scaled_up(self, of_sample: u64) -> u64 {
         let product = u128::from(of_sample) * u128::from(self.inverse_rate);
         u64::try_from(product >> 32).unwrap_or(u64::MAX)
@@ -66,6 +66,8 @@ pub struct Sampler {
     /// Requests of all keys that can be hits or misses, and the bytes that they ask for, as far as they say.
     requests: u64,
     bytes: f64,
+    /// Whether some do not say.
+    has_unsized: bool,
     size: Option<Size>,
     /// What is known of all keys, where the sample is of some of them.
     calibration: Option<Box<Calibration>>,
@@ -120,6 +122,7 @@ impl Sampler {
             share: Share::below(threshold_of(rate)),
             requests: 0,
             bytes: 0.0,
+            has_unsized: false,
             size: None,
             calibration: None,
         }
@@ -153,7 +156,8 @@ impl Sampler {
 
     /// As if nothing had been counted; what has been seen is still known.
     pub(crate) fn count_anew(&mut self) {
-        (self.distances, self.requests, self.bytes) = (Distances::default(), 0, 0.0);
+        (self.distances, self.requests) = (Distances::default(), 0);
+        (self.bytes, self.has_unsized) = (0.0, false);
     }
 
     /// Forgets all objects; what has been counted stays, and which keys are in the sample.
@@ -188,8 +192,10 @@ impl Sampler {
             (self.calibration, rest) = (Some(calibration), behind);
         }
         for access in rest {
-            self.requests += u64::from(access.action.is_request());
-            self.bytes += access.action.asked_bytes().unwrap_or(0) as f64;
+            let (is_request, bytes) = (access.action.is_request(), access.action.asked_bytes());
+            self.requests += u64::from(is_request);
+            self.bytes += bytes.unwrap_or(0) as f64;
+            self.has_unsized |= is_request && bytes.is_none();
             let hash = sample_hash(access.key);
             if hash < self.share.threshold {
                 self.sample(access, hash, NonZeroU64::MIN);
@@ -207,9 +213,10 @@ impl Sampler {
         };
         // Those of the sample together, so that what is fetched for one does not wait for the others.
         let mut sampled = [0_u16; AT_ONCE];
-        let (mut len, mut are_loads, mut bytes) = (0, true, 0);
+        let (mut len, mut are_loads, mut are_sized, mut bytes) = (0, true, true, 0);
         for (at, access) in (0..).zip(accesses) {
             are_loads &= load(access).is_some();
+            are_sized &= access.action.asked_bytes().is_some();
             bytes += access.action.asked_bytes().unwrap_or(0);
             sampled[len] = at;
             len += usize::from(sample_hash(access.key) < self.share.threshold);
@@ -226,6 +233,7 @@ impl Sampler {
         }
         self.requests += accesses.len() as u64;
         self.bytes += bytes as f64;
+        self.has_unsized |= !are_sized;
         calibration.see(accesses.iter().map(|access| (access.key, load(access).unwrap_or(0))));
         true
     }
@@ -289,9 +297,13 @@ impl Sampler {
     }
 
     /// The share of the bytes asked for that caches are thought to miss, by their size: of the sample's keys, with what all keys
-    /// ask for; never held against them. `None` where a request for one did not say how many bytes it asks for.
+    /// ask for; never calibrated. `None` where a request did not say how many bytes it asks for.
     pub fn byte_curve(&self) -> Option<Curve> {
-        let curve = self.distances.byte_curve(self.bytes * self.rate() - self.distances.bytes());
+        if self.has_unsized {
+            return None;
+        }
+        let lack = self.requests as f64 * self.rate() - self.distances.requests();
+        let curve = self.distances.byte_curve(lack, self.bytes * self.rate());
         curve.map(|curve| curve.of_requests(self.requests as f64))
     }
 

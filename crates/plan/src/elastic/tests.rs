@@ -91,7 +91,7 @@ fn less_is_taken_when_two_windows_say_so_and_more_at_once() {
 #[test]
 fn flash_that_is_to_stand_in_for_dram_fills_before_dram_goes() {
     let one = || tenant("one", 400, 250.0);
-    for has in [(300 * MIB, 0), (300 * MIB, 20 * MIB), (120 * MIB, 0)] {
+    for has in [(300 * MIB, 0), (300 * MIB, 20 * MIB), (120 * MIB, 0), (60 * MIB, 0)] {
         let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
         let mut cache = Cache { has, factor: 1.0 };
         let (mut filled, mut was_kept, mut whys) = (has.1, false, Vec::new());
@@ -123,11 +123,60 @@ fn flash_that_is_to_stand_in_for_dram_fills_before_dram_goes() {
             seen_of(one(), (300 * MIB, 0), (MIB, MIB)),
             seen_of(other, (190 * MIB, 0), (MIB, MIB)),
         ];
-        let decision = elastic.window(&seen);
-        let sizes = decision.sizes.expect("something changes");
+        let decisions = [elastic.window(&seen), elastic.window(&seen)];
+        let decision = decisions.into_iter().find(|it| it.sizes.is_some()).expect("one changes");
+        let sizes = decision.sizes.expect("it does");
         assert!(sizes[0].1 > 100 * MIB && sizes[0].0 + sizes[1].0 <= 491 * MIB, "{sizes:?}");
         assert_eq!((sizes[0].0 == 300 * MIB, decision.why), (why == Why::FlashFirst, why));
     }
+}
+
+/// The one wants flash in the place of DRAM, the other DRAM alone.
+#[test]
+fn two_workloads_that_take_turns_do_not_have_flash_given_and_taken() {
+    let of = |points: &[(u64, f64)]| {
+        let points = points.iter().map(|&(mib, miss_ratio)| Point { size: mib * MIB, miss_ratio });
+        let curve = Curve::new(points, 100_000.0).expect("ratios fall");
+        Tenant { curve, ..tenant("one", 1, 100.0) }
+    };
+    let flat = of(&[(20, 0.5), (100, 0.08), (160, 0.03)]);
+    let cliff = of(&[(100, 0.0)]);
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (100 * MIB, 0), factor: 1.0 };
+    for _ in 0..6 {
+        assert_eq!(cache.window(&mut elastic, flat.clone()).why, Why::Waiting);
+        assert_eq!(cache.window(&mut elastic, cliff.clone()).why, Why::Good);
+    }
+    // When flash has been given and is not wanted any more, the DRAM stays.
+    let whys = [&flat, &flat, &cliff].map(|one| cache.window(&mut elastic, one.clone()).why);
+    assert_eq!(whys, [Why::Waiting, Why::FlashFirst, Why::Good]);
+    assert_eq!(cache.has.0, 100 * MIB);
+    // And goes with the next two that want it.
+    let whys = [&flat, &flat].map(|one| cache.window(&mut elastic, one.clone()).why);
+    assert_eq!(whys, [Why::Waiting, Why::Cheaper]);
+    assert_eq!(cache.has.0, 20 * MIB);
+}
+
+/// Beside somebody who pays much more.
+#[test]
+fn dram_that_was_kept_for_a_late_latency_goes_however_little_it_saves() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut has = (60 * MIB, 0);
+    let mut window = || {
+        let rich = Tenant { requests_per_s: 0.0, ..tenant("rich", 900, 100.0) };
+        let rich = seen_of(rich, (900 * MIB, 0), (MIB, MIB));
+        let rich = Seen { is_fixed: true, requests: 0, ..rich };
+        let decision =
+            elastic.window(&[rich, seen_of(tenant("late", 400, 250.0), has, (MIB, MIB))]);
+        has = decision.sizes.map_or(has, |sizes| sizes[1]);
+        (decision.why, has)
+    };
+    let (why, (memory, flash)) = window();
+    assert_eq!((why, memory), (Why::Broken, 60 * MIB));
+    assert!(flash > 200 * MIB, "{flash}");
+    let (why, (less, flash)) = window();
+    assert!(why == Why::Cheaper && less < memory && flash > 200 * MIB, "{why:?} {less} {flash}");
+    assert_eq!(window().0, Why::Good);
 }
 
 /// What was made much smaller becomes smaller still once it is seen how it does; the latency is kept.

@@ -258,11 +258,12 @@ fn so_much_of_the_sample_is_so_much_of_all() {
         for of_sample in [0, 1, 2, 99, 1 << 20, BYTES_MAX, u64::MAX] {
             let exact = u128::from(of_sample) * u128::from(HASHES) / u128::from(threshold);
             let exact = u64::try_from(exact).unwrap_or(u64::MAX);
-            let off = exact - share.scaled_up(of_sample);
+            let off = exact.abs_diff(share.scaled_up(of_sample));
             assert!(off as f64 <= 1.0 + exact as f64 / 1e9, "{of_sample} by {threshold}: {off}");
         }
     }
-    // Where all keys are in the sample, and where the part is a power of two, nothing is off.
+    // Where all keys are in the sample, where the part is a power of two, and for what is a multiple nothing is off.
+    assert_eq!(Share::below(threshold_of(0.75)).scaled_up(3), 4);
     assert_eq!(Share::below(HASHES).scaled_up(u64::MAX), u64::MAX);
     assert_eq!(Share::below(HASHES >> 3).scaled_up(1_000_003), 8 * 1_000_003);
 }
