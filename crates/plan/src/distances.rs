@@ -19,8 +19,6 @@ pub(crate) struct Distances {
     reuses: Vec<Asked>,
     /// Requests that no cache answers.
     misses: Asked,
-    /// The sum of the squares of their bytes.
-    miss_squares: f64,
     /// Whether of some requests it is not known how many bytes they asked for.
     has_unsized: bool,
 }
@@ -30,6 +28,15 @@ pub(crate) struct Distances {
 struct Asked {
     requests: f64,
     bytes: f64,
+}
+
+/// What a sample lacks of what it should have; less than nothing where it has more.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Lack {
+    pub(crate) requests: f64,
+    pub(crate) bytes: f64,
+    /// Of the bytes, by which objects are in the sample.
+    pub(crate) variance: f64,
 }
 
 impl Asked {
@@ -64,10 +71,8 @@ impl Distances {
 
     /// A request that none answers.
     pub(crate) fn miss(&mut self, bytes: Option<u64>) {
+        self.misses.add(bytes.unwrap_or(0));
         self.has_unsized |= bytes.is_none();
-        let bytes = bytes.unwrap_or(0);
-        self.misses.add(bytes);
-        self.miss_squares += bytes as f64 * bytes as f64;
     }
 
     /// How many requests there were.
@@ -88,7 +93,6 @@ impl Distances {
     pub(crate) fn scale(&mut self, factor: f64) {
         self.reuses.iter_mut().for_each(|asked| asked.scale(factor));
         self.misses.scale(factor);
-        self.miss_squares *= factor;
     }
 
     /// The curve, as if there had been `more` requests of the shortest distance (fewer, where that
@@ -97,25 +101,35 @@ impl Distances {
         self.curve_by(|asked| asked.requests, more, self.requests() + more)
     }
 
-    /// The share of the bytes asked for that is missed, by size, as if there had been `more` requests of the shortest
-    /// distance, and `bytes` in all, as far as chance does not explain that there are others. `None` where it is
-    /// not known of all requests how many they ask for.
-    pub(crate) fn byte_curve(&self, more: f64, bytes: f64) -> Option<Curve> {
-        let more = self.more_bytes(more, bytes);
+    /// The share of the bytes asked for that is missed, by size, where `lack` is lacking. `None` where it is not known of
+    /// all requests how many they ask for.
+    pub(crate) fn byte_curve(&self, lack: Lack) -> Option<Curve> {
+        let more = self.more_bytes(lack);
         (!self.has_unsized).then(|| self.curve_by(|asked| asked.bytes, more, self.requests()))
     }
 
-    /// What is lacking to so many bytes is of two kinds. Requests of the shortest distance that are lacking ask for as much as
-    /// those that are there, on average. What else is lacking may be popular keys, whose requests are of the shortest
-    /// distance as well, or large objects that happen to be in the sample or not, which are missed: those that are missed are
-    /// `Σ b²` of variance (each of the sample's is in it by chance), and of a lack of no more than [`CHANCE`] deviations
-    /// nothing is made up for, of others as much less (James and Stein, 1961).
-    fn more_bytes(&self, more: f64, bytes: f64) -> f64 {
-        let nearest = self.reuses.iter().find(|asked| asked.requests > 0.0);
-        let popular = more * nearest.map_or(0.0, |asked| asked.bytes / asked.requests);
-        let rest = bytes - self.bytes() - popular;
-        let (square, chance) = (rest * rest, CHANCE * CHANCE * self.miss_squares);
-        popular + if square > chance { rest * (1.0 - chance / square) } else { 0.0 }
+    /// What is made up for at the shortest distance. Requests that are lacking ask for as much as the nearest of those that are
+    /// there, on average of as many. Other bytes that are lacking may be popular keys, which are near as well, or
+    /// large objects that happen to be in the sample or not, most of which are missed: of what they could be by chance, [`CHANCE`]
+    /// standard deviations, nothing is made up for, and of more as much less (James and Stein, 1961).
+    fn more_bytes(&self, lack: Lack) -> f64 {
+        let near = lack.requests * self.bytes_of_the_nearest(lack.requests.abs());
+        let rest = lack.bytes - near;
+        let (square, chance) = (rest * rest, CHANCE * CHANCE * lack.variance);
+        near + if square > chance { rest * (1.0 - chance / square) } else { 0.0 }
+    }
+
+    /// The mean of so many requests of the shortest distances, and of those that are as far as the last of them.
+    fn bytes_of_the_nearest(&self, requests: f64) -> f64 {
+        let mut nearest = Asked::default();
+        for asked in self.reuses.iter().filter(|asked| asked.requests > 0.0) {
+            nearest.requests += asked.requests;
+            nearest.bytes += asked.bytes;
+            if nearest.requests >= requests {
+                break;
+            }
+        }
+        nearest.bytes / nearest.requests.max(f64::MIN_POSITIVE)
     }
 
     fn curve_by(&self, of: impl Fn(&Asked) -> f64, more: f64, requests: f64) -> Curve {
@@ -160,27 +174,28 @@ mod tests {
         assert_eq!((curve.miss_ratio(3) * 20.0).round(), 8.0);
         assert_eq!(Distances::default().curve(0.0).points().len(), 1);
         // Of a hundred bytes.
-        let curve = distances.byte_curve(0.0, 100.0).expect("all are known");
+        let curve = distances.byte_curve(Lack::default()).expect("all are known");
         let at = [0, 2, 3, 6, 7, 99, 100].map(|size| (curve.miss_ratio(size) * 100.0).round());
         assert_eq!((at, curve.requests()), ([100.0, 100.0, 80.0, 80.0, 74.0, 74.0, 40.0], 10.0));
         distances.reuse(7, None);
-        assert_eq!(distances.byte_curve(0.0, 100.0), None);
+        assert_eq!(distances.byte_curve(Lack::default()), None);
     }
 
     #[test]
     fn of_bytes_that_are_lacking_chance_explains_what_large_objects_could_be() {
         let mut distances = Distances::default();
         (0..100).for_each(|_| distances.reuse(3, Some(10)));
-        (0..10).for_each(|_| distances.miss(Some(1_000)));
-        // Ten requests more are a hundred bytes more, and six large objects are next to two deviations.
-        assert_eq!(distances.more_bytes(10.0, 11_100.0), 100.0);
-        assert_eq!(distances.more_bytes(0.0, 11_000.0 + 6_000.0), 0.0);
-        assert_eq!(distances.more_bytes(0.0, 11_000.0 - 6_000.0), 0.0);
-        // Of twice two deviations three quarters.
-        let four = (10.0_f64 * 1e6).sqrt() * 4.0;
-        for lack in [four, -four] {
-            let more = distances.more_bytes(0.0, 11_000.0 + lack);
-            assert!((more - 0.75 * lack).abs() < 1e-6, "{more}");
-        }
+        (0..100).for_each(|_| distances.reuse(4, Some(30)));
+        let more_bytes =
+            |requests, bytes| distances.more_bytes(Lack { requests, bytes, variance: 100.0 });
+        // A hundred are of 10 bytes, two hundred of 20 on average.
+        assert_eq!([more_bytes(100.0, 1_000.0), more_bytes(-200.0, -4_000.0)], [1e3, -4e3]);
+        // Two deviations are 20 bytes; of twice as many three quarters are made up for.
+        assert_eq!(
+            [20.0, -20.0, 40.0, -40.0].map(|lack| more_bytes(0.0, lack)),
+            [0.0, 0.0, 30.0, -30.0]
+        );
+        assert_eq!(more_bytes(10.0, 140.0), 130.0);
+        assert_eq!(Distances::default().more_bytes(Lack { requests: 9.0, ..Lack::default() }), 0.0);
     }
 }

@@ -15,9 +15,9 @@
 //!   more is all the difference, nothing can be read off the curve: there a latency that is not kept makes it a
 //!   tenth more. It is only learnt from windows that began with the sizes that they ended with, and
 //!   in which something had to go: what is not full yet says nothing.
-//! * **Flash before DRAM.** New flash is empty, and a window fills it. Where less DRAM and much more flash ([`ANOTHER`]) is
-//!   planned for a tenant who has a latency to be kept, he gets the flash and keeps the DRAM, if both are within the bounds.
-//!   The next window takes the DRAM, if no latency is late in it and it still says that less will do than there was before.
+//! * **Flash before DRAM.** New flash is empty, and a window fills it. Where two windows say that less DRAM will do beside much
+//!   more flash ([`ANOTHER`]), the flash is given and the DRAM stays, if both are within the bounds. The next window in which no
+//!   latency was late takes the DRAM, if it still says that less will do than there was before the flash.
 //! * **Who stays as he is.** Who has asked for nothing in the window ([`Seen::is_fixed`]) keeps what he has,
 //!   and the others share the rest. All together never have more than the bounds.
 //!
@@ -75,6 +75,14 @@ pub struct Seen {
     pub is_full: bool,
     /// Whether he keeps what he has, whatever that is.
     pub is_fixed: bool,
+}
+
+impl Seen {
+    /// Whether the latency was later than asked for, by what was missed.
+    fn was_late(&self) -> bool {
+        let us = self.tenant.latencies.mean_us(self.missed.0, self.missed.1);
+        self.tenant.sla_us.is_some_and(|sla_us| !self.is_fixed && us > sla_us)
+    }
 }
 
 /// Why sizes change, or not.
@@ -139,10 +147,8 @@ impl Learnt {
 struct Pending {
     /// Of all.
     sizes: Vec<Sizes>,
-    /// What all had before flash was given first, where it was given to save money.
+    /// What all had before flash was given first, where it has been.
     had: Option<Vec<Sizes>>,
-    /// Whether it was given for a latency that was late: then DRAM goes however little that saves.
-    is_owed: bool,
 }
 
 /// The loop.
@@ -272,7 +278,9 @@ impl Elastic {
     fn is_within(&self, plan: &Plan, question: &Question) -> bool {
         let is_kept = |bound: Bound| {
             let most = self.bounds.get(bound);
-            most.is_none_or(|most| plan.takes(question, bound) <= most * (1.0 + 1e-4) + 1.0)
+            // Of bytes, one by rounding.
+            let more = if bound == Bound::Cost { 0.0 } else { 1.0 };
+            most.is_none_or(|most| plan.takes(question, bound) <= most * (1.0 + 1e-4) + more)
         };
         Bound::ALL.into_iter().all(is_kept)
     }
@@ -293,8 +301,7 @@ impl Elastic {
             if is_another(all, learnt.pushed_at) || is_another(learnt.pushed_at, all) {
                 learnt.pushed = 1.0;
             }
-            let real_us = seen.tenant.latencies.mean_us(seen.missed.0, seen.missed.1);
-            let is_late = seen.tenant.sla_us.is_some_and(|sla_us| real_us > sla_us);
+            let is_late = seen.was_late();
             let real = Tenant { curve: curve.in_units(learnt.factor()), ..seen.tenant.clone() };
             let told_us = real.allot(memory, seen.has.1, self.prices).latency_us;
             if is_late && seen.tenant.sla_us.is_some_and(|sla_us| told_us <= sla_us) {
@@ -318,11 +325,7 @@ impl Elastic {
             seen.tenant.sla_us.is_some_and(|sla_us| !seen.is_fixed && gets.latency_us > sla_us)
         };
         if seen.iter().zip(&now.tenants).any(is_late) || !self.is_within(now, &question) {
-            let Some(first) = self.with_flash_first(&planned, &planned, seen, &question) else {
-                return (Some(planned), Why::Broken);
-            };
-            self.pending = Some(Pending { sizes: planned, had: None, is_owed: true });
-            return (Some(first), Why::Broken);
+            return (Some(planned), Why::Broken);
         }
         if self.goal == Goal::Latency {
             let is_worth_it = plan.latency_us < now.latency_us * (1.0 - WORTH);
@@ -340,59 +343,62 @@ impl Elastic {
         question: &Question,
     ) -> (Option<Vec<Sizes>>, Why) {
         let has: Vec<Sizes> = seen.iter().map(|seen| seen.has).collect();
-        let is_less = planned.iter().zip(&has).all(|(planned, has)| planned.0 <= has.0);
-        let is_owed = is_less && before.as_ref().is_some_and(|before| before.is_owed);
         // Flash that was given first is not to be what is saved.
         let had = before.as_ref().and_then(|before| before.had.clone());
         let compared = had.as_ref().unwrap_or(&has);
         let planned = self.with_room(planned, compared, seen, question);
         let cost = |sizes: &[Sizes]| Plan::of(question, sizes).cost;
-        if !is_owed && cost(&planned) > cost(compared) * (1.0 - WORTH) {
+        if cost(&planned) > cost(compared) * (1.0 - WORTH) {
             return (None, Why::Good);
         }
         let Some(before) = before else {
-            self.pending = Some(Pending { sizes: planned, had: None, is_owed: false });
+            self.pending = Some(Pending { sizes: planned, had: None });
             return (None, Why::Waiting);
         };
+        // It has not filled yet, or the cache is not what its curve says, which the next window tells.
+        if had.is_some() && seen.iter().any(Seen::was_late) {
+            self.pending = Some(before);
+            return (None, Why::Waiting);
+        }
         // Of DRAM the larger, and of both together the larger: what each of the two has planned is kept.
-        let both = |(one, other): (&Sizes, &Sizes)| {
+        let both = |((one, other), seen): ((&Sizes, &Sizes), &Seen)| {
             let memory = one.0.max(other.0);
-            (memory, (one.0 + one.1).max(other.0 + other.1) - memory)
+            let both = (memory, (one.0 + one.1).max(other.0 + other.1) - memory);
+            if seen.is_fixed { seen.has } else { both }
         };
-        let both: Vec<Sizes> = planned.iter().zip(&before.sizes).map(both).collect();
+        let both: Vec<Sizes> = planned.iter().zip(&before.sizes).zip(seen).map(both).collect();
         // One may want what the other leaves.
         let has_room = self.is_within(&Plan::of(question, &both), question);
         let less = if has_room { both } else { planned };
-        if is_owed {
-            let why = if less == has { Why::Good } else { Why::Cheaper };
-            return (Some(less), why);
+        // Nor is it asked for once more where it could not be given.
+        let was_given = had.as_ref() != Some(&has);
+        match self.with_flash_first(&less, &has, question).filter(|_| was_given) {
+            Some(first) => {
+                self.pending = Some(Pending { sizes: less, had: had.or(Some(has)) });
+                (Some(first), Why::FlashFirst)
+            }
+            None => (Some(less), Why::Cheaper),
         }
-        let Some(first) = self.with_flash_first(&less, &has, seen, question) else {
-            return (Some(less), Why::Cheaper);
-        };
-        self.pending = Some(Pending { sizes: less, had: had.or(Some(has)), is_owed: false });
-        (Some(first), Why::FlashFirst)
     }
 
-    /// The sizes with which flash comes first: who is to have much more flash in the place of DRAM gets that flash and keeps
-    /// his DRAM, where there is room for both, and everybody else gets what `others` say. None where nobody is.
+    /// What all have, but that who is to have much more flash in the place of DRAM has that flash beside it, if there is
+    /// room for both. None where nobody is.
     fn with_flash_first(
         &self,
         planned: &[Sizes],
-        others: &[Sizes],
-        seen: &[Seen],
+        has: &[Sizes],
         question: &Question,
     ) -> Option<Vec<Sizes>> {
-        let mut first = others.to_vec();
-        for (number, (&(memory, flash), Seen { has, .. })) in planned.iter().zip(seen).enumerate() {
+        let mut first = has.to_vec();
+        for (number, (&(memory, flash), has)) in planned.iter().zip(has).enumerate() {
             if memory < has.0 && flash as f64 > has.1 as f64 * ANOTHER {
-                first[number] = (has.0, flash);
+                first[number].1 = flash;
                 if !self.is_within(&Plan::of(question, &first), question) {
-                    first[number] = others[number];
+                    first[number].1 = has.1;
                 }
             }
         }
-        (first != others).then_some(first)
+        (first != has).then_some(first)
     }
 
     /// The sizes with some flash more, where there is as much: how a cache does that has become smaller is

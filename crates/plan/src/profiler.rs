@@ -24,7 +24,7 @@ use hashbrown::HashMap;
 
 use crate::access::{Access, Action, BYTES_MAX};
 use crate::curve::Curve;
-use crate::distances::Distances;
+use crate::distances::{Distances, Lack};
 use crate::stack::{Found, LastAccess, Stack};
 
 /// In what a cache is measured.
@@ -283,7 +283,7 @@ impl Profiler {
     /// The share of the bytes asked for that is missed, by the size of the cache, which is in the unit of the profile. `None`
     /// where a request did not say how many it asks for.
     pub fn byte_curve(&self) -> Option<Curve> {
-        self.distances.byte_curve(0.0, self.distances.bytes())
+        self.distances.byte_curve(Lack::default())
     }
 
     /// How many objects there are.

@@ -23,7 +23,7 @@ use std::slice;
 use crate::access::{Access, Action};
 use crate::calibration::Calibration;
 use crate::curve::Curve;
-use crate::distances::Distances;
+use crate::distances::{Distances, Lack};
 use crate::profiler::{Expiry, Order, Seen, Settings, Unit};
 
 /// Hashes are below this.
@@ -42,6 +42,27 @@ struct Share {
     threshold: u64,
     /// 2^32 / rate, or as much of that as there is.
     inverse_rate: u64,
+}
+
+/// What all requests ask for.
+#[derive(Debug, Default)]
+struct AskedBytes {
+    bytes: f64,
+    /// The sum of the squares of what each asks for: of objects that are asked for once, `rate (1 - rate)` times as much is the
+    /// variance of the bytes of a sample.
+    squares: f64,
+    /// Whether some do not say.
+    has_unsized: bool,
+}
+
+impl AskedBytes {
+    fn see(&mut self, action: Action) {
+        let bytes = action.asked_bytes();
+        self.has_unsized |= action.is_request() && bytes.is_none();
+        let bytes = bytes.unwrap_or(0) as f64;
+        self.bytes += bytes;
+        self.squares += bytes * bytes;
+    }
 }
 
 impl Share {
@@ -63,11 +84,10 @@ pub struct Sampler {
     order: Order,
     distances: Distances,
     share: Share,
-    /// Requests of all keys that can be hits or misses, and the bytes that they ask for, as far as they say.
+    /// Requests of all keys that can be hits or misses.
     requests: u64,
-    bytes: f64,
-    /// Whether some do not say.
-    has_unsized: bool,
+    /// What they ask for, if that is counted.
+    asked: Option<AskedBytes>,
     size: Option<Size>,
     /// What is known of all keys, where the sample is of some of them.
     calibration: Option<Box<Calibration>>,
@@ -121,11 +141,15 @@ impl Sampler {
             distances: Distances::default(),
             share: Share::below(threshold_of(rate)),
             requests: 0,
-            bytes: 0.0,
-            has_unsized: false,
+            asked: None,
             size: None,
             calibration: None,
         }
+    }
+
+    /// The same that counts bytes beside requests, for [`Self::byte_curve`]: that takes time.
+    pub fn with_bytes(self) -> Self {
+        Self { asked: Some(AskedBytes::default()), ..self }
     }
 
     /// A sample of at most so many objects.
@@ -157,7 +181,7 @@ impl Sampler {
     /// As if nothing had been counted; what has been seen is still known.
     pub(crate) fn count_anew(&mut self) {
         (self.distances, self.requests) = (Distances::default(), 0);
-        (self.bytes, self.has_unsized) = (0.0, false);
+        self.asked = self.asked.as_ref().map(|_| AskedBytes::default());
     }
 
     /// Forgets all objects; what has been counted stays, and which keys are in the sample.
@@ -180,6 +204,9 @@ impl Sampler {
 
     /// Takes requests in, in their order: faster than one by one.
     pub fn see_all(&mut self, accesses: &[Access]) {
+        if let Some(asked) = &mut self.asked {
+            accesses.iter().for_each(|access| asked.see(access.action));
+        }
         let mut rest = accesses;
         while !rest.is_empty()
             && let Some(mut calibration) = self.calibration.take()
@@ -192,10 +219,7 @@ impl Sampler {
             (self.calibration, rest) = (Some(calibration), behind);
         }
         for access in rest {
-            let (is_request, bytes) = (access.action.is_request(), access.action.asked_bytes());
-            self.requests += u64::from(is_request);
-            self.bytes += bytes.unwrap_or(0) as f64;
-            self.has_unsized |= is_request && bytes.is_none();
+            self.requests += u64::from(access.action.is_request());
             let hash = sample_hash(access.key);
             if hash < self.share.threshold {
                 self.sample(access, hash, NonZeroU64::MIN);
@@ -213,11 +237,9 @@ impl Sampler {
         };
         // Those of the sample together, so that what is fetched for one does not wait for the others.
         let mut sampled = [0_u16; AT_ONCE];
-        let (mut len, mut are_loads, mut are_sized, mut bytes) = (0, true, true, 0);
+        let (mut len, mut are_loads) = (0, true);
         for (at, access) in (0..).zip(accesses) {
             are_loads &= load(access).is_some();
-            are_sized &= access.action.asked_bytes().is_some();
-            bytes += access.action.asked_bytes().unwrap_or(0);
             sampled[len] = at;
             len += usize::from(sample_hash(access.key) < self.share.threshold);
         }
@@ -232,8 +254,6 @@ impl Sampler {
             calibration.see_sampled(number.get(), load(access).unwrap_or(0), seen.before());
         }
         self.requests += accesses.len() as u64;
-        self.bytes += bytes as f64;
-        self.has_unsized |= !are_sized;
         calibration.see(accesses.iter().map(|access| (access.key, load(access).unwrap_or(0))));
         true
     }
@@ -241,13 +261,14 @@ impl Sampler {
     fn sample(&mut self, access: &Access, hash: u64, number: NonZeroU64) -> Seen {
         let was_there = self.size.is_none() || self.order.has(access.key);
         let seen = self.order.see_numbered(access, number);
+        let bytes = self.asked.as_ref().and_then(|_| access.action.asked_bytes());
         match seen {
             Seen::Nothing => {}
             Seen::Reuse(place) => {
                 let distance = self.share.scaled_up(place.depth);
-                self.distances.reuse(distance, access.action.asked_bytes());
+                self.distances.reuse(distance, bytes);
             }
-            Seen::Miss => self.distances.miss(access.action.asked_bytes()),
+            Seen::Miss => self.distances.miss(bytes),
         }
         if let Some(size) = &mut self.size
             && !was_there
@@ -297,14 +318,17 @@ impl Sampler {
     }
 
     /// The share of the bytes asked for that caches are thought to miss, by their size: of the sample's keys, with what all keys
-    /// ask for; never calibrated. `None` where a request did not say how many bytes it asks for.
+    /// ask for; never calibrated. `None` where bytes are not counted ([`Self::with_bytes`]), or a request did not say how
+    /// many it asks for.
     pub fn byte_curve(&self) -> Option<Curve> {
-        if self.has_unsized {
-            return None;
-        }
-        let lack = self.requests as f64 * self.rate() - self.distances.requests();
-        let curve = self.distances.byte_curve(lack, self.bytes * self.rate());
-        curve.map(|curve| curve.of_requests(self.requests as f64))
+        let asked = self.asked.as_ref().filter(|asked| !asked.has_unsized)?;
+        let (requests, rate) = (self.requests as f64, self.rate());
+        let lack = Lack {
+            requests: requests * rate - self.distances.requests(),
+            bytes: asked.bytes * rate - self.distances.bytes(),
+            variance: asked.squares * rate * (1.0 - rate),
+        };
+        self.distances.byte_curve(lack).map(|curve| curve.of_requests(requests))
     }
 
     /// What caches are thought to miss of the requests so far, by the keys of the sample alone.

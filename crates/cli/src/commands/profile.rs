@@ -142,10 +142,6 @@ enum Profiling {
 }
 
 impl Profiling {
-    fn of_sample(sampler: Sampler) -> Self {
-        Self::Sample(sampler, Vec::with_capacity(AT_ONCE))
-    }
-
     fn see(&mut self, access: &Access, request: &Request) {
         match self {
             Self::All(profiler) => profiler.see(access),
@@ -292,9 +288,14 @@ impl Profile {
                 expiry,
             ))),
             (_, true, _) => Profiling::All(Profiler::new(settings)),
-            (Some(rate), ..) => Profiling::of_sample(Sampler::of_rate(rate, settings)),
-            _ => Profiling::of_sample(Sampler::of_size(self.samples, settings)),
+            (Some(rate), ..) => self.of_sample(Sampler::of_rate(rate, settings)),
+            _ => self.of_sample(Sampler::of_size(self.samples, settings)),
         })
+    }
+
+    fn of_sample(&self, sampler: Sampler) -> Profiling {
+        let sampler = if self.byte_misses { sampler.with_bytes() } else { sampler };
+        Profiling::Sample(sampler, Vec::with_capacity(AT_ONCE))
     }
 
     /// Caches of all sizes, as much smaller as there are fewer keys.

@@ -49,14 +49,17 @@ struct Sampling {
 /// A profile, and the time that it has taken.
 struct Timed {
     sampler: Sampler,
+    /// The same with bytes, which is not timed.
+    of_bytes: Sampler,
     handed: Vec<Access>,
     ns: u64,
     bytes_max: usize,
 }
 
 impl Timed {
-    fn new(sampler: Sampler) -> Self {
-        Self { sampler, handed: Vec::with_capacity(HANDED), ns: 0, bytes_max: 0 }
+    fn new(make: impl Fn() -> Sampler) -> Self {
+        let (sampler, of_bytes) = (make(), make().with_bytes());
+        Self { sampler, of_bytes, handed: Vec::with_capacity(HANDED), ns: 0, bytes_max: 0 }
     }
 
     fn see(&mut self, requests: &[Access], clock: &SystemClock) {
@@ -67,6 +70,7 @@ impl Timed {
             self.sampler.see_all(&self.handed);
             self.ns += clock.monotonic_ns() - from_ns;
         }
+        self.of_bytes.see_all(requests);
         self.bytes_max = self.bytes_max.max(self.sampler.memory_bytes());
     }
 }
@@ -76,8 +80,8 @@ impl Model for Sampling {
         let clock = SystemClock::new();
         let mut all = Profiler::new(SETTINGS);
         let mut samples = [
-            (OF_RATE, BY_RATE, Timed::new(Sampler::of_rate(RATE, SETTINGS))),
-            (OF_SIZE, BY_SIZE, Timed::new(Sampler::of_size(SIZE_USUAL, SETTINGS))),
+            (OF_RATE, BY_RATE, Timed::new(|| Sampler::of_rate(RATE, SETTINGS))),
+            (OF_SIZE, BY_SIZE, Timed::new(|| Sampler::of_size(SIZE_USUAL, SETTINGS))),
         ];
         let requests = workload::accesses(self.law, self.shrink, seed);
         let mut requests = requests.take(self.requests);
@@ -107,7 +111,7 @@ impl Model for Sampling {
                 ("profiled_per_s", exact.requests() / seconds),
                 ("profile_bytes", timed.bytes_max as f64),
             ];
-            let of_bytes = error_of_bytes(&timed.sampler);
+            let of_bytes = error_of_bytes(&timed.of_bytes);
             metrics.extend(of_bytes.map(|error| ("mean_absolute_error_bytes", error)));
             Found { subject, params, metrics }
         };

@@ -39,7 +39,7 @@ fn a_sample_of_everything_is_exact() {
         let settings = Settings { unit, expiry: Expiry::Ignored };
         let exact = profiled(&trace, settings);
         for sampler in [Sampler::of_rate(1.0, settings), Sampler::of_size(20_000, settings)] {
-            let sampler = sampled(&trace, sampler);
+            let sampler = sampled(&trace, sampler.with_bytes());
             assert_eq!(sampler.curve(), exact.curve());
             assert_eq!(sampler.byte_curve(), exact.byte_curve());
         }
@@ -59,7 +59,7 @@ fn a_sample_is_near_the_exact_curve() {
             (Sampler::of_rate(0.01, settings), 0.02),
             (Sampler::of_size(SIZE_USUAL, settings), 0.01),
         ] {
-            let sampler = sampled(&trace, sampler);
+            let sampler = sampled(&trace, sampler.with_bytes());
             let curves = [
                 (sampler.curve(), &exact),
                 (sampler.byte_curve().expect("so are these"), &exact_bytes),
