@@ -16,8 +16,8 @@
 //!   tenth more. It is only learnt from windows that began with the sizes that they ended with, and
 //!   in which something had to go: what is not full yet says nothing.
 //! * **Flash before DRAM.** New flash is empty, and a window fills it. Where two windows say that less DRAM will do beside much
-//!   more flash ([`ANOTHER`]), the flash is given and the DRAM stays, if both are within the bounds. The next window in which no
-//!   latency was late takes the DRAM, if it still says that less will do than there was before the flash.
+//!   more flash ([`ANOTHER`]), the flash is given and the DRAM stays, if both are within the bounds. The next window in which
+//!   nobody was late whose DRAM is to go takes it, if it still says that less will do than there was before the flash.
 //! * **Who stays as he is.** Who has asked for nothing in the window ([`Seen::is_fixed`]) keeps what he has,
 //!   and the others share the rest. All together never have more than the bounds.
 //!
@@ -356,7 +356,8 @@ impl Elastic {
             return (None, Why::Waiting);
         };
         // It has not filled yet, or the cache is not what its curve says, which the next window tells.
-        if had.is_some() && seen.iter().any(Seen::was_late) {
+        let is_late = |(seen, less): (&Seen, &Sizes)| less.0 < seen.has.0 && seen.was_late();
+        if had.is_some() && seen.iter().zip(&before.sizes).any(is_late) {
             self.pending = Some(before);
             return (None, Why::Waiting);
         }
