@@ -11,8 +11,11 @@
 //!
 //! Keys that are asked for very often make a sample have more or fewer requests than its share. What
 //! is missing is added as requests of the shortest distance, which the keys of most requests have
-//! (`SHARDS-adj`, §4.2); so are bytes, for the curve of the bytes that are missed. A sample of fixed rate is also held against what can be counted of all keys
+//! (`SHARDS-adj`, §4.2). A sample of fixed rate is also held against what can be counted of all keys
 //! ([`crate::calibration`]), as long as requests do nothing but load objects.
+//!
+//! What we changed: a sample may count the bytes that are asked for as well, and what it lacks of them is told
+//! apart by what chance can have done ([`crate::distances`]).
 //!
 //! Pure; one thread's.
 
@@ -44,6 +47,19 @@ struct Share {
     inverse_rate: u64,
 }
 
+impl Share {
+    fn below(threshold: u64) -> Self {
+        let inverse_rate = (u128::from(HASHES) << 32).div_ceil(u128::from(threshold.max(1)));
+        Self { threshold, inverse_rate: u64::try_from(inverse_rate).unwrap_or(u64::MAX) }
+    }
+
+    /// A distance among all keys, by that among the keys of the sample.
+    fn scaled_up(self, of_sample: u64) -> u64 {
+        let product = u128::from(of_sample) * u128::from(self.inverse_rate);
+        u64::try_from(product >> 32).unwrap_or(u64::MAX)
+    }
+}
+
 /// What all requests ask for.
 #[derive(Debug, Default)]
 struct AskedBytes {
@@ -62,19 +78,6 @@ impl AskedBytes {
         let bytes = bytes.unwrap_or(0) as f64;
         self.bytes += bytes;
         self.squares += bytes * bytes;
-    }
-}
-
-impl Share {
-    fn below(threshold: u64) -> Self {
-        let inverse_rate = (u128::from(HASHES) << 32).div_ceil(u128::from(threshold.max(1)));
-        Self { threshold, inverse_rate: u64::try_from(inverse_rate).unwrap_or(u64::MAX) }
-    }
-
-    /// A distance among all keys, by that among the keys of the sample.
-    fn scaled_up(self, of_sample: u64) -> u64 {
-        let product = u128::from(of_sample) * u128::from(self.inverse_rate);
-        u64::try_from(product >> 32).unwrap_or(u64::MAX)
     }
 }
 
