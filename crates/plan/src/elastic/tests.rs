@@ -165,18 +165,41 @@ fn flash_that_cannot_be_given_is_not_waited_for() {
     assert_eq!(whys, [Why::Waiting, Why::FlashFirst, Why::Cheaper]);
 }
 
-/// What is bounded is money, of which a unit is much.
+/// What is bounded is money, of which a unit is nearly all that there is.
 #[test]
 fn money_that_is_bounded_is_not_exceeded_by_rounding() {
-    let has = [(80 * MIB, 0), (100 * MIB, 0)];
-    let cost: f64 = has.map(|(memory, flash)| PRICES.cost(memory, flash)).iter().sum();
-    let seen = || [200, 300].map(|mib| Tenant { sla_us: None, ..tenant("one", mib, 0.0) });
-    let seen = seen().into_iter().zip(has).map(|(one, has)| seen_of(one, has, (MIB, MIB)));
-    let seen: Vec<Seen> = seen.collect();
-    let bounds = Bounds { cost: Some(cost / 2.0), ..bounds(1_000, 4_000) };
-    let decision = Elastic::new(Goal::Latency, PRICES, bounds).window(&seen);
+    let has = (100 * MIB, 0);
+    let cost = PRICES.cost(has.0, has.1);
+    let most = cost / 1.5;
+    assert!(cost < most + 1.0);
+    let bounds = Bounds { cost: Some(most), ..bounds(1_000, 4_000) };
+    let one = Tenant { sla_us: None, ..tenant("one", 200, 0.0) };
+    let decision =
+        Elastic::new(Goal::Latency, PRICES, bounds).window(&[seen_of(one, has, (MIB, MIB))]);
     assert_eq!(decision.why, Why::Broken);
-    assert!(decision.then.cost <= cost / 2.0 * 1.001, "{decision:?}");
+    assert!(decision.then.cost <= most * 1.001, "{decision:?}");
+}
+
+/// He has stopped asking after the first of two windows that say that less will do.
+#[test]
+fn who_is_fixed_by_the_second_window_keeps_what_he_has() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let has = [(300 * MIB, 300 * MIB), (400 * MIB, 0)];
+    let seen = |is_fixed| {
+        let one = seen_of(tenant("one", 100, 100.0), has[0], (MIB, MIB));
+        let requests = if is_fixed { 0 } else { one.requests };
+        let other = seen_of(tenant("other", 50, 100.0), has[1], (MIB, MIB));
+        [Seen { is_fixed, requests, ..one }, other]
+    };
+    assert_eq!(elastic.window(&seen(false)).why, Why::Waiting);
+    // For him that was much more flash than he has.
+    if let Some(pending) = &mut elastic.pending {
+        pending.sizes[0] = (20 * MIB, 900 * MIB);
+    }
+    let decision = elastic.window(&seen(true));
+    let sizes = decision.sizes.expect("the other is to have flash in the place of DRAM");
+    assert_eq!((decision.why, sizes[0]), (Why::FlashFirst, has[0]));
+    assert!(sizes[1].0 == has[1].0 && sizes[1].1 > 0, "{sizes:?}");
 }
 
 /// What was made much smaller becomes smaller still once it is seen how it does; the latency is kept.
