@@ -267,3 +267,37 @@ fn so_much_of_the_sample_is_so_much_of_all() {
     assert_eq!(Share::below(HASHES).scaled_up(u64::MAX), u64::MAX);
     assert_eq!(Share::below(HASHES >> 3).scaled_up(1_000_003), 8 * 1_000_003);
 }
+
+#[test]
+fn bytes_are_told_of_if_all_requests_say_how_many() {
+    let trace = trace(10_000, 50_000);
+    assert!(sampled(&trace, Sampler::of_rate(0.1, BYTES)).byte_curve().is_none(), "uncounted");
+    for sampler in [Sampler::of_rate(0.1, BYTES), Sampler::of_size(500, BYTES)] {
+        let mut sampler = sampled(&trace, sampler.with_bytes());
+        assert!(sampler.byte_curve().is_some());
+        let outside = (1..).find(|key| sample_hash(*key) >= sampler.threshold()).expect("most");
+        sampler.see(&Access::new(outside, Action::Set(1)));
+        assert!(sampler.byte_curve().is_some(), "a set asks for nothing");
+        sampler.see(&Access::new(outside, Action::LoadUnsized));
+        assert!(sampler.byte_curve().is_none());
+    }
+}
+
+/// Of a thousand objects that have most of the bytes, and are asked for once, it is chance how many a sample has.
+#[test]
+fn large_objects_that_are_missed_are_not_taken_for_popular_keys() {
+    let mix = |key: u64| (key + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29) ^ key;
+    let load = |at: u64| match at % 600 {
+        7 => Access::new(mix(10_000_000 + at), Action::Load(10_000_000)),
+        _ => Access::new(mix(at % 280_000), Action::Load(1_000)),
+    };
+    let trace: Vec<Access> = (0..600_000).map(load).collect();
+    let exact = profiled(&trace, BYTES).byte_curve().expect("all are sized");
+    let error = |rate: f64| {
+        let sampler = sampled(&trace, Sampler::of_rate(rate, BYTES).with_bytes());
+        exact.mean_absolute_error(&sampler.byte_curve().expect("so are these"), 200)
+    };
+    for rate in [0.01, 0.02, 0.03] {
+        assert!(error(rate) < 0.03, "{rate}: {}", error(rate));
+    }
+}
