@@ -36,7 +36,7 @@ pub(crate) use crate::served::directory::Directory;
 pub(crate) use crate::served::driven::{Drivers, Turn, Turns};
 pub(crate) use crate::served::flat::{Asked, Kind, OfAPrediction};
 pub(crate) use crate::served::own::Target;
-pub(crate) use crate::served::resized::{Clients, Stage, Stretch};
+pub(crate) use crate::served::resized::{Clients, Course, Stage, Stretch};
 
 /// TideKV's cache behind its own server.
 pub const TIDEKV_CACHE_SERVED: SubjectRecord = SubjectRecord {

@@ -9,7 +9,7 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 83] = [
+const SHOWN: [&str; 85] = [
     "mean_absolute_error",
     "mean_absolute_error_sampled",
     "mean_absolute_error_bytes",
@@ -37,6 +37,8 @@ const SHOWN: [&str; 83] = [
     "servers_apart",
     "windows_until_kept",
     "cost_to_fixed",
+    "windows_slow",
+    "hit_us",
     "longest_hit_us",
     "longest_us",
     "longest_get_us",
@@ -222,6 +224,8 @@ fn label_of_plan(metric: &str) -> &str {
         "dram_to_proportional" => "of the proportional DRAM",
         "windows_until_kept" => "windows until it was kept",
         "cost_to_fixed" => "of the fixed cost",
+        "windows_slow" => "late by the machine",
+        "hit_us" => "a hit before",
         "latency_to_asked" => "of the latency asked, at most",
         "latency_first_us" => "latency of the first",
         "latency_second_us" => "of the second",
