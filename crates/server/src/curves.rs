@@ -11,6 +11,7 @@
 //! shards. The queue may still have sightings from before; so each says of which generation it is. The thread empties the sample
 //! when it comes to one of a later generation, or when nothing waits and the generation has risen.
 
+mod backend;
 mod bursts;
 mod gate;
 mod reads;
@@ -26,6 +27,7 @@ use tidekv_io::{Clock, SpreadCounter, SystemClock};
 use tidekv_plan::{Access, Action, Curve, Expiry, Settings, Unit, Watch, Window, sample_hash};
 use tokio::sync::watch::Receiver;
 
+use self::backend::Backend;
 use self::bursts::{Bursts, Turn, part_of};
 use self::gate::{ALL_KEYS, Gate, NO_KEYS, Wanted};
 pub(crate) use self::reads::FlashReads;
@@ -108,7 +110,7 @@ pub(crate) struct Told {
     pub(crate) unseen: u64,
     /// The mean size of an object.
     pub(crate) object_bytes: Option<f64>,
-    /// How long it took after a miss until the object was stored, on average.
+    /// How long it takes after a miss until the object is stored, on average; none where that was never seen.
     pub(crate) backend_us: Option<f64>,
     /// The number of the window, from 1; of the one that still runs, before any has ended.
     pub(crate) window: u64,
@@ -255,8 +257,8 @@ struct Profile {
     unknown: f64,
     /// Keys that were missed, and when.
     followed: HashMap<u64, u64>,
-    /// How long they took until they were stored: of how many, and their sum.
-    backend_us: (u64, u64),
+    /// How long they took until they were stored.
+    backend: Backend,
 }
 
 /// What there has been of a tenant since the server began.
@@ -278,7 +280,7 @@ impl Profile {
             seen: 0,
             unknown: 0.0,
             followed: HashMap::new(),
-            backend_us: (0, 0),
+            backend: Backend::default(),
         }
     }
 
@@ -347,7 +349,7 @@ impl Profile {
             Deed::Store(..) => {
                 let took_us = self.followed.remove(&key).map(|at| monotonic_us.saturating_sub(at));
                 if let Some(took_us) = took_us.filter(|took_us| *took_us <= BACKEND_US_MAX) {
-                    self.backend_us = (self.backend_us.0 + 1, self.backend_us.1 + took_us);
+                    self.backend.took(took_us);
                 }
             }
             Deed::Hit(..) | Deed::Miss | Deed::Load(_) | Deed::Remove => {}
@@ -368,19 +370,19 @@ impl Profile {
         let unseen = if self.bursts.has_gaps() { requests.saturating_sub(seen) } else { 0 };
         let window = Window { requests, lost: unseen + self.unknown.round() as u64 };
         let (sampled, object_bytes) = (self.watch.rate(), self.watch.mean_bytes());
-        let (count, sum_us) = self.backend_us;
+        let backend_us = self.backend.mean_us();
         let curve = match is_end {
             false => self.watch.curve(window),
             true => {
                 Totals { requests: self.requests, seen: self.seen } = totals;
-                (self.backend_us, self.unknown) = ((0, 0), 0.0);
+                self.backend.end_window();
+                self.unknown = 0.0;
                 self.followed.clear();
                 self.followed_below = ALL_KEYS / FOLLOWED_OF;
                 self.bursts.end_window(seconds, tenants);
                 self.watch.end_window(window)
             }
         };
-        let backend_us = (count > 0).then(|| sum_us as f64 / count as f64);
         let told = |curve| Told {
             curve,
             seconds,

@@ -707,6 +707,56 @@ fn a_cache_takes_what_keeps_a_latency_and_no_more() {
 }
 
 #[test]
+fn by_a_guess_of_what_a_miss_takes_no_cache_becomes_smaller() {
+    let cache = open_with(
+        &Options { dram_bytes: 128 << 20, object_bytes_max: 8 << 10, ..Options::default() },
+        Arc::new(SystemClock::new()),
+    );
+    let elastic = ElasticOptions {
+        goal: ElasticGoal::Latency { all: Some(50_000.0), of: Vec::new() },
+        prices: Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 },
+        latencies: GivenLatencies::default(),
+    };
+    let options = CacheServerOptions {
+        http: Some("127.0.0.1:0".parse().unwrap()),
+        profile_window: Some(Duration::from_millis(400)),
+        elastic: Some(elastic),
+        ..options()
+    };
+    let server = CacheServer::start(cache, options).unwrap();
+    let mut client = CacheClient::connect(&server);
+    let told = |client: &mut CacheClient, what: &str, name: &str| -> Option<u64> {
+        let stats = client.ask(format!("stats {what}\r\n"));
+        let name = format!("STAT default:{name} ");
+        let told = stats.lines().find_map(|line| line.strip_prefix(&name))?;
+        Some(told.parse().unwrap())
+    };
+    let dram_bytes = |client: &mut CacheClient| told(client, "tenants", "dram_bytes_max").unwrap();
+    let had = dram_bytes(&mut client);
+    let value = "x".repeat(4_000);
+    (0..500).for_each(|i| _ = client.ask(set(&format!("key{i:05}"), &value)));
+    // Nobody has missed anything, and all but nothing would do.
+    let clock = SystemClock::new();
+    let began_ns = clock.monotonic_ns();
+    while told(&mut client, "mrc", "window").is_none_or(|window| window < 6) {
+        assert!(clock.monotonic_ns() - began_ns < PATIENCE.as_nanos() as u64);
+        (0..500).for_each(|i| _ = client.ask(format!("get key{i:05}\r\n")));
+    }
+    assert_eq!(dram_bytes(&mut client), had);
+    let api = ask_page(&server, "/api/stats", "");
+    assert!(api.contains("what a miss takes is not known, so default stays as it is"), "{api}");
+    // A miss takes little, so it need not have so much.
+    for i in 500..600 {
+        client.ask(format!("get key{i:05}\r\n"));
+        client.ask(set(&format!("key{i:05}"), &value));
+    }
+    circle_until(&mut client, 600, |stats| {
+        let line = stats.lines().find_map(|line| line.strip_prefix("STAT default:dram_bytes_max "));
+        line.is_some_and(|bytes| bytes.parse::<u64>().unwrap() < had)
+    });
+}
+
+#[test]
 fn tls_serves_those_who_speak_it() {
     let directory = tempfile::tempdir().unwrap();
     let (files, config) = certificate(directory.path());

@@ -15,7 +15,7 @@
 //! | part | a database takes | is asked | what for |
 //! |---|---|---|---|
 //! | `loop` | 1 ms | 300 µs | a hit takes a good part of it, so DRAM and flash are weighed; only a machine of one's own says more than how slow it was |
-//! | `loop slow database` | 10 ms | 2 ms | what is missed decides, and a machine that others use changes little |
+//! | `loop slow database` | 50 ms | 10 ms | what is missed decides, and a machine that others use changes little |
 //!
 //! What the machine did is told: how long a hit took before (`hit_us`), and in how many windows the cache of
 //! fixed size was late though it would not have been with hits of that length (`windows_slow`). If there are
@@ -75,7 +75,8 @@ impl Loop {
             threads: self.threads,
             stages: self.stages.iter().map(stage).collect(),
             alpha: 0.8,
-            value_bytes: 4 << 10,
+            // As many bytes for a quarter of the requests: what waits for a processor says nothing.
+            value_bytes: 16 << 10,
             backend: self.backend,
             pause: self.pause,
             stretch: self.window / STRETCHES,
@@ -221,19 +222,19 @@ impl Model for Loop {
 const SOON: Loop = Loop {
     sla_us: 300.0,
     backend: Duration::from_millis(1),
-    pause: Duration::from_micros(300),
+    pause: Duration::from_millis(2),
     window: Duration::from_secs(10),
-    stages: &[(5, 10_000), (6, 50_000), (6, 10_000)],
+    stages: &[(5, 2_500), (6, 12_500), (6, 2_500)],
     threads: 10,
 };
 
-/// Of one that takes ten times as long, and as many requests in a window, which is twice as long.
+/// Of one that takes long, with about as many requests a second: there are more who ask, and each waits longer.
 const LATE: Loop = Loop {
-    sla_us: 2_000.0,
-    backend: Duration::from_millis(10),
-    pause: Duration::from_millis(2),
+    sla_us: 10_000.0,
+    backend: Duration::from_millis(50),
+    pause: Duration::from_millis(10),
     window: Duration::from_secs(20),
-    threads: 32,
+    threads: 40,
     ..SOON
 };
 
@@ -242,7 +243,7 @@ fn points(scale: &Scale) -> Vec<Point> {
         let model = match scale.is_quick {
             true => Loop {
                 window: usual.window / 5,
-                stages: &[(5, 4_000), (6, 20_000), (5, 4_000)],
+                stages: &[(5, 1_000), (6, 5_000), (5, 1_000)],
                 ..usual
             },
             false => usual,

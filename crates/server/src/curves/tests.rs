@@ -49,12 +49,22 @@ fn each_tenant_has_a_curve_of_his_own() {
     assert_eq!((told.curve.miss_ratio(1_000), told.curve.miss_ratio(999)), (0.1, 1.0));
     assert_eq!((told.seconds, told.window, told.object_bytes), (2.0, 1, Some(100.0)));
     assert!(told.backend_us.is_some_and(|us| us < 1e6));
-    // Never stored, so no cache has it.
+    // Never stored, so no cache has it, and nobody knows where it comes from.
+    assert_eq!(curves.told(1).expect("there were requests").backend_us, None);
     assert_eq!(curves.told(1).expect("there were requests").curve.miss_ratio(1 << 20), 1.0);
     // What nobody asks for is not told anew.
     curves.tell(&mut profiles, &[100, 10], 2.0, 2, true);
     assert_eq!(curves.told(0).expect("it stays").window, 1);
     assert!(curves.told(2).is_none());
+    // After a window in which nothing was missed it is still known what a miss takes.
+    let before_us = curves.told(0).and_then(|told| told.backend_us);
+    for key in 0..10_u64 {
+        curves.saw(0, key << 40, Deed::Hit(100, None), || 0);
+    }
+    curves.take_in(&mut profiles);
+    curves.tell(&mut profiles, &[110, 10], 2.0, 3, true);
+    let told = curves.told(0).expect("there were requests");
+    assert_eq!((told.window, told.backend_us), (3, before_us));
 }
 
 #[test]
@@ -253,11 +263,10 @@ fn what_takes_longer_than_a_burst_is_known_as_well() {
     see(&curves, Deed::Miss);
     curves.clock.sleep(Duration::from_millis(3));
     see(&curves, Deed::Store(100, None));
-    let profile = &profiles[0];
-    let (count, sum_us) = profile.backend_us;
+    let backend = &profiles[0].backend;
     // About one key of sixteen.
-    assert!((30..=100).contains(&count), "{count}");
-    assert!(sum_us >= count * 3_000, "{sum_us}");
+    assert!((30..=100).contains(&backend.count()), "{}", backend.count());
+    assert!(backend.mean_us().is_some_and(|us| us >= 3_000.0), "{backend:?}");
     assert_eq!(curves.tenants[0].seen.get(), BURST_AND_MORE / 1_000 * 1_000);
 }
 

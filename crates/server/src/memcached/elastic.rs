@@ -4,7 +4,7 @@
 //! What the cache was opened with is the most that it may have, or what somebody has set since
 //! (`cache_memlimit`). What shrinks makes room for what grows. Whoever has not asked for anything yet has
 //! the least that there can be; who has stopped asking keeps what he has, and so does whom no latency is
-//! promised where others have one.
+//! promised where others have one, and of whom nobody knows what a miss takes.
 //!
 //! *Memory* is what there is of DRAM for objects, *DRAM* is all of it, with what flash has
 //! ([`tidekv_tiered::FlashDram`]). A plan, with all [`Sizes`] and [`Seen`], is in bytes of memory, and of flash in as many
@@ -287,10 +287,10 @@ impl Loop {
         let on_flash = OnFlash::of(stats, factor);
         let flash = |bytes: u64| on_flash.objects_bytes(bytes);
         let sla_us = self.sla_us(&stats.name);
-        // Who has asked for nothing yet needs nothing. Who has not lately, or whom nobody has promised
-        // anything where promises are kept, keeps what he has.
+        // Who has asked for nothing yet needs nothing. Who has not lately, whom nobody has promised anything
+        // where promises are kept, or whose misses take nobody knows how long, keeps what he has.
         let is_promised = sla_us.is_some() || matches!(self.options.goal, ElasticGoal::Cost(_));
-        let is_fixed = told.is_some() && !(is_new && is_promised);
+        let is_fixed = told.is_some() && !(is_new && is_promised && self.is_known(told.as_ref()));
         let tenant = Tenant {
             requests_per_s: if is_new { requests as f64 / seconds } else { 0.0 },
             latencies: self.latencies(told.as_ref()),
@@ -310,6 +310,13 @@ impl Loop {
             is_full,
             is_fixed,
         }
+    }
+
+    /// Whether it is known what a miss takes, if plans turn on that: by a guess nobody's cache becomes smaller.
+    fn is_known(&self, told: Option<&Told>) -> bool {
+        let is_asked = matches!(self.options.goal, ElasticGoal::Latency { .. });
+        let measured_us = told.and_then(|told| told.backend_us);
+        !is_asked || self.options.latencies.backend_us.or(measured_us).is_some()
     }
 
     fn sla_us(&self, name: &str) -> Option<f64> {
@@ -394,7 +401,16 @@ impl Loop {
     }
 
     fn report(&self, decision: &Decision, resized: bool, factor: f64) {
-        let text = told(decision, &self.before, (factor, self.options.prices));
+        let mut text = told(decision, &self.before, (factor, self.options.prices));
+        for (number, stats) in self.before.iter().enumerate() {
+            let told = self.curves.told(number);
+            let is_promised = self.sla_us(&stats.name).is_some();
+            if is_promised && told.is_some() && !self.is_known(told.as_ref()) {
+                text += "; what a miss takes is not known, so ";
+                text += &stats.name;
+                text += " stays as it is";
+            }
+        }
         let Some(report) = &self.state.sizes else { return };
         let mut report = report.lock();
         if resized {
