@@ -18,8 +18,8 @@
 //! | `loop slow database` | 50 ms | 10 ms | what is missed decides, and a machine that others use changes little |
 //!
 //! What the machine did is told: how long a hit took before (`hit_us`), and in how many windows the cache of
-//! fixed size was late though it would not have been with hits of that length (`windows_slow`). If there are
-//! any, the run says nothing of the other one.
+//! fixed size was late though it would not have been with hits of that length (`windows_slow`). Where there are
+//! any, the other one may have been late for that as well.
 //!
 //! The parts `windows …` say what a window's length does ([`crate::elcached::windows`]), the parts
 //! `profiling …` what curves cost a server ([`crate::elcached::profiled`]).
