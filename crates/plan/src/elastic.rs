@@ -18,8 +18,9 @@
 //! * **Flash before DRAM.** New flash is empty, and a window fills it. Where two windows say that less DRAM will do beside much
 //!   more flash ([`ANOTHER`]), the flash is given and the DRAM stays, if both are within the bounds. The next window in which
 //!   nobody was late whose DRAM is to go takes it, if it still says that less will do than there was before the flash.
-//! * **Who stays as he is.** Who has asked for nothing in the window ([`Seen::is_fixed`]) keeps what he has,
-//!   and the others share the rest. All together never have more than the bounds.
+//! * **Who stays as he is.** Who is fixed ([`Seen::is_fixed`]; whoever asks says why) keeps what he has,
+//!   and the others share the rest. Of whom it is a guess what his misses take ([`Seen::is_guessed`]) keeps at least
+//!   that. All together never have more than the bounds.
 //!
 //! Pure: it does nothing itself, and whoever resizes asks it once for each window.
 
@@ -75,6 +76,8 @@ pub struct Seen {
     pub is_full: bool,
     /// Whether he keeps what he has, whatever that is.
     pub is_fixed: bool,
+    /// Whether it is a guess what his misses take: by that he may get more, and nothing is taken from him.
+    pub is_guessed: bool,
 }
 
 impl Seen {
@@ -248,11 +251,15 @@ impl Elastic {
         let (mut memory_over, mut flash_over) = (0, 0);
         // Who is given the least of something takes it from what the others can have.
         for _ in 0..=change.len() {
-            let plan = plan_soon(&question)?;
+            let plan = plan_soon(&question).map_err(|why| of_all(why, &change))?;
             let mut sizes: Vec<Sizes> = seen.iter().map(|seen| seen.has).collect();
             let (mut memory_more, mut flash_more) = (0, 0);
             for (&number, gets) in change.iter().zip(&plan.tenants) {
-                sizes[number] = at_least((gets.memory_bytes, gets.flash_bytes), seen[number].least);
+                let (memory, flash) =
+                    at_least((gets.memory_bytes, gets.flash_bytes), seen[number].least);
+                let (has_memory, has_flash) =
+                    if seen[number].is_guessed { sizes[number] } else { (0, 0) };
+                sizes[number] = (memory.max(has_memory), flash.max(has_flash));
                 memory_more += sizes[number].0 - gets.memory_bytes;
                 flash_more += sizes[number].1.saturating_sub(gets.flash_bytes);
             }
@@ -416,7 +423,7 @@ impl Elastic {
             let most = seen.tenant.flash_bytes_max.unwrap_or(u64::MAX);
             let (had, all) = ((had.0 + had.1) as f64, (memory + flash) as f64);
             let room = ((had - all) / 2.0).min(all * most_room).max(all * ROOM.0) as u64;
-            let is_kept = seen.is_fixed || *flash == 0;
+            let is_kept = seen.is_fixed || seen.is_guessed || *flash == 0;
             (*memory, if is_kept { *flash } else { (flash + room).min(most).max(*flash) })
         };
         // Somebody else may need the larger room.
@@ -475,6 +482,16 @@ fn plan_soon(question: &Question) -> Result<Plan, Infeasible> {
     };
     let sizes = question.tenants.iter().zip(&plan.tenants).map(corners);
     Ok(Plan::of(question, &sizes.collect::<Vec<_>>()))
+}
+
+/// Why there is no plan for those tenants, said of all.
+fn of_all(why: Infeasible, change: &[usize]) -> Infeasible {
+    match why {
+        Infeasible::Sla { tenant, least_us } => {
+            Infeasible::Sla { tenant: change[tenant], least_us }
+        }
+        of_nobody => of_nobody,
+    }
 }
 
 /// What is left of bounds when somebody has so much.

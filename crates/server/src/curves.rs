@@ -27,7 +27,7 @@ use tidekv_io::{Clock, SpreadCounter, SystemClock};
 use tidekv_plan::{Access, Action, Curve, Expiry, Settings, Unit, Watch, Window, sample_hash};
 use tokio::sync::watch::Receiver;
 
-use self::backend::Backend;
+use self::backend::{BackendTimes, LONGEST_US};
 use self::bursts::{Bursts, Turn, part_of};
 use self::gate::{ALL_KEYS, Gate, NO_KEYS, Wanted};
 pub(crate) use self::reads::FlashReads;
@@ -48,8 +48,6 @@ const SLEEPS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_m
 const REQUESTS_MIN: u64 = 1_000;
 /// It wakes soon again when a queue had one of so many that it has room for.
 const MUCH: u64 = 8;
-/// So long nobody waits for an answer of what is behind a cache.
-const BACKEND_US_MAX: u64 = 10_000_000;
 /// Misses that are followed until their objects are stored.
 const FOLLOWED_MAX: usize = 1 << 12;
 /// Of a tenant who is looked at in bursts, misses of one key of so many of the sample are followed, for an
@@ -258,7 +256,9 @@ struct Profile {
     /// Keys that were missed, and when.
     followed: HashMap<u64, u64>,
     /// How long they took until they were stored.
-    backend: Backend,
+    backend: BackendTimes,
+    /// When something was seen last.
+    latest_us: u64,
 }
 
 /// What there has been of a tenant since the server began.
@@ -280,7 +280,8 @@ impl Profile {
             seen: 0,
             unknown: 0.0,
             followed: HashMap::new(),
-            backend: Backend::default(),
+            backend: BackendTimes::default(),
+            latest_us: 0,
         }
     }
 
@@ -339,6 +340,7 @@ impl Profile {
     /// Looks how long it takes from a miss until the object is stored.
     fn follow(&mut self, sighting: &Sighting) {
         let &Sighting { key, deed, monotonic_us, .. } = sighting;
+        self.latest_us = self.latest_us.max(monotonic_us);
         if !self.is_followed(key) {
             return;
         }
@@ -347,10 +349,15 @@ impl Profile {
                 self.followed.insert(key, monotonic_us);
             }
             Deed::Store(..) => {
-                let took_us = self.followed.remove(&key).map(|at| monotonic_us.saturating_sub(at));
-                if let Some(took_us) = took_us.filter(|took_us| *took_us <= BACKEND_US_MAX) {
-                    self.backend.took(took_us);
+                let missed_us = self.followed.get(&key);
+                let took_us = missed_us.map(|missed_us| monotonic_us.saturating_sub(*missed_us));
+                if took_us.is_some_and(|took_us| self.backend.took(took_us)) {
+                    self.followed.remove(&key);
                 }
+            }
+            // Its store was not seen.
+            Deed::Hit(..) | Deed::Remove if !self.followed.is_empty() => {
+                self.followed.remove(&key);
             }
             Deed::Hit(..) | Deed::Miss | Deed::Load(_) | Deed::Remove => {}
         }
@@ -377,7 +384,8 @@ impl Profile {
                 Totals { requests: self.requests, seen: self.seen } = totals;
                 self.backend.end_window();
                 self.unknown = 0.0;
-                self.followed.clear();
+                let latest_us = self.latest_us;
+                self.followed.retain(|_, missed_us| *missed_us + LONGEST_US > latest_us);
                 self.followed_below = ALL_KEYS / FOLLOWED_OF;
                 self.bursts.end_window(seconds, tenants);
                 self.watch.end_window(window)

@@ -14,17 +14,16 @@
 //!
 //! | part | a database takes | is asked | what for |
 //! |---|---|---|---|
-//! | `loop` | 1 ms | 300 µs | a hit takes a good part of it, so DRAM and flash are weighed; only a machine of one's own says more than how slow it was |
+//! | `loop` | 1 ms | 300 µs | a hit takes a good part of it, so DRAM and flash are weighed; needs a machine of its own: on a shared one the latency is the machine's as much as the cache's |
 //! | `loop slow database` | 50 ms | 10 ms | what is missed decides, and a machine that others use changes little |
 //!
 //! What the machine did is told: how long a hit took before (`hit_us`), and in how many windows the cache of
-//! fixed size was late though it would not have been with hits of that length (`windows_slow`). Where there are
-//! any, the other one may have been late for that as well.
+//! fixed size was late though it would not have been with hits of that length (`windows_late_by_machine`). Where
+//! there are such windows, `tidekv:elastic` may have been late for the same reason.
 //!
 //! The parts `windows …` say what a window's length does ([`crate::elcached::windows`]), the parts
 //! `profiling …` what curves cost a server ([`crate::elcached::profiled`]).
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +47,9 @@ const ASKED: &str = "asked";
 const LOOP: &str = "loop";
 const LOOP_SLOW: &str = "loop slow database";
 
+/// Bytes of a value. Large, so that few requests fill a cache: with many, clients would wait for a processor, and
+/// no plan helps there.
+const VALUE_BYTES: usize = 16 << 10;
 /// Stretches of a window.
 const STRETCHES: u32 = 5;
 /// What a cache may have.
@@ -75,8 +77,7 @@ impl Loop {
             threads: self.threads,
             stages: self.stages.iter().map(stage).collect(),
             alpha: 0.8,
-            // As many bytes for a quarter of the requests: what waits for a processor says nothing.
-            value_bytes: 16 << 10,
+            value_bytes: VALUE_BYTES,
             backend: self.backend,
             pause: self.pause,
             stretch: self.window / STRETCHES,
@@ -110,38 +111,36 @@ impl Loop {
         ends[..ends.len() - 1].to_vec()
     }
 
-    /// What was seen in each window of those stages.
-    fn windows(&self, stretches: &[Stretch], stages: Range<usize>) -> Vec<Vec<Mean>> {
-        let changes = self.changes();
-        let at = |change: usize| changes.get(change).copied();
-        let stage = |number: usize| {
-            let from = number.checked_sub(1).and_then(at).unwrap_or(0.0);
-            let to = at(number).unwrap_or(f64::INFINITY);
-            let is_of_stage = |it: &&Stretch| it.at_s >= from && it.at_s < to;
+    /// What was seen in each window, stage by stage.
+    fn windows(&self, stretches: &[Stretch]) -> Vec<Vec<WindowSeen>> {
+        let begins = [vec![0.0], self.changes()].concat();
+        let stage = |(number, from): (usize, &f64)| {
+            let to = begins.get(number + 1).copied().unwrap_or(f64::INFINITY);
+            let is_of_stage = |it: &&Stretch| it.at_s >= *from && it.at_s < to;
             let of_stage: Vec<&Stretch> = stretches.iter().filter(is_of_stage).collect();
-            of_stage.chunks(STRETCHES as usize).map(Mean::of).collect()
+            of_stage.chunks(STRETCHES as usize).map(WindowSeen::of).collect()
         };
-        stages.map(stage).collect()
+        begins.iter().enumerate().map(stage).collect()
     }
 
     /// After how many windows the mean of each is what is asked, until the next change.
     fn windows_until_kept(&self, stretches: &[Stretch]) -> f64 {
-        let until = |windows: Vec<Mean>| {
+        let until = |windows: Vec<WindowSeen>| {
             windows.iter().rposition(|it| it.latency_us > self.sla_us).map_or(0, |late| late + 1)
         };
-        let changed = self.windows(stretches, 1..self.stages.len());
-        changed.into_iter().map(until).max().unwrap_or(0) as f64
+        let after_changes = self.windows(stretches).into_iter().skip(1);
+        after_changes.map(until).max().unwrap_or(0) as f64
     }
 
-    /// In how many windows it was late that would not have been with hits of that length.
-    fn windows_slow(&self, course: &Course) -> f64 {
+    /// How many windows were late whose misses, with hits as short as before the run, would not have made
+    /// them so.
+    fn windows_late_by_machine(&self, course: &Course) -> f64 {
         let backend_us = self.backend.as_secs_f64() * 1e6;
-        let is_slow = |it: &&Mean| {
-            let misses_us = it.miss_ratio * backend_us + course.hit_us;
-            it.latency_us > self.sla_us && misses_us <= self.sla_us
+        let is_by_machine = |it: &&WindowSeen| {
+            let expected_us = it.miss_ratio * backend_us + course.hit_us;
+            it.latency_us > self.sla_us && expected_us <= self.sla_us
         };
-        let all = self.windows(&course.stretches, 0..self.stages.len());
-        all.iter().flatten().filter(is_slow).count() as f64
+        self.windows(&course.stretches).iter().flatten().filter(is_by_machine).count() as f64
     }
 
     fn found(&self, subject: &'static str, stretches: &[Stretch]) -> Vec<Found> {
@@ -161,12 +160,12 @@ impl Loop {
 
 /// What was seen in a window.
 #[derive(Debug, Clone, Copy)]
-struct Mean {
+struct WindowSeen {
     latency_us: f64,
     miss_ratio: f64,
 }
 
-impl Mean {
+impl WindowSeen {
     fn of(window: &[&Stretch]) -> Self {
         let gets = window.iter().map(|it| it.gets).sum::<u64>().max(1) as f64;
         let sum: f64 = window.iter().map(|it| it.latency_us * it.gets as f64).sum();
@@ -212,14 +211,14 @@ impl Model for Loop {
             Found { subject, params: Params::new(), metrics }
         };
         let mut of_fixed = of(FIXED, &fixed);
-        of_fixed.metrics.push(("windows_slow", self.windows_slow(&fixed)));
+        of_fixed.metrics.push(("windows_late_by_machine", self.windows_late_by_machine(&fixed)));
         all.extend([of(ELASTIC, &elastic), of_fixed]);
         Ok(all)
     }
 }
 
 /// Clients of a database that answers soon.
-const SOON: Loop = Loop {
+const FAST_DATABASE: Loop = Loop {
     sla_us: 300.0,
     backend: Duration::from_millis(1),
     pause: Duration::from_millis(2),
@@ -228,14 +227,14 @@ const SOON: Loop = Loop {
     threads: 10,
 };
 
-/// Of one that takes long, with about as many requests a second: there are more who ask, and each waits longer.
-const LATE: Loop = Loop {
+/// Of one that takes long: more clients, for each waits longer; when all are hits, about as many requests a second.
+const SLOW_DATABASE: Loop = Loop {
     sla_us: 10_000.0,
     backend: Duration::from_millis(50),
     pause: Duration::from_millis(10),
     window: Duration::from_secs(20),
     threads: 40,
-    ..SOON
+    ..FAST_DATABASE
 };
 
 fn points(scale: &Scale) -> Vec<Point> {
@@ -248,9 +247,11 @@ fn points(scale: &Scale) -> Vec<Point> {
             },
             false => usual,
         };
-        modelled(scale, part, 1, Arc::new(model))
+        let (threads, bytes) = (model.threads, VALUE_BYTES);
+        let point = modelled(scale, part, 1, Arc::new(model));
+        point.with("threads", threads).with("value_bytes", bytes as u64)
     };
-    let loops = [(LOOP, SOON), (LOOP_SLOW, LATE)].map(of);
+    let loops = [(LOOP, FAST_DATABASE), (LOOP_SLOW, SLOW_DATABASE)].map(of);
     let parts = [windows::points(scale), profiled::points(scale), pauses::points(scale)];
     loops.into_iter().chain(parts.into_iter().flatten()).collect()
 }
@@ -319,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_latency_is_kept_from_where_it_stays_so() {
-        let model = Loop { stages: &[(2, 1), (3, 9), (2, 1)], ..SOON };
+        let model = Loop { stages: &[(2, 1), (3, 9), (2, 1)], ..FAST_DATABASE };
         // Late before the first change, in the first window after it and for a moment in the second, and
         // never again.
         let late_us = |at_s: f64| match at_s {
@@ -341,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_machine_was_slow_where_misses_do_not_say_why_it_was_late() {
-        let model = Loop { stages: &[(2, 1), (2, 9)], ..SOON };
+        let model = Loop { stages: &[(2, 1), (2, 9)], ..FAST_DATABASE };
         // By windows: late and nothing missed, late by what was missed, late by both, in time.
         let of = [(400.0, 0), (400.0, 3), (350.0, 1), (250.0, 1)];
         let stretch = |number: u32| {
@@ -355,7 +356,9 @@ mod tests {
             }
         };
         let stretches: Vec<Stretch> = (0..20).map(stretch).collect();
-        let slow = |hit_us| model.windows_slow(&Course { hit_us, stretches: stretches.clone() });
+        let slow = |hit_us| {
+            model.windows_late_by_machine(&Course { hit_us, stretches: stretches.clone() })
+        };
         // A database takes 1 ms, and 300 microseconds are asked: 10 % of misses are 100 of them.
         assert_eq!([150.0, 210.0, 310.0].map(slow), [2.0, 1.0, 0.0]);
     }

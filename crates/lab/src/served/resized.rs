@@ -18,9 +18,10 @@ use crate::keys::{Choice, Picker, key_of};
 use crate::served::directory::Directory;
 use crate::served::own::{OwnServer, Target};
 
-/// It is tried how long a get takes that DRAM answers: in so many stretches, each so long. In the time of
-/// one of them a machine that others use may be slow, in that of most of them it is as it is.
-const TRIED: (u32, Duration) = (15, Duration::from_millis(200));
+/// So long it is tried how long a get takes that DRAM answers,
+const TRIAL_STRETCH: Duration = Duration::from_millis(200);
+/// and the median of so many is taken: others may slow the machine down in one, hardly in most.
+const TRIAL_STRETCHES: u32 = 15;
 
 /// What clients ask for, for a while.
 #[derive(Debug, Clone, Copy)]
@@ -71,9 +72,9 @@ pub(crate) struct Stretch {
 /// What clients saw of a cache.
 #[derive(Debug)]
 pub(crate) struct Course {
-    /// How long a get took that DRAM answered, before, in microseconds.
+    /// How long a hit in DRAM took before the stages began: a median, in microseconds.
     pub(crate) hit_us: f64,
-    /// Afterwards.
+    /// What came then, stretch by stretch.
     pub(crate) stretches: Vec<Stretch>,
 }
 
@@ -114,10 +115,9 @@ impl Clients {
         target: &Target,
         options: impl Fn(f64) -> CacheServerOptions,
     ) -> Result<Course> {
-        let (stretches, stretch) = TRIED;
         let one = Self {
-            stages: vec![Stage { time: stretch * stretches, objects: 1 }],
-            stretch,
+            stages: vec![Stage { time: TRIAL_STRETCH * TRIAL_STRETCHES, objects: 1 }],
+            stretch: TRIAL_STRETCH,
             ..self.clone()
         };
         let directory = Directory::new()?;
@@ -125,9 +125,10 @@ impl Clients {
             OwnServer::start(&directory, name, target, self.value_bytes, options)
         };
         let mut tried = one.follow(&start("tried", CacheServerOptions::default())?)?;
+        tried.retain(|tried| tried.gets > 0);
         tried.sort_by(|one, other| one.latency_us.total_cmp(&other.latency_us));
         // But for the first requests, all are hits.
-        let hit_us = tried[tried.len() / 2].latency_us;
+        let hit_us = tried.get(tried.len() / 2).map_or(0.0, |tried| tried.latency_us);
         let stretches = self.follow(&start("asked", options(hit_us))?)?;
         Ok(Course { hit_us, stretches })
     }

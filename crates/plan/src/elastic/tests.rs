@@ -43,6 +43,7 @@ impl Cache {
             missed,
             is_full: true,
             is_fixed: false,
+            is_guessed: false,
         }
     }
 
@@ -422,4 +423,49 @@ fn few_requests_change_nothing() {
         let decision = cache.window(&mut elastic, idle);
         assert_eq!((decision.why, decision.sizes), (Why::Idle, None));
     }
+}
+
+/// By the usual time of a miss, of which nobody knows whether it is so.
+#[test]
+fn by_a_guess_nobody_has_less() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let guessed = |has: Sizes, mib: u64, sla_us: f64| Seen {
+        is_guessed: true,
+        ..Cache { has, factor: 1.0 }.seen(tenant("guessed", mib, sla_us))
+    };
+    let known = |has: Sizes| Cache { has, factor: 1.0 }.seen(tenant("known", 100, 100.0));
+    // Next to nothing would do for each of them.
+    let (one, other) = ((300 * MIB, 1_000 * MIB), (500 * MIB, 3_000 * MIB));
+    let seen = [guessed(one, 10, 900.0), known(other)];
+    assert_eq!(elastic.window(&seen).why, Why::Waiting);
+    let decision = elastic.window(&seen);
+    assert_eq!(decision.why, Why::Cheaper);
+    let sizes = decision.sizes.expect("they change");
+    assert_eq!(sizes[0], one);
+    assert!(sizes[1].0 < other.0 / 2 && sizes[1].1 < other.1 / 2, "{sizes:?}");
+    // More he may have, and no more than there is.
+    let small = (MIB, 10 * MIB);
+    let decision = elastic.window(&[guessed(small, 500, 60.0), known(sizes[1])]);
+    assert_eq!(decision.why, Why::Broken);
+    let more = decision.sizes.expect("they change");
+    assert!(more[0].0 > 100 * MIB && more[0].1 >= small.1, "{more:?}");
+    assert!(more[0].0 + more[1].0 <= 1_000 * MIB, "{more:?}");
+    // Where he has all there is, the others have what is left.
+    let all = (990 * MIB, 3_990 * MIB);
+    let rest = (10 * MIB, 10 * MIB);
+    let decision = elastic.window(&[guessed(all, 10, 900.0), known(rest)]);
+    assert_eq!(decision.sizes.unwrap_or(vec![all, rest])[0], all);
+}
+
+#[test]
+fn who_cannot_have_what_is_asked_is_named_among_all() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let has = (MIB, 10 * MIB);
+    let seen = |name: &str, sla_us| Cache { has, factor: 1.0 }.seen(tenant(name, 100, sla_us));
+    let fixed = Seen { is_fixed: true, ..seen("fixed", 100.0) };
+    let decision = elastic.window(&[fixed, seen("early", 1.0)]);
+    let Why::Impossible(Infeasible::Sla { tenant, .. }) = decision.why else {
+        panic!("{decision:?}");
+    };
+    assert_eq!(tenant, 1);
 }

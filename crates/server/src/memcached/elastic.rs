@@ -3,8 +3,8 @@
 //!
 //! What the cache was opened with is the most that it may have, or what somebody has set since
 //! (`cache_memlimit`). What shrinks makes room for what grows. Whoever has not asked for anything yet has
-//! the least that there can be; who has stopped asking keeps what he has, and so does whom no latency is
-//! promised where others have one, and of whom nobody knows what a miss takes.
+//! the least that there can be. Who has stopped asking keeps what he has, and so does whom no latency is
+//! promised where others have one. Who is promised one while nobody knows what his misses take keeps at least that.
 //!
 //! *Memory* is what there is of DRAM for objects, *DRAM* is all of it, with what flash has
 //! ([`tidekv_tiered::FlashDram`]). A plan, with all [`Sizes`] and [`Seen`], is in bytes of memory, and of flash in as many
@@ -190,18 +190,24 @@ impl Loop {
             self.dram_max = dram_of(&now);
             self.memory_max = now.iter().map(memory_of).sum();
         }
-        let object_bytes = self.object_bytes(&now);
-        let factor = Stored::on(&cache.device_stats()).factor(object_bytes);
+        let told: Vec<Option<Told>> = (0..now.len()).map(|it| self.curves.told(it)).collect();
+        let factor = Stored::on(&cache.device_stats()).factor(object_bytes(&told));
         let seconds = now_ns.saturating_sub(self.before_ns).max(1) as f64 / 1e9;
-        let seen = |(tenant, stats)| self.seen(tenant, stats, number, (factor, seconds));
-        let seen: Vec<Seen> = now.iter().enumerate().map(seen).collect();
+        let guessed: Vec<&str> = (now.iter().zip(&told))
+            .filter(|(stats, told)| self.is_guessed(&stats.name, told.as_ref()))
+            .map(|(stats, _)| &*stats.name)
+            .collect();
+        let guessed = guessed.join(", ");
+        let seen =
+            |(tenant, (stats, told))| self.seen(tenant, stats, told, (number, factor, seconds));
+        let seen: Vec<Seen> = now.iter().zip(told).enumerate().map(seen).collect();
         (self.before, self.before_ns) = (now, now_ns);
         // What was cold then says little of what is to come.
         if number > 1 {
             let decision = self.elastic(factor).window(&seen);
             let changes = decision.sizes.as_ref().map(|sizes| self.changes(&seen, sizes, factor));
             let resized = changes.is_some_and(|changes| self.resize(&changes, stopped));
-            self.report(&decision, resized, factor);
+            self.report(&decision, &guessed, resized, factor);
         }
         self.dram_bytes = dram_of(&self.state.objects.cache.tenant_stats());
     }
@@ -249,25 +255,14 @@ impl Loop {
         (goal, prices, bounds)
     }
 
-    /// The mean size of an object in DRAM, of all tenants.
-    fn object_bytes(&self, tenants: &[TenantStats]) -> Option<f64> {
-        let told = (0..tenants.len()).filter_map(|tenant| self.curves.told(tenant));
-        let sizes = told.filter_map(|told| Some((told.object_bytes?, told.curve.requests())));
-        let (sum, all) = sizes.fold((0.0, 0.0), |(sum, all), (bytes, requests)| {
-            (sum + bytes * requests, all + requests)
-        });
-        (all > 0.0).then(|| sum / all)
-    }
-
     /// What was seen of a tenant in a window.
     fn seen(
         &self,
         number: usize,
         stats: &TenantStats,
-        window: u64,
-        (factor, seconds): (f64, f64),
+        told: Option<Told>,
+        (window, factor, seconds): (u64, f64, f64),
     ) -> Seen {
-        let told = self.curves.told(number);
         let before = &self.before[number];
         // What went from DRAM to flash has not gone.
         let is_full = match stats.flash_bytes_max {
@@ -287,10 +282,11 @@ impl Loop {
         let on_flash = OnFlash::of(stats, factor);
         let flash = |bytes: u64| on_flash.objects_bytes(bytes);
         let sla_us = self.sla_us(&stats.name);
-        // Who has asked for nothing yet needs nothing. Who has not lately, whom nobody has promised anything
-        // where promises are kept, or whose misses take nobody knows how long, keeps what he has.
+        // Who has asked for nothing yet needs nothing. Who has not lately, or whom nobody has promised
+        // anything where promises are kept, keeps what he has.
         let is_promised = sla_us.is_some() || matches!(self.options.goal, ElasticGoal::Cost(_));
-        let is_fixed = told.is_some() && !(is_new && is_promised && self.is_known(told.as_ref()));
+        let is_guessed = self.is_guessed(&stats.name, told.as_ref());
+        let is_fixed = told.is_some() && !(is_new && is_promised);
         let tenant = Tenant {
             requests_per_s: if is_new { requests as f64 / seconds } else { 0.0 },
             latencies: self.latencies(told.as_ref()),
@@ -309,14 +305,15 @@ impl Loop {
             missed: (share(flash_hits + misses), share(misses)),
             is_full,
             is_fixed,
+            is_guessed,
         }
     }
 
-    /// Whether it is known what a miss takes, if plans turn on that: by a guess nobody's cache becomes smaller.
-    fn is_known(&self, told: Option<&Told>) -> bool {
-        let is_asked = matches!(self.options.goal, ElasticGoal::Latency { .. });
-        let measured_us = told.and_then(|told| told.backend_us);
-        !is_asked || self.options.latencies.backend_us.or(measured_us).is_some()
+    /// Whether a tenant's latency would be planned by a guess: what his misses take nobody has measured, nor said.
+    fn is_guessed(&self, name: &str, told: Option<&Told>) -> bool {
+        let is_known =
+            |told: &Told| self.options.latencies.backend_us.or(told.backend_us).is_some();
+        self.sla_us(name).is_some() && told.is_some_and(|told| !is_known(told))
     }
 
     fn sla_us(&self, name: &str) -> Option<f64> {
@@ -400,16 +397,11 @@ impl Loop {
         is_any
     }
 
-    fn report(&self, decision: &Decision, resized: bool, factor: f64) {
+    fn report(&self, decision: &Decision, guessed: &str, resized: bool, factor: f64) {
         let mut text = told(decision, &self.before, (factor, self.options.prices));
-        for (number, stats) in self.before.iter().enumerate() {
-            let told = self.curves.told(number);
-            let is_promised = self.sla_us(&stats.name).is_some();
-            if is_promised && told.is_some() && !self.is_known(told.as_ref()) {
-                text += "; what a miss takes is not known, so ";
-                text += &stats.name;
-                text += " stays as it is";
-            }
+        if !guessed.is_empty() {
+            text +=
+                &format!("; what misses take is not known of {guessed}, so nothing is taken there");
         }
         let Some(report) = &self.state.sizes else { return };
         let mut report = report.lock();
@@ -421,6 +413,15 @@ impl Loop {
         }
         (report.last, report.unix_ms) = (text, self.state.unix_ms());
     }
+}
+
+/// The mean size of an object in DRAM, of all tenants.
+fn object_bytes(told: &[Option<Told>]) -> Option<f64> {
+    let sizes =
+        told.iter().flatten().filter_map(|it| Some((it.object_bytes?, it.curve.requests())));
+    let (sum, all) = sizes
+        .fold((0.0, 0.0), |(sum, all), (bytes, requests)| (sum + bytes * requests, all + requests));
+    (all > 0.0).then(|| sum / all)
 }
 
 /// DRAM of all tenants, in bytes.
