@@ -49,7 +49,7 @@ const LOOP_SLOW: &str = "loop slow database";
 
 /// Bytes of a value. Large, so that few requests fill a cache: with many, clients would wait for a processor, and
 /// no plan helps there.
-const VALUE_BYTES: usize = 16 << 10;
+const VALUE_BYTES: u64 = 16 << 10;
 /// Stretches of a window.
 const STRETCHES: u32 = 5;
 /// What a cache may have.
@@ -77,7 +77,7 @@ impl Loop {
             threads: self.threads,
             stages: self.stages.iter().map(stage).collect(),
             alpha: 0.8,
-            value_bytes: VALUE_BYTES,
+            value_bytes: VALUE_BYTES as usize,
             backend: self.backend,
             pause: self.pause,
             stretch: self.window / STRETCHES,
@@ -247,9 +247,11 @@ fn points(scale: &Scale) -> Vec<Point> {
             },
             false => usual,
         };
-        let (threads, bytes) = (model.threads, VALUE_BYTES);
+        let threads = model.threads;
         let point = modelled(scale, part, 1, Arc::new(model));
-        point.with("threads", threads).with("value_bytes", bytes as u64)
+        Point { value_bytes: VALUE_BYTES, ..point }
+            .with("threads", threads)
+            .with("value_bytes", VALUE_BYTES)
     };
     let loops = [(LOOP, FAST_DATABASE), (LOOP_SLOW, SLOW_DATABASE)].map(of);
     let parts = [windows::points(scale), profiled::points(scale), pauses::points(scale)];

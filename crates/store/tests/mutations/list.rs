@@ -1538,6 +1538,61 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
+        package: "tidekv-plan",
+        target: "lib",
+        ..mutation(
+            "by a guess somebody has less",
+            "crates/plan/src/elastic.rs",
+            "if seen[number].is_guessed { sizes[number] }",
+            "if seen[number].is_guessed && seen.len() > 9 { sizes[number] }",
+            "elastic::tests::by_a_guess_nobody_has_less",
+        )
+    },
+    Mutation {
+        package: "tidekv-plan",
+        target: "lib",
+        ..mutation(
+            "somebody else cannot have his latency",
+            "crates/plan/src/elastic.rs",
+            "Infeasible::Sla { tenant: change[tenant], least_us }",
+            "Infeasible::Sla { tenant: change[tenant].min(tenant), least_us }",
+            "elastic::tests::who_cannot_have_what_is_asked_is_named_among_all",
+        )
+    },
+    Mutation {
+        package: "tidekv-server",
+        target: "lib",
+        ..mutation(
+            "what a miss takes is forgotten where nothing was missed",
+            "crates/server/src/curves/backend.rs",
+            "        if self.count == 0 {\n            return self.before;\n        }\n",
+            "",
+            "curves::backend::tests::what_was_measured_is_known_until_something_else_is",
+        )
+    },
+    Mutation {
+        package: "tidekv-server",
+        target: "lib",
+        ..mutation(
+            "an object that is made for who fills it ends a miss",
+            "crates/server/src/curves/backend.rs",
+            "        us >= SOONEST_US\n",
+            "        us >= SOONEST_US || us < SOONEST_US\n",
+            "curves::tests::what_a_miss_takes_ends_with_what_a_client_stores",
+        )
+    },
+    Mutation {
+        package: "tidekv-server",
+        target: "lib",
+        ..mutation(
+            "the end of a window forgets who waits",
+            "crates/server/src/curves.rs",
+            "*missed_us + LONGEST_US > latest_us",
+            "*missed_us + LONGEST_US * 2 < latest_us",
+            "curves::tests::what_a_miss_takes_ends_with_what_a_client_stores",
+        )
+    },
+    Mutation {
         package: "tidekv-server",
         target: "lib",
         ..mutation(
