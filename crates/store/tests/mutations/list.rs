@@ -1564,10 +1564,10 @@ pub const MUTATIONS: &[Mutation] = &[
         target: "lib",
         ..mutation(
             "what a miss takes is forgotten where nothing was missed",
-            "crates/server/src/curves/backend.rs",
-            "        if self.count == 0 {\n            return self.before;\n        }\n",
-            "",
-            "curves::backend::tests::what_was_measured_is_known_until_something_else_is",
+            "crates/server/src/curves.rs",
+            "self.backend.end_window();",
+            "self.backend = BackendTimes::default();",
+            "curves::tests::each_tenant_has_a_curve_of_his_own",
         )
     },
     Mutation {
