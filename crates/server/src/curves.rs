@@ -108,7 +108,7 @@ pub(crate) struct Told {
     pub(crate) unseen: u64,
     /// The mean size of an object.
     pub(crate) object_bytes: Option<f64>,
-    /// How long it takes after a miss until the object is stored, on average; none where that was never seen.
+    /// How long it takes after a miss until the object is stored, on average; none where that was seen too seldom.
     pub(crate) backend_us: Option<f64>,
     /// The number of the window, from 1; of the one that still runs, before any has ended.
     pub(crate) window: u64,

@@ -193,11 +193,6 @@ impl Loop {
         let told: Vec<Option<Told>> = (0..now.len()).map(|it| self.curves.told(it)).collect();
         let factor = Stored::on(&cache.device_stats()).factor(object_bytes(&told));
         let seconds = now_ns.saturating_sub(self.before_ns).max(1) as f64 / 1e9;
-        let guessed: Vec<&str> = (now.iter().zip(&told))
-            .filter(|(stats, told)| self.is_guessed(&stats.name, told.as_ref()))
-            .map(|(stats, _)| &*stats.name)
-            .collect();
-        let guessed = guessed.join(", ");
         let seen =
             |(tenant, (stats, told))| self.seen(tenant, stats, told, (number, factor, seconds));
         let seen: Vec<Seen> = now.iter().zip(told).enumerate().map(seen).collect();
@@ -207,7 +202,7 @@ impl Loop {
             let decision = self.elastic(factor).window(&seen);
             let changes = decision.sizes.as_ref().map(|sizes| self.changes(&seen, sizes, factor));
             let resized = changes.is_some_and(|changes| self.resize(&changes, stopped));
-            self.report(&decision, &guessed, resized, factor);
+            self.report(&decision, &seen, resized, factor);
         }
         self.dram_bytes = dram_of(&self.state.objects.cache.tenant_stats());
     }
@@ -397,11 +392,14 @@ impl Loop {
         is_any
     }
 
-    fn report(&self, decision: &Decision, guessed: &str, resized: bool, factor: f64) {
+    fn report(&self, decision: &Decision, seen: &[Seen], resized: bool, factor: f64) {
         let mut text = told(decision, &self.before, (factor, self.options.prices));
+        let guessed = seen.iter().filter(|seen| seen.is_guessed);
+        let guessed: Vec<&str> = guessed.map(|seen| &*seen.tenant.name).collect();
         if !guessed.is_empty() {
+            let names = guessed.join(", ");
             text +=
-                &format!("; what misses take is not known of {guessed}, so nothing is taken there");
+                &format!("; what misses take is not known of {names}, so nothing is taken there");
         }
         let Some(report) = &self.state.sizes else { return };
         let mut report = report.lock();
