@@ -30,8 +30,8 @@ use tokio::sync::watch::Receiver;
 use self::backend::{BackendTimes, LONGEST_US};
 use self::bursts::{Bursts, Turn, part_of};
 use self::gate::{ALL_KEYS, Gate, NO_KEYS, Wanted};
-pub(crate) use self::reads::FlashReads;
 use self::reads::RecentReads;
+pub(crate) use self::reads::{FlashReads, FlashTime};
 
 /// Sightings of a tenant that may wait: what comes in some hundredths of a second while all keys are in
 /// the sample. Where there are many tenants each may have fewer.
@@ -123,8 +123,10 @@ pub(crate) struct Curves {
     ended: AtomicU64,
     /// Whether anybody is looked at.
     is_on: AtomicBool,
-    /// What a read of flash takes, in microseconds.
-    flash_us: Mutex<Option<f64>>,
+    /// How often requests have waited for flash, and how long in all, in nanoseconds.
+    waits: (AtomicU64, AtomicU64),
+    /// What that takes, by the windows that have ended.
+    flash: Mutex<Option<FlashTime>>,
     clock: SystemClock,
 }
 
@@ -163,7 +165,8 @@ impl Curves {
             window,
             ended: AtomicU64::new(0),
             is_on: AtomicBool::new(true),
-            flash_us: Mutex::default(),
+            waits: Default::default(),
+            flash: Mutex::default(),
             clock: SystemClock::new(),
         }
     }
@@ -219,9 +222,22 @@ impl Curves {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// What a read of flash takes on average, in microseconds ([`reads`]).
-    pub(crate) fn flash_us(&self) -> Option<f64> {
-        *self.flash_us.lock()
+    /// What flash adds to a request that waits for it ([`reads`]): as long as the request has waited, and what was done
+    /// with what had been read. Where too few have said so ([`Curves::waited`]), as long as a read takes.
+    pub(crate) fn flash(&self) -> Option<FlashTime> {
+        *self.flash.lock()
+    }
+
+    /// That a request for one key, which memory could not answer, was answered so long after.
+    pub(crate) fn waited(&self, ns: u64) {
+        self.waits.0.fetch_add(1, Ordering::Relaxed);
+        self.waits.1.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// How often that was, and how long in all.
+    pub(crate) fn waits(&self) -> FlashReads {
+        let (count, sum_ns) = &self.waits;
+        FlashReads { count: count.load(Ordering::Relaxed), sum_ns: sum_ns.load(Ordering::Relaxed) }
     }
 
     /// How long a window is.
@@ -426,6 +442,7 @@ pub(crate) fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver
     let mut profiles: Vec<Profile> = source.lookups().into_iter().map(profile).collect();
     let mut shown_ns = began_ns;
     let mut reads = RecentReads::new(source.flash_reads());
+    let mut waits = RecentReads::new(curves.waits());
     let mut sleep = SLEEPS.0;
     while !*stopped.borrow() && stopped.has_changed().is_ok() {
         let is_much = curves.take_in(&mut profiles);
@@ -439,7 +456,8 @@ pub(crate) fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver
             let lookups = source.lookups();
             if is_end {
                 // Before it is told that the window has ended, for then somebody plans.
-                *curves.flash_us.lock() = reads.end_window(source.flash_reads());
+                let of_reads = reads.end_window(source.flash_reads());
+                *curves.flash.lock() = waits.end_window(curves.waits()).or(of_reads);
             }
             let seconds = (now_ns - began_ns) as f64 / 1e9;
             curves.tell(&mut profiles, &lookups, seconds, number, is_end);

@@ -57,6 +57,32 @@ enum Item {
     End(Option<&'static str>),
 }
 
+/// A request that waits for flash, here and not on a thread, where somebody wants to know how long that takes.
+#[derive(Debug, Default)]
+struct Wait {
+    /// When memory did not know its key; nothing where the request waits for many, or nobody waits.
+    since_ns: Option<u64>,
+}
+
+impl Wait {
+    /// That `request` waits, perhaps once more.
+    fn begin(&mut self, state: &State, request: &Request) {
+        let is_of_one_key = || request.fetches().count() == 1;
+        if self.since_ns.is_none() && state.curves.is_some() && is_of_one_key() {
+            self.since_ns = Some(state.monotonic_ns());
+        }
+    }
+
+    /// That it has been answered, or one that did not wait.
+    fn end(&mut self, state: &State) {
+        if let Some(since_ns) = self.since_ns.take()
+            && let Some(curves) = &state.curves
+        {
+            curves.waited(state.monotonic_ns().saturating_sub(since_ns));
+        }
+    }
+}
+
 /// One connection.
 pub(crate) struct Connection {
     state: Arc<State>,
@@ -234,6 +260,7 @@ impl Connection {
     }
 
     async fn execute(&mut self, mut items: VecDeque<Item>) -> io::Result<()> {
+        let mut wait = Wait::default();
         while let Some(item) = items.pop_front() {
             let mut request = match item {
                 Item::Request(request) => request,
@@ -247,7 +274,10 @@ impl Connection {
                 }
             };
             match self.run(&mut request) {
-                Progress::Done => self.recalls.has_advanced(),
+                Progress::Done => {
+                    self.recalls.has_advanced();
+                    wait.end(&self.state);
+                }
                 Progress::Close => self.is_closing = true,
                 Progress::More => {
                     items.push_front(Item::Request(request));
@@ -255,11 +285,13 @@ impl Connection {
                     tokio::task::yield_now().await;
                 }
                 Progress::Wait => {
+                    wait.begin(&self.state, &request);
                     items.push_front(Item::Request(request));
                     // Beside the task, which is as large as its largest part for all its life.
                     if !Box::pin(self.recall(&items)).await {
                         // Threads read by themselves, and may take their time.
                         self.recalls.clear();
+                        wait = Wait::default();
                         self.run_on_thread(&mut items).await;
                     }
                 }

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::curves::Source;
+use crate::curves::{FlashTime, Source};
 use crate::memcached::state::State;
 use crate::mrc::Shown;
 use crate::prometheus;
@@ -34,19 +34,20 @@ fn forecasts(state: &State) -> Vec<Shown> {
     tenants.filter_map(of).collect()
 }
 
-/// How long requests take, in microseconds: those that DRAM answers, half of them at most, and what
-/// flash adds, on average: lately, where there are curves. `None` where there was none.
-pub(crate) fn latencies_us(state: &State) -> (Option<f64>, Option<f64>) {
+/// How long requests take: those that DRAM answers, half of them at most, in microseconds, and what
+/// flash adds: lately, where there are curves. `None` where there was none.
+pub(crate) fn latencies(state: &State) -> (Option<f64>, Option<FlashTime>) {
     let requests = state.latency.summary();
     let memory_us = (requests.count > 0).then(|| requests.p50_ns as f64 / 1e3);
-    let lately_us = state.curves.as_ref().and_then(|curves| curves.flash_us());
-    let flash_us = lately_us.or_else(|| state.objects.cache.flash_reads().mean_us());
-    (memory_us, flash_us)
+    let lately = state.curves.as_ref().and_then(|curves| curves.flash());
+    let ever_us = || state.objects.cache.flash_reads().mean_us();
+    (memory_us, lately.or_else(|| ever_us().map(FlashTime::always)))
 }
 
 /// `stats mrc`.
 pub(crate) fn lines(state: &State, text: &mut String) {
-    let (memory_us, flash_us) = latencies_us(state);
+    let (memory_us, flash) = latencies(state);
+    let flash_us = flash.map(|flash| flash.mean_us);
     for (name, us) in [("memory_us", memory_us), ("flash_us", flash_us)] {
         if let Some(us) = us {
             let _ = write!(text, "STAT {name} {us:.1}\r\n");

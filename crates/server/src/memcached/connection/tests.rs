@@ -9,6 +9,7 @@ use tidekv_tiered::{Cache, FlashOptions, Options, Surroundings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
+use crate::curves::Curves;
 use crate::memcached::counters::Counts;
 use crate::memcached::options::CacheServerOptions;
 
@@ -151,6 +152,11 @@ async fn idle_connections_hold_no_buffers() {
 
 /// A server of a cache with flash behind it, in that directory, and those who answer its reads.
 fn state_with_flash(directory: &Path) -> Arc<State> {
+    state_with_curves(directory, None)
+}
+
+/// The same, where somebody wants to know how long flash takes.
+fn state_with_curves(directory: &Path, curves: Option<Arc<Curves>>) -> Arc<State> {
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
     let flash = vec![FlashOptions { path: directory.join("flash"), bytes: 64 << 20 }];
     let options = Options {
@@ -162,7 +168,7 @@ fn state_with_flash(directory: &Path) -> Arc<State> {
     };
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
     let cache = Cache::open(&options, &Surroundings::new(storage, clock)).unwrap();
-    let state = Arc::new(State::new(cache, CacheServerOptions::default(), Vec::new(), 2, None));
+    let state = Arc::new(State::new(cache, CacheServerOptions::default(), Vec::new(), 2, curves));
     for number in 0..state.reads.len() {
         let state = Arc::clone(&state);
         tokio::spawn(async move { state.reads.answer(number).await });
@@ -232,6 +238,34 @@ async fn fill(state: &Arc<State>, objects: usize) -> Vec<String> {
     }
     let keys = (0..objects).map(|i| format!("key{i}"));
     keys.filter(|key| state.objects.cache.waits_for_flash(key.as_bytes())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn how_long_flash_is_waited_for_is_told_by_who_waits_for_one_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let curves = Arc::new(Curves::new(1, Duration::from_secs(60)));
+    let state = state_with_curves(directory.path(), Some(Arc::clone(&curves)));
+    if state.reads.is_empty() {
+        return;
+    }
+    let keys = fill(&state, 1_000).await;
+    assert_eq!(curves.waits().count, 0, "memory has answered");
+    let [one, other, pair @ .., last] = &keys[..5] else { panic!("{} on flash", keys.len()) };
+    let began_ns = state.monotonic_ns();
+    ask(&state, &format!("get {one}\r\nget none\r\nget {one}\r\n")).await;
+    ask(&state, &format!("mg {other} v\r\n")).await;
+    let took_ns = state.monotonic_ns() - began_ns;
+    let waits = curves.waits();
+    assert_eq!(
+        waits.count, 2,
+        "what memory knows by then, or knows not to be there, waits for nothing"
+    );
+    assert!((2_000..took_ns).contains(&waits.sum_ns), "{waits:?} in {took_ns} ns");
+    // Many keys are read at once, and of none it can be said how long that took.
+    ask(&state, &format!("get {}\r\n", pair.join(" "))).await;
+    assert_eq!(curves.waits().count, 2);
+    ask(&state, &format!("delete {last}\r\n")).await;
+    assert_eq!(curves.waits().count, 2, "it does not read what it deletes");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
