@@ -9,7 +9,7 @@ use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, sh
 
 /// Metrics in the order in which they are shown; what stands first and is there
 /// is what a row is about.
-const SHOWN: [&str; 85] = [
+const SHOWN: [&str; 86] = [
     "mean_absolute_error",
     "mean_absolute_error_sampled",
     "mean_absolute_error_bytes",
@@ -39,6 +39,7 @@ const SHOWN: [&str; 85] = [
     "cost_to_fixed",
     "windows_late_by_machine",
     "hit_us",
+    "is_awake",
     "longest_hit_us",
     "longest_us",
     "longest_get_us",
@@ -226,6 +227,7 @@ fn label_of_plan(metric: &str) -> &str {
         "cost_to_fixed" => "of the fixed cost",
         "windows_late_by_machine" => "late by the machine",
         "hit_us" => "a hit, before the run",
+        "is_awake" => "processors kept awake",
         "latency_to_asked" => "of the latency asked, at most",
         "latency_first_us" => "latency of the first",
         "latency_second_us" => "of the second",

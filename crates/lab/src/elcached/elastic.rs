@@ -14,10 +14,10 @@
 //!
 //! | part | a database takes | is asked | what for |
 //! |---|---|---|---|
-//! | `loop` | 1 ms | 300 µs | a hit takes a good part of it, so DRAM and flash are weighed; needs a machine of its own: on a shared one the latency is the machine's as much as the cache's |
+//! | `loop` | 1 ms | 300 µs | a hit takes a good part of it, so DRAM and flash are weighed; needs processors that do not sleep: where a virtual machine's do, the latency is its host's as much as the cache's |
 //! | `loop slow database` | 50 ms | 10 ms | what is missed decides, and a machine that others use changes little |
 //!
-//! What the machine did is told: how long a hit took before (`hit_us`), and in how many windows the cache of
+//! What the machine did is told: whether processors were kept awake (`is_awake`), how long a hit took before (`hit_us`), and in how many windows the cache of
 //! fixed size was late though it would not have been with hits of that length (`windows_late_by_machine`). Where
 //! there are such windows, `tidekv:elastic` may have been late for the same reason.
 //!
@@ -207,6 +207,7 @@ impl Model for Loop {
                 ("cost_to_fixed", cost(course) / cost(&fixed)),
                 ("longest_hit_us", longest_us),
                 ("hit_us", course.hit_us),
+                ("is_awake", f64::from(u8::from(course.is_awake))),
             ];
             Found { subject, params: Params::new(), metrics }
         };
@@ -359,7 +360,8 @@ mod tests {
         };
         let stretches: Vec<Stretch> = (0..20).map(stretch).collect();
         let slow = |hit_us| {
-            model.windows_late_by_machine(&Course { hit_us, stretches: stretches.clone() })
+            let stretches = stretches.clone();
+            model.windows_late_by_machine(&Course { hit_us, is_awake: true, stretches })
         };
         // A database takes 1 ms, and 300 microseconds are asked: 10 % of misses are 100 of them.
         assert_eq!([150.0, 210.0, 310.0].map(slow), [2.0, 1.0, 0.0]);

@@ -2,7 +2,9 @@
 //!
 //! The server runs in this process, with flash in a real file and a Unix socket. Clients ask for one
 //! object after another; what the cache has not they wait for, as long as a database would take, and store.
-//! A latency is the client's: from the request until the object is there, from wherever.
+//! A latency is the client's: from the request until the object is there, from wherever. Processors do not sleep
+//! meanwhile, where they can be kept awake ([`Awake`]): clients who ask for one object after another, with pauses, else
+//! wait for them to wake up, and so does whoever waits for flash.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -14,6 +16,7 @@ use tidekv_tiered::Cache;
 
 use crate::dice::{Dice, mix};
 use crate::failure::Result;
+use crate::kernel::Awake;
 use crate::keys::{Choice, Picker, key_of};
 use crate::served::directory::Directory;
 use crate::served::own::{OwnServer, Target};
@@ -74,6 +77,8 @@ pub(crate) struct Stretch {
 pub(crate) struct Course {
     /// How long a hit in DRAM took before the stages began: a median, in microseconds.
     pub(crate) hit_us: f64,
+    /// Whether processors were kept awake.
+    pub(crate) is_awake: bool,
     /// What came then, stretch by stretch.
     pub(crate) stretches: Vec<Stretch>,
 }
@@ -120,6 +125,7 @@ impl Clients {
             stretch: TRIAL_STRETCH,
             ..self.clone()
         };
+        let awake = Awake::hold();
         let directory = Directory::new()?;
         let start = |name: &str, options| {
             OwnServer::start(&directory, name, target, self.value_bytes, options)
@@ -130,7 +136,7 @@ impl Clients {
         // But for the first requests, all are hits.
         let hit_us = tried.get(tried.len() / 2).map_or(0.0, |tried| tried.latency_us);
         let stretches = self.follow(&start("asked", options(hit_us))?)?;
-        Ok(Course { hit_us, stretches })
+        Ok(Course { hit_us, is_awake: awake.is_granted(), stretches })
     }
 
     fn follow(&self, server: &OwnServer) -> Result<Vec<Stretch>> {
