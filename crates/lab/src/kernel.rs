@@ -2,7 +2,7 @@
 //!
 //! It checks what subjects count themselves: bytes against this process's own
 //! (`/proc/self/io`), reads against the block device's, which others use as well. And it bounds
-//! the memory of a process ([`bound_memory`]), and keeps processors awake ([`Awake`]). Of other processes it says what those took that work
+//! the memory of a process ([`bound_memory`]). Of other processes it says what those took that work
 //! for a subject.
 #![allow(
     clippy::disallowed_methods,
@@ -11,7 +11,6 @@
 )]
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -245,31 +244,6 @@ pub(crate) fn unbound_memory(process: u32) {
     if let Some(groups) = MemoryGroups::of_this_kernel() {
         // What stays holds nobody.
         let _ = fs::remove_dir(groups.of_process(process));
-    }
-}
-
-/// Processors that wait for work instead of falling asleep, as long as this is held and as far as this process may ask for
-/// it (the kernel's quality of service for power, `/dev/cpu_dma_latency`; `cyclictest` does the same). On a virtual machine
-/// each time that a processor wakes up costs a trip to its host, which others may hold up: what clients then wait for is
-/// the host.
-#[derive(Debug)]
-pub(crate) struct Awake(Option<File>);
-
-impl Awake {
-    pub(crate) fn hold() -> Self {
-        // So many microseconds it may take until a processor goes on: a native integer of 32 bits.
-        let latency_us = 0_i32.to_ne_bytes();
-        let ask = || {
-            let mut file = File::options().write(true).open("/dev/cpu_dma_latency")?;
-            file.write_all(&latency_us)?;
-            Ok::<_, std::io::Error>(file)
-        };
-        Self(ask().ok())
-    }
-
-    /// Whether the kernel has granted it.
-    pub(crate) fn is_granted(&self) -> bool {
-        self.0.is_some()
     }
 }
 

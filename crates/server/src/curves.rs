@@ -13,8 +13,8 @@
 
 mod backend;
 mod bursts;
+mod flash;
 mod gate;
-mod reads;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,9 +29,9 @@ use tokio::sync::watch::Receiver;
 
 use self::backend::{BackendTimes, LONGEST_US};
 use self::bursts::{Bursts, Turn, part_of};
+use self::flash::FlashTimes;
+pub(crate) use self::flash::{FlashTime, TimeSum};
 use self::gate::{ALL_KEYS, Gate, NO_KEYS, Wanted};
-use self::reads::RecentReads;
-pub(crate) use self::reads::{FlashReads, FlashTime};
 
 /// Sightings of a tenant that may wait: what comes in some hundredths of a second while all keys are in
 /// the sample. Where there are many tenants each may have fewer.
@@ -123,9 +123,10 @@ pub(crate) struct Curves {
     ended: AtomicU64,
     /// Whether anybody is looked at.
     is_on: AtomicBool,
-    /// How often requests have waited for flash, and how long in all, in nanoseconds.
-    waits: (AtomicU64, AtomicU64),
-    /// What that takes, by the windows that have ended.
+    /// Requests for one key that have waited for flash, and how long in all, in nanoseconds.
+    waits: SpreadCounter,
+    waited_ns: SpreadCounter,
+    /// How long flash takes, by the windows that have ended.
     flash: Mutex<Option<FlashTime>>,
     clock: SystemClock,
 }
@@ -165,7 +166,8 @@ impl Curves {
             window,
             ended: AtomicU64::new(0),
             is_on: AtomicBool::new(true),
-            waits: Default::default(),
+            waits: SpreadCounter::default(),
+            waited_ns: SpreadCounter::default(),
             flash: Mutex::default(),
             clock: SystemClock::new(),
         }
@@ -222,22 +224,21 @@ impl Curves {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// What flash adds to a request that waits for it ([`reads`]): as long as the request has waited, and what was done
-    /// with what had been read. Where too few have said so ([`Curves::waited`]), as long as a read takes.
+    /// How long flash takes, by the windows that have ended ([`flash`]).
     pub(crate) fn flash(&self) -> Option<FlashTime> {
         *self.flash.lock()
     }
 
-    /// That a request for one key, which memory could not answer, was answered so long after.
+    /// That a request for one key has waited so long for flash, from when memory could not answer it until its reply was
+    /// made.
     pub(crate) fn waited(&self, ns: u64) {
-        self.waits.0.fetch_add(1, Ordering::Relaxed);
-        self.waits.1.fetch_add(ns, Ordering::Relaxed);
+        self.waits.add(1);
+        self.waited_ns.add(ns);
     }
 
-    /// How often that was, and how long in all.
-    pub(crate) fn waits(&self) -> FlashReads {
-        let (count, sum_ns) = &self.waits;
-        FlashReads { count: count.load(Ordering::Relaxed), sum_ns: sum_ns.load(Ordering::Relaxed) }
+    /// How long requests for one key have waited so far.
+    pub(crate) fn waits(&self) -> TimeSum {
+        TimeSum { count: self.waits.get(), sum_ns: self.waited_ns.get() }
     }
 
     /// How long a window is.
@@ -431,7 +432,7 @@ pub(crate) trait Source: Send {
     /// Whether hits of one need to be handed in, from now on.
     fn hand_in_hits(&self, tenant: usize, is_wanted: bool);
     /// Reads of flash so far.
-    fn flash_reads(&self) -> FlashReads;
+    fn flash_reads(&self) -> TimeSum;
 }
 
 /// Makes curves until `stopped` turns true.
@@ -441,8 +442,7 @@ pub(crate) fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver
     let profile = |requests| Profile::new(size_max, requests, began_ns);
     let mut profiles: Vec<Profile> = source.lookups().into_iter().map(profile).collect();
     let mut shown_ns = began_ns;
-    let mut reads = RecentReads::new(source.flash_reads());
-    let mut waits = RecentReads::new(curves.waits());
+    let mut flash = FlashTimes::new(curves.waits(), source.flash_reads());
     let mut sleep = SLEEPS.0;
     while !*stopped.borrow() && stopped.has_changed().is_ok() {
         let is_much = curves.take_in(&mut profiles);
@@ -456,8 +456,7 @@ pub(crate) fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver
             let lookups = source.lookups();
             if is_end {
                 // Before it is told that the window has ended, for then somebody plans.
-                let of_reads = reads.end_window(source.flash_reads());
-                *curves.flash.lock() = waits.end_window(curves.waits()).or(of_reads);
+                *curves.flash.lock() = flash.end_window(curves.waits(), source.flash_reads());
             }
             let seconds = (now_ns - began_ns) as f64 / 1e9;
             curves.tell(&mut profiles, &lookups, seconds, number, is_end);

@@ -13,7 +13,7 @@ use tidekv::Entry;
 use tokio::sync::watch::Receiver;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::curves::{self, Curves, Deed, FlashReads, Source};
+use crate::curves::{self, Curves, Deed, Source, TimeSum};
 use crate::error::{Error, Result};
 use crate::keyspaces::{SPACES, Space};
 use crate::mrc::Shown;
@@ -96,8 +96,8 @@ impl Source for Reads {
     /// They are few beside what a command takes.
     fn hand_in_hits(&self, _tenant: usize, _is_wanted: bool) {}
 
-    fn flash_reads(&self) -> FlashReads {
-        FlashReads::default()
+    fn flash_reads(&self) -> TimeSum {
+        TimeSum::default()
     }
 }
 

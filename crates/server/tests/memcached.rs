@@ -714,7 +714,7 @@ fn a_cache_takes_what_keeps_a_latency_and_no_more() {
     let mut client = CacheClient::connect(&server);
     let number = |stats: &str, name: &str| of_default(stats, name).unwrap();
     // Whoever has less than all of a circle misses it all, and in 50 µs only DRAM answers. Of 2 MiB it
-    // needs no more than the least, which is 8, and no flash. On the way there it has 64, for a moment.
+    // needs the least that there is, 8 MiB, and no flash; it gets smaller by 64 MiB at a time, so 64 is only a step.
     let small = circle_until(&mut client, 500, |stats| number(stats, "dram_bytes_max") < 16 << 20);
     assert_eq!(number(&small, "flash_bytes_max"), 0, "{small}");
     // Of 40 MiB it needs more, and it has what it needs soon after.

@@ -14,12 +14,12 @@
 //!
 //! | part | a database takes | is asked | what for |
 //! |---|---|---|---|
-//! | `loop` | 1 ms | 300 µs | a hit takes a good part of it, so DRAM and flash are weighed; needs processors that do not sleep: where a virtual machine's do, the latency is its host's as much as the cache's |
+//! | `loop` | 1 ms | 300 µs | a hit takes a good part of it, so DRAM and flash are weighed; needs processors that are kept awake: else a virtual machine's host is measured |
 //! | `loop slow database` | 50 ms | 10 ms | what is missed decides, and a machine that others use changes little |
 //!
-//! What the machine did is told: whether processors were kept awake (`is_awake`), how long a hit took before (`hit_us`), and in how many windows the cache of
-//! fixed size was late though it would not have been with hits of that length (`windows_late_by_machine`). Where
-//! there are such windows, `tidekv:elastic` may have been late for the same reason.
+//! What the machine did is told: whether processors were kept awake (`is_awake`), how long a hit took before (`hit_us`),
+//! and in how many windows the cache of fixed size was late though it would not have been with hits of that length
+//! (`windows_late_by_machine`). Where there are such windows, `tidekv:elastic` may have been late for the same reason.
 //!
 //! The parts `windows …` say what a window's length does ([`crate::elcached::windows`]), the parts
 //! `profiling …` what curves cost a server ([`crate::elcached::profiled`]).

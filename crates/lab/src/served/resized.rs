@@ -2,9 +2,8 @@
 //!
 //! The server runs in this process, with flash in a real file and a Unix socket. Clients ask for one
 //! object after another; what the cache has not they wait for, as long as a database would take, and store.
-//! A latency is the client's: from the request until the object is there, from wherever. Processors do not sleep
-//! meanwhile, where they can be kept awake ([`Awake`]): clients who ask for one object after another, with pauses, else
-//! wait for them to wake up, and so does whoever waits for flash.
+//! A latency is the client's: from the request until the object is there, from wherever. Processors are kept from idling,
+//! where that is granted ([`Awake`]); else latencies have the time that a processor takes to wake up.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -16,7 +15,7 @@ use tidekv_tiered::Cache;
 
 use crate::dice::{Dice, mix};
 use crate::failure::Result;
-use crate::kernel::Awake;
+use crate::idle::Awake;
 use crate::keys::{Choice, Picker, key_of};
 use crate::served::directory::Directory;
 use crate::served::own::{OwnServer, Target};

@@ -3,7 +3,7 @@
 //! Each time of the window that runs counts as one; those before count as so many of their mean as are missing to
 //! [`ENOUGH`], and less with each window that measures something. So a few misses in a stall make no slow database, many
 //! speak for themselves, and a database that has become slow is known after some windows. One in which nothing was missed
-//! forgets nothing, unlike in [`super::reads`]: a cache that has all it needs misses nothing for hours, and if its
+//! forgets nothing, unlike in [`super::flash`]: a cache that has all it needs misses nothing for hours, and if its
 //! database were then taken for faster than it is, a plan would take away what keeps clients from it.
 //!
 //! Nothing is told by a handful of misses: a lock that is taken is no database.

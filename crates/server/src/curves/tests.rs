@@ -22,8 +22,8 @@ impl Source for Fixed {
         *self.are_hits_wanted.lock() = Some(is_wanted);
     }
 
-    fn flash_reads(&self) -> FlashReads {
-        FlashReads::default()
+    fn flash_reads(&self) -> TimeSum {
+        TimeSum::default()
     }
 }
 

@@ -57,29 +57,38 @@ enum Item {
     End(Option<&'static str>),
 }
 
-/// A request that waits for flash, here and not on a thread, where somebody wants to know how long that takes.
+/// Times a request for one key from when memory could not answer it until its reply is made ([`Curves::waited`]).
+///
+/// Not timed are requests that have many keys left, those that do not fetch, those that go to an I/O thread, and those whose
+/// key was read along with an earlier one's.
+///
+/// [`Curves::waited`]: crate::curves::Curves::waited
 #[derive(Debug, Default)]
-struct Wait {
-    /// When memory did not know its key; nothing where the request waits for many, or nobody waits.
+struct FlashTimer {
     since_ns: Option<u64>,
 }
 
-impl Wait {
-    /// That `request` waits, perhaps once more.
-    fn begin(&mut self, state: &State, request: &Request) {
-        let is_of_one_key = || request.fetches().count() == 1;
-        if self.since_ns.is_none() && state.curves.is_some() && is_of_one_key() {
+impl FlashTimer {
+    /// That memory cannot answer `request`; perhaps once more.
+    fn start(&mut self, state: &State, request: &Request) {
+        let is_for_one_key = || request.fetches().count() == 1;
+        if self.since_ns.is_none() && state.curves.is_some() && is_for_one_key() {
             self.since_ns = Some(state.monotonic_ns());
         }
     }
 
-    /// That it has been answered, or one that did not wait.
-    fn end(&mut self, state: &State) {
+    /// That the reply is made; nothing where none was waited for.
+    fn stop(&mut self, state: &State) {
         if let Some(since_ns) = self.since_ns.take()
             && let Some(curves) = &state.curves
         {
             curves.waited(state.monotonic_ns().saturating_sub(since_ns));
         }
+    }
+
+    /// That it is answered elsewhere.
+    fn discard(&mut self) {
+        self.since_ns = None;
     }
 }
 
@@ -260,7 +269,7 @@ impl Connection {
     }
 
     async fn execute(&mut self, mut items: VecDeque<Item>) -> io::Result<()> {
-        let mut wait = Wait::default();
+        let mut timer = FlashTimer::default();
         while let Some(item) = items.pop_front() {
             let mut request = match item {
                 Item::Request(request) => request,
@@ -276,22 +285,24 @@ impl Connection {
             match self.run(&mut request) {
                 Progress::Done => {
                     self.recalls.has_advanced();
-                    wait.end(&self.state);
+                    timer.stop(&self.state);
                 }
                 Progress::Close => self.is_closing = true,
                 Progress::More => {
+                    // The key is answered; how soon the client takes the reply is not flash's to say.
+                    timer.stop(&self.state);
                     items.push_front(Item::Request(request));
                     // Others have their turn.
                     tokio::task::yield_now().await;
                 }
                 Progress::Wait => {
-                    wait.begin(&self.state, &request);
+                    timer.start(&self.state, &request);
                     items.push_front(Item::Request(request));
                     // Beside the task, which is as large as its largest part for all its life.
                     if !Box::pin(self.recall(&items)).await {
                         // Threads read by themselves, and may take their time.
                         self.recalls.clear();
-                        wait = Wait::default();
+                        timer.discard();
                         self.run_on_thread(&mut items).await;
                     }
                 }

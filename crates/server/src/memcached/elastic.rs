@@ -324,8 +324,11 @@ impl Loop {
     fn latencies(&self, told: Option<&Told>) -> Latencies {
         let (memory_us, flash) = forecast::latencies(&self.state);
         let backend_us = told.and_then(|told| told.backend_us);
-        // What is promised is promised in each window, also in one in which flash is slow.
-        let flash_us = flash.map(|flash| flash.slow_us);
+        let flash_us = flash.map(|flash| match self.options.goal {
+            // It is promised in each window, also in one in which flash is slow.
+            ElasticGoal::Latency { .. } => flash.slow_us,
+            ElasticGoal::Cost(_) => flash.mean_us,
+        });
         Latencies::measured(memory_us, flash_us, backend_us).with(self.options.latencies)
     }
 

@@ -34,14 +34,16 @@ fn forecasts(state: &State) -> Vec<Shown> {
     tenants.filter_map(of).collect()
 }
 
-/// How long requests take: those that DRAM answers, half of them at most, in microseconds, and what
-/// flash adds: lately, where there are curves. `None` where there was none.
+/// The median of all requests, in microseconds, and how long flash takes: lately, where windows of curves have ended.
+/// Each is none where nothing was measured.
 pub(crate) fn latencies(state: &State) -> (Option<f64>, Option<FlashTime>) {
     let requests = state.latency.summary();
-    let memory_us = (requests.count > 0).then(|| requests.p50_ns as f64 / 1e3);
-    let lately = state.curves.as_ref().and_then(|curves| curves.flash());
-    let ever_us = || state.objects.cache.flash_reads().mean_us();
-    (memory_us, lately.or_else(|| ever_us().map(FlashTime::always)))
+    let median_us = (requests.count > 0).then(|| requests.p50_ns as f64 / 1e3);
+    let flash = match &state.curves {
+        Some(curves) if curves.ended() > 0 => curves.flash(),
+        _ => state.objects.cache.flash_reads().mean_us().map(FlashTime::of_mean),
+    };
+    (median_us, flash)
 }
 
 /// `stats mrc`.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidekv_tiered::{Cache, Deadline, ReadTimes, Sight, Witness};
 use tokio::sync::watch::Receiver;
 
-use crate::curves::{self, Curves, Deed, FlashReads, Source};
+use crate::curves::{self, Curves, Deed, Source, TimeSum};
 use crate::error::{Error, Result};
 
 /// Hands in what a cache says.
@@ -46,10 +46,10 @@ impl Source for Cache {
         self.watch_hits(tenant, is_wanted);
     }
 
-    fn flash_reads(&self) -> FlashReads {
+    fn flash_reads(&self) -> TimeSum {
         let mut times = ReadTimes::default();
         self.device_stats().iter().for_each(|device| times.add(&device.read_times));
-        FlashReads { count: times.count(), sum_ns: times.sum_ns() }
+        TimeSum { count: times.count(), sum_ns: times.sum_ns() }
     }
 }
 
