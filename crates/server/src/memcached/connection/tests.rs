@@ -269,6 +269,35 @@ async fn how_long_flash_is_waited_for_is_told_by_who_waits_for_one_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flash_is_not_blamed_for_a_client_who_takes_no_reply() {
+    let directory = tempfile::tempdir().unwrap();
+    let curves = Arc::new(Curves::new(1, Duration::from_secs(60)));
+    let state = state_with_curves(directory.path(), Some(Arc::clone(&curves)));
+    if state.reads.is_empty() {
+        return;
+    }
+    let keys = fill(&state, 1_000).await;
+    let (ours, theirs) = tokio::io::duplex(1000);
+    let client = state.clients.register("client".into(), "server".into(), 0);
+    let mut connection = Connection::new(Arc::clone(&state), Box::new(theirs), client);
+    // Replies have grown nearly as far as they may when flash is asked.
+    let warm = " key999".repeat(REPLY_BYTES_MAX / 5_040);
+    connection.buffer.extend_from_slice(format!("get{warm}\r\nget {}\r\n", keys[0]).as_bytes());
+    {
+        let mut work = pin!(connection.work());
+        for _ in 0..2_000 {
+            assert!(timeout(Duration::from_millis(10), &mut work).await.is_err(), "it is stuck");
+            if curves.waits().count > 0 {
+                break;
+            }
+        }
+    }
+    assert_eq!(curves.waits().count, 1);
+    assert!(connection.replies.len() >= REPLY_BYTES_MAX - 1000, "{}", connection.replies.len());
+    drop(ours);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_comes_behind_is_read_along() {
     let directory = tempfile::tempdir().unwrap();
     let state = state_with_flash(directory.path());
