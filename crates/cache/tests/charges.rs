@@ -6,10 +6,10 @@ mod allocation;
 
 use std::sync::Arc;
 
-use tidekv_cache::kp::Pointer;
-use tidekv_cache::kv::KvEntry;
-use tidekv_cache::point::{Found, Resolved};
+use tidekv_cache::KvEntry;
+use tidekv_cache::Pointer;
 use tidekv_cache::{BlockId, BlockKind, BlockTag, CachePolicy, Caches, Name};
+use tidekv_cache::{Found, Resolved};
 
 #[global_allocator]
 static ALLOCATOR: allocation::Counting = allocation::Counting;

@@ -9,7 +9,7 @@
 //! often does without it: it is not there. The others are, though a cache that happens to
 //! hold index and data block of such a run could do without its filter too.
 
-use tidekv_cache::kv::KvEntry;
+use tidekv_cache::KvEntry;
 use tidekv_cache::{BlockCache, BlockId, BlockKind, Name, kp};
 
 use crate::dice::Dice;

@@ -5,14 +5,14 @@
 //! entries, sketches and ghosts. A run of a million operations takes a second, so
 //! policies can be tried against each other before the engine runs them.
 
-use tidekv_cache::kp::Pointer;
-use tidekv_cache::kv::KvEntry;
-use tidekv_cache::point::{Found, Resolved};
-use tidekv_cache::tide::Split;
+use tidekv_cache::KvEntry;
+use tidekv_cache::Pointer;
+use tidekv_cache::Split;
 use tidekv_cache::{
     Arrival, BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, FilteredLookup, Look,
     Name, is_memory_lesson,
 };
+use tidekv_cache::{Found, Resolved};
 
 use crate::dice::{Dice, mix};
 use crate::keys::{Choice, Picker, key_of, present};

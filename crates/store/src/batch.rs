@@ -13,8 +13,8 @@
 //! `varint+` is a LEB128 length and that many bytes. Values on disk: do not
 //! change. A batch takes effect whole or not at all, in all its keyspaces.
 
-use crate::format::coding::{COUNT_MAX, Reader, put_bytes, put_varint};
 use crate::error::{Error, Result};
+use crate::format::coding::{COUNT_MAX, Reader, put_bytes, put_varint};
 use crate::format::key::{KEY_BYTES_MAX, Kind, Sequence, VALUE_BYTES_MAX};
 use crate::wal::format::RECORD_WRITES;
 

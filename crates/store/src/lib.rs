@@ -28,19 +28,19 @@ mod lifecycle;
 mod api;
 mod tools;
 
+pub use api::db::Db;
+pub use api::iter::{Entry, Iter, Lent};
+pub use api::keyspace::{Cached, Keyspace};
+pub use api::snapshot::Snapshot;
+pub use api::transaction::{Commit, GATHERED_BYTES_MAX, Transaction, Watch};
 pub use batch::{BATCH_BYTES_MAX, KeyspaceRef, WriteBatch};
 pub use bytes::Bytes;
-pub use api::db::Db;
 pub use engine::Attempt;
 pub use error::{Error, ErrorKind, Result};
-pub use api::iter::{Entry, Iter, Lent};
 pub use format::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, prefix_end};
-pub use api::keyspace::{Cached, Keyspace};
 pub use options::{Compression, Durability, Environment, FilterKind, KeyspaceOptions, Options};
-pub use api::snapshot::Snapshot;
 pub use stats::{Histogram, Latency, LatencyCounts, Statistics};
 pub use tidekv_cache::{CachePolicy, Idea, Ideas, NoSuchPolicy, Tier};
-pub use api::transaction::{Commit, GATHERED_BYTES_MAX, Transaction, Watch};
 #[doc(hidden)]
 pub use tools::fuzzing;
 pub use tools::{check, inspect};

@@ -4,12 +4,12 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::block_id::{BlockId, BlockTag};
-use crate::block_stats::BlockKind;
-use crate::kp::Pointer;
-use crate::kv::KvEntry;
+use crate::block::id::{BlockId, BlockTag};
+use crate::block::stats::BlockKind;
 use crate::name::Name;
-use crate::point::{Found, Resolved};
+use crate::point::kp::Pointer;
+use crate::point::kv::KvEntry;
+use crate::point::shard::{Found, Resolved};
 
 fn hash_of(name: Name<'_>) -> u64 {
     let number = name.key.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));

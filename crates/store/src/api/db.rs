@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use tidekv_cache::CachePolicy;
 
+use crate::api::keyspace::Keyspace;
+use crate::api::snapshot::Snapshot;
+use crate::api::transaction::{Transaction, Watch};
 use crate::batch::WriteBatch;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::lifecycle::handle::Handle;
-use crate::api::keyspace::Keyspace;
+use crate::lifecycle::recovery;
+use crate::options::{Durability, KeyspaceOptions, Options};
+use crate::stats::Statistics;
 use crate::version::levels::Version;
 use crate::version::manifest::{Change, Edit};
-use crate::options::{Durability, KeyspaceOptions, Options};
-use crate::lifecycle::recovery;
-use crate::api::snapshot::Snapshot;
-use crate::stats::Statistics;
-use crate::api::transaction::{Transaction, Watch};
 use crate::version::tree::Tree;
 
 /// An open store; cheap to clone, `Send + Sync`. It is closed when the last

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::lifecycle::handle::Handle;
 use crate::format::key::Sequence;
-use crate::version::view::View;
+use crate::lifecycle::handle::Handle;
 use crate::read::visible::{KeyRange, VisibleCursor};
+use crate::version::view::View;
 
 /// A value with its deadline.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use tidekv_cache::Epoch;
 use tidekv_cache::Name;
-use tidekv_cache::point_cache::Epoch;
 
+use crate::api::iter::{Entry, Iter, key_range};
 use crate::batch::{KeyspaceRef, WriteBatch};
-use crate::format::checksum::key_hash;
 use crate::engine::{Condition, Engine, Written};
 use crate::error::{Error, Result};
-use crate::lifecycle::handle::Handle;
-use crate::api::iter::{Entry, Iter, key_range};
+use crate::format::checksum::key_hash;
 use crate::format::key::{KEY_BYTES_MAX, Kind, LookupKey, Sequence, Trailer, split_deadline};
-use crate::version::levels::TableHandle;
+use crate::lifecycle::handle::Handle;
 use crate::options::KeyspaceOptions;
 use crate::read::point_read::{self, PointRead, ReadStep, Resolved};
 use crate::read::question::{Payload, Question, Reader};
-use crate::version::tree::Tree;
 use crate::read::visible::KeyRange;
+use crate::version::levels::TableHandle;
+use crate::version::tree::Tree;
 
 /// A named, ordered map inside a store; cheap to clone, `Send + Sync`.
 ///

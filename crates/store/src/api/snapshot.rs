@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::error::Result;
-use crate::lifecycle::handle::Handle;
 use crate::api::iter::{Entry, Iter, key_range};
-use crate::format::key::Sequence;
 use crate::api::keyspace::{Cached, Keyspace, entry_of};
+use crate::error::Result;
+use crate::format::key::Sequence;
+use crate::lifecycle::handle::Handle;
 use crate::read::visible::KeyRange;
 
 /// The store as it was when the snapshot was taken, in all keyspaces alike.

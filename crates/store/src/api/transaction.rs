@@ -17,15 +17,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::api::iter::Entry;
+use crate::api::keyspace::{Cached, Keyspace};
+use crate::api::snapshot::Snapshot;
 use crate::batch::{Operations, WriteBatch};
 use crate::engine::{Attempt, Condition, Written};
 use crate::error::{Error, Result};
-use crate::lifecycle::handle::Handle;
-use crate::api::iter::Entry;
 use crate::format::key::{Kind, Sequence, split_deadline};
-use crate::api::keyspace::{Cached, Keyspace};
+use crate::lifecycle::handle::Handle;
 use crate::options::Durability;
-use crate::api::snapshot::Snapshot;
 use crate::read::visible::KeyRange;
 
 /// How a transaction ended.

@@ -28,10 +28,10 @@ use std::sync::Arc;
 
 use tidekv_cache::{BlockCache, BlockId};
 
-use crate::sst::block::BlockRef;
-use crate::version::levels::TableHandle;
 use crate::format::places::Place;
+use crate::sst::block::BlockRef;
 use crate::sst::table::{EntryHeat, HEAT_MIN};
+use crate::version::levels::TableHandle;
 
 /// Which blocks take the places of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

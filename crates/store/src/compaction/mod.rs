@@ -16,16 +16,16 @@ use std::sync::Arc;
 
 use tidekv_io::Clock;
 
-use crate::sst::cursor::{Cursor, Target};
-use crate::error::{Error, ErrorKind, Result};
 use crate::compaction::heat::Heat;
+use crate::compaction::notices::Notice;
+use crate::compaction::retain::{Retention, Verdict, retained_tombstones};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::key::{Sequence, Trailer};
+use crate::format::range_tombstones::{Fragment, RangeTombstones};
+use crate::read::merge::MergingCursor;
+use crate::sst::cursor::{Cursor, Target};
 use crate::version::levels::{TableHandle, Version};
 use crate::version::manifest::LEVELS;
-use crate::read::merge::MergingCursor;
-use crate::compaction::notices::Notice;
-use crate::format::range_tombstones::{Fragment, RangeTombstones};
-use crate::compaction::retain::{Retention, Verdict, retained_tombstones};
 use output::{Output, Outputs};
 
 /// So much of a key stands in an error.
@@ -128,7 +128,8 @@ pub(crate) fn merge_tables(
         let tag = plan.notice.entry(key, trailer, kept, payload, place);
         match verdict {
             Verdict::Keep(kept) => {
-                let payload = if kept.kind() == crate::format::key::Kind::Delete { &[] } else { payload };
+                let payload =
+                    if kept.kind() == crate::format::key::Kind::Delete { &[] } else { payload };
                 outputs.add(key, kept, payload, tag, clock)?;
                 if let (Some(heat), Some(place)) = (&mut plan.heat, place)
                     && let Some(heat) = heat.of(place)

@@ -10,10 +10,10 @@
 
 use std::cmp::Ordering;
 
+use tidekv_cache::KvEntry;
 use tidekv_cache::Name;
-use tidekv_cache::kp::{KpEntry, Pointer};
-use tidekv_cache::kv::KvEntry;
-use tidekv_cache::point_cache::PointCache;
+use tidekv_cache::PointCache;
+use tidekv_cache::{KpEntry, Pointer};
 
 use crate::format::checksum::name_hash;
 use crate::format::key::{Kind, SEQUENCE_MAX, Trailer};

@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use tidekv_io::{Access, AppendFile, Clock, Executor, Storage};
 
-use crate::sst::blocks::{Blocks, HotBlock};
 use crate::error::Result;
 use crate::format::key::Trailer;
-use crate::version::levels::TableHandle;
-use crate::version::manifest::TableMeta;
 use crate::format::places::{Placed, Tag};
 use crate::format::range_tombstones::RangeTombstone;
+use crate::sst::blocks::{Blocks, HotBlock};
 use crate::sst::table::{Built, EntryHeat, TableBuilder, TableOptions, TableProperties};
+use crate::version::levels::TableHandle;
+use crate::version::manifest::TableMeta;
 
 /// A finished table.
 #[derive(Debug, Clone)]

@@ -26,26 +26,26 @@ use tidekv_cache::Caches;
 use tidekv_io::{Access, Clock, Executor, Lock, SpreadCounter, Storage};
 
 use crate::batch::WriteBatch;
-use crate::sst::block::BlockRef;
-use crate::sst::blocks::Blocks;
+use crate::compaction::quiet::Quiet;
 use crate::engine::budget::Shares;
+use crate::engine::queue::Queue;
+use crate::engine::throttle::Pauses;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::files::table_path;
 use crate::format::key::Sequence;
-use crate::warm::lending::Lent;
-use crate::version::levels::{TableHandle, Trash};
-use crate::wal::LogWriter;
-use crate::version::manifest::{Manifest, TableMeta};
-use crate::wal::names::Names;
 use crate::options::{Durability, Options};
-use crate::engine::queue::Queue;
-use crate::compaction::quiet::Quiet;
+use crate::sst::block::BlockRef;
+use crate::sst::blocks::Blocks;
+use crate::sst::table::Table;
 use crate::stats::{Counter, Histogram};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex, RwLock, RwLockReadGuard};
-use crate::sst::table::Table;
-use crate::engine::throttle::Pauses;
+use crate::version::levels::{TableHandle, Trash};
+use crate::version::manifest::{Manifest, TableMeta};
 use crate::version::tree::Tree;
+use crate::wal::LogWriter;
+use crate::wal::names::Names;
+use crate::warm::lending::Lent;
 
 /// What the engine counts besides its blocks.
 #[derive(Debug, Default)]

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 use tidekv_io::Storage;
 
-use crate::format::coding::COUNT_MAX;
 use crate::error::Result;
+use crate::format::coding::COUNT_MAX;
 
 pub(crate) const LOCK: &str = "LOCK";
 pub(crate) const CURRENT: &str = "CURRENT";

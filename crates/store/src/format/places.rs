@@ -1,7 +1,7 @@
 //! Where entries stand in tables, and where they come to stand when tables are written:
 //! what pointers of the point cache are kept right by.
 
-use tidekv_cache::kp::Pointer;
+use tidekv_cache::Pointer;
 
 /// Where an entry stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -11,25 +11,25 @@ use std::time::Duration;
 use tidekv_cache::Idea;
 use tidekv_io::Priority;
 
-use crate::jobs::background::{JobKind, guarded};
+use crate::compaction::heat::{Heat, Rule};
+use crate::compaction::notices::{self, Moves, Notice};
 use crate::compaction::output::{Output, OutputOptions, Outputs};
 use crate::compaction::picker::{self, Compaction, PickerOptions};
 use crate::compaction::{LevelsBelow, MergeCounts, MergePlan, merge_tables};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
 use crate::format::files::table_name;
-use crate::compaction::heat::{Heat, Rule};
 use crate::format::key::Sequence;
-use crate::version::levels::{TableHandle, Version};
-use crate::version::manifest::{Change, Edit};
-use crate::read::merge::{Child, MergingCursor};
-use crate::compaction::notices::{self, Moves, Notice};
 use crate::format::places::Placed;
 use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::jobs::background::{JobKind, guarded};
+use crate::read::merge::{Child, MergingCursor};
 use crate::read::run_cursor::{RunCursor, Tables};
+use crate::sst::table::Reading;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sst::table::Reading;
+use crate::version::levels::{TableHandle, Version};
+use crate::version::manifest::{Change, Edit};
 use crate::version::tree::Tree;
 
 /// A compaction is split into parts of at least so many tables' worth of bytes, or

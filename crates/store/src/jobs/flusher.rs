@@ -11,21 +11,21 @@ use std::sync::atomic::Ordering;
 use tidekv_cache::{Idea, Name};
 use tidekv_io::Priority;
 
-use crate::jobs::background::{JobKind, guarded};
+use crate::compaction::notices::{self, Notice};
 use crate::compaction::output::{Output, Outputs};
 use crate::compaction::{MergePlan, merge_tables};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::format::key::Sequence;
-use crate::wal::LogPosition;
-use crate::version::manifest::{Change, Edit};
+use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::jobs::background::{JobKind, guarded};
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::read::merge::{Child, MergingCursor};
-use crate::compaction::notices::{self, Notice};
-use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::sync::Mutex;
+use crate::version::manifest::{Change, Edit};
 use crate::version::tree::Tree;
 use crate::version::view::View;
+use crate::wal::LogPosition;
 
 impl Engine {
     /// Sees to it that the tree's full memtables are flushed.

@@ -13,16 +13,18 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidekv_cache::kv::KvEntry;
+use tidekv_cache::KvEntry;
 
+use crate::engine::Engine;
 use crate::format::checksum::key_hash;
 use crate::format::coding::{put_bytes, put_varint};
-use crate::engine::Engine;
-use crate::warm::hot_list::{HotBlockId, HotKey, HotList, HotPointer, HotValue, LISTED_BLOCK_BYTES};
-use crate::warm::hottest::Hottest;
 use crate::format::key::{Kind, Sequence, Trailer, split_deadline};
-use crate::version::levels::TableHandle;
 use crate::format::range_tombstones::RangeTombstone;
+use crate::version::levels::TableHandle;
+use crate::warm::hot_list::{
+    HotBlockId, HotKey, HotList, HotPointer, HotValue, LISTED_BLOCK_BYTES,
+};
+use crate::warm::hottest::Hottest;
 
 /// Where not everything fits, values take so much of a list with their names.
 const VALUES_SHARE: (usize, usize) = (2, 3);

@@ -20,8 +20,8 @@ use tidekv_io::{Access, Priority};
 use crate::engine::{Engine, Logs, NextLog};
 use crate::error::Result;
 use crate::format::files::log_path;
-use crate::wal::LogWriter;
 use crate::sync::atomic::Ordering;
+use crate::wal::LogWriter;
 
 /// A log takes the writes of so many memtables, or of one if that is more than this
 /// many bytes: an opening reads the log to its end.

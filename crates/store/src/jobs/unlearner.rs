@@ -13,15 +13,15 @@ use std::sync::Arc;
 
 use tidekv_io::{Access, Priority};
 
-use crate::jobs::background::guarded;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::format::files::LEARNED;
-use crate::warm::learned_list::{LearnedList, LearnedTable, TableIdentity};
-use crate::version::levels::Version;
-use crate::sync::atomic::Ordering;
+use crate::jobs::background::guarded;
 use crate::sst::table::{Table, Unlearned};
 use crate::sst::unlearning::FalsePositive;
+use crate::sync::atomic::Ordering;
+use crate::version::levels::Version;
+use crate::warm::learned_list::{LearnedList, LearnedTable, TableIdentity};
 
 /// The cache makes room for what was learned in steps of so many repairs, of eight bytes each.
 const REPAIRS_PER_STEP: u64 = 8 << 10;

@@ -31,23 +31,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidekv_cache::KvEntry;
 use tidekv_cache::Name;
-use tidekv_cache::kv::KvEntry;
 use tidekv_io::{Access, Priority};
 
-use crate::sst::block_address::BlockAddress;
-use crate::format::checksum::name_hash;
 use crate::compaction::output::Pacer;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::format::checksum::name_hash;
 use crate::format::files::HOT;
-use crate::warm::hot_list::{HotBlockId, HotKey, HotList, HotPointer, HotValue, LISTED_BLOCK_BYTES};
 use crate::format::key::LookupKey;
-use crate::warm::lending::Lent;
 use crate::read::point_read::{self, PointRead};
 use crate::read::question::{Question, Reader};
+use crate::sst::block_address::BlockAddress;
 use crate::sync::atomic::Ordering;
 use crate::version::tree::Tree;
+use crate::warm::hot_list::{
+    HotBlockId, HotKey, HotList, HotPointer, HotValue, LISTED_BLOCK_BYTES,
+};
+use crate::warm::lending::Lent;
 
 /// A list takes at most one part in so many of all memory, and so many bytes.
 const LIST_MEMORY_SHARE: u64 = 8;

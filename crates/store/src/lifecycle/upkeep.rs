@@ -8,21 +8,21 @@ use std::sync::atomic::Ordering;
 
 use tidekv_cache::{CachePolicy, Name};
 
-use crate::engine::budget::MEMORY_BYTES_MIN;
 use crate::compaction::output::{Output, OutputOptions, Outputs};
 use crate::compaction::picker;
 use crate::engine::Engine;
+use crate::engine::budget::MEMORY_BYTES_MIN;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::files::table_path;
 use crate::format::key::{KEY_BYTES_MAX, Kind, Trailer, VALUE_BYTES_MAX};
-use crate::version::levels::{KeySpan, TableHandle, Version};
-use crate::wal::LogPosition;
-use crate::version::manifest::file::write_new;
-use crate::version::manifest::{Change, Edit, LEVELS};
 use crate::lifecycle::recovery::create_directory;
 use crate::stats::Statistics;
 use crate::sync::Mutex;
+use crate::version::levels::{KeySpan, TableHandle, Version};
+use crate::version::manifest::file::write_new;
+use crate::version::manifest::{Change, Edit, LEVELS};
 use crate::version::tree::Tree;
+use crate::wal::LogPosition;
 use crate::write::LogEnds;
 
 const LAST: usize = LEVELS - 1;

@@ -14,15 +14,15 @@ pub(crate) mod sorted_list;
 
 use std::sync::Arc;
 
-use crate::format::checksum::key_hash;
-use crate::sst::cursor::{Cursor, Target};
 use crate::error::Result;
+use crate::format::checksum::key_hash;
 use crate::format::key::{LookupKey, Sequence, Trailer};
-use crate::wal::LogPosition;
 use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::memtable::sorted_list::{Node, SortedList, Splice};
+use crate::sst::cursor::{Cursor, Target};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, OnceLock, RwLock};
+use crate::wal::LogPosition;
 
 /// One filter byte for so many bytes of memtable: 16 bits for an entry of
 /// about 130 bytes with its node, so one absent key in a few hundred passes.

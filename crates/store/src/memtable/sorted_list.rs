@@ -46,8 +46,8 @@
 use std::cmp::Ordering as Order;
 use std::ptr::null_mut;
 
-use crate::memtable::arena::Arena;
 use crate::format::key::Trailer;
+use crate::memtable::arena::Arena;
 use crate::sync::Witness;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 

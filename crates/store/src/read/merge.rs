@@ -9,11 +9,11 @@
 
 use bytes::Bytes;
 
-use crate::sst::blocks::{Blocks, Purpose};
-use crate::sst::cursor::{Cursor, Target};
 use crate::error::{ErrorKind, Result};
 use crate::format::key::{Trailer, compare};
 use crate::format::places::Place;
+use crate::sst::blocks::{Blocks, Purpose};
+use crate::sst::cursor::{Cursor, Target};
 
 /// A child of a merge.
 pub(crate) type Child = Box<dyn Cursor + Send>;
@@ -203,8 +203,8 @@ impl Cursor for MergingCursor {
 mod tests {
     use super::*;
     use crate::format::key::Kind;
-    use crate::memtable::{Memtable, MemtableCursor};
     use crate::memtable::sorted_list::Splice;
+    use crate::memtable::{Memtable, MemtableCursor};
     use std::sync::Arc;
 
     #[test]

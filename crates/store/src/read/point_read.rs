@@ -27,23 +27,23 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
+use tidekv_cache::Epoch;
+use tidekv_cache::KvEntry;
 use tidekv_cache::is_memory_lesson;
-use tidekv_cache::kp::{KpEntry, Pointer};
-use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point;
-use tidekv_cache::point_cache::Epoch;
+use tidekv_cache::{KpEntry, Pointer};
 
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::key::{Kind, LookupKey, Sequence, Trailer, split_deadline};
+use crate::read::question::{Known, Payload, Question};
 use crate::sst::block::{BlockHandle, BlockRef};
 use crate::sst::block_address::BlockAddress;
 use crate::sst::blocks::Blocks;
 use crate::sst::cold_lookups::LookupReads;
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::key::{Kind, LookupKey, Sequence, Trailer, split_deadline};
-use crate::version::levels::{TableHandle, find_in};
-use crate::version::manifest::LEVELS;
-use crate::read::question::{Known, Payload, Question};
 use crate::sst::table::{Found, Step, TableProbe};
 use crate::sst::unlearning::FalsePositive;
+use crate::version::levels::{TableHandle, find_in};
+use crate::version::manifest::LEVELS;
 
 /// The newest version of a key that a reader sees: an entry, or a deletion.
 #[derive(Debug, Clone)]

@@ -8,14 +8,14 @@
 //! only what the view is sure to hold too ([`Reader::is_sure_of`]).
 
 use bytes::Bytes;
+use tidekv_cache::KpEntry;
+use tidekv_cache::KvEntry;
 use tidekv_cache::Name;
-use tidekv_cache::kp::KpEntry;
-use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point;
 
+use crate::format::key::{Kind, LookupKey, Sequence, Trailer};
 use crate::sst::block::Part;
 use crate::sst::blocks::Blocks;
-use crate::format::key::{Kind, LookupKey, Sequence, Trailer};
 use crate::version::levels::TableHandle;
 use crate::version::tree::Tree;
 use crate::version::view::View;

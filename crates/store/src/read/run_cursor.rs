@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::error::Result;
+use crate::format::key::{Sequence, Trailer};
+use crate::format::places::Place;
 use crate::sst::block::BlockRef;
 use crate::sst::block_address::BlockAddress;
 use crate::sst::blocks::Blocks;
 use crate::sst::cursor::{Cursor, Target};
-use crate::error::Result;
-use crate::format::key::{Sequence, Trailer};
-use crate::version::levels::{TableHandle, Version};
-use crate::format::places::Place;
 use crate::sst::table::{Reading, TableCursor};
+use crate::version::levels::{TableHandle, Version};
 
 /// The entries of one table, with the sequence of an ingest in place.
 struct TableEntries {

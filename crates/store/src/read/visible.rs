@@ -10,16 +10,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::sst::blocks::Blocks;
-use crate::sst::cursor::{Cursor, Target};
 use crate::error::Result;
 use crate::format::key::{Kind, Sequence, Trailer, prefix_end, split_deadline, take_deadline};
-use crate::version::levels::TableHandle;
+use crate::format::range_tombstones::RangeTombstones;
 use crate::memtable::MemtableCursor;
 use crate::read::merge::{Child, MergingCursor};
-use crate::format::range_tombstones::RangeTombstones;
 use crate::read::run_cursor::{RunCursor, Tables};
+use crate::sst::blocks::Blocks;
+use crate::sst::cursor::{Cursor, Target};
 use crate::sst::table::Reading;
+use crate::version::levels::TableHandle;
 use crate::version::view::View;
 
 /// Which keys a walk covers.

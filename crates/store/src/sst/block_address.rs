@@ -12,9 +12,9 @@ use std::sync::Arc;
 use tidekv_cache::{BlockId, BlockKind, BlockTag};
 use tidekv_io::{Buffer, File, ReadRequest};
 
+use crate::error::{Error, Result};
 use crate::sst::block::{Block, BlockHandle, BlockRef, Content, open, open_part, seed};
 use crate::sst::block_tier::Fingerprints;
-use crate::error::{Error, Result};
 use crate::sst::seeks::SeekBytes;
 
 /// Blocks of a batch that stand this near to each other are one request: what

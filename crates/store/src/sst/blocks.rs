@@ -37,15 +37,15 @@ use tidekv_io::{Buffer, Clock, ReadRequest, Storage};
 
 use self::flight::{Flights, Lead, Role};
 use self::statistics::{BlockStatistics, InFlight};
+use crate::error::{Error, Result};
+use crate::format::checksum::name_hash;
 use crate::sst::block::{Block, BlockHandle, BlockRef, Content, open_part, seed};
 use crate::sst::block_address::{BlockAddress, TableFile};
 use crate::sst::block_tier::{self, BlockName, BlockTier, Offer};
-use crate::format::checksum::name_hash;
 use crate::sst::cold_lookups::ColdLookups;
-use crate::error::{Error, Result};
 use crate::sst::seeks::SeekWork;
-use crate::sync::atomic::Ordering;
 use crate::sst::unlearning::Unlearning;
+use crate::sync::atomic::Ordering;
 
 /// What a block is read for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

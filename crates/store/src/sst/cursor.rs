@@ -12,11 +12,11 @@
 
 use bytes::Bytes;
 
-use crate::sst::block::BlockRef;
-use crate::sst::block_address::BlockAddress;
 use crate::error::Result;
 use crate::format::key::Trailer;
 use crate::format::places::Place;
+use crate::sst::block::BlockRef;
+use crate::sst::block_address::BlockAddress;
 
 /// Where a seek goes.
 #[derive(Debug, Clone, Copy)]

@@ -23,14 +23,14 @@ use tidekv_io::{Access, LocalStorage, Storage};
 use crate::compaction::output::meta_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::files::{CURRENT, FileName, log_numbers, log_path, manifest_name, table_path};
+use crate::format::key::{SEQUENCE_MAX, Sequence};
+use crate::sst::table::{self, Table, TableProperties};
 use crate::tools::inspect::{
     FileRole, LogDescription, LogEnding, log_record, malformed, role_of, uncached_blocks, walk_log,
 };
-use crate::format::key::{SEQUENCE_MAX, Sequence};
+use crate::version::manifest::{self, KeyspaceState, State, TableMeta};
 use crate::wal::damage_of_torn;
 use crate::wal::format::{HEADER_BYTES, Header, is_intact};
-use crate::version::manifest::{self, KeyspaceState, State, TableMeta};
-use crate::sst::table::{self, Table, TableProperties};
 
 /// So many findings are kept for one file: a wrecked table has one an entry.
 const FINDINGS_PER_FILE_MAX: usize = 20;

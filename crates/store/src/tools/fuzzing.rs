@@ -15,22 +15,22 @@ use tidekv_cache::BlockKind;
 use tidekv_io::{Access, AppendFile, MemoryStorage, Storage};
 
 use crate::batch::{begin_record, decode_record};
+use crate::error::Result;
+use crate::format::coding::{put_bytes, put_varint};
+use crate::format::key::{Kind, LookupKey, SEQUENCE_MAX, Trailer};
+use crate::format::range_tombstones::RangeTombstone;
+use crate::options::{Compression, FilterKind};
 use crate::sst::block::{self, Block, Sealer};
 use crate::sst::blocks::Blocks;
-use crate::format::coding::{put_bytes, put_varint};
 use crate::sst::cursor::{Cursor, Target};
-use crate::error::Result;
 use crate::sst::filter::{self, FilterBuilder};
-use crate::warm::hot_list::{self, HotList};
-use crate::format::key::{Kind, LookupKey, SEQUENCE_MAX, Trailer};
-use crate::warm::learned_list::{self, LearnedList};
-use crate::warm::list_file;
+use crate::sst::table::{self, Reading, Step, Table, TableBuilder, TableCursor, TableOptions};
+use crate::version::manifest::{self, Edit, State};
 use crate::wal::format::{self, HEADER_BYTES, Header};
 use crate::wal::{Ending, LogReader, LogWriter};
-use crate::version::manifest::{self, Edit, State};
-use crate::options::{Compression, FilterKind};
-use crate::format::range_tombstones::RangeTombstone;
-use crate::sst::table::{self, Reading, Step, Table, TableBuilder, TableCursor, TableOptions};
+use crate::warm::hot_list::{self, HotList};
+use crate::warm::learned_list::{self, LearnedList};
+use crate::warm::list_file;
 
 /// The id of the tables that are opened and built here.
 pub const TABLE: u64 = 7;

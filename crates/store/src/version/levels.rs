@@ -13,12 +13,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::format::key::Sequence;
-use crate::version::manifest::{LEVELS, TableMeta};
 use crate::format::range_tombstones::RangeTombstones;
 use crate::sst::scan_lengths::ScanLengths;
+use crate::sst::table::Table;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sst::table::Table;
+use crate::version::manifest::{LEVELS, TableMeta};
 
 /// Tables whose files are to be removed.
 #[derive(Debug, Default)]

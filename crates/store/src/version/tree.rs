@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::format::key::Sequence;
-use crate::version::levels::{TableHandle, Version};
-use crate::wal::LogPosition;
 use crate::memtable::Memtable;
-use crate::options::KeyspaceOptions;
 use crate::memtable::sorted_list::Splice;
+use crate::options::KeyspaceOptions;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{ArcSwap, Guard, Mutex};
+use crate::version::levels::{TableHandle, Version};
 use crate::version::view::View;
+use crate::wal::LogPosition;
 
 /// A keyspace.
 #[derive(Debug)]

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use crate::version::levels::Version;
 use crate::memtable::Memtable;
+use crate::version::levels::Version;
 
 /// The parts of a keyspace at one moment.
 #[derive(Debug, Clone)]

@@ -29,7 +29,7 @@
 //! ([`contents`](crate::sst::table::TableProperties::contents)).
 
 use tidekv_cache::BlockId;
-use tidekv_cache::kp::{KpEntry, LEVEL_MAX, Pointer};
+use tidekv_cache::{KpEntry, LEVEL_MAX, Pointer};
 
 use crate::format::coding::{Reader, put_bytes, put_varint};
 use crate::format::key::{Kind, Trailer, split_deadline};

@@ -8,11 +8,11 @@ use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, SeededR
 
 use super::*;
 use crate::golden::Dump;
-use crate::layout::Layout;
-use crate::mark::MARK_BYTES;
 use crate::object::Deadline;
 use crate::options::FlashOptions;
-use crate::record::{Kind, Record};
+use crate::segment::layout::Layout;
+use crate::segment::mark::MARK_BYTES;
+use crate::segment::record::{Kind, Record};
 
 const DEVICE: &str = "/device";
 const DEVICE_BYTES: u64 = 256 << 10;

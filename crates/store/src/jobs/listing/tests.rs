@@ -1,7 +1,7 @@
 //! Which values a list has room for, and which it may have at all.
 
 use tidekv_cache::Name;
-use tidekv_cache::kp::{KpEntry, Pointer};
+use tidekv_cache::{KpEntry, Pointer};
 
 use super::*;
 

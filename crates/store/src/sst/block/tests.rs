@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::golden::Dump;
 use crate::format::key::{Kind, Trailer, compare};
+use crate::golden::Dump;
 use crate::options::Compression;
 
 type Entry = (Vec<u8>, Trailer, Vec<u8>);

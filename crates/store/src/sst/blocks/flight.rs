@@ -21,8 +21,8 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use tidekv_cache::{BlockId, BlockKind};
 
-use crate::sst::block::Block;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sst::block::Block;
 use crate::sync::{Condvar, Mutex};
 
 /// What a flight fetches.

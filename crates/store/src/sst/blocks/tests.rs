@@ -13,11 +13,11 @@ use std::time::Duration;
 use tidekv_io::{Access, MemoryStorage, Operation};
 
 use super::*;
-use crate::sst::block::{BlockBuilder, Sealer};
-use crate::sst::block_address::GAP_BYTES_MAX;
 use crate::error::ErrorKind;
 use crate::format::key::{Kind, Trailer};
 use crate::options::Compression;
+use crate::sst::block::{BlockBuilder, Sealer};
+use crate::sst::block_address::GAP_BYTES_MAX;
 
 const PATH: &str = "/9.table";
 

@@ -8,22 +8,22 @@
 use std::num::NonZeroU8;
 
 use tidekv_cache::BlockKind;
-use tidekv_cache::kp::Pointer;
+use tidekv_cache::Pointer;
 use tidekv_io::AppendFile;
 
 use super::format::{
     BEHIND_ALL_VERSIONS, Footer, MIRROR_BUCKETS, PAGE_BYTES, Partition, encode_range_tombstones,
 };
 use super::properties::TableProperties;
-use crate::sst::block::{BlockBuilder, BlockHandle, Sealer, TRAILER_BYTES, seed};
-use crate::sst::blocks::HotBlock;
-use crate::format::checksum::key_hash;
 use crate::error::Result;
-use crate::sst::filter::{self, FilterBuilder, LINE_BYTES, MIRROR_BUCKET_BYTES};
+use crate::format::checksum::key_hash;
 use crate::format::key::{Trailer, compare, shortest_separator};
-use crate::options::{Compression, FilterKind};
 use crate::format::places::{Placed, Tag};
 use crate::format::range_tombstones::RangeTombstone;
+use crate::options::{Compression, FilterKind};
+use crate::sst::block::{BlockBuilder, BlockHandle, Sealer, TRAILER_BYTES, seed};
+use crate::sst::blocks::HotBlock;
+use crate::sst::filter::{self, FilterBuilder, LINE_BYTES, MIRROR_BUCKET_BYTES};
 
 /// Target size of an index block. Like a data block it is read at once and
 /// cached as one unit; at a page, one read of it leads to some 300 data blocks.

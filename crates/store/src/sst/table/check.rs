@@ -6,12 +6,12 @@ use tidekv_cache::BlockKind;
 use super::format::Partition;
 use super::properties::TableProperties;
 use super::reader::Table;
+use crate::error::Result;
+use crate::format::checksum::key_hash;
+use crate::format::key::{Kind, Trailer, compare, split_deadline};
 use crate::sst::block::{Block, BlockHandle, BlockRef};
 use crate::sst::blocks::Blocks;
-use crate::format::checksum::key_hash;
-use crate::error::Result;
 use crate::sst::filter::{self, FilterAnswer};
-use crate::format::key::{Kind, Trailer, compare, split_deadline};
 
 /// What a check found.
 #[derive(Debug, Default)]

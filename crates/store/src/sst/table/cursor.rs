@@ -13,13 +13,13 @@ use bytes::Bytes;
 
 use super::fetch::{Ask, Fetched, Fetcher, Missing, Reading};
 use super::reader::Table;
+use crate::error::{Error, Result};
+use crate::format::key::Trailer;
+use crate::format::places::Place;
 use crate::sst::block::{BlockRef, Part};
 use crate::sst::block_address::BlockAddress;
 use crate::sst::blocks::Blocks;
 use crate::sst::cursor::{Cursor, Target};
-use crate::error::{Error, Result};
-use crate::format::key::Trailer;
-use crate::format::places::Place;
 
 /// The entry that the cursor stands on.
 #[derive(Debug)]

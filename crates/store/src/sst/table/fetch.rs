@@ -17,10 +17,10 @@ use std::sync::Arc;
 use tidekv_cache::BlockKind;
 
 use super::reader::Table;
+use crate::error::{Error, Result};
 use crate::sst::block::{Block, BlockHandle, BlockRef};
 use crate::sst::block_address::BlockAddress;
 use crate::sst::blocks::{Blocks, Purpose};
-use crate::error::{Error, Result};
 use crate::sst::scan_lengths::ScanLengths;
 
 /// The first run: a few blocks more than one round trip is worth.

@@ -41,13 +41,13 @@
 
 use std::path::Path;
 
-use crate::sst::block::{BlockHandle, TRAILER_BYTES};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::checksum;
 use crate::format::coding::{Reader, put_bytes, put_varint};
-use crate::error::{Error, ErrorKind, Result};
-use crate::sst::filter::MIRROR_BUCKET_BYTES;
 use crate::format::key::{SEQUENCE_MAX, Trailer};
 use crate::format::range_tombstones::RangeTombstone;
+use crate::sst::block::{BlockHandle, TRAILER_BYTES};
+use crate::sst::filter::MIRROR_BUCKET_BYTES;
 
 pub(super) const FOOTER_BYTES: usize = 64;
 

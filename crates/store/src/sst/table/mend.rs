@@ -7,8 +7,8 @@ use super::format::{
     FOOTER_BYTES, Footer, Partition, decode_range_tombstones, encode_range_tombstones,
 };
 use super::properties::TableProperties;
-use crate::sst::block::{self, Block, BlockHandle, seed};
 use crate::format::coding::Reader;
+use crate::sst::block::{self, Block, BlockHandle, seed};
 
 /// More blocks than this are not looked for: an index may name itself.
 const BLOCKS_MAX: usize = 1000;

@@ -18,16 +18,16 @@
 
 use std::ops::Range;
 
-use tidekv_cache::kp::Pointer;
+use tidekv_cache::Pointer;
 use tidekv_cache::{BlockKind, FilteredLookup, Look};
 
 use super::reader::Table;
+use crate::error::Result;
+use crate::format::key::{LookupKey, Trailer};
 use crate::sst::block::{Block, BlockHandle, BlockRef, Part};
 use crate::sst::block_address::BlockAddress;
 use crate::sst::blocks::Blocks;
-use crate::error::Result;
 use crate::sst::filter::{self, FilterAnswer};
-use crate::format::key::{LookupKey, Trailer};
 use crate::sst::unlearning::FalsePositive;
 
 /// An entry that a probe found; it keeps its block in memory.

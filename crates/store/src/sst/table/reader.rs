@@ -10,13 +10,13 @@ use tidekv_io::File;
 
 use super::format::{FOOTER_BYTES, Footer, Partition, decode_range_tombstones};
 use super::properties::TableProperties;
+use crate::error::{Error, Result};
+use crate::format::key::{SEQUENCE_MAX, Trailer};
+use crate::format::range_tombstones::RangeTombstones;
 use crate::sst::block::{Block, BlockHandle, BlockView, Content, TRAILER_BYTES, open_part, seed};
 use crate::sst::block_address::{BlockAddress, TableFile};
 use crate::sst::block_tier::Fingerprints;
-use crate::error::{Error, Result};
 use crate::sst::filter::Learned;
-use crate::format::key::{SEQUENCE_MAX, Trailer};
-use crate::format::range_tombstones::RangeTombstones;
 
 /// What is read first: enough for footer, properties and top level of tables
 /// up to about a GiB, so that a table opens with one read.

@@ -9,12 +9,12 @@ use tidekv_io::{Access, AppendFile, MemoryStorage, Storage};
 
 use super::format::{FOOTER_BYTES, Footer};
 use super::*;
-use crate::sst::blocks::Blocks;
-use crate::sst::cursor::{Cursor, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::key::{Kind, LookupKey, SEQUENCE_MAX, Trailer, compare};
-use crate::options::{Compression, FilterKind};
 use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::options::{Compression, FilterKind};
+use crate::sst::blocks::Blocks;
+use crate::sst::cursor::{Cursor, Target};
 use crate::sst::scan_lengths::ScanLengths;
 
 mod damage;

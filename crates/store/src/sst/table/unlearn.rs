@@ -4,9 +4,9 @@ use smallvec::SmallVec;
 use tidekv_cache::BlockKind;
 
 use super::reader::Table;
+use crate::error::{Error, Result};
 use crate::sst::block::BlockRef;
 use crate::sst::blocks::Blocks;
-use crate::error::{Error, Result};
 use crate::sst::filter::{self, FilterAnswer, Repair};
 
 /// What came of a repair.

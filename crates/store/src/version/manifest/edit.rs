@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use crate::format::coding::{Reader, put_bytes, put_varint};
 use crate::format::key::Sequence;
+use crate::options::{Compression, FilterKind, KeyspaceOptions};
 use crate::wal::LogPosition;
 use crate::wal::format::RECORD_EDIT;
-use crate::options::{Compression, FilterKind, KeyspaceOptions};
 
 /// The newest format that this version reads and the one it writes.
 pub(crate) const FORMAT_VERSION: u64 = 1;

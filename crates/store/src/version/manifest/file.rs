@@ -25,11 +25,11 @@ use tidekv_io::{Access, Storage};
 
 use super::edit::{Edit, Refused};
 use super::state::State;
-use crate::format::checksum::checksum;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::checksum::checksum;
 use crate::format::files::{CURRENT, CURRENT_TEMPORARY, FileName, manifest_name};
-use crate::wal::{LogReader, LogWriter};
 use crate::wal::names::Names;
+use crate::wal::{LogReader, LogWriter};
 
 /// A manifest that has grown past this, and past twice its first snapshot, is
 /// begun anew: replaying it would take longer than the snapshot.
@@ -217,8 +217,8 @@ fn read_current(storage: &dyn Storage, path: &Path) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::version::manifest::Change;
     use crate::options::KeyspaceOptions;
+    use crate::version::manifest::Change;
     use tidekv_io::{Fault, FaultRule, MemoryStorage, Operation, Tear};
 
     fn put(id: u32) -> Edit {

@@ -8,10 +8,10 @@ use tidekv_io::{MemoryStorage, Storage};
 
 use super::*;
 use crate::golden::Dump;
+use crate::options::{Compression, FilterKind, KeyspaceOptions};
 use crate::wal::LogPosition;
 use crate::wal::format::{HEADER_BYTES, Header};
 use crate::wal::names::Names;
-use crate::options::{Compression, FilterKind, KeyspaceOptions};
 
 const DIRECTORY: &str = "/data";
 

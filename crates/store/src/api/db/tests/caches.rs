@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tidekv_cache::kp::Pointer;
-use tidekv_cache::kv::KvEntry;
-use tidekv_cache::point::Resolved;
+use tidekv_cache::KvEntry;
+use tidekv_cache::Pointer;
+use tidekv_cache::Resolved;
 use tidekv_cache::{CachePolicy, Name};
 use tidekv_io::{InlineExecutor, MemoryStorage};
 

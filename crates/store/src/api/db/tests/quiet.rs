@@ -6,10 +6,10 @@ use std::time::Duration;
 use tidekv_io::{Clock, MemoryStorage, SystemClock};
 
 use super::super::Db;
-use crate::compaction::picker;
 use crate::api::keyspace::Keyspace;
-use crate::version::manifest::LEVELS;
+use crate::compaction::picker;
 use crate::options::Options;
+use crate::version::manifest::LEVELS;
 
 /// Far more than the half second that it takes.
 const PATIENCE: Duration = Duration::from_secs(30);
