@@ -31,6 +31,6 @@ pub use partition::controller::Split;
 pub use point::cache::{Change, Epoch, PointCache, PointStats};
 pub use point::kp::{KpEntry, LEVEL_MAX, Pointer};
 pub use point::kv::KvEntry;
-pub use point::shard::{Found, HashOf, PointReads, PointShard, Resolved};
+pub use point::shard::{HashOf, LookupResult, PointCacheLookup, PointReads, PointShard};
 pub use policy::{CachePolicy, NoSuchPolicy};
 pub use tier::Tier;

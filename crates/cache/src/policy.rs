@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::eviction::Eviction;
+use crate::eviction::order::Eviction;
 use crate::ideas::{Idea, Ideas};
 
 /// How KV entries, KP entries and blocks share the budget.

@@ -6,7 +6,7 @@ use crate::name::Name;
 use crate::point::entries::PointEntries;
 use crate::point::kp::{KpEntry, Pointer};
 use crate::point::kv::KvEntry;
-use crate::point::shard::{Found, PointReads, Resolved};
+use crate::point::shard::{LookupResult, PointCacheLookup, PointReads};
 
 impl PointEntries for HacShard {
     fn lookup(
@@ -14,11 +14,11 @@ impl PointEntries for HacShard {
         hash: u64,
         name: Name<'_>,
         read: &mut dyn FnMut(KvEntry<'_>) -> bool,
-    ) -> Found<()> {
+    ) -> PointCacheLookup<()> {
         HacShard::lookup(self, hash, name, |entry| read(entry).then_some(()))
     }
 
-    fn resolved(&mut self, hash: u64, resolved: &Resolved<'_>) {
+    fn resolved(&mut self, hash: u64, resolved: &LookupResult<'_>) {
         HacShard::resolved(self, hash, resolved);
     }
 

@@ -43,7 +43,7 @@ use crate::name::Name;
 use crate::partition::ghost::spread;
 use crate::point::kp::{KpEntry, Pointer};
 use crate::point::kv::KvEntry;
-use crate::point::shard::{Found, PointReads, Resolved};
+use crate::point::shard::{LookupResult, PointCacheLookup, PointReads};
 
 const KV: usize = 0;
 const KP: usize = 1;
@@ -287,23 +287,23 @@ impl HacShard {
         hash: u64,
         name: Name<'_>,
         read: impl FnOnce(KvEntry<'_>) -> Option<R>,
-    ) -> Found<R> {
-        let Some(index) = self.find(hash, name) else { return Found::Nothing };
-        let Some(entry) = self.entries.entry(index) else { return Found::Nothing };
+    ) -> PointCacheLookup<R> {
+        let Some(index) = self.find(hash, name) else { return PointCacheLookup::Miss };
+        let Some(entry) = self.entries.entry(index) else { return PointCacheLookup::Miss };
         if let Some(pointer) = entry.pointer() {
             let level = entry.level;
             self.saved.kp += f64::from(self.benefit.halves(entry)) / 2.0;
             self.entries.renew(KP, index);
-            return Found::Pointer(KpEntry { pointer, level });
+            return PointCacheLookup::Pointer(KpEntry { pointer, level });
         }
         let saved = f64::from(self.benefit.halves(entry)) / 2.0;
-        let Some(answer) = entry.value().and_then(read) else { return Found::Nothing };
+        let Some(answer) = entry.value().and_then(read) else { return PointCacheLookup::Miss };
         self.saved.kv += saved;
         match self.entries.list(index) {
             KP if self.may_hold(KV) => self.promote(index),
             list => self.entries.renew(list, index),
         }
-        Found::Value(answer)
+        PointCacheLookup::Value(answer)
     }
 
     /// A value that is inline in KP was asked for again.
@@ -315,7 +315,7 @@ impl HacShard {
     }
 
     /// Keeps what a lookup found, and moves the boundaries if ghosts know it.
-    pub(crate) fn resolved(&mut self, hash: u64, resolved: &Resolved<'_>) {
+    pub(crate) fn resolved(&mut self, hash: u64, resolved: &LookupResult<'_>) {
         let found = &resolved.entry;
         let here = self.find(hash, found.name);
         let was_in = here.map(|index| self.entries.list(index));

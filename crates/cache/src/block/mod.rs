@@ -30,7 +30,7 @@ use crate::block::id::{BlockId, BlockTag};
 use crate::block::shard::{Arrival, Shard};
 use crate::block::stats::BlockCacheStats;
 use crate::eviction::lists::Key;
-use crate::eviction::{Eviction, Ordered};
+use crate::eviction::order::{Eviction, Ordered};
 use crate::ideas::{Idea, Ideas};
 use crate::partition::ghost::{Wanted, spread};
 use crate::sync::Mutex;

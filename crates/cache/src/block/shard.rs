@@ -19,7 +19,7 @@ use crate::block::id::{BlockId, BlockTag};
 use crate::block::stats::{BlockCacheStats, BlockKind};
 use crate::eviction::lists::Removed;
 use crate::eviction::lru::{Inserted, Lru};
-use crate::eviction::{Eviction, Ordered};
+use crate::eviction::order::{Eviction, Ordered};
 use crate::ideas::{Idea, Ideas};
 use crate::partition::ghost::{Wanted, spread};
 use crate::partition::sketch::{Sketch, Wide};

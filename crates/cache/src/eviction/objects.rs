@@ -12,7 +12,7 @@
 
 use crate::eviction::greedy_dual::GreedyDual;
 use crate::eviction::lists::{Key, Removed};
-use crate::eviction::{Eviction, Ordered};
+use crate::eviction::order::{Eviction, Ordered};
 
 /// What an object is found by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -50,7 +50,7 @@ use crate::partition::ghost::Wanted;
 use crate::point::entries::{Entries, PointEntries};
 use crate::point::kp::{KpEntry, Pointer};
 use crate::point::kv::KvEntry;
-use crate::point::shard::{Found, HashOf, LEVELS, PointReads, PointShard, Resolved};
+use crate::point::shard::{HashOf, LEVELS, LookupResult, PointCacheLookup, PointReads, PointShard};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::epoch::AtomicU64;
@@ -205,13 +205,13 @@ impl PointCache {
         hash: u64,
         name: Name<'_>,
         read: impl FnOnce(KvEntry<'_>) -> Option<R>,
-    ) -> Found<R> {
+    ) -> PointCacheLookup<R> {
         let mut inside = self.shard(hash).inside.lock();
         let found = inside.entries.lookup(hash, name, read);
         match &found {
-            Found::Value(_) => inside.kv_hits += 1,
-            Found::Pointer(_) => inside.stats.kp_hits += 1,
-            Found::Nothing => inside.stats.misses += 1,
+            PointCacheLookup::Value(_) => inside.kv_hits += 1,
+            PointCacheLookup::Pointer(_) => inside.stats.kp_hits += 1,
+            PointCacheLookup::Miss => inside.stats.misses += 1,
         }
         found
     }
@@ -238,7 +238,7 @@ impl PointCache {
     }
 
     /// Decides what is kept of what a lookup found that began at `epoch`.
-    pub fn resolved(&self, hash: u64, epoch: Epoch, resolved: &Resolved<'_>) {
+    pub fn resolved(&self, hash: u64, epoch: Epoch, resolved: &LookupResult<'_>) {
         self.show(hash, epoch, |entries| entries.resolved(hash, resolved));
     }
 

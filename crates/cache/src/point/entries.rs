@@ -15,7 +15,7 @@ use crate::name::Name;
 use crate::partition::ghost::Wanted;
 use crate::point::kp::{KpEntry, Pointer};
 use crate::point::kv::KvEntry;
-use crate::point::shard::{Found, LEVELS, PointReads, PointShard, Resolved};
+use crate::point::shard::{LEVELS, LookupResult, PointCacheLookup, PointReads, PointShard};
 
 /// What a baseline implements to take the place of [`PointShard`] in the point cache. Its
 /// methods mean what those of [`PointShard`] mean. A baseline caches every entry that a
@@ -27,10 +27,10 @@ pub(crate) trait PointEntries: fmt::Debug + Send {
         hash: u64,
         name: Name<'_>,
         read: &mut dyn FnMut(KvEntry<'_>) -> bool,
-    ) -> Found<()>;
+    ) -> PointCacheLookup<()>;
 
     /// Caches the result of a lookup that read the tree.
-    fn resolved(&mut self, hash: u64, resolved: &Resolved<'_>);
+    fn resolved(&mut self, hash: u64, resolved: &LookupResult<'_>);
 
     /// Brings a key up to date with a flush; returns whether a pointer must be redirected.
     fn sync(&mut self, hash: u64, name: Name<'_>, entry: Option<KvEntry<'_>>) -> bool;
@@ -100,7 +100,7 @@ impl Entries {
         hash: u64,
         name: Name<'_>,
         read: impl FnOnce(KvEntry<'_>) -> Option<R>,
-    ) -> Found<R> {
+    ) -> PointCacheLookup<R> {
         match &mut self.baseline {
             None => self.own.lookup(hash, name, read),
             Some(baseline) => lookup_in_baseline(baseline.as_mut(), hash, name, read),
@@ -114,7 +114,7 @@ impl Entries {
         }
     }
 
-    pub(crate) fn resolved(&mut self, hash: u64, resolved: &Resolved<'_>) {
+    pub(crate) fn resolved(&mut self, hash: u64, resolved: &LookupResult<'_>) {
         match &mut self.baseline {
             None => self.own.resolved(hash, resolved),
             Some(baseline) => baseline.resolved(hash, resolved),
@@ -272,15 +272,15 @@ fn lookup_in_baseline<R>(
     hash: u64,
     name: Name<'_>,
     read: impl FnOnce(KvEntry<'_>) -> Option<R>,
-) -> Found<R> {
+) -> PointCacheLookup<R> {
     let (mut read, mut answer) = (Some(read), None);
     let found = baseline.lookup(hash, name, &mut |entry| {
         answer = read.take().and_then(|read| read(entry));
         answer.is_some()
     });
     match (found, answer) {
-        (Found::Value(()), Some(answer)) => Found::Value(answer),
-        (Found::Pointer(entry), _) => Found::Pointer(entry),
-        _ => Found::Nothing,
+        (PointCacheLookup::Value(()), Some(answer)) => PointCacheLookup::Value(answer),
+        (PointCacheLookup::Pointer(entry), _) => PointCacheLookup::Pointer(entry),
+        _ => PointCacheLookup::Miss,
     }
 }

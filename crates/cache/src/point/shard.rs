@@ -61,7 +61,7 @@ pub type HashOf = fn(Name<'_>) -> u64;
 
 /// How a lookup ended that KV could not answer.
 #[derive(Debug, Clone, Copy)]
-pub struct Resolved<'a> {
+pub struct LookupResult<'a> {
     /// The entry, its level included.
     pub entry: KvEntry<'a>,
     /// Where it stands.
@@ -300,13 +300,13 @@ const READS_GAIN: f32 = 1.0 / 256.0;
 
 /// What a lookup found.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Found<R> {
+pub enum PointCacheLookup<R> {
     /// The entry.
     Value(R),
     /// Where it stands, if that is the key at all.
     Pointer(KpEntry),
-    /// Nothing.
-    Nothing,
+    /// Neither.
+    Miss,
 }
 
 impl PointShard {
@@ -418,22 +418,24 @@ impl PointShard {
         hash: u64,
         name: Name<'_>,
         read: impl FnOnce(KvEntry<'_>) -> Option<R>,
-    ) -> Found<R> {
+    ) -> PointCacheLookup<R> {
         if let Some((entry, is_hot)) = self.kv.get(hash, name) {
             let level = entry.level;
-            let Some(found) = read(entry) else { return Found::Nothing };
+            let Some(found) = read(entry) else { return PointCacheLookup::Miss };
             self.saved.kv += f64::from(self.costs.measured(level));
             self.note_hit(hash, is_hot, level);
-            return Found::Value(found);
+            return PointCacheLookup::Value(found);
         }
-        let Some(entry) = self.kp.get(self.fingerprint(hash)) else { return Found::Nothing };
+        let Some(entry) = self.kp.get(self.fingerprint(hash)) else {
+            return PointCacheLookup::Miss;
+        };
         self.saved.kp += f64::from((self.costs.measured(entry.level) - 1.0).max(0.0));
         // The read of the block is counted when it is done.
         let times = self.costs.times_counted(entry.level) - 1;
         if times > 0 {
             self.sketch.add_times(spread(hash as u32), times);
         }
-        Found::Pointer(entry)
+        PointCacheLookup::Pointer(entry)
     }
 
     /// A value would have cost reads of storage. Of one that is asked for all the time the
@@ -464,7 +466,7 @@ impl PointShard {
     }
 
     /// Decides what is kept of what a lookup found.
-    pub fn resolved(&mut self, hash: u64, resolved: &Resolved<'_>) {
+    pub fn resolved(&mut self, hash: u64, resolved: &LookupResult<'_>) {
         let fingerprint = self.fingerprint(hash);
         let Self { hash_of, sketch, costs, kv_ghost, kv_window, kp_ghost, wanted, .. } = self;
         let is_measured = !self.without.has(Idea::MeasuredBenefit);

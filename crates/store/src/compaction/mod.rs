@@ -20,12 +20,12 @@ use crate::compaction::heat::Heat;
 use crate::compaction::notices::Notice;
 use crate::compaction::retain::{Retention, Verdict, retained_tombstones};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::LEVELS;
 use crate::format::key::{Sequence, Trailer};
 use crate::format::range_tombstones::{Fragment, RangeTombstones};
 use crate::read::merge::MergingCursor;
 use crate::sst::cursor::{Cursor, Target};
 use crate::version::levels::{TableHandle, Version};
-use crate::version::manifest::LEVELS;
 use output::{Output, Outputs};
 
 /// So much of a key stands in an error.

@@ -12,8 +12,8 @@
 
 use std::sync::Arc;
 
+use crate::format::LEVELS;
 use crate::version::levels::{KeySpan, TableHandle, Version};
-use crate::version::manifest::LEVELS;
 
 /// How much larger each level is than the one above.
 const LEVEL_RATIO: u64 = 10;

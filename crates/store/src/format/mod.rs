@@ -9,3 +9,6 @@ pub(crate) mod key;
 pub(crate) mod range_tombstones;
 pub(crate) mod files;
 pub(crate) mod places;
+
+/// Level 0 holds flushed tables, which overlap; levels 1 to 6 are sorted runs.
+pub(crate) const LEVELS: usize = 7;

@@ -17,13 +17,14 @@ use crate::compaction::output::{OutputOptions, Pacer};
 use crate::compaction::picker;
 use crate::engine::{Engine, Structure};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::LEVELS;
 use crate::format::files::table_path;
 use crate::options::{FilterKind, KeyspaceOptions};
 use crate::sst::filter::{CUCKOO_BITS_MAX, CUCKOO_BITS_MIN};
 use crate::sst::table::TableOptions;
 use crate::sync::Mutex;
 use crate::version::levels::TableHandle;
-use crate::version::manifest::{Edit, LEVELS};
+use crate::version::manifest::Edit;
 use crate::version::tree::Tree;
 
 /// Waiting for a background job, the state is looked at again this often even

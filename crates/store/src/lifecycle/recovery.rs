@@ -343,7 +343,7 @@ impl Engine {
         let state = self.structure.lock().manifest.state().clone();
         let mut trees = BTreeMap::new();
         for (&id, keyspace) in &state.keyspaces {
-            let mut levels: [Vec<_>; manifest::LEVELS] = Default::default();
+            let mut levels: [Vec<_>; crate::format::LEVELS] = Default::default();
             for (level, tables) in keyspace.levels.iter().enumerate() {
                 for meta in tables.values() {
                     levels[level].push(self.open_table(meta.clone())?);

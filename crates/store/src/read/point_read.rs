@@ -29,11 +29,12 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use tidekv_cache::Epoch;
 use tidekv_cache::KvEntry;
+use tidekv_cache::LookupResult;
 use tidekv_cache::is_memory_lesson;
-use tidekv_cache::point;
 use tidekv_cache::{KpEntry, Pointer};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::LEVELS;
 use crate::format::key::{Kind, LookupKey, Sequence, Trailer, split_deadline};
 use crate::read::question::{Known, Payload, Question};
 use crate::sst::block::{BlockHandle, BlockRef};
@@ -43,7 +44,6 @@ use crate::sst::cold_lookups::LookupReads;
 use crate::sst::table::{Found, Step, TableProbe};
 use crate::sst::unlearning::FalsePositive;
 use crate::version::levels::{TableHandle, find_in};
-use crate::version::manifest::LEVELS;
 
 /// The newest version of a key that a reader sees: an entry, or a deletion.
 #[derive(Debug, Clone)]
@@ -293,7 +293,7 @@ impl<'a> PointRead<'a> {
             if lesson.has_read || point.keeps_unread() {
                 let pointer = found.pointer(handle.meta().id);
                 let is_data_read = lesson.last_read == Some(pointer.offset);
-                let resolved = point::Resolved {
+                let resolved = LookupResult {
                     entry,
                     pointer: Some(pointer),
                     reads: self.reads.all() as f32,

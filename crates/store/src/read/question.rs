@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tidekv_cache::KpEntry;
 use tidekv_cache::KvEntry;
 use tidekv_cache::Name;
-use tidekv_cache::point;
+use tidekv_cache::PointCacheLookup;
 
 use crate::format::key::{Kind, LookupKey, Sequence, Trailer};
 use crate::sst::block::Part;
@@ -161,9 +161,9 @@ impl<'a> Question<'a> {
             is_sure.then(|| see(trailer, Payload::Lent(entry.value)))
         };
         let entry = match point.lookup(self.hash, self.name(), read) {
-            point::Found::Value(seen) => return Known::Cached(seen),
-            point::Found::Pointer(entry) => entry,
-            point::Found::Nothing => return Known::Nothing,
+            PointCacheLookup::Value(seen) => return Known::Cached(seen),
+            PointCacheLookup::Pointer(entry) => entry,
+            PointCacheLookup::Miss => return Known::Nothing,
         };
         let level = usize::from(entry.level);
         match self.view.version.find_by_id(entry.pointer.table, self.key.user_key, level) {

@@ -19,8 +19,8 @@ use std::mem;
 
 use tidekv_cache::BlockKind;
 
+use crate::format::LEVELS;
 use crate::stats::Counter;
-use crate::version::manifest::LEVELS;
 
 /// Where a lookup may end: on a level, or nowhere.
 const ENDS: usize = LEVELS + 1;

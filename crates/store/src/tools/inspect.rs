@@ -15,12 +15,13 @@ use tidekv_io::{Access, LocalStorage, Storage};
 
 use crate::batch::decode_record;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::LEVELS;
 use crate::format::files::{FileName, log_numbers, log_path, manifest_name, table_path};
 use crate::format::key::{Kind, split_deadline};
 use crate::options::KeyspaceOptions;
 use crate::sst::blocks::Blocks;
 use crate::sst::table::{self, Table};
-use crate::version::manifest::{self, Change, Edit, LEVELS, State, TableMeta};
+use crate::version::manifest::{self, Change, Edit, State, TableMeta};
 use crate::wal::{Ending, LogReader};
 
 /// The whole of a store, as its manifest and directory say.

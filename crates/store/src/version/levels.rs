@@ -12,13 +12,14 @@ use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::format::LEVELS;
 use crate::format::key::Sequence;
 use crate::format::range_tombstones::RangeTombstones;
 use crate::sst::scan_lengths::ScanLengths;
 use crate::sst::table::Table;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::version::manifest::{LEVELS, TableMeta};
+use crate::version::manifest::TableMeta;
 
 /// Tables whose files are to be removed.
 #[derive(Debug, Default)]

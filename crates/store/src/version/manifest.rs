@@ -12,4 +12,4 @@ mod tests;
 
 pub(crate) use edit::{Change, Edit, TableMeta};
 pub(crate) use file::Manifest;
-pub(crate) use state::{KeyspaceState, LEVELS, State};
+pub(crate) use state::{KeyspaceState, State};

@@ -78,7 +78,7 @@ fn read(bytes: &[u8], number: u64) -> (Vec<Vec<u8>>, Ending) {
 fn a_fresh_log_has_the_released_bytes_and_they_are_still_read() {
     let disk = MemoryStorage::new();
     fresh(&disk);
-    let mut dump = Dump::new("Log 7, ended. See crates/store/src/log/format.rs.");
+    let mut dump = Dump::new("Log 7, ended. See crates/store/src/wal/format.rs.");
     add_frames(&mut dump, &disk.read_file(PATH).unwrap(), 7, "Allocated, not written");
     let released = dump.hold_against("log");
     let (records, ending) = read(&released[0].1, 7);
@@ -94,7 +94,7 @@ fn a_recycled_log_has_the_released_bytes_and_they_are_still_read() {
     let mut writer = LogWriter::new(file(&disk), 9);
     write(&mut writer, b"ebb");
     let mut dump = Dump::new(
-        "Log 9 in the file that was log 7, not ended. See crates/store/src/log/format.rs.",
+        "Log 9 in the file that was log 7, not ended. See crates/store/src/wal/format.rs.",
     );
     add_frames(&mut dump, &disk.read_file(PATH).unwrap(), 9, "What is left of log 7");
     let released = dump.hold_against("log-recycled");

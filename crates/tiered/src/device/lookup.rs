@@ -19,9 +19,9 @@ use tidekv_io::{Buffer, Result};
 use crate::device::flash_device::Device;
 use crate::entry::{Entry, SegmentId, Spot};
 use crate::index::negative_filter::NegativeFilter;
-use crate::index::page::{self, PAGE_BLOCK_BYTES, PAGE_BYTES, Page, PageBlock, PageId};
 use crate::index::partition::Knowledge;
 use crate::segment::layout::Name;
+use crate::segment::page::{self, PAGE_BLOCK_BYTES, PAGE_BYTES, Page, PageBlock, PageId};
 use crate::segment::record::{self, Mismatch, Record};
 use crate::segment::segment_table::Life;
 

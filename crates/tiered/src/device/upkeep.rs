@@ -25,11 +25,11 @@ use tidekv_io::{Error, ErrorKind, Operation, Result};
 
 use crate::device::flash_device::Device;
 use crate::entry::Entry;
-use crate::index::page::{ENTRIES_MAX, PAGE_BYTES, Page, PageId};
 use crate::index::partition::{Knowledge, Partition};
 use crate::segment::buffer::Segment;
 use crate::segment::coding::Writer;
 use crate::segment::layout::{Name, VERSION_BYTES};
+use crate::segment::page::{ENTRIES_MAX, PAGE_BYTES, Page, PageId};
 use crate::segment::segment_table::Slot;
 
 /// So many partitions are looked at for one that is worth being merged.

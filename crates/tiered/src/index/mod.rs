@@ -4,7 +4,6 @@
 //! Modules are declared bottom-up.
 
 pub(crate) mod negative_filter;
-pub(crate) mod page;
 pub(crate) mod flash_dram;
 pub(crate) mod hot;
 pub(crate) mod partition;

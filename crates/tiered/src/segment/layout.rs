@@ -15,7 +15,7 @@ use crate::entry::{
     FINGERPRINT_BITS_MAX, RECORD_HEADER_BYTES, SEGMENT_BYTES_MAX, SLOTS_MAX, UNIT_BYTES,
 };
 use crate::error::{Error, Result};
-use crate::index::page::{ENTRIES_MAX, PAGE_BYTES};
+use crate::segment::page::{ENTRIES_MAX, PAGE_BYTES};
 
 /// Parts begin at multiples of so many bytes.
 pub(crate) const BLOCK_BYTES: u64 = 4096;

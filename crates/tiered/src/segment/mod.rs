@@ -5,6 +5,7 @@
 
 pub(crate) mod ttl;
 pub(crate) mod coding;
+pub(crate) mod page;
 pub(crate) mod layout;
 pub(crate) mod parts;
 pub(crate) mod superblock;

@@ -35,20 +35,20 @@ fn pointer(n: u32, table: u64) -> Pointer {
 
 /// Looks key `n` up as a store does where it stands on `level` with a `value`; how the
 /// point cache answered.
-fn get_of(shard: &mut HacShard, n: u32, level: u8, value: &[u8]) -> Found<Vec<u8>> {
+fn get_of(shard: &mut HacShard, n: u32, level: u8, value: &[u8]) -> PointCacheLookup<Vec<u8>> {
     let key = n.to_be_bytes();
     let name = Name { keyspace: 1, key: &key };
     let found = shard.lookup(hash_of(name), name, |entry| Some(entry.value.to_vec()));
-    if !matches!(found, Found::Value(_)) {
+    if !matches!(found, PointCacheLookup::Value(_)) {
         let entry = KvEntry { name, stamp: 9, value, level };
-        let (pointer, by_pointer) = (Some(pointer(n, 1)), found != Found::Nothing);
-        let found = Resolved { entry, pointer, reads: 0.0, data_reads: 0.0, by_pointer };
+        let (pointer, by_pointer) = (Some(pointer(n, 1)), found != PointCacheLookup::Miss);
+        let found = LookupResult { entry, pointer, reads: 0.0, data_reads: 0.0, by_pointer };
         shard.resolved(hash_of(name), &found);
     }
     found
 }
 
-fn get(shard: &mut HacShard, n: u32) -> Found<Vec<u8>> {
+fn get(shard: &mut HacShard, n: u32) -> PointCacheLookup<Vec<u8>> {
     get_of(shard, n, 4, &[7; 100])
 }
 
@@ -66,14 +66,14 @@ fn hash(n: u32) -> u64 {
 #[test]
 fn the_first_lookup_leaves_a_pointer_and_the_second_the_value_alone() {
     let mut shard = shard(50_000, 50_000);
-    assert_eq!(get(&mut shard, 1), Found::Nothing);
+    assert_eq!(get(&mut shard, 1), PointCacheLookup::Miss);
     assert_eq!(shard.len(), (0, 1));
     assert_eq!(shard.charged_bytes(), (0, KP_BYTES));
     let expected = KpEntry { pointer: pointer(1, 1), level: 4 };
-    assert_eq!(get(&mut shard, 1), Found::Pointer(expected));
+    assert_eq!(get(&mut shard, 1), PointCacheLookup::Pointer(expected));
     assert_eq!(shard.len(), (1, 0));
     assert_eq!(shard.charged_bytes(), (KV_BYTES, 0));
-    assert_eq!(get(&mut shard, 1), Found::Value(vec![7; 100]));
+    assert_eq!(get(&mut shard, 1), PointCacheLookup::Value(vec![7; 100]));
     assert_eq!(shard.saved(), PointReads { kv: 8.0, kp: 7.0 });
 }
 
@@ -81,13 +81,13 @@ fn the_first_lookup_leaves_a_pointer_and_the_second_the_value_alone() {
 fn a_short_value_is_in_kp_until_it_is_asked_for_again() {
     let mut shard = shard(50_000, 50_000);
     let short = [5; POINTER_BYTES - 1];
-    assert_eq!(get_of(&mut shard, 1, 4, &short), Found::Nothing);
+    assert_eq!(get_of(&mut shard, 1, 4, &short), PointCacheLookup::Miss);
     assert_eq!(shard.len(), (0, 1));
-    assert_eq!(get_of(&mut shard, 1, 4, &short), Found::Value(short.to_vec()));
+    assert_eq!(get_of(&mut shard, 1, 4, &short), PointCacheLookup::Value(short.to_vec()));
     assert_eq!(shard.len(), (1, 0));
     // One byte more is a pointer's size.
     get_of(&mut shard, 2, 4, &[5; POINTER_BYTES]);
-    assert!(matches!(get_of(&mut shard, 2, 4, &[5; POINTER_BYTES]), Found::Pointer(_)));
+    assert!(matches!(get_of(&mut shard, 2, 4, &[5; POINTER_BYTES]), PointCacheLookup::Pointer(_)));
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn the_least_efficient_of_the_oldest_leaves() {
         let name = Name { keyspace: 1, key: &key };
         let entry = KvEntry { name, stamp: 1, value: &[7; 100], level };
         let (pointer, by_pointer) = (Some(pointer(n, 1)), false);
-        let found = Resolved { entry, pointer, reads: 0.0, data_reads: 0.0, by_pointer };
+        let found = LookupResult { entry, pointer, reads: 0.0, data_reads: 0.0, by_pointer };
         shard.resolved(hash_of(name), &found);
     }
     // More of both, so that efficiencies are far apart.
@@ -205,7 +205,7 @@ fn the_least_efficient_of_the_oldest_leaves() {
         let name = Name { keyspace: 1, key: &key };
         let entry = KvEntry { name, stamp: 1, value: &[7; 100], level: 0 };
         let (pointer, by_pointer) = (Some(pointer(n, 1)), false);
-        let found = Resolved { entry, pointer, reads: 0.0, data_reads: 0.0, by_pointer };
+        let found = LookupResult { entry, pointer, reads: 0.0, data_reads: 0.0, by_pointer };
         shard.resolved(hash_of(name), &found);
     }
     let oldest = || shard.entries.oldest_first(KP).take(4);
@@ -224,17 +224,17 @@ fn a_flush_tells_of_values_and_takes_places_until_they_are_known() {
     get(&mut shard, 2);
     get_of(&mut shard, 3, 4, b"short");
     assert!(!sync(&mut shard, 1, Some(b"new")));
-    assert_eq!(get(&mut shard, 1), Found::Value(b"new".to_vec()));
+    assert_eq!(get(&mut shard, 1), PointCacheLookup::Value(b"new".to_vec()));
     assert!(sync(&mut shard, 2, Some(&[8; 100])));
     let name = 2u32.to_be_bytes();
     let name = Name { keyspace: 1, key: &name };
-    assert_eq!(shard.lookup(hash(2), name, |_| Some(())), Found::Nothing);
+    assert_eq!(shard.lookup(hash(2), name, |_| Some(())), PointCacheLookup::Miss);
     let to = KpEntry { pointer: pointer(2, 5), level: 0 };
     shard.redirect(hash(2), to);
-    assert_eq!(shard.lookup(hash(2), name, |_| Some(())), Found::Pointer(to));
+    assert_eq!(shard.lookup(hash(2), name, |_| Some(())), PointCacheLookup::Pointer(to));
     // Nobody has told of it: its place stays.
     shard.redirect(hash(2), KpEntry { pointer: pointer(2, 6), level: 0 });
-    assert_eq!(shard.lookup(hash(2), name, |_| Some(())), Found::Pointer(to));
+    assert_eq!(shard.lookup(hash(2), name, |_| Some(())), PointCacheLookup::Pointer(to));
     // A short value comes in its place, or a long one in that of a short one.
     assert!(!sync(&mut shard, 2, Some(b"x")));
     assert!(sync(&mut shard, 3, Some(&[9; 100])));
@@ -256,7 +256,7 @@ fn keys_that_share_a_fingerprint_keep_no_old_place() {
     let place = |shard: &mut HacShard, n: u32| {
         let key = n.to_be_bytes();
         match shard.lookup(hash(n), Name { keyspace: 1, key: &key }, |_| Some(())) {
-            Found::Pointer(entry) => Some(entry.pointer),
+            PointCacheLookup::Pointer(entry) => Some(entry.pointer),
             _ => None,
         }
     };
@@ -311,7 +311,7 @@ proptest! {
                 Step::Get(n, len) => {
                     let len = *tree.entry(n).or_insert(len);
                     let found = get_of(&mut shard, n, (n % 5) as u8, &vec![len as u8; len]);
-                    if let Found::Value(value) = found {
+                    if let PointCacheLookup::Value(value) = found {
                         prop_assert_eq!(value, vec![len as u8; len]);
                     }
                 }

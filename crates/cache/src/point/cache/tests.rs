@@ -29,8 +29,8 @@ fn place(table: u64, position: u32) -> Pointer {
     Pointer { table, offset: 4096, len: 4096, position }
 }
 
-fn found<'a>(entry: KvEntry<'a>, pointer: Pointer) -> Resolved<'a> {
-    Resolved { entry, pointer: Some(pointer), reads: 3.0, data_reads: 1.0, by_pointer: false }
+fn found<'a>(entry: KvEntry<'a>, pointer: Pointer) -> LookupResult<'a> {
+    LookupResult { entry, pointer: Some(pointer), reads: 3.0, data_reads: 1.0, by_pointer: false }
 }
 
 /// A cache of so many bytes for KV and KP in one shard.
@@ -58,14 +58,14 @@ fn hac_cache(kv: usize, kp: usize) -> PointCache {
 fn value(cache: &PointCache, key: &[u8]) -> Option<Vec<u8>> {
     let read = |entry: KvEntry<'_>| Some(entry.value.to_vec());
     match cache.lookup(hash_of(name(key)), name(key), read) {
-        Found::Value(value) => Some(value),
+        PointCacheLookup::Value(value) => Some(value),
         _ => None,
     }
 }
 
 fn pointer(cache: &PointCache, key: &[u8]) -> Option<Pointer> {
     match cache.lookup(hash_of(name(key)), name(key), |_| None::<()>) {
-        Found::Pointer(entry) => Some(entry.pointer),
+        PointCacheLookup::Pointer(entry) => Some(entry.pointer),
         _ => None,
     }
 }
@@ -128,7 +128,7 @@ fn the_format_of_hac_keeps_the_same_rules() {
     let cache = hac_cache(64 << 10, 64 << 10);
     let (hash, long) = (hash_of(name(b"k")), [b'v'; 40]);
     let find = |value: &[u8], table, by_pointer| {
-        let resolved = Resolved { by_pointer, ..found(entry(b"k", value), place(table, 0)) };
+        let resolved = LookupResult { by_pointer, ..found(entry(b"k", value), place(table, 0)) };
         cache.resolved(hash, cache.epoch(hash), &resolved);
     };
     let epoch = cache.epoch(hash);
@@ -181,7 +181,7 @@ fn a_range_and_tables_are_forgotten() {
     assert_eq!(pointer(&cache, b"b"), Some(place(0, 0)));
     assert_eq!(pointer(&cache, b"c"), None);
     let read = |entry: KvEntry<'_>| Some(entry.value == b"w");
-    assert_eq!(cache.lookup(hash_of(other), other, read), Found::Value(true));
+    assert_eq!(cache.lookup(hash_of(other), other, read), PointCacheLookup::Value(true));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_version_that_may_not_be_seen_is_passed_over() {
     let hash = hash_of(name(b"k"));
     cache.resolved(hash, cache.epoch(hash), &found(entry(b"k", b"v"), place(1, 0)));
     let unseen = cache.lookup(hash, name(b"k"), |_| None::<()>);
-    assert_eq!(unseen, Found::Nothing);
+    assert_eq!(unseen, PointCacheLookup::Miss);
     assert!(value(&cache, b"k").is_some());
 }
 

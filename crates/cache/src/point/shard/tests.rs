@@ -9,26 +9,27 @@ fn hash_of(name: Name<'_>) -> u64 {
 }
 
 /// Looks `name` up as a store would whose lookups take `reads` I/Os.
-fn get(shard: &mut PointShard, key: &[u8], reads: f32) -> Found<()> {
+fn get(shard: &mut PointShard, key: &[u8], reads: f32) -> PointCacheLookup<()> {
     get_long(shard, key, 100, reads)
 }
 
 /// The same of a value of so many bytes.
-fn get_long(shard: &mut PointShard, key: &[u8], value: usize, reads: f32) -> Found<()> {
+fn get_long(shard: &mut PointShard, key: &[u8], value: usize, reads: f32) -> PointCacheLookup<()> {
     let value = vec![1; value];
     let name = Name { keyspace: 1, key };
     let hash = hash_of(name);
     let found = shard.lookup(hash, name, |_| Some(()));
-    if found == Found::Value(()) {
+    if found == PointCacheLookup::Value(()) {
         return found;
     }
     shard.asked(hash);
-    let by_pointer = found != Found::Nothing;
+    let by_pointer = found != PointCacheLookup::Miss;
     let offset = u64::from(key[0]) << 12;
     let pointer = Pointer { table: 1, offset, len: 4096, position: 3 };
     let entry = KvEntry { name, stamp: 7, value: &value, level: 4 };
     let reads = if by_pointer { 1.0 } else { reads };
-    let resolved = Resolved { entry, pointer: Some(pointer), reads, data_reads: 1.0, by_pointer };
+    let resolved =
+        LookupResult { entry, pointer: Some(pointer), reads, data_reads: 1.0, by_pointer };
     shard.resolved(hash, &resolved);
     found
 }
@@ -43,11 +44,11 @@ fn wanted(shard: &PointShard) -> PointReads {
 fn components_without_bytes_show_in_their_ghosts_that_they_want_some() {
     let mut shard = PointShard::new(hash_of, 64 << 10);
     shard.measure(64 << 10, 64 << 10, 1);
-    assert_eq!(get(&mut shard, b"key", 4.0), Found::Nothing);
+    assert_eq!(get(&mut shard, b"key", 4.0), PointCacheLookup::Miss);
     assert_eq!(wanted(&shard), PointReads::default());
     // Ghosts of KP know a part of the keys only; each hit stands for as many.
     for n in 0..100u8 {
-        (0..2).for_each(|_| assert_eq!(get(&mut shard, &[n, 1], 4.0), Found::Nothing));
+        (0..2).for_each(|_| assert_eq!(get(&mut shard, &[n, 1], 4.0), PointCacheLookup::Miss));
     }
     let PointReads { kv, kp } = wanted(&shard);
     assert!((400.0..=460.0).contains(&kv), "{kv} of 452, as they are shorter than usual");
@@ -189,7 +190,7 @@ fn what_was_read_is_kept_and_answers() {
     shard.set_capacities(64 << 10, 0);
     get(&mut shard, b"key", 4.0);
     assert_eq!(shard.saved(), PointReads::default());
-    assert_eq!(get(&mut shard, b"key", 4.0), Found::Value(()));
+    assert_eq!(get(&mut shard, b"key", 4.0), PointCacheLookup::Value(()));
     let saved = f64::from(shard.reads(4));
     assert_eq!(shard.saved(), PointReads { kv: saved, kp: 0.0 });
     // Without room for values, the place is known.
@@ -197,7 +198,7 @@ fn what_was_read_is_kept_and_answers() {
     (0..2000).for_each(|_| {
         get(&mut shard, b"key", 4.0);
     });
-    let Found::Pointer(entry) = get(&mut shard, b"key", 4.0) else {
+    let PointCacheLookup::Pointer(entry) = get(&mut shard, b"key", 4.0) else {
         panic!("the place is not known")
     };
     let saved = 2_000.0 * f64::from(shard.reads(4) - 1.0);
@@ -281,11 +282,11 @@ fn a_pointer_is_kept_where_it_would_have_spared_a_read() {
     let mut shard = PointShard::new(hash_of, 64 << 10);
     shard.measure(4 << 10, 4 << 10, 1);
     shard.set_capacities(0, 8 << 10);
-    assert_eq!(get(&mut shard, b"one read", 1.0), Found::Nothing);
-    assert_eq!(get(&mut shard, b"two reads", 2.0), Found::Nothing);
+    assert_eq!(get(&mut shard, b"one read", 1.0), PointCacheLookup::Miss);
+    assert_eq!(get(&mut shard, b"two reads", 2.0), PointCacheLookup::Miss);
     assert_eq!(shard.len(), (0, 1));
-    assert!(matches!(get(&mut shard, b"two reads", 2.0), Found::Pointer(_)));
+    assert!(matches!(get(&mut shard, b"two reads", 2.0), PointCacheLookup::Pointer(_)));
     shard.set_without(Ideas::NONE.and(Idea::Admission), [1.0; LEVELS]);
-    assert_eq!(get(&mut shard, b"one read", 1.0), Found::Nothing);
+    assert_eq!(get(&mut shard, b"one read", 1.0), PointCacheLookup::Miss);
     assert_eq!(shard.len(), (0, 2), "without admission all come in");
 }

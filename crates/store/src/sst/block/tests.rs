@@ -157,7 +157,7 @@ fn released_blocks_are_still_read_under_every_compression() {
     let content = block_of(&entries);
     let mut dump = Dump::new(
         "A data block at offset 4096 of table 7 in its envelope, under each compression. \
-         See crates/store/src/block.rs and block/envelope.rs.",
+         See crates/store/src/sst/block.rs and block/envelope.rs.",
     );
     for (compression, name) in NAMES {
         dump.file(name);

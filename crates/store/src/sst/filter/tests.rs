@@ -56,7 +56,7 @@ fn a_filter_has_the_released_bytes_and_they_are_still_read() {
     let bloom = filter_of(FilterKind::Bloom, 10, 0..60).filter;
     let mut dump = Dump::new(
         "The filter of the keys 0 to 59 (eight bytes each, big-endian) at 10 bits a key. \
-         See crates/store/src/filter/blocked_bloom.rs.",
+         See crates/store/src/sst/filter/blocked_bloom.rs.",
     );
     let lines = [(64, "First line"), (128, "Second line")];
     dump.parts(&bloom, &[&lines[..], &[(130, "Probes, kind")]].concat());
@@ -71,7 +71,7 @@ fn a_cuckoo_filter_has_the_released_bytes_and_they_are_still_read() {
     let built = filter_of(FilterKind::Cuckoo, 10, 0..60);
     let mut dump = Dump::new(
         "The cuckoo filter of the keys 0 to 59 (eight bytes each, big-endian) at 10 bits a \
-         key, its mirror, and a repair of it. See crates/store/src/filter/cuckoo.rs.",
+         key, its mirror, and a repair of it. See crates/store/src/sst/filter/cuckoo.rs.",
     );
     dump.file("filter");
     let end = built.filter.len();

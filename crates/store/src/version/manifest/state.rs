@@ -4,13 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::edit::{Change, Edit, FORMAT_VERSION, TableMeta};
+use crate::format::LEVELS;
 use crate::format::coding::COUNT_MAX;
 use crate::format::key::Sequence;
 use crate::options::KeyspaceOptions;
 use crate::wal::LogPosition;
-
-/// Level 0 holds flushed tables, which overlap; levels 1 to 6 are sorted runs.
-pub(crate) const LEVELS: usize = 7;
 
 /// A keyspace as the manifest knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]

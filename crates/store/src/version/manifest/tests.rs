@@ -78,7 +78,7 @@ fn a_manifest_has_the_released_bytes_and_they_are_still_read() {
     edits().into_iter().for_each(|edit| manifest.commit(edit).unwrap());
     let mut dump = Dump::new(
         "CURRENT, and a manifest of three edits, each with a mark behind it. See \
-         crates/store/src/manifest/edit.rs and manifest/file.rs.",
+         crates/store/src/version/manifest/edit.rs and manifest/file.rs.",
     );
     dump.file("CURRENT");
     dump.part("A line", &disk.read_file("/data/CURRENT").unwrap());

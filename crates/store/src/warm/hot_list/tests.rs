@@ -63,7 +63,7 @@ fn a_list_has_the_released_bytes_and_they_are_still_read() {
         (93, "Two without"),
         (bytes.len(), "Pointers"),
     ];
-    let mut dump = Dump::new("What was hot. See crates/store/src/hot_list.rs.");
+    let mut dump = Dump::new("What was hot. See crates/store/src/warm/hot_list.rs.");
     dump.parts(&bytes, &parts);
     let released = dump.hold_against("hot-list");
     assert_eq!(HotList::decode(&released[0].1), Some(list()));

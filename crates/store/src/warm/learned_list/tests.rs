@@ -36,7 +36,7 @@ fn a_list_has_the_released_bytes_and_they_are_still_read() {
     let bytes = list().encode();
     let mut dump = Dump::new(
         "What filters had unlearned when a store was closed. See \
-         crates/store/src/learned_list.rs.",
+         crates/store/src/warm/learned_list.rs.",
     );
     let parts = [(8, "Magic"), (16, "Checksum"), (24, "Store"), (bytes.len(), "Tables")];
     dump.parts(&bytes, &parts);

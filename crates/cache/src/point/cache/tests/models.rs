@@ -61,16 +61,18 @@ impl Scene {
         }
         let read = |entry: KvEntry<'_>| entry.value.first_chunk().copied().map(u64::from_le_bytes);
         match self.cache.lookup(hash, name(b"k"), read) {
-            Found::Value(version) => {
+            PointCacheLookup::Value(version) => {
                 assert!(version >= in_tables, "{version} where the tables have {in_tables}");
                 return version;
             }
-            Found::Pointer(entry) if entry.pointer.table == in_tables => return in_tables,
-            Found::Pointer(entry) => {
+            PointCacheLookup::Pointer(entry) if entry.pointer.table == in_tables => {
+                return in_tables;
+            }
+            PointCacheLookup::Pointer(entry) => {
                 let table = entry.pointer.table;
                 assert!(table > in_tables, "to {table} where the tables have {in_tables}");
             }
-            Found::Nothing => {}
+            PointCacheLookup::Miss => {}
         }
         let bytes = value_of(in_tables);
         self.cache.resolved(hash, epoch, &found(entry(b"k", &bytes), place(in_tables, 0)));

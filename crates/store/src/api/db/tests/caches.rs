@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidekv_cache::KvEntry;
+use tidekv_cache::LookupResult;
 use tidekv_cache::Pointer;
-use tidekv_cache::Resolved;
 use tidekv_cache::{CachePolicy, Name};
 use tidekv_io::{InlineExecutor, MemoryStorage};
 
@@ -36,7 +36,7 @@ fn plant(keyspace: &Keyspace, key: &[u8], value: &[u8]) {
     let hash = name_hash(name);
     let entry = KvEntry { name, stamp: Trailer::new(1, Kind::Value).0, value, level: 0 };
     let pointer: Option<Pointer> = None;
-    let found = Resolved { entry, pointer, reads: 1.0, data_reads: 0.0, by_pointer: false };
+    let found = LookupResult { entry, pointer, reads: 1.0, data_reads: 0.0, by_pointer: false };
     let point = keyspace.engine().caches.point();
     point.resolved(hash, point.epoch(hash), &found);
 }

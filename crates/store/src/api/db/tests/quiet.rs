@@ -8,8 +8,8 @@ use tidekv_io::{Clock, MemoryStorage, SystemClock};
 use super::super::Db;
 use crate::api::keyspace::Keyspace;
 use crate::compaction::picker;
+use crate::format::LEVELS;
 use crate::options::Options;
-use crate::version::manifest::LEVELS;
 
 /// Far more than the half second that it takes.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tidekv_io::{InlineExecutor, MemoryStorage};
 
 use crate::compaction::picker;
+use crate::format::LEVELS;
 use crate::sync::atomic::Ordering;
 use crate::version::levels::{TableHandle, Version};
-use crate::version::manifest::LEVELS;
 use crate::{CachePolicy, Db, Environment, Keyspace, Options};
 
 const KEYS: u32 = 2000;

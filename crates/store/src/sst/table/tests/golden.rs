@@ -51,7 +51,7 @@ fn dump(storage: &MemoryStorage) -> Dump {
     parts.push((footer_at, FOOTER_BYTES, "Footer".into()));
     parts.sort();
     let mut out = Dump::new(
-        "A table with id 7 in keyspace 3. See the head of crates/store/src/table/format.rs.",
+        "A table with id 7 in keyspace 3. See the head of crates/store/src/sst/table/format.rs.",
     );
     let mut at = 0;
     for (offset, len, name) in parts {
