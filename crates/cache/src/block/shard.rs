@@ -137,7 +137,7 @@ impl<V> Shard<V> {
     /// would have to leave first. If that one is better it becomes the newest, so that the
     /// next newcomer is held against another. (With more rivals a newcomer no fewer reads
     /// were done, and each rival is memory that is not in the processor's cache:
-    /// `docs/design/0018-tides.md`.)
+    /// `docs/adr/0018-adaptive-cache-partitioning.md`.)
     fn admits(&mut self, id: BlockId, hash: u64, charge: usize, arrival: Arrival) -> bool {
         let without = self.without;
         if without.has(Idea::Admission) {

@@ -40,7 +40,7 @@
 //! **What we changed.** AC-Key (section 4.3) moves the boundary at each ghost hit by
 //! `k * benefit / size`. Small entries already have more ghost hits to the byte; to
 //! divide by the size again counts it twice, and starves blocks. See
-//! `docs/design/0018-tides.md`.
+//! `docs/adr/0018-adaptive-cache-partitioning.md`.
 
 use crate::partition::ghost::Wanted;
 

@@ -12,7 +12,7 @@
 //! | `model:lazy` | the model of that, with as much DRAM for objects and as many objects a segment: how far to trust the next |
 //! | `model:scan`, `model:scan-10s`, `model:scan-10min` | the same model that reads all of flash once a minute, ten seconds, ten minutes, and removes exactly what has expired |
 //!
-//! What it found: `docs/design/0034-what-groups-by-time-to-live-are-worth.md`.
+//! What it found: `docs/benchmarks/notes/ttl-grouping.md`.
 //!
 //! The first half of a trace warms caches up, the second is measured. A get that finds nothing is
 //! followed by a set.

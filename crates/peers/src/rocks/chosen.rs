@@ -20,7 +20,8 @@
 //! so that it is always as many that are merged and two stores of one load are of the same shape.
 //!
 //! Choices stand in the order in which they matter to a load whose metadata is large beside the
-//! cache's parts (`docs/findings/rocksdb-cache-policies.md`), as a search goes along them.
+//! cache's parts (`docs/benchmarks/findings/rocksdb-cache-policies.md`), as a search goes along
+//! them.
 
 use std::str::FromStr;
 

@@ -16,7 +16,7 @@
 //! several blocks that a scan reads ahead goes past the tier both ways: it is one request to
 //! storage however much of it the tier has, and long scans would drive out what lookups want.
 //! So do compactions and repairs. To the cache a block out of the tier is one that was read:
-//! more memory would have spared it too (`docs/design/0035-a-tier-under-the-block-cache.md`).
+//! more memory would have spared it too (`docs/adr/0035-secondary-block-cache.md`).
 //!
 //! A block in the cache counts as one hit or one miss when it is asked for by
 //! [`Blocks::cached`], as one of these or as passed by in [`Blocks::look_for`]; the reading
