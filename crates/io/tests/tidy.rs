@@ -1,4 +1,4 @@
-//! The workspace against its own rules (`docs/STYLE.md`): layers, order of
+//! The workspace against its own rules (`docs/internals/style.md`): layers, order of
 //! modules, sizes, names, leftovers, and documents that name what exists.
 //!
 //! It stands here because this crate depends on no other, so it is the first
@@ -71,7 +71,7 @@ fn accept(complaints: Vec<String>) {
 
 #[test]
 fn crates_depend_as_the_architecture_says() {
-    let table = layers::Table::parse(&read("docs/ARCHITECTURE.md")).unwrap();
+    let table = layers::Table::parse(&read("docs/internals/architecture.md")).unwrap();
     let manifests: Vec<(String, String)> = files("crates", "toml")
         .into_iter()
         .filter_map(|path| {
@@ -129,7 +129,11 @@ fn documents_name_what_exists() {
     let mut complaints: Vec<String> =
         paths.iter().flat_map(|path| documents::links(path, &read(path), &is_there)).collect();
     complaints.extend(paths.iter().flat_map(|path| documents::merges(path, &read(path))));
-    for path in ["docs/ARCHITECTURE.md", "docs/concurrency.md", "docs/format.md"] {
+    for path in [
+        "docs/internals/architecture.md",
+        "docs/internals/concurrency.md",
+        "docs/reference/format.md",
+    ] {
         complaints.extend(documents::names(path, &read(path), &sources));
     }
     accept(complaints);

@@ -1,5 +1,5 @@
 // The page of a cache: says in words and figures what its tiers and its flash devices do. All
-// numbers come from /api/stats; docs/memcached.md has their names.
+// numbers come from /api/stats; docs/reference/memcached.md has their names.
 
 import { element, shape } from "/figures.js";
 import { drawCurves } from "/curves.js";

@@ -1,5 +1,5 @@
 // The page of a store: says in words and figures what there is. All numbers come from
-// /api/stats; docs/http.md has their names.
+// /api/stats; docs/reference/http.md has their names.
 
 import { drawCurves } from "/curves.js";
 import { element, shape } from "/figures.js";

@@ -1,4 +1,4 @@
-//! `/api/stats`: what the page draws, as JSON. `docs/http.md` says what each name means.
+//! `/api/stats`: what the page draws, as JSON. `docs/reference/http.md` says what each name means.
 
 use serde_json::{Map, Value, json};
 use tidekv::CachePolicy;

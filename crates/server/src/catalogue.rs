@@ -1,6 +1,6 @@
 //! The commands: one flat list of records, one record per command, in the
 //! order of groups and names within them. Lookup, arity errors, `COMMAND`,
-//! `COMMAND DOCS` and `docs/commands.md` all come from it.
+//! `COMMAND DOCS` and `docs/reference/commands.md` all come from it.
 //!
 //! The fields of a record, in this order: name, arity, where it runs, flags,
 //! keys, since; syntax; summary; function. [`Command`] explains them.

@@ -4,7 +4,7 @@
 //! A [`Reading`] is everything that is counted, at one moment. A sample is what lies
 //! between two readings: rates by the second, the state at its end, quantiles of what
 //! took place in between. A list of fields says what a sample has: [`FIELDS`] those of a
-//! store; the page, `/api/stats` and `docs/http.md` come from it.
+//! store; the page, `/api/stats` and `docs/reference/http.md` come from it.
 //!
 //! Guarantees: at most [`Ring::kept`] samples of each interval are kept, of a store some
 //! 240 KiB in all; samples are numbered from 1 in the order of their making, so that a reader

@@ -1,5 +1,5 @@
 //! The metrics of `/metrics`: one flat list, from which come the text for Prometheus,
-//! its help and the table in `docs/http.md`.
+//! its help and the table in `docs/reference/http.md`.
 //!
 //! Names follow the advice of Prometheus: base units, `_total` at the end of what only
 //! grows. Each counter of the store and of the server stands in the list; a test says so.

@@ -2,7 +2,7 @@
 //!
 //! Open a [`Db`], take a [`Keyspace`] from it, read and write. Modules are
 //! declared bottom-up; a module names only modules above it. Where to start
-//! reading: `docs/ARCHITECTURE.md` follows a read, a write and a recovery
+//! reading: `docs/internals/architecture.md` follows a read, a write and a recovery
 //! through the files.
 
 #[cfg(test)]

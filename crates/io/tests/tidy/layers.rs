@@ -1,4 +1,4 @@
-//! Which crate may depend on which: the table in `docs/ARCHITECTURE.md`
+//! Which crate may depend on which: the table in `docs/internals/architecture.md`
 //! against the manifests.
 
 use std::collections::BTreeMap;
@@ -46,7 +46,9 @@ pub fn check(table: &Table, manifests: &[(String, String)]) -> Vec<String> {
     let mut complaints = Vec::new();
     for (folder, text) in manifests {
         let Some((_, allowed)) = table.rows.iter().find(|(name, _)| name == folder) else {
-            complaints.push(format!("crates/{folder} is not in the table of docs/ARCHITECTURE.md"));
+            complaints.push(format!(
+                "crates/{folder} is not in the table of docs/internals/architecture.md"
+            ));
             continue;
         };
         for dependency in dependencies(text) {

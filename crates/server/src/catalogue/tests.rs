@@ -79,11 +79,11 @@ fn records_agree_with_themselves() {
     }
 }
 
-/// `docs/commands.md` is this text; `TIDEKV_BLESS=1` writes it.
+/// `docs/reference/commands.md` is this text; `TIDEKV_BLESS=1` writes it.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the page lies in the repository, not in a store")]
 fn the_documentation_is_up_to_date() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/commands.md");
     let expected = documentation();
     if std::env::var_os("TIDEKV_BLESS").is_some() {
         std::fs::write(path, &expected).unwrap();

@@ -1,5 +1,5 @@
 //! `/api/stats` of a cache: all that is counted, and what the page draws, as JSON.
-//! `docs/memcached.md` says what each name means.
+//! `docs/reference/memcached.md` says what each name means.
 
 use serde_json::{Map, Value, json};
 use tidekv_tiered::{DeviceStats, TenantStats};

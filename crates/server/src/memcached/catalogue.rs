@@ -1,5 +1,5 @@
 //! All commands: one flat list, from which come their lookup, their errors and the table in
-//! `docs/memcached.md`.
+//! `docs/reference/memcached.md`.
 
 use bytes::Bytes;
 

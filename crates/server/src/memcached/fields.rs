@@ -1,5 +1,5 @@
 //! What each sample of a cache has, and each sample of one of its flash devices: two flat lists,
-//! from which come `/api/stats`, what the page draws and tables in `docs/memcached.md`.
+//! from which come `/api/stats`, what the page draws and tables in `docs/reference/memcached.md`.
 //!
 //! The counters that they name are those of `metrics.rs` and of [`FLASH_COUNTERS`].
 

@@ -1,5 +1,5 @@
 //! The metrics of a cache's `/metrics`: one flat list, and one for flash devices, from which come the text for
-//! Prometheus, its help and the table in `docs/memcached.md`.
+//! Prometheus, its help and the table in `docs/reference/memcached.md`.
 //!
 //! Each count of the server and of the cache stands in the list; a test says so.
 

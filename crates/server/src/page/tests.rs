@@ -7,7 +7,7 @@ use super::*;
 use crate::history::FIELDS;
 use crate::metrics::METRICS;
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http.md");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/http.md");
 
 #[test]
 fn the_page_loads_nothing_from_elsewhere() {
@@ -50,5 +50,5 @@ fn the_documentation_is_up_to_date() {
         std::fs::write(DOCUMENT, &text).unwrap();
     }
     let is_same = std::fs::read_to_string(DOCUMENT).unwrap() == text;
-    assert!(is_same, "docs/http.md is old: run this test with TIDEKV_BLESS=1");
+    assert!(is_same, "docs/reference/http.md is old: run this test with TIDEKV_BLESS=1");
 }

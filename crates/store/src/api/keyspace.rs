@@ -150,7 +150,7 @@ impl Keyspace {
         let started = if is_timed { engine.clock.monotonic_ns() } else { 0 };
         let hash = key_hash(key);
         let (epoch, seen) = (self.epoch(key, hash, at), engine.visible());
-        // Epoch, what was seen, view, sequence: in this order, see `docs/concurrency.md`.
+        // Epoch, what was seen, view, sequence: in this order, see `docs/internals/concurrency.md`.
         let view = self.tree.view();
         let reader = self.reader(at, seen);
         let key = LookupKey { user_key: key, hash, sequence: reader.sequence };

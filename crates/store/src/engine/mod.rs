@@ -1,6 +1,6 @@
 //! The engine: the parts that all keyspaces share, and what they agree on.
 //!
-//! Who guards what (`docs/concurrency.md` has the whole picture):
+//! Who guards what (`docs/internals/concurrency.md` has the whole picture):
 //!
 //! - The commit queue lets one leader at a time append to the log, insert into
 //!   memtables and put full memtables aside.

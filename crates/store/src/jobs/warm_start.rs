@@ -311,7 +311,7 @@ impl Engine {
     /// Reads keys, so that the point cache keeps what they are.
     fn read_hot(&self, tree: &Tree, keys: &[HotKey]) -> Result<()> {
         let point = self.caches.point();
-        // Epochs, what was seen, view, sequence: in this order, see `docs/concurrency.md`.
+        // Epochs, what was seen, view, sequence: in this order, see `docs/internals/concurrency.md`.
         let hash = |hot: &HotKey| name_hash(Name { keyspace: hot.keyspace, key: &hot.key });
         let hashes: Vec<u64> = keys.iter().map(hash).collect();
         let epochs: Vec<_> = hashes.iter().map(|&hash| point.epoch(hash)).collect();

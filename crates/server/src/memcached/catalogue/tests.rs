@@ -12,7 +12,7 @@ use crate::memcached::forecast;
 use crate::memcached::metrics::{CACHE_METRICS, DEVICE_METRICS, READ_TIMES};
 use crate::memcached::tenants::TENANT_METRICS;
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/memcached.md");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/memcached.md");
 const BEGIN: &str = "<!-- Made by a test from here on. -->\n";
 
 fn parse(text: &str) -> Parsed {
@@ -174,7 +174,7 @@ fn what_exporters_read_is_there() {
     }
 }
 
-/// The tables of `docs/memcached.md` are this text; `TIDEKV_BLESS=1` writes it.
+/// The tables of `docs/reference/memcached.md` are this text; `TIDEKV_BLESS=1` writes it.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the document lies in the repository")]
 fn the_documentation_is_up_to_date() {

@@ -1,5 +1,5 @@
 //! `stats`: how the server stands, under memcached's names. One flat list for each kind, from
-//! which come the replies and the tables in `docs/memcached.md`.
+//! which come the replies and the tables in `docs/reference/memcached.md`.
 //!
 //! What memcached tells of its slabs, its hash table, its threads' buffers and its crawler has
 //! no like here and is left out; names that begin with `tidekv_` are ours.
