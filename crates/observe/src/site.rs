@@ -134,7 +134,7 @@ pub fn refuse(status: StatusCode, what: &'static str) -> Answer {
 }
 
 /// An answer.
-pub fn respond(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
+pub(crate) fn respond(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
     let mut answer = Response::new(Full::new(body));
     *answer.status_mut() = status;
     for (name, value) in [
