@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidekv_server::{Address, DEFAULT_HTTP_PORT, TlsFiles};
+use tidekv_net::{Address, DEFAULT_HTTP_PORT, TlsFiles};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::environment;
@@ -42,12 +42,12 @@ impl TlsArguments {
 }
 
 /// The address of a page, of which the port may be left out.
-pub fn page_address(text: &str) -> tidekv_server::Result<Address> {
+pub fn page_address(text: &str) -> tidekv_net::Result<Address> {
     Address::with_port(text, DEFAULT_HTTP_PORT)
 }
 
 /// What is logged where nobody has said what is to be: warnings, and changes of size with their reasons.
-const USUALLY_LOGGED: &str = "warn,tidekv_server::memcached::elastic=info";
+const USUALLY_LOGGED: &str = "warn,tidekv_memcached::elastic=info";
 
 /// Logs what is worth it.
 pub fn log_to_standard_error() {

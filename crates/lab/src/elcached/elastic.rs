@@ -28,8 +28,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv_evidence::Value;
+use tidekv_memcached::{CacheServerOptions, ElasticGoal, ElasticOptions};
 use tidekv_plan::{GivenLatencies, Prices};
-use tidekv_server::{CacheServerOptions, ElasticGoal, ElasticOptions};
 
 use crate::elcached::cost::modelled;
 use crate::elcached::{pauses, profiled, windows};

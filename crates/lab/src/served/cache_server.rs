@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use tidekv_server::{Address, CacheServer, CacheServerOptions};
+use tidekv_memcached::{Address, CacheServer, CacheServerOptions};
 
 use crate::failure::{Failure, Result};
 use crate::kernel;

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tidekv_io::{Clock, SystemClock};
-use tidekv_server::CacheServerOptions;
+use tidekv_memcached::CacheServerOptions;
 
 use crate::dice::{Dice, mix};
 use crate::failure::{Failure, Result};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv_io::{LocalStorage, Storage, SystemClock};
-use tidekv_server::{Address, CacheServer, CacheServerOptions};
+use tidekv_memcached::{Address, CacheServer, CacheServerOptions};
 use tidekv_tiered::{Cache, FlashOptions, Options, Surroundings};
 
 use crate::failure::{Failure, Result};

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use tidekv_io::{Clock, SystemClock};
-use tidekv_server::CacheServerOptions;
+use tidekv_memcached::CacheServerOptions;
 use tidekv_tiered::Cache;
 
 use crate::dice::{Dice, mix};

@@ -404,14 +404,14 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
-        package: "tidekv-server",
+        package: "tidekv-resp",
         target: "lib",
         ..mutation(
             "a request read at one go leaves what was known of its beginning",
-            "crates/server/src/request.rs",
+            "crates/resp/src/protocol/request.rs",
             "                        self.reset();\n                        return Ok(Some(arguments));",
             "                        return Ok(Some(arguments));",
-            "request::tests::a_request_in_pieces_leaves_nothing_to_the_next",
+            "protocol::request::tests::a_request_in_pieces_leaves_nothing_to_the_next",
         )
     },
     race(
@@ -515,21 +515,21 @@ pub const MUTATIONS: &[Mutation] = &[
         "compaction::retain::tests::entries_out_of_order_are_noticed_whether_they_are_kept_or_not",
     ),
     Mutation {
-        package: "tidekv-server",
+        package: "tidekv-resp",
         ..race(
             "a round that another writer has undone is answered as done",
-            "crates/server/src/rounds.rs",
+            "crates/resp/src/dispatch/rounds.rs",
             "            Ok(Ok(Commit::Conflict)) => later.push(waiting),\n",
             "            Ok(Ok(Commit::Conflict)) => waiting.answer(Outcome::Done(replies)),\n",
-            "rounds::tests::what_another_writer_has_changed_is_read_again",
+            "dispatch::rounds::tests::what_another_writer_has_changed_is_read_again",
         )
     },
     Mutation {
-        package: "tidekv-server",
+        package: "tidekv-resp",
         target: "rounds",
         ..race(
             "a round is answered before it is on stable storage",
-            "crates/server/src/round.rs",
+            "crates/resp/src/dispatch/round.rs",
             "self.transaction.commit(Durability::Sync)",
             "self.transaction.commit(Durability::Buffered)",
             "what_was_answered_survives_a_power_cut",
@@ -1560,77 +1560,77 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
-        package: "tidekv-server",
+        package: "tidekv-observe",
         target: "lib",
         ..mutation(
             "what a miss takes is forgotten where nothing was missed",
-            "crates/server/src/curves.rs",
+            "crates/observe/src/curves.rs",
             "self.backend.end_window();",
             "self.backend = BackendTimes::default();",
             "curves::tests::each_tenant_has_a_curve_of_his_own",
         )
     },
     Mutation {
-        package: "tidekv-server",
+        package: "tidekv-observe",
         target: "lib",
         ..mutation(
             "an object that is made for who fills it ends a miss",
-            "crates/server/src/curves/backend.rs",
+            "crates/observe/src/curves/backend.rs",
             "        us >= SOONEST_US\n",
             "        us >= SOONEST_US || us < SOONEST_US\n",
             "curves::tests::what_a_miss_takes_ends_with_what_a_client_stores",
         )
     },
     Mutation {
-        package: "tidekv-server",
+        package: "tidekv-observe",
         target: "lib",
         ..mutation(
             "the end of a window forgets who waits",
-            "crates/server/src/curves.rs",
+            "crates/observe/src/curves.rs",
             "*missed_us + LONGEST_US > latest_us",
             "*missed_us + LONGEST_US * 2 < latest_us",
             "curves::tests::what_a_miss_takes_ends_with_what_a_client_stores",
         )
     },
     Mutation {
-        package: "tidekv-server",
+        package: "tidekv-observe",
         target: "lib",
         ..mutation(
             "a hit of what was stored before is a miss of every cache",
-            "crates/server/src/curves.rs",
+            "crates/observe/src/curves.rs",
             "Deed::Hit(bytes, ttl_ms) if !self.watch.has(key, at_ms) => {",
             "Deed::Hit(bytes, ttl_ms) if bytes == 0 && !self.watch.has(key, at_ms) => {",
             "curves::tests::what_was_there_before_is_learnt_from_its_hits",
         )
     },
     Mutation {
-        package: "tidekv-server",
+        package: "tidekv-observe",
         target: "lib",
         ..mutation(
             "what comes back after a gap lives forever",
-            "crates/server/src/curves.rs",
+            "crates/observe/src/curves.rs",
             "self.unknown += 1.0 / self.watch.rate();\n                (Action::Set(bytes), ttl_ms)",
             "self.unknown += 1.0 / self.watch.rate();\n                (Action::Set(bytes), ttl_ms.filter(|_| false))",
             "curves::tests::in_bursts_objects_die_as_well",
         )
     },
     Mutation {
-        package: "tidekv-server",
+        package: "tidekv-observe",
         target: "lib",
         ..mutation(
             "what nobody has looked at counts as hits",
-            "crates/server/src/curves.rs",
+            "crates/observe/src/curves.rs",
             "lost: unseen + self.unknown.round() as u64",
             "lost: self.unknown.round() as u64",
             "curves::tests::in_bursts_a_curve_is_the_same",
         )
     },
     Mutation {
-        package: "tidekv-server",
+        package: "tidekv-observe",
         target: "lib",
         ..mutation(
             "who finds the queue full goes on",
-            "crates/server/src/curves.rs",
+            "crates/observe/src/curves.rs",
             "of_tenant.gate.shut();",
             "_ = of_tenant.gate.is_closed();",
             "curves::tests::what_a_full_queue_has_no_room_for_is_counted",
@@ -1648,14 +1648,14 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
-        package: "tidekv-server",
+        package: "tidekv-resp",
         target: "lib",
         ..mutation(
             "a command that is run again has read twice",
-            "crates/server/src/execution.rs",
+            "crates/resp/src/data/execution.rs",
             ".filter(|_| succeeded)",
             ".filter(|_| succeeded || bytes == 0)",
-            "execution::tests::a_command_that_is_run_again_has_read_once",
+            "data::execution::tests::a_command_that_is_run_again_has_read_once",
         )
     },
     tiered(
