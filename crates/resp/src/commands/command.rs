@@ -1,5 +1,5 @@
 //! The record of a command, from which come its lookup, its arity errors,
-//! `COMMAND`, `COMMAND DOCS` and `docs/commands.md`. The records themselves
+//! `COMMAND`, `COMMAND DOCS` and `docs/reference/commands.md`. The records themselves
 //! stand in [`catalogue`](crate::commands::catalogue).
 
 use bytes::Bytes;

@@ -1,5 +1,5 @@
 //! What each sample of a store has: a flat list, from which come `/api/stats`, what the page draws
-//! and a table in `docs/http.md`.
+//! and a table in `docs/reference/http.md`.
 
 use tidekv_observe::history::Origin::{P50, P99, Rate, State};
 use tidekv_observe::history::{Field, History, field};
