@@ -12,4 +12,3 @@ pub mod serve;
 pub mod cache;
 pub mod profile;
 pub mod plan;
-pub mod lab;

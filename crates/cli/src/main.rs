@@ -84,7 +84,6 @@ enum Command {
     Stats(commands::upkeep::Stats),
     Profile(commands::profile::Profile),
     Plan(commands::plan::PlanCommand),
-    Lab(tidekv_lab::command::Lab),
 }
 
 impl Command {
@@ -105,7 +104,6 @@ impl Command {
             Self::Stats(command) => command.run(),
             Self::Profile(command) => command.run(),
             Self::Plan(command) => command.run(),
-            Self::Lab(command) => commands::lab::run(command),
         }
     }
 }

@@ -25,9 +25,3 @@ mod serve;
 mod cache;
 #[path = "commands/plan.rs"]
 mod plan;
-#[path = "commands/lab.rs"]
-mod lab;
-#[path = "commands/advise.rs"]
-mod advise;
-#[path = "commands/sweep.rs"]
-mod sweep;
