@@ -17,9 +17,9 @@
 //! does not change, so that two ideas about its changes are not there.)
 
 use tidekv_cache::{CachePolicy, Idea, Ideas};
-use tidekv_evidence::Row;
 use tidekv_lab::load::keys::Choice;
 use tidekv_lab::simulation::simulator::{Load, Outcome, budget, simulate};
+use tidekv_testkit::evidence::Row;
 
 const ENTRIES: u64 = 1_000_000;
 const OPERATIONS: u64 = 1_000_000;

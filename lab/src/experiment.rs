@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidekv_evidence::{Row, Value};
+use tidekv_testkit::evidence::{Row, Value};
 
 use crate::failure::Result;
 use crate::harness::job::{CorpusJob, Drive, Ending, ReplayJob, ReplayPart};

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use tidekv_evidence::{Row, Value};
+use tidekv_testkit::evidence::{Row, Value};
 
 use crate::experiment::Params;
 

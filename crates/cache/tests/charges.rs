@@ -1,15 +1,12 @@
 //! What caches are charged is what they take: held against the allocator's count.
 
-#[path = "../../../fuzz/src/allocation.rs"]
-#[allow(dead_code, reason = "nothing is decoded here")]
-mod allocation;
-
 use std::sync::Arc;
 
 use tidekv_cache::kp::Pointer;
 use tidekv_cache::kv::KvEntry;
 use tidekv_cache::point::{Found, Resolved};
 use tidekv_cache::{BlockId, BlockKind, BlockTag, CachePolicy, Caches, Name};
+use tidekv_testkit::allocation;
 
 #[global_allocator]
 static ALLOCATOR: allocation::Counting = allocation::Counting;

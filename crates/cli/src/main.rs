@@ -7,10 +7,6 @@
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
-#[cfg(test)]
-#[path = "../../store/src/golden.rs"]
-mod golden;
-
 mod failure;
 mod environment;
 mod quantity;

@@ -4,8 +4,8 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tidekv_evidence::Row;
 use tidekv_plan::trace::FORMATS;
+use tidekv_testkit::evidence::Row;
 
 use super::measuring::{Common, all_went_well, named, print};
 use crate::experiment::ReplayPlan;

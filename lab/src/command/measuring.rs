@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use clap::Args;
-use tidekv_evidence::Row;
+use tidekv_testkit::evidence::Row;
 
 use crate::experiments::catalogue;
 use crate::failure::{Failure, Result};

@@ -6,7 +6,7 @@ mod advise;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use tidekv_evidence::Row;
+use tidekv_testkit::evidence::Row;
 
 use self::advise::Advise;
 use self::measuring::{Common, OUT, all_went_well, named, print};

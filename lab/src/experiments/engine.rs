@@ -9,7 +9,7 @@
 //! | cold | a tenth, at least 16 MiB | index and filters, and about 5 % of the blocks |
 //! | written | a quarter, 32 MiB to 512 MiB | |
 
-use tidekv_evidence::Value;
+use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{Experiment, Params, Point, Rule, StoreEnd, StorePlan, Target};
 use crate::harness::job::{Drive, Ending, Length, WarmUp};

@@ -4,7 +4,7 @@
 //! A store is asked with an empty cache, and a fixed number of operations is counted from the
 //! first one on, so that totals can be compared from question to question.
 
-use tidekv_evidence::Value;
+use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{Params, Point, StorePlan};
 use crate::experiments::engine::settled;

@@ -24,8 +24,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use tidekv_evidence::Row;
 use tidekv_io::{Clock, SystemClock};
+use tidekv_testkit::evidence::Row;
 
 use crate::failure::{Failure, Result};
 use crate::harness::job::{CorpusCounts, CorpusJob, Job, Measurement};

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use tidekv_evidence::{Row, Value};
+use tidekv_testkit::evidence::{Row, Value};
 
 use super::gather::Results;
 use super::lines::{FINE, Line, WIDTH, draw, escape};

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use tidekv_evidence::Row;
+use tidekv_testkit::evidence::Row;
 
 use crate::experiment::{Answer, Experiment, Params};
 use crate::experiments::catalogue;
@@ -51,7 +51,7 @@ impl Results {
 /// The results in the directory of a run.
 pub(crate) fn read_results(directory: &Path) -> Result<Vec<Results>> {
     let path = directory.join(ROWS);
-    let rows = tidekv_evidence::read(&path)
+    let rows = tidekv_testkit::evidence::read(&path)
         .map_err(|e| Failure::system(format!("could not read {}", path.display()), e))?;
     Ok(gather(rows))
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use tidekv_evidence::Row;
+use tidekv_testkit::evidence::Row;
 
 use super::gather::PointResults;
 use crate::quantity::show_number;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use tidekv_evidence::Row;
+use tidekv_testkit::evidence::Row;
 
 use super::figures;
 use super::gather::{PointResults, Results};

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use tidekv_evidence::{Row, Value};
+use tidekv_testkit::evidence::{Row, Value};
 
 use super::figures;
 use super::gather::{PointResults, Results};

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidekv_evidence::{Row, Value};
+use tidekv_testkit::evidence::{Row, Value};
 
 use super::proofs::PROOFS;
 use crate::failure::{Failure, Result};
@@ -30,7 +30,7 @@ pub(crate) fn read_proofs(directory: &Path) -> Result<Vec<Row>> {
     paths.sort();
     let mut newest: Vec<Row> = Vec::new();
     for path in paths {
-        let rows = tidekv_evidence::read(&path)
+        let rows = tidekv_testkit::evidence::read(&path)
             .map_err(|e| Failure::system(format!("could not read {}", path.display()), e))?;
         for row in rows.into_iter().filter(|row| row.experiment.starts_with(PREFIX)) {
             let is_same = |other: &&mut Row| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidekv_evidence::{Row, Value};
+use tidekv_testkit::evidence::{Row, Value};
 
 use crate::groups::text_of;
 use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, show_number};

@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use tidekv_evidence::{Row, Value};
 use tidekv_io::{Clock, SystemClock};
+use tidekv_testkit::evidence::{Row, Value};
 
 use crate::experiment::{Experiment, Params, Point, StoreEnd, StorePlan, Subjects};
 use crate::experiments::limit::SIM_TIDE;
@@ -399,7 +399,7 @@ impl Runner<'_> {
     fn record(&self, rows: &[Row]) -> Result<()> {
         let path = self.place.file(ROWS);
         let failed = |e| Failure::system(format!("rows in {}", path.display()), e);
-        let known = match tidekv_evidence::read(&path) {
+        let known = match tidekv_testkit::evidence::read(&path) {
             Ok(rows) => rows,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Err(e) => return Err(failed(e)),
@@ -611,7 +611,7 @@ impl Runner<'_> {
                 StoreEnd::Killed => Ending::AwaitKill,
             },
         })?;
-        self.place.mark_built(&directory, &tidekv_evidence::commit())?;
+        self.place.mark_built(&directory, &tidekv_testkit::evidence::commit())?;
         self.fresh.lock().expect("nobody panics with it").push(directory.clone());
         Ok(directory)
     }

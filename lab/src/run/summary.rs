@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tidekv_evidence::{Row, Value};
+use tidekv_testkit::evidence::{Row, Value};
 
 use crate::experiment::{Experiment, Found, Params, Point, Rule, Target};
 use crate::experiments::ackey::restart;

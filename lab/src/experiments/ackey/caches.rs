@@ -8,7 +8,7 @@
 //! them.
 
 use tidekv_cache::{CachePolicy, Idea, Ideas};
-use tidekv_evidence::Value;
+use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{Experiment, Params, Point, Rule, Subjects, Target};
 use crate::experiments::engine::settled;

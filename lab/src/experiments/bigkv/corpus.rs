@@ -9,7 +9,7 @@
 //!
 //! The rate is that of asking, with the reading of the file that the answer is compared with.
 
-use tidekv_evidence::Value;
+use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{Experiment, Params, Point, Rule, Subjects, Target};
 use crate::experiments::engine::filling;

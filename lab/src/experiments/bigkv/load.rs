@@ -8,7 +8,7 @@
 //! Caches in this process and caches behind a socket are measured at points of their own: what a
 //! socket costs says nothing of a cache.
 
-use tidekv_evidence::Value;
+use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{Params, Point};
 use crate::experiments::engine::filling;

@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use tidekv_evidence::Value;
+use tidekv_testkit::evidence::Value;
 use tidekv_tiered::Expiry;
 
 use crate::experiment::{

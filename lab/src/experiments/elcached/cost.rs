@@ -18,11 +18,11 @@
 
 use std::sync::Arc;
 
-use tidekv_evidence::Value;
 use tidekv_plan::{
     Allotment, Bounds, Curve, FLASH_FOR_DRAM_USUAL, Goal, Latencies, POINTS_USUAL, Plan, Prices,
     Question, Tenant, plan_exactly, plan_on_hull,
 };
+use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{
     Experiment, Figure, Found, Model, Params, Point, Rule, Shape, Subjects, Target,

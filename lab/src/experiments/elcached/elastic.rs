@@ -27,9 +27,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidekv_evidence::Value;
 use tidekv_plan::{GivenLatencies, Prices};
 use tidekv_server::{CacheServerOptions, ElasticGoal, ElasticOptions};
+use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{
     Experiment, Figure, Found, Model, Params, Point, Rule, Shape, Subjects, Target,

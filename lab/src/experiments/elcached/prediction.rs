@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use tidekv_evidence::Value;
 use tidekv_plan::{
     Access, Action, Answer, CacheSize, ClassProfiler, Curve, Expiry, GROWTH, Miniature, PAGE_BYTES,
     Profiler, Simulated, SlabClasses,
 };
+use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{Found, Model, Params, Point};
 use crate::experiments::elcached::cost::modelled;

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidekv_evidence::Value;
+use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{Found, Model, Params, Point, Rule, Target};
 use crate::experiments::elcached::cost::modelled;

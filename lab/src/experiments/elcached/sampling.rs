@@ -13,9 +13,9 @@
 
 use std::sync::Arc;
 
-use tidekv_evidence::Value;
 use tidekv_io::{Clock, SystemClock};
 use tidekv_plan::{Access, Curve, Profiler, SIZE_USUAL, Sampler};
+use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{Found, Model, Params, Point, Rule, Target};
 use crate::experiments::elcached::cost::modelled;

@@ -20,8 +20,8 @@
 
 use std::sync::Arc;
 
-use tidekv_evidence::Value;
 use tidekv_plan::{Access, Action, ClassProfiler, Expiry, GROWTH, PAGE_BYTES, SlabClasses};
+use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{Experiment, Found, Model, Params, Point, Rule, Subjects, Target};
 use crate::experiments::elcached::cost::modelled;

@@ -8,11 +8,11 @@
 
 use std::sync::Arc;
 
-use tidekv_evidence::Value;
 use tidekv_plan::{
     Allotment, Bounds, FLASH_FOR_DRAM_USUAL, Goal, POINTS_USUAL, Plan, Question, Tenant,
     plan_exactly,
 };
+use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{
     Experiment, Figure, Found, Model, Params, Point, Rule, Shape, Subjects, Target,

@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use tidekv_evidence::Value;
 use tidekv_plan::{
     Bounds, Curve, Expiry, Goal, Latencies, POINTS_USUAL, Prices, Question, SIZE_USUAL, Settings,
     Tenant, Unit, Watch, Window, plan_exactly, sample_hash,
 };
+use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{Figure, Found, Model, Params, Point, Shape};
 use crate::experiments::elcached::cost::{modelled, shrink};

@@ -4,7 +4,7 @@
 //! Counts of a fixed number of operations hardly differ from turn to turn, so that bounds are
 //! narrow: a hundredth for what has no effect.
 
-use tidekv_evidence::Row;
+use tidekv_testkit::evidence::Row;
 
 use crate::experiment::{Answer, Statement};
 use crate::groups::{Group, along};

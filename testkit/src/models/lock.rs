@@ -10,7 +10,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use crate::mode::{Mode, mode};
+use crate::models::mode::{Mode, mode};
 
 /// One type of each explorer, or none where threads are real.
 #[derive(Debug)]

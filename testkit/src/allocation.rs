@@ -12,6 +12,7 @@ thread_local! {
 }
 
 /// The system's allocator, counted.
+#[derive(Debug)]
 pub struct Counting;
 
 fn count(bytes: isize) {
@@ -59,7 +60,6 @@ pub fn bounded<T>(bytes_max: usize, decode: impl FnOnce() -> T) -> T {
 }
 
 /// Bytes that this thread has taken and not given back.
-#[allow(dead_code, reason = "not every user compares")]
 pub fn live() -> usize {
     usize::try_from(LIVE.get()).unwrap_or(0)
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 pub use arc_swap::Guard;
 
-use crate::atomic::{AtomicBool, Ordering};
-use crate::mode::{Mode, mode, step};
+use crate::models::atomic::{AtomicBool, Ordering};
+use crate::models::mode::{Mode, mode, step};
 
 /// Stands beside plain memory that threads hand to each other through atomics,
 /// and is told of every access. In loom's models an access that the atomics do

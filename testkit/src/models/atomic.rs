@@ -7,7 +7,7 @@
 
 pub use std::sync::atomic::Ordering;
 
-use crate::mode::{Mode, mode, step};
+use crate::models::mode::{Mode, mode, step};
 
 macro_rules! atomics {
     ($($(#[$note:meta])* $name:ident $(<$of:ident>)?, $value:ty, $zero:expr;)*) => {$(

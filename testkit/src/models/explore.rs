@@ -16,10 +16,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::evidence::Row;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
-use tidekv_evidence::Row;
 
-use crate::mode::{Inside, Mode};
+use crate::models::mode::{Inside, Mode};
 
 /// Schedules a model of shuttle's in the suite; half at random, half by PCT.
 pub const SCHEDULES: usize = 2000;

@@ -15,7 +15,7 @@
 //!   Finding Bugs", 2010), all operations sequentially consistent: for what works
 //!   with locks and condition variables, up to the whole store.
 //!
-//! Only for tests: nothing but `[dev-dependencies]` may name this crate.
+//! Only for tests: nothing but `[dev-dependencies]` may name the crate.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
