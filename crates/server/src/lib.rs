@@ -11,10 +11,6 @@
 //! counted, and the `page` draws it from `parts`. memcached: `memcached` has modules of its own, on the same
 //! streams, listeners and budgets.
 
-#[cfg(test)]
-#[path = "../../store/src/golden.rs"]
-mod golden;
-
 pub mod error;
 pub mod options;
 mod glob;

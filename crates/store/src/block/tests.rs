@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::golden::Dump;
 use crate::key::{Kind, Trailer, compare};
 use crate::options::Compression;
+use tidekv_testkit::golden::Dump;
 
 type Entry = (Vec<u8>, Trailer, Vec<u8>);
 

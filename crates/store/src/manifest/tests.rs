@@ -7,11 +7,11 @@ use std::time::Duration;
 use tidekv_io::{MemoryStorage, Storage};
 
 use super::*;
-use crate::golden::Dump;
 use crate::log::LogPosition;
 use crate::log::format::{HEADER_BYTES, Header};
 use crate::names::Names;
 use crate::options::{Compression, FilterKind, KeyspaceOptions};
+use tidekv_testkit::golden::Dump;
 
 const DIRECTORY: &str = "/data";
 
