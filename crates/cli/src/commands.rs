@@ -12,3 +12,4 @@ pub mod serve;
 pub mod cache;
 pub mod profile;
 pub mod plan;
+pub mod bench;

@@ -80,6 +80,7 @@ enum Command {
     Stats(commands::upkeep::Stats),
     Profile(commands::profile::Profile),
     Plan(commands::plan::PlanCommand),
+    Bench(commands::bench::Bench),
 }
 
 impl Command {
@@ -100,6 +101,7 @@ impl Command {
             Self::Stats(command) => command.run(),
             Self::Profile(command) => command.run(),
             Self::Plan(command) => command.run(),
+            Self::Bench(command) => command.run(),
         }
     }
 }

@@ -25,3 +25,5 @@ mod serve;
 mod cache;
 #[path = "commands/plan.rs"]
 mod plan;
+#[path = "commands/bench.rs"]
+mod bench;
