@@ -2,7 +2,7 @@
 
 use tidekv_memcached::fuzzing::parse;
 
-use crate::allocation::bounded;
+use tidekv_testkit::allocation::bounded;
 
 /// Name and function of each target.
 pub const TARGETS: &[crate::corpus::Target] = &[("memcached", memcached)];

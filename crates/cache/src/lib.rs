@@ -29,7 +29,7 @@ pub use ideas::{Idea, Ideas};
 pub use name::Name;
 pub use partition::controller::Split;
 pub use point::cache::{Change, Epoch, PointCache, PointStats};
-pub use point::kp::{KpEntry, LEVEL_MAX, Pointer};
+pub use point::kp::{ENTRY_BYTES as KP_ENTRY_BYTES, KpEntry, LEVEL_MAX, Pointer};
 pub use point::kv::KvEntry;
 pub use point::shard::{HashOf, LookupResult, PointCacheLookup, PointReads, PointShard};
 pub use policy::{CachePolicy, NoSuchPolicy};

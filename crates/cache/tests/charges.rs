@@ -1,15 +1,12 @@
 //! What caches are charged is what they take: held against the allocator's count.
 
-#[path = "../../../fuzz/src/allocation.rs"]
-#[allow(dead_code, reason = "nothing is decoded here")]
-mod allocation;
-
 use std::sync::Arc;
 
 use tidekv_cache::KvEntry;
 use tidekv_cache::Pointer;
 use tidekv_cache::{BlockId, BlockKind, BlockTag, CachePolicy, Caches, Name};
 use tidekv_cache::{LookupResult, PointCacheLookup};
+use tidekv_testkit::allocation;
 
 #[global_allocator]
 static ALLOCATOR: allocation::Counting = allocation::Counting;

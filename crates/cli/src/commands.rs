@@ -12,4 +12,4 @@ pub mod serve;
 pub mod cache;
 pub mod profile;
 pub mod plan;
-pub mod lab;
+pub mod bench;

@@ -7,10 +7,6 @@
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
-#[cfg(test)]
-#[path = "../../store/src/golden.rs"]
-mod golden;
-
 mod failure;
 mod environment;
 mod quantity;
@@ -84,7 +80,7 @@ enum Command {
     Stats(commands::upkeep::Stats),
     Profile(commands::profile::Profile),
     Plan(commands::plan::PlanCommand),
-    Lab(tidekv_lab::command::Lab),
+    Bench(commands::bench::Bench),
 }
 
 impl Command {
@@ -105,7 +101,7 @@ impl Command {
             Self::Stats(command) => command.run(),
             Self::Profile(command) => command.run(),
             Self::Plan(command) => command.run(),
-            Self::Lab(command) => commands::lab::run(command),
+            Self::Bench(command) => command.run(),
         }
     }
 }

@@ -25,9 +25,5 @@ mod serve;
 mod cache;
 #[path = "commands/plan.rs"]
 mod plan;
-#[path = "commands/lab.rs"]
-mod lab;
-#[path = "commands/advise.rs"]
-mod advise;
-#[path = "commands/sweep.rs"]
-mod sweep;
+#[path = "commands/bench.rs"]
+mod bench;

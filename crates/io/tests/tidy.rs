@@ -60,8 +60,16 @@ fn files(directory: &str, extension: &str) -> Vec<String> {
     found
 }
 
+/// The folders in which packages of the workspace are.
+const FOLDERS: [&str; 3] = ["crates", "lab", "testkit"];
+
+/// All files of the workspace with this extension.
+fn all_files(extension: &str) -> Vec<String> {
+    FOLDERS.iter().flat_map(|folder| files(folder, extension)).collect()
+}
+
 fn sources() -> Vec<Source> {
-    files("crates", "rs").into_iter().map(|path| Source::new(&path, &read(&path))).collect()
+    all_files("rs").into_iter().map(|path| Source::new(&path, &read(&path))).collect()
 }
 
 #[track_caller]
@@ -72,14 +80,15 @@ fn accept(complaints: Vec<String>) {
 #[test]
 fn crates_depend_as_the_architecture_says() {
     let table = layers::Table::parse(&read("docs/internals/architecture.md")).unwrap();
-    let manifests: Vec<(String, String)> = files("crates", "toml")
+    let manifests: Vec<(String, String)> = all_files("toml")
         .into_iter()
-        .filter_map(|path| {
-            let folder = path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?.to_owned();
-            (!folder.contains('/')).then(|| (folder, read(&path)))
-        })
+        .filter_map(|path| Some((path.strip_suffix("/Cargo.toml")?.to_owned(), read(&path))))
         .collect();
     assert!(manifests.len() >= 5, "the workspace has crates");
+    let members = read("Cargo.toml");
+    for (folder, _) in &manifests {
+        assert!(members.contains(&format!("\"{folder}\"")), "{folder} is no member");
+    }
     accept(layers::check(&table, &manifests));
 }
 

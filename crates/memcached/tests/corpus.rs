@@ -1,13 +1,13 @@
 //! The corpora of the fuzz targets, replayed: what a fuzzer once found stays
 //! mended. The targets themselves are in `fuzz/`, and are included from there.
 
-#[path = "../../../fuzz/src/allocation.rs"]
-mod allocation;
 #[path = "../../../fuzz/src/corpus.rs"]
 #[allow(clippy::disallowed_methods, reason = "corpora stand in the source tree")]
 mod corpus;
 #[path = "../../../fuzz/src/memcached.rs"]
 mod memcached;
+
+use tidekv_testkit::allocation;
 
 #[global_allocator]
 static ALLOCATOR: allocation::Counting = allocation::Counting;

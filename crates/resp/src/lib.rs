@@ -10,10 +10,6 @@
 //! Beside it `observe` shows what goes on: a `sampler` keeps the history of all that is
 //! counted, and the `page` draws it from the parts of [`tidekv_observe`].
 
-#[cfg(test)]
-#[path = "../../store/src/golden.rs"]
-mod golden;
-
 mod options;
 mod protocol;
 mod state;

@@ -305,7 +305,7 @@ impl<'a> Iterator for Operations<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::golden::Dump;
+    use tidekv_testkit::golden::Dump;
 
     fn keyspace(id: u32) -> KeyspaceRef {
         KeyspaceRef { id, instance: 1, default_deadline_ms: None }

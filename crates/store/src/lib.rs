@@ -5,9 +5,6 @@
 //! reading: `docs/internals/architecture.md` follows a read, a write and a recovery
 //! through the files.
 
-#[cfg(test)]
-mod golden;
-
 mod sync;
 pub mod error;
 pub mod options;

@@ -3,10 +3,6 @@
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
-#[cfg(test)]
-#[path = "../../store/src/golden.rs"]
-mod golden;
-
 mod error;
 mod entry;
 mod membership;

@@ -289,7 +289,7 @@ pub(crate) fn find(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::golden::Dump;
+    use tidekv_testkit::golden::Dump;
 
     #[test]
     fn records_have_their_bytes() {

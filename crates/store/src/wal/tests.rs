@@ -9,8 +9,8 @@ use tidekv_io::{Access, Fault, FaultRule, File, MemoryStorage, Operation, Storag
 
 use super::format::{Header, RECORD_END, RECORD_MARK, RECORD_WRITES};
 use super::*;
-use crate::golden::Dump;
 use crate::sync::Mutex;
+use tidekv_testkit::golden::Dump;
 
 const PATH: &str = "/000007.log";
 

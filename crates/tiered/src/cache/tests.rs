@@ -7,12 +7,12 @@ use bytes::Bytes;
 use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, SeededRandom, Storage};
 
 use super::*;
-use crate::golden::Dump;
 use crate::object::Deadline;
 use crate::options::FlashOptions;
 use crate::segment::layout::Layout;
 use crate::segment::mark::MARK_BYTES;
 use crate::segment::record::{Kind, Record};
+use tidekv_testkit::golden::Dump;
 
 const DEVICE: &str = "/device";
 const DEVICE_BYTES: u64 = 256 << 10;

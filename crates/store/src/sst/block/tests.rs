@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::format::key::{Kind, Trailer, compare};
-use crate::golden::Dump;
 use crate::options::Compression;
+use tidekv_testkit::golden::Dump;
 
 type Entry = (Vec<u8>, Trailer, Vec<u8>);
 

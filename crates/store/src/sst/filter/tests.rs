@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::format::checksum::key_hash;
-use crate::golden::Dump;
 use proptest::prelude::*;
+use tidekv_testkit::golden::Dump;
 
 const KINDS: [FilterKind; 2] = [FilterKind::Bloom, FilterKind::Cuckoo];
 

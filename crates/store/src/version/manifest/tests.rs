@@ -7,11 +7,11 @@ use std::time::Duration;
 use tidekv_io::{MemoryStorage, Storage};
 
 use super::*;
-use crate::golden::Dump;
 use crate::options::{Compression, FilterKind, KeyspaceOptions};
 use crate::wal::LogPosition;
 use crate::wal::format::{HEADER_BYTES, Header};
 use crate::wal::names::Names;
+use tidekv_testkit::golden::Dump;
 
 const DIRECTORY: &str = "/data";
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::format::checksum::long_checksum;
-use crate::golden::Dump;
+use tidekv_testkit::golden::Dump;
 
 fn list() -> HotList {
     let block = |table, offset, times| HotBlockId { id: BlockId { table, offset }, times };

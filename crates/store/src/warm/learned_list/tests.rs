@@ -1,7 +1,7 @@
 //! Lists come back, and what is none is no list.
 
 use super::*;
-use crate::golden::Dump;
+use tidekv_testkit::golden::Dump;
 
 fn list() -> LearnedList {
     let packed = |bucket: u64, seed: u64| bucket << 40 | seed << 32 | 0x0403_0201;

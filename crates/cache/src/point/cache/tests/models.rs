@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidekv_models::{explore, shuttle};
+use tidekv_testkit::models::{explore, shuttle};
 
 use super::*;
 

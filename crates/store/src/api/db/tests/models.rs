@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tidekv_io::{Executor, Job, ManualClock, MemoryStorage, Priority};
-use tidekv_models::{explore, shuttle};
+use tidekv_testkit::models::{explore, shuttle};
 
 use crate::{CachePolicy, Commit, Db, Durability, Environment, Keyspace, Options, WriteBatch};
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tidekv_models::{explore, loom, shuttle};
+use tidekv_testkit::models::{explore, loom, shuttle};
 
 use super::*;
 use crate::sync::atomic::AtomicU64;

@@ -2,7 +2,7 @@
 //! read that fails. A follower whom nobody wakes is reported as a deadlock.
 
 use tidekv_io::{Fault, FaultRule};
-use tidekv_models::{explore, shuttle};
+use tidekv_testkit::models::{explore, shuttle};
 
 use super::*;
 

@@ -2,7 +2,7 @@
 //! not change. `TIDEKV_BLESS=1` writes the file anew, for a new format.
 
 use super::*;
-use crate::golden::Dump;
+use tidekv_testkit::golden::Dump;
 
 fn entries() -> Vec<Entry> {
     let deadline = 1_800_000_000_000u64.to_le_bytes();
