@@ -12,11 +12,11 @@
 //! Arguments: the beginning of a load's name, the budget in per cent of the data, and
 //! `best` to look for the best fixed split in tenths (66 runs); or, behind `seeds=`, seeds and
 //! the policies to run with each of them. Prints a table and
-//! leaves a row for each run (`TIDEKV_ROWS`). `ablation`: ten loads, by `tide`, by `tide`
+//! leaves a row for each run (`TIDEKV_ROWS`). `ablation`: ten loads, by `adaptive`, by `adaptive`
 //! without each of its ideas, and by other policies, those that follow as well. (The tree
 //! does not change, so that two ideas about its changes are not there.)
 
-use tidekv_cache::{CachePolicy, Idea, Ideas};
+use tidekv_cache::{Ablation, Ablations, CachePolicy};
 use tidekv_lab::load::keys::Choice;
 use tidekv_lab::simulation::simulator::{Load, Outcome, budget, simulate};
 use tidekv_testkit::evidence::Row;
@@ -66,9 +66,9 @@ const ABLATION: [(&str, f64); 10] = [
     ("mixed-zipf-0.99", 0.1),
     ("scan-hot-ranges", 1.0),
 ];
-/// What else `tide` is held against.
+/// What else `adaptive` is held against.
 const OTHERS: [CachePolicy; 5] = [
-    CachePolicy::HAC,
+    CachePolicy::AC_KEY,
     CachePolicy::Fixed { kv: 0, kp: 100 },
     CachePolicy::Fixed { kv: 100, kp: 0 },
     CachePolicy::Fixed { kv: 0, kp: 0 },
@@ -119,13 +119,13 @@ fn ablation(others: impl Iterator<Item = CachePolicy>) {
         let load = loads.iter().find(|load| load.name == name).expect("loads have these names");
         (load, percent)
     });
-    let all = cells.map(|(load, percent)| run(CachePolicy::Tide, load, percent).reads_per_op);
+    let all = cells.map(|(load, percent)| run(CachePolicy::Adaptive, load, percent).reads_per_op);
     println!("| | {} |", cells.map(|(load, p)| format!("{}, {p} %", load.name)).join(" | "));
     println!("|---|{}", "---|".repeat(cells.len()));
     println!("| tide | {} |", all.map(|reads| format!("{reads:.3}")).join(" | "));
-    let without = Ideas::all()
-        .filter(|(idea, _)| !matches!(idea, Idea::Repair | Idea::Sync))
-        .map(|(idea, _)| CachePolicy::TideWithout(Ideas::NONE.and(idea)));
+    let without = Ablations::all()
+        .filter(|(idea, _)| !matches!(idea, Ablation::Repair | Ablation::Sync))
+        .map(|(idea, _)| CachePolicy::AdaptiveWithout(Ablations::NONE.and(idea)));
     for policy in without.chain(OTHERS).chain(others) {
         let ratios = cells.iter().zip(all).map(|((load, percent), all)| {
             format!("{:.2}", run(policy, load, *percent).reads_per_op / all)
@@ -175,8 +175,8 @@ fn main() {
     for (load, percent) in chosen {
         let [lru, clock, s3_fifo, admission] =
             OF_BLOCKS.map(|policy| run(policy, load, percent).reads_per_op);
-        let hac = run(CachePolicy::HAC, load, percent);
-        let tide = run(CachePolicy::Tide, load, percent);
+        let hac = run(CachePolicy::AC_KEY, load, percent);
+        let tide = run(CachePolicy::Adaptive, load, percent);
         let found = looks_for_best.then(|| best(load, percent));
         let best = found.map_or_else(String::new, |(policy, reads)| {
             format!("{reads:.3} ({}), {:.2}", policy, tide.reads_per_op / reads)

@@ -377,7 +377,7 @@ pub trait Subject: Send + Sync {
 pub enum Caches {
     /// TideKV's; [`Settings::policy`] is `fixed:` with the hundredths of each.
     ValuesPointersBlocks,
-    /// AC-Key's; [`Settings::policy`] is `offline:` with the hundredths of each.
+    /// AC-Key's; [`Settings::policy`] is `ac-key-fixed:` with the hundredths of each.
     AcKeys,
     /// RocksDB's; [`Settings::policy`] is [`ROWS_POLICY`] with the hundredths of rows.
     RowsBlocks,

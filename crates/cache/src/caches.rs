@@ -10,7 +10,7 @@
 //! The boundaries move when storage is read, once in [`READS_PER_STEP`] reads. Gets that
 //! find everything in blocks count a little as well ([`MEMORY_GETS`]): where bytes spare no
 //! reads any more, they go to KV, which answers sooner. (AC-Key's boundaries:
-//! `hac_controller.rs`.)
+//! `ac_key_controller.rs`.)
 //!
 //! Safe to use from all threads.
 
@@ -19,15 +19,15 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::ac_key::controller::{self as hac_controller, HacController};
+use crate::ablation::{Ablation, Ablations};
+use crate::ac_key::controller::{self as ac_key_controller, AcKeyController};
 use crate::ac_key::earc::Boundaries;
-use crate::ac_key::shard::{Benefit, HacShard};
+use crate::ac_key::shard::{AcKeyShard, Benefit};
 use crate::ac_key::turnoff::{Counts, Turnoff};
 use crate::block::filter_worth::mixed;
-use crate::block::id::BLOCK_BYTES_USUAL;
+use crate::block::id::TYPICAL_BLOCK_BYTES;
 use crate::block::{BlockCache, SHARD_BYTES_MIN};
-use crate::ideas::{Idea, Ideas};
-use crate::partition::controller::{COMPONENTS, Split, Tide};
+use crate::partition::controller::{COMPONENTS, PartitionController, Split};
 use crate::partition::ghost::Wanted;
 use crate::point::cache::{Epoch, PointCache};
 use crate::point::entries::PointEntries;
@@ -51,7 +51,7 @@ const MEMORY_LESSONS: u32 = 64;
 /// [`Caches::found_in_memory`] is shown if they find everything in blocks. In no order: keys
 /// may be asked for in turn.
 #[inline]
-pub fn is_memory_lesson(lot: u64) -> bool {
+pub fn should_sample_hit(lot: u64) -> bool {
     mixed(lot).is_multiple_of(MEMORY_LESSONS)
 }
 
@@ -94,13 +94,13 @@ struct Control {
     budget: usize,
     /// Of what entries and blocks may take, the part of each component.
     shares: [f64; 3],
-    tide: Tide,
+    tide: PartitionController,
     /// What sketches and ghosts were made for; 0: there are none.
     measured_for: usize,
     /// What the controller knows of [`Caches::wanted`].
     credited: [Wanted; 3],
     /// While entries are AC-Key's.
-    hac: Option<HacController>,
+    hac: Option<AcKeyController>,
     /// The paper's `n0`.
     level0_tables: u8,
 }
@@ -115,7 +115,7 @@ pub struct Caches<V> {
     parts_of_reads: AtomicU32,
     /// From one step to the next.
     reads_per_step: AtomicU32,
-    /// Whether gets that read nothing count ([`Idea::SparedTime`]).
+    /// Whether gets that read nothing count ([`Ablation::SparedTime`]).
     spares_time: AtomicBool,
     /// Of those, since the last step, lessons that a larger KV would have answered.
     spared: AtomicU32,
@@ -135,11 +135,11 @@ impl<V: Clone> Caches<V> {
                 policy,
                 budget,
                 shares: [0.0, 0.0, 1.0],
-                tide: Tide::new(0),
+                tide: PartitionController::new(0),
                 measured_for: 0,
                 credited: [Wanted::default(); 3],
                 hac: None,
-                level0_tables: hac_controller::LEVEL0_TABLES,
+                level0_tables: ac_key_controller::LEVEL0_TABLES,
             }),
             parts_of_reads: AtomicU32::new(0),
             reads_per_step: AtomicU32::new(READS_PER_STEP),
@@ -222,7 +222,7 @@ impl<V: Clone> Caches<V> {
     pub fn set_level0_tables(&self, tables: u8) {
         let mut control = self.control.lock();
         control.level0_tables = tables;
-        if control.hac.is_some() || control.policy.lacks(Idea::MeasuredBenefit) {
+        if control.hac.is_some() || control.policy.lacks(Ablation::MeasuredBenefit) {
             let policy = control.policy;
             self.change_policy(&mut control, policy);
         }
@@ -233,10 +233,10 @@ impl<V: Clone> Caches<V> {
         let mut control = self.control.lock();
         control.budget = bytes;
         let (wanted, now) = (measured_for(control.policy, bytes), control.measured_for);
-        let ghosts = control.hac.as_ref().map_or(0, HacController::ghost_bytes);
+        let ghosts = control.hac.as_ref().map_or(0, AcKeyController::ghost_bytes);
         let is_far = now > REMEASURE * wanted
             || REMEASURE * now < wanted
-            || ghosts > bytes / hac_controller::GHOSTS_DIVISOR_MIN;
+            || ghosts > bytes / ac_key_controller::GHOSTS_DIVISOR_MIN;
         if is_far {
             self.measure(&mut control);
         }
@@ -261,7 +261,7 @@ impl<V: Clone> Caches<V> {
         let reads = std::array::from_fn(|level| benefit.reads(level as u8));
         self.point.set_without(without, reads);
         self.blocks.set_without(without);
-        let spares_time = policy.is_compact() && !without.has(Idea::SparedTime);
+        let spares_time = policy.is_compact() && !without.has(Ablation::SparedTime);
         self.spares_time.store(spares_time, Ordering::Relaxed);
         self.measure(control);
         self.set_pace(control);
@@ -272,9 +272,9 @@ impl<V: Clone> Caches<V> {
     fn set_formats(&self, control: &mut Control) {
         let split = split_of(control.budget, control.shares);
         let of_ac_key = match control.policy {
-            CachePolicy::Hac { k, theta } => Some((Boundaries::new(k, split), theta)),
+            CachePolicy::AcKey { k, theta } => Some((Boundaries::new(k, split), theta)),
             // No ghosts, and nothing that turns them on.
-            CachePolicy::Offline { .. } => Some((Boundaries::fixed(split), 0)),
+            CachePolicy::AcKeyFixed { .. } => Some((Boundaries::fixed(split), 0)),
             _ => None,
         };
         if let Some((boundaries, theta)) = of_ac_key {
@@ -282,10 +282,11 @@ impl<V: Clone> Caches<V> {
             let (shards, level0_tables) = (self.point.shards(), control.level0_tables);
             let make = || -> Box<dyn PointEntries> {
                 let benefit = Benefit { level0_tables };
-                Box::new(HacShard::new(Arc::clone(&boundaries), shards, benefit))
+                Box::new(AcKeyShard::new(Arc::clone(&boundaries), shards, benefit))
             };
             self.point.set_baseline(Some(&make));
-            control.hac = Some(HacController::new(boundaries, Turnoff::new(theta, self.counts())));
+            control.hac =
+                Some(AcKeyController::new(boundaries, Turnoff::new(theta, self.counts())));
         } else if control.hac.take().is_some() {
             self.point.set_baseline(None);
         }
@@ -294,7 +295,7 @@ impl<V: Clone> Caches<V> {
 
     fn set_pace(&self, control: &Control) {
         let reads = match control.hac {
-            Some(_) => hac_controller::reads_per_step(control.budget),
+            Some(_) => ac_key_controller::reads_per_step(control.budget),
             None => READS_PER_STEP,
         };
         self.reads_per_step.store(reads, Ordering::Relaxed);
@@ -333,7 +334,7 @@ impl<V: Clone> Caches<V> {
     }
 
     /// A lookup that began at `epoch` found the entry without a read, one of some that do
-    /// ([`is_memory_lesson`]). For policies that do not keep whatever is looked up.
+    /// ([`should_sample_hit`]). For policies that do not keep whatever is looked up.
     pub fn found_in_memory(&self, hash: u64, epoch: Epoch, entry: KvEntry<'_>) {
         if self.spares_time.load(Ordering::Relaxed) {
             let answered = self.point.found_in_memory(hash, epoch, entry);
@@ -346,7 +347,7 @@ impl<V: Clone> Caches<V> {
     pub fn step(&self) {
         let mut control = self.control.lock();
         match control.policy {
-            CachePolicy::Hac { .. } => self.step_hac(&mut control),
+            CachePolicy::AcKey { .. } => self.step_hac(&mut control),
             policy if policy.is_moved_by_worth() && control.measured_for > 0 => {
                 self.step_tide(&mut control);
             }
@@ -377,7 +378,7 @@ impl<V: Clone> Caches<V> {
     /// What each component may take in a step: entries that have room left, no more than makes
     /// it [`ROOM_SHARE`] of the budget ([`ROOM_BYTES_MIN`] at least); blocks that have any, nothing.
     fn fillable(&self, control: &Control) -> Split {
-        let step = READS_PER_STEP as usize * BLOCK_BYTES_USUAL;
+        let step = READS_PER_STEP as usize * TYPICAL_BLOCK_BYTES;
         let ((kv, kp), (kv_max, kp_max)) = (self.point.charged_bytes(), self.point.capacities());
         let room_max = (control.budget / ROOM_SHARE).max(ROOM_BYTES_MIN);
         let of_entries = |has_room: bool, room: usize| match has_room {
@@ -500,7 +501,7 @@ impl<V: Clone> Caches<V> {
         }
         control.credited = self.wanted();
         self.spared.store(0, Ordering::Relaxed);
-        control.tide = Tide::new(part(WINDOW));
+        control.tide = PartitionController::new(part(WINDOW));
     }
 }
 
@@ -515,7 +516,7 @@ fn measured_for(policy: CachePolicy, budget: usize) -> usize {
 fn capacities_of([kv, kp, block]: Split, policy: CachePolicy) -> Split {
     let bytes = policy.left_out().entry_bytes();
     let part = |whole, real, charged| (whole as u128 * real as u128 / charged as u128) as usize;
-    let compact = Ideas::COMPACT;
+    let compact = Ablations::COMPACT;
     [part(kv, compact.kv, bytes.kv), part(kp, compact.kp, bytes.kp), block]
 }
 

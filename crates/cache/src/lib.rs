@@ -6,7 +6,7 @@
 
 mod sync;
 mod tier;
-mod ideas;
+mod ablation;
 mod name;
 mod partition;
 mod eviction;
@@ -16,16 +16,16 @@ mod ac_key;
 mod policy;
 mod caches;
 
+pub use ablation::{Ablation, Ablations};
 pub use block::filter_worth::{FilterWorth, FilteredLookup};
 pub use block::id::{BlockId, BlockTag};
 pub use block::shard::Arrival;
 pub use block::stats::{BlockCacheStats, BlockKind, KindStats};
 pub use block::{BlockCache, Look};
-pub use caches::{Caches, is_memory_lesson};
+pub use caches::{Caches, should_sample_hit};
 pub use eviction::Eviction;
 pub use eviction::lists::Removed;
 pub use eviction::objects::{Insertion, Objects};
-pub use ideas::{Idea, Ideas};
 pub use name::Name;
 pub use partition::controller::Split;
 pub use point::cache::{Change, Epoch, PointCache, PointStats};

@@ -78,7 +78,7 @@ impl Scene {
         if reads == 0.0 {
             return;
         }
-        point.asked(hash);
+        point.record_access(hash);
         let pointer = Pointer { table: 1, offset: number << 9, len: 4096, position: 3 };
         let value = vec![7; (number % 331) as usize];
         let entry = KvEntry { name, stamp: 1, value: &value, level: 2 };
@@ -110,16 +110,16 @@ impl Scene {
 fn what_is_charged_is_what_is_allocated() {
     assert!(allocation::is_counting(), "else nothing is held against anything");
     for policy in [
-        "tide",
-        "tide-without:admission,controller",
+        "adaptive",
+        "adaptive-without:admission,controller",
         "fixed:40,30,30",
         "kv-only",
         "kp-only",
         "block-only",
         "block-clock",
         "block-s3-fifo",
-        "hac",
-        "offline:40,30,30",
+        "ac-key",
+        "ac-key-fixed:40,30,30",
     ] {
         let mut scene = Scene::new(policy.parse().unwrap());
         for step in 0..60 {

@@ -1,6 +1,6 @@
 //! The commands, each with its arguments and what it does.
 
-pub mod place;
+pub mod store_args;
 pub mod point;
 pub mod scan;
 pub mod import;

@@ -13,8 +13,8 @@ use tidekv_io::{Clock, ManualClock, MemoryStorage};
 use tidekv_plan::trace::{Kind, Request};
 use tidekv_plan::{Answer, CacheSize, Simulated};
 use tidekv_tiered::{
-    Cache, DRAM_BYTES_MIN, Deadline, Eviction, FlashOptions, KEY_BYTES_MAX, Lookup, Object,
-    Options, Result, Surroundings,
+    Cache, DRAM_BYTES_MIN, Deadline, Environment, Eviction, FlashOptions, KEY_BYTES_MAX, Lookup,
+    Object, Options, Result,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -119,7 +119,7 @@ impl SimulatedCache {
         let clock = Arc::new(ManualClock::new(UNIX_S * 1_000));
         let seen: Arc<dyn Clock> = Arc::clone(&clock) as _;
         let storage = MemoryStorage::new();
-        let around = Surroundings::new(Arc::new(storage.clone()), seen);
+        let around = Environment::new(Arc::new(storage.clone()), seen);
         let cache = Cache::open(&options, &around)?;
         let zeros = vec![0; options.object_bytes_max as usize].into();
         let Taking { is_sets_only, has_deadlines } = taking;
@@ -193,7 +193,7 @@ impl Simulated for SimulatedCache {
             Kind::Scan => None,
         };
         if let Some(storage) = &self.storage {
-            self.cache.catch_up();
+            self.cache.drain_writes();
             self.requests += 1;
             if self.requests.is_multiple_of(REQUESTS_PER_SYNC) {
                 storage.sync_all();

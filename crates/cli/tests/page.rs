@@ -93,13 +93,16 @@ fn the_page_shows_how_the_boundary_moves() {
 fn the_page_of_an_empty_server_and_of_other_policies_says_so() {
     let Some(browser) = Browser::from_environment() else { return };
     for (policy, says) in [
-        ("tide", "Nothing has been asked of this server yet."),
-        ("hac", "The policy hac moves the lines by ghosts of its own."),
-        ("hac", "the policy’s own ghosts say where the lines go"),
+        ("adaptive", "Nothing has been asked of this server yet."),
+        ("ac-key", "The policy ac-key moves the lines by ghosts of its own."),
+        ("ac-key", "the policy’s own ghosts say where the lines go"),
         ("block-only", "The policy block-only gives the caches’ memory to blocks alone"),
         ("block-clock", "The policy block-clock gives the caches’ memory to blocks alone"),
         ("block-clock", "Blocks have all of a budget of"),
-        ("offline:30,10,60", "The policy offline:30,10,60 keeps the lines where they are."),
+        (
+            "ac-key-fixed:30,10,60",
+            "The policy ac-key-fixed:30,10,60 keeps the lines where they are.",
+        ),
         ("fixed:30,10,60", "The policy fixed:30,10,60 keeps the lines where they are."),
     ] {
         let server = Server::start_with(policy);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv_net::error::{Error, Result};
-use tidekv_observe::curves::{Curves, Told};
+use tidekv_observe::curves::{Curves, WindowReport};
 use tidekv_plan::{
     Allotment, Bounds, Curve, Decision, Elastic, Goal, Infeasible, Latencies, Plan, Prices, Seen,
     Sizes, Tenant, Why,
@@ -190,7 +190,8 @@ impl Loop {
             self.dram_max = dram_of(&now);
             self.memory_max = now.iter().map(memory_of).sum();
         }
-        let told: Vec<Option<Told>> = (0..now.len()).map(|it| self.curves.told(it)).collect();
+        let told: Vec<Option<WindowReport>> =
+            (0..now.len()).map(|it| self.curves.told(it)).collect();
         let factor = Stored::on(&cache.device_stats()).factor(object_bytes(&told));
         let seconds = now_ns.saturating_sub(self.before_ns).max(1) as f64 / 1e9;
         let seen =
@@ -255,7 +256,7 @@ impl Loop {
         &self,
         number: usize,
         stats: &TenantStats,
-        told: Option<Told>,
+        told: Option<WindowReport>,
         (window, factor, seconds): (u64, f64, f64),
     ) -> Seen {
         let before = &self.before[number];
@@ -305,9 +306,9 @@ impl Loop {
     }
 
     /// Whether a tenant's latency would be planned by a guess: what his misses take nobody has measured, nor said.
-    fn is_guessed(&self, name: &str, told: Option<&Told>) -> bool {
+    fn is_guessed(&self, name: &str, told: Option<&WindowReport>) -> bool {
         let is_known =
-            |told: &Told| self.options.latencies.backend_us.or(told.backend_us).is_some();
+            |told: &WindowReport| self.options.latencies.backend_us.or(told.backend_us).is_some();
         self.sla_us(name).is_some() && told.is_some_and(|told| !is_known(told))
     }
 
@@ -321,7 +322,7 @@ impl Loop {
         }
     }
 
-    fn latencies(&self, told: Option<&Told>) -> Latencies {
+    fn latencies(&self, told: Option<&WindowReport>) -> Latencies {
         let (memory_us, flash) = forecast::latencies(&self.state);
         let backend_us = told.and_then(|told| told.backend_us);
         let flash_us = flash.map(|flash| match self.options.goal {
@@ -419,7 +420,7 @@ impl Loop {
 }
 
 /// The mean size of an object in DRAM, of all tenants.
-fn object_bytes(told: &[Option<Told>]) -> Option<f64> {
+fn object_bytes(told: &[Option<WindowReport>]) -> Option<f64> {
     let sizes =
         told.iter().flatten().filter_map(|it| Some((it.object_bytes?, it.curve.requests())));
     let (sum, all) = sizes

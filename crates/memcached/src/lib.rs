@@ -15,7 +15,7 @@ mod state;
 mod elastic;
 mod commands;
 mod clients;
-mod caretaker;
+mod maintenance;
 mod observe;
 mod server;
 #[doc(hidden)]

@@ -20,10 +20,10 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
-use crate::caretaker;
-use crate::clients::reception::Reception;
+use crate::clients::acceptor::Acceptor;
 use crate::elastic::Loop;
-use crate::observe::exhibit::Exhibit;
+use crate::maintenance;
+use crate::observe::http_handler::HttpHandler;
 use crate::observe::sampler::Sampler;
 use crate::settings::options::CacheServerOptions;
 use crate::state::profiling;
@@ -38,10 +38,10 @@ use crate::state::server_state::State;
 /// use std::time::Duration;
 /// use tidekv_io::{LocalStorage, Storage, SystemClock};
 /// use tidekv_memcached::{CacheServer, CacheServerOptions};
-/// use tidekv_tiered::{Cache, Options, Surroundings};
+/// use tidekv_tiered::{Cache, Options, Environment};
 ///
 /// let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
-/// let around = Surroundings::new(storage, Arc::new(SystemClock::new()));
+/// let around = Environment::new(storage, Arc::new(SystemClock::new()));
 /// let cache = Cache::open(&Options::default(), &around)?;
 /// let listen = vec!["127.0.0.1:0".parse()?];
 /// let options = CacheServerOptions { listen, ..Default::default() };
@@ -97,7 +97,7 @@ impl CacheServer {
         let state = Arc::new(State::new(cache, options, addresses, event_loops, curves));
         let (guard, alive) = mpsc::channel(1);
         for listener in listeners {
-            let host = Reception { state: Arc::clone(&state) };
+            let host = Acceptor { state: Arc::clone(&state) };
             runtime.spawn(listener.run(host, tls.clone(), stopped.clone(), guard.clone()));
         }
         for number in 0..state.reads.len() {
@@ -113,7 +113,7 @@ impl CacheServer {
             let thread = tidekv_io::threads::spawn("tide-elastic", move || sizes.run(&stopped));
             threads.push(thread.map_err(|error| Error::unavailable("a thread for sizes", error))?);
         }
-        runtime.spawn(caretaker::run(state.objects.cache.clone(), stopped.clone()));
+        runtime.spawn(maintenance::run(state.objects.cache.clone(), stopped.clone()));
         if let Some(host) = page_host {
             let _entered = runtime.enter();
             serve_page(pages, host, &state, tls.as_ref(), (&stopped, &guard));
@@ -174,7 +174,7 @@ fn serve_page(
     (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
 ) {
     let sampler = Arc::new(Sampler::new(Arc::clone(state)));
-    let site = Arc::new(Exhibit::new(Arc::clone(&sampler), host));
+    let site = Arc::new(HttpHandler::new(Arc::clone(&sampler), host));
     let sample = move || sampler.sample();
     tokio::spawn(sampling::every_second(sample, stopped.clone(), alive.clone()));
     http::serve_all(listeners, &site, tls, (stopped, alive));

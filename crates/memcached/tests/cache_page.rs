@@ -17,7 +17,7 @@ use tidekv_io::{
     Clock, ErrorKind, Fault, FaultRule, MemoryStorage, Operation, Storage, SystemClock,
 };
 use tidekv_memcached::{CacheServer, CacheServerOptions};
-use tidekv_tiered::{Cache, FlashOptions, Options, Surroundings, TenantOptions};
+use tidekv_tiered::{Cache, Environment, FlashOptions, Options, TenantOptions};
 
 const KEYS: usize = 1500;
 const VALUE_BYTES: usize = 4000;
@@ -79,7 +79,7 @@ fn a_device_leaves_and_comes_back_in_the_history() {
         ..Options::default()
     };
     let shared: Arc<dyn Storage> = Arc::new(storage.clone());
-    let around = Surroundings::new(shared, Arc::clone(&clock) as Arc<dyn Clock>);
+    let around = Environment::new(shared, Arc::clone(&clock) as Arc<dyn Clock>);
     let cache = Cache::open(&cache_options, &around).unwrap();
     let http = Some("127.0.0.1:0".parse().unwrap());
     let server = CacheServer::start(cache, CacheServerOptions { http, ..options() }).unwrap();
@@ -135,7 +135,7 @@ fn tenants_are_told_apart_wherever_numbers_are() {
         dram_bytes: 8 << 20,
         flash_bytes: 0,
     };
-    let around = Surroundings::new(Arc::new(MemoryStorage::new()), Arc::new(SystemClock::new()));
+    let around = Environment::new(Arc::new(MemoryStorage::new()), Arc::new(SystemClock::new()));
     let tenants = vec![tenant("shop", "s:"), tenant("ads", "a:")];
     let alone = Cache::open(&Options::default(), &around).unwrap();
     let shared = Cache::open(&Options { tenants, ..Options::default() }, &around).unwrap();

@@ -134,7 +134,7 @@ fn what_does_not_fit_into_memory_is_found_on_flash() {
     for i in 0..3000 {
         assert_eq!(client.ask(set(&format!("key{i}"), &value(i))), "STORED\r\n");
         // The thread that writes to flash may not have had its turn.
-        cache.catch_up();
+        cache.drain_writes();
     }
     let mut found = 0;
     for batch in (0..3000).collect::<Vec<usize>>().chunks(100) {

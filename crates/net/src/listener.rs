@@ -24,7 +24,7 @@ pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Clients that may wait to be accepted; the system's own bound is lower where
 /// it must be. With the 128 of the standard library a thousand clients that come
-/// at once wait seconds: those that find no place try again after one second.
+/// at once wait seconds: those that find no slot try again after one second.
 const BACKLOG: u32 = 4096;
 /// File handles beside those of connections: tables, logs, the runtime.
 const OTHER_FILES: u64 = 1024;
@@ -266,18 +266,18 @@ impl Listener {
 /// Who serves the clients of a listener.
 pub trait Host: Clone + Send + 'static {
     /// What a client holds while it is connected.
-    type Place: Send;
+    type Slot: Send;
     /// What a client is told for whom there is no room.
     const FULL: &'static [u8];
 
-    /// A place for a client, if there is room. The addresses are the client's and ours.
-    fn admit(&self, peer: String, local: String) -> Option<Self::Place>;
+    /// A slot for a client, if there is room. The addresses are the client's and ours.
+    fn admit(&self, peer: String, local: String) -> Option<Self::Slot>;
 
     /// Serves a client until it leaves, is asked to, or `shutdown` turns true.
     fn serve(
         self,
         stream: Box<dyn Stream>,
-        place: Self::Place,
+        slot: Self::Slot,
         shutdown: watch::Receiver<bool>,
     ) -> impl Future<Output = ()> + Send;
 }
@@ -303,7 +303,7 @@ impl Arrival {
         shutdown: watch::Receiver<bool>,
         alive: mpsc::Sender<()>,
     ) {
-        let Some(place) = host.admit(self.peer, self.local) else {
+        let Some(slot) = host.admit(self.peer, self.local) else {
             self.stream.turn_away(H::FULL, tls.is_some());
             return;
         };
@@ -321,7 +321,7 @@ impl Arrival {
                     }
                 }
             };
-            host.serve(stream, place, shutdown).await;
+            host.serve(stream, slot, shutdown).await;
             drop(alive);
         });
     }

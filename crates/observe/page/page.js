@@ -123,7 +123,7 @@ function lines() {
   const { policy, outlook } = told.stats;
   if (outlook.reason === "blocks-alone") return "none";
   if (outlook.reason === "other-ghosts") return "by other ghosts";
-  const moves = policy.startsWith("tide") && !policy.includes("controller");
+  const moves = policy.startsWith("adaptive") && !policy.includes("controller");
   return moves ? "by worth" : "fixed";
 }
 

@@ -39,7 +39,7 @@ const QUEUE_LEN: usize = 1 << 14;
 const QUEUE_LEN_MIN: usize = 1 << 11;
 /// Objects of a tenant's sample, less than 4 MiB: twice what is usual for traces, for it is
 /// spread over caches of up to [`SIZE_FACTOR`] times the size.
-const OBJECTS_MAX: usize = 2 * tidekv_plan::SIZE_USUAL;
+const OBJECTS_MAX: usize = 2 * tidekv_plan::DEFAULT_SAMPLE_SIZE;
 /// Curves go up to so many times what there is.
 const SIZE_FACTOR: u64 = 4;
 /// How long the thread sleeps when there is nothing to do: at first, and at last.
@@ -57,7 +57,7 @@ const ASIDES_MAX: u64 = 256;
 
 /// What is done to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
+pub enum AccessKind {
     /// Asked for, and there: of so many bytes, with so many milliseconds left to live.
     Hit(u64, Option<u64>),
     /// Asked for, and not there.
@@ -70,7 +70,7 @@ pub enum Deed {
     Remove,
 }
 
-impl Deed {
+impl AccessKind {
     /// Whether it can be a hit or a miss.
     fn is_asked(self) -> bool {
         matches!(self, Self::Hit(..) | Self::Miss | Self::Load(_))
@@ -84,9 +84,9 @@ impl Deed {
 
 /// What has been done to a key, and when.
 #[derive(Debug, Clone, Copy)]
-struct Sighting {
+struct AccessEvent {
     key: u64,
-    deed: Deed,
+    deed: AccessKind,
     /// By the clock of deadlines.
     at_ms: u64,
     /// By one that never goes back; of deeds that are timed.
@@ -99,7 +99,7 @@ struct Sighting {
 
 /// What was seen of a tenant in a window.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct WindowReport {
     /// Sizes in bytes.
     pub curve: Curve,
     /// How long the window was.
@@ -135,7 +135,7 @@ pub struct Curves {
 
 #[derive(Debug)]
 struct OfTenant {
-    queue: ArrayQueue<Sighting>,
+    queue: ArrayQueue<AccessEvent>,
     gate: Gate,
     /// Requests while all of them were wanted.
     seen: SpreadCounter,
@@ -143,7 +143,7 @@ struct OfTenant {
     loads: SpreadCounter,
     /// Rises when all that the tenant has is forgotten.
     generation: AtomicU64,
-    told: Mutex<Option<Told>>,
+    told: Mutex<Option<WindowReport>>,
 }
 
 impl OfTenant {
@@ -177,9 +177,9 @@ impl Curves {
 
     /// Takes in what has been done to a key, or drops it. `at_ms` is by the clock of deadlines.
     #[inline]
-    pub fn saw(&self, tenant: usize, key: u64, deed: Deed, at_ms: impl FnOnce() -> u64) {
+    pub fn record(&self, tenant: usize, key: u64, deed: AccessKind, at_ms: impl FnOnce() -> u64) {
         let Some(of_tenant) = self.tenants.get(tenant) else { return };
-        if matches!(deed, Deed::Load(_)) {
+        if matches!(deed, AccessKind::Load(_)) {
             of_tenant.loads.add(1);
         }
         let (is_aside, below) = match of_tenant.gate.wanted() {
@@ -192,7 +192,7 @@ impl Curves {
             // Whoever says that all has been forgotten holds the locks of all shards, one of which is the caller's.
             let generation = of_tenant.generation.load(Ordering::Relaxed);
             let at_ms = at_ms();
-            let sighting = Sighting { key, deed, at_ms, monotonic_us, generation, is_aside };
+            let sighting = AccessEvent { key, deed, at_ms, monotonic_us, generation, is_aside };
             if of_tenant.queue.push(sighting).is_err() {
                 // What came after it would not be a sequence.
                 of_tenant.gate.shut();
@@ -205,7 +205,7 @@ impl Curves {
     }
 
     /// That nothing of a tenant is there any more. Nobody hands in what is done to his keys meanwhile.
-    pub fn saw_clear(&self, tenant: usize) {
+    pub fn record_clear(&self, tenant: usize) {
         if let Some(of_tenant) = self.tenants.get(tenant) {
             of_tenant.generation.fetch_add(1, Ordering::Release);
         }
@@ -254,7 +254,7 @@ impl Curves {
     }
 
     /// What was told of a tenant last.
-    pub fn told(&self, tenant: usize) -> Option<Told> {
+    pub fn told(&self, tenant: usize) -> Option<WindowReport> {
         self.tenants.get(tenant)?.told.lock().clone()
     }
 }
@@ -312,7 +312,7 @@ impl Profile {
         }
     }
 
-    fn see(&mut self, sighting: &Sighting) {
+    fn see(&mut self, sighting: &AccessEvent) {
         self.enter(sighting.generation);
         if sample_hash(sighting.key) >= self.watch.threshold() {
             // It was in the sample when it was seen.
@@ -322,23 +322,25 @@ impl Profile {
         if sighting.is_aside {
             return;
         }
-        let &Sighting { key, deed, at_ms, .. } = sighting;
+        let &AccessEvent { key, deed, at_ms, .. } = sighting;
         let (action, ttl_ms) = match deed {
             // It was stored before anybody looked: how far it is from its last request is not known,
             // and to count as a miss of every cache would be wrong.
-            Deed::Hit(bytes, ttl_ms) if !self.watch.has(key, at_ms) => {
+            AccessKind::Hit(bytes, ttl_ms) if !self.watch.has(key, at_ms) => {
                 self.unknown += 1.0 / self.watch.rate();
                 (Action::Set(bytes), ttl_ms)
             }
             // In a gap it may have been.
-            Deed::Load(bytes) if self.bursts.has_had_gaps() && !self.watch.has(key, at_ms) => {
+            AccessKind::Load(bytes)
+                if self.bursts.has_had_gaps() && !self.watch.has(key, at_ms) =>
+            {
                 self.unknown += 1.0 / self.watch.rate();
                 (Action::Set(bytes), None)
             }
-            Deed::Hit(..) | Deed::Miss => (Action::Get, None),
-            Deed::Load(bytes) => (Action::Load(bytes), None),
-            Deed::Store(bytes, ttl_ms) => (Action::Set(bytes), ttl_ms),
-            Deed::Remove => (Action::Delete, None),
+            AccessKind::Hit(..) | AccessKind::Miss => (Action::Get, None),
+            AccessKind::Load(bytes) => (Action::Load(bytes), None),
+            AccessKind::Store(bytes, ttl_ms) => (Action::Set(bytes), ttl_ms),
+            AccessKind::Remove => (Action::Delete, None),
         };
         self.watch.see(&Access { key, action, at_ms, ttl_ms });
     }
@@ -357,17 +359,17 @@ impl Profile {
     }
 
     /// Looks how long it takes from a miss until the object is stored.
-    fn follow(&mut self, sighting: &Sighting) {
-        let &Sighting { key, deed, monotonic_us, .. } = sighting;
+    fn follow(&mut self, sighting: &AccessEvent) {
+        let &AccessEvent { key, deed, monotonic_us, .. } = sighting;
         self.latest_us = self.latest_us.max(monotonic_us);
         if !self.is_followed(key) {
             return;
         }
         match deed {
-            Deed::Miss if self.followed.len() < FOLLOWED_MAX => {
+            AccessKind::Miss if self.followed.len() < FOLLOWED_MAX => {
                 self.followed.insert(key, monotonic_us);
             }
-            Deed::Store(..) => {
+            AccessKind::Store(..) => {
                 let missed_us = self.followed.get(&key);
                 let took_us = missed_us.map(|missed_us| monotonic_us.saturating_sub(*missed_us));
                 if took_us.is_some_and(|took_us| self.backend.took(took_us)) {
@@ -375,10 +377,10 @@ impl Profile {
                 }
             }
             // Its store was not seen.
-            Deed::Hit(..) | Deed::Remove if !self.followed.is_empty() => {
+            AccessKind::Hit(..) | AccessKind::Remove if !self.followed.is_empty() => {
                 self.followed.remove(&key);
             }
-            Deed::Hit(..) | Deed::Miss | Deed::Load(_) | Deed::Remove => {}
+            AccessKind::Hit(..) | AccessKind::Miss | AccessKind::Load(_) | AccessKind::Remove => {}
         }
     }
 
@@ -390,7 +392,7 @@ impl Profile {
         seconds: f64,
         number: u64,
         is_end: bool,
-    ) -> Option<Told> {
+    ) -> Option<WindowReport> {
         let requests = totals.requests.saturating_sub(self.requests);
         let seen = totals.seen.saturating_sub(self.seen);
         let unseen = if self.bursts.has_gaps() { requests.saturating_sub(seen) } else { 0 };
@@ -410,7 +412,7 @@ impl Profile {
                 self.watch.end_window(window)
             }
         };
-        let told = |curve| Told {
+        let told = |curve| WindowReport {
             curve,
             seconds,
             sampled,
@@ -432,7 +434,7 @@ pub trait Source: Send {
     /// How much there is for all of them at most, in bytes.
     fn bytes_max(&self) -> u64;
     /// Whether hits of one need to be handed in, from now on.
-    fn hand_in_hits(&self, tenant: usize, is_wanted: bool);
+    fn report_hits(&self, tenant: usize, is_wanted: bool);
     /// Reads of flash so far.
     fn flash_reads(&self) -> TimeSum;
 }
@@ -491,7 +493,7 @@ impl Curves {
                 profile.see(&sighting);
                 of_tenant.gate.set_threshold(profile.watch.threshold());
             }
-            profile.bursts.saw(taken - asides);
+            profile.bursts.record(taken - asides);
             if asides >= ASIDES_MAX && profile.bursts.is_closed() {
                 profile.followed_below /= 2;
                 of_tenant.gate.close(profile.followed_below);
@@ -512,7 +514,7 @@ impl Curves {
                 // What is stored meanwhile is not seen.
                 profile.followed.clear();
                 of_tenant.gate.close(NO_KEYS);
-                source.hand_in_hits(tenant, false);
+                source.report_hits(tenant, false);
                 continue;
             }
             let threshold = profile.watch.threshold();
@@ -521,10 +523,10 @@ impl Curves {
                 Some(Turn::Close) => {
                     profile.close();
                     of_tenant.gate.close(profile.followed_below);
-                    source.hand_in_hits(tenant, false);
+                    source.report_hits(tenant, false);
                 }
                 Some(Turn::Open) => {
-                    source.hand_in_hits(tenant, true);
+                    source.report_hits(tenant, true);
                     if of_tenant.gate.open(threshold) && !is_closed {
                         // It was shut in between.
                         profile.bursts.has_gap();

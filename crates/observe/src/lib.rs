@@ -7,7 +7,7 @@
 
 pub mod history;
 pub mod sampling;
-pub mod outlook;
+pub mod what_if;
 pub mod curves;
 pub mod mrc;
 pub mod metric;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::curves::Told;
+use crate::curves::WindowReport;
 
 /// Points of a curve that are told by name.
 const POINTS_MAX: usize = 400;
@@ -18,7 +18,7 @@ pub struct Shown {
     /// What it is called.
     pub name: String,
     /// The curve.
-    pub told: Told,
+    pub told: WindowReport,
     /// What only some servers know.
     pub more: Vec<Fact>,
 }

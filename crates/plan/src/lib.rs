@@ -7,7 +7,7 @@
 //!   caches that evict by other rules than the least recent use.
 //! * [`Distinct`]: how many different objects were seen, about.
 //! * [`Watch`]: the same for a server that runs on and on, window by window.
-//! * [`Tenant`], [`Question`] and [`Plan`]: how much DRAM and flash to buy (ElCached); [`Elastic`]: when a
+//! * [`Tenant`], [`PlanRequest`] and [`Plan`]: how much DRAM and flash to buy (ElCached); [`Elastic`]: when a
 //!   cache that runs changes its sizes to that.
 //!
 //! Nothing here does I/O of its own, reads a clock or knows a store: whoever has a trace hands in
@@ -26,14 +26,14 @@ pub use curves::distinct::Distinct;
 pub use curves::miniature::{Answer, CacheSize, Miniature, Missed, Simulated};
 pub use curves::profiler::{Expiry, Profiler, Settings, Unit};
 pub use curves::reuse_times::ReuseTimes;
-pub use curves::shards::{SIZE_USUAL, Sampler, sample_hash};
+pub use curves::shards::{DEFAULT_SAMPLE_SIZE, Sampler, sample_hash};
 pub use curves::slab_classes::{ClassProfiler, GROWTH, PAGE_BYTES, SlabClasses};
 pub use curves::watch::{Watch, Window};
 pub use planner::elastic::{AIM, Decision, Elastic, Seen, Sizes, Why};
 pub use planner::model::{
-    Allotment, FLASH_FOR_DRAM_USUAL, GivenLatencies, Latencies, Prices, Tenant,
+    Allotment, DEFAULT_FLASH_FOR_DRAM, GivenLatencies, Latencies, Prices, Tenant,
 };
-pub use planner::question::{Bound, Bounds, Goal, Plan, Question};
+pub use planner::request::{Bound, Bounds, Goal, Plan, PlanRequest};
 pub use planner::solver::{
-    Infeasible, POINTS_USUAL, plan_exactly, plan_on_hull, worth_of_one_more,
+    DEFAULT_POINTS, Infeasible, plan_exactly, plan_on_hull, worth_of_one_more,
 };

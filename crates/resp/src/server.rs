@@ -19,9 +19,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 
-use crate::clients::reception::Reception;
+use crate::clients::acceptor::Acceptor;
 use crate::data::sweep;
-use crate::dispatch::rounds::Rounds;
+use crate::dispatch::group_commit::GroupCommit;
 use crate::observe::page::Page;
 use crate::observe::sampler::Sampler;
 use crate::options::ServerOptions;
@@ -88,12 +88,12 @@ impl Server {
             Address::Unix(_) => None,
         });
         let state = Arc::new(State::new(db, &options, port.unwrap_or(0))?);
-        let rounds = Arc::new(Rounds::new(Arc::clone(&state)));
+        let rounds = Arc::new(GroupCommit::new(Arc::clone(&state)));
         let (stop, stopped) = watch::channel(false);
         forecast::start(&state, &stopped)?;
         let (guard, alive) = mpsc::channel(1);
         for listener in listeners {
-            let host = Reception { state: Arc::clone(&state), rounds: Arc::clone(&rounds) };
+            let host = Acceptor { state: Arc::clone(&state), rounds: Arc::clone(&rounds) };
             runtime.spawn(listener.run(host, tls.clone(), stopped.clone(), guard.clone()));
         }
         if let Some(Address::Tcp(host, _)) = &options.http {

@@ -83,7 +83,7 @@ fn everything_that_there_is_is_answered() {
         ("/words.js", "text/javascript", "MiB"),
         ("/icon.svg", "image/svg+xml", "<svg"),
         ("/metrics", "text/plain; version=0.0.4", "# TYPE tidekv_commands_total counter"),
-        ("/api/stats", "application/json", "\"policy\":\"tide\""),
+        ("/api/stats", "application/json", "\"policy\":\"adaptive\""),
     ] {
         let answer = get(&server, path);
         assert_eq!(answer.status, 200, "{path}");

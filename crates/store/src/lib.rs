@@ -26,7 +26,7 @@ mod api;
 mod tools;
 
 pub use api::db::Db;
-pub use api::iter::{Entry, Iter, Lent};
+pub use api::iter::{Entry, EntryRef, Iter};
 pub use api::keyspace::{Cached, Keyspace};
 pub use api::snapshot::Snapshot;
 pub use api::transaction::{Commit, GATHERED_BYTES_MAX, Transaction, Watch};
@@ -37,7 +37,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use format::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, prefix_end};
 pub use options::{Compression, Durability, Environment, FilterKind, KeyspaceOptions, Options};
 pub use stats::{Histogram, Latency, LatencyCounts, Statistics};
-pub use tidekv_cache::{CachePolicy, Idea, Ideas, NoSuchPolicy, Tier};
+pub use tidekv_cache::{Ablation, Ablations, CachePolicy, NoSuchPolicy, Tier};
 #[doc(hidden)]
 pub use tools::fuzzing;
 pub use tools::{check, inspect};

@@ -9,7 +9,7 @@
 
 #[cfg(all(test, not(miri)))]
 pub(crate) use tidekv_testkit::models::{
-    ArcSwap, Condvar, Guard, Mutex, OnceLock, RwLock, RwLockReadGuard, Witness, atomic,
+    AccessTracker, ArcSwap, Condvar, Guard, Mutex, OnceLock, RwLock, RwLockReadGuard, atomic,
 };
 
 #[cfg(any(not(test), miri))]
@@ -23,10 +23,10 @@ pub(crate) use {
 /// In models it fails an access that they do not order; here it is nothing.
 #[cfg(any(not(test), miri))]
 #[derive(Debug)]
-pub(crate) struct Witness;
+pub(crate) struct AccessTracker;
 
 #[cfg(any(not(test), miri))]
-impl Witness {
+impl AccessTracker {
     #[inline(always)]
     pub(crate) fn new() -> Self {
         Self

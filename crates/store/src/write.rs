@@ -133,7 +133,7 @@ impl Engine {
         if let Err(error) = self.check_open().and_then(|()| self.make_room(bytes)) {
             return group.iter().map(|_| Err(error.clone())).collect();
         }
-        let verdicts = self.judge(group);
+        let verdicts = self.validate_conditions(group);
         let batches: Vec<&WriteBatch> = group
             .iter()
             .zip(&verdicts)
@@ -150,7 +150,7 @@ impl Engine {
     fn lead_one(self: &Arc<Self>, request: &Request) -> Result<Written> {
         self.check_open()?;
         self.make_room(request.batch.bytes_len())?;
-        if self.judge(std::slice::from_ref(request))[0] == Written::Conflict {
+        if self.validate_conditions(std::slice::from_ref(request))[0] == Written::Conflict {
             return Ok(Written::Conflict);
         }
         self.commit(&[&request.batch], request.durability == Durability::Sync)?;
@@ -170,7 +170,7 @@ impl Engine {
             self.follow_memtables();
             self.note_room();
         }
-        if self.judge(std::slice::from_ref(request))[0] == Written::Conflict {
+        if self.validate_conditions(std::slice::from_ref(request))[0] == Written::Conflict {
             return Ok(Attempt::Conflict);
         }
         self.commit(&[&request.batch], false)?;
@@ -255,7 +255,7 @@ impl Engine {
 
     /// Which writes of the group go ahead: those whose conditions hold, given
     /// what stands in memtables and what the group writes before them.
-    fn judge(&self, group: &[Request]) -> SmallVec<[Written; 8]> {
+    fn validate_conditions(&self, group: &[Request]) -> SmallVec<[Written; 8]> {
         if group.iter().all(|request| request.conditions.is_empty()) {
             return smallvec![Written::Done; group.len()];
         }

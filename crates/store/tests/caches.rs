@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use support::{DIRECTORY, Limits, START_MS, options};
-use tidekv::{CachePolicy, Db, Idea, Ideas, Keyspace, Options};
+use tidekv::{Ablation, Ablations, CachePolicy, Db, Keyspace, Options};
 use tidekv_io::{ManualClock, MemoryStorage};
 
 const VALUES: CachePolicy = CachePolicy::Fixed { kv: 100, kp: 0 };
 const POINTERS: CachePolicy = CachePolicy::Fixed { kv: 0, kp: 100 };
 /// Each can be wrong in its own way.
-const ALL_WAYS: [CachePolicy; 3] = [VALUES, POINTERS, CachePolicy::HAC];
+const ALL_WAYS: [CachePolicy; 3] = [VALUES, POINTERS, CachePolicy::AC_KEY];
 
 /// Tables come when they are asked for.
 const ROOMY: Limits = Limits { memtable_bytes: 1 << 20, table_bytes: 1 << 20 };
@@ -37,7 +37,7 @@ impl Scene {
         let mut options = Options { cache_policy: policy, ..options(&disk, &clock, ROOMY) };
         adjust(&mut options);
         let db = Db::open(DIRECTORY, options).unwrap();
-        if let CachePolicy::Hac { .. } | CachePolicy::TideWithout(_) = policy {
+        if let CachePolicy::AcKey { .. } | CachePolicy::AdaptiveWithout(_) = policy {
             // Its boundaries begin where they are: entries are to have bytes.
             db.set_cache_policy(CachePolicy::Fixed { kv: 40, kp: 40 });
             db.set_cache_policy(policy);
@@ -141,7 +141,7 @@ fn long_values_leave_blocks_their_bytes() {
         (scene.count("io.reads") - before, shares)
     };
     let (lru, _) = reads(CachePolicy::BlockOnly);
-    let (tide, shares) = reads(CachePolicy::Tide);
+    let (tide, shares) = reads(CachePolicy::Adaptive);
     assert!(lru > 1000, "there is something to save");
     assert!(10 * tide < 9 * lru, "{tide} reads, {lru} with blocks by LRU; {shares:?}");
 }
@@ -442,20 +442,24 @@ fn hot_blocks_stay_in_memory_through_compactions() {
         let hot_reads = scene.count("io.reads") - reads;
         keys.iter().for_each(|key| assert_eq!(scene.get(key), text(&value)));
         let all_reads = scene.count("io.reads") - reads;
-        (hot_reads, all_reads, scene.count("cache.block.heirs"))
+        (hot_reads, all_reads, scene.count("cache.block.compaction_prefills"))
     };
-    let (hot, all, heirs) = reads_after(CachePolicy::Fixed { kv: 0, kp: 0 });
+    let (hot, all, compaction_prefills) = reads_after(CachePolicy::Fixed { kv: 0, kp: 0 });
     assert_eq!(hot, 0);
     assert!(all > 20, "{all} reads: what was cold is not in memory");
-    assert!((5..=20).contains(&heirs), "{heirs}");
-    let (_, _, heirs) = reads_after(CachePolicy::HAC);
-    assert!(heirs > 0, "of every cached block one takes the place");
-    let (_, _, heirs) = reads_after(CachePolicy::Offline { kv: 0, kp: 0 });
-    assert!(heirs > 0, "as with boundaries that move");
-    let (_, _, heirs) = reads_after(CachePolicy::TideWithout(Ideas::NONE.and(Idea::Repair)));
-    assert_eq!(heirs, 0, "without repair none does");
-    let (hot, _, heirs) = reads_after(CachePolicy::BlockOnly);
-    assert!(hot > 5 && heirs == 0, "{hot} reads, {heirs} heirs: as others do it");
+    assert!((5..=20).contains(&compaction_prefills), "{compaction_prefills}");
+    let (_, _, compaction_prefills) = reads_after(CachePolicy::AC_KEY);
+    assert!(compaction_prefills > 0, "of every cached block one takes the place");
+    let (_, _, compaction_prefills) = reads_after(CachePolicy::AcKeyFixed { kv: 0, kp: 0 });
+    assert!(compaction_prefills > 0, "as with boundaries that move");
+    let (_, _, compaction_prefills) =
+        reads_after(CachePolicy::AdaptiveWithout(Ablations::NONE.and(Ablation::Repair)));
+    assert_eq!(compaction_prefills, 0, "without repair none does");
+    let (hot, _, compaction_prefills) = reads_after(CachePolicy::BlockOnly);
+    assert!(
+        hot > 5 && compaction_prefills == 0,
+        "{hot} reads, {compaction_prefills} compaction_prefills: as others do it"
+    );
 }
 
 /// Two levels of tables whose metadata is larger than the caches. What is asked for is in
@@ -506,12 +510,14 @@ fn what_is_not_kept_true_goes() {
         assert_eq!(scene.count("cache.kp.errors"), 0);
         (value, scene.count("cache.point.misses") == before)
     };
-    let without = |idea| CachePolicy::TideWithout(Ideas::NONE.and(Idea::CompactEntries).and(idea));
+    let without = |idea| {
+        CachePolicy::AdaptiveWithout(Ablations::NONE.and(Ablation::CompactEntries).and(idea))
+    };
     let flush = |scene: &Scene| scene.flush(&[("a", "3")]);
     let compact = |scene: &Scene| scene.db.compact().unwrap();
-    let all = without(Idea::CompactEntries);
+    let all = without(Ablation::CompactEntries);
     assert_eq!(knows(all, flush), (text("3"), true));
-    assert_eq!(knows(without(Idea::Sync), flush), (text("3"), false));
+    assert_eq!(knows(without(Ablation::Sync), flush), (text("3"), false));
     assert_eq!(knows(all, compact), (text("2"), true));
     // Values stay where they are: pointers alone show it.
     let pointers = |policy: CachePolicy| {
@@ -525,8 +531,8 @@ fn what_is_not_kept_true_goes() {
         assert_eq!(scene.get("a"), text("2"));
         (scene.count("cache.point.misses") - misses, scene.count("cache.kp.errors"))
     };
-    assert_eq!(pointers(CachePolicy::Tide), (0, 0));
-    assert_eq!(pointers(without(Idea::Repair)), (1, 0));
+    assert_eq!(pointers(CachePolicy::Adaptive), (0, 0));
+    assert_eq!(pointers(without(Ablation::Repair)), (1, 0));
 }
 
 /// A flush kept a short value for a snapshot, under a range deletion of the same flush, and

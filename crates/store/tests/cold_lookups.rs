@@ -40,7 +40,8 @@ fn of_ends(db: &Db, what: &str) -> u64 {
 
 #[test]
 fn every_read_of_a_lookup_counts_where_it_ended() {
-    for policy in [CachePolicy::BlockOnly, CachePolicy::Tide, CachePolicy::Fixed { kv: 0, kp: 60 }]
+    for policy in
+        [CachePolicy::BlockOnly, CachePolicy::Adaptive, CachePolicy::Fixed { kv: 0, kp: 60 }]
     {
         let db = store(policy);
         let keyspace = db.keyspace("k").unwrap();
@@ -69,7 +70,7 @@ fn every_read_of_a_lookup_counts_where_it_ended() {
 
 #[test]
 fn a_lookup_in_memory_counts_nothing() {
-    let db = store(CachePolicy::Tide);
+    let db = store(CachePolicy::Adaptive);
     let keyspace = db.keyspace("k").unwrap();
     keyspace.get(key(0)).unwrap();
     let before = of_ends(&db, "lookups");

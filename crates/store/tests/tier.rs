@@ -12,7 +12,7 @@ use support::strange_tier::{StrangeTier, Temper};
 use support::{DIRECTORY, Dice, Limits, START_MS, count, options};
 use tidekv::{Compression, Db, Environment, Keyspace, KeyspaceOptions, Options, Tier};
 use tidekv_io::{ManualClock, MemoryStorage, Operation, SeededRandom, Storage, Tear};
-use tidekv_tiered::{Cache, FlashOptions, Surroundings};
+use tidekv_tiered::{Cache, Environment as CacheEnvironment, FlashOptions};
 
 const ROOMY: Limits = Limits { memtable_bytes: 256 << 10, table_bytes: 64 << 10 };
 const ENTRIES: u64 = 15_000;
@@ -70,7 +70,7 @@ fn count_reads(disk: &MemoryStorage) -> Arc<AtomicU64> {
 }
 
 fn cache_on(flash: &MemoryStorage) -> Cache {
-    let around = Surroundings {
+    let around = CacheEnvironment {
         storage: Arc::new(flash.clone()),
         clock: Arc::new(ManualClock::new(START_MS)),
         random: Arc::new(SeededRandom::new(5)),

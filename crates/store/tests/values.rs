@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidekv::{Compression, Db, Entry, Environment, Keyspace, KeyspaceOptions, Lent, Options};
+use tidekv::{Compression, Db, Entry, EntryRef, Environment, Keyspace, KeyspaceOptions, Options};
 use tidekv_io::{InlineExecutor, MemoryStorage};
 
 fn value(n: u8, len: usize) -> Vec<u8> {
@@ -102,13 +102,13 @@ fn lent_entries_are_those_of_the_walk_and_the_walk_goes_on_as_before() {
             assert_eq!(walk.next_back().unwrap().unwrap().0, all[back].0);
         }
         if front % 2 == 0 {
-            let lent = walk.lend().unwrap();
+            let lent = walk.next_ref().unwrap();
             if front == back {
                 assert_eq!(lent, None);
                 break;
             }
             let (key, entry) = &all[front];
-            let Lent { key: lent_key, value, expires_at_ms } = lent.unwrap();
+            let EntryRef { key: lent_key, value, expires_at_ms } = lent.unwrap();
             assert_eq!((lent_key, value), (&key[..], &entry.value[..]));
             assert_eq!(expires_at_ms, entry.expires_at_ms);
         } else {
@@ -119,11 +119,11 @@ fn lent_entries_are_those_of_the_walk_and_the_walk_goes_on_as_before() {
         }
         front += 1;
     }
-    assert_eq!(walk.lend().unwrap(), None);
+    assert_eq!(walk.next_ref().unwrap(), None);
     assert!(walk.next().is_none() && walk.next_back().is_none());
     let mut keys_only = keyspace.iter().keys_only();
-    assert_eq!(keys_only.lend().unwrap().map(|lent| lent.value), Some(&b""[..]));
-    assert_eq!(keyspace.range([9]..[3]).lend().unwrap(), None);
+    assert_eq!(keys_only.next_ref().unwrap().map(|lent| lent.value), Some(&b""[..]));
+    assert_eq!(keyspace.range([9]..[3]).next_ref().unwrap(), None);
 }
 
 #[test]

@@ -105,7 +105,8 @@ fn assert_hot(keyspace: &Keyspace, age: &str) {
 
 #[test]
 fn what_was_hot_is_in_memory_after_a_clean_shutdown() {
-    for policy in [CachePolicy::Tide, CachePolicy::Fixed { kv: 40, kp: 10 }, CachePolicy::BlockOnly]
+    for policy in
+        [CachePolicy::Adaptive, CachePolicy::Fixed { kv: 40, kp: 10 }, CachePolicy::BlockOnly]
     {
         let store = Store::new(policy);
         let (db, keyspace) = store.open_hot();
@@ -349,7 +350,7 @@ fn a_store_is_closed_while_what_was_hot_is_brought_back() {
 
 #[test]
 fn a_short_life_with_less_memory_leaves_the_list_alone() {
-    let store = Store::new(CachePolicy::Tide);
+    let store = Store::new(CachePolicy::Adaptive);
     let (db, _) = store.open_hot();
     db.close().unwrap();
     let list = store.list().unwrap();
@@ -438,7 +439,7 @@ impl Executor for Later {
 /// life.
 #[test]
 fn kv_lends_what_it_does_not_fill_yet_and_has_it_back() {
-    let store = Store::new(CachePolicy::Tide);
+    let store = Store::new(CachePolicy::Adaptive);
     let open = |adjust: &dyn Fn(&mut Options)| {
         store.open_with(|options| {
             options.cache_bytes_max = 2 << 20;
@@ -475,7 +476,7 @@ fn kv_lends_what_it_does_not_fill_yet_and_has_it_back() {
 /// Of a life that had much more memory.
 #[test]
 fn a_list_that_would_take_much_of_the_memory_is_not_read() {
-    let store = Store::new(CachePolicy::Tide);
+    let store = Store::new(CachePolicy::Adaptive);
     let long = vec![7; 3 << 20];
     for (memory_bytes, is_read) in [(8 << 20, false), (64 << 20, true)] {
         store.disk.write_file(list_path(), &long);
@@ -493,7 +494,7 @@ fn a_list_that_would_take_much_of_the_memory_is_not_read() {
 
 #[test]
 fn a_damaged_list_is_none() {
-    let store = Store::new(CachePolicy::Tide);
+    let store = Store::new(CachePolicy::Adaptive);
     let (db, _) = store.open_hot();
     db.close().unwrap();
     let list = store.list().unwrap();

@@ -19,20 +19,20 @@ use parking_lot::Mutex;
 use tidekv_io::{Buffer, Clock, ReadQueue, ReadRequest, Storage};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::access_observer::AccessObserver;
 use crate::device::recovery;
-use crate::dram::{Held, Ticket};
+use crate::dram::{DramObject, Lease};
+use crate::environment::{Environment, second};
 use crate::error::{Error, Result};
+use crate::fleet::device_slot::DeviceStats;
 use crate::fleet::flash::{Flash, Start};
 use crate::fleet::flash_lookup::{FlashLookup, FlashStep, Outcome};
-use crate::fleet::seat::DeviceStats;
 use crate::object::{Change, Found, Object};
 use crate::options::{Options, TenantOptions};
 use crate::segment::superblock::{NO_TIME, Opening};
 use crate::stats::{Stats, TenantStats};
-use crate::surroundings::{Surroundings, second};
 use crate::tenant::pool::{self, Pool, hit_of};
 use crate::tenant::tenants::{self, OTHERS, Tenants};
-use crate::witness::Witness;
 
 /// So many versions are set aside at once, so that none comes twice after a kill.
 const VERSIONS: u64 = 1 << 24;
@@ -62,25 +62,25 @@ pub struct Cursor {
 
 /// What is under a key on flash, on its way from there.
 #[derive(Debug)]
-pub struct Recall {
+pub struct PendingRead {
     cache: Cache,
     /// Of the tenant.
     pool: usize,
     /// Until it is given back.
-    ticket: Option<Ticket>,
+    ticket: Option<Lease>,
     lookup: FlashLookup,
     /// What has been read, when all has.
     outcome: Option<Outcome>,
 }
 
-impl Recall {
+impl PendingRead {
     /// The key.
     pub fn key(&self) -> &[u8] {
         self.lookup.key()
     }
 
     /// Goes on; `read` is what the step before said is to be read. What is to be read next, or
-    /// nothing: then it is ready for [`Cache::change_recalled`].
+    /// nothing: then it is ready for [`Cache::finish_update`].
     pub fn step(&mut self, read: Option<tidekv_io::Result<Buffer>>) -> Option<ReadRequest> {
         let flash = self.cache.inner.pools[self.pool].flash.as_ref()?;
         match self.lookup.step(flash, read) {
@@ -93,11 +93,11 @@ impl Recall {
     }
 }
 
-impl Drop for Recall {
+impl Drop for PendingRead {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             let hash = self.lookup.hash();
-            self.cache.inner.pools[self.pool].shard(hash).redeem(hash, ticket);
+            self.cache.inner.pools[self.pool].shard(hash).validate_lease(hash, ticket);
         }
     }
 }
@@ -122,7 +122,7 @@ struct Inner {
     object_bytes_max: u64,
     /// When everything is forgotten.
     clear_at_s: AtomicU32,
-    /// Held while that is changed or done, here and on flash.
+    /// DramObject while that is changed or done, here and on flash.
     clearing: Mutex<()>,
     /// The second in which devices were last looked after.
     ticked_s: AtomicU32,
@@ -148,7 +148,7 @@ impl Cache {
     ///
     /// When a setting breaks a bound, a device belongs to another process, or the only device
     /// of a tenant cannot be used at all.
-    pub fn open(options: &Options, around: &Surroundings) -> Result<Self> {
+    pub fn open(options: &Options, around: &Environment) -> Result<Self> {
         options.check()?;
         let split = tenants::split(options)?;
         if !options.tenants.is_empty() {
@@ -206,14 +206,14 @@ impl Cache {
     /// Does what is due: forgets everything if its time has come, and looks after devices that
     /// are out or warming. Every operation does that too, so who calls this once in a while
     /// sees to it that it happens also without any. May wait for a device.
-    pub fn look_after(&self) {
+    pub fn run_maintenance(&self) {
         self.tick();
     }
 
     /// Does what waits on flash devices, in this thread. Who stores more than flash takes, and
     /// would rather wait than have objects dropped, calls this now and then.
-    pub fn catch_up(&self) {
-        self.flashes().for_each(Flash::catch_up);
+    pub fn drain_writes(&self) {
+        self.flashes().for_each(Flash::drain_writes);
     }
 
     /// A version that no object has had.
@@ -243,7 +243,7 @@ impl Cache {
         let (pool, hash) = (self.pool(key), xxh3_64(key));
         let now_s = self.tick();
         let mut shard = pool.shard(hash);
-        match pool.recall(&mut shard, hash, key, now_s) {
+        match pool.get_from_dram(&mut shard, hash, key, now_s) {
             Some(held) => Lookup::Hit(pool.fetch(hash, held, now_s)),
             None if pool.may_be_on_flash(hash) => Lookup::Unknown,
             None => {
@@ -278,7 +278,7 @@ impl Cache {
         let (pool, hash) = (self.pool(key), xxh3_64(key));
         let now_s = self.tick();
         let mut shard = pool.shard(hash);
-        let found = pool.recall(&mut shard, hash, key, now_s).map(|held| held.found.clone());
+        let found = pool.get_from_dram(&mut shard, hash, key, now_s).map(|held| held.found.clone());
         if found.is_none() && pool.may_be_on_flash(hash) {
             return Err(WouldWait);
         }
@@ -303,12 +303,12 @@ impl Cache {
             if let Ok(result) = self.try_change(key, &mut decide) {
                 return result;
             }
-            let Some(mut recall) = self.recall_from_flash(key) else { continue };
+            let Some(mut recall) = self.begin_read(key) else { continue };
             let mut read = None;
             while let Some(ReadRequest { file, offset, len }) = recall.step(read) {
                 read = Some(file.read_at(offset, len));
             }
-            if let Ok(result) = self.change_recalled(recall, &mut decide) {
+            if let Ok(result) = self.finish_update(recall, &mut decide) {
                 return result;
             }
         }
@@ -316,24 +316,24 @@ impl Cache {
 
     /// Begins to read what is under `key` from flash, for who may not wait; nothing, if there is
     /// no flash.
-    pub fn recall_from_flash(&self, key: &[u8]) -> Option<Recall> {
+    pub fn begin_read(&self, key: &[u8]) -> Option<PendingRead> {
         let number = self.inner.tenants.of(key);
         let pool = &self.inner.pools[number];
         let flash = pool.flash.as_ref()?;
         let hash = xxh3_64(key);
         let now_s = self.tick();
-        let ticket = pool.shard(hash).draw_ticket(hash);
+        let ticket = pool.shard(hash).acquire_lease(hash);
         let lookup = FlashLookup::new(flash, hash, key, now_s);
         let cache = self.clone();
-        Some(Recall { cache, pool: number, ticket: Some(ticket), lookup, outcome: None })
+        Some(PendingRead { cache, pool: number, ticket: Some(ticket), lookup, outcome: None })
     }
 
     /// Shows `decide` what has been read under a key, and does what it says, in one step; not if
     /// anything has happened to the key meanwhile, or not all has been read: then `decide` is not
     /// called, and one begins anew.
-    pub fn change_recalled<R>(
+    pub fn finish_update<R>(
         &self,
-        mut recall: Recall,
+        mut recall: PendingRead,
         mut decide: impl FnMut(Option<&Found>) -> (Change, R),
     ) -> std::result::Result<R, WouldWait> {
         let hash = recall.lookup.hash();
@@ -341,7 +341,7 @@ impl Cache {
         let ticket = recall.ticket.take().ok_or(WouldWait)?;
         let pool = &self.inner.pools[recall.pool];
         let mut shard = pool.shard(hash);
-        let is_valid = shard.redeem(hash, ticket);
+        let is_valid = shard.validate_lease(hash, ticket);
         let read = recall.outcome.take().filter(|_| is_valid).ok_or(WouldWait)?;
         if shard.peek(hash, recall.key()).is_some() {
             // Another has read it.
@@ -352,8 +352,8 @@ impl Cache {
         let (change, result) = match read {
             None => decide(None),
             Some((found, copy)) => {
-                let held = Held { key: recall.key().into(), found: found.clone(), copy };
-                pool.leave(&shard.put(hash, held), now_s);
+                let held = DramObject { key: recall.key().into(), found: found.clone(), copy };
+                pool.evict(&shard.put(hash, held), now_s);
                 decide(Some(&found))
             }
         };
@@ -371,15 +371,15 @@ impl Cache {
 
     /// Stores an object, whatever stands under its key.
     pub fn store(&self, key: &[u8], object: Object) {
-        self.overrule(key, Change::Store(object));
+        self.put_unconditional(key, Change::Store(object));
     }
 
     /// Removes what stands under `key`, if anything does.
     pub fn remove(&self, key: &[u8]) {
-        self.overrule(key, Change::Remove);
+        self.put_unconditional(key, Change::Remove);
     }
 
-    fn overrule(&self, key: &[u8], change: Change) {
+    fn put_unconditional(&self, key: &[u8], change: Change) {
         let (pool, hash) = (self.pool(key), xxh3_64(key));
         let now_s = self.tick();
         let left = pool.apply(&mut pool.shard(hash), hash, key, now_s, change);
@@ -395,7 +395,7 @@ impl Cache {
         let mut shards: Vec<_> = shards.map(Mutex::lock).collect();
         shards.iter_mut().for_each(|shard| shard.clear());
         self.flashes().for_each(Flash::clear);
-        pools.iter().for_each(|pool| pool.witnessed.saw_clear());
+        pools.iter().for_each(|pool| pool.witnessed.on_clear());
     }
 
     /// Forgets at the second `unix_s` everything that is there then, in place of an earlier
@@ -489,7 +489,7 @@ impl Cache {
 
     /// From now on that one is told of all that happens to keys; whether there was none before, for
     /// the first one stays.
-    pub fn watch(&self, witness: &Arc<dyn Witness>) -> bool {
+    pub fn watch(&self, witness: &Arc<dyn AccessObserver>) -> bool {
         let pools = self.inner.pools.iter().enumerate();
         pools.fold(true, |all, (tenant, pool)| {
             pool.witnessed.watch(tenant, Arc::clone(witness)) && all
@@ -592,7 +592,7 @@ impl Cache {
 
 /// Whether the flash of all was part of the cache when it was opened last, and it was shared by those
 /// tenants. Of a tenant's devices that one says it that knows best who has left.
-fn was_same(split: &[Options], tenants: u64, around: &Surroundings) -> bool {
+fn was_same(split: &[Options], tenants: u64, around: &Environment) -> bool {
     let opening = |options: &Options| {
         let flash = options.flash.iter();
         let told = flash.filter_map(|flash| recovery::last_opening(&around.storage, &flash.path));
@@ -604,7 +604,7 @@ fn was_same(split: &[Options], tenants: u64, around: &Surroundings) -> bool {
 }
 
 /// A block device cannot be split: there is nothing beside it.
-fn refuse_block_devices(options: &Options, around: &Surroundings) -> Result<()> {
+fn refuse_block_devices(options: &Options, around: &Environment) -> Result<()> {
     for flash in &options.flash {
         if around.storage.exists(&flash.path)?
             && around.storage.open_read(&flash.path, tidekv_io::Access::Buffered)?.is_block_device()

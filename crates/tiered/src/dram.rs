@@ -3,7 +3,7 @@
 //!
 //! Guarantees:
 //! 1. An object is found only under its own key: where hashes collide the younger stays.
-//! 2. A [`Ticket`] says whether anything has happened to a key since it was drawn: what was
+//! 2. A [`Lease`] says whether anything has happened to a key since it was drawn: what was
 //!    read from flash meanwhile may be kept only if not.
 //!
 //! For one thread at a time; [`crate::cache`] puts locks around it.
@@ -23,14 +23,14 @@ const BENEFIT_WITHOUT_COPY: u32 = 16;
 
 /// An object in DRAM. `C` says where its copy on flash is.
 #[derive(Debug)]
-pub(crate) struct Held<C> {
+pub(crate) struct DramObject<C> {
     pub(crate) key: Box<[u8]>,
     pub(crate) found: Found,
     /// The copy on flash of exactly this state of the object.
     pub(crate) copy: Option<C>,
 }
 
-impl<C> Held<C> {
+impl<C> DramObject<C> {
     /// An object that is new at `now_s`.
     pub(crate) fn new(key: &[u8], object: Object, now_s: u32) -> Self {
         let found = Found { object, was_fetched: false, accessed_s: now_s };
@@ -61,14 +61,14 @@ fn rounded(bytes: usize) -> usize {
 
 /// Drawn by who reads an object from flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct Lease(u64);
 
 /// The objects of a shard.
 #[derive(Debug)]
 pub(crate) struct Shard<C> {
-    objects: Objects<Held<C>>,
+    objects: Objects<DramObject<C>>,
     /// What is being read, by the hash of the key, and by how many.
-    reading: HashMap<u64, (Ticket, usize)>,
+    reading: HashMap<u64, (Lease, usize)>,
     tickets: u64,
 }
 
@@ -79,12 +79,12 @@ impl<C> Shard<C> {
     }
 
     /// The object under `key`, as if nobody had asked.
-    pub(crate) fn peek(&self, hash: u64, key: &[u8]) -> Option<&Held<C>> {
+    pub(crate) fn peek(&self, hash: u64, key: &[u8]) -> Option<&DramObject<C>> {
         self.objects.peek(hash).filter(|held| *held.key == *key)
     }
 
     /// The object under `key`; that it was asked for counts for how long it stays.
-    pub(crate) fn get(&mut self, hash: u64, key: &[u8]) -> Option<&mut Held<C>> {
+    pub(crate) fn get(&mut self, hash: u64, key: &[u8]) -> Option<&mut DramObject<C>> {
         // Whether it is the key's is looked at first: a stranger is not renewed.
         self.peek(hash, key)?;
         self.objects.get(hash)
@@ -92,7 +92,7 @@ impl<C> Shard<C> {
 
     /// Puts an object in; what leaves for it, in the order in which it leaves. Itself is
     /// among that, where it is larger than the shard.
-    pub(crate) fn put(&mut self, hash: u64, held: Held<C>) -> Removed<Held<C>> {
+    pub(crate) fn put(&mut self, hash: u64, held: DramObject<C>) -> Removed<DramObject<C>> {
         let (charge_bytes, benefit) = (held.charge_bytes(), held.benefit());
         let insertion = self.objects.insert_for(hash, held, charge_bytes, benefit);
         let mut left = insertion.evicted;
@@ -101,7 +101,7 @@ impl<C> Shard<C> {
     }
 
     /// Takes the object under `hash` out.
-    pub(crate) fn remove(&mut self, hash: u64) -> Option<Held<C>> {
+    pub(crate) fn remove(&mut self, hash: u64) -> Option<DramObject<C>> {
         self.objects.remove(hash)
     }
 
@@ -109,25 +109,25 @@ impl<C> Shard<C> {
     pub(crate) fn has_room_for(capacity_bytes: usize, charge_bytes: usize) -> bool {
         // The order of leaving may keep a part for itself.
         let usable_bytes = capacity_bytes / 100 * 95;
-        charge_bytes + Objects::<Held<C>>::OVERHEAD_BYTES <= usable_bytes
+        charge_bytes + Objects::<DramObject<C>>::OVERHEAD_BYTES <= usable_bytes
     }
 
     /// A capacity with room for such a charge ([`Shard::has_room_for`]).
     pub(crate) fn bytes_with_room_for(charge_bytes: usize) -> usize {
-        ((charge_bytes + Objects::<Held<C>>::OVERHEAD_BYTES) / 95 + 1) * 100
+        ((charge_bytes + Objects::<DramObject<C>>::OVERHEAD_BYTES) / 95 + 1) * 100
     }
 
     /// Says that an object is going to be read from flash. Those who read it at the same time
     /// share a ticket: nothing has happened since the first of them drew it.
-    pub(crate) fn draw_ticket(&mut self, hash: u64) -> Ticket {
+    pub(crate) fn acquire_lease(&mut self, hash: u64) -> Lease {
         self.tickets += 1;
-        let (ticket, readers) = self.reading.entry(hash).or_insert((Ticket(self.tickets), 0));
+        let (ticket, readers) = self.reading.entry(hash).or_insert((Lease(self.tickets), 0));
         *readers += 1;
         *ticket
     }
 
     /// Gives a ticket back; whether nothing has happened to the key since it was drawn.
-    pub(crate) fn redeem(&mut self, hash: u64, ticket: Ticket) -> bool {
+    pub(crate) fn validate_lease(&mut self, hash: u64, ticket: Lease) -> bool {
         let Some((valid, readers)) = self.reading.get_mut(&hash) else { return false };
         if *valid != ticket {
             return false;
@@ -144,7 +144,7 @@ impl<C> Shard<C> {
         self.reading.remove(&hash);
     }
 
-    pub(crate) fn set_capacity_bytes(&mut self, capacity_bytes: usize) -> Removed<Held<C>> {
+    pub(crate) fn set_capacity_bytes(&mut self, capacity_bytes: usize) -> Removed<DramObject<C>> {
         self.objects.set_capacity_bytes(capacity_bytes)
     }
 
@@ -161,7 +161,7 @@ impl<C> Shard<C> {
         &mut self,
         capacity_bytes: usize,
         step_bytes: usize,
-    ) -> Option<Removed<Held<C>>> {
+    ) -> Option<Removed<DramObject<C>>> {
         if self.objects.capacity_bytes() <= capacity_bytes {
             return None;
         }
@@ -189,7 +189,7 @@ impl<C> Shard<C> {
         self.objects.places()
     }
 
-    pub(crate) fn look_at(&self, first: usize, count: usize, mut see: impl FnMut(&Held<C>)) {
+    pub(crate) fn look_at(&self, first: usize, count: usize, mut see: impl FnMut(&DramObject<C>)) {
         self.objects.look_at(first, count, |_, held| see(held));
     }
 }
@@ -201,10 +201,10 @@ mod tests {
     use super::*;
     use crate::object::Deadline;
 
-    fn held(key: &[u8], value_len: usize) -> Held<()> {
+    fn held(key: &[u8], value_len: usize) -> DramObject<()> {
         let value = Bytes::from(vec![7; value_len]);
         let object = Object { value, flags: 0, deadline: Deadline::NEVER, version: 1, marks: 0 };
-        Held::new(key, object, 5)
+        DramObject::new(key, object, 5)
     }
 
     #[test]
@@ -221,20 +221,20 @@ mod tests {
     #[test]
     fn what_happens_to_a_key_voids_its_ticket() {
         let mut shard = Shard::<()>::new(Eviction::S3Fifo, 100_000);
-        let first = shard.draw_ticket(1);
-        assert!(shard.redeem(1, first));
-        let second = shard.draw_ticket(1);
+        let first = shard.acquire_lease(1);
+        assert!(shard.validate_lease(1, first));
+        let second = shard.acquire_lease(1);
         shard.void_ticket(1);
-        assert!(!shard.redeem(1, second));
-        let (third, fourth) = (shard.draw_ticket(1), shard.draw_ticket(1));
-        assert!(!shard.redeem(1, second));
-        assert!(shard.redeem(1, third));
-        assert!(shard.redeem(1, fourth));
+        assert!(!shard.validate_lease(1, second));
+        let (third, fourth) = (shard.acquire_lease(1), shard.acquire_lease(1));
+        assert!(!shard.validate_lease(1, second));
+        assert!(shard.validate_lease(1, third));
+        assert!(shard.validate_lease(1, fourth));
         assert!(shard.reading.is_empty());
-        let fifth = shard.draw_ticket(1);
+        let fifth = shard.acquire_lease(1);
         shard.void_ticket(1);
-        let sixth = shard.draw_ticket(1);
-        assert!(!shard.redeem(1, fifth) && shard.redeem(1, sixth));
+        let sixth = shard.acquire_lease(1);
+        assert!(!shard.validate_lease(1, fifth) && shard.validate_lease(1, sixth));
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
         let mut shard = Shard::new(Eviction::GreedyDual, 10_000);
         for hash in 0..8_u64 {
             let copy = (hash == 3).then_some(());
-            assert_eq!(shard.put(hash, Held { copy, ..held(b"a", 1_000) }).iter().count(), 0);
+            assert_eq!(shard.put(hash, DramObject { copy, ..held(b"a", 1_000) }).iter().count(), 0);
         }
         let left = shard.put(8, held(b"b", 1_000));
         assert!(left.iter().all(|held| held.copy.is_some()) && left.iter().count() == 1);

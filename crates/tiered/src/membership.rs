@@ -37,7 +37,7 @@
 
 /// A seat and who sits there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Seat {
+pub(crate) struct DeviceSlot {
     /// The device; 0: there never was one.
     pub(crate) device: u64,
     /// The epoch in which it came.
@@ -46,7 +46,7 @@ pub(crate) struct Seat {
     pub(crate) left: u32,
 }
 
-impl Seat {
+impl DeviceSlot {
     /// Whether its device is there.
     pub(crate) fn is_taken(&self) -> bool {
         self.came > self.left
@@ -59,7 +59,7 @@ pub(crate) struct Membership {
     pub(crate) lineage: u64,
     pub(crate) epoch: u32,
     pub(crate) floor: u32,
-    pub(crate) seats: Vec<Seat>,
+    pub(crate) seats: Vec<DeviceSlot>,
 }
 
 /// There is room for so many seats on flash.
@@ -72,18 +72,18 @@ const HEAD_BYTES: usize = 20;
 impl Membership {
     /// `seats` seats, all of them empty: the beginning of a lineage.
     pub(crate) fn new(lineage: u64, seats: usize) -> Self {
-        Self { lineage, epoch: 0, floor: 0, seats: vec![Seat::default(); seats] }
+        Self { lineage, epoch: 0, floor: 0, seats: vec![DeviceSlot::default(); seats] }
     }
 
     /// A device takes an empty seat.
-    pub(crate) fn come(&mut self, seat: usize, device: u64) {
+    pub(crate) fn attach(&mut self, seat: usize, device: u64) {
         debug_assert!(!self.seats[seat].is_taken());
         self.epoch += 1;
-        self.seats[seat] = Seat { device, came: self.epoch, ..self.seats[seat] };
+        self.seats[seat] = DeviceSlot { device, came: self.epoch, ..self.seats[seat] };
     }
 
     /// The device of a seat has failed.
-    pub(crate) fn leave(&mut self, seat: usize) {
+    pub(crate) fn detach(&mut self, seat: usize) {
         self.epoch += 1;
         self.floor = self.epoch;
         self.seats[seat].left = self.epoch;
@@ -122,7 +122,7 @@ impl Membership {
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         let seat = |n: usize| {
             let at = HEAD_BYTES + n * 16;
-            Seat { device: long(at), came: word(at + 8), left: word(at + 12) }
+            DeviceSlot { device: long(at), came: word(at + 8), left: word(at + 12) }
         };
         let seats = (word(16) as usize).min(SEATS_MAX);
         Self {
@@ -140,18 +140,18 @@ mod tests {
 
     fn three() -> Membership {
         let mut membership = Membership::new(1 << 40, 3);
-        (0..3).for_each(|seat| membership.come(seat, 10 + seat as u64));
+        (0..3).for_each(|seat| membership.attach(seat, 10 + seat as u64));
         membership
     }
 
     #[test]
     fn it_comes_back() {
         let mut membership = three();
-        membership.leave(1);
-        membership.come(1, 99);
+        membership.detach(1);
+        membership.attach(1, 99);
         assert_eq!(Membership::decode(&membership.encode()), membership);
         assert_eq!((membership.epoch, membership.floor), (5, 4));
-        assert_eq!(membership.seats[1], Seat { device: 99, came: 5, left: 4 });
+        assert_eq!(membership.seats[1], DeviceSlot { device: 99, came: 5, left: 4 });
         let most = Membership::new(5, SEATS_MAX);
         assert_eq!(Membership::decode(&most.encode()), most);
     }
@@ -160,13 +160,13 @@ mod tests {
     fn a_device_that_left_has_no_seat_and_forwarded_copies_count_until_the_next_change() {
         let mut membership = three();
         assert_eq!(membership.seat_of(11), Some(1));
-        membership.leave(1);
+        membership.detach(1);
         assert_eq!(membership.seat_of(11), None);
         let forwarded = membership.epoch;
         assert!(forwarded >= membership.floor);
-        membership.come(1, 11);
+        membership.attach(1, 11);
         assert!(forwarded >= membership.floor, "they are moved back");
-        membership.leave(2);
+        membership.detach(2);
         assert!(forwarded < membership.floor);
     }
 
@@ -177,10 +177,10 @@ mod tests {
         assert!(!membership.is_confirmed_by([10].into_iter()));
         assert!(!membership.is_confirmed_by([10, 77].into_iter()));
         let mut one = Membership::new(5, 1);
-        one.come(0, 5);
+        one.attach(0, 5);
         assert!(!one.is_confirmed_by([5].into_iter()));
         let mut two = three();
-        two.leave(0);
+        two.detach(0);
         assert!(!two.is_confirmed_by([11].into_iter()));
         assert!(two.is_confirmed_by([11, 12].into_iter()));
     }

@@ -10,7 +10,7 @@ use tidekv_io::{
     Clock, ErrorKind, Fault, FaultRule, ManualClock, MemoryStorage, Operation, OperationRecord,
     SeededRandom, Storage, Tear,
 };
-use tidekv_tiered::{Cache, Deadline, DeviceCounts, FlashOptions, Object, Options, Surroundings};
+use tidekv_tiered::{Cache, Deadline, DeviceCounts, Environment, FlashOptions, Object, Options};
 
 const START_MS: u64 = 1_700_000_000_000;
 
@@ -74,7 +74,7 @@ fn value(n: u64, bytes: usize) -> Vec<u8> {
 
 fn open(options: &Options, storage: &MemoryStorage, clock: &Arc<ManualClock>, boot: u128) -> Cache {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
-    let around = Surroundings {
+    let around = Environment {
         storage,
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         random: Arc::new(SeededRandom::new(1)),
@@ -326,7 +326,7 @@ fn too_large_for_a_segment_or_too_little_flash() {
     let flash = vec![FlashOptions { path: "/flash".into(), bytes: 64 << 10 }];
     let tiny = Options { flash, ..options() };
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
-    let around = Surroundings::new(storage, Arc::new(ManualClock::new(START_MS)));
+    let around = Environment::new(storage, Arc::new(ManualClock::new(START_MS)));
     let error = Cache::open(&tiny, &around).unwrap_err().to_string();
     assert!(error.contains("at least"), "{error}");
 }

@@ -15,7 +15,7 @@ use tidekv_io::{
     SeededRandom, Storage, Tear,
 };
 use tidekv_tiered::{
-    Cache, Deadline, DeviceState, DeviceStats, FlashOptions, Object, Options, Surroundings,
+    Cache, Deadline, DeviceState, DeviceStats, Environment, FlashOptions, Object, Options,
     TenantOptions,
 };
 
@@ -37,7 +37,7 @@ fn options() -> Options {
 fn open(options: &Options, storage: Arc<dyn Storage>, clock: &Arc<ManualClock>) -> Cache {
     let clock = Arc::clone(clock) as Arc<dyn Clock>;
     let random = Arc::new(SeededRandom::new(1));
-    let around = Surroundings { storage, clock, random, boot: 1, is_inline: true };
+    let around = Environment { storage, clock, random, boot: 1, is_inline: true };
     Cache::open(options, &around).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -282,7 +282,7 @@ fn a_device_that_comes_back_has_the_limit_of_today() {
     cache.set_flash_bytes(DEVICE_BYTES / 2).expect("it is enough");
     storage.clear_faults();
     clock.advance(Duration::from_secs(60));
-    cache.look_after();
+    cache.run_maintenance();
     assert_ne!(cache.device_stats()[1].state, DeviceState::Out);
     (10_000..16_000).for_each(|n| store(&cache, n, 2));
     let [a, b] = cache.device_stats().try_into().expect("there are two");
@@ -358,7 +358,7 @@ fn what_flash_has_of_dram_follows_it() {
     let may = |dram_bytes| stats().flash_dram.bytes(dram_bytes);
     assert!(takes() > may(small) && takes() <= may(large), "{} of {}", takes(), may(large));
     cache.set_dram_bytes(small).expect("it is enough");
-    cache.catch_up();
+    cache.drain_writes();
     assert!(takes() <= may(small), "{} of {}", takes(), may(small));
     assert_eq!(stats().flash_dram_bytes(), may(small));
     // What flash has given back, objects have.

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidekv_io::{Clock, ManualClock, MemoryStorage, SeededRandom, Storage, Tear};
 use tidekv_tiered::{
-    Cache, Cursor, Deadline, FlashOptions, Object, Options, Surroundings, TenantOptions,
-    TenantStats,
+    Cache, Cursor, Deadline, Environment, FlashOptions, Object, Options, TenantOptions, TenantStats,
 };
 
 const NOW_MS: u64 = 1_700_000_000_000;
@@ -37,7 +36,7 @@ fn options(flash_bytes: u64) -> Options {
 }
 
 fn open(storage: &MemoryStorage, options: &Options) -> Cache {
-    let around = Surroundings {
+    let around = Environment {
         storage: Arc::new(storage.clone()) as Arc<dyn Storage>,
         clock: Arc::new(ManualClock::new(NOW_MS)) as Arc<dyn Clock>,
         random: Arc::new(SeededRandom::new(1)),
@@ -154,7 +153,7 @@ fn all_objects_are_seen_whoever_has_them() {
 fn too_little_for_a_tenant_says_whose() {
     let mut few = options(0);
     few.tenants[1].dram_bytes = 1000;
-    let around = Surroundings::new(Arc::new(MemoryStorage::new()), Arc::new(ManualClock::new(1)));
+    let around = Environment::new(Arc::new(MemoryStorage::new()), Arc::new(ManualClock::new(1)));
     let error = Cache::open(&few, &around).expect_err("it is too little").to_string();
     assert!(error.starts_with("tenant sale: "), "{error}");
 }

@@ -19,7 +19,7 @@ use tidekv_io::{
     SeededRandom, Storage,
 };
 use tidekv_testkit::evidence::Row;
-use tidekv_tiered::{Cache, Change, Deadline, FlashOptions, Object, Options, Surroundings};
+use tidekv_tiered::{Cache, Change, Deadline, Environment, FlashOptions, Object, Options};
 
 const KEYS: usize = 400;
 const VALUE_BYTES: usize = 6_000;
@@ -81,7 +81,7 @@ impl Scene {
             state: Some("/state".into()),
             ..Options::default()
         };
-        let around = Surroundings {
+        let around = Environment {
             storage: Arc::new(storage.clone()) as Arc<dyn Storage>,
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             random: Arc::new(SeededRandom::new(1)) as Arc<dyn Random>,

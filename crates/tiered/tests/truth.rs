@@ -22,7 +22,7 @@ use tidekv_testkit::evidence::Row;
 /// Operations of a scene.
 const OPERATIONS: u64 = 50_000;
 /// Operations of the suite.
-const OPERATIONS_USUAL: u64 = 800_000;
+const DEFAULT_OPERATIONS: u64 = 800_000;
 
 fn number(variable: &str, usual: u64) -> u64 {
     let text = std::env::var(variable).ok();
@@ -56,13 +56,13 @@ fn play(operations: u64, bits: u32) -> Tally {
 
 #[test]
 fn nothing_is_found_but_what_was_stored_last() {
-    let tally = play(number("TIDEKV_TRUTH_OPERATIONS", OPERATIONS_USUAL), 40);
+    let tally = play(number("TIDEKV_TRUTH_OPERATIONS", DEFAULT_OPERATIONS), 40);
     tally.assert_that_all_was_tried();
 }
 
 #[test]
 fn nothing_else_is_found_either_when_fingerprints_collide() {
-    let tally = play(number("TIDEKV_TRUTH_OPERATIONS", OPERATIONS_USUAL), 8);
+    let tally = play(number("TIDEKV_TRUTH_OPERATIONS", DEFAULT_OPERATIONS), 8);
     tally.assert_that_all_was_tried();
     assert!(tally.collisions > tally.gets / 1_000, "{tally:?}");
 }

@@ -12,7 +12,7 @@ use crate::experiment::ReplayPlan;
 use crate::experiments::advise::{ADVISE, Advice, METRICS, Measured, Trial, search, times_as_good};
 use crate::experiments::catalogue;
 use crate::experiments::policy;
-use crate::experiments::question::Question;
+use crate::experiments::scenario::Scenario;
 use crate::experiments::sweep;
 use crate::failure::{Failure, Result};
 use crate::harness::replay::Replay;
@@ -128,7 +128,7 @@ impl Advise {
         self.say(&about(&name, &replay))?;
         notes.iter().try_for_each(|note| self.say(note))?;
 
-        let usual = Question { choices: Choices::new(), ..policy::usual(&Scale::new(Size::Usual)) };
+        let usual = Scenario { choices: Choices::new(), ..policy::usual(&Scale::new(Size::Usual)) };
         let mut failed = 0;
         for cache_bytes in caches {
             let trial = Trial {

@@ -12,7 +12,7 @@ use self::advise::Advise;
 use self::measuring::{Common, OUT, all_went_well, named, print};
 use crate::experiments::catalogue;
 use crate::experiments::policy;
-use crate::experiments::question::Question;
+use crate::experiments::scenario::Scenario;
 use crate::experiments::sweep::{self, SWEEP, Varied};
 use crate::failure::{Failure, Result};
 use crate::harness::worker;
@@ -301,7 +301,7 @@ impl Sweep {
         let varied: Vec<Varied> =
             self.vary.iter().map(|text| Varied::read(text)).collect::<Result<_>>()?;
         // What nobody chooses is as `tidekv-lab list` says.
-        let usual = Question { choices: Choices::new(), ..policy::usual(&scale) };
+        let usual = Scenario { choices: Choices::new(), ..policy::usual(&scale) };
         let mut points = sweep::points(&varied, &chosen, &usual)?;
         points.iter_mut().for_each(|point| point.alternations = self.alternations.max(1));
         let runner = Runner { are_subjects_named: true, ..self.common.runner(chosen, scale)? };

@@ -9,7 +9,7 @@
 //! usual once more, in turns one after the other, and withdrawn if it is not worth it.
 
 use crate::experiment::{Experiment, Point, ReplayPlan, StorePlan};
-use crate::experiments::question::Question;
+use crate::experiments::scenario::Scenario;
 use crate::failure::{Failure, Result};
 use crate::harness::replay::Replay;
 use crate::subject::{Choices, SubjectRecord};
@@ -44,9 +44,9 @@ pub(crate) struct Trial<'a> {
 
 impl Trial<'_> {
     /// The turn with these settings; in rounds there are several.
-    pub(crate) fn point(&self, usual: &Question, choices: &Choices, round: Option<u64>) -> Point {
+    pub(crate) fn point(&self, usual: &Scenario, choices: &Choices, round: Option<u64>) -> Point {
         let replay = self.replay;
-        let question = Question {
+        let question = Scenario {
             entries: replay.entries(),
             value_bytes: replay.value_bytes_mean(),
             operations: replay.requests() / 2,
@@ -56,7 +56,7 @@ impl Trial<'_> {
             ..usual.clone()
         };
         let beside = question.point();
-        let memory_bytes = self.cache_bytes + Question::BESIDE_BYTES;
+        let memory_bytes = self.cache_bytes + Scenario::BESIDE_BYTES;
         let percent = self.cache_bytes as f64 * 100.0 / replay.data_bytes().max(1) as f64;
         let percent = format!("{percent:.3e}").parse().unwrap_or(percent);
         let point = Point {

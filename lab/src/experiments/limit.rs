@@ -111,8 +111,8 @@ impl Policies {
         let Self { load, entries, cache_percent } = self;
         let (bytes, operations) = (budget(*entries, *cache_percent), *entries);
         let policies = [
-            (SIM_TIDE, CachePolicy::Tide),
-            ("sim:hac", CachePolicy::HAC),
+            (SIM_TIDE, CachePolicy::Adaptive),
+            ("sim:hac", CachePolicy::AC_KEY),
             (SIM_LRU, CachePolicy::BlockOnly),
         ];
         let reads = policies.map(|(name, policy)| {

@@ -5,7 +5,7 @@
 pub(crate) mod engine;
 pub(crate) mod ackey;
 pub(crate) mod limit;
-pub(crate) mod question;
+pub(crate) mod scenario;
 pub(crate) mod policy;
 mod spotkv;
 mod bigkv;

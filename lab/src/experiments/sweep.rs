@@ -10,7 +10,7 @@
 
 use crate::experiment::{Experiment, Point, Subjects};
 use crate::experiments::catalogue;
-use crate::experiments::question::Question;
+use crate::experiments::scenario::Scenario;
 use crate::failure::{Failure, Result};
 use crate::load::workload::Kind;
 use crate::subject::SubjectRecord;
@@ -34,7 +34,7 @@ struct Axis {
     name: &'static str,
     about: &'static str,
     /// Puts a value into a question; `false`: there is no such value.
-    set: fn(&mut Question, &str) -> bool,
+    set: fn(&mut Scenario, &str) -> bool,
 }
 
 /// The axes of the load, with what is usual, in the order in which they are set.
@@ -169,7 +169,7 @@ fn range(from: &str, to: &str) -> Option<Vec<String>> {
 pub(crate) fn points(
     varied: &[Varied],
     subjects: &[SubjectRecord],
-    usual: &Question,
+    usual: &Scenario,
 ) -> Result<Vec<Point>> {
     let cells: usize = varied.iter().map(|varied| varied.values.len()).product();
     if cells > CELLS_MAX {
@@ -202,7 +202,7 @@ fn check(name: &str, subjects: &[SubjectRecord]) -> Result<()> {
 }
 
 /// The cell with this number.
-fn question(cell: usize, varied: &[Varied], usual: &Question) -> Result<Question> {
+fn question(cell: usize, varied: &[Varied], usual: &Scenario) -> Result<Scenario> {
     let mut question = usual.clone();
     let (mut rest, mut values) = (cell, Vec::new());
     for varied in varied.iter().rev() {
@@ -257,7 +257,7 @@ fn above_zero(text: &str) -> Option<u64> {
     text.parse().ok().filter(|number| *number > 0)
 }
 
-fn set_share(question: &mut Question, kind: Kind, text: &str) -> bool {
+fn set_share(question: &mut Scenario, kind: Kind, text: &str) -> bool {
     let percent = text.parse().ok().filter(|percent| *percent <= 100);
     percent.map(|percent: u32| question.mix.push((kind, percent))).is_some()
 }
@@ -283,7 +283,7 @@ mod tests {
     use crate::scale::{Scale, Size};
     use crate::subjects::tide::TIDEKV;
 
-    fn usual() -> Question {
+    fn usual() -> Scenario {
         policy::usual(&Scale::new(Size::Usual))
     }
 

@@ -34,7 +34,7 @@ pub(crate) fn policy(caches: Caches, tenths: Tenths) -> String {
     let [first, kp, block] = tenths.map(|tenth| u32::from(tenth) * 10);
     match caches {
         Caches::ValuesPointersBlocks => format!("fixed:{first},{kp},{block}"),
-        Caches::AcKeys => format!("offline:{first},{kp},{block}"),
+        Caches::AcKeys => format!("ac-key-fixed:{first},{kp},{block}"),
         Caches::RowsBlocks => format!("{ROWS_POLICY}{first}"),
     }
 }
@@ -128,7 +128,7 @@ mod tests {
             assert!(tries <= 8, "{tries}");
         }
         assert_eq!(policy(Caches::ValuesPointersBlocks, [3, 0, 7]), "fixed:30,0,70");
-        assert_eq!(policy(Caches::AcKeys, [3, 0, 7]), "offline:30,0,70");
+        assert_eq!(policy(Caches::AcKeys, [3, 0, 7]), "ac-key-fixed:30,0,70");
         for (record, is_of_ac_key) in [(TIDEKV_BEST_SPLIT, false), (TIDEKV_OFFLINE, true)] {
             let Search::Split(caches) = record.search else { panic!("it is looked for") };
             let found: CachePolicy = policy(caches, [3, 0, 7]).parse().unwrap();

@@ -5,7 +5,7 @@
 //! arguments. **Scans** read neighbours at once, in the store as well as in the simulation:
 //! missing blocks that stand together are one group, and one read. An index block that would
 //! come between its data blocks is taken to divide none, which only makes reads fewer. The
-//! filter of the run that has the key is of no use to anybody who knows that, and `tide`
+//! filter of the run that has the key is of no use to anybody who knows that, and `adaptive`
 //! often does without it: it is not there. The others are, though a cache that happens to
 //! hold index and data block of such a run could do without its filter too.
 

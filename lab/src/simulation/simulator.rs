@@ -10,7 +10,7 @@ use tidekv_cache::Pointer;
 use tidekv_cache::Split;
 use tidekv_cache::{
     Arrival, BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, FilteredLookup, Look,
-    Name, is_memory_lesson,
+    Name, should_sample_hit,
 };
 use tidekv_cache::{LookupResult, PointCacheLookup};
 
@@ -125,7 +125,7 @@ impl Simulation {
         let name = Name { keyspace: 0, key: &key };
         let hash = hash_of(name);
         let epoch = caches.point().epoch(hash);
-        let is_lesson = is_memory_lesson(self.gets);
+        let is_lesson = should_sample_hit(self.gets);
         self.gets += 1;
         let found = caches.point().lookup(hash, name, |_| Some(()));
         let home = tree.data_block(index);
@@ -254,7 +254,7 @@ fn read(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): T
         return;
     };
     if reads.all == 1 {
-        caches.point().asked(hash);
+        caches.point().record_access(hash);
     }
     if kind == BlockKind::Data {
         reads.of_data = 1;
@@ -264,7 +264,7 @@ fn read(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): T
 
 #[cfg(test)]
 mod tests {
-    use tidekv_cache::{Idea, Ideas};
+    use tidekv_cache::{Ablation, Ablations};
 
     use super::*;
 
@@ -281,7 +281,7 @@ mod tests {
     fn the_tide_finds_what_scattered_keys_need() {
         let load = load(Choice::Hot { entries: 0.01, operations: 0.9, run: 1 }, 0.0);
         let (lru, tide) =
-            (reads(CachePolicy::BlockOnly, &load, 5.0), reads(CachePolicy::Tide, &load, 5.0));
+            (reads(CachePolicy::BlockOnly, &load, 5.0), reads(CachePolicy::Adaptive, &load, 5.0));
         assert!(tide < 0.5 * lru, "{tide} against {lru}");
     }
 
@@ -289,7 +289,7 @@ mod tests {
     fn the_tide_leaves_scans_their_blocks() {
         let load = load(Choice::Zipf { alpha: 0.99, is_scattered: true }, 1.0);
         let blocks = reads(CachePolicy::Fixed { kv: 0, kp: 0 }, &load, 5.0);
-        let tide = reads(CachePolicy::Tide, &load, 5.0);
+        let tide = reads(CachePolicy::Adaptive, &load, 5.0);
         assert!(tide < 1.05 * blocks, "{tide} against {blocks}");
         assert!(blocks < reads(CachePolicy::BlockOnly, &load, 5.0));
     }
@@ -302,9 +302,9 @@ mod tests {
             simulate(policy, &load, 20_000, 200_000, 100, 5).split.iter().sum()
         };
         for (kv, kp) in [(0, 0), (100, 0), (0, 100), (50, 50), (30, 30)] {
-            assert_eq!(bytes(CachePolicy::Fixed { kv, kp }), bytes(CachePolicy::Tide));
+            assert_eq!(bytes(CachePolicy::Fixed { kv, kp }), bytes(CachePolicy::Adaptive));
         }
-        assert!(bytes(CachePolicy::Tide) < bytes(CachePolicy::BlockOnly));
+        assert!(bytes(CachePolicy::Adaptive) < bytes(CachePolicy::BlockOnly));
         assert_eq!(bytes(CachePolicy::BlockOnly), 200_000);
     }
 
@@ -314,11 +314,11 @@ mod tests {
     fn hac_wins_where_keys_are_hot_and_loses_on_a_long_tail() {
         let hot = load(Choice::Hot { entries: 0.01, operations: 0.9, run: 1 }, 0.0);
         let (lru, hac) =
-            (reads(CachePolicy::BlockOnly, &hot, 5.0), reads(CachePolicy::HAC, &hot, 5.0));
+            (reads(CachePolicy::BlockOnly, &hot, 5.0), reads(CachePolicy::AC_KEY, &hot, 5.0));
         assert!(hac < 0.8 * lru, "{hac} against {lru}");
         let tail = load(Choice::Zipf { alpha: 0.8, is_scattered: true }, 0.0);
         let (lru, hac) =
-            (reads(CachePolicy::BlockOnly, &tail, 5.0), reads(CachePolicy::HAC, &tail, 5.0));
+            (reads(CachePolicy::BlockOnly, &tail, 5.0), reads(CachePolicy::AC_KEY, &tail, 5.0));
         assert!(hac > 1.5 * lru, "{hac} against {lru}");
     }
 
@@ -335,10 +335,11 @@ mod tests {
     #[test]
     fn every_idea_makes_a_difference() {
         let load = load(Choice::Zipf { alpha: 0.99, is_scattered: true }, 0.2);
-        let tide = reads(CachePolicy::Tide, &load, 5.0);
-        for (idea, name) in Ideas::all() {
-            let without = reads(CachePolicy::TideWithout(Ideas::NONE.and(idea)), &load, 5.0);
-            let is_of_changes = matches!(idea, Idea::Repair | Idea::Sync);
+        let tide = reads(CachePolicy::Adaptive, &load, 5.0);
+        for (idea, name) in Ablations::all() {
+            let without =
+                reads(CachePolicy::AdaptiveWithout(Ablations::NONE.and(idea)), &load, 5.0);
+            let is_of_changes = matches!(idea, Ablation::Repair | Ablation::Sync);
             assert_eq!(
                 without == tide,
                 is_of_changes,
@@ -350,7 +351,7 @@ mod tests {
     #[test]
     fn a_seed_repeats_a_run() {
         let load = load(Choice::Zipf { alpha: 0.8, is_scattered: true }, 0.3);
-        for policy in [CachePolicy::Tide, CachePolicy::HAC, CachePolicy::BlockS3Fifo] {
+        for policy in [CachePolicy::Adaptive, CachePolicy::AC_KEY, CachePolicy::BlockS3Fifo] {
             let run = || simulate(policy, &load, 20_000, 200_000, 30_000, 5);
             assert_eq!(run(), run());
         }

@@ -53,7 +53,7 @@ pub const TIDEKV: SubjectRecord = SubjectRecord {
     uses_kernel_cache: false,
     search: Search::Nothing,
     choices: &[POLICY, FILTER],
-    open: |path, settings| open(path, settings, CachePolicy::Tide),
+    open: |path, settings| open(path, settings, CachePolicy::Adaptive),
 };
 
 /// With blocks as the only cache.
@@ -99,7 +99,7 @@ pub const TIDEKV_HAC: SubjectRecord = SubjectRecord {
     about: "the same with values, pointers and blocks kept, and their boundaries moved, as AC-Key \
             was published",
     is_default: false,
-    open: |path, settings| open(path, settings, CachePolicy::HAC),
+    open: |path, settings| open(path, settings, CachePolicy::AC_KEY),
     ..TIDEKV
 };
 
@@ -110,7 +110,7 @@ pub const TIDEKV_OFFLINE: SubjectRecord = SubjectRecord {
             that never move, at the tenths that read the least, which are looked for beforehand",
     is_default: false,
     search: Search::Split(Caches::AcKeys),
-    open: |path, settings| open(path, settings, CachePolicy::Offline { kv: 30, kp: 10 }),
+    open: |path, settings| open(path, settings, CachePolicy::AcKeyFixed { kv: 30, kp: 10 }),
     ..TIDEKV
 };
 
@@ -317,7 +317,7 @@ impl Subject for Tide {
         let mut entries = self.keyspace.range(start..);
         let mut count = 0;
         while count < limit {
-            let Some(entry) = entries.lend()? else { break };
+            let Some(entry) = entries.next_ref()? else { break };
             see(entry.key, entry.value);
             count += 1;
         }

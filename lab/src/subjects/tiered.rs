@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidekv_io::{LocalStorage, SystemClock};
-use tidekv_tiered::{Cache, Deadline, FlashOptions, Object, Options, Surroundings};
+use tidekv_tiered::{Cache, Deadline, Environment, FlashOptions, Object, Options};
 
 use crate::failure::{Failure, Result};
 use crate::subject::{
@@ -49,7 +49,7 @@ pub(crate) fn flash_in(directory: &Path, devices: u64, bytes_each: u64) -> Vec<F
 }
 
 /// Opens a cache wherever `around` is.
-pub(crate) fn open(options: &Options, around: &Surroundings) -> Result<Cache> {
+pub(crate) fn open(options: &Options, around: &Environment) -> Result<Cache> {
     Cache::open(options, around)
         .map_err(|error| Failure::new(format!("could not open the cache: {error}")))
 }
@@ -81,7 +81,7 @@ pub fn open_cache(directory: &Path, settings: &Settings) -> Result<Cache> {
         ..Options::default()
     };
     let storage = Arc::new(LocalStorage::new());
-    open(&options, &Surroundings::new(storage, Arc::new(SystemClock::new())))
+    open(&options, &Environment::new(storage, Arc::new(SystemClock::new())))
 }
 
 /// What a cache has counted since it was opened.
@@ -126,7 +126,7 @@ impl Subject for Tiered {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.cache.store(key, plain(&self.cache, Bytes::copy_from_slice(value)));
         if self.waits {
-            self.cache.catch_up();
+            self.cache.drain_writes();
         }
         Ok(())
     }

@@ -13,9 +13,9 @@ use crate::models::mode::{Mode, mode, step};
 /// not order after a writing fails the model; the product's takes no memory and
 /// does nothing.
 #[derive(Debug)]
-pub struct Witness(Option<loom::cell::UnsafeCell<()>>);
+pub struct AccessTracker(Option<loom::cell::UnsafeCell<()>>);
 
-impl Witness {
+impl AccessTracker {
     /// A witness of memory that nobody else knows yet.
     pub fn new() -> Self {
         Self((mode() == Mode::Loom).then(|| loom::cell::UnsafeCell::new(())))
@@ -38,7 +38,7 @@ impl Witness {
     }
 }
 
-impl Default for Witness {
+impl Default for AccessTracker {
     fn default() -> Self {
         Self::new()
     }

@@ -25,7 +25,7 @@ mod lock;
 mod cell;
 pub mod explore;
 
-pub use cell::{ArcSwap, Guard, OnceLock, Witness};
+pub use cell::{AccessTracker, ArcSwap, Guard, OnceLock};
 pub use lock::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
 };

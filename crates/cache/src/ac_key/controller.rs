@@ -1,4 +1,4 @@
-//! The controller `hac`: boundaries follow AC-Key's targets (section 4.3 of the paper).
+//! The controller `ac-key`: boundaries follow AC-Key's targets (section 4.3 of the paper).
 //!
 //! Its ghosts move the targets at once ([`crate::ac_key::earc`]); the boundaries are looked at once
 //! in so many reads as would fill one part in [`READS_DIVISOR`] of the budget:
@@ -21,7 +21,7 @@ use crate::ac_key::departed::Departed;
 use crate::ac_key::earc::Boundaries;
 use crate::ac_key::turnoff::{Counts, Turnoff};
 use crate::block::BlockCache;
-use crate::block::id::BLOCK_BYTES_USUAL;
+use crate::block::id::TYPICAL_BLOCK_BYTES;
 use crate::partition::controller::Split;
 use crate::point::cache::PointCache;
 
@@ -46,7 +46,7 @@ pub(crate) const LEVEL0_TABLES: u8 = 4;
 
 /// What AC-Key decides by.
 #[derive(Debug)]
-pub(crate) struct HacController {
+pub(crate) struct AcKeyController {
     pub(crate) boundaries: Arc<Boundaries>,
     turnoff: Turnoff,
     has_ghosts: bool,
@@ -55,7 +55,7 @@ pub(crate) struct HacController {
     block_ghost_bytes: usize,
 }
 
-impl HacController {
+impl AcKeyController {
     /// Without ghosts at first.
     pub(crate) fn new(boundaries: Arc<Boundaries>, turnoff: Turnoff) -> Self {
         let (point_ghost_bytes, block_ghost_bytes) = (0, 0);
@@ -84,7 +84,7 @@ impl HacController {
     }
 
     /// Has ghosts forget all, and says what they will take from now on
-    /// ([`HacController::ghost_bytes`]).
+    /// ([`AcKeyController::ghost_bytes`]).
     pub(crate) fn turn<V: Clone>(
         &mut self,
         is_on: bool,
@@ -131,5 +131,5 @@ impl HacController {
 
 /// After how many reads the boundaries are looked at.
 pub(crate) fn reads_per_step(budget: usize) -> u32 {
-    (budget / BLOCK_BYTES_USUAL / READS_DIVISOR).clamp(1, READS_PER_STEP_MAX) as u32
+    (budget / TYPICAL_BLOCK_BYTES / READS_DIVISOR).clamp(1, READS_PER_STEP_MAX) as u32
 }

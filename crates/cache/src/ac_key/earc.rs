@@ -23,7 +23,7 @@
 //!
 //! Safe to use from all threads; its lock is a leaf.
 
-use crate::block::id::BLOCK_BYTES_USUAL;
+use crate::block::id::TYPICAL_BLOCK_BYTES;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
@@ -68,12 +68,12 @@ impl Targets {
     pub(crate) fn follow(self, split: [usize; 3], wanted: (usize, usize)) -> [usize; 3] {
         let [kv, kp, mut block] = split;
         let mut point = kv + kp;
-        let is_apart = |from: usize, to: f64| to - from as f64 >= BLOCK_BYTES_USUAL as f64;
+        let is_apart = |from: usize, to: f64| to - from as f64 >= TYPICAL_BLOCK_BYTES as f64;
         if is_apart(block, self.block) {
             let bytes = wanted.1.min(self.block as usize - block).min(point);
             (point, block) = (point - bytes, block + bytes);
         } else if is_apart(point, self.kv + self.kp) {
-            let blocks = wanted.0.next_multiple_of(BLOCK_BYTES_USUAL);
+            let blocks = wanted.0.next_multiple_of(TYPICAL_BLOCK_BYTES);
             let bytes = blocks.min((self.kv + self.kp) as usize - point).min(block);
             (point, block) = (point + bytes, block - bytes);
         }

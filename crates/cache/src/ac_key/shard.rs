@@ -11,7 +11,7 @@
 //!
 //! 1. What a lookup finds in the tree goes to KP: the key, and where it stands; if the
 //!    value is shorter than that, the value. What is found by KP goes to KV, key and
-//!    value, and leaves KP. ([`HacShard::resolved`])
+//!    value, and leaves KP. ([`AcKeyShard::resolved`])
 //! 2. A lookup that the ghost of KV or KP knows moves the boundary between them, and goes
 //!    to KV; one that the ghost of the point cache knows moves that of the blocks
 //!    ([`crate::ac_key::earc`]).
@@ -27,7 +27,7 @@
 //! all I/Os, as in KV. An entry that is larger than the shard is noted as if it had left
 //! at once; one that is larger than the shard's part of all bytes, not at all. A flush
 //! brings an entry up to date where it is in its order. Of a key that a flush has told of,
-//! KP knows no place until it is told ([`HacShard::redirect`]): pointers are exact without
+//! KP knows no place until it is told ([`AcKeyShard::redirect`]): pointers are exact without
 //! comparing keys.
 //!
 //! Guarantee: entries take at most the capacity after every call, ghosts what they were
@@ -197,7 +197,7 @@ impl Benefit {
 
 /// What KV and KP hold of one part of the hashes, under AC-Key.
 #[derive(Debug)]
-pub(crate) struct HacShard {
+pub(crate) struct AcKeyShard {
     /// Of a hash, what entries are found by.
     fingerprint_mask: u32,
     entries: Lists<Fingerprint, Entry, 2>,
@@ -215,7 +215,7 @@ pub(crate) struct HacShard {
     saved: PointReads,
 }
 
-impl HacShard {
+impl AcKeyShard {
     /// A shard without bytes, of so many.
     pub(crate) fn new(boundaries: Arc<Boundaries>, shards: usize, benefit: Benefit) -> Self {
         Self {
@@ -424,7 +424,7 @@ impl HacShard {
     }
 
     /// As [`PointShard::sync`](crate::point::shard::PointShard::sync).
-    pub(crate) fn sync(&mut self, hash: u64, name: Name<'_>, new: Option<KvEntry<'_>>) -> bool {
+    pub(crate) fn update(&mut self, hash: u64, name: Name<'_>, new: Option<KvEntry<'_>>) -> bool {
         let Some(index) = self.find(hash, name) else { return false };
         let Some(new) = new else {
             self.take(index);
@@ -463,8 +463,8 @@ impl HacShard {
         self.point(hash, |entry| entry.body == Body::Unknown, to);
     }
 
-    /// As [`PointShard::follow`](crate::point::shard::PointShard::follow).
-    pub(crate) fn follow(&mut self, hash: u64, from: Pointer, to: KpEntry) -> bool {
+    /// As [`PointShard::relocate`](crate::point::shard::PointShard::relocate).
+    pub(crate) fn relocate(&mut self, hash: u64, from: Pointer, to: KpEntry) -> bool {
         self.point(hash, |entry| entry.pointer() == Some(from), to)
     }
 

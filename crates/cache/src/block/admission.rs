@@ -13,8 +13,8 @@
 
 use std::fmt;
 
-use crate::block::id::BLOCK_BYTES_USUAL;
-use crate::ideas::{Idea, Ideas};
+use crate::ablation::{Ablation, Ablations};
+use crate::block::id::TYPICAL_BLOCK_BYTES;
 use crate::partition::ghost::{Ghost, Wanted, spread};
 use crate::partition::sketch::{Sketch, Wide};
 
@@ -56,10 +56,10 @@ impl Admission {
         sketch_bytes: usize,
         window_bytes: usize,
         sampling: u32,
-        without: Ideas,
+        without: Ablations,
     ) -> Self {
-        let ghost = Ghost::new(window_bytes / BLOCK_BYTES_USUAL, sampling)
-            .keeping_last(without.has(Idea::GhostChoice));
+        let ghost = Ghost::new(window_bytes / TYPICAL_BLOCK_BYTES, sampling)
+            .keeping_last(without.has(Ablation::GhostChoice));
         Self::ByUse { sketch: Sketch::new(sketch_bytes), ghost }
     }
 

@@ -10,7 +10,7 @@ use crate::block::stats::BlockKind;
 use crate::eviction::lists::Key;
 
 /// About what a block takes, in bytes.
-pub(crate) const BLOCK_BYTES_USUAL: usize = 4096;
+pub(crate) const TYPICAL_BLOCK_BYTES: usize = 4096;
 
 /// An extent is a MiB of a table: long beside a scan.
 const EXTENT_SHIFT: u32 = 20;

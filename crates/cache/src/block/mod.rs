@@ -24,6 +24,7 @@ pub(crate) mod shard;
 
 use std::fmt;
 
+use crate::ablation::{Ablation, Ablations};
 use crate::block::admission::{Admission, DepartedBlocks};
 use crate::block::filter_worth::{FilterWorth, mixed};
 use crate::block::id::{BlockId, BlockTag};
@@ -31,7 +32,6 @@ use crate::block::shard::{Arrival, Shard};
 use crate::block::stats::BlockCacheStats;
 use crate::eviction::lists::Key;
 use crate::eviction::order::{Eviction, Ordered};
-use crate::ideas::{Idea, Ideas};
 use crate::partition::ghost::{Wanted, spread};
 use crate::sync::Mutex;
 
@@ -115,11 +115,11 @@ impl<V: Clone> BlockCache<V> {
     }
 
     /// From now on it does without these. To be followed by what says how blocks come in.
-    pub fn set_without(&self, without: Ideas) {
+    pub fn set_without(&self, without: Ablations) {
         self.shards.iter().for_each(|Apart(shard)| shard.lock().without = without);
     }
 
-    fn set_admission(&self, make: impl Fn(Ideas) -> Admission) {
+    fn set_admission(&self, make: impl Fn(Ablations) -> Admission) {
         for Apart(shard) in &self.shards {
             let without = shard.lock().without;
             let new = make(without);
@@ -207,8 +207,9 @@ impl<V: Clone> BlockCache<V> {
         let stats = shard.stats.kind(tag.kind);
         let lot = stats.hits + stats.misses + stats.skips;
         let is_lesson = mixed(lot).is_multiple_of(LESSONS);
-        let is_optional =
-            shard.admission.sketch().is_some() && !shard.without.has(Idea::FilterWorth) && !pays;
+        let is_optional = shard.admission.sketch().is_some()
+            && !shard.without.has(Ablation::FilterWorth)
+            && !pays;
         let counts = !is_optional || worth.counts(lot);
         if let Some(seen) = shard.look_at(hash, id, counts, look) {
             shard.stats.kind_mut(tag.kind).hits += 1;
@@ -313,7 +314,7 @@ impl<V: Clone> BlockCache<V> {
         let inserts = shard.stats.kind(tag.kind).inserts;
         let dropped = shard.insert(hash, id, tag, value, charge, Arrival::Alone);
         let counters = shard.stats.kind_mut(tag.kind);
-        counters.heirs += counters.inserts - inserts;
+        counters.compaction_prefills += counters.inserts - inserts;
         drop(shard);
         drop(dropped);
     }

@@ -14,13 +14,13 @@
 
 use std::cmp::Reverse;
 
+use crate::ablation::{Ablation, Ablations};
 use crate::block::admission::Admission;
 use crate::block::id::{BlockId, BlockTag};
 use crate::block::stats::{BlockCacheStats, BlockKind};
 use crate::eviction::lists::Removed;
 use crate::eviction::lru::{Inserted, Lru};
 use crate::eviction::order::{Eviction, Ordered};
-use crate::ideas::{Idea, Ideas};
 use crate::partition::ghost::{Wanted, spread};
 use crate::partition::sketch::{Sketch, Wide};
 
@@ -71,10 +71,10 @@ fn is_worse(
     (rate, id): (f32, BlockId),
     (rival_rate, rival): (f32, BlockId),
     arrival: Arrival,
-    without: Ideas,
+    without: Ablations,
 ) -> bool {
     let is_equal = (rate - rival_rate).abs() <= rate * EQUAL;
-    if without.has(Idea::Extents) {
+    if without.has(Ablation::Extents) {
         return !is_equal && rate < rival_rate;
     }
     let place = |id: BlockId| (id.extent_hash(), Reverse(id.offset));
@@ -115,7 +115,7 @@ pub(crate) struct Shard<V> {
     pub(crate) admission: Admission,
     /// Reads that a larger cache would have saved.
     pub(crate) wanted: Wanted,
-    pub(crate) without: Ideas,
+    pub(crate) without: Ablations,
 }
 
 impl<V> Shard<V> {
@@ -129,7 +129,7 @@ impl<V> Shard<V> {
             stats: BlockCacheStats::default(),
             admission: Admission::All,
             wanted: Wanted::default(),
-            without: Ideas::NONE,
+            without: Ablations::NONE,
         }
     }
 
@@ -140,7 +140,7 @@ impl<V> Shard<V> {
     /// `docs/adr/0018-adaptive-cache-partitioning.md`.)
     fn admits(&mut self, id: BlockId, hash: u64, charge: usize, arrival: Arrival) -> bool {
         let without = self.without;
-        if without.has(Idea::Admission) {
+        if without.has(Ablation::Admission) {
             return true;
         }
         let Some(sketch) = self.admission.sketch() else { return true };
@@ -183,7 +183,8 @@ impl<V> Shard<V> {
     ) -> Option<R> {
         let seen = if counts {
             // Where counts decide, the exact order does not.
-            let by_counts = self.admission.sketch().is_some() && !self.without.has(Idea::Admission);
+            let by_counts =
+                self.admission.sketch().is_some() && !self.without.has(Ablation::Admission);
             let block = match by_counts {
                 true => self.blocks.get_lazily(hash, &id)?,
                 false => self.blocks.get(hash, &id)?,

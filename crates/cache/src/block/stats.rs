@@ -23,7 +23,7 @@ pub struct KindStats {
     /// Blocks that were pushed out for want of room.
     pub evictions: u64,
     /// Of the inserts, those of blocks that took the place of others.
-    pub heirs: u64,
+    pub compaction_prefills: u64,
     /// Looks for filters that were not here and not worth their read.
     pub skips: u64,
 }
@@ -72,7 +72,7 @@ impl std::ops::AddAssign for KindStats {
         self.misses += other.misses;
         self.inserts += other.inserts;
         self.evictions += other.evictions;
-        self.heirs += other.heirs;
+        self.compaction_prefills += other.compaction_prefills;
         self.skips += other.skips;
     }
 }

@@ -251,7 +251,7 @@ fn an_heir_comes_in_by_what_its_content_was_asked_for() {
     cache.insert_heir(id(1, 1001), DATA, 1001, 4000, 8);
     assert_eq!((cache.get(id(1, 1001), DATA), cache.times(id(1, 1001))), (Some(1001), 8));
     assert_eq!(cache.heat(id(1, 1001)), 9);
-    assert_eq!(cache.stats().data.heirs, 1);
+    assert_eq!(cache.stats().data.compaction_prefills, 1);
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn get(caches: &Caches<()>, number: u64) {
     if reads == 0.0 && !caches.point().keeps_unread() {
         return;
     }
-    caches.point().asked(hash);
+    caches.point().record_access(hash);
     let by_pointer = found != PointCacheLookup::Miss;
     let resolved = LookupResult { entry, pointer: Some(pointer), reads, data_reads, by_pointer };
     caches.point().resolved(hash, epoch, &resolved);
@@ -52,7 +52,7 @@ fn touch(caches: &Caches<()>, kind: BlockKind, number: u64) -> f32 {
 
 #[test]
 fn bytes_go_to_scattered_keys_under_the_tide() {
-    let caches = Caches::new(hash_of, 1 << 20, 4, CachePolicy::Tide);
+    let caches = Caches::new(hash_of, 1 << 20, 4, CachePolicy::Adaptive);
     assert_eq!(caches.split()[..2], [0, 0]);
     // Four thousand keys, each in a data block and an index block of its own: as blocks they
     // do not fit, and pointers spare the index. (Of two thousand keys KV has all before it has
@@ -78,9 +78,9 @@ fn bytes_go_to_scattered_keys_under_the_tide() {
 #[test]
 fn what_has_room_gets_little_more() {
     let budget = 64 << 20;
-    let caches = Caches::<()>::new(hash_of, budget, 1, CachePolicy::Tide);
+    let caches = Caches::<()>::new(hash_of, budget, 1, CachePolicy::Adaptive);
     let fillable = || caches.fillable(&caches.control.lock());
-    let step = READS_PER_STEP as usize * BLOCK_BYTES_USUAL;
+    let step = READS_PER_STEP as usize * TYPICAL_BLOCK_BYTES;
     assert_eq!(fillable(), [step, step, 0], "no entry has room, and all blocks have");
     caches.set_shares([0.5, 0.03, 0.47]);
     let [kv, kp, _] = fillable();
@@ -90,7 +90,7 @@ fn what_has_room_gets_little_more() {
 
 #[test]
 fn where_nothing_is_read_bytes_go_to_values() {
-    for (policy, is_told) in [("tide", true), ("tide-without:spared-time", false)] {
+    for (policy, is_told) in [("adaptive", true), ("adaptive-without:spared-time", false)] {
         let caches = Caches::<()>::new(hash_of, 1 << 20, 1, policy.parse().unwrap());
         for lesson in 0..40 * u64::from(READS_PER_STEP * READ_PARTS) {
             let key = (lesson % 500).to_be_bytes();
@@ -119,13 +119,14 @@ fn a_fixed_split_stays_and_blocks_alone_have_all() {
     caches.set_policy(CachePolicy::BlockOnly);
     assert!(caches.point().is_empty() && !caches.point().is_used());
     assert_eq!((caches.split(), caches.measuring_bytes()), ([0, 0, 1 << 20], 0));
-    caches.set_policy(CachePolicy::Tide);
+    caches.set_policy(CachePolicy::Adaptive);
     assert!(caches.point().is_used() && caches.measuring_bytes() > 0);
 }
 
 #[test]
 fn ghosts_of_a_large_cache_know_a_sample_of_the_keys() {
-    let bytes = |budget| Caches::<()>::new(hash_of, budget, 1, CachePolicy::Tide).measuring_bytes();
+    let bytes =
+        |budget| Caches::<()>::new(hash_of, budget, 1, CachePolicy::Adaptive).measuring_bytes();
     let (all, sample) = (bytes(SAMPLED_BYTES_MIN - 1), bytes(SAMPLED_BYTES_MIN));
     // Of a window of a tenth: four bytes for an entry of 120, and for one of 16 in four.
     let ghosts = SAMPLED_BYTES_MIN / 10 / 30 + SAMPLED_BYTES_MIN / 10 / 16;
@@ -135,7 +136,7 @@ fn ghosts_of_a_large_cache_know_a_sample_of_the_keys() {
 
 #[test]
 fn without_a_budget_there_is_nothing() {
-    for policy in [CachePolicy::Tide, CachePolicy::HAC, CachePolicy::BlockS3Fifo] {
+    for policy in [CachePolicy::Adaptive, CachePolicy::AC_KEY, CachePolicy::BlockS3Fifo] {
         let caches = Caches::new(hash_of, 1 << 20, 1, policy);
         (0..2_000).for_each(|n| get(&caches, n));
         caches.set_budget(0);
@@ -166,7 +167,7 @@ fn every_policy_of_blocks_gives_them_all_and_keeps_what_is_asked_for() {
 
 #[test]
 fn the_boundaries_of_hac_follow_its_ghosts() {
-    let caches = Caches::new(hash_of, 1 << 20, 2, CachePolicy::Hac { k: 100_000, theta: 0 });
+    let caches = Caches::new(hash_of, 1 << 20, 2, CachePolicy::AcKey { k: 100_000, theta: 0 });
     assert!(caches.point().keeps_unread());
     for round in 0..60u64 {
         (0..1000).for_each(|n| get(&caches, n * 64 + round % 2));
@@ -180,14 +181,14 @@ fn the_boundaries_of_hac_follow_its_ghosts() {
     }
     let [kv, kp, block_then] = caches.split();
     assert!(block_then > block, "{kv}, {kp} and {block_then}");
-    caches.set_policy(CachePolicy::Tide);
+    caches.set_policy(CachePolicy::Adaptive);
     assert!(caches.point().is_empty() && !caches.point().keeps_unread());
 }
 
 #[test]
 fn without_adaptation_ac_keys_boundaries_stay_and_what_has_no_bytes_gets_nothing() {
     for (kv, kp) in [(60, 20), (50, 0), (0, 50), (100, 0), (0, 100), (0, 0)] {
-        let policy = CachePolicy::Offline { kv, kp };
+        let policy = CachePolicy::AcKeyFixed { kv, kp };
         let caches = Caches::new(hash_of, 1 << 20, 2, policy);
         let shares = policy.shares().unwrap();
         for round in 0..20u64 {
@@ -207,7 +208,7 @@ fn without_adaptation_ac_keys_boundaries_stay_and_what_has_no_bytes_gets_nothing
 
 #[test]
 fn ghosts_of_hac_have_memory_while_hit_ratios_change() {
-    let caches = Caches::new(hash_of, 1 << 20, 1, CachePolicy::Hac { k: 100_000, theta: 20 });
+    let caches = Caches::new(hash_of, 1 << 20, 1, CachePolicy::AcKey { k: 100_000, theta: 20 });
     let rounds = |count: u64| {
         for n in 0..count {
             get(&caches, (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % 30_000);
@@ -236,9 +237,9 @@ enum Operation {
     Step,
 }
 
-/// `tide` without this.
-fn without(idea: Idea) -> CachePolicy {
-    CachePolicy::TideWithout(Ideas::NONE.and(idea))
+/// `adaptive` without this.
+fn without(idea: Ablation) -> CachePolicy {
+    CachePolicy::AdaptiveWithout(Ablations::NONE.and(idea))
 }
 
 #[test]
@@ -252,29 +253,29 @@ fn without_admission_all_comes_in() {
         let id = |offset| BlockId { table: BlockKind::Data as u64, offset };
         [0, 1_999].map(|offset| caches.blocks().contains(id(offset)))
     };
-    assert!(is_there(CachePolicy::Tide)[0], "what is asked for often stays");
-    assert_eq!(is_there(without(Idea::Admission)), [false, true]);
+    assert!(is_there(CachePolicy::Adaptive)[0], "what is asked for often stays");
+    assert_eq!(is_there(without(Ablation::Admission)), [false, true]);
 }
 
 #[test]
 fn without_a_controller_boundaries_stand_still() {
-    let caches = Caches::new(hash_of, 1 << 20, 1, without(Idea::Controller));
-    assert_eq!(caches.shares(), Ideas::SPLIT);
+    let caches = Caches::new(hash_of, 1 << 20, 1, without(Ablation::Controller));
+    assert_eq!(caches.shares(), Ablations::SPLIT);
     for _ in 0..20 {
         (0..2_000).for_each(|n| get(&caches, n));
     }
     caches.step();
     caches.set_shares([0.1, 0.1, 0.8]);
-    assert_eq!(caches.shares(), Ideas::SPLIT);
+    assert_eq!(caches.shares(), Ablations::SPLIT);
     assert!(caches.window_bytes() > 0, "ghosts are as before");
 }
 
 #[test]
 fn entries_as_published_are_fewer() {
-    let ideas = Ideas::NONE.and(Idea::Controller);
-    let caches = Caches::<()>::new(hash_of, 1 << 20, 1, CachePolicy::TideWithout(ideas));
+    let ideas = Ablations::NONE.and(Ablation::Controller);
+    let caches = Caches::<()>::new(hash_of, 1 << 20, 1, CachePolicy::AdaptiveWithout(ideas));
     let (kv, kp) = caches.point().capacities();
-    caches.set_policy(CachePolicy::TideWithout(ideas.and(Idea::CompactEntries)));
+    caches.set_policy(CachePolicy::AdaptiveWithout(ideas.and(Ablation::CompactEntries)));
     let fewer = caches.point().capacities();
     let [kv_share, kp_share] = [fewer.0 as f64 / kv as f64, fewer.1 as f64 / kp as f64];
     assert!((0.8..0.9).contains(&kv_share) && (0.35..0.45).contains(&kp_share), "{fewer:?}");
@@ -283,21 +284,23 @@ fn entries_as_published_are_fewer() {
 
 fn operation() -> impl Strategy<Value = Operation> {
     let policy = prop_oneof![
-        Just(CachePolicy::Tide),
+        Just(CachePolicy::Adaptive),
         Just(CachePolicy::BlockOnly),
         Just(CachePolicy::BlockClock),
         Just(CachePolicy::BlockS3Fifo),
-        Just(CachePolicy::HAC),
-        (1..1_u32 << Ideas::all().count()).prop_map(|bits| {
-            let chosen = Ideas::all().enumerate().filter(|(n, _)| bits & 1 << n != 0);
-            CachePolicy::TideWithout(chosen.fold(Ideas::NONE, |set, (_, (idea, _))| set.and(idea)))
+        Just(CachePolicy::AC_KEY),
+        (1..1_u32 << Ablations::all().count()).prop_map(|bits| {
+            let chosen = Ablations::all().enumerate().filter(|(n, _)| bits & 1 << n != 0);
+            CachePolicy::AdaptiveWithout(
+                chosen.fold(Ablations::NONE, |set, (_, (idea, _))| set.and(idea)),
+            )
         }),
-        (0..10_000_000u32, 0..=100u8).prop_map(|(k, theta)| CachePolicy::Hac { k, theta }),
+        (0..10_000_000u32, 0..=100u8).prop_map(|(k, theta)| CachePolicy::AcKey { k, theta }),
         (0..=100u8).prop_flat_map(|kv| {
             (0..=100 - kv).prop_map(move |kp| CachePolicy::Fixed { kv, kp })
         }),
         (0..=100u8).prop_flat_map(|kv| {
-            (0..=100 - kv).prop_map(move |kp| CachePolicy::Offline { kv, kp })
+            (0..=100 - kv).prop_map(move |kp| CachePolicy::AcKeyFixed { kv, kp })
         }),
     ];
     prop_oneof![
@@ -311,7 +314,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 /// A restart knows where they were, and what it lends in the meantime is no other load.
 #[test]
 fn boundaries_that_are_put_somewhere_are_not_searched_for() {
-    let caches = Caches::<()>::new(hash_of, 1 << 20, 2, CachePolicy::Tide);
+    let caches = Caches::<()>::new(hash_of, 1 << 20, 2, CachePolicy::Adaptive);
     let searches = || caches.control.lock().tide.searches();
     assert!(searches());
     caches.set_shares([0.5, 0.0, 0.5]);
@@ -328,7 +331,7 @@ proptest! {
     fn whatever_is_done_the_bytes_are_within_the_budget(
         operations in prop::collection::vec(operation(), 1..60),
     ) {
-        let caches = Caches::new(hash_of, 1 << 20, 2, CachePolicy::Tide);
+        let caches = Caches::new(hash_of, 1 << 20, 2, CachePolicy::Adaptive);
         for operation in operations {
             match operation {
                 Operation::Gets(first, count) => {

@@ -27,7 +27,7 @@
 use std::collections::VecDeque;
 
 use crate::eviction::elru::Efficiencies;
-use crate::eviction::places::Places;
+use crate::eviction::slot_table::SlotTable;
 use crate::partition::ghost::spread;
 
 /// Records of a chunk.
@@ -74,7 +74,7 @@ pub(crate) struct GhostList {
     /// From `base`: the oldest record, and the end of the newest.
     first: usize,
     end: usize,
-    table: Places,
+    table: SlotTable,
     /// What the noted entries took.
     noted_bytes: usize,
     efficiencies: Efficiencies,

@@ -3,7 +3,7 @@
 //!
 //! Modules are declared bottom-up.
 
-pub(crate) mod places;
+pub(crate) mod slot_table;
 pub(crate) mod lists;
 pub(crate) mod elru;
 pub(crate) mod ghost_list;

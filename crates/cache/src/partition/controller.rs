@@ -1,4 +1,4 @@
-//! The controller `tide`: boundaries move by marginal utility.
+//! The controller `adaptive`: boundaries move by marginal utility.
 //!
 //! What would the next bytes of each component save? Each has a ghost with a window of
 //! the same number of bytes; a miss that the ghost knows is credited to the component
@@ -35,7 +35,7 @@
 //! 3. Nothing moves when they are nearer to each other than [`HYSTERESIS`], or when
 //!    there is too little to judge by. Near credits count where those of the window would do.
 //! 4. Reads come first. Where more bytes would spare none anywhere, time is to be spared:
-//!    KV has the credits of lookups that find everything in blocks ([`Tide::spare`]).
+//!    KV has the credits of lookups that find everything in blocks ([`PartitionController::spare`]).
 //!
 //! **What we changed.** AC-Key (section 4.3) moves the boundary at each ghost hit by
 //! `k * benefit / size`. Small entries already have more ghost hits to the byte; to
@@ -102,7 +102,7 @@ enum Course {
 
 /// Credits of the components.
 #[derive(Debug, Clone)]
-pub struct Tide {
+pub struct PartitionController {
     credits: [Wanted; 3],
     /// For so many bytes more each ghost stands.
     window_bytes: usize,
@@ -160,7 +160,7 @@ impl Course {
     }
 }
 
-impl Tide {
+impl PartitionController {
     /// A search, by ghosts that stand for so many bytes more each.
     pub fn new(window_bytes: usize) -> Self {
         Self { credits: Default::default(), window_bytes, spared: 0.0, course: Course::SEARCH }

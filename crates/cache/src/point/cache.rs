@@ -14,8 +14,8 @@
 //! A flush, whose new versions stand in memtables until the view changes:
 //!
 //! ```text
-//!   1. cache.turn()                       what was found before is refused
-//!   2. cache.sync(name), redirect(...)    for every key
+//!   1. cache.advance_epoch()                       what was found before is refused
+//!   2. cache.update(name), redirect(...)    for every key
 //!   3. publishes the view with the tables, without the memtables
 //! ```
 //!
@@ -44,7 +44,7 @@
 
 use std::ops::AddAssign;
 
-use crate::ideas::Ideas;
+use crate::ablation::Ablations;
 use crate::name::Name;
 use crate::partition::ghost::Wanted;
 use crate::point::entries::{Entries, PointEntries};
@@ -217,8 +217,8 @@ impl PointCache {
     }
 
     /// Notes that a lookup of the key reads storage: what is in memory anyway saves none.
-    pub fn asked(&self, hash: u64) {
-        self.shard(hash).inside.lock().entries.asked(hash);
+    pub fn record_access(&self, hash: u64) {
+        self.shard(hash).inside.lock().entries.record_access(hash);
     }
 
     /// Whether what was found is to be shown even if no storage was read for it: AC-Key
@@ -262,7 +262,7 @@ impl PointCache {
 
     /// Memtables that are in the view are about to be flushed: what lookups under way
     /// have found will be refused.
-    pub fn turn(&self) {
+    pub fn advance_epoch(&self) {
         self.count_up(1 << UNDER_WAY_BITS);
     }
 
@@ -283,8 +283,8 @@ impl PointCache {
 
     /// The key has a new version: `entry`, or nothing. Whether KP has a pointer for its
     /// hash, which is to be redirected before the change is published.
-    pub fn sync(&self, hash: u64, name: Name<'_>, entry: Option<KvEntry<'_>>) -> bool {
-        self.shard(hash).inside.lock().entries.sync(hash, name, entry)
+    pub fn update(&self, hash: u64, name: Name<'_>, entry: Option<KvEntry<'_>>) -> bool {
+        self.shard(hash).inside.lock().entries.update(hash, name, entry)
     }
 
     /// What KP has under `hash` leads to `to` from now on.
@@ -301,7 +301,7 @@ impl PointCache {
     }
 
     /// At most `pointers_max` pointers into tables that are `is_in`, each with a hash that
-    /// [`PointCache::follow`] takes.
+    /// [`PointCache::relocate`] takes.
     pub fn pointers_into(
         &self,
         is_in: impl Fn(u64) -> bool,
@@ -319,9 +319,9 @@ impl PointCache {
     }
 
     /// The entry of a key of that hash, which stood at `from`, stands at `to` now.
-    pub fn follow(&self, hash: u64, from: Pointer, to: KpEntry) {
+    pub fn relocate(&self, hash: u64, from: Pointer, to: KpEntry) {
         let mut inside = self.shard(hash).inside.lock();
-        inside.stats.kp_moves += u64::from(inside.entries.follow(hash, from, to));
+        inside.stats.kp_moves += u64::from(inside.entries.relocate(hash, from, to));
     }
 
     // ---- From one life to the next ----
@@ -385,7 +385,7 @@ impl PointCache {
     }
 
     /// As [`PointShard::set_without`].
-    pub fn set_without(&self, without: Ideas, reads: [f32; LEVELS]) {
+    pub fn set_without(&self, without: Ablations, reads: [f32; LEVELS]) {
         self.shards.iter().for_each(|s| s.inside.lock().entries.set_without(without, reads));
     }
 

@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use crate::ideas::Ideas;
+use crate::ablation::Ablations;
 use crate::name::Name;
 use crate::partition::ghost::Wanted;
 use crate::point::kp::{KpEntry, Pointer};
@@ -33,13 +33,13 @@ pub(crate) trait PointEntries: fmt::Debug + Send {
     fn resolved(&mut self, hash: u64, resolved: &LookupResult<'_>);
 
     /// Brings a key up to date with a flush; returns whether a pointer must be redirected.
-    fn sync(&mut self, hash: u64, name: Name<'_>, entry: Option<KvEntry<'_>>) -> bool;
+    fn update(&mut self, hash: u64, name: Name<'_>, entry: Option<KvEntry<'_>>) -> bool;
 
     /// Points the entry of `hash` to its new location.
     fn redirect(&mut self, hash: u64, to: KpEntry);
 
     /// Moves a pointer from `from` to `to`; returns whether there was one.
-    fn follow(&mut self, hash: u64, from: Pointer, to: KpEntry) -> bool;
+    fn relocate(&mut self, hash: u64, from: Pointer, to: KpEntry) -> bool;
 
     /// Drops the values whose names are `is_named` and the pointers into tables `is_in`.
     fn forget(&mut self, is_named: &dyn Fn(Name<'_>) -> bool, is_in: &dyn Fn(u64) -> bool);
@@ -108,9 +108,9 @@ impl Entries {
     }
 
     #[inline]
-    pub(crate) fn asked(&self, hash: u64) {
+    pub(crate) fn record_access(&self, hash: u64) {
         if self.baseline.is_none() {
-            self.own.asked(hash);
+            self.own.record_access(hash);
         }
     }
 
@@ -137,10 +137,10 @@ impl Entries {
         if self.baseline.is_some() { PointReads::default() } else { self.own.wanted() }
     }
 
-    pub(crate) fn sync(&mut self, hash: u64, name: Name<'_>, entry: Option<KvEntry<'_>>) -> bool {
+    pub(crate) fn update(&mut self, hash: u64, name: Name<'_>, entry: Option<KvEntry<'_>>) -> bool {
         match &mut self.baseline {
-            None => self.own.sync(hash, name, entry),
-            Some(baseline) => baseline.sync(hash, name, entry),
+            None => self.own.update(hash, name, entry),
+            Some(baseline) => baseline.update(hash, name, entry),
         }
     }
 
@@ -151,10 +151,10 @@ impl Entries {
         }
     }
 
-    pub(crate) fn follow(&mut self, hash: u64, from: Pointer, to: KpEntry) -> bool {
+    pub(crate) fn relocate(&mut self, hash: u64, from: Pointer, to: KpEntry) -> bool {
         match &mut self.baseline {
-            None => self.own.follow(hash, from, to),
-            Some(baseline) => baseline.follow(hash, from, to),
+            None => self.own.relocate(hash, from, to),
+            Some(baseline) => baseline.relocate(hash, from, to),
         }
     }
 
@@ -207,7 +207,7 @@ impl Entries {
         }
     }
 
-    pub(crate) fn set_without(&mut self, without: Ideas, reads: [f32; LEVELS]) {
+    pub(crate) fn set_without(&mut self, without: Ablations, reads: [f32; LEVELS]) {
         if self.baseline.is_none() {
             self.own.set_without(without, reads);
         }

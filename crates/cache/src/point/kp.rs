@@ -87,7 +87,7 @@ pub struct KpEntry {
 }
 
 /// Decides about entries.
-pub trait Judge {
+pub trait Scorer {
     /// What the entry is worth; that of a bucket that is worth least leaves. `hash` is
     /// the lower half of the key's, `asked` how often it was asked for, less how often it
     /// was judged, 0 to 3.
@@ -129,7 +129,7 @@ impl Slot {
         self.name as u32
     }
 
-    fn asked(&self) -> u8 {
+    fn record_access(&self) -> u8 {
         (self.place >> ASKED_SHIFT & ASKED_MASK) as u8
     }
 
@@ -144,7 +144,7 @@ impl Slot {
     }
 
     fn is_judged(&mut self) {
-        if self.asked() > 0 {
+        if self.record_access() > 0 {
             self.place -= 1 << ASKED_SHIFT;
         }
     }
@@ -247,25 +247,25 @@ impl KpShard {
     /// worth less than all whose place it could take: then it has left, with that.
     /// Neither is a pointer kept that has no room in an entry; the older one goes
     /// nevertheless.
-    pub fn insert(&mut self, hash: u32, entry: KpEntry, judge: &mut impl Judge) {
+    pub fn insert(&mut self, hash: u32, entry: KpEntry, scorer: &mut impl Scorer) {
         self.remove(hash);
         let Some(slot) = Slot::new(hash, &entry) else { return };
         if self.len >= self.buckets * LOAD_MAX {
             self.grow();
         }
         if self.buckets == 0 {
-            return judge.left(hash);
+            return scorer.left(hash);
         }
         let (index, by_age) = (self.index(hash), self.by_age);
         let bucket = self.bucket(index);
         let free = match bucket.iter().position(Slot::is_empty) {
             Some(free) => free,
             None => {
-                let (worst, worth) = judge_all(bucket, by_age, judge);
-                if !by_age && judge.worth(hash, &entry, 0) < worth {
-                    return judge.left(hash);
+                let (worst, worth) = score_all(bucket, by_age, scorer);
+                if !by_age && scorer.worth(hash, &entry, 0) < worth {
+                    return scorer.left(hash);
                 }
-                judge.left(bucket[worst].fingerprint());
+                scorer.left(bucket[worst].fingerprint());
                 let free = if by_age { BUCKET - 1 } else { worst };
                 bucket[worst..=free.max(worst)].rotate_left(1);
                 self.len -= 1;
@@ -315,11 +315,11 @@ impl KpShard {
     }
 
     /// Changes the capacity; of entries that do not fit any more the worst leave.
-    pub fn set_capacity(&mut self, capacity: usize, judge: &mut impl Judge) {
+    pub fn set_capacity(&mut self, capacity: usize, scorer: &mut impl Scorer) {
         self.capacity = capacity;
         let chunks = capacity / CHUNK_BYTES;
         while self.buckets > chunks * CHUNK_BUCKETS {
-            self.join_last(judge);
+            self.join_last(scorer);
         }
         self.chunks.truncate(chunks);
         self.chunks.shrink_to(LIST_SLACK * chunks);
@@ -372,12 +372,12 @@ impl KpShard {
     }
 
     /// Joins the last bucket with the one that it was split from.
-    fn join_last(&mut self, judge: &mut impl Judge) {
+    fn join_last(&mut self, scorer: &mut impl Scorer) {
         let last = self.buckets - 1;
         let leaving = std::mem::take(self.bucket(last));
         self.buckets = last;
         if last == 0 {
-            leaving.iter().filter(|s| !s.is_empty()).for_each(|s| judge.left(s.fingerprint()));
+            leaving.iter().filter(|s| !s.is_empty()).for_each(|s| scorer.left(s.fingerprint()));
             self.len = 0;
             return;
         }
@@ -387,7 +387,7 @@ impl KpShard {
             .iter()
             .chain(&leaving)
             .filter(|slot| !slot.is_empty())
-            .map(|slot| (worth(slot, by_age, judge), *slot))
+            .map(|slot| (worth(slot, by_age, scorer), *slot))
             .collect();
         all.sort_by(|a, b| b.0.total_cmp(&a.0));
         *bucket = Bucket::default();
@@ -395,7 +395,7 @@ impl KpShard {
             *to = *slot;
         }
         for (_, slot) in all.iter().skip(BUCKET) {
-            judge.left(slot.fingerprint());
+            scorer.left(slot.fingerprint());
             self.len -= 1;
         }
     }
@@ -415,18 +415,18 @@ fn buddy(index: usize) -> usize {
 }
 
 /// What an entry is worth; by age, whether it was asked for.
-fn worth(slot: &Slot, by_age: bool, judge: &mut impl Judge) -> f32 {
+fn worth(slot: &Slot, by_age: bool, scorer: &mut impl Scorer) -> f32 {
     match by_age {
-        true => f32::from(slot.asked()),
-        false => judge.worth(slot.fingerprint(), &slot.entry(), slot.asked()),
+        true => f32::from(slot.record_access()),
+        false => scorer.worth(slot.fingerprint(), &slot.entry(), slot.record_access()),
     }
 }
 
 /// Judges a full bucket: which entry is worth least, and what.
-fn judge_all(bucket: &mut Bucket, by_age: bool, judge: &mut impl Judge) -> (usize, f32) {
+fn score_all(bucket: &mut Bucket, by_age: bool, scorer: &mut impl Scorer) -> (usize, f32) {
     let mut worst = (0, f32::INFINITY);
     for (index, slot) in bucket.iter_mut().enumerate() {
-        let worth = worth(slot, by_age, judge);
+        let worth = worth(slot, by_age, scorer);
         if worth < worst.1 {
             worst = (index, worth);
         }

@@ -40,7 +40,7 @@
 
 use std::collections::VecDeque;
 
-use crate::eviction::places::Places;
+use crate::eviction::slot_table::SlotTable;
 use crate::name::Name;
 
 /// Bytes of a chunk at most: large beside an entry, and no more than jemalloc gives without
@@ -50,7 +50,7 @@ pub const CHUNK_BYTES_MAX: usize = 14 << 10;
 pub const CHUNK_BYTES_MIN: usize = 8 << 10;
 /// What must leave a chunk for it to be the newest one again is its bytes by this.
 const FREED_SHARE: usize = 4;
-/// Places count words of four bytes.
+/// SlotTable count words of four bytes.
 const WORD_BYTES: usize = 4;
 /// From one chunk's places to the next one's.
 const CHUNK_WORDS: usize = CHUNK_BYTES_MAX.next_power_of_two() / WORD_BYTES;
@@ -72,7 +72,7 @@ const CHUNKS_MIN: usize = 64;
 pub const LEVEL_MAX: u8 = 7;
 
 /// What an entry takes in the table on average.
-const TABLE_BYTES_USUAL: usize = 7;
+const DEFAULT_TABLE_BYTES: usize = 7;
 
 /// An entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub struct KvEntry<'a> {
 impl KvEntry<'_> {
     /// The bytes that it takes, on average.
     pub fn charge(&self) -> usize {
-        self.ring_bytes() + TABLE_BYTES_USUAL
+        self.ring_bytes() + DEFAULT_TABLE_BYTES
     }
 
     fn ring_bytes(&self) -> usize {
@@ -100,7 +100,7 @@ impl KvEntry<'_> {
 }
 
 /// Decides about entries.
-pub trait Judge {
+pub trait Scorer {
     /// The hash that entries of this name are found by.
     fn hash(&self, name: Name<'_>) -> u64;
 
@@ -142,7 +142,7 @@ impl Head {
         (self.0 >> Self::LEVEL_SHIFT & 7) as u8
     }
 
-    fn asked(self) -> u8 {
+    fn record_access(self) -> u8 {
         (self.0 >> Self::ASKED_SHIFT & Self::ASKED_MASK) as u8
     }
 
@@ -155,7 +155,7 @@ impl Head {
     }
 
     fn asked_once_more(self) -> Self {
-        let is_most = u32::from(self.asked()) == Self::ASKED_MASK;
+        let is_most = u32::from(self.record_access()) == Self::ASKED_MASK;
         Self(if is_most { self.0 } else { self.0 + (1 << Self::ASKED_SHIFT) })
     }
 
@@ -165,7 +165,7 @@ impl Head {
     }
 
     fn judged_once_more(self) -> Self {
-        Self(if self.asked() == 0 { self.0 } else { self.0 - (1 << Self::ASKED_SHIFT) })
+        Self(if self.record_access() == 0 { self.0 } else { self.0 - (1 << Self::ASKED_SHIFT) })
     }
 
     fn read(chunk: &[u8], at: usize) -> Self {
@@ -182,7 +182,7 @@ const _: () = assert!(CHUNK_BYTES_MAX / FREED_SHARE <= Head::LEN_MASK as usize);
 
 /// An entry that is being judged.
 #[derive(Debug, Clone, Copy)]
-struct Judged {
+struct Scored {
     worth: f32,
     hash: u64,
     place: u32,
@@ -198,7 +198,7 @@ pub struct KvShard {
     order: VecDeque<u32>,
     /// The first free byte of the newest chunk.
     free: usize,
-    table: Places,
+    table: SlotTable,
     /// Bytes of a chunk.
     chunk_bytes: usize,
     capacity: usize,
@@ -218,7 +218,7 @@ impl KvShard {
             chunks: Vec::new(),
             order: VecDeque::new(),
             free: chunk_bytes,
-            table: Places::default(),
+            table: SlotTable::default(),
             chunk_bytes,
             capacity,
             price: 0.0,
@@ -287,17 +287,17 @@ impl KvShard {
 
     /// Puts `entry` in, in place of an older one of that name. One that is too large is
     /// not kept; the older one goes nevertheless.
-    pub fn insert(&mut self, hash: u64, entry: KvEntry<'_>, judge: &mut impl Judge) {
+    pub fn insert(&mut self, hash: u64, entry: KvEntry<'_>, scorer: &mut impl Scorer) {
         if let Some(place) = self.find(hash, entry.name) {
             if self.overwrite(place, &entry) {
                 return;
             }
-            self.take_out(hash, place, judge);
+            self.take_out(hash, place, scorer);
         }
         assert!(!entry.name.key.is_empty(), "an entry has a name");
         let bytes = entry.ring_bytes();
         let name_bytes = entry.name.encoded_len();
-        if !self.can_hold(&entry) || !self.make_room(bytes, judge) {
+        if !self.can_hold(&entry) || !self.make_room(bytes, scorer) {
             return;
         }
         let newest = *self.order.back().expect("room was made in it");
@@ -344,7 +344,7 @@ impl KvShard {
             let mut at = 0;
             while let Some(head) = head_at(chunk, at) {
                 if !head.is_dead() {
-                    see(entry_at(chunk, at), head.asked());
+                    see(entry_at(chunk, at), head.record_access());
                 }
                 at += head.ring_bytes();
             }
@@ -352,14 +352,14 @@ impl KvShard {
     }
 
     /// Takes out the entries of which `is_it` is true.
-    pub fn remove_where(&mut self, is_it: impl Fn(&KvEntry<'_>) -> bool, judge: &impl Judge) {
+    pub fn remove_where(&mut self, is_it: impl Fn(&KvEntry<'_>) -> bool, scorer: &impl Scorer) {
         for index in self.order.clone() {
             let mut at = 0;
             while let Some(head) = head_at(&self.chunks[index as usize], at) {
                 let entry = entry_at(&self.chunks[index as usize], at);
                 if !head.is_dead() && is_it(&entry) {
-                    let hash = judge.hash(entry.name);
-                    self.take_out(hash, place(index, at), judge);
+                    let hash = scorer.hash(entry.name);
+                    self.take_out(hash, place(index, at), scorer);
                 }
                 at += head.ring_bytes();
             }
@@ -367,15 +367,15 @@ impl KvShard {
     }
 
     /// Takes the entry under `name` out; whether there was one.
-    pub fn remove(&mut self, hash: u64, name: Name<'_>, judge: &impl Judge) -> bool {
+    pub fn remove(&mut self, hash: u64, name: Name<'_>, scorer: &impl Scorer) -> bool {
         let Some(place) = self.find(hash, name) else { return false };
-        self.take_out(hash, place, judge);
+        self.take_out(hash, place, scorer);
         true
     }
 
-    fn take_out(&mut self, hash: u64, place: u32, judge: &impl Judge) {
+    fn take_out(&mut self, hash: u64, place: u32, scorer: &impl Scorer) {
         let chunks = &self.chunks;
-        self.table.remove(hash, place, |place| judge.hash(entry_of(chunks, place).name));
+        self.table.remove(hash, place, |place| scorer.hash(entry_of(chunks, place).name));
         let (chunk, at) = split(place);
         let chunk = &mut self.chunks[chunk];
         Head(Head::read(chunk, at).0 | Head::DEAD).write(chunk, at);
@@ -383,10 +383,10 @@ impl KvShard {
 
     /// Changes the capacity; what does not fit any more leaves, the worst first. A shard
     /// has no places for more than 2^20 chunks.
-    pub fn set_capacity(&mut self, capacity: usize, judge: &mut impl Judge) {
+    pub fn set_capacity(&mut self, capacity: usize, scorer: &mut impl Scorer) {
         self.capacity = capacity.min(CHUNKS_MAX * self.chunk_bytes);
         while self.charged_bytes() > self.capacity {
-            if !self.give_up_chunk(judge) {
+            if !self.give_up_chunk(scorer) {
                 break;
             }
         }
@@ -404,17 +404,17 @@ impl KvShard {
 
     /// Sees to it that `bytes` are free in the newest chunk and a place in the table;
     /// false when the capacity is too small for that.
-    fn make_room(&mut self, bytes: usize, judge: &mut impl Judge) -> bool {
+    fn make_room(&mut self, bytes: usize, scorer: &mut impl Scorer) -> bool {
         while self.table.is_full() {
             // Its chunks, and one for the new entry.
             let chunks_bytes = self.order.len().max(1) * self.chunk_bytes;
             if chunks_bytes + self.table.bytes_grown() <= self.capacity {
                 let chunks = &self.chunks;
-                self.table.grow(|place| judge.hash(entry_of(chunks, place).name));
+                self.table.grow(|place| scorer.hash(entry_of(chunks, place).name));
             } else if self.order.is_empty() {
                 return false;
             } else {
-                self.give_up_chunk(judge);
+                self.give_up_chunk(scorer);
             }
         }
         while self.order.is_empty() || self.free + bytes > self.chunk_bytes {
@@ -423,7 +423,7 @@ impl KvShard {
             } else if self.order.is_empty() {
                 return false;
             } else {
-                self.turn_over(judge);
+                self.turn_over(scorer);
             }
         }
         true
@@ -441,31 +441,31 @@ impl KvShard {
     }
 
     /// The worst quarter of the oldest chunks leaves, and they become the newest.
-    fn turn_over(&mut self, judge: &mut impl Judge) {
+    fn turn_over(&mut self, scorer: &mut impl Scorer) {
         let pool = (POOL_BYTES / self.chunk_bytes).clamp(1, self.order.len());
-        self.renew(pool, pool, true, judge);
+        self.renew(pool, pool, true, scorer);
     }
 
     /// Of the oldest chunks one is given back; what is worth most stays in the others.
     /// Whether there was anything to give up.
-    fn give_up_chunk(&mut self, judge: &mut impl Judge) -> bool {
+    fn give_up_chunk(&mut self, scorer: &mut impl Scorer) -> bool {
         let pool = (POOL_BYTES / self.chunk_bytes + 1).min(self.order.len());
         match pool {
             0 => return false,
             1 => {
                 let only: Vec<u32> = self.order.drain(..).collect();
-                let living = self.examine(&only, false, judge);
+                let living = self.examine(&only, false, scorer);
                 let leaving = worst(&living, 0);
-                self.dismiss(living, &leaving, judge);
+                self.dismiss(living, &leaving, scorer);
                 self.chunks[only[0] as usize] = Box::default();
-                self.table = Places::default();
+                self.table = SlotTable::default();
                 return true;
             }
-            _ => self.renew(pool, pool - 1, false, judge),
+            _ => self.renew(pool, pool - 1, false, scorer),
         }
         if self.table.is_sparse() {
             let chunks = &self.chunks;
-            self.table.shrink(|place| judge.hash(entry_of(chunks, place).name));
+            self.table.shrink(|place| scorer.hash(entry_of(chunks, place).name));
         }
         true
     }
@@ -477,11 +477,11 @@ impl KvShard {
     /// They are the oldest ones, unless what would leave them is worth much more than what
     /// leaves usually: then they are the newest, and those behind them are looked at,
     /// [`POOLS_MAX`] pools in all, of which the last one is taken whatever it is worth.
-    fn renew(&mut self, pool: usize, kept: usize, ages: bool, judge: &mut impl Judge) {
+    fn renew(&mut self, pool: usize, kept: usize, ages: bool, scorer: &mut impl Scorer) {
         let mut looks = (self.order.len() / pool).min(POOLS_MAX);
         let (chunks, living, leaving) = loop {
             let chunks: Vec<u32> = self.order.drain(..pool).collect();
-            let living = self.examine(&chunks, ages, judge);
+            let living = self.examine(&chunks, ages, scorer);
             let leaving = worst(&living, self.bytes_kept(pool, kept, &living));
             looks -= 1;
             // From where enough is dead already nothing has to leave.
@@ -495,7 +495,7 @@ impl KvShard {
             }
             self.order.extend(chunks);
         };
-        let staying = self.dismiss(living, &leaving, judge);
+        let staying = self.dismiss(living, &leaving, scorer);
         // They stand in their order, so each moves towards the front or not at all.
         let (mut target, mut end) = (0, 0);
         for judged in &staying {
@@ -520,7 +520,7 @@ impl KvShard {
     }
 
     /// The bytes that may stay of entries in `pool` chunks if they are to stand in `kept`.
-    fn bytes_kept(&self, pool: usize, kept: usize, living: &[Judged]) -> usize {
+    fn bytes_kept(&self, pool: usize, kept: usize, living: &[Scored]) -> usize {
         let largest = living.iter().map(|judged| judged.bytes).max().unwrap_or(0);
         let quarter = self.chunk_bytes / FREED_SHARE;
         // All chunks but the last are full but for less than an entry.
@@ -530,7 +530,7 @@ impl KvShard {
 
     /// The living entries of `chunks`, in their order. `ages`: they have been judged once
     /// more.
-    fn examine(&mut self, chunks: &[u32], ages: bool, judge: &mut impl Judge) -> Vec<Judged> {
+    fn examine(&mut self, chunks: &[u32], ages: bool, scorer: &mut impl Scorer) -> Vec<Scored> {
         let mut living = Vec::with_capacity(chunks.len() * 128);
         for &index in chunks {
             let chunk = &mut self.chunks[index as usize];
@@ -538,16 +538,16 @@ impl KvShard {
             while let Some(head) = head_at(chunk, at) {
                 if !head.is_dead() {
                     let entry = entry_at(chunk, at);
-                    let hash = judge.hash(entry.name);
+                    let hash = scorer.hash(entry.name);
                     let worth = match self.by_age {
-                        true => f32::from(head.asked()),
-                        false => judge.worth(hash, &entry, head.asked()),
+                        true => f32::from(head.record_access()),
+                        false => scorer.worth(hash, &entry, head.record_access()),
                     };
                     if ages {
                         head.judged_once_more().write(chunk, at);
                     }
                     let bytes = head.ring_bytes();
-                    living.push(Judged { worth, hash, place: place(index, at), bytes });
+                    living.push(Scored { worth, hash, place: place(index, at), bytes });
                 }
                 at += head.ring_bytes();
             }
@@ -558,16 +558,16 @@ impl KvShard {
     /// Has `leaving` leave, the last of them the best; the others of `living`.
     fn dismiss(
         &mut self,
-        mut living: Vec<Judged>,
+        mut living: Vec<Scored>,
         leaving: &[usize],
-        judge: &mut impl Judge,
-    ) -> Vec<Judged> {
+        scorer: &mut impl Scorer,
+    ) -> Vec<Scored> {
         let mut stays = vec![true; living.len()];
         for &index in leaving {
-            let Judged { worth, hash, place, bytes } = living[index];
+            let Scored { worth, hash, place, bytes } = living[index];
             let all = &self.chunks;
-            self.table.remove(hash, place, |place| judge.hash(entry_of(all, place).name));
-            judge.left(hash, bytes + TABLE_BYTES_USUAL);
+            self.table.remove(hash, place, |place| scorer.hash(entry_of(all, place).name));
+            scorer.left(hash, bytes + DEFAULT_TABLE_BYTES);
             self.price = worth;
             stays[index] = false;
         }
@@ -577,7 +577,7 @@ impl KvShard {
     }
 
     /// Moves an entry to `at` in the chunk `target`, its own or one that comes before.
-    fn move_entry(&mut self, judged: &Judged, target: u32, at: usize) {
+    fn move_entry(&mut self, judged: &Scored, target: u32, at: usize) {
         let (source, from) = split(judged.place);
         if source == target as usize {
             self.chunks[source].copy_within(from..from + judged.bytes, at);
@@ -593,7 +593,7 @@ impl KvShard {
 
 /// Which of `living` have to leave so that the others take at most `bytes_max`, the worst
 /// first.
-fn worst(living: &[Judged], bytes_max: usize) -> Vec<usize> {
+fn worst(living: &[Scored], bytes_max: usize) -> Vec<usize> {
     let mut by_worth: Vec<usize> = (0..living.len()).collect();
     by_worth.sort_by(|&a, &b| living[a].worth.total_cmp(&living[b].worth));
     let mut bytes: usize = living.iter().map(|judged| judged.bytes).sum();

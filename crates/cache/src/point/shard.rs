@@ -24,8 +24,8 @@
 
 use std::ops::AddAssign;
 
+use crate::ablation::{Ablation, Ablations};
 use crate::block::filter_worth::mixed;
-use crate::ideas::{Idea, Ideas};
 use crate::name::Name;
 use crate::partition::ghost::{Ghost, Wanted, spread};
 use crate::partition::sketch::{Narrow, Sketch};
@@ -54,7 +54,7 @@ const SIZE_CHANGE: f32 = 1.25;
 /// One part in so many of KP's window is near: its first bytes are worth the most by far where
 /// few keys need a pointer, so that less is lost by telling them by one fingerprint of a bucket.
 const KP_NEAR_PART: usize = 8;
-const _: () = assert!(Ideas::COMPACT.kp == kp::ENTRY_BYTES);
+const _: () = assert!(Ablations::COMPACT.kp == kp::ENTRY_BYTES);
 
 /// The hash that entries of a name are found by ([`Name::hash`]).
 pub type HashOf = fn(Name<'_>) -> u64;
@@ -111,7 +111,7 @@ pub struct PointShard {
     /// Below this worth, entries do not come into KV.
     kv_price: f32,
     wanted: PointReads<Wanted>,
-    without: Ideas,
+    without: Ablations,
 }
 
 /// What KV's ghost is made for.
@@ -227,14 +227,14 @@ impl Costs {
     }
 }
 
-struct KvJudge<'a> {
+struct KvScorer<'a> {
     hash_of: HashOf,
     sketch: &'a Sketch<Narrow>,
     costs: &'a Costs,
     ghost: &'a mut Ghost,
 }
 
-impl kv::Judge for KvJudge<'_> {
+impl kv::Scorer for KvScorer<'_> {
     fn hash(&self, name: Name<'_>) -> u64 {
         (self.hash_of)(name)
     }
@@ -250,13 +250,13 @@ impl kv::Judge for KvJudge<'_> {
     }
 }
 
-struct KpJudge<'a> {
+struct KpScorer<'a> {
     sketch: &'a Sketch<Narrow>,
     costs: &'a Costs,
     ghost: &'a mut Ghost,
 }
 
-impl kp::Judge for KpJudge<'_> {
+impl kp::Scorer for KpScorer<'_> {
     fn worth(&mut self, hash: u32, entry: &KpEntry, asked: u8) -> f32 {
         let each = self.costs.counted_for(entry.level);
         times(self.sketch, hash, asked, each) * self.costs.saved_by_pointer(entry.level)
@@ -273,10 +273,10 @@ fn insert(
     kv_price: &mut f32,
     hash: u64,
     entry: KvEntry<'_>,
-    judge: &mut KvJudge<'_>,
+    scorer: &mut KvScorer<'_>,
 ) {
     let before = kv.price();
-    kv.insert(hash, entry, judge);
+    kv.insert(hash, entry, scorer);
     if kv.price() != before {
         *kv_price = kv.price();
     }
@@ -327,26 +327,26 @@ impl PointShard {
             kv_price: 0.0,
             saved: PointReads::default(),
             wanted: PointReads::default(),
-            without: Ideas::NONE,
+            without: Ablations::NONE,
         }
     }
 
     /// From now on it does without these. `reads`: what AC-Key takes lookups that end on a
     /// level to cost. To be followed by [`PointShard::measure`].
-    pub fn set_without(&mut self, without: Ideas, reads: [f32; LEVELS]) {
-        let was_given = self.without.has(Idea::MeasuredBenefit);
-        if without.has(Idea::MeasuredBenefit) {
+    pub fn set_without(&mut self, without: Ablations, reads: [f32; LEVELS]) {
+        let was_given = self.without.has(Ablation::MeasuredBenefit);
+        if without.has(Ablation::MeasuredBenefit) {
             self.costs = Costs { measured: reads, ..Costs::UNKNOWN };
         } else if was_given {
             self.costs = Costs::UNKNOWN;
         }
         self.costs.by = match () {
-            () if without.has(Idea::Cost) => CostBy::Nothing,
-            () if without.has(Idea::CostByLevel) => CostBy::Sketch,
+            () if without.has(Ablation::Cost) => CostBy::Nothing,
+            () if without.has(Ablation::CostByLevel) => CostBy::Sketch,
             () => CostBy::Level,
         };
-        self.kv.set_by_age(without.has(Idea::Admission));
-        self.kp.set_by_age(without.has(Idea::Admission));
+        self.kv.set_by_age(without.has(Ablation::Admission));
+        self.kp.set_by_age(without.has(Ablation::Admission));
         if without != self.without {
             self.kv_price = 0.0;
         }
@@ -359,8 +359,8 @@ impl PointShard {
     pub fn measure(&mut self, sketch_bytes: usize, window_bytes: usize, sampling: u32) {
         self.sketch = Sketch::new(sketch_bytes);
         let bytes = self.without.entry_bytes();
-        let entries = window_bytes / KV_GHOST_BYTES * Ideas::COMPACT.kv / bytes.kv;
-        let keeps_last = self.without.has(Idea::GhostChoice);
+        let entries = window_bytes / KV_GHOST_BYTES * Ablations::COMPACT.kv / bytes.kv;
+        let keeps_last = self.without.has(Ablation::GhostChoice);
         let bytes_max = Ghost::new(entries, sampling).charged_bytes();
         self.kv_window = KvWindow { entries, sampling, keeps_last, bytes_max, ..self.kv_window };
         self.kv_ghost = self.kv_window.ghost();
@@ -407,7 +407,7 @@ impl PointShard {
     }
 
     /// Notes that a key was asked for.
-    pub fn asked(&self, hash: u64) {
+    pub fn record_access(&self, hash: u64) {
         self.sketch.add(spread(hash as u32));
     }
 
@@ -443,7 +443,7 @@ impl PointShard {
     fn note_hit(&mut self, hash: u64, is_hot: bool, level: u8) {
         let times = self.costs.times_counted(level);
         match is_hot {
-            false if times == 1 => self.asked(hash),
+            false if times == 1 => self.record_access(hash),
             false => self.sketch.add_times(spread(hash as u32), times),
             true => {
                 self.hot_hits += 1;
@@ -469,7 +469,7 @@ impl PointShard {
     pub fn resolved(&mut self, hash: u64, resolved: &LookupResult<'_>) {
         let fingerprint = self.fingerprint(hash);
         let Self { hash_of, sketch, costs, kv_ghost, kv_window, kp_ghost, wanted, .. } = self;
-        let is_measured = !self.without.has(Idea::MeasuredBenefit);
+        let is_measured = !self.without.has(Ablation::MeasuredBenefit);
         let (reads, data_reads) = match is_measured {
             true => (resolved.reads, resolved.data_reads),
             false => (costs.measured(resolved.entry.level), 1.0),
@@ -500,10 +500,10 @@ impl PointShard {
         if costs.by == CostBy::Sketch && reads >= 2.0 && !resolved.by_pointer {
             sketch.add_times(spread(hash as u32), reads as u16 - 1);
         }
-        let mut judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost: kv_ghost };
-        let worth = kv::Judge::worth(&mut judge, hash, &resolved.entry, 0);
-        if worth >= self.kv_price || self.without.has(Idea::Admission) {
-            insert(&mut self.kv, &mut self.kv_price, hash, resolved.entry, &mut judge);
+        let mut scorer = KvScorer { hash_of: *hash_of, sketch, costs, ghost: kv_ghost };
+        let worth = kv::Scorer::worth(&mut scorer, hash, &resolved.entry, 0);
+        if worth >= self.kv_price || self.without.has(Ablation::Admission) {
+            insert(&mut self.kv, &mut self.kv_price, hash, resolved.entry, &mut scorer);
         } else {
             self.kv_price *= 1.0 - PRICE_DECAY;
         }
@@ -511,11 +511,11 @@ impl PointShard {
             kv_ghost.note(hash as u32, sketch);
         }
         // Where no more than the data block was read a pointer would have spared nothing.
-        let spares = reads > data_reads || self.without.has(Idea::Admission);
+        let spares = reads > data_reads || self.without.has(Ablation::Admission);
         if let (Some(pointer), false, true) = (resolved.pointer, resolved.by_pointer, spares) {
             let entry = KpEntry { pointer, level: resolved.entry.level };
-            let mut judge = KpJudge { sketch, costs, ghost: kp_ghost };
-            self.kp.insert(fingerprint, entry, &mut judge);
+            let mut scorer = KpScorer { sketch, costs, ghost: kp_ghost };
+            self.kp.insert(fingerprint, entry, &mut scorer);
         }
     }
 
@@ -527,8 +527,8 @@ impl PointShard {
     pub fn found_in_memory(&mut self, hash: u64, entry: KvEntry<'_>) -> u32 {
         let Self { hash_of, sketch, costs, kv_ghost: ghost, .. } = self;
         if self.kv.has_room() {
-            let mut judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost };
-            self.kv.insert(hash, entry, &mut judge);
+            let mut scorer = KvScorer { hash_of: *hash_of, sketch, costs, ghost };
+            self.kv.insert(hash, entry, &mut scorer);
             return 0;
         }
         if !self.kv.can_hold(&entry) {
@@ -536,15 +536,15 @@ impl PointShard {
         }
         let answered = ghost.take(hash as u32, sketch).unwrap_or_default();
         let of_level = costs.saved_by_value(entry.level).max(1.0);
-        let mut judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost };
+        let mut scorer = KvScorer { hash_of: *hash_of, sketch, costs, ghost };
         // Shown once, a key may have been asked for by chance: it is to be shown again.
-        let worth = kv::Judge::worth(&mut judge, hash, &entry, 0) / of_level;
+        let worth = kv::Scorer::worth(&mut scorer, hash, &entry, 0) / of_level;
         // Without ageing others, which are asked for where this one was not shown.
         let told = u8::try_from(sketch.count(spread(hash as u32))).unwrap_or(u8::MAX);
         sketch.raise(spread(hash as u32), told.saturating_add(SHOWN));
         // Without a price nothing has left yet that saves reads.
         if self.kv_price > 0.0 && worth >= self.kv_price {
-            insert(&mut self.kv, &mut self.kv_price, hash, entry, &mut judge);
+            insert(&mut self.kv, &mut self.kv_price, hash, entry, &mut scorer);
         }
         if !self.kv.contains(hash, entry.name) {
             self.kv_ghost.note(hash as u32, &self.sketch);
@@ -554,19 +554,19 @@ impl PointShard {
 
     /// A key has a new version, in level 0: `entry`, or nothing. What KV holds of it
     /// becomes that; whether KP has an entry that must be redirected.
-    pub fn sync(&mut self, hash: u64, name: Name<'_>, entry: Option<KvEntry<'_>>) -> bool {
+    pub fn update(&mut self, hash: u64, name: Name<'_>, entry: Option<KvEntry<'_>>) -> bool {
         let fingerprint = self.fingerprint(hash);
         let Self { hash_of, sketch, costs, kv_ghost: ghost, .. } = self;
-        let mut judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost };
+        let mut scorer = KvScorer { hash_of: *hash_of, sketch, costs, ghost };
         match entry {
             Some(entry) => {
                 if self.kv.contains(hash, name) {
-                    self.kv.insert(hash, entry, &mut judge);
+                    self.kv.insert(hash, entry, &mut scorer);
                 }
                 self.kp.peek(fingerprint).is_some()
             }
             None => {
-                self.kv.remove(hash, name, &judge);
+                self.kv.remove(hash, name, &scorer);
                 self.kp.remove(fingerprint);
                 false
             }
@@ -581,7 +581,7 @@ impl PointShard {
 
     /// The entry of a key of that hash, which stood at `from`, stands at `to` now; whether
     /// KP knew it.
-    pub fn follow(&mut self, hash: u64, from: Pointer, to: KpEntry) -> bool {
+    pub fn relocate(&mut self, hash: u64, from: Pointer, to: KpEntry) -> bool {
         let fingerprint = self.fingerprint(hash);
         let is_it = self.kp.peek(fingerprint).is_some_and(|entry| entry.pointer == from);
         is_it && self.kp.redirect(fingerprint, to)
@@ -591,8 +591,8 @@ impl PointShard {
     /// into tables that are `is_in`.
     pub fn forget(&mut self, is_named: impl Fn(Name<'_>) -> bool, is_in: impl Fn(u64) -> bool) {
         let Self { hash_of, sketch, costs, kv_ghost: ghost, .. } = self;
-        let judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost };
-        self.kv.remove_where(|entry| is_named(entry.name), &judge);
+        let scorer = KvScorer { hash_of: *hash_of, sketch, costs, ghost };
+        self.kv.remove_where(|entry| is_named(entry.name), &scorer);
         self.kp.remove_where(|entry| is_in(entry.pointer.table));
     }
 
@@ -625,8 +625,8 @@ impl PointShard {
         let Self { hash_of, sketch, costs, kv_ghost: ghost, .. } = self;
         let has_room = self.kv.has_room();
         if has_room {
-            let mut judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost };
-            self.kv.insert(hash, entry, &mut judge);
+            let mut scorer = KvScorer { hash_of: *hash_of, sketch, costs, ghost };
+            self.kv.insert(hash, entry, &mut scorer);
         }
         has_room && self.kv.contains(hash, entry.name)
     }
@@ -635,7 +635,7 @@ impl PointShard {
     pub fn restore_pointer(&mut self, hash: u64, entry: KpEntry) {
         let fingerprint = self.fingerprint(hash);
         let Self { sketch, costs, kp_ghost: ghost, .. } = self;
-        self.kp.insert(fingerprint, entry, &mut KpJudge { sketch, costs, ghost });
+        self.kp.insert(fingerprint, entry, &mut KpScorer { sketch, costs, ghost });
     }
 
     /// The KP entries that lead into tables that are `is_in`, by their fingerprints.
@@ -650,13 +650,13 @@ impl PointShard {
     /// Changes the bounds of KV and KP; what does not fit any more leaves.
     pub fn set_capacities(&mut self, kv: usize, kp: usize) {
         let Self { hash_of, sketch, costs, kv_ghost, kp_ghost, .. } = self;
-        let mut judge = KvJudge { hash_of: *hash_of, sketch, costs, ghost: kv_ghost };
+        let mut scorer = KvScorer { hash_of: *hash_of, sketch, costs, ghost: kv_ghost };
         if kv > self.kv.capacity() {
             self.kv_price = 0.0;
         }
-        self.kv.set_capacity(kv, &mut judge);
-        let mut judge = KpJudge { sketch, costs, ghost: kp_ghost };
-        self.kp.set_capacity(kp, &mut judge);
+        self.kv.set_capacity(kv, &mut scorer);
+        let mut scorer = KpScorer { sketch, costs, ghost: kp_ghost };
+        self.kp.set_capacity(kp, &mut scorer);
     }
 
     /// The bounds of KV and KP.

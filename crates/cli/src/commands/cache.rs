@@ -13,7 +13,7 @@ use tidekv_memcached::{
     Address, CacheServer, CacheServerOptions, DEFAULT_CACHE_PORT, ElasticGoal, ElasticOptions,
     OffsetClock, Users,
 };
-use tidekv_tiered::{Eviction, FlashOptions, Options, Surroundings, TenantOptions};
+use tidekv_tiered::{Environment, Eviction, FlashOptions, Options, TenantOptions};
 
 use crate::daemon::{DRAIN, Signals, TlsArguments, log_to_standard_error, page_address};
 use crate::failure::{Failure, Result};
@@ -76,7 +76,7 @@ pub struct Cache {
 
     /// How large objects are on average, about: flash has an index for as many as fit.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_size)]
-    object_usual: u64,
+    avg_object_size: u64,
 
     /// Of the memory, what hot entries and changes of flash's index may take [default: a
     /// sixteenth].
@@ -201,14 +201,14 @@ impl Cache {
             flash: self.flash.clone(),
             object_bytes_max: self.object_max,
             eviction: self.eviction.into(),
-            object_bytes_usual: self.object_usual,
+            object_bytes_usual: self.avg_object_size,
             index_bytes: self.flash_index,
             flash_writes_bytes_per_s: self.flash_writes,
             state: self.state_file(&storage),
             tenants: self.tenants()?,
             ..Options::default()
         };
-        let around = Surroundings::new(storage, clock);
+        let around = Environment::new(storage, clock);
         let cache = tidekv_tiered::Cache::open(&options, &around)?;
         let server = CacheServer::start(cache.clone(), server_options)?;
         output::line(&self.greeting(&server, &cache))?;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use tidekv::Keyspace;
 
-use super::place::Place;
 use super::point::bytes_of;
 use super::scan::bounds;
+use super::store_args::StoreArgs;
 use crate::failure::Result;
 use crate::files::Output;
 use crate::formats::{Format, Record};
@@ -28,7 +28,7 @@ use crate::store;
 )]
 pub struct Export {
     #[command(flatten)]
-    place: Place,
+    place: StoreArgs,
 
     /// How they are written.
     #[arg(long, value_enum, default_value_t = Format::Tsv)]

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use tidekv::{Db, KEY_BYTES_MAX, Keyspace, VALUE_BYTES_MAX, WriteBatch};
 
-use super::place::Place;
+use super::store_args::StoreArgs;
 use crate::failure::{Failure, Result};
 use crate::files;
 use crate::formats::{Format, ReadError, Record, RecordReader};
@@ -39,7 +39,7 @@ const MEMORY_BYTES: u64 = 512 << 20;
     zcat users.jsonl.gz | tidekv import --data ./data --format jsonl -")]
 pub struct Import {
     #[command(flatten)]
-    place: Place,
+    place: StoreArgs,
 
     /// The file; `-` for standard input.
     #[arg(value_name = "FILE")]

@@ -6,7 +6,7 @@ mod picture;
 use std::path::PathBuf;
 
 use tidekv_plan::{
-    Bounds, Goal, Infeasible, Latencies, POINTS_USUAL, Plan, Question, Tenant, plan_exactly,
+    Bounds, DEFAULT_POINTS, Goal, Infeasible, Latencies, Plan, PlanRequest, Tenant, plan_exactly,
     plan_on_hull,
 };
 
@@ -114,7 +114,7 @@ impl PlanCommand {
         let question = self.question(&sources)?;
         let names: Vec<&str> = question.tenants.iter().map(|tenant| tenant.name.as_str()).collect();
         let refused = |why: Infeasible| report::refuse(&why, &question, &names);
-        let points = if self.exact { usize::MAX } else { POINTS_USUAL };
+        let points = if self.exact { usize::MAX } else { DEFAULT_POINTS };
         let plan = plan_exactly(&question, points).map_err(refused)?;
         // A plan is one without it.
         let hull = plan_on_hull(&question).ok();
@@ -174,7 +174,7 @@ impl PlanCommand {
         Ok(sources.collect())
     }
 
-    fn question(&self, sources: &[Source]) -> Result<Question> {
+    fn question(&self, sources: &[Source]) -> Result<PlanRequest> {
         let (mut tenants, mut rates) = (Vec::new(), Vec::new());
         for source in sources {
             let (tenant, has_rate) = self.tenant(source)?;
@@ -224,7 +224,7 @@ impl PlanCommand {
             cost: self.cost,
             flash_writes_bytes_per_s: self.flash_writes.map(|bytes| bytes as f64),
         };
-        Ok(Question { tenants, prices: self.terms.prices()?, bounds, goal })
+        Ok(PlanRequest { tenants, prices: self.terms.prices()?, bounds, goal })
     }
 
     /// A tenant, and whether it is known how many requests he has.

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use tidekv::VALUE_BYTES_MAX;
 
-use super::place::Place;
+use super::store_args::StoreArgs;
 use crate::failure::{Failure, Result};
 use crate::files;
 use crate::formats::Record;
@@ -50,7 +50,7 @@ impl KeyArgument {
 #[command(after_help = "Example:\n  tidekv get --data ./data greeting")]
 pub struct Get {
     #[command(flatten)]
-    place: Place,
+    place: StoreArgs,
     #[command(flatten)]
     key: KeyArgument,
 
@@ -65,7 +65,7 @@ pub struct Get {
     tidekv put --data ./data picture - < picture.jpg")]
 pub struct Put {
     #[command(flatten)]
-    place: Place,
+    place: StoreArgs,
     #[command(flatten)]
     key: KeyArgument,
 
@@ -83,7 +83,7 @@ pub struct Put {
 #[command(after_help = "Example:\n  tidekv delete --data ./data greeting")]
 pub struct Delete {
     #[command(flatten)]
-    place: Place,
+    place: StoreArgs,
     #[command(flatten)]
     key: KeyArgument,
 }

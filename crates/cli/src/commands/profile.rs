@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::ValueEnum;
 use tidekv_plan::trace::{FORMATS, Fault, Format, Kind, Reader, Request};
 use tidekv_plan::{
-    Access, Action, CacheSize, ClassProfiler, Curve, Expiry, GROWTH, Miniature, Missed, Profiler,
-    SIZE_USUAL, Sampler, Settings, SlabClasses, Unit,
+    Access, Action, CacheSize, ClassProfiler, Curve, DEFAULT_SAMPLE_SIZE, Expiry, GROWTH,
+    Miniature, Missed, Profiler, Sampler, Settings, SlabClasses, Unit,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -28,7 +28,7 @@ const UNUSED_MAX: f64 = 0.03;
 /// Points of a curve that is written.
 const POINTS_MAX: usize = 1000;
 /// Of the keys, where caches are tried in small and nobody says how many.
-const RATE_USUAL: f64 = 0.01;
+const DEFAULT_RATE: f64 = 0.01;
 
 /// Profile a trace: what caches of all sizes miss of it.
 ///
@@ -58,7 +58,7 @@ pub struct Profile {
     rate: Option<f64>,
 
     /// Look at so many objects at a time.
-    #[arg(long, value_name = "N", default_value_t = SIZE_USUAL)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SAMPLE_SIZE)]
     samples: usize,
 
     /// Predict a memcached: each slab class evicts for itself, all keys are looked at.
@@ -87,7 +87,7 @@ pub struct Profile {
 
     /// With flash: how large objects are on average, about, as `tidekv cache` is told it.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_size)]
-    object_usual: u64,
+    avg_object_size: u64,
 
     /// What an object takes beside its key and value.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0")]
@@ -300,7 +300,7 @@ impl Profile {
 
     /// Caches of all sizes, as much smaller as there are fewer keys.
     fn in_small(&self, policy: Order) -> Result<Miniature<SimulatedCache>> {
-        let rate = self.rate.unwrap_or(RATE_USUAL);
+        let rate = self.rate.unwrap_or(DEFAULT_RATE);
         let least = (SimulatedCache::BYTES_MIN as f64 / rate).ceil() as u64;
         if let Some(size) = self.sizes.iter().find(|size| size.memory_bytes < least) {
             return Err(Failure::usage(format!(
@@ -330,12 +330,12 @@ impl Profile {
 
     /// How small caches are made, of which so many of the keys are asked.
     fn how_small(&self, policy: Order, rate: f64) -> InSmall {
-        InSmall { eviction: policy.into(), object_bytes_usual: self.object_usual, rate }
+        InSmall { eviction: policy.into(), object_bytes_usual: self.avg_object_size, rate }
     }
 
     /// Which part of flash small caches make no use of, at most.
     fn unused_of_flash(&self, policy: Order) -> f64 {
-        let how = self.how_small(policy, self.rate.unwrap_or(RATE_USUAL));
+        let how = self.how_small(policy, self.rate.unwrap_or(DEFAULT_RATE));
         // Sizes that no cache can have have been refused.
         let unused = self.sizes.iter().map(|size| how.unused_of_flash(*size).unwrap_or_default());
         unused.fold(0.0, f64::max)

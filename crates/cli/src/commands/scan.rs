@@ -6,8 +6,8 @@ use std::ops::Bound;
 
 use tidekv::Keyspace;
 
-use super::place::Place;
 use super::point::bytes_of;
+use super::store_args::StoreArgs;
 use crate::failure::Result;
 use crate::files::Output;
 use crate::formats::{Format, Record, jsonl, tsv};
@@ -22,7 +22,7 @@ use crate::store;
 #[command(after_help = "Example:\n  tidekv scan --data ./data --prefix user: --limit 10")]
 pub struct Scan {
     #[command(flatten)]
-    place: Place,
+    place: StoreArgs,
 
     /// Only keys that begin with this.
     #[arg(long, value_name = "KEY")]

@@ -20,7 +20,7 @@ use crate::quantity::{parse_duration, parse_size, show_size};
 
 /// What a reply to a write means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Promise {
+pub enum DurabilityArgument {
     /// The write survives the death of the process, not a power cut.
     Buffered,
     /// The write is on stable storage and survives a power cut.
@@ -54,11 +54,11 @@ pub struct Serve {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
 
-    /// How the caches share their memory: `tide` moves it to where it saves the most
+    /// How the caches share their memory: `adaptive` moves it to where it saves the most
     /// reads; `block-only`, `kv-only`, `kp-only` and `fixed:KV,KP,BLOCK` (hundredths of
-    /// values, pointers and blocks) do not. To compare with: `hac` and `hac:K,THETA`
-    /// (AC-Key), `offline:KV,KP,BLOCK` (its caches, with boundaries that stay), `block-clock`
-    /// and `block-s3-fifo`, and for the lab `tide-without:IDEA[,IDEA...]`.
+    /// values, pointers and blocks) do not. To compare with: `ac-key` and `ac-key:K,THETA`
+    /// (AC-Key), `ac-key-fixed:KV,KP,BLOCK` (its caches, with boundaries that stay), `block-clock`
+    /// and `block-s3-fifo`, and for the lab `adaptive-without:MECHANISM[,MECHANISM...]`.
     #[arg(long, value_name = "POLICY", default_value_t)]
     cache_policy: CachePolicy,
 
@@ -69,8 +69,8 @@ pub struct Serve {
     filter: Option<Filter>,
 
     /// What a reply to a write means.
-    #[arg(long, value_enum, default_value_t = Promise::Buffered)]
-    durability: Promise,
+    #[arg(long, value_enum, default_value_t = DurabilityArgument::Buffered)]
+    durability: DurabilityArgument,
 
     /// Where to listen: host:port or unix:PATH; may be given many times.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6379",
@@ -118,8 +118,8 @@ impl Serve {
     /// Runs the command.
     pub fn run(&self) -> Result<()> {
         let durability = match self.durability {
-            Promise::Buffered => Durability::Buffered,
-            Promise::Sync => Durability::Sync,
+            DurabilityArgument::Buffered => Durability::Buffered,
+            DurabilityArgument::Sync => Durability::Sync,
         };
         let server_options = ServerOptions {
             listen: self.listen.clone(),
@@ -153,8 +153,8 @@ impl Serve {
     fn greeting(&self, db: &Db, server: &Server) -> String {
         let addresses: Vec<_> = server.local_addresses().iter().map(Address::to_string).collect();
         let promise = match self.durability {
-            Promise::Buffered => "survives a killed process, not a power cut",
-            Promise::Sync => "survives a power cut",
+            DurabilityArgument::Buffered => "survives a killed process, not a power cut",
+            DurabilityArgument::Sync => "survives a power cut",
         };
         let page = server.page_url().map(|url| format!("; page at {url}")).unwrap_or_default();
         format!(

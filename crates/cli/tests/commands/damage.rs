@@ -5,11 +5,11 @@ use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
-use crate::run::{Place, tidekv};
+use crate::run::{StoreArgs, tidekv};
 
 /// A store with a table and a log that holds writes.
-fn filled() -> Place {
-    let place = Place::new();
+fn filled() -> StoreArgs {
+    let place = StoreArgs::new();
     let lines: String = (0..3000).map(|i| format!("{i:08}\tvalue of {i}\n")).collect();
     place.run_with("import", &["-"], lines.as_bytes()).ok();
     place.run("put", &["k", "v"]).ok();
@@ -142,7 +142,7 @@ fn a_newer_store_is_refused_and_stays_as_it_is() {
 struct Holder(Child);
 
 impl Holder {
-    fn new(place: &Place) -> Self {
+    fn new(place: &StoreArgs) -> Self {
         loop {
             let mut command = tidekv();
             command.arg("import").arg("--data").arg(place.data()).arg("-");

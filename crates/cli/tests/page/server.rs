@@ -22,7 +22,7 @@ pub struct Server {
 
 impl Server {
     pub fn start() -> Self {
-        Self::start_with("tide")
+        Self::start_with("adaptive")
     }
 
     pub fn start_with(policy: &str) -> Self {

@@ -33,7 +33,7 @@ use crate::clients::parser::{Next, Parser};
 use crate::commands::catalogue::Request;
 use crate::commands::execution::{Execution, Progress};
 use crate::state::counters::Count;
-use crate::state::recalls::Recalls;
+use crate::state::prefetched_reads::PrefetchedReads;
 use crate::state::server_state::State;
 
 /// Requests that are taken from the input before they are run.
@@ -104,7 +104,7 @@ pub(crate) struct Connection {
     reservation: Reservation,
     replies: Outgoing,
     /// What has been read from flash for requests that are to run.
-    recalls: Recalls,
+    recalls: PrefetchedReads,
     /// The key for which flash is to be read next.
     wanted: Option<Box<[u8]>>,
 }
@@ -118,7 +118,7 @@ impl Connection {
             buffer: BytesMut::new(),
             reservation: state.budget.reservation(),
             replies: Outgoing::default(),
-            recalls: Recalls::default(),
+            recalls: PrefetchedReads::default(),
             wanted: None,
             client,
             stream,
@@ -320,7 +320,7 @@ impl Connection {
     /// Runs a request here, as far as it need not wait.
     fn run(&mut self, request: &mut Request) -> Progress {
         let execution = Execution::new(&self.state, &mut self.replies, false);
-        let mut execution = execution.with_recalls(&self.recalls);
+        let mut execution = execution.with_prefetched(&self.recalls);
         let done = catch_unwind(AssertUnwindSafe(|| request.run(&mut execution)));
         self.wanted = execution.wanted();
         done.unwrap_or_else(|_| self.fail())

@@ -4,9 +4,9 @@
 use std::cell::Cell;
 
 use tidekv_net::outgoing::Outgoing;
-use tidekv_tiered::{Change, Found, Recall, WouldWait};
+use tidekv_tiered::{Change, Found, PendingRead, WouldWait};
 
-use crate::state::recalls::Recalls;
+use crate::state::prefetched_reads::PrefetchedReads;
 use crate::state::server_state::State;
 
 /// What becomes of a request that has run.
@@ -29,7 +29,7 @@ pub(crate) struct Execution<'a> {
     /// Whether storage and long work may be waited for.
     pub(crate) may_wait: bool,
     /// What has been read from flash, if anything has.
-    recalls: Option<&'a Recalls>,
+    recalls: Option<&'a PrefetchedReads>,
     /// The key for which flash is to be read.
     wanted: Cell<Option<Box<[u8]>>>,
 }
@@ -40,7 +40,7 @@ impl<'a> Execution<'a> {
     }
 
     /// One that goes on with what has been read from flash.
-    pub(crate) fn with_recalls(self, recalls: &'a Recalls) -> Self {
+    pub(crate) fn with_prefetched(self, recalls: &'a PrefetchedReads) -> Self {
         Self { recalls: Some(recalls), ..self }
     }
 
@@ -49,7 +49,7 @@ impl<'a> Execution<'a> {
         self.wanted.into_inner()
     }
 
-    fn recall(&self, key: &[u8]) -> Option<Recall> {
+    fn recall(&self, key: &[u8]) -> Option<PendingRead> {
         self.recalls?.take(key)
     }
 

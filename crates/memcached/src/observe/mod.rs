@@ -5,4 +5,4 @@ pub(crate) mod fields;
 pub(crate) mod metrics;
 pub(crate) mod sampler;
 pub(crate) mod api;
-pub(crate) mod exhibit;
+pub(crate) mod http_handler;

@@ -3,7 +3,7 @@
 
 pub(crate) mod counters;
 pub(crate) mod objects;
-pub(crate) mod recalls;
+pub(crate) mod prefetched_reads;
 pub(crate) mod tenants;
 pub(crate) mod profiling;
 pub(crate) mod server_state;

@@ -3,7 +3,7 @@
 //!
 //! Tests can make a key cold: memory does not know it then, as if it were on flash.
 
-use tidekv_tiered::{Cache, Change, Found, Lookup, Recall, WouldWait};
+use tidekv_tiered::{Cache, Change, Found, Lookup, PendingRead, WouldWait};
 
 /// The cache, and how far one may go for an answer.
 #[derive(Debug)]
@@ -40,12 +40,12 @@ impl Objects {
         &self,
         key: &[u8],
         may_wait: bool,
-        recall: Option<Recall>,
+        recall: Option<PendingRead>,
     ) -> Result<Option<Found>, WouldWait> {
         self.check(key, may_wait)?;
         if let Some(recall) = recall {
             let fetch = |found: Option<&Found>| (Change::Fetch, found.cloned());
-            if let Ok(found) = self.cache.change_recalled(recall, fetch) {
+            if let Ok(found) = self.cache.finish_update(recall, fetch) {
                 return Ok(found);
             }
         }
@@ -65,12 +65,12 @@ impl Objects {
         &self,
         key: &[u8],
         may_wait: bool,
-        recall: Option<Recall>,
+        recall: Option<PendingRead>,
         mut decide: impl FnMut(Option<&Found>) -> (Change, R),
     ) -> Result<R, WouldWait> {
         self.check(key, may_wait)?;
         if let Some(recall) = recall
-            && let Ok(result) = self.cache.change_recalled(recall, &mut decide)
+            && let Ok(result) = self.cache.finish_update(recall, &mut decide)
         {
             return Ok(result);
         }

@@ -6,28 +6,28 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tidekv_net::error::{Error, Result};
-use tidekv_observe::curves::{self, Curves, Deed, Source, TimeSum};
-use tidekv_tiered::{Cache, Deadline, ReadTimes, Sight, Witness};
+use tidekv_observe::curves::{self, AccessKind, Curves, Source, TimeSum};
+use tidekv_tiered::{Access, AccessObserver, Cache, Deadline, ReadTimes};
 use tokio::sync::watch::Receiver;
 
 /// Hands in what a cache says.
 #[derive(Debug)]
-struct Eye(Arc<Curves>);
+struct ProfilingObserver(Arc<Curves>);
 
-impl Witness for Eye {
-    fn saw(&self, tenant: usize, hash: u64, now_s: u32, sight: Sight) {
+impl AccessObserver for ProfilingObserver {
+    fn on_access(&self, tenant: usize, hash: u64, now_s: u32, sight: Access) {
         let left_ms = |deadline: Deadline| Some(u64::from(deadline.left_s(now_s)?) * 1_000);
         let deed = match sight {
-            Sight::Hit { bytes, deadline } => Deed::Hit(bytes, left_ms(deadline)),
-            Sight::Miss => Deed::Miss,
-            Sight::Stored { bytes, deadline } => Deed::Store(bytes, left_ms(deadline)),
-            Sight::Removed => Deed::Remove,
+            Access::Hit { bytes, deadline } => AccessKind::Hit(bytes, left_ms(deadline)),
+            Access::Miss => AccessKind::Miss,
+            Access::Stored { bytes, deadline } => AccessKind::Store(bytes, left_ms(deadline)),
+            Access::Removed => AccessKind::Remove,
         };
-        self.0.saw(tenant, hash, deed, || u64::from(now_s) * 1_000);
+        self.0.record(tenant, hash, deed, || u64::from(now_s) * 1_000);
     }
 
-    fn saw_clear(&self, tenant: usize) {
-        self.0.saw_clear(tenant);
+    fn on_clear(&self, tenant: usize) {
+        self.0.record_clear(tenant);
     }
 }
 
@@ -44,7 +44,7 @@ impl Source for Profiled {
         self.0.stats().dram_bytes_max + flash_bytes
     }
 
-    fn hand_in_hits(&self, tenant: usize, is_wanted: bool) {
+    fn report_hits(&self, tenant: usize, is_wanted: bool) {
         self.0.watch_hits(tenant, is_wanted);
     }
 
@@ -70,7 +70,7 @@ pub(crate) fn start(
     stopped: &Receiver<bool>,
 ) -> Result<(Arc<Curves>, JoinHandle<()>)> {
     let curves = Arc::new(Curves::new(cache.lookups().len(), window));
-    let eye: Arc<dyn Witness> = Arc::new(Eye(Arc::clone(&curves)));
+    let eye: Arc<dyn AccessObserver> = Arc::new(ProfilingObserver(Arc::clone(&curves)));
     cache.watch(&eye);
     let (cache, stopped) = (Profiled(cache.clone()), stopped.clone());
     let of_thread = Arc::clone(&curves);

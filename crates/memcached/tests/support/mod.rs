@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use tidekv_io::{Clock, MemoryStorage, Storage, SystemClock};
 use tidekv_memcached::{Address, CacheServer, CacheServerOptions};
-use tidekv_tiered::{Cache, Options, Surroundings};
+use tidekv_tiered::{Cache, Environment, Options};
 pub use wire::{PATIENCE, Wire};
 
 /// A cache over simulated storage.
 pub fn open_with(options: &Options, clock: Arc<dyn Clock>) -> Cache {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
-    Cache::open(options, &Surroundings::new(storage, clock)).unwrap()
+    Cache::open(options, &Environment::new(storage, clock)).unwrap()
 }
 
 /// A cache of 64 MiB of DRAM.

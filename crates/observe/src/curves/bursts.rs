@@ -75,7 +75,7 @@ impl Bursts {
     }
 
     /// That there were so many.
-    pub(super) fn saw(&mut self, sightings: u64) {
+    pub(super) fn record(&mut self, sightings: u64) {
         self.sightings += sightings;
         self.of_window += sightings;
     }
@@ -160,7 +160,7 @@ mod tests {
         let (mut bursts, mut is_open, mut seen, mut count) = (Bursts::new(0), true, 0, 0);
         for ms in 1..=60_000 {
             if is_open {
-                bursts.saw(rate / 1_000);
+                bursts.record(rate / 1_000);
                 seen += rate / 1_000;
             }
             match bursts.turn(ms * SECOND / 1_000, part_of(busy), false, MINUTE) {
@@ -198,18 +198,18 @@ mod tests {
     #[test]
     fn a_full_queue_ends_a_burst() {
         let mut bursts = Bursts::new(0);
-        bursts.saw(RATE / 8);
+        bursts.record(RATE / 8);
         assert_eq!(bursts.turn(1_000, RATE, true, MINUTE), Some(Turn::Close));
         assert!(bursts.is_busy() && bursts.is_closed());
         // What was in the queue is to be paid for as well: in all a quarter of a second's.
-        bursts.saw(RATE / 8);
+        bursts.record(RATE / 8);
         assert_eq!(bursts.turn(SECOND / 5, RATE, true, MINUTE), None);
         assert_eq!(bursts.turn(SECOND / 4, RATE, true, MINUTE), Some(Turn::Open));
         (0..2).for_each(|_| bursts.end_window(60.0, 1));
         assert!(!bursts.is_busy());
         // Full only because nobody took anything out for long: that is no reason to close, but something
         // is missing.
-        bursts.saw(10);
+        bursts.record(10);
         assert_eq!(bursts.turn(SECOND, RATE, true, MINUTE), Some(Turn::Open));
         assert!(bursts.has_gaps() && !bursts.is_closed());
     }
@@ -217,10 +217,10 @@ mod tests {
     #[test]
     fn who_has_more_than_his_part_of_all_is_busy() {
         let mut bursts = Bursts::new(0);
-        bursts.saw(RATE / 2 * 60 + 1);
+        bursts.record(RATE / 2 * 60 + 1);
         bursts.end_window(60.0, 1);
         assert!(!bursts.is_busy());
-        bursts.saw(RATE / 2 * 60 + 1);
+        bursts.record(RATE / 2 * 60 + 1);
         bursts.end_window(60.0, 2);
         assert!(bursts.is_busy() && !bursts.has_had_gaps());
     }

@@ -18,7 +18,7 @@ impl Source for Fixed {
         1 << 20
     }
 
-    fn hand_in_hits(&self, _tenant: usize, is_wanted: bool) {
+    fn report_hits(&self, _tenant: usize, is_wanted: bool) {
         *self.are_hits_wanted.lock() = Some(is_wanted);
     }
 
@@ -37,14 +37,14 @@ fn each_tenant_has_a_curve_of_his_own() {
     let mut profiles = profiles(2);
     for turn in 0..10 {
         for key in 0..40_u64 {
-            let deed = if turn == 0 { Deed::Miss } else { Deed::Hit(100, None) };
-            curves.saw(0, key << 40, deed, || 0);
+            let deed = if turn == 0 { AccessKind::Miss } else { AccessKind::Hit(100, None) };
+            curves.record(0, key << 40, deed, || 0);
         }
         curves.clock.sleep(Duration::from_millis(1));
         for key in 0..40_u64 {
-            curves.saw(0, key << 40, Deed::Store(100, None), || 0);
+            curves.record(0, key << 40, AccessKind::Store(100, None), || 0);
         }
-        curves.saw(1, 7, Deed::Miss, || 0);
+        curves.record(1, 7, AccessKind::Miss, || 0);
     }
     curves.take_in(&mut profiles);
     curves.tell(&mut profiles, &[400, 10], 2.0, 1, true);
@@ -62,7 +62,7 @@ fn each_tenant_has_a_curve_of_his_own() {
     // After a window in which nothing was missed it is still known what a miss takes.
     let before_us = curves.told(0).and_then(|told| told.backend_us);
     for key in 0..10_u64 {
-        curves.saw(0, key << 40, Deed::Hit(100, None), || 0);
+        curves.record(0, key << 40, AccessKind::Hit(100, None), || 0);
     }
     curves.take_in(&mut profiles);
     curves.tell(&mut profiles, &[410, 10], 2.0, 3, true);
@@ -76,13 +76,13 @@ fn what_a_full_queue_has_no_room_for_is_counted() {
     let mut profiles = profiles(1);
     let (more, source) = (1_000, Fixed::default());
     for key in 0..(QUEUE_LEN + more) as u64 {
-        curves.saw(0, key, Deed::Miss, || 0);
+        curves.record(0, key, AccessKind::Miss, || 0);
     }
     assert!(curves.take_in(&mut profiles));
     // There is room again, but so many in a second are too many.
     assert!(!curves.turn(&mut profiles, &source, 1_000_000));
     assert_eq!(*source.are_hits_wanted.lock(), Some(false));
-    curves.saw(0, 7, Deed::Hit(100, None), || 0);
+    curves.record(0, 7, AccessKind::Hit(100, None), || 0);
     assert!(!curves.take_in(&mut profiles));
     let requests = (QUEUE_LEN + more + 1) as u64;
     curves.tell(&mut profiles, &[requests], 1.0, 1, true);
@@ -93,7 +93,7 @@ fn what_a_full_queue_has_no_room_for_is_counted() {
     assert_eq!(curves.told(0).expect("it stays").window, 1);
     assert!(curves.turn(&mut profiles, &source, 2_000_000_000));
     assert_eq!(*source.are_hits_wanted.lock(), Some(true));
-    curves.saw(0, 7, Deed::Hit(100, None), || 0);
+    curves.record(0, 7, AccessKind::Hit(100, None), || 0);
     curves.take_in(&mut profiles);
     curves.tell(&mut profiles, &[requests + 10], 1.0, 3, true);
     assert_eq!(curves.told(0).map(|told| (told.window, told.unseen)), Some((3, 0)));
@@ -113,8 +113,8 @@ fn while_curves_are_paused_nothing_is_handed_in_and_all_of_it_is_counted() {
     let (mut profiles, source) = (profiles(1), Fixed::default());
     let ask = |times: u64| {
         for key in 0..times {
-            curves.saw(0, key << 40, Deed::Miss, || 0);
-            curves.saw(0, key << 40, Deed::Store(100, None), || 0);
+            curves.record(0, key << 40, AccessKind::Miss, || 0);
+            curves.record(0, key << 40, AccessKind::Store(100, None), || 0);
         }
     };
     let waiting = || curves.tenants[0].queue.len();
@@ -142,22 +142,22 @@ fn what_all_caches_have_forgotten_they_all_miss() {
     // Fetched, and stored where it is not there; of ten keys, again and again.
     let round = |is_there: bool| {
         for key in 0..10_u64 {
-            let deed = if is_there { Deed::Hit(100, None) } else { Deed::Miss };
-            curves.saw(0, key << 40, deed, || 0);
+            let deed = if is_there { AccessKind::Hit(100, None) } else { AccessKind::Miss };
+            curves.record(0, key << 40, deed, || 0);
             if !is_there {
-                curves.saw(0, key << 40, Deed::Store(100, None), || 0);
+                curves.record(0, key << 40, AccessKind::Store(100, None), || 0);
             }
         }
     };
     round(false);
     round(true);
     // What waits in the queue is from before.
-    curves.saw_clear(0);
+    curves.record_clear(0);
     round(false);
     round(true);
     curves.take_in(&mut profiles);
     // And with nothing behind it.
-    curves.saw_clear(0);
+    curves.record_clear(0);
     curves.take_in(&mut profiles);
     assert_eq!(profiles[0].watch.objects(), 0);
     round(false);
@@ -177,9 +177,9 @@ fn in_bursts_a_curve_is_the_same() {
     let mut run = |profiles: &mut [Profile], from_ms: u64, to_ms: u64| {
         for ms in from_ms..to_ms {
             for _ in 0..1_000 {
-                let (key, deed) = (skewed(number), Deed::Hit(100, None));
-                curves.saw(0, key, deed, || 0);
-                all.see(&Sighting {
+                let (key, deed) = (skewed(number), AccessKind::Hit(100, None));
+                curves.record(0, key, deed, || 0);
+                all.see(&AccessEvent {
                     key,
                     deed,
                     at_ms: 0,
@@ -225,12 +225,14 @@ fn in_bursts_objects_die_as_well() {
                 number += 1;
                 let left_ms = deadlines.get(&key).and_then(|at: &u64| at.checked_sub(ms));
                 match left_ms.filter(|left_ms| *left_ms > 0) {
-                    Some(left_ms) => curves.saw(0, key, Deed::Hit(100, Some(left_ms)), || ms),
+                    Some(left_ms) => {
+                        curves.record(0, key, AccessKind::Hit(100, Some(left_ms)), || ms)
+                    }
                     None => {
                         missed += 1;
                         let ttl_ms = 5_000 + (key ^ ms).wrapping_mul(0x9FB2_1C65) % 10_000;
-                        curves.saw(0, key, Deed::Miss, || ms);
-                        curves.saw(0, key, Deed::Store(100, Some(ttl_ms)), || ms);
+                        curves.record(0, key, AccessKind::Miss, || ms);
+                        curves.record(0, key, AccessKind::Store(100, Some(ttl_ms)), || ms);
                         deadlines.insert(key, ms + ttl_ms);
                     }
                 }
@@ -252,23 +254,23 @@ fn what_a_miss_takes_ends_with_what_a_client_stores() {
     let mut profile = Profile::new(1 << 20, 0, 0);
     let see = |profile: &mut Profile, key, deed, monotonic_us| {
         let (at_ms, generation, is_aside) = (0, 0, false);
-        profile.see(&Sighting { key, deed, at_ms, monotonic_us, generation, is_aside });
+        profile.see(&AccessEvent { key, deed, at_ms, monotonic_us, generation, is_aside });
     };
     for key in 0..40 {
-        see(&mut profile, key, Deed::Miss, 1_000);
-        see(&mut profile, key, Deed::Store(60, None), 1_001);
-        see(&mut profile, key, Deed::Store(100, None), 11_000);
+        see(&mut profile, key, AccessKind::Miss, 1_000);
+        see(&mut profile, key, AccessKind::Store(60, None), 1_001);
+        see(&mut profile, key, AccessKind::Store(100, None), 11_000);
         // It was there already, and whoever stored it was not seen.
-        see(&mut profile, key, Deed::Miss, 20_000);
-        see(&mut profile, key, Deed::Hit(100, None), 21_000);
-        see(&mut profile, key, Deed::Store(100, None), 9_000_000);
+        see(&mut profile, key, AccessKind::Miss, 20_000);
+        see(&mut profile, key, AccessKind::Hit(100, None), 21_000);
+        see(&mut profile, key, AccessKind::Store(100, None), 9_000_000);
     }
     // A window that ends in between does not matter, if it is not too long ago.
-    see(&mut profile, 50, Deed::Miss, 10_000_000);
-    see(&mut profile, 51, Deed::Miss, 19_000_000);
+    see(&mut profile, 50, AccessKind::Miss, 10_000_000);
+    see(&mut profile, 51, AccessKind::Miss, 19_000_000);
     profile.tell(Totals { requests: 100, seen: 100 }, 1, 1.0, 1, true);
     assert_eq!(profile.backend.mean_us(), Some(10_000.0));
-    see(&mut profile, 52, Deed::Miss, 20_500_000);
+    see(&mut profile, 52, AccessKind::Miss, 20_500_000);
     profile.tell(Totals { requests: 101, seen: 101 }, 1, 1.0, 2, true);
     assert_eq!(profile.followed.len(), 2);
 }
@@ -280,19 +282,19 @@ fn what_takes_longer_than_a_burst_is_known_as_well() {
     let source = Fixed::default();
     let key_of = |number: u64| number.wrapping_mul(0x9FB2_1C65_1E98_DF25);
     let mut see = |curves: &Curves, deed| {
-        (0..1_000).for_each(|number| curves.saw(0, key_of(number), deed, || 0));
+        (0..1_000).for_each(|number| curves.record(0, key_of(number), deed, || 0));
         curves.take_in(&mut profiles);
         _ = curves.turn(&mut profiles, &source, 1_000_000);
     };
     // Fewer than fill a queue at a time, until it is too much.
     for _ in 0..BURST_AND_MORE / 1_000 {
-        see(&curves, Deed::Hit(100, None));
+        see(&curves, AccessKind::Hit(100, None));
     }
     assert!(curves.tenants[0].gate.is_closed());
-    see(&curves, Deed::Hit(100, None));
-    see(&curves, Deed::Miss);
+    see(&curves, AccessKind::Hit(100, None));
+    see(&curves, AccessKind::Miss);
     curves.clock.sleep(Duration::from_millis(3));
-    see(&curves, Deed::Store(100, None));
+    see(&curves, AccessKind::Store(100, None));
     let backend = &profiles[0].backend;
     // About one key of sixteen.
     assert!((30..=100).contains(&backend.count()), "{}", backend.count());
@@ -309,7 +311,7 @@ fn what_was_there_before_is_learnt_from_its_hits() {
     let mut profiles = profiles(1);
     // Ten objects in a circle that nobody has stored since it began to look.
     for key in (0..10_u64).cycle().take(100) {
-        curves.saw(0, key << 40, Deed::Hit(100, None), || 0);
+        curves.record(0, key << 40, AccessKind::Hit(100, None), || 0);
     }
     curves.take_in(&mut profiles);
     curves.tell(&mut profiles, &[100], 1.0, 1, true);
@@ -325,7 +327,7 @@ fn what_has_left_the_sample_meanwhile_counts_no_more() {
     let objects = 3 * OBJECTS_MAX as u64;
     let key = |number: u64| (number + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29);
     let see = |profile: &mut Profile, key, deed| {
-        profile.see(&Sighting {
+        profile.see(&AccessEvent {
             key,
             deed,
             at_ms: 0,
@@ -334,11 +336,11 @@ fn what_has_left_the_sample_meanwhile_counts_no_more() {
             is_aside: false,
         });
     };
-    (0..objects).for_each(|number| see(&mut profile, key(number), Deed::Store(100, None)));
+    (0..objects).for_each(|number| see(&mut profile, key(number), AccessKind::Store(100, None)));
     assert!(profile.watch.rate() < 0.5 && profile.watch.memory_bytes() < 4 << 20);
-    (0..objects).for_each(|number| see(&mut profile, key(number), Deed::Hit(100, None)));
+    (0..objects).for_each(|number| see(&mut profile, key(number), AccessKind::Hit(100, None)));
     assert_eq!(profile.unknown, 0.0, "all of the sample is known");
-    see(&mut profile, key(objects), Deed::Hit(100, None));
+    see(&mut profile, key(objects), AccessKind::Hit(100, None));
     let is_in = sample_hash(key(objects)) < profile.watch.threshold();
     assert_eq!(profile.unknown > 0.0, is_in);
 }

@@ -5,7 +5,7 @@
 //! 512 ([`PRECISION_BITS`]); memory depends on the largest distance's logarithm alone.
 
 use crate::curves::curve::{Curve, Point};
-use crate::curves::places::{number_of, place_of};
+use crate::curves::histogram_scale::{number_of, place_of};
 
 /// Distances below 2^that are exact.
 const PRECISION_BITS: u32 = 10;
@@ -15,7 +15,7 @@ const CHANCE: f64 = 2.0;
 /// A histogram.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Distances {
-    /// Requests by the place of their distance ([`crate::curves::places`]).
+    /// Requests by the place of their distance ([`crate::curves::histogram_scale`]).
     reuses: Vec<Asked>,
     /// Requests that no cache answers.
     misses: Asked,

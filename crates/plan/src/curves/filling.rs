@@ -15,7 +15,7 @@
 //!
 //! Pure; one thread's.
 
-use crate::curves::places::{number_of, place_of};
+use crate::curves::histogram_scale::{number_of, place_of};
 
 /// Sizes and ages are told by their places, of which there are 128 from one to twice as much, beyond the first 256.
 const PRECISION_BITS: u32 = 8;

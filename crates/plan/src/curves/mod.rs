@@ -7,7 +7,7 @@ pub(crate) mod curve;
 pub(crate) mod distinct;
 pub(crate) mod fenwick;
 pub(crate) mod stack;
-pub(crate) mod places;
+pub(crate) mod histogram_scale;
 pub(crate) mod distances;
 pub(crate) mod profiler;
 pub(crate) mod reuse_times;

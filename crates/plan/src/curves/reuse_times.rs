@@ -17,7 +17,7 @@ use hashbrown::HashMap;
 
 use crate::curves::access::{Access, Action};
 use crate::curves::curve::{Curve, Point};
-use crate::curves::places::{number_of, place_of};
+use crate::curves::histogram_scale::{number_of, place_of};
 use crate::curves::stack::LastAccess;
 
 /// Times below 2^that have a place of their own.
@@ -50,7 +50,7 @@ pub(crate) struct Intervals {
 /// Times, each of an object of some size.
 #[derive(Debug, Clone, Default)]
 struct Gaps {
-    /// By their places ([`crate::curves::places`]).
+    /// By their places ([`crate::curves::histogram_scale`]).
     places: Vec<Sums>,
 }
 

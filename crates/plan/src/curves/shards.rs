@@ -33,7 +33,7 @@ use crate::curves::profiler::{Expiry, Order, Seen, Settings, Unit};
 const HASHES: u64 = 1 << 32;
 /// Objects of a sample of which the size is fixed: with so many the mean absolute error was below
 /// 0.01 in all traces of the paper but one (§5.3).
-pub const SIZE_USUAL: usize = 8 << 10;
+pub const DEFAULT_SAMPLE_SIZE: usize = 8 << 10;
 
 /// Requests that are taken in together.
 const AT_ONCE: usize = 1 << 10;

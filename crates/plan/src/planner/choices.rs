@@ -28,7 +28,7 @@
 
 use crate::curves::curve::{Curve, Point};
 use crate::planner::model::{Allotment, Tenant};
-use crate::planner::question::{Bound, Objective, Plan, Question, ROUNDING};
+use crate::planner::request::{Bound, Objective, Plan, PlanRequest, ROUNDING};
 
 /// Plans that are cheaper by less than this part are not looked for.
 const NEAR: f64 = 1e-6;
@@ -62,7 +62,7 @@ struct Choice {
 
 /// All ways to keep a tenant's latency with the least flash for each point of the curve that DRAM may reach; where
 /// writes to flash do not count, none with more DRAM than it takes without flash.
-fn allotments(tenant: &Tenant, question: &Question, do_writes_count: bool) -> Vec<Allotment> {
+fn allotments(tenant: &Tenant, question: &PlanRequest, do_writes_count: bool) -> Vec<Allotment> {
     let latencies = tenant.latencies;
     let sla_us = tenant.sla_us.unwrap_or(f64::INFINITY);
     let mut all = Vec::new();
@@ -86,7 +86,7 @@ fn allotments(tenant: &Tenant, question: &Question, do_writes_count: bool) -> Ve
 }
 
 /// All sizes of these points that keep a tenant's latency.
-fn pairs(tenant: &Tenant, curve: &Curve, question: &Question) -> Vec<Allotment> {
+fn pairs(tenant: &Tenant, curve: &Curve, question: &PlanRequest) -> Vec<Allotment> {
     let points = curve.points();
     let from = |(place, memory): (usize, &Point)| {
         let memory = memory.size;
@@ -119,7 +119,7 @@ fn dearest(choices: &[Vec<Choice>]) -> f64 {
 
 /// What a tenant takes of bounds that are there, each as a part of it.
 fn uses_of(
-    question: &Question,
+    question: &PlanRequest,
     tenant: usize,
     gets: &Allotment,
     most: [Option<f64>; Bound::ALL.len()],
@@ -148,7 +148,7 @@ struct Knapsack {
 
 impl Knapsack {
     /// What makes that least, with all latencies kept.
-    fn of(question: &Question, objective: Objective) -> Self {
+    fn of(question: &PlanRequest, objective: Objective) -> Self {
         let least = match objective {
             Objective::Goal(_) => Bound::Cost,
             Objective::Use(bound) => bound,
@@ -174,7 +174,7 @@ impl Knapsack {
     }
 
     /// What makes latencies least within a cost, with sizes of these curves; whatever else is bounded, or within all bounds.
-    fn of_pairs(question: &Question, curves: &[Curve], is_cost_all: bool) -> Self {
+    fn of_pairs(question: &PlanRequest, curves: &[Curve], is_cost_all: bool) -> Self {
         let most = Bound::ALL.map(|bound| {
             question.bounds.get(bound).filter(|_| !is_cost_all || bound == Bound::Cost)
         });
@@ -368,13 +368,13 @@ impl<'k> Search<'k> {
 }
 
 /// The plan that keeps what is asked, and of which that is least.
-pub(crate) fn least(question: &Question, objective: Objective) -> Outcome {
+pub(crate) fn least(question: &PlanRequest, objective: Objective) -> Outcome {
     Knapsack::of(question, objective).solve(question)
 }
 
 /// The plan of the least mean latency for a cost, by these points of the curves. Nothing is known where there is no bound of
 /// cost, or there are too many points.
-pub(crate) fn quickest(question: &Question, curves: &[Curve]) -> Outcome {
+pub(crate) fn quickest(question: &PlanRequest, curves: &[Curve]) -> Outcome {
     let pairs_of = |curve: &Curve| {
         let points = curve.points().len();
         points.saturating_mul(points + 1) / 2
@@ -398,7 +398,7 @@ pub(crate) fn quickest(question: &Question, curves: &[Curve]) -> Outcome {
 }
 
 impl Knapsack {
-    fn solve(&self, question: &Question) -> Outcome {
+    fn solve(&self, question: &PlanRequest) -> Outcome {
         if self.choices.iter().any(Vec::is_empty) {
             return Outcome::Nothing;
         }

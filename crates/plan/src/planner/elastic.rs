@@ -27,7 +27,7 @@
 use crate::curves::curve::Curve;
 use crate::planner::choices::{self, Outcome};
 use crate::planner::model::{Allotment, Prices, Tenant};
-use crate::planner::question::{Bound, Bounds, Goal, Objective, Plan, Question};
+use crate::planner::request::{Bound, Bounds, Goal, Objective, Plan, PlanRequest};
 use crate::planner::solver::{Infeasible, plan_exactly, plan_on_hull};
 
 /// Of a latency that is asked, plans aim at so much.
@@ -218,13 +218,13 @@ impl Elastic {
     }
 
     /// What is asked, of caches as they really are.
-    fn question(&self, seen: &[Seen]) -> Question {
+    fn question(&self, seen: &[Seen]) -> PlanRequest {
         let tenant = |(seen, learnt): (&Seen, &Learnt)| Tenant {
             curve: seen.tenant.curve.in_units(learnt.factor()),
             ..seen.tenant.clone()
         };
         let tenants = seen.iter().zip(&self.learnt).map(tenant).collect();
-        Question { tenants, prices: self.prices, bounds: self.bounds, goal: self.goal }
+        PlanRequest { tenants, prices: self.prices, bounds: self.bounds, goal: self.goal }
     }
 
     /// The sizes of all by a plan for who may change, each with a latency by his place: none below the
@@ -238,7 +238,7 @@ impl Elastic {
         let all = self.question(seen);
         let fixed = |number: &usize| seen[*number].is_fixed;
         let (stay, change): (Vec<usize>, Vec<usize>) = (0..seen.len()).partition(fixed);
-        let mut question = Question { goal, tenants: Vec::new(), ..all.clone() };
+        let mut question = PlanRequest { goal, tenants: Vec::new(), ..all.clone() };
         for &number in &change {
             let tenant = Tenant { sla_us: sla_us(number), ..all.tenants[number].clone() };
             question.tenants.push(tenant);
@@ -282,7 +282,7 @@ impl Elastic {
     }
 
     /// Whether all together have no more than there is.
-    fn is_within(&self, plan: &Plan, question: &Question) -> bool {
+    fn is_within(&self, plan: &Plan, question: &PlanRequest) -> bool {
         let is_kept = |bound: Bound| {
             let most = self.bounds.get(bound);
             // Of bytes, one by rounding.
@@ -347,7 +347,7 @@ impl Elastic {
         planned: Vec<Sizes>,
         before: Option<Pending>,
         seen: &[Seen],
-        question: &Question,
+        question: &PlanRequest,
     ) -> (Option<Vec<Sizes>>, Why) {
         let has: Vec<Sizes> = seen.iter().map(|seen| seen.has).collect();
         // Flash that was given first is not to be what is saved.
@@ -395,7 +395,7 @@ impl Elastic {
         &self,
         planned: &[Sizes],
         has: &[Sizes],
-        question: &Question,
+        question: &PlanRequest,
     ) -> Option<Vec<Sizes>> {
         let mut first = has.to_vec();
         for (number, (&(memory, flash), has)) in planned.iter().zip(has).enumerate() {
@@ -417,7 +417,7 @@ impl Elastic {
         planned: Vec<Sizes>,
         had: &[Sizes],
         seen: &[Seen],
-        question: &Question,
+        question: &PlanRequest,
     ) -> Vec<Sizes> {
         let more = |most_room: f64, (((memory, flash), had), seen): ((&Sizes, &Sizes), &Seen)| {
             let most = seen.tenant.flash_bytes_max.unwrap_or(u64::MAX);
@@ -461,7 +461,7 @@ fn times_as_large(curve: &Curve, size: u64, missed: f64) -> Option<f64> {
 
 /// A plan within seconds: of many tenants by points where one is found at once, else by the hulls of their curves, with
 /// each size as large as the next corner of the hull, where the curve keeps what the hull says.
-fn plan_soon(question: &Question) -> Result<Plan, Infeasible> {
+fn plan_soon(question: &PlanRequest) -> Result<Plan, Infeasible> {
     if question.tenants.len() <= TENANTS_EXACTLY {
         return plan_exactly(question, POINTS);
     }

@@ -3,7 +3,7 @@
 //! Modules are declared bottom-up.
 
 pub(crate) mod model;
-pub(crate) mod question;
+pub(crate) mod request;
 pub(crate) mod choices;
 pub(crate) mod solver;
 pub(crate) mod elastic;

@@ -80,7 +80,7 @@ pub struct Prices {
 }
 
 /// Bytes of flash for one of DRAM where the ratio is fixed (ElCached §5).
-pub const FLASH_FOR_DRAM_USUAL: f64 = 4.0;
+pub const DEFAULT_FLASH_FOR_DRAM: f64 = 4.0;
 
 impl Prices {
     /// DRAM costs thirteen times as much as flash: the paper does not state its own.

@@ -7,7 +7,7 @@
 //!   taken for its lower hull, which promises more than there is at sizes between the hull's points.
 //! * [`plan_exactly`]: over the curve's own points. Each size is a point's: with a little less one misses more, and
 //!   what is between two points is paid for nothing (unless flash is bounded: more DRAM could stand in for it). Where latencies are to be kept for the least cost it looks through all
-//!   points ([`crate::planner::choices`]). For the least latency for so much money it looks at [`POINTS_USUAL`] of each curve
+//!   points ([`crate::planner::choices`]). For the least latency for so much money it looks at [`DEFAULT_POINTS`] of each curve
 //!   first, and then at all that are near what it has found; where there is no bound of cost, as a
 //!   mixed-integer program.
 //!
@@ -21,11 +21,11 @@ use microlp::{ComparisonOp, OptimizationDirection, Problem, Solution, Variable};
 use crate::curves::curve::{Curve, Point};
 use crate::planner::choices::{self, Outcome};
 use crate::planner::model::{Allotment, Tenant};
-use crate::planner::question::{Bound, Bounds, Goal, Objective, Plan, Question, ROUNDING};
+use crate::planner::request::{Bound, Bounds, Goal, Objective, Plan, PlanRequest, ROUNDING};
 
 /// Points of a curve with which a plan of the least latency for three tenants takes about a second. Spread by the logarithm of the size they make a
 /// size some per cent larger than it would have to be, until one looks closer.
-pub const POINTS_USUAL: usize = 200;
+pub const DEFAULT_POINTS: usize = 200;
 /// Points of a curve that are looked at before it is said that there is no plan.
 const POINTS_LAST: usize = 1_000;
 /// So often it is looked closer at most.
@@ -56,7 +56,7 @@ pub enum Infeasible {
 ///
 /// # Errors
 /// Where there is none.
-pub fn plan_on_hull(question: &Question) -> Result<Plan, Infeasible> {
+pub fn plan_on_hull(question: &PlanRequest) -> Result<Plan, Infeasible> {
     check(question)?;
     let curves: Vec<Curve> = question.tenants.iter().map(|tenant| tenant.curve.clone()).collect();
     let found = solve(question, &curves, Shape::Hull, Objective::Goal(question.goal));
@@ -64,12 +64,12 @@ pub fn plan_on_hull(question: &Question) -> Result<Plan, Infeasible> {
 }
 
 /// The plan by the curves' own points. For the least latency it looks at about `points_max` of each curve at a time: with
-/// curves that have no more, it is the best there is; [`POINTS_USUAL`] is close to that, and quick. For the
+/// curves that have no more, it is the best there is; [`DEFAULT_POINTS`] is close to that, and quick. For the
 /// least cost it looks at all of them, however many there are.
 ///
 /// # Errors
 /// Where there is none.
-pub fn plan_exactly(question: &Question, points_max: usize) -> Result<Plan, Infeasible> {
+pub fn plan_exactly(question: &PlanRequest, points_max: usize) -> Result<Plan, Infeasible> {
     check(question)?;
     let goal = Objective::Goal(question.goal);
     if question.goal == Goal::Cost {
@@ -123,7 +123,7 @@ pub fn plan_exactly(question: &Question, points_max: usize) -> Result<Plan, Infe
 }
 
 /// The curves with more points near the sizes of a plan.
-fn closer(question: &Question, near: &Plan, coarse: &[Curve], points_max: usize) -> Vec<Curve> {
+fn closer(question: &PlanRequest, near: &Plan, coarse: &[Curve], points_max: usize) -> Vec<Curve> {
     let of = |((tenant, gets), coarse): ((&Tenant, &Allotment), &Curve)| {
         let sizes = [gets.memory_bytes, gets.memory_bytes.saturating_add(gets.flash_bytes)];
         tenant.curve.closer(coarse, &sizes, points_max)
@@ -133,7 +133,7 @@ fn closer(question: &Question, near: &Plan, coarse: &[Curve], points_max: usize)
 
 /// The best plan by these points of the curves.
 fn by_points(
-    question: &Question,
+    question: &PlanRequest,
     curves: &[Curve],
     goal: Objective,
 ) -> Result<Plan, microlp::Error> {
@@ -149,14 +149,14 @@ fn by_points(
 }
 
 /// The curves of all tenants, of at most so many points.
-fn thinned(question: &Question, points_max: usize) -> Vec<Curve> {
+fn thinned(question: &PlanRequest, points_max: usize) -> Vec<Curve> {
     question.tenants.iter().map(|tenant| tenant.curve.thinned(points_max)).collect()
 }
 
 /// What another GiB of `bound` would make of a plan: how much less what is to be least would be.
 /// Nothing where there is no such bound, or no plan.
 pub fn worth_of_one_more(
-    question: &Question,
+    question: &PlanRequest,
     plan: &Plan,
     bound: Bound,
     amount: f64,
@@ -172,7 +172,7 @@ pub fn worth_of_one_more(
             bounds.flash_writes_bytes_per_s = Some(bounds.flash_writes_bytes_per_s? + amount);
         }
     }
-    let better = plan_exactly(&more, POINTS_USUAL).ok()?;
+    let better = plan_exactly(&more, DEFAULT_POINTS).ok()?;
     Some(match question.goal {
         Goal::Cost => plan.cost - better.cost,
         Goal::Latency => plan.latency_us - better.latency_us,
@@ -187,7 +187,7 @@ enum Shape {
 }
 
 /// Says whose latency cannot be promised, if anybody's.
-fn check(question: &Question) -> Result<(), Infeasible> {
+fn check(question: &PlanRequest) -> Result<(), Infeasible> {
     for (number, tenant) in question.tenants.iter().enumerate() {
         let least = tenant.curve.points().last().map_or(1.0, |point| point.miss_ratio);
         let least_us = tenant.latencies.mean_us(least, least);
@@ -200,7 +200,7 @@ fn check(question: &Question) -> Result<(), Infeasible> {
 
 /// Why the solver has found nothing.
 fn refused(
-    question: &Question,
+    question: &PlanRequest,
     curves: &[Curve],
     shape: Shape,
     error: &microlp::Error,
@@ -213,7 +213,7 @@ fn refused(
 
 /// The plan of which that is least, with all latencies kept; by points it is looked for among all choices first.
 fn least(
-    question: &Question,
+    question: &PlanRequest,
     curves: &[Curve],
     shape: Shape,
     objective: Objective,
@@ -229,10 +229,10 @@ fn least(
 }
 
 /// Which bounds are too narrow.
-fn narrow(question: &Question, curves: &[Curve], shape: Shape) -> Infeasible {
+fn narrow(question: &PlanRequest, curves: &[Curve], shape: Shape) -> Infeasible {
     let alone = |bound: Bound| {
         question.bounds.get(bound)?;
-        let question = Question { bounds: question.bounds.without(bound), ..question.clone() };
+        let question = PlanRequest { bounds: question.bounds.without(bound), ..question.clone() };
         let plan = least(&question, curves, shape, Objective::Use(bound)).ok()?;
         Some((bound, plan.takes(&question, bound)))
     };
@@ -240,7 +240,7 @@ fn narrow(question: &Question, curves: &[Curve], shape: Shape) -> Infeasible {
     if !each.is_empty() {
         return Infeasible::Bound(each);
     }
-    let free = Question { bounds: Bounds::default(), ..question.clone() };
+    let free = PlanRequest { bounds: Bounds::default(), ..question.clone() };
     match least(&free, curves, shape, Objective::Goal(Goal::Cost)) {
         Err(error) => Infeasible::Solver(error.to_string()),
         Ok(plan) => {
@@ -335,7 +335,7 @@ type Sum = Vec<(Variable, f64)>;
 
 /// The best plan, with these for the curves of the tenants: of the same, but fewer points perhaps.
 fn solve(
-    question: &Question,
+    question: &PlanRequest,
     curves: &[Curve],
     shape: Shape,
     objective: Objective,
@@ -397,7 +397,7 @@ fn solve(
 }
 
 /// Whether a plan is what was asked for, but for what a solver may miss it by.
-fn keeps(question: &Question, plan: &Plan) -> bool {
+fn keeps(question: &PlanRequest, plan: &Plan) -> bool {
     let most = |value: f64| value * (1.0 + 10.0 * TOLERANCE);
     let suits = |(tenant, gets): (&Tenant, &Allotment)| {
         tenant.sla_us.is_none_or(|sla_us| gets.latency_us <= most(sla_us))
@@ -423,7 +423,7 @@ fn latency(tenant: &Tenant, variables: &Variables) -> (Sum, f64) {
 }
 
 /// How much all tenants take of what a bound is about, in its unit.
-fn takes(question: &Question, tenants: &[Variables], bound: Bound) -> Sum {
+fn takes(question: &PlanRequest, tenants: &[Variables], bound: Bound) -> Sum {
     let prices = question.prices;
     let of = |(tenant, variables): (&Tenant, &Variables)| {
         let unit = variables.unit;

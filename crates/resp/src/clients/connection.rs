@@ -11,7 +11,7 @@
 //! Guarantees:
 //! 1. Replies come in the order of requests.
 //! 2. Nothing waits for storage on the event loop, but that the operating system
-//!    may let a buffered write wait; see `detour.rs`.
+//!    may let a buffered write wait; see `slow_disk_breaker.rs`.
 //! 3. What waits to be sent is bounded: beyond a few replies, requests are not
 //!    read until the client has taken them, and a client that takes none for
 //!    the write time-out is closed.
@@ -32,10 +32,10 @@ use tokio::time::timeout;
 
 use crate::clients::queue::Queue;
 use crate::commands::catalogue;
-use crate::commands::command::{Call, Command, Flag, Place, Run, Verb};
+use crate::commands::command::{Call, Command, ExecutionClass, Flag, Run, Verb};
+use crate::dispatch::batch::{Outcome, Part};
+use crate::dispatch::group_commit::GroupCommit;
 use crate::dispatch::pipeline::{self, Tried, Way};
-use crate::dispatch::round::{Outcome, Part};
-use crate::dispatch::rounds::Rounds;
 use crate::protocol::input::Input;
 use crate::protocol::reply::{CommandError, Reply, ReplyBuffer};
 use crate::protocol::request::{Arguments, Limits};
@@ -47,7 +47,7 @@ const REQUESTS_MAX: usize = pipeline::WRITE_CALLS_MAX;
 /// Bytes of these requests, beyond which no more are taken.
 const REQUEST_BYTES: usize = 1 << 20;
 /// Room that is made for them before any is read.
-const REQUESTS_USUAL: usize = 16;
+const DEFAULT_REQUESTS: usize = 16;
 /// Replies are sent when they have grown to this, even if more could be made.
 const REPLY_BYTES: usize = 256 << 10;
 /// How long to look again and again whether another writer is done, most of
@@ -85,7 +85,7 @@ enum Step {
 /// One connection.
 pub(crate) struct Connection {
     state: Arc<State>,
-    rounds: Arc<Rounds>,
+    rounds: Arc<GroupCommit>,
     stream: Box<dyn Stream>,
     /// Goes with the work to an I/O thread and comes back with its outcome; `None`
     /// meanwhile.
@@ -101,7 +101,7 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) fn new(
         state: Arc<State>,
-        rounds: Arc<Rounds>,
+        rounds: Arc<GroupCommit>,
         stream: Box<dyn Stream>,
         session: Session,
     ) -> Self {
@@ -188,7 +188,7 @@ impl Connection {
 
     /// Takes complete requests from the input, not too many at a time.
     fn parse(&mut self) -> VecDeque<Request> {
-        let mut requests = VecDeque::with_capacity(REQUESTS_USUAL);
+        let mut requests = VecDeque::with_capacity(DEFAULT_REQUESTS);
         let mut bytes = 0;
         let limits = Limits {
             request_bytes_max: self.state.settings.request_bytes_max,
@@ -271,7 +271,7 @@ impl Connection {
         if let Some(verb) = verb {
             return self.step_transaction(verb, call);
         }
-        if !matches!(call.command.place, Place::Loop | Place::Point) {
+        if !matches!(call.command.place, ExecutionClass::Loop | ExecutionClass::Point) {
             return Step::Offload(call);
         }
         match self.on_event_loop(|state, session| pipeline::run_in_memory(state, session, &call)) {
@@ -328,11 +328,11 @@ impl Connection {
         match (first.command.run, first.command.place) {
             (Run::Transaction(Verb::Exec), _) => self.exec().await,
             (Run::Transaction(_), _) => self.watch(first).await,
-            (_, Place::Alone | Place::Walk) => self.run_alone(first).await,
+            (_, ExecutionClass::Alone | ExecutionClass::Walk) => self.run_alone(first).await,
             _ => {
                 let mut calls = vec![first];
                 while let Some(Request::Call(next)) = requests.front()
-                    && matches!(next.command.place, Place::Point | Place::Write)
+                    && matches!(next.command.place, ExecutionClass::Point | ExecutionClass::Write)
                     && let Some(Request::Call(next)) = requests.pop_front()
                 {
                     calls.push(next);
@@ -349,7 +349,7 @@ impl Connection {
         let way = pipeline::way_of(&self.state, &calls);
         let tried = match way {
             Way::Loop => self.try_writes(&calls).await,
-            Way::Round => self.write_together(&mut calls).await,
+            Way::Batch => self.write_together(&mut calls).await,
             Way::Thread => Some(Tried::Offload),
         };
         let replies = match tried {
@@ -367,7 +367,7 @@ impl Connection {
 
     /// Runs calls on an I/O thread; returns those that are left.
     async fn run_on_thread(&mut self, mut calls: Vec<Call>) -> Vec<Call> {
-        let writes = calls.iter().any(|call| call.command.place == Place::Write);
+        let writes = calls.iter().any(|call| call.command.place == ExecutionClass::Write);
         let run = move |state: &State, session: &mut Session| {
             let run = if writes { pipeline::run_writes } else { pipeline::run_points };
             let replies = run(state, session, &calls);
@@ -422,7 +422,7 @@ impl Connection {
     async fn run_alone(&mut self, call: Call) {
         self.has_writes |= call.writes();
         let walks = match call.command.place {
-            Place::Walk => self.state.walks.clone().acquire_owned().await.ok(),
+            ExecutionClass::Walk => self.state.walks.clone().acquire_owned().await.ok(),
             _ => None,
         };
         let run = move |state: &State, session: &mut Session| {

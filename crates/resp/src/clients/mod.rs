@@ -2,4 +2,4 @@
 
 pub(crate) mod queue;
 pub(crate) mod connection;
-pub(crate) mod reception;
+pub(crate) mod acceptor;

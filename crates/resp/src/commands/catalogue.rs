@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use hashbrown::HashMap;
 
-use crate::commands::command::{Call, Command, Flag, Group, Keys, Place, Run, Verb};
+use crate::commands::command::{Call, Command, ExecutionClass, Flag, Group, Keys, Run, Verb};
 use crate::commands::errors::wrong_arity;
 use crate::commands::{
     configuration, counters, deadlines, hashes, information, introspection, keys, session, strings,
@@ -26,7 +26,7 @@ macro_rules! catalogue {
         &[$($(Command {
             name: $name,
             arity: $arity,
-            place: Place::$place,
+            place: ExecutionClass::$place,
             flags: &[$(Flag::$flag),*],
             keys: Keys::$keys,
             group: Group::$group,

@@ -10,7 +10,7 @@ use crate::state::stripes::KeySet;
 
 /// Where a command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ExecutionClass {
     /// On the event loop: it never touches the store.
     Loop,
     /// Reads a few keys: on the event loop when they are in memory, else on an
@@ -131,7 +131,7 @@ pub(crate) struct Command {
     pub(crate) name: &'static str,
     /// How many arguments, the name included; at least so many if negative.
     pub(crate) arity: i64,
-    pub(crate) place: Place,
+    pub(crate) place: ExecutionClass,
     pub(crate) flags: &'static [Flag],
     pub(crate) keys: Keys,
     pub(crate) group: Group,
@@ -231,7 +231,7 @@ mod tests {
     const EXAMPLE: Command = Command {
         name: "example",
         arity: 1,
-        place: Place::Loop,
+        place: ExecutionClass::Loop,
         flags: &[],
         keys: Keys::NONE,
         group: Group::Generic,

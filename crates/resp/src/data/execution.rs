@@ -242,7 +242,7 @@ impl<'a> Execution<'a> {
         let mut writes = std::mem::take(&mut self.writes);
         // One that could not go on is run again, and reads again.
         let state = self.state;
-        self.reads.drain(..).filter(|_| succeeded).for_each(|read| state.saw_read(read));
+        self.reads.drain(..).filter(|_| succeeded).for_each(|read| state.record_read(read));
         if succeeded {
             self.settled_bytes += bytes;
             writes.drain(..).for_each(|write| self.take_over(write));
@@ -287,9 +287,9 @@ impl<'a> Execution<'a> {
     fn witness(&self, write: &Write) {
         match write {
             Write::Put { space, key, value, expires_at_ms } => {
-                self.state.saw_write(*space, key, value, *expires_at_ms);
+                self.state.record_write(*space, key, value, *expires_at_ms);
             }
-            Write::Delete { space, key } => self.state.saw_removal(*space, key),
+            Write::Delete { space, key } => self.state.record_removal(*space, key),
             // Curves think for a window that what was there is there still.
             Write::DeleteAll => {}
         }

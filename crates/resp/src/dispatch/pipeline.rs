@@ -1,6 +1,6 @@
 //! Runs the calls of a connection: on the event loop, if nothing has to be waited
 //! for, or on an I/O thread; writes in one transaction. Those of several connections
-//! together: [`round`](crate::dispatch::round).
+//! together: [`round`](crate::dispatch::batch).
 //!
 //! Guarantees:
 //! 1. Calls of a connection take effect in the order in which they were sent.
@@ -22,7 +22,7 @@ use bytes::Bytes;
 use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Keyspace, Watch};
 
 use crate::commands::catalogue::COMMANDS;
-use crate::commands::command::{Call, Flag, Group, Place, Run, Verb};
+use crate::commands::command::{Call, ExecutionClass, Flag, Group, Run, Verb};
 use crate::data::execution::{Backing, Execution, check_reply_bytes};
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
 use crate::state::keyspaces::Space;
@@ -98,7 +98,7 @@ pub(crate) fn run_batch(
 /// Runs a call on the event loop; `None` when that would have to wait.
 pub(crate) fn run_in_memory(state: &State, session: &mut Session, call: &Call) -> Option<Reply> {
     let mut execution = Execution::new(state, session, Backing::Memory);
-    let result = if call.command.place == Place::Loop {
+    let result = if call.command.place == ExecutionClass::Loop {
         run(&mut execution, call)
     } else {
         let mut keys = KeySet::default();
@@ -207,8 +207,8 @@ pub(crate) enum Way {
     /// They are tried on the event loop: [`try_writes`].
     Loop,
     /// They are written together with those of other connections:
-    /// [`round`](crate::dispatch::round).
-    Round,
+    /// [`round`](crate::dispatch::batch).
+    Batch,
     /// They go to an I/O thread by themselves: [`run_writes`] if some write, else
     /// [`run_points`].
     Thread,
@@ -218,11 +218,11 @@ pub(crate) enum Way {
 pub(crate) fn way_of(state: &State, calls: &[Call]) -> Way {
     let is_small =
         |calls: &[Call]| calls.iter().map(Call::bytes_len).sum::<usize>() <= SMALL_BYTES_MAX;
-    if !calls.iter().any(|call| call.command.place == Place::Write) {
+    if !calls.iter().any(|call| call.command.place == ExecutionClass::Write) {
         return Way::Thread;
     }
     match state.settings.durability() {
-        Durability::Sync if is_small(calls) => Way::Round,
+        Durability::Sync if is_small(calls) => Way::Batch,
         Durability::Buffered if is_small(on_loop(calls)) => {
             let is_detoured = state.detour.is_on(|| state.monotonic_ns());
             if is_detoured { Way::Thread } else { Way::Loop }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use tidekv::CachePolicy;
 use tidekv_observe::history::Reading;
 use tidekv_observe::json::{about, number, ring};
-use tidekv_observe::outlook::{Observed, Unknown, outlook};
+use tidekv_observe::what_if::{Observed, Unknown, estimate_at_size};
 
 use crate::observe::fields::StoreHistory;
 
@@ -60,7 +60,7 @@ fn present(reading: &Reading) -> Value {
 
 fn estimate(history: &StoreHistory, policy: CachePolicy) -> Value {
     let observed = observe(history);
-    match outlook(&observed) {
+    match estimate_at_size(&observed) {
         Err(Unknown::Idle) => json!({ "unknown": "idle" }),
         Err(Unknown::Unmeasured) => {
             json!({ "unknown": "unmeasured", "reason": reason(policy) })
@@ -80,7 +80,7 @@ fn estimate(history: &StoreHistory, policy: CachePolicy) -> Value {
 /// Why nothing is measured under `policy`.
 fn reason(policy: CachePolicy) -> &'static str {
     match policy {
-        CachePolicy::Hac { .. } => "other-ghosts",
+        CachePolicy::AcKey { .. } => "other-ghosts",
         policy if policy.is_of_blocks() => "blocks-alone",
         policy if !policy.is_measured() => "no-ghosts",
         _ => "too-small",
@@ -165,11 +165,11 @@ mod tests {
     #[test]
     fn it_is_said_why_nothing_is_measured() {
         for (policy, reason) in [
-            ("tide", "too-small"),
+            ("adaptive", "too-small"),
             ("kv-only", "too-small"),
-            ("hac", "other-ghosts"),
-            ("hac:7,9", "other-ghosts"),
-            ("offline:30,20,50", "no-ghosts"),
+            ("ac-key", "other-ghosts"),
+            ("ac-key:7,9", "other-ghosts"),
+            ("ac-key-fixed:30,20,50", "no-ghosts"),
             ("block-only", "blocks-alone"),
             ("block-clock", "blocks-alone"),
             ("block-s3-fifo", "blocks-alone"),

@@ -56,7 +56,7 @@ pub(crate) static METRICS: [Metric; 75] = [
     metric(Counter, "tidekv_filter_repair_reads_total", "Reads of storage for these repairs.", "", &[("", "filter.repair_reads")]),
     metric(Counter, "tidekv_filter_repair_read_bytes_total", "Bytes of these reads.", "", &[("", "filter.repair_read_bytes")]),
     metric(Counter, "tidekv_filter_repairs_left_total", "Repairs that were not made: that failed, of keys that cannot be told from one that is there, and those for which too many waited.", "why", &[("failed", "filter.repair_failures"), ("hopeless", "filter.repairs_hopeless"), ("dropped", "filter.repairs_dropped")]),
-    metric(Counter, "tidekv_block_cache_heirs_total", "Of the blocks that came in, those that a compaction had just written in the place of hot ones.", "", &[("", "cache.block.heirs")]),
+    metric(Counter, "tidekv_block_cache_compaction_prefills_total", "Of the blocks that came in, those that a compaction had just written in the place of hot ones.", "", &[("", "cache.block.compaction_prefills")]),
     metric(Counter, "tidekv_warm_start_entries_total", "What an earlier life had in memory and was brought back.", "component", &[("kv", "warm.values"), ("kp", "warm.pointers"), ("block", "warm.blocks")]),
     // Storage.
     metric(Counter, "tidekv_storage_reads_total", "Reads of storage by operations; a run of blocks is one.", "", &[("", "io.reads")]),

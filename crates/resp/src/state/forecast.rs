@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidekv::Entry;
 use tidekv_net::error::{Error, Result};
-use tidekv_observe::curves::{self, Curves, Deed, Source, TimeSum};
+use tidekv_observe::curves::{self, AccessKind, Curves, Source, TimeSum};
 use tidekv_observe::mrc::Shown;
 use tokio::sync::watch::Receiver;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -30,12 +30,12 @@ pub(crate) const METRIC: (&str, &str) = (
 
 impl State {
     /// That an entry was read.
-    pub(crate) fn saw_read(&self, Read { space, hash, bytes }: Read) {
-        self.saw(space, hash, Deed::Load(bytes));
+    pub(crate) fn record_read(&self, Read { space, hash, bytes }: Read) {
+        self.record(space, hash, AccessKind::Load(bytes));
     }
 
     /// That an entry was written.
-    pub(crate) fn saw_write(
+    pub(crate) fn record_write(
         &self,
         space: Space,
         key: &[u8],
@@ -43,17 +43,21 @@ impl State {
         expires_at_ms: Option<u64>,
     ) {
         let left_ms = expires_at_ms.map(|at_ms| at_ms.saturating_sub(self.now_ms()));
-        self.saw(space, hash_of(space, key), Deed::Store(taken_bytes(key, value), left_ms));
+        self.record(
+            space,
+            hash_of(space, key),
+            AccessKind::Store(taken_bytes(key, value), left_ms),
+        );
     }
 
     /// That an entry was removed.
-    pub(crate) fn saw_removal(&self, space: Space, key: &[u8]) {
-        self.saw(space, hash_of(space, key), Deed::Remove);
+    pub(crate) fn record_removal(&self, space: Space, key: &[u8]) {
+        self.record(space, hash_of(space, key), AccessKind::Remove);
     }
 
-    fn saw(&self, space: Space, hash: u64, deed: Deed) {
+    fn record(&self, space: Space, hash: u64, deed: AccessKind) {
         if let Some(curves) = &self.curves {
-            curves.saw(space as usize, hash, deed, || self.now_ms());
+            curves.record(space as usize, hash, deed, || self.now_ms());
         }
     }
 }
@@ -94,7 +98,7 @@ impl Source for Reads {
     }
 
     /// They are few beside what a command takes.
-    fn hand_in_hits(&self, _tenant: usize, _is_wanted: bool) {}
+    fn report_hits(&self, _tenant: usize, _is_wanted: bool) {}
 
     fn flash_reads(&self) -> TimeSum {
         TimeSum::default()

@@ -3,7 +3,7 @@
 pub(crate) mod settings;
 pub(crate) mod stripes;
 pub(crate) mod cursors;
-pub(crate) mod detour;
+pub(crate) mod slow_disk_breaker;
 pub(crate) mod keyspaces;
 pub(crate) mod session;
 pub(crate) mod server_state;

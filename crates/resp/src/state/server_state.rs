@@ -14,9 +14,9 @@ use tokio::sync::Semaphore;
 
 use crate::options::ServerOptions;
 use crate::state::cursors::Cursors;
-use crate::state::detour::Detour;
 use crate::state::keyspaces::{Keyspaces, SPACES};
 use crate::state::settings::Settings;
+use crate::state::slow_disk_breaker::SlowDiskBreaker;
 use crate::state::stripes::Stripes;
 
 /// The shared state of a server.
@@ -29,7 +29,7 @@ pub(crate) struct State {
     pub(crate) budget: Budget,
     pub(crate) cursors: Cursors,
     pub(crate) stripes: Stripes,
-    pub(crate) detour: Detour,
+    pub(crate) detour: SlowDiskBreaker,
     clock: SystemClock,
     /// Walks over many keys that may run at once: one I/O thread always stays
     /// free for everybody else.
@@ -54,7 +54,7 @@ impl State {
             budget: Budget::new(options.buffered_bytes_max.max(options.request_bytes_max)),
             cursors: Cursors::new(SystemRandom::new().next_u64()),
             stripes: Stripes::new(),
-            detour: Detour::default(),
+            detour: SlowDiskBreaker::default(),
             clock: SystemClock::new(),
             walks: Arc::new(Semaphore::new(settings.io_threads.saturating_sub(1).max(1))),
             counters: Counters::default(),

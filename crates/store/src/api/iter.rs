@@ -26,9 +26,9 @@ pub struct Entry {
     pub expires_at_ms: Option<u64>,
 }
 
-/// An entry with its key, lent by [`Iter::lend`].
+/// An entry with its key, lent by [`Iter::next_ref`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lent<'a> {
+pub struct EntryRef<'a> {
     /// The key.
     pub key: &'a [u8],
     /// The value; empty in a walk over [keys only](Iter::keys_only).
@@ -119,14 +119,14 @@ impl Iter {
     ///
     /// # Errors
     /// As those of the entries of the iterator; the walk ends with one.
-    pub fn lend(&mut self) -> Result<Option<Lent<'_>>> {
+    pub fn next_ref(&mut self) -> Result<Option<EntryRef<'_>>> {
         if self.is_done || !self.step_front()? {
             return Ok(None);
         }
         let cursor = self.front.as_ref().expect("it was moved just now");
         let (value, expires_at_ms) = cursor.value();
         let value = if self.keys_only { &[] } else { value };
-        Ok(Some(Lent { key: cursor.key(), value, expires_at_ms }))
+        Ok(Some(EntryRef { key: cursor.key(), value, expires_at_ms }))
     }
 
     fn item(&self, cursor: &VisibleCursor) -> (Bytes, Entry) {

@@ -16,8 +16,8 @@ use crate::format::checksum::key_hash;
 use crate::format::key::{KEY_BYTES_MAX, Kind, LookupKey, Sequence, Trailer, split_deadline};
 use crate::lifecycle::handle::Handle;
 use crate::options::KeyspaceOptions;
+use crate::read::point_lookup::{Payload, PointLookup, Reader};
 use crate::read::point_read::{self, PointRead, ReadStep, Resolved};
-use crate::read::question::{Payload, Question, Reader};
 use crate::read::visible::KeyRange;
 use crate::version::levels::TableHandle;
 use crate::version::tree::Tree;
@@ -154,9 +154,9 @@ impl Keyspace {
         let view = self.tree.view();
         let reader = self.reader(at, seen);
         let key = LookupKey { user_key: key, hash, sequence: reader.sequence };
-        let question = Question::new(&view, key, reader);
-        let resolved = point_read::answer(question, epoch, lot, &engine.blocks, see)?;
-        engine.expect_unlearning();
+        let lookup = PointLookup::new(&view, key, reader);
+        let resolved = point_read::answer(lookup, epoch, lot, &engine.blocks, see)?;
+        engine.schedule_filter_repair();
         if is_timed {
             engine.stats.get_ns.record(engine.clock.monotonic_ns().saturating_sub(started));
         }
@@ -238,7 +238,8 @@ impl Keyspace {
         let reader = self.reader(at, seen);
         let key = LookupKey { user_key: key, hash, sequence: reader.sequence };
         let lot = engine.stats.gets.of_this_thread();
-        let mut read = PointRead::new(Question::new(&view, key, reader), epoch).drawing(lot);
+        let mut read =
+            PointRead::new(PointLookup::new(&view, key, reader), epoch).with_sample_id(lot);
         match read.step(&engine.blocks, None)? {
             ReadStep::Need(_) => Ok(Cached::WouldBlock),
             ReadStep::Done(resolved) => {
@@ -274,10 +275,10 @@ impl Keyspace {
         let reader = self.reader(at, seen);
         let reads = keys.iter().zip(prepared).zip(lots).map(|((key, (hash, epoch)), lot)| {
             let key = LookupKey { user_key: key.as_ref(), hash, sequence: reader.sequence };
-            PointRead::new(Question::new(&view, key, reader), epoch).drawing(lot)
+            PointRead::new(PointLookup::new(&view, key, reader), epoch).with_sample_id(lot)
         });
         let resolved = point_read::read_many(reads, &engine.blocks)?;
-        engine.expect_unlearning();
+        engine.schedule_filter_repair();
         Ok(resolved.into_iter().map(|resolved| entry_of(resolved, engine)).collect())
     }
 

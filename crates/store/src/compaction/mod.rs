@@ -4,10 +4,10 @@
 //! [`picker`] decides what is next (pure), [`output`] writes tables, [`merge_tables`]
 //! is the loop between them, used by flushes as well.
 
-pub(crate) mod quiet;
+pub(crate) mod idle;
 pub(crate) mod retain;
-pub(crate) mod notices;
-pub(crate) mod heat;
+pub(crate) mod cache_invalidation;
+pub(crate) mod hot_block_carryover;
 
 pub(crate) mod picker;
 pub(crate) mod output;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use tidekv_io::Clock;
 
-use crate::compaction::heat::Heat;
-use crate::compaction::notices::Notice;
-use crate::compaction::retain::{Retention, Verdict, retained_tombstones};
+use crate::compaction::cache_invalidation::CacheInvalidation;
+use crate::compaction::hot_block_carryover::HotBlockCarryover;
+use crate::compaction::retain::{Decision, Retention, retained_tombstones};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::LEVELS;
 use crate::format::key::{Sequence, Trailer};
@@ -79,9 +79,9 @@ pub(crate) struct MergePlan<'a> {
     /// Where older data may be; `None`: everywhere (a flush).
     pub(crate) below: Option<LevelsBelow>,
     /// What the point cache is told.
-    pub(crate) notice: Notice<'a>,
+    pub(crate) notice: CacheInvalidation<'a>,
     /// How hot the entries are, if any is.
-    pub(crate) heat: Option<Heat<'a>>,
+    pub(crate) heat: Option<HotBlockCarryover<'a>>,
 }
 
 /// What a merge did.
@@ -117,17 +117,17 @@ pub(crate) fn merge_tables(
         }
         counts.entries_read += 1;
         let below = &mut plan.below;
-        let verdict = retention.judge(key, trailer, payload, |key| {
+        let verdict = retention.decide(key, trailer, payload, |key| {
             below.as_mut().is_some_and(|below| below.is_free_of(key))
         });
         let kept = match verdict {
-            Verdict::Keep(kept) => Some(kept),
+            Decision::Keep(kept) => Some(kept),
             _ => None,
         };
         let place = kept.filter(|_| wants_places).and_then(|_| cursor.place());
         let tag = plan.notice.entry(key, trailer, kept, payload, place);
         match verdict {
-            Verdict::Keep(kept) => {
+            Decision::Keep(kept) => {
                 let payload =
                     if kept.kind() == crate::format::key::Kind::Delete { &[] } else { payload };
                 outputs.add(key, kept, payload, tag, clock)?;
@@ -137,8 +137,8 @@ pub(crate) fn merge_tables(
                     outputs.warm(heat);
                 }
             }
-            Verdict::Drop => counts.entries_dropped += 1,
-            Verdict::Misplaced => return Err(out_of_order(key)),
+            Decision::Drop => counts.entries_dropped += 1,
+            Decision::Misplaced => return Err(out_of_order(key)),
         }
         cursor.next()?;
     }

@@ -15,8 +15,8 @@ use std::time::Duration;
 use tidekv_io::{Access, AppendFile, Clock, Executor, Storage};
 
 use crate::error::Result;
+use crate::format::entry_location::{RelocatedEntry, Tag};
 use crate::format::key::Trailer;
-use crate::format::places::{Placed, Tag};
 use crate::format::range_tombstones::RangeTombstone;
 use crate::sst::blocks::{Blocks, HotBlock};
 use crate::sst::table::{Built, EntryHeat, TableBuilder, TableOptions, TableProperties};
@@ -28,7 +28,7 @@ use crate::version::manifest::TableMeta;
 pub(crate) struct Output {
     pub(crate) meta: TableMeta,
     /// Where its tagged entries stand.
-    pub(crate) placed: Vec<Placed>,
+    pub(crate) placed: Vec<RelocatedEntry>,
 }
 
 /// Writes are gathered into pieces of this size: large enough for any device,

@@ -20,7 +20,7 @@ const LEVEL_RATIO: u64 = 10;
 
 /// Sorted runs in level 0 that start a compaction. Each is one more place in which reads
 /// look, but each merge rewrites what it overlaps of the base level; when writers
-/// rest, fewer are merged as well ([`pick_in_quiet`]; docs/adr/0016).
+/// rest, fewer are merged as well ([`pick_idle`]; docs/adr/0016).
 pub(crate) const LEVEL0_TRIGGER: usize = 12;
 
 /// Up to here a merge with the base level may cost as many times what level 0 holds,
@@ -106,9 +106,9 @@ impl Compaction {
     pub(crate) fn hand_on_seek_bytes(&self, outputs: &[&Arc<TableHandle>]) {
         let staying = if self.output_level == self.level { &*self.inputs } else { &[] };
         for table in staying.iter().chain(&self.lower) {
-            let heirs = || outputs.iter().filter(|output| output.meets(table));
-            let bytes = table.seek_bytes() / heirs().count().max(1) as u64;
-            heirs().for_each(|output| output.note_seek_bytes(bytes));
+            let compaction_prefills = || outputs.iter().filter(|output| output.meets(table));
+            let bytes = table.seek_bytes() / compaction_prefills().count().max(1) as u64;
+            compaction_prefills().for_each(|output| output.note_seek_bytes(bytes));
         }
     }
 
@@ -241,7 +241,7 @@ pub(crate) fn pick(version: &Version, options: PickerOptions) -> Option<Compacti
 /// What is done to level 0 when writers rest, if it costs no more than `spare_bytes`:
 /// its tables are merged with the base level, or where that is large beside them,
 /// with each other.
-pub(crate) fn pick_in_quiet(
+pub(crate) fn pick_idle(
     version: &Version,
     options: PickerOptions,
     spare_bytes: u64,

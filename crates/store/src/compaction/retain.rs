@@ -25,7 +25,7 @@ use crate::format::range_tombstones::{Fragment, RangeTombstone, RangeTombstones}
 
 /// What becomes of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Decision {
     /// It is kept, with this trailer; a deletion has no payload.
     Keep(Trailer),
     /// Nobody can see it.
@@ -74,13 +74,13 @@ impl<'a> Retention<'a> {
     /// Judges the next entry. `is_base(key)` says whether no older level may
     /// hold the key; it is asked at most once an entry, with ascending keys.
     /// (An entry that is there twice is dropped the second time.)
-    pub(crate) fn judge(
+    pub(crate) fn decide(
         &mut self,
         key: &[u8],
         trailer: Trailer,
         payload: &[u8],
         is_base: impl FnOnce(&[u8]) -> bool,
-    ) -> Verdict {
+    ) -> Decision {
         let stripe = self.stripe_of(trailer.sequence());
         let is_same_key = match self.key.as_slice().cmp(key) {
             Ordering::Less => {
@@ -89,15 +89,15 @@ impl<'a> Retention<'a> {
                 false
             }
             Ordering::Equal if trailer <= self.trailer => true,
-            Ordering::Equal | Ordering::Greater => return Verdict::Misplaced,
+            Ordering::Equal | Ordering::Greater => return Decision::Misplaced,
         };
         self.trailer = trailer;
         if is_same_key && stripe == self.stripe {
-            return Verdict::Drop;
+            return Decision::Drop;
         }
         self.stripe = stripe;
         if self.is_covered(key, trailer.sequence(), stripe) {
-            return Verdict::Drop;
+            return Decision::Drop;
         }
         let expired = trailer.kind() == Kind::Expiring
             && split_deadline(payload).is_none_or(|(deadline, _)| deadline <= self.now_ms);
@@ -105,11 +105,11 @@ impl<'a> Retention<'a> {
         let kind = if expired { Kind::Delete } else { trailer.kind() };
         let oldest = stripe == 0 && is_base(key);
         match (kind, oldest) {
-            (Kind::Delete, true) => Verdict::Drop,
+            (Kind::Delete, true) => Decision::Drop,
             (_, true) if self.tombstones.fragment_of(key).is_none() => {
-                Verdict::Keep(Trailer::new(0, kind))
+                Decision::Keep(Trailer::new(0, kind))
             }
-            (_, _) => Verdict::Keep(Trailer::new(trailer.sequence(), kind)),
+            (_, _) => Decision::Keep(Trailer::new(trailer.sequence(), kind)),
         }
     }
 

@@ -26,7 +26,7 @@ use tidekv_cache::Caches;
 use tidekv_io::{Access, Clock, Executor, Lock, SpreadCounter, Storage};
 
 use crate::batch::WriteBatch;
-use crate::compaction::quiet::Quiet;
+use crate::compaction::idle::IdleCompaction;
 use crate::engine::budget::Shares;
 use crate::engine::queue::Queue;
 use crate::engine::throttle::Pauses;
@@ -45,7 +45,7 @@ use crate::version::manifest::{Manifest, TableMeta};
 use crate::version::tree::Tree;
 use crate::wal::LogWriter;
 use crate::wal::names::Names;
-use crate::warm::lending::Lent;
+use crate::warm::borrowed_budget::BorrowedBudget;
 
 /// What the engine counts besides its blocks.
 #[derive(Debug, Default)]
@@ -219,7 +219,7 @@ pub(crate) struct Engine {
     /// What is left of it takes so much.
     pub(crate) hot_list_bytes: AtomicUsize,
     /// What KV has lent to blocks as long as there is a list.
-    pub(crate) lent: Arc<Lent>,
+    pub(crate) lent: Arc<BorrowedBudget>,
     pub(crate) is_closed: AtomicBool,
     /// Held for reading by whatever changes files in a user's thread, for
     /// writing by the closing of the store.
@@ -234,7 +234,7 @@ pub(crate) struct Engine {
     /// How fast flushes are, for the write stall: their mean, the last ones
     /// counting most. 0: not known.
     pub(crate) flush_bytes_per_s: AtomicU64,
-    pub(crate) quiet: Quiet,
+    pub(crate) quiet: IdleCompaction,
     /// Signalled when a background job has ended.
     pub(crate) progress: (Mutex<u64>, Condvar),
     pub(crate) stats: EngineStats,

@@ -33,7 +33,7 @@ pub(crate) enum FileName {
     Lock,
     Current,
     HotList,
-    LearnedList,
+    RepairList,
     Manifest(u64),
     Log(u64),
     Table(u64),
@@ -45,9 +45,7 @@ impl FileName {
     pub(crate) fn number(self) -> Option<u64> {
         match self {
             Self::Manifest(number) | Self::Log(number) | Self::Table(number) => Some(number),
-            Self::Lock | Self::Current | Self::HotList | Self::LearnedList | Self::Temporary => {
-                None
-            }
+            Self::Lock | Self::Current | Self::HotList | Self::RepairList | Self::Temporary => None,
         }
     }
 
@@ -62,7 +60,7 @@ impl FileName {
             LOCK => return Some(Self::Lock),
             CURRENT => return Some(Self::Current),
             HOT => return Some(Self::HotList),
-            LEARNED => return Some(Self::LearnedList),
+            LEARNED => return Some(Self::RepairList),
             CURRENT_TEMPORARY => return Some(Self::Temporary),
             _ => {}
         }
@@ -127,7 +125,7 @@ mod tests {
         assert_eq!(FileName::parse(&manifest_name(3)), Some(FileName::Manifest(3)));
         assert_eq!(FileName::parse("LOCK"), Some(FileName::Lock));
         assert_eq!(FileName::parse("HOT"), Some(FileName::HotList));
-        assert_eq!(FileName::parse("LEARNED"), Some(FileName::LearnedList));
+        assert_eq!(FileName::parse("LEARNED"), Some(FileName::RepairList));
         for other in ["notes.txt", "12.log", "MANIFEST-", "000001.table.bak", "+00001.log", ".log"]
         {
             assert_eq!(FileName::parse(other), None, "{other}");

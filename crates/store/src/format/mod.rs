@@ -8,7 +8,7 @@ pub(crate) mod coding;
 pub(crate) mod key;
 pub(crate) mod range_tombstones;
 pub(crate) mod files;
-pub(crate) mod places;
+pub(crate) mod entry_location;
 
 /// Level 0 holds flushed tables, which overlap; levels 1 to 6 are sorted runs.
 pub(crate) const LEVELS: usize = 7;

@@ -8,19 +8,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidekv_cache::Idea;
+use tidekv_cache::Ablation;
 use tidekv_io::Priority;
 
-use crate::compaction::heat::{Heat, Rule};
-use crate::compaction::notices::{self, Moves, Notice};
+use crate::compaction::cache_invalidation::{self, CacheInvalidation, Moves};
+use crate::compaction::hot_block_carryover::{HotBlockCarryover, Rule};
 use crate::compaction::output::{Output, OutputOptions, Outputs};
 use crate::compaction::picker::{self, Compaction, PickerOptions};
 use crate::compaction::{LevelsBelow, MergeCounts, MergePlan, merge_tables};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
+use crate::format::entry_location::RelocatedEntry;
 use crate::format::files::table_name;
 use crate::format::key::Sequence;
-use crate::format::places::Placed;
 use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::jobs::background::{JobKind, guarded};
 use crate::read::merge::{Child, MergingCursor};
@@ -160,7 +160,7 @@ impl Engine {
             let options = self.picker_options(&tree);
             let picked = self.pick(&tree, |version| {
                 let spare = self.quiet.spare_bytes();
-                let picked = picker::pick_in_quiet(version, options, spare)?;
+                let picked = picker::pick_idle(version, options, spare)?;
                 self.quiet.spend(picked.cost_bytes());
                 Some(picked)
             });
@@ -242,12 +242,12 @@ impl Engine {
             .flat_map(|t| t.range_tombstones().tombstones().collect::<Vec<_>>())
             .collect();
         let borders = if compaction.is_move { Vec::new() } else { self.borders(&compaction) };
-        let follows = !compaction.is_move && !self.caches.policy().lacks(Idea::Repair);
+        let follows = !compaction.is_move && !self.caches.policy().lacks(Ablation::Repair);
         let moves = match follows {
             false => Moves::default(),
             true => {
                 let inputs: Vec<u64> = compaction.tables().map(|t| t.meta().id).collect();
-                let pointers_max = self.caches.budget() / notices::BUDGET_PER_POINTER;
+                let pointers_max = self.caches.budget() / cache_invalidation::BUDGET_PER_POINTER;
                 Moves::of(self.caches.point(), &inputs, pointers_max)
             }
         };
@@ -333,10 +333,10 @@ impl Engine {
             start,
             end,
             below: Some(LevelsBelow::new(&parts.tree.version(), compaction.output_level)),
-            notice: Notice::moves(&parts.moves, self.caches.point(), parts.tree.id),
-            heat: self
-                .heat_rule()
-                .and_then(|rule| Heat::new(self.caches.blocks(), compaction.tables(), rule)),
+            notice: CacheInvalidation::moves(&parts.moves, self.caches.point(), parts.tree.id),
+            heat: self.heat_rule().and_then(|rule| {
+                HotBlockCarryover::new(self.caches.blocks(), compaction.tables(), rule)
+            }),
         };
         let made = Mutex::new(Vec::new());
         let next_table = || self.new_table(&made);
@@ -357,8 +357,8 @@ impl Engine {
     fn heat_rule(&self) -> Option<Rule> {
         match self.caches.policy() {
             policy if policy.is_of_ac_key() => Some(Rule::Overlap),
-            policy if policy.is_of_blocks() || policy.lacks(Idea::Repair) => None,
-            _ => Some(Rule::Heat),
+            policy if policy.is_of_blocks() || policy.lacks(Ablation::Repair) => None,
+            _ => Some(Rule::HotBlockCarryover),
         }
     }
 
@@ -397,7 +397,7 @@ impl Engine {
         }
         compaction.hand_on_seek_bytes(&added.iter().map(|(_, table)| table).collect::<Vec<_>>());
         self.install_edit(parts, edit, &added, &placed)?;
-        if self.caches.policy().lacks(Idea::Repair) {
+        if self.caches.policy().lacks(Ablation::Repair) {
             let is_gone = |id| compaction.tables().any(|table| table.meta().id == id);
             self.caches.point().forget(|_| false, is_gone);
         }
@@ -435,14 +435,14 @@ impl Engine {
         parts: &Parts,
         edit: Edit,
         added: &[(usize, Arc<TableHandle>)],
-        placed: &[Placed],
+        placed: &[RelocatedEntry],
     ) -> Result<()> {
         let removed: Vec<u64> = parts.compaction.tables().map(|table| table.meta().id).collect();
         let mut structure = self.structure.lock();
         self.commit_tables(&mut structure, &parts.tree, edit, &removed, added)?;
         // Before anything else is installed: an ingest has pointers forgotten that lead
         // into tables of the version that it finds, and none may come back afterwards.
-        notices::follow(self.caches.point(), placed, parts.compaction.output_level);
+        cache_invalidation::relocate(self.caches.point(), placed, parts.compaction.output_level);
         parts.tree.install_tables(&removed, added);
         drop(structure);
         self.after_install();

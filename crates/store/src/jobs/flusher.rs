@@ -8,10 +8,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidekv_cache::{Idea, Name};
+use tidekv_cache::{Ablation, Name};
 use tidekv_io::Priority;
 
-use crate::compaction::notices::{self, Notice};
+use crate::compaction::cache_invalidation::{self, CacheInvalidation};
 use crate::compaction::output::{Output, Outputs};
 use crate::compaction::{MergePlan, merge_tables};
 use crate::engine::Engine;
@@ -137,14 +137,14 @@ impl Engine {
         // What was found before is not kept from here on. Whoever comes later has these
         // memtables in its view, until the table takes their place.
         let point = self.caches.point();
-        point.turn();
+        point.advance_epoch();
         if !tombstones.is_empty() {
             let is_covered = |name: Name<'_>| {
                 name.keyspace == tree.id && tombstones.fragment_of(name.key).is_some()
             };
             point.forget(is_covered, |_| false);
         }
-        let renews = !self.caches.policy().lacks(Idea::Sync);
+        let renews = !self.caches.policy().lacks(Ablation::Sync);
         let plan = MergePlan {
             snapshots,
             now_ms: self.clock.unix_ms(),
@@ -152,7 +152,7 @@ impl Engine {
             start: None,
             end: None,
             below: None,
-            notice: Notice::new_versions(point, tree.id, renews, &tombstones),
+            notice: CacheInvalidation::new_versions(point, tree.id, renews, &tombstones),
             heat: None,
         };
         let next_table = || self.new_table(made);
@@ -176,7 +176,7 @@ impl Engine {
         let mut tables = Vec::new();
         let mut edit = Edit::default();
         for output in outputs {
-            notices::redirect(self.caches.point(), &output.placed);
+            cache_invalidation::redirect(self.caches.point(), &output.placed);
             edit.push(Change::AddTable { keyspace: tree.id, level: 0, table: output.meta.clone() });
             tables.push((0, self.open_table(output.meta)?));
         }

@@ -6,6 +6,6 @@ pub(crate) mod logs;
 pub(crate) mod background;
 pub(crate) mod compactor;
 pub(crate) mod flusher;
-pub(crate) mod unlearner;
+pub(crate) mod filter_repairer;
 pub(crate) mod listing;
 pub(crate) mod warm_start;

@@ -41,15 +41,15 @@ use crate::error::Result;
 use crate::format::checksum::name_hash;
 use crate::format::files::HOT;
 use crate::format::key::LookupKey;
+use crate::read::point_lookup::{PointLookup, Reader};
 use crate::read::point_read::{self, PointRead};
-use crate::read::question::{Question, Reader};
 use crate::sst::block_address::BlockAddress;
 use crate::sync::atomic::Ordering;
 use crate::version::tree::Tree;
+use crate::warm::borrowed_budget::BorrowedBudget;
 use crate::warm::hot_list::{
     HotBlockId, HotKey, HotList, HotPointer, HotValue, LISTED_BLOCK_BYTES,
 };
-use crate::warm::lending::Lent;
 
 /// A list takes at most one part in so many of all memory, and so many bytes.
 const LIST_MEMORY_SHARE: u64 = 8;
@@ -79,14 +79,14 @@ struct Refill {
     list: HotList,
     pacer: Pacer,
     jobs: u32,
-    loan: Loan,
+    loan: BorrowedBudgetGuard,
 }
 
 /// Gives back what is lent, also when a job is dropped that was to go on.
 #[derive(Debug)]
-struct Loan(Arc<Lent>);
+struct BorrowedBudgetGuard(Arc<BorrowedBudget>);
 
-impl Drop for Loan {
+impl Drop for BorrowedBudgetGuard {
     fn drop(&mut self) {
         self.0.give_back();
     }
@@ -199,7 +199,7 @@ impl Engine {
         list.blocks.reverse();
         list.keys.reverse();
         let pacer = self.compaction_pacer();
-        let loan = Loan(Arc::clone(&self.lent));
+        let loan = BorrowedBudgetGuard(Arc::clone(&self.lent));
         self.refill_after(Duration::ZERO, Refill { list, pacer, jobs: 0, loan });
     }
 
@@ -321,7 +321,7 @@ impl Engine {
         let reads = keys.iter().zip(hashes).zip(epochs).map(|((hot, hash), epoch)| {
             point.remember(hash, hot.times);
             let key = LookupKey::new(&hot.key, reader.sequence);
-            PointRead::new(Question::new(&view, key, reader), Some(epoch)).remembered()
+            PointRead::new(PointLookup::new(&view, key, reader), Some(epoch)).remembered()
         });
         point_read::read_many(reads, &self.blocks)?;
         Ok(())

@@ -34,9 +34,9 @@ use tidekv_io::{
 };
 
 use crate::batch::decode_record;
-use crate::compaction::notices;
+use crate::compaction::cache_invalidation;
+use crate::compaction::idle::IdleCompaction;
 use crate::compaction::picker::LEVEL0_TRIGGER;
-use crate::compaction::quiet::Quiet;
 use crate::engine::budget;
 use crate::engine::queue::Queue;
 use crate::engine::{BackgroundErrors, Engine, EngineStats, Structure};
@@ -49,8 +49,8 @@ use crate::options::Options;
 use crate::sst::block::BlockRef;
 use crate::sst::block_tier::BlockTier;
 use crate::sst::blocks::Blocks;
+use crate::sst::filter_repair::FilterRepair;
 use crate::sst::seeks::SeekWork;
-use crate::sst::unlearning::Unlearning;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex, RwLock};
 use crate::version::levels::{TableHandle, Trash, Version};
@@ -59,8 +59,8 @@ use crate::version::tree::Tree;
 use crate::version::view::View;
 use crate::wal::names::Names;
 use crate::wal::{Ending, LogPosition, LogReader, begins_with_a_frame, damage_of_torn};
+use crate::warm::borrowed_budget::BorrowedBudget;
 use crate::warm::hot_list::HotList;
-use crate::warm::lending::Lent;
 use crate::write::{self, GROUP_BYTES_MAX};
 
 /// Numbers the stores that this process opens.
@@ -192,7 +192,7 @@ fn build_caches(
     caches.set_level0_tables(LEVEL0_TRIGGER as u8);
     let caches = Arc::new(caches);
     let seek_work = SeekWork::of_tables(options.table_bytes);
-    let unlearning = Unlearning::of_cache(budget);
+    let unlearning = FilterRepair::of_cache(budget);
     let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches), seek_work, unlearning);
     let blocks = match &options.environment.tier {
         Some(tier) => blocks.over(BlockTier::new(Arc::clone(tier), store)),
@@ -230,7 +230,7 @@ fn build_engine(
     let names = Arc::new(Names::new(Arc::clone(&storage), directory));
     let last_sequence = state.last_sequence;
     let cache_bytes_max = options.cache_bytes_max;
-    let lent = Arc::new(Lent::new(&caches));
+    let lent = Arc::new(BorrowedBudget::new(&caches));
     Ok(Engine {
         directory: directory.to_owned(),
         structure: Mutex::new(Structure {
@@ -269,7 +269,7 @@ fn build_engine(
         level0_runs: AtomicUsize::new(0),
         debt_bytes: AtomicU64::new(0),
         flush_bytes_per_s: AtomicU64::new(0),
-        quiet: Quiet::default(),
+        quiet: IdleCompaction::default(),
         progress: (Mutex::new(0), Condvar::new()),
         stats: EngineStats::default(),
     })
@@ -495,7 +495,7 @@ impl Engine {
         }
         let memtable = Arc::clone(&tree.view().memtable);
         for output in self.write_memtables(tree, &[memtable], &[], made)? {
-            notices::redirect(self.caches.point(), &output.placed);
+            cache_invalidation::redirect(self.caches.point(), &output.placed);
             edit.push(Change::AddTable { keyspace: tree.id, level: 0, table: output.meta.clone() });
             tables.push((tree.id, self.open_table(output.meta)?));
         }

@@ -12,7 +12,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use crate::sync::{Mutex, Witness};
+use crate::sync::{AccessTracker, Mutex};
 
 /// The first chunk is small, because a store may have many quiet keyspaces;
 /// later ones double up to [`CHUNK_BYTES_DOUBLED`].
@@ -37,7 +37,7 @@ struct Chunk {
     bytes: usize,
     used: AtomicUsize,
     /// Of the fields above that are no atomics.
-    witness: Witness,
+    witness: AccessTracker,
 }
 
 // SAFETY: a chunk owns its memory, and `used` decides by atomic additions
@@ -52,7 +52,7 @@ impl Chunk {
         // SAFETY: the layout has a size above zero (callers ask for ≥ 1 byte).
         let memory = unsafe { alloc(layout) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        let witness = Witness::new();
+        let witness = AccessTracker::new();
         witness.write();
         Box::new(Self { memory, bytes, used: AtomicUsize::new(0), witness })
     }

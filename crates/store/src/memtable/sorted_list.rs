@@ -48,7 +48,7 @@ use std::ptr::null_mut;
 
 use crate::format::key::Trailer;
 use crate::memtable::arena::Arena;
-use crate::sync::Witness;
+use crate::sync::AccessTracker;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Entries of a leaf, and children of an inner page. In unit tests pages are so
@@ -67,7 +67,7 @@ struct Header {
     value_len: u32,
     key_len: u32,
     /// Of all bytes of the entry but its link.
-    witness: Witness,
+    witness: AccessTracker,
 }
 
 const HEADER_BYTES: usize = size_of::<Header>();
@@ -207,13 +207,13 @@ struct Page {
     /// Entries in a leaf, pages in an inner page.
     targets: [AtomicPtr<u8>; SLOTS],
     /// Of what is above and no atomic.
-    witness: Witness,
+    witness: AccessTracker,
 }
 
 impl Page {
     /// An empty page.
     fn new(level: u32, skip: usize, low: Node, high: Node) -> Self {
-        let witness = Witness::new();
+        let witness = AccessTracker::new();
         witness.write();
         Self {
             level,
@@ -665,7 +665,7 @@ fn new_entry(arena: &Arena, key: &[u8], trailer: Trailer, value: &[u8]) -> Node 
         trailer,
         value_len: u32::try_from(value.len()).expect("values are bounded far below 4 GiB"),
         key_len: u32::try_from(key.len()).expect("keys are bounded far below 4 GiB"),
-        witness: Witness::new(),
+        witness: AccessTracker::new(),
     };
     header.witness.write();
     // SAFETY: the memory is ours alone and large enough for all parts.

@@ -10,8 +10,8 @@
 use bytes::Bytes;
 
 use crate::error::{ErrorKind, Result};
+use crate::format::entry_location::EntryLocation;
 use crate::format::key::{Trailer, compare};
-use crate::format::places::Place;
 use crate::sst::blocks::{Blocks, Purpose};
 use crate::sst::cursor::{Cursor, Target};
 
@@ -194,7 +194,7 @@ impl Cursor for MergingCursor {
         self.top().value_bytes()
     }
 
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<EntryLocation> {
         self.top().place()
     }
 }

@@ -3,7 +3,7 @@
 //! Modules are declared bottom-up.
 
 pub(crate) mod run_cursor;
-pub(crate) mod question;
+pub(crate) mod point_lookup;
 pub(crate) mod point_read;
 pub(crate) mod merge;
 pub(crate) mod visible;

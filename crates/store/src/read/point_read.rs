@@ -17,7 +17,7 @@
 //! of the tree, and on these rules:
 //!
 //! 1. What KV says counts only if the view is sure to hold it too
-//!    ([`Reader::is_sure_of`](crate::read::question::Reader)). So all keys of one view are of one
+//!    ([`Reader::is_sure_of`](crate::read::point_lookup::Reader)). So all keys of one view are of one
 //!    moment.
 //! 2. A pointer counts only if the view has its table, the key stands at its position,
 //!    the reader may see that version, and no range tombstone of the view covers it.
@@ -30,19 +30,19 @@ use smallvec::SmallVec;
 use tidekv_cache::Epoch;
 use tidekv_cache::KvEntry;
 use tidekv_cache::LookupResult;
-use tidekv_cache::is_memory_lesson;
+use tidekv_cache::should_sample_hit;
 use tidekv_cache::{KpEntry, Pointer};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::LEVELS;
 use crate::format::key::{Kind, LookupKey, Sequence, Trailer, split_deadline};
-use crate::read::question::{Known, Payload, Question};
+use crate::read::point_lookup::{Known, Payload, PointLookup};
 use crate::sst::block::{BlockHandle, BlockRef};
 use crate::sst::block_address::BlockAddress;
 use crate::sst::blocks::Blocks;
 use crate::sst::cold_lookups::LookupReads;
+use crate::sst::filter_repair::FalsePositive;
 use crate::sst::table::{Found, Step, TableProbe};
-use crate::sst::unlearning::FalsePositive;
 use crate::version::levels::{TableHandle, find_in};
 
 /// The newest version of a key that a reader sees: an entry, or a deletion.
@@ -89,7 +89,7 @@ enum Stage<'a> {
 
 /// What the caches must know of a read to learn from it.
 #[derive(Debug, Default)]
-struct Lesson {
+struct AdmissionInfo {
     epoch: Option<Epoch>,
     /// Whether lookups of the key read storage: this one, or some in an earlier life.
     has_read: bool,
@@ -102,9 +102,9 @@ struct Lesson {
 
 /// A point read under way.
 pub(crate) struct PointRead<'a> {
-    question: Question<'a>,
+    lookup: PointLookup<'a>,
     stage: Stage<'a>,
-    lesson: Lesson,
+    admission: AdmissionInfo,
     reads: LookupReads,
     /// Somebody waits for the answer; what brings back what was hot is no lookup.
     is_asked_for: bool,
@@ -123,15 +123,15 @@ pub(crate) struct PointRead<'a> {
 impl<'a> PointRead<'a> {
     /// A read that asks memory first. `epoch` was taken before the view, if the reader
     /// sees the newest of everything.
-    pub(crate) fn new(question: Question<'a>, epoch: Option<Epoch>) -> Self {
-        Self::at(Stage::Memory, question, epoch)
+    pub(crate) fn new(lookup: PointLookup<'a>, epoch: Option<Epoch>) -> Self {
+        Self::at(Stage::Memory, lookup, epoch)
     }
 
-    fn at(stage: Stage<'a>, question: Question<'a>, epoch: Option<Epoch>) -> Self {
+    fn at(stage: Stage<'a>, lookup: PointLookup<'a>, epoch: Option<Epoch>) -> Self {
         Self {
-            question,
+            lookup,
             stage,
-            lesson: Lesson { epoch, ..Lesson::default() },
+            admission: AdmissionInfo { epoch, ..AdmissionInfo::default() },
             reads: LookupReads::default(),
             is_asked_for: true,
             level: 0,
@@ -143,15 +143,15 @@ impl<'a> PointRead<'a> {
     }
 
     /// Has drawn a lot, by which some reads are shown to caches though they read nothing.
-    pub(crate) fn drawing(mut self, lot: u64) -> Self {
-        self.lesson.is_shown_unread = is_memory_lesson(lot);
+    pub(crate) fn with_sample_id(mut self, lot: u64) -> Self {
+        self.admission.is_shown_unread = should_sample_hit(lot);
         self
     }
 
     /// The point cache is to keep what is found, whatever it cost: it had it in an earlier
     /// life.
     pub(crate) fn remembered(mut self) -> Self {
-        self.lesson.has_read = true;
+        self.admission.has_read = true;
         self.is_asked_for = false;
         self
     }
@@ -170,13 +170,15 @@ impl<'a> PointRead<'a> {
             match self.stage {
                 Stage::Memory => {
                     self.stage = Stage::Tables;
-                    match self.question.recall(blocks, &mut Resolved::new) {
+                    match self.lookup.lookup_in_memory(blocks, &mut Resolved::new) {
                         Known::Written(resolved) => return Ok(ReadStep::Done(Some(resolved))),
                         Known::Cached(resolved) if blocks.is_cross_checked() => {
                             self.checked = Some(resolved);
                         }
                         Known::Cached(resolved) => return Ok(ReadStep::Done(Some(resolved))),
-                        Known::Place(entry, handle) => self.stage = Stage::Pointer(entry, handle),
+                        Known::EntryLocation(entry, handle) => {
+                            self.stage = Stage::Pointer(entry, handle)
+                        }
                         Known::Nothing => {}
                     }
                 }
@@ -190,13 +192,13 @@ impl<'a> PointRead<'a> {
                         },
                     };
                     self.stage = Stage::Tables;
-                    let found = handle.table().found_at(block, pointer, self.question.key.user_key);
+                    let found = handle.table().found_at(block, pointer, self.lookup.key.user_key);
                     let Some(found) = found.filter(|found| self.is_seen(found, handle)) else {
-                        blocks.caches().point().pointer_failed(self.question.hash);
+                        blocks.caches().point().pointer_failed(self.lookup.hash);
                         self.reads.table_lacks_it();
                         continue;
                     };
-                    self.lesson.by_pointer = true;
+                    self.admission.by_pointer = true;
                     let resolved = self.keep(found, handle, usize::from(entry.level), blocks);
                     if !blocks.is_cross_checked() {
                         self.note_reads(blocks);
@@ -241,11 +243,10 @@ impl<'a> PointRead<'a> {
         let sequence = trailer_in(handle, found.trailer).sequence();
         let covers = |table: &Arc<TableHandle>| {
             let tombstones = table.range_tombstones();
-            tombstones.newest_over(self.question.key.user_key, self.question.key.sequence)
-                > sequence
+            tombstones.newest_over(self.lookup.key.user_key, self.lookup.key.sequence) > sequence
         };
-        sequence <= self.question.reader.known
-            && !self.question.view.version.tombstoned().iter().any(covers)
+        sequence <= self.lookup.reader.known
+            && !self.lookup.view.version.tombstoned().iter().any(covers)
     }
 
     /// The lookup has its answer.
@@ -258,15 +259,15 @@ impl<'a> PointRead<'a> {
     /// A block came from storage.
     fn note_read(&mut self, block: &BlockRef, blocks: &Blocks) {
         self.reads.add(block.kind());
-        let (lesson, cache) = (&mut self.lesson, blocks.caches().point());
+        let (admission, cache) = (&mut self.admission, blocks.caches().point());
         if !cache.is_used() {
             return;
         }
-        if !lesson.has_read {
-            cache.asked(self.question.hash);
-            lesson.has_read = true;
+        if !admission.has_read {
+            cache.record_access(self.lookup.hash);
+            admission.has_read = true;
         }
-        lesson.last_read = Some(block.offset());
+        admission.last_read = Some(block.offset());
     }
 
     /// What was found, which the point cache may keep.
@@ -279,32 +280,32 @@ impl<'a> PointRead<'a> {
     ) -> Resolved {
         let trailer = trailer_in(handle, found.trailer);
         self.reads.found_on(level);
-        let lesson = &self.lesson;
+        let admission = &self.admission;
         let is_value = matches!(trailer.kind(), Kind::Value | Kind::Expiring);
         let point = blocks.caches().point();
-        if let (Some(epoch), true) = (lesson.epoch, is_value) {
+        if let (Some(epoch), true) = (admission.epoch, is_value) {
             let entry = KvEntry {
-                name: self.question.name(),
+                name: self.lookup.name(),
                 stamp: trailer.0,
                 value: found.payload(),
                 level: level as u8,
             };
             // AC-Key keeps whatever is looked up.
-            if lesson.has_read || point.keeps_unread() {
+            if admission.has_read || point.keeps_unread() {
                 let pointer = found.pointer(handle.meta().id);
-                let is_data_read = lesson.last_read == Some(pointer.offset);
+                let is_data_read = admission.last_read == Some(pointer.offset);
                 let resolved = LookupResult {
                     entry,
                     pointer: Some(pointer),
                     reads: self.reads.all() as f32,
                     data_reads: f32::from(u8::from(is_data_read)),
-                    by_pointer: lesson.by_pointer,
+                    by_pointer: admission.by_pointer,
                 };
-                point.resolved(self.question.hash, epoch, &resolved);
-            } else if lesson.is_shown_unread {
-                blocks.caches().found_in_memory(self.question.hash, epoch, entry);
+                point.resolved(self.lookup.hash, epoch, &resolved);
+            } else if admission.is_shown_unread {
+                blocks.caches().found_in_memory(self.lookup.hash, epoch, entry);
             }
-            self.lesson.epoch = None;
+            self.admission.epoch = None;
         }
         Resolved { trailer, payload: Payload::Part(found.into_payload()) }
     }
@@ -318,7 +319,7 @@ impl<'a> PointRead<'a> {
                     return self.done(None, blocks);
                 };
                 self.probe = Some((level, handle, handle.table().probe(self.key_for(handle))));
-                self.lesson.last_read = None;
+                self.admission.last_read = None;
                 self.reads.table_begins();
             }
             let Some((level, handle, probe)) = &mut self.probe else { continue };
@@ -334,7 +335,7 @@ impl<'a> PointRead<'a> {
             };
             let covered = handle
                 .range_tombstones()
-                .newest_over(self.question.key.user_key, self.question.key.sequence);
+                .newest_over(self.lookup.key.user_key, self.lookup.key.sequence);
             self.probe = None;
             if let Some(found) = found
                 && trailer_in(handle, found.trailer).sequence() >= covered
@@ -367,7 +368,7 @@ impl<'a> PointRead<'a> {
                 ErrorKind::Corrupt,
                 format!(
                     "caches and tables disagree on the key \"{}\": caches have {}, tables {}",
-                    self.question.key.user_key.escape_ascii(),
+                    self.lookup.key.user_key.escape_ascii(),
                     shown(Some(&checked)),
                     shown(resolved.as_ref()),
                 ),
@@ -379,18 +380,18 @@ impl<'a> PointRead<'a> {
     /// see the table.
     fn key_for(&self, handle: &TableHandle) -> LookupKey<'a> {
         match handle.meta().sequence_override {
-            0 => self.question.key,
-            _ => LookupKey { sequence: crate::format::key::SEQUENCE_MAX, ..self.question.key },
+            0 => self.lookup.key,
+            _ => LookupKey { sequence: crate::format::key::SEQUENCE_MAX, ..self.lookup.key },
         }
     }
 
     fn may_see(&self, handle: &TableHandle) -> bool {
-        handle.meta().sequence_override <= self.question.key.sequence
+        handle.meta().sequence_override <= self.lookup.key.sequence
     }
 
     /// The next table that may hold the key, and its level.
     fn next_table(&mut self) -> Option<(usize, &'a TableHandle)> {
-        let version = &self.question.view.version;
+        let version = &self.lookup.view.version;
         while self.level < LEVELS {
             let level = self.level;
             let candidate = if level == 0 {
@@ -399,10 +400,10 @@ impl<'a> PointRead<'a> {
                 if run.is_none() {
                     self.level = 1;
                 }
-                run.and_then(|run| find_in(run, self.question.key.user_key))
+                run.and_then(|run| find_in(run, self.lookup.key.user_key))
             } else {
                 self.level += 1;
-                version.find(level, self.question.key.user_key)
+                version.find(level, self.lookup.key.user_key)
             };
             if let Some(handle) = candidate
                 && self.may_see(handle)
@@ -442,9 +443,9 @@ fn trailer_in(handle: &TableHandle, trailer: Trailer) -> Trailer {
 
 /// What `see` makes of the newest version, which is waited for where it is in storage.
 /// `see` runs once at most, and maybe under a lock: it is to be short. For `lot` see
-/// [`PointRead::drawing`].
+/// [PointRead::with_sample_id].
 pub(crate) fn answer<R>(
-    question: Question<'_>,
+    lookup: PointLookup<'_>,
     epoch: Option<Epoch>,
     lot: u64,
     blocks: &Blocks,
@@ -453,13 +454,13 @@ pub(crate) fn answer<R>(
     let mut stage = Stage::Memory;
     if !blocks.is_cross_checked() {
         // The usual end, without the state of a longer way.
-        stage = match question.recall(blocks, &mut see) {
+        stage = match lookup.lookup_in_memory(blocks, &mut see) {
             Known::Written(seen) | Known::Cached(seen) => return Ok(Some(seen)),
-            Known::Place(entry, handle) => Stage::Pointer(entry, handle),
+            Known::EntryLocation(entry, handle) => Stage::Pointer(entry, handle),
             Known::Nothing => Stage::Tables,
         };
     }
-    let mut read = PointRead::at(stage, question, epoch).drawing(lot);
+    let mut read = PointRead::at(stage, lookup, epoch).with_sample_id(lot);
     let mut supplied = None;
     loop {
         match read.step(blocks, supplied.take())? {

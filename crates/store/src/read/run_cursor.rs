@@ -10,8 +10,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::Result;
+use crate::format::entry_location::EntryLocation;
 use crate::format::key::{Sequence, Trailer};
-use crate::format::places::Place;
 use crate::sst::block::BlockRef;
 use crate::sst::block_address::BlockAddress;
 use crate::sst::blocks::Blocks;
@@ -34,7 +34,7 @@ impl TableEntries {
     }
 
     /// The target in terms of the file: an ingested table has one entry a key,
-    /// so the question is only whether a key's entry is before the target.
+    /// so the lookup is only whether a key's entry is before the target.
     fn in_file<'t>(&self, target: Target<'t>) -> Target<'t> {
         let place = |trailer: Trailer| match self.sequence_override {
             0 => trailer,
@@ -86,7 +86,7 @@ impl Cursor for TableEntries {
         self.cursor.value_bytes()
     }
 
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<EntryLocation> {
         self.cursor.place()
     }
 
@@ -231,7 +231,7 @@ impl Cursor for RunCursor {
         self.entries().value_bytes()
     }
 
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<EntryLocation> {
         self.entries().place()
     }
 

@@ -104,7 +104,7 @@ impl BlockAddress {
     }
 
     /// The block, if that is what stands in the envelope `disk`, out of the tier.
-    pub(crate) fn recalled(&self, disk: &[u8]) -> Option<BlockRef> {
+    pub(crate) fn decode_from_tier(&self, disk: &[u8]) -> Option<BlockRef> {
         if disk.len() != self.handle.len as usize {
             return None;
         }

@@ -43,8 +43,8 @@ use crate::sst::block::{Block, BlockHandle, BlockRef, Content, open_part, seed};
 use crate::sst::block_address::{BlockAddress, TableFile};
 use crate::sst::block_tier::{self, BlockName, BlockTier, Offer};
 use crate::sst::cold_lookups::ColdLookups;
+use crate::sst::filter_repair::FilterRepair;
 use crate::sst::seeks::SeekWork;
-use crate::sst::unlearning::Unlearning;
 use crate::sync::atomic::Ordering;
 
 /// What a block is read for.
@@ -85,7 +85,7 @@ pub(crate) struct Blocks {
     statistics: BlockStatistics,
     seek_work: SeekWork,
     cold_lookups: ColdLookups,
-    unlearning: Unlearning,
+    unlearning: FilterRepair,
 }
 
 impl Blocks {
@@ -93,7 +93,7 @@ impl Blocks {
         storage: Arc<dyn Storage>,
         caches: Arc<Caches<BlockRef>>,
         seek_work: SeekWork,
-        unlearning: Unlearning,
+        unlearning: FilterRepair,
     ) -> Self {
         Self {
             storage,
@@ -113,7 +113,7 @@ impl Blocks {
         let caches = Caches::new(name_hash, bytes, 1, CachePolicy::BlockOnly);
         // Nobody merges.
         let seek_work = SeekWork::of_tables(u64::MAX);
-        Self::new(storage, Arc::new(caches), seek_work, Unlearning::of_cache(bytes))
+        Self::new(storage, Arc::new(caches), seek_work, FilterRepair::of_cache(bytes))
     }
 
     /// These, over a tier.
@@ -194,7 +194,7 @@ impl Blocks {
         };
         let landed = self.landed_or_noted(address);
         let reads = u32::from(landed.is_none());
-        let result = match landed.or_else(|| self.recall(address)) {
+        let result = match landed.or_else(|| self.get_from_tier(address)) {
             Some(block) => Ok(block),
             None => {
                 self.note_purpose(address, purpose);
@@ -267,7 +267,7 @@ impl Blocks {
                     if let Some(block) = self.landed_before(address) {
                         slots[i] = Some(Ok(block.clone()));
                         lead.publish(Ok(block));
-                    } else if let Some(block) = self.recall_by(way, address) {
+                    } else if let Some(block) = self.get_from_tier_by(way, address) {
                         recalled += 1;
                         self.note_read(slice::from_ref(address));
                         slots[i] = Some(Ok(block.clone()));
@@ -333,7 +333,7 @@ impl Blocks {
     }
 
     /// What keys passed filters that do not have them.
-    pub(crate) fn unlearning(&self) -> &Unlearning {
+    pub(crate) fn unlearning(&self) -> &FilterRepair {
         &self.unlearning
     }
 
@@ -380,7 +380,7 @@ impl Blocks {
             ("filter.repair_failures", unlearned.failures.get()),
             ("filter.repairs_hopeless", unlearned.hopeless.get()),
             ("filter.repairs_dropped", unlearned.dropped.get()),
-            ("cache.block.heirs", cache.total().heirs),
+            ("cache.block.compaction_prefills", cache.total().compaction_prefills),
             ("cache.block.charged_bytes", self.caches.blocks().charged_bytes() as u64),
             ("cache.block.bytes_max", split[2] as u64),
             ("cache.block.saved_reads", saved[2] as u64),
@@ -499,13 +499,13 @@ impl Blocks {
     }
 
     /// The block, if the tier has it.
-    fn recall(&self, address: &BlockAddress) -> Option<BlockRef> {
+    fn get_from_tier(&self, address: &BlockAddress) -> Option<BlockRef> {
         let (tier, name) = self.tier_and_name(address)?;
-        tier.get(&name, |disk| address.recalled(disk))
+        tier.get(&name, |disk| address.decode_from_tier(disk))
     }
 
-    fn recall_by(&self, way: Way, address: &BlockAddress) -> Option<BlockRef> {
-        (way == Way::ByTier).then(|| self.recall(address)).flatten()
+    fn get_from_tier_by(&self, way: Way, address: &BlockAddress) -> Option<BlockRef> {
+        (way == Way::ByTier).then(|| self.get_from_tier(address)).flatten()
     }
 
     /// What is to go to the tier of a block that was read, once it has proved whole.

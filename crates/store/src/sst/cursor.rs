@@ -13,8 +13,8 @@
 use bytes::Bytes;
 
 use crate::error::Result;
+use crate::format::entry_location::EntryLocation;
 use crate::format::key::Trailer;
-use crate::format::places::Place;
 use crate::sst::block::BlockRef;
 use crate::sst::block_address::BlockAddress;
 
@@ -60,7 +60,7 @@ pub(crate) trait Cursor {
     }
 
     /// Where the entry stands, if it is one of a table. Must be valid.
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<EntryLocation> {
         None
     }
 

@@ -3,7 +3,7 @@
 //!
 //! The last byte of a filter is its kind. Blocked Bloom filters ([`blocked_bloom`]) are the usual
 //! ones; cuckoo filters ([`cuckoo`]) can unlearn that a key which is not there passes, and what
-//! those of a table have unlearned stands in [`Learned`].
+//! those of a table have unlearned stands in [`TableRepairs`].
 //!
 //! Guarantees:
 //! 1. A key that was added always passes.
@@ -15,7 +15,7 @@
 
 mod blocked_bloom;
 mod cuckoo;
-mod learned;
+mod repairs;
 
 use std::num::NonZeroU8;
 
@@ -24,7 +24,7 @@ pub(crate) use self::cuckoo::{
     BITS_MAX as CUCKOO_BITS_MAX, BITS_MIN as CUCKOO_BITS_MIN, BUCKETS_MAX, MIRROR_BUCKET_BYTES,
     Matches, Repair, tails,
 };
-pub(crate) use self::learned::Learned;
+pub(crate) use self::repairs::TableRepairs;
 use crate::options::FilterKind;
 
 /// The kind of a filter as its last byte and properties of tables have it.

@@ -10,7 +10,7 @@
 
 pub(crate) mod scan_lengths;
 pub(crate) mod seeks;
-pub(crate) mod unlearning;
+pub(crate) mod filter_repair;
 pub(crate) mod cold_lookups;
 pub(crate) mod filter;
 pub(crate) mod block;

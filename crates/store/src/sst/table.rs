@@ -23,7 +23,7 @@ mod reader;
 mod probe;
 mod fetch;
 mod cursor;
-mod unlearn;
+mod repair;
 mod check;
 mod mend;
 #[cfg(test)]
@@ -37,4 +37,4 @@ pub(crate) use mend::{mend, parts_come_back};
 pub(crate) use probe::{Found, Step, TableProbe};
 pub(crate) use properties::TableProperties;
 pub(crate) use reader::Table;
-pub(crate) use unlearn::Unlearned;
+pub(crate) use repair::RepairOutcome;

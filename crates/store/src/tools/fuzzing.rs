@@ -29,8 +29,8 @@ use crate::version::manifest::{self, Edit, State};
 use crate::wal::format::{self, HEADER_BYTES, Header};
 use crate::wal::{Ending, LogReader, LogWriter};
 use crate::warm::hot_list::{self, HotList};
-use crate::warm::learned_list::{self, LearnedList};
 use crate::warm::list_file;
+use crate::warm::repair_list::{self, RepairList};
 
 /// The id of the tables that are opened and built here.
 pub const TABLE: u64 = 7;
@@ -316,14 +316,14 @@ pub fn decode_hot_list(bytes: &[u8]) -> Option<[Vec<u8>; 2]> {
 
 /// Puts right the checksum of a list of what filters had unlearned.
 pub fn mend_learned_list(bytes: &mut [u8]) {
-    list_file::seal(learned_list::MAGIC, bytes);
+    list_file::seal(repair_list::MAGIC, bytes);
 }
 
 /// Decodes a list of what filters had unlearned; what it is encoded to again.
 pub fn decode_learned_list(bytes: &[u8]) -> Option<Vec<u8>> {
-    let list = LearnedList::decode(bytes)?;
+    let list = RepairList::decode(bytes)?;
     let encoded = list.encode();
-    assert_eq!(LearnedList::decode(&encoded), Some(list), "a list comes back");
+    assert_eq!(RepairList::decode(&encoded), Some(list), "a list comes back");
     Some(encoded)
 }
 

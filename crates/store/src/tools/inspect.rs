@@ -93,7 +93,7 @@ pub enum FileRole {
     /// What the caches held when the store was closed; nobody needs it.
     HotList,
     /// What filters had unlearned when the store was closed; nobody needs it.
-    LearnedList,
+    RepairList,
     /// The list of edits.
     Manifest,
     /// A write-ahead log.
@@ -114,7 +114,7 @@ impl FileRole {
             Self::Lock => "lock",
             Self::Current => "current",
             Self::HotList => "hot-list",
-            Self::LearnedList => "learned-list",
+            Self::RepairList => "learned-list",
             Self::Manifest => "manifest",
             Self::Log => "log",
             Self::Table => "table",
@@ -464,7 +464,7 @@ pub(crate) fn role_of(name: &str, is_directory: bool, state: &State, manifest: u
         Some(FileName::Lock) => FileRole::Lock,
         Some(FileName::Current) => FileRole::Current,
         Some(FileName::HotList) => FileRole::HotList,
-        Some(FileName::LearnedList) => FileRole::LearnedList,
+        Some(FileName::RepairList) => FileRole::RepairList,
         Some(FileName::Temporary) => FileRole::LeftOver,
         Some(FileName::Manifest(number)) => counts(number == manifest, FileRole::Manifest),
         Some(FileName::Log(number)) => counts(number >= state.min_log, FileRole::Log),

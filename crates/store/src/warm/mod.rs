@@ -5,5 +5,5 @@
 pub(crate) mod list_file;
 pub(crate) mod hot_list;
 pub(crate) mod hottest;
-pub(crate) mod learned_list;
-pub(crate) mod lending;
+pub(crate) mod repair_list;
+pub(crate) mod borrowed_budget;

@@ -669,7 +669,7 @@ fn shown(entry: &Option<Entry>) -> Option<(&[u8], Option<u64>)> {
 /// Those in ascending order may be lent.
 fn say_next(walk: &mut Iter, reverse: bool, is_lent: bool, answer: &mut Answer) -> bool {
     if !reverse && is_lent {
-        let lent = walk.lend().unwrap();
+        let lent = walk.next_ref().unwrap();
         lent.inspect(|lent| answer.item(lent.key, lent.value, lent.expires_at_ms)).is_some()
     } else {
         let item = if reverse { walk.next_back() } else { walk.next() };

@@ -106,7 +106,7 @@ const fn unlearned(
     replace: &'static str,
     test: &'static str,
 ) -> Mutation {
-    Mutation { target: "unlearning", ..mutation(name, file, find, replace, test) }
+    Mutation { target: "filter_repair", ..mutation(name, file, find, replace, test) }
 }
 
 /// Of the tier under the block cache.
@@ -510,7 +510,7 @@ pub const MUTATIONS: &[Mutation] = &[
     race(
         "a merge takes entries in whatever order they come",
         "crates/store/src/compaction/retain.rs",
-        "            Ordering::Equal | Ordering::Greater => return Verdict::Misplaced,\n",
+        "            Ordering::Equal | Ordering::Greater => return Decision::Misplaced,\n",
         "            Ordering::Equal | Ordering::Greater => false,\n",
         "compaction::retain::tests::entries_out_of_order_are_noticed_whether_they_are_kept_or_not",
     ),
@@ -518,10 +518,10 @@ pub const MUTATIONS: &[Mutation] = &[
         package: "tidekv-resp",
         ..race(
             "a round that another writer has undone is answered as done",
-            "crates/resp/src/dispatch/rounds.rs",
+            "crates/resp/src/dispatch/group_commit.rs",
             "            Ok(Ok(Commit::Conflict)) => later.push(waiting),\n",
             "            Ok(Ok(Commit::Conflict)) => waiting.answer(Outcome::Done(replies)),\n",
-            "dispatch::rounds::tests::what_another_writer_has_changed_is_read_again",
+            "dispatch::group_commit::tests::what_another_writer_has_changed_is_read_again",
         )
     },
     Mutation {
@@ -529,7 +529,7 @@ pub const MUTATIONS: &[Mutation] = &[
         target: "rounds",
         ..race(
             "a round is answered before it is on stable storage",
-            "crates/resp/src/dispatch/round.rs",
+            "crates/resp/src/dispatch/batch.rs",
             "self.transaction.commit(Durability::Sync)",
             "self.transaction.commit(Durability::Buffered)",
             "what_was_answered_survives_a_power_cut",
@@ -537,22 +537,22 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     stale(
         "a get asks the caches and not the memtables",
-        "crates/store/src/read/question.rs",
+        "crates/store/src/read/point_lookup.rs",
         "match self.ask_memtables(see) {",
         "match None::<R> {",
         "a_memtable_goes_before_the_caches",
     ),
     stale(
         "a flush does not tell of new versions",
-        "crates/store/src/compaction/notices.rs",
-        "self.point.sync(hash, name, entry).then_some(Tag { hash, from: None })",
+        "crates/store/src/compaction/cache_invalidation.rs",
+        "self.point.update(hash, name, entry).then_some(Tag { hash, from: None })",
         "entry.and(None)",
         "a_flush_brings_the_caches_up_to_date",
     ),
     stale(
         "a flush does not redirect pointers",
         "crates/store/src/jobs/flusher.rs",
-        "            notices::redirect(self.caches.point(), &output.placed);\n",
+        "            cache_invalidation::redirect(self.caches.point(), &output.placed);\n",
         "",
         "a_flush_brings_the_caches_up_to_date",
     ),
@@ -573,8 +573,8 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "a pointer is followed below a range tombstone",
         "crates/store/src/read/point_read.rs",
-        "&& !self.question.view.version.tombstoned().iter().any(covers)",
-        "|| self.question.view.version.tombstoned().iter().any(covers)",
+        "&& !self.lookup.view.version.tombstoned().iter().any(covers)",
+        "|| self.lookup.view.version.tombstoned().iter().any(covers)",
         "a_range_that_was_deleted_is_not_in_the_caches",
     ),
     stale(
@@ -595,12 +595,12 @@ pub const MUTATIONS: &[Mutation] = &[
         "what is found during an ingest is kept",
         "crates/store/src/lifecycle/upkeep.rs",
         "let change = self.caches.point().begin_change();",
-        "let change = self.caches.point().turn();",
+        "let change = self.caches.point().advance_epoch();",
         "what_was_found_during_an_ingest_is_not_kept",
     ),
     stale(
         "a snapshot is answered with what came later",
-        "crates/store/src/read/question.rs",
+        "crates/store/src/read/point_lookup.rs",
         "            _ => sequence <= self.known,",
         "            _ => true,",
         "a_snapshot_sees_what_it_saw",
@@ -609,7 +609,7 @@ pub const MUTATIONS: &[Mutation] = &[
         target: "lib",
         ..stale(
             "a read of many keys has what came later of one of them",
-            "crates/store/src/read/question.rs",
+            "crates/store/src/read/point_lookup.rs",
             "            0 => self.is_at_snapshot || self.tree.flushed() <= self.known,",
             "            0 => true,",
             "api::keyspace::tests::a_version_without_a_sequence_is_not_older_than_its_flush",
@@ -618,7 +618,7 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "a snapshot follows a pointer to what came later",
         "crates/store/src/read/point_read.rs",
-        "        sequence <= self.question.reader.known\n            && !",
+        "        sequence <= self.lookup.reader.known\n            && !",
         "        !",
         "a_snapshot_sees_what_it_saw",
     ),
@@ -640,13 +640,13 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "pointers are lost to compactions",
         "crates/store/src/jobs/compactor.rs",
-        "        notices::follow(self.caches.point(), placed, parts.compaction.output_level);\n",
+        "        cache_invalidation::relocate(self.caches.point(), placed, parts.compaction.output_level);\n",
         "",
         "pointers_follow_their_entries_through_compactions",
     ),
     stale(
         "keyspaces share the entries of the caches",
-        "crates/store/src/read/question.rs",
+        "crates/store/src/read/point_lookup.rs",
         "        Name { keyspace: self.reader.tree.id, key: self.key.user_key }\n",
         "        Name { keyspace: 0, key: self.key.user_key }\n",
         "keyspaces_do_not_answer_for_each_other",
@@ -684,20 +684,20 @@ pub const MUTATIONS: &[Mutation] = &[
     race(
         "a compaction brings pointers along when others may have installed something",
         "crates/store/src/jobs/compactor.rs",
-        "        notices::follow(self.caches.point(), placed, parts.compaction.output_level);\n        \
+        "        cache_invalidation::relocate(self.caches.point(), placed, parts.compaction.output_level);\n        \
          parts.tree.install_tables(&removed, added);\n        \
          drop(structure);\n        \
          self.after_install();\n",
         "        parts.tree.install_tables(&removed, added);\n        \
          drop(structure);\n        \
          self.after_install();\n        \
-         notices::follow(self.caches.point(), placed, parts.compaction.output_level);\n",
+         cache_invalidation::relocate(self.caches.point(), placed, parts.compaction.output_level);\n",
         "api::db::tests::models::no_pointer_comes_back_after_an_ingest",
     ),
     stale(
         "what a compaction has seen expire stays in the caches",
-        "crates/store/src/compaction/notices.rs",
-        "                    point.sync(name_hash(name), name, None);\n",
+        "crates/store/src/compaction/cache_invalidation.rs",
+        "                    point.update(name_hash(name), name, None);\n",
         "                    let _ = (point, name);\n",
         "what_a_compaction_has_seen_expire_stays_so",
     ),
@@ -711,13 +711,13 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "what a compaction writes is cold, however hot what it reads",
         "crates/store/src/jobs/compactor.rs",
-        "_ => Some(Rule::Heat),",
+        "_ => Some(Rule::HotBlockCarryover),",
         "_ => None,",
         "hot_blocks_stay_in_memory_through_compactions",
     ),
     stale(
         "all that a compaction writes is hot",
-        "crates/store/src/compaction/heat.rs",
+        "crates/store/src/compaction/hot_block_carryover.rs",
         "data: f32::from(cache.heat(BlockId { table, offset })) / entries.max(1) as f32",
         "data: 15.0",
         "hot_blocks_stay_in_memory_through_compactions",
@@ -725,7 +725,7 @@ pub const MUTATIONS: &[Mutation] = &[
     warm(
         "what logs hold is not told to pointers that have come back",
         "crates/store/src/lifecycle/recovery.rs",
-        "            notices::redirect(self.caches.point(), &output.placed);\n",
+        "            cache_invalidation::redirect(self.caches.point(), &output.placed);\n",
         "",
         "pointers_that_come_back_are_synced_with_what_the_log_holds",
     ),
@@ -919,7 +919,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     warm(
         "what KV has lent is lost",
-        "crates/store/src/warm/lending.rs",
+        "crates/store/src/warm/borrowed_budget.rs",
         "self.lend(|_| 0.0);",
         "",
         "kv_lends_what_it_does_not_fill_yet_and_has_it_back",
@@ -1043,8 +1043,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "who finds a block in memory pays for its read",
         file: "crates/store/src/sst/blocks.rs",
-        find: "        let result = match landed.or_else(|| self.recall(address)) {",
-        replace: "        if landed.is_some() {\n            self.note_purpose(address, purpose);\n        }\n        let result = match landed.or_else(|| self.recall(address)) {",
+        find: "        let result = match landed.or_else(|| self.lookup_in_memory(address)) {",
+        replace: "        if landed.is_some() {\n            self.note_purpose(address, purpose);\n        }\n        let result = match landed.or_else(|| self.lookup_in_memory(address)) {",
         package: "tidekv",
         target: "lib",
         test: "sst::blocks::tests::who_reads_for_a_seek_pays_for_it_once",
@@ -1127,7 +1127,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     stale(
         "what a flush keeps for a snapshot is the newest version",
-        "crates/store/src/compaction/notices.rs",
+        "crates/store/src/compaction/cache_invalidation.rs",
         "is_value(t) && t.sequence() > covered",
         "is_value(t) && t.sequence() > covered.min(0)",
         "what_a_flush_keeps_for_a_snapshot_is_not_the_newest_version",
@@ -1142,8 +1142,8 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "what is in memory anyway counts for nothing",
         "crates/store/src/read/point_read.rs",
-        "} else if lesson.is_shown_unread {",
-        "} else if lesson.is_shown_unread && false {",
+        "} else if admission.is_shown_unread {",
+        "} else if admission.is_shown_unread && false {",
         "what_is_asked_for_often_comes_to_the_values_though_its_blocks_are_in_memory",
     ),
     stale(
@@ -1428,7 +1428,7 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     unlearned(
         "a filter is repaired with the bits of another bucket",
-        "crates/store/src/sst/table/unlearn.rs",
+        "crates/store/src/sst/table/repair.rs",
         "self.tails_at(&blocks.read_to_repair(&mirror)?, at)?",
         "self.tails_at(&blocks.read_to_repair(&mirror)?, at * 0)?",
         "what_is_asked_for_again_and_again_stops_costing_reads",
@@ -1442,14 +1442,14 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     unlearned(
         "repairs of filters have no rate",
-        "crates/store/src/sst/unlearning.rs",
+        "crates/store/src/sst/filter_repair.rs",
         "now_ns >= self.not_before_ns.load(Ordering::Relaxed)",
         "now_ns < u64::MAX",
         "repairs_are_held_to_their_rate",
     ),
     unlearned(
         "what filters had unlearned is believed of any table of the same number",
-        "crates/store/src/jobs/unlearner.rs",
+        "crates/store/src/jobs/filter_repairer.rs",
         "(properties.id, properties.file_bytes, properties.contents)",
         "(properties.id, 1, properties.contents.min(1))",
         "a_list_of_another_store_or_of_other_tables_is_not_believed",
@@ -1463,10 +1463,10 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     race(
         "what passed a filter once is repaired",
-        "crates/store/src/sst/unlearning.rs",
+        "crates/store/src/sst/filter_repair.rs",
         "if !found.can_unlearn || !self.came_before(&found) {",
         "if !found.can_unlearn {",
-        "sst::unlearning::tests::what_comes_twice_is_repaired",
+        "sst::filter_repair::tests::what_comes_twice_is_repaired",
     ),
     race(
         "the bits of a repair are not those of its seed",
@@ -1480,7 +1480,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/warm/list_file.rs",
         "found == magic && sum == checksum(magic, reader.rest())",
         "found == magic && (sum == checksum(magic, reader.rest()) || sum > 0)",
-        "warm::learned_list::tests::what_is_torn_or_damaged_is_no_list",
+        "warm::repair_list::tests::what_is_torn_or_damaged_is_no_list",
     ),
     Mutation {
         package: "tidekv-tiered",

@@ -8,7 +8,7 @@ pub mod strange_tier;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidekv::{CachePolicy, Db, Environment, Idea, Ideas, Options};
+use tidekv::{Ablation, Ablations, CachePolicy, Db, Environment, Options};
 use tidekv_io::{InlineExecutor, ManualClock, MemoryStorage, SeededRandom};
 
 /// Where the simulated clock begins.
@@ -68,28 +68,28 @@ impl Dice {
 
 /// Without the ideas about changes of the tree, and some of the others.
 fn tide_without(dice: &mut Dice) -> CachePolicy {
-    let of_changes = Ideas::NONE.and(Idea::Repair).and(Idea::Sync);
-    let others = Ideas::all().filter(|_| dice.one_in(2));
-    CachePolicy::TideWithout(others.fold(of_changes, |set, (idea, _)| set.and(idea)))
+    let of_changes = Ablations::NONE.and(Ablation::Repair).and(Ablation::Sync);
+    let others = Ablations::all().filter(|_| dice.one_in(2));
+    CachePolicy::AdaptiveWithout(others.fold(of_changes, |set, (idea, _)| set.and(idea)))
 }
 
 /// How a store uses its caches, one way as likely as another.
 pub fn cache_policy(dice: &mut Dice) -> CachePolicy {
     match dice.below(12) {
-        0 => CachePolicy::Tide,
+        0 => CachePolicy::Adaptive,
         1 => CachePolicy::BlockOnly,
         2 => CachePolicy::Fixed { kv: 100, kp: 0 },
         3 => CachePolicy::Fixed { kv: 0, kp: 100 },
         4 => CachePolicy::BlockClock,
         5 => CachePolicy::BlockS3Fifo,
-        6 => CachePolicy::HAC,
-        7 => CachePolicy::Hac { k: 1 << dice.below(24), theta: dice.below(101) as u8 },
+        6 => CachePolicy::AC_KEY,
+        7 => CachePolicy::AcKey { k: 1 << dice.below(24), theta: dice.below(101) as u8 },
         8 => tide_without(dice),
         9 => {
             // Often without values, without pointers or without blocks.
             let kv = if dice.one_in(3) { 0 } else { dice.below(101) as u8 };
             let kp = if dice.one_in(3) { 0 } else { dice.below(u64::from(101 - kv)) as u8 };
-            CachePolicy::Offline { kv, kp: if dice.one_in(3) { 100 - kv } else { kp } }
+            CachePolicy::AcKeyFixed { kv, kp: if dice.one_in(3) { 100 - kv } else { kp } }
         }
         _ => {
             let kv = dice.below(91) as u8;

@@ -119,7 +119,7 @@ impl Progress {
     }
 
     /// Holds what was found to all that was acknowledged, synced or not.
-    pub fn judge_all(&self, found: &Found, now_ms: u64) -> Result<(), String> {
+    pub fn score_all(&self, found: &Found, now_ms: u64) -> Result<(), String> {
         match self.states[self.begun()].contradiction(found, now_ms) {
             None => Ok(()),
             Some(why) => Err(why),
@@ -228,7 +228,7 @@ impl Workload {
         progress.is_created = true;
         let judged = match self.buffered_may_go {
             true => progress.judge(&found, self.clock.unix_ms()),
-            false => progress.judge_all(&found, self.clock.unix_ms()),
+            false => progress.score_all(&found, self.clock.unix_ms()),
         };
         if let Err(why) = judged {
             self.losses.push(format!("after opening: {why}"));

@@ -36,7 +36,7 @@ fn open(storage: &MemoryStorage) -> Cache {
 /// Opens a cache in that run of the machine.
 fn try_open(options: &Options, storage: &MemoryStorage, boot: u128) -> Result<Cache> {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
-    let around = Surroundings {
+    let around = Environment {
         storage,
         clock: Arc::new(ManualClock::new(1_700_000_000_000)) as Arc<dyn Clock>,
         random: Arc::new(SeededRandom::new(1)),

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use crate::device::flash_device::Device;
 use crate::device::recovery::{self, Files};
 use crate::device::stats::DeviceCounters;
+use crate::environment::Environment;
 use crate::error::Result;
 use crate::index::flash_dram::Limits;
 use crate::membership::Membership;
@@ -30,7 +31,6 @@ use crate::options::{FlashOptions, Options};
 use crate::segment::layout::Layout;
 use crate::segment::state_file::StateFile;
 use crate::segment::superblock::{NO_TIME, Opening, Superblock};
-use crate::surroundings::Surroundings;
 
 /// A device in its seat.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Array {
         limits: Limits,
         opening: Opening,
         may_be_warm: bool,
-        around: &Surroundings,
+        around: &Environment,
     ) -> Result<Self> {
         let mut candidates = Vec::new();
         for flash in &options.flash {
@@ -110,10 +110,10 @@ impl Array {
         for (seat, candidate) in candidates.iter().enumerate() {
             let is_left = warm_seats && trusted[seat];
             if membership.seats[seat].is_taken() && !is_left {
-                membership.leave(seat);
+                membership.detach(seat);
             }
             if candidate.files.is_ok() && !is_left {
-                membership.come(seat, around.device_id());
+                membership.attach(seat, around.device_id());
             }
             ids.push(membership.seats[seat].device);
         }
@@ -190,7 +190,7 @@ impl Array {
 
 fn open_state(
     path: Option<&PathBuf>,
-    around: &Surroundings,
+    around: &Environment,
 ) -> Result<(Option<StateFile>, Option<Membership>)> {
     let Some(path) = path else { return Ok((None, None)) };
     let (state, says) = StateFile::open(&around.storage, path, around.boot)?;

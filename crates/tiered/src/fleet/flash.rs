@@ -24,12 +24,13 @@ use crate::device::read_times::ReadClock;
 use crate::device::recovery::{self, Files};
 use crate::device::write_budget::WriteBudget;
 use crate::entry::Spot;
+use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::fleet::array::Array;
+use crate::fleet::device_slot::{DeviceSlot, DeviceStats, SlotLimit};
 use crate::fleet::health::{Health, Work};
 use crate::fleet::rendezvous::Rendezvous;
 use crate::fleet::routing::Routing;
-use crate::fleet::seat::{DeviceStats, Seat, SeatLimit};
 use crate::index::flash_dram::Limits;
 use crate::membership::Membership;
 use crate::object::{Found, Object};
@@ -39,7 +40,6 @@ use crate::segment::record::{self, Kind, Record};
 use crate::segment::state_file::StateFile;
 use crate::segment::superblock::{Opening, Superblock};
 use crate::stats::Counter;
-use crate::surroundings::Surroundings;
 
 /// An object whose copy is among the oldest so many hundredths of its device is written anew
 /// when it leaves DRAM: it has been asked for, and the copy is soon to go.
@@ -49,14 +49,14 @@ const WARMING_MAX: Duration = Duration::from_secs(3600);
 
 /// Where a copy of an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct CopyLocation {
     seat: u32,
     /// The lower half of the device's number: the seat may have got another since.
     device: u32,
     spot: Spot,
 }
 
-impl Place {
+impl CopyLocation {
     pub(crate) fn new(seat: usize, device: &Device, spot: Spot) -> Self {
         Self { seat: seat as u32, device: device.id as u32, spot }
     }
@@ -70,14 +70,14 @@ pub(crate) struct Flash {
 
 #[derive(Debug)]
 struct Inner {
-    seats: Box<[Seat]>,
+    seats: Box<[DeviceSlot]>,
     routing: ArcSwap<Routing>,
     membership: Mutex<Membership>,
-    /// Held while devices are told one by one how much of them may be used.
+    /// DramObject while devices are told one by one how much of them may be used.
     resizing: Mutex<()>,
     state: Option<StateFile>,
-    around: Surroundings,
-    /// Held while devices are told, so that one that comes back knows it.
+    around: Environment,
+    /// DramObject while devices are told, so that one that comes back knows it.
     limits: Mutex<Limits>,
     opening: Opening,
     object_bytes_max: u64,
@@ -101,7 +101,7 @@ impl Flash {
         limits: Limits,
         opening: Opening,
         may_be_warm: bool,
-        around: &Surroundings,
+        around: &Environment,
     ) -> Result<(Self, Start)> {
         let array = Array::open(options, limits, opening, may_be_warm, around)?;
         let start = Start {
@@ -119,8 +119,8 @@ impl Flash {
                 missing.push(number);
                 health.left(now_ns);
             }
-            let limit = SeatLimit { bytes: opened.options.bytes, slots: opened.layout.slots };
-            Seat {
+            let limit = SlotLimit { bytes: opened.options.bytes, slots: opened.layout.slots };
+            DeviceSlot {
                 limit: Mutex::new(limit),
                 options: opened.options,
                 layout: opened.layout,
@@ -136,7 +136,7 @@ impl Flash {
                 returned: Mutex::new((0, 0)),
             }
         });
-        let seats: Box<[Seat]> = seats.collect();
+        let seats: Box<[DeviceSlot]> = seats.collect();
         let membership = array.membership;
         let is_warming = seats.iter().map(|_| false);
         let routing = Routing::new(rendezvous, &membership, is_warming);
@@ -157,7 +157,7 @@ impl Flash {
             }),
         };
         if !missing.is_empty() {
-            missing.into_iter().for_each(|seat| flash.inner.leave(seat));
+            missing.into_iter().for_each(|seat| flash.inner.detach(seat));
             flash.inner.sync_membership()?;
         }
         Ok((flash, start))
@@ -206,7 +206,7 @@ impl Flash {
             seat.read_clock.add(ended_ns.saturating_sub(began_ns));
         }
         if is_to_go {
-            self.inner.leave(number);
+            self.inner.detach(number);
         }
     }
 
@@ -216,7 +216,7 @@ impl Flash {
         hash: u64,
         key: &[u8],
         found: &Found,
-        copy: Option<Place>,
+        copy: Option<CopyLocation>,
         now_s: u32,
     ) {
         let routing = self.inner.routing.load();
@@ -248,7 +248,7 @@ impl Flash {
             false => self.inner.put_parts(&device, hash, key, whole, now_s),
         };
         if put.is_err() {
-            self.inner.leave(seat);
+            self.inner.detach(seat);
         }
         self.inner.schedule(seat, &device);
     }
@@ -268,7 +268,7 @@ impl Flash {
             });
             let Some(seat) = failed else { return };
             // What it had counts for nobody when this returns; now the key belongs elsewhere.
-            self.inner.leave(seat);
+            self.inner.detach(seat);
         }
     }
 
@@ -276,7 +276,7 @@ impl Flash {
     pub(crate) fn clear(&self) {
         for (seat, device) in self.inner.devices() {
             if device.clear().is_err() {
-                self.inner.leave(seat);
+                self.inner.detach(seat);
             }
         }
     }
@@ -305,7 +305,7 @@ impl Flash {
                 health.try_later(now_ns);
                 drop(health);
                 let inner = Arc::clone(&self.inner);
-                seat.executor.execute(Priority::Low, Box::new(move || inner.come(number)));
+                seat.executor.execute(Priority::Low, Box::new(move || inner.attach(number)));
             } else if health.is_warming() {
                 let (bytes, since_ns) = *seat.returned.lock();
                 let written = seat.counters.segment_bytes_written.get() - bytes;
@@ -320,7 +320,7 @@ impl Flash {
     }
 
     /// Does what waits on devices, in this thread.
-    pub(crate) fn catch_up(&self) {
+    pub(crate) fn drain_writes(&self) {
         for (number, device) in self.inner.devices() {
             if device.wants_upkeep() {
                 self.inner.keep_up(number, &device);
@@ -349,7 +349,7 @@ impl Flash {
     /// device one that is not full yet.
     pub(crate) fn bytes_beside(&self) -> u64 {
         let beside =
-            |seat: &Seat| seat.layout.beside_bytes() + u64::from(seat.layout.segment_bytes);
+            |seat: &DeviceSlot| seat.layout.beside_bytes() + u64::from(seat.layout.segment_bytes);
         self.inner.seats.iter().map(beside).sum()
     }
 
@@ -357,7 +357,7 @@ impl Flash {
     pub(crate) fn bytes_min(&self) -> u64 {
         let seats = &self.inner.seats;
         let all_bytes: u128 = seats.iter().map(|seat| u128::from(seat.options.bytes)).sum();
-        let least = |seat: &Seat| {
+        let least = |seat: &DeviceSlot| {
             let part = u128::from(seat.layout.in_use_bytes_min()) * all_bytes;
             (part / u128::from(seat.options.bytes.max(1))) as u64 + 1
         };
@@ -381,9 +381,9 @@ impl Flash {
         let scaled = |part: u64, of: u64, whole: u64| {
             u128::from(part) * u128::from(of) / u128::from(whole.max(1))
         };
-        let limit = |seat: &Seat| {
+        let limit = |seat: &DeviceSlot| {
             let bytes = scaled(seat.options.bytes, bytes, all_bytes) as u64;
-            seat.layout.slots_within(bytes).map(|slots| SeatLimit { bytes, slots })
+            seat.layout.slots_within(bytes).map(|slots| SlotLimit { bytes, slots })
         };
         let Some(limits) = seats.iter().map(limit).collect::<Option<Vec<_>>>() else {
             let least = self.bytes_min();
@@ -418,7 +418,7 @@ impl Flash {
 
     /// How all devices stand.
     pub(crate) fn stats(&self) -> Vec<DeviceStats> {
-        self.inner.seats.iter().map(Seat::stats).collect()
+        self.inner.seats.iter().map(DeviceSlot::stats).collect()
     }
 }
 
@@ -501,12 +501,12 @@ impl Inner {
         };
         drop(health);
         if is_to_go || device.is_broken() {
-            self.leave(number);
+            self.detach(number);
         }
     }
 
     /// A device is not used any more. When this returns, a recovery knows.
-    fn leave(&self, number: usize) {
+    fn detach(&self, number: usize) {
         let mut membership = self.membership.lock();
         let mut leaving = vec![number];
         while let Some(number) = leaving.pop() {
@@ -518,7 +518,7 @@ impl Inner {
                 device.break_down();
             }
             tracing::warn!("flash device {} is out", self.name(number));
-            membership.leave(number);
+            membership.detach(number);
             leaving.extend(self.tell_all(&membership));
             seat.times_out.add(1);
             seat.health.lock().left(self.around.clock.monotonic_ns());
@@ -546,7 +546,7 @@ impl Inner {
         for (number, device) in self.devices() {
             match device.meta.sync() {
                 Ok(()) => told = Ok(()),
-                Err(_) => self.leave(number),
+                Err(_) => self.detach(number),
             }
         }
         told
@@ -571,14 +571,14 @@ impl Inner {
     /// From now on keys are routed by this.
     fn publish(&self, membership: &Membership) {
         let before = self.routing.load();
-        let is_warming = |seat: &Seat| seat.health.lock().is_warming();
+        let is_warming = |seat: &DeviceSlot| seat.health.lock().is_warming();
         let is_warming = self.seats.iter().map(is_warming);
         let routing = Routing::new(before.rendezvous.clone(), membership, is_warming);
         self.routing.store(Arc::new(routing));
     }
 
     /// Tries a device that is out; it comes back empty.
-    fn come(self: &Arc<Self>, number: usize) {
+    fn attach(self: &Arc<Self>, number: usize) {
         let seat = &self.seats[number];
         let files = Files::open(&self.around.storage, &seat.options.path, seat.options.bytes);
         let Ok(files) = files else { return };
@@ -593,7 +593,7 @@ impl Inner {
         }
         let mut next = membership.clone();
         let id = self.around.device_id();
-        next.come(number, id);
+        next.attach(number, id);
         let fresh = Superblock {
             version_max: self.version_max.load(Ordering::Acquire),
             clear_at_s: self.clear_at_s.load(Ordering::Acquire),
@@ -605,11 +605,11 @@ impl Inner {
         *membership = next;
         let Ok(device) = opened else {
             // It may have written that it is there.
-            membership.leave(number);
+            membership.detach(number);
             let failed = self.tell_all(&membership);
             self.publish(&membership);
             drop(membership);
-            failed.into_iter().for_each(|seat| self.leave(seat));
+            failed.into_iter().for_each(|seat| self.detach(seat));
             return;
         };
         let failed = self.tell_all(&membership);
@@ -627,7 +627,7 @@ impl Inner {
         self.publish(&membership);
         drop(membership);
         tracing::info!("flash device {} is back, empty", self.name(number));
-        failed.into_iter().for_each(|seat| self.leave(seat));
+        failed.into_iter().for_each(|seat| self.detach(seat));
         self.schedule(number, &device);
     }
 
@@ -640,7 +640,7 @@ impl Inner {
     fn write_superblocks(&self, change: impl Fn(&mut Superblock)) {
         for (seat, device) in self.devices() {
             if !device.is_broken() && device.write_superblock(&change).is_err() {
-                self.leave(seat);
+                self.detach(seat);
             }
         }
     }

@@ -16,14 +16,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::device::flash_device::Device;
 use crate::device::lookup::{Lookup, Step};
 use crate::entry::Spot;
-use crate::fleet::flash::{Flash, Place};
+use crate::fleet::flash::{CopyLocation, Flash};
 use crate::fleet::routing::Routing;
 use crate::object::{Found, Object};
 use crate::segment::parts::Parts;
 use crate::segment::record::{Kind, Record};
 
 /// What was found, and where its copy is, if it is in its own place.
-pub(crate) type Outcome = Option<(Found, Option<Place>)>;
+pub(crate) type Outcome = Option<(Found, Option<CopyLocation>)>;
 
 /// A lookup on flash.
 #[derive(Debug)]
@@ -34,13 +34,13 @@ pub(crate) struct FlashLookup {
     routing: Arc<Routing>,
     home: usize,
     seats: std::iter::Flatten<std::array::IntoIter<Option<usize>, 2>>,
-    seat: Option<SeatLookup>,
+    seat: Option<SlotLookup>,
     parts: Option<PartsLookup>,
 }
 
 /// A lookup on the device of a seat.
 #[derive(Debug)]
-struct SeatLookup {
+struct SlotLookup {
     number: usize,
     device: Arc<Device>,
     began_ns: u64,
@@ -51,7 +51,7 @@ struct SeatLookup {
 #[derive(Debug)]
 struct PartsLookup {
     head: Found,
-    place: Option<Place>,
+    place: Option<CopyLocation>,
     parts: Parts,
     number: u32,
     name: Box<[u8]>,
@@ -117,11 +117,11 @@ impl FlashLookup {
         FlashStep::Done(None)
     }
 
-    fn next_seat(&mut self, flash: &Flash) -> Option<SeatLookup> {
+    fn next_seat(&mut self, flash: &Flash) -> Option<SlotLookup> {
         let (number, device) =
             self.seats.find_map(|number| Some((number, flash.device(number)?)))?;
         let lookup = device.begin_lookup(self.hash);
-        Some(SeatLookup { number, device, began_ns: flash.monotonic_ns(), lookup })
+        Some(SlotLookup { number, device, began_ns: flash.monotonic_ns(), lookup })
     }
 
     /// A record has been found; what comes of it, if that is known.
@@ -139,7 +139,7 @@ impl FlashLookup {
             return self.missing(flash);
         }
         let is_in_place = seat.number == self.home || !self.routing.is_in[self.home];
-        let place = is_in_place.then(|| Place::new(seat.number, &seat.device, spot));
+        let place = is_in_place.then(|| CopyLocation::new(seat.number, &seat.device, spot));
         match record.kind {
             Kind::Whole => Some(Some((record.found, place))),
             Kind::Part => Some(None),

@@ -7,6 +7,6 @@ pub(crate) mod health;
 pub(crate) mod rendezvous;
 pub(crate) mod routing;
 pub(crate) mod array;
-pub(crate) mod seat;
+pub(crate) mod device_slot;
 pub(crate) mod flash;
 pub(crate) mod flash_lookup;

@@ -36,9 +36,9 @@ const SLOTS_MIN: u64 = 8;
 /// Segments are at least so large, unless a test says otherwise.
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 2 << 20;
 /// As many segments as that make a device, where it is not too small or too large.
-const SEGMENTS_USUAL: u64 = 1024;
+const DEFAULT_SEGMENTS: u64 = 1024;
 /// How full pages are where objects have the usual size: three quarters.
-const ENTRIES_USUAL: u64 = ENTRIES_MAX as u64 * 3 / 4;
+const DEFAULT_ENTRIES: u64 = ENTRIES_MAX as u64 * 3 / 4;
 
 /// What the index knows of a key. Of two keys with one name it knows the younger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,7 +64,7 @@ impl Name {
 /// one on each of two pages.
 fn taken_bytes(object_bytes: u64) -> u64 {
     let record_bytes = object_bytes + RECORD_HEADER_BYTES as u64;
-    let place_bytes = 2 * PAGE_BYTES as u64 / ENTRIES_USUAL;
+    let place_bytes = 2 * PAGE_BYTES as u64 / DEFAULT_ENTRIES;
     record_bytes.next_multiple_of(UNIT_BYTES as u64) + SUMMARY_BYTES as u64 + place_bytes
 }
 
@@ -98,7 +98,7 @@ impl Layout {
         segment_bytes: Option<u64>,
         fingerprint_bits: u32,
     ) -> Result<Self> {
-        let usual = (bytes / SEGMENTS_USUAL).next_power_of_two();
+        let usual = (bytes / DEFAULT_SEGMENTS).next_power_of_two();
         let usual = usual.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX as u64);
         let segment_bytes = segment_bytes.unwrap_or(usual);
         let objects = bytes / taken_bytes(object_bytes_usual) + 1;
@@ -106,7 +106,7 @@ impl Layout {
             bytes,
             segment_bytes: segment_bytes as u32,
             slots: 0,
-            partitions: objects.div_ceil(ENTRIES_USUAL).min(1 << 24) as u32,
+            partitions: objects.div_ceil(DEFAULT_ENTRIES).min(1 << 24) as u32,
             // Half of them are used when pages begin to be merged for their sake.
             invalidations: (objects / 4).next_multiple_of(128).clamp(1 << 10, 1 << 21) as u32,
             fingerprint_bits,
@@ -157,7 +157,7 @@ impl Layout {
         // The index takes its part of whatever the size is.
         let page_bytes = 2 * PAGE_BYTES as u64 + VERSION_BYTES as u64;
         let taken_bytes = taken_bytes(object_bytes_usual);
-        let share = page_bytes as f64 / (ENTRIES_USUAL * taken_bytes) as f64;
+        let share = page_bytes as f64 / (DEFAULT_ENTRIES * taken_bytes) as f64;
         let fixed_bytes = slots_bytes + 128 * BLOCK_BYTES;
         ((fixed_bytes as f64 / (1.0 - share).max(0.01)) as u64).next_multiple_of(1 << 20)
     }

@@ -39,10 +39,10 @@ pub(crate) struct Slots {
     free: VecDeque<u32>,
     /// How many may be in use: filled or whole.
     in_use_max: usize,
-    /// Held back, and what stood there has still its room.
+    /// DramObject back, and what stood there has still its room.
     to_be_emptied: Vec<u32>,
     being_emptied: usize,
-    /// Held back, and take no room.
+    /// DramObject back, and take no room.
     emptied: Vec<u32>,
     /// Whole segments, by the order in which they were opened.
     by_order: BTreeMap<u64, u32>,

@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(found, None);
         let mut membership = Membership::new(5, 2);
         for seat in 0..2 {
-            membership.come(seat, 7);
+            membership.attach(seat, 7);
             state.write(&membership, 1).expect("it is written");
             let (_, found) = StateFile::open(&storage, path, 1).expect("it is there");
             assert_eq!(found.as_ref(), Some(&membership));

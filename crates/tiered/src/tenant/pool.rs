@@ -13,19 +13,19 @@ use parking_lot::{Mutex, MutexGuard};
 use tidekv_cache::Removed;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::access_observer::{Access, ObserverSlot};
 use crate::device::recovery;
-use crate::dram::{self, Held};
+use crate::dram::{self, DramObject};
 use crate::entry::SEGMENT_BYTES_MAX;
+use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::fleet::flash::{Flash, Place, Start};
+use crate::fleet::flash::{CopyLocation, Flash, Start};
 use crate::index::flash_dram::FlashDram;
 use crate::object::{Change, Found, Object};
 use crate::options::{DRAM_BYTES_MIN, KEY_BYTES_MAX, OBJECT_DRAM_DIVISOR, Options};
 use crate::segment::layout::{Layout, SEGMENT_BYTES_MIN};
 use crate::segment::superblock::{NO_TIME, Opening};
 use crate::stats::{Counter, Counters, Stats};
-use crate::surroundings::Surroundings;
-use crate::witness::{Sight, Witnessed};
 
 /// Most shards of DRAM.
 const SHARDS_MAX: u64 = 64;
@@ -34,7 +34,7 @@ const STEP_BYTES: usize = 256 << 10;
 /// ... and by so many where flash takes what leaves, which takes ten times as long.
 const STEP_BYTES_TO_FLASH: usize = 32 << 10;
 
-pub(crate) type Shard = dram::Shard<Place>;
+pub(crate) type Shard = dram::Shard<CopyLocation>;
 
 /// The objects of a tenant.
 #[derive(Debug)]
@@ -42,12 +42,12 @@ pub(crate) struct Pool {
     pub(crate) shards: Box<[Mutex<Shard>]>,
     pub(crate) flash: Option<Flash>,
     pub(crate) counters: Counters,
-    pub(crate) witnessed: Witnessed,
+    pub(crate) witnessed: ObserverSlot,
     /// What no shard has less than its part of.
     dram_bytes: AtomicU64,
     /// What each shard is to have; read under its lock.
     shard_bytes_wanted: AtomicUsize,
-    /// Held while both are changed.
+    /// DramObject while both are changed.
     resizing: Mutex<()>,
     /// Of the DRAM, what flash has.
     flash_dram: FlashDram,
@@ -67,7 +67,7 @@ impl Pool {
         options: &Options,
         opening: Opening,
         may_be_warm: bool,
-        around: &Surroundings,
+        around: &Environment,
     ) -> Result<(Self, Start)> {
         options.check()?;
         let (segment_bytes, flash_dram) = fitting(options, || left(options, around))?;
@@ -94,7 +94,7 @@ impl Pool {
             shards: (0..shards).map(shard).collect(),
             flash,
             counters: Counters::default(),
-            witnessed: Witnessed::default(),
+            witnessed: ObserverSlot::default(),
             dram_bytes: AtomicU64::new(options.dram_bytes),
             shard_bytes_wanted: AtomicUsize::new(shard_bytes as usize),
             resizing: Mutex::new(()),
@@ -113,7 +113,7 @@ impl Pool {
             let left = shard.set_capacity_bytes(0);
             for held in left.iter() {
                 // Here there is time to wait for a buffer.
-                flash.catch_up();
+                flash.drain_writes();
                 self.put_on_flash(held, now_s);
             }
         }
@@ -182,7 +182,7 @@ impl Pool {
             for shard in &self.shards {
                 is_done &= !self.shrink_some(shard, now_s);
                 // What has left waits in buffers of flash, and when these are full no more is taken.
-                self.flash.iter().for_each(Flash::catch_up);
+                self.flash.iter().for_each(Flash::drain_writes);
             }
         }
         // What leaves DRAM goes through buffers: these become fewer when it has left.
@@ -201,7 +201,7 @@ impl Pool {
         let wanted = self.shard_bytes_wanted.load(Ordering::Relaxed);
         let step_bytes = if self.flash.is_some() { STEP_BYTES_TO_FLASH } else { STEP_BYTES };
         let Some(left) = shard.shrink_towards(wanted, step_bytes) else { return false };
-        self.leave(&left, now_s);
+        self.evict(&left, now_s);
         drop(shard);
         // Only now, that others wait for nothing.
         drop(left);
@@ -274,19 +274,19 @@ impl Pool {
         hash: u64,
         now_s: u32,
         change: &Change,
-        hit: Option<Sight>,
+        hit: Option<Access>,
         hits: &Counter,
     ) {
         if matches!(change, Change::Fetch | Change::ReviseAndFetch(_)) {
             if hit.is_some() { hits } else { &self.counters.misses }.add(1);
-            self.witnessed.saw(hash, now_s, || hit.unwrap_or(Sight::Miss));
+            self.witnessed.on_access(hash, now_s, || hit.unwrap_or(Access::Miss));
         }
     }
 
     /// That a key was asked for in vain.
     pub(crate) fn miss(&self, hash: u64, now_s: u32) {
         self.counters.misses.add(1);
-        self.witnessed.saw(hash, now_s, || Sight::Miss);
+        self.witnessed.on_access(hash, now_s, || Access::Miss);
     }
 
     /// Lookups so far.
@@ -296,23 +296,28 @@ impl Pool {
     }
 
     /// That an object is fetched.
-    pub(crate) fn fetch(&self, hash: u64, held: &mut Held<Place>, now_s: u32) -> Found {
+    pub(crate) fn fetch(
+        &self,
+        hash: u64,
+        held: &mut DramObject<CopyLocation>,
+        now_s: u32,
+    ) -> Found {
         // First of all: what others look at in between keeps the processor from fetching the object ahead.
         let found = held.found.clone();
         (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
         self.counters.dram_hits.add(1);
-        self.witnessed.saw_hit(hash, now_s, || hit_of(&held.key, &held.found));
+        self.witnessed.on_hit(hash, now_s, || hit_of(&held.key, &held.found));
         found
     }
 
     /// What DRAM has under `key`, unless its deadline has passed.
-    pub(crate) fn recall<'s>(
+    pub(crate) fn get_from_dram<'s>(
         &self,
         shard: &'s mut Shard,
         hash: u64,
         key: &[u8],
         now_s: u32,
-    ) -> Option<&'s mut Held<Place>> {
+    ) -> Option<&'s mut DramObject<CopyLocation>> {
         if shard.peek(hash, key)?.found.object.deadline.has_passed(now_s) {
             self.counters.expired.add(1);
             shard.remove(hash);
@@ -329,7 +334,7 @@ impl Pool {
         key: &[u8],
         now_s: u32,
         change: Change,
-    ) -> Option<Held<Place>> {
+    ) -> Option<DramObject<CopyLocation>> {
         let held = match change {
             Change::Keep => return None,
             Change::Fetch => {
@@ -338,11 +343,11 @@ impl Pool {
                 return None;
             }
             Change::Remove => {
-                self.witnessed.saw(hash, now_s, || Sight::Removed);
+                self.witnessed.on_access(hash, now_s, || Access::Removed);
                 self.forget_copies(shard, hash);
                 return shard.remove(hash);
             }
-            Change::Store(object) => Held::new(key, object, now_s),
+            Change::Store(object) => DramObject::new(key, object, now_s),
             Change::Revise(object) => self.revised(shard, hash, key, object, now_s),
             Change::ReviseAndFetch(object) => {
                 let mut held = self.revised(shard, hash, key, object, now_s);
@@ -352,13 +357,13 @@ impl Pool {
         };
         self.counters.stores.add(1);
         self.forget_copies(shard, hash);
-        self.witnessed.saw(hash, now_s, || stored(&held));
+        self.witnessed.on_access(hash, now_s, || stored(&held));
         // One that goes before it comes leaves no trace among what is evicted.
         let old = shard.remove(hash);
         if held.found.object.deadline.has_passed(now_s) {
             return old;
         }
-        self.leave(&shard.put(hash, held), now_s);
+        self.evict(&shard.put(hash, held), now_s);
         old
     }
 
@@ -370,8 +375,8 @@ impl Pool {
         key: &[u8],
         object: Object,
         now_s: u32,
-    ) -> Held<Place> {
-        let mut held = Held::new(key, object, now_s);
+    ) -> DramObject<CopyLocation> {
+        let mut held = DramObject::new(key, object, now_s);
         if let Some(before) = shard.peek(hash, key) {
             held.found.was_fetched = before.found.was_fetched;
             held.found.accessed_s = before.found.accessed_s;
@@ -389,7 +394,7 @@ impl Pool {
 
     /// Objects have left DRAM: flash may take them. Under the lock of their shard, so that
     /// nothing happens to their keys in between.
-    pub(crate) fn leave(&self, left: &Removed<Held<Place>>, now_s: u32) {
+    pub(crate) fn evict(&self, left: &Removed<DramObject<CopyLocation>>, now_s: u32) {
         let counters = &self.counters;
         for held in left.iter() {
             counters.evicted.add(1);
@@ -400,7 +405,7 @@ impl Pool {
         }
     }
 
-    fn put_on_flash(&self, held: &Held<Place>, now_s: u32) {
+    fn put_on_flash(&self, held: &DramObject<CopyLocation>, now_s: u32) {
         if let Some(flash) = &self.flash
             && !held.found.object.deadline.has_passed(now_s)
         {
@@ -409,14 +414,14 @@ impl Pool {
     }
 }
 
-fn stored(held: &Held<Place>) -> Sight {
+fn stored(held: &DramObject<CopyLocation>) -> Access {
     let deadline = held.found.object.deadline;
-    Sight::Stored { bytes: taken_bytes(&held.key, &held.found), deadline }
+    Access::Stored { bytes: taken_bytes(&held.key, &held.found), deadline }
 }
 
 /// That an object was asked for, and there.
-pub(crate) fn hit_of(key: &[u8], found: &Found) -> Sight {
-    Sight::Hit { bytes: taken_bytes(key, found), deadline: found.object.deadline }
+pub(crate) fn hit_of(key: &[u8], found: &Found) -> Access {
+    Access::Hit { bytes: taken_bytes(key, found), deadline: found.object.deadline }
 }
 
 /// What an object takes of DRAM.
@@ -468,7 +473,7 @@ fn fitting(
 }
 
 /// The size of the segments on the devices, if they were divided for these options but for that.
-fn left(options: &Options, around: &Surroundings) -> Option<u64> {
+fn left(options: &Options, around: &Environment) -> Option<u64> {
     let (usual, bits) = (options.object_bytes_usual, options.fingerprint_bits);
     let mut sizes = options.flash.iter().filter_map(|flash| {
         let layout = recovery::last_layout(&around.storage, &flash.path)?;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tidekv_io::{ManualClock, MemoryStorage, Random, SeededRandom, Tear};
 
 use super::*;
+use crate::environment::Environment;
 use crate::options::{FlashOptions, Options};
-use crate::surroundings::Surroundings;
 
 fn cache_on(storage: &MemoryStorage) -> Cache {
-    let around = Surroundings {
+    let around = Environment {
         storage: Arc::new(storage.clone()),
         clock: Arc::new(ManualClock::new(1_700_000_000_000)),
         random: Arc::new(SeededRandom::new(1)),

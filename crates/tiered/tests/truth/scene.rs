@@ -11,8 +11,8 @@ use tidekv_io::{
 };
 use tidekv_testkit::evidence::Row;
 use tidekv_tiered::{
-    Cache, Change, Deadline, Eviction, FlashOptions, Found, Object, Options, Recall, Surroundings,
-    WouldWait,
+    Cache, Change, Deadline, Environment, Eviction, FlashOptions, Found, Object, Options,
+    PendingRead, WouldWait,
 };
 
 use crate::model::Model;
@@ -157,7 +157,7 @@ pub struct Scene {
 
 /// A get that is under way while other things happen.
 struct SlowGet {
-    recall: Recall,
+    recall: PendingRead,
     /// What is to be read next, or has been.
     request: Option<ReadRequest>,
     read: Option<tidekv_io::Result<Buffer>>,
@@ -321,7 +321,7 @@ impl Scene {
     /// Goes on with a slow get, or begins one.
     fn get_slowly(&mut self, key: &[u8]) {
         let Some(mut slow) = self.slow.take() else {
-            let Some(mut recall) = self.cache.recall_from_flash(key) else { return };
+            let Some(mut recall) = self.cache.begin_read(key) else { return };
             let request = recall.step(None);
             self.slow = Some(SlowGet { recall, request, read: None });
             return;
@@ -333,7 +333,7 @@ impl Scene {
         } else {
             let key = slow.recall.key().to_vec();
             let fetch = |found: Option<&Found>| (Change::Fetch, found.cloned());
-            match self.cache.change_recalled(slow.recall, fetch) {
+            match self.cache.finish_update(slow.recall, fetch) {
                 Ok(found) => {
                     self.check(&key, found.as_ref());
                     self.tally.slow_gets += 1;
@@ -619,7 +619,7 @@ fn open(
     boot: u128,
 ) -> tidekv_tiered::Result<Cache> {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
-    let around = Surroundings {
+    let around = Environment {
         storage,
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         random: Arc::clone(random) as Arc<dyn Random>,

@@ -7,7 +7,7 @@
 //! entries, and the hottest hundredth of the keys, in runs of a thousand, takes 99 % of
 //! them.
 
-use tidekv_cache::{CachePolicy, Idea, Ideas};
+use tidekv_cache::{Ablation, Ablations, CachePolicy};
 use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{Experiment, Params, Point, Rule, Subjects, Target};
@@ -217,7 +217,7 @@ fn parameters(scale: &Scale) -> Vec<Point> {
     let load = |(size, _)| Load { cache_percent: size, ..Load::usual() };
     let points = points(scale, loads.clone().map(load)).into_iter().zip(loads);
     let points = points.map(|(point, (_, (k, theta)))| {
-        let policy = Some(format!("hac:{k},{theta}"));
+        let policy = Some(format!("ac-key:{k},{theta}"));
         Point { policy, ..point.with("k", k).with("theta", theta) }
     });
     points.collect()
@@ -286,13 +286,13 @@ impl AblationLoad {
     }
 }
 
-/// `tide` without each of its ideas, then other policies; in a quick run the load with
+/// `adaptive` without each of its ideas, then other policies; in a quick run the load with
 /// writes alone, and only blocks beside it.
 fn ablation(scale: &Scale) -> Vec<Point> {
-    let is_of_changes = |idea| matches!(idea, Idea::Repair | Idea::Sync);
+    let is_of_changes = |idea| matches!(idea, Ablation::Repair | Ablation::Sync);
     let others = [
         ("nothing, blocks by LRU", "block-only"),
-        ("boundaries as AC-Key moves them", "hac"),
+        ("boundaries as AC-Key moves them", "ac-key"),
         ("pointers alone", "kp-only"),
         ("values alone", "kv-only"),
         ("admission of blocks alone", "fixed:0,0,100"),
@@ -302,10 +302,10 @@ fn ablation(scale: &Scale) -> Vec<Point> {
         if scale.is_quick { (&loads[..1], &others[..1]) } else { (&loads[..], &others[..]) };
     let mut all = Vec::new();
     for load in loads {
-        let ideas = Ideas::all().filter(|(idea, _)| load.puts > 0 || !is_of_changes(*idea));
-        let mut variants = vec![(ALL_IDEAS.to_owned(), CachePolicy::Tide.to_string())];
+        let ideas = Ablations::all().filter(|(idea, _)| load.puts > 0 || !is_of_changes(*idea));
+        let mut variants = vec![(ALL_IDEAS.to_owned(), CachePolicy::Adaptive.to_string())];
         variants.extend(ideas.map(|(idea, name)| {
-            let policy = CachePolicy::TideWithout(Ideas::NONE.and(idea));
+            let policy = CachePolicy::AdaptiveWithout(Ablations::NONE.and(idea));
             (format!("without {name}"), policy.to_string())
         }));
         variants.extend(

@@ -23,7 +23,7 @@ use crate::harness::job::{Drive, Measurement, Phase, Sample, Sampling, Start, Wa
 use crate::load::keys::data_bytes;
 use crate::scale::Scale;
 
-/// Operations before the store is closed, and behind a cold start, in entries. `tide` is
+/// Operations before the store is closed, and behind a cold start, in entries. `adaptive` is
 /// within 5 % of its level after a fifth of the entries at most.
 const BEFORE_SHARE: f64 = 0.5;
 const COLD_SHARE: f64 = 0.5;

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidekv_io::{Clock, Fault, FaultRule, ManualClock, MemoryStorage};
-use tidekv_tiered::{Cache, FlashOptions, Object, Options, Surroundings};
+use tidekv_tiered::{Cache, Environment, FlashOptions, Object, Options};
 
 use crate::experiment::{Experiment, Found, Model, Point, Rule, Subjects, Target};
 use crate::experiments::bigkv::load::Load;
@@ -96,9 +96,9 @@ impl<'a> Scene<'a> {
             segment_bytes: Some(256 << 10),
             ..Options::default()
         };
-        let around = Surroundings {
+        let around = Environment {
             is_inline: true,
-            ..Surroundings::new(storage.clone(), Arc::clone(&clock) as Arc<dyn Clock>)
+            ..Environment::new(storage.clone(), Arc::clone(&clock) as Arc<dyn Clock>)
         };
         Ok(Self {
             load,
@@ -173,7 +173,7 @@ impl Loss {
         let mut scene = Scene::new(&self.load, devices, seed)?;
         for index in 0..self.load.objects {
             scene.put(index);
-            scene.cache.catch_up();
+            scene.cache.drain_writes();
         }
         scene.phase(2.0)?;
         let before = scene.phase(1.0)?;

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidekv_io::{Array, Clock, MemoryStorage, PacedStorage, ServiceTime, SystemClock};
-use tidekv_tiered::{Cache, Options, Surroundings};
+use tidekv_tiered::{Cache, Environment, Options};
 
 use crate::experiment::{Experiment, Figure, Found, Model, Point, Rule, Shape, Subjects, Target};
 use crate::experiments::bigkv::load::Load;
@@ -68,7 +68,7 @@ impl Devices {
             segment_bytes: Some(512 << 10),
             ..Options::default()
         };
-        let around = Surroundings::new(storage.clone(), Arc::clone(&clock));
+        let around = Environment::new(storage.clone(), Arc::clone(&clock));
         let cache = open(&options, &around)?;
         let values = Values::new(VALUE_BYTES as usize);
         let lane = |thread| Lane { cache: &cache, values: &values, thread, value: Vec::new() };
@@ -132,7 +132,7 @@ fn fill(lane: &mut Lane<'_>, objects: u64) -> Result<()> {
     for _ in 0..4 {
         for number in numbers.clone() {
             lane.step(Operation { kind: Kind::Fetch, number });
-            lane.cache.catch_up();
+            lane.cache.drain_writes();
         }
     }
     let found = numbers.filter(|number| lane.cache.get(&key_of(*number)).is_some()).count();

@@ -28,8 +28,8 @@ use crate::experiment::{
 use crate::experiments::bigkv::scanning::{Scanning, Sizes};
 use crate::experiments::bigkv::ttl_cache::{SEGMENT_BYTES, TtlCache, write_amp};
 use crate::experiments::bigkv::ttl_trace::{
-    CLUSTERS, Cluster, MIXES, OBJECT_BYTES, REQUESTS_USUAL, Request, Trace, Unbounded, VALUE_BYTES,
-    second,
+    CLUSTERS, Cluster, DEFAULT_REQUESTS, MIXES, OBJECT_BYTES, Request, Trace, Unbounded,
+    VALUE_BYTES, second,
 };
 use crate::experiments::engine::filling;
 use crate::failure::Result;
@@ -161,7 +161,7 @@ fn replay_to_model(
 
 impl Replays {
     fn trace(&self, seed: u64) -> Trace {
-        Trace::new(&self.clusters, self.shrink, REQUESTS_USUAL / self.shrink, seed)
+        Trace::new(&self.clusters, self.shrink, DEFAULT_REQUESTS / self.shrink, seed)
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidekv_io::{Clock, ManualClock, MemoryStorage, SeededRandom};
 use tidekv_tiered::{
-    Cache, Deadline, DeviceCounts, DeviceStats, Expiry, FlashOptions, Object, Options, Stats,
-    Surroundings,
+    Cache, Deadline, DeviceCounts, DeviceStats, Environment, Expiry, FlashOptions, Object, Options,
+    Stats,
 };
 
 use crate::experiments::bigkv::ttl_trace::{OBJECT_BYTES, VALUE_BYTES};
@@ -49,7 +49,7 @@ impl TtlCache {
             ..Options::default()
         };
         let (storage, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_S * 1_000)));
-        let around = Surroundings {
+        let around = Environment {
             storage: Arc::new(storage.clone()),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             random: Arc::new(SeededRandom::new(1)),

@@ -15,7 +15,7 @@
 //!
 //! **What is made up.** How many keys there are is not published. [`Cluster::keys`] was found by
 //! halving an interval: with so many a cache without bounds misses what production missed, within
-//! a hundredth, in the second half of a trace of [`REQUESTS_USUAL`]. Clusters where no number of
+//! a hundredth, in the second half of a trace of [`DEFAULT_REQUESTS`]. Clusters where no number of
 //! keys does that are left out (`cluster50`, whose keys must have changed more than Zipf's law
 //! says); `cluster4` only does with requests that come very slowly.
 //!
@@ -31,7 +31,7 @@
 //! | `shared-hours` | those and 46 | 2000 | a day | 1 hour and less (half of the bytes put), and 12 hours and more |
 //!
 //! The keys of each were found as above, but by the cluster alone, with the mix's factor and with
-//! the requests that it has of [`REQUESTS_USUAL`] in the mix. Bytes put are those of a cache
+//! the requests that it has of [`DEFAULT_REQUESTS`] in the mix. Bytes put are those of a cache
 //! without bounds. `cluster46` is not in the faster two, where none of its times would end and six
 //! of ten bytes put would be its own; for `cluster4` keys were not looked for.
 //!
@@ -45,7 +45,7 @@ pub(super) const VALUE_BYTES: u64 = 4 << 10;
 /// Bytes of a key and a value.
 pub(super) const OBJECT_BYTES: u64 = KEY_BYTES as u64 + VALUE_BYTES;
 /// Requests of a trace at the usual scale.
-pub(super) const REQUESTS_USUAL: u64 = 2_000_000;
+pub(super) const DEFAULT_REQUESTS: u64 = 2_000_000;
 
 const MINUTE: u32 = 60;
 const HOUR: u32 = 60 * MINUTE;
@@ -371,7 +371,7 @@ mod tests {
     /// A sixteenth of a trace, with as many requests as that.
     fn small(name: &str, seed: u64) -> Trace {
         let cluster = CLUSTERS.iter().find(|cluster| cluster.name == name).expect("it is there");
-        Trace::new(&[*cluster], 16, REQUESTS_USUAL / 16, seed)
+        Trace::new(&[*cluster], 16, DEFAULT_REQUESTS / 16, seed)
     }
 
     #[test]
@@ -404,7 +404,7 @@ mod tests {
         let mixes = MIXES.iter().map(|mix| (mix.name, mix.clusters()));
         let mixes = mixes.filter(|mix| mix.0 != "shared-hours");
         let mixes =
-            mixes.map(|(name, clusters)| (name, Trace::new(&clusters, 4, REQUESTS_USUAL / 4, 1)));
+            mixes.map(|(name, clusters)| (name, Trace::new(&clusters, 4, DEFAULT_REQUESTS / 4, 1)));
         let alone = ["cluster13", "cluster37"].map(|name| (name, small(name, 1)));
         for (name, trace) in alone.into_iter().chain(mixes) {
             let (found, published) = (Unbounded::of(&trace), trace.miss_ratio_production());

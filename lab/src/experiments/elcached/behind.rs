@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use tidekv_plan::{CacheSize, FLASH_FOR_DRAM_USUAL};
+use tidekv_plan::{CacheSize, DEFAULT_FLASH_FOR_DRAM};
 use tidekv_tiered::Eviction;
 
 use crate::experiments::elcached::prediction::{BYTE_LRU, Beside, Load, found_of, sizes_between};
@@ -37,7 +37,7 @@ struct Both {
 
 /// So many bytes of both.
 fn sized(bytes: u64) -> CacheSize {
-    let memory_bytes = (bytes as f64 / (1.0 + FLASH_FOR_DRAM_USUAL)) as u64;
+    let memory_bytes = (bytes as f64 / (1.0 + DEFAULT_FLASH_FOR_DRAM)) as u64;
     CacheSize { memory_bytes, flash_bytes: bytes - memory_bytes }
 }
 

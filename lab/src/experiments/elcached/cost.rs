@@ -19,8 +19,8 @@
 use std::sync::Arc;
 
 use tidekv_plan::{
-    Allotment, Bounds, Curve, FLASH_FOR_DRAM_USUAL, Goal, Latencies, POINTS_USUAL, Plan, Prices,
-    Question, Tenant, plan_exactly, plan_on_hull,
+    Allotment, Bounds, Curve, DEFAULT_FLASH_FOR_DRAM, DEFAULT_POINTS, Goal, Latencies, Plan,
+    PlanRequest, Prices, Tenant, plan_exactly, plan_on_hull,
 };
 use tidekv_testkit::evidence::Value;
 
@@ -105,8 +105,8 @@ pub(super) fn metrics_of(gets: &Allotment) -> Vec<(&'static str, f64)> {
 }
 
 /// The question that one tenant asks alone.
-fn question(tenant: Tenant, prices: Prices) -> Question {
-    Question { tenants: vec![tenant], prices, bounds: Bounds::default(), goal: Goal::Cost }
+fn question(tenant: Tenant, prices: Prices) -> PlanRequest {
+    PlanRequest { tenants: vec![tenant], prices, bounds: Bounds::default(), goal: Goal::Cost }
 }
 
 impl Costs {
@@ -144,7 +144,7 @@ impl Costs {
         };
         let plan = of_curve(&plan_exactly(&question, self.points).map_err(failed)?);
         let hull = of_curve(&plan_on_hull(&question).map_err(failed)?);
-        let fixed = tenant.proportional(FLASH_FOR_DRAM_USUAL, terms.prices);
+        let fixed = tenant.proportional(DEFAULT_FLASH_FOR_DRAM, terms.prices);
         let params: Params = [
             ("phase", Value::from(self.phase(terms, sla_us))),
             ("terms", terms.name.into()),
@@ -221,7 +221,7 @@ pub(super) fn shrink(scale: &Scale) -> u64 {
 fn points(scale: &Scale) -> Vec<Point> {
     let shrink = shrink(scale);
     let of = |part, workload: Workload, terms| {
-        let model = Costs { workload, points: POINTS_USUAL, terms };
+        let model = Costs { workload, points: DEFAULT_POINTS, terms };
         modelled(scale, part, workload.shrink, Arc::new(model))
     };
     let small = |law: Law| of(law.name(), Workload::small(law, shrink), &VARIED);
@@ -308,7 +308,7 @@ mod tests {
     fn plans_cost_what_a_search_finds_and_less_than_a_fixed_ratio() {
         for law in Law::ALL {
             let workload = Workload::small(law, 4_000);
-            let costs = Costs { workload, points: POINTS_USUAL, terms: &VARIED[..1] };
+            let costs = Costs { workload, points: DEFAULT_POINTS, terms: &VARIED[..1] };
             let found = costs.run(1).expect("nothing fails");
             let of_plan = || found.iter().filter(|found| found.subject == PLAN);
             assert!(of_plan().count() > 3, "{law:?}: {}", of_plan().count());

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidekv_io::{Clock, LocalStorage, SystemClock};
-use tidekv_tiered::{Cache, Options, Surroundings};
+use tidekv_tiered::{Cache, Environment, Options};
 
 use crate::experiment::{Found, Model, Params, Point, Rule, Target};
 use crate::experiments::elcached::cost::modelled;
@@ -88,7 +88,7 @@ impl Pauses {
             object_bytes_usual: TAKEN_BYTES,
             ..Options::default()
         };
-        let around = Surroundings::new(Arc::new(LocalStorage::new()), Arc::new(SystemClock::new()));
+        let around = Environment::new(Arc::new(LocalStorage::new()), Arc::new(SystemClock::new()));
         tiered::open(&options, &around)
     }
 
@@ -113,7 +113,7 @@ impl Pauses {
         let value = Bytes::from(vec![b'v'; VALUE_BYTES as usize]);
         for number in 0..self.objects() {
             cache.store(&key_of(number), tiered::plain(cache, value.clone()));
-            cache.catch_up();
+            cache.drain_writes();
         }
     }
 }

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use tidekv_io::{Clock, SystemClock};
-use tidekv_plan::{Access, Curve, Profiler, SIZE_USUAL, Sampler};
+use tidekv_plan::{Access, Curve, DEFAULT_SAMPLE_SIZE, Profiler, Sampler};
 use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{Found, Model, Params, Point, Rule, Target};
@@ -81,7 +81,7 @@ impl Model for Sampling {
         let mut all = Profiler::new(SETTINGS);
         let mut samples = [
             (OF_RATE, BY_RATE, Timed::new(|| Sampler::of_rate(RATE, SETTINGS))),
-            (OF_SIZE, BY_SIZE, Timed::new(|| Sampler::of_size(SIZE_USUAL, SETTINGS))),
+            (OF_SIZE, BY_SIZE, Timed::new(|| Sampler::of_size(DEFAULT_SAMPLE_SIZE, SETTINGS))),
         ];
         let requests = workload::accesses(self.law, self.shrink, seed);
         let mut requests = requests.take(self.requests);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidekv_io::{ManualClock, MemoryStorage};
 use tidekv_plan::{Answer, CacheSize, Simulated};
-use tidekv_tiered::{Cache, Eviction, FlashOptions, Lookup, Options, Surroundings};
+use tidekv_tiered::{Cache, Environment, Eviction, FlashOptions, Lookup, Options};
 
 use crate::experiments::elcached::workload::{self, Sizes};
 use crate::failure::Result;
@@ -55,7 +55,7 @@ impl SimulatedTier {
         };
         let storage = MemoryStorage::new();
         let clock = Arc::new(ManualClock::new(UNIX_MS));
-        let around = Surroundings::new(Arc::new(storage.clone()), clock);
+        let around = Environment::new(Arc::new(storage.clone()), clock);
         let cache = tiered::open(&options, &around)?;
         let storage = has_flash.then_some(storage);
         Ok(Self {
@@ -86,7 +86,7 @@ impl Simulated for SimulatedTier {
         }
         if let Some(storage) = &self.storage {
             // In this thread: what is measured is not how soon it is.
-            self.cache.catch_up();
+            self.cache.drain_writes();
             self.requests += 1;
             if self.requests.is_multiple_of(REQUESTS_PER_SYNC) {
                 storage.sync_all();

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use tidekv_plan::{
-    Allotment, Bounds, FLASH_FOR_DRAM_USUAL, Goal, POINTS_USUAL, Plan, Question, Tenant,
+    Allotment, Bounds, DEFAULT_FLASH_FOR_DRAM, DEFAULT_POINTS, Goal, Plan, PlanRequest, Tenant,
     plan_exactly,
 };
 use tidekv_testkit::evidence::Value;
@@ -53,8 +53,8 @@ impl Tenants {
         let dram = DRAM_BYTES / self.workloads[0].shrink;
         let first = (dram as f64 * share) as u64;
         let fixed = [first, dram - first]
-            .map(|memory| (memory, (memory as f64 * FLASH_FOR_DRAM_USUAL) as u64));
-        let question = |tenants: &[Tenant; 2]| Question {
+            .map(|memory| (memory, (memory as f64 * DEFAULT_FLASH_FOR_DRAM) as u64));
+        let question = |tenants: &[Tenant; 2]| PlanRequest {
             tenants: tenants.to_vec(),
             prices: terms.prices,
             bounds: Bounds { dram_bytes: Some(dram), ..Bounds::default() },
@@ -132,7 +132,7 @@ fn points(scale: &Scale) -> Vec<Point> {
     let of = |part, workload: &dyn Fn(Law) -> Workload, terms| {
         let workloads = Law::ALL.map(workload);
         let shrink = workloads[0].shrink;
-        let model = Tenants { workloads, points: POINTS_USUAL, terms };
+        let model = Tenants { workloads, points: DEFAULT_POINTS, terms };
         modelled(scale, part, shrink, Arc::new(model))
     };
     let small = |law| Workload::small(law, shrink(scale));

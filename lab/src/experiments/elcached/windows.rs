@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use tidekv_plan::{
-    Bounds, Curve, Expiry, Goal, Latencies, POINTS_USUAL, Prices, Question, SIZE_USUAL, Settings,
-    Tenant, Unit, Watch, Window, plan_exactly, sample_hash,
+    Bounds, Curve, DEFAULT_POINTS, DEFAULT_SAMPLE_SIZE, Expiry, Goal, Latencies, PlanRequest,
+    Prices, Settings, Tenant, Unit, Watch, Window, plan_exactly, sample_hash,
 };
 use tidekv_testkit::evidence::Value;
 
@@ -27,7 +27,7 @@ const LENGTHS: [u64; 6] = [10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_00
 /// So many windows of each length are looked at.
 const WINDOWS: usize = 6;
 /// What the sample of a server has at most.
-const OBJECTS_MAX: usize = 2 * SIZE_USUAL;
+const OBJECTS_MAX: usize = 2 * DEFAULT_SAMPLE_SIZE;
 const SETTINGS: Settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
 /// Larger caches are not looked at.
 const SIZE_MAX: u64 = 1 << 40;
@@ -49,13 +49,13 @@ impl Windows {
 
     /// The size that a plan by this curve gives: DRAM, and flash.
     fn planned(&self, curve: Curve) -> Option<(u64, u64)> {
-        let question = Question {
+        let question = PlanRequest {
             tenants: vec![self.tenant(curve)],
             prices: Prices::USUAL,
             bounds: Bounds::default(),
             goal: Goal::Cost,
         };
-        let plan = plan_exactly(&question, POINTS_USUAL).ok()?;
+        let plan = plan_exactly(&question, DEFAULT_POINTS).ok()?;
         Some((plan.tenants[0].memory_bytes, plan.tenants[0].flash_bytes))
     }
 

@@ -19,7 +19,7 @@ mod statements;
 
 use self::statements::{OF_LUCK, OF_PINNING, OF_PRIORITY, OF_PRIORITY_RATIO, OF_SIZE_SKEW, ROCKS};
 use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
-use crate::experiments::question::Question;
+use crate::experiments::scenario::Scenario;
 use crate::load::workload::Kind;
 use crate::scale::Scale;
 use crate::subject::Choices;
@@ -53,8 +53,8 @@ const SMALL_TABLE_MIB: u32 = 8;
 const LARGE_TABLE_MIB: u32 = 64;
 
 /// What is asked where nothing else is said.
-pub(crate) fn usual(scale: &Scale) -> Question {
-    Question {
+pub(crate) fn usual(scale: &Scale) -> Scenario {
+    Scenario {
         entries: entries(scale),
         value_bytes: VALUE_BYTES,
         operations: operations(scale, entries(scale)),
@@ -71,10 +71,10 @@ pub(crate) fn usual(scale: &Scale) -> Question {
 
 /// With tables as RocksDB has them. Where their metadata is read again and again a query takes
 /// half a millisecond, so there are fewer.
-fn large_tables(scale: &Scale) -> Question {
+fn large_tables(scale: &Scale) -> Scenario {
     let usual = usual(scale);
     let operations = usual.operations / if scale.is_quick { 10 } else { 20 };
-    Question { operations, ..usual }.choosing("table_mib", LARGE_TABLE_MIB)
+    Scenario { operations, ..usual }.choosing("table_mib", LARGE_TABLE_MIB)
 }
 
 fn operations(scale: &Scale, of_entries: u64) -> u64 {
@@ -92,11 +92,11 @@ pub(crate) fn entries(scale: &Scale) -> u64 {
 
 /// Each question with direct reads, and through the kernel's cache of files if the run is
 /// not a quick one.
-fn points(scale: &Scale, questions: Vec<Question>) -> Vec<Point> {
+fn points(scale: &Scale, questions: Vec<Scenario>) -> Vec<Point> {
     let ways: &[bool] = if scale.is_quick { &[false] } else { &[false, true] };
-    let with_each_way = |question: &Question| {
+    let with_each_way = |question: &Scenario| {
         ways.iter()
-            .map(|&is_buffered| Question { is_buffered, ..question.clone() })
+            .map(|&is_buffered| Scenario { is_buffered, ..question.clone() })
             .collect::<Vec<_>>()
     };
     let all = questions.iter().flat_map(with_each_way);
@@ -104,38 +104,38 @@ fn points(scale: &Scale, questions: Vec<Question>) -> Vec<Point> {
 }
 
 /// A question with every size of the cache and every exponent.
-fn grid(usual: &Question, sizes: &[f64], alphas: &[f64]) -> Vec<Question> {
-    let skewed = alphas.iter().map(|&zipf| Question { zipf, ..usual.clone() });
+fn grid(usual: &Scenario, sizes: &[f64], alphas: &[f64]) -> Vec<Scenario> {
+    let skewed = alphas.iter().map(|&zipf| Scenario { zipf, ..usual.clone() });
     at_each_size(&skewed.collect::<Vec<_>>(), sizes)
 }
 
-fn at_each_size(questions: &[Question], sizes: &[f64]) -> Vec<Question> {
-    let sized = |question: &Question| {
+fn at_each_size(questions: &[Scenario], sizes: &[f64]) -> Vec<Scenario> {
+    let sized = |question: &Scenario| {
         let question = question.clone();
-        sizes.iter().map(move |&cache_percent| Question { cache_percent, ..question.clone() })
+        sizes.iter().map(move |&cache_percent| Scenario { cache_percent, ..question.clone() })
     };
     questions.iter().flat_map(sized).collect()
 }
 
 /// The same with few of each where there are ten times the entries.
-fn large_grid(scale: &Scale) -> Vec<Question> {
+fn large_grid(scale: &Scale) -> Vec<Scenario> {
     match scale.is_quick {
         true => Vec::new(),
         false => {
             let entries = entries(scale) * LARGE_TIMES;
             let operations = operations(scale, entries);
-            grid(&Question { entries, operations, ..usual(scale) }, FEW_SIZES, FEW_ALPHAS)
+            grid(&Scenario { entries, operations, ..usual(scale) }, FEW_SIZES, FEW_ALPHAS)
         }
     }
 }
 
 /// Every question with every value of a choice.
 fn with_each(
-    questions: &[Question],
+    questions: &[Scenario],
     name: &'static str,
     values: &[impl ToString],
-) -> Vec<Question> {
-    let with_values = |question: &Question| {
+) -> Vec<Scenario> {
+    let with_values = |question: &Scenario| {
         let question = question.clone();
         values
             .iter()
@@ -146,7 +146,7 @@ fn with_each(
 }
 
 /// Few sizes with few exponents; in a quick run two with one.
-fn few(scale: &Scale) -> Vec<Question> {
+fn few(scale: &Scale) -> Vec<Scenario> {
     match scale.is_quick {
         true => grid(&usual(scale), QUICK_SIZES, &[MODERATE]),
         false => grid(&usual(scale), FEW_SIZES, FEW_ALPHAS),
@@ -197,13 +197,13 @@ fn luck(scale: &Scale) -> Vec<Point> {
     };
     let usual = usual(scale);
     let operations = usual.operations / LUCK_SHARE;
-    let usual = Question { is_buffered: true, operations, ..usual };
+    let usual = Scenario { is_buffered: true, operations, ..usual };
     let of_tables = with_each(&[usual], "table_mib", tables);
     let of_builds = with_each(&of_tables, "build", &(1..=builds).collect::<Vec<_>>());
     let of_sizes = at_each_size(&of_builds, &[5.0, 15.0, MODERATE_SIZE]);
     let of_shards = with_each(&of_sizes, "shard_bits", &["auto", "0"]);
     let questions = with_each(&of_shards, "priority", &["low", "high"]);
-    questions.iter().map(Question::point).collect()
+    questions.iter().map(Scenario::point).collect()
 }
 
 fn placement(scale: &Scale) -> Vec<Point> {
@@ -226,9 +226,9 @@ fn hyperclock(scale: &Scale) -> Vec<Point> {
     let gets = grid(&usual(scale), sizes, alphas);
     let of_mix = |mix: &&[(Kind, u32)]| {
         let mix = mix.to_vec();
-        gets.clone().into_iter().map(move |question| Question { mix: mix.clone(), ..question })
+        gets.clone().into_iter().map(move |question| Scenario { mix: mix.clone(), ..question })
     };
-    let questions: Vec<Question> = mixes.iter().flat_map(of_mix).collect();
+    let questions: Vec<Scenario> = mixes.iter().flat_map(of_mix).collect();
     let both = with_each(&questions, "block_cache", &["lru", "hyperclock"]);
     let clock = with_each(&gets, "block_cache", &["hyperclock"]);
     let told = with_each(&clock, "entry_bytes", &[4096, 8192]);

@@ -5,14 +5,14 @@
 //! |---|---|
 //! | `none` | nothing: all comes in, and what was not asked for for the longest time leaves |
 //! | `by rate` | how often a key was asked for lately, per byte |
-//! | `by rate and cost` | the same times the I/Os that lookups ending on its level do (what `tide` does) |
+//! | `by rate and cost` | the same times the I/Os that lookups ending on its level do (what `adaptive` does) |
 //! | `by counted I/Os` | the I/Os that the lookups of that key did lately, per byte (SpotKV's weighted sketch) |
 //!
 //! The rows also say what lookups cost that read storage (`cold_...`): by the level where they
 //! ended, how many did one read, two, three and more, and how many reads of them did not lead to
 //! the key; and the same of RocksDB, as far as it tells.
 
-use tidekv_cache::{CachePolicy, Idea, Ideas};
+use tidekv_cache::{Ablation, Ablations, CachePolicy};
 
 use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
 use crate::experiments::ackey::caches::{self, Load};
@@ -23,11 +23,11 @@ use crate::scale::Scale;
 use crate::subjects::tide;
 
 /// Ways to choose what caches keep, the one first that others are held against.
-const ADMISSIONS: &[(&str, &[Idea])] = &[
-    (NO_ADMISSION, &[Idea::Admission]),
-    ("by rate", &[Idea::Cost]),
+const ADMISSIONS: &[(&str, &[Ablation])] = &[
+    (NO_ADMISSION, &[Ablation::Admission]),
+    ("by rate", &[Ablation::Cost]),
     ("by rate and cost", &[]),
-    ("by counted I/Os", &[Idea::CostByLevel]),
+    ("by counted I/Os", &[Ablation::CostByLevel]),
 ];
 const NO_ADMISSION: &str = "none";
 
@@ -74,10 +74,12 @@ fn cases(scale: &Scale) -> Vec<Case> {
 }
 
 impl Case {
-    fn point(&self, scale: &Scale, admission: &'static str, without: &[Idea]) -> Point {
+    fn point(&self, scale: &Scale, admission: &'static str, without: &[Ablation]) -> Point {
         let policy = match without {
-            [] => CachePolicy::Tide,
-            _ => CachePolicy::TideWithout(without.iter().fold(Ideas::NONE, |all, it| all.and(*it))),
+            [] => CachePolicy::Adaptive,
+            _ => CachePolicy::AdaptiveWithout(
+                without.iter().fold(Ablations::NONE, |all, it| all.and(*it)),
+            ),
         };
         let operations = |share: f64| (scale.entries as f64 * share) as u64;
         let only: &[&str] = match admission {

@@ -22,7 +22,7 @@ use crate::experiment::{
 use crate::experiments::ackey::caches;
 use crate::experiments::engine::filling;
 use crate::experiments::policy;
-use crate::experiments::question::Question;
+use crate::experiments::scenario::Scenario;
 use crate::harness::job::WarmUp;
 use crate::load::keys::Choice;
 use crate::load::workload::Kind;
@@ -51,30 +51,30 @@ const BLOOM_OF_SAME_MEMORY: &str = "bloom-11";
 const ROCKS: &str = "rocksdb:options";
 
 fn points(scale: &Scale) -> Vec<Point> {
-    let usual = Question { cache_percent: METADATA_TWICE, ..policy::usual(scale) };
-    let usual = Question { zipf: ZIPF, mix: vec![(Kind::GetAbsent, 100)], ..usual };
+    let usual = Scenario { cache_percent: METADATA_TWICE, ..policy::usual(scale) };
+    let usual = Scenario { zipf: ZIPF, mix: vec![(Kind::GetAbsent, 100)], ..usual };
     let operations = usual.operations;
     // As TideKV has it: whole filters are as large as a part of RocksDB's cache.
     let usual = usual.choosing("metadata", "parts");
     let in_memory =
-        Question { cache_percent: EVERYTHING, operations: 3 * operations, ..usual.clone() };
+        Scenario { cache_percent: EVERYTHING, operations: 3 * operations, ..usual.clone() };
     let parts = [
-        ("fresh", Question { zipf: 0.0, ..usual.clone() }),
-        ("10 a key", Question { operations: 10 * operations, ..usual.clone() }),
-        ("100 a key", Question { operations: 100 * operations, ..usual.clone() }),
+        ("fresh", Scenario { zipf: 0.0, ..usual.clone() }),
+        ("10 a key", Scenario { operations: 10 * operations, ..usual.clone() }),
+        ("100 a key", Scenario { operations: 100 * operations, ..usual.clone() }),
         (
             "with gets",
-            Question {
+            Scenario {
                 mix: vec![(Kind::GetAbsent, 50)],
                 cache_percent: SOME_DATA,
                 operations: 10 * operations,
                 ..usual.clone()
             },
         ),
-        ("in memory", Question { mix: Vec::new(), ..in_memory.clone() }),
-        ("absent in memory", Question { zipf: 0.0, ..in_memory }),
+        ("in memory", Scenario { mix: Vec::new(), ..in_memory.clone() }),
+        ("absent in memory", Scenario { zipf: 0.0, ..in_memory }),
     ];
-    let of_part = |(part, question): &(&'static str, Question)| {
+    let of_part = |(part, question): &(&'static str, Scenario)| {
         let (part, question) = (*part, question.clone());
         let is_of_time = part.ends_with("in memory");
         FILTERS.iter().map(move |&(filter, only)| {

@@ -139,7 +139,7 @@ fn no_policy_reads_less() {
         let [demand, free] = [Fill::Demand, Fill::Free]
             .map(|fill| reads_per_op_min(&load, entries, bytes, 40_000, 3, fill));
         assert!(0.0 < free && free <= demand);
-        for policy in [CachePolicy::Tide, CachePolicy::BlockOnly, CachePolicy::HAC] {
+        for policy in [CachePolicy::Adaptive, CachePolicy::BlockOnly, CachePolicy::AC_KEY] {
             let found = simulate(policy, &load, entries, bytes, 40_000, 3).reads_per_op;
             assert!(found > demand, "{policy}: {found} of {demand}");
         }
@@ -202,7 +202,7 @@ fn who_does_not_know_what_comes_reads_more_than_who_does() {
         let bytes = budget(entries, 5.0);
         let of_independent = reads_per_op_min_irm(&load, entries, bytes, 40_000, 3);
         let known = reads_per_op_min(&load, entries, bytes, 40_000, 3, Fill::Demand);
-        let found = simulate(CachePolicy::Tide, &load, entries, bytes, 40_000, 3).reads_per_op;
+        let found = simulate(CachePolicy::Adaptive, &load, entries, bytes, 40_000, 3).reads_per_op;
         assert!(
             known < of_independent && of_independent < found,
             "{known} {of_independent} {found}"

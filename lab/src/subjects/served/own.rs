@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidekv_io::{LocalStorage, Storage, SystemClock};
 use tidekv_memcached::{Address, CacheServer, CacheServerOptions};
-use tidekv_tiered::{Cache, FlashOptions, Options, Surroundings};
+use tidekv_tiered::{Cache, Environment, FlashOptions, Options};
 
 use crate::failure::{Failure, Result};
 use crate::subjects::served::client::Connection;
@@ -47,7 +47,7 @@ impl OwnServer {
     ) -> Result<Self> {
         let path = |what: &str| directory.path().join(format!("{name}.{what}"));
         let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
-        let around = Surroundings::new(storage, Arc::new(SystemClock::new()));
+        let around = Environment::new(storage, Arc::new(SystemClock::new()));
         let flash = FlashOptions { path: path("flash"), bytes: target.flash_bytes };
         let of_cache = Options {
             dram_bytes: target.dram_bytes,

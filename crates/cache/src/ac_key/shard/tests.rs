@@ -21,9 +21,9 @@ fn hash_of(name: Name<'_>) -> u64 {
     name.hash((u64::from(number) + 1).wrapping_mul(0x7FB5_D329_728E_A185).rotate_left(31))
 }
 
-fn shard(kv: usize, kp: usize) -> HacShard {
+fn shard(kv: usize, kp: usize) -> AcKeyShard {
     let boundaries = Boundaries::new(1000, [kv, kp, TOTAL - kv - kp]);
-    let mut shard = HacShard::new(Arc::new(boundaries), 1, Benefit { level0_tables: LEVEL0 });
+    let mut shard = AcKeyShard::new(Arc::new(boundaries), 1, Benefit { level0_tables: LEVEL0 });
     shard.set_capacities(kv, kp);
     shard.set_ghost_bytes(64 << 10);
     shard
@@ -35,7 +35,7 @@ fn pointer(n: u32, table: u64) -> Pointer {
 
 /// Looks key `n` up as a store does where it stands on `level` with a `value`; how the
 /// point cache answered.
-fn get_of(shard: &mut HacShard, n: u32, level: u8, value: &[u8]) -> PointCacheLookup<Vec<u8>> {
+fn get_of(shard: &mut AcKeyShard, n: u32, level: u8, value: &[u8]) -> PointCacheLookup<Vec<u8>> {
     let key = n.to_be_bytes();
     let name = Name { keyspace: 1, key: &key };
     let found = shard.lookup(hash_of(name), name, |entry| Some(entry.value.to_vec()));
@@ -48,15 +48,15 @@ fn get_of(shard: &mut HacShard, n: u32, level: u8, value: &[u8]) -> PointCacheLo
     found
 }
 
-fn get(shard: &mut HacShard, n: u32) -> PointCacheLookup<Vec<u8>> {
+fn get(shard: &mut AcKeyShard, n: u32) -> PointCacheLookup<Vec<u8>> {
     get_of(shard, n, 4, &[7; 100])
 }
 
-fn sync(shard: &mut HacShard, n: u32, value: Option<&[u8]>) -> bool {
+fn sync(shard: &mut AcKeyShard, n: u32, value: Option<&[u8]>) -> bool {
     let key = n.to_be_bytes();
     let name = Name { keyspace: 1, key: &key };
     let entry = value.map(|value| KvEntry { name, stamp: 10, value, level: 0 });
-    shard.sync(hash_of(name), name, entry)
+    shard.update(hash_of(name), name, entry)
 }
 
 fn hash(n: u32) -> u64 {
@@ -253,7 +253,7 @@ fn keys_that_share_a_fingerprint_keep_no_old_place() {
     assert_eq!(shard.len(), (0, 2));
     assert!(sync(&mut shard, 2, Some(&[8; 100])));
     shard.redirect(hash(2), KpEntry { pointer: pointer(2, 5), level: 0 });
-    let place = |shard: &mut HacShard, n: u32| {
+    let place = |shard: &mut AcKeyShard, n: u32| {
         let key = n.to_be_bytes();
         match shard.lookup(hash(n), Name { keyspace: 1, key: &key }, |_| Some(())) {
             PointCacheLookup::Pointer(entry) => Some(entry.pointer),
@@ -262,7 +262,7 @@ fn keys_that_share_a_fingerprint_keep_no_old_place() {
     };
     assert_eq!(place(&mut shard, 1), Some(pointer(1, 1)));
     assert_eq!(place(&mut shard, 2), Some(pointer(2, 5)));
-    assert!(shard.follow(hash(1), pointer(2, 5), KpEntry { pointer: pointer(2, 7), level: 3 }));
+    assert!(shard.relocate(hash(1), pointer(2, 5), KpEntry { pointer: pointer(2, 7), level: 3 }));
     assert_eq!(place(&mut shard, 1), Some(pointer(1, 1)));
     assert_eq!(place(&mut shard, 2), Some(pointer(2, 7)));
     assert_eq!(shard.pointers_into(|table| table == 7).count(), 1);

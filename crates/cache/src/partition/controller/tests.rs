@@ -10,8 +10,8 @@ fn alike(reads: f64) -> Wanted {
 }
 
 /// Of a budget of a million bytes.
-fn of_a_million() -> Tide {
-    Tide::new(WINDOW)
+fn of_a_million() -> PartitionController {
+    PartitionController::new(WINDOW)
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn who_follows_goes_far_only_where_credits_are_far_apart() {
     let moved = |least: f64| {
         let split = [500_000, 0, 500_000];
         let course = Course::Follow { settled: [0.5, 0.0, 0.5] };
-        let mut tide = Tide { course, ..of_a_million() };
+        let mut tide = PartitionController { course, ..of_a_million() };
         tide.credit(Component::Kv, alike(100.0));
         tide.credit(Component::Block, alike(least));
         tide.step(split, [usize::MAX; 3])[0] - 500_000
@@ -90,7 +90,7 @@ fn a_search_sees_that_a_few_pointers_are_worth_much() {
 #[test]
 fn a_search_goes_by_the_average_once_there_are_pointers_enough() {
     let searched = |window: usize, from: Split| {
-        let (mut tide, mut split) = (Tide::new(window), from);
+        let (mut tide, mut split) = (PartitionController::new(window), from);
         for _ in 0..SEARCH_STEPS as u32 / 2 {
             tide.credit(Component::Kp, Wanted { window: 100.0, near: 800.0 });
             tide.credit(Component::Block, alike(300.0));
@@ -110,7 +110,7 @@ fn a_search_goes_by_the_average_once_there_are_pointers_enough() {
 /// Two places, of which the search finds the one and following the other, in steps that
 /// may move at most `bytes_max`.
 fn run_between_two_places(
-    tide: &mut Tide,
+    tide: &mut PartitionController,
     split: &mut Split,
     (steps, bytes_max): (u32, usize),
 ) -> Split {

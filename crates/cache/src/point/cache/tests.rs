@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::ac_key::earc::Boundaries;
-use crate::ac_key::shard::{Benefit, HacShard};
+use crate::ac_key::shard::{AcKeyShard, Benefit};
 
 fn hash_of(name: Name<'_>) -> u64 {
     let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
@@ -47,7 +47,7 @@ fn hac_cache(kv: usize, kp: usize) -> PointCache {
     let boundaries = Arc::new(Boundaries::new(1000, [kv, kp, 64 << 10]));
     let make = || -> Box<dyn PointEntries> {
         let benefit = Benefit { level0_tables: 2 };
-        Box::new(HacShard::new(Arc::clone(&boundaries), 1, benefit))
+        Box::new(AcKeyShard::new(Arc::clone(&boundaries), 1, benefit))
     };
     cache.set_baseline(Some(&make));
     cache.set_capacities(kv, kp);
@@ -75,7 +75,7 @@ fn what_was_found_before_a_change_is_refused() {
     let cache = cache(64 << 10, 64 << 10);
     let hash = hash_of(name(b"k"));
     let epoch = cache.epoch(hash);
-    cache.turn();
+    cache.advance_epoch();
     cache.resolved(hash, epoch, &found(entry(b"k", b"old"), place(1, 0)));
     assert!(cache.is_empty());
     // Two changes at once: only what begins when both have ended is kept.
@@ -97,29 +97,29 @@ fn a_sync_brings_the_new_value_and_a_deletion_takes_all() {
     let hash = hash_of(name(b"k"));
     both.resolved(hash, both.epoch(hash), &found(entry(b"k", b"old"), place(1, 0)));
     // What is not here does not come in with a sync.
-    assert!(!both.sync(hash_of(name(b"other")), name(b"other"), Some(entry(b"other", b"x"))));
+    assert!(!both.update(hash_of(name(b"other")), name(b"other"), Some(entry(b"other", b"x"))));
     assert_eq!(value(&both, b"other"), None);
-    assert!(both.sync(hash, name(b"k"), Some(entry(b"k", b"new"))));
+    assert!(both.update(hash, name(b"k"), Some(entry(b"k", b"new"))));
     assert_eq!(value(&both, b"k"), Some(b"new".to_vec()));
-    both.sync(hash, name(b"k"), None);
+    both.update(hash, name(b"k"), None);
     assert!(both.is_empty());
 
     let pointers = cache(0, 64 << 10);
     pointers.resolved(hash, pointers.epoch(hash), &found(entry(b"k", b"old"), place(1, 0)));
     assert_eq!(pointer(&pointers, b"k"), Some(place(1, 0)));
-    assert!(pointers.sync(hash, name(b"k"), Some(entry(b"k", b"new"))));
+    assert!(pointers.update(hash, name(b"k"), Some(entry(b"k", b"new"))));
     pointers.redirect(hash, KpEntry { pointer: place(2, 5), level: 0 });
     assert_eq!(pointer(&pointers, b"k"), Some(place(2, 5)));
     // Somebody else's entry has moved.
-    pointers.follow(hash, place(2, 6), KpEntry { pointer: place(3, 0), level: 1 });
+    pointers.relocate(hash, place(2, 6), KpEntry { pointer: place(3, 0), level: 1 });
     assert_eq!(pointer(&pointers, b"k"), Some(place(2, 5)));
     assert_eq!(pointers.pointers_into(|table| table == 2, 9).len(), 1);
     assert!(pointers.pointers_into(|table| table == 2, 0).is_empty());
     for (from, hash) in pointers.pointers_into(|table| table == 2, 9) {
-        pointers.follow(hash, from, KpEntry { pointer: place(3, 1), level: 1 });
+        pointers.relocate(hash, from, KpEntry { pointer: place(3, 1), level: 1 });
     }
     assert_eq!(pointer(&pointers, b"k"), Some(place(3, 1)));
-    pointers.sync(hash, name(b"k"), None);
+    pointers.update(hash, name(b"k"), None);
     assert!(pointers.is_empty());
 }
 
@@ -132,24 +132,24 @@ fn the_format_of_hac_keeps_the_same_rules() {
         cache.resolved(hash, cache.epoch(hash), &resolved);
     };
     let epoch = cache.epoch(hash);
-    cache.turn();
+    cache.advance_epoch();
     cache.resolved(hash, epoch, &found(entry(b"k", &long), place(1, 0)));
     assert!(cache.is_empty() && cache.stats().stale_inserts == 1);
     find(&long, 1, false);
     assert_eq!(pointer(&cache, b"k"), Some(place(1, 0)));
     // A flush: the old place is gone before the new one is known.
-    assert!(cache.sync(hash, name(b"k"), Some(entry(b"k", &long))));
+    assert!(cache.update(hash, name(b"k"), Some(entry(b"k", &long))));
     assert_eq!(pointer(&cache, b"k"), None);
     cache.redirect(hash, KpEntry { pointer: place(2, 5), level: 0 });
     assert_eq!(pointer(&cache, b"k"), Some(place(2, 5)));
     for (from, hash) in cache.pointers_into(|table| table == 2, 9) {
-        cache.follow(hash, from, KpEntry { pointer: place(3, 1), level: 1 });
+        cache.relocate(hash, from, KpEntry { pointer: place(3, 1), level: 1 });
     }
     assert_eq!(pointer(&cache, b"k"), Some(place(3, 1)));
     assert_eq!(cache.stats().kp_moves, 1);
     find(&long, 3, true);
     assert_eq!(cache.len(), (1, 0));
-    assert!(!cache.sync(hash, name(b"k"), Some(entry(b"k", b"new"))));
+    assert!(!cache.update(hash, name(b"k"), Some(entry(b"k", b"new"))));
     assert_eq!(value(&cache, b"k"), Some(b"new".to_vec()));
     cache.forget(|name| name.key == b"k", |_| false);
     assert!(cache.is_empty());
@@ -160,7 +160,7 @@ fn the_format_of_hac_keeps_the_same_rules() {
     find(&long, 1, false);
     cache.forget(|_| false, |table| table == 1);
     find(&long, 1, false);
-    cache.sync(hash, name(b"k"), None);
+    cache.update(hash, name(b"k"), None);
     assert!(cache.is_empty());
 }
 

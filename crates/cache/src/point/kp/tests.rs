@@ -13,7 +13,7 @@ struct ByUse {
     left: Vec<u32>,
 }
 
-impl Judge for ByUse {
+impl Scorer for ByUse {
     fn worth(&mut self, _: u32, _: &KpEntry, asked: u8) -> f32 {
         f32::from(asked)
     }
@@ -37,13 +37,13 @@ fn entry(n: u32) -> KpEntry {
 #[test]
 fn pointers_come_back_as_they_were_put_in() {
     let mut shard = KpShard::new(1 << 20);
-    let mut judge = ByUse::default();
+    let mut scorer = ByUse::default();
     for n in 0..20_000 {
-        shard.insert(hash(n), entry(n), &mut judge);
+        shard.insert(hash(n), entry(n), &mut scorer);
     }
-    assert!(judge.left.len() < 1000, "{}", judge.left.len());
+    assert!(scorer.left.len() < 1000, "{}", scorer.left.len());
     let found = (0..20_000).filter(|&n| shard.get(hash(n)) == Some(entry(n))).count();
-    assert_eq!(found + judge.left.len(), 20_000);
+    assert_eq!(found + scorer.left.len(), 20_000);
     assert_eq!(shard.len(), found);
     assert!((20_000..60_000).all(|n| shard.get(hash(n)).is_none()));
 }
@@ -52,8 +52,8 @@ fn pointers_come_back_as_they_were_put_in() {
 #[test]
 fn few_bytes_hold_pointers_too() {
     for bytes in [1200, 2400, 3600] {
-        let (mut shard, mut judge) = (KpShard::new(bytes), ByUse::default());
-        (0..1000).for_each(|n| shard.insert(hash(n), entry(n), &mut judge));
+        let (mut shard, mut scorer) = (KpShard::new(bytes), ByUse::default());
+        (0..1000).for_each(|n| shard.insert(hash(n), entry(n), &mut scorer));
         assert!((bytes * 4 / 5..=bytes).contains(&shard.charged_bytes()));
         assert!(shard.allocated_bytes() <= shard.charged_bytes());
         assert!(shard.len() * ENTRY_BYTES * 10 > bytes * 7, "{} in {bytes}", shard.len());
@@ -63,14 +63,14 @@ fn few_bytes_hold_pointers_too() {
 #[test]
 fn extreme_pointers_fit_and_larger_ones_are_not_kept() {
     let mut shard = KpShard::new(1 << 20);
-    let mut judge = ByUse::default();
+    let mut scorer = ByUse::default();
     let (table, offset) = (u64::from(u32::MAX), u64::from(u32::MAX));
     let usual = Pointer { table, offset, len: (1 << 17) - 1, position: 511 };
     let largest = Pointer { table, offset, len: (1 << 22) - 1, position: 15 };
     let kept = KpEntry { pointer: largest, level: 7 };
     for (hash, pointer) in [(0, usual), (1, largest), (u32::MAX, usual)] {
         let kept = KpEntry { pointer, level: 7 };
-        shard.insert(hash, kept, &mut judge);
+        shard.insert(hash, kept, &mut scorer);
         for _ in 0..5 {
             assert_eq!(shard.get(hash), Some(kept));
         }
@@ -84,21 +84,21 @@ fn extreme_pointers_fit_and_larger_ones_are_not_kept() {
         Pointer { position: 512, ..usual },
     ] {
         assert!(shard.peek(1).is_some());
-        shard.insert(1, KpEntry { pointer, level: 1 }, &mut judge);
+        shard.insert(1, KpEntry { pointer, level: 1 }, &mut scorer);
         assert_eq!(shard.peek(1), None);
-        shard.insert(1, kept, &mut judge);
+        shard.insert(1, kept, &mut scorer);
         assert!(shard.redirect(1, KpEntry { pointer, level: 1 }));
         assert_eq!(shard.peek(1), None);
-        shard.insert(1, kept, &mut judge);
+        shard.insert(1, kept, &mut scorer);
     }
 }
 
 #[test]
 fn a_full_shard_keeps_what_is_asked_for_within_its_bytes() {
     let mut shard = KpShard::new(64 << 10);
-    let mut judge = ByUse::default();
+    let mut scorer = ByUse::default();
     for n in 0..100_000u32 {
-        shard.insert(hash(n), entry(n), &mut judge);
+        shard.insert(hash(n), entry(n), &mut scorer);
         assert!(shard.charged_bytes() <= 64 << 10);
         (0..3).for_each(|k| {
             shard.get(hash((n * 3 + k) % 500));
@@ -107,15 +107,15 @@ fn a_full_shard_keeps_what_is_asked_for_within_its_bytes() {
     assert!(shard.len() > 4096 * 9 / 10, "{} of 4096", shard.len());
     let kept = (0..500).filter(|&n| shard.peek(hash(n)).is_some()).count();
     assert!(kept > 430, "{kept}");
-    assert_eq!(shard.len() + judge.left.len(), 100_000);
+    assert_eq!(shard.len() + scorer.left.len(), 100_000);
 }
 
 #[test]
 fn for_a_fingerprint_there_is_one_entry() {
     let mut shard = KpShard::new(64 << 10);
-    let mut judge = ByUse::default();
+    let mut scorer = ByUse::default();
     for n in 0..2_000 {
-        shard.insert(hash(n % 1000), entry(n), &mut judge);
+        shard.insert(hash(n % 1000), entry(n), &mut scorer);
     }
     assert!(shard.len() > 900 && shard.len() <= 1000);
     assert!((0..1000).all(|n| shard.peek(hash(n)).is_none_or(|e| e == entry(n + 1000))));
@@ -147,21 +147,21 @@ proptest! {
         operations in prop::collection::vec(operation(), 1..600),
     ) {
         let mut shard = KpShard::new(20_000);
-        let mut judge = ByUse::default();
+        let mut scorer = ByUse::default();
         let mut model: HashMap<u32, KpEntry> = HashMap::new();
         for operation in operations {
             match operation {
                 Operation::Insert(n) => {
                     model.insert(hash(n), entry(n));
-                    shard.insert(hash(n), entry(n), &mut judge);
+                    shard.insert(hash(n), entry(n), &mut scorer);
                 }
                 Operation::Remove(n) => {
                     shard.remove(hash(n));
                     model.remove(&hash(n));
                 }
-                Operation::Resize(bytes) => shard.set_capacity(bytes, &mut judge),
+                Operation::Resize(bytes) => shard.set_capacity(bytes, &mut scorer),
             }
-            judge.left.drain(..).for_each(|hash| {
+            scorer.left.drain(..).for_each(|hash| {
                 model.remove(&hash);
             });
             prop_assert!(shard.charged_bytes() <= shard.capacity());

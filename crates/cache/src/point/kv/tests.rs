@@ -24,7 +24,7 @@ struct ByUse {
     left: Vec<(u64, usize)>,
 }
 
-impl Judge for ByUse {
+impl Scorer for ByUse {
     fn hash(&self, name: Name<'_>) -> u64 {
         hash_of(name.key)
     }
@@ -49,19 +49,19 @@ fn found<'a>(shard: &'a mut KvShard, key: &'a [u8]) -> Option<KvEntry<'a>> {
 #[test]
 fn a_value_as_long_as_the_old_one_takes_its_place() {
     let mut shard = KvShard::new(100 << 10, 100 << 10);
-    let mut judge = ByUse::default();
-    shard.insert(hash_of(b"key"), entry(b"key", b"first"), &mut judge);
+    let mut scorer = ByUse::default();
+    shard.insert(hash_of(b"key"), entry(b"key", b"first"), &mut scorer);
     for times in 0..5 {
         let (_, is_hot) = shard.get(hash_of(b"key"), name_of(b"key")).unwrap();
         assert_eq!(is_hot, times >= 3);
     }
     let free = shard.free;
     let other = KvEntry { stamp: 99, level: 0, ..entry(b"key", b"other") };
-    shard.insert(hash_of(b"key"), other, &mut judge);
+    shard.insert(hash_of(b"key"), other, &mut scorer);
     assert_eq!((shard.free, shard.len()), (free, 1), "it stands where it stood");
     let (now, is_hot) = shard.get(hash_of(b"key"), name_of(b"key")).unwrap();
     assert_eq!((now, is_hot), (other, true), "how often it was asked for stays");
-    shard.insert(hash_of(b"key"), entry(b"key", b"longer"), &mut judge);
+    shard.insert(hash_of(b"key"), entry(b"key", b"longer"), &mut scorer);
     assert!(shard.free > free);
     assert_eq!(found(&mut shard, b"key"), Some(entry(b"key", b"longer")));
 }
@@ -69,38 +69,38 @@ fn a_value_as_long_as_the_old_one_takes_its_place() {
 #[test]
 fn an_entry_comes_back_as_it_was_put_in() {
     let mut shard = KvShard::new(100 << 10, 100 << 10);
-    let mut judge = ByUse::default();
+    let mut scorer = ByUse::default();
     for (name, value) in [(&b"a"[..], &b"first"[..]), (b"bcd", b""), (b"ef", b"third and last")] {
-        shard.insert(hash_of(name), entry(name, value), &mut judge);
+        shard.insert(hash_of(name), entry(name, value), &mut scorer);
     }
     assert_eq!(found(&mut shard, b"a"), Some(entry(b"a", b"first")));
     assert_eq!(found(&mut shard, b"bcd"), Some(entry(b"bcd", b"")));
     assert_eq!(shard.get(hash_of(b"b"), name_of(b"b")), None);
-    shard.insert(hash_of(b"a"), entry(b"a", b"second"), &mut judge);
+    shard.insert(hash_of(b"a"), entry(b"a", b"second"), &mut scorer);
     assert_eq!(found(&mut shard, b"a"), Some(entry(b"a", b"second")));
     assert!(
-        shard.remove(hash_of(b"a"), name_of(b"a"), &judge)
-            && !shard.remove(hash_of(b"a"), name_of(b"a"), &judge)
+        shard.remove(hash_of(b"a"), name_of(b"a"), &scorer)
+            && !shard.remove(hash_of(b"a"), name_of(b"a"), &scorer)
     );
     assert_eq!(shard.get(hash_of(b"a"), name_of(b"a")), None);
     assert_eq!(shard.len(), 2);
-    assert!(judge.left.is_empty(), "nobody had to leave");
+    assert!(scorer.left.is_empty(), "nobody had to leave");
 }
 
 #[test]
 fn what_is_asked_for_stays_and_the_rest_leaves() {
     let mut shard = KvShard::new(200 << 10, 200 << 10);
-    let mut judge = ByUse::default();
+    let mut scorer = ByUse::default();
     let name = |n: u32| n.to_be_bytes();
     for n in 0..20_000u32 {
-        shard.insert(hash_of(&name(n)), entry(&name(n), &[7; 100]), &mut judge);
+        shard.insert(hash_of(&name(n)), entry(&name(n), &[7; 100]), &mut scorer);
         assert!(shard.charged_bytes() <= shard.capacity());
         // Of the first hundred one after the other.
         shard.get(hash_of(&name(n % 100)), name_of(&name(n % 100)));
     }
     let kept = (0..100).filter(|&n| shard.contains(hash_of(&name(n)), name_of(&name(n)))).count();
     assert_eq!(kept, 100);
-    assert_eq!(shard.len() + judge.left.len(), 20_000);
+    assert_eq!(shard.len() + scorer.left.len(), 20_000);
     // 116 bytes, four of them for the length of the name, in 200 KiB less the table.
     assert!(shard.len() > 1350, "{}", shard.len());
 }
@@ -108,10 +108,10 @@ fn what_is_asked_for_stays_and_the_rest_leaves() {
 #[test]
 fn entries_cost_less_than_24_bytes_beside_their_own() {
     let mut shard = KvShard::new(8 << 20, 8 << 20);
-    let mut judge = ByUse::default();
+    let mut scorer = ByUse::default();
     for n in 0..1_000_000u64 {
         let name = n.to_be_bytes();
-        shard.insert(hash_of(&name), entry(&name, &[1; 92]), &mut judge);
+        shard.insert(hash_of(&name), entry(&name, &[1; 92]), &mut scorer);
     }
     let overhead = shard.charged_bytes() as f64 / shard.len() as f64 - 100.0;
     assert!(overhead < 24.0, "{overhead}");
@@ -121,7 +121,7 @@ fn entries_cost_less_than_24_bytes_beside_their_own() {
 /// Worth much if the name begins with a 1.
 struct ByName;
 
-impl Judge for ByName {
+impl Scorer for ByName {
     fn hash(&self, name: Name<'_>) -> u64 {
         hash_of(name.key)
     }
@@ -137,21 +137,21 @@ impl Judge for ByName {
 #[test]
 fn what_is_good_stays_though_it_came_together() {
     let mut shard = KvShard::new(1 << 20, 1 << 20);
-    let mut judge = ByName;
+    let mut scorer = ByName;
     let name = |kind: u8, n: u32| [[kind, 0, 0, 0], n.to_be_bytes()].concat();
-    let put = |shard: &mut KvShard, judge: &mut ByName, kind, n| {
+    let put = |shard: &mut KvShard, scorer: &mut ByName, kind, n| {
         let name = name(kind, n);
-        shard.insert(hash_of(&name), entry(&name, &[7; 100]), judge);
+        shard.insert(hash_of(&name), entry(&name, &[7; 100]), scorer);
     };
     for kind in [0, 1] {
-        (0..1_500).for_each(|n| put(&mut shard, &mut judge, kind, n));
+        (0..1_500).for_each(|n| put(&mut shard, &mut scorer, kind, n));
     }
     for n in 1_500..100_000 {
-        put(&mut shard, &mut judge, 0, n);
+        put(&mut shard, &mut scorer, 0, n);
         // For a while so many are taken out that nothing has to leave, which is no price.
         if (30_000..50_000).contains(&n) {
             let gone = name(0, n - 1_000);
-            shard.remove(hash_of(&gone), name_of(&gone), &judge);
+            shard.remove(hash_of(&gone), name_of(&gone), &scorer);
             assert_eq!(shard.price_usual, 1.0);
         }
     }
@@ -160,7 +160,7 @@ fn what_is_good_stays_though_it_came_together() {
     assert_eq!(shard.price(), 1.0);
     // Where nothing else is left they leave one for another.
     for n in 1_500..20_000 {
-        put(&mut shard, &mut judge, 1, n);
+        put(&mut shard, &mut scorer, 1, n);
     }
     assert!(shard.contains(hash_of(&name(1, 19_999)), name_of(&name(1, 19_999))));
     assert_eq!(shard.price(), 8.0);
@@ -169,35 +169,35 @@ fn what_is_good_stays_though_it_came_together() {
 #[test]
 fn a_smaller_shard_keeps_what_is_worth_most() {
     let mut shard = KvShard::new(1 << 20, 1 << 20);
-    let mut judge = ByUse::default();
+    let mut scorer = ByUse::default();
     let name = |n: u32| n.to_be_bytes();
     for n in 0..6_000 {
-        shard.insert(hash_of(&name(n)), entry(&name(n), &[7; 100]), &mut judge);
+        shard.insert(hash_of(&name(n)), entry(&name(n), &[7; 100]), &mut scorer);
     }
     for n in (0..6_000).step_by(10).chain((0..6_000).step_by(10)) {
         shard.get(hash_of(&name(n)), name_of(&name(n)));
     }
-    shard.set_capacity(256 << 10, &mut judge);
+    shard.set_capacity(256 << 10, &mut scorer);
     assert!(shard.charged_bytes() <= 256 << 10);
     let kept =
         (0..6_000).step_by(10).filter(|&n| shard.contains(hash_of(&name(n)), name_of(&name(n))));
     assert_eq!(kept.count(), 600);
     assert!(shard.price() < 1.0, "those that were asked for did not have to leave");
-    shard.set_capacity(0, &mut judge);
+    shard.set_capacity(0, &mut scorer);
     assert_eq!((shard.len(), shard.charged_bytes()), (0, 0));
-    shard.insert(hash_of(b"x"), entry(b"x", b"y"), &mut judge);
+    shard.insert(hash_of(b"x"), entry(b"x", b"y"), &mut scorer);
     assert_eq!(shard.len(), 0);
 }
 
 #[test]
 fn what_is_too_large_is_not_kept_and_takes_the_older_one_with_it() {
     let mut shard = KvShard::new(1 << 20, 1 << 20);
-    let mut judge = ByUse::default();
+    let mut scorer = ByUse::default();
     let most = shard.entry_bytes_max();
     let largest = vec![1; most - 2];
-    shard.insert(hash_of(b"x"), entry(b"x", &largest), &mut judge);
+    shard.insert(hash_of(b"x"), entry(b"x", &largest), &mut scorer);
     assert_eq!(found(&mut shard, b"x"), Some(entry(b"x", &largest)));
-    shard.insert(hash_of(b"x"), entry(b"x", &vec![2; most - 1]), &mut judge);
+    shard.insert(hash_of(b"x"), entry(b"x", &vec![2; most - 1]), &mut scorer);
     assert_eq!(shard.get(hash_of(b"x"), name_of(b"x")), None);
 }
 
@@ -224,13 +224,13 @@ proptest! {
         operations in prop::collection::vec(operation(), 1..400),
     ) {
         let mut shard = KvShard::new(100_000, 100_000);
-        let mut judge = ByUse::default();
+        let mut scorer = ByUse::default();
         let mut model: HashMap<u8, Vec<u8>> = HashMap::new();
         for (time, operation) in operations.into_iter().enumerate() {
             match operation {
                 Operation::Insert(key, len) => {
                     let value = vec![time as u8; len];
-                    shard.insert(hash_of(&[key, 1]), entry(&[key, 1], &value), &mut judge);
+                    shard.insert(hash_of(&[key, 1]), entry(&[key, 1], &value), &mut scorer);
                     model.insert(key, value);
                 }
                 Operation::Get(key) => {
@@ -239,11 +239,11 @@ proptest! {
                     }
                 }
                 Operation::Remove(key) => {
-                    shard.remove(hash_of(&[key, 1]), name_of(&[key, 1]), &judge);
+                    shard.remove(hash_of(&[key, 1]), name_of(&[key, 1]), &scorer);
                     prop_assert!(!shard.contains(hash_of(&[key, 1]), name_of(&[key, 1])));
                     model.remove(&key);
                 }
-                Operation::Resize(bytes) => shard.set_capacity(bytes, &mut judge),
+                Operation::Resize(bytes) => shard.set_capacity(bytes, &mut scorer),
             }
             prop_assert!(shard.charged_bytes() <= shard.capacity());
         }

@@ -22,7 +22,7 @@ fn get_long(shard: &mut PointShard, key: &[u8], value: usize, reads: f32) -> Poi
     if found == PointCacheLookup::Value(()) {
         return found;
     }
-    shard.asked(hash);
+    shard.record_access(hash);
     let by_pointer = found != PointCacheLookup::Miss;
     let offset = u64::from(key[0]) << 12;
     let pointer = Pointer { table: 1, offset, len: 4096, position: 3 };
@@ -286,7 +286,7 @@ fn a_pointer_is_kept_where_it_would_have_spared_a_read() {
     assert_eq!(get(&mut shard, b"two reads", 2.0), PointCacheLookup::Miss);
     assert_eq!(shard.len(), (0, 1));
     assert!(matches!(get(&mut shard, b"two reads", 2.0), PointCacheLookup::Pointer(_)));
-    shard.set_without(Ideas::NONE.and(Idea::Admission), [1.0; LEVELS]);
+    shard.set_without(Ablations::NONE.and(Ablation::Admission), [1.0; LEVELS]);
     assert_eq!(get(&mut shard, b"one read", 1.0), PointCacheLookup::Miss);
     assert_eq!(shard.len(), (0, 2), "without admission all come in");
 }

@@ -1,6 +1,6 @@
 //! A plan as a picture: each tenant's curve, and what he gets in it.
 
-use tidekv_plan::{Allotment, FLASH_FOR_DRAM_USUAL, Plan, Question, Tenant};
+use tidekv_plan::{Allotment, DEFAULT_FLASH_FOR_DRAM, Plan, PlanRequest, Tenant};
 
 use crate::commands::plan::report::Others;
 use crate::curve_picture::{self, Mark, Panel};
@@ -30,13 +30,13 @@ fn title(tenant: &Tenant, gets: &Allotment) -> String {
 }
 
 /// The picture, with the fixed ratio beside it where that serves everybody.
-pub(super) fn draw(question: &Question, plan: &Plan, others: &Others<'_>) -> String {
+pub(super) fn draw(question: &PlanRequest, plan: &Plan, others: &Others<'_>) -> String {
     let points: Vec<Vec<(u64, f64)>> = question
         .tenants
         .iter()
         .map(|tenant| tenant.curve.points().iter().map(|it| (it.size, it.miss_ratio)).collect())
         .collect();
-    let of_fixed = format!("1 : {FLASH_FOR_DRAM_USUAL} ");
+    let of_fixed = format!("1 : {DEFAULT_FLASH_FOR_DRAM} ");
     let panel = |(number, tenant): (usize, &Tenant)| {
         let gets = &plan.tenants[number];
         let compared = others.proportional.map(|fixed| marks(&fixed[number], &of_fixed, true));

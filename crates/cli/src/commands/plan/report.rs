@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use tidekv_plan::{
-    Allotment, Bound, FLASH_FOR_DRAM_USUAL, Goal, Infeasible, Latencies, Plan, Prices, Question,
-    Tenant, worth_of_one_more,
+    Allotment, Bound, DEFAULT_FLASH_FOR_DRAM, Goal, Infeasible, Latencies, Plan, PlanRequest,
+    Prices, Tenant, worth_of_one_more,
 };
 
 use crate::failure::Failure;
@@ -31,7 +31,7 @@ fn all_told(amounts: &[(Bound, f64)]) -> Vec<String> {
 }
 
 /// Why there is none.
-pub(super) fn refuse(why: &Infeasible, question: &Question, names: &[&str]) -> Failure {
+pub(super) fn refuse(why: &Infeasible, question: &PlanRequest, names: &[&str]) -> Failure {
     Failure::new(match why {
         Infeasible::Sla { tenant, least_us } => format!(
             "{:.0} µs for {} cannot be promised, however much there is: the least is {least_us:.1} µs",
@@ -51,7 +51,7 @@ pub(super) fn refuse(why: &Infeasible, question: &Question, names: &[&str]) -> F
 }
 
 /// The bounds that are reached, with what another GiB or a tenth more would be worth.
-fn binding(question: &Question, plan: &Plan) -> Vec<(Bound, f64, f64)> {
+fn binding(question: &PlanRequest, plan: &Plan) -> Vec<(Bound, f64, f64)> {
     let is_used = |bound: &Bound| {
         let most = question.bounds.get(*bound);
         most.is_some_and(|most| plan.takes(question, *bound) >= most * BINDING)
@@ -68,9 +68,9 @@ fn binding(question: &Question, plan: &Plan) -> Vec<(Bound, f64, f64)> {
 }
 
 /// What a fixed ratio would cost, where all tenants can be served by it.
-pub(super) fn proportional(question: &Question) -> Option<Vec<Allotment>> {
+pub(super) fn proportional(question: &PlanRequest) -> Option<Vec<Allotment>> {
     let tenants = question.tenants.iter();
-    tenants.map(|tenant| tenant.proportional(FLASH_FOR_DRAM_USUAL, question.prices)).collect()
+    tenants.map(|tenant| tenant.proportional(DEFAULT_FLASH_FOR_DRAM, question.prices)).collect()
 }
 
 /// Plans beside the one that is answered.
@@ -85,7 +85,7 @@ pub(super) struct Others<'p> {
 }
 
 /// A plan for people.
-pub(super) fn show(question: &Question, plan: &Plan, others: Others<'_>) -> Vec<String> {
+pub(super) fn show(question: &PlanRequest, plan: &Plan, others: Others<'_>) -> Vec<String> {
     let mut lines = vec![format!(
         "{:<16} {:>10} {:>10} {:>10} {:>9} {:>9} {:>11} {:>11} {:>10}",
         "tenant", "DRAM", "index", "flash", "mr(DRAM)", "mr(both)", "latency µs", "SLA µs", "cost"
@@ -132,7 +132,7 @@ pub(super) fn show(question: &Question, plan: &Plan, others: Others<'_>) -> Vec<
     let fixed = others.proportional.map(|fixed| fixed.iter().map(|gets| gets.cost).sum::<f64>());
     if let Some(cost) = fixed.filter(|cost| *cost > 0.0) {
         lines.push(format!(
-            "DRAM : flash = 1 : {FLASH_FOR_DRAM_USUAL} for the same latencies: cost {cost:.3}; this is {:.2} of it",
+            "DRAM : flash = 1 : {DEFAULT_FLASH_FOR_DRAM} for the same latencies: cost {cost:.3}; this is {:.2} of it",
             plan.cost / cost
         ));
     }
@@ -147,7 +147,7 @@ pub(super) fn show(question: &Question, plan: &Plan, others: Others<'_>) -> Vec<
 }
 
 /// The bounds that are reached, for people.
-fn bounds_told(question: &Question, plan: &Plan) -> Vec<String> {
+fn bounds_told(question: &PlanRequest, plan: &Plan) -> Vec<String> {
     let saved = |worth: f64| match question.goal {
         _ if worth < NOTHING => "nothing".to_owned(),
         Goal::Cost => format!("{worth:.3} of the cost"),
@@ -161,7 +161,7 @@ fn bounds_told(question: &Question, plan: &Plan) -> Vec<String> {
 }
 
 /// How latencies and the cost come about; one line where latencies are the same for all.
-fn formulas(question: &Question) -> Vec<String> {
+fn formulas(question: &PlanRequest) -> Vec<String> {
     let Prices { dram_per_gib, flash_per_gib } = question.prices;
     let cost = format!("cost = {dram_per_gib} a GiB of DRAM + {flash_per_gib} a GiB of flash");
     let told = |of: &str, latencies: Latencies| {
@@ -186,7 +186,7 @@ fn allotment_to_json(name: &str, sla_us: Option<f64>, gets: &Allotment) -> Value
 }
 
 /// A plan for programs.
-pub(super) fn to_json(question: &Question, plan: &Plan, others: Others<'_>) -> Value {
+pub(super) fn to_json(question: &PlanRequest, plan: &Plan, others: Others<'_>) -> Value {
     let all = |gets: &[Allotment]| -> Vec<Value> {
         let each = question.tenants.iter().zip(gets);
         each.map(|(tenant, gets)| allotment_to_json(&tenant.name, tenant.sla_us, gets)).collect()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidekv_io::{LocalStorage, ManualClock, Storage};
 use tidekv_observe::curves::Curves;
-use tidekv_tiered::{Cache, FlashOptions, Options, Surroundings};
+use tidekv_tiered::{Cache, Environment, FlashOptions, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
@@ -26,7 +26,7 @@ const REQUESTS: &str = "set cold1 7 0 5\r\nhello\r\nadd cold1 0 0 1\r\nx\r\nadd 
 fn state(cold: Option<fn(&[u8], bool) -> bool>) -> Arc<State> {
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
-    let cache = Cache::open(&Options::default(), &Surroundings::new(storage, clock)).unwrap();
+    let cache = Cache::open(&Options::default(), &Environment::new(storage, clock)).unwrap();
     let mut state = State::new(cache, CacheServerOptions::default(), Vec::new(), 1, None);
     state.objects.cold.0 = cold;
     Arc::new(state)
@@ -167,7 +167,7 @@ fn state_with_curves(directory: &Path, curves: Option<Arc<Curves>>) -> Arc<State
         ..Options::default()
     };
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
-    let cache = Cache::open(&options, &Surroundings::new(storage, clock)).unwrap();
+    let cache = Cache::open(&options, &Environment::new(storage, clock)).unwrap();
     let state = Arc::new(State::new(cache, CacheServerOptions::default(), Vec::new(), 2, curves));
     for number in 0..state.reads.len() {
         let state = Arc::clone(&state);
@@ -186,7 +186,7 @@ async fn what_is_on_flash_is_answered_by_the_event_loop_when_it_has_been_read() 
     for i in 0..1_000 {
         let value = value(i);
         ask(&state, &format!("set key{i} 7 0 {} noreply\r\n{value}\r\n", value.len())).await;
-        state.objects.cache.catch_up();
+        state.objects.cache.drain_writes();
     }
     let hit = |i: usize| format!("VALUE key{i} 7 {}\r\n{}\r\n", value(i).len(), value(i));
     let offloaded = counts(&state).get(Count::Offloaded);
@@ -220,7 +220,7 @@ async fn what_is_on_flash_is_answered_by_the_event_loop_when_it_has_been_read() 
         let value = value(first);
         let back = format!("set key{first} 7 0 {} noreply\r\n{value}\r\n", value.len());
         ask(&state, &back).await;
-        state.objects.cache.catch_up();
+        state.objects.cache.drain_writes();
     }
     let hits = state.objects.cache.stats().flash_hits;
     assert!(hits > 200, "{hits} were on flash");
@@ -234,7 +234,7 @@ async fn fill(state: &Arc<State>, objects: usize) -> Vec<String> {
     for i in 0..objects {
         let value = format!("{i:05}").repeat(1_000);
         ask(state, &format!("set key{i} 0 0 5000 noreply\r\n{value}\r\n")).await;
-        state.objects.cache.catch_up();
+        state.objects.cache.drain_writes();
     }
     let keys = (0..objects).map(|i| format!("key{i}"));
     keys.filter(|key| state.objects.cache.waits_for_flash(key.as_bytes())).collect()
@@ -308,7 +308,7 @@ async fn what_comes_behind_is_read_along() {
     let (cache, reads) = (&state.objects.cache, &state.reads);
     let permits = || std::iter::from_fn(|| reads.try_permit()).collect::<Vec<_>>();
     let all = permits().len();
-    let mut recalls = Recalls::default();
+    let mut recalls = PrefetchedReads::default();
     let mut ready = async |range: std::ops::Range<usize>, is_cleared: bool| {
         let keys = &keys[range];
         let mut behind = keys.iter().map(String::as_bytes);
@@ -390,7 +390,7 @@ async fn what_changes_while_it_is_read_is_read_again() {
     };
     for i in 0..1_000 {
         ask(&state, &set(i, 0)).await;
-        state.objects.cache.catch_up();
+        state.objects.cache.drain_writes();
     }
     let mut tasks = Vec::new();
     for task in 0..8_usize {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidekv_io::{LocalStorage, ManualClock, MemoryStorage, Storage};
-use tidekv_tiered::{Cache, FlashOptions, Options, Surroundings};
+use tidekv_tiered::{Cache, Environment, FlashOptions, Options};
 
 use super::*;
 use crate::settings::options::CacheServerOptions;
@@ -11,7 +11,7 @@ use crate::settings::options::CacheServerOptions;
 fn state() -> State {
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
-    let cache = Cache::open(&Options::default(), &Surroundings::new(storage, clock)).unwrap();
+    let cache = Cache::open(&Options::default(), &Environment::new(storage, clock)).unwrap();
     State::new(cache, CacheServerOptions::default(), Vec::new(), 1, None)
 }
 
@@ -69,7 +69,7 @@ fn how_long_a_device_is_read_is_a_histogram() {
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
     let flash = vec![FlashOptions { path: "/a\"b".into(), bytes: 1 << 20 }];
     let options = Options { flash, segment_bytes: Some(16 << 10), ..Options::default() };
-    let cache = Cache::open(&options, &Surroundings::new(storage, clock)).unwrap();
+    let cache = Cache::open(&options, &Environment::new(storage, clock)).unwrap();
     let text = text(&State::new(cache, CacheServerOptions::default(), Vec::new(), 1, None));
     let name = "tidekv_cache_device_read_duration_seconds";
     for line in [

@@ -2,7 +2,7 @@
 
 use tidekv_io::{ManualClock, MemoryStorage, Storage};
 use tidekv_observe::history::Origin;
-use tidekv_tiered::{Cache, FlashOptions, Options, Surroundings};
+use tidekv_tiered::{Cache, Environment, FlashOptions, Options};
 
 use super::*;
 use crate::settings::options::CacheServerOptions;
@@ -13,7 +13,7 @@ fn sampler() -> Sampler {
     let flash = (0..2).map(flash).collect();
     let options = Options { flash, segment_bytes: Some(16 << 10), ..Options::default() };
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
-    let cache = Cache::open(&options, &Surroundings::new(storage, clock)).unwrap();
+    let cache = Cache::open(&options, &Environment::new(storage, clock)).unwrap();
     Sampler::new(Arc::new(State::new(cache, CacheServerOptions::default(), Vec::new(), 1, None)))
 }
 

@@ -57,7 +57,7 @@ fn a_sample_is_near_the_exact_curve() {
         for (sampler, most) in [
             (Sampler::of_rate(0.1, settings), 0.006),
             (Sampler::of_rate(0.01, settings), 0.02),
-            (Sampler::of_size(SIZE_USUAL, settings), 0.01),
+            (Sampler::of_size(DEFAULT_SAMPLE_SIZE, settings), 0.01),
         ] {
             let sampler = sampled(&trace, sampler.with_bytes());
             let curves = [
@@ -88,13 +88,15 @@ fn a_small_sample_lacks_the_popular_keys() {
 #[test]
 fn a_sample_of_fixed_size_keeps_it() {
     let settings = Settings { unit: Unit::Bytes, expiry: Expiry::AtOnce };
-    let mut sampler = Sampler::of_size(SIZE_USUAL, settings);
+    let mut sampler = Sampler::of_size(DEFAULT_SAMPLE_SIZE, settings);
     let mut most = 0;
     for (at_ms, access) in (0..).zip(trace(3_000_000, 3_000_000)) {
         sampler.see(&Access { at_ms, ttl_ms: Some(500_000), ..access });
         most = most.max(sampler.memory_bytes());
     }
-    assert!(sampler.objects() <= SIZE_USUAL && sampler.objects() > SIZE_USUAL / 2);
+    assert!(
+        sampler.objects() <= DEFAULT_SAMPLE_SIZE && sampler.objects() > DEFAULT_SAMPLE_SIZE / 2
+    );
     assert!(sampler.rate() < 0.1);
     assert!(most <= 2 << 20, "{most} bytes");
 }

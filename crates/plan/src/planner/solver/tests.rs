@@ -12,8 +12,8 @@ fn curve(points: &[(u64, f64)]) -> Curve {
     Curve::new(points, 1_000.0).expect("it is a curve")
 }
 
-fn question(tenants: Vec<Tenant>, bounds: Bounds, goal: Goal) -> Question {
-    Question { tenants, prices: Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 }, bounds, goal }
+fn question(tenants: Vec<Tenant>, bounds: Bounds, goal: Goal) -> PlanRequest {
+    PlanRequest { tenants, prices: Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 }, bounds, goal }
 }
 
 /// All sizes of points that a tenant can have.
@@ -30,7 +30,7 @@ fn pairs(tenant: &Tenant) -> Vec<(u64, u64)> {
 }
 
 /// The least there is, found by looking at everything.
-fn searched(question: &Question) -> Option<f64> {
+fn searched(question: &PlanRequest) -> Option<f64> {
     let mut choices: Vec<Vec<(u64, u64)>> = vec![Vec::new()];
     for tenant in &question.tenants {
         let longer = |before: &Vec<(u64, u64)>| {
@@ -85,12 +85,15 @@ fn tenants(points: usize) -> impl Strategy<Value = Tenant> {
     )
 }
 
-fn questions() -> impl Strategy<Value = Question> {
+fn questions() -> impl Strategy<Value = PlanRequest> {
     questions_of(1..3, 9)
 }
 
 /// Of so many tenants, whose curves have fewer points than that.
-fn questions_of(count: std::ops::Range<usize>, points: usize) -> impl Strategy<Value = Question> {
+fn questions_of(
+    count: std::ops::Range<usize>,
+    points: usize,
+) -> impl Strategy<Value = PlanRequest> {
     let bound = |most: u64| prop_oneof![1 => Just(None), 2 => (1..most).prop_map(Some)];
     let goal = prop_oneof![Just(Goal::Cost), Just(Goal::Latency)];
     let bounds = (bound(2_000), bound(4_000), bound(40), bound(30_000));
@@ -120,7 +123,7 @@ proptest! {
 
     #[test]
     fn an_exact_plan_is_the_best_that_there_is(question in questions()) {
-        match (plan_exactly(&question, POINTS_USUAL), searched(&question)) {
+        match (plan_exactly(&question, DEFAULT_POINTS), searched(&question)) {
             (Ok(plan), Some(best)) => {
                 let found = least(&plan, question.goal);
                 prop_assert!((found - best).abs() <= best.abs() * 1e-4 + 1e-9, "{found} of {best}");
@@ -133,7 +136,7 @@ proptest! {
 
     #[test]
     fn the_best_for_more_tenants_is_found_too(question in questions_of(3..5, 4)) {
-        match (plan_exactly(&question, POINTS_USUAL), searched(&question)) {
+        match (plan_exactly(&question, DEFAULT_POINTS), searched(&question)) {
             (Ok(plan), Some(best)) => {
                 let found = least(&plan, question.goal);
                 prop_assert!((found - best).abs() <= best.abs() * 1e-5 + 1e-9, "{found} of {best}");
@@ -148,7 +151,7 @@ proptest! {
     #[test]
     fn a_plan_on_the_hull_costs_no_more(mut question in questions()) {
         question.goal = Goal::Cost;
-        if let Ok(exact) = plan_exactly(&question, POINTS_USUAL) {
+        if let Ok(exact) = plan_exactly(&question, DEFAULT_POINTS) {
             let hull = plan_on_hull(&question).expect("there is more on it");
             prop_assert!(hull.cost <= exact.cost * (1.0 + 1e-6) + 1e-9);
         }
@@ -169,14 +172,14 @@ proptest! {
             }
             question
         };
-        match plan_exactly(&question, POINTS_USUAL) {
+        match plan_exactly(&question, DEFAULT_POINTS) {
             Err(Infeasible::Bound(each)) => {
                 for (bound, least) in each {
                     let before = question.bounds.get(bound).expect("it is one of them");
                     prop_assert!(least > before * (1.0 - 1e-6), "{bound:?}: {least} and {before}");
-                    prop_assert!(plan_exactly(&widened(bound, least), POINTS_USUAL).is_ok(), "{bound:?}");
+                    prop_assert!(plan_exactly(&widened(bound, least), DEFAULT_POINTS).is_ok(), "{bound:?}");
                     let less = least * 0.999 - if bound == Bound::Cost { 0.0 } else { 2.0 };
-                    let less = plan_exactly(&widened(bound, less), POINTS_USUAL);
+                    let less = plan_exactly(&widened(bound, less), DEFAULT_POINTS);
                     prop_assert!(less.is_err(), "{bound:?}: less than {least} would do");
                 }
             }
@@ -186,7 +189,7 @@ proptest! {
                     prop_assert!(question.bounds.get(bound).is_some_and(|most| takes > most));
                     wider.bounds = wider.bounds.without(bound);
                 }
-                prop_assert!(plan_exactly(&wider, POINTS_USUAL).is_ok());
+                prop_assert!(plan_exactly(&wider, DEFAULT_POINTS).is_ok());
             }
             _ => {}
         }
@@ -203,7 +206,7 @@ fn two_tenants_are_as_one_finds_by_hand() {
         ..Tenant::new("large", curve(&[(1_024, 0.5), (10_240, 0.2)]))
     };
     let question = question(vec![small, large], Bounds::default(), Goal::Cost);
-    let plan = plan_exactly(&question, POINTS_USUAL).expect("there is one");
+    let plan = plan_exactly(&question, DEFAULT_POINTS).expect("there is one");
     // 10 + 100 · 0.2 + 1000 · 0.1 = 130: 100 MiB of each. With no DRAM, 10 + 100 + 100 = 210.
     let [small, large] = plan.tenants[..] else { panic!("two tenants") };
     assert_eq!((small.memory_bytes / MIB, small.flash_bytes / MIB), (100, 100));
@@ -219,7 +222,7 @@ fn who_cannot_be_served_in_time_is_told_the_least() {
     let question = question(vec![slow], Bounds::default(), Goal::Cost);
     // 10 + 100 · 0.2 + 1000 · 0.2.
     assert_eq!(
-        plan_exactly(&question, POINTS_USUAL),
+        plan_exactly(&question, DEFAULT_POINTS),
         Err(Infeasible::Sla { tenant: 0, least_us: 230.0 })
     );
     assert_eq!(plan_on_hull(&question), Err(Infeasible::Sla { tenant: 0, least_us: 230.0 }));
@@ -232,7 +235,7 @@ fn a_bound_that_is_too_narrow_is_named_with_what_it_would_have_to_be() {
     let bounds = Bounds { dram_bytes: Some(50 * MIB), ..Bounds::default() };
     let question = question(vec![tenant], bounds, Goal::Cost);
     let narrow = Infeasible::Bound(vec![(Bound::Dram, (100 * MIB) as f64)]);
-    assert_eq!(plan_exactly(&question, POINTS_USUAL), Err(narrow));
+    assert_eq!(plan_exactly(&question, DEFAULT_POINTS), Err(narrow));
 }
 
 #[test]
@@ -241,7 +244,7 @@ fn prices_of_nothing_and_curves_of_nothing_have_plans() {
     let nothing = Tenant::new("nothing", curve(&[]));
     let mut question = question(vec![tenant, nothing], Bounds::default(), Goal::Cost);
     question.prices = Prices { dram_per_gib: 0.0, flash_per_gib: 0.0 };
-    for plan in [plan_exactly(&question, POINTS_USUAL), plan_on_hull(&question)] {
+    for plan in [plan_exactly(&question, DEFAULT_POINTS), plan_on_hull(&question)] {
         let plan = plan.expect("there is one");
         assert_eq!(plan.cost, 0.0);
         assert!(plan.tenants[0].latency_us <= 900.0 * (1.0 + TOLERANCE));
@@ -255,7 +258,7 @@ fn another_gib_is_worth_what_it_saves() {
         Tenant { sla_us: Some(320.0), ..Tenant::new("one", curve(&[(1_024, 0.5), (10_240, 0.2)])) };
     let bounds = Bounds { flash_bytes: Some(9 << 30), ..Bounds::default() };
     let question = question(vec![tenant], bounds, Goal::Cost);
-    let plan = plan_exactly(&question, POINTS_USUAL).expect("there is one");
+    let plan = plan_exactly(&question, DEFAULT_POINTS).expect("there is one");
     // A GiB of DRAM is there for want of flash.
     assert_eq!(plan.tenants[0].memory_bytes, 1 << 30);
     let worth = worth_of_one_more(&question, &plan, Bound::Flash, (1_u64 << 30) as f64);
@@ -274,7 +277,7 @@ fn curves_with_thousands_of_points_are_planned_too() {
     });
     let question = question(tenants.to_vec(), Bounds::default(), Goal::Cost);
     let (exact, hull) =
-        (plan_exactly(&question, POINTS_USUAL).unwrap(), plan_on_hull(&question).unwrap());
+        (plan_exactly(&question, DEFAULT_POINTS).unwrap(), plan_on_hull(&question).unwrap());
     assert!(
         hull.cost <= exact.cost && exact.cost < hull.cost * 1.05,
         "{} {}",
@@ -306,7 +309,7 @@ fn with_cliffs(count: u64) -> Vec<Tenant> {
 #[test]
 fn ten_tenants_with_thousands_of_points_share_what_there_is() {
     let free = question(with_cliffs(10), Bounds::default(), Goal::Cost);
-    let cheapest = plan_exactly(&free, POINTS_USUAL).expect("there is one");
+    let cheapest = plan_exactly(&free, DEFAULT_POINTS).expect("there is one");
     let [dram, flash] = [Bound::Dram, Bound::Flash].map(|bound| cheapest.takes(&free, bound));
     let gib = f64::from(1 << 30);
     // Less DRAM, and less flash with more DRAM.
@@ -317,7 +320,7 @@ fn ten_tenants_with_thousands_of_points_share_what_there_is() {
             ..Bounds::default()
         };
         let question = question(with_cliffs(10), bounds, Goal::Cost);
-        let plan = plan_exactly(&question, POINTS_USUAL).expect("there is one");
+        let plan = plan_exactly(&question, DEFAULT_POINTS).expect("there is one");
         let hull = plan_on_hull(&question).expect("there is more on it");
         assert!(keeps(&question, &plan), "{plan:?}");
         assert!(plan.cost > cheapest.cost && plan.cost > hull.cost * (1.0 - 1e-6), "{}", plan.cost);
@@ -326,6 +329,6 @@ fn ten_tenants_with_thousands_of_points_share_what_there_is() {
     let bounds =
         Bounds { dram_bytes: Some(1 << 20), flash_bytes: Some(1 << 30), ..Bounds::default() };
     let narrow = question(with_cliffs(10), bounds, Goal::Cost);
-    let refused = plan_exactly(&narrow, POINTS_USUAL).expect_err("there is too little of both");
+    let refused = plan_exactly(&narrow, DEFAULT_POINTS).expect_err("there is too little of both");
     assert!(matches!(refused, Infeasible::Bound(_) | Infeasible::Bounds(_)), "{refused:?}");
 }

@@ -61,12 +61,14 @@ fn records_agree_with_themselves() {
         assert!(command.summary.ends_with('.'), "{name}");
         assert!(!(command.has(Flag::Write) && command.has(Flag::ReadOnly)), "{name}");
         match command.place {
-            Place::Point | Place::Walk => assert!(command.has(Flag::ReadOnly), "{name}"),
-            Place::Write => {
+            ExecutionClass::Point | ExecutionClass::Walk => {
+                assert!(command.has(Flag::ReadOnly), "{name}")
+            }
+            ExecutionClass::Write => {
                 assert!(command.has(Flag::Write) && command.keys != Keys::NONE, "{name}");
             }
-            Place::Loop => assert_eq!(command.keys, Keys::NONE, "{name}"),
-            Place::Alone => {}
+            ExecutionClass::Loop => assert_eq!(command.keys, Keys::NONE, "{name}"),
+            ExecutionClass::Alone => {}
         }
         if let Some((container, _)) = name.split_once('|') {
             assert!(find(container.as_bytes()).is_some(), "{name}");

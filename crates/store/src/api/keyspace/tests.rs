@@ -42,7 +42,7 @@ fn a_version_without_a_sequence_is_not_older_than_its_flush() {
 
     let key = LookupKey::new(b"a", reader.sequence);
     let old = point_read::read_many(
-        [PointRead::new(Question::new(&view, key, reader), None)].into_iter(),
+        [PointRead::new(PointLookup::new(&view, key, reader), None)].into_iter(),
         &keyspace.engine().blocks,
     );
     let value = old.unwrap().remove(0).map(|resolved| resolved.payload.into_bytes());

@@ -29,13 +29,13 @@ fn seen(
 #[test]
 fn entries_out_of_order_are_noticed_whether_they_are_kept_or_not() {
     let tombstones = RangeTombstones::new(&[]);
-    let verdicts = |entries: &[(&[u8], u64)]| -> Vec<Verdict> {
+    let verdicts = |entries: &[(&[u8], u64)]| -> Vec<Decision> {
         let mut retention = Retention::new(&[], 0, &tombstones);
         let trailer = |sequence| Trailer::new(sequence, Kind::Value);
-        entries.iter().map(|&(key, s)| retention.judge(key, trailer(s), b"", |_| false)).collect()
+        entries.iter().map(|&(key, s)| retention.decide(key, trailer(s), b"", |_| false)).collect()
     };
-    let kept = |sequence| Verdict::Keep(Trailer::new(sequence, Kind::Value));
-    let (drop, misplaced) = (Verdict::Drop, Verdict::Misplaced);
+    let kept = |sequence| Decision::Keep(Trailer::new(sequence, Kind::Value));
+    let (drop, misplaced) = (Decision::Drop, Decision::Misplaced);
     assert_eq!(verdicts(&[(b"a", 9), (b"a", 7), (b"b", 8)]), [kept(9), drop, kept(8)]);
     assert_eq!(verdicts(&[(b"", 0), (b"", 0)]), [kept(0), drop]);
     assert_eq!(verdicts(&[(b"b", 9), (b"a", 8)]), [kept(9), misplaced]);
@@ -74,7 +74,7 @@ proptest! {
         let mut kept: BTreeMap<u8, Vec<(Trailer, Vec<u8>)>> = BTreeMap::new();
         for (&key, versions) in &entries {
             for (trailer, payload) in versions {
-                if let Verdict::Keep(trailer) = retention.judge(&[key], *trailer, payload, |_| base) {
+                if let Decision::Keep(trailer) = retention.decide(&[key], *trailer, payload, |_| base) {
                     let payload = if trailer.kind() == Kind::Delete { vec![] } else { payload.clone() };
                     kept.entry(key).or_default().push((trailer, payload));
                 }

@@ -24,7 +24,7 @@
 //! Bloom", 2014), which halves the false positives. Most lookups end at the rest of fingerprints and
 //! do not need their nibbles.
 //!
-//! *Unlearning.* What stands here never changes. Of a bucket in which a fingerprint was taken for
+//! *FilterRepair.* What stands here never changes. Of a bucket in which a fingerprint was taken for
 //! that of another key, eight more bits of each resident are kept beside the filter, made with a
 //! **seed** by which they differ from those of that key ([`Repair`]). A key passes if its
 //! fingerprint **and** the bits beside it match. So a seed costs memory only where one is needed,
@@ -302,7 +302,7 @@ pub(crate) struct Repair {
 
 impl Repair {
     /// It and its bucket as one number, ordered by bucket. Do not change: its low five bytes
-    /// stand in lists (`learned_list.rs`).
+    /// stand in lists (`repair_list.rs`).
     pub(crate) fn pack(self, bucket: u32) -> u64 {
         let bits = u64::from(u32::from_le_bytes(self.bits));
         u64::from(bucket) << 40 | u64::from(self.seed) << 32 | bits

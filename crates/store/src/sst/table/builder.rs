@@ -17,8 +17,8 @@ use super::format::{
 use super::properties::TableProperties;
 use crate::error::Result;
 use crate::format::checksum::key_hash;
+use crate::format::entry_location::{RelocatedEntry, Tag};
 use crate::format::key::{Trailer, compare, shortest_separator};
-use crate::format::places::{Placed, Tag};
 use crate::format::range_tombstones::RangeTombstone;
 use crate::options::{Compression, FilterKind};
 use crate::sst::block::{BlockBuilder, BlockHandle, Sealer, TRAILER_BYTES, seed};
@@ -111,7 +111,7 @@ pub(crate) struct TableBuilder {
     separator: Vec<u8>,
     /// Tagged entries of the data block under construction, with their positions.
     tagged: Vec<(Tag, u32)>,
-    placed: Vec<Placed>,
+    placed: Vec<RelocatedEntry>,
     /// Of the entries since the last block of each kind.
     heat: EntryHeat,
     hot: Vec<HotBlock>,
@@ -133,7 +133,7 @@ pub(crate) const HEAT_MIN: f32 = 1.5;
 pub(crate) struct Built {
     pub(crate) properties: TableProperties,
     /// Where the tagged entries stand.
-    pub(crate) placed: Vec<Placed>,
+    pub(crate) placed: Vec<RelocatedEntry>,
     /// Those that [`TableBuilder::take_hot`] has not taken.
     pub(crate) hot: Vec<HotBlock>,
 }
@@ -308,12 +308,10 @@ impl TableBuilder {
         self.properties.count_data_block(&self.scratch, handle.len);
         self.unindexed = Some(handle);
         let (table, BlockHandle { offset, len }) = (self.options.id, handle);
-        self.placed.extend(
-            self.tagged.drain(..).map(|(tag, position)| Placed {
-                tag,
-                to: Pointer { table, offset, len, position },
-            }),
-        );
+        self.placed.extend(self.tagged.drain(..).map(|(tag, position)| RelocatedEntry {
+            tag,
+            to: Pointer { table, offset, len, position },
+        }));
         let gap = self.writer.gap(PAGE_BYTES);
         let padding_max = u64::from(self.options.block_bytes.max(handle.len)) / PADDING_MAX;
         self.paged = !packed && gap <= padding_max;

@@ -14,8 +14,8 @@ use bytes::Bytes;
 use super::fetch::{Ask, Fetched, Fetcher, Missing, Reading};
 use super::reader::Table;
 use crate::error::{Error, Result};
+use crate::format::entry_location::EntryLocation;
 use crate::format::key::Trailer;
-use crate::format::places::Place;
 use crate::sst::block::{BlockRef, Part};
 use crate::sst::block_address::BlockAddress;
 use crate::sst::blocks::Blocks;
@@ -295,11 +295,11 @@ impl Cursor for TableCursor {
         whole.slice(spot.payload.clone())
     }
 
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<EntryLocation> {
         let spot = self.spot();
         let table = self.fetcher.table().properties().id;
         let (offset, entries) = (spot.block.offset(), spot.block.view().len() as u32);
-        Some(Place { table, offset, position: spot.entry as u32, entries })
+        Some(EntryLocation { table, offset, position: spot.entry as u32, entries })
     }
 
     fn want(&mut self, target: Target<'_>) -> Vec<BlockAddress> {

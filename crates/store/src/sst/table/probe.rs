@@ -28,7 +28,7 @@ use crate::sst::block::{Block, BlockHandle, BlockRef, Part};
 use crate::sst::block_address::BlockAddress;
 use crate::sst::blocks::Blocks;
 use crate::sst::filter::{self, FilterAnswer};
-use crate::sst::unlearning::FalsePositive;
+use crate::sst::filter_repair::FalsePositive;
 
 /// An entry that a probe found; it keeps its block in memory.
 #[derive(Debug, Clone)]

@@ -16,7 +16,7 @@ use crate::format::range_tombstones::RangeTombstones;
 use crate::sst::block::{Block, BlockHandle, BlockView, Content, TRAILER_BYTES, open_part, seed};
 use crate::sst::block_address::{BlockAddress, TableFile};
 use crate::sst::block_tier::Fingerprints;
-use crate::sst::filter::Learned;
+use crate::sst::filter::TableRepairs;
 
 /// What is read first: enough for footer, properties and top level of tables
 /// up to about a GiB, so that a table opens with one read.
@@ -33,7 +33,7 @@ pub(crate) struct Table {
     properties: TableProperties,
     range_tombstones: RangeTombstones,
     filter_worth: FilterWorth,
-    learned: Learned,
+    learned: TableRepairs,
     /// Of all filters.
     filter_bytes: u64,
 }
@@ -84,7 +84,7 @@ impl Table {
         let can_learn = partitions.iter().any(|partition| !partition.mirror.is_none());
         Ok(Self {
             filter_bytes: partitions.iter().map(|it| u64::from(it.filter.len)).sum(),
-            learned: Learned::new(if can_learn { partitions.len() } else { 0 }),
+            learned: TableRepairs::new(if can_learn { partitions.len() } else { 0 }),
             file: Arc::new(table_file.known_by(fingerprints)),
             top,
             partitions,
@@ -205,7 +205,7 @@ impl Table {
     }
 
     /// What its filters have unlearned.
-    pub(crate) fn learned(&self) -> &Learned {
+    pub(crate) fn learned(&self) -> &TableRepairs {
         &self.learned
     }
 

@@ -34,9 +34,9 @@ impl Scene {
         let in_tables = self.view.load(Ordering::Acquire) >> 32;
         self.view.store(view(in_tables, version), Ordering::Release);
         let hash = hash_of(name(b"k"));
-        self.cache.turn();
+        self.cache.advance_epoch();
         let bytes = value_of(version);
-        if self.cache.sync(hash, name(b"k"), Some(entry(b"k", &bytes))) {
+        if self.cache.update(hash, name(b"k"), Some(entry(b"k", &bytes))) {
             self.cache.redirect(hash, KpEntry { pointer: place(version, 0), level: 0 });
         }
         self.view.store(view(version, 0), Ordering::Release);

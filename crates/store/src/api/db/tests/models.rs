@@ -50,7 +50,7 @@ fn store_with(cache_policy: CachePolicy) -> (Db, Keyspace) {
         ..Options::default()
     };
     let db = Db::open("/data", options).unwrap();
-    if let CachePolicy::Hac { .. } = cache_policy {
+    if let CachePolicy::AcKey { .. } = cache_policy {
         // Its boundaries begin where they are: entries are to have bytes.
         db.set_cache_policy(CachePolicy::Fixed { kv: 40, kp: 40 });
         db.set_cache_policy(cache_policy);
@@ -185,7 +185,7 @@ fn conditional_writes_exclude_each_other() {
 /// A flush and readers that leave what they find.
 #[test]
 fn cached_entries_are_never_older_than_the_tables() {
-    for policy in ["kv-only", "kp-only", "hac", "offline:0,100,0"] {
+    for policy in ["kv-only", "kp-only", "ac-key", "ac-key-fixed:0,100,0"] {
         explore::shuttle(&format!("store: two flushes beside two readers, {policy}"), move || {
             let scene = store_with(policy.parse().unwrap());
             scene.1.put([1], 1u64.to_le_bytes()).unwrap();

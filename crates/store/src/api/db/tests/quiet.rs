@@ -136,7 +136,7 @@ fn a_range_is_compacted_also_while_level_0_is_merged_with_itself() {
     let (db, keyspace) = little_above_much();
     let (engine, tree) = (db.engine(), keyspace.tree());
     let itself = engine
-        .claim(tree, |version| picker::pick_in_quiet(version, engine.picker_options(tree), 1 << 20))
+        .claim(tree, |version| picker::pick_idle(version, engine.picker_options(tree), 1 << 20))
         .unwrap();
     assert_eq!((itself.inputs.len(), itself.output_level), (2, 0));
     std::thread::scope(|scope| {
