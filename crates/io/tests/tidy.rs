@@ -132,7 +132,8 @@ fn unsafe_stands_where_it_is_expected() {
 fn documents_name_what_exists() {
     let sources = sources();
     let mut paths = files("docs", "md");
-    paths.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(str::to_owned));
+    let beside = ["README.md", "CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"];
+    paths.extend(beside.map(str::to_owned));
     assert!(paths.len() > 8, "there are documents");
     let is_there = |target: &str| root().join(target).exists();
     let mut complaints: Vec<String> =
