@@ -5,7 +5,7 @@
 //! the curve of each tenant is told.
 //!
 //! Guarantees: [`Curves::saw`] waits for nothing. Who asks for more than a thread can look at without
-//! being felt is looked at in [`bursts`], and what is not looked at is counted, and not taken for hits.
+//! being felt is looked at in bursts (`bursts.rs`), and what is not looked at is counted, and not taken for hits.
 //!
 //! **Generations.** When all that a tenant has is forgotten (`flush_all`), his generation rises, under the locks of all his
 //! shards. The queue may still have sightings from before; so each says of which generation it is. The thread empties the sample
@@ -226,7 +226,7 @@ impl Curves {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// How long flash takes, by the windows that have ended ([`flash`]).
+    /// How long flash takes, by the windows that have ended (`flash.rs`).
     pub fn flash(&self) -> Option<FlashTime> {
         *self.flash.lock()
     }
