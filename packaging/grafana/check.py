@@ -21,7 +21,8 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-NAME = re.compile(r"\btidekv_[a-z0-9_]+\b")
+# Not the names of recorded rules, which have colons.
+NAME = re.compile(r"(?<![:\w])tidekv_[a-z0-9_]+(?![:\w])")
 
 
 def expressions():
