@@ -84,6 +84,8 @@ enum Command {
     Stats(commands::upkeep::Stats),
     Profile(commands::profile::Profile),
     Plan(commands::plan::PlanCommand),
+    #[command(hide = true)]
+    Generate(commands::generate::Generate),
     Lab(tidekv_lab::command::Lab),
 }
 
@@ -105,6 +107,7 @@ impl Command {
             Self::Stats(command) => command.run(),
             Self::Profile(command) => command.run(),
             Self::Plan(command) => command.run(),
+            Self::Generate(command) => command.run(Arguments::command()),
             Self::Lab(command) => commands::lab::run(command),
         }
     }

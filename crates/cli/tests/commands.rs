@@ -25,6 +25,8 @@ mod serve;
 mod cache;
 #[path = "commands/plan.rs"]
 mod plan;
+#[path = "commands/generate.rs"]
+mod generate;
 #[path = "commands/lab.rs"]
 mod lab;
 #[path = "commands/advise.rs"]
