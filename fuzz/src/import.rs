@@ -1,7 +1,7 @@
 //! The target of the formats of import.
 
-use crate::allocation::bounded;
 use crate::formats::{Format, ReadError, Record};
+use tidekv_testkit::allocation::bounded;
 
 /// Name and function of each target.
 pub const TARGETS: &[crate::corpus::Target] = &[("import", import)];

@@ -1,7 +1,6 @@
 //! What the fuzz targets run. The same functions replay the committed corpora in
 //! the test suite, which includes these files (`crates/*/tests/corpus.rs`).
 
-pub mod allocation;
 pub mod input;
 pub mod corpus;
 pub mod store;
@@ -18,4 +17,4 @@ mod cli {
 pub(crate) use cli::formats;
 
 #[global_allocator]
-static ALLOCATOR: allocation::Counting = allocation::Counting;
+static ALLOCATOR: tidekv_testkit::allocation::Counting = tidekv_testkit::allocation::Counting;

@@ -1,8 +1,8 @@
 //! The target of the memcached parser: requests and values, however the stream is cut.
 
-use tidekv_server::fuzzing::parse_memcached;
+use tidekv_memcached::fuzzing::parse;
 
-use crate::allocation::bounded;
+use tidekv_testkit::allocation::bounded;
 
 /// Name and function of each target.
 pub const TARGETS: &[crate::corpus::Target] = &[("memcached", memcached)];
@@ -15,10 +15,9 @@ pub fn memcached(data: &[u8]) {
     let is_known = flags & 1 != 0;
     // A line takes a few hundred bytes however short it is; a value its length at once.
     let bytes_max = (256 << 10) + 1000 * stream.len();
-    let whole = bounded(bytes_max, || parse_memcached([stream], OBJECT_BYTES_MAX, is_known));
+    let whole = bounded(bytes_max, || parse([stream], OBJECT_BYTES_MAX, is_known));
     let len = 1 + usize::from(*cut) % 32;
-    let pieces =
-        bounded(bytes_max, || parse_memcached(stream.chunks(len), OBJECT_BYTES_MAX, is_known));
+    let pieces = bounded(bytes_max, || parse(stream.chunks(len), OBJECT_BYTES_MAX, is_known));
     assert_eq!(whole, pieces, "how the stream is cut changes nothing");
 }
 

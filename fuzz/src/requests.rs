@@ -1,8 +1,8 @@
-//! The target of the server's parser: requests, however the stream is cut.
+//! The target of the Redis parser: requests, however the stream is cut.
 
-use tidekv_server::fuzzing::parse;
+use tidekv_resp::fuzzing::parse;
 
-use crate::allocation::bounded;
+use tidekv_testkit::allocation::bounded;
 
 /// Name and function of each target.
 pub const TARGETS: &[crate::corpus::Target] = &[("requests", requests)];

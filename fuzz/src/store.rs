@@ -9,8 +9,8 @@ use tidekv::fuzzing::{self, Entry, Stretch, TABLE, TableFile};
 use tidekv::{CachePolicy, Compression, Db, Environment, KeyspaceOptions, Options, WriteBatch};
 use tidekv_io::{InlineExecutor, ManualClock, MemoryStorage, SeededRandom, Tear};
 
-use crate::allocation::bounded;
 use crate::input::Input;
+use tidekv_testkit::allocation::bounded;
 
 /// Name and function of each target.
 pub const TARGETS: &[crate::corpus::Target] = &[

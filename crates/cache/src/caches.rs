@@ -19,20 +19,23 @@ mod tests;
 
 use std::sync::Arc;
 
+use crate::ac_key::controller::{self as hac_controller, HacController};
+use crate::ac_key::earc::Boundaries;
+use crate::ac_key::shard::{Benefit, HacShard};
+use crate::ac_key::turnoff::{Counts, Turnoff};
+use crate::block::filter_worth::mixed;
+use crate::block::id::BLOCK_BYTES_USUAL;
 use crate::block::{BlockCache, SHARD_BYTES_MIN};
-use crate::earc::{BLOCK_BYTES_USUAL, Boundaries};
-use crate::filter_worth::mixed;
-use crate::ghost::Wanted;
-use crate::hac_controller::{self, HacController};
 use crate::ideas::{Idea, Ideas};
-use crate::kv::KvEntry;
-use crate::point::HashOf;
-use crate::point_cache::{Epoch, PointCache};
+use crate::partition::controller::{COMPONENTS, Split, Tide};
+use crate::partition::ghost::Wanted;
+use crate::point::cache::{Epoch, PointCache};
+use crate::point::entries::PointEntries;
+use crate::point::kv::KvEntry;
+use crate::point::shard::HashOf;
 use crate::policy::CachePolicy;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::tide::{COMPONENTS, Split, Tide};
-use crate::turnoff::{Counts, Turnoff};
 
 /// Storage reads from one step of the boundaries to the next.
 pub const READS_PER_STEP: u32 = 1024;
@@ -208,7 +211,7 @@ impl<V: Clone> Caches<V> {
     }
 
     /// What each component may take, in the order of
-    /// [`COMPONENTS`](crate::tide::COMPONENTS).
+    /// [`COMPONENTS`](crate::partition::controller::COMPONENTS).
     pub fn split(&self) -> Split {
         let control = self.control.lock();
         self.split_of(&control)
@@ -254,7 +257,9 @@ impl<V: Clone> Caches<V> {
         }
         self.set_formats(control);
         let without = policy.left_out();
-        self.point.set_without(without, control.level0_tables);
+        let benefit = Benefit { level0_tables: control.level0_tables };
+        let reads = std::array::from_fn(|level| benefit.reads(level as u8));
+        self.point.set_without(without, reads);
         self.blocks.set_without(without);
         let spares_time = policy.is_compact() && !without.has(Idea::SparedTime);
         self.spares_time.store(spares_time, Ordering::Relaxed);
@@ -274,10 +279,15 @@ impl<V: Clone> Caches<V> {
         };
         if let Some((boundaries, theta)) = of_ac_key {
             let boundaries = Arc::new(boundaries);
-            self.point.set_format(Some((&boundaries, control.level0_tables)));
+            let (shards, level0_tables) = (self.point.shards(), control.level0_tables);
+            let make = || -> Box<dyn PointEntries> {
+                let benefit = Benefit { level0_tables };
+                Box::new(HacShard::new(Arc::clone(&boundaries), shards, benefit))
+            };
+            self.point.set_baseline(Some(&make));
             control.hac = Some(HacController::new(boundaries, Turnoff::new(theta, self.counts())));
         } else if control.hac.take().is_some() {
-            self.point.set_format(None);
+            self.point.set_baseline(None);
         }
         self.blocks.set_eviction(control.policy.eviction());
     }

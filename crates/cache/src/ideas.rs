@@ -1,4 +1,4 @@
-//! The ideas that [`tide`](crate::tide) is made of, as far as it can do without one: so
+//! The ideas that [`tide`](crate::partition::controller) is made of, as far as it can do without one: so
 //! that the lab can say what each is worth. Answers never depend on them.
 
 use std::fmt;

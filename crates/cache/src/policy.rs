@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::eviction::Eviction;
+use crate::eviction::order::Eviction;
 use crate::ideas::{Idea, Ideas};
 
 /// How KV entries, KP entries and blocks share the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CachePolicy {
-    /// Boundaries move by marginal utility ([`crate::tide`]).
+    /// Boundaries move by marginal utility ([`crate::partition::controller`]).
     #[default]
     Tide,
     /// The same without some of its ideas: for the lab. Never without none.
@@ -22,7 +22,7 @@ pub enum CachePolicy {
         /// Hundredths of KP.
         kp: u8,
     },
-    /// AC-Key as it was published ([`crate::hac`]): what `tide` is held against.
+    /// AC-Key as it was published ([`crate::ac_key::shard`]): what `tide` is held against.
     Hac {
         /// Its learning rate `k`: bytes that the boundary moves by, for a hit in a ghost
         /// that would have saved an I/O per byte.

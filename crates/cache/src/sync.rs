@@ -1,9 +1,9 @@
 //! The lock of the shards: `parking_lot`'s. In unit tests it is that of
-//! `tidekv-models`, which behaves the same, and which models can take apart; under
+//! `tidekv-testkit`, which behaves the same, and which models can take apart; under
 //! Miri it is the product's. Counters that models need not take apart are the standard's.
 
 #[cfg(all(test, not(miri)))]
-pub(crate) use tidekv_models::Mutex;
+pub(crate) use tidekv_testkit::models::Mutex;
 
 #[cfg(any(not(test), miri))]
 pub(crate) use parking_lot::Mutex;
@@ -16,7 +16,7 @@ pub(crate) mod atomic {
 /// What answers depend on.
 pub(crate) mod epoch {
     #[cfg(all(test, not(miri)))]
-    pub(crate) use tidekv_models::atomic::AtomicU64;
+    pub(crate) use tidekv_testkit::models::atomic::AtomicU64;
 
     #[cfg(any(not(test), miri))]
     pub(crate) use std::sync::atomic::AtomicU64;

@@ -1,15 +1,12 @@
 //! What caches are charged is what they take: held against the allocator's count.
 
-#[path = "../../../fuzz/src/allocation.rs"]
-#[allow(dead_code, reason = "nothing is decoded here")]
-mod allocation;
-
 use std::sync::Arc;
 
-use tidekv_cache::kp::Pointer;
-use tidekv_cache::kv::KvEntry;
-use tidekv_cache::point::{Found, Resolved};
+use tidekv_cache::KvEntry;
+use tidekv_cache::Pointer;
 use tidekv_cache::{BlockId, BlockKind, BlockTag, CachePolicy, Caches, Name};
+use tidekv_cache::{LookupResult, PointCacheLookup};
+use tidekv_testkit::allocation;
 
 #[global_allocator]
 static ALLOCATOR: allocation::Counting = allocation::Counting;
@@ -73,7 +70,7 @@ impl Scene {
         let point = self.caches.point();
         let epoch = point.epoch(hash);
         let found = point.lookup(hash, name, |_| Some(()));
-        if found == Found::Value(()) {
+        if found == PointCacheLookup::Value(()) {
             return;
         }
         let reads =
@@ -85,9 +82,13 @@ impl Scene {
         let pointer = Pointer { table: 1, offset: number << 9, len: 4096, position: 3 };
         let value = vec![7; (number % 331) as usize];
         let entry = KvEntry { name, stamp: 1, value: &value, level: 2 };
-        let (data_reads, by_pointer) = (1.0, found != Found::Nothing);
+        let (data_reads, by_pointer) = (1.0, found != PointCacheLookup::Miss);
         let pointer = Some(pointer);
-        point.resolved(hash, epoch, &Resolved { entry, pointer, reads, data_reads, by_pointer });
+        point.resolved(
+            hash,
+            epoch,
+            &LookupResult { entry, pointer, reads, data_reads, by_pointer },
+        );
     }
 
     /// Bytes that were allocated, and bytes that are charged.

@@ -8,7 +8,7 @@
 //! 3. A flash read costs 80 µs and 2 GB/s, a trip to the back end 5 ms and 1 GB/s.
 //!
 //! No time passes and no bytes are kept. `TIDEKV_COSTS_OBJECTS` sets how many objects there are, and
-//! so how long a run is: 20 000 for the figures of `docs/design/0036-objects-by-what-they-save.md`.
+//! so how long a run is: 20 000 for the figures of `docs/adr/0036-cost-aware-eviction.md`.
 
 use std::collections::{HashMap, VecDeque};
 

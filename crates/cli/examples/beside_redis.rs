@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tidekv_evidence::Row;
+use tidekv_testkit::evidence::Row;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

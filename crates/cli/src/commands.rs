@@ -12,5 +12,5 @@ pub mod serve;
 pub mod cache;
 pub mod profile;
 pub mod plan;
+pub mod bench;
 pub mod generate;
-pub mod lab;

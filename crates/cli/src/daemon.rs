@@ -3,9 +3,11 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tidekv_server::{Address, DEFAULT_HTTP_PORT, TlsFiles};
+use tidekv_net::{Address, DEFAULT_HTTP_PORT, TlsFiles};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::environment;
@@ -42,12 +44,12 @@ impl TlsArguments {
 }
 
 /// The address of a page, of which the port may be left out.
-pub fn page_address(text: &str) -> tidekv_server::Result<Address> {
+pub fn page_address(text: &str) -> tidekv_net::Result<Address> {
     Address::with_port(text, DEFAULT_HTTP_PORT)
 }
 
 /// What is logged where nobody has said what is to be: warnings, and changes of size with their reasons.
-const USUALLY_LOGGED: &str = "warn,tidekv_server::memcached::elastic=info";
+const USUALLY_LOGGED: &str = "warn,tidekv_memcached::elastic=info";
 
 /// Logs what is worth it.
 pub fn log_to_standard_error() {
@@ -97,6 +99,27 @@ impl Signals {
                 _ = interrupt.recv() => {}
             }
         });
+    }
+
+    /// A flag that is raised when one comes; the next one ends the process. Lives as long as
+    /// `self`.
+    pub fn stop_flag(&mut self) -> Arc<AtomicBool> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let guard = self.runtime.enter();
+        for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+            // They were caught before, so they can be again.
+            let Ok(mut signal) = signal(kind) else { continue };
+            let stop = Arc::clone(&stop);
+            self.runtime.spawn(async move {
+                while signal.recv().await.is_some() {
+                    if stop.swap(true, Ordering::Relaxed) {
+                        std::process::exit(i32::from(crate::failure::FAILED));
+                    }
+                }
+            });
+        }
+        drop(guard);
+        stop
     }
 
     /// Ends the process when another one comes. Dropped with the runtime.

@@ -67,8 +67,8 @@ impl From<tidekv_tiered::Error> for Failure {
     }
 }
 
-impl From<tidekv_server::Error> for Failure {
-    fn from(error: tidekv_server::Error) -> Self {
+impl From<tidekv_net::Error> for Failure {
+    fn from(error: tidekv_net::Error) -> Self {
         Self::new(error.to_string())
     }
 }

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use tidekv_io::{Clock, SystemClock};
-use tidekv_server::{Address, DEFAULT_CACHE_PORT};
+use tidekv_memcached::{Address, DEFAULT_CACHE_PORT};
 
 use crate::curve_file::{BYTES, CurveFile};
 use crate::failure::{Failure, Result};

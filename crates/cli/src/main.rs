@@ -7,10 +7,6 @@
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
-#[cfg(test)]
-#[path = "../../store/src/golden.rs"]
-mod golden;
-
 mod failure;
 mod environment;
 mod quantity;
@@ -42,10 +38,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Where jemalloc looks for its settings: freed memory goes back to the system
 /// within a tenth of a second, by a thread of the allocator. What is kept for longer stands
-/// beside the budget (`docs/findings/ycsb-beside-leveldb.md`). There is an arena for each processor
-/// and not four: what an object frees goes back to the arena that it came from, whoever needs
-/// memory next, and of a cache of large objects with eight arenas on two processors 20 MiB more
-/// lay idle (`docs/design/0033-objects-on-flash.md`).
+/// beside the budget (`docs/benchmarks/findings/ycsb-vs-leveldb.md`). There is an arena for
+/// each processor and not four: what an object frees goes back to the arena that it came
+/// from, whoever needs memory next, and of a cache of large objects with eight arenas on two
+/// processors 20 MiB more lay idle (`docs/adr/0033-flash-object-cache.md`).
 // SAFETY: jemalloc declares this name as `const char *`; a reference to an
 // array is one pointer, and the string ends with a zero byte.
 #[unsafe(export_name = "_rjem_malloc_conf")]
@@ -84,9 +80,9 @@ enum Command {
     Stats(commands::upkeep::Stats),
     Profile(commands::profile::Profile),
     Plan(commands::plan::PlanCommand),
+    Bench(commands::bench::Bench),
     #[command(hide = true)]
     Generate(commands::generate::Generate),
-    Lab(tidekv_lab::command::Lab),
 }
 
 impl Command {
@@ -107,8 +103,8 @@ impl Command {
             Self::Stats(command) => command.run(),
             Self::Profile(command) => command.run(),
             Self::Plan(command) => command.run(),
+            Self::Bench(command) => command.run(),
             Self::Generate(command) => command.run(Arguments::command()),
-            Self::Lab(command) => commands::lab::run(command),
         }
     }
 }

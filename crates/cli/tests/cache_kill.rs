@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tidekv_evidence::Row;
 use tidekv_io::SeededRandom;
+use tidekv_testkit::evidence::Row;
 
 const CLIENTS: u64 = 4;
 const KEYS: u64 = 3_000;

@@ -26,8 +26,8 @@ use std::time::{Duration, Instant};
 use browser::{Browser, Document, attribute};
 use serde_json::Value;
 use server::Server;
-use tidekv_evidence::Row;
 use tidekv_io::SeededRandom;
+use tidekv_testkit::evidence::Row;
 
 /// How long a device may take from one state to the next.
 const PATIENCE: Duration = Duration::from_secs(90);

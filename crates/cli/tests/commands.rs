@@ -25,11 +25,7 @@ mod serve;
 mod cache;
 #[path = "commands/plan.rs"]
 mod plan;
+#[path = "commands/bench.rs"]
+mod bench;
 #[path = "commands/generate.rs"]
 mod generate;
-#[path = "commands/lab.rs"]
-mod lab;
-#[path = "commands/advise.rs"]
-mod advise;
-#[path = "commands/sweep.rs"]
-mod sweep;

@@ -1,8 +1,6 @@
 //! The corpora of the fuzz targets, replayed: what a fuzzer once found stays
 //! mended. The targets themselves are in `fuzz/`, and are included from there.
 
-#[path = "../../../fuzz/src/allocation.rs"]
-mod allocation;
 #[path = "../../../fuzz/src/corpus.rs"]
 #[allow(clippy::disallowed_methods, reason = "corpora stand in the source tree")]
 mod corpus;
@@ -16,8 +14,8 @@ mod cli {
     pub mod formats;
 }
 use cli::formats;
-#[path = "../../store/src/golden.rs"]
-mod golden;
+
+use tidekv_testkit::allocation;
 
 #[global_allocator]
 static ALLOCATOR: allocation::Counting = allocation::Counting;

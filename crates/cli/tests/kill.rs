@@ -34,8 +34,8 @@ use std::time::Duration;
 
 use expected::Ledger;
 use process::{Server, Settings};
-use tidekv_evidence::Row;
 use tidekv_io::SeededRandom;
+use tidekv_testkit::evidence::Row;
 use upkeep::Upkeep;
 use wire::Client;
 

@@ -24,7 +24,7 @@ use load::Load;
 use serde_json::Value;
 use server::Server;
 use shown::Shown;
-use tidekv_evidence::Row;
+use tidekv_testkit::evidence::Row;
 
 /// How long a phase may take until the boundary has moved.
 const PATIENCE: Duration = Duration::from_secs(120);

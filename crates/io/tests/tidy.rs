@@ -1,4 +1,4 @@
-//! The workspace against its own rules (`docs/STYLE.md`): layers, order of
+//! The workspace against its own rules (`docs/internals/style.md`): layers, order of
 //! modules, sizes, names, leftovers, and documents that name what exists.
 //!
 //! It stands here because this crate depends on no other, so it is the first
@@ -60,8 +60,16 @@ fn files(directory: &str, extension: &str) -> Vec<String> {
     found
 }
 
+/// The folders in which packages of the workspace are.
+const FOLDERS: [&str; 3] = ["crates", "lab", "testkit"];
+
+/// All files of the workspace with this extension.
+fn all_files(extension: &str) -> Vec<String> {
+    FOLDERS.iter().flat_map(|folder| files(folder, extension)).collect()
+}
+
 fn sources() -> Vec<Source> {
-    files("crates", "rs").into_iter().map(|path| Source::new(&path, &read(&path))).collect()
+    all_files("rs").into_iter().map(|path| Source::new(&path, &read(&path))).collect()
 }
 
 #[track_caller]
@@ -71,15 +79,16 @@ fn accept(complaints: Vec<String>) {
 
 #[test]
 fn crates_depend_as_the_architecture_says() {
-    let table = layers::Table::parse(&read("docs/ARCHITECTURE.md")).unwrap();
-    let manifests: Vec<(String, String)> = files("crates", "toml")
+    let table = layers::Table::parse(&read("docs/internals/architecture.md")).unwrap();
+    let manifests: Vec<(String, String)> = all_files("toml")
         .into_iter()
-        .filter_map(|path| {
-            let folder = path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?.to_owned();
-            (!folder.contains('/')).then(|| (folder, read(&path)))
-        })
+        .filter_map(|path| Some((path.strip_suffix("/Cargo.toml")?.to_owned(), read(&path))))
         .collect();
     assert!(manifests.len() >= 5, "the workspace has crates");
+    let members = read("Cargo.toml");
+    for (folder, _) in &manifests {
+        assert!(members.contains(&format!("\"{folder}\"")), "{folder} is no member");
+    }
     accept(layers::check(&table, &manifests));
 }
 
@@ -129,7 +138,11 @@ fn documents_name_what_exists() {
     let mut complaints: Vec<String> =
         paths.iter().flat_map(|path| documents::links(path, &read(path), &is_there)).collect();
     complaints.extend(paths.iter().flat_map(|path| documents::merges(path, &read(path))));
-    for path in ["docs/ARCHITECTURE.md", "docs/concurrency.md", "docs/format.md"] {
+    for path in [
+        "docs/internals/architecture.md",
+        "docs/internals/concurrency.md",
+        "docs/reference/format.md",
+    ] {
         complaints.extend(documents::names(path, &read(path), &sources));
     }
     accept(complaints);

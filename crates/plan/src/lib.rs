@@ -17,37 +17,23 @@
 
 pub mod trace;
 
-mod access;
-mod curve;
-mod distinct;
-mod fenwick;
-mod stack;
-mod places;
-mod distances;
-mod profiler;
-mod reuse_times;
-mod filling;
-mod calibration;
-mod shards;
-mod watch;
-mod miniature;
-mod slab_classes;
-mod model;
-mod question;
-mod choices;
+mod curves;
 mod planner;
-mod elastic;
 
-pub use access::{Access, Action};
-pub use curve::{Curve, NoCurve, Point};
-pub use distinct::Distinct;
-pub use elastic::{AIM, Decision, Elastic, Seen, Sizes, Why};
-pub use miniature::{Answer, CacheSize, Miniature, Missed, Simulated};
-pub use model::{Allotment, FLASH_FOR_DRAM_USUAL, GivenLatencies, Latencies, Prices, Tenant};
-pub use planner::{Infeasible, POINTS_USUAL, plan_exactly, plan_on_hull, worth_of_one_more};
-pub use profiler::{Expiry, Profiler, Settings, Unit};
-pub use question::{Bound, Bounds, Goal, Plan, Question};
-pub use reuse_times::ReuseTimes;
-pub use shards::{SIZE_USUAL, Sampler, sample_hash};
-pub use slab_classes::{ClassProfiler, GROWTH, PAGE_BYTES, SlabClasses};
-pub use watch::{Watch, Window};
+pub use curves::access::{Access, Action};
+pub use curves::curve::{Curve, NoCurve, Point};
+pub use curves::distinct::Distinct;
+pub use curves::miniature::{Answer, CacheSize, Miniature, Missed, Simulated};
+pub use curves::profiler::{Expiry, Profiler, Settings, Unit};
+pub use curves::reuse_times::ReuseTimes;
+pub use curves::shards::{SIZE_USUAL, Sampler, sample_hash};
+pub use curves::slab_classes::{ClassProfiler, GROWTH, PAGE_BYTES, SlabClasses};
+pub use curves::watch::{Watch, Window};
+pub use planner::elastic::{AIM, Decision, Elastic, Seen, Sizes, Why};
+pub use planner::model::{
+    Allotment, FLASH_FOR_DRAM_USUAL, GivenLatencies, Latencies, Prices, Tenant,
+};
+pub use planner::question::{Bound, Bounds, Goal, Plan, Question};
+pub use planner::solver::{
+    Infeasible, POINTS_USUAL, plan_exactly, plan_on_hull, worth_of_one_more,
+};

@@ -29,7 +29,7 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use list::{MUTATIONS, Mutation};
-use tidekv_evidence::Row;
+use tidekv_testkit::evidence::Row;
 
 /// A build from nothing, on a slow machine.
 const BUILD_S_MAX: u32 = 1800;
@@ -81,7 +81,7 @@ impl Copy {
             .args(rest)
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", &self.target)
-            .env_remove(tidekv_evidence::ROWS_VARIABLE)
+            .env_remove(tidekv_testkit::evidence::ROWS_VARIABLE)
             .output()?;
         let text = [output.stdout, output.stderr].concat();
         Ok((output.status.code() == Some(124), String::from_utf8_lossy(&text).into_owned()))

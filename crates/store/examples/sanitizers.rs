@@ -15,7 +15,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use tidekv_evidence::Row;
+use tidekv_testkit::evidence::Row;
 
 /// A run: package, arguments behind it, and what the tests are of.
 type Run = (&'static str, &'static [&'static str], &'static str);
@@ -83,7 +83,7 @@ impl Outcome {
 fn command(tool: &str, target: &Path, (package, arguments, _): &Run) -> Command {
     let mut command = Command::new("cargo");
     command.arg("+nightly").env("CARGO_TARGET_DIR", target.join(tool));
-    command.env_remove(tidekv_evidence::ROWS_VARIABLE).env_remove("RUSTUP_TOOLCHAIN");
+    command.env_remove(tidekv_testkit::evidence::ROWS_VARIABLE).env_remove("RUSTUP_TOOLCHAIN");
     match tool {
         "miri" => drop(command.args(["miri", "test"])),
         // The standard library is built with the sanitizer too: without it, what

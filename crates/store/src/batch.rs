@@ -13,10 +13,10 @@
 //! `varint+` is a LEB128 length and that many bytes. Values on disk: do not
 //! change. A batch takes effect whole or not at all, in all its keyspaces.
 
-use crate::coding::{COUNT_MAX, Reader, put_bytes, put_varint};
 use crate::error::{Error, Result};
-use crate::key::{KEY_BYTES_MAX, Kind, Sequence, VALUE_BYTES_MAX};
-use crate::log::format::RECORD_WRITES;
+use crate::format::coding::{COUNT_MAX, Reader, put_bytes, put_varint};
+use crate::format::key::{KEY_BYTES_MAX, Kind, Sequence, VALUE_BYTES_MAX};
+use crate::wal::format::RECORD_WRITES;
 
 /// Most bytes of one batch.
 pub const BATCH_BYTES_MAX: usize = 1 << 30;
@@ -305,7 +305,7 @@ impl<'a> Iterator for Operations<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::golden::Dump;
+    use tidekv_testkit::golden::Dump;
 
     fn keyspace(id: u32) -> KeyspaceRef {
         KeyspaceRef { id, instance: 1, default_deadline_ms: None }

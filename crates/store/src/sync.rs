@@ -1,14 +1,14 @@
 //! Locks, atomics and what else threads meet at: `parking_lot`'s, the standard
-//! library's and `arc_swap`'s. In unit tests they are those of `tidekv-models`,
+//! library's and `arc_swap`'s. In unit tests they are those of `tidekv-testkit`,
 //! which behave the same, and which models can take apart: so the models run
-//! this code and not a copy of it (`docs/design/0010-models-of-concurrency.md`).
+//! this code and not a copy of it (`docs/adr/0010-concurrency-model-checking.md`).
 //! Under Miri the unit tests use the product's as well.
 //!
 //! Counters of `stats.rs` and `scan_lengths.rs` stay outside: no answer depends on
 //! them, and each would multiply the schedules.
 
 #[cfg(all(test, not(miri)))]
-pub(crate) use tidekv_models::{
+pub(crate) use tidekv_testkit::models::{
     ArcSwap, Condvar, Guard, Mutex, OnceLock, RwLock, RwLockReadGuard, Witness, atomic,
 };
 

@@ -24,14 +24,14 @@ use hashbrown::HashSet;
 use smallvec::{SmallVec, smallvec};
 
 use crate::batch::{Operations, WriteBatch, begin_record};
+use crate::engine::throttle::{self, Backlog, Pace};
 use crate::engine::{Attempt, Condition, Engine, Logs, Request, Written};
 use crate::error::{Error, Result};
-use crate::key::{Kind, Sequence, Trailer};
-use crate::log::LogPosition;
+use crate::format::key::{Kind, Sequence, Trailer};
+use crate::format::range_tombstones::RangeTombstone;
 use crate::options::Durability;
-use crate::range_tombstones::RangeTombstone;
-use crate::throttle::{self, Backlog, Pace};
-use crate::tree::Tree;
+use crate::version::tree::Tree;
+use crate::wal::LogPosition;
 
 /// A group is closed at this size: larger ones would only add latency.
 pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;

@@ -1,9 +1,7 @@
 //! What a read takes from the allocator.
 
-#[path = "../../../fuzz/src/allocation.rs"]
-mod allocation;
-
 use tidekv::{CachePolicy, Db, Options};
+use tidekv_testkit::allocation;
 
 #[global_allocator]
 static ALLOCATOR: allocation::Counting = allocation::Counting;

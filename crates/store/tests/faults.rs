@@ -31,11 +31,11 @@ use std::sync::Arc;
 use expected::found_in;
 use support::{DIRECTORY, Dice};
 use tidekv::{Db, Durability, Error, ErrorKind};
-use tidekv_evidence::Row;
 use tidekv_io::{
     ErrorKind as StorageError, Fault, FaultRule, ManualClock, MemoryStorage, Operation,
     OperationRecord, Storage, Tear,
 };
+use tidekv_testkit::evidence::Row;
 use workload::{Workload, settings};
 
 const STEPS: u64 = 60;

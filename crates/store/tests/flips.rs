@@ -1,5 +1,5 @@
 //! Every byte of every file of a small store changed, in three ways: what is then
-//! read is the truth, or an error, but for the limits that `docs/format.md` names.
+//! read is the truth, or an error, but for the limits that `docs/reference/format.md` names.
 
 mod support;
 

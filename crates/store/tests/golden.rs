@@ -2,16 +2,14 @@
 //! same files, and still opens those.
 
 mod support;
-#[path = "../src/golden.rs"]
-mod golden;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use golden::Dump;
 use support::{DIRECTORY, START_MS, TINY, contents, options};
 use tidekv::{Compression, Db, KeyspaceOptions, WriteBatch};
 use tidekv_io::{ManualClock, MemoryStorage, Tear};
+use tidekv_testkit::golden::Dump;
 
 fn open(disk: &MemoryStorage) -> Db {
     Db::open(DIRECTORY, options(disk, &Arc::new(ManualClock::new(START_MS)), TINY)).unwrap()

@@ -31,8 +31,8 @@ use load::{Arena, Client, OBJECTS, read_all};
 use object::{ABSENT, Operation, SLOTS};
 use support::{DIRECTORY, Dice, cache_policy};
 use tidekv::{Compression, Db, Environment, FilterKind, KeyspaceOptions, Options};
-use tidekv_evidence::Row;
 use tidekv_io::MemoryStorage;
+use tidekv_testkit::evidence::Row;
 
 const THREADS: usize = 7;
 const OPERATIONS_PER_THREAD: usize = 1500;

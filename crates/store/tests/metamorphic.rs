@@ -38,7 +38,7 @@ use parking_lot::Mutex;
 use settings::Settings;
 use shrink::shrink;
 use subject::{Subject, Tally};
-use tidekv_evidence::Row;
+use tidekv_testkit::evidence::Row;
 
 /// Settings that each list is run under.
 const SETTINGS_PER_LIST: u64 = 12;

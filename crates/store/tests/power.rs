@@ -31,8 +31,8 @@ use std::sync::{Arc, Mutex};
 use expected::{Found, found_in};
 use support::{DIRECTORY, Dice, START_MS, contents};
 use tidekv::{Db, Durability, KeyspaceOptions, Options, WriteBatch};
-use tidekv_evidence::Row;
 use tidekv_io::{Clock, ManualClock, MemoryStorage, Operation, OperationRecord, Storage, Tear};
+use tidekv_testkit::evidence::Row;
 use workload::{Counted, Progress, Workload, settings};
 
 /// What the device holds after a cut, and what it must hold.

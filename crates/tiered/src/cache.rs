@@ -9,7 +9,7 @@
 //!    that the operating system may let a buffered write wait.
 //! 4. No fault of a device is an error: it is a miss.
 //!
-//! Keys are those of tenants ([`crate::tenants`]), and each tenant has a [`Pool`] of his own, with
+//! Keys are those of tenants ([`crate::tenant::tenants`]), and each tenant has a [`Pool`] of his own, with
 //! all that happens to a key; what is the same for all is the time, and what follows from it.
 
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use parking_lot::Mutex;
 use tidekv_io::{Buffer, Clock, ReadQueue, ReadRequest, Storage};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::device::recovery;
 use crate::dram::{Held, Ticket};
 use crate::error::{Error, Result};
-use crate::flash::{Flash, Start};
-use crate::flash_lookup::{FlashLookup, FlashStep, Outcome};
+use crate::fleet::flash::{Flash, Start};
+use crate::fleet::flash_lookup::{FlashLookup, FlashStep, Outcome};
+use crate::fleet::seat::DeviceStats;
 use crate::object::{Change, Found, Object};
 use crate::options::{Options, TenantOptions};
-use crate::pool::{self, Pool, hit_of};
-use crate::recovery;
-use crate::seat::DeviceStats;
+use crate::segment::superblock::{NO_TIME, Opening};
 use crate::stats::{Stats, TenantStats};
-use crate::superblock::{NO_TIME, Opening};
 use crate::surroundings::{Surroundings, second};
-use crate::tenants::{self, OTHERS, Tenants};
+use crate::tenant::pool::{self, Pool, hit_of};
+use crate::tenant::tenants::{self, OTHERS, Tenants};
 use crate::witness::Witness;
 
 /// So many versions are set aside at once, so that none comes twice after a kill.

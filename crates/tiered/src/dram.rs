@@ -18,7 +18,7 @@ const ALLOCATION_BYTES: usize = 32;
 
 /// What a hit spares beside a read of flash, which is 1: of an object that has no copy there, a trip to
 /// the back end or, once it has been written, such a read. What else was tried:
-/// `docs/design/0036-objects-by-what-they-save.md`.
+/// `docs/adr/0036-cost-aware-eviction.md`.
 const BENEFIT_WITHOUT_COPY: u32 = 16;
 
 /// An object in DRAM. `C` says where its copy on flash is.

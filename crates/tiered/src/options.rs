@@ -62,7 +62,7 @@ pub struct Options {
     pub object_bytes_max: u64,
     /// The order in which objects leave DRAM. Where sizes differ, [`Eviction::GreedyDual`] has
     /// fewer misses than S3-FIFO, the default, and more missed bytes
-    /// (`docs/design/0036-objects-by-what-they-save.md`).
+    /// (`docs/adr/0036-cost-aware-eviction.md`).
     pub eviction: Eviction,
     /// How large objects are expected to be on average, in bytes: flash has room for as many
     /// index entries as objects of that size fit.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::flash_dram::FlashDram;
+use crate::index::flash_dram::FlashDram;
 
 /// A counter.
 #[derive(Debug, Default)]

@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidekv_evidence::Row;
 use tidekv_io::{
     Clock, ErrorKind, Fault, FaultRule, ManualClock, MemoryStorage, Operation, Random,
     SeededRandom, Storage,
 };
+use tidekv_testkit::evidence::Row;
 use tidekv_tiered::{Cache, Change, Deadline, FlashOptions, Object, Options, Surroundings};
 
 const KEYS: usize = 400;

@@ -17,7 +17,7 @@ mod scene;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use scene::{Scene, Tally};
-use tidekv_evidence::Row;
+use tidekv_testkit::evidence::Row;
 
 /// Operations of a scene.
 const OPERATIONS: u64 = 50_000;

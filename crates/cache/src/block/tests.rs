@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::block_stats::{BlockKind, KindStats};
-use crate::filter_worth::FilteredLookup;
+use crate::block::filter_worth::FilteredLookup;
+use crate::block::stats::{BlockKind, KindStats};
 
 const DATA: BlockTag = BlockTag { keyspace: 0, kind: BlockKind::Data };
 const INDEX: BlockTag = BlockTag { keyspace: 0, kind: BlockKind::Index };

@@ -4,12 +4,12 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::block_id::{BlockId, BlockTag};
-use crate::block_stats::BlockKind;
-use crate::kp::Pointer;
-use crate::kv::KvEntry;
+use crate::block::id::{BlockId, BlockTag};
+use crate::block::stats::BlockKind;
 use crate::name::Name;
-use crate::point::{Found, Resolved};
+use crate::point::kp::Pointer;
+use crate::point::kv::KvEntry;
+use crate::point::shard::{LookupResult, PointCacheLookup};
 
 fn hash_of(name: Name<'_>) -> u64 {
     let number = name.key.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
@@ -23,7 +23,7 @@ fn get(caches: &Caches<()>, number: u64) {
     let hash = hash_of(name);
     let epoch = caches.point().epoch(hash);
     let found = caches.point().lookup(hash, name, |_| Some(()));
-    if found == Found::Value(()) {
+    if found == PointCacheLookup::Value(()) {
         return;
     }
     let data_reads = touch(caches, BlockKind::Data, number);
@@ -34,8 +34,8 @@ fn get(caches: &Caches<()>, number: u64) {
         return;
     }
     caches.point().asked(hash);
-    let by_pointer = found != Found::Nothing;
-    let resolved = Resolved { entry, pointer: Some(pointer), reads, data_reads, by_pointer };
+    let by_pointer = found != PointCacheLookup::Miss;
+    let resolved = LookupResult { entry, pointer: Some(pointer), reads, data_reads, by_pointer };
     caches.point().resolved(hash, epoch, &resolved);
 }
 
@@ -96,7 +96,7 @@ fn where_nothing_is_read_bytes_go_to_values() {
             let key = (lesson % 500).to_be_bytes();
             let name = Name { keyspace: 0, key: &key };
             let hash = hash_of(name);
-            if caches.point().lookup(hash, name, |_| Some(())) == Found::Nothing {
+            if caches.point().lookup(hash, name, |_| Some(())) == PointCacheLookup::Miss {
                 let entry = KvEntry { name, stamp: 1, value: &[1; 100], level: 2 };
                 caches.found_in_memory(hash, caches.point().epoch(hash), entry);
             }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv_io::{Clock, LocalStorage, Storage, SystemClock};
-use tidekv_server::{
+use tidekv_memcached::{
     Address, CacheServer, CacheServerOptions, DEFAULT_CACHE_PORT, ElasticGoal, ElasticOptions,
     OffsetClock, Users,
 };
@@ -319,7 +319,7 @@ impl Cache {
     }
 }
 
-fn address(text: &str) -> tidekv_server::Result<Address> {
+fn address(text: &str) -> tidekv_memcached::Result<Address> {
     Address::with_port(text, DEFAULT_CACHE_PORT)
 }
 

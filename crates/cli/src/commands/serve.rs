@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tidekv::{CachePolicy, Db, Durability, FilterKind, Options};
-use tidekv_server::{Address, Server, ServerOptions};
+use tidekv_resp::{Address, Server, ServerOptions};
 
 use crate::daemon::{DRAIN, Signals, TlsArguments, log_to_standard_error, page_address};
 use crate::environment;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::golden::Dump;
+use tidekv_testkit::golden::Dump;
 
 type Owned = (Vec<u8>, Vec<u8>, Option<u64>);
 

@@ -31,10 +31,20 @@ pub fn check(sources: &[Source]) -> Vec<String> {
 }
 
 fn check_crate(files: &[&Source]) -> Vec<String> {
+    // The binary beside a library is a crate of its own, and as small as this.
+    let is_library = files.iter().any(|file| file.path.ends_with("/src/lib.rs"));
+    let is_binary = |file: &&Source| is_library && file.path.ends_with("/src/main.rs");
+    let mut complaints: Vec<String> = files
+        .iter()
+        .copied()
+        .filter(is_binary)
+        .filter(|file| !declarations(&file.code).modules.is_empty())
+        .map(|file| format!("{}: modules belong in the library beside it", file.path))
+        .collect();
+    let files: Vec<&Source> = files.iter().copied().filter(|file| !is_binary(file)).collect();
     let declared: BTreeMap<ModulePath, Declarations> =
         files.iter().map(|file| (module_of(&file.path), declarations(&file.code))).collect();
-    let mut complaints = Vec::new();
-    for file in files {
+    for file in &files {
         let own = module_of(&file.path);
         for path in paths(&file.code) {
             if let Some(complaint) = judge(&declared, &own, &path) {
@@ -248,6 +258,14 @@ mod tests {
         }
         let test = "#[cfg(test)]\nmod tests { use crate::high::X; }\n// crate::high\n";
         assert!(complaints(&[("lib.rs", LIB), ("low.rs", test), ("high.rs", "")]).is_empty());
+    }
+
+    #[test]
+    fn a_binary_beside_a_library_has_no_modules() {
+        let low = "use crate::high::X;";
+        let files = |main: &'static str| [("lib.rs", LIB), ("low.rs", low), ("main.rs", main)];
+        assert_eq!(complaints(&files("use x::low;")).len(), 1);
+        assert_eq!(complaints(&files("mod low;\nuse x::low;")).len(), 2);
     }
 
     #[test]

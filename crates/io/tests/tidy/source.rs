@@ -20,15 +20,19 @@ impl Source {
         Self { path: path.to_owned(), text: text.to_owned(), bare, code }
     }
 
-    /// The folder of the crate.
+    /// The name of the crate's folder: `store` of `crates/store`, `lab` of `lab`.
     pub fn krate(&self) -> &str {
-        self.path.split('/').nth(1).unwrap_or_default()
+        let mut parts = self.path.split('/');
+        match parts.next() {
+            Some("crates") => parts.next().unwrap_or_default(),
+            folder => folder.unwrap_or_default(),
+        }
     }
 
     /// Whether the whole file is there for tests or benchmarks.
     pub fn is_test(&self) -> bool {
         let parts: Vec<&str> = self.path.split('/').collect();
-        let below = &parts[2..];
+        let below = &parts[if parts[0] == "crates" { 2 } else { 1 }..];
         below[0] != "src" || below.iter().any(|part| *part == "tests" || *part == "tests.rs")
     }
 }
@@ -191,4 +195,15 @@ fn test_modules_are_blanked() {
     assert!(Source::new("crates/x/src/a/tests.rs", "").is_test());
     assert!(Source::new("crates/x/benches/a.rs", "").is_test());
     assert!(!source.is_test());
+    assert!(Source::new("lab/tests/a.rs", "").is_test());
+    assert!(!Source::new("lab/src/a/b.rs", "").is_test());
+}
+
+#[test]
+fn files_know_their_crates() {
+    for (path, krate) in
+        [("crates/x/src/a/b.rs", "x"), ("lab/src/a.rs", "lab"), ("testkit/src/lib.rs", "testkit")]
+    {
+        assert_eq!(Source::new(path, "").krate(), krate, "{path}");
+    }
 }

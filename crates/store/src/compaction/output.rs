@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use tidekv_io::{Access, AppendFile, Clock, Executor, Storage};
 
-use crate::blocks::{Blocks, HotBlock};
 use crate::error::Result;
-use crate::key::Trailer;
-use crate::levels::TableHandle;
-use crate::manifest::TableMeta;
-use crate::places::{Placed, Tag};
-use crate::range_tombstones::RangeTombstone;
-use crate::table::{Built, EntryHeat, TableBuilder, TableOptions, TableProperties};
+use crate::format::key::Trailer;
+use crate::format::places::{Placed, Tag};
+use crate::format::range_tombstones::RangeTombstone;
+use crate::sst::blocks::{Blocks, HotBlock};
+use crate::sst::table::{Built, EntryHeat, TableBuilder, TableOptions, TableProperties};
+use crate::version::levels::TableHandle;
+use crate::version::manifest::TableMeta;
 
 /// A finished table.
 #[derive(Debug, Clone)]

@@ -8,24 +8,24 @@
 //! Unlike there, the base level may be ten times what level 0 brings at a time
 //! before a level is put above it: as long as data are no more than that, all of
 //! them are rewritten at no higher cost than through a level in between, and reads
-//! look in one place less (docs/design/0014).
+//! look in one place less (docs/adr/0014).
 
 use std::sync::Arc;
 
-use crate::levels::{KeySpan, TableHandle, Version};
-use crate::manifest::LEVELS;
+use crate::format::LEVELS;
+use crate::version::levels::{KeySpan, TableHandle, Version};
 
 /// How much larger each level is than the one above.
 const LEVEL_RATIO: u64 = 10;
 
 /// Sorted runs in level 0 that start a compaction. Each is one more place in which reads
 /// look, but each merge rewrites what it overlaps of the base level; when writers
-/// rest, fewer are merged as well ([`pick_in_quiet`]; docs/design/0016).
+/// rest, fewer are merged as well ([`pick_in_quiet`]; docs/adr/0016).
 pub(crate) const LEVEL0_TRIGGER: usize = 12;
 
 /// Up to here a merge with the base level may cost as many times what level 0 holds,
 /// while writers rest; with more, level 0 is merged with itself, and readers look in
-/// one place more (docs/design/0016 has the figures).
+/// one place more (docs/adr/0016 has the figures).
 const LOWER_RATIO_MAX: u64 = 8;
 
 /// What a merge takes in is read and, about as much, written.

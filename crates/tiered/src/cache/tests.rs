@@ -7,12 +7,12 @@ use bytes::Bytes;
 use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, SeededRandom, Storage};
 
 use super::*;
-use crate::golden::Dump;
-use crate::layout::Layout;
-use crate::mark::MARK_BYTES;
 use crate::object::Deadline;
 use crate::options::FlashOptions;
-use crate::record::{Kind, Record};
+use crate::segment::layout::Layout;
+use crate::segment::mark::MARK_BYTES;
+use crate::segment::record::{Kind, Record};
+use tidekv_testkit::golden::Dump;
 
 const DEVICE: &str = "/device";
 const DEVICE_BYTES: u64 = 256 << 10;
@@ -78,8 +78,9 @@ fn released_devices_are_read_and_written() {
     let storage = files();
     let layout =
         Layout::of(DEVICE_BYTES, 64 << 10, Some(16 << 10), 40).expect("it is large enough");
-    let mut dump =
-        Dump::new("A flash device of 256 KiB and the state file beside it: see docs/format.md.");
+    let mut dump = Dump::new(
+        "A flash device of 256 KiB and the state file beside it: see docs/reference/format.md.",
+    );
     dump.file("device.meta");
     let meta = format!("{DEVICE}.meta");
     let meta = storage.read_file(meta).expect("the metadata is there");

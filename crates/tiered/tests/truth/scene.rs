@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidekv_evidence::Row;
 use tidekv_io::{
     Buffer, Clock, ErrorKind, Fault, FaultRule, ManualClock, MemoryStorage, Operation, Random,
     ReadRequest, SeededRandom, Storage, Tear,
 };
+use tidekv_testkit::evidence::Row;
 use tidekv_tiered::{
     Cache, Change, Deadline, Eviction, FlashOptions, Found, Object, Options, Recall, Surroundings,
     WouldWait,

@@ -1,7 +1,7 @@
 //! The shards under many schedules: the bytes never exceed the capacity, and
 //! what is charged is what is there.
 
-use tidekv_models::{explore, shuttle};
+use tidekv_testkit::models::{explore, shuttle};
 
 use super::*;
 

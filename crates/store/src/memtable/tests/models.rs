@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use tidekv_models::explore;
-use tidekv_models::loom::thread;
+use tidekv_testkit::models::explore;
+use tidekv_testkit::models::loom::thread;
 
 use super::*;
 use crate::sync::atomic::AtomicU64;

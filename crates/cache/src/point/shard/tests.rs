@@ -1,0 +1,292 @@
+//! What comes in, what answers, and what ghosts say that more room would save.
+
+use super::*;
+use crate::point::kv::CHUNK_BYTES_MAX;
+
+fn hash_of(name: Name<'_>) -> u64 {
+    let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+    name.key.iter().fold(0xCBF2_9CE4_8422_2325, fold).wrapping_mul(0x7FB5_D329_728E_A185)
+}
+
+/// Looks `name` up as a store would whose lookups take `reads` I/Os.
+fn get(shard: &mut PointShard, key: &[u8], reads: f32) -> PointCacheLookup<()> {
+    get_long(shard, key, 100, reads)
+}
+
+/// The same of a value of so many bytes.
+fn get_long(shard: &mut PointShard, key: &[u8], value: usize, reads: f32) -> PointCacheLookup<()> {
+    let value = vec![1; value];
+    let name = Name { keyspace: 1, key };
+    let hash = hash_of(name);
+    let found = shard.lookup(hash, name, |_| Some(()));
+    if found == PointCacheLookup::Value(()) {
+        return found;
+    }
+    shard.asked(hash);
+    let by_pointer = found != PointCacheLookup::Miss;
+    let offset = u64::from(key[0]) << 12;
+    let pointer = Pointer { table: 1, offset, len: 4096, position: 3 };
+    let entry = KvEntry { name, stamp: 7, value: &value, level: 4 };
+    let reads = if by_pointer { 1.0 } else { reads };
+    let resolved =
+        LookupResult { entry, pointer: Some(pointer), reads, data_reads: 1.0, by_pointer };
+    shard.resolved(hash, &resolved);
+    found
+}
+
+/// What larger components would have saved.
+fn wanted(shard: &PointShard) -> PointReads {
+    let PointReads { kv, kp } = shard.wanted();
+    PointReads { kv: kv.window, kp: kp.window }
+}
+
+#[test]
+fn components_without_bytes_show_in_their_ghosts_that_they_want_some() {
+    let mut shard = PointShard::new(hash_of, 64 << 10);
+    shard.measure(64 << 10, 64 << 10, 1);
+    assert_eq!(get(&mut shard, b"key", 4.0), PointCacheLookup::Miss);
+    assert_eq!(wanted(&shard), PointReads::default());
+    // Ghosts of KP know a part of the keys only; each hit stands for as many.
+    for n in 0..100u8 {
+        (0..2).for_each(|_| assert_eq!(get(&mut shard, &[n, 1], 4.0), PointCacheLookup::Miss));
+    }
+    let PointReads { kv, kp } = wanted(&shard);
+    assert!((400.0..=460.0).contains(&kv), "{kv} of 452, as they are shorter than usual");
+    assert!((100.0..=600.0).contains(&kp), "{kp} of about 300");
+    assert!(shard.is_empty());
+}
+
+/// Keys that are asked for in turn: what more bytes would have answered is by what entries
+/// take, however long they are.
+#[test]
+fn longer_values_want_as_many_more_bytes() {
+    // The part of lookups that one more window would answer, of so many keys in turn.
+    let wanted = |value, keys: u32| {
+        let mut shard = PointShard::new(hash_of, 1 << 20);
+        shard.measure(64 << 10, 140 << 10, 1);
+        let mut round = || {
+            (0..keys).for_each(|n| _ = get_long(&mut shard, &n.to_be_bytes(), value, 4.0));
+            self::wanted(&shard).kv
+        };
+        // Sizes are learnt on the way.
+        (0..4000 / keys).for_each(|_| _ = round());
+        let before = round();
+        (round() - before) / f64::from(4 * keys)
+    };
+    // A window of 140 KiB has about a thousand short ones, or a hundred of ten times the length.
+    let (short, long) = (wanted(100, 500), wanted(1266, 50));
+    assert!(short > 0.75 && long > 0.75, "{short} and {long}");
+    let (short, long) = (wanted(100, 4000), wanted(1266, 400));
+    assert!(short < 0.4 && long < 0.4, "{short} and {long}");
+    // KV holds none of these, however many bytes it has.
+    assert_eq!(wanted(CHUNK_BYTES_MAX, 10), 0.0);
+}
+
+/// A ghost goes on to know what it was told while there was less room. (Pointers to long values
+/// took half of a budget once, and filled a tenth of that.)
+#[test]
+fn pointers_want_no_more_than_they_fill() {
+    let wanted = |bytes| {
+        let mut shard = PointShard::new(hash_of, 64 << 10);
+        shard.measure(64 << 10, 64 << 10, 1);
+        let round = |shard: &mut PointShard| {
+            (0..3000u32).for_each(|n| _ = get(shard, &n.to_be_bytes(), 4.0));
+        };
+        round(&mut shard);
+        shard.set_capacities(0, bytes);
+        round(&mut shard);
+        self::wanted(&shard).kp
+    };
+    assert!(wanted(16 << 10) > 1000.0, "where it is full");
+    assert_eq!(wanted(1 << 20), 0.0);
+}
+
+/// Few long entries among short ones: what a ghost knows is not to be lost all the time.
+#[test]
+fn a_ghost_stays_where_sizes_are_mixed() {
+    for one_in in [100, 20, 10, 3] {
+        let mut window = KvWindow { entries: 1000, ..KvWindow::NONE };
+        let mut lot = 1u64;
+        let mut charge = || {
+            lot = lot.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            if (lot >> 33).is_multiple_of(one_in) { 4100 } else { 139 }
+        };
+        let mut made = |times| (0..times).filter(|_| window.note(charge()).is_some()).count();
+        let at_first = made(4096);
+        let later = made(200_000);
+        assert!(at_first < 20 && later < 5, "one in {one_in}: {at_first}, then {later}");
+    }
+}
+
+/// Boundaries are set by what measuring takes: it must not take more when short entries come
+/// again, for which the ghost is larger.
+#[test]
+fn a_ghost_takes_what_it_was_charged_however_long_entries_are() {
+    let mut shard = PointShard::new(hash_of, 1 << 20);
+    shard.measure(64 << 10, 140 << 10, 1);
+    let charged = shard.measuring_bytes();
+    for (value, gets) in [(1266, 2000u32), (100, 20_000)] {
+        (0..gets).for_each(|n| _ = get_long(&mut shard, &n.to_be_bytes(), value, 4.0));
+        assert_eq!(shard.measuring_bytes(), charged);
+        assert!(shard.kv_ghost.charged_bytes() <= shard.kv_window.bytes_max);
+    }
+}
+
+#[test]
+fn a_sample_of_the_keys_wants_what_all_of_them_do() {
+    let wanted = |sampling| {
+        let mut shard = PointShard::new(hash_of, 64 << 10);
+        shard.measure(64 << 10, 4 << 20, sampling);
+        for n in 0..8_000u32 {
+            (0..2).for_each(|_| _ = get(&mut shard, &n.to_be_bytes(), 4.0));
+        }
+        // In memory, twice: the first time it is noted, the second time it is known.
+        let answered = |shard: &mut PointShard, n: u32| {
+            let key = (1_000_000 + n).to_be_bytes();
+            let name = Name { keyspace: 1, key: &key };
+            let entry = KvEntry { name, stamp: 7, value: &[1; 100], level: 4 };
+            shard.found_in_memory(hash_of(name), entry)
+        };
+        (0..8_000).for_each(|n| _ = answered(&mut shard, n));
+        let spared: u32 = (0..8_000).map(|n| answered(&mut shard, n)).sum();
+        (self::wanted(&shard), f64::from(spared))
+    };
+    let (all, all_spared) = wanted(1);
+    // These entries are shorter than usual, by so much.
+    assert!((1.08..=1.1).contains(&(all.kv / 32_000.0)), "{all:?}");
+    assert!((0.99..=1.0).contains(&(all_spared / 8_000.0)), "{all_spared}");
+    let (sample, spared) = wanted(8);
+    let ratios = [sample.kv / all.kv, sample.kp / all.kp, spared / all_spared];
+    assert!(ratios.iter().all(|ratio| (0.75..=1.35).contains(ratio)), "{ratios:?}");
+}
+
+/// Its block would stay for its sake alone, with many times its bytes.
+#[test]
+fn what_is_in_memory_comes_in_where_it_is_asked_for_more_than_what_leaves() {
+    let mut shard = PointShard::new(hash_of, 64 << 10);
+    shard.measure(64 << 10, 64 << 10, 1);
+    shard.set_capacities(64 << 10, 0);
+    for _ in 0..4 {
+        (0..2_000u32).for_each(|n| _ = get(&mut shard, &n.to_be_bytes(), 4.0));
+    }
+    let find = |shard: &mut PointShard, number: u32| {
+        let key = number.to_be_bytes();
+        let name = Name { keyspace: 1, key: &key };
+        let entry = KvEntry { name, stamp: 7, value: &[1; 100], level: 4 };
+        shard.found_in_memory(hash_of(name), entry);
+        shard.kv.contains(hash_of(name), name)
+    };
+    let mut kept = || (0..100).filter(|n| find(&mut shard, 1_000_000 + n)).count();
+    // Shown once they may be anything; shown again they were asked for more than others that
+    // came four times, with four reads each.
+    assert_eq!(kept(), 0);
+    assert!(kept() >= 95);
+}
+
+#[test]
+fn what_was_read_is_kept_and_answers() {
+    let mut shard = PointShard::new(hash_of, 64 << 10);
+    shard.measure(64 << 10, 64 << 10, 1);
+    shard.set_capacities(64 << 10, 0);
+    get(&mut shard, b"key", 4.0);
+    assert_eq!(shard.saved(), PointReads::default());
+    assert_eq!(get(&mut shard, b"key", 4.0), PointCacheLookup::Value(()));
+    let saved = f64::from(shard.reads(4));
+    assert_eq!(shard.saved(), PointReads { kv: saved, kp: 0.0 });
+    // Without room for values, the place is known.
+    shard.set_capacities(0, 64 << 10);
+    (0..2000).for_each(|_| {
+        get(&mut shard, b"key", 4.0);
+    });
+    let PointCacheLookup::Pointer(entry) = get(&mut shard, b"key", 4.0) else {
+        panic!("the place is not known")
+    };
+    let saved = 2_000.0 * f64::from(shard.reads(4) - 1.0);
+    assert!((shard.saved().kp - saved).abs() < 0.05 * saved, "{:?}", shard.saved());
+    assert_eq!(entry.pointer.offset, u64::from(b'k') << 12);
+}
+
+#[test]
+fn what_is_in_memory_anyway_comes_in_where_nothing_leaves_for_it() {
+    let mut shard = PointShard::new(hash_of, 64 << 10);
+    shard.measure(64 << 10, 64 << 10, 1);
+    let find = |shard: &mut PointShard, number: u32| {
+        let key = number.to_be_bytes();
+        let name = Name { keyspace: 1, key: &key };
+        let entry = KvEntry { name, stamp: 7, value: &[1; 100], level: 4 };
+        let answered = shard.found_in_memory(hash_of(name), entry);
+        (answered, shard.kv.contains(hash_of(name), name))
+    };
+    // Without bytes, what has been there before shows that some are wanted.
+    assert!((0..100).all(|n| find(&mut shard, n) == (0, false)));
+    assert!((0..100).all(|n| find(&mut shard, n) == (1, false)));
+    assert_eq!(wanted(&shard), PointReads::default());
+    shard.set_capacities(64 << 10, 0);
+    let kept = (0..2_000).filter(|&n| find(&mut shard, n).1).count();
+    assert!((300..600).contains(&kept), "{kept} entries of 130 bytes in 64 KiB");
+    assert_eq!(shard.len(), (kept, 0));
+    assert!(shard.charged_bytes().0 <= 64 << 10);
+    assert_eq!(shard.reads(4), 1.0);
+    // Whatever saves reads takes their place.
+    for _ in 0..3 {
+        (0..200u8).for_each(|n| _ = get(&mut shard, &[n, 1], 4.0));
+    }
+    let is_kept = |n: &u8| {
+        let name = Name { keyspace: 1, key: &[*n, 1] };
+        shard.kv.contains(hash_of(name), name)
+    };
+    assert_eq!((0..200).filter(is_kept).count(), 200);
+    // What these others have left is free, but not for whatever is in memory anyway.
+    assert!((3_000..4_000).all(|n| !find(&mut shard, n).1));
+}
+
+#[test]
+fn a_level_has_the_reads_that_its_lookups_did() {
+    let mut shard = PointShard::new(hash_of, 0);
+    shard.measure(4 << 10, 0, 1);
+    for n in 0..5_000u32 {
+        get(&mut shard, &n.to_be_bytes(), 3.0);
+    }
+    assert!((shard.reads(4) - 3.0).abs() < 0.01, "{}", shard.reads(4));
+    assert_eq!(shard.reads(2), 1.0);
+}
+
+#[test]
+fn keys_cost_what_their_level_does_or_all_alike() {
+    let mut costs = Costs::UNKNOWN;
+    (0..4_000).for_each(|_| {
+        costs.note(6, 3.0);
+        costs.note(1, 1.0);
+    });
+    let is_about = |found: f32, expected: f32| (found - expected).abs() < 0.02;
+    for (by, deep, shallow, by_pointer) in [
+        (CostBy::Level, 3.0, 1.0, 2.0),
+        (CostBy::Sketch, 3.0, 1.0, 2.0),
+        (CostBy::Nothing, 2.0, 2.0, 1.0),
+    ] {
+        costs.by = by;
+        let saved = |level| costs.counted_for(level) * costs.saved_by_value(level);
+        assert!(is_about(saved(6), deep) && is_about(saved(1), shallow), "{by:?}");
+        let saved = costs.counted_for(6) * costs.saved_by_pointer(6);
+        assert!(is_about(saved, by_pointer), "{by:?}: {saved}");
+    }
+    assert_eq!(costs.times_counted(6), 1);
+    costs.by = CostBy::Sketch;
+    assert_eq!((costs.times_counted(6), costs.times_counted(1)), (3, 1));
+}
+
+/// A pointer spares what is read before the data block: metadata, and blocks of runs whose
+/// filters say yes for nothing.
+#[test]
+fn a_pointer_is_kept_where_it_would_have_spared_a_read() {
+    let mut shard = PointShard::new(hash_of, 64 << 10);
+    shard.measure(4 << 10, 4 << 10, 1);
+    shard.set_capacities(0, 8 << 10);
+    assert_eq!(get(&mut shard, b"one read", 1.0), PointCacheLookup::Miss);
+    assert_eq!(get(&mut shard, b"two reads", 2.0), PointCacheLookup::Miss);
+    assert_eq!(shard.len(), (0, 1));
+    assert!(matches!(get(&mut shard, b"two reads", 2.0), PointCacheLookup::Pointer(_)));
+    shard.set_without(Ideas::NONE.and(Idea::Admission), [1.0; LEVELS]);
+    assert_eq!(get(&mut shard, b"one read", 1.0), PointCacheLookup::Miss);
+    assert_eq!(shard.len(), (0, 2), "without admission all come in");
+}

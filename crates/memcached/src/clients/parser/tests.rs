@@ -1,0 +1,212 @@
+//! What comes out of a stream, however it is cut, and what it costs.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const OBJECT_BYTES_MAX: usize = 100_000;
+
+fn fits(_: usize, value_len: usize) -> bool {
+    value_len <= OBJECT_BYTES_MAX
+}
+
+/// Everything in a stream that comes in `pieces`.
+fn read_all<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, is_known: bool) -> Vec<Next> {
+    let (mut parser, mut buffer) = (Parser::default(), BytesMut::new());
+    let mut found = Vec::new();
+    for piece in pieces {
+        buffer.extend_from_slice(piece);
+        loop {
+            match parser.next(&mut buffer, is_known, &fits) {
+                Next::Nothing => break,
+                Next::End(message) => {
+                    found.push(Next::End(message));
+                    return found;
+                }
+                next => found.push(next),
+            }
+        }
+        assert!(parser.value_bytes() <= OBJECT_BYTES_MAX);
+    }
+    found
+}
+
+fn read(stream: &[u8]) -> Vec<Next> {
+    read_all([stream], true)
+}
+
+/// What is said by those requests that only say something.
+fn lines(stream: &[u8]) -> Vec<String> {
+    let shown = |next: &Next| match next {
+        Next::Request(Request::Service(Service::Say(line), is_quiet)) => {
+            format!("{line}{}", if *is_quiet { " (quiet)" } else { "" })
+        }
+        Next::Request(Request::Refused(refused)) => format!("refused: {}", refused.message),
+        Next::Request(_) => "request".into(),
+        Next::End(message) => format!("end: {}", message.unwrap_or_default()),
+        Next::Credentials(user, password) => format!("{user:?} {password:?}"),
+        Next::Nothing => unreachable!(),
+    };
+    read(stream).iter().map(shown).collect()
+}
+
+use crate::commands::service::Service;
+
+fn value_of(next: &Next) -> Bytes {
+    match next {
+        Next::Request(Request::Set(set)) => set.store.value.clone(),
+        Next::Request(Request::MetaSet(set)) => set.store.value.clone(),
+        other => panic!("{other:?} has no value"),
+    }
+}
+
+#[test]
+fn values_have_memory_of_their_own() {
+    for len in [0, 1, 5000, 65_536, 65_537, 100_000] {
+        let value = vec![b'x'; len];
+        let stream = [format!("set a 0 0 {len}\r\n").as_bytes(), &value, b"\r\nget a\r\n"].concat();
+        for step in [1000, 4096, stream.len()] {
+            let found = read_all(stream.chunks(step), true);
+            assert_eq!(found.len(), 2);
+            let stored = value_of(&found[0]);
+            assert_eq!(stored, value);
+            // Alone in its memory, it can be taken out of it.
+            drop(found);
+            assert!(stored.is_empty() || stored.try_into_mut().is_ok());
+        }
+    }
+}
+
+#[test]
+fn a_value_takes_memory_as_it_comes() {
+    let (mut parser, mut buffer) = (Parser::default(), BytesMut::new());
+    let mut fed = 0;
+    buffer.extend_from_slice(b"set a 0 0 1000000000\r\n");
+    while fed < 10_000_000 {
+        assert_eq!(parser.next(&mut buffer, true, &|_, _| true), Next::Nothing);
+        assert!(parser.value_bytes() <= 2 * fed + VALUE_STEP_BYTES, "{fed}");
+        assert_eq!(parser.missing_bytes(), 1_000_000_000 - fed);
+        let (value, limit) = parser.room().unwrap();
+        let count = limit.min(30_000);
+        value.resize(value.len() + count, b'x');
+        fed += count;
+    }
+}
+
+#[test]
+fn what_is_too_large_is_passed_over() {
+    let long = "x".repeat(200_000);
+    let stream = format!("set a 0 0 200000\r\n{long}\r\nms a 200000 q\r\n{long}\r\nversion\r\n");
+    let too_large = "refused: SERVER_ERROR object too large for cache";
+    assert_eq!(lines(stream.as_bytes()), [too_large, too_large, "VERSION 1.6.18"]);
+    // It is refused before it has come.
+    assert_eq!(lines(b"set a 0 0 200000\r\n"), [too_large]);
+    // Of a request that cannot be understood the value is passed over only with `ms`.
+    assert_eq!(
+        lines(b"ms a 3 !\r\nget\r\nset a x 0 3\r\nget\r\n"),
+        ["CLIENT_ERROR invalid flag", "CLIENT_ERROR bad command line format", "ERROR"]
+    );
+}
+
+#[test]
+fn a_value_that_is_given_up_is_passed_over() {
+    let (mut parser, mut buffer) = (Parser::default(), BytesMut::new());
+    assert!(parser.give_up().is_none());
+    buffer.extend_from_slice(b"set a 0 0 10\r\n1234");
+    assert_eq!(parser.next(&mut buffer, true, &fits), Next::Nothing);
+    let Some(Request::Refused(refused)) = parser.give_up() else { panic!("it is refused") };
+    assert_eq!(refused.message, "SERVER_ERROR out of memory storing object");
+    assert!(refused.removes);
+    buffer.extend_from_slice(b"567890\r\nmn\r\n");
+    let next = parser.next(&mut buffer, true, &fits);
+    assert_eq!(next, Next::Request(Request::say("MN")));
+    assert_eq!(parser.next(&mut buffer, true, &fits), Next::Nothing);
+}
+
+#[test]
+fn a_value_ends_with_a_line_end() {
+    assert_eq!(lines(b"set a 0 0 1\r\nabcd\r\n"), ["CLIENT_ERROR bad data chunk", "ERROR"]);
+    assert_eq!(
+        lines(b"set a 0 0 1 noreply\r\nabcms a 1 q\r\nabc"),
+        ["CLIENT_ERROR bad data chunk (quiet)", "CLIENT_ERROR bad data chunk"]
+    );
+}
+
+#[test]
+fn lines_are_bounded() {
+    let long = |name: &str, len: usize| lines(&[name.as_bytes(), &vec![b'x'; len]].concat());
+    assert_eq!(long("set ", 2044), [""; 0]);
+    assert_eq!(long("set ", 2045), ["end: CLIENT_ERROR line too long"]);
+    assert_eq!(long("get ", 500_000), [""; 0]);
+    assert_eq!(long("get ", 1 << 20), ["end: CLIENT_ERROR line too long"]);
+    // A line that came whole is no longer than one that did not.
+    let whole = format!("set {}\r\nmn\r\n", "x".repeat(2100));
+    assert_eq!(lines(whole.as_bytes()), ["end: CLIENT_ERROR line too long"]);
+    let keys = format!("  gets {}\r\nmn\r\n", "x ".repeat(2100));
+    assert_eq!(lines(keys.as_bytes()), ["request", "MN"]);
+}
+
+#[test]
+fn strangers_to_the_protocol_are_left() {
+    assert_eq!(lines(b"POST / HTTP/1.1\r\nset a 0 0 1\r\n1\r\n"), ["end: "]);
+    let [said] = &lines(b"\x80\x01\x00")[..] else { panic!("one thing is said") };
+    assert!(said.starts_with("end: CLIENT_ERROR the binary protocol"), "{said}");
+    // In the middle of a value it is a byte like any other.
+    assert_eq!(read(b"set a 0 0 1\r\n\x80\r\n").len(), 1);
+}
+
+#[test]
+fn who_is_not_known_says_who_it_is() {
+    let introduce = |stream: &[u8]| read_all([stream], false);
+    let unauthenticated = || Next::Request(Request::say(UNAUTHENTICATED));
+    assert_eq!(introduce(b"get a\r\nversion\r\n"), [unauthenticated(), unauthenticated()]);
+    assert_eq!(
+        introduce(b"set any 0 0 8\r\nuser pas\r\n"),
+        [Next::Credentials("user".into(), "pas".into())]
+    );
+    for (stream, message) in [
+        (&b"set a 0 0 4\r\nuser\r\n"[..], "CLIENT_ERROR bad authentication token format"),
+        (b"set a 0 0 4\r\nuser p\r\n", "CLIENT_ERROR bad command line termination"),
+    ] {
+        assert_eq!(introduce(stream)[0], Next::Request(Request::say(message)));
+    }
+    assert_eq!(introduce(b"set a 0 0 99999999\r\n"), [Next::End(Some(UNAUTHENTICATED))]);
+    assert_eq!(introduce(&[b'x'; 3000]), [Next::End(Some(LINE_TOO_LONG))]);
+}
+
+/// Words and values of which streams are made that make some sense.
+fn fragments() -> impl Strategy<Value = Vec<u8>> {
+    let fragment = prop_oneof![
+        Just(b"set a 0 0 5\r\nhello\r\n".to_vec()),
+        Just(b"set a 0 0 5 noreply\r\nhello\r\n".to_vec()),
+        Just(b"cas a 1 2 3 4\r\nabc\r\n".to_vec()),
+        Just(b"ms a 3 T0 c k\r\nabc\r\n".to_vec()),
+        Just(b"ms a 200000\r\n".to_vec()),
+        Just(b"get a b c\r\n".to_vec()),
+        Just(b"gat 5 a b\n".to_vec()),
+        Just(b"mg a s v t\r\n".to_vec()),
+        Just(b"delete a 0 noreply\r\n".to_vec()),
+        Just(b"\r\n".to_vec()),
+        Just(b"incr a 1\r\n".to_vec()),
+        Just(b"set a 0 0 ".to_vec()),
+        Just(b"\x80".to_vec()),
+        proptest::collection::vec(any::<u8>(), 0..40),
+    ];
+    proptest::collection::vec(fragment, 0..12).prop_map(|fragments| fragments.concat())
+}
+
+proptest! {
+    #[test]
+    fn how_a_stream_is_cut_changes_nothing(
+        stream in fragments(),
+        step in 1_usize..50,
+        is_known: bool,
+    ) {
+        let whole = read_all([&stream[..]], is_known);
+        prop_assert_eq!(&read_all(stream.chunks(step), is_known), &whole);
+        for at in 0..stream.len().min(200) {
+            let (front, back) = stream.split_at(at);
+            prop_assert_eq!(&read_all([front, back], is_known), &whole);
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! All commands: one flat list, from which come their lookup, their errors and the table in
+//! `docs/reference/memcached.md`.
+
+use bytes::Bytes;
+
+use crate::commands::arithmetic::{self, Arithmetic};
+use crate::commands::execution::{Execution, Progress};
+use crate::commands::meta_arithmetic::{self, MetaArithmetic};
+use crate::commands::meta_debug::{self, MetaDebug};
+use crate::commands::meta_delete::{self, MetaDelete};
+use crate::commands::meta_get::{self, MetaGet};
+use crate::commands::meta_set::{self, MetaSet};
+use crate::commands::removal::{self, Delete, Flush, Touch};
+use crate::commands::retrieval::{self, Get};
+use crate::commands::service::{self, Service};
+use crate::commands::statistics::{self, Statistics};
+use crate::commands::storing::{self, Refused, Set};
+use crate::commands::walk::{self, Walk};
+use crate::protocol::request::{BAD_CHUNK, LINE_END_BYTES, Mode, NO_COMMAND, NO_MEMORY, TOO_LARGE};
+use crate::protocol::words::{Line, words_of};
+use crate::state::counters::Count;
+
+/// Whether a key and a value of these lengths can be kept together.
+pub(crate) type Fits<'a> = &'a dyn Fn(usize, usize) -> bool;
+
+/// A request that can run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Request {
+    Get(Get),
+    Set(Set),
+    Refused(Refused),
+    Delete(Delete),
+    Touch(Touch),
+    Flush(Flush),
+    Arithmetic(Arithmetic),
+    MetaGet(Box<MetaGet>),
+    MetaSet(Box<MetaSet>),
+    MetaDelete(Box<MetaDelete>),
+    MetaArithmetic(Box<MetaArithmetic>),
+    MetaDebug(MetaDebug),
+    Walk(Walk),
+    Statistics(Statistics),
+    /// With whether the client wants no reply.
+    Service(Service, bool),
+}
+
+/// What comes of a line.
+#[derive(Debug)]
+pub(crate) enum Parsed {
+    /// A request that is whole.
+    Whole(Request),
+    /// One of which a value of so many bytes comes behind.
+    Value(Request, u32),
+    /// One that is answered at once, and behind which so many bytes are passed over.
+    Skip(Request, u64),
+    /// A web page has made a browser talk to us: it is not spoken to.
+    Stranger,
+}
+
+type Read = fn(&Line, Fits<'_>) -> Result<Parsed, &'static str>;
+
+/// What a command is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    Reading,
+    Writing,
+    Meta,
+    Server,
+}
+
+/// A command.
+pub(crate) struct Command {
+    pub(crate) name: &'static str,
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
+    pub(crate) group: Group,
+    /// Fewest and most words, the name among them.
+    words: (usize, usize),
+    /// Its arguments, as memcached's documentation has them.
+    pub(crate) syntax: &'static str,
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
+    pub(crate) summary: &'static str,
+    read: Read,
+}
+
+const ANY: usize = usize::MAX;
+
+const fn command(
+    group: Group,
+    name: &'static str,
+    words: (usize, usize),
+    syntax: &'static str,
+    summary: &'static str,
+    read: Read,
+) -> Command {
+    Command { name, group, words, syntax, summary, read }
+}
+
+use Group::{Meta, Reading, Server, Writing};
+
+/// All commands.
+#[rustfmt::skip]
+pub(crate) static COMMANDS: [Command; 33] = [
+    command(Reading, "get", (2, ANY), "key [key ...]", "Returns the values of keys.", |line, _| whole(retrieval::read(line), Request::Get)),
+    command(Reading, "gets", (2, ANY), "key [key ...]", "The same, with versions for `cas`.", |line, _| whole(retrieval::read(line), Request::Get)),
+    command(Reading, "gat", (2, ANY), "seconds key [key ...]", "Returns the values of keys, which live so long from now on.", |line, _| whole(retrieval::read(line), Request::Get)),
+    command(Reading, "gats", (2, ANY), "seconds key [key ...]", "The same, with versions.", |line, _| whole(retrieval::read(line), Request::Get)),
+    command(Reading, "bget", (2, ANY), "key [key ...]", "An old name of `get`.", |line, _| whole(retrieval::read(line), Request::Get)),
+    command(Writing, "set", (5, 6), "key flags seconds length [noreply]", "Stores the value that comes behind.", set),
+    command(Writing, "add", (5, 6), "key flags seconds length [noreply]", "Stores it if there is none yet.", set),
+    command(Writing, "replace", (5, 6), "key flags seconds length [noreply]", "Stores it if there is one already.", set),
+    command(Writing, "append", (5, 6), "key flags seconds length [noreply]", "Puts it behind the one that is there.", set),
+    command(Writing, "prepend", (5, 6), "key flags seconds length [noreply]", "Puts it in front of the one that is there.", set),
+    command(Writing, "cas", (6, 7), "key flags seconds length version [noreply]", "Stores it in place of just this version.", set),
+    command(Writing, "delete", (2, 4), "key [0] [noreply]", "Removes a key.", |line, _| whole(removal::read_delete(line), Request::Delete)),
+    command(Writing, "incr", (3, 4), "key number [noreply]", "Adds to a number of 64 bits, and returns it.", |line, _| whole(arithmetic::read(line), Request::Arithmetic)),
+    command(Writing, "decr", (3, 4), "key number [noreply]", "Takes away from a number, down to 0.", |line, _| whole(arithmetic::read(line), Request::Arithmetic)),
+    command(Writing, "touch", (3, 4), "key seconds [noreply]", "Changes how long a key lives.", |line, _| whole(removal::read_touch(line), Request::Touch)),
+    command(Writing, "flush_all", (1, 3), "[seconds] [noreply]", "Forgets everything, now or later.", |line, _| whole(removal::read_flush(line), Request::Flush)),
+    command(Meta, "mg", (2, ANY), "key [flag ...]", "Returns what is asked for of a key.", |line, _| whole(meta_get::read(line).map(Box::new), Request::MetaGet)),
+    command(Meta, "ms", (2, ANY), "key length [flag ...]", "Stores the value that comes behind.", meta_set),
+    command(Meta, "md", (2, ANY), "key [flag ...]", "Removes a key, or makes it stale.", |line, _| whole(meta_delete::read(line).map(Box::new), Request::MetaDelete)),
+    command(Meta, "ma", (2, ANY), "key [flag ...]", "Counts a number up or down.", |line, _| whole(meta_arithmetic::read(line).map(Box::new), Request::MetaArithmetic)),
+    command(Meta, "me", (1, ANY), "key [b]", "Returns what is known of a key, for people.", |line, _| whole(meta_debug::read(line), Request::MetaDebug)),
+    command(Meta, "mn", (1, ANY), "", "Returns `MN`: all before it is answered.", |_, _| say("MN")),
+    command(Server, "stats", (1, ANY), "[settings | items | slabs | sizes | conns | tenants | mrc | reset | cachedump class limit]", "Tells how the server stands.", stats),
+    command(Server, "lru_crawler", (1, ANY), "metadump all | mgdump all", "Lists all keys in DRAM, with what is known of them, or as requests.", |line, _| whole(walk::read_crawler(line), Request::Walk)),
+    command(Server, "version", (1, ANY), "", "Returns the version of memcached whose protocol this is.", version),
+    command(Server, "verbosity", (2, 3), "level [noreply]", "Is remembered; nothing follows from it.", |line, _| service(service::read_verbosity(line), line.is_quiet())),
+    command(Server, "cache_memlimit", (2, 3), "mebibytes [noreply]", "Changes how much DRAM there is for objects.", |line, _| service(service::read_memory(line), line.is_quiet())),
+    command(Server, "debugtime", (2, ANY), "seconds | p | r", "Moves the clock, stops it or lets it go on, if the server was started with `--debugtime`.", |line, _| service(service::read_time(line), false)),
+    command(Server, "shutdown", (1, ANY), "[graceful]", "Ends the server, if it was started with `--enable-shutdown`.", |line, _| service(service::read_shutdown(line), false)),
+    command(Server, "slabs", (1, ANY), "reassign", "Is refused: there are no slabs.", slabs),
+    command(Server, "watch", (1, ANY), "", "Is refused: there is no such log.", |_, _| Err("CLIENT_ERROR watch commands not allowed")),
+    command(Server, "refresh_certs", (1, ANY), "", "Is refused: certificates are read at the start.", |_, _| Err("ERROR certificates are read at the start")),
+    command(Server, "quit", (1, ANY), "", "Ends the connection.", |_, _| Ok(Parsed::Whole(Request::Service(Service::Quit, true)))),
+];
+
+/// What comes of a line.
+pub(crate) fn read(line: &Line, fits: Fits<'_>) -> Parsed {
+    let name = line.word(0);
+    let Some(command) = COMMANDS.iter().find(|command| command.name.as_bytes() == name) else {
+        return match line.last_word().starts_with(b"HTTP/") {
+            true => Parsed::Stranger,
+            false => refusal(NO_COMMAND, false),
+        };
+    };
+    if !(command.words.0..=command.words.1).contains(&line.len()) {
+        return refusal(NO_COMMAND, false);
+    }
+    let is_quiet = || command.syntax.ends_with("[noreply]") && line.is_quiet();
+    (command.read)(line, fits).unwrap_or_else(|message| refusal(message, is_quiet()))
+}
+
+fn refusal(message: &'static str, is_quiet: bool) -> Parsed {
+    Parsed::Whole(Request::Service(Service::Say(message), is_quiet))
+}
+
+fn say(line: &'static str) -> Result<Parsed, &'static str> {
+    Ok(refusal(line, false))
+}
+
+fn whole<T>(
+    read: Result<T, &'static str>,
+    request: impl FnOnce(T) -> Request,
+) -> Result<Parsed, &'static str> {
+    read.map(|read| Parsed::Whole(request(read)))
+}
+
+fn service(read: Result<Service, &'static str>, is_quiet: bool) -> Result<Parsed, &'static str> {
+    whole(read, |service| Request::Service(service, is_quiet))
+}
+
+fn set(line: &Line, fits: Fits<'_>) -> Result<Parsed, &'static str> {
+    let (set, len) = storing::read(line)?;
+    let key = &set.store.key;
+    if fits(key.len(), len as usize) {
+        return Ok(Parsed::Value(Request::Set(set), len));
+    }
+    let refused = Request::Set(set).refused(TOO_LARGE, Count::TooLarge);
+    Ok(Parsed::Skip(refused, u64::from(len) + LINE_END_BYTES))
+}
+
+fn meta_set(line: &Line, fits: Fits<'_>) -> Result<Parsed, &'static str> {
+    let len = meta_set::read_len(line)?;
+    let skipped = u64::from(len) + LINE_END_BYTES;
+    let refused = match meta_set::read(line) {
+        Ok(set) if fits(set.store.key.len(), len as usize) => {
+            return Ok(Parsed::Value(Request::MetaSet(Box::new(set)), len));
+        }
+        Ok(set) => Request::MetaSet(Box::new(set)).refused(TOO_LARGE, Count::TooLarge),
+        Err(message) => Request::Service(Service::Say(message), false),
+    };
+    Ok(Parsed::Skip(refused, skipped))
+}
+
+fn stats(line: &Line, _: Fits<'_>) -> Result<Parsed, &'static str> {
+    if line.word(1) == b"cachedump" {
+        return whole(walk::read_cachedump(line), Request::Walk);
+    }
+    whole(statistics::read(line).ok_or(NO_COMMAND), Request::Statistics)
+}
+
+fn slabs(line: &Line, _: Fits<'_>) -> Result<Parsed, &'static str> {
+    match (line.word(1), line.len()) {
+        (b"reassign", 4) => Err("CLIENT_ERROR slab reassignment disabled"),
+        _ => Err(NO_COMMAND),
+    }
+}
+
+fn version(_: &Line, _: Fits<'_>) -> Result<Parsed, &'static str> {
+    say(VERSION)
+}
+
+impl Request {
+    /// One that is answered with a line.
+    pub(crate) fn say(line: &'static str) -> Self {
+        Self::Service(Service::Say(line), false)
+    }
+
+    /// The keys of which it is going to ask what is under them, in their order.
+    pub(crate) fn fetches(&self) -> impl Iterator<Item = &[u8]> {
+        let (keys, key) = match self {
+            Self::Get(get) => (get.keys(), None),
+            // It may have spaces.
+            Self::MetaGet(get) => (&b""[..], Some(get.key())),
+            _ => (&b""[..], None),
+        };
+        words_of(keys).chain(key)
+    }
+
+    /// Runs it, or goes on with it.
+    pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
+        match self {
+            Self::Get(get) => get.run(execution),
+            Self::Set(set) => set.run(execution),
+            Self::Refused(refused) => refused.run(execution),
+            Self::Delete(delete) => delete.run(execution),
+            Self::Touch(touch) => touch.run(execution),
+            Self::Flush(flush) => flush.run(execution),
+            Self::Arithmetic(arithmetic) => arithmetic.run(execution),
+            Self::MetaGet(get) => get.run(execution),
+            Self::MetaSet(set) => set.run(execution),
+            Self::MetaDelete(delete) => delete.run(execution),
+            Self::MetaArithmetic(arithmetic) => arithmetic.run(execution),
+            Self::MetaDebug(debug) => debug.run(execution),
+            Self::Walk(walk) => walk.run(execution),
+            Self::Statistics(statistics) => statistics.run(execution),
+            Self::Service(service, is_quiet) => service.run(execution, *is_quiet),
+        }
+    }
+
+    /// The value that came behind it.
+    pub(crate) fn put_value(&mut self, value: Bytes) {
+        match self {
+            Self::Set(set) => set.store.value = value,
+            Self::MetaSet(set) => set.store.value = value,
+            _ => unreachable!("only these have values"),
+        }
+    }
+
+    /// What is left of it when its value is not taken.
+    pub(crate) fn refused(self, message: &'static str, count: Count) -> Self {
+        let (store, is_quiet, removes) = match self {
+            // What is there is to go only if the value would have come whatever it is.
+            Self::Set(set) => {
+                let removes = set.store.mode == Mode::Set;
+                (set.store, set.is_quiet, removes)
+            }
+            Self::MetaSet(set) => (set.store, false, true),
+            _ => unreachable!("only these have values"),
+        };
+        Self::Refused(Refused { key: store.key, message, count, removes, is_quiet })
+    }
+
+    /// The same when no value is refused by its length, but for want of room.
+    pub(crate) fn without_room(self) -> Self {
+        self.refused(NO_MEMORY, Count::NoMemory)
+    }
+
+    /// What is left of it when something else than a line end comes behind its value.
+    pub(crate) fn with_bad_value(self) -> Self {
+        let is_quiet = matches!(&self, Self::Set(set) if set.is_quiet);
+        Self::Service(Service::Say(BAD_CHUNK), is_quiet)
+    }
+}
+
+/// The version of memcached whose protocol this is, as `version` says it.
+const VERSION: &str = "VERSION 1.6.18";
+/// The error of a line that is too long.
+pub(crate) const LINE_TOO_LONG: &str = "CLIENT_ERROR line too long";
+/// The error of an opening that is none of a line.
+pub(crate) const NO_BINARY: &str =
+    "CLIENT_ERROR the binary protocol is not spoken here, only the text and the meta protocol";
+/// What is no request yet.
+pub(crate) const UNAUTHENTICATED: &str = "CLIENT_ERROR unauthenticated";
+
+#[cfg(test)]
+mod tests;

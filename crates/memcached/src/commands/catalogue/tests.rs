@@ -1,0 +1,283 @@
+//! The catalogue's agreement with itself, and with its document.
+
+use std::fmt::Write;
+
+use super::*;
+use crate::commands::statistics::{GENERAL, ITEMS, PROTOCOL_VERSION, SETTINGS, SLABS, Stat};
+use crate::observe::fields::{CACHE_FIELDS, DEVICE_FIELDS};
+use crate::observe::metrics::{CACHE_METRICS, DEVICE_METRICS, READ_TIMES};
+use crate::protocol::flags::FLAGS;
+use crate::state::forecast;
+use crate::state::tenants::TENANT_METRICS;
+
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/memcached.md");
+const BEGIN: &str = "<!-- Made by a test from here on. -->\n";
+
+fn parse(text: &str) -> Parsed {
+    read(&Line::new(Bytes::copy_from_slice(text.as_bytes())), &|_, len| len <= 1000)
+}
+
+/// What is said, and whether the client wants to hear it.
+fn said(text: &str) -> (&'static str, bool) {
+    match parse(text) {
+        Parsed::Whole(Request::Service(Service::Say(line), is_quiet)) => (line, is_quiet),
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+#[test]
+fn what_is_no_command_is_refused_in_memcached_words() {
+    for text in [
+        "",
+        "x",
+        "GET a",
+        "get",
+        "set a 0 0",
+        "set a 0 0 1 2 3",
+        "cas a 0 0 1",
+        "delete",
+        "incr a",
+        "touch a",
+        "verbosity",
+        "flush_all 1 2 3",
+        "mx a",
+        "m",
+        "mg",
+        "ms",
+        "slabs",
+        "stats foo",
+        "stats noreply",
+        "cache_memlimit",
+        "lru_crawler foo",
+        "set a 0 noreply",
+    ] {
+        assert_eq!(said(text), ("ERROR", false), "{text}");
+    }
+    for (text, line) in [
+        ("set a b 0 1", BAD_FORMAT),
+        ("set a 0 0 -1", BAD_FORMAT),
+        ("cas a 0 0 1 x", BAD_FORMAT),
+        ("incr a x", "CLIENT_ERROR invalid numeric delta argument"),
+        ("touch a x", "CLIENT_ERROR invalid exptime argument"),
+        ("gat x a", "CLIENT_ERROR invalid exptime argument"),
+        ("flush_all x", "CLIENT_ERROR invalid exptime argument"),
+        ("delete a 1", "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]"),
+        ("ms a", BAD_FORMAT),
+        ("mg a !", "CLIENT_ERROR invalid flag"),
+        ("md a !", "CLIENT_ERROR invalid or duplicate flag"),
+        ("ma a Mx", "CLIENT_ERROR invalid mode for ma M token"),
+        ("me", BAD_FORMAT),
+        ("cache_memlimit 7", "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m"),
+        ("watch", "CLIENT_ERROR watch commands not allowed"),
+    ] {
+        assert_eq!(said(text), (line, false), "{text}");
+    }
+}
+
+#[test]
+fn who_wants_no_reply_gets_none_for_errors_either() {
+    for text in ["set a b 0 1 noreply", "incr a x noreply", "verbosity x noreply"] {
+        assert!(said(text).1, "{text}");
+    }
+    let long = "k".repeat(251);
+    assert_eq!(said(&format!("get {long} noreply")), (BAD_FORMAT, false));
+    assert_eq!(said(&format!("set {long} 0 0 1 noreply")), (BAD_FORMAT, true));
+    assert_eq!(said(&format!("mg {long} q")), (BAD_FORMAT, false));
+}
+
+#[test]
+fn what_is_too_large_takes_the_old_value_along_where_memcached_does() {
+    let removes = |text: &str| match parse(text) {
+        Parsed::Skip(Request::Refused(refused), 2003) => refused.removes,
+        other => panic!("{text}: {other:?}"),
+    };
+    assert!(removes("set a 0 0 2001"));
+    assert!(!removes("add a 0 0 2001"));
+    assert!(!removes("cas a 0 0 2001 1"));
+    assert!(removes("ms a 2001 MA"));
+}
+
+#[test]
+fn records_agree_with_themselves() {
+    for (index, command) in COMMANDS.iter().enumerate() {
+        let name = command.name;
+        assert!(command.summary.ends_with('.'), "{name}");
+        assert!(command.words.0 >= 1 && command.words.0 <= command.words.1, "{name}");
+        let is_first = COMMANDS.iter().position(|other| other.name == name) == Some(index);
+        assert!(is_first, "{name} is there twice");
+        let has_noreply = command.syntax.contains("noreply");
+        assert_eq!(has_noreply, command.syntax.ends_with("[noreply]"), "{name}");
+    }
+    assert_eq!(VERSION, format!("VERSION {PROTOCOL_VERSION}"));
+    for list in [&GENERAL[..], &SETTINGS, &ITEMS, &SLABS] {
+        for stat in list {
+            assert!(stat.help.ends_with('.'), "{}", stat.name);
+        }
+    }
+}
+
+/// What the exporter for Prometheus cannot do without, and what its users look at.
+#[test]
+fn what_exporters_read_is_there() {
+    for name in [
+        "version",
+        "uptime",
+        "time",
+        "get_hits",
+        "get_misses",
+        "delete_hits",
+        "delete_misses",
+        "incr_hits",
+        "incr_misses",
+        "decr_hits",
+        "decr_misses",
+        "cas_hits",
+        "cas_misses",
+        "cas_badval",
+        "touch_hits",
+        "touch_misses",
+        "cmd_flush",
+        "cmd_set",
+        "cmd_get",
+        "bytes",
+        "limit_maxbytes",
+        "curr_items",
+        "total_items",
+        "bytes_read",
+        "bytes_written",
+        "curr_connections",
+        "total_connections",
+        "rejected_connections",
+        "listen_disabled_num",
+        "evictions",
+        "reclaimed",
+        "store_too_large",
+        "store_no_memory",
+        "accepting_conns",
+        "max_connections",
+        "pid",
+        "threads",
+        "pointer_size",
+    ] {
+        assert!(GENERAL.iter().any(|stat| stat.name == name), "{name}");
+    }
+    for name in ["maxconns", "maxbytes", "lru_crawler", "item_size_max", "tcpport"] {
+        assert!(SETTINGS.iter().any(|stat| stat.name == name), "{name}");
+    }
+    for name in ["get_hits", "delete_hits", "cas_hits", "cas_badval", "cmd_set", "used_chunks"] {
+        assert!(SLABS.iter().any(|stat| stat.name == name), "{name}");
+    }
+    for name in ["number", "evicted", "evicted_unfetched", "mem_requested", "reclaimed"] {
+        assert!(ITEMS.iter().any(|stat| stat.name == name), "{name}");
+    }
+}
+
+/// The tables of `docs/reference/memcached.md` are this text; `TIDEKV_BLESS=1` writes it.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the document lies in the repository")]
+fn the_documentation_is_up_to_date() {
+    let found = std::fs::read_to_string(DOCUMENT).unwrap();
+    let (head, _) = found.split_once(BEGIN).expect("the document says where the tables begin");
+    let expected = format!("{head}{BEGIN}{}", tables());
+    if std::env::var_os("TIDEKV_BLESS").is_some() {
+        std::fs::write(DOCUMENT, &expected).unwrap();
+        return;
+    }
+    assert!(found == expected, "{DOCUMENT} is out of date: run this test with TIDEKV_BLESS=1");
+}
+
+fn tables() -> String {
+    let mut text = String::new();
+    for (group, title) in [
+        (Group::Reading, "Commands that read"),
+        (Group::Writing, "Commands that write"),
+        (Group::Meta, "Meta commands"),
+        (Group::Server, "Commands about the server"),
+    ] {
+        let _ = write!(text, "\n## {title}\n\n| Command | What it does |\n|---|---|\n");
+        for command in COMMANDS.iter().filter(|command| command.group == group) {
+            let syntax = format!("{} {}", command.name, command.syntax);
+            let syntax = syntax.trim_end().replace('|', "\\|");
+            let _ = writeln!(text, "| `{syntax}` | {} |", command.summary);
+        }
+    }
+    flags_table(&mut text);
+    for (list, title) in [
+        (&GENERAL[..], "`stats`"),
+        (&SETTINGS, "`stats settings`"),
+        (&ITEMS, "`stats items`, each as `items:1:…`"),
+        (&SLABS, "`stats slabs`, each as `1:…`"),
+    ] {
+        stats_table(&mut text, list, title);
+    }
+    text += "\n## Metrics\n\n| Metric | Kind | What it is |\n|---|---|---|\n";
+    for metric in &CACHE_METRICS {
+        let label = match metric.label {
+            "" => String::new(),
+            label => {
+                let values: Vec<_> = metric.series.iter().map(|(value, _)| *value).collect();
+                format!(" `{label}`: {}.", values.join(", "))
+            }
+        };
+        let (name, kind, help) = (metric.name, metric.kind.name(), metric.help);
+        let _ = writeln!(text, "| `{name}` | {kind} | {help}{label} |");
+    }
+    text += "\nOf each flash device, by the label `device`:\n\n\
+        | Metric | Kind | What it is |\n|---|---|---|\n";
+    for metric in &DEVICE_METRICS {
+        let (name, kind, help) = (metric.name, metric.kind.name(), metric.help);
+        let _ = writeln!(text, "| `{name}` | {kind} | {help} |");
+    }
+    let (name, kind, help) = READ_TIMES;
+    let _ = writeln!(text, "| `{name}` | {} | {help} |", kind.name());
+    text += "\nOf each tenant, by the label `tenant`, where there are some; `stats tenants` has them under\n\
+        the last part of their names, each as `NAME:…`:\n\n\
+        | Metric | Kind | What it is |\n|---|---|---|\n";
+    for metric in &TENANT_METRICS {
+        let (name, kind, help) = (metric.name, metric.kind.name(), metric.help);
+        let _ = writeln!(text, "| `{name}` | {kind} | {help} |");
+    }
+    let (name, help) = forecast::METRIC;
+    let _ = write!(
+        text,
+        "\nAnd where there are curves, by `tenant` and `bytes`, powers of two from 1 MiB on:\n\n\
+         | Metric | Kind | What it is |\n|---|---|---|\n| `{name}` | gauge | {help} |\n"
+    );
+    for (title, fields) in [
+        ("Fields of the history", &CACHE_FIELDS[..]),
+        ("Fields of the history of each flash device", &DEVICE_FIELDS[..]),
+    ] {
+        let _ = writeln!(text, "\n## {title}\n\n| Field | Unit | What it is |\n|---|---|---|");
+        for field in fields {
+            let _ = writeln!(text, "| `{}` | {} | {} |", field.name, field.unit, field.help);
+        }
+    }
+    text
+}
+
+fn flags_table(text: &mut String) {
+    *text += "\n## Flags of the meta commands\n\n\
+        A flag that a command does not heed is taken all the same, as in memcached.\n\n\
+        | Flag | Heeded by | What it does |\n|---|---|---|\n";
+    for flag in &FLAGS {
+        let commands: Vec<_> = flag.commands.chars().map(|c| format!("m{c}")).collect();
+        let later = if flag.is_later { " (Not in memcached 1.6.18, but later.)" } else { "" };
+        let (letter, token) = (char::from(flag.letter), flag.token);
+        let token = if token.is_empty() { String::new() } else { format!("*{token}*") };
+        let _ = writeln!(
+            text,
+            "| `{letter}`{token} | {} | {}{later} |",
+            commands.join(", "),
+            flag.summary
+        );
+    }
+}
+
+fn stats_table(text: &mut String, list: &[Stat], title: &str) {
+    let _ = write!(text, "\n## {title}\n\n| Name | What it is |\n|---|---|\n");
+    for stat in list {
+        let _ = writeln!(text, "| `{}` | {} |", stat.name, stat.help);
+    }
+}
+
+use crate::protocol::request::BAD_FORMAT;

@@ -1,0 +1,95 @@
+//! `md`: removes an object, or says that it is stale, or empties it.
+
+use bytes::Bytes;
+use tidekv_tiered::{Change, Found, Object};
+
+use crate::commands::execution::{Execution, Progress};
+use crate::commands::meta_reply::MetaReply;
+use crate::commands::storing::{BINARY_KEY, STALE, WON};
+use crate::protocol::flags::{self, Flags};
+use crate::protocol::words::Line;
+use crate::state::counters::Count;
+
+/// A request to remove an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MetaDelete {
+    key: Bytes,
+    flags: Flags,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Removed,
+    Kept,
+    NotFound,
+    Exists,
+}
+
+/// Reads `md`.
+pub(crate) fn read(line: &Line) -> Result<MetaDelete, &'static str> {
+    let (key, flags) = flags::read_simply(line)?;
+    Ok(MetaDelete { key, flags })
+}
+
+impl MetaDelete {
+    pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
+        let now_s = execution.state.now_s();
+        let cache = &execution.state.objects.cache;
+        let next_version = || self.flags.explicit.unwrap_or_else(|| cache.next_version());
+        let done = execution.change(&self.key, |found| match found {
+            None => (Change::Keep, Outcome::NotFound),
+            Some(found) => self.decide(found, now_s, next_version),
+        });
+        let Ok(outcome) = done else { return Progress::Wait };
+        let counters = &execution.state.counters;
+        let code = match outcome {
+            Outcome::Removed => {
+                counters.add(Count::DeleteHits, 1);
+                "HD"
+            }
+            Outcome::Kept => "HD",
+            Outcome::NotFound => {
+                counters.add(Count::DeleteMisses, 1);
+                "NF"
+            }
+            Outcome::Exists => {
+                counters.add(Count::DeleteMisses, 1);
+                "EX"
+            }
+        };
+        if code == "HD" && self.flags.is_quiet {
+            return Progress::Done;
+        }
+        let mut reply = MetaReply::new(code);
+        reply.echo(&self.flags.asked, &self.key, self.flags.has_binary_key);
+        reply.send(execution)
+    }
+
+    fn decide(
+        &self,
+        found: &Found,
+        now_s: u32,
+        next_version: impl FnOnce() -> u64,
+    ) -> (Change, Outcome) {
+        let old = &found.object;
+        if self.flags.compare.is_some_and(|version| version != old.version) {
+            return (Change::Keep, Outcome::Exists);
+        }
+        if !self.flags.invalidates && !self.flags.drops_value {
+            return (Change::Remove, Outcome::Removed);
+        }
+        let mut object = Object { version: next_version(), ..old.clone() };
+        if self.flags.invalidates {
+            if let Some(expiry) = self.flags.expiry {
+                object.deadline = expiry.deadline(now_s);
+            }
+            // The next client can win.
+            object.marks = object.marks & !WON | STALE;
+        }
+        if self.flags.drops_value {
+            let marks = object.marks & (BINARY_KEY | STALE | WON);
+            object = Object { value: Bytes::new(), flags: 0, marks, ..object };
+        }
+        (Change::Revise(object), Outcome::Kept)
+    }
+}

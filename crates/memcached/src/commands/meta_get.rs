@@ -1,0 +1,180 @@
+//! `mg`: one object and what is known of it; and who is to bring a new one.
+//!
+//! An object that is stale, is about to expire or is not there at all can be won by one client
+//! (`W`); until the object is replaced, all others are told that somebody has won (`Z`).
+
+use bytes::Bytes;
+use tidekv_tiered::{Change, Deadline, Found, Object};
+
+use crate::commands::execution::{Execution, Progress};
+use crate::commands::meta_reply::MetaReply;
+use crate::commands::storing::{BINARY_KEY, STALE, WON};
+use crate::protocol::flags::{self, Flags};
+use crate::protocol::words::Line;
+use crate::state::counters::Count;
+
+/// A request for an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MetaGet {
+    key: Bytes,
+    flags: Flags,
+}
+
+/// Reads `mg`.
+pub(crate) fn read(line: &Line) -> Result<MetaGet, &'static str> {
+    flags::check(line, "CLIENT_ERROR options flags are too long")?;
+    let (key, flags) = flags::read(line, 2)?;
+    Ok(MetaGet { key, flags })
+}
+
+/// What is told of an object.
+struct Seen {
+    /// As it was found, or made.
+    object: Object,
+    was_fetched: bool,
+    idle_s: u32,
+    is_made: bool,
+    has_won: bool,
+    /// The deadline when the request is through.
+    deadline: Deadline,
+}
+
+impl MetaGet {
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
+        let now_s = execution.state.now_s();
+        let cache = &execution.state.objects.cache;
+        let next_version = || self.flags.explicit.unwrap_or_else(|| cache.next_version());
+        let seen = execution.change(&self.key, |found| match found {
+            Some(found) => self.see(found, now_s),
+            None => self.make(now_s, next_version),
+        });
+        let Ok(seen) = seen else { return Progress::Wait };
+        self.count(execution, seen.is_some());
+        match seen {
+            Some(seen) => self.tell(execution, &seen, now_s),
+            None if self.flags.is_quiet => Progress::Done,
+            None => {
+                let mut reply = MetaReply::new("EN");
+                reply.echo(&self.flags.asked, &self.key, self.flags.has_binary_key);
+                reply.send(execution)
+            }
+        }
+    }
+
+    /// What becomes of an object that is there.
+    fn see(&self, found: &Found, now_s: u32) -> (Change, Option<Seen>) {
+        let object = &found.object;
+        let is_won = object.marks & WON != 0;
+        let mut deadline = object.deadline;
+        let mut has_won = false;
+        for asked in &self.flags.asked {
+            match (asked.letter, self.flags.expiry, self.flags.recache) {
+                (b'T', Some(expiry), _) => deadline = expiry.deadline(now_s),
+                (b'R', _, Some(recache)) => {
+                    let limit = recache.deadline(now_s).unix_s();
+                    let is_near = deadline.unix_s().is_some_and(|end| Some(end) < limit);
+                    has_won |= is_near && !is_won;
+                }
+                _ => {}
+            }
+        }
+        has_won |= object.marks & STALE != 0 && !is_won;
+        let marks = object.marks | if has_won { WON } else { 0 };
+        let is_changed = deadline != object.deadline || marks != object.marks;
+        let revised = || Object { deadline, marks, ..object.clone() };
+        let change = match (is_changed, self.flags.is_unseen) {
+            (false, false) => Change::Fetch,
+            (false, true) => Change::Keep,
+            (true, false) => Change::ReviseAndFetch(revised()),
+            (true, true) => Change::Revise(revised()),
+        };
+        let seen = Seen {
+            object: object.clone(),
+            was_fetched: found.was_fetched,
+            idle_s: now_s.saturating_sub(found.accessed_s),
+            is_made: false,
+            has_won,
+            deadline,
+        };
+        (change, Some(seen))
+    }
+
+    /// An empty object where there is none, if the client wants that.
+    fn make(&self, now_s: u32, version: impl FnOnce() -> u64) -> (Change, Option<Seen>) {
+        let Some(vivify) = self.flags.vivify else { return (Change::Fetch, None) };
+        let deadline = vivify.deadline(now_s);
+        let binary = if self.flags.has_binary_key { BINARY_KEY } else { 0 };
+        let object = Object {
+            value: Bytes::new(),
+            flags: 0,
+            deadline,
+            version: version(),
+            marks: WON | binary,
+        };
+        let told = Object { marks: binary, deadline: Deadline::NEVER, ..object.clone() };
+        let change = match self.flags.is_unseen {
+            true => Change::Store(object),
+            false => Change::ReviseAndFetch(object),
+        };
+        let seen = Seen {
+            object: told,
+            was_fetched: false,
+            idle_s: 0,
+            is_made: true,
+            has_won: true,
+            deadline,
+        };
+        (change, Some(seen))
+    }
+
+    fn count(&self, execution: &Execution<'_>, is_found: bool) {
+        let counters = &execution.state.counters;
+        let (all, hits, misses) = match self.flags.expiry {
+            None => (Count::Gets, Count::GetHits, Count::GetMisses),
+            Some(_) => (Count::Touches, Count::TouchHits, Count::TouchMisses),
+        };
+        counters.add(all, 1);
+        counters.add(if is_found { hits } else { misses }, 1);
+    }
+
+    fn tell(&self, execution: &mut Execution<'_>, seen: &Seen, now_s: u32) -> Progress {
+        let object = &seen.object;
+        let is_binary = object.marks & BINARY_KEY != 0;
+        let mut deadline = object.deadline;
+        let mut reply = MetaReply::found(self.flags.wants_value.then_some(object.value.len()));
+        for asked in &self.flags.asked {
+            match asked.letter {
+                // What comes behind it sees the deadline that it sets.
+                b'T' => deadline = seen.deadline,
+                b'N' if seen.is_made => deadline = seen.deadline,
+                b's' => reply.numbered(b's', object.value.len() as u64),
+                b't' => reply.time_left(deadline, now_s),
+                b'c' => reply.numbered(b'c', object.version),
+                b'f' => reply.numbered(b'f', u64::from(object.flags)),
+                b'l' => reply.numbered(b'l', u64::from(seen.idle_s)),
+                b'h' => reply.numbered(b'h', u64::from(seen.was_fetched)),
+                b'O' => reply.word(&asked.word),
+                b'k' => reply.key(&self.key, is_binary),
+                _ => {}
+            }
+        }
+        // Who wins is not told that somebody has.
+        if object.marks & WON != 0 {
+            reply.flag(b'Z');
+        }
+        if object.marks & STALE != 0 {
+            reply.flag(b'X');
+        }
+        if seen.has_won {
+            reply.flag(b'W');
+        }
+        match self.flags.wants_value {
+            true => reply.send_with(execution, &object.value),
+            false => reply.send(execution),
+        }
+    }
+}

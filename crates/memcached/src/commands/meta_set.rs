@@ -1,0 +1,75 @@
+//! `ms`: a value comes under a key, in one of the ways of the text protocol.
+
+use bytes::Bytes;
+
+use crate::commands::execution::{Execution, Progress};
+use crate::commands::meta_reply::MetaReply;
+use crate::commands::storing::{BINARY_KEY, Outcome, Store};
+use crate::protocol::flags::{self, Flags};
+use crate::protocol::request::{BAD_FORMAT, Mode, value_len};
+use crate::protocol::words::Line;
+
+/// A value that is to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MetaSet {
+    pub(crate) store: Store,
+    flags: Flags,
+}
+
+/// Reads the length of the value behind an `ms`, without which nothing is known of what comes.
+pub(crate) fn read_len(line: &Line) -> Result<u32, &'static str> {
+    if line.len() < 3 {
+        return Err(BAD_FORMAT);
+    }
+    flags::check(line, "CLIENT_ERROR options flags too long")?;
+    value_len(line.word(2)).ok_or(BAD_FORMAT)
+}
+
+/// Reads the rest of it.
+pub(crate) fn read(line: &Line) -> Result<MetaSet, &'static str> {
+    let (key, flags) = flags::read(line, 3)?;
+    let mode = match flags.mode {
+        None | Some(b'S') => Mode::Set,
+        Some(b'E') => Mode::Add,
+        Some(b'A') => Mode::Append,
+        Some(b'P') => Mode::Prepend,
+        Some(b'R') => Mode::Replace,
+        Some(_) => return Err("CLIENT_ERROR invalid mode for ms M token"),
+    };
+    let compares = flags.compare.is_some() && matches!(mode, Mode::Set | Mode::Replace);
+    let store = Store {
+        key,
+        value: Bytes::new(),
+        mode: if compares { Mode::Cas } else { mode },
+        flags: flags.client_flags,
+        expiry: flags.expiry.unwrap_or_default(),
+        compare: flags.compare,
+        explicit: flags.explicit,
+        may_be_stale: flags.invalidates,
+        marks: if flags.has_binary_key { BINARY_KEY } else { 0 },
+    };
+    Ok(MetaSet { store, flags })
+}
+
+impl MetaSet {
+    pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
+        let Ok(outcome) = self.store.run(execution) else { return Progress::Wait };
+        let (code, version) = match outcome {
+            Outcome::Stored(_) if self.flags.is_quiet => return Progress::Done,
+            Outcome::Stored(version) => ("HD", version),
+            Outcome::Exists => ("EX", 0),
+            Outcome::NotFound => ("NF", 0),
+            Outcome::NotStored => ("NS", 0),
+        };
+        let mut reply = MetaReply::new(code);
+        for asked in &self.flags.asked {
+            match asked.letter {
+                b'O' => reply.word(&asked.word),
+                b'k' => reply.key(&self.store.key, self.flags.has_binary_key),
+                b'c' => reply.numbered(b'c', version),
+                _ => {}
+            }
+        }
+        reply.send(execution)
+    }
+}

@@ -1,0 +1,129 @@
+//! `delete`, `touch` and `flush_all`: what ends the life of objects, now or later.
+
+use bytes::Bytes;
+use tidekv_tiered::{Change, KEY_BYTES_MAX, Object};
+
+use crate::commands::execution::{Execution, Progress};
+use crate::protocol::expiry::Expiry;
+use crate::protocol::numerals::signed_32;
+use crate::protocol::request::BAD_FORMAT;
+use crate::protocol::words::Line;
+use crate::state::counters::Count;
+
+/// A request to remove an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Delete {
+    key: Bytes,
+    is_quiet: bool,
+}
+
+/// Reads `delete`.
+pub(crate) fn read_delete(line: &Line) -> Result<Delete, &'static str> {
+    // A time of 0 was once a part of it.
+    let is_fine = match line.len() {
+        2 => true,
+        3 => line.word(2) == b"0" || line.is_quiet(),
+        _ => line.word(2) == b"0" && line.is_quiet(),
+    };
+    if !is_fine {
+        return Err("CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]");
+    }
+    let key = line.owned_word(1);
+    if key.len() > KEY_BYTES_MAX {
+        return Err(BAD_FORMAT);
+    }
+    Ok(Delete { key, is_quiet: line.len() > 2 && line.is_quiet() })
+}
+
+impl Delete {
+    pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
+        let removed = execution.change(&self.key, |found| (Change::Remove, found.is_some()));
+        let Ok(is_removed) = removed else { return Progress::Wait };
+        let (count, line) = match is_removed {
+            true => (Count::DeleteHits, "DELETED"),
+            false => (Count::DeleteMisses, "NOT_FOUND"),
+        };
+        execution.state.counters.add(count, 1);
+        execution.say_unless(self.is_quiet, line)
+    }
+}
+
+/// A request to change how long an object lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Touch {
+    key: Bytes,
+    expiry: Expiry,
+    is_quiet: bool,
+}
+
+/// Reads `touch`.
+pub(crate) fn read_touch(line: &Line) -> Result<Touch, &'static str> {
+    let key = line.owned_word(1);
+    if key.len() > KEY_BYTES_MAX {
+        return Err(BAD_FORMAT);
+    }
+    let expiry = Expiry::parse(line.word(2)).ok_or("CLIENT_ERROR invalid exptime argument")?;
+    Ok(Touch { key, expiry, is_quiet: line.is_quiet() })
+}
+
+impl Touch {
+    pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
+        let deadline = self.expiry.deadline(execution.state.now_s());
+        let touched = execution.change(&self.key, |found| match found {
+            None => (Change::Keep, false),
+            Some(found) => {
+                let object = Object { deadline, ..found.object.clone() };
+                (Change::ReviseAndFetch(object), true)
+            }
+        });
+        let Ok(is_touched) = touched else { return Progress::Wait };
+        let (count, line) = match is_touched {
+            true => (Count::TouchHits, "TOUCHED"),
+            false => (Count::TouchMisses, "NOT_FOUND"),
+        };
+        execution.state.counters.add(Count::Touches, 1);
+        execution.state.counters.add(count, 1);
+        execution.say_unless(self.is_quiet, line)
+    }
+}
+
+/// A request to forget everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Flush {
+    /// When, as a client says it; `None`: at once.
+    delay: Option<Expiry>,
+    is_quiet: bool,
+}
+
+/// Reads `flush_all`.
+pub(crate) fn read_flush(line: &Line) -> Result<Flush, &'static str> {
+    let is_quiet = line.is_quiet();
+    if line.len() == 1 + usize::from(is_quiet) {
+        return Ok(Flush { delay: None, is_quiet });
+    }
+    let delay_s = signed_32(line.word(1)).ok_or("CLIENT_ERROR invalid exptime argument")?;
+    let delay = if delay_s > 0 { Expiry::parse(line.word(1)) } else { None };
+    Ok(Flush { delay, is_quiet })
+}
+
+impl Flush {
+    pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
+        if !execution.may_wait {
+            // Giving back many objects takes long.
+            return Progress::Wait;
+        }
+        let cache = &execution.state.objects.cache;
+        let now_s = execution.state.now_s();
+        let due_s = self.delay.and_then(|delay| delay.deadline(now_s).unix_s()).unwrap_or(now_s);
+        // One that is due takes the place of one that is still to come, too.
+        cache.clear_at(due_s);
+        if due_s <= now_s {
+            // Another thread may be at it, and not be done yet.
+            cache.clear();
+            // What is stored from now on is told from what was there, as in memcached.
+            cache.next_version();
+        }
+        execution.state.counters.add(Count::Flushes, 1);
+        execution.say_unless(self.is_quiet, "OK")
+    }
+}

@@ -1,0 +1,112 @@
+//! `get` and its like: the objects of one or many keys.
+
+use bytes::Bytes;
+use tidekv_tiered::{Change, Found, KEY_BYTES_MAX, Object, WouldWait};
+
+use crate::commands::execution::{Execution, Progress};
+use crate::protocol::expiry::Expiry;
+use crate::protocol::request::BAD_FORMAT;
+use crate::protocol::words::{Line, words_of};
+use crate::state::counters::Count;
+
+/// After so many bytes of replies the client is to take them first.
+const REPLY_BYTES_MAX: usize = 256 << 10;
+/// After so many keys others have their turn.
+const KEYS_MAX: usize = 256;
+
+/// A request for the objects of keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Get {
+    /// The keys that are still to be looked up, separated by spaces.
+    keys: Bytes,
+    has_versions: bool,
+    /// How long they are to live from now on, if that is to change.
+    expiry: Option<Expiry>,
+}
+
+/// Reads `get`, `gets`, `gat`, `gats` and `bget`.
+pub(crate) fn read(line: &Line) -> Result<Get, &'static str> {
+    let name = line.word(0);
+    let touches = name.starts_with(b"gat");
+    let expiry = match touches {
+        true => Some(Expiry::parse(line.word(1)).ok_or("CLIENT_ERROR invalid exptime argument")?),
+        false => None,
+    };
+    let keys = line.rest_from(1 + usize::from(touches));
+    if words_of(&keys).any(|key| key.len() > KEY_BYTES_MAX) {
+        return Err(BAD_FORMAT);
+    }
+    Ok(Get { keys, has_versions: name.ends_with(b"s"), expiry })
+}
+
+impl Get {
+    /// The keys that are still to be looked up, separated by spaces.
+    pub(crate) fn keys(&self) -> &[u8] {
+        &self.keys
+    }
+
+    /// Looks up the keys in their order, as far as may be.
+    pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
+        for _ in 0..KEYS_MAX {
+            let Some(key) = self.front() else {
+                return execution.say("END");
+            };
+            let Ok(found) = self.look_up(execution, &key) else { return Progress::Wait };
+            self.keys = self.keys.slice_ref(&self.keys[key.len()..]);
+            self.count(execution, found.is_some());
+            if let Some(Found { object, .. }) = found {
+                self.put(execution, &key, &object);
+            }
+            if execution.out.len() >= REPLY_BYTES_MAX {
+                break;
+            }
+        }
+        Progress::More
+    }
+
+    /// The next key; what is in front of it goes.
+    fn front(&mut self) -> Option<Bytes> {
+        let start = self.keys.iter().position(|&byte| byte != b' ')?;
+        self.keys = self.keys.slice(start..);
+        let end = self.keys.iter().position(|&byte| byte == b' ').unwrap_or(self.keys.len());
+        Some(self.keys.slice(..end))
+    }
+
+    fn look_up(&self, execution: &Execution<'_>, key: &[u8]) -> Result<Option<Found>, WouldWait> {
+        let Some(expiry) = self.expiry else { return execution.get(key) };
+        let deadline = expiry.deadline(execution.state.now_s());
+        execution.change(key, |found| match found {
+            None => (Change::Fetch, None),
+            Some(found) => {
+                let object = Object { deadline, ..found.object.clone() };
+                (Change::ReviseAndFetch(object), Some(found.clone()))
+            }
+        })
+    }
+
+    fn count(&self, execution: &Execution<'_>, is_found: bool) {
+        let counters = &execution.state.counters;
+        let (all, hits, misses) = match self.expiry {
+            None => (Count::Gets, Count::GetHits, Count::GetMisses),
+            Some(_) => (Count::Touches, Count::TouchHits, Count::TouchMisses),
+        };
+        counters.add(all, 1);
+        counters.add(if is_found { hits } else { misses }, 1);
+    }
+
+    fn put(&self, execution: &mut Execution<'_>, key: &[u8], object: &Object) {
+        execution.out.put(b"VALUE ");
+        execution.out.put(key);
+        execution.out.put(b" ");
+        execution.put_number(u64::from(object.flags));
+        execution.out.put(b" ");
+        execution.put_number(object.value.len() as u64);
+        if self.has_versions {
+            execution.out.put(b" ");
+            execution.put_number(object.version);
+        }
+        execution.out.put(b"\r\n");
+        execution.out.put_value(&object.value);
+        execution.out.put(b"\r\n");
+    }
+}

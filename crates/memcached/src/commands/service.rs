@@ -1,0 +1,113 @@
+//! Commands about the server itself, and such as always say the same.
+
+use tidekv_tiered::Cache;
+
+use crate::commands::execution::{Execution, Progress};
+use crate::protocol::numerals::{signed_64, unsigned_32};
+use crate::protocol::request::{BAD_FORMAT, NO_COMMAND};
+use crate::protocol::words::Line;
+
+/// Least memory that can be asked for, in MiB, as in memcached.
+const MEMORY_MIB_MIN: u32 = 8;
+/// Whoever wants more has meant bytes, as in memcached.
+const MEMORY_MIB_MAX: u32 = 1_000_000_000;
+
+/// A request about the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// The answer is known already.
+    Say(&'static str),
+    Verbosity(u32),
+    /// How much DRAM there is to be, in MiB.
+    Memory(u32),
+    Time(TimeChange),
+    /// With whether it is to be done in a way that there is not.
+    Shutdown {
+        has_mode: bool,
+    },
+    Quit,
+}
+
+/// What `debugtime` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TimeChange {
+    Stop,
+    Resume,
+    Shift(i64),
+}
+
+/// Reads `verbosity`.
+pub(crate) fn read_verbosity(line: &Line) -> Result<Service, &'static str> {
+    unsigned_32(line.word(1)).map(Service::Verbosity).ok_or(BAD_FORMAT)
+}
+
+/// Reads `cache_memlimit`.
+pub(crate) fn read_memory(line: &Line) -> Result<Service, &'static str> {
+    let mib = unsigned_32(line.word(1)).ok_or(NO_COMMAND)?;
+    if mib < MEMORY_MIB_MIN {
+        return Err("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m");
+    }
+    if mib > MEMORY_MIB_MAX {
+        return Err("MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes");
+    }
+    Ok(Service::Memory(mib))
+}
+
+/// Reads `debugtime`.
+pub(crate) fn read_time(line: &Line) -> Result<Service, &'static str> {
+    Ok(Service::Time(match line.word(1) {
+        b"p" => TimeChange::Stop,
+        b"r" => TimeChange::Resume,
+        number => TimeChange::Shift(signed_64(number).ok_or(NO_COMMAND)?),
+    }))
+}
+
+/// Reads `shutdown`.
+pub(crate) fn read_shutdown(line: &Line) -> Result<Service, &'static str> {
+    let has_mode = !matches!((line.len(), line.word(1)), (1, _) | (2, b"graceful"));
+    Ok(Service::Shutdown { has_mode })
+}
+
+impl Service {
+    pub(crate) fn run(&mut self, execution: &mut Execution<'_>, is_quiet: bool) -> Progress {
+        let state = execution.state;
+        let line = match self {
+            Self::Say(line) => line,
+            Self::Verbosity(level) => {
+                state.set_verbosity(*level);
+                "OK"
+            }
+            // What does not fit any more is given back.
+            Self::Memory(_) if !execution.may_wait => return Progress::Wait,
+            Self::Memory(mib) => resize(&state.objects.cache, *mib),
+            Self::Time(change) => match &state.options.clock {
+                None => NO_COMMAND,
+                Some(clock) => {
+                    match change {
+                        TimeChange::Stop => clock.stop(),
+                        TimeChange::Resume => clock.resume(),
+                        TimeChange::Shift(seconds) => clock.shift_s(*seconds),
+                    }
+                    "OK"
+                }
+            },
+            Self::Shutdown { has_mode } => match state.options.on_shutdown {
+                None => "ERROR: shutdown not enabled",
+                Some(_) if *has_mode => "CLIENT_ERROR invalid shutdown mode",
+                Some(shut_down) => {
+                    shut_down();
+                    return Progress::Close;
+                }
+            },
+            Self::Quit => return Progress::Close,
+        };
+        execution.say_unless(is_quiet, line)
+    }
+}
+
+fn resize(cache: &Cache, mib: u32) -> &'static str {
+    match cache.set_dram_bytes(u64::from(mib) << 20) {
+        Ok(()) => "OK",
+        Err(_) => "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust",
+    }
+}

@@ -1,0 +1,31 @@
+//! The parser of requests, for fuzzers. Not part of the public face, and may change at any time.
+
+use bytes::BytesMut;
+
+use crate::clients::parser::{Next, Parser};
+
+/// What is read of a stream of memcached's protocol that arrives in `pieces`, in words: as far
+/// as it is complete, and makes sense. Who is not `known` has to say who it is.
+pub fn parse<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+    object_bytes_max: usize,
+    is_known: bool,
+) -> Vec<String> {
+    let fits = |_: usize, value_len: usize| value_len <= object_bytes_max;
+    let (mut parser, mut buffer) = (Parser::default(), BytesMut::new());
+    let mut found = Vec::new();
+    for piece in pieces {
+        buffer.extend_from_slice(piece);
+        loop {
+            match parser.next(&mut buffer, is_known, &fits) {
+                Next::Nothing => break,
+                next => found.push(format!("{next:?}")),
+            }
+            if found.last().is_some_and(|last| last.starts_with("End")) {
+                return found;
+            }
+        }
+        assert!(parser.value_bytes() <= object_bytes_max);
+    }
+    found
+}

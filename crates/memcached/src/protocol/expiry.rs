@@ -1,0 +1,57 @@
+//! How long an object is to live, as clients say it.
+//!
+//! 0 is for ever; a negative number not at all; up to thirty days are seconds from now; more is
+//! a second since 1970.
+
+use tidekv_tiered::Deadline;
+
+use crate::protocol::numerals::signed_32;
+
+/// Up to so many seconds count from now.
+const RELATIVE_S_MAX: i32 = 60 * 60 * 24 * 30;
+
+/// What a client has said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Expiry(i32);
+
+impl Expiry {
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        signed_32(text).map(Self)
+    }
+
+    /// What it means at `now_s`.
+    pub(crate) fn deadline(self, now_s: u32) -> Deadline {
+        match u32::try_from(self.0) {
+            Ok(0) => Deadline::NEVER,
+            Ok(seconds) if self.0 <= RELATIVE_S_MAX => {
+                Deadline::at(u64::from(now_s) + u64::from(seconds))
+            }
+            Ok(unix_s) => Deadline::at(u64::from(unix_s)),
+            Err(_) => Deadline::at(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_mean_what_memcached_says() {
+        let deadline =
+            |text: &str, now_s| Expiry::parse(text.as_bytes()).unwrap().deadline(now_s).unix_s();
+        let now_s = 1_700_000_000;
+        assert_eq!(deadline("0", now_s), None);
+        assert_eq!(deadline("1", now_s), Some(now_s + 1));
+        assert_eq!(deadline("2592000", now_s), Some(now_s + 2_592_000));
+        // One more is a day of 1970.
+        assert_eq!(deadline("2592001", now_s), Some(2_592_001));
+        let hundred_days = now_s + 100 * 86_400;
+        assert_eq!(deadline(&hundred_days.to_string(), now_s), Some(hundred_days));
+        assert_eq!(deadline("2147483647", now_s), Some(2_147_483_647));
+        assert!(Expiry::parse(b"-1").unwrap().deadline(now_s).has_passed(now_s));
+        // 32 bits of it count.
+        assert!(Expiry::parse(b"4294967295").unwrap().deadline(now_s).has_passed(now_s));
+        assert_eq!(Expiry::parse(b"x"), None);
+    }
+}

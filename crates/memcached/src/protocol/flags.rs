@@ -1,0 +1,271 @@
+//! The flags of the meta commands: their list, and the reading of them.
+//!
+//! Guarantees: what memcached 1.6.18 takes is read as it does, and what it refuses is refused
+//! in its words; flags of later versions are read where they say something new.
+
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
+use bytes::Bytes;
+use smallvec::SmallVec;
+use tidekv_tiered::KEY_BYTES_MAX;
+
+use crate::protocol::expiry::Expiry;
+use crate::protocol::numerals::{unsigned_32, unsigned_64};
+use crate::protocol::request::{Asked, BAD_FORMAT};
+use crate::protocol::words::Line;
+
+/// Words of a meta command, its name and what ends the line included.
+const WORDS_MAX: usize = 20;
+/// Bytes of an opaque token, its letter included.
+const OPAQUE_BYTES_MAX: usize = 32;
+
+const OPAQUE_TOO_LONG: &str = "CLIENT_ERROR opaque token too long";
+const BAD_TOKEN: &str = "CLIENT_ERROR bad token in command line format";
+
+/// A flag.
+#[derive(Debug)]
+#[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
+pub(crate) struct Flag {
+    pub(crate) letter: u8,
+    /// What follows the letter; empty when nothing does.
+    pub(crate) token: &'static str,
+    /// The second letters of the commands that heed it; the others take it and do nothing.
+    pub(crate) commands: &'static str,
+    pub(crate) summary: &'static str,
+    /// Whether memcached has it only after 1.6.18.
+    pub(crate) is_later: bool,
+}
+
+const fn flag(
+    letter: u8,
+    token: &'static str,
+    commands: &'static str,
+    summary: &'static str,
+) -> Flag {
+    Flag { letter, token, commands, summary, is_later: false }
+}
+
+/// All flags.
+#[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
+#[rustfmt::skip]
+pub(crate) static FLAGS: [Flag; 28] = [
+    flag(b'b', "", "gsdae", "The key is base64, of what may be any bytes."),
+    flag(b'c', "", "gsa", "Returns the version (CAS) of the object."),
+    flag(b'C', "version", "sda", "Does it only if this is the version of the object."),
+    flag(b'D', "number", "a", "What is added or taken away; 1 without it."),
+    Flag { is_later: true, ..flag(b'E', "version", "gsda", "The version that the object gets.") },
+    flag(b'f', "", "g", "Returns the client's flags."),
+    flag(b'F', "flags", "s", "The client's flags, 32 bits."),
+    flag(b'h', "", "g", "Returns whether the object had been fetched before: 0 or 1."),
+    flag(b'I', "", "sd", "With md: marks the object as stale instead of removing it. With ms: stores a value of an older version, marked as stale."),
+    flag(b'J', "number", "a", "What an object begins with that `N` makes; 0 without it."),
+    flag(b'k', "", "gsda", "Returns the key."),
+    flag(b'l', "", "g", "Returns the seconds since the object was last fetched."),
+    flag(b'L', "token", "", "For proxies; ignored."),
+    flag(b'M', "mode", "sa", "One letter. ms: E adds, A appends, P prepends, R replaces, S sets. ma: I or + adds, D or - takes away."),
+    flag(b'N', "seconds", "ga", "Makes an object where there is none, which lives so long, and lets the client win."),
+    flag(b'O', "token", "gsda", "Comes back as it is, up to 31 bytes."),
+    flag(b'P', "token", "", "For proxies; ignored."),
+    flag(b'q', "", "gsda", "No reply to what is usual: mg that finds nothing, the others that succeed."),
+    flag(b'R', "seconds", "g", "Lets the client win if the object has less than this to live."),
+    flag(b's', "", "g", "Returns the length of the value."),
+    flag(b't', "", "ga", "Returns the seconds that the object has left; -1 for ever."),
+    flag(b'T', "seconds", "gsda", "How long the object is to live from now on; md: only with `I`."),
+    flag(b'u', "", "g", "Does not count as fetching."),
+    flag(b'v', "", "ga", "Returns the value."),
+    flag(b'W', "", "", "In a reply: the client has won, and is the one to bring a new value."),
+    Flag { is_later: true, ..flag(b'x', "", "d", "Removes the value and the client's flags, and leaves the object.") },
+    flag(b'X', "", "", "In a reply: the object is stale."),
+    flag(b'Z', "", "", "In a reply: another client has won before."),
+];
+
+/// The flags of a request.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Flags {
+    pub(crate) has_binary_key: bool,
+    pub(crate) wants_value: bool,
+    pub(crate) is_quiet: bool,
+    /// Fetching does not count.
+    pub(crate) is_unseen: bool,
+    pub(crate) invalidates: bool,
+    pub(crate) drops_value: bool,
+    pub(crate) mode: Option<u8>,
+    pub(crate) expiry: Option<Expiry>,
+    pub(crate) vivify: Option<Expiry>,
+    pub(crate) recache: Option<Expiry>,
+    pub(crate) client_flags: u32,
+    pub(crate) compare: Option<u64>,
+    pub(crate) explicit: Option<u64>,
+    pub(crate) delta: Option<u64>,
+    pub(crate) initial: u64,
+    /// Those that make a part of the reply, or change what the next ones say, in their order.
+    pub(crate) asked: SmallVec<[Asked; 4]>,
+}
+
+/// The key and the flags of a line, of which the flags start at the word `first`.
+pub(crate) fn read(line: &Line, first: usize) -> Result<(Bytes, Flags), &'static str> {
+    let mut flags = Flags::default();
+    let mut seen = [false; 128];
+    let mut wrong = None;
+    for index in first..line.len() {
+        let word = line.word(index);
+        let letter = word[0];
+        if letter >= 127 || std::mem::replace(&mut seen[usize::from(letter)], true) {
+            return Err("CLIENT_ERROR duplicate flag");
+        }
+        // The last one that is wrong is told of.
+        match flags.read(letter, word) {
+            Ok(()) => {}
+            Err(Wrong::Flag) => return Err("CLIENT_ERROR invalid flag"),
+            Err(Wrong::Token(message)) => wrong = Some(message),
+        }
+        if b"stcflhOkTNR".contains(&letter) {
+            flags.asked.push(Asked { letter, word: line.owned_word(index) });
+        }
+    }
+    let mut key = line.owned_word(1);
+    if flags.has_binary_key {
+        match decode(&key) {
+            Some(decoded) => key = decoded,
+            None => wrong = wrong.or(Some("CLIENT_ERROR error decoding key")),
+        }
+    }
+    match wrong {
+        None => Ok((key, flags)),
+        Some(message) => Err(message),
+    }
+}
+
+/// The same for a command that tells no more of what is wrong.
+pub(crate) fn read_simply(line: &Line) -> Result<(Bytes, Flags), &'static str> {
+    check(line, "CLIENT_ERROR options flags too long")?;
+    read(line, 2).map_err(|message| match message {
+        OPAQUE_TOO_LONG => message,
+        _ => "CLIENT_ERROR invalid or duplicate flag",
+    })
+}
+
+/// What all meta commands want of their lines.
+pub(crate) fn check(line: &Line, too_many: &'static str) -> Result<(), &'static str> {
+    if line.word(1).len() > KEY_BYTES_MAX {
+        return Err(BAD_FORMAT);
+    }
+    // The end of the line counts as a word.
+    if line.len() + 1 > WORDS_MAX { Err(too_many) } else { Ok(()) }
+}
+
+enum Wrong {
+    Flag,
+    Token(&'static str),
+}
+
+impl Flags {
+    fn read(&mut self, letter: u8, word: &[u8]) -> Result<(), Wrong> {
+        let token = &word[1..];
+        let expiry = || Expiry::parse(token).ok_or(Wrong::Token(BAD_TOKEN)).map(Some);
+        let version = || unsigned_64(token).ok_or(Wrong::Token(BAD_TOKEN)).map(Some);
+        let number = |message| unsigned_64(token).ok_or(Wrong::Token(message));
+        match letter {
+            b'b' => self.has_binary_key = true,
+            b'v' => self.wants_value = true,
+            b'q' => self.is_quiet = true,
+            b'u' => self.is_unseen = true,
+            b'I' => self.invalidates = true,
+            b'x' => self.drops_value = true,
+            b'N' => self.vivify = expiry()?,
+            b'T' => self.expiry = expiry()?,
+            b'R' => self.recache = expiry()?,
+            b'F' => self.client_flags = unsigned_32(token).ok_or(Wrong::Token(BAD_FORMAT))?,
+            b'C' => self.compare = version()?,
+            b'E' => self.explicit = version()?,
+            b'J' => self.initial = number("CLIENT_ERROR invalid numeric initial value")?,
+            b'D' => self.delta = Some(number("CLIENT_ERROR invalid numeric delta value")?),
+            b'M' if token.len() == 1 => self.mode = Some(token[0]),
+            b'M' => return Err(Wrong::Token("CLIENT_ERROR incorrect length for M token")),
+            b'O' if word.len() > OPAQUE_BYTES_MAX => {
+                return Err(Wrong::Token(OPAQUE_TOO_LONG));
+            }
+            b'O' | b'P' | b'L' | b'k' | b's' | b't' | b'c' | b'f' | b'l' | b'h' => {}
+            _ => return Err(Wrong::Flag),
+        }
+        Ok(())
+    }
+}
+
+/// What stands in base64; bytes that are no part of it are passed over, as memcached does.
+pub(crate) fn decode(text: &[u8]) -> Option<Bytes> {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
+    let clean: SmallVec<[u8; KEY_BYTES_MAX]> = text.iter().copied().filter(is_part).collect();
+    let decoded = BASE64.decode(&clean).ok()?;
+    (!decoded.is_empty()).then(|| decoded.into())
+}
+
+/// The bytes in base64.
+pub(crate) fn encode(bytes: &[u8]) -> String {
+    BASE64.encode(bytes)
+}
+
+/// Bits that are left over at the end may be anything.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(text: &str) -> Result<(Bytes, Flags), &'static str> {
+        let line = Line::new(Bytes::copy_from_slice(text.as_bytes()));
+        read(&line, 2)
+    }
+
+    #[test]
+    fn flags_are_read_with_their_tokens() {
+        let (key, found) = flags("mg YWJj b v q T60 N30 R5 C7 Oabc k t").unwrap();
+        assert_eq!(key, "abc");
+        assert!(found.has_binary_key && found.wants_value && found.is_quiet);
+        assert_eq!(found.expiry, Expiry::parse(b"60"));
+        assert_eq!((found.compare, found.delta), (Some(7), None));
+        let letters: Vec<u8> = found.asked.iter().map(|asked| asked.letter).collect();
+        assert_eq!(letters, b"TNROkt");
+        assert_eq!(found.asked[3].word, "Oabc");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_in_memcached_words() {
+        for (text, error) in [
+            ("mg a s s", "CLIENT_ERROR duplicate flag"),
+            ("mg a \u{fe}", "CLIENT_ERROR duplicate flag"),
+            ("mg a !", "CLIENT_ERROR invalid flag"),
+            ("mg a W", "CLIENT_ERROR invalid flag"),
+            ("mg a Tx", BAD_TOKEN),
+            ("mg a T", BAD_TOKEN),
+            ("mg a Mset", "CLIENT_ERROR incorrect length for M token"),
+            ("mg a Dx", "CLIENT_ERROR invalid numeric delta value"),
+            ("mg a D-1", "CLIENT_ERROR invalid numeric delta value"),
+            ("mg a Jx", "CLIENT_ERROR invalid numeric initial value"),
+            ("mg a Fx", BAD_FORMAT),
+            ("mg a! b", "CLIENT_ERROR error decoding key"),
+            ("mg abcde b", "CLIENT_ERROR error decoding key"),
+            ("mg a O1234567890123456789012345678901x", OPAQUE_TOO_LONG),
+        ] {
+            assert_eq!(flags(text).unwrap_err(), error, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_letter_stands_in_the_list_or_is_refused() {
+        for letter in 33..127_u8 {
+            let text = format!("mg a {}1", char::from(letter));
+            let is_known =
+                FLAGS.iter().any(|flag| flag.letter == letter && !b"WXZ".contains(&letter));
+            let is_refused = flags(&text) == Err("CLIENT_ERROR invalid flag");
+            assert_eq!(is_known, !is_refused, "{text}");
+        }
+        for flag in &FLAGS {
+            assert!(flag.summary.ends_with('.'), "{flag:?}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The server of a cache as its user sees it: started, asked where it listens, shut down.
+//!
+//! It owns its runtime: event loops and I/O threads. Nothing of it is asynchronous to the
+//! outside.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tidekv_net::address::Address;
+use tidekv_net::error::{Error, Result};
+use tidekv_net::http;
+use tidekv_net::listener::{self, Exposure, Listener};
+use tidekv_net::threads;
+use tidekv_net::tls;
+use tidekv_observe::sampling;
+use tidekv_tiered::Cache;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+use tokio_rustls::TlsAcceptor;
+
+use crate::caretaker;
+use crate::clients::reception::Reception;
+use crate::elastic::Loop;
+use crate::observe::exhibit::Exhibit;
+use crate::observe::sampler::Sampler;
+use crate::settings::options::CacheServerOptions;
+use crate::state::profiling;
+use crate::state::server_state::State;
+
+/// A running server. Dropping it ends all connections at once; [`CacheServer::shutdown`] lets
+/// them finish.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use tidekv_io::{LocalStorage, Storage, SystemClock};
+/// use tidekv_memcached::{CacheServer, CacheServerOptions};
+/// use tidekv_tiered::{Cache, Options, Surroundings};
+///
+/// let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
+/// let around = Surroundings::new(storage, Arc::new(SystemClock::new()));
+/// let cache = Cache::open(&Options::default(), &around)?;
+/// let listen = vec!["127.0.0.1:0".parse()?];
+/// let options = CacheServerOptions { listen, ..Default::default() };
+/// let server = CacheServer::start(cache, options)?;
+/// println!("listening on {}", server.local_addresses()[0]);
+/// server.shutdown(Duration::from_secs(10));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct CacheServer {
+    runtime: Option<Runtime>,
+    page_url: Option<String>,
+    state: Arc<State>,
+    stop: watch::Sender<bool>,
+    /// Threads that hold the cache, and end soon after they are stopped.
+    threads: Vec<JoinHandle<()>>,
+    /// Ends when the last connection has.
+    alive: mpsc::Receiver<()>,
+}
+
+impl CacheServer {
+    /// Binds the addresses of `options` and serves `cache` on them.
+    ///
+    /// # Errors
+    ///
+    /// When an address cannot be bound or is public without authentication, or a file of TLS
+    /// is missing or wrong.
+    pub fn start(cache: Cache, options: CacheServerOptions) -> Result<Self> {
+        let event_loops = options.event_loops.unwrap_or_else(threads::processors).max(1);
+        let runtime = threads::runtime("tide-cache", event_loops, options.io_threads)?;
+        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        let exposure =
+            Exposure::of(options.users.is_some(), options.tls.as_ref(), options.insecure);
+        listener::raise_file_limit(options.connections_max);
+        let listeners = runtime.block_on(listener::bind_all(&options.listen, exposure))?;
+        let pages = runtime.block_on(listener::bind_page(options.http.as_ref(), exposure))?;
+        let page_url =
+            pages.first().map(|page| listener::url_of(page, tls.is_some())).transpose()?;
+        let addresses = listeners.iter().map(Listener::address).collect::<Result<Vec<_>>>()?;
+        let page_host = match &options.http {
+            Some(Address::Tcp(host, _)) => Some(host.clone()),
+            _ => None,
+        };
+        let (stop, stopped) = watch::channel(false);
+        let window = options.profile_window;
+        let mut threads = Vec::new();
+        let curves = window.map(|window| profiling::start(&cache, window, &stopped)).transpose()?;
+        let curves = curves.map(|(curves, thread)| {
+            threads.push(thread);
+            curves
+        });
+        let state = Arc::new(State::new(cache, options, addresses, event_loops, curves));
+        let (guard, alive) = mpsc::channel(1);
+        for listener in listeners {
+            let host = Reception { state: Arc::clone(&state) };
+            runtime.spawn(listener.run(host, tls.clone(), stopped.clone(), guard.clone()));
+        }
+        for number in 0..state.reads.len() {
+            let state = Arc::clone(&state);
+            runtime.spawn(async move {
+                if let Err(error) = state.reads.answer(number).await {
+                    tracing::error!("reads of flash have nobody to answer them: {error}");
+                }
+            });
+        }
+        if let Some(elastic) = state.options.elastic.clone() {
+            let (sizes, stopped) = (Loop::new(&state, elastic)?, stopped.clone());
+            let thread = tidekv_io::threads::spawn("tide-elastic", move || sizes.run(&stopped));
+            threads.push(thread.map_err(|error| Error::unavailable("a thread for sizes", error))?);
+        }
+        runtime.spawn(caretaker::run(state.objects.cache.clone(), stopped.clone()));
+        if let Some(host) = page_host {
+            let _entered = runtime.enter();
+            serve_page(pages, host, &state, tls.as_ref(), (&stopped, &guard));
+        }
+        Ok(Self { runtime: Some(runtime), page_url, state, stop, threads, alive })
+    }
+
+    /// Where it listens, with the ports that the system has chosen.
+    pub fn local_addresses(&self) -> &[Address] {
+        &self.state.addresses
+    }
+
+    /// Where the page is, with the port that the system has chosen.
+    pub fn page_url(&self) -> Option<&str> {
+        self.page_url.as_deref()
+    }
+
+    /// Connections of clients at this moment.
+    pub fn connections(&self) -> usize {
+        self.state.clients.len()
+    }
+
+    /// Bytes of incomplete requests, beyond what each connection may hold freely.
+    pub fn buffered_bytes(&self) -> usize {
+        self.state.budget.used_bytes()
+    }
+
+    /// Makes no curves for a while, a twentieth of a second from now, or makes them again, when the burst before has been paid
+    /// for: what clients do meanwhile is counted as not seen. Nothing happens where none are made at all
+    /// ([`CacheServerOptions::profile_window`]).
+    pub fn set_profiling(&self, is_on: bool) {
+        if let Some(curves) = &self.state.curves {
+            curves.set_profiling(is_on);
+        }
+    }
+
+    /// Stops accepting, lets every connection finish what it has received, and closes them
+    /// all; those that are not done after `deadline` are cut off. Whether none had to be.
+    ///
+    /// # Panics
+    ///
+    /// When called from asynchronous code, which must not wait.
+    pub fn shutdown(mut self, deadline: Duration) -> bool {
+        let _ = self.stop.send(true);
+        let Some(runtime) = self.runtime.take() else { return true };
+        let drained = threads::drain(runtime, &mut self.alive, deadline);
+        self.join();
+        drained
+    }
+}
+
+/// Starts sampling, and serving the page that shows it. To be called inside the runtime.
+fn serve_page(
+    listeners: Vec<TcpListener>,
+    host: String,
+    state: &Arc<State>,
+    tls: Option<&TlsAcceptor>,
+    (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
+) {
+    let sampler = Arc::new(Sampler::new(Arc::clone(state)));
+    let site = Arc::new(Exhibit::new(Arc::clone(&sampler), host));
+    let sample = move || sampler.sample();
+    tokio::spawn(sampling::every_second(sample, stopped.clone(), alive.clone()));
+    http::serve_all(listeners, &site, tls, (stopped, alive));
+}
+
+impl CacheServer {
+    /// Waits for threads that have been told to end. One that has panicked has said so.
+    fn join(&mut self) {
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Drop for CacheServer {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+        self.join();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

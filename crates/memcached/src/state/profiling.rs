@@ -1,0 +1,82 @@
+//! Curves of what clients ask a cache for: the cache says what is done to its keys, and a thread
+//! makes curves of it.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tidekv_net::error::{Error, Result};
+use tidekv_observe::curves::{self, Curves, Deed, Source, TimeSum};
+use tidekv_tiered::{Cache, Deadline, ReadTimes, Sight, Witness};
+use tokio::sync::watch::Receiver;
+
+/// Hands in what a cache says.
+#[derive(Debug)]
+struct Eye(Arc<Curves>);
+
+impl Witness for Eye {
+    fn saw(&self, tenant: usize, hash: u64, now_s: u32, sight: Sight) {
+        let left_ms = |deadline: Deadline| Some(u64::from(deadline.left_s(now_s)?) * 1_000);
+        let deed = match sight {
+            Sight::Hit { bytes, deadline } => Deed::Hit(bytes, left_ms(deadline)),
+            Sight::Miss => Deed::Miss,
+            Sight::Stored { bytes, deadline } => Deed::Store(bytes, left_ms(deadline)),
+            Sight::Removed => Deed::Remove,
+        };
+        self.0.saw(tenant, hash, deed, || u64::from(now_s) * 1_000);
+    }
+
+    fn saw_clear(&self, tenant: usize) {
+        self.0.saw_clear(tenant);
+    }
+}
+
+/// A cache as curves see it.
+struct Profiled(Cache);
+
+impl Source for Profiled {
+    fn lookups(&self) -> Vec<u64> {
+        self.0.lookups()
+    }
+
+    fn bytes_max(&self) -> u64 {
+        let flash_bytes: u64 = self.0.device_stats().iter().map(|device| device.bytes).sum();
+        self.0.stats().dram_bytes_max + flash_bytes
+    }
+
+    fn hand_in_hits(&self, tenant: usize, is_wanted: bool) {
+        self.0.watch_hits(tenant, is_wanted);
+    }
+
+    fn flash_reads(&self) -> TimeSum {
+        flash_reads(&self.0)
+    }
+}
+
+/// Lookups of a cache that have read flash, and how long that took.
+pub(crate) fn flash_reads(cache: &Cache) -> TimeSum {
+    let mut times = ReadTimes::default();
+    cache.device_stats().iter().for_each(|device| times.add(&device.read_times));
+    TimeSum { count: times.count(), sum_ns: times.sum_ns() }
+}
+
+/// Begins to make curves of a cache, until `stopped` turns true.
+///
+/// # Errors
+/// When there can be no more threads.
+pub(crate) fn start(
+    cache: &Cache,
+    window: Duration,
+    stopped: &Receiver<bool>,
+) -> Result<(Arc<Curves>, JoinHandle<()>)> {
+    let curves = Arc::new(Curves::new(cache.lookups().len(), window));
+    let eye: Arc<dyn Witness> = Arc::new(Eye(Arc::clone(&curves)));
+    cache.watch(&eye);
+    let (cache, stopped) = (Profiled(cache.clone()), stopped.clone());
+    let of_thread = Arc::clone(&curves);
+    let thread = tidekv_io::threads::spawn_behind("tide-curves", move || {
+        curves::run(&of_thread, &cache, &stopped)
+    })
+    .map_err(|error| Error::unavailable("a thread for curves", error))?;
+    Ok((curves, thread))
+}

@@ -1,0 +1,124 @@
+//! What all connections of a cache's server share. Everything in it may be used from any
+//! thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tidekv_io::{Clock, Histogram, SystemClock};
+use tidekv_net::address::Address;
+use tidekv_net::budget::{Budget, FREE_BYTES};
+use tidekv_net::clients::Clients;
+use tidekv_net::reads::Reads;
+use tidekv_observe::curves::Curves;
+use tidekv_tiered::{Cache, KEY_BYTES_MAX, Stats};
+
+use crate::settings::options::CacheServerOptions;
+use crate::settings::sizes::Report;
+use crate::state::counters::{Counters, Counts};
+use crate::state::objects::Objects;
+
+/// What there was when `stats reset` was said last.
+#[derive(Debug, Default)]
+pub(crate) struct Baseline {
+    pub(crate) counts: Counts,
+    pub(crate) cache: Stats,
+}
+
+/// The shared state of a server.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) objects: Objects,
+    pub(crate) options: CacheServerOptions,
+    /// Where it really listens.
+    pub(crate) addresses: Vec<Address>,
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) budget: Budget,
+    pub(crate) counters: Counters,
+    /// From the moment when requests were complete until their replies were made; those that
+    /// came in one piece are measured together.
+    pub(crate) latency: Histogram,
+    pub(crate) started_s: u32,
+    /// What `stats` counts from.
+    pub(crate) baseline: Mutex<Baseline>,
+    /// Threads that serve connections.
+    pub(crate) event_loops: usize,
+    /// How flash is read.
+    pub(crate) reads: Reads,
+    /// What caches of other sizes would miss, if that is looked at.
+    pub(crate) curves: Option<Arc<Curves>>,
+    /// What has come of changing sizes, if they do.
+    pub(crate) sizes: Option<Mutex<Report>>,
+    clock: SystemClock,
+    /// What clients have set it to; nothing follows from it.
+    verbosity: AtomicU32,
+}
+
+impl State {
+    pub(crate) fn new(
+        cache: Cache,
+        options: CacheServerOptions,
+        addresses: Vec<Address>,
+        event_loops: usize,
+        curves: Option<Arc<Curves>>,
+    ) -> Self {
+        let largest = usize::try_from(cache.object_bytes_max()).unwrap_or(usize::MAX);
+        // A request that is within its own bound must fit.
+        let least = largest.saturating_add(KEY_BYTES_MAX + FREE_BYTES);
+        Self {
+            clients: Arc::default(),
+            budget: Budget::new(options.buffered_bytes_max.max(least)),
+            counters: Counters::default(),
+            latency: Histogram::default(),
+            started_s: cache.now_s(),
+            baseline: Mutex::default(),
+            event_loops,
+            curves,
+            reads: Reads::new(
+                (0..event_loops).filter_map(|_| cache.read_queue()),
+                cache.object_bytes_max(),
+            ),
+            sizes: options.elastic.as_ref().map(|_| Mutex::default()),
+            clock: SystemClock::new(),
+            verbosity: AtomicU32::new(0),
+            objects: Objects::new(cache),
+            options,
+            addresses,
+        }
+    }
+
+    /// The present second, by the cache's clock.
+    pub(crate) fn now_s(&self) -> u32 {
+        self.objects.cache.now_s()
+    }
+
+    /// Waits.
+    pub(crate) fn pause(&self, time: Duration) {
+        self.clock.sleep(time);
+    }
+
+    /// Nanoseconds since some moment, by the machine's clock.
+    pub(crate) fn monotonic_ns(&self) -> u64 {
+        self.clock.monotonic_ns()
+    }
+
+    /// Milliseconds since 1970, by the machine's clock.
+    pub(crate) fn unix_ms(&self) -> u64 {
+        self.clock.unix_ms()
+    }
+
+    /// From now on, `stats` counts from what there is now.
+    pub(crate) fn reset(&self) {
+        let (counts, cache) = (self.counters.all(), self.objects.cache.stats());
+        *self.baseline.lock() = Baseline { counts, cache };
+    }
+
+    pub(crate) fn verbosity(&self) -> u32 {
+        self.verbosity.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_verbosity(&self, level: u32) {
+        self.verbosity.store(level, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,339 @@
+//! Listens on the addresses and hands those who come to their [`Host`].
+//!
+//! Guarantees: an address beyond this machine is not bound without
+//! authentication unless the options insist; a socket file that nobody answers
+//! at any more is replaced, one that is in use is not; the file goes when the
+//! listener does; failing to accept (no file handles left) is waited out.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixSocket, UnixStream};
+use tokio::sync::{mpsc, watch};
+use tokio_rustls::TlsAcceptor;
+
+use crate::address::{Address, TlsFiles};
+use crate::error::{Error, Result};
+use crate::stream::Stream;
+
+/// How long a client may take for the TLS handshake.
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long to wait when accepting fails.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Clients that may wait to be accepted; the system's own bound is lower where
+/// it must be. With the 128 of the standard library a thousand clients that come
+/// at once wait seconds: those that find no place try again after one second.
+const BACKLOG: u32 = 4096;
+/// File handles beside those of connections: tables, logs, the runtime.
+const OTHER_FILES: u64 = 1024;
+
+/// A bound address.
+#[derive(Debug)]
+pub enum Listener {
+    /// A port.
+    Tcp(TcpListener),
+    /// A Unix socket and its file.
+    Unix(UnixListener, SocketFile),
+}
+
+/// A socket's file; dropping it removes it.
+#[derive(Debug)]
+pub struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = rustix::fs::unlink(&self.0);
+    }
+}
+
+/// Who may reach an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposure {
+    /// Anybody: clients are known, or the options insist.
+    Anybody,
+    /// Only who is on this machine.
+    ThisMachine,
+}
+
+impl Exposure {
+    /// What is fit for a server that knows its clients by a password or a certificate, or
+    /// that is meant to be insecure.
+    pub fn of(has_passwords: bool, tls: Option<&TlsFiles>, is_insecure: bool) -> Self {
+        let has_certificates = tls.is_some_and(|tls| tls.client_authorities.is_some());
+        match has_passwords || has_certificates || is_insecure {
+            true => Self::Anybody,
+            false => Self::ThisMachine,
+        }
+    }
+}
+
+/// Binds all addresses.
+pub async fn bind_all(listen: &[Address], exposure: Exposure) -> Result<Vec<Listener>> {
+    if listen.is_empty() {
+        return Err(Error::invalid("there is no address to listen on"));
+    }
+    let mut listeners = Vec::new();
+    for address in listen {
+        match address {
+            Address::Tcp(host, port) => {
+                let bound = bind_host(host, *port, exposure).await?;
+                listeners.extend(bound.into_iter().map(Listener::Tcp));
+            }
+            Address::Unix(path) => listeners.push(bind_unix(path.clone()).await?),
+        }
+    }
+    Ok(listeners)
+}
+
+/// Binds every address that `host` means.
+async fn bind_host(host: &str, port: u16, exposure: Exposure) -> Result<Vec<TcpListener>> {
+    let mut listeners = Vec::new();
+    for address in resolve(host, port).await? {
+        check_exposure(address, exposure)?;
+        let listener = bind_tcp(address);
+        let failed = |error| Error::unavailable(format!("listen on {address}"), error);
+        listeners.push(listener.map_err(failed)?);
+    }
+    Ok(listeners)
+}
+
+async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>> {
+    let found = tokio::net::lookup_host((host, port)).await;
+    let found = found.map_err(|error| Error::unavailable(format!("the address {host}"), error))?;
+    let mut addresses: Vec<SocketAddr> = found.collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    // "localhost" may mean two addresses; a port of the system's choice can
+    // only be one of them.
+    addresses.truncate(if port == 0 { 1 } else { usize::MAX });
+    Ok(addresses)
+}
+
+fn check_exposure(address: SocketAddr, exposure: Exposure) -> Result<()> {
+    if address.ip().is_loopback() || exposure == Exposure::Anybody {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{address} can be reached from other machines: set a password, or ask for it to be insecure"
+    )))
+}
+
+/// Binds the addresses of a page, if there is to be one.
+pub async fn bind_page(http: Option<&Address>, exposure: Exposure) -> Result<Vec<TcpListener>> {
+    match http {
+        None => Ok(Vec::new()),
+        Some(Address::Tcp(host, port)) => bind_host(host, *port, exposure).await,
+        Some(Address::Unix(_)) => {
+            Err(Error::invalid("the page is for browsers: give it a host and a port"))
+        }
+    }
+}
+
+/// Where the page is.
+pub fn url_of(listener: &TcpListener, is_encrypted: bool) -> Result<String> {
+    let address = listener.local_addr();
+    let address = address.map_err(|error| Error::unavailable("the address of a socket", error))?;
+    Ok(format!("{}://{address}/", if is_encrypted { "https" } else { "http" }))
+}
+
+fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A restart need not wait until the connections of the last life are
+    // forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Makes the file and the socket that it stands for.
+fn make_unix(path: &Path) -> io::Result<UnixListener> {
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    socket.listen(BACKLOG)
+}
+
+async fn bind_unix(path: PathBuf) -> Result<Listener> {
+    let unavailable =
+        |error: io::Error| Error::unavailable(format!("listen on unix:{}", path.display()), error);
+    let listener = match make_unix(&path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            // Left behind by a server that was killed, if nobody answers.
+            if UnixStream::connect(&path).await.is_ok() || !is_socket(&path) {
+                return Err(unavailable(error));
+            }
+            rustix::fs::unlink(&path).map_err(|error| unavailable(error.into()))?;
+            make_unix(&path)
+        }
+        bound => bound,
+    };
+    let listener = listener.map_err(unavailable)?;
+    let file = SocketFile(path.clone());
+    rustix::fs::chmod(&path, rustix::fs::Mode::from(0o600))
+        .map_err(|error| unavailable(error.into()))?;
+    Ok(Listener::Unix(listener, file))
+}
+
+fn is_socket(path: &Path) -> bool {
+    rustix::fs::stat(path).is_ok_and(|stat| {
+        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Socket
+    })
+}
+
+/// Lets the process have as many file handles as its connections may need, as
+/// far as the system's hard limit goes.
+pub fn raise_file_limit(connections_max: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = (connections_max as u64).saturating_add(OTHER_FILES);
+    let Some(current) = limit.current.filter(|&current| current < wanted) else {
+        return;
+    };
+    let reachable = limit.maximum.map_or(wanted, |maximum| wanted.min(maximum));
+    let raised = Rlimit { current: Some(reachable), maximum: limit.maximum };
+    if reachable < wanted || setrlimit(Resource::Nofile, raised).is_err() {
+        tracing::warn!(
+            "{connections_max} connections need {wanted} file handles; the limit is {}",
+            reachable.max(current)
+        );
+    }
+}
+
+impl Listener {
+    /// Where it listens, with the port that the system has chosen.
+    pub fn address(&self) -> Result<Address> {
+        match self {
+            Self::Tcp(listener) => listener
+                .local_addr()
+                .map(|address| Address::Tcp(address.ip().to_string(), address.port()))
+                .map_err(|error| Error::unavailable("the address of a socket", error)),
+            Self::Unix(_, file) => Ok(Address::Unix(file.0.clone())),
+        }
+    }
+
+    /// Accepts clients for `host` until `shutdown` turns true. Each connection holds a
+    /// clone of `alive` until it ends.
+    pub async fn run<H: Host>(
+        self,
+        host: H,
+        tls: Option<TlsAcceptor>,
+        mut shutdown: watch::Receiver<bool>,
+        alive: mpsc::Sender<()>,
+    ) {
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                _ = shutdown.wait_for(|stop| *stop) => return,
+                accepted = self.accept() => accepted,
+            };
+            match accepted {
+                Ok(arrival) => {
+                    let (shutdown, alive) = (shutdown.clone(), alive.clone());
+                    arrival.welcome(host.clone(), tls.clone(), shutdown, alive);
+                }
+                Err(error) => {
+                    tracing::warn!("a connection could not be accepted: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn accept(&self) -> io::Result<Arrival> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                // A reply is one write, there is nothing to wait for.
+                stream.set_nodelay(true)?;
+                rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
+                let local = stream.local_addr()?.to_string();
+                Ok(Arrival { stream: Socket::Tcp(stream), peer: peer.to_string(), local })
+            }
+            Self::Unix(listener, file) => {
+                let (stream, _) = listener.accept().await?;
+                let address = format!("{}:0", file.0.display());
+                Ok(Arrival { stream: Socket::Unix(stream), peer: address.clone(), local: address })
+            }
+        }
+    }
+}
+
+/// Who serves the clients of a listener.
+pub trait Host: Clone + Send + 'static {
+    /// What a client holds while it is connected.
+    type Place: Send;
+    /// What a client is told for whom there is no room.
+    const FULL: &'static [u8];
+
+    /// A place for a client, if there is room. The addresses are the client's and ours.
+    fn admit(&self, peer: String, local: String) -> Option<Self::Place>;
+
+    /// Serves a client until it leaves, is asked to, or `shutdown` turns true.
+    fn serve(
+        self,
+        stream: Box<dyn Stream>,
+        place: Self::Place,
+        shutdown: watch::Receiver<bool>,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A client at the door.
+struct Arrival {
+    stream: Socket,
+    peer: String,
+    local: String,
+}
+
+impl Arrival {
+    /// Serves the client in a task of its own, or turns it away.
+    fn welcome<H: Host>(
+        self,
+        host: H,
+        tls: Option<TlsAcceptor>,
+        shutdown: watch::Receiver<bool>,
+        alive: mpsc::Sender<()>,
+    ) {
+        let Some(place) = host.admit(self.peer, self.local) else {
+            self.stream.turn_away(H::FULL, tls.is_some());
+            return;
+        };
+        tokio::spawn(async move {
+            let stream: Box<dyn Stream> = match (self.stream, tls) {
+                (Socket::Unix(stream), _) => Box::new(stream),
+                (Socket::Tcp(stream), None) => Box::new(stream),
+                (Socket::Tcp(stream), Some(tls)) => {
+                    // Elsewhere, so that connections without TLS take no memory for it.
+                    let accepted = Box::pin(tls.accept(stream));
+                    match tokio::time::timeout(HANDSHAKE, accepted).await {
+                        Ok(Ok(stream)) => Box::new(stream),
+                        // No TLS, a bad certificate, or nothing at all.
+                        _ => return,
+                    }
+                }
+            };
+            host.serve(stream, place, shutdown).await;
+            drop(alive);
+        });
+    }
+}
+
+impl Socket {
+    fn turn_away(&self, message: &[u8], is_encrypted: bool) {
+        // The socket's buffer is empty, so this goes out at once or never.
+        let _ = match self {
+            Self::Tcp(_) if is_encrypted => Ok(0),
+            Self::Tcp(stream) => stream.try_write(message),
+            Self::Unix(stream) => stream.try_write(message),
+        };
+    }
+}

@@ -1,0 +1,33 @@
+//! Has samples taken once a second, as long as a server runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::MissedTickBehavior;
+
+/// The length of the finest sample.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Has a sample taken once a second, on an I/O thread, until `stopped` turns true.
+pub async fn every_second(
+    sample: impl Fn() + Send + Sync + 'static,
+    mut stopped: watch::Receiver<bool>,
+    alive: mpsc::Sender<()>,
+) {
+    let sample = Arc::new(sample);
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stop| *stop) => break,
+            _ = ticks.tick() => {}
+        }
+        let sample = Arc::clone(&sample);
+        if tokio::task::spawn_blocking(move || sample()).await.is_err() {
+            break;
+        }
+    }
+    drop(alive);
+}

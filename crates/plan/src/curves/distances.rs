@@ -1,0 +1,201 @@
+//! How far reuses are: a histogram of distances, each by its requests and by the bytes that these asked for, and the curves
+//! that follow.
+//!
+//! Guarantees: a distance is never told as less than it is, and as more by less than one part in
+//! 512 ([`PRECISION_BITS`]); memory depends on the largest distance's logarithm alone.
+
+use crate::curves::curve::{Curve, Point};
+use crate::curves::places::{number_of, place_of};
+
+/// Distances below 2^that are exact.
+const PRECISION_BITS: u32 = 10;
+/// So many standard deviations are chance.
+const CHANCE: f64 = 2.0;
+
+/// A histogram.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Distances {
+    /// Requests by the place of their distance ([`crate::curves::places`]).
+    reuses: Vec<Asked>,
+    /// Requests that no cache answers.
+    misses: Asked,
+    /// Whether of some requests it is not known how many bytes they asked for.
+    has_unsized: bool,
+}
+
+/// Requests, and the bytes that they ask for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Asked {
+    requests: f64,
+    bytes: f64,
+}
+
+/// What a sample lacks of what it should have; less than nothing where it has more.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Lack {
+    pub(crate) requests: f64,
+    pub(crate) bytes: f64,
+    /// Of the bytes, by which objects are in the sample.
+    pub(crate) variance: f64,
+}
+
+impl Asked {
+    fn add(&mut self, bytes: u64) {
+        self.requests += 1.0;
+        self.bytes += bytes as f64;
+    }
+
+    fn scale(&mut self, factor: f64) {
+        self.requests *= factor;
+        self.bytes *= factor;
+    }
+}
+
+impl Distances {
+    /// So many misses, and nothing else.
+    pub(crate) fn of_misses(requests: f64) -> Self {
+        let misses = Asked { requests, bytes: 0.0 };
+        Self { misses, has_unsized: true, ..Self::default() }
+    }
+
+    /// A request for so many bytes, where that is known, that caches of at least `distance` answer.
+    #[inline]
+    pub(crate) fn reuse(&mut self, distance: u64, bytes: Option<u64>) {
+        let place = place_of::<PRECISION_BITS>(distance);
+        if place >= self.reuses.len() {
+            self.reuses.resize(place + 1, Asked::default());
+        }
+        self.reuses[place].add(bytes.unwrap_or(0));
+        self.has_unsized |= bytes.is_none();
+    }
+
+    /// A request that none answers.
+    pub(crate) fn miss(&mut self, bytes: Option<u64>) {
+        self.misses.add(bytes.unwrap_or(0));
+        self.has_unsized |= bytes.is_none();
+    }
+
+    /// How many requests there were.
+    pub(crate) fn requests(&self) -> f64 {
+        self.sum(|asked| asked.requests)
+    }
+
+    /// How many bytes they asked for, as far as that is known.
+    pub(crate) fn bytes(&self) -> f64 {
+        self.sum(|asked| asked.bytes)
+    }
+
+    fn sum(&self, of: impl Fn(&Asked) -> f64) -> f64 {
+        self.reuses.iter().map(&of).sum::<f64>() + of(&self.misses)
+    }
+
+    /// As if there had been so many times as many requests of all so far.
+    pub(crate) fn scale(&mut self, factor: f64) {
+        self.reuses.iter_mut().for_each(|asked| asked.scale(factor));
+        self.misses.scale(factor);
+    }
+
+    /// The curve, as if there had been `more` requests of the shortest distance (fewer, where that
+    /// is negative): what a sample is thought to lack (`SHARDS-adj`, Waldspurger et al. 2015 §4.2).
+    pub(crate) fn curve(&self, more: f64) -> Curve {
+        self.curve_by(|asked| asked.requests, more, self.requests() + more)
+    }
+
+    /// The share of the bytes asked for that is missed, by size, where `lack` is lacking. `None` where it is not known of
+    /// all requests how many they ask for.
+    pub(crate) fn byte_curve(&self, lack: Lack) -> Option<Curve> {
+        let more = self.more_bytes(lack);
+        (!self.has_unsized).then(|| self.curve_by(|asked| asked.bytes, more, self.requests()))
+    }
+
+    /// What is made up for at the shortest distance. Requests that are lacking ask for as much as the nearest of those that are
+    /// there, on average of as many. Other bytes that are lacking may be popular keys, which are near as well, or
+    /// large objects that happen to be in the sample or not, most of which are missed: of what they could be by chance, [`CHANCE`]
+    /// standard deviations, nothing is made up for, and of more as much less (James and Stein, 1961).
+    fn more_bytes(&self, lack: Lack) -> f64 {
+        let near = lack.requests * self.bytes_of_the_nearest(lack.requests.abs());
+        let rest = lack.bytes - near;
+        let (square, chance) = (rest * rest, CHANCE * CHANCE * lack.variance);
+        near + if square > chance { rest * (1.0 - chance / square) } else { 0.0 }
+    }
+
+    /// The mean of so many requests of the shortest distances, and of those that are as far as the last of them.
+    fn bytes_of_the_nearest(&self, requests: f64) -> f64 {
+        let mut nearest = Asked::default();
+        for asked in self.reuses.iter().filter(|asked| asked.requests > 0.0) {
+            nearest.requests += asked.requests;
+            nearest.bytes += asked.bytes;
+            if nearest.requests >= requests {
+                break;
+            }
+        }
+        nearest.bytes / nearest.requests.max(f64::MIN_POSITIVE)
+    }
+
+    fn curve_by(&self, of: impl Fn(&Asked) -> f64, more: f64, requests: f64) -> Curve {
+        let all = (self.sum(&of) + more).max(0.0);
+        let ratio = |misses: f64| if all > 0.0 { (misses / all).clamp(0.0, 1.0) } else { 1.0 };
+        let (mut left, mut owed, mut least) = (all, more, 1.0_f64);
+        let mut points = Vec::new();
+        for (place, reuses) in self.reuses.iter().map(&of).enumerate().filter(|it| it.1 > 0.0) {
+            left -= reuses + std::mem::take(&mut owed);
+            // By rounding alone it could rise.
+            least = least.min(ratio(left));
+            points.push(Point { size: number_of::<PRECISION_BITS>(place), miss_ratio: least });
+        }
+        match Curve::new(points, requests.max(0.0)) {
+            Ok(curve) => curve,
+            Err(error) => unreachable!("sizes rise and ratios fall: {error}"),
+        }
+    }
+
+    /// Memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.reuses.capacity() * size_of::<Asked>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_falls_by_the_reuses_up_to_a_size() {
+        let mut distances = Distances::default();
+        for (distance, requests, bytes) in [(3, 2, 10), (7, 6, 1), (100, 1, 34)] {
+            (0..requests).for_each(|_| distances.reuse(distance, Some(bytes)));
+        }
+        distances.miss(Some(40));
+        let curve = distances.curve(0.0);
+        let at = [0, 2, 3, 6, 7, 99, 100].map(|size| (curve.miss_ratio(size) * 10.0).round());
+        assert_eq!((at, curve.requests()), ([10.0, 10.0, 8.0, 8.0, 2.0, 2.0, 1.0], 10.0));
+        // Ten more at once.
+        let curve = distances.curve(10.0);
+        assert_eq!((curve.miss_ratio(3) * 20.0).round(), 8.0);
+        assert_eq!(Distances::default().curve(0.0).points().len(), 1);
+        // Of a hundred bytes.
+        let curve = distances.byte_curve(Lack::default()).expect("all are known");
+        let at = [0, 2, 3, 6, 7, 99, 100].map(|size| (curve.miss_ratio(size) * 100.0).round());
+        assert_eq!((at, curve.requests()), ([100.0, 100.0, 80.0, 80.0, 74.0, 74.0, 40.0], 10.0));
+        distances.reuse(7, None);
+        assert_eq!(distances.byte_curve(Lack::default()), None);
+    }
+
+    #[test]
+    fn of_bytes_that_are_lacking_chance_explains_what_large_objects_could_be() {
+        let mut distances = Distances::default();
+        (0..100).for_each(|_| distances.reuse(3, Some(10)));
+        (0..100).for_each(|_| distances.reuse(4, Some(30)));
+        let more_bytes =
+            |requests, bytes| distances.more_bytes(Lack { requests, bytes, variance: 100.0 });
+        // A hundred are of 10 bytes, two hundred of 20 on average.
+        assert_eq!([more_bytes(100.0, 1_000.0), more_bytes(-200.0, -4_000.0)], [1e3, -4e3]);
+        // Two deviations are 20 bytes; of twice as many three quarters are made up for.
+        assert_eq!(
+            [20.0, -20.0, 40.0, -40.0].map(|lack| more_bytes(0.0, lack)),
+            [0.0, 0.0, 30.0, -30.0]
+        );
+        assert_eq!(more_bytes(10.0, 140.0), 130.0);
+        assert_eq!(Distances::default().more_bytes(Lack { requests: 9.0, ..Lack::default() }), 0.0);
+    }
+}

@@ -1,0 +1,473 @@
+//! The loop beside a cache whose clients change their minds.
+
+use super::*;
+use crate::curves::curve::{Curve, Point};
+use crate::planner::model::Latencies;
+
+const MIB: u64 = 1 << 20;
+const PRICES: Prices = Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 };
+
+/// Requests for a working set of so many MiB, a tenth of which gets half of them.
+fn curve(mib: u64) -> Curve {
+    let points = (1..=40).map(|step| {
+        let part = step as f64 / 40.0;
+        let hot = (part * 10.0).min(1.0);
+        let miss_ratio = 1.0 - 0.5 * hot - 0.49 * part;
+        Point { size: (mib as f64 * MIB as f64 * part) as u64, miss_ratio }
+    });
+    Curve::new(points, 100_000.0).expect("ratios fall")
+}
+
+fn tenant(name: &str, mib: u64, sla_us: f64) -> Tenant {
+    let latencies = Latencies { memory_us: 10.0, flash_us: 100.0, backend_us: 1_000.0 };
+    Tenant { latencies, sla_us: Some(sla_us), ..Tenant::new(name, curve(mib)) }
+}
+
+/// A cache that misses what its curve says of one that is so many times smaller.
+struct Cache {
+    has: Sizes,
+    factor: f64,
+}
+
+impl Cache {
+    fn seen(&self, tenant: Tenant) -> Seen {
+        let (memory, flash) = self.has;
+        let miss = |bytes: u64| tenant.curve.miss_ratio((bytes as f64 / self.factor) as u64);
+        let missed = (miss(memory), miss(memory + flash));
+        let requests = tenant.curve.requests() as u64;
+        Seen {
+            tenant,
+            has: self.has,
+            least: (MIB, 0),
+            requests,
+            missed,
+            is_full: true,
+            is_fixed: false,
+            is_guessed: false,
+        }
+    }
+
+    fn latency_us(&self, tenant: Tenant) -> f64 {
+        let Seen { tenant, missed, .. } = self.seen(tenant);
+        tenant.latencies.mean_us(missed.0, missed.1)
+    }
+
+    fn window(&mut self, elastic: &mut Elastic, tenant: Tenant) -> Decision {
+        let decision = elastic.window(&[self.seen(tenant)]);
+        if let Some(sizes) = &decision.sizes {
+            self.has = sizes[0];
+        }
+        decision
+    }
+}
+
+fn bounds(dram_mib: u64, flash_mib: u64) -> Bounds {
+    let (dram, flash) = (dram_mib * MIB, flash_mib * MIB);
+    Bounds { dram_bytes: Some(dram), flash_bytes: Some(flash), ..Bounds::default() }
+}
+
+#[test]
+fn less_is_taken_when_two_windows_say_so_and_more_at_once() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (1_000 * MIB, 4_000 * MIB), factor: 1.0 };
+    let small = || tenant("one", 100, 100.0);
+    assert_eq!(cache.window(&mut elastic, small()).why, Why::Waiting);
+    let decision = cache.window(&mut elastic, small());
+    assert_eq!(decision.why, Why::Cheaper);
+    assert!(decision.then.cost < decision.now.cost / 10.0, "{decision:?}");
+    assert!(cache.latency_us(small()) <= 100.0);
+    settle(&mut cache, &mut elastic, small());
+    for _ in 0..5 {
+        assert_eq!(cache.window(&mut elastic, small()).why, Why::Good);
+    }
+    // Ten times the working set: kept again after one window.
+    let large = || tenant("one", 1_000, 100.0);
+    assert!(cache.latency_us(large()) > 100.0);
+    assert_eq!(cache.window(&mut elastic, large()).why, Why::Broken);
+    assert!(cache.latency_us(large()) <= 100.0);
+    assert_eq!(cache.window(&mut elastic, large()).why, Why::Good);
+}
+
+/// Flash holds what it had room for when the window began, and no more.
+#[test]
+fn flash_that_is_to_stand_in_for_dram_fills_before_dram_goes() {
+    let one = || tenant("one", 400, 250.0);
+    for has in [(300 * MIB, 0), (300 * MIB, 20 * MIB), (360 * MIB, 0)] {
+        let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+        let mut cache = Cache { has, factor: 1.0 };
+        let (mut filled, mut was_kept, mut whys) = (has.1, false, Vec::new());
+        for _ in 0..8 {
+            let in_it = Cache { has: (cache.has.0, cache.has.1.min(filled)), ..cache };
+            let is_kept = in_it.latency_us(one()) <= 250.0;
+            assert!(is_kept || !was_kept, "{whys:?}");
+            was_kept |= is_kept;
+            filled = cache.has.1;
+            let seen = Seen { missed: in_it.seen(one()).missed, ..cache.seen(one()) };
+            let decision = elastic.window(&[seen]);
+            whys.push(decision.why);
+            cache.has = decision.sizes.map_or(cache.has, |sizes| sizes[0]);
+        }
+        assert!(was_kept && whys.last() == Some(&Why::Good), "{whys:?}");
+        assert!(
+            PRICES.cost(cache.has.0, cache.has.1) < PRICES.cost(100 * MIB, 400 * MIB),
+            "{whys:?}"
+        );
+        let fills_once = whys.iter().filter(|why| **why == Why::FlashFirst).count() <= 1;
+        assert!(fills_once && whys.contains(&Why::Cheaper), "{whys:?}");
+    }
+}
+
+/// The one wants flash in the place of DRAM, the other DRAM alone.
+#[test]
+fn two_workloads_that_take_turns_do_not_have_flash_given_and_taken() {
+    let of = |points: &[(u64, f64)]| {
+        let points = points.iter().map(|&(mib, miss_ratio)| Point { size: mib * MIB, miss_ratio });
+        let curve = Curve::new(points, 100_000.0).expect("ratios fall");
+        Tenant { curve, ..tenant("one", 1, 100.0) }
+    };
+    let flat = of(&[(20, 0.5), (100, 0.08), (160, 0.03)]);
+    let cliff = of(&[(100, 0.0)]);
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (100 * MIB, 0), factor: 1.0 };
+    for _ in 0..6 {
+        assert_eq!(cache.window(&mut elastic, flat.clone()).why, Why::Waiting);
+        assert_eq!(cache.window(&mut elastic, cliff.clone()).why, Why::Good);
+    }
+    // When flash has been given and is not wanted any more, the DRAM stays.
+    let whys = [&flat, &flat, &cliff].map(|one| cache.window(&mut elastic, one.clone()).why);
+    assert_eq!(whys, [Why::Waiting, Why::FlashFirst, Why::Good]);
+    assert_eq!(cache.has.0, 100 * MIB);
+    // And goes with the next two that want it.
+    let whys = [&flat, &flat].map(|one| cache.window(&mut elastic, one.clone()).why);
+    assert_eq!(whys, [Why::Waiting, Why::Cheaper]);
+    assert_eq!(cache.has.0, 20 * MIB);
+}
+
+#[test]
+fn dram_stays_while_a_latency_is_late_though_the_curve_does_not_say_so() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (300 * MIB, 0), factor: 1.0 };
+    let one = || tenant("one", 400, 250.0);
+    cache.window(&mut elastic, one());
+    assert_eq!(cache.window(&mut elastic, one()).why, Why::FlashFirst);
+    // It is a file on a slow disk, say, and hardly anything has come to it.
+    let late = Seen { missed: (0.3, 0.3), ..cache.seen(one()) };
+    let decision = elastic.window(&[late]);
+    assert_eq!((decision.why, decision.sizes), (Why::Waiting, None));
+    assert_eq!(cache.window(&mut elastic, one()).why, Why::Cheaper);
+    assert!(cache.has.0 < 100 * MIB && cache.latency_us(one()) <= 250.0, "{:?}", cache.has);
+}
+
+#[test]
+fn flash_that_cannot_be_given_is_not_waited_for() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let cache = Cache { has: (300 * MIB, 0), factor: 1.0 };
+    let whys = [(); 3].map(|()| elastic.window(&[cache.seen(tenant("one", 400, 250.0))]).why);
+    assert_eq!(whys, [Why::Waiting, Why::FlashFirst, Why::Cheaper]);
+}
+
+/// What is bounded is money, of which a unit is nearly all that there is.
+#[test]
+fn money_that_is_bounded_is_not_exceeded_by_rounding() {
+    let has = (100 * MIB, 0);
+    let cost = PRICES.cost(has.0, has.1);
+    let most = cost / 1.5;
+    assert!(cost < most + 1.0);
+    let bounds = Bounds { cost: Some(most), ..bounds(1_000, 4_000) };
+    let one = Tenant { sla_us: None, ..tenant("one", 200, 0.0) };
+    let decision =
+        Elastic::new(Goal::Latency, PRICES, bounds).window(&[seen_of(one, has, (MIB, MIB))]);
+    assert_eq!(decision.why, Why::Broken);
+    assert!(decision.then.cost <= most * 1.001, "{decision:?}");
+}
+
+/// He has stopped asking after the first of two windows that say that less will do.
+#[test]
+fn who_is_fixed_by_the_second_window_keeps_what_he_has() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let has = [(300 * MIB, 300 * MIB), (400 * MIB, 400 * MIB)];
+    let seen = |is_fixed| {
+        let one = seen_of(tenant("one", 100, 100.0), has[0], (MIB, MIB));
+        let requests = if is_fixed { 0 } else { one.requests };
+        let other = seen_of(tenant("other", 50, 100.0), has[1], (MIB, MIB));
+        [Seen { is_fixed, requests, ..one }, other]
+    };
+    assert_eq!(elastic.window(&seen(false)).why, Why::Waiting);
+    // For him that was much more flash than he has.
+    if let Some(pending) = &mut elastic.pending {
+        pending.sizes[0] = (20 * MIB, 900 * MIB);
+    }
+    let decision = elastic.window(&seen(true));
+    let sizes = decision.sizes.expect("the other is to have less");
+    assert_eq!((decision.why, sizes[0]), (Why::Cheaper, has[0]));
+    assert!(sizes[1].0 < has[1].0, "{sizes:?}");
+}
+
+/// What was made much smaller becomes smaller still once it is seen how it does; the latency is kept.
+fn settle(cache: &mut Cache, elastic: &mut Elastic, of: Tenant) {
+    for _ in 0..2 {
+        let decision = cache.window(elastic, of.clone());
+        let is_calm = matches!(decision.why, Why::Waiting | Why::Cheaper | Why::Good);
+        assert!(is_calm && Some(cache.latency_us(of.clone())) <= of.sla_us, "{decision:?}");
+    }
+}
+
+#[test]
+fn a_cache_that_is_made_much_smaller_keeps_what_is_asked_on_the_way() {
+    // Four tenths more than its curve says are needed, which nobody knows while all fits.
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (1_000 * MIB, 4_000 * MIB), factor: 1.4 };
+    let first = cache.has;
+    let mut had = vec![first];
+    for _ in 0..12 {
+        let seen = Seen { is_full: had.len() > 1, ..cache.seen(tenant("one", 100, 300.0)) };
+        if let Some(sizes) = elastic.window(&[seen]).sizes {
+            cache.has = sizes[0];
+            had.push(cache.has);
+        }
+        assert!(cache.latency_us(tenant("one", 100, 300.0)) <= 300.0, "{had:?}");
+    }
+    let cost = |(memory, flash): Sizes| PRICES.cost(memory, flash);
+    assert!(cost(cache.has) < cost(first) / 10.0, "{had:?}");
+}
+
+#[test]
+fn a_window_between_two_that_would_take_less_begins_anew() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (1_000 * MIB, 4_000 * MIB), factor: 1.0 };
+    (0..4).for_each(|_| drop(cache.window(&mut elastic, tenant("one", 1_200, 100.0))));
+    let had = cache.has;
+    for _ in 0..4 {
+        assert_eq!(cache.window(&mut elastic, tenant("one", 100, 100.0)).why, Why::Waiting);
+        assert_eq!(cache.window(&mut elastic, tenant("one", 1_200, 100.0)).why, Why::Good);
+    }
+    // Two that differ: what is enough for both.
+    cache.window(&mut elastic, tenant("one", 100, 100.0));
+    cache.window(&mut elastic, tenant("one", 300, 100.0));
+    assert!(cache.has.0 < had.0 / 2);
+    for mib in [100, 300] {
+        assert!(cache.latency_us(tenant("one", mib, 100.0)) <= 100.0);
+    }
+}
+
+#[test]
+fn a_cache_that_misses_more_than_its_curve_says_is_given_more() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (20 * MIB, 80 * MIB), factor: 1.3 };
+    let one = || tenant("one", 400, 250.0);
+    for _ in 0..8 {
+        cache.window(&mut elastic, one());
+    }
+    assert!((1.2..1.4).contains(&elastic.drawn(0)), "{}", elastic.drawn(0));
+    assert!(cache.latency_us(one()) <= 250.0, "{}", cache.latency_us(one()));
+    let had = cache.has;
+    for _ in 0..5 {
+        cache.window(&mut elastic, one());
+    }
+    assert_eq!(cache.has, had, "it does not swing");
+}
+
+#[test]
+fn a_cache_that_is_better_than_its_curve_gets_by_with_less() {
+    let cost_after = |factor| {
+        let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+        let mut cache = Cache { has: (200 * MIB, 800 * MIB), factor };
+        let one = || tenant("one", 400, 450.0);
+        let last = (0..20).map(|_| cache.window(&mut elastic, one())).last().expect("some");
+        assert!(cache.latency_us(one()) <= 450.0);
+        last.then.cost
+    };
+    assert!(cost_after(0.8) < cost_after(1.0) * 0.9);
+}
+
+#[test]
+fn a_cliff_that_is_a_little_further_off_is_found() {
+    let cliff = || {
+        let curve = Curve::new([Point { size: 100 * MIB, miss_ratio: 0.0 }], 100_000.0);
+        Tenant { curve: curve.expect("it is one"), ..tenant("one", 1, 50.0) }
+    };
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (100 * MIB, 0), factor: 1.15 };
+    let mut changes = 0;
+    for _ in 0..20 {
+        changes += usize::from(cache.window(&mut elastic, cliff()).sizes.is_some());
+    }
+    assert!(cache.latency_us(cliff()) <= 50.0, "{:?}", cache.has);
+    assert!(changes <= 4 && cache.has.0 < 135 * MIB, "{changes} {:?}", cache.has);
+    // What is not full yet says nothing.
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    for _ in 0..5 {
+        let empty = Seen { missed: (1.0, 1.0), is_full: false, ..cache.seen(cliff()) };
+        elastic.window(&[empty]);
+    }
+    assert_eq!(elastic.drawn(0), 1.0);
+}
+
+#[test]
+fn what_cannot_be_is_as_fast_as_it_can_be_and_says_so() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (MIB, 0), factor: 1.0 };
+    let decision = cache.window(&mut elastic, tenant("one", 100, 15.0));
+    assert!(matches!(decision.why, Why::Impossible(Infeasible::Sla { .. })), "{decision:?}");
+    let least = 10.0 + 100.0 * 0.01 + 1_000.0 * 0.01;
+    assert!((decision.then.latency_us / least) < 1.03, "{decision:?}");
+    assert!(cache.has.0 <= 100 * MIB, "more is of no use");
+    // Bounds that are too narrow.
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(10, 40));
+    let mut cache = Cache { has: (MIB, 0), factor: 1.0 };
+    let decision = cache.window(&mut elastic, tenant("one", 100, 100.0));
+    assert!(matches!(decision.why, Why::Impossible(Infeasible::Bound(_))), "{decision:?}");
+    assert!(cache.has.0 + cache.has.1 > 45 * MIB && cache.has.0 <= 10 * MIB, "{:?}", cache.has);
+}
+
+#[test]
+fn for_so_much_money_it_is_as_fast_as_can_be() {
+    let cost = 1.0;
+    let bounds = Bounds { cost: Some(cost), ..bounds(1_000, 4_000) };
+    let mut elastic = Elastic::new(Goal::Latency, PRICES, bounds);
+    let mut cache = Cache { has: (1_000 * MIB, 4_000 * MIB), factor: 1.0 };
+    let one = |mib| Tenant { sla_us: None, ..tenant("one", mib, 0.0) };
+    let decision = cache.window(&mut elastic, one(40));
+    assert_eq!(decision.why, Why::Broken);
+    assert!(decision.then.cost <= cost * (1.0 + 1e-6), "{decision:?}");
+    assert_eq!(cache.window(&mut elastic, one(40)).why, Why::Good);
+    assert_eq!(cache.window(&mut elastic, one(400)).why, Why::Faster);
+    assert_eq!(cache.window(&mut elastic, one(400)).why, Why::Good);
+}
+
+#[test]
+fn a_little_flash_is_the_least_that_there_can_be() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (1_000 * MIB, 4_000 * MIB), factor: 1.0 };
+    for _ in 0..6 {
+        let seen = Seen { least: (MIB, 300 * MIB), ..cache.seen(tenant("one", 100, 100.0)) };
+        if let Some(sizes) = elastic.window(&[seen]).sizes {
+            cache.has = sizes[0];
+        }
+    }
+    assert!((300 * MIB..420 * MIB).contains(&cache.has.1), "{:?}", cache.has);
+    assert!(cache.latency_us(tenant("one", 100, 100.0)) <= 100.0);
+}
+
+/// A tenant with those sizes, whose curve says what he misses.
+fn seen_of(tenant: Tenant, has: Sizes, least: Sizes) -> Seen {
+    Seen { least, ..Cache { has, factor: 1.0 }.seen(tenant) }
+}
+
+#[test]
+fn all_together_never_have_more_than_there_is() {
+    let total = |sizes: &[Sizes]| sizes.iter().fold((0, 0), |all, it| (all.0 + it.0, all.1 + it.1));
+    // One who could use everything beside seven who have to have something each.
+    for least_mib in [1, 30, 60] {
+        let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(500, 400));
+        let mut has = vec![(60 * MIB, 50 * MIB); 8];
+        for window in 0..6 {
+            let seen: Vec<Seen> = (0..8)
+                .map(|number| {
+                    let mib = if number == window % 2 { 900 } else { 10 };
+                    let one = tenant(&format!("t{number}"), mib, 60.0);
+                    seen_of(one, has[number], (least_mib * MIB, MIB))
+                })
+                .collect();
+            let decision = elastic.window(&seen);
+            if let Some(sizes) = decision.sizes {
+                let (memory, flash) = total(&sizes);
+                assert!(memory <= 501 * MIB && flash <= 401 * MIB, "{least_mib} {sizes:?}");
+                assert!(sizes.iter().all(|sizes| sizes.0 >= least_mib * MIB), "{sizes:?}");
+                has = sizes;
+            }
+        }
+    }
+}
+
+#[test]
+fn who_is_fixed_keeps_what_he_has() {
+    for goal in [Goal::Cost, Goal::Latency] {
+        let cost = (goal == Goal::Latency).then_some(8.0);
+        let mut elastic = Elastic::new(goal, PRICES, Bounds { cost, ..bounds(500, 400) });
+        let has = (300 * MIB, 300 * MIB);
+        let mut other = (200 * MIB, 100 * MIB);
+        for _ in 0..4 {
+            let idle = Tenant { requests_per_s: 0.0, ..tenant("idle", 900, 100.0) };
+            let idle = Seen { is_fixed: true, requests: 0, ..seen_of(idle, has, (MIB, MIB)) };
+            let busy = seen_of(tenant("busy", 400, 60.0), other, (MIB, MIB));
+            if let Some(sizes) = elastic.window(&[idle, busy]).sizes {
+                assert_eq!(sizes[0], has, "{goal:?}");
+                assert!(sizes[1].0 <= 200 * MIB && sizes[1].1 <= 101 * MIB, "{goal:?} {sizes:?}");
+                other = sizes[1];
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_for_one_window_does_not_make_a_cache_small() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (500 * MIB, 2_000 * MIB), factor: 1.0 };
+    // Nothing has been asked for twice.
+    let all_new = Curve::new([Point { size: MIB, miss_ratio: 0.95 }], 100_000.0);
+    let all_new = Tenant { curve: all_new.expect("it is one"), ..tenant("one", 1, 100.0) };
+    for _ in 0..3 {
+        let decision = cache.window(&mut elastic, all_new.clone());
+        assert!(matches!(decision.why, Why::Impossible(_)) && decision.sizes.is_none());
+    }
+}
+
+#[test]
+fn few_requests_change_nothing() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let mut cache = Cache { has: (1_000 * MIB, 0), factor: 1.0 };
+    let idle = Curve::new([Point { size: 1, miss_ratio: 0.0 }], 10.0).expect("it is one");
+    for _ in 0..3 {
+        let idle = Tenant { curve: idle.clone(), ..tenant("one", 1, 100.0) };
+        let decision = cache.window(&mut elastic, idle);
+        assert_eq!((decision.why, decision.sizes), (Why::Idle, None));
+    }
+}
+
+/// By the usual time of a miss, of which nobody knows whether it is so.
+#[test]
+fn by_a_guess_nobody_has_less() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let guessed = |has: Sizes, mib: u64, sla_us: f64| Seen {
+        is_guessed: true,
+        ..Cache { has, factor: 1.0 }.seen(tenant("guessed", mib, sla_us))
+    };
+    let known = |has: Sizes| Cache { has, factor: 1.0 }.seen(tenant("known", 100, 100.0));
+    // Next to nothing would do for each of them.
+    let (one, other) = ((300 * MIB, 1_000 * MIB), (500 * MIB, 3_000 * MIB));
+    let seen = [guessed(one, 10, 900.0), known(other)];
+    assert_eq!(elastic.window(&seen).why, Why::Waiting);
+    let decision = elastic.window(&seen);
+    assert_eq!(decision.why, Why::Cheaper);
+    let sizes = decision.sizes.expect("they change");
+    assert_eq!(sizes[0], one);
+    assert!(sizes[1].0 < other.0 / 2 && sizes[1].1 < other.1 / 2, "{sizes:?}");
+    // More he may have, and no more than there is.
+    let small = (MIB, 10 * MIB);
+    let decision = elastic.window(&[guessed(small, 500, 60.0), known(sizes[1])]);
+    assert_eq!(decision.why, Why::Broken);
+    let more = decision.sizes.expect("they change");
+    assert!(more[0].0 > 100 * MIB && more[0].1 >= small.1, "{more:?}");
+    assert!(more[0].0 + more[1].0 <= 1_000 * MIB, "{more:?}");
+    // Where he has all there is, the others have what is left.
+    let all = (990 * MIB, 3_990 * MIB);
+    let rest = (10 * MIB, 10 * MIB);
+    let decision = elastic.window(&[guessed(all, 10, 900.0), known(rest)]);
+    let sizes = decision.sizes.unwrap_or(vec![all, rest]);
+    assert_eq!(sizes[0], all);
+    assert!(sizes[1].0 <= rest.0 && sizes[1].1 <= rest.1, "{sizes:?}");
+}
+
+#[test]
+fn who_cannot_have_what_is_asked_is_named_among_all() {
+    let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+    let has = (MIB, 10 * MIB);
+    let seen = |name: &str, sla_us| Cache { has, factor: 1.0 }.seen(tenant(name, 100, sla_us));
+    let fixed = Seen { is_fixed: true, ..seen("fixed", 100.0) };
+    let decision = elastic.window(&[fixed, seen("early", 1.0)]);
+    let Why::Impossible(Infeasible::Sla { tenant, .. }) = decision.why else {
+        panic!("{decision:?}");
+    };
+    assert_eq!(tenant, 1);
+}

@@ -1,0 +1,237 @@
+//! What caches of DRAM and flash cost, and how long their requests take (ElCached §3).
+//!
+//! With `m`, `s` and `db` the times of DRAM, flash and what is behind them, and `mr` the share of
+//! requests that a cache misses:
+//!
+//! ```text
+//! Lat(c_m, c_s)  = m + s · mr(c_m) + db · mr(c_m + c_s)
+//! Cost(c_m, c_s) = p_m · (c_m + i · c_s) + p_s · c_s
+//! ```
+//!
+//! Flash has what DRAM has not: together they are a cache of their sum. `i` is the DRAM that
+//! the index of a byte on flash takes; the paper has none (`i = 0`), but flash is not free of DRAM.
+
+use crate::curves::curve::Curve;
+
+/// Bytes of a GiB.
+const GIB: f64 = (1_u64 << 30) as f64;
+
+/// How long it takes to ask each level, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Latencies {
+    /// DRAM: `m`.
+    pub memory_us: f64,
+    /// Flash, beside DRAM: `s`.
+    pub flash_us: f64,
+    /// What is behind both, beside them: `db`.
+    pub backend_us: f64,
+}
+
+/// Those of [`Latencies`] that are known beforehand.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct GivenLatencies {
+    /// [`Latencies::memory_us`].
+    pub memory_us: Option<f64>,
+    /// [`Latencies::flash_us`].
+    pub flash_us: Option<f64>,
+    /// [`Latencies::backend_us`].
+    pub backend_us: Option<f64>,
+}
+
+impl Latencies {
+    /// Ten and a hundred microseconds, and a millisecond: the paper does not state its own.
+    pub const USUAL: Self = Self { memory_us: 10.0, flash_us: 100.0, backend_us: 1_000.0 };
+
+    /// As they were measured, or usual where they were not: those of a cache that knows without asking
+    /// flash what is not there, so that what is behind takes the less the longer flash takes.
+    pub fn measured(
+        memory_us: Option<f64>,
+        flash_us: Option<f64>,
+        backend_us: Option<f64>,
+    ) -> Self {
+        let Self { memory_us: memory, flash_us: flash, backend_us: backend } = Self::USUAL;
+        let flash_us = flash_us.unwrap_or(flash);
+        let backend_us = backend_us.map_or(backend, |backend_us| (backend_us - flash_us).max(0.0));
+        Self { memory_us: memory_us.unwrap_or(memory), flash_us, backend_us }
+    }
+
+    /// The same, but for what is given.
+    pub fn with(self, given: GivenLatencies) -> Self {
+        Self {
+            memory_us: given.memory_us.unwrap_or(self.memory_us),
+            flash_us: given.flash_us.unwrap_or(self.flash_us),
+            backend_us: given.backend_us.unwrap_or(self.backend_us),
+        }
+    }
+
+    /// The mean, where DRAM misses so much, and DRAM and flash together so much.
+    pub fn mean_us(&self, memory_miss_ratio: f64, miss_ratio: f64) -> f64 {
+        self.memory_us + self.flash_us * memory_miss_ratio + self.backend_us * miss_ratio
+    }
+}
+
+/// What a GiB costs, in whatever money and for whatever time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prices {
+    /// Of DRAM.
+    pub dram_per_gib: f64,
+    /// Of flash.
+    pub flash_per_gib: f64,
+}
+
+/// Bytes of flash for one of DRAM where the ratio is fixed (ElCached §5).
+pub const FLASH_FOR_DRAM_USUAL: f64 = 4.0;
+
+impl Prices {
+    /// DRAM costs thirteen times as much as flash: the paper does not state its own.
+    pub const USUAL: Self = Self { dram_per_gib: 13.0, flash_per_gib: 1.0 };
+
+    /// What so many bytes of each cost.
+    pub fn cost(&self, dram_bytes: u64, flash_bytes: u64) -> f64 {
+        (self.dram_per_gib * dram_bytes as f64 + self.flash_per_gib * flash_bytes as f64) / GIB
+    }
+}
+
+/// One who has caches of his own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tenant {
+    /// What he is called.
+    pub name: String,
+    /// What caches of his requests miss; sizes in bytes.
+    pub curve: Curve,
+    /// His requests in a second: his weight in the mean of all.
+    pub requests_per_s: f64,
+    /// How long his requests take.
+    pub latencies: Latencies,
+    /// How long they may take on average, in microseconds.
+    pub sla_us: Option<f64>,
+    /// How much flash he can have, in bytes, however much there is.
+    pub flash_bytes_max: Option<u64>,
+    /// DRAM that the index of a byte on flash takes, in bytes.
+    pub index_bytes_per_byte: f64,
+    /// Bytes that are written to flash for a request that DRAM misses: what leaves DRAM for it.
+    pub demoted_bytes: f64,
+}
+
+/// What a tenant has, and what comes of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Allotment {
+    /// DRAM for objects, in bytes.
+    pub memory_bytes: u64,
+    /// DRAM for the index of flash, in bytes.
+    pub index_bytes: u64,
+    /// Flash, in bytes.
+    pub flash_bytes: u64,
+    /// Of each request, what DRAM misses.
+    pub memory_miss_ratio: f64,
+    /// What both miss.
+    pub miss_ratio: f64,
+    /// The mean of a request, in microseconds.
+    pub latency_us: f64,
+    /// What all of that costs.
+    pub cost: f64,
+}
+
+impl Allotment {
+    /// DRAM in all, in bytes.
+    pub fn dram_bytes(&self) -> u64 {
+        self.memory_bytes.saturating_add(self.index_bytes)
+    }
+}
+
+impl Tenant {
+    /// A tenant who only has a curve: of usual latencies, and with an index of flash that is free.
+    pub fn new(name: impl Into<String>, curve: Curve) -> Self {
+        Self {
+            name: name.into(),
+            requests_per_s: 1.0,
+            latencies: Latencies::USUAL,
+            sla_us: None,
+            flash_bytes_max: None,
+            index_bytes_per_byte: 0.0,
+            demoted_bytes: 0.0,
+            curve,
+        }
+    }
+
+    /// What comes of so many bytes of DRAM for objects, and so many of flash.
+    pub fn allot(&self, memory_bytes: u64, flash_bytes: u64, prices: Prices) -> Allotment {
+        let memory_miss_ratio = self.curve.miss_ratio(memory_bytes);
+        let miss_ratio = self.curve.miss_ratio(memory_bytes.saturating_add(flash_bytes));
+        let index_bytes = (self.index_bytes_per_byte * flash_bytes as f64).ceil() as u64;
+        Allotment {
+            memory_bytes,
+            index_bytes,
+            flash_bytes,
+            memory_miss_ratio,
+            miss_ratio,
+            latency_us: self.latencies.mean_us(memory_miss_ratio, miss_ratio),
+            cost: prices.cost(memory_bytes.saturating_add(index_bytes), flash_bytes),
+        }
+    }
+
+    /// The least that DRAM and flash in that ratio need to be for his latency: what providers do
+    /// that give memory and flash by a fixed rule (ElCached §5: 1 : 4). Nothing where no size will do,
+    /// or nothing is asked.
+    pub fn proportional(&self, flash_for_dram: f64, prices: Prices) -> Option<Allotment> {
+        let sla_us = self.sla_us?;
+        let at = |memory: u64| self.allot(memory, (memory as f64 * flash_for_dram) as u64, prices);
+        // Where a level reaches a point of the curve.
+        let points = self.curve.points().iter();
+        let sizes = points.flat_map(|point| {
+            [point.size, (point.size as f64 / (1.0 + flash_for_dram)).ceil() as u64 + 1]
+        });
+        let fitting = sizes.map(at).filter(|allotment| allotment.latency_us <= sla_us);
+        fitting.min_by(|one, other| one.memory_bytes.cmp(&other.memory_bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curves::curve::Point;
+
+    pub(crate) fn tenant() -> Tenant {
+        let points = [(100, 0.5), (200, 0.3), (1_000, 0.1)];
+        let points = points.map(|(mib, miss_ratio)| Point { size: mib << 20, miss_ratio });
+        Tenant::new("one", Curve::new(points, 1.0).expect("it is a curve"))
+    }
+
+    #[test]
+    fn latency_and_cost_are_as_the_paper_has_them() {
+        let prices = Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 };
+        let tenant = Tenant { index_bytes_per_byte: 0.01, ..tenant() };
+        let allotment = tenant.allot(100 << 20, 900 << 20, prices);
+        assert_eq!(allotment.latency_us, 10.0 + 100.0 * 0.5 + 1_000.0 * 0.1);
+        assert_eq!(allotment.index_bytes, 9 << 20);
+        let cost = (13.0 * 109.0 + 900.0) / 1024.0;
+        assert!((allotment.cost - cost).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_flash_has_not_does_not_wait_for_it() {
+        let Latencies { memory_us, flash_us, backend_us } =
+            Latencies::measured(Some(2.0), Some(80.0), Some(900.0));
+        assert_eq!((memory_us, flash_us, backend_us), (2.0, 80.0, 820.0));
+        let latencies = Latencies::measured(None, Some(80.0), Some(50.0));
+        assert_eq!((latencies.memory_us, latencies.backend_us), (10.0, 0.0));
+        assert_eq!(Latencies::measured(None, None, None), Latencies::USUAL);
+        let given = GivenLatencies { backend_us: Some(5.0), ..GivenLatencies::default() };
+        assert_eq!(latencies.with(given), Latencies { backend_us: 5.0, ..latencies });
+    }
+
+    #[test]
+    fn in_a_fixed_ratio_the_least_that_will_do_is_taken() {
+        let prices = Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 };
+        let with = |sla_us| Tenant { sla_us: Some(sla_us), ..tenant() };
+        // All misses cost 110 at least.
+        assert_eq!(with(109.0).proportional(4.0, prices), None);
+        assert_eq!(tenant().proportional(4.0, prices), None);
+        // 10 + 100 * 0.3 + 1000 * 0.1: DRAM of 200 MiB, and both 1000.
+        let met = with(140.0).proportional(4.0, prices).expect("there are such");
+        assert_eq!((met.memory_bytes >> 20, met.latency_us), (200, 140.0));
+        // 10 + 100 + 1000 * 0.3: both 200 MiB.
+        let met = with(410.0).proportional(4.0, prices).expect("there are such");
+        assert_eq!((met.memory_bytes >> 20, met.latency_us), (40, 410.0));
+    }
+}

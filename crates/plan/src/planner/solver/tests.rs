@@ -1,0 +1,331 @@
+//! Plans beside a search through everything, and what is said where there is none.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::planner::model::{Latencies, Prices};
+
+const MIB: u64 = 1 << 20;
+
+fn curve(points: &[(u64, f64)]) -> Curve {
+    let points = points.iter().map(|&(mib, miss_ratio)| Point { size: mib * MIB, miss_ratio });
+    Curve::new(points, 1_000.0).expect("it is a curve")
+}
+
+fn question(tenants: Vec<Tenant>, bounds: Bounds, goal: Goal) -> Question {
+    Question { tenants, prices: Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 }, bounds, goal }
+}
+
+/// All sizes of points that a tenant can have.
+fn pairs(tenant: &Tenant) -> Vec<(u64, u64)> {
+    let points = tenant.curve.points();
+    let from = |(place, memory): (usize, &Point)| {
+        let memory = memory.size;
+        let fits =
+            |(_, flash): &(u64, u64)| tenant.flash_bytes_max.is_none_or(|most| *flash <= most);
+        let pairs = points[place..].iter().map(move |all| (memory, all.size - memory));
+        pairs.filter(fits).collect::<Vec<_>>()
+    };
+    points.iter().enumerate().flat_map(from).collect()
+}
+
+/// The least there is, found by looking at everything.
+fn searched(question: &Question) -> Option<f64> {
+    let mut choices: Vec<Vec<(u64, u64)>> = vec![Vec::new()];
+    for tenant in &question.tenants {
+        let longer = |before: &Vec<(u64, u64)>| {
+            let before = before.clone();
+            pairs(tenant).into_iter().map(move |pair| [before.as_slice(), &[pair]].concat())
+        };
+        choices = choices.iter().flat_map(longer).collect();
+    }
+    let plans = choices.iter().map(|sizes| Plan::of(question, sizes));
+    let fits = |plan: &Plan| {
+        let keeps = |(tenant, gets): (&Tenant, &Allotment)| {
+            tenant.sla_us.is_none_or(|sla_us| gets.latency_us <= sla_us)
+        };
+        let bounds = Bound::ALL.into_iter().all(|bound| {
+            question.bounds.get(bound).is_none_or(|most| plan.takes(question, bound) <= most)
+        });
+        bounds && question.tenants.iter().zip(&plan.tenants).all(keeps)
+    };
+    let least = |plan: Plan| match question.goal {
+        Goal::Cost => plan.cost,
+        Goal::Latency => plan.latency_us,
+    };
+    plans.filter(fits).map(least).min_by(f64::total_cmp)
+}
+
+fn curves(points: usize) -> impl Strategy<Value = Curve> {
+    let step = (1..400_u64, 0.0..0.6_f64);
+    prop::collection::vec(step, 1..points).prop_map(|steps| {
+        let (mut size, mut miss_ratio) = (0, 1.0);
+        let mut next = |(further, part): (u64, f64)| {
+            size += further;
+            miss_ratio *= 1.0 - part;
+            (size, miss_ratio)
+        };
+        curve(&steps.into_iter().map(&mut next).collect::<Vec<_>>())
+    })
+}
+
+fn tenants(points: usize) -> impl Strategy<Value = Tenant> {
+    let sla = prop_oneof![1 => Just(None), 3 => (150.0..900.0_f64).prop_map(Some)];
+    let flash = prop_oneof![3 => Just(None), 1 => (0..1_000_u64).prop_map(|mib| Some(mib * MIB))];
+    let numbers = (1.0..50.0_f64, 0.0..0.02_f64);
+    (curves(points), sla, flash, numbers).prop_map(
+        |(curve, sla_us, flash_bytes_max, (requests, index))| Tenant {
+            sla_us,
+            flash_bytes_max,
+            requests_per_s: requests,
+            index_bytes_per_byte: index,
+            demoted_bytes: 400.0,
+            ..Tenant::new("one", curve)
+        },
+    )
+}
+
+fn questions() -> impl Strategy<Value = Question> {
+    questions_of(1..3, 9)
+}
+
+/// Of so many tenants, whose curves have fewer points than that.
+fn questions_of(count: std::ops::Range<usize>, points: usize) -> impl Strategy<Value = Question> {
+    let bound = |most: u64| prop_oneof![1 => Just(None), 2 => (1..most).prop_map(Some)];
+    let goal = prop_oneof![Just(Goal::Cost), Just(Goal::Latency)];
+    let bounds = (bound(2_000), bound(4_000), bound(40), bound(30_000));
+    (prop::collection::vec(tenants(points), count), bounds, goal).prop_map(
+        |(tenants, bounds, goal)| {
+            let (dram, flash, cost, writes) = bounds;
+            let bounds = Bounds {
+                dram_bytes: dram.map(|mib| mib * MIB),
+                flash_bytes: flash.map(|mib| mib * MIB),
+                cost: cost.map(|cost| cost as f64),
+                flash_writes_bytes_per_s: writes.map(|writes| writes as f64),
+            };
+            question(tenants, bounds, goal)
+        },
+    )
+}
+
+fn least(plan: &Plan, goal: Goal) -> f64 {
+    match goal {
+        Goal::Cost => plan.cost,
+        Goal::Latency => plan.latency_us,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn an_exact_plan_is_the_best_that_there_is(question in questions()) {
+        match (plan_exactly(&question, POINTS_USUAL), searched(&question)) {
+            (Ok(plan), Some(best)) => {
+                let found = least(&plan, question.goal);
+                prop_assert!((found - best).abs() <= best.abs() * 1e-4 + 1e-9, "{found} of {best}");
+            }
+            (Err(Infeasible::Solver(error)), _) => prop_assert!(false, "{error}"),
+            (Err(_), None) => {}
+            (plan, best) => prop_assert!(false, "{plan:?}, and {best:?}"),
+        }
+    }
+
+    #[test]
+    fn the_best_for_more_tenants_is_found_too(question in questions_of(3..5, 4)) {
+        match (plan_exactly(&question, POINTS_USUAL), searched(&question)) {
+            (Ok(plan), Some(best)) => {
+                let found = least(&plan, question.goal);
+                prop_assert!((found - best).abs() <= best.abs() * 1e-5 + 1e-9, "{found} of {best}");
+            }
+            (Err(Infeasible::Solver(error)), _) => prop_assert!(false, "{error}"),
+            (Err(_), None) => {}
+            (plan, best) => prop_assert!(false, "{plan:?}, and {best:?}"),
+        }
+    }
+
+    /// On the hull there is all that there is on the points, and more.
+    #[test]
+    fn a_plan_on_the_hull_costs_no_more(mut question in questions()) {
+        question.goal = Goal::Cost;
+        if let Ok(exact) = plan_exactly(&question, POINTS_USUAL) {
+            let hull = plan_on_hull(&question).expect("there is more on it");
+            prop_assert!(hull.cost <= exact.cost * (1.0 + 1e-6) + 1e-9);
+        }
+    }
+
+    #[test]
+    fn wider_by_what_is_said_there_is_a_plan(question in questions()) {
+        let widened = |bound: Bound, least: f64| {
+            let mut question = question.clone();
+            let bounds = &mut question.bounds;
+            let bytes = Some(least.ceil() as u64 + 1);
+            let more = Some(least * (1.0 + 1e-6) + 1e-9);
+            match bound {
+                Bound::Dram => bounds.dram_bytes = bytes,
+                Bound::Flash => bounds.flash_bytes = bytes,
+                Bound::Cost => bounds.cost = more,
+                Bound::FlashWrites => bounds.flash_writes_bytes_per_s = more,
+            }
+            question
+        };
+        match plan_exactly(&question, POINTS_USUAL) {
+            Err(Infeasible::Bound(each)) => {
+                for (bound, least) in each {
+                    let before = question.bounds.get(bound).expect("it is one of them");
+                    prop_assert!(least > before * (1.0 - 1e-6), "{bound:?}: {least} and {before}");
+                    prop_assert!(plan_exactly(&widened(bound, least), POINTS_USUAL).is_ok(), "{bound:?}");
+                    let less = least * 0.999 - if bound == Bound::Cost { 0.0 } else { 2.0 };
+                    let less = plan_exactly(&widened(bound, less), POINTS_USUAL);
+                    prop_assert!(less.is_err(), "{bound:?}: less than {least} would do");
+                }
+            }
+            Err(Infeasible::Bounds(takes)) => {
+                let mut wider = question.clone();
+                for (bound, takes) in takes {
+                    prop_assert!(question.bounds.get(bound).is_some_and(|most| takes > most));
+                    wider.bounds = wider.bounds.without(bound);
+                }
+                prop_assert!(plan_exactly(&wider, POINTS_USUAL).is_ok());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Two tenants, to be followed by hand: the one has a small working set, the other a large one.
+#[test]
+fn two_tenants_are_as_one_finds_by_hand() {
+    let small =
+        Tenant { sla_us: Some(200.0), ..Tenant::new("small", curve(&[(100, 0.2), (200, 0.1)])) };
+    let large = Tenant {
+        sla_us: Some(320.0),
+        ..Tenant::new("large", curve(&[(1_024, 0.5), (10_240, 0.2)]))
+    };
+    let question = question(vec![small, large], Bounds::default(), Goal::Cost);
+    let plan = plan_exactly(&question, POINTS_USUAL).expect("there is one");
+    // 10 + 100 · 0.2 + 1000 · 0.1 = 130: 100 MiB of each. With no DRAM, 10 + 100 + 100 = 210.
+    let [small, large] = plan.tenants[..] else { panic!("two tenants") };
+    assert_eq!((small.memory_bytes / MIB, small.flash_bytes / MIB), (100, 100));
+    assert!((small.latency_us - 130.0).abs() < 1e-9);
+    // 10 + 100 + 1000 · 0.2 = 310 with no DRAM at all.
+    assert_eq!((large.memory_bytes / MIB, large.flash_bytes / MIB), (0, 10_240));
+    assert!((plan.cost - (1.3 / 1.024 + 0.1 / 1.024 + 10.0)).abs() < 1e-9, "{}", plan.cost);
+}
+
+#[test]
+fn who_cannot_be_served_in_time_is_told_the_least() {
+    let slow = Tenant { sla_us: Some(100.0), ..Tenant::new("slow", curve(&[(100, 0.2)])) };
+    let question = question(vec![slow], Bounds::default(), Goal::Cost);
+    // 10 + 100 · 0.2 + 1000 · 0.2.
+    assert_eq!(
+        plan_exactly(&question, POINTS_USUAL),
+        Err(Infeasible::Sla { tenant: 0, least_us: 230.0 })
+    );
+    assert_eq!(plan_on_hull(&question), Err(Infeasible::Sla { tenant: 0, least_us: 230.0 }));
+}
+
+#[test]
+fn a_bound_that_is_too_narrow_is_named_with_what_it_would_have_to_be() {
+    let tenant =
+        Tenant { sla_us: Some(130.0), ..Tenant::new("one", curve(&[(100, 0.2), (200, 0.1)])) };
+    let bounds = Bounds { dram_bytes: Some(50 * MIB), ..Bounds::default() };
+    let question = question(vec![tenant], bounds, Goal::Cost);
+    let narrow = Infeasible::Bound(vec![(Bound::Dram, (100 * MIB) as f64)]);
+    assert_eq!(plan_exactly(&question, POINTS_USUAL), Err(narrow));
+}
+
+#[test]
+fn prices_of_nothing_and_curves_of_nothing_have_plans() {
+    let tenant = Tenant { sla_us: Some(900.0), ..Tenant::new("one", curve(&[(100, 0.2)])) };
+    let nothing = Tenant::new("nothing", curve(&[]));
+    let mut question = question(vec![tenant, nothing], Bounds::default(), Goal::Cost);
+    question.prices = Prices { dram_per_gib: 0.0, flash_per_gib: 0.0 };
+    for plan in [plan_exactly(&question, POINTS_USUAL), plan_on_hull(&question)] {
+        let plan = plan.expect("there is one");
+        assert_eq!(plan.cost, 0.0);
+        assert!(plan.tenants[0].latency_us <= 900.0 * (1.0 + TOLERANCE));
+        assert_eq!((plan.tenants[1].memory_bytes, plan.tenants[1].flash_bytes), (0, 0));
+    }
+}
+
+#[test]
+fn another_gib_is_worth_what_it_saves() {
+    let tenant =
+        Tenant { sla_us: Some(320.0), ..Tenant::new("one", curve(&[(1_024, 0.5), (10_240, 0.2)])) };
+    let bounds = Bounds { flash_bytes: Some(9 << 30), ..Bounds::default() };
+    let question = question(vec![tenant], bounds, Goal::Cost);
+    let plan = plan_exactly(&question, POINTS_USUAL).expect("there is one");
+    // A GiB of DRAM is there for want of flash.
+    assert_eq!(plan.tenants[0].memory_bytes, 1 << 30);
+    let worth = worth_of_one_more(&question, &plan, Bound::Flash, (1_u64 << 30) as f64);
+    assert!((worth.expect("there is a bound") - 12.0).abs() < 1e-6, "{worth:?}");
+    assert_eq!(worth_of_one_more(&question, &plan, Bound::Dram, 1.0), None);
+}
+
+#[test]
+fn curves_with_thousands_of_points_are_planned_too() {
+    let points = (1..=5_000_u64).map(|mib| (mib, 1.0 / (1.0 + mib as f64 / 100.0)));
+    let curve = curve(&points.collect::<Vec<_>>());
+    let tenants = [200.0, 250.0, 300.0].map(|sla_us| Tenant {
+        sla_us: Some(sla_us),
+        latencies: Latencies { memory_us: 10.0, flash_us: 100.0, backend_us: 1_000.0 },
+        ..Tenant::new("one", curve.clone())
+    });
+    let question = question(tenants.to_vec(), Bounds::default(), Goal::Cost);
+    let (exact, hull) =
+        (plan_exactly(&question, POINTS_USUAL).unwrap(), plan_on_hull(&question).unwrap());
+    assert!(
+        hull.cost <= exact.cost && exact.cost < hull.cost * 1.05,
+        "{} {}",
+        hull.cost,
+        exact.cost
+    );
+}
+
+/// Curves with thousands of points that are not convex: each has a cliff somewhere.
+fn with_cliffs(count: u64) -> Vec<Tenant> {
+    let of = |number: u64| {
+        let cliff = 300 + 170 * number;
+        let points = (1..=2_000_u64).map(|mib| {
+            let part = mib as f64 / 2_000.0;
+            let fallen = if mib >= cliff { 0.25 } else { 0.0 };
+            (mib, ((1.0 - part).powf(1.5 + 0.1 * number as f64) * 0.9 + 0.05 - fallen).max(0.01))
+        });
+        let mut least = 1.0_f64;
+        let points = points.map(|(mib, ratio)| {
+            least = least.min(ratio);
+            (mib, least)
+        });
+        let curve = curve(&points.collect::<Vec<_>>());
+        Tenant { sla_us: Some(300.0), ..Tenant::new("one", curve) }
+    };
+    (0..count).map(of).collect()
+}
+
+#[test]
+fn ten_tenants_with_thousands_of_points_share_what_there_is() {
+    let free = question(with_cliffs(10), Bounds::default(), Goal::Cost);
+    let cheapest = plan_exactly(&free, POINTS_USUAL).expect("there is one");
+    let [dram, flash] = [Bound::Dram, Bound::Flash].map(|bound| cheapest.takes(&free, bound));
+    let gib = f64::from(1 << 30);
+    // Less DRAM, and less flash with more DRAM.
+    for (dram, flash) in [(dram * 0.9, flash * 2.0), (dram + 4.0 * gib, flash * 0.8)] {
+        let bounds = Bounds {
+            dram_bytes: Some(dram as u64),
+            flash_bytes: Some(flash as u64),
+            ..Bounds::default()
+        };
+        let question = question(with_cliffs(10), bounds, Goal::Cost);
+        let plan = plan_exactly(&question, POINTS_USUAL).expect("there is one");
+        let hull = plan_on_hull(&question).expect("there is more on it");
+        assert!(keeps(&question, &plan), "{plan:?}");
+        assert!(plan.cost > cheapest.cost && plan.cost > hull.cost * (1.0 - 1e-6), "{}", plan.cost);
+    }
+    // And what cannot be is said.
+    let bounds =
+        Bounds { dram_bytes: Some(1 << 20), flash_bytes: Some(1 << 30), ..Bounds::default() };
+    let narrow = question(with_cliffs(10), bounds, Goal::Cost);
+    let refused = plan_exactly(&narrow, POINTS_USUAL).expect_err("there is too little of both");
+    assert!(matches!(refused, Infeasible::Bound(_) | Infeasible::Bounds(_)), "{refused:?}");
+}

@@ -1,0 +1,559 @@
+//! A connection: reads requests, has them run, writes the replies.
+//!
+//! ```text
+//!             read() ─ bytes ─► parse() ─ requests ─► execute() ─┐
+//!               ▲                  ▲  └─ nothing whole ─► flush() │
+//!               │                  └──────── more buffered ───────┤
+//!               └────────────────── flush() ◄─────────────────────┘
+//!   read() ─ end, idle, shutdown ─► close()      any ─ error ─► close()
+//! ```
+//!
+//! Guarantees:
+//! 1. Replies come in the order of requests.
+//! 2. Nothing waits for storage on the event loop, but that the operating system
+//!    may let a buffered write wait; see `detour.rs`.
+//! 3. What waits to be sent is bounded: beyond a few replies, requests are not
+//!    read until the client has taken them, and a client that takes none for
+//!    the write time-out is closed.
+//! 4. What one client sends or a command does, a panic included, ends at most
+//!    its own connection.
+
+use std::collections::VecDeque;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidekv::Watch;
+use tidekv_net::stream::{self, Stream};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::clients::queue::Queue;
+use crate::commands::catalogue;
+use crate::commands::command::{Call, Command, Flag, Place, Run, Verb};
+use crate::dispatch::pipeline::{self, Tried, Way};
+use crate::dispatch::round::{Outcome, Part};
+use crate::dispatch::rounds::Rounds;
+use crate::protocol::input::Input;
+use crate::protocol::reply::{CommandError, Reply, ReplyBuffer};
+use crate::protocol::request::{Arguments, Limits};
+use crate::state::server_state::State;
+use crate::state::session::Session;
+
+/// Requests that are taken from the input before they are run.
+const REQUESTS_MAX: usize = pipeline::WRITE_CALLS_MAX;
+/// Bytes of these requests, beyond which no more are taken.
+const REQUEST_BYTES: usize = 1 << 20;
+/// Room that is made for them before any is read.
+const REQUESTS_USUAL: usize = 16;
+/// Replies are sent when they have grown to this, even if more could be made.
+const REPLY_BYTES: usize = 256 << 10;
+/// How long to look again and again whether another writer is done, most of
+/// which need microseconds: about what handing work to a thread and back costs
+/// where processors are short.
+const BUSY_NS_MAX: u64 = 200_000;
+
+/// What a connection whose session is away relies on.
+const ONE_PIECE: &str = "one piece of work at a time";
+
+const NO_AUTH: CommandError = CommandError::text("NOAUTH Authentication required.");
+const INTERNAL: CommandError = CommandError::text("ERR internal error");
+const OUT_OF_MEMORY: CommandError =
+    CommandError::text("ERR too many bytes of unfinished requests; try again later");
+
+/// A request as it stands in line.
+enum Request {
+    Call(Call),
+    /// It never was one that could run.
+    Refused(CommandError),
+    /// The stream makes no sense any more; what came before still counts.
+    End,
+}
+
+/// What becomes of a call.
+enum Step {
+    /// It is answered.
+    Done,
+    /// It waits for `EXEC`.
+    Enqueue(Call),
+    /// It needs an I/O thread, or belongs together with others.
+    Offload(Call),
+}
+
+/// One connection.
+pub(crate) struct Connection {
+    state: Arc<State>,
+    rounds: Arc<Rounds>,
+    stream: Box<dyn Stream>,
+    /// Goes with the work to an I/O thread and comes back with its outcome; `None`
+    /// meanwhile.
+    session: Option<Box<Session>>,
+    input: Input,
+    replies: ReplyBuffer,
+    queue: Option<Queue>,
+    watches: Vec<Watch>,
+    /// Whether one of the calls that are measured together writes.
+    has_writes: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        state: Arc<State>,
+        rounds: Arc<Rounds>,
+        stream: Box<dyn Stream>,
+        session: Session,
+    ) -> Self {
+        Self {
+            rounds,
+            stream,
+            session: Some(Box::new(session)),
+            input: Input::new(state.budget.reservation()),
+            replies: ReplyBuffer::default(),
+            queue: None,
+            watches: Vec::new(),
+            has_writes: false,
+            state,
+        }
+    }
+
+    /// Serves the client until it leaves, is asked to, or `shutdown` turns
+    /// true.
+    pub(crate) async fn serve(mut self, shutdown: watch::Receiver<bool>) {
+        let mut waiter = shutdown.clone();
+        let mut stop = pin!(waiter.wait_for(|stop| *stop));
+        // Nothing else is ever sent. A look at the clock of changes is cheaper
+        // than to wait for one, and a flood of requests leaves no time to wait.
+        while shutdown.has_changed().is_ok_and(|changed| !changed) {
+            tokio::select! {
+                biased;
+                is_open = self.read() => if !is_open { break },
+                _ = &mut stop => break,
+            }
+            match self.work().await {
+                Ok(()) if !self.session().is_closing => {}
+                Ok(()) => break,
+                // The client is gone: there is nobody to say goodbye to.
+                Err(_) => return,
+            }
+        }
+        self.close().await;
+    }
+
+    fn session(&mut self) -> &mut Session {
+        self.session.as_mut().expect("it is away only while its work is waited for")
+    }
+
+    /// Waits for input; false when there will be none.
+    async fn read(&mut self) -> bool {
+        let fill = self.input.fill(&mut *self.stream);
+        let filled = match self.state.settings.idle_timeout() {
+            None => Ok(fill.await),
+            Some(idle) => timeout(idle, fill).await,
+        };
+        match filled {
+            Ok(Ok(bytes)) => {
+                self.state.counters.input_bytes.add(bytes);
+                bytes > 0
+            }
+            Ok(Err(error)) if error.kind() == io::ErrorKind::OutOfMemory => {
+                self.reply(&Reply::from(OUT_OF_MEMORY));
+                false
+            }
+            Ok(Err(_)) | Err(_) => false,
+        }
+    }
+
+    /// Runs everything that is complete, and sends the replies.
+    async fn work(&mut self) -> io::Result<()> {
+        loop {
+            let requests = self.parse();
+            if requests.is_empty() {
+                return self.flush().await;
+            }
+            let count = requests.len() as u64;
+            self.has_writes = false;
+            let began_ns = self.state.monotonic_ns();
+            self.execute(requests).await?;
+            let took_ns = self.state.monotonic_ns().saturating_sub(began_ns);
+            let counters = &self.state.counters;
+            let latencies = if self.has_writes { &counters.write_ns } else { &counters.read_ns };
+            latencies.record_many(took_ns, count);
+            if self.session().is_closing {
+                return self.flush().await;
+            }
+        }
+    }
+
+    /// Takes complete requests from the input, not too many at a time.
+    fn parse(&mut self) -> VecDeque<Request> {
+        let mut requests = VecDeque::with_capacity(REQUESTS_USUAL);
+        let mut bytes = 0;
+        let limits = Limits {
+            request_bytes_max: self.state.settings.request_bytes_max,
+            authenticated: self.session().is_authenticated,
+        };
+        // A stranger's requests are taken one by one: after AUTH it has the
+        // limits of a friend.
+        let requests_max = if limits.authenticated { REQUESTS_MAX } else { 1 };
+        let mut last_command: Option<&'static Command> = None;
+        while requests.len() < requests_max && bytes < REQUEST_BYTES {
+            match self.input.next(limits) {
+                Ok(None) => break,
+                Ok(Some(words)) if is_http(&words) => {
+                    self.session().is_closing = true;
+                    break;
+                }
+                Ok(Some(words)) => {
+                    requests.push_back(match catalogue::resolve(words, last_command) {
+                        Ok(call) => {
+                            bytes += call.bytes_len();
+                            last_command = Some(call.command);
+                            Request::Call(call)
+                        }
+                        Err(error) => Request::Refused(error),
+                    })
+                }
+                Err(error) => {
+                    let error = CommandError::from(format!("ERR {error}"));
+                    requests.extend([Request::Refused(error), Request::End]);
+                    break;
+                }
+            }
+        }
+        self.state.counters.commands.add(requests.len());
+        if let Some(command) = last_command {
+            let now_ms = self.state.now_ms();
+            self.session().client.touch(now_ms, command.name);
+        }
+        requests
+    }
+
+    async fn execute(&mut self, mut requests: VecDeque<Request>) -> io::Result<()> {
+        while let Some(request) = requests.pop_front() {
+            match request {
+                Request::End => self.session().is_closing = true,
+                Request::Refused(error) => self.refuse(error),
+                Request::Call(call) => match self.step(call) {
+                    Step::Done => {}
+                    Step::Enqueue(call) => self.enqueue(call).await,
+                    Step::Offload(call) => {
+                        requests.push_front(Request::Call(call));
+                        self.offload(&mut requests).await;
+                    }
+                },
+            }
+            if self.session().is_closing {
+                return Ok(());
+            }
+            if self.replies.len() >= REPLY_BYTES {
+                self.flush().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a call that needs neither the queue of a transaction nor an I/O thread.
+    fn step(&mut self, call: Call) -> Step {
+        if !self.session().is_authenticated && !call.command.has(Flag::NoAuth) {
+            self.refuse(NO_AUTH);
+            return Step::Done;
+        }
+        let verb = match call.command.run {
+            Run::Transaction(verb) => Some(verb),
+            _ => None,
+        };
+        let is_queued = matches!(verb, None | Some(Verb::Unwatch)) && call.command.name != "quit";
+        if self.queue.is_some() && is_queued {
+            return Step::Enqueue(call);
+        }
+        if let Some(verb) = verb {
+            return self.step_transaction(verb, call);
+        }
+        if !matches!(call.command.place, Place::Loop | Place::Point) {
+            return Step::Offload(call);
+        }
+        match self.on_event_loop(|state, session| pipeline::run_in_memory(state, session, &call)) {
+            None => {}
+            Some(Some(reply)) => self.reply(&reply),
+            Some(None) => return Step::Offload(call),
+        }
+        Step::Done
+    }
+
+    async fn enqueue(&mut self, call: Call) {
+        let Some(queue) = &mut self.queue else { return };
+        let pushed = queue.push(call).await;
+        let len = queue.len();
+        self.session().client.queued.store(len as i64, Ordering::Relaxed);
+        match pushed {
+            Ok(()) => self.reply(&Reply::Simple("QUEUED")),
+            Err(error) => self.refuse(error),
+        }
+    }
+
+    fn step_transaction(&mut self, verb: Verb, call: Call) -> Step {
+        let reply = match (verb, self.queue.is_some()) {
+            (Verb::Multi, false) => {
+                let reservation = self.state.budget.reservation();
+                let bytes_max = self.state.settings.request_bytes_max;
+                self.set_queue(Some(Queue::new(reservation, bytes_max)));
+                Reply::OK
+            }
+            (Verb::Multi, true) => Reply::Error("ERR MULTI calls can not be nested".into()),
+            (Verb::Exec, true) | (Verb::Watch, false) => return Step::Offload(call),
+            (Verb::Exec, false) => Reply::Error("ERR EXEC without MULTI".into()),
+            (Verb::Discard, true) => {
+                self.set_queue(None);
+                self.set_watches(Vec::new());
+                Reply::OK
+            }
+            (Verb::Discard, false) => Reply::Error("ERR DISCARD without MULTI".into()),
+            (Verb::Watch, true) => Reply::Error("ERR WATCH inside MULTI is not allowed".into()),
+            (Verb::Unwatch, _) => {
+                self.set_watches(Vec::new());
+                Reply::OK
+            }
+        };
+        self.reply(&reply);
+        Step::Done
+    }
+
+    /// Has the first of `requests`, a call, run together with its followers where
+    /// that is possible: writes on the event loop, if they need not wait, and
+    /// everything else on an I/O thread.
+    async fn offload(&mut self, requests: &mut VecDeque<Request>) {
+        let Some(Request::Call(first)) = requests.pop_front() else { return };
+        match (first.command.run, first.command.place) {
+            (Run::Transaction(Verb::Exec), _) => self.exec().await,
+            (Run::Transaction(_), _) => self.watch(first).await,
+            (_, Place::Alone | Place::Walk) => self.run_alone(first).await,
+            _ => {
+                let mut calls = vec![first];
+                while let Some(Request::Call(next)) = requests.front()
+                    && matches!(next.command.place, Place::Point | Place::Write)
+                    && let Some(Request::Call(next)) = requests.pop_front()
+                {
+                    calls.push(next);
+                }
+                let rest = self.run_batch(calls).await;
+                rest.into_iter().rev().for_each(|call| requests.push_front(Request::Call(call)));
+            }
+        }
+    }
+
+    /// Runs calls that read a few keys or write; returns those that are left.
+    async fn run_batch(&mut self, mut calls: Vec<Call>) -> Vec<Call> {
+        self.has_writes |= calls.iter().any(Call::writes);
+        let way = pipeline::way_of(&self.state, &calls);
+        let tried = match way {
+            Way::Loop => self.try_writes(&calls).await,
+            Way::Round => self.write_together(&mut calls).await,
+            Way::Thread => Some(Tried::Offload),
+        };
+        let replies = match tried {
+            None => return Vec::new(),
+            Some(Tried::Done(replies)) => replies,
+            Some(Tried::Busy | Tried::Offload) => Vec::new(),
+        };
+        replies.iter().for_each(|reply| self.reply(reply));
+        let rest = calls.split_off(replies.len());
+        // What an event loop has left may be for it as well; what a round has left would
+        // mostly meet the same obstacle in the next one.
+        let is_for_loop = way == Way::Loop && !replies.is_empty();
+        if rest.is_empty() || is_for_loop { rest } else { self.run_on_thread(rest).await }
+    }
+
+    /// Runs calls on an I/O thread; returns those that are left.
+    async fn run_on_thread(&mut self, mut calls: Vec<Call>) -> Vec<Call> {
+        let writes = calls.iter().any(|call| call.command.place == Place::Write);
+        let run = move |state: &State, session: &mut Session| {
+            let run = if writes { pipeline::run_writes } else { pipeline::run_points };
+            let replies = run(state, session, &calls);
+            (calls, replies)
+        };
+        let replies;
+        (calls, replies) = match self.on_io_thread(run).await {
+            Some(done) => done,
+            None => return Vec::new(),
+        };
+        replies.iter().for_each(|reply| self.reply(reply));
+        calls.split_off(replies.len())
+    }
+
+    /// Runs calls that write here, if they need not wait; `None` when one has
+    /// panicked. While another writer is at work, other connections have their
+    /// turn.
+    async fn try_writes(&mut self, calls: &[Call]) -> Option<Tried> {
+        let mut until_ns = None;
+        loop {
+            let tried =
+                self.on_event_loop(|state, session| pipeline::try_writes(state, session, calls))?;
+            if !matches!(tried, Tried::Busy) {
+                return Some(tried);
+            }
+            let now_ns = self.state.monotonic_ns();
+            if now_ns > *until_ns.get_or_insert(now_ns + BUSY_NS_MAX) {
+                return Some(tried);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Has calls that write done together with those of other connections, and waits
+    /// until they are durable; `None` when one has panicked.
+    async fn write_together(&mut self, calls: &mut Vec<Call>) -> Option<Tried> {
+        let session = self.session.take().expect(ONE_PIECE);
+        let part = Part { calls: std::mem::take(calls), session };
+        let (part, outcome) = self.rounds.write(part).await;
+        *calls = part.calls;
+        self.session = Some(part.session);
+        match outcome {
+            Outcome::Done(replies) => Some(Tried::Done(replies)),
+            Outcome::Alone | Outcome::InTurn => Some(Tried::Offload),
+            Outcome::Panicked => {
+                self.fail();
+                None
+            }
+        }
+    }
+
+    async fn run_alone(&mut self, call: Call) {
+        self.has_writes |= call.writes();
+        let walks = match call.command.place {
+            Place::Walk => self.state.walks.clone().acquire_owned().await.ok(),
+            _ => None,
+        };
+        let run = move |state: &State, session: &mut Session| {
+            let reply = pipeline::run_alone(state, session, &call);
+            drop(walks);
+            reply
+        };
+        if let Some(reply) = self.on_io_thread(run).await {
+            self.reply(&reply);
+        }
+    }
+
+    async fn exec(&mut self) {
+        let queue = self.queue.take();
+        self.set_queue(None);
+        let watches = std::mem::take(&mut self.watches);
+        self.set_watches(Vec::new());
+        let Some(calls) = queue.and_then(Queue::into_calls) else {
+            let aborted = "EXECABORT Transaction discarded because of previous errors.";
+            return self.reply(&Reply::Error(aborted.into()));
+        };
+        self.has_writes |= calls.iter().any(Call::writes);
+        let run = move |state: &State, session: &mut Session| {
+            pipeline::run_queue(state, session, &calls, &watches)
+        };
+        if let Some(reply) = self.on_io_thread(run).await {
+            self.reply(&reply);
+        }
+    }
+
+    async fn watch(&mut self, call: Call) {
+        let watches = self.watches.clone();
+        let watched =
+            self.on_io_thread(move |state, _| pipeline::watch(state, &call, watches)).await;
+        match watched {
+            None => {}
+            Some(Err(error)) => self.refuse(error),
+            Some(Ok(watches)) => {
+                self.set_watches(watches);
+                self.reply(&Reply::OK);
+            }
+        }
+    }
+
+    /// Runs `work`, which does not wait, here; `None` when it has panicked.
+    fn on_event_loop<T>(&mut self, work: impl FnOnce(&State, &mut Session) -> T) -> Option<T> {
+        let Self { state, session, .. } = self;
+        let session = session.as_mut().expect("it is away only while its work is waited for");
+        let done = catch_unwind(AssertUnwindSafe(|| work(state, session)));
+        done.map_err(|_| self.fail()).ok()
+    }
+
+    /// Runs `work` where it may wait; `None` when it has panicked.
+    ///
+    /// The threads are those of the runtime for blocking work, as many as the
+    /// settings say. Their queue needs no bound: a connection has one piece of
+    /// work at a time.
+    async fn on_io_thread<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&State, &mut Session) -> T + Send + 'static,
+    ) -> Option<T> {
+        let state = Arc::clone(&self.state);
+        let mut session = self.session.take().expect(ONE_PIECE);
+        let work = move || {
+            let done = catch_unwind(AssertUnwindSafe(|| work(&state, &mut session)));
+            (session, done)
+        };
+        let Ok((session, done)) = tokio::task::spawn_blocking(work).await else {
+            // The runtime ends before the work has begun, and this task with it.
+            return std::future::pending().await;
+        };
+        self.session = Some(session);
+        done.map_err(|_| self.fail()).ok()
+    }
+
+    fn set_queue(&mut self, queue: Option<Queue>) {
+        let queued = if queue.is_some() { 0 } else { -1 };
+        self.session().client.queued.store(queued, Ordering::Relaxed);
+        self.queue = queue;
+    }
+
+    fn set_watches(&mut self, watches: Vec<Watch>) {
+        // A key is watched in two keyspaces.
+        let keys = watches.len() / 2;
+        self.session().client.watched.store(keys, Ordering::Relaxed);
+        self.watches = watches;
+    }
+
+    fn reply(&mut self, reply: &Reply) {
+        if matches!(reply, Reply::Error(_)) {
+            self.state.counters.failed_commands.add(1);
+        }
+        let protocol = self.session().protocol();
+        self.replies.push(reply, protocol);
+    }
+
+    /// Answers what could not be run; a `MULTI` in progress is spoilt by it.
+    fn refuse(&mut self, error: CommandError) {
+        if let Some(queue) = &mut self.queue {
+            queue.abort();
+        }
+        self.reply(&Reply::from(error));
+    }
+
+    /// A command has panicked: the client must not go on as if it knew what
+    /// was done.
+    fn fail(&mut self) {
+        self.state.counters.panics.add(1);
+        tracing::error!("a command has panicked; its connection is closed");
+        self.reply(&Reply::from(INTERNAL));
+        self.session().is_closing = true;
+    }
+
+    /// Sends all replies.
+    async fn flush(&mut self) -> io::Result<()> {
+        let patience = self.state.settings.write_timeout;
+        let output_bytes = &self.state.counters.output_bytes;
+        let sent = |count| output_bytes.add(count);
+        stream::send(&mut *self.stream, &mut self.replies, patience, sent).await
+    }
+
+    /// Ends the stream so that the last replies arrive.
+    async fn close(mut self) {
+        if self.flush().await.is_ok() {
+            stream::end(&mut *self.stream).await;
+        }
+    }
+}
+
+/// Whether a web page has made a browser talk to us: its body could hold
+/// commands. Redis closes such a connection without a word, and so do we.
+fn is_http(words: &Arguments) -> bool {
+    words[0].eq_ignore_ascii_case(b"post") || words[0].eq_ignore_ascii_case(b"host:")
+}

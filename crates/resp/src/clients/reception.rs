@@ -1,0 +1,48 @@
+//! Where clients of the Redis protocol arrive.
+//!
+//! Guarantees: one more than the settings allow is turned away, and counted; whoever is
+//! admitted is in the list of clients until it has left.
+
+use std::sync::Arc;
+
+use tidekv_net::listener::Host;
+use tidekv_net::stream::Stream;
+use tokio::sync::watch;
+
+use crate::clients::connection::Connection;
+use crate::dispatch::rounds::Rounds;
+use crate::state::server_state::State;
+use crate::state::session::Session;
+
+/// Admits and serves clients.
+#[derive(Debug, Clone)]
+pub(crate) struct Reception {
+    pub(crate) state: Arc<State>,
+    pub(crate) rounds: Arc<Rounds>,
+}
+
+impl Host for Reception {
+    type Place = Session;
+
+    const FULL: &'static [u8] = b"-ERR max number of clients reached\r\n";
+
+    fn admit(&self, peer: String, local: String) -> Option<Session> {
+        let state = &self.state;
+        state.counters.connections.add(1);
+        if state.clients.len() >= state.settings.connections_max() {
+            state.counters.rejected_connections.add(1);
+            return None;
+        }
+        let client = state.clients.register(peer, local, state.now_ms());
+        Some(Session::new(client, state.settings.password().is_none()))
+    }
+
+    async fn serve(
+        self,
+        stream: Box<dyn Stream>,
+        session: Session,
+        shutdown: watch::Receiver<bool>,
+    ) {
+        Connection::new(self.state, self.rounds, stream, session).serve(shutdown).await;
+    }
+}

@@ -1,0 +1,243 @@
+//! The record of a command, from which come its lookup, its arity errors,
+//! `COMMAND`, `COMMAND DOCS` and `docs/reference/commands.md`. The records themselves
+//! stand in [`catalogue`](crate::commands::catalogue).
+
+use bytes::Bytes;
+
+use crate::data::execution::Execution;
+use crate::protocol::reply::CommandResult;
+use crate::state::stripes::KeySet;
+
+/// Where a command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On the event loop: it never touches the store.
+    Loop,
+    /// Reads a few keys: on the event loop when they are in memory, else on an
+    /// I/O thread with its neighbours.
+    Point,
+    /// Writes, in one transaction with its neighbours: on the event loop when
+    /// nothing has to be waited for, else on an I/O thread.
+    Write,
+    /// On an I/O thread, by itself.
+    Alone,
+    /// On an I/O thread, by itself, and not on the last free one: it may visit
+    /// every key.
+    Walk,
+}
+
+/// What `COMMAND` says of a command; names are Redis's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flag {
+    Write,
+    ReadOnly,
+    DenyOom,
+    Admin,
+    NoScript,
+    Loading,
+    Stale,
+    Fast,
+    NoAuth,
+    AllowBusy,
+}
+
+impl Flag {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::ReadOnly => "readonly",
+            Self::DenyOom => "denyoom",
+            Self::Admin => "admin",
+            Self::NoScript => "noscript",
+            Self::Loading => "loading",
+            Self::Stale => "stale",
+            Self::Fast => "fast",
+            Self::NoAuth => "no_auth",
+            Self::AllowBusy => "allow_busy",
+        }
+    }
+}
+
+/// What a command is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    String,
+    Generic,
+    Hash,
+    Connection,
+    Server,
+    Transactions,
+}
+
+impl Group {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Generic => "generic",
+            Self::Hash => "hash",
+            Self::Connection => "connection",
+            Self::Server => "server",
+            Self::Transactions => "transactions",
+        }
+    }
+}
+
+/// Which arguments are keys, counted as Redis does: the command's name is 0, a
+/// negative `last` counts from the end, and a `first` of 0 means none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Keys {
+    pub(crate) first: i64,
+    pub(crate) last: i64,
+    pub(crate) step: i64,
+}
+
+impl Keys {
+    pub(crate) const NONE: Self = Self { first: 0, last: 0, step: 0 };
+    pub(crate) const ONE: Self = Self { first: 1, last: 1, step: 1 };
+    pub(crate) const TWO: Self = Self { first: 1, last: 2, step: 1 };
+    pub(crate) const ALL: Self = Self { first: 1, last: -1, step: 1 };
+    /// Keys and values in turn.
+    pub(crate) const PAIRS: Self = Self { first: 1, last: -1, step: 2 };
+}
+
+/// What `MULTI` and its like do; the connection does it, since it keeps the
+/// queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Multi,
+    Exec,
+    Discard,
+    Watch,
+    Unwatch,
+}
+
+/// The function of a command. Arguments come without the command's name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Run {
+    /// Works on data or on the session.
+    Data(fn(&mut Execution<'_>, &[Bytes]) -> CommandResult),
+    /// Tells about the catalogue.
+    Catalogue(fn(&'static [Command], &[Bytes]) -> CommandResult),
+    /// Belongs to transactions.
+    Transaction(Verb),
+    /// Has subcommands only.
+    Container(()),
+}
+
+/// The record of a command.
+#[derive(Debug)]
+pub(crate) struct Command {
+    /// In small letters; of a subcommand `container|name`.
+    pub(crate) name: &'static str,
+    /// How many arguments, the name included; at least so many if negative.
+    pub(crate) arity: i64,
+    pub(crate) place: Place,
+    pub(crate) flags: &'static [Flag],
+    pub(crate) keys: Keys,
+    pub(crate) group: Group,
+    /// The version of Redis that had it first; of TideKV for our own.
+    pub(crate) since: &'static str,
+    /// Its arguments, as in Redis's documentation.
+    pub(crate) syntax: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) run: Run,
+}
+
+impl Command {
+    pub(crate) fn has(&self, flag: Flag) -> bool {
+        self.flags.contains(&flag)
+    }
+
+    /// Whether it takes `arguments`, its name among them (two words for a
+    /// subcommand).
+    pub(crate) fn takes(&self, arguments: usize) -> bool {
+        let arguments = i64::try_from(arguments).unwrap_or(i64::MAX);
+        if self.arity < 0 { arguments >= -self.arity } else { arguments == self.arity }
+    }
+
+    /// The keys among all of its words.
+    pub(crate) fn keys<'a>(&self, words: &'a [Bytes]) -> impl Iterator<Item = &'a Bytes> {
+        let Keys { first, last, step } = self.keys;
+        let last = if last < 0 { words.len() as i64 + last } else { last };
+        let wanted = if first == 0 { 0 } else { (last - first + step).max(0) / step };
+        words.iter().skip(first as usize).step_by(step.max(1) as usize).take(wanted as usize)
+    }
+}
+
+/// A command as a client has sent it.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) command: &'static Command,
+    /// Its name and arguments.
+    pub(crate) words: Vec<Bytes>,
+}
+
+impl Call {
+    /// The arguments without the name, or both names of a subcommand.
+    pub(crate) fn arguments(&self) -> &[Bytes] {
+        let names = if self.command.name.contains('|') { 2 } else { 1 };
+        &self.words[names..]
+    }
+
+    /// Whether it may change something.
+    pub(crate) fn writes(&self) -> bool {
+        self.command.has(Flag::Write)
+    }
+
+    /// The bytes of all its words.
+    pub(crate) fn bytes_len(&self) -> usize {
+        self.words.iter().map(|word| word.len() + size_of::<Bytes>()).sum()
+    }
+
+    /// Adds the keys that it touches to `keys`.
+    pub(crate) fn collect_keys(&self, keys: &mut KeySet) {
+        if self.command.keys == Keys::NONE && self.writes() {
+            keys.insert_all();
+        }
+        for key in self.command.keys(&self.words) {
+            keys.insert(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_found_among_the_words() {
+        let words: Vec<Bytes> = ["c", "a", "b", "c", "d"].map(Bytes::from).to_vec();
+        for (keys, expected) in [
+            (Keys::NONE, vec![]),
+            (Keys::ONE, vec!["a"]),
+            (Keys::TWO, vec!["a", "b"]),
+            (Keys::ALL, vec!["a", "b", "c", "d"]),
+            (Keys::PAIRS, vec!["a", "c"]),
+        ] {
+            let command = Command { keys, ..EXAMPLE };
+            assert_eq!(command.keys(&words).collect::<Vec<_>>(), expected);
+        }
+        assert_eq!(Command { keys: Keys::ALL, ..EXAMPLE }.keys(&words[..1]).count(), 0);
+    }
+
+    #[test]
+    fn arity_counts_the_name() {
+        assert!(Command { arity: 2, ..EXAMPLE }.takes(2));
+        assert!(!Command { arity: 2, ..EXAMPLE }.takes(3));
+        assert!(Command { arity: -2, ..EXAMPLE }.takes(3));
+        assert!(!Command { arity: -2, ..EXAMPLE }.takes(1));
+    }
+
+    const EXAMPLE: Command = Command {
+        name: "example",
+        arity: 1,
+        place: Place::Loop,
+        flags: &[],
+        keys: Keys::NONE,
+        group: Group::Generic,
+        since: "1.0.0",
+        syntax: "",
+        summary: "",
+        run: Run::Container(()),
+    };
+}

@@ -1,0 +1,37 @@
+//! Errors that several commands share, in Redis's words, and the readers of
+//! arguments that give them.
+
+use bytes::Bytes;
+
+use crate::protocol::number::parse_i64;
+use crate::protocol::reply::CommandError;
+
+pub(crate) const SYNTAX: CommandError = CommandError::text("ERR syntax error");
+pub(crate) const NOT_AN_INTEGER: CommandError =
+    CommandError::text("ERR value is not an integer or out of range");
+pub(crate) const OVERFLOW: CommandError =
+    CommandError::text("ERR increment or decrement would overflow");
+pub(crate) const NO_SUCH_KEY: CommandError = CommandError::text("ERR no such key");
+pub(crate) const DB_OUT_OF_RANGE: CommandError = CommandError::text("ERR DB index is out of range");
+
+/// The error of too few or too many arguments.
+pub(crate) fn wrong_arity(command: &str) -> CommandError {
+    CommandError::from(format!("ERR wrong number of arguments for '{command}' command"))
+}
+
+/// An argument that is an integer.
+pub(crate) fn integer(argument: &[u8]) -> Result<i64, CommandError> {
+    parse_i64(argument).ok_or(NOT_AN_INTEGER)
+}
+
+/// Whether an argument is the word `word`, in capitals or not.
+pub(crate) fn is_word(argument: &Bytes, word: &str) -> bool {
+    argument.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// The argument behind an option.
+pub(crate) fn operand<'a>(
+    arguments: &mut impl Iterator<Item = &'a Bytes>,
+) -> Result<&'a Bytes, CommandError> {
+    arguments.next().ok_or(SYNTAX)
+}

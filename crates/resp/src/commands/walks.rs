@@ -1,0 +1,313 @@
+//! Commands that walk over many keys or fields, in their order.
+//!
+//! Cursors are those of [`cursors`](crate::state::cursors). `DBSIZE` counts, so it is
+//! exact and takes a while. `RANDOMKEY` jumps to a place between the first and
+//! the last key, all places being equally likely: a key behind a wide gap is
+//! found more often than one behind a narrow gap.
+
+use std::iter::Peekable;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use tidekv_io::Random;
+
+use crate::commands::errors::{SYNTAX, integer, is_word, operand};
+use crate::data::execution::{Execution, KeyBounds, Walk, check_reply_bytes, prefix_end};
+use crate::data::values;
+use crate::protocol::glob;
+use crate::protocol::number::parse_u64;
+use crate::protocol::reply::{CommandError, CommandResult, Reply};
+use crate::state::cursors::Scope;
+use crate::state::keyspaces::Space;
+
+/// How many elements `SCAN` looks at when it is not told.
+const COUNT_DEFAULT: usize = 10;
+
+/// What memory an element of a reply takes beside its bytes.
+const ELEMENT_BYTES: usize = size_of::<Reply>();
+
+const EVERYTHING: KeyBounds = (Bound::Unbounded, Bound::Unbounded);
+
+/// All keys of a range in ascending order, each once, with whether it holds a
+/// hash.
+struct KeyWalk {
+    strings: Peekable<Walk>,
+    hashes: Peekable<Walk>,
+}
+
+impl KeyWalk {
+    fn new(execution: &mut Execution<'_>, bounds: KeyBounds) -> Result<Self, CommandError> {
+        let mut walk = |space| execution.range(space, bounds.clone(), true);
+        Ok(Self {
+            strings: walk(Space::Strings)?.peekable(),
+            hashes: walk(Space::Hashes)?.peekable(),
+        })
+    }
+
+    /// The greatest key of the range.
+    fn greatest(&mut self) -> Result<Option<Bytes>, CommandError> {
+        let strings = self.strings.next_back().transpose()?;
+        let hashes = self.hashes.next_back().transpose()?;
+        Ok(strings.map(|(key, _)| key).max(hashes.map(|(key, _)| key)))
+    }
+}
+
+impl Iterator for KeyWalk {
+    type Item = Result<(Bytes, bool), CommandError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let is_hash = match (self.strings.peek(), self.hashes.peek()) {
+            (Some(Ok((string, _))), Some(Ok((hash, _)))) => {
+                if string == hash {
+                    // The command line has put a string beside a hash.
+                    self.hashes.next();
+                    false
+                } else {
+                    hash < string
+                }
+            }
+            (Some(_), _) => false,
+            (None, _) => true,
+        };
+        let walk = if is_hash { &mut self.hashes } else { &mut self.strings };
+        walk.next().map(|item| item.map(|(key, _)| (key, is_hash)))
+    }
+}
+
+/// The range of keys that may match `pattern`, behind `last` if that is given.
+fn bounds_of(pattern: Option<&[u8]>, last: Option<Bytes>) -> KeyBounds {
+    let prefix = Bytes::from(pattern.map_or_else(Vec::new, glob::literal_prefix));
+    let end = prefix_end(&prefix);
+    let start = match last {
+        Some(last) if last >= prefix => Bound::Excluded(last),
+        _ => Bound::Included(prefix),
+    };
+    (start, end)
+}
+
+pub(crate) fn keys(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
+    let pattern = &arguments[0];
+    let mut replies = Vec::new();
+    let mut bytes = 0;
+    for item in KeyWalk::new(execution, bounds_of(Some(pattern), None))? {
+        let (key, _) = item?;
+        if glob::matches(pattern, &key) {
+            bytes += key.len() + ELEMENT_BYTES;
+            check_reply_bytes(bytes)?;
+            replies.push(Reply::Bulk(key));
+        }
+    }
+    Ok(Reply::Array(replies))
+}
+
+pub(crate) fn dbsize(execution: &mut Execution<'_>, _: &[Bytes]) -> CommandResult {
+    let mut count = 0;
+    for item in KeyWalk::new(execution, EVERYTHING)? {
+        item?;
+        count += 1;
+    }
+    Ok(Reply::Integer(count))
+}
+
+pub(crate) fn randomkey(execution: &mut Execution<'_>, _: &[Bytes]) -> CommandResult {
+    let mut walk = KeyWalk::new(execution, EVERYTHING)?;
+    let Some(last) = walk.greatest()? else {
+        return Ok(Reply::Null);
+    };
+    let first = match KeyWalk::new(execution, EVERYTHING)?.next() {
+        Some(item) => item?.0,
+        None => return Ok(Reply::Null),
+    };
+    let target = between(&first, &last, execution.state.random.next_u64());
+    let bounds = (Bound::Included(target), Bound::Unbounded);
+    match KeyWalk::new(execution, bounds)?.next() {
+        Some(item) => Ok(Reply::Bulk(item?.0)),
+        None => Ok(Reply::Bulk(last)),
+    }
+}
+
+/// A place between two keys: their common prefix, and eight bytes behind it.
+fn between(first: &[u8], last: &[u8], random: u64) -> Bytes {
+    let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+    let number = |key: &[u8]| {
+        let mut bytes = [0; 8];
+        let rest = &key[shared..key.len().min(shared + 8)];
+        bytes[..rest.len()].copy_from_slice(rest);
+        u64::from_be_bytes(bytes)
+    };
+    let (low, high) = (number(first), number(last));
+    let span = u128::from(high - low) + 1;
+    let step = ((u128::from(random) * span) >> 64) as u64;
+    Bytes::from([&first[..shared], &(low + step).to_be_bytes()].concat())
+}
+
+/// The options of `SCAN` and `HSCAN`.
+#[derive(Debug)]
+struct ScanOptions<'a> {
+    cursor: u64,
+    pattern: Option<&'a Bytes>,
+    count: usize,
+    kind: Option<&'a Bytes>,
+}
+
+impl<'a> ScanOptions<'a> {
+    fn parse(arguments: &'a [Bytes], takes_type: bool) -> Result<Self, CommandError> {
+        let cursor = parse_u64(&arguments[0]).filter(|_| !arguments[0].is_empty());
+        let cursor = cursor.ok_or(CommandError::text("ERR invalid cursor"))?;
+        let mut options = Self { cursor, pattern: None, count: COUNT_DEFAULT, kind: None };
+        let mut arguments = arguments[1..].iter();
+        while let Some(argument) = arguments.next() {
+            if is_word(argument, "MATCH") {
+                options.pattern = Some(operand(&mut arguments)?);
+            } else if is_word(argument, "COUNT") {
+                let count = integer(operand(&mut arguments)?)?;
+                options.count =
+                    usize::try_from(count).ok().filter(|&count| count > 0).ok_or(SYNTAX)?;
+            } else if is_word(argument, "TYPE") && takes_type {
+                options.kind = Some(operand(&mut arguments)?);
+            } else {
+                return Err(SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+
+    fn matches(&self, element: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, element))
+    }
+}
+
+fn scan_reply(cursor: u64, elements: Vec<Reply>) -> Reply {
+    Reply::Array(vec![Reply::text(cursor.to_string()), Reply::Array(elements)])
+}
+
+/// The scope of cursors over all keys; that of a hash comes from its identity.
+const ALL_KEYS: Scope = 0;
+
+pub(crate) fn scan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
+    let options = ScanOptions::parse(arguments, true)?;
+    let last = execution.state.cursors.position(ALL_KEYS, options.cursor);
+    let bounds = bounds_of(options.pattern.map(|pattern| &pattern[..]), last);
+    let mut walk = KeyWalk::new(execution, bounds)?;
+    let mut replies = Vec::new();
+    let mut bytes = 0;
+    let mut last = Bytes::new();
+    for _ in 0..options.count {
+        let Some(item) = walk.next() else { break };
+        let (key, is_hash) = item?;
+        last = key.clone();
+        let kind = if is_hash { "hash" } else { "string" };
+        if options.kind.is_none_or(|wanted| is_word(wanted, kind)) && options.matches(&key) {
+            bytes += key.len() + ELEMENT_BYTES;
+            check_reply_bytes(bytes)?;
+            replies.push(Reply::Bulk(key));
+        }
+    }
+    let cursor = match walk.next() {
+        None => 0,
+        Some(more) => {
+            more?;
+            execution.state.cursors.remember(ALL_KEYS, &last)
+        }
+    };
+    Ok(scan_reply(cursor, replies))
+}
+
+pub(crate) fn hscan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
+    let options = ScanOptions::parse(&arguments[1..], false)?;
+    let Some(hash) = values::find_hash(execution, &arguments[0])? else {
+        return Ok(scan_reply(0, Vec::new()));
+    };
+    let scope = xxhash_rust::xxh3::xxh3_64(&hash.identity);
+    let last = execution.state.cursors.position(scope, options.cursor);
+    let (fields, more) = hash.fields_behind(execution, last.as_deref(), options.count)?;
+    let cursor = match fields.last() {
+        Some((last, _)) if more => execution.state.cursors.remember(scope, last),
+        _ => 0,
+    };
+    let matching = fields.into_iter().filter(|(field, _)| options.matches(field));
+    let replies = matching.flat_map(|(field, value)| [Reply::Bulk(field), Reply::Bulk(value)]);
+    Ok(scan_reply(cursor, replies.collect()))
+}
+
+/// Reads a bound of `TIDE.RANGE`: `-` and `+` for the ends, `(key` without the
+/// key, `[key` or `key` with it.
+fn range_bound(argument: &Bytes) -> Bound<Bytes> {
+    match argument.first() {
+        Some(b'-' | b'+') if argument.len() == 1 => Bound::Unbounded,
+        Some(b'(') => Bound::Excluded(argument.slice(1..)),
+        Some(b'[') => Bound::Included(argument.slice(1..)),
+        _ => Bound::Included(argument.clone()),
+    }
+}
+
+pub(crate) fn tide_range(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
+    let (mut limit, mut is_reverse, mut keys_only) = (usize::MAX, false, false);
+    let mut options = arguments[2..].iter();
+    while let Some(option) = options.next() {
+        if is_word(option, "LIMIT") {
+            // As in Redis's ranges, a negative limit is none.
+            limit = usize::try_from(integer(operand(&mut options)?)?).unwrap_or(usize::MAX);
+        } else if is_word(option, "REVERSE") {
+            is_reverse = true;
+        } else if is_word(option, "KEYSONLY") {
+            keys_only = true;
+        } else {
+            return Err(SYNTAX);
+        }
+    }
+    let bounds = (range_bound(&arguments[0]), range_bound(&arguments[1]));
+    // Nothing lies behind the last key or before the first.
+    if &arguments[0][..] == b"+" || &arguments[1][..] == b"-" {
+        return Ok(Reply::Array(Vec::new()));
+    }
+    let walk = execution.range(Space::Strings, bounds, keys_only)?;
+    let walk: Box<dyn Iterator<Item = _>> =
+        if is_reverse { Box::new(walk.rev()) } else { Box::new(walk) };
+    let mut replies = Vec::new();
+    let mut bytes = 0;
+    for item in walk.take(limit) {
+        let (key, entry) = item?;
+        bytes += key.len() + entry.value.len() + 2 * ELEMENT_BYTES;
+        check_reply_bytes(bytes)?;
+        replies.push(Reply::Bulk(key));
+        if !keys_only {
+            replies.push(Reply::Bulk(entry.value));
+        }
+    }
+    Ok(Reply::Array(replies))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_random_place_lies_between_the_keys() {
+        for (first, last) in [("a", "b"), ("user:001", "user:999"), ("a", "a"), ("ab", "abc")] {
+            for random in [0, u64::MAX / 2, u64::MAX] {
+                let place = between(first.as_bytes(), last.as_bytes(), random);
+                let shared = first.bytes().zip(last.bytes()).take_while(|(a, b)| a == b).count();
+                assert_eq!(place[..shared], first.as_bytes()[..shared]);
+                let mut padded = last.as_bytes().to_vec();
+                padded.resize(place.len().max(padded.len()), 0);
+                assert!(place <= padded, "{place:?} {last}");
+            }
+        }
+    }
+
+    #[test]
+    fn patterns_bound_the_walk() {
+        let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
+        assert_eq!(
+            bounds_of(Some(b"user:*"), None),
+            (Bound::Included(bytes("user:")), Bound::Excluded(bytes("user;")))
+        );
+        assert_eq!(
+            bounds_of(Some(b"user:*"), Some(bytes("user:7"))).0,
+            Bound::Excluded(bytes("user:7"))
+        );
+        assert_eq!(bounds_of(Some(b"b*"), Some(bytes("a"))).0, Bound::Included(bytes("b")));
+        assert_eq!(bounds_of(None, None), (Bound::Included(bytes("")), Bound::Unbounded));
+    }
+}

@@ -1,0 +1,403 @@
+//! What a command reads from and writes to. The functions of the commands know
+//! nothing else of the store, so one function serves the event loop, the I/O
+//! threads, a pipeline and `EXEC`.
+//!
+//! An [`Execution`] runs commands one after another over one [`Backing`].
+//! Guarantees:
+//! 1. A command that fails writes nothing: its writes are gathered and taken
+//!    over only when it has succeeded ([`Execution::settle`]).
+//! 2. Over a transaction, a command sees the writes of those before it. It does
+//!    not see its own.
+//! 3. Every write is within the bounds of the store, so that one bad command
+//!    cannot spoil the commit of its neighbours. A key outside the bounds reads
+//!    as absent.
+
+use std::collections::HashMap;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use tidekv::{
+    Attempt, BATCH_BYTES_MAX, Cached, Commit, Durability, Entry, KEY_BYTES_MAX, Snapshot,
+    Transaction, VALUE_BYTES_MAX, WriteBatch,
+};
+
+use crate::protocol::reply::CommandError;
+use crate::state::forecast::{self, Read};
+use crate::state::keyspaces::{SPACES, Space};
+use crate::state::server_state::State;
+use crate::state::session::Session;
+
+/// Most bytes that a command may answer. Walks over everything would otherwise
+/// take as much memory as there is data.
+pub(crate) const REPLY_BYTES_MAX: usize = 512 << 20;
+
+/// Most bytes that the commands of one execution may write together, with room
+/// for the encoding below what the store takes in one batch.
+const WRITTEN_BYTES_MAX: usize = BATCH_BYTES_MAX - (64 << 20);
+
+/// What each write costs beside its key and value, generously.
+const WRITE_OVERHEAD_BYTES: usize = 32;
+
+/// A range of keys.
+pub(crate) type KeyBounds = (Bound<Bytes>, Bound<Bytes>);
+
+/// A walk over entries, from both ends.
+pub(crate) type Walk = Box<dyn DoubleEndedIterator<Item = Result<(Bytes, Entry), CommandError>>>;
+
+/// Where reads come from and writes go to.
+#[derive(Debug)]
+pub(crate) enum Backing {
+    /// The present, as far as it is in memory; else
+    /// [`CommandError::WouldBlock`].
+    Memory,
+    /// Entries that were read together, and nothing else.
+    Fetched(HashMap<(Space, Bytes), Entry>),
+    /// One moment. Writes are blind.
+    Snapshot(Snapshot),
+    /// All or nothing.
+    Transaction(Box<Transaction>),
+    /// All or nothing, from memory; else [`CommandError::WouldBlock`].
+    TransactionInMemory(Box<Transaction>),
+}
+
+impl Backing {
+    fn transaction(&mut self) -> Option<&mut Transaction> {
+        match self {
+            Self::Transaction(transaction) | Self::TransactionInMemory(transaction) => {
+                Some(transaction)
+            }
+            Self::Memory | Self::Fetched(_) | Self::Snapshot(_) => None,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Write {
+    Put { space: Space, key: Bytes, value: Bytes, expires_at_ms: Option<u64> },
+    Delete { space: Space, key: Bytes },
+    DeleteAll,
+}
+
+/// Runs commands over a backing.
+#[derive(Debug)]
+pub(crate) struct Execution<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) session: &'a mut Session,
+    backing: Backing,
+    /// Writes of the command that runs.
+    writes: Vec<Write>,
+    /// What it has read, if somebody wants to know.
+    reads: Vec<Read>,
+    /// Bytes of the writes that were settled, and of [`Execution::writes`].
+    settled_bytes: usize,
+    gathered_bytes: usize,
+    /// Settled writes, unless the backing is a transaction and has them.
+    batch: WriteBatch,
+}
+
+impl<'a> Execution<'a> {
+    pub(crate) fn new(state: &'a State, session: &'a mut Session, backing: Backing) -> Self {
+        Self {
+            state,
+            session,
+            backing,
+            writes: Vec::new(),
+            reads: Vec::new(),
+            settled_bytes: 0,
+            gathered_bytes: 0,
+            batch: WriteBatch::new(),
+        }
+    }
+
+    // ---- Reads ----
+
+    /// The entry of `key`.
+    pub(crate) fn get(&mut self, space: Space, key: &[u8]) -> Result<Option<Entry>, CommandError> {
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            return Ok(None);
+        }
+        let keyspace = self.state.keyspaces.get(space);
+        let entry = match &mut self.backing {
+            Backing::Memory => ready(keyspace.try_get_cached(key)?)?,
+            Backing::Fetched(entries) => {
+                entries.get(&(space, Bytes::copy_from_slice(key))).cloned()
+            }
+            Backing::Snapshot(snapshot) => snapshot.get_entry(keyspace, key)?,
+            Backing::Transaction(transaction) => transaction.get(keyspace, key)?,
+            Backing::TransactionInMemory(transaction) => {
+                ready(transaction.try_get_cached(keyspace, key)?)?
+            }
+        };
+        if let Some(entry) = &entry
+            && self.state.curves.is_some()
+        {
+            self.reads.push(forecast::read(space, key, entry));
+        }
+        if space == Space::Strings {
+            let counters = &self.state.counters;
+            if entry.is_some() { &counters.hits } else { &counters.misses }.add(1);
+        }
+        Ok(entry)
+    }
+
+    /// All entries whose keys begin with `prefix`, in order.
+    pub(crate) fn prefix(&mut self, space: Space, prefix: &[u8]) -> Result<Walk, CommandError> {
+        let keyspace = self.state.keyspaces.get(space);
+        match &mut self.backing {
+            Backing::Memory | Backing::Fetched(_) | Backing::TransactionInMemory(_) => {
+                Err(CommandError::WouldBlock)
+            }
+            Backing::Snapshot(snapshot) => Ok(walk_of(snapshot.prefix(keyspace, prefix))),
+            Backing::Transaction(transaction) => {
+                let entries = transaction.prefix(keyspace, prefix)?;
+                Ok(Box::new(entries.into_iter().map(Ok)))
+            }
+        }
+    }
+
+    /// All entries of a range of keys, in order; values are left out if the
+    /// caller has no use for them.
+    pub(crate) fn range(
+        &mut self,
+        space: Space,
+        bounds: KeyBounds,
+        keys_only: bool,
+    ) -> Result<Walk, CommandError> {
+        use std::ops::RangeBounds;
+
+        if is_crossed(&bounds) {
+            return Ok(Box::new(std::iter::empty()));
+        }
+        let keyspace = self.state.keyspaces.get(space);
+        match &mut self.backing {
+            Backing::Memory | Backing::Fetched(_) | Backing::TransactionInMemory(_) => {
+                Err(CommandError::WouldBlock)
+            }
+            Backing::Snapshot(snapshot) => {
+                let walk = snapshot.range::<Bytes>(keyspace, bounds);
+                Ok(walk_of(if keys_only { walk.keys_only() } else { walk }))
+            }
+            // The store walks through a transaction's own writes by prefix
+            // only, and gathers the entries, up to a bound.
+            Backing::Transaction(transaction) => {
+                let entries = transaction.prefix(keyspace, &common_prefix(&bounds))?;
+                let inside = move |(key, _): &(Bytes, Entry)| bounds.contains(key);
+                Ok(Box::new(entries.into_iter().filter(inside).map(Ok)))
+            }
+        }
+    }
+
+    // ---- Writes ----
+
+    /// Sets `key` to `value`, until `expires_at_ms` if that is given.
+    pub(crate) fn put(
+        &mut self,
+        space: Space,
+        key: Bytes,
+        value: Bytes,
+        expires_at_ms: Option<u64>,
+    ) -> Result<(), CommandError> {
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            return Err(CommandError::from(format!(
+                "ERR a key has 1 to {KEY_BYTES_MAX} bytes, this one would have {}",
+                key.len()
+            )));
+        }
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(CommandError::from(format!(
+                "ERR string exceeds maximum allowed size ({VALUE_BYTES_MAX} bytes)"
+            )));
+        }
+        self.gather(key.len() + value.len(), Write::Put { space, key, value, expires_at_ms })
+    }
+
+    /// Removes `key`.
+    pub(crate) fn delete(&mut self, space: Space, key: Bytes) -> Result<(), CommandError> {
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            return Ok(());
+        }
+        self.gather(key.len(), Write::Delete { space, key })
+    }
+
+    /// Removes everything, in all keyspaces of the server.
+    pub(crate) fn delete_all(&mut self) -> Result<(), CommandError> {
+        self.gather(SPACES.len() * KEY_BYTES_MAX, Write::DeleteAll)
+    }
+
+    fn gather(&mut self, bytes: usize, write: Write) -> Result<(), CommandError> {
+        self.gathered_bytes += bytes + WRITE_OVERHEAD_BYTES;
+        if self.settled_bytes + self.gathered_bytes > WRITTEN_BYTES_MAX {
+            return Err(CommandError::from(format!(
+                "ERR a command or transaction writes at most {WRITTEN_BYTES_MAX} bytes"
+            )));
+        }
+        self.writes.push(write);
+        Ok(())
+    }
+
+    /// Takes over what the command has written if `succeeded`, and forgets it
+    /// otherwise.
+    pub(crate) fn settle(&mut self, succeeded: bool) {
+        let bytes = std::mem::take(&mut self.gathered_bytes);
+        let mut writes = std::mem::take(&mut self.writes);
+        // One that could not go on is run again, and reads again.
+        let state = self.state;
+        self.reads.drain(..).filter(|_| succeeded).for_each(|read| state.saw_read(read));
+        if succeeded {
+            self.settled_bytes += bytes;
+            writes.drain(..).for_each(|write| self.take_over(write));
+        } else {
+            writes.clear();
+        }
+        self.writes = writes;
+    }
+
+    fn take_over(&mut self, write: Write) {
+        debug_assert!(!matches!(self.backing, Backing::Memory), "a read writes nothing");
+        self.witness(&write);
+        let keyspaces = &self.state.keyspaces;
+        match (self.backing.transaction(), write) {
+            (Some(transaction), Write::Put { space, key, value, expires_at_ms }) => {
+                transaction.put_until(keyspaces.get(space), &key, &value, expires_at_ms);
+            }
+            (Some(transaction), Write::Delete { space, key }) => {
+                transaction.delete(keyspaces.get(space), &key);
+            }
+            (Some(transaction), Write::DeleteAll) => {
+                for (space, _) in SPACES {
+                    transaction.delete_range(keyspaces.get(space), b"", &BEHIND_ALL_KEYS);
+                }
+            }
+            (None, Write::Put { space, key, value, expires_at_ms: Some(deadline) }) => {
+                self.batch.put_until(keyspaces.get(space), &key, &value, deadline);
+            }
+            (None, Write::Put { space, key, value, expires_at_ms: None }) => {
+                self.batch.put(keyspaces.get(space), &key, &value);
+            }
+            (None, Write::Delete { space, key }) => self.batch.delete(keyspaces.get(space), &key),
+            (None, Write::DeleteAll) => {
+                for (space, _) in SPACES {
+                    self.batch.delete_range(keyspaces.get(space), b"", &BEHIND_ALL_KEYS);
+                }
+            }
+        }
+    }
+
+    /// Tells of a write, but of one of everything.
+    fn witness(&self, write: &Write) {
+        match write {
+            Write::Put { space, key, value, expires_at_ms } => {
+                self.state.saw_write(*space, key, value, *expires_at_ms);
+            }
+            Write::Delete { space, key } => self.state.saw_removal(*space, key),
+            // Curves think for a window that what was there is there still.
+            Write::DeleteAll => {}
+        }
+    }
+
+    /// Bytes written by the commands so far.
+    pub(crate) fn written_bytes(&self) -> usize {
+        self.settled_bytes
+    }
+
+    /// The transaction with the settled writes, for whoever adds more. Only over a
+    /// transaction.
+    pub(crate) fn into_transaction(self) -> Box<Transaction> {
+        debug_assert!(self.writes.is_empty(), "every command has been settled");
+        match self.backing {
+            Backing::Transaction(transaction) | Backing::TransactionInMemory(transaction) => {
+                transaction
+            }
+            _ => unreachable!("what is added to is a transaction"),
+        }
+    }
+
+    /// Makes the settled writes happen.
+    pub(crate) fn commit(self, durability: Durability) -> Result<Commit, CommandError> {
+        debug_assert!(self.writes.is_empty(), "every command has been settled");
+        match self.backing {
+            Backing::Transaction(transaction) | Backing::TransactionInMemory(transaction) => {
+                Ok(transaction.commit(durability)?)
+            }
+            _ if self.batch.is_empty() => Ok(Commit::Done),
+            _ => {
+                self.state.db.write_with(self.batch, durability)?;
+                Ok(Commit::Done)
+            }
+        }
+    }
+
+    /// Makes the settled writes happen at once, with no sync, if nothing has to
+    /// be waited for. Only over a transaction.
+    pub(crate) fn try_commit(self) -> Result<Attempt, CommandError> {
+        debug_assert!(self.writes.is_empty(), "every command has been settled");
+        match self.backing {
+            Backing::Transaction(transaction) | Backing::TransactionInMemory(transaction) => {
+                Ok(transaction.try_commit()?)
+            }
+            _ => unreachable!("writes of event loops are transactions"),
+        }
+    }
+}
+
+/// The answer of a call that does not wait, if it has one.
+fn ready<T>(cached: Cached<T>) -> Result<T, CommandError> {
+    match cached {
+        Cached::Ready(answer) => Ok(answer),
+        Cached::WouldBlock => Err(CommandError::WouldBlock),
+    }
+}
+
+/// The end of a range that holds every key: one byte longer than the longest.
+static BEHIND_ALL_KEYS: [u8; KEY_BYTES_MAX + 1] = [0xff; KEY_BYTES_MAX + 1];
+
+fn walk_of(iter: tidekv::Iter) -> Walk {
+    Box::new(iter.map(|item| item.map_err(CommandError::from)))
+}
+
+/// Whether no key lies within the bounds.
+fn is_crossed(bounds: &KeyBounds) -> bool {
+    use Bound::{Excluded, Included, Unbounded};
+
+    match bounds {
+        (Unbounded, _) | (_, Unbounded) => false,
+        (Included(start), Included(end)) => start > end,
+        (Included(start) | Excluded(start), Included(end) | Excluded(end)) => start >= end,
+    }
+}
+
+/// What all keys within the bounds begin with.
+fn common_prefix(bounds: &KeyBounds) -> Bytes {
+    use Bound::{Excluded, Included};
+
+    match bounds {
+        (Included(start) | Excluded(start), Included(end) | Excluded(end)) => {
+            let shared = start.iter().zip(end).take_while(|(a, b)| a == b).count();
+            start.slice(..shared)
+        }
+        _ => Bytes::new(),
+    }
+}
+
+/// The first key behind all that begin with `prefix`.
+pub(crate) fn prefix_end(prefix: &[u8]) -> Bound<Bytes> {
+    let kept = prefix.iter().rposition(|&byte| byte < 0xff);
+    kept.map_or(Bound::Unbounded, |last| {
+        let mut end = prefix[..=last].to_vec();
+        end[last] += 1;
+        Bound::Excluded(Bytes::from(end))
+    })
+}
+
+/// Refuses a reply that has become too large while it is gathered.
+pub(crate) fn check_reply_bytes(bytes: usize) -> Result<(), CommandError> {
+    match bytes > REPLY_BYTES_MAX {
+        true => Err(CommandError::from(format!(
+            "ERR the reply is larger than {REPLY_BYTES_MAX} bytes; ask for less at a time"
+        ))),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,334 @@
+//! The records of a hash.
+//!
+//! Head, in the keyspace `hash` under the key; its deadline is the hash's:
+//!
+//! ```text
+//! OFFSET  SIZE  MEANING
+//! 0       16    identity: 6 bytes milliseconds since 1970, 10 bytes at random
+//! 16      8     number of fields, at least 1 (little-endian)
+//! ```
+//!
+//! Field, in `hash.fields`: the key is the identity and then the field's name,
+//! the value is the field's value. Garbage, in `hash.garbage`: the key is a
+//! moment (8 bytes, big-endian milliseconds since 1970; 0: already) and an
+//! identity; the value is the key that the hash had. Values on disk: do not
+//! change.
+//!
+//! A hash is gone when its head is, by a deletion or its deadline, whatever
+//! fields are left: a new hash of that key has a new identity. So deleting a
+//! hash costs one write however large it is, renaming it two, and giving it a
+//! deadline two. Each of them leaves a note in `hash.garbage`, by which
+//! [`sweep`](crate::data::sweep) removes the fields later.
+//!
+//! Invariants: every command that changes a hash writes its head, even if that
+//! stays the same, so whoever has read the head meets a conflict. A head with a
+//! deadline has a note for that moment; an identity never returns once its head
+//! is gone.
+//!
+//! Nothing here looks at strings; [`values`](crate::data::values) does.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use tidekv::{Entry, KEY_BYTES_MAX};
+use tidekv_io::Random;
+
+use crate::data::execution::{Execution, check_reply_bytes, prefix_end};
+use crate::protocol::reply::CommandError;
+use crate::state::keyspaces::Space;
+
+const IDENTITY_BYTES: usize = 16;
+const HEAD_BYTES: usize = IDENTITY_BYTES + 8;
+const NOTE_BYTES: usize = 8 + IDENTITY_BYTES;
+
+/// Longest name of a field.
+pub(crate) const FIELD_BYTES_MAX: usize = KEY_BYTES_MAX - IDENTITY_BYTES;
+
+/// What no two hashes share, alive or dead.
+pub(crate) type Identity = [u8; IDENTITY_BYTES];
+
+/// The head of a hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hash {
+    pub(crate) identity: Identity,
+    pub(crate) len: u64,
+    pub(crate) expires_at_ms: Option<u64>,
+}
+
+/// A note of garbage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) due_ms: u64,
+    pub(crate) identity: Identity,
+}
+
+impl Note {
+    pub(crate) fn key(&self) -> Bytes {
+        let mut key = BytesMut::with_capacity(NOTE_BYTES);
+        key.put_u64(self.due_ms);
+        key.put_slice(&self.identity);
+        key.freeze()
+    }
+
+    /// `None` when `key` is the key of no note.
+    pub(crate) fn decode(key: &[u8]) -> Option<Self> {
+        let (due, identity) = key.split_first_chunk::<8>()?;
+        Some(Self { due_ms: u64::from_be_bytes(*due), identity: identity.try_into().ok()? })
+    }
+}
+
+impl Hash {
+    /// An empty hash with an identity of its own; not written yet.
+    pub(crate) fn new(execution: &Execution<'_>) -> Self {
+        let mut identity = [0; IDENTITY_BYTES];
+        // The time in front keeps hashes that are made together together on
+        // storage; bulk loading then writes in the order of keys.
+        identity[..6].copy_from_slice(&execution.state.now_ms().to_be_bytes()[2..]);
+        identity[6..14].copy_from_slice(&execution.state.random.next_u64().to_be_bytes());
+        identity[14..].copy_from_slice(&execution.state.random.next_u64().to_be_bytes()[..2]);
+        Self { identity, len: 0, expires_at_ms: None }
+    }
+
+    /// Reads a head.
+    pub(crate) fn decode(entry: &Entry) -> Result<Self, CommandError> {
+        let damaged = || CommandError::text("ERR the head of this hash is damaged");
+        let (identity, len) =
+            entry.value.split_first_chunk::<IDENTITY_BYTES>().ok_or_else(damaged)?;
+        let len = u64::from_le_bytes(len.try_into().map_err(|_| damaged())?);
+        Ok(Self { identity: *identity, len, expires_at_ms: entry.expires_at_ms })
+    }
+
+    fn encode(&self) -> Bytes {
+        let mut head = BytesMut::with_capacity(HEAD_BYTES);
+        head.put_slice(&self.identity);
+        head.put_u64_le(self.len);
+        head.freeze()
+    }
+
+    fn field_key(&self, field: &[u8]) -> Bytes {
+        let mut key = BytesMut::with_capacity(IDENTITY_BYTES + field.len());
+        key.put_slice(&self.identity);
+        key.put_slice(field);
+        key.freeze()
+    }
+
+    /// The value of `field`.
+    pub(crate) fn get(
+        &self,
+        execution: &mut Execution<'_>,
+        field: &[u8],
+    ) -> Result<Option<Bytes>, CommandError> {
+        let entry = execution.get(Space::Fields, &self.field_key(field))?;
+        Ok(entry.map(|entry| entry.value))
+    }
+
+    /// All fields with their values, in the order of their names.
+    pub(crate) fn fields(
+        &self,
+        execution: &mut Execution<'_>,
+    ) -> Result<Vec<(Bytes, Bytes)>, CommandError> {
+        let mut fields = Vec::new();
+        let mut bytes = 0;
+        for item in execution.prefix(Space::Fields, &self.identity)? {
+            let (key, entry) = item?;
+            bytes += key.len() + entry.value.len();
+            check_reply_bytes(bytes)?;
+            fields.push((key.slice(IDENTITY_BYTES..), entry.value));
+        }
+        Ok(fields)
+    }
+
+    /// Fields behind `last` (or from the first), at most `count`, and whether
+    /// more follow.
+    pub(crate) fn fields_behind(
+        &self,
+        execution: &mut Execution<'_>,
+        last: Option<&[u8]>,
+        count: usize,
+    ) -> Result<(Vec<(Bytes, Bytes)>, bool), CommandError> {
+        use std::ops::Bound;
+
+        let start = last.map_or(Bound::Included(self.field_key(b"")), |last| {
+            Bound::Excluded(self.field_key(last))
+        });
+        let bounds = (start, prefix_end(&self.identity));
+        let mut fields = Vec::new();
+        let mut bytes = 0;
+        for item in execution.range(Space::Fields, bounds, false)? {
+            let (key, entry) = item?;
+            if fields.len() == count {
+                return Ok((fields, true));
+            }
+            bytes += key.len() + entry.value.len();
+            check_reply_bytes(bytes)?;
+            fields.push((key.slice(IDENTITY_BYTES..), entry.value));
+        }
+        Ok((fields, false))
+    }
+
+    /// Sets `field` to `value`. The caller counts fields and saves the head.
+    pub(crate) fn put(
+        &self,
+        execution: &mut Execution<'_>,
+        field: &[u8],
+        value: Bytes,
+    ) -> Result<(), CommandError> {
+        if field.len() > FIELD_BYTES_MAX {
+            return Err(CommandError::from(format!(
+                "ERR a field of {} bytes is longer than {FIELD_BYTES_MAX} bytes",
+                field.len()
+            )));
+        }
+        execution.put(Space::Fields, self.field_key(field), value, None)
+    }
+
+    /// Removes `field`. The caller counts fields and saves the head.
+    pub(crate) fn delete(
+        &self,
+        execution: &mut Execution<'_>,
+        field: &[u8],
+    ) -> Result<(), CommandError> {
+        execution.delete(Space::Fields, self.field_key(field))
+    }
+
+    /// Writes the head under `key`; without fields the hash is gone.
+    pub(crate) fn save(
+        &self,
+        execution: &mut Execution<'_>,
+        key: &Bytes,
+    ) -> Result<(), CommandError> {
+        if self.len == 0 {
+            return self.remove(execution, key);
+        }
+        execution.put(Space::Hashes, key.clone(), self.encode(), self.expires_at_ms)
+    }
+
+    /// Removes the hash that `key` holds.
+    pub(crate) fn remove(
+        &self,
+        execution: &mut Execution<'_>,
+        key: &Bytes,
+    ) -> Result<(), CommandError> {
+        execution.delete(Space::Hashes, key.clone())?;
+        self.forget_deadline(execution)?;
+        let note = Note { due_ms: 0, identity: self.identity };
+        execution.put(Space::Garbage, note.key(), key.clone(), None)
+    }
+
+    /// Changes when the hash that `key` holds is gone.
+    pub(crate) fn set_deadline(
+        &self,
+        execution: &mut Execution<'_>,
+        key: &Bytes,
+        expires_at_ms: Option<u64>,
+    ) -> Result<(), CommandError> {
+        self.forget_deadline(execution)?;
+        Self { expires_at_ms, ..self.clone() }.save_with_note(execution, key)
+    }
+
+    /// Moves the hash from one key to another, which must hold nothing (any
+    /// more).
+    pub(crate) fn rename(
+        &self,
+        execution: &mut Execution<'_>,
+        from: &Bytes,
+        to: &Bytes,
+    ) -> Result<(), CommandError> {
+        execution.delete(Space::Hashes, from.clone())?;
+        self.save_with_note(execution, to)
+    }
+
+    /// Writes an equal hash with an identity of its own under `to`.
+    pub(crate) fn copy(
+        &self,
+        execution: &mut Execution<'_>,
+        to: &Bytes,
+    ) -> Result<(), CommandError> {
+        let copy = Self { identity: Self::new(execution).identity, ..self.clone() };
+        for (field, value) in self.fields(execution)? {
+            copy.put(execution, &field, value)?;
+        }
+        copy.save_with_note(execution, to)
+    }
+
+    fn save_with_note(
+        &self,
+        execution: &mut Execution<'_>,
+        key: &Bytes,
+    ) -> Result<(), CommandError> {
+        self.save(execution, key)?;
+        match self.expires_at_ms {
+            None => Ok(()),
+            Some(due_ms) => {
+                let note = Note { due_ms, identity: self.identity };
+                execution.put(Space::Garbage, note.key(), key.clone(), None)
+            }
+        }
+    }
+
+    fn forget_deadline(&self, execution: &mut Execution<'_>) -> Result<(), CommandError> {
+        match self.expires_at_ms {
+            None => Ok(()),
+            Some(due_ms) => {
+                let note = Note { due_ms, identity: self.identity };
+                execution.delete(Space::Garbage, note.key())
+            }
+        }
+    }
+}
+
+/// The hash that `key` holds, whatever else it may hold.
+pub(crate) fn find(
+    execution: &mut Execution<'_>,
+    key: &[u8],
+) -> Result<Option<Hash>, CommandError> {
+    if !execution.state.keyspaces.hashes().exist() {
+        return Ok(None);
+    }
+    execution.get(Space::Hashes, key)?.map(|entry| Hash::decode(&entry)).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidekv_testkit::golden::Dump;
+
+    #[test]
+    fn records_have_their_bytes() {
+        let hash = Hash { identity: [7; 16], len: 258, expires_at_ms: Some(5) };
+        let head = hash.encode();
+        assert_eq!(&head[..16], [7; 16]);
+        assert_eq!(&head[16..], [2, 1, 0, 0, 0, 0, 0, 0]);
+        let entry = Entry { value: head.clone(), expires_at_ms: Some(5) };
+        assert_eq!(Hash::decode(&entry).unwrap(), hash);
+        for len in 0..head.len() {
+            let entry = Entry { value: head.slice(..len), expires_at_ms: None };
+            assert!(Hash::decode(&entry).is_err());
+        }
+        let note = Note { due_ms: 0x0102, identity: [9; 16] };
+        assert_eq!(&note.key()[..8], [0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(Note::decode(&note.key()), Some(note));
+        assert_eq!(Note::decode(b"short"), None);
+    }
+
+    #[test]
+    fn records_have_the_released_bytes_and_they_are_still_read() {
+        let identity = *b"time..randomness";
+        let hash = Hash { identity, len: 2, expires_at_ms: Some(1_800_000_000_000) };
+        let note = Note { due_ms: 1_800_000_000_000, identity };
+        let mut dump = Dump::new(
+            "The records of a hash with a deadline, fields apart. See crates/resp/src/data/hash.rs.",
+        );
+        let mut add = |name: &str, bytes: Bytes, parts: &[(usize, &str)]| {
+            dump.file(name);
+            dump.parts(&bytes, parts);
+        };
+        add("head", hash.encode(), &[(16, "Identity"), (24, "Number of fields")]);
+        add("key of a field", hash.field_key(b"tide"), &[(16, "Identity"), (20, "Field")]);
+        add("key of a note", note.key(), &[(8, "Due"), (24, "Identity")]);
+        let released = dump.hold_against("hash");
+        let value = Bytes::from(released[0].1.clone());
+        let entry = Entry { value, expires_at_ms: hash.expires_at_ms };
+        assert_eq!(Hash::decode(&entry).unwrap(), hash);
+        assert_eq!(released[1].1.strip_prefix(&identity), Some(&b"tide"[..]));
+        assert_eq!(Note::decode(&released[2].1), Some(note));
+    }
+}

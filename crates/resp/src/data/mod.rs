@@ -1,0 +1,6 @@
+//! What commands read and write: strings and hashes over the keyspaces of a store.
+
+pub(crate) mod execution;
+pub(crate) mod hash;
+pub(crate) mod values;
+pub(crate) mod sweep;

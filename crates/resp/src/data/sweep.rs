@@ -1,0 +1,125 @@
+//! Removes the fields of hashes that are gone, by the notes in `hash.garbage`
+//! ([`hash`](crate::data::hash) leaves them).
+//!
+//! A note that is due means one of three things: the hash was deleted, its
+//! deadline has passed, or its head lives on with another deadline (the note
+//! is out of date). Only a head that still bears the note's identity is alive.
+//!
+//! Guarantee: fields are removed only when no head can come to bear their
+//! identity again. A transaction that has read the head just before its
+//! deadline might still write it back; so an expired head is deleted first,
+//! which makes that transaction start over.
+//!
+//! The note goes together with the fields, so a crash leaves either both or
+//! neither.
+
+use tidekv::{Commit, Durability, WriteBatch};
+
+use crate::data::hash::{Hash, Note};
+use crate::protocol::reply::CommandError;
+use crate::state::keyspaces::Space;
+use crate::state::server_state::State;
+use crate::state::stripes::KeySet;
+
+/// Notes that one sweep takes on.
+pub(crate) const NOTES_MAX: usize = 1024;
+/// A hash of up to so many fields loses them one by one: a range tombstone
+/// costs every later read more than that.
+const SINGLE_DELETES_MAX: usize = 64;
+/// A batch of deletions is written when it has grown to this.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Takes on the notes that are due and returns how many there were; if
+/// [`NOTES_MAX`], more may wait.
+pub(crate) fn sweep(state: &State) -> Result<usize, CommandError> {
+    let garbage = state.keyspaces.get(Space::Garbage);
+    let end = Note { due_ms: state.now_ms(), identity: [0; 16] }.key();
+    let mut batch = WriteBatch::new();
+    let mut swept = 0;
+    for item in garbage.range(..end).take(NOTES_MAX) {
+        let (note_key, entry) = item?;
+        swept += 1;
+        if let Some(note) = Note::decode(&note_key) {
+            let fate = match note.due_ms {
+                0 => Fate::Dead,
+                _ => fate_of(state, &note, &note_key, &entry.value)?,
+            };
+            match fate {
+                Fate::Dead => delete_fields(state, &note, &mut batch)?,
+                Fate::Alive => {}
+                Fate::Moved => continue,
+            }
+        }
+        batch.delete(garbage, &note_key);
+        if batch.bytes_len() > BATCH_BYTES {
+            state.db.write_with(std::mem::take(&mut batch), Durability::Buffered)?;
+        }
+    }
+    if !batch.is_empty() {
+        state.db.write_with(batch, Durability::Buffered)?;
+    }
+    Ok(swept)
+}
+
+/// What a sweep finds out about the identity of a note.
+enum Fate {
+    /// No head bears it, now and for ever.
+    Dead,
+    /// A head bears it; the note is out of date.
+    Alive,
+    /// The note was changed after the sweep had read it: another writer has
+    /// moved the head, and the note that counts is elsewhere.
+    Moved,
+}
+
+/// Judges the note at `note_key`, which named `key` when it was read.
+fn fate_of(state: &State, note: &Note, note_key: &[u8], key: &[u8]) -> Result<Fate, CommandError> {
+    let hashes = state.keyspaces.get(Space::Hashes);
+    let mut transaction = state.db.transaction();
+    let current = transaction.get(state.keyspaces.get(Space::Garbage), note_key)?;
+    if current.is_none_or(|current| current.value != key) {
+        return Ok(Fate::Moved);
+    }
+    match transaction.get(hashes, key)? {
+        Some(entry) => {
+            let is_same = Hash::decode(&entry)?.identity == note.identity;
+            return Ok(if is_same { Fate::Alive } else { Fate::Dead });
+        }
+        // A writer that saw the head before its deadline must not bring it back.
+        None => transaction.delete(hashes, key),
+    }
+    let mut keys = KeySet::default();
+    keys.insert(key);
+    let mark = state.stripes.begin_commit(&keys);
+    let commit = transaction.commit(Durability::Buffered)?;
+    drop(mark);
+    match commit {
+        Commit::Done => Ok(Fate::Dead),
+        // Somebody has written the head or the note meanwhile: look again.
+        Commit::Conflict => fate_of(state, note, note_key, key),
+    }
+}
+
+fn delete_fields(state: &State, note: &Note, batch: &mut WriteBatch) -> Result<(), CommandError> {
+    let fields = state.keyspaces.get(Space::Fields);
+    let first: Vec<_> = fields
+        .prefix(note.identity)
+        .keys_only()
+        .take(SINGLE_DELETES_MAX + 1)
+        .collect::<tidekv::Result<_>>()?;
+    if first.len() <= SINGLE_DELETES_MAX {
+        first.iter().for_each(|(key, _)| batch.delete(fields, key));
+        return Ok(());
+    }
+    // Identities have one length, so nothing else begins with this one.
+    let mut end = note.identity.to_vec();
+    while end.last() == Some(&0xff) {
+        end.pop();
+    }
+    match end.last_mut() {
+        Some(last) => *last += 1,
+        None => end = vec![0xff; tidekv::KEY_BYTES_MAX + 1],
+    }
+    batch.delete_range(fields, &note.identity, &end);
+    Ok(())
+}

@@ -1,0 +1,427 @@
+//! Runs the calls of a connection: on the event loop, if nothing has to be waited
+//! for, or on an I/O thread; writes in one transaction. Those of several connections
+//! together: [`round`](crate::dispatch::round).
+//!
+//! Guarantees:
+//! 1. Calls of a connection take effect in the order in which they were sent.
+//! 2. A call is whole: none sees half of another, wherever both run. (Points
+//!    from memory by stripes, points from storage by stripes or by one moment for
+//!    all of them, writes by transactions.)
+//! 3. When a function here returns, what it answers is committed as durably as
+//!    the settings ask for; calls that are answered with a store's error have
+//!    written nothing.
+//! 4. A writer that meets a conflict takes a turn on its keys and starts over,
+//!    so it gets through.
+//!
+//! Functions that take several calls may answer only the first of them, so that
+//! neither replies nor writes pile up; the caller comes back with the rest.
+
+use std::collections::{BTreeSet, HashMap};
+
+use bytes::Bytes;
+use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Keyspace, Watch};
+
+use crate::commands::catalogue::COMMANDS;
+use crate::commands::command::{Call, Flag, Group, Place, Run, Verb};
+use crate::data::execution::{Backing, Execution, check_reply_bytes};
+use crate::protocol::reply::{CommandError, CommandResult, Reply};
+use crate::state::keyspaces::Space;
+use crate::state::server_state::State;
+use crate::state::session::Session;
+use crate::state::stripes::KeySet;
+
+/// After so many bytes of replies or writes, a batch ends.
+pub(crate) const BATCH_BYTES: usize = 1 << 20;
+/// Most watches of a connection, two for each key.
+const WATCHES_MAX: usize = 4096;
+/// Most calls of a batch that writes.
+pub(crate) const WRITE_CALLS_MAX: usize = 1024;
+/// Most calls of a batch that writes on the event loop: about a tenth of a
+/// millisecond, which others of the loop wait.
+const LOOP_CALLS_MAX: usize = 64;
+/// Most bytes of their words, and of those that share a round with other connections;
+/// of replies or writes on the event loop, after which a batch ends.
+const SMALL_BYTES_MAX: usize = 64 << 10;
+/// Most calls of a batch that only reads: their values are in memory together
+/// before the first reply is made.
+const POINT_CALLS_MAX: usize = 64;
+
+/// More bytes of values than this are not fetched together: calls then read one
+/// key after another, and their replies are counted as they grow.
+const FETCHED_BYTES_MAX: usize = 16 << 20;
+/// Keys of the first round of a fetch, and of later ones.
+const FIRST_FETCH_KEYS: usize = 8;
+const FETCH_KEYS: usize = 64;
+
+/// Runs one call; a failed one has written nothing.
+fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
+    let result = match call.command.run {
+        Run::Data(run) => run(execution, call.arguments()),
+        Run::Catalogue(run) => run(COMMANDS, call.arguments()),
+        // In a queue: EXEC has forgotten the watched keys already.
+        Run::Transaction(Verb::Unwatch) => Ok(Reply::OK),
+        Run::Transaction(_) | Run::Container(()) => {
+            Err(CommandError::text("ERR this command cannot run here"))
+        }
+    };
+    execution.settle(result.is_ok());
+    result
+}
+
+/// Runs `calls` until the replies or writes are enough for a batch, or until one
+/// would have to wait. The only error is [`CommandError::WouldBlock`], of the first
+/// call.
+pub(crate) fn run_batch(
+    execution: &mut Execution<'_>,
+    calls: &[Call],
+    bytes_max: usize,
+) -> Result<Vec<Reply>, CommandError> {
+    let mut replies = Vec::with_capacity(calls.len());
+    let mut bytes = 0;
+    for call in calls {
+        let reply = match run(execution, call) {
+            Err(CommandError::WouldBlock) if replies.is_empty() => {
+                return Err(CommandError::WouldBlock);
+            }
+            Err(CommandError::WouldBlock) => break,
+            result => Reply::from(result),
+        };
+        bytes += reply.bytes_len();
+        replies.push(reply);
+        if bytes + execution.written_bytes() > bytes_max {
+            break;
+        }
+    }
+    Ok(replies)
+}
+
+/// Runs a call on the event loop; `None` when that would have to wait.
+pub(crate) fn run_in_memory(state: &State, session: &mut Session, call: &Call) -> Option<Reply> {
+    let mut execution = Execution::new(state, session, Backing::Memory);
+    let result = if call.command.place == Place::Loop {
+        run(&mut execution, call)
+    } else {
+        let mut keys = KeySet::default();
+        call.collect_keys(&mut keys);
+        let mark = state.stripes.begin_read(&keys)?;
+        let result = run(&mut execution, call);
+        if !state.stripes.is_unchanged(&mark) {
+            return None;
+        }
+        result
+    };
+    match result {
+        Err(CommandError::WouldBlock) => None,
+        result => {
+            state.counters.loop_commands.add(1);
+            Some(Reply::from(result))
+        }
+    }
+}
+
+/// Runs calls that read a few keys each: from the present, as long as nobody commits on
+/// their keys, for the store keeps values and pointers in memory of such reads only; else
+/// from a snapshot.
+pub(crate) fn run_points(state: &State, session: &mut Session, calls: &[Call]) -> Vec<Reply> {
+    let calls = &calls[..calls.len().min(POINT_CALLS_MAX)];
+    let backing = match fetch_present(state, calls) {
+        Some(entries) => Backing::Fetched(entries),
+        None => {
+            let snapshot = state.db.snapshot();
+            let read = |keyspace: &Keyspace, keys: &[&Bytes]| snapshot.multi_get(keyspace, keys);
+            match fetch(state, calls, read) {
+                Some(entries) => Backing::Fetched(entries),
+                None => Backing::Snapshot(snapshot),
+            }
+        }
+    };
+    run_batch(&mut Execution::new(state, session, backing), calls, BATCH_BYTES)
+        .unwrap_or_else(|error| vec![Reply::from(error)])
+}
+
+/// What was read, by where it stands.
+type Entries = HashMap<(Space, Bytes), Entry>;
+
+/// As [`fetch`], from the present; `None` as well when somebody has committed on the keys
+/// meanwhile, so that they may not have stood there together.
+fn fetch_present(state: &State, calls: &[Call]) -> Option<Entries> {
+    let mut keys = KeySet::default();
+    calls.iter().for_each(|call| call.collect_keys(&mut keys));
+    let mark = state.stripes.begin_read(&keys)?;
+    let entries = fetch(state, calls, |keyspace, keys| keyspace.multi_get(keys))?;
+    state.stripes.is_unchanged(&mark).then_some(entries)
+}
+
+/// Reads all keys of `calls` together, so that the disk is waited for once;
+/// `None` when they are not all that the calls will read, or too much.
+fn fetch(
+    state: &State,
+    calls: &[Call],
+    read: impl Fn(&Keyspace, &[&Bytes]) -> tidekv::Result<Vec<Option<Entry>>>,
+) -> Option<Entries> {
+    if calls.iter().any(|call| call.command.group == Group::Hash) {
+        return None;
+    }
+    let keys: BTreeSet<&Bytes> = calls
+        .iter()
+        .flat_map(|call| call.command.keys(&call.words))
+        .filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len()))
+        .collect();
+    let mut keys: Vec<&Bytes> = keys.into_iter().collect();
+    let mut entries = HashMap::with_capacity(keys.len());
+    let mut bytes = 0;
+    for space in [Space::Strings, Space::Hashes] {
+        if space == Space::Hashes && !state.keyspaces.hashes().exist() {
+            break;
+        }
+        let mut missing = Vec::new();
+        let mut rest = &keys[..];
+        // Few at first: how large the values are is not known before.
+        let mut count = FIRST_FETCH_KEYS;
+        while !rest.is_empty() {
+            let (some, later) = rest.split_at(count.min(rest.len()));
+            // An error is met again, by the call that it belongs to.
+            let found = read(state.keyspaces.get(space), some).ok()?;
+            for (key, entry) in some.iter().zip(found) {
+                match entry {
+                    Some(entry) => {
+                        bytes += entry.value.len();
+                        entries.insert((space, Bytes::clone(key)), entry);
+                    }
+                    None => missing.push(*key),
+                }
+            }
+            if bytes > FETCHED_BYTES_MAX {
+                return None;
+            }
+            (rest, count) = (later, FETCH_KEYS);
+        }
+        keys = missing;
+    }
+    Some(entries)
+}
+
+/// The way of calls that an event loop does not answer one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// They are tried on the event loop: [`try_writes`].
+    Loop,
+    /// They are written together with those of other connections:
+    /// [`round`](crate::dispatch::round).
+    Round,
+    /// They go to an I/O thread by themselves: [`run_writes`] if some write, else
+    /// [`run_points`].
+    Thread,
+}
+
+/// The way of `calls`.
+pub(crate) fn way_of(state: &State, calls: &[Call]) -> Way {
+    let is_small =
+        |calls: &[Call]| calls.iter().map(Call::bytes_len).sum::<usize>() <= SMALL_BYTES_MAX;
+    if !calls.iter().any(|call| call.command.place == Place::Write) {
+        return Way::Thread;
+    }
+    match state.settings.durability() {
+        Durability::Sync if is_small(calls) => Way::Round,
+        Durability::Buffered if is_small(on_loop(calls)) => {
+            let is_detoured = state.detour.is_on(|| state.monotonic_ns());
+            if is_detoured { Way::Thread } else { Way::Loop }
+        }
+        _ => Way::Thread,
+    }
+}
+
+/// Those of `calls` that an event loop takes at a time.
+fn on_loop(calls: &[Call]) -> &[Call] {
+    &calls[..calls.len().min(LOOP_CALLS_MAX)]
+}
+
+/// What became of writes that were tried on the event loop.
+#[derive(Debug)]
+pub(crate) enum Tried {
+    /// They are done.
+    Done(Vec<Reply>),
+    /// Another writer is at work: soon they may be done.
+    Busy,
+    /// They have to wait for something, or have failed in whatever way: nothing
+    /// was written, and [`run_writes`] knows what to do.
+    Offload,
+}
+
+/// Runs calls of which some write on the event loop, in one transaction.
+pub(crate) fn try_writes(state: &State, session: &mut Session, calls: &[Call]) -> Tried {
+    let calls = on_loop(calls);
+    // While another writer was waited for, the setting may have changed.
+    if state.settings.durability() != Durability::Buffered {
+        return Tried::Offload;
+    }
+    if state.db.is_busy() {
+        return Tried::Busy;
+    }
+    let mut keys = KeySet::default();
+    calls.iter().for_each(|call| call.collect_keys(&mut keys));
+    let hashes = state.keyspaces.hashes();
+    let Some(gate) = hashes.try_enter() else { return Tried::Offload };
+    if state.stripes.has_turn(&keys) || (!hashes.exist() && calls.iter().any(makes_hash)) {
+        return Tried::Offload;
+    }
+    let backing = Backing::TransactionInMemory(Box::new(state.db.transaction()));
+    let mut execution = Execution::new(state, session, backing);
+    let Ok(replies) = run_batch(&mut execution, calls, SMALL_BYTES_MAX) else {
+        return Tried::Offload;
+    };
+    let began_ns = state.monotonic_ns();
+    let mark = state.stripes.begin_commit(&keys);
+    let attempt = execution.try_commit();
+    drop(mark);
+    drop(gate);
+    state.detour.note(began_ns, state.monotonic_ns());
+    match attempt {
+        Ok(Attempt::Done) => {
+            state.counters.loop_commands.add(replies.len());
+            Tried::Done(replies)
+        }
+        Ok(Attempt::Busy) => Tried::Busy,
+        Ok(Attempt::Conflict | Attempt::WouldBlock) | Err(_) => Tried::Offload,
+    }
+}
+
+/// Runs calls of which some write, in one transaction.
+pub(crate) fn run_writes(state: &State, session: &mut Session, calls: &[Call]) -> Vec<Reply> {
+    let calls = &calls[..calls.len().min(WRITE_CALLS_MAX)];
+    let outcome =
+        transact(state, session, calls, &[], |execution| run_batch(execution, calls, BATCH_BYTES));
+    match outcome {
+        Ok(Some(replies)) => replies,
+        Ok(None) => unreachable!("nothing is watched"),
+        Err(error) => vec![Reply::from(error); calls.len()],
+    }
+}
+
+/// Runs one call by itself, reading from one moment.
+pub(crate) fn run_alone(state: &State, session: &mut Session, call: &Call) -> Reply {
+    let mut execution = Execution::new(state, session, Backing::Snapshot(state.db.snapshot()));
+    let result = run(&mut execution, call);
+    let mut keys = KeySet::default();
+    if call.command.has(Flag::Write) {
+        call.collect_keys(&mut keys);
+    }
+    let mark = state.stripes.begin_commit(&keys);
+    let committed = execution.commit(state.settings.durability());
+    drop(mark);
+    Reply::from(committed.and(result))
+}
+
+/// Notes the state of the keys behind `WATCH`.
+///
+/// A key that is watched already stays as it is: the older watch is the stricter
+/// one. Each watch holds a snapshot, so there is a bound to them.
+pub(crate) fn watch(
+    state: &State,
+    call: &Call,
+    mut watches: Vec<Watch>,
+) -> Result<Vec<Watch>, CommandError> {
+    for key in call.command.keys(&call.words) {
+        if !(1..=KEY_BYTES_MAX).contains(&key.len()) {
+            continue;
+        }
+        for space in [Space::Strings, Space::Hashes] {
+            let keyspace = state.keyspaces.get(space);
+            if watches.iter().any(|watch| watch.is_of(keyspace, key)) {
+                continue;
+            }
+            if watches.len() == WATCHES_MAX {
+                return Err(CommandError::text("ERR too many watched keys"));
+            }
+            watches.push(state.db.watch(keyspace, key)?);
+        }
+    }
+    Ok(watches)
+}
+
+/// Runs the calls of a `MULTI` as one; null when a watched key has changed.
+pub(crate) fn run_queue(
+    state: &State,
+    session: &mut Session,
+    calls: &[Call],
+    watches: &[Watch],
+) -> Reply {
+    let run_all = |execution: &mut Execution<'_>| {
+        let mut replies = Vec::with_capacity(calls.len());
+        let mut bytes = 0;
+        for call in calls {
+            let reply = Reply::from(run(execution, call));
+            bytes += reply.bytes_len();
+            check_reply_bytes(bytes)?;
+            replies.push(reply);
+        }
+        Ok(replies)
+    };
+    let outcome = if calls.iter().any(|call| call.command.has(Flag::Write)) {
+        transact(state, session, calls, watches, run_all)
+    } else {
+        let backing = Backing::Snapshot(state.db.snapshot());
+        let replies = run_all(&mut Execution::new(state, session, backing));
+        // Unchanged until now means unchanged when the snapshot was taken.
+        replies.and_then(|replies| Ok((!have_changed(state, watches)?).then_some(replies)))
+    };
+    match outcome {
+        Ok(Some(replies)) => Reply::Array(replies),
+        Ok(None) => Reply::NullArray,
+        Err(error) => Reply::from(error),
+    }
+}
+
+fn have_changed(state: &State, watches: &[Watch]) -> Result<bool, CommandError> {
+    if watches.is_empty() {
+        return Ok(false);
+    }
+    let mut transaction = state.db.transaction();
+    watches.iter().for_each(|watch| transaction.require_unchanged(watch));
+    Ok(transaction.commit(Durability::Buffered)? == Commit::Conflict)
+}
+
+/// Whether the call may make a hash where there was none.
+pub(crate) fn makes_hash(call: &Call) -> bool {
+    call.command.group == Group::Hash && call.command.has(Flag::Write)
+}
+
+/// Runs `body` in a transaction, again and again until no other writer comes
+/// in between; `None` when a watched key has changed.
+fn transact<T>(
+    state: &State,
+    session: &mut Session,
+    calls: &[Call],
+    watches: &[Watch],
+    body: impl Fn(&mut Execution<'_>) -> Result<T, CommandError>,
+) -> Result<Option<T>, CommandError> {
+    let mut keys = KeySet::default();
+    calls.iter().for_each(|call| call.collect_keys(&mut keys));
+    let hashes = state.keyspaces.hashes();
+    if calls.iter().any(makes_hash) {
+        hashes.announce();
+    }
+    let mut turns = Vec::new();
+    loop {
+        let gate = hashes.enter();
+        let mut transaction = state.db.transaction();
+        watches.iter().for_each(|watch| transaction.require_unchanged(watch));
+        let backing = Backing::Transaction(Box::new(transaction));
+        let mut execution = Execution::new(state, session, backing);
+        let value = body(&mut execution)?;
+        let mark = state.stripes.begin_commit(&keys);
+        let commit = execution.commit(state.settings.durability())?;
+        drop(mark);
+        drop(gate);
+        if commit == Commit::Done {
+            return Ok(Some(value));
+        }
+        state.counters.conflicts.add(1);
+        if have_changed(state, watches)? {
+            return Ok(None);
+        }
+        if turns.is_empty() {
+            turns = state.stripes.take_turn(&keys);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What is in a round, and what is not.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidekv::{Environment, Options};
+use tidekv_io::{MemoryStorage, Storage};
+
+use super::*;
+use crate::commands::catalogue;
+use crate::commands::command::{Command, Flag, Group, Keys, Place, Run};
+use crate::options::ServerOptions;
+use crate::state::keyspaces::Space;
+
+pub(crate) const PANICS: Command = Command {
+    name: "panics",
+    arity: 2,
+    place: Place::Write,
+    flags: &[Flag::Write],
+    keys: Keys::ONE,
+    group: Group::String,
+    since: "",
+    syntax: "",
+    summary: "",
+    run: Run::Data(|execution, arguments| {
+        execution.delete(Space::Strings, arguments[0].clone())?;
+        panic!("a bug")
+    }),
+};
+
+pub(crate) fn state() -> State {
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    let environment = Environment { storage: Some(storage), ..Environment::default() };
+    let db = tidekv::Db::open("data", Options { environment, ..Options::default() }).unwrap();
+    State::new(db, &ServerOptions::default(), 0).unwrap()
+}
+
+/// What a connection hands in; a command that is not known panics.
+pub(crate) fn part(state: &State, commands: &[&str]) -> Part {
+    let call = |command: &&str| {
+        let words: Vec<Bytes> =
+            command.split(' ').map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
+        let panics = Call { command: const { &PANICS }, words: words.clone() };
+        catalogue::resolve(words, None).unwrap_or(panics)
+    };
+    let client = state.clients.register(String::new(), String::new(), 0);
+    let session = Box::new(Session::new(client, true));
+    Part { calls: commands.iter().map(call).collect(), session }
+}
+
+pub(crate) fn value(state: &State, key: &str) -> Option<Bytes> {
+    state.keyspaces.get(Space::Strings).get(key).unwrap()
+}
+
+#[test]
+fn parts_see_what_those_before_them_have_written() {
+    let state = state();
+    let mut parts = [
+        part(&state, &["SET a 1", "INCR a"]),
+        part(&state, &["INCR a"]),
+        part(&state, &["INCR a", "HSET h f v"]),
+        part(&state, &["INCR a", "INCR b"]),
+    ];
+    let (outcomes, round) = Round::run(&state, &mut parts.each_mut(), false);
+    let expected = [
+        Outcome::Done(vec![Reply::OK, Reply::Integer(2)]),
+        Outcome::Done(vec![Reply::Integer(3)]),
+        // The first hash is for one who may wait at the gate.
+        Outcome::Alone,
+        Outcome::Done(vec![Reply::Integer(4), Reply::Integer(1)]),
+    ];
+    assert_eq!(outcomes, expected);
+    assert_eq!(value(&state, "a"), None);
+    assert_eq!(round.commit(), Ok(Commit::Done));
+    assert_eq!(value(&state, "a").unwrap(), "4");
+}
+
+#[test]
+fn a_call_that_panics_is_alone_with_it() {
+    let state = state();
+    let mut parts = [
+        part(&state, &["SET a 1"]),
+        part(&state, &["SET b 1", "panics a"]),
+        part(&state, &["SET c 1"]),
+    ];
+    let (outcomes, round) = Round::run(&state, &mut parts.each_mut(), false);
+    assert_eq!(outcomes, [Outcome::InTurn, Outcome::Panicked, Outcome::InTurn]);
+    assert_eq!(round.commit(), Ok(Commit::Done));
+    assert!(["a", "b", "c"].iter().all(|key| value(&state, key).is_none()));
+}
+
+#[test]
+fn what_is_too_large_is_for_its_client_alone() {
+    let state = state();
+    let value = "x".repeat(BATCH_BYTES);
+    let set = |key: &str| part(&state, &[&format!("SET {key} {value}")]);
+    let (mut a, mut b, mut c) = (set("a"), set("b"), part(&state, &["SET c 1"]));
+    let (outcomes, _) = Round::run(&state, &mut [&mut a, &mut b, &mut c], false);
+    // The first has filled it.
+    assert_eq!(outcomes, [Outcome::Done(vec![Reply::OK]), Outcome::Alone, Outcome::Alone]);
+    let mut large = part(&state, &["SETRANGE d 100000000 x"]);
+    let (outcomes, _) = Round::run(&state, &mut [&mut c, &mut large], false);
+    assert_eq!(outcomes, [Outcome::InTurn, Outcome::Alone]);
+}
+
+#[test]
+fn a_turn_is_respected_but_ones_own() {
+    let state = state();
+    let (mut ours, mut others) = (part(&state, &["INCR a"]), part(&state, &["INCR b"]));
+    let keys = ours.keys();
+    let turn = state.stripes.take_turn(&keys);
+    let done = Outcome::Done(vec![Reply::Integer(1)]);
+    let (outcomes, _) = Round::run(&state, &mut [&mut ours, &mut others], false);
+    assert_eq!(outcomes, [Outcome::InTurn, done.clone()]);
+    let (outcomes, _) = Round::run(&state, &mut [&mut ours], true);
+    assert_eq!(outcomes, [done]);
+    drop(turn);
+}
+
+#[test]
+fn what_has_expired_is_gone_for_the_next_part_as_well() {
+    let state = state();
+    let mut parts = [part(&state, &["SET k v PXAT 1"]), part(&state, &["SETNX k w", "GET k"])];
+    let (outcomes, round) = Round::run(&state, &mut parts.each_mut(), false);
+    let expected = vec![Reply::Integer(1), Reply::Bulk("w".into())];
+    assert_eq!(outcomes[1], Outcome::Done(expected));
+    assert_eq!(round.commit(), Ok(Commit::Done));
+    assert_eq!(value(&state, "k").unwrap(), "w");
+}

@@ -1,0 +1,296 @@
+//! What a command answers, and how it is written in RESP2 and RESP3.
+//!
+//! A [`Reply`] is a tree that knows no protocol; [`ReplyBuffer`] writes it in
+//! the one that the client speaks. Where RESP2 has no such type, a map or a set
+//! becomes an array and a null the null of its place.
+//!
+//! Guarantees: what is written is well-formed whatever the strings hold (a
+//! message loses its line ends); a large value is not copied.
+
+use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
+
+use bytes::Bytes;
+use tidekv_net::outgoing::Outgoing;
+
+/// The version of the protocol that a client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Protocol {
+    /// RESP2, until the client says otherwise.
+    #[default]
+    Two,
+    /// RESP3, from `HELLO 3` on.
+    Three,
+}
+
+/// Why a command has no answer of the usual kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CommandError {
+    /// Storage would have to be waited for, which the event loop must not.
+    WouldBlock,
+    /// For the client: an error code in capitals, a space, a sentence.
+    Message(Cow<'static, str>),
+}
+
+impl CommandError {
+    pub(crate) const fn text(message: &'static str) -> Self {
+        Self::Message(Cow::Borrowed(message))
+    }
+}
+
+impl From<String> for CommandError {
+    fn from(message: String) -> Self {
+        Self::Message(Cow::Owned(message))
+    }
+}
+
+impl From<tidekv::Error> for CommandError {
+    fn from(error: tidekv::Error) -> Self {
+        Self::Message(Cow::Owned(format!("ERR {error}")))
+    }
+}
+
+/// What the function of a command returns.
+pub(crate) type CommandResult = Result<Reply, CommandError>;
+
+/// The answer to a command.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Reply {
+    /// A short text without line ends, like `OK`.
+    Simple(&'static str),
+    /// An error, with its code in front.
+    Error(Cow<'static, str>),
+    /// A number.
+    Integer(i64),
+    /// Bytes.
+    Bulk(Bytes),
+    /// Text for a person, in lines.
+    Verbatim(String),
+    /// Nothing, in the place of bytes.
+    Null,
+    /// Nothing, in the place of an array.
+    NullArray,
+    /// Replies in order.
+    Array(Vec<Reply>),
+    /// Replies without order.
+    Set(Vec<Reply>),
+    /// Keys and values.
+    Map(Vec<(Reply, Reply)>),
+}
+
+impl Reply {
+    pub(crate) const OK: Self = Self::Simple("OK");
+
+    /// A bulk string of text that lives as long as the program.
+    pub(crate) const fn word(text: &'static str) -> Self {
+        Self::Bulk(Bytes::from_static(text.as_bytes()))
+    }
+
+    /// A bulk string.
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::Bulk(Bytes::from(text.into()))
+    }
+
+    /// A bulk string, or null.
+    pub(crate) fn bulk_or_null(bytes: Option<Bytes>) -> Self {
+        bytes.map_or(Self::Null, Self::Bulk)
+    }
+
+    /// 1 or 0.
+    pub(crate) fn flag(on: bool) -> Self {
+        Self::Integer(i64::from(on))
+    }
+
+    /// A number of things.
+    pub(crate) fn count(count: usize) -> Self {
+        Self::Integer(i64::try_from(count).unwrap_or(i64::MAX))
+    }
+
+    /// About what the reply takes in memory and on the wire.
+    pub(crate) fn bytes_len(&self) -> usize {
+        let of_all = |replies: &[Self]| replies.iter().map(Self::bytes_len).sum::<usize>();
+        size_of::<Self>()
+            + match self {
+                Self::Bulk(bytes) => bytes.len(),
+                Self::Verbatim(text) => text.len(),
+                Self::Error(text) => text.len(),
+                Self::Array(replies) | Self::Set(replies) => of_all(replies),
+                Self::Map(pairs) => pairs.iter().map(|(k, v)| k.bytes_len() + v.bytes_len()).sum(),
+                _ => 0,
+            }
+    }
+}
+
+impl From<CommandError> for Reply {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Message(message) => Self::Error(message),
+            // Only the event loop reads without waiting, and it takes this
+            // error for itself.
+            CommandError::WouldBlock => unreachable!("only reads from memory alone would block"),
+        }
+    }
+}
+
+impl From<CommandResult> for Reply {
+    fn from(result: CommandResult) -> Self {
+        result.unwrap_or_else(Self::from)
+    }
+}
+
+/// Written replies on their way to the socket.
+#[derive(Debug, Default)]
+pub(crate) struct ReplyBuffer(Outgoing);
+
+impl Deref for ReplyBuffer {
+    type Target = Outgoing;
+
+    fn deref(&self) -> &Outgoing {
+        &self.0
+    }
+}
+
+impl DerefMut for ReplyBuffer {
+    fn deref_mut(&mut self) -> &mut Outgoing {
+        &mut self.0
+    }
+}
+
+impl ReplyBuffer {
+    /// Writes `reply` behind what is there.
+    pub(crate) fn push(&mut self, reply: &Reply, protocol: Protocol) {
+        let resp3 = protocol == Protocol::Three;
+        match reply {
+            Reply::Simple(text) => self.line(b'+', text),
+            Reply::Error(text) if text.contains(['\r', '\n']) => {
+                self.line(b'-', &text.replace(['\r', '\n'], " "));
+            }
+            Reply::Error(text) => self.line(b'-', text),
+            Reply::Integer(number) => self.number(b':', *number),
+            Reply::Bulk(bytes) => self.bulk(bytes),
+            Reply::Verbatim(text) if resp3 => {
+                self.header(b'=', text.len() + 4);
+                self.0.put(b"txt:");
+                self.0.put(text.as_bytes());
+                self.0.put(b"\r\n");
+            }
+            Reply::Verbatim(text) => {
+                self.header(b'$', text.len());
+                self.0.put(text.as_bytes());
+                self.0.put(b"\r\n");
+            }
+            Reply::Null | Reply::NullArray if resp3 => self.0.put(b"_\r\n"),
+            Reply::Null => self.0.put(b"$-1\r\n"),
+            Reply::NullArray => self.0.put(b"*-1\r\n"),
+            Reply::Array(replies) => self.sequence(b'*', replies, protocol),
+            Reply::Set(replies) => {
+                self.sequence(if resp3 { b'~' } else { b'*' }, replies, protocol);
+            }
+            Reply::Map(pairs) => {
+                let (kind, count) =
+                    if resp3 { (b'%', pairs.len()) } else { (b'*', 2 * pairs.len()) };
+                self.header(kind, count);
+                for (key, value) in pairs {
+                    self.push(key, protocol);
+                    self.push(value, protocol);
+                }
+            }
+        }
+    }
+
+    fn sequence(&mut self, kind: u8, replies: &[Reply], protocol: Protocol) {
+        self.header(kind, replies.len());
+        for reply in replies {
+            self.push(reply, protocol);
+        }
+    }
+
+    fn bulk(&mut self, bytes: &Bytes) {
+        self.header(b'$', bytes.len());
+        self.0.put_value(bytes);
+        self.0.put(b"\r\n");
+    }
+
+    fn line(&mut self, kind: u8, text: &str) {
+        self.0.put(&[kind]);
+        self.0.put(text.as_bytes());
+        self.0.put(b"\r\n");
+    }
+
+    fn header(&mut self, kind: u8, count: usize) {
+        self.number(kind, count as i64);
+    }
+
+    fn number(&mut self, kind: u8, number: i64) {
+        self.0.put(&[kind]);
+        self.0.put(itoa::Buffer::new().format(number).as_bytes());
+        self.0.put(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+
+    use super::*;
+    use tidekv_net::outgoing::UNCOPIED_BYTES_MIN;
+
+    fn front(buffer: &ReplyBuffer) -> Vec<u8> {
+        let mut slices = [IoSlice::new(b"")];
+        buffer.front(&mut slices);
+        slices[0].to_vec()
+    }
+
+    fn written(reply: &Reply, protocol: Protocol) -> String {
+        let mut buffer = ReplyBuffer::default();
+        buffer.push(reply, protocol);
+        let mut all = Vec::new();
+        while !buffer.is_empty() {
+            // A socket takes as much as it likes.
+            let mut taken = front(&buffer);
+            taken.truncate(3);
+            all.extend_from_slice(&taken);
+            buffer.advance(taken.len());
+        }
+        buffer.shrink();
+        assert_eq!(buffer.len(), 0);
+        String::from_utf8(all).unwrap()
+    }
+
+    #[test]
+    fn each_type_is_written_in_both_versions() {
+        let map = Reply::Map(vec![(Reply::word("a"), Reply::Integer(-1))]);
+        for (reply, two, three) in [
+            (Reply::OK, "+OK\r\n", "+OK\r\n"),
+            (Reply::Null, "$-1\r\n", "_\r\n"),
+            (Reply::NullArray, "*-1\r\n", "_\r\n"),
+            (map, "*2\r\n$1\r\na\r\n:-1\r\n", "%1\r\n$1\r\na\r\n:-1\r\n"),
+            (Reply::Set(vec![Reply::OK]), "*1\r\n+OK\r\n", "~1\r\n+OK\r\n"),
+            (Reply::Verbatim("hi".into()), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),
+            (Reply::Error("ERR a\r\nb".into()), "-ERR a  b\r\n", "-ERR a  b\r\n"),
+        ] {
+            assert_eq!(written(&reply, Protocol::Two), two);
+            assert_eq!(written(&reply, Protocol::Three), three);
+        }
+    }
+
+    #[test]
+    fn large_values_are_pieces_of_their_own() {
+        let value = Bytes::from(vec![b'x'; UNCOPIED_BYTES_MIN]);
+        let mut buffer = ReplyBuffer::default();
+        buffer.push(&Reply::Array(vec![Reply::Bulk(value.clone()), Reply::OK]), Protocol::Two);
+        assert_eq!(buffer.len(), value.len() + "*1\r\n$16384\r\n\r\n+OK\r\n".len());
+        assert_eq!(front(&buffer), b"*2\r\n$16384\r\n");
+        let sent = front(&buffer).len();
+        buffer.advance(sent);
+        assert_eq!(front(&buffer), value);
+        let sent = front(&buffer).len();
+        buffer.advance(sent);
+        assert_eq!(front(&buffer), b"\r\n+OK\r\n");
+        // What comes while a part of the tail is sent goes behind it.
+        buffer.advance(2);
+        buffer.push(&Reply::Bulk(value.clone()), Protocol::Two);
+        assert_eq!(buffer.len(), "+OK\r\n$16384\r\n\r\n".len() + value.len());
+        assert_eq!(front(&buffer), b"+OK\r\n$16384\r\n");
+    }
+}

@@ -1,0 +1,367 @@
+//! Reads requests out of a stream of bytes that arrives in pieces: RESP arrays
+//! of bulk strings, and inline commands as a person types them.
+//!
+//! Guarantees, whatever the bytes are:
+//! 1. How the stream is cut into pieces does not change what is read.
+//! 2. Memory is asked for as bytes arrive, never on the word of a length; a
+//!    length beyond the limits is refused when it is read.
+//! 3. What is known of an incomplete request is kept, so a value in a thousand
+//!    pieces costs no more than in one. (Only the headers of a request of a few words
+//!    are read twice at most.)
+//! 4. Arguments are slices of the buffer, not copies.
+//!
+//! After an error the stream is of no use any more and the connection ends.
+//! Errors carry Redis's words. Unlike Redis, which skips two bytes after each
+//! length and value, we want them to be `\r\n`.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::protocol::number::parse_i64;
+
+/// Most arguments of one command.
+const ARGUMENTS_MAX: usize = 1 << 20;
+/// Most bytes of a line: an inline command, or a length.
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// Most words of a request that is read at one go.
+const SHORT_WORDS_MAX: usize = 4;
+/// Before they have authenticated, clients get no more than these.
+const UNAUTHENTICATED_ARGUMENTS_MAX: usize = 10;
+const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 << 10;
+
+/// How large a request may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Most bytes of one request, everything counted.
+    pub(crate) request_bytes_max: usize,
+    /// Whether the client may send more than it needs for `AUTH`.
+    pub(crate) authenticated: bool,
+}
+
+/// What is wrong with a stream; the client is told with `ERR Protocol error: `
+/// in front.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Protocol error: {0}")]
+pub(crate) struct ProtocolError(String);
+
+impl ProtocolError {
+    fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+/// The arguments of a command, its name first; never empty.
+pub(crate) type Arguments = Vec<Bytes>;
+
+/// What is known of the request at the front of the buffer. Positions count
+/// from its first byte.
+#[derive(Debug, Default)]
+pub(crate) struct Parser {
+    /// Arguments that are still to come; `None` before the array's length.
+    missing: Option<usize>,
+    /// The length of the argument that is being read.
+    bulk: Option<usize>,
+    /// Where each complete argument lies.
+    found: Vec<(usize, usize)>,
+    /// Everything before this has been understood.
+    at: usize,
+    /// No line end lies between `at` and this.
+    searched: usize,
+}
+
+impl Parser {
+    /// Takes the next complete request off the front of `buffer`; `None` when
+    /// more bytes are needed.
+    pub(crate) fn next(
+        &mut self,
+        buffer: &mut BytesMut,
+        limits: Limits,
+    ) -> Result<Option<Arguments>, ProtocolError> {
+        loop {
+            match (self.missing, buffer.first()) {
+                (None, None) => return Ok(None),
+                (None, Some(b'*')) => {
+                    if let Some(arguments) = whole_short_request(buffer, limits) {
+                        self.reset();
+                        return Ok(Some(arguments));
+                    }
+                    if !self.array_header(buffer, limits)? {
+                        return Ok(None);
+                    }
+                }
+                (None, Some(_)) => match self.inline(buffer)? {
+                    None => return Ok(None),
+                    Some(arguments) if arguments.is_empty() => {}
+                    Some(arguments) => return Ok(Some(arguments)),
+                },
+                (Some(0), _) => return Ok(Some(self.take(buffer))),
+                (Some(_), _) => {
+                    if !self.bulk(buffer, limits)? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// How many more bytes the argument that is being read needs at least, as
+    /// far as that is known; 0 otherwise.
+    pub(crate) fn wanted_bytes(&self, buffered: usize) -> usize {
+        self.bulk.map_or(0, |bulk| (self.at + bulk + 2).saturating_sub(buffered))
+    }
+
+    fn array_header(
+        &mut self,
+        buffer: &mut BytesMut,
+        limits: Limits,
+    ) -> Result<bool, ProtocolError> {
+        let Some(line) = self.line(buffer, "too big mbulk count string")? else {
+            return Ok(false);
+        };
+        let count = parse_i64(&buffer[line.0 + 1..line.1])
+            .filter(|&count| count <= ARGUMENTS_MAX as i64)
+            .ok_or_else(|| ProtocolError::new("invalid multibulk length"))?;
+        match usize::try_from(count) {
+            // Redis passes over arrays that are empty or null.
+            Err(_) | Ok(0) => self.skip(buffer),
+            Ok(count) if count > UNAUTHENTICATED_ARGUMENTS_MAX && !limits.authenticated => {
+                return Err(ProtocolError::new("unauthenticated multibulk length"));
+            }
+            Ok(count) => self.missing = Some(count),
+        }
+        Ok(true)
+    }
+
+    /// Reads the length of an argument, or its bytes; false when more of them
+    /// are needed.
+    fn bulk(&mut self, buffer: &BytesMut, limits: Limits) -> Result<bool, ProtocolError> {
+        let Some(length) = self.bulk else {
+            return self.bulk_header(buffer, limits);
+        };
+        let end = self.at + length;
+        match buffer.get(end..end + 2) {
+            None => Ok(false),
+            Some(b"\r\n") => {
+                self.found.push((self.at, end));
+                self.missing = self.missing.map(|missing| missing - 1);
+                self.bulk = None;
+                self.at = end + 2;
+                self.searched = self.at;
+                Ok(true)
+            }
+            Some(_) => Err(ProtocolError::new("expected '\\r\\n' behind a bulk string")),
+        }
+    }
+
+    fn bulk_header(&mut self, buffer: &BytesMut, limits: Limits) -> Result<bool, ProtocolError> {
+        if let Some(&kind) = buffer.get(self.at)
+            && kind != b'$'
+        {
+            let shown = if kind.is_ascii_graphic() || kind == b' ' { kind } else { b'?' };
+            return Err(ProtocolError::new(format!("expected '$', got '{}'", shown as char)));
+        }
+        let Some(line) = self.line(buffer, "too big bulk count string")? else {
+            return Ok(false);
+        };
+        let length = parse_i64(&buffer[line.0 + 1..line.1])
+            .and_then(|length| usize::try_from(length).ok())
+            .filter(|&length| self.at.saturating_add(length) <= limits.request_bytes_max)
+            .ok_or_else(|| ProtocolError::new("invalid bulk length"))?;
+        if length > UNAUTHENTICATED_BULK_BYTES_MAX && !limits.authenticated {
+            return Err(ProtocolError::new("unauthenticated bulk length"));
+        }
+        self.bulk = Some(length);
+        Ok(true)
+    }
+
+    /// The line that starts at `at`, without its `\r\n`; moves behind it.
+    fn line(
+        &mut self,
+        buffer: &BytesMut,
+        too_long: &str,
+    ) -> Result<Option<(usize, usize)>, ProtocolError> {
+        let from = self.searched.max(self.at);
+        let end = buffer[from..].iter().position(|&byte| byte == b'\r').map(|found| from + found);
+        let Some(end) = end else {
+            self.searched = buffer.len();
+            return match buffer.len() - self.at > LINE_BYTES_MAX {
+                true => Err(ProtocolError::new(too_long)),
+                false => Ok(None),
+            };
+        };
+        self.searched = end;
+        match buffer.get(end + 1) {
+            None => Ok(None),
+            Some(b'\n') => {
+                let line = (self.at, end);
+                self.at = end + 2;
+                self.searched = self.at;
+                Ok(Some(line))
+            }
+            Some(_) => Err(ProtocolError::new("expected '\\n' behind '\\r'")),
+        }
+    }
+
+    /// Takes an inline command; an empty one for a blank line.
+    fn inline(&mut self, buffer: &mut BytesMut) -> Result<Option<Arguments>, ProtocolError> {
+        let end = buffer[self.searched..].iter().position(|&byte| byte == b'\n');
+        let Some(end) = end.map(|found| self.searched + found) else {
+            self.searched = buffer.len();
+            return match buffer.len() > LINE_BYTES_MAX {
+                true => Err(ProtocolError::new("too big inline request")),
+                false => Ok(None),
+            };
+        };
+        let line = buffer[..end].strip_suffix(b"\r").unwrap_or(&buffer[..end]);
+        let arguments =
+            split_line(line).ok_or_else(|| ProtocolError::new("unbalanced quotes in request"))?;
+        self.at = end + 1;
+        self.skip(buffer);
+        Ok(Some(arguments))
+    }
+
+    fn take(&mut self, buffer: &mut BytesMut) -> Arguments {
+        let request = buffer.split_to(self.at).freeze();
+        let arguments = self.found.iter().map(|&(from, to)| request.slice(from..to)).collect();
+        self.reset();
+        arguments
+    }
+
+    fn skip(&mut self, buffer: &mut BytesMut) {
+        let _ = buffer.split_to(self.at);
+        self.reset();
+    }
+
+    fn reset(&mut self) {
+        self.found.clear();
+        // A command of a million arguments must not be paid for by the client
+        // that idles after it.
+        self.found.shrink_to(64);
+        (self.missing, self.bulk, self.at, self.searched) = (None, None, 0, 0);
+    }
+}
+
+/// Takes a request of a few words off the front of `buffer` if it is whole and
+/// plainly right, as most are. Everything else, errors included, is left to the
+/// steps of [`Parser`], which read it from its beginning.
+fn whole_short_request(buffer: &mut BytesMut, limits: Limits) -> Option<Arguments> {
+    if !limits.authenticated {
+        return None;
+    }
+    let (count, mut at) = short_header(buffer, 0, b'*')?;
+    let mut spans = [(0, 0); SHORT_WORDS_MAX];
+    let spans = spans.get_mut(..count).filter(|spans| !spans.is_empty())?;
+    for span in &mut *spans {
+        let (length, start) = short_header(buffer, at, b'$')?;
+        let end = start + length;
+        if end > limits.request_bytes_max || buffer.get(end..end + 2)? != b"\r\n" {
+            return None;
+        }
+        *span = (start, end);
+        at = end + 2;
+    }
+    let request = buffer.split_to(at).freeze();
+    Some(spans.iter().map(|&(start, end)| request.slice(start..end)).collect())
+}
+
+/// The number behind `kind` at `at`, canonical and of at most seven digits, and
+/// what follows its line end.
+#[inline]
+fn short_header(bytes: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
+    let rest = bytes.get(at..)?;
+    let digit = |i: usize| Some(rest.get(i)?.wrapping_sub(b'0')).filter(|&digit| digit <= 9);
+    if *rest.first()? != kind {
+        return None;
+    }
+    let mut number = usize::from(digit(1)?);
+    let mut end = 2;
+    while let Some(next) = digit(end) {
+        if number == 0 || end > 7 {
+            return None;
+        }
+        number = 10 * number + usize::from(next);
+        end += 1;
+    }
+    (rest.get(end..end + 2)? == b"\r\n").then_some((number, at + end + 2))
+}
+
+/// Splits a line at spaces, with quotes as in a shell: `"..."` knows `\n`,
+/// `\xff` and the like, `'...'` only `\'`. `None` when a quote is not closed or
+/// something else than a space follows it.
+fn split_line(line: &[u8]) -> Option<Arguments> {
+    let mut arguments = Vec::new();
+    let mut rest = line;
+    loop {
+        let start = rest.iter().position(|byte| !is_space(*byte));
+        let Some(start) = start else {
+            return Some(arguments);
+        };
+        let (argument, behind) = split_word(&rest[start..])?;
+        arguments.push(argument);
+        rest = behind;
+    }
+}
+
+fn is_space(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == 0x0b || byte == 0
+}
+
+fn split_word(mut rest: &[u8]) -> Option<(Bytes, &[u8])> {
+    let mut word = Vec::new();
+    loop {
+        match *rest {
+            [] => break,
+            [byte, ..] if is_space(byte) => break,
+            [quote @ (b'"' | b'\''), ref quoted @ ..] => {
+                rest = unquote(quote, quoted, &mut word)?;
+                if rest.first().is_some_and(|byte| !is_space(*byte)) {
+                    return None;
+                }
+                break;
+            }
+            [byte, ref behind @ ..] => {
+                word.push(byte);
+                rest = behind;
+            }
+        }
+    }
+    Some((Bytes::from(word), rest))
+}
+
+/// Reads up to the closing `quote`; what follows it.
+fn unquote<'a>(quote: u8, mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
+    let hex = |digit: u8| (digit as char).to_digit(16).map(|value| value as u8);
+    loop {
+        match *rest {
+            [] => return None,
+            [byte, ref behind @ ..] if byte == quote => return Some(behind),
+            [b'\\', b'\'', ref behind @ ..] if quote == b'\'' => {
+                word.push(b'\'');
+                rest = behind;
+            }
+            [b'\\', b'x', high, low, ref behind @ ..]
+                if quote == b'"' && hex(high).is_some() && hex(low).is_some() =>
+            {
+                word.push(hex(high)? << 4 | hex(low)?);
+                rest = behind;
+            }
+            [b'\\', escaped, ref behind @ ..] if quote == b'"' => {
+                word.push(match escaped {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 0x08,
+                    b'a' => 0x07,
+                    other => other,
+                });
+                rest = behind;
+            }
+            [byte, ref behind @ ..] => {
+                word.push(byte);
+                rest = behind;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

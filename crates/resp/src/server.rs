@@ -1,0 +1,186 @@
+//! The server as its user sees it: started, asked where it listens, shut down.
+//!
+//! It owns its runtime: event loops and I/O threads.
+//! Nothing of it is asynchronous to the outside.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidekv::Db;
+use tidekv_net::address::Address;
+use tidekv_net::error::Result;
+use tidekv_net::http;
+use tidekv_net::listener::{self, Exposure, Listener};
+use tidekv_net::threads;
+use tidekv_net::tls;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+use tokio::time::MissedTickBehavior;
+use tokio_rustls::TlsAcceptor;
+
+use crate::clients::reception::Reception;
+use crate::data::sweep;
+use crate::dispatch::rounds::Rounds;
+use crate::observe::page::Page;
+use crate::observe::sampler::Sampler;
+use crate::options::ServerOptions;
+use crate::state::forecast;
+use crate::state::server_state::State;
+
+/// How often the fields of hashes that are gone are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A running server. Dropping it ends all connections at once;
+/// [`Server::shutdown`] lets them finish.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let environment = tidekv::Environment {
+/// #     storage: Some(std::sync::Arc::new(tidekv_io::MemoryStorage::new())),
+/// #     ..Default::default()
+/// # };
+/// # let options = tidekv::Options { environment, ..Default::default() };
+/// use std::time::Duration;
+/// use tidekv_resp::{Server, ServerOptions};
+///
+/// let db = tidekv::Db::open("data", options)?;
+/// let listen = vec!["127.0.0.1:0".parse()?];
+/// let server = Server::start(db.clone(), ServerOptions { listen, ..Default::default() })?;
+/// println!("listening on {}", server.local_addresses()[0]);
+/// server.shutdown(Duration::from_secs(10));
+/// db.close()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    runtime: Option<Runtime>,
+    addresses: Vec<Address>,
+    page_url: Option<String>,
+    state: Arc<State>,
+    stop: watch::Sender<bool>,
+    /// Ends when the last connection has.
+    alive: mpsc::Receiver<()>,
+}
+
+impl Server {
+    /// Binds the addresses of `options` and serves `db` on them.
+    ///
+    /// # Errors
+    ///
+    /// When an address cannot be bound or is public without authentication, a
+    /// file of TLS is missing or wrong, or the store refuses its keyspaces.
+    pub fn start(db: Db, options: ServerOptions) -> Result<Self> {
+        let event_loops = threads::event_loops(options.event_loops);
+        let runtime = threads::runtime("tide-server", event_loops, options.io_threads)?;
+        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        listener::raise_file_limit(options.connections_max);
+        let exposure =
+            Exposure::of(options.password.is_some(), options.tls.as_ref(), options.insecure);
+        let listeners = runtime.block_on(listener::bind_all(&options.listen, exposure))?;
+        let pages = runtime.block_on(listener::bind_page(options.http.as_ref(), exposure))?;
+        let page_url =
+            pages.first().map(|page| listener::url_of(page, tls.is_some())).transpose()?;
+        let addresses = listeners.iter().map(Listener::address).collect::<Result<Vec<_>>>()?;
+        let port = addresses.iter().find_map(|address| match address {
+            Address::Tcp(_, port) => Some(*port),
+            Address::Unix(_) => None,
+        });
+        let state = Arc::new(State::new(db, &options, port.unwrap_or(0))?);
+        let rounds = Arc::new(Rounds::new(Arc::clone(&state)));
+        let (stop, stopped) = watch::channel(false);
+        forecast::start(&state, &stopped)?;
+        let (guard, alive) = mpsc::channel(1);
+        for listener in listeners {
+            let host = Reception { state: Arc::clone(&state), rounds: Arc::clone(&rounds) };
+            runtime.spawn(listener.run(host, tls.clone(), stopped.clone(), guard.clone()));
+        }
+        if let Some(Address::Tcp(host, _)) = &options.http {
+            let _entered = runtime.enter();
+            serve_page(pages, host, &state, tls.as_ref(), (&stopped, &guard));
+        }
+        runtime.spawn(sweep_regularly(Arc::clone(&state), stopped, guard));
+        Ok(Self { runtime: Some(runtime), addresses, page_url, state, stop, alive })
+    }
+
+    /// Where it listens, with the ports that the system has chosen.
+    pub fn local_addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// Where the page is, with the port that the system has chosen.
+    pub fn page_url(&self) -> Option<&str> {
+        self.page_url.as_deref()
+    }
+
+    /// Connections of clients at this moment.
+    pub fn connections(&self) -> usize {
+        self.state.clients.len()
+    }
+
+    /// Stops accepting, lets every connection finish what it has received, and
+    /// closes them all; those that are not done after `deadline` are cut off.
+    /// Whether none had to be. The store is still open afterwards.
+    ///
+    /// # Panics
+    ///
+    /// When called from asynchronous code, which must not wait.
+    pub fn shutdown(mut self, deadline: Duration) -> bool {
+        let _ = self.stop.send(true);
+        let Some(runtime) = self.runtime.take() else { return true };
+        threads::drain(runtime, &mut self.alive, deadline)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Starts sampling, and serving the page that shows it. To be called inside the runtime.
+fn serve_page(
+    listeners: Vec<TcpListener>,
+    host: &str,
+    state: &Arc<State>,
+    tls: Option<&TlsAcceptor>,
+    (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
+) {
+    let sampler = Arc::new(Sampler::new(Arc::clone(state)));
+    let page = Arc::new(Page::new(Arc::clone(&sampler), host));
+    tokio::spawn(sampler.run(stopped.clone(), alive.clone()));
+    http::serve_all(listeners, &page, tls, (stopped, alive));
+}
+
+async fn sweep_regularly(
+    state: Arc<State>,
+    mut stopped: watch::Receiver<bool>,
+    alive: mpsc::Sender<()>,
+) {
+    let mut ticks = tokio::time::interval(SWEEP_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stop| *stop) => break,
+            _ = ticks.tick() => {}
+        }
+        let Ok(permit) = state.walks.clone().acquire_owned().await else { break };
+        let sweeper = Arc::clone(&state);
+        let swept = tokio::task::spawn_blocking(move || {
+            let swept = sweep::sweep(&sweeper);
+            drop(permit);
+            swept
+        });
+        match swept.await {
+            Ok(Ok(count)) if count == sweep::NOTES_MAX => ticks.reset_immediately(),
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!("fields of deleted hashes stay for now: {error:?}"),
+            Err(_) => break,
+        }
+    }
+    drop(alive);
+}

@@ -1,0 +1,34 @@
+//! What a connection remembers between commands, apart from a `MULTI` in
+//! progress, which its [`connection`](crate::clients::connection) keeps.
+
+use std::sync::atomic::Ordering;
+
+use tidekv_net::clients::Registration;
+
+use crate::protocol::reply::Protocol;
+
+/// The state of a connection that commands may see and change.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) client: Registration,
+    pub(crate) is_authenticated: bool,
+    /// The connection ends once its replies are written.
+    pub(crate) is_closing: bool,
+    protocol: Protocol,
+}
+
+impl Session {
+    pub(crate) fn new(client: Registration, is_authenticated: bool) -> Self {
+        Self { client, is_authenticated, is_closing: false, protocol: Protocol::Two }
+    }
+
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+        let version = if protocol == Protocol::Two { 2 } else { 3 };
+        self.client.protocol.store(version, Ordering::Relaxed);
+    }
+}

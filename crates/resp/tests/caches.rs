@@ -1,0 +1,90 @@
+//! What reads of clients leave in the caches of values and pointers.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use support::{Client, encode, options};
+use tidekv::{CachePolicy, Db, Environment, Options};
+use tidekv_io::{MemoryStorage, SeededRandom, threads};
+use tidekv_resp::Server;
+
+const PAIRS: u64 = 10_000;
+
+/// A store of many times its memory: pairs of keys, both with the same value.
+fn open() -> Db {
+    let environment =
+        Environment { storage: Some(Arc::new(MemoryStorage::new())), ..Environment::default() };
+    let options = Options {
+        environment,
+        memory_bytes: Some(8 << 20),
+        cache_policy: CachePolicy::Fixed { kv: 20, kp: 10 },
+        ..Options::default()
+    };
+    let db = Db::open("data", options).unwrap();
+    let strings = db.keyspace("default").unwrap();
+    let value = format!("0{}", "x".repeat(1000));
+    for side in ["a", "b"] {
+        let entries = (0..PAIRS).map(|pair| (format!("{side}{pair:08}"), value.clone()));
+        strings.ingest(entries).unwrap();
+    }
+    db
+}
+
+/// Reads that were not answered from memory went through a snapshot, whose answers are
+/// never kept, for it may pass newer versions over. So a server had caches of values
+/// and pointers, and put nothing in. Now such reads are of the present, and a snapshot is
+/// taken only where a writer comes in between.
+#[test]
+fn what_clients_get_from_storage_is_kept_as_values_and_pointers() {
+    let server = Server::start(open(), options()).unwrap();
+    let mut client = Client::connect(&server);
+    let counted = |client: &mut Client, name: &str| client.info("tide", name);
+    for _ in 0..3 {
+        for pair in (0..PAIRS).step_by(20) {
+            assert_eq!(client.ask(&format!("STRLEN a{pair:08}")), 1001);
+        }
+    }
+    assert!(counted(&mut client, "cache.kv.entries") > 100);
+    assert!(counted(&mut client, "cache.kv.hits") + counted(&mut client, "cache.kp.hits") > 0);
+}
+
+#[test]
+fn pairs_from_storage_are_whole_beside_a_writer() {
+    let server = Arc::new(Server::start(open(), options()).unwrap());
+    let stop = Arc::new(AtomicBool::new(false));
+    let written = Arc::new(AtomicU64::new(0));
+    let writer = {
+        let (server, stop, written) =
+            (Arc::clone(&server), Arc::clone(&stop), Arc::clone(&written));
+        threads::spawn("writer", move || {
+            let (mut client, dice) = (Client::connect(&server), SeededRandom::new(1));
+            while !stop.load(Ordering::Relaxed) {
+                let round = written.fetch_add(1, Ordering::Relaxed);
+                let pair = dice.below(64);
+                let (a, b) = (format!("a{pair:08}"), format!("b{pair:08}"));
+                let value = format!("{round}{}", "x".repeat(1000));
+                let words =
+                    [&b"MSET"[..], a.as_bytes(), value.as_bytes(), b.as_bytes(), value.as_bytes()];
+                client.send(&encode(&words));
+                assert_eq!(client.read(), "OK");
+            }
+        })
+    };
+    let (mut client, dice) = (Client::connect(&server), SeededRandom::new(2));
+    for _ in 0..1500 {
+        // Most of the pairs of a request are cold, and some are being written.
+        let pairs: Vec<u64> =
+            (0..40).map(|at| if at < 4 { dice.below(64) } else { dice.below(PAIRS) }).collect();
+        let keys = pairs.iter().flat_map(|pair| [format!("a{pair:08}"), format!("b{pair:08}")]);
+        let command = format!("MGET {}", keys.collect::<Vec<_>>().join(" "));
+        let values = client.ask(&command).items();
+        for pair in values.chunks(2) {
+            assert!(pair[0] == pair[1], "half of a commit was read");
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    writer.unwrap().join().unwrap();
+    assert!(written.load(Ordering::Relaxed) > 100, "the writer was held up");
+}

@@ -1,0 +1,26 @@
+//! The corpora of the fuzz targets, replayed: what a fuzzer once found stays
+//! mended. The targets themselves are in `fuzz/`, and are included from there.
+
+#[path = "../../../fuzz/src/corpus.rs"]
+#[allow(clippy::disallowed_methods, reason = "corpora stand in the source tree")]
+mod corpus;
+#[path = "../../../fuzz/src/requests.rs"]
+mod requests;
+
+use tidekv_testkit::allocation;
+
+#[global_allocator]
+static ALLOCATOR: allocation::Counting = allocation::Counting;
+
+#[test]
+fn seeds_are_what_the_targets_take() {
+    corpus::plant(&requests::seeds());
+}
+
+#[test]
+fn corpora_give_errors_or_the_truth() {
+    assert!(allocation::is_counting(), "else no limit is checked");
+    for &target in requests::TARGETS {
+        assert!(corpus::replay(target) > 3, "{} has hardly a corpus", target.0);
+    }
+}

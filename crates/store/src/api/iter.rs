@@ -1,0 +1,191 @@
+//! Walks over the entries of a keyspace, from both ends.
+//!
+//! A walk sees the store as it was when it was made: it holds the view and the
+//! sequence of that moment. Nothing is read before the first entry is asked
+//! for.
+
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::format::key::Sequence;
+use crate::lifecycle::handle::Handle;
+use crate::read::visible::{KeyRange, VisibleCursor};
+use crate::version::view::View;
+
+/// A value with its deadline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The value. A long one (512 bytes and more) may share the memory of the block
+    /// that it was read from, at most five times its length, which then stays in
+    /// memory beside the budget for as long as the value does: copy what you keep.
+    pub value: Bytes,
+    /// Milliseconds since 1970 at which the entry is gone; `None`: never.
+    pub expires_at_ms: Option<u64>,
+}
+
+/// An entry with its key, lent by [`Iter::lend`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lent<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The value; empty in a walk over [keys only](Iter::keys_only).
+    pub value: &'a [u8],
+    /// Milliseconds since 1970 at which the entry is gone; `None`: never.
+    pub expires_at_ms: Option<u64>,
+}
+
+/// A walk over a range of keys in ascending order; from the back in descending
+/// order. Yields keys with their entries.
+pub struct Iter {
+    handle: Arc<Handle>,
+    view: Arc<View>,
+    range: KeyRange,
+    sequence: Sequence,
+    now_ms: u64,
+    keys_only: bool,
+    front: Option<VisibleCursor>,
+    back: Option<VisibleCursor>,
+    /// The ends have met, or a read has failed.
+    is_done: bool,
+}
+
+impl std::fmt::Debug for Iter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Iter")
+            .field("range", &self.range)
+            .field("sequence", &self.sequence)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The range in terms of an included start and an excluded end.
+pub(crate) fn key_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange {
+    // The first key behind `key` is `key` with a zero byte.
+    let behind = |key: &[u8]| -> Box<[u8]> { [key, &[0]].concat().into() };
+    KeyRange {
+        start: match range.start_bound() {
+            Bound::Included(key) => Some(key.as_ref().into()),
+            Bound::Excluded(key) => Some(behind(key.as_ref())),
+            Bound::Unbounded => None,
+        },
+        end: match range.end_bound() {
+            Bound::Included(key) => Some(behind(key.as_ref())),
+            Bound::Excluded(key) => Some(key.as_ref().into()),
+            Bound::Unbounded => None,
+        },
+    }
+}
+
+impl Iter {
+    pub(crate) fn new(
+        handle: &Arc<Handle>,
+        view: Arc<View>,
+        range: KeyRange,
+        sequence: Sequence,
+    ) -> Self {
+        handle.engine().expect_seeks();
+        let now_ms = handle.engine().clock.unix_ms();
+        Self {
+            handle: Arc::clone(handle),
+            view,
+            range,
+            sequence,
+            now_ms,
+            keys_only: false,
+            front: None,
+            back: None,
+            is_done: false,
+        }
+    }
+
+    /// Leaves the values out: entries come with empty ones.
+    #[must_use]
+    pub fn keys_only(mut self) -> Self {
+        self.keys_only = true;
+        self
+    }
+
+    fn cursor(&self) -> VisibleCursor {
+        let blocks = &self.handle.engine().blocks;
+        VisibleCursor::new(&self.view, blocks, self.range.clone(), self.sequence, self.now_ms)
+    }
+
+    /// The next entry in ascending order, as [`Iter::next`](Iterator::next) has it, but
+    /// lent: its bytes stay where they are until the walk is used again, and nothing is
+    /// allocated or copied.
+    ///
+    /// # Errors
+    /// As those of the entries of the iterator; the walk ends with one.
+    pub fn lend(&mut self) -> Result<Option<Lent<'_>>> {
+        if self.is_done || !self.step_front()? {
+            return Ok(None);
+        }
+        let cursor = self.front.as_ref().expect("it was moved just now");
+        let (value, expires_at_ms) = cursor.value();
+        let value = if self.keys_only { &[] } else { value };
+        Ok(Some(Lent { key: cursor.key(), value, expires_at_ms }))
+    }
+
+    fn item(&self, cursor: &VisibleCursor) -> (Bytes, Entry) {
+        let (value, expires_at_ms) =
+            if self.keys_only { (Bytes::new(), cursor.value().1) } else { cursor.value_bytes() };
+        (Bytes::copy_from_slice(cursor.key()), Entry { value, expires_at_ms })
+    }
+
+    /// Moves the front; false when there is nothing before the back.
+    fn step_front(&mut self) -> Result<bool> {
+        if self.front.is_none() {
+            self.front = Some(self.cursor());
+        }
+        let front = self.front.as_mut().expect("it was made just now");
+        let moved = front.next();
+        let is_before_back = || self.back.as_ref().is_none_or(|back| front.key() < back.key());
+        self.is_done = !(matches!(moved, Ok(true)) && is_before_back());
+        moved.map(|_| !self.is_done)
+    }
+
+    /// Moves the back; false when there is nothing behind the front.
+    fn step_back(&mut self) -> Result<bool> {
+        if self.back.is_none() {
+            self.back = Some(self.cursor());
+        }
+        let back = self.back.as_mut().expect("it was made just now");
+        let moved = back.prev();
+        let is_behind_front = || self.front.as_ref().is_none_or(|front| back.key() > front.key());
+        self.is_done = !(matches!(moved, Ok(true)) && is_behind_front());
+        moved.map(|_| !self.is_done)
+    }
+}
+
+impl Iterator for Iter {
+    type Item = Result<(Bytes, Entry)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_done {
+            return None;
+        }
+        match self.step_front() {
+            Ok(true) => self.front.as_ref().map(|front| Ok(self.item(front))),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl DoubleEndedIterator for Iter {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.is_done {
+            return None;
+        }
+        match self.step_back() {
+            Ok(true) => self.back.as_ref().map(|back| Ok(self.item(back))),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl std::iter::FusedIterator for Iter {}

@@ -1,0 +1,9 @@
+//! The public types: databases, keyspaces, snapshots, transactions and iterators.
+//!
+//! Modules are declared bottom-up.
+
+pub(crate) mod iter;
+pub(crate) mod keyspace;
+pub(crate) mod snapshot;
+pub(crate) mod transaction;
+pub(crate) mod db;

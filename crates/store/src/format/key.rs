@@ -1,0 +1,173 @@
+//! Internal keys: a user key, the sequence number of its write and the kind of
+//! entry. They are ordered by user key ascending, then newest first, so that
+//! the first entry at or after `(key, sequence)` is what a reader at that
+//! sequence sees.
+//!
+//! A [`Trailer`] packs sequence and kind into 64 bits: `sequence << 8 | kind`.
+//! Kinds are values on disk: do not change them.
+
+use std::cmp::Ordering;
+
+use bytes::{Buf, Bytes};
+
+/// The number of a write; every write of a store has its own, ascending.
+pub(crate) type Sequence = u64;
+
+/// The largest sequence number (56 bits).
+pub(crate) const SEQUENCE_MAX: Sequence = (1 << 56) - 1;
+
+/// Longest user key in bytes; the shortest is 1.
+pub const KEY_BYTES_MAX: usize = 64 << 10;
+
+/// Longest value in bytes.
+pub const VALUE_BYTES_MAX: usize = 256 << 20;
+
+/// What an entry says about its key. Values on disk: do not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// The key is not there.
+    Delete = 0,
+    /// The value follows.
+    Value = 1,
+    /// Eight bytes of deadline (little-endian milliseconds since 1970), then
+    /// the value.
+    Expiring = 2,
+    /// All keys from this one up to the value (exclusive) are gone. Only in
+    /// batches and the log; tables keep these apart.
+    RangeDelete = 3,
+}
+
+impl Kind {
+    pub(crate) fn from_u8(byte: u8) -> Option<Self> {
+        Some(match byte {
+            0 => Self::Delete,
+            1 => Self::Value,
+            2 => Self::Expiring,
+            3 => Self::RangeDelete,
+            _ => return None,
+        })
+    }
+}
+
+/// Sequence and kind of an entry, packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Trailer(pub(crate) u64);
+
+impl Trailer {
+    pub(crate) fn new(sequence: Sequence, kind: Kind) -> Self {
+        debug_assert!(sequence <= SEQUENCE_MAX);
+        Self(sequence << 8 | kind as u64)
+    }
+
+    /// The trailer that sorts before every entry a reader at `sequence` may
+    /// see, and after every newer one.
+    pub(crate) fn seek(sequence: Sequence) -> Self {
+        Self(sequence << 8 | 0xff)
+    }
+
+    pub(crate) fn sequence(self) -> Sequence {
+        self.0 >> 8
+    }
+
+    /// `None` when the byte on disk is no kind.
+    pub(crate) fn checked_kind(self) -> Option<Kind> {
+        Kind::from_u8(self.0 as u8)
+    }
+
+    /// The kind of a trailer that was checked when it was decoded.
+    pub(crate) fn kind(self) -> Kind {
+        self.checked_kind().expect("kinds are checked when they are decoded")
+    }
+}
+
+/// Compares two internal keys: user key ascending, trailer descending.
+pub(crate) fn compare(a: (&[u8], Trailer), b: (&[u8], Trailer)) -> Ordering {
+    a.0.cmp(b.0).then(b.1.cmp(&a.1))
+}
+
+/// A user key prepared for a point read: its hash is taken once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LookupKey<'a> {
+    pub(crate) user_key: &'a [u8],
+    pub(crate) hash: u64,
+    /// Entries newer than this are not seen.
+    pub(crate) sequence: Sequence,
+}
+
+impl<'a> LookupKey<'a> {
+    pub(crate) fn new(user_key: &'a [u8], sequence: Sequence) -> Self {
+        Self { user_key, hash: crate::format::checksum::key_hash(user_key), sequence }
+    }
+}
+
+/// Splits the payload of an [`Kind::Expiring`] entry into deadline and value.
+pub(crate) fn split_deadline(payload: &[u8]) -> Option<(u64, &[u8])> {
+    let (head, value) = payload.split_first_chunk::<8>()?;
+    Some((u64::from_le_bytes(*head), value))
+}
+
+/// Takes the deadline off the payload of an [`Kind::Expiring`] entry.
+pub(crate) fn take_deadline(payload: &mut Bytes) -> Option<u64> {
+    let (deadline, _) = split_deadline(payload)?;
+    // A slice of bytes that nobody shares yet would allocate.
+    payload.advance(size_of::<u64>());
+    Some(deadline)
+}
+
+/// The first key behind all that begin with `prefix`; `None` when there is none,
+/// because the prefix is empty or all 0xff.
+pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte < 0xff)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+/// The shortest key that is at or after `left` and before `right`, for index
+/// separators. `left < right` must hold.
+pub(crate) fn shortest_separator(left: &[u8], right: &[u8], out: &mut Vec<u8>) {
+    debug_assert!(left < right);
+    out.clear();
+    let shared = left.iter().zip(right).take_while(|(a, b)| a == b).count();
+    // A cut after the first differing byte works when that byte can be raised
+    // and still stay below `right`.
+    if shared < left.len() && left[shared] + 1 < right[shared] {
+        out.extend_from_slice(&left[..=shared]);
+        out[shared] += 1;
+    } else {
+        out.extend_from_slice(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newer_entries_of_a_key_come_first() {
+        let old = Trailer::new(1, Kind::Value);
+        let new = Trailer::new(2, Kind::Delete);
+        assert_eq!(compare((b"a", new), (b"a", old)), Ordering::Less);
+        assert_eq!(compare((b"a", old), (b"b", new)), Ordering::Less);
+        assert!(compare((b"a", Trailer::seek(2)), (b"a", new)).is_le());
+        assert!(compare((b"a", Trailer::seek(1)), (b"a", new)).is_gt());
+    }
+
+    #[test]
+    fn separators_lie_between_their_keys() {
+        let cases: [(&[u8], &[u8]); 6] = [
+            (b"abc", b"abe"),
+            (b"abc", b"abd"),
+            (b"a", b"ab"),
+            (b"abz", b"b"),
+            (b"a", b"c"),
+            (b"a\xff", b"b"),
+        ];
+        let mut out = Vec::new();
+        for (left, right) in cases {
+            shortest_separator(left, right, &mut out);
+            assert!(left <= &out[..] && &out[..] < right, "{left:?} {out:?} {right:?}");
+        }
+    }
+}

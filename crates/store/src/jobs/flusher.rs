@@ -1,0 +1,244 @@
+//! Flushes: full memtables become a table of level 0.
+//!
+//! Guarantees: at any moment a write stands in a memtable of the view, in one of
+//! its tables, or in both; the log keeps it until its table is in the manifest, and
+//! is on stable storage before that.
+//! One flush of a tree runs at a time; it takes all memtables that wait.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidekv_cache::{Idea, Name};
+use tidekv_io::Priority;
+
+use crate::compaction::notices::{self, Notice};
+use crate::compaction::output::{Output, Outputs};
+use crate::compaction::{MergePlan, merge_tables};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::format::key::Sequence;
+use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::jobs::background::{JobKind, guarded};
+use crate::memtable::{Memtable, MemtableCursor};
+use crate::read::merge::{Child, MergingCursor};
+use crate::sync::Mutex;
+use crate::version::manifest::{Change, Edit};
+use crate::version::tree::Tree;
+use crate::version::view::View;
+use crate::wal::LogPosition;
+
+impl Engine {
+    /// Sees to it that the tree's full memtables are flushed.
+    pub(crate) fn schedule_flush(self: &Arc<Self>, tree: &Arc<Tree>) {
+        if tree.view().immutables.is_empty() || tree.is_flushing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (engine, tree) = (Arc::clone(self), Arc::clone(tree));
+        self.executor.execute(Priority::High, Box::new(move || engine.run_flushes(&tree)));
+    }
+
+    /// Flushes until nothing waits: what was put aside meanwhile stays with this
+    /// thread, which may be the one that is kept for flushes.
+    fn run_flushes(self: &Arc<Self>, tree: &Arc<Tree>) {
+        let goes_on =
+            || !self.is_closed.load(Ordering::Acquire) && !tree.view().immutables.is_empty();
+        while self.run_flush(tree) && goes_on() {}
+        tree.is_flushing.store(false, Ordering::Release);
+        self.signal_progress();
+        if goes_on() && self.background_errors.lock().flush.is_none() {
+            // Put aside at the last moment.
+            self.schedule_flush(tree);
+        }
+    }
+
+    fn run_flush(self: &Arc<Self>, tree: &Arc<Tree>) -> bool {
+        let started = self.clock.monotonic_ns();
+        let flushed = guarded(|| self.flush_immutables(tree));
+        self.stats.flush_ns.record(self.clock.monotonic_ns() - started);
+        self.note_outcome(JobKind::Flush, &flushed);
+        self.empty_trash();
+        self.signal_progress();
+        if flushed.is_ok() {
+            self.schedule_compactions();
+        }
+        flushed.is_ok()
+    }
+
+    /// Flushes the memtables that wait now into one table of level 0.
+    fn flush_immutables(self: &Arc<Self>, tree: &Arc<Tree>) -> Result<()> {
+        let view = tree.view_full();
+        let Some(newest) = view.immutables.first() else { return Ok(()) };
+        debug_assert!(newest.created_at() <= view.memtable.created_at());
+        let snapshots = self.snapshot_sequences();
+        let made = Mutex::new(Vec::new());
+        let started = self.clock.monotonic_ns();
+        let sync_log = self.begin_log_sync();
+        let flushed = self
+            .write_memtables(tree, &view.immutables, &snapshots, &made)
+            // What is in tables must not be ahead of the log: after a power cut a
+            // batch would be there in one keyspace and missing in another.
+            .and_then(|outputs| sync_log().map(|()| outputs))
+            .and_then(|outputs| {
+                let written = outputs.iter().map(|output| output.meta.bytes).sum();
+                self.install_flush(tree, &view, outputs).map(|()| written)
+            });
+        let written = flushed.inspect_err(|_| self.discard_tables(made.into_inner()))?;
+        let bytes = view.immutables.iter().map(|memtable| memtable.charge() as u64).sum();
+        self.expect_quiet(written);
+        self.note_flush_rate(bytes, self.clock.monotonic_ns().saturating_sub(started));
+        Ok(())
+    }
+
+    /// Small flushes are mostly syncs and say little. Keyspaces may be flushed at
+    /// once: then one of two rates is lost, which does no harm.
+    fn note_flush_rate(&self, bytes: u64, took_ns: u64) {
+        if bytes < self.shares.load().memtable_bytes / 2 {
+            return;
+        }
+        let rate = (u128::from(bytes) * 1_000_000_000 / u128::from(took_ns.max(1))) as u64;
+        let mean = match self.flush_bytes_per_s.load(Ordering::Relaxed) {
+            0 => rate,
+            mean => mean - mean / 4 + rate / 4,
+        };
+        self.flush_bytes_per_s.store(mean, Ordering::Relaxed);
+    }
+
+    /// Has what was written so far put on stable storage while this thread does
+    /// something else and writers go on. The result waits for it, or does it.
+    fn begin_log_sync(&self) -> impl FnOnce() -> Result<()> + use<> {
+        let (syncer, offset) = {
+            let logs = self.logs.lock();
+            let current = &logs.as_ref().expect("a writable store has a log").current;
+            (Arc::clone(current.syncer()), current.offset())
+        };
+        self.stats.log_syncs.add(1);
+        let same = Arc::clone(&syncer);
+        // A failure is told to whoever asks next.
+        self.executor.execute(Priority::Low, Box::new(move || drop(same.sync_up_to(offset))));
+        move || syncer.sync_up_to(offset)
+    }
+
+    /// Writes the entries of `memtables` (newest first) into a table of level 0.
+    pub(crate) fn write_memtables(
+        &self,
+        tree: &Tree,
+        memtables: &[Arc<Memtable>],
+        snapshots: &[Sequence],
+        made: &Mutex<Vec<u64>>,
+    ) -> Result<Vec<Output>> {
+        self.names.check()?;
+        let children = memtables
+            .iter()
+            .map(|m| Box::new(MemtableCursor::new(Arc::clone(m))) as Child)
+            .collect();
+        let tombstones: Vec<RangeTombstone> =
+            memtables.iter().flat_map(|memtable| memtable.listed_tombstones()).collect();
+        let tombstones = RangeTombstones::newest(&tombstones, snapshots);
+        // What was found before is not kept from here on. Whoever comes later has these
+        // memtables in its view, until the table takes their place.
+        let point = self.caches.point();
+        point.turn();
+        if !tombstones.is_empty() {
+            let is_covered = |name: Name<'_>| {
+                name.keyspace == tree.id && tombstones.fragment_of(name.key).is_some()
+            };
+            point.forget(is_covered, |_| false);
+        }
+        let renews = !self.caches.policy().lacks(Idea::Sync);
+        let plan = MergePlan {
+            snapshots,
+            now_ms: self.clock.unix_ms(),
+            tombstones: &tombstones,
+            start: None,
+            end: None,
+            below: None,
+            notice: Notice::new_versions(point, tree.id, renews, &tombstones),
+            heat: None,
+        };
+        let next_table = || self.new_table(made);
+        let outputs = Outputs::new(self.output_options(tree, 0, Vec::new(), &next_table));
+        let (outputs, counts) =
+            merge_tables(MergingCursor::new(children), plan, outputs, &*self.clock)?;
+        self.count_merge(counts);
+        self.stats.flushes.add(1);
+        self.stats.flush_bytes.add(outputs.iter().map(|o| o.meta.bytes).sum());
+        self.names.sync()?;
+        Ok(outputs)
+    }
+
+    fn install_flush(
+        self: &Arc<Self>,
+        tree: &Arc<Tree>,
+        before: &View,
+        outputs: Vec<Output>,
+    ) -> Result<()> {
+        let (flushed, up_to) = (&before.immutables, before.memtable.created_at());
+        let mut tables = Vec::new();
+        let mut edit = Edit::default();
+        for output in outputs {
+            notices::redirect(self.caches.point(), &output.placed);
+            edit.push(Change::AddTable { keyspace: tree.id, level: 0, table: output.meta.clone() });
+            tables.push((0, self.open_table(output.meta)?));
+        }
+        edit.push(Change::Flushed { keyspace: tree.id, sequence: up_to });
+        edit.push(Change::LastSequence(up_to));
+        let needed = self.log_needed_after(before);
+        edit.push(Change::MinLog(needed.log));
+        if needed.offset > 0 {
+            edit.push(Change::LogPassed(needed));
+        }
+        {
+            let mut structure = self.structure.lock();
+            self.commit_tables(&mut structure, tree, edit, &[], &tables)?;
+            tree.install_flush(flushed, &tables, up_to);
+        }
+        self.after_install();
+        self.remove_logs_before(needed.log);
+        Ok(())
+    }
+
+    /// From where the logs are needed once the memtables that were put aside in
+    /// `before` are in tables.
+    fn log_needed_after(&self, before: &View) -> LogPosition {
+        let is_flushed =
+            |memtable: &Arc<Memtable>| before.immutables.iter().any(|f| Arc::ptr_eq(f, memtable));
+        let needed = |tree: &Arc<Tree>| {
+            let view = tree.view();
+            let others = view.memtables().filter(|memtable| !is_flushed(memtable));
+            others.filter_map(|memtable| memtable.first_write_at()).min()
+        };
+        let oldest = self.trees.load().values().filter_map(needed).min();
+        // A memtable that is empty now, of any keyspace, was empty when the flushed
+        // ones were put aside, or has been since: what is on its way into it stands
+        // in the logs behind that.
+        let put_aside_at = before.memtable.begins_at();
+        oldest.map_or(put_aside_at, |oldest| oldest.min(put_aside_at))
+    }
+
+    /// Waits until nothing of `trees` waits for its flush; fails when a flush
+    /// fails meanwhile.
+    pub(crate) fn wait_for_flush(self: &Arc<Self>, trees: &[Arc<Tree>]) -> Result<()> {
+        let failures_before = self.background_errors.lock().flush_failures;
+        loop {
+            let seen = *self.progress.0.lock();
+            let Some(waiting) = trees.iter().find(|tree| !tree.view().immutables.is_empty()) else {
+                return Ok(());
+            };
+            self.check_open()?;
+            self.schedule_flush(waiting);
+            {
+                let errors = self.background_errors.lock();
+                if let (true, Some(error)) =
+                    (errors.flush_failures > failures_before, &errors.flush)
+                {
+                    return Err(flush_failed(error));
+                }
+            }
+            self.wait_for_progress(seen);
+        }
+    }
+}
+
+fn flush_failed(error: &Error) -> Error {
+    error.context("the flush failed")
+}

@@ -1,0 +1,167 @@
+//! Repairs filters in the background: what keys have passed for nothing is unlearned, as
+//! `unlearning.rs` says when and `table/unlearn.rs` how.
+//!
+//! What was learned is written down when the store is closed, and is there again when it is opened
+//! (`learned_list.rs`).
+//!
+//! A job of low priority does some at a time. It holds no lock while it reads, and what it has
+//! learned is in place at once for whoever looks; a table that was merged meanwhile is passed
+//! over. A read that fails is counted and repairs nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidekv_io::{Access, Priority};
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::format::files::LEARNED;
+use crate::jobs::background::guarded;
+use crate::sst::table::{Table, Unlearned};
+use crate::sst::unlearning::FalsePositive;
+use crate::sync::atomic::Ordering;
+use crate::version::levels::Version;
+use crate::warm::learned_list::{LearnedList, LearnedTable, TableIdentity};
+
+/// The cache makes room for what was learned in steps of so many repairs, of eight bytes each.
+const REPAIRS_PER_STEP: u64 = 8 << 10;
+
+/// A list that takes more than this part of all memory is of a life with more: it is not read.
+const LIST_MEMORY_SHARE: u64 = 8;
+
+impl Engine {
+    /// A read has ended: has somebody repair what waits for it, if it is time.
+    #[inline]
+    pub(crate) fn expect_unlearning(self: &Arc<Self>) {
+        if self.blocks.unlearning().begin(|| self.clock.monotonic_ns()) {
+            self.begin_unlearning();
+        }
+    }
+
+    #[cold]
+    fn begin_unlearning(self: &Arc<Self>) {
+        // Who repairs does not keep a store open.
+        let engine = Arc::downgrade(self);
+        let work = move || {
+            if let Some(engine) = engine.upgrade() {
+                engine.unlearn_some();
+            }
+        };
+        self.executor.execute(Priority::Low, Box::new(work));
+    }
+
+    fn unlearn_some(&self) {
+        let unlearning = self.blocks.unlearning();
+        let waiting = unlearning.take();
+        let before = unlearning.counts.repairs.get();
+        for found in &waiting {
+            // What is closed is written down already, and its files are somebody else's.
+            if self.is_closed.load(Ordering::Acquire) {
+                return;
+            }
+            match guarded(|| self.unlearn(found)) {
+                Ok(Unlearned::Known) => {}
+                Ok(Unlearned::Repaired(buckets)) => unlearning.counts.repairs.add(buckets),
+                Ok(Unlearned::Hopeless) => {
+                    unlearning.counts.hopeless.add(1);
+                    unlearning.give_up(found);
+                }
+                Err(error) => {
+                    unlearning.counts.failures.add(1);
+                    unlearning.give_up(found);
+                    tracing::warn!(%error, table = found.table, "a filter was not repaired");
+                }
+            }
+        }
+        let steps = |repairs: u64| repairs.div_ceil(REPAIRS_PER_STEP);
+        let has_grown = steps(before) != steps(unlearning.counts.repairs.get());
+        if unlearning.take_is_new() || has_grown {
+            let _structure = self.structure.lock();
+            if !self.is_closed.load(Ordering::Acquire) {
+                self.rebalance_memory();
+            }
+        }
+        unlearning.end(waiting.len(), self.clock.monotonic_ns());
+    }
+
+    fn unlearn(&self, found: &FalsePositive) -> Result<Unlearned> {
+        match self.table_of(found.keyspace, found.table) {
+            Some(table) => table.unlearn(&self.blocks, found.partition, found.hash),
+            None => Ok(Unlearned::Known),
+        }
+    }
+
+    /// The table of that number, if it still counts.
+    fn table_of(&self, keyspace: u32, id: u64) -> Option<Arc<Table>> {
+        let version = self.trees.load().get(&keyspace)?.version();
+        let handle = version.tables().find(|handle| handle.meta().id == id)?;
+        Some(Arc::clone(handle.table()))
+    }
+
+    // ---- From one life to the next ----
+
+    /// Writes down what filters have unlearned, in the place of what an earlier life has. Once
+    /// background work has ended.
+    pub(crate) fn write_learned(&self) -> Result<()> {
+        if self.options.read_only {
+            return Ok(());
+        }
+        if !self.options.warm_start {
+            return self.put_list(LEARNED, None);
+        }
+        let store = self.structure.lock().manifest.state().store;
+        let tables = self.open_tables().filter_map(|table| {
+            let partitions =
+                table.learned().all().map(|(at, repairs)| (at as u64, repairs.to_vec()));
+            let partitions: Vec<_> = partitions.collect();
+            let id = identity_of(&table)?;
+            (!partitions.is_empty()).then_some(LearnedTable { id, partitions })
+        });
+        let list = LearnedList { store, tables: tables.collect() };
+        let list = (!list.tables.is_empty()).then(|| list.encode());
+        self.put_list(LEARNED, list.as_deref())
+    }
+
+    /// Has filters know what they had unlearned in an earlier life. When the tables are open,
+    /// before anybody reads.
+    pub(crate) fn restore_learned(&self) {
+        let list = self.options.warm_start.then(|| self.read_learned()).flatten();
+        let Some(list) = list else { return };
+        if list.store != self.structure.lock().manifest.state().store {
+            return;
+        }
+        let mut learned: HashMap<TableIdentity, _> =
+            list.tables.into_iter().map(|of| (of.id, of.partitions)).collect();
+        for table in self.open_tables() {
+            let found = identity_of(&table).and_then(|id| learned.remove(&id));
+            for (partition, repairs) in found.into_iter().flatten() {
+                table.learned().restore(partition as usize, repairs);
+            }
+        }
+    }
+
+    /// The list that an earlier life has left; nothing where that cannot be read.
+    fn read_learned(&self) -> Option<LearnedList> {
+        let path = self.directory.join(LEARNED);
+        let file = self.storage.open_read(&path, Access::Buffered).ok()?;
+        let bytes = file.len().ok()?;
+        let max = self.memory_bytes.load(Ordering::Relaxed) / LIST_MEMORY_SHARE;
+        let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes as u64 <= max)?;
+        LearnedList::decode(&file.read_at(0, bytes).ok()?)
+    }
+
+    pub(crate) fn open_tables(&self) -> impl Iterator<Item = Arc<Table>> {
+        let versions: Vec<_> = self.all_trees().iter().map(|tree| tree.version()).collect();
+        let tables = |version: Arc<Version>| {
+            version.tables().map(|handle| Arc::clone(handle.table())).collect::<Vec<_>>()
+        };
+        versions.into_iter().flat_map(tables)
+    }
+}
+
+/// Which table it is; `None`: nobody can tell it from another one.
+fn identity_of(table: &Table) -> Option<TableIdentity> {
+    let properties = table.properties();
+    let (number, bytes, contents) = (properties.id, properties.file_bytes, properties.contents);
+    (contents != 0).then_some(TableIdentity { number, bytes, contents })
+}

@@ -1,0 +1,534 @@
+//! Opening a store: from files to an engine.
+//!
+//! 1. The directory is created if need be, and locked.
+//! 2. `CURRENT` and the manifest say what the store consists of; a store that
+//!    a newer version wrote is refused before anything is touched.
+//! 3. Every table is opened and held against the manifest; pointers into them and values
+//!    of theirs come back that were cached when the store was closed (`warm_start.rs`).
+//! 4. The logs that still count are replayed in order. Each that was ended names its
+//!    successor, so one that is missing in the middle is found. One that breaks off is
+//!    cut behind its last whole record, and the logs behind it are passed over: a loss
+//!    of power does that only to what was not synced yet. If a frame further on, in it
+//!    or in a log behind it, says that what is broken had been synced, it is damage, and
+//!    the store does not open. Operations that already stand in tables (by sequence) are
+//!    passed over, and so are logs in the end that hold nothing: openings that were cut
+//!    short have begun them, or lives that had made them ready.
+//! 5. What was replayed is written to tables of level 0, a new log is begun,
+//!    and one edit puts all of it into the manifest. A power cut anywhere
+//!    before that edit leaves everything to be replayed again. The logs of the
+//!    earlier life are only read: a sync of one may have failed in that life,
+//!    and another that succeeds would vouch for pages that are gone.
+//! 6. Files that nothing refers to are removed.
+//!
+//! Opening for reading only does 2 to 4 and keeps the replayed writes in
+//! memory; nothing on storage is touched.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tidekv_cache::Caches;
+use tidekv_io::{
+    Access, Clock, Executor, LocalStorage, Lock, Random, Storage, SystemClock, SystemRandom,
+    ThreadPool,
+};
+
+use crate::batch::decode_record;
+use crate::compaction::notices;
+use crate::compaction::picker::LEVEL0_TRIGGER;
+use crate::compaction::quiet::Quiet;
+use crate::engine::budget;
+use crate::engine::queue::Queue;
+use crate::engine::{BackgroundErrors, Engine, EngineStats, Structure};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::checksum::name_hash;
+use crate::format::files::{FileName, LOCK, log_numbers, log_path, manifest_name, table_path};
+use crate::format::key::Sequence;
+use crate::memtable::Memtable;
+use crate::options::Options;
+use crate::sst::block::BlockRef;
+use crate::sst::block_tier::BlockTier;
+use crate::sst::blocks::Blocks;
+use crate::sst::seeks::SeekWork;
+use crate::sst::unlearning::Unlearning;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{ArcSwap, Condvar, Mutex, RwLock};
+use crate::version::levels::{TableHandle, Trash, Version};
+use crate::version::manifest::{self, Change, Edit, Manifest, State};
+use crate::version::tree::Tree;
+use crate::version::view::View;
+use crate::wal::names::Names;
+use crate::wal::{Ending, LogPosition, LogReader, begins_with_a_frame, damage_of_torn};
+use crate::warm::hot_list::HotList;
+use crate::warm::lending::Lent;
+use crate::write::{self, GROUP_BYTES_MAX};
+
+/// Numbers the stores that this process opens.
+static INSTANCES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+
+/// Cache shards; each is locked for some tens of nanoseconds at a time.
+const CACHE_SHARDS: usize = 64;
+
+/// More compaction threads than this gain little and take memory.
+const COMPACTION_THREADS_MAX: usize = 4;
+
+/// Tables that replaying has made, with the ids of their trees.
+type Spilled = Vec<(u32, Arc<TableHandle>)>;
+
+/// Opens the store in `directory`.
+pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
+    let storage: Arc<dyn Storage> = match &options.environment.storage {
+        Some(storage) => Arc::clone(storage),
+        None => Arc::new(LocalStorage::new()),
+    };
+    if !storage.exists(directory)? {
+        if options.read_only || !options.create_if_missing {
+            return Err(Error::no_store(directory));
+        }
+        create_directory(&*storage, directory, |parent| Ok(storage.sync_dir(parent)?))?;
+    }
+    let lock = if options.read_only { None } else { Some(lock(&*storage, directory)?) };
+    let found = manifest::file::read(&*storage, directory)?;
+    let state = match found.clone() {
+        Some((state, _)) => state,
+        None => {
+            refuse_leftovers(&*storage, directory)?;
+            if options.read_only || !options.create_if_missing {
+                return Err(Error::no_store(directory));
+            }
+            // An earlier life may have died between creating the directory and
+            // making its name durable.
+            storage.sync_dir(parent_of(directory))?;
+            let random = options.environment.random.clone();
+            let random = random.unwrap_or_else(|| Arc::new(SystemRandom::new()) as Arc<dyn Random>);
+            State::new(random.next_u64() >> 1)
+        }
+    };
+    let is_new = found.is_none();
+    let engine = Arc::new(build_engine(directory, options, storage, state)?);
+    *engine.lock.lock() = lock;
+    let opened =
+        if engine.options.read_only { engine.load_read_only() } else { engine.load(is_new) };
+    let hot_list = opened.inspect_err(|_| engine.stop_background())?;
+    engine.after_install();
+    if !engine.options.read_only {
+        engine.schedule_compactions();
+        // Flushed by an earlier life, or by this one when it replayed the logs.
+        let trees = engine.trees.load();
+        engine.expect_quiet(trees.values().map(|tree| tree.version().level_bytes(0)).sum());
+        if let Some(list) = hot_list {
+            engine.refill(list);
+        }
+    }
+    Ok(engine)
+}
+
+/// The directory in which `path` is an entry.
+pub(crate) fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) => Path::new("."),
+        None => path,
+    }
+}
+
+/// Creates a directory and those above it, and makes their names durable by a
+/// `sync` of what each stands in; its own also when it is there, for whoever made
+/// it may have died before that.
+pub(crate) fn create_directory(
+    storage: &dyn Storage,
+    directory: &Path,
+    sync: impl Fn(&Path) -> Result<()>,
+) -> Result<()> {
+    let mut missing = vec![directory];
+    let above = directory.ancestors().take_while(|path| !path.as_os_str().is_empty());
+    for (depth, path) in above.enumerate() {
+        if storage.exists(path)? {
+            break;
+        }
+        if depth > 0 {
+            missing.push(path);
+        }
+    }
+    storage.create_dir_all(directory)?;
+    missing.into_iter().rev().try_for_each(|created| sync(parent_of(created)))
+}
+
+fn lock(storage: &dyn Storage, directory: &Path) -> Result<Box<dyn Lock>> {
+    storage.lock(&directory.join(LOCK)).map_err(|error| match error.kind() {
+        tidekv_io::ErrorKind::Locked => Error::new(
+            ErrorKind::Locked,
+            format!("the store in {} is open in another process or handle", directory.display()),
+        ),
+        _ => error.into(),
+    })
+}
+
+/// Without `CURRENT` a directory may hold what a crash during its creation
+/// left, but no data.
+fn refuse_leftovers(storage: &dyn Storage, directory: &Path) -> Result<()> {
+    for entry in storage.list(directory)? {
+        if matches!(FileName::parse(&entry.name), Some(FileName::Table(_) | FileName::Log(_))) {
+            let current = directory.join(crate::format::files::CURRENT);
+            return Err(Error::corrupt(
+                &current,
+                format!("it is missing, but {} is there", entry.name),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The caches, and the way to blocks through them.
+fn build_caches(
+    options: &Options,
+    storage: &Arc<dyn Storage>,
+    clock: &Arc<dyn Clock>,
+    (cache_bytes, store): (u64, u64),
+) -> (Arc<Caches<BlockRef>>, Arc<Blocks>) {
+    let budget = usize::try_from(cache_bytes.min(options.cache_bytes_max)).unwrap_or(usize::MAX);
+    let caches = Caches::new(name_hash, budget, CACHE_SHARDS, options.cache_policy);
+    caches.point().set_fingerprint_bits(options.fingerprint_bits);
+    caches.set_level0_tables(LEVEL0_TRIGGER as u8);
+    let caches = Arc::new(caches);
+    let seek_work = SeekWork::of_tables(options.table_bytes);
+    let unlearning = Unlearning::of_cache(budget);
+    let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches), seek_work, unlearning);
+    let blocks = match &options.environment.tier {
+        Some(tier) => blocks.over(BlockTier::new(Arc::clone(tier), store)),
+        None => blocks,
+    };
+    let blocks = match options.cross_check {
+        true => blocks.cross_checked(Arc::clone(clock)),
+        false => blocks,
+    };
+    (caches, Arc::new(blocks))
+}
+
+fn build_engine(
+    directory: &Path,
+    options: Options,
+    storage: Arc<dyn Storage>,
+    state: State,
+) -> Result<Engine> {
+    let clock: Arc<dyn Clock> =
+        options.environment.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
+    let executor: Arc<dyn Executor> = options.environment.executor.clone().unwrap_or_else(|| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads =
+            options.compaction_threads.unwrap_or(cores.min(COMPACTION_THREADS_MAX)).max(1);
+        Arc::new(ThreadPool::new("tidekv", threads))
+    });
+    let memory = options
+        .memory_bytes
+        .unwrap_or_else(budget::default_memory_bytes)
+        .max(budget::MEMORY_BYTES_MIN);
+    // As if memtables were full: replayed logs may fill them.
+    let shares = budget::shares(memory, options.memtable_bytes, memory, 0);
+    let (caches, blocks) =
+        build_caches(&options, &storage, &clock, (shares.cache_bytes, state.store));
+    let names = Arc::new(Names::new(Arc::clone(&storage), directory));
+    let last_sequence = state.last_sequence;
+    let cache_bytes_max = options.cache_bytes_max;
+    let lent = Arc::new(Lent::new(&caches));
+    Ok(Engine {
+        directory: directory.to_owned(),
+        structure: Mutex::new(Structure {
+            manifest: Manifest::new(Arc::clone(&names), state),
+            orphans: Vec::new(),
+        }),
+        options,
+        storage,
+        names,
+        clock,
+        executor,
+        caches,
+        blocks,
+        lock: Mutex::new(None),
+        trees: ArcSwap::from_pointee(BTreeMap::new()),
+        queue: Queue::new(GROUP_BYTES_MAX),
+        logs: Mutex::new(None),
+        next_log: Mutex::default(),
+        last_sequence: AtomicU64::new(last_sequence),
+        visible: AtomicU64::new(last_sequence),
+        snapshots: Mutex::new(BTreeMap::new()),
+        trash: Arc::new(Trash::default()),
+        memory_bytes: AtomicU64::new(memory),
+        cache_bytes_max: AtomicU64::new(cache_bytes_max),
+        shares: ArcSwap::from_pointee(shares),
+        balance: Mutex::new(()),
+        metadata_bytes: AtomicUsize::new(0),
+        compactions_running: AtomicUsize::new(0),
+        hot_list_names: AtomicUsize::new(0),
+        hot_list_bytes: AtomicUsize::new(0),
+        lent,
+        is_closed: AtomicBool::new(false),
+        gate: RwLock::new(()),
+        instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
+        background_errors: Mutex::new(BackgroundErrors::default()),
+        level0_runs: AtomicUsize::new(0),
+        debt_bytes: AtomicU64::new(0),
+        flush_bytes_per_s: AtomicU64::new(0),
+        quiet: Quiet::default(),
+        progress: (Mutex::new(0), Condvar::new()),
+        stats: EngineStats::default(),
+    })
+}
+
+impl Engine {
+    fn load_read_only(self: &Arc<Self>) -> Result<Option<HotList>> {
+        self.open_trees()?;
+        self.replay(|_| Ok(()))?;
+        Ok(None)
+    }
+
+    /// What was hot in an earlier life.
+    fn load(self: &Arc<Self>, is_new: bool) -> Result<Option<HotList>> {
+        self.pass_over_used_numbers()?;
+        if is_new {
+            // Before the first log: a directory with logs has a `CURRENT`.
+            self.structure.lock().manifest.commit(Edit::default())?;
+        }
+        self.open_trees()?;
+        self.restore_learned();
+        let hot_list = self.take_hot_list();
+        let made = Mutex::new(Vec::new());
+        // Else each opening of a full disk would fill it further.
+        let (mut edit, tables, number) =
+            self.load_logs(&made).inspect_err(|_| self.remove_tables(&made.lock()))?;
+        let trees = self.all_trees();
+        let last = self.last_sequence.load(Ordering::Relaxed);
+        for tree in &trees {
+            edit.push(Change::Flushed { keyspace: tree.id, sequence: last });
+        }
+        edit.push(Change::LastSequence(last));
+        edit.push(Change::MinLog(number));
+        self.structure.lock().manifest.commit(edit)?;
+        self.visible.store(last, Ordering::Release);
+        for tree in trees {
+            let own: Vec<_> = tables
+                .iter()
+                .filter(|(id, _)| *id == tree.id)
+                .map(|(_, table)| (0, Arc::clone(table)))
+                .collect();
+            tree.install_flush(&[], &own, last);
+        }
+        self.remove_unknown_files()?;
+        Ok(hot_list)
+    }
+
+    /// Brings what the logs hold into tables, and begins the next log.
+    fn load_logs(self: &Arc<Self>, made: &Mutex<Vec<u64>>) -> Result<(Edit, Spilled, u64)> {
+        let mut edit = Edit::default();
+        let mut tables = Vec::new();
+        self.replay(|tree| self.spill(tree, &mut edit, &mut tables, made))?;
+        for tree in self.all_trees() {
+            self.spill(&tree, &mut edit, &mut tables, made)?;
+        }
+        let number = self.begin_first_log()?;
+        Ok((edit, tables, number))
+    }
+
+    /// A life that was cut short may have left files with numbers that the
+    /// manifest believes to be free.
+    fn pass_over_used_numbers(&self) -> Result<()> {
+        let entries = self.storage.list(&self.directory)?;
+        let used = entries.iter().filter_map(|entry| FileName::parse(&entry.name)?.number()).max();
+        self.structure.lock().manifest.pass_over_files(used.unwrap_or(0));
+        Ok(())
+    }
+
+    /// Makes the trees that the manifest knows, with their tables.
+    fn open_trees(&self) -> Result<()> {
+        let state = self.structure.lock().manifest.state().clone();
+        let mut trees = BTreeMap::new();
+        for (&id, keyspace) in &state.keyspaces {
+            let mut levels: [Vec<_>; crate::format::LEVELS] = Default::default();
+            for (level, tables) in keyspace.levels.iter().enumerate() {
+                for meta in tables.values() {
+                    levels[level].push(self.open_table(meta.clone())?);
+                }
+            }
+            let version = Version::new(levels).map_err(|overlap| {
+                Error::corrupt(&self.directory, format!("in its manifest {overlap}"))
+            })?;
+            let view = self.new_view(version, state.last_sequence);
+            let tree =
+                Tree::new(id, &keyspace.name, keyspace.options.clone(), view, keyspace.flushed);
+            trees.insert(id, Arc::new(tree));
+        }
+        self.trees.store(Arc::new(trees));
+        Ok(())
+    }
+
+    /// A view of `version` and an empty memtable.
+    pub(crate) fn new_view(&self, version: Version, last_sequence: u64) -> View {
+        let target = self.shares.load().memtable_bytes as usize;
+        let memtable = Arc::new(Memtable::new(target, last_sequence));
+        View { memtable, immutables: Vec::new(), version: Arc::new(version) }
+    }
+
+    /// Replays the logs that still count into memtables; `full` is called with
+    /// a tree whose memtable is full.
+    fn replay(&self, mut full: impl FnMut(&Arc<Tree>) -> Result<()>) -> Result<()> {
+        let (min_log, start) = {
+            let structure = self.structure.lock();
+            (structure.manifest.state().min_log, structure.manifest.state().log_start())
+        };
+        let mut numbers = log_numbers(&*self.storage, &self.directory, min_log)?;
+        if min_log > 0 && numbers.first() != Some(&min_log) {
+            let path = log_path(&self.directory, min_log);
+            return Err(Error::corrupt(&path, "the manifest names it, but it is missing"));
+        }
+        let idle = numbers.split_off(self.logs_begun(&numbers)?);
+        let mut last = 0;
+        for (index, &number) in numbers.iter().enumerate() {
+            let path = log_path(&self.directory, number);
+            let file = self.storage.open_read(&path, Access::Buffered)?;
+            let begin = LogPosition { log: number, offset: 0 };
+            let mut reader = LogReader::starting_at(file, begin.max(start))?;
+            while let Some(record) = reader.next()? {
+                self.replay_record(record, number, &path, &mut last, &mut full)?;
+            }
+            let next = numbers.get(index + 1);
+            match (reader.ending(), next) {
+                (Ending::Complete { successor }, Some(&next)) if successor != next => {
+                    let path = log_path(&self.directory, successor);
+                    return Err(Error::corrupt(
+                        &path,
+                        format!("log {number} names it, but it is missing"),
+                    ));
+                }
+                (Ending::Cut { .. }, Some(_)) => {
+                    let (cut, behind) = (reader.offset(), &numbers[index + 1..]);
+                    let damage =
+                        damage_of_torn(&*self.storage, &self.directory, number, cut, behind)?;
+                    if let Some(damage) = damage {
+                        return Err(damage);
+                    }
+                    tracing::warn!(log = %path.display(), offset = cut,
+                        "the log was not ended: it is cut behind its last whole record, and what \
+                         was not synced in the logs behind it goes as well");
+                    return Ok(());
+                }
+                (Ending::Complete { successor }, None) if idle.contains(&successor) => {
+                    // It may have been written to: then damage to its beginning is found.
+                    let path = log_path(&self.directory, successor);
+                    let file = self.storage.open_read(&path, Access::Buffered)?;
+                    LogReader::new(file, successor)?.next()?;
+                }
+                (Ending::Cut { torn: true }, None) => {
+                    tracing::info!(log = %path.display(), offset = reader.offset(),
+                        "the log was not ended: it is cut behind its last whole record");
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How many of the logs there are up to the last that begins with a whole frame; the
+    /// first counts in any case. Those behind were made ready, or begun by openings that
+    /// were cut short.
+    fn logs_begun(&self, numbers: &[u64]) -> Result<usize> {
+        for (index, &number) in numbers.iter().enumerate().rev() {
+            let path = log_path(&self.directory, number);
+            let file = self.storage.open_read(&path, Access::Buffered)?;
+            if begins_with_a_frame(file, number)? {
+                return Ok(index + 1);
+            }
+        }
+        Ok(numbers.len().min(1))
+    }
+
+    /// Replays a record of writes, whose sequences are above the `last` one before it.
+    fn replay_record(
+        &self,
+        record: &[u8],
+        log: u64,
+        path: &Path,
+        last: &mut Sequence,
+        full: &mut impl FnMut(&Arc<Tree>) -> Result<()>,
+    ) -> Result<()> {
+        let malformed = |what: &str| Error::corrupt(path, format!("a record {what}"));
+        let (first, operations) = decode_record(record).map_err(malformed)?;
+        if first <= *last {
+            return Err(malformed("repeats the sequence of one before it"));
+        }
+        for (sequence, operation) in (first..).zip(operations) {
+            *last = sequence;
+            let operation = operation.ok_or_else(|| malformed("holds a malformed operation"))?;
+            let tree = self
+                .tree(operation.keyspace)
+                .ok_or_else(|| malformed("writes to an unknown keyspace"))?;
+            if sequence > tree.flushed() {
+                write::apply(
+                    &tree,
+                    operation.kind,
+                    operation.key,
+                    operation.payload,
+                    sequence,
+                    log,
+                );
+            }
+            self.last_sequence.fetch_max(sequence, Ordering::Relaxed);
+            if tree.view().memtable.is_full(self.shares.load().memtable_bytes) {
+                full(&tree)?;
+            }
+        }
+        if self.options.read_only {
+            self.visible.store(self.last_sequence.load(Ordering::Relaxed), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Writes a tree's replayed memtable to a table of level 0.
+    fn spill(
+        &self,
+        tree: &Arc<Tree>,
+        edit: &mut Edit,
+        tables: &mut Spilled,
+        made: &Mutex<Vec<u64>>,
+    ) -> Result<()> {
+        if self.options.read_only || tree.view().memtable.is_empty() {
+            return Ok(());
+        }
+        let memtable = Arc::clone(&tree.view().memtable);
+        for output in self.write_memtables(tree, &[memtable], &[], made)? {
+            notices::redirect(self.caches.point(), &output.placed);
+            edit.push(Change::AddTable { keyspace: tree.id, level: 0, table: output.meta.clone() });
+            tables.push((tree.id, self.open_table(output.meta)?));
+        }
+        tree.reset_memtable(Memtable::new(
+            self.shares.load().memtable_bytes as usize,
+            self.last_sequence.load(Ordering::Relaxed),
+        ));
+        Ok(())
+    }
+
+    fn remove_unknown_files(&self) -> Result<()> {
+        let (tables, min_log, manifest) = {
+            let structure = self.structure.lock();
+            let state = structure.manifest.state();
+            let tables: hashbrown::HashSet<u64> = state.table_ids().collect();
+            (tables, state.min_log, structure.manifest.file_number())
+        };
+        for entry in self.storage.list(&self.directory)? {
+            let path = match FileName::parse(&entry.name) {
+                Some(FileName::Table(id)) if !tables.contains(&id) => {
+                    table_path(&self.directory, id)
+                }
+                Some(FileName::Log(number)) if number < min_log => {
+                    log_path(&self.directory, number)
+                }
+                Some(FileName::Manifest(number)) if Some(number) != manifest => {
+                    self.directory.join(manifest_name(number))
+                }
+                Some(FileName::Temporary) => self.directory.join(&entry.name),
+                _ => continue,
+            };
+            self.storage.remove(&path)?;
+        }
+        Ok(())
+    }
+}

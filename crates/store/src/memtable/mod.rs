@@ -1,0 +1,439 @@
+//! The memtable: what was written last, sorted, in memory, until it is flushed.
+//!
+//! Guarantees: reads never block and run beside insertions; an entry is found
+//! by every read that starts after its insertion returned. A get for a key
+//! that is not here costs one cache line of the whole-key filter.
+//!
+//! Relies on: insertions come from the commit pipeline, which owns the
+//! [`Splice`]; a reader's sequence is published only after the insertion.
+//!
+//! Expired entries are returned as they are; the reader judges the deadline.
+
+pub(crate) mod arena;
+pub(crate) mod sorted_list;
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::format::checksum::key_hash;
+use crate::format::key::{LookupKey, Sequence, Trailer};
+use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::memtable::sorted_list::{Node, SortedList, Splice};
+use crate::sst::cursor::{Cursor, Target};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, OnceLock, RwLock};
+use crate::wal::LogPosition;
+
+/// One filter byte for so many bytes of memtable: 16 bits for an entry of
+/// about 130 bytes with its node, so one absent key in a few hundred passes.
+const BYTES_PER_FILTER_BYTE: usize = 64;
+
+/// Eight words are one cache line, the unit of the filter.
+const WORDS_PER_LINE: usize = 8;
+
+/// A Bloom filter over whole keys, one cache line a key.
+#[derive(Debug)]
+struct KeyFilter {
+    words: Box<[AtomicU64]>,
+}
+
+impl KeyFilter {
+    fn new(bytes: usize) -> Self {
+        let lines = (bytes / 64).max(1);
+        Self { words: (0..lines * WORDS_PER_LINE).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Word and mask of the four bits of `hash`, two in each of two words of
+    /// one line.
+    fn bits(&self, hash: u64) -> [(usize, u64); 2] {
+        let lines = self.words.len() / WORDS_PER_LINE;
+        let line = ((u128::from(hash) * lines as u128) >> 64) as usize * WORDS_PER_LINE;
+        let mask = |shift: u32| 1u64 << (hash >> shift & 63) | 1u64 << (hash >> (shift + 6) & 63);
+        [(line + (hash & 7) as usize, mask(3)), (line + (hash >> 15 & 7) as usize, mask(18))]
+    }
+
+    fn insert(&self, hash: u64) {
+        for (word, mask) in self.bits(hash) {
+            let word = &self.words[word];
+            if word.load(Ordering::Relaxed) & mask != mask {
+                word.fetch_or(mask, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn may_contain(&self, hash: u64) -> bool {
+        self.bits(hash)
+            .iter()
+            .all(|&(word, mask)| self.words[word].load(Ordering::Relaxed) & mask == mask)
+    }
+}
+
+/// What a memtable says about a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found<'a> {
+    pub(crate) trailer: Trailer,
+    pub(crate) payload: &'a [u8],
+}
+
+/// A sorted buffer of recent writes.
+#[derive(Debug)]
+pub(crate) struct Memtable {
+    list: SortedList,
+    filter: OnceLock<KeyFilter>,
+    filter_bytes: usize,
+    tombstones: Tombstones,
+    entries: AtomicUsize,
+    /// The log that holds its first write; 0 while it is empty.
+    first_log: AtomicU64,
+    /// Its writes stand in the logs from here on.
+    begins_at: LogPosition,
+    /// Writes up to this one are in older memtables or tables.
+    created_at: Sequence,
+}
+
+/// With so many tombstones a memtable is full: all readers may be there, so each fragment
+/// has every sequence over it, and all are made anew for the first read behind a new one.
+/// (Writers look once in a while, and a batch is not taken apart: it may bring more.)
+const TOMBSTONES_MAX: usize = 512;
+
+/// Range tombstones as they come, and their fragments, made when first read.
+#[derive(Debug, Default)]
+struct Tombstones {
+    any: AtomicBool,
+    list: Mutex<Vec<RangeTombstone>>,
+    /// Fragments of the first `.0` tombstones of the list.
+    fragments: RwLock<(usize, Arc<RangeTombstones>)>,
+}
+
+impl Memtable {
+    /// An empty memtable that is meant to grow to `target_bytes`; writes up to
+    /// `created_at` stand elsewhere.
+    pub(crate) fn new(target_bytes: usize, created_at: Sequence) -> Self {
+        Self {
+            list: SortedList::new(),
+            filter: OnceLock::new(),
+            filter_bytes: target_bytes / BYTES_PER_FILTER_BYTE,
+            tombstones: Tombstones::default(),
+            entries: AtomicUsize::new(0),
+            first_log: AtomicU64::new(0),
+            begins_at: LogPosition::default(),
+            created_at,
+        }
+    }
+
+    /// The same, for writes that will stand in the logs from `position` on.
+    #[must_use]
+    pub(crate) fn beginning_at(mut self, position: LogPosition) -> Self {
+        self.begins_at = position;
+        self
+    }
+
+    /// Adds an entry that was written to log number `log`.
+    pub(crate) fn insert(
+        &self,
+        key: &[u8],
+        trailer: Trailer,
+        payload: &[u8],
+        log: u64,
+        splice: &mut Splice,
+    ) {
+        self.note_log(log);
+        self.list.insert(key, trailer, payload, splice);
+        match self.filter.get() {
+            Some(filter) => filter.insert(key_hash(key)),
+            None if self.list.charge() >= self.filter_bytes => {
+                self.filter.get_or_init(|| self.new_filter());
+            }
+            None => {}
+        }
+        self.entries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A filter of the entries so far. Small memtables do without: searching
+    /// them is cheap, and a store may have many.
+    fn new_filter(&self) -> KeyFilter {
+        let filter = KeyFilter::new(self.filter_bytes);
+        let mut node = self.list.first();
+        while !node.is_null() {
+            // SAFETY: nodes live as long as the list, which `self` borrows.
+            filter.insert(key_hash(unsafe { node.key() }));
+            node = self.list.next(node);
+        }
+        filter
+    }
+
+    /// Adds a range tombstone that was written to log number `log`.
+    pub(crate) fn insert_tombstone(&self, tombstone: RangeTombstone, log: u64) {
+        self.note_log(log);
+        self.tombstones.list.lock().push(tombstone);
+        self.tombstones.any.store(true, Ordering::Release);
+    }
+
+    fn note_log(&self, log: u64) {
+        if self.first_log.load(Ordering::Relaxed) == 0 {
+            self.first_log.store(log, Ordering::Relaxed);
+        }
+    }
+
+    /// The newest entry of the key that a reader at `key.sequence` sees. Range
+    /// tombstones are not weighed in: see [`Self::tombstone_over`].
+    pub(crate) fn get(&self, key: &LookupKey<'_>) -> Option<Found<'_>> {
+        let is_absent = || self.filter.get().is_some_and(|filter| !filter.may_contain(key.hash));
+        if self.list.first().is_null() || is_absent() {
+            return None;
+        }
+        let node = self.list.at_or_after(key.user_key, Trailer::seek(key.sequence));
+        // SAFETY: nodes live as long as the list, which `self` borrows.
+        unsafe {
+            if node.is_null() || node.key() != key.user_key {
+                return None;
+            }
+            Some(Found { trailer: node.trailer(), payload: node.value() })
+        }
+    }
+
+    /// The sequence of the newest write that touches the key, range deletions
+    /// included; 0 when there is none.
+    pub(crate) fn newest_write(&self, key: &[u8]) -> Sequence {
+        let lookup = LookupKey::new(key, crate::format::key::SEQUENCE_MAX);
+        let entry = self.get(&lookup).map_or(0, |found| found.trailer.sequence());
+        entry.max(self.tombstone_over(key, crate::format::key::SEQUENCE_MAX))
+    }
+
+    /// The newest range tombstone over `key` that a reader at `at` sees, or 0.
+    pub(crate) fn tombstone_over(&self, key: &[u8], at: Sequence) -> Sequence {
+        if !self.tombstones.any.load(Ordering::Acquire) {
+            return 0;
+        }
+        self.range_tombstones().newest_over(key, at)
+    }
+
+    /// The range tombstones so far.
+    pub(crate) fn range_tombstones(&self) -> Arc<RangeTombstones> {
+        if !self.tombstones.any.load(Ordering::Acquire) {
+            return Arc::default();
+        }
+        // Taken first: fragments of at least this many are what we must see.
+        let count = self.tombstones.list.lock().len();
+        {
+            let fragments = self.tombstones.fragments.read();
+            if fragments.0 >= count {
+                return Arc::clone(&fragments.1);
+            }
+        }
+        let mut fragments = self.tombstones.fragments.write();
+        let list = self.tombstones.list.lock().clone();
+        if fragments.0 < list.len() {
+            *fragments = (list.len(), Arc::new(RangeTombstones::new(&list)));
+        }
+        Arc::clone(&fragments.1)
+    }
+
+    /// The range tombstones so far, as they came.
+    pub(crate) fn listed_tombstones(&self) -> Vec<RangeTombstone> {
+        self.tombstones.list.lock().clone()
+    }
+
+    /// Whether it is to be put aside when it may take `bytes`.
+    pub(crate) fn is_full(&self, bytes: u64) -> bool {
+        let is_long = || self.tombstones.list.lock().len() >= TOMBSTONES_MAX;
+        self.charge() as u64 >= bytes || self.tombstones.any.load(Ordering::Relaxed) && is_long()
+    }
+
+    /// Whether nothing was ever written to it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries() == 0 && !self.tombstones.any.load(Ordering::Acquire)
+    }
+
+    /// Entries, all versions counted.
+    pub(crate) fn entries(&self) -> usize {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    /// The number of the log that holds its first write; `None` while empty.
+    pub(crate) fn first_log(&self) -> Option<u64> {
+        Some(self.first_log.load(Ordering::Relaxed)).filter(|&log| log != 0)
+    }
+
+    /// Its writes stand in the logs from here on.
+    pub(crate) fn begins_at(&self) -> LogPosition {
+        self.begins_at
+    }
+
+    /// As near before its first write as is known; `None` while empty.
+    pub(crate) fn first_write_at(&self) -> Option<LogPosition> {
+        Some(self.begins_at.max(LogPosition { log: self.first_log()?, offset: 0 }))
+    }
+
+    /// Writes up to this one stand elsewhere.
+    pub(crate) fn created_at(&self) -> Sequence {
+        self.created_at
+    }
+
+    /// Bytes of DRAM held.
+    pub(crate) fn charge(&self) -> usize {
+        let filter = self.filter.get().map_or(0, |f| f.words.len() * 8);
+        let tombstones = if self.tombstones.any.load(Ordering::Relaxed) {
+            self.tombstones
+                .list
+                .lock()
+                .iter()
+                .map(|t| 2 * (size_of_val(t) + t.start.len() + t.end.len()))
+                .sum()
+        } else {
+            0
+        };
+        self.list.charge() + filter + tombstones
+    }
+
+    /// Whether an entry or range tombstone may touch a key from `smallest` to
+    /// `largest`, both included.
+    pub(crate) fn may_touch(&self, smallest: &[u8], largest: &[u8]) -> bool {
+        let entries =
+            self.key_range().is_some_and(|(first, last)| first <= largest && smallest <= last);
+        entries || self.tombstones.any.load(Ordering::Acquire)
+    }
+
+    /// The smallest and largest key of its entries.
+    pub(crate) fn key_range(&self) -> Option<(&[u8], &[u8])> {
+        let (first, last) = (self.list.first(), self.list.last());
+        if first.is_null() {
+            return None;
+        }
+        // SAFETY: nodes live as long as the list, which `self` borrows; when
+        // there is a first node there is a last one.
+        unsafe { Some((first.key(), last.key())) }
+    }
+}
+
+/// A walk over a memtable's entries; insertions made meanwhile may show up.
+#[derive(Debug)]
+pub(crate) struct MemtableCursor {
+    memtable: Arc<Memtable>,
+    node: Node,
+}
+
+impl MemtableCursor {
+    pub(crate) fn new(memtable: Arc<Memtable>) -> Self {
+        Self { memtable, node: Node::NULL }
+    }
+}
+
+impl Cursor for MemtableCursor {
+    fn seek(&mut self, target: Target<'_>) -> Result<()> {
+        let list = &self.memtable.list;
+        self.node = match target {
+            Target::First => list.first(),
+            Target::Last => list.last(),
+            Target::AtOrAfter(key, trailer) => list.at_or_after(key, trailer),
+            Target::Before(key, trailer) => list.before(key, trailer),
+        };
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.node = self.memtable.list.next(self.node);
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        // SAFETY: valid, so not null; the memtable is held.
+        let (key, trailer) = unsafe { (self.node.key(), self.node.trailer()) };
+        self.node = self.memtable.list.before(key, trailer);
+        Ok(())
+    }
+
+    fn valid(&self) -> bool {
+        !self.node.is_null()
+    }
+
+    fn user_key(&self) -> &[u8] {
+        debug_assert!(self.valid());
+        // SAFETY: valid, so not null; the memtable is held.
+        unsafe { self.node.key() }
+    }
+
+    fn trailer(&self) -> Trailer {
+        debug_assert!(self.valid());
+        // SAFETY: as above.
+        unsafe { self.node.trailer() }
+    }
+
+    fn value(&self) -> &[u8] {
+        debug_assert!(self.valid());
+        // SAFETY: as above.
+        unsafe { self.node.value() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(not(miri))]
+    mod models;
+
+    use super::*;
+    use crate::format::key::Kind;
+
+    fn put(memtable: &Memtable, key: &[u8], sequence: Sequence, value: &[u8]) {
+        memtable.insert(key, Trailer::new(sequence, Kind::Value), value, 7, &mut Splice::default());
+    }
+
+    #[test]
+    fn readers_see_what_their_sequence_allows() {
+        let memtable = Memtable::new(1 << 16, 0);
+        assert!(memtable.is_empty() && memtable.first_log().is_none());
+        put(&memtable, b"k", 5, b"five");
+        put(&memtable, b"k", 9, b"nine");
+        put(&memtable, b"l", 6, b"six");
+        let get =
+            |key: &[u8], at| memtable.get(&LookupKey::new(key, at)).map(|f| f.payload.to_vec());
+        assert_eq!(get(b"k", 4), None);
+        assert_eq!(get(b"k", 8), Some(b"five".to_vec()));
+        assert_eq!(get(b"k", 9), Some(b"nine".to_vec()));
+        assert_eq!(get(b"kk", 9), None);
+        assert_eq!(memtable.newest_write(b"k"), 9);
+        memtable.insert_tombstone(RangeTombstone::new(b"a", b"l", 11), 8);
+        assert_eq!(memtable.newest_write(b"k"), 11);
+        assert_eq!(memtable.newest_write(b"l"), 6);
+        assert_eq!(memtable.tombstone_over(b"k", 10), 0);
+        assert_eq!(memtable.first_log(), Some(7));
+        assert_eq!(memtable.key_range(), Some((&b"k"[..], &b"l"[..])));
+    }
+
+    #[test]
+    fn the_filter_never_hides_a_key_and_seldom_passes_another() {
+        let filter = KeyFilter::new(1 << 12);
+        let keys = (1usize << 12) * 8 / 16;
+        for i in 0..keys {
+            filter.insert(key_hash(&i.to_le_bytes()));
+        }
+        assert!((0..keys).all(|i| filter.may_contain(key_hash(&i.to_le_bytes()))));
+        let wrong = (keys..keys + 10_000)
+            .filter(|i| filter.may_contain(key_hash(&i.to_le_bytes())))
+            .count();
+        assert!(wrong < 200, "{wrong} of 10000 absent keys passed");
+    }
+
+    #[test]
+    fn cursors_walk_both_ways() {
+        let memtable = Arc::new(Memtable::new(1 << 16, 0));
+        for i in 0..50u8 {
+            put(&memtable, &[i], u64::from(i) + 1, &[i]);
+        }
+        let mut cursor = MemtableCursor::new(Arc::clone(&memtable));
+        cursor.seek(Target::AtOrAfter(&[20], Trailer::seek(100))).unwrap();
+        assert_eq!(cursor.user_key(), [20]);
+        cursor.prev().unwrap();
+        assert_eq!(cursor.value(), [19]);
+        cursor.next().unwrap();
+        cursor.next().unwrap();
+        assert_eq!(cursor.user_key(), [21]);
+        cursor.seek(Target::Last).unwrap();
+        assert_eq!(cursor.user_key(), [49]);
+        cursor.next().unwrap();
+        assert!(!cursor.valid());
+        cursor.seek(Target::First).unwrap();
+        cursor.prev().unwrap();
+        assert!(!cursor.valid());
+    }
+}

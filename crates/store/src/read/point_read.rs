@@ -1,0 +1,509 @@
+//! Point reads of a view: what is the newest version of a key that a reader sees?
+//!
+//! ```text
+//!   memtables ──▶ KV ──▶ KP ─────────▶ level 0 ──▶ levels below
+//!    newest first  │      │ one block,     filter, index, data block of each table
+//!                  ▼      ▼ if it is it          ▼
+//!                value  value, kept in KV     value, kept in KV and KP
+//! ```
+//!
+//! (AC-Key, section 4.1.1.) A [`PointRead`] walks this way as a state machine: it stops
+//! where a block must come from storage, so one walk serves `get` (which reads the
+//! block), `multi_get` (which gathers the blocks of many keys into a batch) and reads
+//! that must not wait.
+//!
+//! Guarantee: the answer is that of the memtables and tables of the view alone, whatever
+//! the caches hold. Relies on [`tidekv_cache::point_cache`] being told of every change
+//! of the tree, and on these rules:
+//!
+//! 1. What KV says counts only if the view is sure to hold it too
+//!    ([`Reader::is_sure_of`](crate::read::question::Reader)). So all keys of one view are of one
+//!    moment.
+//! 2. A pointer counts only if the view has its table, the key stands at its position,
+//!    the reader may see that version, and no range tombstone of the view covers it.
+//! 3. Only a read that began with the epoch, and sees all there is, leaves something.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+use tidekv_cache::Epoch;
+use tidekv_cache::KvEntry;
+use tidekv_cache::LookupResult;
+use tidekv_cache::is_memory_lesson;
+use tidekv_cache::{KpEntry, Pointer};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::LEVELS;
+use crate::format::key::{Kind, LookupKey, Sequence, Trailer, split_deadline};
+use crate::read::question::{Known, Payload, Question};
+use crate::sst::block::{BlockHandle, BlockRef};
+use crate::sst::block_address::BlockAddress;
+use crate::sst::blocks::Blocks;
+use crate::sst::cold_lookups::LookupReads;
+use crate::sst::table::{Found, Step, TableProbe};
+use crate::sst::unlearning::FalsePositive;
+use crate::version::levels::{TableHandle, find_in};
+
+/// The newest version of a key that a reader sees: an entry, or a deletion.
+#[derive(Debug, Clone)]
+pub(crate) struct Resolved {
+    pub(crate) trailer: Trailer,
+    pub(crate) payload: Payload<'static>,
+}
+
+impl Resolved {
+    pub(crate) fn new(trailer: Trailer, payload: Payload<'_>) -> Self {
+        Self { trailer, payload: payload.into_owned() }
+    }
+
+    /// The same in memory of its own, if that is less than what it keeps.
+    fn kept(self) -> Self {
+        Self { payload: Payload::Own(self.payload.into_bytes()), ..self }
+    }
+
+    fn value(&self) -> (Kind, &[u8]) {
+        (self.trailer.kind(), self.payload.as_slice())
+    }
+
+    fn deletion(sequence: Sequence) -> Self {
+        Self { trailer: Trailer::new(sequence, Kind::Delete), payload: Payload::Own(Bytes::new()) }
+    }
+}
+
+/// Where a point read stands.
+#[derive(Debug)]
+pub(crate) enum ReadStep {
+    /// Read this block and supply it.
+    Need(BlockAddress),
+    /// The newest version, or nothing.
+    Done(Option<Resolved>),
+}
+
+/// What is asked next.
+enum Stage<'a> {
+    Memory,
+    Pointer(KpEntry, &'a TableHandle),
+    Tables,
+}
+
+/// What the caches must know of a read to learn from it.
+#[derive(Debug, Default)]
+struct Lesson {
+    epoch: Option<Epoch>,
+    /// Whether lookups of the key read storage: this one, or some in an earlier life.
+    has_read: bool,
+    /// The offset of the last block that was supplied, in the table that is asked.
+    last_read: Option<u64>,
+    by_pointer: bool,
+    /// Whether caches are shown what is found even if nothing was read for it.
+    is_shown_unread: bool,
+}
+
+/// A point read under way.
+pub(crate) struct PointRead<'a> {
+    question: Question<'a>,
+    stage: Stage<'a>,
+    lesson: Lesson,
+    reads: LookupReads,
+    /// Somebody waits for the answer; what brings back what was hot is no lookup.
+    is_asked_for: bool,
+    /// The next place to look: level, and in level 0 the number of the run.
+    level: usize,
+    index: usize,
+    /// The table that is being asked, and its level.
+    probe: Option<(usize, &'a TableHandle, TableProbe<'a>)>,
+    /// What the point cache said, while the tables are asked as well (cross-check).
+    checked: Option<Resolved>,
+    /// Filters that let the key pass for nothing: told once the read has come to its end, as one
+    /// that was given up begins again.
+    false_positives: SmallVec<[FalsePositive; 1]>,
+}
+
+impl<'a> PointRead<'a> {
+    /// A read that asks memory first. `epoch` was taken before the view, if the reader
+    /// sees the newest of everything.
+    pub(crate) fn new(question: Question<'a>, epoch: Option<Epoch>) -> Self {
+        Self::at(Stage::Memory, question, epoch)
+    }
+
+    fn at(stage: Stage<'a>, question: Question<'a>, epoch: Option<Epoch>) -> Self {
+        Self {
+            question,
+            stage,
+            lesson: Lesson { epoch, ..Lesson::default() },
+            reads: LookupReads::default(),
+            is_asked_for: true,
+            level: 0,
+            index: 0,
+            probe: None,
+            checked: None,
+            false_positives: SmallVec::new(),
+        }
+    }
+
+    /// Has drawn a lot, by which some reads are shown to caches though they read nothing.
+    pub(crate) fn drawing(mut self, lot: u64) -> Self {
+        self.lesson.is_shown_unread = is_memory_lesson(lot);
+        self
+    }
+
+    /// The point cache is to keep what is found, whatever it cost: it had it in an earlier
+    /// life.
+    pub(crate) fn remembered(mut self) -> Self {
+        self.lesson.has_read = true;
+        self.is_asked_for = false;
+        self
+    }
+
+    /// Goes on as far as memory allows. After [`ReadStep::Need`] the next step
+    /// is given the block.
+    pub(crate) fn step(
+        &mut self,
+        blocks: &Blocks,
+        mut supplied: Option<BlockRef>,
+    ) -> Result<ReadStep> {
+        if let Some(block) = &supplied {
+            self.note_read(block, blocks);
+        }
+        loop {
+            match self.stage {
+                Stage::Memory => {
+                    self.stage = Stage::Tables;
+                    match self.question.recall(blocks, &mut Resolved::new) {
+                        Known::Written(resolved) => return Ok(ReadStep::Done(Some(resolved))),
+                        Known::Cached(resolved) if blocks.is_cross_checked() => {
+                            self.checked = Some(resolved);
+                        }
+                        Known::Cached(resolved) => return Ok(ReadStep::Done(Some(resolved))),
+                        Known::Place(entry, handle) => self.stage = Stage::Pointer(entry, handle),
+                        Known::Nothing => {}
+                    }
+                }
+                Stage::Pointer(entry, handle) => {
+                    let pointer = entry.pointer;
+                    let block = match supplied.take() {
+                        Some(block) => block,
+                        None => match self.cached_block(&pointer, handle, blocks) {
+                            Ok(block) => block,
+                            Err(address) => return Ok(ReadStep::Need(address)),
+                        },
+                    };
+                    self.stage = Stage::Tables;
+                    let found = handle.table().found_at(block, pointer, self.question.key.user_key);
+                    let Some(found) = found.filter(|found| self.is_seen(found, handle)) else {
+                        blocks.caches().point().pointer_failed(self.question.hash);
+                        self.reads.table_lacks_it();
+                        continue;
+                    };
+                    self.lesson.by_pointer = true;
+                    let resolved = self.keep(found, handle, usize::from(entry.level), blocks);
+                    if !blocks.is_cross_checked() {
+                        self.note_reads(blocks);
+                        return Ok(ReadStep::Done(Some(resolved)));
+                    }
+                    self.checked = Some(resolved);
+                }
+                Stage::Tables => return self.ask_tables(blocks, supplied),
+            }
+        }
+    }
+
+    /// What came of reading the block that was needed. One that a pointer leads to may be
+    /// that of another key, whose damage is not this one's: the tables are asked then.
+    fn supplied(&mut self, read: Result<BlockRef>) -> Result<Option<BlockRef>> {
+        match (read, &self.stage) {
+            (Err(_), Stage::Pointer(..)) => {
+                self.stage = Stage::Tables;
+                Ok(None)
+            }
+            (read, _) => read.map(Some),
+        }
+    }
+
+    // ---- KV and KP ----
+
+    /// The block that a pointer leads to, or where to read it.
+    fn cached_block(
+        &self,
+        pointer: &Pointer,
+        handle: &TableHandle,
+        blocks: &Blocks,
+    ) -> std::result::Result<BlockRef, BlockAddress> {
+        let address =
+            handle.table().data_address(BlockHandle { offset: pointer.offset, len: pointer.len });
+        blocks.cached(&address).ok_or(address)
+    }
+
+    /// Whether this is what the reader sees of the key, given that it is the newest
+    /// version of it.
+    fn is_seen(&self, found: &Found, handle: &TableHandle) -> bool {
+        let sequence = trailer_in(handle, found.trailer).sequence();
+        let covers = |table: &Arc<TableHandle>| {
+            let tombstones = table.range_tombstones();
+            tombstones.newest_over(self.question.key.user_key, self.question.key.sequence)
+                > sequence
+        };
+        sequence <= self.question.reader.known
+            && !self.question.view.version.tombstoned().iter().any(covers)
+    }
+
+    /// The lookup has its answer.
+    fn note_reads(&self, blocks: &Blocks) {
+        if self.is_asked_for {
+            blocks.cold_lookups().note(&self.reads);
+        }
+    }
+
+    /// A block came from storage.
+    fn note_read(&mut self, block: &BlockRef, blocks: &Blocks) {
+        self.reads.add(block.kind());
+        let (lesson, cache) = (&mut self.lesson, blocks.caches().point());
+        if !cache.is_used() {
+            return;
+        }
+        if !lesson.has_read {
+            cache.asked(self.question.hash);
+            lesson.has_read = true;
+        }
+        lesson.last_read = Some(block.offset());
+    }
+
+    /// What was found, which the point cache may keep.
+    fn keep(
+        &mut self,
+        found: Found,
+        handle: &TableHandle,
+        level: usize,
+        blocks: &Blocks,
+    ) -> Resolved {
+        let trailer = trailer_in(handle, found.trailer);
+        self.reads.found_on(level);
+        let lesson = &self.lesson;
+        let is_value = matches!(trailer.kind(), Kind::Value | Kind::Expiring);
+        let point = blocks.caches().point();
+        if let (Some(epoch), true) = (lesson.epoch, is_value) {
+            let entry = KvEntry {
+                name: self.question.name(),
+                stamp: trailer.0,
+                value: found.payload(),
+                level: level as u8,
+            };
+            // AC-Key keeps whatever is looked up.
+            if lesson.has_read || point.keeps_unread() {
+                let pointer = found.pointer(handle.meta().id);
+                let is_data_read = lesson.last_read == Some(pointer.offset);
+                let resolved = LookupResult {
+                    entry,
+                    pointer: Some(pointer),
+                    reads: self.reads.all() as f32,
+                    data_reads: f32::from(u8::from(is_data_read)),
+                    by_pointer: lesson.by_pointer,
+                };
+                point.resolved(self.question.hash, epoch, &resolved);
+            } else if lesson.is_shown_unread {
+                blocks.caches().found_in_memory(self.question.hash, epoch, entry);
+            }
+            self.lesson.epoch = None;
+        }
+        Resolved { trailer, payload: Payload::Part(found.into_payload()) }
+    }
+
+    // ---- Tables ----
+
+    fn ask_tables(&mut self, blocks: &Blocks, mut supplied: Option<BlockRef>) -> Result<ReadStep> {
+        loop {
+            if self.probe.is_none() {
+                let Some((level, handle)) = self.next_table() else {
+                    return self.done(None, blocks);
+                };
+                self.probe = Some((level, handle, handle.table().probe(self.key_for(handle))));
+                self.lesson.last_read = None;
+                self.reads.table_begins();
+            }
+            let Some((level, handle, probe)) = &mut self.probe else { continue };
+            let (level, handle) = (*level, *handle);
+            let found = match probe.step(blocks, supplied.take())? {
+                Step::Need(address) => return Ok(ReadStep::Need(address)),
+                Step::Found(found) => Some(found),
+                Step::Absent => {
+                    self.false_positives.extend(probe.false_positive());
+                    self.reads.table_lacks_it();
+                    None
+                }
+            };
+            let covered = handle
+                .range_tombstones()
+                .newest_over(self.question.key.user_key, self.question.key.sequence);
+            self.probe = None;
+            if let Some(found) = found
+                && trailer_in(handle, found.trailer).sequence() >= covered
+            {
+                let resolved = self.keep(found, handle, level, blocks);
+                return self.done(Some(resolved), blocks);
+            }
+            if covered > 0 {
+                // Whatever older tables say of the key is older still.
+                return self.done(Some(Resolved::deletion(covered)), blocks);
+            }
+        }
+    }
+
+    /// The tables' answer, which that of the point cache must not differ from.
+    fn done(&mut self, resolved: Option<Resolved>, blocks: &Blocks) -> Result<ReadStep> {
+        self.note_reads(blocks);
+        for found in self.false_positives.drain(..) {
+            blocks.unlearning().note(found);
+        }
+        let Some(checked) = self.checked.take() else { return Ok(ReadStep::Done(resolved)) };
+        let is_value = |r: &&Resolved| matches!(r.trailer.kind(), Kind::Value | Kind::Expiring);
+        let of_cache = Some(&checked).filter(is_value).map(Resolved::value);
+        let of_tables = resolved.as_ref().filter(is_value).map(Resolved::value);
+        // A compaction takes away what has expired; the entry says so itself.
+        let same = of_cache == of_tables || (of_tables.is_none() && has_expired(&checked, blocks));
+        match same {
+            true => Ok(ReadStep::Done(Some(checked))),
+            false => Err(Error::new(
+                ErrorKind::Corrupt,
+                format!(
+                    "caches and tables disagree on the key \"{}\": caches have {}, tables {}",
+                    self.question.key.user_key.escape_ascii(),
+                    shown(Some(&checked)),
+                    shown(resolved.as_ref()),
+                ),
+            )),
+        }
+    }
+
+    /// An ingested table holds sequence 0 in its file, visible to all who may
+    /// see the table.
+    fn key_for(&self, handle: &TableHandle) -> LookupKey<'a> {
+        match handle.meta().sequence_override {
+            0 => self.question.key,
+            _ => LookupKey { sequence: crate::format::key::SEQUENCE_MAX, ..self.question.key },
+        }
+    }
+
+    fn may_see(&self, handle: &TableHandle) -> bool {
+        handle.meta().sequence_override <= self.question.key.sequence
+    }
+
+    /// The next table that may hold the key, and its level.
+    fn next_table(&mut self) -> Option<(usize, &'a TableHandle)> {
+        let version = &self.question.view.version;
+        while self.level < LEVELS {
+            let level = self.level;
+            let candidate = if level == 0 {
+                let run = version.run(self.index);
+                self.index += 1;
+                if run.is_none() {
+                    self.level = 1;
+                }
+                run.and_then(|run| find_in(run, self.question.key.user_key))
+            } else {
+                self.level += 1;
+                version.find(level, self.question.key.user_key)
+            };
+            if let Some(handle) = candidate
+                && self.may_see(handle)
+            {
+                return Some((level, handle));
+            }
+        }
+        None
+    }
+}
+
+/// Whether this is a value whose deadline has passed.
+fn has_expired(resolved: &Resolved, blocks: &Blocks) -> bool {
+    let deadline = split_deadline(resolved.payload.as_slice()).map(|(deadline, _)| deadline);
+    resolved.trailer.kind() == Kind::Expiring
+        && deadline.is_none_or(|deadline| blocks.has_passed(deadline))
+}
+
+/// A version in a few words, without what it holds.
+fn shown(resolved: Option<&Resolved>) -> String {
+    resolved.map_or_else(
+        || "nothing".to_owned(),
+        |Resolved { trailer, payload }| {
+            let (kind, sequence) = (trailer.kind(), trailer.sequence());
+            format!("{kind:?} of sequence {sequence} with {} bytes", payload.as_slice().len())
+        },
+    )
+}
+
+/// The trailer of an entry of a table, the sequence of an ingest in place.
+fn trailer_in(handle: &TableHandle, trailer: Trailer) -> Trailer {
+    match handle.meta().sequence_override {
+        0 => trailer,
+        number => Trailer::new(number, trailer.kind()),
+    }
+}
+
+/// What `see` makes of the newest version, which is waited for where it is in storage.
+/// `see` runs once at most, and maybe under a lock: it is to be short. For `lot` see
+/// [`PointRead::drawing`].
+pub(crate) fn answer<R>(
+    question: Question<'_>,
+    epoch: Option<Epoch>,
+    lot: u64,
+    blocks: &Blocks,
+    mut see: impl FnMut(Trailer, Payload<'_>) -> R,
+) -> Result<Option<R>> {
+    let mut stage = Stage::Memory;
+    if !blocks.is_cross_checked() {
+        // The usual end, without the state of a longer way.
+        stage = match question.recall(blocks, &mut see) {
+            Known::Written(seen) | Known::Cached(seen) => return Ok(Some(seen)),
+            Known::Place(entry, handle) => Stage::Pointer(entry, handle),
+            Known::Nothing => Stage::Tables,
+        };
+    }
+    let mut read = PointRead::at(stage, question, epoch).drawing(lot);
+    let mut supplied = None;
+    loop {
+        match read.step(blocks, supplied.take())? {
+            ReadStep::Need(address) => supplied = read.supplied(blocks.read(&address))?,
+            ReadStep::Done(resolved) => {
+                return Ok(resolved.map(|r| see(r.trailer, r.payload)));
+            }
+        }
+    }
+}
+
+/// Makes many reads of one view; each round reads the blocks that all of them
+/// need next in one batch.
+pub(crate) fn read_many<'a>(
+    reads: impl Iterator<Item = PointRead<'a>>,
+    blocks: &Blocks,
+) -> Result<Vec<Option<Resolved>>> {
+    let mut reads: Vec<(usize, PointRead<'_>)> = reads.enumerate().collect();
+    let mut results: Vec<Option<Resolved>> = vec![None; reads.len()];
+    let mut supplied: Vec<Option<BlockRef>> = vec![None; reads.len()];
+    while !reads.is_empty() {
+        let mut waiting = Vec::new();
+        let mut wanted = Vec::new();
+        for ((index, mut read), block) in reads.into_iter().zip(supplied) {
+            match read.step(blocks, block)? {
+                ReadStep::Need(address) => {
+                    wanted.push(address);
+                    waiting.push((index, read));
+                }
+                // So many blocks at once are not to be kept for their parts.
+                ReadStep::Done(resolved) => results[index] = resolved.map(Resolved::kept),
+            }
+        }
+        let read = match wanted.len() {
+            0 => Vec::new(),
+            1 => vec![blocks.read(&wanted[0])],
+            _ => blocks.try_read_many(&wanted),
+        };
+        supplied = waiting
+            .iter_mut()
+            .zip(read)
+            .map(|((_, waiting), block)| waiting.supplied(block))
+            .collect::<Result<_>>()?;
+        reads = waiting;
+    }
+    Ok(results)
+}

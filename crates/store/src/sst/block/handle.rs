@@ -1,0 +1,41 @@
+//! [`BlockHandle`]: where a block stands in its file.
+//!
+//! ```text
+//! SIZE    MEANING
+//! varint  offset in the file
+//! varint  bytes on disk, trailer included
+//! ```
+
+use crate::format::coding::{Reader, put_varint};
+
+/// Where a block stands in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct BlockHandle {
+    pub(crate) offset: u64,
+    /// Bytes on disk, trailer included; 0 stands for "no such block".
+    pub(crate) len: u32,
+}
+
+impl BlockHandle {
+    /// The first byte behind the block.
+    pub(crate) fn end(self) -> u64 {
+        self.offset + u64::from(self.len)
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        put_varint(out, self.offset);
+        put_varint(out, u64::from(self.len));
+    }
+
+    /// Takes a handle off untrusted bytes; its end does not overflow.
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+        let offset = reader.varint()?;
+        let len = u32::try_from(reader.varint()?).ok()?;
+        offset.checked_add(u64::from(len))?;
+        Some(Self { offset, len })
+    }
+}

@@ -1,0 +1,653 @@
+//! Where every block read goes: the cache, then one read that is shared by all
+//! who want the same block, then the checks that turn bytes into a block.
+//!
+//! Guarantees:
+//! 1. A block that is handed out has passed its checksum and its layout check
+//!    (`block_address.rs`).
+//! 2. Of many readers of one cold block one reads; the others wait and share
+//!    its block or its error. A reader that dies leaves nobody waiting.
+//! 3. No lock is held while storage is read.
+//! 4. [`Blocks::cached`] never waits for storage.
+//! 5. Reads for compaction leave the cache as it is.
+//! 6. A block out of the tier below is the one that its table holds (`block_tier.rs`).
+//!
+//! **The tier**, if there is one, is asked by whoever leads the read of a block, before storage
+//! is; what was read instead goes there at once, whether the cache keeps it or not. A run of
+//! several blocks that a scan reads ahead goes past the tier both ways: it is one request to
+//! storage however much of it the tier has, and long scans would drive out what lookups want.
+//! So do compactions and repairs. To the cache a block out of the tier is one that was read:
+//! more memory would have spared it too (`docs/adr/0035-secondary-block-cache.md`).
+//!
+//! A block in the cache counts as one hit or one miss when it is asked for by
+//! [`Blocks::cached`], as one of these or as passed by in [`Blocks::look_for`]; the reading
+//! methods count no miss, so ask first.
+//!
+//! All methods may be called from any thread.
+
+mod flight;
+mod statistics;
+#[cfg(test)]
+mod tests;
+
+use std::slice;
+use std::sync::Arc;
+
+use tidekv_cache::{Arrival, BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, Look};
+use tidekv_io::{Buffer, Clock, ReadRequest, Storage};
+
+use self::flight::{Flights, Lead, Role};
+use self::statistics::{BlockStatistics, InFlight};
+use crate::error::{Error, Result};
+use crate::format::checksum::name_hash;
+use crate::sst::block::{Block, BlockHandle, BlockRef, Content, open_part, seed};
+use crate::sst::block_address::{BlockAddress, TableFile};
+use crate::sst::block_tier::{self, BlockName, BlockTier, Offer};
+use crate::sst::cold_lookups::ColdLookups;
+use crate::sst::seeks::SeekWork;
+use crate::sst::unlearning::Unlearning;
+use crate::sync::atomic::Ordering;
+
+/// What a block is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// For a scan that seeks to where it begins, which pays for that (`seeks.rs`).
+    Seek,
+    /// For something else.
+    Any,
+}
+
+/// Whether blocks are asked of the tier, and go there when they have been read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    ByTier,
+    PastTier,
+}
+
+/// A block that was just written and is likely to be asked for.
+#[derive(Debug)]
+pub(crate) struct HotBlock {
+    pub(crate) kind: BlockKind,
+    pub(crate) offset: u64,
+    /// How often what it holds was asked for lately.
+    pub(crate) times: u8,
+    pub(crate) content: Box<[u8]>,
+}
+
+/// The way to all blocks of a store.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    storage: Arc<dyn Storage>,
+    caches: Arc<Caches<BlockRef>>,
+    tier: Option<BlockTier>,
+    /// If what KV and KP answer is held against the tables: by which time things expire.
+    cross_check: Option<Arc<dyn Clock>>,
+    flights: Flights,
+    statistics: BlockStatistics,
+    seek_work: SeekWork,
+    cold_lookups: ColdLookups,
+    unlearning: Unlearning,
+}
+
+impl Blocks {
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        caches: Arc<Caches<BlockRef>>,
+        seek_work: SeekWork,
+        unlearning: Unlearning,
+    ) -> Self {
+        Self {
+            storage,
+            caches,
+            tier: None,
+            cross_check: None,
+            flights: Flights::default(),
+            statistics: BlockStatistics::default(),
+            seek_work,
+            cold_lookups: ColdLookups::default(),
+            unlearning,
+        }
+    }
+
+    /// Blocks of `storage`, of which `bytes` are cached, and nothing else is.
+    pub(crate) fn alone(storage: Arc<dyn Storage>, bytes: usize) -> Self {
+        let caches = Caches::new(name_hash, bytes, 1, CachePolicy::BlockOnly);
+        // Nobody merges.
+        let seek_work = SeekWork::of_tables(u64::MAX);
+        Self::new(storage, Arc::new(caches), seek_work, Unlearning::of_cache(bytes))
+    }
+
+    /// These, over a tier.
+    pub(crate) fn over(self, tier: BlockTier) -> Self {
+        Self { tier: Some(tier), ..self }
+    }
+
+    /// These, with what KV and KP answer held against the tables.
+    pub(crate) fn cross_checked(self, clock: Arc<dyn Clock>) -> Self {
+        Self { cross_check: Some(clock), ..self }
+    }
+
+    pub(crate) fn caches(&self) -> &Arc<Caches<BlockRef>> {
+        &self.caches
+    }
+
+    pub(crate) fn is_cross_checked(&self) -> bool {
+        self.cross_check.is_some()
+    }
+
+    /// Whether a deadline has passed, as far as the cross-check must know.
+    pub(crate) fn has_passed(&self, deadline_ms: u64) -> bool {
+        self.cross_check.as_ref().is_some_and(|clock| clock.unix_ms() >= deadline_ms)
+    }
+
+    /// The block if it is in memory; counts a hit or a miss.
+    pub(crate) fn cached(&self, address: &BlockAddress) -> Option<BlockRef> {
+        self.cached_at(&address.file, address.handle, address.kind)
+    }
+
+    /// As [`Blocks::cached`], without an address to make.
+    #[inline]
+    pub(crate) fn cached_at(
+        &self,
+        file: &TableFile,
+        handle: BlockHandle,
+        kind: BlockKind,
+    ) -> Option<BlockRef> {
+        let block = self.caches.blocks().get(file.id_of(handle), file.tag_of(kind))?;
+        // A damaged index could lead to a block as if it were of another kind.
+        (block.kind() == kind).then_some(block)
+    }
+
+    /// What `look` makes of a filter that is in memory, or whether to read it
+    /// ([`BlockCache::look_for`](tidekv_cache::BlockCache::look_for)). Only for a short look:
+    /// it spares the counting of who holds the block, which threads would contend for.
+    #[inline]
+    pub(crate) fn look_for<R>(
+        &self,
+        file: &TableFile,
+        handle: BlockHandle,
+        worth: &FilterWorth,
+        look: impl FnOnce(&Block) -> R,
+    ) -> (Look<R>, bool) {
+        let look = |block: &BlockRef| look(block);
+        let (id, tag) = (file.id_of(handle), file.tag_of(BlockKind::Filter));
+        self.caches.blocks().look_for(id, tag, (worth, handle.len as usize), look)
+    }
+
+    /// Bytes that were read for users' operations, and to bring back what was hot.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.statistics.read_bytes.get()
+    }
+
+    /// Reads a block that was not in memory.
+    pub(crate) fn read(&self, address: &BlockAddress) -> Result<BlockRef> {
+        self.read_as(address, Purpose::Any)
+    }
+
+    /// Reads a block that was not in memory.
+    pub(crate) fn read_as(&self, address: &BlockAddress, purpose: Purpose) -> Result<BlockRef> {
+        let lead = match self.join(address) {
+            Role::Lead(lead) => lead,
+            Role::Follow(flight) => {
+                self.statistics.single_flight_waits.add(1);
+                return flight.wait();
+            }
+        };
+        let landed = self.landed_or_noted(address);
+        let reads = u32::from(landed.is_none());
+        let result = match landed.or_else(|| self.recall(address)) {
+            Some(block) => Ok(block),
+            None => {
+                self.note_purpose(address, purpose);
+                self.read_alone(address, Way::ByTier)
+            }
+        };
+        self.publish(address, lead, Arrival::Alone, result.clone());
+        self.caches.note_reads(reads);
+        result
+    }
+
+    /// Reads many blocks that were not in memory, in one batch; each block, or what is
+    /// wrong with it, in the order of the addresses, which may repeat.
+    pub(crate) fn try_read_many(&self, addresses: &[BlockAddress]) -> Vec<Result<BlockRef>> {
+        self.gather(addresses, Way::ByTier, |_| Purpose::Any).0
+    }
+
+    /// As [`Blocks::try_read_many`], for what `purpose` says of the place of an address.
+    pub(crate) fn try_read_many_as(
+        &self,
+        addresses: &[BlockAddress],
+        purpose: impl Fn(usize) -> Purpose,
+    ) -> Vec<Result<BlockRef>> {
+        self.gather(addresses, Way::ByTier, purpose).0
+    }
+
+    /// As [`Blocks::try_read_many`], with the first error for all of them.
+    #[cfg(test)]
+    pub(crate) fn read_many(&self, addresses: &[BlockAddress]) -> Result<Vec<BlockRef>> {
+        self.try_read_many(addresses).into_iter().collect()
+    }
+
+    /// Reads the first block, which was not in memory, and with it the
+    /// following ones, which are of its table and stand behind it in the file.
+    /// Those that are in memory already are passed over on the way. Whatever is
+    /// wrong behind the first block is for those to meet who want it: the run
+    /// ends before it. What the first block is for, the others are not.
+    pub(crate) fn read_run(&self, run: &[BlockAddress], purpose: Purpose) -> Result<Vec<BlockRef>> {
+        let of = |at| if at == 0 { purpose } else { Purpose::Any };
+        let way = if run.len() == 1 { Way::ByTier } else { Way::PastTier };
+        let (read, led) = self.gather(run, way, of);
+        self.statistics.read_ahead_blocks.add(led.saturating_sub(1) as u64);
+        let mut blocks = Vec::with_capacity(run.len());
+        for block in read {
+            match block {
+                Ok(block) => blocks.push(block),
+                Err(error) if blocks.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// The blocks at `addresses`, in their order, and how many of them this
+    /// thread has read.
+    fn gather(
+        &self,
+        addresses: &[BlockAddress],
+        way: Way,
+        purpose: impl Fn(usize) -> Purpose,
+    ) -> (Vec<Result<BlockRef>>, usize) {
+        let mut slots: Vec<Option<Result<BlockRef>>> = vec![None; addresses.len()];
+        let mut leads = Vec::with_capacity(addresses.len());
+        let mut follows = Vec::new();
+        let mut recalled = 0;
+        for (i, address) in addresses.iter().enumerate() {
+            match self.join(address) {
+                Role::Follow(flight) => follows.push((i, flight)),
+                Role::Lead(lead) => {
+                    if let Some(block) = self.landed_before(address) {
+                        slots[i] = Some(Ok(block.clone()));
+                        lead.publish(Ok(block));
+                    } else if let Some(block) = self.recall_by(way, address) {
+                        recalled += 1;
+                        self.note_read(slice::from_ref(address));
+                        slots[i] = Some(Ok(block.clone()));
+                        self.publish(address, lead, Arrival::Alone, Ok(block));
+                    } else {
+                        self.note_purpose(address, purpose(i));
+                        leads.push((i, lead));
+                    }
+                }
+            }
+        }
+        let led = leads.len();
+        self.read_led(addresses, way, leads, &mut slots);
+        self.caches.note_reads(led as u32 + recalled);
+        // Only now that all flights of this thread have landed may it wait:
+        // another thread may be waiting for one of them.
+        for (i, flight) in follows {
+            self.statistics.single_flight_waits.add(1);
+            slots[i] = Some(flight.wait());
+        }
+        let blocks = slots.into_iter().map(|slot| slot.expect("every address was led or followed"));
+        (blocks.collect(), led)
+    }
+
+    /// Reads a run of blocks past the cache, in one read.
+    pub(crate) fn read_past_cache(&self, run: &[BlockAddress]) -> Result<Vec<BlockRef>> {
+        if run.is_empty() {
+            return Ok(Vec::new());
+        }
+        let disk = self.read_span(run)?;
+        run.iter().map(|address| part_of(&disk, run, address)).collect()
+    }
+
+    /// Puts the block at `offset` of a table that is being written into the cache: what it
+    /// holds was asked for so many times.
+    pub(crate) fn keep(&self, table: u64, keyspace: u32, block: HotBlock) {
+        let HotBlock { kind, offset, times, content } = block;
+        let content = Content::Exact(content);
+        let block = Block::new(content, kind, offset).expect("a block that was just built");
+        let id = BlockId { table, offset };
+        let charge = block.charge();
+        let blocks = self.caches.blocks();
+        blocks.insert_heir(id, BlockTag { keyspace, kind }, Arc::new(block), charge, times);
+    }
+
+    /// This thread is about to read this block from storage.
+    fn note_purpose(&self, address: &BlockAddress, purpose: Purpose) {
+        if purpose == Purpose::Seek {
+            let bytes = u64::from(address.handle.len);
+            address.file.seek_bytes().note(bytes);
+            self.seek_work.note(bytes);
+        }
+    }
+
+    /// Who looks what merges seeks have paid for.
+    pub(crate) fn seek_work(&self) -> &SeekWork {
+        &self.seek_work
+    }
+
+    /// What lookups of single keys read of storage.
+    pub(crate) fn cold_lookups(&self) -> &ColdLookups {
+        &self.cold_lookups
+    }
+
+    /// What keys passed filters that do not have them.
+    pub(crate) fn unlearning(&self) -> &Unlearning {
+        &self.unlearning
+    }
+
+    /// Drops the blocks of tables that are `dead`.
+    pub(crate) fn evict_tables(&self, dead: &dyn Fn(u64) -> bool) {
+        self.caches.blocks().evict_tables(dead);
+    }
+
+    /// Name and value of every counter, in a fixed order.
+    pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
+        let (own, cache) = (&self.statistics, self.caches.blocks().stats());
+        let unlearned = &self.unlearning.counts;
+        let (point, (kv, kp)) = (self.caches.point().stats(), self.caches.point().charged_bytes());
+        let (kv_len, kp_len) = self.caches.point().len();
+        let split = self.caches.split();
+        let (saved, wanted) = (self.caches.saved_reads(), self.caches.wanted_reads());
+        let mut counters = vec![
+            ("io.reads", own.reads.get()),
+            ("io.read_bytes", own.read_bytes.get()),
+            ("io.gap_bytes", own.gap_bytes.get()),
+            ("io.read_failures", own.read_failures.get()),
+            ("io.read_ahead_blocks", own.read_ahead_blocks.get()),
+            ("io.in_flight_bytes", own.in_flight_bytes.load(Ordering::Relaxed)),
+            ("io.compaction_reads", own.compaction_reads.get()),
+            ("io.compaction_read_bytes", own.compaction_read_bytes.get()),
+            ("single_flight.waits", own.single_flight_waits.get()),
+            ("cache.data.hits", cache.data.hits),
+            ("cache.data.misses", cache.data.misses),
+            ("cache.data.inserts", cache.data.inserts),
+            ("cache.data.evictions", cache.data.evictions),
+            ("cache.index.hits", cache.index.hits),
+            ("cache.index.misses", cache.index.misses),
+            ("cache.index.inserts", cache.index.inserts),
+            ("cache.index.evictions", cache.index.evictions),
+            ("cache.filter.hits", cache.filter.hits),
+            ("cache.filter.misses", cache.filter.misses),
+            ("cache.filter.inserts", cache.filter.inserts),
+            ("cache.filter.evictions", cache.filter.evictions),
+            ("cache.filter.skips", cache.filter.skips),
+            ("filter.false_positives", unlearned.false_positives.get()),
+            ("filter.repairs", unlearned.repairs.get()),
+            ("filter.repair_reads", unlearned.reads.get()),
+            ("filter.repair_read_bytes", unlearned.read_bytes.get()),
+            ("filter.repair_failures", unlearned.failures.get()),
+            ("filter.repairs_hopeless", unlearned.hopeless.get()),
+            ("filter.repairs_dropped", unlearned.dropped.get()),
+            ("cache.block.heirs", cache.total().heirs),
+            ("cache.block.charged_bytes", self.caches.blocks().charged_bytes() as u64),
+            ("cache.block.bytes_max", split[2] as u64),
+            ("cache.block.saved_reads", saved[2] as u64),
+            ("cache.block.wanted_reads", wanted[2] as u64),
+            ("cache.kv.hits", point.kv_hits),
+            ("cache.kv.entries", kv_len as u64),
+            ("cache.kv.charged_bytes", kv as u64),
+            ("cache.kv.bytes_max", split[0] as u64),
+            ("cache.kv.saved_reads", saved[0] as u64),
+            ("cache.kv.wanted_reads", wanted[0] as u64),
+            ("cache.kp.hits", point.kp_hits),
+            ("cache.kp.errors", point.kp_errors),
+            ("cache.kp.moves", point.kp_moves),
+            ("cache.kp.entries", kp_len as u64),
+            ("cache.kp.charged_bytes", kp as u64),
+            ("cache.kp.bytes_max", split[1] as u64),
+            ("cache.kp.saved_reads", saved[1] as u64),
+            ("cache.kp.wanted_reads", wanted[1] as u64),
+            ("cache.point.misses", point.misses),
+            ("cache.point.stale_inserts", point.stale_inserts),
+            ("cache.measuring_bytes", self.caches.measuring_bytes() as u64),
+            ("cache.window_bytes", self.caches.window_bytes() as u64),
+            ("cache.bytes_max", self.caches.budget() as u64),
+        ];
+        counters.extend(block_tier::counters(self.tier.as_ref()));
+        counters.extend(self.cold_lookups.counters());
+        counters
+    }
+
+    fn join(&self, address: &BlockAddress) -> Role<'_> {
+        self.flights.join((address.file.id_of(address.handle), address.kind))
+    }
+
+    /// The block, if another reader brought it in between this one's look at
+    /// the cache and its flight. Counts nothing unless it did.
+    fn landed_before(&self, address: &BlockAddress) -> Option<BlockRef> {
+        let here = self.caches.blocks().contains(address.file.id_of(address.handle));
+        if here { self.cached(address) } else { None }
+    }
+
+    /// As [`Blocks::landed_before`], of a block that is read alone: if it did not land, the
+    /// cache is told of the read.
+    fn landed_or_noted(&self, address: &BlockAddress) -> Option<BlockRef> {
+        let file = &address.file;
+        let (id, tag) = (file.id_of(address.handle), file.tag_of(address.kind));
+        let block = self.caches.blocks().get_or_note_read(id, tag)?;
+        // A damaged index could lead to a block as if it were of another kind.
+        (block.kind() == address.kind).then_some(block)
+    }
+
+    /// Puts a block in the cache and wakes those who wait for it.
+    fn publish(
+        &self,
+        address: &BlockAddress,
+        lead: Lead<'_>,
+        arrival: Arrival,
+        result: Result<BlockRef>,
+    ) {
+        if let Ok(block) = &result {
+            let file = &address.file;
+            let (id, tag) = (file.id_of(address.handle), file.tag_of(address.kind));
+            self.caches.blocks().insert_read(id, tag, block.clone(), block.charge(), arrival);
+        }
+        lead.publish(result);
+    }
+
+    /// Tells the cache that so many blocks are about to be read at once.
+    fn note_read(&self, run: &[BlockAddress]) {
+        let ids = run.iter().map(|address| address.file.id_of(address.handle));
+        self.caches.blocks().note_read(ids);
+    }
+
+    fn failed(&self, address: &BlockAddress, error: tidekv_io::Error) -> Error {
+        self.statistics.read_failures.add(1);
+        Error::from(error).context(format_args!("block at offset {}", address.handle.offset))
+    }
+
+    fn read_alone(&self, address: &BlockAddress, way: Way) -> Result<BlockRef> {
+        let ReadRequest { file, offset, len } = address.request();
+        address.file.check(address.handle)?;
+        let _in_flight = InFlight::new(&self.statistics, len as u64);
+        self.statistics.reads.add(1);
+        self.statistics.read_bytes.add(len as u64);
+        let disk = file.read_at(offset, len).map_err(|e| self.failed(address, e))?;
+        self.opened(address, way, disk)
+    }
+
+    /// The block out of what was read for it alone.
+    fn opened(&self, address: &BlockAddress, way: Way, disk: Buffer) -> Result<BlockRef> {
+        // The block takes the memory of what was read.
+        let offer = self.offer(address, way, &disk);
+        let block = address.block_of(disk)?;
+        self.put(offer);
+        Ok(block)
+    }
+
+    /// The block out of what was read for `run`.
+    fn opened_part(
+        &self,
+        address: &BlockAddress,
+        way: Way,
+        disk: &[u8],
+        run: &[BlockAddress],
+    ) -> Result<BlockRef> {
+        let block = part_of(disk, run, address)?;
+        if let Ok(envelope) = envelope_of(disk, run, address) {
+            self.put(self.offer(address, way, envelope));
+        }
+        Ok(block)
+    }
+
+    /// What the tier is and how it knows a block, if it does.
+    fn tier_and_name(&self, address: &BlockAddress) -> Option<(&BlockTier, BlockName)> {
+        let (tier, file) = (self.tier.as_ref()?, &address.file);
+        Some((tier, tier.name(file.id, file.fingerprints?, address.handle.offset)))
+    }
+
+    /// The block, if the tier has it.
+    fn recall(&self, address: &BlockAddress) -> Option<BlockRef> {
+        let (tier, name) = self.tier_and_name(address)?;
+        tier.get(&name, |disk| address.recalled(disk))
+    }
+
+    fn recall_by(&self, way: Way, address: &BlockAddress) -> Option<BlockRef> {
+        (way == Way::ByTier).then(|| self.recall(address)).flatten()
+    }
+
+    /// What is to go to the tier of a block that was read, once it has proved whole.
+    fn offer(&self, address: &BlockAddress, way: Way, envelope: &[u8]) -> Option<Offer> {
+        let (tier, name) = self.tier_and_name(address).filter(|_| way == Way::ByTier)?;
+        Some(tier.offer(name, envelope))
+    }
+
+    fn put(&self, offer: Option<Offer>) {
+        if let (Some(tier), Some(offer)) = (&self.tier, offer) {
+            tier.put(offer);
+        }
+    }
+
+    /// Reads the blocks that this thread leads, in one batch.
+    fn read_led(
+        &self,
+        addresses: &[BlockAddress],
+        way: Way,
+        mut leads: Vec<(usize, Lead<'_>)>,
+        slots: &mut [Option<Result<BlockRef>>],
+    ) {
+        leads.sort_unstable_by_key(|(i, _)| addresses[*i].file.id_of(addresses[*i].handle));
+        // Blocks that stand near to each other are one request.
+        let mut runs: Vec<Vec<(usize, Lead<'_>)>> = Vec::with_capacity(leads.len());
+        let mut requests: Vec<ReadRequest> = Vec::with_capacity(leads.len());
+        for (i, lead) in leads {
+            let address = &addresses[i];
+            if let Err(error) = address.file.check(address.handle) {
+                slots[i] = Some(Err(error.clone()));
+                lead.publish(Err(error));
+                continue;
+            }
+            if let (Some(run), Some(request)) = (runs.last_mut(), requests.last_mut())
+                && let Some((before, _)) = run.last()
+                && let Some(gap) = addresses[*before].gap_before(address, request.offset)
+            {
+                self.statistics.gap_bytes.add(gap);
+                request.len = (address.handle.end() - request.offset) as usize;
+                run.push((i, lead));
+            } else {
+                requests.push(address.request());
+                runs.push(vec![(i, lead)]);
+            }
+        }
+        if requests.is_empty() {
+            return;
+        }
+        let bytes = requests.iter().map(|r| r.len as u64).sum();
+        let in_flight = InFlight::new(&self.statistics, bytes);
+        self.statistics.reads.add(requests.len() as u64);
+        self.statistics.read_bytes.add(bytes);
+        let read = self.storage.read_batch(&requests);
+        drop(in_flight);
+        for (run, disk) in runs.into_iter().zip(read) {
+            let (indices, leads): (Vec<_>, Vec<_>) = run.into_iter().unzip();
+            let span: Vec<_> = indices.iter().map(|&i| addresses[i].clone()).collect();
+            self.note_read(&span);
+            let disk = disk.map_err(|e| self.failed(&span[0], e));
+            for (i, block) in indices.into_iter().zip(self.land(&span, way, leads, disk)) {
+                slots[i] = Some(block);
+            }
+        }
+    }
+
+    /// Takes the blocks of `run`, which this thread leads, out of what was read
+    /// for it, and publishes them.
+    fn land(
+        &self,
+        run: &[BlockAddress],
+        way: Way,
+        leads: Vec<Lead<'_>>,
+        disk: Result<Buffer>,
+    ) -> Vec<Result<BlockRef>> {
+        let arrival = Arrival::of_read(run.len());
+        if let ([address], Ok(_)) = (run, &disk) {
+            let block = disk.and_then(|disk| self.opened(address, way, disk));
+            for lead in leads {
+                self.publish(address, lead, arrival, block.clone());
+            }
+            return vec![block];
+        }
+        let blocks = run.iter().zip(leads).map(|(address, lead)| {
+            let block = match &disk {
+                Ok(disk) => self.opened_part(address, way, disk, run),
+                // Of many blocks one may be unreadable: the others are not.
+                Err(_) if run.len() > 1 => self.read_alone(address, way),
+                Err(error) => Err(error.clone()),
+            };
+            self.publish(address, lead, arrival, block.clone());
+            block
+        });
+        blocks.collect()
+    }
+
+    /// Reads a block past the cache, to repair a filter.
+    pub(crate) fn read_to_repair(&self, address: &BlockAddress) -> Result<BlockRef> {
+        address.file.check(address.handle)?;
+        let (offset, len) = (address.handle.offset, address.handle.len);
+        let _in_flight = InFlight::new(&self.statistics, u64::from(len));
+        self.unlearning.counts.reads.add(1);
+        self.unlearning.counts.read_bytes.add(u64::from(len));
+        let disk = address.file.file.read_at(offset, len as usize);
+        address.block_of(disk.map_err(|e| self.failed(address, e))?)
+    }
+
+    /// The block if it is in memory; a miss counts for nothing.
+    pub(crate) fn cached_by_chance(&self, address: &BlockAddress) -> Option<BlockRef> {
+        let id = address.file.id_of(address.handle);
+        self.caches.blocks().contains(id).then(|| self.cached(address)).flatten()
+    }
+
+    /// Reads from the first block of a run to its last, for a compaction.
+    fn read_span(&self, run: &[BlockAddress]) -> Result<Buffer> {
+        let (first, last) = (&run[0], &run[run.len() - 1]);
+        for address in run {
+            address.file.check(address.handle)?;
+        }
+        let start = first.handle.offset;
+        let len = last.handle.end().saturating_sub(start);
+        let _in_flight = InFlight::new(&self.statistics, len);
+        self.statistics.compaction_reads.add(1);
+        self.statistics.compaction_read_bytes.add(len);
+        first.file.file.read_at(start, len as usize).map_err(|e| self.failed(first, e))
+    }
+}
+
+/// The block at `address` out of what was read for `run`.
+fn part_of(disk: &[u8], run: &[BlockAddress], address: &BlockAddress) -> Result<BlockRef> {
+    let envelope = envelope_of(disk, run, address)?;
+    address.admit(open_part(envelope, seed(address.file.id, address.handle.offset)))
+}
+
+/// Its envelope.
+fn envelope_of<'d>(
+    disk: &'d [u8],
+    run: &[BlockAddress],
+    address: &BlockAddress,
+) -> Result<&'d [u8]> {
+    let offset = address.handle.offset;
+    offset
+        .checked_sub(run[0].handle.offset)
+        .and_then(|start| disk.get(start as usize..)?.get(..address.handle.len as usize))
+        .ok_or_else(|| address.file.corrupt(offset, "it does not stand behind the block before it"))
+}

@@ -1,0 +1,405 @@
+//! [`TableBuilder`]: writes a table from its first entry to its last, in one
+//! pass; only the index and the key hashes of the current partition are held
+//! in memory, and a few bytes for each partition before.
+//!
+//! Relies on: entries come in internal order, each once. After an error the
+//! file is to be removed.
+
+use std::num::NonZeroU8;
+
+use tidekv_cache::BlockKind;
+use tidekv_cache::Pointer;
+use tidekv_io::AppendFile;
+
+use super::format::{
+    BEHIND_ALL_VERSIONS, Footer, MIRROR_BUCKETS, PAGE_BYTES, Partition, encode_range_tombstones,
+};
+use super::properties::TableProperties;
+use crate::error::Result;
+use crate::format::checksum::key_hash;
+use crate::format::key::{Trailer, compare, shortest_separator};
+use crate::format::places::{Placed, Tag};
+use crate::format::range_tombstones::RangeTombstone;
+use crate::options::{Compression, FilterKind};
+use crate::sst::block::{BlockBuilder, BlockHandle, Sealer, TRAILER_BYTES, seed};
+use crate::sst::blocks::HotBlock;
+use crate::sst::filter::{self, FilterBuilder, LINE_BYTES, MIRROR_BUCKET_BYTES};
+
+/// Target size of an index block. Like a data block it is read at once and
+/// cached as one unit; at a page, one read of it leads to some 300 data blocks.
+const INDEX_BYTES: usize = 4096;
+
+/// Target size of a filter block, which is the larger half of a partition's
+/// metadata: four pages, about 13 000 keys at 10 bits. Larger ones would make
+/// a cold lookup read, and the cache keep, much more than it asks for.
+const FILTER_BYTES: usize = 16 << 10;
+
+/// A data block is padded to whole pages when that wastes at most one part in
+/// sixteen of it.
+const PADDING_MAX: u64 = 16;
+
+/// A data block that is compressed may be larger by one part in so many than asked
+/// for, if without its last entry it would be smaller by more than that.
+const OVERFLOW_SHARE: usize = 8;
+
+/// What a table is built with.
+#[derive(Debug, Clone)]
+pub(crate) struct TableOptions {
+    pub(crate) id: u64,
+    pub(crate) keyspace: u32,
+    pub(crate) compression: Compression,
+    /// Most bytes of a data block, envelope included, unless one entry is
+    /// larger (or a little more where it is compressed).
+    pub(crate) block_bytes: u32,
+    /// 0: no filters.
+    pub(crate) filter_bits_per_key: u8,
+    pub(crate) filter_kind: FilterKind,
+}
+
+/// Writes blocks one after another.
+#[derive(Debug)]
+struct BlockWriter {
+    file: AppendFile,
+    sealer: Sealer,
+    /// The last block in its envelope.
+    sealed: Vec<u8>,
+    table: u64,
+}
+
+impl BlockWriter {
+    fn write(&mut self, content: &[u8], compression: Compression) -> Result<(BlockHandle, bool)> {
+        let offset = self.file.offset();
+        self.sealed.clear();
+        let packed =
+            self.sealer.seal(content, compression, seed(self.table, offset), &mut self.sealed);
+        self.file.append(&self.sealed)?;
+        // A block is at most 256 MiB of value and a few KiB (`key.rs`).
+        let len = u32::try_from(self.sealed.len()).expect("blocks are shorter than 4 GiB");
+        Ok((BlockHandle { offset, len }, packed))
+    }
+
+    /// Bytes from here to the next multiple of `unit`.
+    fn gap(&self, unit: u64) -> u64 {
+        self.file.offset().next_multiple_of(unit) - self.file.offset()
+    }
+
+    fn pad_to(&mut self, unit: u64) -> Result<()> {
+        let zeros = [0; PAGE_BYTES as usize];
+        self.file.append(&zeros[..self.gap(unit) as usize])?;
+        Ok(())
+    }
+}
+
+/// Writes a table.
+#[derive(Debug)]
+pub(crate) struct TableBuilder {
+    writer: BlockWriter,
+    options: TableOptions,
+    properties: TableProperties,
+    range_tombstones: Vec<RangeTombstone>,
+    data: BlockBuilder,
+    index: BlockBuilder,
+    top: BlockBuilder,
+    filter: Option<FilterBuilder>,
+    last: Option<LastEntry>,
+    /// A written data block that waits for its separator: the next key.
+    unindexed: Option<BlockHandle>,
+    /// Whether data blocks begin at pages now.
+    paged: bool,
+    has_mirrors: bool,
+    scratch: Vec<u8>,
+    separator: Vec<u8>,
+    /// Tagged entries of the data block under construction, with their positions.
+    tagged: Vec<(Tag, u32)>,
+    placed: Vec<Placed>,
+    /// Of the entries since the last block of each kind.
+    heat: EntryHeat,
+    hot: Vec<HotBlock>,
+}
+
+/// How often the blocks that hold an entry are asked for, by the entry's share.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct EntryHeat {
+    pub(crate) data: f32,
+    pub(crate) index: f32,
+    pub(crate) filter: f32,
+}
+
+/// Blocks are hot that are asked for so often: more than once, for all are that are read.
+pub(crate) const HEAT_MIN: f32 = 1.5;
+
+/// A finished table.
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) properties: TableProperties,
+    /// Where the tagged entries stand.
+    pub(crate) placed: Vec<Placed>,
+    /// Those that [`TableBuilder::take_hot`] has not taken.
+    pub(crate) hot: Vec<HotBlock>,
+}
+
+/// The entry that was added last.
+#[derive(Debug)]
+struct LastEntry {
+    user_key: Vec<u8>,
+    trailer: Trailer,
+}
+
+impl TableBuilder {
+    /// A builder that appends to `file`, which is empty.
+    pub(crate) fn new(file: AppendFile, options: TableOptions) -> Self {
+        let filter = NonZeroU8::new(options.filter_bits_per_key)
+            .map(|bits| FilterBuilder::new(options.filter_kind, bits));
+        let properties = TableProperties {
+            id: options.id,
+            keyspace: options.keyspace,
+            filter_kind: filter.as_ref().map_or(0, |_| filter::code_of(options.filter_kind)),
+            filter_bits_per_key: options.filter_bits_per_key,
+            ..TableProperties::default()
+        };
+        Self {
+            writer: BlockWriter {
+                file,
+                sealer: Sealer::default(),
+                sealed: Vec::new(),
+                table: options.id,
+            },
+            options,
+            properties,
+            range_tombstones: Vec::new(),
+            data: BlockBuilder::default(),
+            index: BlockBuilder::default(),
+            top: BlockBuilder::default(),
+            filter,
+            last: None,
+            unindexed: None,
+            paged: false,
+            has_mirrors: false,
+            scratch: Vec::new(),
+            separator: Vec::new(),
+            tagged: Vec::new(),
+            placed: Vec::new(),
+            heat: EntryHeat::default(),
+            hot: Vec::new(),
+        }
+    }
+
+    /// Adds a point entry behind all others.
+    pub(crate) fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<()> {
+        if let Some(last) = &self.last {
+            let order = compare((&last.user_key, last.trailer), (user_key, trailer));
+            assert!(order.is_lt(), "entries are added in order, each once");
+        }
+        let bytes = self.data.bytes_with(user_key, trailer, payload.len()) + TRAILER_BYTES;
+        if !self.data.is_empty() && self.is_full_before(bytes) {
+            self.write_data_block()?;
+        }
+        self.index_block_before(user_key, trailer)?;
+        if self.properties.entries == 0 {
+            self.properties.smallest_key = user_key.into();
+        }
+        self.properties.count_entry(user_key, trailer, payload);
+        self.data.add(user_key, trailer, payload);
+        if let Some(filter) = &mut self.filter {
+            filter.add(key_hash(user_key));
+        }
+        let last = self.last.get_or_insert_with(|| LastEntry { user_key: Vec::new(), trailer });
+        last.user_key.clear();
+        last.user_key.extend_from_slice(user_key);
+        last.trailer = trailer;
+        Ok(())
+    }
+
+    /// The blocks that hold the entry that was added last are asked for that often more.
+    pub(crate) fn warm(&mut self, heat: EntryHeat) {
+        self.heat.data += heat.data;
+        self.heat.index += heat.index;
+        self.heat.filter += heat.filter;
+    }
+
+    /// Blocks that have turned out to be hot since this was asked last.
+    pub(crate) fn take_hot(&mut self) -> std::vec::Drain<'_, HotBlock> {
+        self.hot.drain(..)
+    }
+
+    /// Has [`TableBuilder::build`] tell where the entry stands that was added last.
+    pub(crate) fn tag(&mut self, tag: Tag) {
+        self.tagged.push((tag, self.data.len() as u32 - 1));
+    }
+
+    /// Whether the data block ends before an entry that would make it `bytes`
+    /// long.
+    fn is_full_before(&self, bytes: usize) -> bool {
+        let target = self.options.block_bytes as usize;
+        // What is compressed begins and ends anywhere in a page: there a block may
+        // as well be a little too large as much too small.
+        let is_compressed = self.options.compression != Compression::None;
+        let is_much_too_small = self.data.bytes() < target - target / OVERFLOW_SHARE;
+        let is_near = bytes <= target + target / OVERFLOW_SHARE;
+        bytes > target && !(is_compressed && is_much_too_small && is_near)
+    }
+
+    /// Adds a range tombstone; these come in any order, between entries or
+    /// after them. An empty range is ignored.
+    pub(crate) fn add_range_tombstone(&mut self, tombstone: &RangeTombstone) {
+        if tombstone.start < tombstone.end {
+            self.properties.count_range_tombstone(tombstone);
+            self.range_tombstones.push(tombstone.clone());
+        }
+    }
+
+    /// Bytes of the file so far, the block under construction included and
+    /// what only [`TableBuilder::finish`] writes left out.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        let filter = self.filter.as_ref().map_or(0, FilterBuilder::bytes);
+        self.writer.file.offset() + (self.data.bytes() + self.index.bytes() + filter) as u64
+    }
+
+    /// As [`TableBuilder::build`], of which only the properties are wanted.
+    pub(crate) fn finish(self) -> Result<TableProperties> {
+        self.build().map(|built| built.properties)
+    }
+
+    /// Writes the rest and makes the file durable.
+    pub(crate) fn build(mut self) -> Result<Built> {
+        if !self.data.is_empty() {
+            self.write_data_block()?;
+        }
+        if let (Some(handle), Some(last)) = (self.unindexed.take(), self.last.take()) {
+            self.properties.largest_key = last.user_key.as_slice().into();
+            self.separator.clear();
+            self.separator.extend_from_slice(&last.user_key);
+            self.add_to_index(handle, BEHIND_ALL_VERSIONS)?;
+        }
+        if !self.index.is_empty() {
+            self.write_partition(BEHIND_ALL_VERSIONS)?;
+        }
+        let none = Compression::None;
+        let range_tombstones = encode_range_tombstones(&self.range_tombstones);
+        let (range_tombstones, _) = self.writer.write(&range_tombstones, none)?;
+        let (properties, _) = self.writer.write(&self.properties.encode(), none)?;
+        self.scratch.clear();
+        self.top.finish(&mut self.scratch);
+        let (top, _) = self.writer.write(&self.scratch, none)?;
+        let footer = Footer { range_tombstones, properties, top, has_mirrors: self.has_mirrors };
+        self.writer.file.append(&footer.encode(self.options.id))?;
+        self.properties.file_bytes = self.writer.file.finish()?;
+        Ok(Built { properties: self.properties, placed: self.placed, hot: self.hot })
+    }
+
+    /// Notes the block that was written from `self.scratch`, if it is hot.
+    fn note_heat(&mut self, kind: BlockKind, BlockHandle { offset, .. }: BlockHandle, heat: f32) {
+        if heat >= HEAT_MIN {
+            let (times, content) = (heat.round() as u8, self.scratch.as_slice().into());
+            self.hot.push(HotBlock { kind, offset, times, content });
+        }
+    }
+
+    fn write_data_block(&mut self) -> Result<()> {
+        if self.paged && self.writer.gap(PAGE_BYTES) > 0 {
+            // Index and filter stand between this block and the one before.
+            self.writer.pad_to(PAGE_BYTES)?;
+        }
+        self.scratch.clear();
+        self.data.finish(&mut self.scratch);
+        let (handle, packed) = self.writer.write(&self.scratch, self.options.compression)?;
+        let heat = std::mem::take(&mut self.heat.data);
+        self.note_heat(BlockKind::Data, handle, heat);
+        self.properties.count_data_block(&self.scratch, handle.len);
+        self.unindexed = Some(handle);
+        let (table, BlockHandle { offset, len }) = (self.options.id, handle);
+        self.placed.extend(
+            self.tagged.drain(..).map(|(tag, position)| Placed {
+                tag,
+                to: Pointer { table, offset, len, position },
+            }),
+        );
+        let gap = self.writer.gap(PAGE_BYTES);
+        let padding_max = u64::from(self.options.block_bytes.max(handle.len)) / PADDING_MAX;
+        self.paged = !packed && gap <= padding_max;
+        if self.paged {
+            self.writer.pad_to(PAGE_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the data block that waits its separator, now that the entry
+    /// behind it is known.
+    fn index_block_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        let (Some(handle), Some(last)) = (self.unindexed.take(), &self.last) else {
+            return Ok(());
+        };
+        debug_assert!(compare((&last.user_key, last.trailer), (user_key, trailer)).is_lt());
+        let separator_trailer = if last.user_key == user_key {
+            self.separator.clear();
+            self.separator.extend_from_slice(user_key);
+            last.trailer
+        } else {
+            shortest_separator(&last.user_key, user_key, &mut self.separator);
+            BEHIND_ALL_VERSIONS
+        };
+        self.add_to_index(handle, separator_trailer)
+    }
+
+    /// Adds a data block under `self.separator`, and ends the partition when
+    /// it is full.
+    fn add_to_index(&mut self, handle: BlockHandle, trailer: Trailer) -> Result<()> {
+        let mut payload = Vec::with_capacity(16);
+        handle.encode(&mut payload);
+        self.index.add(&self.separator, trailer, &payload);
+        let filter_bytes = self.filter.as_ref().map_or(0, FilterBuilder::bytes);
+        // The next block's keys would come on top: stop while a block as long
+        // as those so far still fits.
+        let blocks = self.index.len();
+        let full = |bytes: usize, target: usize| bytes + bytes / blocks + TRAILER_BYTES > target;
+        if full(self.index.bytes(), INDEX_BYTES) || full(filter_bytes, FILTER_BYTES) {
+            self.write_partition(trailer)?;
+        }
+        Ok(())
+    }
+
+    /// Writes filter and index of the data blocks since the last partition;
+    /// `self.separator` and `trailer` stand behind them.
+    fn write_partition(&mut self, trailer: Trailer) -> Result<()> {
+        let (mut filter_handle, mut mirror) = (BlockHandle::default(), Vec::new());
+        // In a table of pages its metadata is worth whole pages too.
+        let unit = if self.paged { PAGE_BYTES } else { LINE_BYTES as u64 };
+        if let Some(filter) = &mut self.filter {
+            self.writer.pad_to(unit)?;
+            let built = filter.finish();
+            (self.scratch, mirror) = (built.filter, built.mirror);
+            (filter_handle, _) = self.writer.write(&self.scratch, Compression::None)?;
+            let heat = std::mem::take(&mut self.heat.filter);
+            self.note_heat(BlockKind::Filter, filter_handle, heat);
+        }
+        if self.paged {
+            self.writer.pad_to(unit)?;
+        }
+        self.scratch.clear();
+        self.index.finish(&mut self.scratch);
+        let (index, _) = self.writer.write(&self.scratch, Compression::None)?;
+        let heat = std::mem::take(&mut self.heat.index);
+        self.note_heat(BlockKind::Index, index, heat);
+        let mirror = self.write_mirror(&mirror)?;
+        let partition = Partition { index, filter: filter_handle, mirror };
+        self.top.add(&self.separator, trailer, &partition.encode());
+        Ok(())
+    }
+
+    /// Writes the blocks of a mirror, if it has any: each is a page, so that who repairs a bucket
+    /// reads one.
+    fn write_mirror(&mut self, mirror: &[u8]) -> Result<BlockHandle> {
+        let mut whole = BlockHandle::default();
+        for block in mirror.chunks(MIRROR_BUCKETS * MIRROR_BUCKET_BYTES) {
+            self.writer.pad_to(PAGE_BYTES)?;
+            let (handle, _) = self.writer.write(block, Compression::None)?;
+            if whole.is_none() {
+                whole.offset = handle.offset;
+            }
+            whole.len = u32::try_from(handle.end() - whole.offset)
+                .expect("filters are much shorter than 4 GiB");
+            self.has_mirrors = true;
+        }
+        Ok(whole)
+    }
+}

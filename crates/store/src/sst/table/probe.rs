@@ -1,0 +1,294 @@
+//! [`TableProbe`]: a point lookup in one table that never waits. It goes as
+//! far as memory allows and says which block it needs next, so that the caller
+//! decides how to read: one block, a batch for many probes, or not at all.
+//!
+//! ```text
+//!             ┌── it is not worth its read ──┐
+//!             │                              ▼
+//!   start ──▶ Filter ─── in it, maybe ────▶ Index ─────────▶ Data ──▶ Found
+//!     │          │ not in it                 │ behind all      │ another key
+//!     └──────────┴───────────────▶  Absent  ◀┴─────────────────┘
+//! ```
+//!
+//! Every edge is one turn of [`TableProbe::step`]. A key that has passed a filter, and of
+//! which the table has no version at all, is a false positive
+//! ([`TableProbe::false_positive`]). An entry that is found is
+//! the newest one that a reader at the lookup's sequence sees; range tombstones
+//! are the caller's affair. With all blocks in memory nothing is allocated.
+
+use std::ops::Range;
+
+use tidekv_cache::Pointer;
+use tidekv_cache::{BlockKind, FilteredLookup, Look};
+
+use super::reader::Table;
+use crate::error::Result;
+use crate::format::key::{LookupKey, Trailer};
+use crate::sst::block::{Block, BlockHandle, BlockRef, Part};
+use crate::sst::block_address::BlockAddress;
+use crate::sst::blocks::Blocks;
+use crate::sst::filter::{self, FilterAnswer};
+use crate::sst::unlearning::FalsePositive;
+
+/// An entry that a probe found; it keeps its block in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) trailer: Trailer,
+    block: BlockRef,
+    /// Bytes of the block in the file.
+    len: u32,
+    /// Entries before it in the block.
+    position: u32,
+    payload: Range<usize>,
+}
+
+impl Found {
+    /// Where it stands, in the table of that number.
+    pub(crate) fn pointer(&self, table: u64) -> Pointer {
+        let (offset, len, position) = (self.block.offset(), self.len, self.position);
+        Pointer { table, offset, len, position }
+    }
+
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.block.bytes()[self.payload.clone()]
+    }
+
+    /// The payload, with its block.
+    pub(crate) fn into_payload(self) -> Part {
+        Part::new(self.block, self.payload)
+    }
+}
+
+/// Where a probe stands.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// This block is not in memory: read it, and supply it to the next step.
+    Need(BlockAddress),
+    /// The key has this entry.
+    Found(Found),
+    /// The key has no entry that the reader sees.
+    Absent,
+}
+
+/// The block that the probe looks at next.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    Filter(usize),
+    Index(usize),
+    Data(BlockHandle),
+    Done,
+}
+
+/// A point lookup in one table.
+#[derive(Debug)]
+pub(crate) struct TableProbe<'a> {
+    table: &'a Table,
+    key: LookupKey<'a>,
+    stage: Stage,
+    /// Whether the table is to note what its filter saves this lookup.
+    teaches: bool,
+    /// Whether it went on behind the filter.
+    is_behind: bool,
+    /// What of [`FilteredLookup::reads_behind`] is known.
+    reads_behind: u32,
+    /// The filter that let the key pass.
+    passed: Option<Passed>,
+}
+
+/// A filter that let a key pass.
+#[derive(Debug, Clone, Copy)]
+struct Passed {
+    partition: usize,
+    /// If the key is not there, that can be unlearned.
+    can_unlearn: bool,
+}
+
+impl<'a> TableProbe<'a> {
+    pub(super) fn new(table: &'a Table, key: LookupKey<'a>) -> Self {
+        let partition = table.partition_of(key.user_key, Trailer::seek(key.sequence));
+        let stage = match table.partitions().get(partition) {
+            None => Stage::Done,
+            Some(found) if found.filter.is_none() => Stage::Index(partition),
+            Some(_) => Stage::Filter(partition),
+        };
+        Self { table, key, stage, teaches: false, is_behind: false, reads_behind: 0, passed: None }
+    }
+
+    /// Goes on as far as memory allows. The step after [`Step::Need`] is given
+    /// the block that was needed.
+    pub(crate) fn step(&mut self, blocks: &Blocks, supplied: Option<BlockRef>) -> Result<Step> {
+        let step = self.go_on(blocks, supplied)?;
+        if self.teaches && !matches!(step, Step::Need(_)) {
+            let is_absent = matches!(step, Step::Absent);
+            let reads_behind = self.is_behind.then_some(self.reads_behind);
+            let lookup = FilteredLookup { is_absent, reads_behind };
+            self.table.filter_worth().note(lookup);
+        }
+        Ok(step)
+    }
+
+    fn go_on(&mut self, blocks: &Blocks, mut supplied: Option<BlockRef>) -> Result<Step> {
+        let sought = Trailer::seek(self.key.sequence);
+        loop {
+            // Most tables do not have the key, and a look at their filter is all.
+            if let (Stage::Filter(partition), None) = (self.stage, &supplied) {
+                let handle = self.table.partitions()[partition].filter;
+                let (look, is_lesson) = self.look_for_filter(blocks, partition, handle);
+                self.teaches = is_lesson;
+                self.stage = match look {
+                    Look::Read => {
+                        self.teaches = true;
+                        return Ok(Step::Need(self.table.address(handle, BlockKind::Filter)));
+                    }
+                    Look::Skip => self.go_behind(partition),
+                    Look::Seen(passed) => self.after_filter(passed),
+                };
+                continue;
+            }
+            let Some((handle, kind)) = self.next_block() else {
+                return Ok(Step::Absent);
+            };
+            let block = match supplied.take() {
+                Some(block) => {
+                    assert!(
+                        block.kind() == kind && block.offset() == handle.offset,
+                        "the block that was needed is the one that is supplied"
+                    );
+                    block
+                }
+                None => match blocks.cached_at(self.table.file(), handle, kind) {
+                    Some(block) => block,
+                    None => {
+                        self.reads_behind += u32::from(kind == BlockKind::Index);
+                        self.teaches = self.is_behind;
+                        return Ok(Step::Need(self.table.address(handle, kind)));
+                    }
+                },
+            };
+            self.stage = match self.stage {
+                Stage::Filter(partition) => {
+                    self.after_filter(self.ask_filter(partition, block.bytes()))
+                }
+                Stage::Done => Stage::Done,
+                Stage::Index(_) => {
+                    let view = block.view();
+                    let i = view.lower_bound(self.key.user_key, sought);
+                    if i < view.len() {
+                        self.reads_behind += 1;
+                        Stage::Data(self.table.data_handle(&block, i)?)
+                    } else {
+                        Stage::Done
+                    }
+                }
+                Stage::Data(handle) => {
+                    self.stage = Stage::Done;
+                    return Ok(self.find_in(block, handle.len));
+                }
+            };
+        }
+    }
+
+    fn look_for_filter(
+        &self,
+        blocks: &Blocks,
+        partition: usize,
+        handle: BlockHandle,
+    ) -> (Look<Option<Passed>>, bool) {
+        let look = |block: &Block| match block.kind() {
+            BlockKind::Filter => self.ask_filter(partition, block.bytes()),
+            // A damaged index could lead to a block as if it were of another kind.
+            _ => Some(Passed { partition, can_unlearn: false }),
+        };
+        blocks.look_for(self.table.file(), handle, self.table.filter_worth(), look)
+    }
+
+    /// The filter of a partition, if it lets the key pass.
+    fn ask_filter(&self, partition: usize, filter: &[u8]) -> Option<Passed> {
+        let can_unlearn = match filter::look(filter, self.key.hash) {
+            FilterAnswer::Absent => return None,
+            FilterAnswer::Maybe => false,
+            FilterAnswer::Matches(it) if self.table.learned().pass(partition, it) => true,
+            FilterAnswer::Matches(_) => return None,
+        };
+        Some(Passed { partition, can_unlearn })
+    }
+
+    fn after_filter(&mut self, passed: Option<Passed>) -> Stage {
+        self.passed = passed;
+        match passed {
+            None => Stage::Done,
+            Some(Passed { partition, .. }) => self.go_behind(partition),
+        }
+    }
+
+    /// Behind [`Step::Absent`]: that the key has passed a filter for nothing. It is the filter's
+    /// fault if the reader sees all that the table holds.
+    pub(crate) fn false_positive(&self) -> Option<FalsePositive> {
+        let Passed { partition, can_unlearn } = self.passed?;
+        let properties = self.table.properties();
+        let (keyspace, table, hash) = (properties.keyspace, properties.id, self.key.hash);
+        let found = FalsePositive { keyspace, table, partition, hash, can_unlearn };
+        (self.key.sequence >= properties.largest_sequence).then_some(found)
+    }
+
+    /// The filter does not say no, or is not asked.
+    fn go_behind(&mut self, partition: usize) -> Stage {
+        self.is_behind = true;
+        Stage::Index(partition)
+    }
+
+    fn next_block(&self) -> Option<(BlockHandle, BlockKind)> {
+        match self.stage {
+            Stage::Filter(partition) => {
+                Some((self.table.partitions()[partition].filter, BlockKind::Filter))
+            }
+            Stage::Index(partition) => {
+                Some((self.table.partitions()[partition].index, BlockKind::Index))
+            }
+            Stage::Data(handle) => Some((handle, BlockKind::Data)),
+            Stage::Done => None,
+        }
+    }
+
+    /// The answer of the one data block that can hold it: separators compare
+    /// with their trailer, so the first entry at or after the lookup, if it is
+    /// of this key, is in the block that the index names.
+    fn find_in(&self, block: BlockRef, len: u32) -> Step {
+        let position =
+            block.view().lower_bound(self.key.user_key, Trailer::seek(self.key.sequence));
+        entry_at(block, len, position, self.key.user_key).map_or(Step::Absent, Step::Found)
+    }
+}
+
+/// The entry at `position` of a data block, if there is one and it is of the key.
+fn entry_at(block: BlockRef, len: u32, position: usize, user_key: &[u8]) -> Option<Found> {
+    let view = block.view();
+    if position >= view.len() || !view.has_key(position, user_key) {
+        return None;
+    }
+    let entry = view.entry(position);
+    let (trailer, payload) = (entry.trailer, entry.payload_range());
+    Some(Found { trailer, block, len, position: position as u32, payload })
+}
+
+impl Table {
+    /// Starts a point lookup.
+    pub(crate) fn probe<'a>(&'a self, key: LookupKey<'a>) -> TableProbe<'a> {
+        TableProbe::new(self, key)
+    }
+
+    /// Where to read the data block at `handle`, of which somebody else knows.
+    pub(crate) fn data_address(&self, handle: BlockHandle) -> BlockAddress {
+        self.address(handle, BlockKind::Data)
+    }
+
+    /// What `pointer` leads to in its block, if that is an entry of the key.
+    pub(crate) fn found_at(
+        &self,
+        block: BlockRef,
+        pointer: Pointer,
+        user_key: &[u8],
+    ) -> Option<Found> {
+        entry_at(block, pointer.len, pointer.position as usize, user_key)
+    }
+}

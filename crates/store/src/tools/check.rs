@@ -1,0 +1,545 @@
+//! Verifies a whole store: every checksum and every invariant that its files
+//! can be held to, one file after another, going on after damage.
+//!
+//! 1. `CURRENT` and the manifest can be read to its end and do not contradict
+//!    themselves.
+//! 2. Every table of the manifest is there, as long as the manifest says; its
+//!    blocks have their checksums; its entries are in order, pass their
+//!    filters, and are what its properties and the manifest say of them.
+//! 3. Tables of one level below 0, or of one ingest in level 0, do not overlap.
+//! 4. Every log that counts is there, each names the next, and every record
+//!    can be read back. Damage is told from a torn end.
+//!
+//! Without a manifest that can be read, tables and logs are still checked for
+//! themselves. Nothing is written, locked or created. A store may be open
+//! elsewhere meanwhile: what it has removed by the end is not reported.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidekv_io::{Access, LocalStorage, Storage};
+
+use crate::compaction::output::meta_of;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::files::{CURRENT, FileName, log_numbers, log_path, manifest_name, table_path};
+use crate::format::key::{SEQUENCE_MAX, Sequence};
+use crate::sst::table::{self, Table, TableProperties};
+use crate::tools::inspect::{
+    FileRole, LogDescription, LogEnding, log_record, malformed, role_of, uncached_blocks, walk_log,
+};
+use crate::version::manifest::{self, KeyspaceState, State, TableMeta};
+use crate::wal::damage_of_torn;
+use crate::wal::format::{HEADER_BYTES, Header, is_intact};
+
+/// So many findings are kept for one file: a wrecked table has one an entry.
+const FINDINGS_PER_FILE_MAX: usize = 20;
+
+/// Something that is damaged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it: a sentence that names the file.
+    pub message: String,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Tables that were read.
+    pub tables: u64,
+    /// Blocks of tables whose checksums agreed.
+    pub blocks: u64,
+    /// Entries of tables, tombstones included.
+    pub entries: u64,
+    /// The logs that count, as far as they could be read.
+    pub logs: Vec<LogDescription>,
+    /// Bytes of all files that were read.
+    pub bytes: u64,
+    /// Everything that is wrong; empty when the store is sound.
+    pub damage: Vec<Damage>,
+    /// Files that the next opening of the store removes.
+    pub left_over: Vec<String>,
+    /// Files that are not the store's.
+    pub foreign: Vec<String>,
+}
+
+/// How far a check has come; handed out before each file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckProgress {
+    /// The file that is about to be read.
+    pub file: PathBuf,
+    /// Bytes read so far.
+    pub bytes_done: u64,
+    /// Bytes to be read in all.
+    pub bytes: u64,
+}
+
+/// Checks the store in `directory` on `storage` (`None`: the local disk).
+///
+/// Fails only when there is nothing to check: no store, or one that a newer
+/// version wrote. Damage, also a file that cannot be read, is in the report.
+pub fn check(
+    directory: impl AsRef<Path>,
+    storage: Option<Arc<dyn Storage>>,
+    progress: &mut dyn FnMut(CheckProgress),
+) -> Result<CheckReport> {
+    let storage = storage.unwrap_or_else(|| Arc::new(LocalStorage::new()));
+    let directory = directory.as_ref();
+    if !storage.exists(directory)? {
+        return Err(Error::no_store(directory));
+    }
+    let mut checker = Checker {
+        storage,
+        directory,
+        report: CheckReport::default(),
+        progress,
+        bytes: 0,
+        found: Found::default(),
+    };
+    checker.read_manifest()?;
+    checker.list_files()?;
+    checker.check_tables();
+    checker.check_levels();
+    checker.check_logs()?;
+    checker.drop_what_is_gone()?;
+    Ok(checker.report)
+}
+
+/// What there is to check.
+#[derive(Debug, Default)]
+struct Found {
+    /// `None` when it cannot be read.
+    state: Option<State>,
+    manifest: u64,
+    /// Numbers of tables, with what the manifest says of them.
+    tables: Vec<(u64, Option<(u32, TableMeta)>)>,
+    logs: Vec<u64>,
+}
+
+struct Checker<'a> {
+    storage: Arc<dyn Storage>,
+    directory: &'a Path,
+    report: CheckReport,
+    progress: &'a mut dyn FnMut(CheckProgress),
+    /// To be read in all.
+    bytes: u64,
+    found: Found,
+}
+
+impl Checker<'_> {
+    fn damaged(&mut self, file: &Path, message: impl std::fmt::Display) {
+        let known = self.report.damage.iter().filter(|damage| damage.file == file).count();
+        if known < FINDINGS_PER_FILE_MAX {
+            let message = message.to_string();
+            self.report.damage.push(Damage { file: file.to_owned(), message });
+        }
+    }
+
+    fn begins(&mut self, file: &Path) {
+        let (bytes_done, bytes) = (self.report.bytes, self.bytes);
+        (self.progress)(CheckProgress { file: file.to_owned(), bytes_done, bytes });
+    }
+
+    // ---- 1. The manifest ----
+
+    fn read_manifest(&mut self) -> Result<()> {
+        let current = self.directory.join(CURRENT);
+        match manifest::file::read(&*self.storage, self.directory) {
+            Ok(Some((state, number))) => {
+                self.found.state = Some(state);
+                self.found.manifest = number;
+            }
+            Ok(None) => {
+                let ours = |name: &str| FileName::parse(name).is_some_and(|n| n.number().is_some());
+                let files = self.storage.list(self.directory)?;
+                let Some(file) = files.iter().find(|file| ours(&file.name)) else {
+                    return Err(Error::no_store(self.directory));
+                };
+                let what = format!("it is missing, but {} is there", file.name);
+                self.damaged(&current, Error::corrupt(&current, what));
+            }
+            Err(error) => {
+                let named = self.named_manifest();
+                let file = match named.as_ref().filter(|path| names(&error, path)) {
+                    Some(path) => path.clone(),
+                    None => current,
+                };
+                let is_missing =
+                    named.is_some_and(|path| !self.storage.exists(&path).unwrap_or(true));
+                if error.kind() == ErrorKind::Unavailable && !is_missing {
+                    return Err(error);
+                }
+                self.damaged(&file, &error);
+            }
+        }
+        self.check_manifest_end();
+        Ok(())
+    }
+
+    /// The manifest that a `CURRENT` of this version names, whether it is to be
+    /// trusted or not.
+    fn named_manifest(&self) -> Option<PathBuf> {
+        let file = self.storage.open_read(&self.directory.join(CURRENT), Access::Buffered).ok()?;
+        let bytes = file.read_at(0, file.len().ok()?.min(256) as usize).ok()?;
+        let text = std::str::from_utf8(&bytes).ok()?;
+        let mut words = text.strip_prefix("tidekv 1 ")?.split_whitespace();
+        match FileName::parse(words.next()?)? {
+            FileName::Manifest(number) => Some(self.directory.join(manifest_name(number))),
+            _ => None,
+        }
+    }
+
+    /// The store's last edit is torn only if power was lost just then and the
+    /// store was not opened since; anything else is damage, and what it cost
+    /// cannot be told.
+    fn check_manifest_end(&mut self) {
+        if self.found.state.is_none() {
+            return;
+        }
+        let number = self.found.manifest;
+        let path = self.directory.join(manifest_name(number));
+        self.begins(&path);
+        let read = || walk_log(&*self.storage, &path, number, |_, _| Ok(()));
+        // An edit that was being written while it was read is whole now.
+        let whole = |log: &LogDescription| log.ending != LogEnding::Torn;
+        match read().ok().filter(whole).map_or_else(read, Ok) {
+            Ok(log) => {
+                self.report.bytes += log.bytes;
+                if !whole(&log) {
+                    let what = format!(
+                        "the edit at offset {} is not intact, which only a loss of power in \
+                         that very moment explains",
+                        log.end
+                    );
+                    self.damaged(&path, Error::corrupt(&path, what));
+                }
+            }
+            Err(error) => self.damaged(&path, error),
+        }
+    }
+
+    fn list_files(&mut self) -> Result<()> {
+        let state = self.found.state.clone();
+        for entry in self.storage.list(self.directory)? {
+            let name = FileName::parse(&entry.name);
+            let role = match (&state, name) {
+                (Some(state), _) => {
+                    role_of(&entry.name, entry.is_directory, state, self.found.manifest)
+                }
+                (None, Some(FileName::Table(_))) => FileRole::Table,
+                (None, Some(FileName::Log(_))) => FileRole::Log,
+                (None, Some(_)) => FileRole::Manifest,
+                (None, None) => FileRole::Foreign,
+            };
+            match (role, name) {
+                (FileRole::LeftOver, _) => self.report.left_over.push(entry.name),
+                (FileRole::Foreign, _) => self.report.foreign.push(entry.name),
+                (FileRole::Table, Some(FileName::Table(id))) if state.is_none() => {
+                    self.found.tables.push((id, None));
+                    self.bytes += entry.bytes;
+                }
+                (FileRole::Log, _) => self.bytes += entry.bytes,
+                _ => {}
+            }
+        }
+        let keyspaces = state.iter().flat_map(|state| &state.keyspaces);
+        for (&id, keyspace) in keyspaces {
+            for meta in keyspace.levels.iter().flat_map(|level| level.values()) {
+                self.bytes += meta.bytes;
+                self.found.tables.push((meta.id, Some((id, meta.clone()))));
+            }
+        }
+        let min_log = state.as_ref().map_or(0, |state| state.min_log);
+        self.found.logs = log_numbers(&*self.storage, self.directory, min_log)?;
+        Ok(())
+    }
+
+    // ---- 2. Tables ----
+
+    fn check_tables(&mut self) {
+        let tables = std::mem::take(&mut self.found.tables);
+        for (id, meta) in &tables {
+            let path = table_path(self.directory, *id);
+            self.begins(&path);
+            if let Err(error) = self.check_table(&path, *id, meta.as_ref()) {
+                self.damaged(&path, error);
+            }
+        }
+        self.found.tables = tables;
+        let state = self.found.state.take();
+        if let Some(state) = &state {
+            self.check_numbers(state);
+        }
+        self.found.state = state;
+    }
+
+    fn check_table(&mut self, path: &Path, id: u64, meta: Option<&(u32, TableMeta)>) -> Result<()> {
+        if meta.is_some() && !self.storage.exists(path)? {
+            return Err(Error::corrupt(path, "the manifest names it, but it is missing"));
+        }
+        let file = self.storage.open_read(path, Access::Buffered)?;
+        let bytes = file.len()?;
+        self.report.bytes += bytes;
+        if let Some((_, meta)) = meta
+            && meta.bytes != bytes
+        {
+            let what = format!("it has {bytes} bytes, but the manifest says {}", meta.bytes);
+            return Err(Error::corrupt(path, what));
+        }
+        let table = Table::open(file, id)?;
+        let found = table::check(&table, &uncached_blocks(&self.storage));
+        self.report.tables += 1;
+        self.report.blocks += found.blocks;
+        self.report.entries += found.entries;
+        found.damage.iter().for_each(|message| self.damaged(path, message));
+        if let Some((keyspace, meta)) = meta {
+            self.check_meta(path, *keyspace, meta, table.properties());
+        }
+        Ok(())
+    }
+
+    /// Holds a table against what the manifest says of it.
+    fn check_meta(
+        &mut self,
+        path: &Path,
+        keyspace: u32,
+        meta: &TableMeta,
+        properties: &TableProperties,
+    ) {
+        let range = (properties.range_tombstones > 0)
+            .then(|| (properties.range_start.clone(), properties.range_end.clone()));
+        let told = TableMeta {
+            sequence_override: meta.sequence_override,
+            ..meta_of(meta.id, properties, range)
+        };
+        if told != *meta {
+            let what = "the manifest gives other bounds or counts of it than it gives itself";
+            self.damaged(path, Error::corrupt(path, what));
+        }
+        if properties.keyspace != keyspace {
+            let what = format!(
+                "it belongs to keyspace {}, but the manifest has it in keyspace {keyspace}",
+                properties.keyspace
+            );
+            self.damaged(path, Error::corrupt(path, what));
+        }
+    }
+
+    /// Numbers and sequences that were given out count as given out.
+    fn check_numbers(&mut self, state: &State) {
+        let path = self.directory.join(manifest_name(self.found.manifest));
+        let mut seen = std::collections::BTreeSet::new();
+        for meta in state.keyspaces.values().flat_map(|k| &k.levels).flat_map(|l| l.values()) {
+            let id = meta.id;
+            if !seen.insert(id) {
+                self.damaged(&path, Error::corrupt(&path, format!("it has table {id} twice")));
+            }
+            if id >= state.next_file {
+                let what = format!("it has table {id}, but takes {} for free", state.next_file);
+                self.damaged(&path, Error::corrupt(&path, what));
+            }
+            let sequence = meta.largest_sequence.max(meta.sequence_override);
+            if sequence > state.last_sequence {
+                let what = format!(
+                    "table {id} reaches to sequence {sequence}, but the last is said to be {}",
+                    state.last_sequence
+                );
+                self.damaged(&path, Error::corrupt(&path, what));
+            }
+        }
+    }
+
+    // ---- 3. Levels ----
+
+    fn check_levels(&mut self) {
+        let Some(state) = self.found.state.clone() else { return };
+        for keyspace in state.keyspaces.values() {
+            for (level, mut tables) in sorted_runs(keyspace) {
+                tables.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+                for pair in tables.windows(2) {
+                    let apart = match pair[0].largest.cmp(&pair[1].smallest) {
+                        std::cmp::Ordering::Less => true,
+                        std::cmp::Ordering::Equal => pair[0].largest_is_exclusive,
+                        std::cmp::Ordering::Greater => false,
+                    };
+                    if !apart {
+                        let (path, id) = (table_path(self.directory, pair[1].id), pair[0].id);
+                        let what = format!("on level {level} it overlaps table {id}");
+                        self.damaged(&path, Error::corrupt(&path, what));
+                    }
+                }
+            }
+        }
+    }
+
+    // ---- 4. Logs ----
+
+    fn check_logs(&mut self) -> Result<()> {
+        let logs = self.found.logs.clone();
+        let min_log = self.found.state.as_ref().map_or(0, |state| state.min_log);
+        if min_log > 0 && logs.first() != Some(&min_log) {
+            let path = log_path(self.directory, min_log);
+            let what = "the manifest names it, but it is missing";
+            self.damaged(&path, Error::corrupt(&path, what));
+        }
+        // The last first: who finds something in a log finds the end of the one in front.
+        let mut read = Vec::new();
+        for number in logs.into_iter().rev() {
+            let path = log_path(self.directory, number);
+            self.begins(&path);
+            match self.read_log(&path, number) {
+                Ok(log) => {
+                    self.report.bytes += log.bytes;
+                    self.check_torn_end(&path, &log);
+                    read.push((number, Some(log)));
+                }
+                Err(error) => {
+                    self.damaged(&path, error);
+                    read.push((number, None));
+                }
+            }
+        }
+        read.reverse();
+        // Openings that were cut short leave logs behind that hold nothing, and lives that
+        // had made the next one ready.
+        let is_empty = |log: &Option<LogDescription>| {
+            let is_open = |ending| !matches!(ending, LogEnding::Complete { .. });
+            log.as_ref().is_some_and(|log| log.end == 0 && is_open(log.ending))
+        };
+        let empty = read.iter().rev().take_while(|(_, log)| is_empty(log)).count();
+        let counting = read.len() - empty.min(read.len().saturating_sub(1));
+        for (index, (number, log)) in read.iter().take(counting).enumerate() {
+            let behind: Vec<u64> =
+                read[index + 1..counting].iter().map(|(number, _)| *number).collect();
+            if let Some(log) = log {
+                self.check_successor(&log_path(self.directory, *number), log, &behind);
+            }
+        }
+        self.report.logs.extend(read.into_iter().filter_map(|(_, log)| log));
+        Ok(())
+    }
+
+    fn read_log(&self, path: &Path, number: u64) -> Result<LogDescription> {
+        let state = self.found.state.as_ref();
+        walk_log(&*self.storage, path, number, |offset, bytes| {
+            let record =
+                log_record(number, offset, bytes).map_err(|what| malformed(path, offset, what))?;
+            let last = record.sequence.saturating_add(record.operations.len() as u64);
+            if last > SEQUENCE_MAX {
+                return Err(malformed(path, offset, "has a sequence out of range"));
+            }
+            let is_known = |id| state.is_none_or(|state| state.keyspaces.contains_key(&id));
+            if !record.operations.iter().all(|operation| is_known(operation.keyspace)) {
+                return Err(malformed(path, offset, "writes to an unknown keyspace"));
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether the log at `path` goes on in the first of the logs `behind` it.
+    fn check_successor(&mut self, path: &Path, log: &LogDescription, behind: &[u64]) {
+        match (log.ending, behind.first()) {
+            (LogEnding::Complete { successor }, Some(&next)) if successor != next => {
+                let missing = log_path(self.directory, successor);
+                let what = format!("log {} names it, but it is missing", log.number);
+                self.damaged(&missing, Error::corrupt(&missing, what));
+            }
+            (LogEnding::Open | LogEnding::Torn, Some(next)) => {
+                let (storage, end) = (&*self.storage, log.end);
+                // One that cannot be read is damaged as well, and was told.
+                let damage = damage_of_torn(storage, self.directory, log.number, end, behind);
+                let damage = damage.ok().flatten().unwrap_or_else(|| {
+                    let what = format!(
+                        "it ends at offset {end} without an end record: what log {next} holds is \
+                         lost"
+                    );
+                    Error::corrupt(path, what)
+                });
+                self.damaged(path, damage);
+            }
+            _ => {}
+        }
+    }
+
+    /// A loss of power tears the last record. If whole records stand behind
+    /// the torn place, writes are lost, although the store opens.
+    fn check_torn_end(&mut self, path: &Path, log: &LogDescription) {
+        if log.ending != LogEnding::Torn {
+            return;
+        }
+        match self.record_behind(path, log) {
+            Ok(None) => {}
+            Ok(Some(offset)) => {
+                let what = format!(
+                    "the record at offset {} is not intact, but the one at offset {offset} is: \
+                     what stands there and behind it is lost",
+                    log.end
+                );
+                self.damaged(path, Error::corrupt(path, what));
+            }
+            Err(error) => self.damaged(path, error),
+        }
+    }
+
+    /// The first whole record of `log` behind its end.
+    fn record_behind(&self, path: &Path, log: &LogDescription) -> Result<Option<u64>> {
+        let file = self.storage.open_read(path, Access::Buffered)?;
+        let bytes = file.read_at(log.end, (log.bytes - log.end) as usize)?;
+        for at in 1..bytes.len().saturating_sub(HEADER_BYTES) {
+            let Some(header) = Header::decode(&bytes[at..], log.end + at as u64, log.bytes) else {
+                continue;
+            };
+            let frame = &bytes[at..at + HEADER_BYTES + header.payload_len as usize];
+            if is_intact(frame, log.number, header) {
+                return Ok(Some(log.end + at as u64));
+            }
+        }
+        Ok(None)
+    }
+
+    // ---- A store that is open meanwhile ----
+
+    /// Forgets what was found on files that have stopped counting since the
+    /// check began.
+    fn drop_what_is_gone(&mut self) -> Result<()> {
+        if self.report.damage.is_empty() || self.found.state.is_none() {
+            return Ok(());
+        }
+        let Ok(Some((now, manifest))) = manifest::file::read(&*self.storage, self.directory) else {
+            return Ok(());
+        };
+        let counts = |damage: &Damage| {
+            let name = damage.file.file_name().and_then(|name| name.to_str());
+            match name.and_then(FileName::parse) {
+                Some(FileName::Table(id)) => now.table_ids().any(|table| table == id),
+                Some(FileName::Log(number)) => number >= now.min_log,
+                Some(FileName::Manifest(number)) => number == manifest,
+                _ => true,
+            }
+        };
+        self.report.damage.retain(counts);
+        Ok(())
+    }
+}
+
+/// Whether an error is about the file at `path`: messages begin with it.
+fn names(error: &Error, path: &Path) -> bool {
+    error.to_string().starts_with(&path.display().to_string())
+}
+
+/// What must not overlap, each with its level: what one ingest has brought to level 0, and
+/// the levels below.
+fn sorted_runs(keyspace: &KeyspaceState) -> Vec<(usize, Vec<&TableMeta>)> {
+    let mut ingested: BTreeMap<Sequence, Vec<&TableMeta>> = BTreeMap::new();
+    for table in keyspace.levels[0].values().filter(|table| table.sequence_override > 0) {
+        ingested.entry(table.sequence_override).or_default().push(table);
+    }
+    let levels = keyspace.levels.iter().enumerate().skip(1);
+    let levels = levels.map(|(level, tables)| (level, tables.values().collect()));
+    ingested.into_values().map(|tables| (0, tables)).chain(levels).collect()
+}
+
+#[cfg(test)]
+mod tests;

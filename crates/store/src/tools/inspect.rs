@@ -1,0 +1,551 @@
+//! What a store's files say: keyspaces, levels, tables and their blocks, the
+//! edits of the manifest, the records of the logs. For people who want to look
+//! inside; nothing in the store depends on it.
+//!
+//! Guarantees: nothing is written, locked or created; what is returned is
+//! plain data. A store that is open elsewhere may be looked at: each call tells
+//! of some moment, but not all of the same one.
+//!
+//! An [`Inspector`] holds no files open and may be used from any thread.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidekv_io::{Access, LocalStorage, Storage};
+
+use crate::batch::decode_record;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::LEVELS;
+use crate::format::files::{FileName, log_numbers, log_path, manifest_name, table_path};
+use crate::format::key::{Kind, split_deadline};
+use crate::options::KeyspaceOptions;
+use crate::sst::blocks::Blocks;
+use crate::sst::table::{self, Table};
+use crate::version::manifest::{self, Change, Edit, State, TableMeta};
+use crate::wal::{Ending, LogReader};
+
+/// The whole of a store, as its manifest and directory say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreDescription {
+    /// The random number that tells this store from others.
+    pub store: u64,
+    /// The number of the manifest that counts.
+    pub manifest: u64,
+    /// File numbers from here on are free.
+    pub next_file: u64,
+    /// Sequences up to here may stand in tables.
+    pub last_sequence: u64,
+    /// Logs with smaller numbers do not count any more.
+    pub min_log: u64,
+    /// In the order of their creation.
+    pub keyspaces: Vec<KeyspaceDescription>,
+    /// The files of the directory, by name.
+    pub files: Vec<FileDescription>,
+}
+
+/// A keyspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyspaceDescription {
+    /// Its number in batches, logs and tables.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Its settings.
+    pub options: KeyspaceOptions,
+    /// Writes up to this sequence stand in tables.
+    pub flushed: u64,
+    /// Its tables by level: level 0 newest first, the others in key order.
+    pub levels: Vec<Vec<TableSummary>>,
+}
+
+/// What the manifest says of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableSummary {
+    /// Its number.
+    pub id: u64,
+    /// Its file's length.
+    pub bytes: u64,
+    /// No key of the table lies before this one.
+    pub smallest: Vec<u8>,
+    /// No key of the table lies behind this one.
+    pub largest: Vec<u8>,
+    /// Whether `largest` itself is not in the table.
+    pub largest_is_exclusive: bool,
+    /// Entries, tombstones included.
+    pub entries: u64,
+    /// Tombstones among the entries.
+    pub tombstones: u64,
+    /// Deletions of ranges.
+    pub range_tombstones: u64,
+    /// The newest sequence in it.
+    pub largest_sequence: u64,
+    /// When its first entry expires, in milliseconds since 1970.
+    pub earliest_deadline_ms: Option<u64>,
+}
+
+/// What a file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileRole {
+    /// The lock of the process that has the store open.
+    Lock,
+    /// Names the manifest.
+    Current,
+    /// What the caches held when the store was closed; nobody needs it.
+    HotList,
+    /// What filters had unlearned when the store was closed; nobody needs it.
+    LearnedList,
+    /// The list of edits.
+    Manifest,
+    /// A write-ahead log.
+    Log,
+    /// A sorted table.
+    Table,
+    /// Left over (an unfinished or obsolete file, a log kept to be recycled):
+    /// the next opening removes it.
+    LeftOver,
+    /// Not a file of the store; it is left alone.
+    Foreign,
+}
+
+impl FileRole {
+    /// Its name in one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Current => "current",
+            Self::HotList => "hot-list",
+            Self::LearnedList => "learned-list",
+            Self::Manifest => "manifest",
+            Self::Log => "log",
+            Self::Table => "table",
+            Self::LeftOver => "left-over",
+            Self::Foreign => "foreign",
+        }
+    }
+}
+
+/// A file of the directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileDescription {
+    /// Its name in the directory.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// What it is for.
+    pub role: FileRole,
+}
+
+/// A table and its blocks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableDescription {
+    /// Its number.
+    pub id: u64,
+    /// The keyspace it belongs to.
+    pub keyspace: u32,
+    /// Numbers that the table gives about itself, with their names.
+    pub numbers: Vec<(&'static str, u64)>,
+    /// First and last key of its entries; empty when it has none.
+    pub smallest: Vec<u8>,
+    /// See `smallest`.
+    pub largest: Vec<u8>,
+    /// Its blocks in the order of their keys.
+    pub blocks: Vec<BlockDescription>,
+}
+
+/// A block of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockDescription {
+    /// `data`, `index`, `filter` or `mirror`.
+    pub kind: &'static str,
+    /// Where it stands in the file.
+    pub offset: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Bytes in memory, uncompressed.
+    pub content_bytes: u64,
+    /// Entries; 0 for filters and mirrors.
+    pub entries: u64,
+}
+
+/// One edit of the manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManifestEdit {
+    /// Where its record begins in the file.
+    pub offset: u64,
+    /// What it changes.
+    pub changes: Vec<ManifestChange>,
+}
+
+/// One change of an edit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManifestChange {
+    /// What kind of change, in a word such as `add-table`.
+    pub kind: &'static str,
+    /// Names and values of its fields.
+    pub fields: Vec<(&'static str, Field)>,
+}
+
+/// The value of a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Field {
+    /// A number.
+    Number(u64),
+    /// A key.
+    Bytes(Vec<u8>),
+    /// A name.
+    Text(String),
+}
+
+/// A log that counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogDescription {
+    /// Its number.
+    pub number: u64,
+    /// Its file's length; logs are laid out longer than they are filled.
+    pub bytes: u64,
+    /// Where its last whole record ends.
+    pub end: u64,
+    /// Records in it.
+    pub records: u64,
+    /// How it ends.
+    pub ending: LogEnding,
+}
+
+/// How a log ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogEnding {
+    /// With an end record that names the log which goes on.
+    Complete {
+        /// The number of that log.
+        successor: u64,
+    },
+    /// With nothing: the store was not closed, or is open now.
+    Open,
+    /// In bytes that are no whole record of it: one that a loss of power has
+    /// torn, or what a recycled file held before. It is cut there.
+    Torn,
+}
+
+impl From<Ending> for LogEnding {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Complete { successor } => Self::Complete { successor },
+            Ending::Cut { torn: false } => Self::Open,
+            Ending::Cut { torn: true } => Self::Torn,
+        }
+    }
+}
+
+/// A record of a log: writes that took effect together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogRecord {
+    /// The log's number.
+    pub log: u64,
+    /// Where the record begins in the file.
+    pub offset: u64,
+    /// The sequence of its first operation.
+    pub sequence: u64,
+    /// The writes.
+    pub operations: Vec<LogOperation>,
+}
+
+/// One write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogOperation {
+    /// `put`, `delete` or `delete-range`.
+    pub kind: &'static str,
+    /// The keyspace's number.
+    pub keyspace: u32,
+    /// The key; of a deleted range the first.
+    pub key: Vec<u8>,
+    /// The end (exclusive) of a deleted range.
+    pub range_end: Option<Vec<u8>>,
+    /// Bytes of the value.
+    pub value_bytes: u64,
+    /// Milliseconds since 1970 at which the entry is gone.
+    pub expires_at_ms: Option<u64>,
+}
+
+/// Looks into the files of one store.
+#[derive(Debug, Clone)]
+pub struct Inspector {
+    storage: Arc<dyn Storage>,
+    directory: PathBuf,
+}
+
+impl Inspector {
+    /// For the store in `directory` on `storage` (`None`: the local disk).
+    /// Fails when there is none, or a newer version wrote it.
+    pub fn new(directory: impl AsRef<Path>, storage: Option<Arc<dyn Storage>>) -> Result<Self> {
+        let storage = storage.unwrap_or_else(|| Arc::new(LocalStorage::new()));
+        let inspector = Self { storage, directory: directory.as_ref().to_owned() };
+        inspector.state()?;
+        Ok(inspector)
+    }
+
+    fn state(&self) -> Result<(State, u64)> {
+        let found = manifest::file::read(&*self.storage, &self.directory)?;
+        found.ok_or_else(|| Error::no_store(&self.directory))
+    }
+
+    /// The whole of the store.
+    pub fn store(&self) -> Result<StoreDescription> {
+        let (state, manifest) = self.state()?;
+        let files = self.storage.list(&self.directory)?;
+        let files = files.into_iter().map(|entry| FileDescription {
+            role: role_of(&entry.name, entry.is_directory, &state, manifest),
+            name: entry.name,
+            bytes: entry.bytes,
+        });
+        Ok(StoreDescription {
+            store: state.store,
+            manifest,
+            next_file: state.next_file,
+            last_sequence: state.last_sequence,
+            min_log: state.min_log,
+            files: files.collect(),
+            keyspaces: keyspaces(&state),
+        })
+    }
+
+    /// The table with the number `id`, whether it counts or not.
+    pub fn table(&self, id: u64) -> Result<TableDescription> {
+        let file = self.storage.open_read(&table_path(&self.directory, id), Access::Buffered)?;
+        let table = Table::open(file, id)?;
+        let blocks = uncached_blocks(&self.storage);
+        let properties = table.properties();
+        let blocks = table::describe(&table, &blocks)?;
+        let blocks = blocks.iter().map(|block| BlockDescription {
+            kind: block.kind,
+            offset: block.offset,
+            bytes: u64::from(block.bytes),
+            content_bytes: block.content_bytes as u64,
+            entries: block.entries as u64,
+        });
+        Ok(TableDescription {
+            id,
+            keyspace: properties.keyspace,
+            numbers: vec![
+                ("bytes", properties.file_bytes),
+                ("entries", properties.entries),
+                ("tombstones", properties.tombstones),
+                ("expiring", properties.expiring),
+                ("range_tombstones", properties.range_tombstones),
+                ("smallest_sequence", properties.smallest_sequence),
+                ("largest_sequence", properties.largest_sequence),
+                ("key_bytes", properties.raw_key_bytes),
+                ("value_bytes", properties.raw_value_bytes),
+                ("data_blocks", properties.data_blocks),
+                ("data_bytes", properties.data_bytes),
+                ("filter_bits_per_key", u64::from(properties.filter_bits_per_key)),
+            ],
+            smallest: properties.smallest_key.to_vec(),
+            largest: properties.largest_key.to_vec(),
+            blocks: blocks.collect(),
+        })
+    }
+
+    /// The edits of the manifest, from its first to its last.
+    pub fn manifest(&self) -> Result<Vec<ManifestEdit>> {
+        let (_, number) = self.state()?;
+        let path = self.directory.join(manifest_name(number));
+        let mut edits = Vec::new();
+        walk_log(&*self.storage, &path, number, |offset, record| {
+            let edit = Edit::decode(record)
+                .map_err(|_| Error::corrupt(&path, format!("the edit at offset {offset}")))?;
+            edits.push(ManifestEdit { offset, changes: edit.changes.iter().map(change).collect() });
+            Ok(())
+        })?;
+        Ok(edits)
+    }
+
+    /// Calls `visit` for every record of the logs that count, and returns the
+    /// logs.
+    pub fn logs(&self, mut visit: impl FnMut(LogRecord)) -> Result<Vec<LogDescription>> {
+        let (state, _) = self.state()?;
+        let mut logs = Vec::new();
+        for number in log_numbers(&*self.storage, &self.directory, state.min_log)? {
+            let path = log_path(&self.directory, number);
+            let log = walk_log(&*self.storage, &path, number, |offset, record| {
+                let record = log_record(number, offset, record)
+                    .map_err(|what| malformed(&path, offset, what))?;
+                visit(record);
+                Ok(())
+            });
+            match log {
+                Ok(log) => logs.push(log),
+                // It has stopped counting, and its file may be another's.
+                Err(_) if self.state()?.0.min_log > number => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(logs)
+    }
+}
+
+pub(crate) fn malformed(path: &Path, offset: u64, what: &str) -> Error {
+    Error::corrupt(path, format!("the record at offset {offset} {what}"))
+}
+
+/// A way to blocks that keeps none of them.
+pub(crate) fn uncached_blocks(storage: &Arc<dyn Storage>) -> Blocks {
+    Blocks::alone(Arc::clone(storage), 0)
+}
+
+/// Reads a log from its first to its last whole record, each handed to `visit`
+/// once with its offset. What looks damaged is looked at again: it may have
+/// been written while it was read.
+pub(crate) fn walk_log(
+    storage: &dyn Storage,
+    path: &Path,
+    number: u64,
+    mut visit: impl FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<LogDescription> {
+    let mut visited = None;
+    let mut walk = || -> Result<LogDescription> {
+        let file = storage.open_read(path, Access::Buffered)?;
+        let bytes = file.len()?;
+        let mut reader = LogReader::new(file, number)?;
+        let mut records = 0;
+        let mut offset = 0;
+        while let Some(record) = reader.next()? {
+            if visited < Some(offset) {
+                visit(offset, record)?;
+                visited = Some(offset);
+            }
+            records += 1;
+            offset = reader.offset();
+        }
+        let ending = reader.ending().into();
+        // Marks stand behind the last record.
+        Ok(LogDescription { number, bytes, end: reader.offset(), records, ending })
+    };
+    match walk() {
+        Err(error) if error.kind() == ErrorKind::Corrupt => walk(),
+        walked => walked,
+    }
+}
+
+/// The writes that a record of a write-ahead log holds, or what is wrong.
+pub(crate) fn log_record(
+    log: u64,
+    offset: u64,
+    record: &[u8],
+) -> std::result::Result<LogRecord, &'static str> {
+    let (sequence, encoded) = decode_record(record)?;
+    let mut operations = Vec::new();
+    for operation in encoded {
+        let operation = operation.ok_or("holds a malformed operation")?;
+        let (kind, range_end, expires_at_ms, value_bytes) = match operation.kind {
+            Kind::Delete => ("delete", None, None, 0),
+            Kind::Value => ("put", None, None, operation.payload.len()),
+            Kind::RangeDelete => ("delete-range", Some(operation.payload.to_vec()), None, 0),
+            Kind::Expiring => match split_deadline(operation.payload) {
+                Some((deadline, value)) => ("put", None, Some(deadline), value.len()),
+                None => return Err("holds an operation without its deadline"),
+            },
+        };
+        operations.push(LogOperation {
+            kind,
+            keyspace: operation.keyspace,
+            key: operation.key.to_vec(),
+            range_end,
+            value_bytes: value_bytes as u64,
+            expires_at_ms,
+        });
+    }
+    Ok(LogRecord { log, offset, sequence, operations })
+}
+
+pub(crate) fn role_of(name: &str, is_directory: bool, state: &State, manifest: u64) -> FileRole {
+    let counts = |counts: bool, role| if counts { role } else { FileRole::LeftOver };
+    match FileName::parse(name).filter(|_| !is_directory) {
+        None => FileRole::Foreign,
+        Some(FileName::Lock) => FileRole::Lock,
+        Some(FileName::Current) => FileRole::Current,
+        Some(FileName::HotList) => FileRole::HotList,
+        Some(FileName::LearnedList) => FileRole::LearnedList,
+        Some(FileName::Temporary) => FileRole::LeftOver,
+        Some(FileName::Manifest(number)) => counts(number == manifest, FileRole::Manifest),
+        Some(FileName::Log(number)) => counts(number >= state.min_log, FileRole::Log),
+        Some(FileName::Table(id)) => counts(state.table_ids().any(|t| t == id), FileRole::Table),
+    }
+}
+
+fn keyspaces(state: &State) -> Vec<KeyspaceDescription> {
+    let describe = |(&id, keyspace): (&u32, &manifest::KeyspaceState)| {
+        let levels = (0..LEVELS).map(|level| {
+            let mut tables: Vec<&TableMeta> = keyspace.levels[level].values().collect();
+            match level {
+                0 => tables.sort_by_key(|t| {
+                    std::cmp::Reverse((t.largest_sequence.max(t.sequence_override), t.id))
+                }),
+                _ => tables.sort_by(|a, b| a.smallest.cmp(&b.smallest)),
+            }
+            tables.into_iter().map(summary).collect()
+        });
+        KeyspaceDescription {
+            id,
+            name: keyspace.name.to_string(),
+            options: keyspace.options.clone(),
+            flushed: keyspace.flushed,
+            levels: levels.collect(),
+        }
+    };
+    state.keyspaces.iter().map(describe).collect()
+}
+
+fn summary(meta: &TableMeta) -> TableSummary {
+    TableSummary {
+        id: meta.id,
+        bytes: meta.bytes,
+        smallest: meta.smallest.to_vec(),
+        largest: meta.largest.to_vec(),
+        largest_is_exclusive: meta.largest_is_exclusive,
+        entries: meta.entries,
+        tombstones: meta.tombstones,
+        range_tombstones: meta.range_tombstones,
+        largest_sequence: meta.largest_sequence.max(meta.sequence_override),
+        earliest_deadline_ms: Some(meta.earliest_deadline_ms).filter(|&ms| ms > 0),
+    }
+}
+
+fn change(change: &Change) -> ManifestChange {
+    use Field::{Bytes, Number, Text};
+    let id_of = |keyspace: &u32| ("keyspace", Number(u64::from(*keyspace)));
+    let level_of = |level: &u8| ("level", Number(u64::from(*level)));
+    let (kind, fields) = match change {
+        Change::Identity { format, store } => {
+            ("identity", vec![("format", Number(*format)), ("store", Number(*store))])
+        }
+        Change::NextFile(number) => ("next-file", vec![("number", Number(*number))]),
+        Change::LastSequence(sequence) => ("last-sequence", vec![("sequence", Number(*sequence))]),
+        Change::MinLog(number) => ("min-log", vec![("number", Number(*number))]),
+        Change::LogPassed(position) => {
+            let fields = [("number", position.log), ("offset", position.offset)];
+            ("log-passed", fields.map(|(name, value)| (name, Number(value))).to_vec())
+        }
+        Change::PutKeyspace { id, name, .. } => {
+            ("put-keyspace", vec![id_of(id), ("name", Text(name.to_string()))])
+        }
+        Change::Flushed { keyspace, sequence } => {
+            ("flushed", vec![id_of(keyspace), ("sequence", Number(*sequence))])
+        }
+        Change::AddTable { keyspace, level, table } => (
+            "add-table",
+            vec![
+                id_of(keyspace),
+                level_of(level),
+                ("table", Number(table.id)),
+                ("bytes", Number(table.bytes)),
+                ("entries", Number(table.entries)),
+                ("smallest", Bytes(table.smallest.to_vec())),
+                ("largest", Bytes(table.largest.to_vec())),
+            ],
+        ),
+        Change::RemoveTable { keyspace, level, id } => {
+            ("remove-table", vec![id_of(keyspace), level_of(level), ("table", Number(*id))])
+        }
+    };
+    ManifestChange { kind, fields }
+}

@@ -1,0 +1,363 @@
+//! The tables of a keyspace by level: an immutable [`Version`], replaced whole
+//! by every flush, compaction and ingest.
+//!
+//! Guarantees: level 0 stands newest first, the tables of one bulk ingest in the
+//! order of their keys ([`Version::runs`]); on the levels below tables are
+//! ordered by key and do not overlap. For any key, whatever a table of an
+//! upper level (or further to the front of level 0) says is newer than what
+//! lower ones say. A table's file is removed when the last version, reader or
+//! cursor that knows it is gone.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::format::LEVELS;
+use crate::format::key::Sequence;
+use crate::format::range_tombstones::RangeTombstones;
+use crate::sst::scan_lengths::ScanLengths;
+use crate::sst::table::Table;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::version::manifest::TableMeta;
+
+/// Tables whose files are to be removed.
+#[derive(Debug, Default)]
+pub(crate) struct Trash {
+    tables: Mutex<Vec<u64>>,
+}
+
+impl Trash {
+    /// Takes what has gathered.
+    pub(crate) fn take(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.tables.lock())
+    }
+}
+
+/// An open table in its level.
+#[derive(Debug)]
+pub(crate) struct TableHandle {
+    meta: TableMeta,
+    table: Arc<Table>,
+    /// A compaction is reading it.
+    busy: AtomicBool,
+    file: Arc<FileGuard>,
+}
+
+/// Keeps a table's file in place; shared by the handles of a table that was
+/// moved from level to level.
+#[derive(Debug)]
+struct FileGuard {
+    id: u64,
+    /// No version will hold it any more.
+    is_obsolete: AtomicBool,
+    trash: Arc<Trash>,
+}
+
+impl Drop for FileGuard {
+    fn drop(&mut self) {
+        if self.is_obsolete.load(Ordering::Acquire) {
+            self.trash.tables.lock().push(self.id);
+        }
+    }
+}
+
+impl TableHandle {
+    pub(crate) fn new(meta: TableMeta, table: Arc<Table>, trash: Arc<Trash>) -> Self {
+        let file = FileGuard { id: meta.id, is_obsolete: AtomicBool::new(false), trash };
+        Self { meta, table, busy: AtomicBool::new(false), file: Arc::new(file) }
+    }
+
+    /// The same table for another place in the version.
+    pub(crate) fn moved(&self) -> Self {
+        Self {
+            meta: self.meta.clone(),
+            table: Arc::clone(&self.table),
+            busy: AtomicBool::new(false),
+            file: Arc::clone(&self.file),
+        }
+    }
+
+    pub(crate) fn meta(&self) -> &TableMeta {
+        &self.meta
+    }
+
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    pub(crate) fn range_tombstones(&self) -> &RangeTombstones {
+        self.table.range_tombstones()
+    }
+
+    /// Bytes of the blocks that the seeks of scans had to read from storage in this table,
+    /// or in those that it was made of, since the store was opened, and did not spend.
+    pub(crate) fn seek_bytes(&self) -> u64 {
+        self.table.file().seek_bytes().get()
+    }
+
+    /// Takes at most so many of them away, and says how many.
+    pub(crate) fn spend_seek_bytes(&self, bytes: u64) -> u64 {
+        self.table.file().seek_bytes().spend(bytes)
+    }
+
+    /// Seeks had read so many bytes in what the table was made of.
+    pub(crate) fn note_seek_bytes(&self, bytes: u64) {
+        self.table.file().seek_bytes().note(bytes);
+    }
+
+    /// The file goes when the last holder does.
+    pub(crate) fn retire(&self) {
+        self.file.is_obsolete.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_busy(&self, busy: bool) {
+        self.busy.store(busy, Ordering::Release);
+    }
+
+    /// The newest sequence of the table, the override of bulk ingest applied.
+    pub(crate) fn newest_sequence(&self) -> Sequence {
+        self.meta.largest_sequence.max(self.meta.sequence_override)
+    }
+
+    /// Whether one bulk ingest has brought both tables: they do not overlap.
+    pub(crate) fn is_of_one_ingest_with(&self, other: &Self) -> bool {
+        let by_ingest = self.meta.sequence_override;
+        by_ingest > 0 && by_ingest == other.meta.sequence_override
+    }
+
+    /// What level 0 is ordered by.
+    fn place_in_level0(&self) -> impl Ord + '_ {
+        let by_ingest = self.meta.sequence_override;
+        let key = if by_ingest > 0 { &*self.meta.smallest } else { &[] };
+        (Reverse(self.newest_sequence()), Reverse(by_ingest), key, Reverse(self.meta.id))
+    }
+
+    /// Whether every key of the table is before `key`.
+    pub(crate) fn ends_before(&self, key: &[u8]) -> bool {
+        match (*self.meta.largest).cmp(key) {
+            std::cmp::Ordering::Less => true,
+            std::cmp::Ordering::Equal => self.meta.largest_is_exclusive,
+            std::cmp::Ordering::Greater => false,
+        }
+    }
+
+    /// Whether both tables may hold keys of one range.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        !self.ends_before(&other.meta.smallest) && !other.ends_before(&self.meta.smallest)
+    }
+
+    /// Whether the table may hold a key in `[start, end)`; `None`: no bound.
+    pub(crate) fn overlaps(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> bool {
+        start.is_none_or(|start| !self.ends_before(start))
+            && end.is_none_or(|end| *self.meta.smallest < *end)
+    }
+}
+
+/// A set of keys, both ends included, for questions of overlap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeySpan {
+    pub(crate) smallest: Box<[u8]>,
+    pub(crate) largest: Box<[u8]>,
+}
+
+impl KeySpan {
+    /// The span of all `tables`; `None` when there are none.
+    pub(crate) fn of<'a>(tables: impl IntoIterator<Item = &'a Arc<TableHandle>>) -> Option<Self> {
+        let mut span: Option<Self> = None;
+        for table in tables {
+            let meta = table.meta();
+            match &mut span {
+                None => {
+                    span = Some(Self {
+                        smallest: meta.smallest.clone(),
+                        largest: meta.largest.clone(),
+                    });
+                }
+                Some(span) => {
+                    if meta.smallest < span.smallest {
+                        span.smallest = meta.smallest.clone();
+                    }
+                    if meta.largest > span.largest {
+                        span.largest = meta.largest.clone();
+                    }
+                }
+            }
+        }
+        span
+    }
+}
+
+/// The tables of a keyspace at one moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Version {
+    levels: [Vec<Arc<TableHandle>>; LEVELS],
+    /// Where the sorted runs of level 0 stand in it.
+    runs: Vec<Range<usize>>,
+    /// Those of the tables that hold range tombstones.
+    tombstoned: Vec<Arc<TableHandle>>,
+    /// The newest of all overrides of sequences; 0 when there are none.
+    newest_override: Sequence,
+    /// By level; the versions of a keyspace share them.
+    scan_lengths: [Arc<ScanLengths>; LEVELS],
+}
+
+impl Version {
+    /// A version of tables that stand in any order; the error says which tables
+    /// of a level overlap.
+    pub(crate) fn new(mut levels: [Vec<Arc<TableHandle>>; LEVELS]) -> Result<Self, String> {
+        levels[0].sort_by(|a, b| a.place_in_level0().cmp(&b.place_in_level0()));
+        let runs = runs_of(&levels[0]);
+        runs.iter().try_for_each(|run| check_order(&levels[0][run.clone()], 0))?;
+        for (number, level) in levels.iter_mut().enumerate().skip(1) {
+            level.sort_by(|a, b| a.meta.smallest.cmp(&b.meta.smallest));
+            check_order(level, number)?;
+        }
+        let tables = || levels.iter().flatten();
+        let tombstoned = tables().filter(|t| !t.range_tombstones().is_empty()).cloned().collect();
+        let newest_override = tables().map(|t| t.meta.sequence_override).max().unwrap_or(0);
+        Ok(Self { levels, runs, tombstoned, newest_override, scan_lengths: Default::default() })
+    }
+
+    /// This version with tables taken out (by id) and added (with their level).
+    pub(crate) fn with(
+        &self,
+        removed: &[u64],
+        added: &[(usize, Arc<TableHandle>)],
+    ) -> Result<Self, String> {
+        let mut levels = self.levels.clone();
+        for level in &mut levels {
+            level.retain(|table| !removed.contains(&table.meta.id));
+        }
+        for (level, table) in added {
+            levels[*level].push(Arc::clone(table));
+        }
+        Ok(Self { scan_lengths: self.scan_lengths.clone(), ..Self::new(levels)? })
+    }
+
+    /// How far scans go in a level.
+    pub(crate) fn scan_lengths(&self, level: usize) -> &Arc<ScanLengths> {
+        &self.scan_lengths[level]
+    }
+
+    pub(crate) fn level(&self, level: usize) -> &[Arc<TableHandle>] {
+        &self.levels[level]
+    }
+
+    /// Level 0 in sorted runs, newest first: each of tables that do not overlap, ordered by
+    /// key. Those of one bulk ingest are one, any other table is one of its own.
+    pub(crate) fn runs(&self) -> impl ExactSizeIterator<Item = &[Arc<TableHandle>]> {
+        self.runs.iter().map(|run| &self.levels[0][run.clone()])
+    }
+
+    /// One of them.
+    pub(crate) fn run(&self, number: usize) -> Option<&[Arc<TableHandle>]> {
+        self.runs.get(number).map(|run| &self.levels[0][run.clone()])
+    }
+
+    /// Those of the tables that hold range tombstones.
+    pub(crate) fn tombstoned(&self) -> &[Arc<TableHandle>] {
+        &self.tombstoned
+    }
+
+    /// The newest of all overrides of sequences; 0 when there are none.
+    pub(crate) fn newest_override(&self) -> Sequence {
+        self.newest_override
+    }
+
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
+        self.levels.iter().flatten()
+    }
+
+    pub(crate) fn level_bytes(&self, level: usize) -> u64 {
+        self.levels[level].iter().map(|table| table.meta.bytes).sum()
+    }
+
+    /// The one table of a level below 0 that may hold `key`.
+    pub(crate) fn find(&self, level: usize, key: &[u8]) -> Option<&Arc<TableHandle>> {
+        find_in(&self.levels[level], key)
+    }
+
+    /// The table `id`, if it is on level 0 or may hold `key`; it is looked for on `level`
+    /// first.
+    pub(crate) fn find_by_id(
+        &self,
+        id: u64,
+        key: &[u8],
+        level: usize,
+    ) -> Option<&Arc<TableHandle>> {
+        let on_level = |level: usize| match level {
+            0 => self.levels[0].iter().find(|table| table.meta.id == id),
+            _ => self.find(level, key).filter(|table| table.meta.id == id),
+        };
+        let elsewhere = || (0..LEVELS).filter(|&other| other != level).find_map(on_level);
+        on_level(level.min(LEVELS - 1)).or_else(elsewhere)
+    }
+
+    /// Which tables of each sorted run may hold keys in `[start, end)`, newest run first:
+    /// the level, and where on it they stand. `None`: no bound.
+    pub(crate) fn runs_between<'v>(
+        &'v self,
+        start: Option<&'v [u8]>,
+        end: Option<&'v [u8]>,
+    ) -> impl Iterator<Item = (usize, Range<usize>)> + 'v {
+        let of_level0 = self.runs.iter().map(|run| (0, run.clone()));
+        let below = (1..LEVELS).map(|level| (level, 0..self.levels[level].len()));
+        of_level0.chain(below).filter_map(move |(level, run)| {
+            let within = between(&self.levels[level][run.clone()], start, end);
+            (!within.is_empty()).then(|| (level, run.start + within.start..run.start + within.end))
+        })
+    }
+
+    /// The tables of a level that may hold keys of the span.
+    pub(crate) fn overlapping(&self, level: usize, span: &KeySpan) -> Vec<Arc<TableHandle>> {
+        self.levels[level]
+            .iter()
+            .filter(|t| !t.ends_before(&span.smallest) && t.meta.smallest <= span.largest)
+            .cloned()
+            .collect()
+    }
+}
+
+/// The one table of a sorted run that may hold `key`.
+pub(crate) fn find_in<'t>(run: &'t [Arc<TableHandle>], key: &[u8]) -> Option<&'t Arc<TableHandle>> {
+    let table = match run {
+        [only] => Some(only).filter(|only| !only.ends_before(key)),
+        _ => run.get(run.partition_point(|table| table.ends_before(key))),
+    };
+    table.filter(|table| *table.meta.smallest <= *key)
+}
+
+/// Which tables of a sorted run may hold keys in `[start, end)`.
+fn between(run: &[Arc<TableHandle>], start: Option<&[u8]>, end: Option<&[u8]>) -> Range<usize> {
+    let first = start.map_or(0, |key| run.partition_point(|table| table.ends_before(key)));
+    let is_in = |end: &[u8]| run.partition_point(|table| *table.meta.smallest < *end);
+    first..end.map_or(run.len(), is_in).max(first)
+}
+
+/// Where the sorted runs stand in tables that are ordered as level 0 is.
+fn runs_of(level0: &[Arc<TableHandle>]) -> Vec<Range<usize>> {
+    let mut end = 0;
+    let runs = level0.chunk_by(|a, b| a.is_of_one_ingest_with(b)).map(|run| {
+        let start = end;
+        end += run.len();
+        start..end
+    });
+    runs.collect()
+}
+
+/// The error says which tables of the level with this number overlap.
+fn check_order(tables: &[Arc<TableHandle>], number: usize) -> Result<(), String> {
+    let overlaps = |pair: &&[Arc<TableHandle>]| !pair[0].ends_before(&pair[1].meta.smallest);
+    match tables.windows(2).find(overlaps) {
+        None => Ok(()),
+        Some(pair) => {
+            let (a, b) = (pair[0].meta.id, pair[1].meta.id);
+            Err(format!("tables {a} and {b} of level {number} overlap"))
+        }
+    }
+}

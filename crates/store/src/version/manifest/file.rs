@@ -1,0 +1,304 @@
+//! How the manifest gets to stable storage, and back.
+//!
+//! Guarantees: an edit that [`Manifest::commit`] acknowledged is part of every
+//! later recovery; one that failed is part of none, once a later commit has
+//! succeeded; a reader never sees half an edit. `CURRENT` names the manifest
+//! that counts and is replaced in one step (written aside, synced, renamed,
+//! directory synced).
+//!
+//! After a failed write or sync the end of the manifest file is not known, so
+//! the next commit begins a new file with a snapshot of the state. Until then
+//! whatever the failed edit refers to must stay in place.
+//!
+//! `CURRENT` is one line of text:
+//!
+//! ```text
+//! tidekv 1 MANIFEST-000007 1f2e3d4c
+//! ```
+//!
+//! version of this line, name, and the checksum (hex) of all before its space.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidekv_io::{Access, Storage};
+
+use super::edit::{Edit, Refused};
+use super::state::State;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::checksum::checksum;
+use crate::format::files::{CURRENT, CURRENT_TEMPORARY, FileName, manifest_name};
+use crate::wal::names::Names;
+use crate::wal::{LogReader, LogWriter};
+
+/// A manifest that has grown past this, and past twice its first snapshot, is
+/// begun anew: replaying it would take longer than the snapshot.
+const ROLL_BYTES: u64 = 1 << 20;
+
+/// The manifest of an open store.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    names: Arc<Names>,
+    state: State,
+    /// `None` before the first commit and after a failure.
+    log: Option<LogWriter>,
+    /// The file that `CURRENT` names since the last commit that began one.
+    file_number: Option<u64>,
+    snapshot_bytes: u64,
+}
+
+impl Manifest {
+    /// A manifest that begins with `state`; nothing is written before the
+    /// first commit.
+    pub(crate) fn new(names: Arc<Names>, state: State) -> Self {
+        Self { names, state, log: None, file_number: None, snapshot_bytes: 0 }
+    }
+
+    /// What the store consists of.
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The number of the manifest file that counts, once one is written. It
+    /// counts also when nothing more can be appended to it.
+    pub(crate) fn file_number(&self) -> Option<u64> {
+        self.file_number
+    }
+
+    /// Numbers up to `used` are not given out any more.
+    pub(crate) fn pass_over_files(&mut self, used: u64) {
+        self.state.next_file = self.state.next_file.max(used + 1);
+    }
+
+    /// A file number that was never given out.
+    pub(crate) fn allocate_file(&mut self) -> u64 {
+        let number = self.state.next_file;
+        self.state.next_file += 1;
+        number
+    }
+
+    /// Makes `edit` durable, then part of the state.
+    pub(crate) fn commit(&mut self, mut edit: Edit) -> Result<()> {
+        edit.push(super::edit::Change::NextFile(self.state.next_file));
+        let mut next = self.state.clone();
+        if let Err(contradiction) = next.apply(&edit) {
+            panic!("an edit contradicts the manifest: {contradiction}");
+        }
+        let roll = self
+            .log
+            .as_ref()
+            .is_none_or(|log| log.offset() > ROLL_BYTES.max(2 * self.snapshot_bytes));
+        if roll {
+            self.begin_file(&mut next)?;
+        } else if let Some(log) = &mut self.log {
+            let written = log.append(|out| edit.encode(out)).and_then(|()| log.sync());
+            if let Err(error) = written {
+                self.log = None;
+                return Err(error);
+            }
+        }
+        // Vouches for the edit, so that damage to it is not taken for a commit
+        // that was torn. Where it fails the next commit begins a new file.
+        if self.log.as_mut().is_some_and(|log| log.mark().is_err()) {
+            self.log = None;
+        }
+        self.state = next;
+        Ok(())
+    }
+
+    fn begin_file(&mut self, next: &mut State) -> Result<()> {
+        let number = self.state.next_file.max(next.next_file);
+        // The number is used up even if this fails half-way.
+        self.state.next_file = number + 1;
+        next.next_file = number + 1;
+        self.log = None;
+        self.names.check()?;
+        let storage = Arc::clone(self.names.storage());
+        let path = self.names.directory().join(manifest_name(number));
+        let mut log = LogWriter::new(storage.create(&path, Access::Buffered)?, number);
+        log.append(|out| next.snapshot().encode(out))?;
+        log.sync()?;
+        self.names.sync()?;
+        write_current(&self.names, number)?;
+        self.snapshot_bytes = log.offset();
+        self.log = Some(log);
+        if let Some(old) = self.file_number.replace(number) {
+            // Left behind at worst: the next opening removes it.
+            let _ = storage.remove(&self.names.directory().join(manifest_name(old)));
+        }
+        Ok(())
+    }
+}
+
+/// Writes a manifest of `state` and `CURRENT` into a directory that has none.
+pub(crate) fn write_new(storage: &Arc<dyn Storage>, directory: &Path, state: State) -> Result<()> {
+    let names = Arc::new(Names::new(Arc::clone(storage), directory));
+    let mut manifest = Manifest::new(names, state);
+    manifest.commit(Edit::default())
+}
+
+/// Reads the state of the store in `directory`; `None` when there is no store.
+/// Changes nothing.
+pub(crate) fn read(storage: &dyn Storage, directory: &Path) -> Result<Option<(State, u64)>> {
+    let current = directory.join(CURRENT);
+    if !storage.exists(&current)? {
+        return Ok(None);
+    }
+    let number = read_current(storage, &current)?;
+    let path = directory.join(manifest_name(number));
+    let file = storage.open_read(&path, Access::Buffered).map_err(|error| {
+        Error::from(error)
+            .context(format!("{} names a manifest that cannot be opened", current.display()))
+    })?;
+    let mut reader = LogReader::new(file, number)?;
+    let mut state = State::new(0);
+    let mut edits = 0u64;
+    while let Some(record) = reader.next()? {
+        let edit = Edit::decode(record).map_err(|refused| match refused {
+            Refused::Newer => newer(&path),
+            Refused::Damaged => Error::corrupt(&path, format!("edit {edits} cannot be decoded")),
+        })?;
+        state.apply(&edit).map_err(|contradiction| Error::corrupt(&path, contradiction))?;
+        edits += 1;
+    }
+    if edits == 0 {
+        return Err(Error::corrupt(&path, "it holds no edit"));
+    }
+    Ok(Some((state, number)))
+}
+
+fn newer(path: &Path) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "{} was written by a newer version of TideKV: open it with that version",
+            path.display()
+        ),
+    )
+}
+
+pub(crate) fn current_line(number: u64) -> String {
+    let line = format!("tidekv 1 {}", manifest_name(number));
+    let sum = checksum(0, line.as_bytes());
+    format!("{line} {sum:08x}\n")
+}
+
+fn write_current(names: &Names, number: u64) -> Result<()> {
+    let (storage, directory) = (names.storage(), names.directory());
+    let temporary = directory.join(CURRENT_TEMPORARY);
+    if storage.exists(&temporary)? {
+        storage.remove(&temporary)?;
+    }
+    let file = storage.create(&temporary, Access::Buffered)?;
+    file.write_at(0, current_line(number).as_bytes())?;
+    file.sync()?;
+    storage.rename(&temporary, &directory.join(CURRENT))?;
+    names.sync()
+}
+
+fn read_current(storage: &dyn Storage, path: &Path) -> Result<u64> {
+    let file = storage.open_read(path, Access::Buffered)?;
+    let len = file.len()?.min(256) as usize;
+    let bytes = file.read_at(0, len)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| Error::corrupt(path, "it is not text"))?;
+    let mut words = text.split_whitespace();
+    match (words.next(), words.next(), words.next()) {
+        (Some("tidekv"), Some("1"), Some(name)) => match FileName::parse(name) {
+            Some(FileName::Manifest(number)) if text == current_line(number) => Ok(number),
+            _ => Err(Error::corrupt(path, "its checksum does not fit")),
+        },
+        (Some("tidekv"), Some(version), _) if version.parse::<u32>().is_ok_and(|v| v > 1) => {
+            Err(newer(path))
+        }
+        _ => Err(Error::corrupt(path, "it does not name a manifest")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::KeyspaceOptions;
+    use crate::version::manifest::Change;
+    use tidekv_io::{Fault, FaultRule, MemoryStorage, Operation, Tear};
+
+    fn put(id: u32) -> Edit {
+        let options = KeyspaceOptions::default();
+        Edit { changes: vec![Change::PutKeyspace { id, name: format!("k{id}").into(), options }] }
+    }
+
+    fn new(disk: &MemoryStorage) -> Manifest {
+        disk.create_dir_all(Path::new("/d")).unwrap();
+        disk.sync_dir(Path::new("/")).unwrap();
+        let names = Names::new(Arc::new(disk.clone()), Path::new("/d"));
+        Manifest::new(Arc::new(names), State::new(1))
+    }
+
+    fn keyspaces(disk: &MemoryStorage) -> Vec<u32> {
+        let state = read(disk, Path::new("/d")).unwrap().unwrap().0;
+        state.keyspaces.keys().copied().collect()
+    }
+
+    #[test]
+    fn acknowledged_edits_survive_a_power_cut_at_any_operation() {
+        let whole = MemoryStorage::new();
+        let mut manifest = new(&whole);
+        let start = whole.operations();
+        for id in 0..5 {
+            manifest.commit(put(id)).unwrap();
+        }
+        let end = whole.operations();
+        for cut in start..=end {
+            for tear in [Tear::DropUnsynced, Tear::KeepUnsynced, Tear::Torn { seed: cut }] {
+                let disk = MemoryStorage::new();
+                let mut manifest = new(&disk);
+                disk.cut_power_at(cut);
+                let mut acknowledged = 0;
+                while acknowledged < 5 && manifest.commit(put(acknowledged)).is_ok() {
+                    acknowledged += 1;
+                }
+                let after = disk.after_power_loss(tear);
+                let found = match read(&after, Path::new("/d")).unwrap() {
+                    Some((state, _)) => state.keyspaces.len() as u32,
+                    None => 0,
+                };
+                assert!(found >= acknowledged && found <= acknowledged + 1, "cut {cut} {tear:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn after_a_failed_sync_the_next_commit_begins_a_new_file() {
+        let disk = MemoryStorage::new();
+        let mut manifest = new(&disk);
+        manifest.commit(put(1)).unwrap();
+        disk.add_fault(FaultRule {
+            operation: Some(Operation::Sync),
+            path_contains: None,
+            skip: 0,
+            times: Some(1),
+            fault: Fault::SyncLost,
+        });
+        assert!(manifest.commit(put(2)).is_err());
+        assert_eq!(manifest.state().keyspaces.len(), 1);
+        manifest.commit(put(3)).unwrap();
+        assert_eq!(keyspaces(&disk), [1, 3]);
+        assert_eq!(keyspaces(&disk.after_power_loss(Tear::DropUnsynced)), [1, 3]);
+    }
+
+    #[test]
+    fn a_newer_current_is_refused_and_a_damaged_one_named() {
+        let disk = MemoryStorage::new();
+        new(&disk).commit(put(1)).unwrap();
+        let current = Path::new("/d/CURRENT");
+        let good = disk.read_file(current).unwrap();
+        disk.write_file(current, b"tidekv 2 SOMETHING else\n");
+        assert_eq!(read(&disk, Path::new("/d")).unwrap_err().kind(), ErrorKind::Unavailable);
+        for bit in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            disk.write_file(current, &bad);
+            let error = read(&disk, Path::new("/d")).unwrap_err();
+            assert!(error.to_string().contains("CURRENT"), "{error}");
+        }
+    }
+}

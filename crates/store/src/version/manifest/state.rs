@@ -1,0 +1,208 @@
+//! What the edits of a manifest add up to. Pure data; applying an edit that
+//! contradicts the state says so instead of guessing.
+
+use std::collections::BTreeMap;
+
+use super::edit::{Change, Edit, FORMAT_VERSION, TableMeta};
+use crate::format::LEVELS;
+use crate::format::coding::COUNT_MAX;
+use crate::format::key::Sequence;
+use crate::options::KeyspaceOptions;
+use crate::wal::LogPosition;
+
+/// A keyspace as the manifest knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeyspaceState {
+    pub(crate) name: Box<str>,
+    pub(crate) options: KeyspaceOptions,
+    /// Writes up to here stand in tables.
+    pub(crate) flushed: Sequence,
+    /// By level, then by table id.
+    pub(crate) levels: [BTreeMap<u64, TableMeta>; LEVELS],
+}
+
+/// Keyspaces are numbered on from the largest.
+const KEYSPACE_MAX: u32 = u32::MAX / 2;
+
+/// The largest of the numbers in `change` from which the store counts on, or
+/// which it adds up.
+fn largest_number(change: &Change) -> u64 {
+    match change {
+        Change::NextFile(number) | Change::LastSequence(number) | Change::MinLog(number) => *number,
+        Change::LogPassed(position) => position.log.max(position.offset),
+        Change::Flushed { sequence, .. } => *sequence,
+        Change::PutKeyspace { id, .. } if *id > KEYSPACE_MAX => u64::MAX,
+        Change::AddTable { table, .. } => [
+            table.id,
+            table.bytes,
+            table.entries,
+            table.tombstones,
+            table.range_tombstones,
+            table.largest_sequence,
+            table.sequence_override,
+        ]
+        .into_iter()
+        .max()
+        .unwrap_or(0),
+        Change::Identity { .. } | Change::PutKeyspace { .. } | Change::RemoveTable { .. } => 0,
+    }
+}
+
+/// A store as the manifest knows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) store: u64,
+    pub(crate) next_file: u64,
+    pub(crate) last_sequence: Sequence,
+    pub(crate) min_log: u64,
+    /// Frames before this do not count any more.
+    pub(crate) log_passed: LogPosition,
+    pub(crate) keyspaces: BTreeMap<u32, KeyspaceState>,
+}
+
+impl State {
+    /// The state of a new store.
+    pub(crate) fn new(store: u64) -> Self {
+        Self { store, next_file: 1, ..Self::default() }
+    }
+
+    /// Applies `edit`; the error says what contradicts the state.
+    pub(crate) fn apply(&mut self, edit: &Edit) -> Result<(), String> {
+        for change in &edit.changes {
+            if largest_number(change) > COUNT_MAX {
+                return Err("a number in one of its edits is out of range".into());
+            }
+            match change {
+                Change::Identity { store, .. } => self.store = *store,
+                Change::NextFile(number) => self.next_file = self.next_file.max(*number),
+                Change::LastSequence(sequence) => {
+                    self.last_sequence = self.last_sequence.max(*sequence)
+                }
+                Change::MinLog(number) => {
+                    self.min_log = self.min_log.max(*number);
+                    self.pass_log(self.log_passed);
+                }
+                Change::LogPassed(position) => self.pass_log(self.log_passed.max(*position)),
+                Change::PutKeyspace { id, name, options } => self.put_keyspace(*id, name, options),
+                Change::Flushed { keyspace, sequence } => {
+                    let flushed = &mut self.keyspace(*keyspace)?.flushed;
+                    *flushed = (*flushed).max(*sequence);
+                }
+                Change::AddTable { keyspace, level, table } => {
+                    let previous = self.level(*keyspace, *level)?.insert(table.id, table.clone());
+                    if previous.is_some() {
+                        return Err(format!("table {} is added twice", table.id));
+                    }
+                }
+                Change::RemoveTable { keyspace, level, id } => {
+                    if self.level(*keyspace, *level)?.remove(id).is_none() {
+                        return Err(format!("table {id} is removed, but it is not there"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What logs say that do not count is not kept.
+    fn pass_log(&mut self, position: LogPosition) {
+        let counts = position.log >= self.min_log && position.offset > 0;
+        self.log_passed = if counts { position } else { LogPosition::default() };
+    }
+
+    fn put_keyspace(&mut self, id: u32, name: &str, options: &KeyspaceOptions) {
+        let keyspace = self.keyspaces.entry(id).or_insert_with(|| KeyspaceState {
+            name: name.into(),
+            options: options.clone(),
+            flushed: 0,
+            levels: Default::default(),
+        });
+        keyspace.options = options.clone();
+    }
+
+    fn keyspace(&mut self, id: u32) -> Result<&mut KeyspaceState, String> {
+        self.keyspaces.get_mut(&id).ok_or_else(|| format!("keyspace {id} does not exist"))
+    }
+
+    fn level(&mut self, keyspace: u32, level: u8) -> Result<&mut BTreeMap<u64, TableMeta>, String> {
+        self.keyspace(keyspace)?
+            .levels
+            .get_mut(usize::from(level))
+            .ok_or_else(|| format!("there is no level {level}"))
+    }
+
+    /// One edit that makes this state from nothing.
+    pub(crate) fn snapshot(&self) -> Edit {
+        let mut edit = Edit::default();
+        edit.push(Change::Identity { format: FORMAT_VERSION, store: self.store });
+        edit.push(Change::NextFile(self.next_file));
+        edit.push(Change::LastSequence(self.last_sequence));
+        edit.push(Change::MinLog(self.min_log));
+        if self.log_passed != LogPosition::default() {
+            edit.push(Change::LogPassed(self.log_passed));
+        }
+        for (&id, keyspace) in &self.keyspaces {
+            let name = keyspace.name.clone();
+            edit.push(Change::PutKeyspace { id, name, options: keyspace.options.clone() });
+            edit.push(Change::Flushed { keyspace: id, sequence: keyspace.flushed });
+            for (level, tables) in keyspace.levels.iter().enumerate() {
+                for table in tables.values() {
+                    let (level, table) = (level as u8, table.clone());
+                    edit.push(Change::AddTable { keyspace: id, level, table });
+                }
+            }
+        }
+        edit
+    }
+
+    /// Where the first log that counts is to be read from.
+    pub(crate) fn log_start(&self) -> LogPosition {
+        let begin = LogPosition { log: self.min_log, offset: 0 };
+        if self.log_passed.log == self.min_log { self.log_passed } else { begin }
+    }
+
+    /// The ids of all tables.
+    pub(crate) fn table_ids(&self) -> impl Iterator<Item = u64> + '_ {
+        self.keyspaces
+            .values()
+            .flat_map(|k| k.levels.iter())
+            .flat_map(|level| level.keys().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_makes_the_same_state() {
+        let mut state = State::new(5);
+        let table = TableMeta {
+            id: 3,
+            bytes: 10,
+            smallest: b"a"[..].into(),
+            largest: b"b"[..].into(),
+            largest_is_exclusive: false,
+            entries: 1,
+            tombstones: 0,
+            range_tombstones: 0,
+            largest_sequence: 4,
+            sequence_override: 0,
+            earliest_deadline_ms: 0,
+        };
+        let changes = vec![
+            Change::NextFile(9),
+            Change::PutKeyspace { id: 2, name: "k".into(), options: KeyspaceOptions::default() },
+            Change::AddTable { keyspace: 2, level: 0, table: table.clone() },
+            Change::Flushed { keyspace: 2, sequence: 4 },
+        ];
+        state.apply(&Edit { changes }).unwrap();
+        let mut again = State::new(0);
+        again.apply(&state.snapshot()).unwrap();
+        assert_eq!(again, state);
+        let twice = Edit { changes: vec![Change::AddTable { keyspace: 2, level: 0, table }] };
+        assert!(again.apply(&twice).is_err());
+        let gone = Edit { changes: vec![Change::RemoveTable { keyspace: 2, level: 1, id: 3 }] };
+        assert!(again.apply(&gone).is_err());
+    }
+}

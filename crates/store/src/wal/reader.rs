@@ -1,0 +1,309 @@
+//! Reads the records of a log file back, and tells a torn end from damage.
+//!
+//! A frame that is not intact at offset X ends the log. Whether that is
+//! innocent follows from the frames themselves: each says how many bytes were
+//! on stable storage when it was written. If any intact frame behind X says
+//! more than X, then X had been synced, and the file is damaged; else the end
+//! was torn by a loss of power and is cut at X. And as nothing of a log is synced
+//! before the logs in front of it are, a frame that says more than nothing vouches
+//! for those as well, and so does a mark ([`damage_of_torn`]).
+//!
+//! The whole file is read into memory in pieces of [`PIECE_BYTES`]; records
+//! larger than that are read on their own.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use memchr::memmem::Finder;
+use tidekv_io::{Access, Buffer, File, Storage};
+
+use super::format::{
+    HEADER_BYTES, Header, LogPosition, RECORD_END, RECORD_MARK, SYNCED_LOW_BYTES, SYNCED_OFFSET,
+    is_intact, is_possible,
+};
+use crate::error::{Error, Result};
+use crate::format::files::log_path;
+
+/// Large enough that a replay is sequential, small beside any budget.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Looking for frames behind a torn place, so many times the log's length is
+/// checksummed at most: values may be made to look like headers of frames.
+const SEARCH_EFFORT: u64 = 16;
+
+/// What ends every header.
+const ZEROS: [u8; HEADER_BYTES - SYNCED_OFFSET - SYNCED_LOW_BYTES] =
+    [0; HEADER_BYTES - SYNCED_OFFSET - SYNCED_LOW_BYTES];
+
+/// How a log ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// With an end record: the log is complete.
+    Complete {
+        /// The number of the log that goes on.
+        successor: u64,
+    },
+    /// Behind the last whole record, with zeros or old frames following.
+    Cut {
+        /// Whether something followed that looked like part of a frame.
+        torn: bool,
+    },
+}
+
+/// The reading end of a log.
+#[derive(Debug)]
+pub(crate) struct LogReader {
+    file: Arc<dyn File>,
+    number: u64,
+    len: u64,
+    offset: u64,
+    has_mark: bool,
+    piece: Buffer,
+    piece_offset: u64,
+    record: Vec<u8>,
+    ending: Option<Ending>,
+}
+
+impl LogReader {
+    /// A reader of all of log `number`.
+    pub(crate) fn new(file: Arc<dyn File>, number: u64) -> Result<Self> {
+        Self::starting_at(file, LogPosition { log: number, offset: 0 })
+    }
+
+    /// A reader from the frame at `start` on.
+    pub(crate) fn starting_at(file: Arc<dyn File>, start: LogPosition) -> Result<Self> {
+        let len = file.len()?;
+        Ok(Self {
+            file,
+            number: start.log,
+            len,
+            offset: start.offset,
+            has_mark: false,
+            piece: Buffer::empty(),
+            piece_offset: 0,
+            record: Vec::new(),
+            ending: None,
+        })
+    }
+
+    /// The next record; `None` at the end. Fails when the file is damaged.
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
+        loop {
+            if self.ending.is_some() {
+                return Ok(None);
+            }
+            let Some(frame_len) = self.intact_frame_at(self.offset)? else {
+                self.ending = Some(self.judge_ending()?);
+                return Ok(None);
+            };
+            match self.record[HEADER_BYTES] {
+                RECORD_END => self.ending = Some(self.complete()?),
+                RECORD_MARK => {
+                    self.offset += frame_len;
+                    self.has_mark = true;
+                }
+                _ => {
+                    self.offset += frame_len;
+                    return Ok(Some(&self.record[HEADER_BYTES..]));
+                }
+            }
+        }
+    }
+
+    /// What the end record in `record` says.
+    fn complete(&self) -> Result<Ending> {
+        let number = self.record.get(HEADER_BYTES + 1..).and_then(|b| b.try_into().ok());
+        let Some(number) = number else {
+            return Err(Error::corrupt(self.file.path(), "its end record is malformed"));
+        };
+        Ok(Ending::Complete { successor: u64::from_le_bytes(number) })
+    }
+
+    /// How the log ended. Only after [`Self::next`] has returned `None`.
+    pub(crate) fn ending(&self) -> Ending {
+        self.ending.expect("asked after the last record")
+    }
+
+    /// Behind the last whole record that is no end record.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Reads the frame at `offset` into `record` if it is intact; its length.
+    fn intact_frame_at(&mut self, offset: u64) -> Result<Option<u64>> {
+        let Some(header) = self.header_at(offset)? else { return Ok(None) };
+        let frame_len = HEADER_BYTES + header.payload_len as usize;
+        let alone;
+        let frame = if frame_len <= PIECE_BYTES {
+            self.fill(offset, frame_len)?;
+            let start = (offset - self.piece_offset) as usize;
+            &self.piece[start..start + frame_len]
+        } else {
+            alone = self.file.read_at(offset, frame_len)?;
+            &alone[..]
+        };
+        let is_intact = is_intact(frame, self.number, header);
+        if is_intact {
+            self.record.clear();
+            self.record.extend_from_slice(frame);
+        }
+        Ok(is_intact.then_some(frame_len as u64))
+    }
+
+    fn header_at(&mut self, offset: u64) -> Result<Option<Header>> {
+        if offset + HEADER_BYTES as u64 > self.len {
+            return Ok(None);
+        }
+        self.fill(offset, HEADER_BYTES)?;
+        let start = (offset - self.piece_offset) as usize;
+        Ok(Header::decode(&self.piece[start..], offset, self.len))
+    }
+
+    /// Makes `piece` hold `len` bytes from `offset`, which lie in the file.
+    fn fill(&mut self, offset: u64, len: usize) -> Result<()> {
+        let end = self.piece_offset + self.piece.len() as u64;
+        if offset >= self.piece_offset && offset + len as u64 <= end {
+            return Ok(());
+        }
+        let wanted = (self.len - offset).min(len.max(PIECE_BYTES) as u64) as usize;
+        self.piece = self.file.read_at(offset, wanted)?;
+        self.piece_offset = offset;
+        Ok(())
+    }
+
+    /// Whether an intact frame stands at `offset`; takes its length off
+    /// `effort` and gives up when that is spent.
+    fn is_intact_at(&mut self, offset: u64, effort: &mut u64) -> Result<bool> {
+        let Some(header) = self.header_at(offset)? else { return Ok(false) };
+        // What stands a byte or two in front of an old frame's header looks like a
+        // header as well, with a length made of a checksum. Its kind is a zero of the
+        // real one: an end record, of an impossible length.
+        self.fill(offset, HEADER_BYTES + 1)?;
+        let kind = self.piece[(offset - self.piece_offset) as usize + HEADER_BYTES];
+        let Some(rest) = effort.checked_sub(header.payload_len.into()) else { return Ok(false) };
+        if !is_possible(kind, header.payload_len) {
+            return Ok(false);
+        }
+        *effort = rest;
+        Ok(self.intact_frame_at(offset)?.is_some())
+    }
+
+    /// The first place from `from` on, in the piece that holds its header, where a
+    /// header would say that more than `cut` bytes were on stable storage; or the
+    /// first that is to be looked at in the next piece. `zeros` finds [`ZEROS`].
+    ///
+    /// What is behind the end of a log is mostly its file's earlier life, many times
+    /// as long as what counts, so this loop is much of the time of an opening. Instead
+    /// of looking at every place it looks for the high bytes of a header's number:
+    ///
+    /// 1. Find the next run of at least so many zeros; it begins at `at`.
+    /// 2. The number is not 0, so it begins in front of the run, and the run begins
+    ///    within its low bytes or right behind them: look at the places where that is
+    ///    so.
+    /// 3. Go on behind the run.
+    fn next_witness(&self, from: u64, cut: u64, zeros: &Finder<'_>) -> (u64, bool) {
+        let bytes = &self.piece[(from - self.piece_offset) as usize..];
+        let places = bytes.len() - HEADER_BYTES + 1;
+        let says_more = |place: &usize| {
+            let synced = bytes[place + SYNCED_OFFSET..].first_chunk();
+            let synced = synced.map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            synced > cut && synced <= from + *place as u64
+        };
+        let mut at = SYNCED_OFFSET + SYNCED_LOW_BYTES;
+        while let Some(found) = zeros.find(&bytes[at..]) {
+            at += found;
+            let first = at - SYNCED_OFFSET - SYNCED_LOW_BYTES;
+            if let Some(place) = (first..places.min(first + SYNCED_LOW_BYTES)).find(says_more) {
+                return (from + place as u64, true);
+            }
+            at += zeros_at_start(&bytes[at..]) - ZEROS.len() + 1;
+        }
+        (from + places as u64, false)
+    }
+
+    fn judge_ending(&mut self) -> Result<Ending> {
+        let cut = self.offset;
+        let mut torn = false;
+        if cut + HEADER_BYTES as u64 <= self.len {
+            // Zeros are the usual end; anything else was torn, or is of an earlier life.
+            self.fill(cut, HEADER_BYTES)?;
+            let start = (cut - self.piece_offset) as usize;
+            torn = self.piece[start..].iter().take(HEADER_BYTES + 1).any(|&byte| byte != 0);
+        }
+        match self.synced_beyond(cut)? {
+            None => Ok(Ending::Cut { torn }),
+            Some(synced) => {
+                let what = format!(
+                    "the record at offset {cut} is not intact, but {synced} bytes were on stable \
+                     storage"
+                );
+                Err(Error::corrupt(self.file.path(), what))
+            }
+        }
+    }
+
+    /// What the first intact frame behind `cut` says was on stable storage that says
+    /// more than `cut`.
+    fn synced_beyond(&mut self, cut: u64) -> Result<Option<u64>> {
+        let mut at = cut;
+        let mut effort = SEARCH_EFFORT * self.len;
+        let zeros = Finder::new(&ZEROS);
+        while at + HEADER_BYTES as u64 <= self.len {
+            self.fill(at, HEADER_BYTES)?;
+            let is_witness;
+            (at, is_witness) = self.next_witness(at, cut, &zeros);
+            if !is_witness {
+                continue;
+            }
+            let synced = self.header_at(at)?.map(|header| header.synced).filter(|&s| s > cut);
+            if synced.is_some() && self.is_intact_at(at, &mut effort)? {
+                return Ok(synced);
+            }
+            at += 1;
+        }
+        Ok(None)
+    }
+}
+
+/// Whether log `number` begins with a whole frame. One that does not may still hold some.
+pub(crate) fn begins_with_a_frame(file: Arc<dyn File>, number: u64) -> Result<bool> {
+    Ok(LogReader::new(file, number)?.intact_frame_at(0)?.is_some())
+}
+
+/// What is wrong with log `number`, which breaks off at `cut` although there are logs
+/// `behind` it; nothing, if a loss of power can have done that: then nobody was told
+/// that anything behind the cut is there to stay.
+pub(crate) fn damage_of_torn(
+    storage: &dyn Storage,
+    directory: &Path,
+    number: u64,
+    cut: u64,
+    behind: &[u64],
+) -> Result<Option<Error>> {
+    for &witness in behind {
+        let file = storage.open_read(&log_path(directory, witness), Access::Buffered)?;
+        if vouches_for_logs_in_front(file, witness)? {
+            let what = format!(
+                "it ends at offset {cut} without an end record, but was on stable storage \
+                 before any of log {witness} was"
+            );
+            return Ok(Some(Error::corrupt(&log_path(directory, number), what)));
+        }
+    }
+    Ok(None)
+}
+
+fn vouches_for_logs_in_front(file: Arc<dyn File>, number: u64) -> Result<bool> {
+    let mut reader = LogReader::new(file, number)?;
+    while reader.next()?.is_some() {}
+    Ok(reader.has_mark || reader.synced_beyond(0)?.is_some())
+}
+
+/// How many zeros `bytes` begin with.
+fn zeros_at_start(bytes: &[u8]) -> usize {
+    let whole = bytes.chunks_exact(32).take_while(|chunk| **chunk == [0; 32]).count() * 32;
+    whole + bytes[whole..].iter().take_while(|&&byte| byte == 0).count()
+}
+
+#[cfg(test)]
+mod tests;

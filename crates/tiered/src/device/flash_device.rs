@@ -1,0 +1,486 @@
+//! A flash device: records in segments, found by an index of which DRAM holds what is new,
+//! what is hot and what is not there (BigKV, sections on collision-oblivious indexing and
+//! TTL-aware space management).
+//!
+//! Guarantees:
+//! 1. A lookup ([`crate::device::lookup`]) finds what was last put under a key and not invalidated since, or
+//!    nothing; also after the process was killed and the device opened again.
+//! 2. A lookup reads at most one page and one record; none for most keys that are not there.
+//! 3. [`Device::put`] and [`Device::invalidate`] wait for no write but small buffered ones.
+//! 4. An error of an invalidation, or of what tells a recovery which segments live, breaks
+//!    the device: it holds nothing from then on ([`Device::is_broken`]), and who uses it must
+//!    see to it that a recovery knows that.
+//!
+//! Relies on its caller to let one thing at a time happen to a key.
+//!
+//! **What a recovery may find.** Memory says of most keys that they are not there without
+//! having logged that: the log would be as long as the history. So whatever memory calls
+//! absent no recovery may find. Each of these is written before memory relies on it:
+//! an invalidation, before what stands under the key changes; that a slot is free, before its
+//! records count as gone; an invalidation of what a full page displaces, before the page
+//! counts; and one of whatever may be there before another record takes its fingerprint.
+//!
+//! Locks, in their order: a partition, [`Device::filling`], a segment or the buffers, the log,
+//! the superblock. No lock but a segment's (shared) is held while the data file is read or
+//! written.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use hashbrown::HashMap;
+use parking_lot::{Mutex, RwLock};
+use tidekv_io::buffer::AlignedVec;
+use tidekv_io::{Error, ErrorKind, File, Lock, Operation, Result};
+
+use crate::device::stats::DeviceCounters;
+use crate::entry::{Entry, SegmentId, Spot};
+use crate::index::flash_dram::Limits;
+use crate::index::hot::Hot;
+use crate::index::partition::{Knowledge, Partition};
+use crate::options::Expiry;
+use crate::segment::buffer::Segment;
+use crate::segment::invalidations::{Invalidation, Invalidations};
+use crate::segment::layout::{INVALIDATION_BYTES, Layout, Name, SLOT_BYTES, SUPERBLOCK_BYTES};
+use crate::segment::record::{self, Record};
+use crate::segment::segment_table::{Lives, Slot};
+use crate::segment::slots::Slots;
+use crate::segment::superblock::Superblock;
+use crate::segment::ttl::Group;
+
+/// A segment is shared by groups that are at most so far apart, where buffers are short.
+const SHARED_DISTANCE: u8 = 3;
+/// A segment that is filled that far makes room for one of another group.
+const FULL_PERCENT: usize = 75;
+/// Fewer than so many operations are under way at once.
+const THREADS_MAX: u64 = 256;
+/// Invalidations are cut off the log in stretches of so many.
+const STRETCH: u64 = 64;
+
+/// Segments that are being filled or wait to be written.
+#[derive(Debug)]
+pub(crate) struct Filling {
+    pub(crate) slots: Slots,
+    pub(crate) open: Vec<Arc<RwLock<Segment>>>,
+    pub(crate) sealed: VecDeque<(Slot, Arc<RwLock<Segment>>)>,
+    /// How many have a buffer, with those that are being written.
+    pub(crate) buffers: usize,
+    /// Buffers that none has now: memory that the allocator got back would be cut up for objects.
+    pub(crate) spare: Vec<AlignedVec>,
+}
+
+/// The log, and which invalidations a later sequence does not need.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub(crate) ring: Invalidations,
+    /// Ends of stretches, and the highest sequence up to there.
+    pub(crate) stretches: VecDeque<(u64, u64)>,
+    pub(crate) sequence_max: u64,
+}
+
+/// A device.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) id: u64,
+    pub(crate) meta: Arc<dyn File>,
+    pub(crate) data: Arc<dyn File>,
+    #[allow(dead_code, reason = "held for as long as the device is used")]
+    pub(crate) lock: Box<dyn Lock>,
+    pub(crate) layout: Layout,
+    pub(crate) limits: ArcSwap<Limits>,
+    pub(crate) partitions: Box<[Mutex<Partition>]>,
+    pub(crate) hot: Hot,
+    pub(crate) lives: Lives,
+    pub(crate) filling: Mutex<Filling>,
+    pub(crate) buffers: RwLock<HashMap<u32, Arc<RwLock<Segment>>>>,
+    pub(crate) log: Mutex<Log>,
+    pub(crate) superblock: Mutex<Superblock>,
+    /// The last operation's.
+    pub(crate) sequence: AtomicU64,
+    /// A recovery looks at no operation up to this one.
+    pub(crate) replay_from: AtomicU64,
+    /// Changes of all partitions that wait.
+    pub(crate) changes: AtomicI64,
+    /// Records in buffers: their changes wait for their segments, are in memory with their
+    /// buffers as it were, and count not among those of which there are too many.
+    pub(crate) buffered: AtomicI64,
+    /// How many there were when none could be merged; 0: some could be.
+    pub(crate) futile_changes: AtomicI64,
+    pub(crate) broken: AtomicBool,
+    pub(crate) counters: Arc<DeviceCounters>,
+}
+
+impl Device {
+    /// Whether the device holds nothing any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
+
+    /// The device holds nothing from now on.
+    pub(crate) fn break_down(&self) {
+        self.broken.store(true, Ordering::Release);
+    }
+
+    /// The largest record that it takes, in bytes.
+    pub(crate) fn record_bytes_max(&self) -> usize {
+        Segment::record_bytes_max(self.layout.segment_bytes as usize)
+    }
+
+    /// Whether there may be a record of a key with that hash. Nothing is read.
+    pub(crate) fn may_hold(&self, hash: u64) -> bool {
+        let name = self.layout.name_of(hash);
+        // Of what has just failed nobody knows, until it has left for good.
+        self.is_broken()
+            || self.partition(name).lock().find(name.fingerprint, &self.lives) != Knowledge::Absent
+    }
+
+    /// Whether the record that was at `spot` still is.
+    pub(crate) fn has(&self, spot: Spot) -> bool {
+        !self.is_broken() && self.lives.has(spot)
+    }
+
+    /// How far a record is from going for want of room: 0 is next, 1 is as far as can be.
+    pub(crate) fn distance(&self, spot: Spot) -> f64 {
+        self.filling.lock().slots.distance(self.lives.order(spot.slot))
+    }
+
+    /// Puts a record there, in place of any that its name has; whether it was taken. It is not if
+    /// there is no buffer for it, or it is too large.
+    ///
+    /// # Errors
+    ///
+    /// When the device is broken now.
+    pub(crate) fn put(&self, hash: u64, key: &[u8], record: &Record, now_s: u32) -> Result<bool> {
+        let object = &record.found.object;
+        let len = record::record_bytes(key.len(), object.value.len());
+        if self.is_broken() {
+            return Ok(false);
+        }
+        if len > self.record_bytes_max() {
+            self.counters.too_large.add(1);
+            return Ok(false);
+        }
+        self.make_room_in_log()?;
+        let name = self.layout.name_of(hash);
+        let mut partition = self.partition(name).lock();
+        let is_absent = partition.find(name.fingerprint, &self.lives) == Knowledge::Absent;
+        let mut filling = self.filling.lock();
+        let group = match self.limits.load().expiry {
+            Expiry::Groups => Group::of(object.deadline, now_s),
+            Expiry::Lazy => Group::NEVER,
+        };
+        let Some(segment) = self.segment_for(&mut filling, group, len, now_s)? else {
+            self.counters.bypassed.add(1);
+            return Ok(false);
+        };
+        let mut sequence = self.next_sequence();
+        // Of two operations the earlier one: from there on a recovery must look, for the page has
+        // neither.
+        let first = sequence;
+        if !is_absent {
+            self.log_invalidation(name, first)?;
+            sequence = self.next_sequence();
+        }
+        let spot = segment.write().append(name, key, record, sequence, now_s);
+        self.buffered.fetch_add(1, Ordering::Relaxed);
+        drop(filling);
+        self.set(&mut partition, name, Entry::record(name.fingerprint, spot), first);
+        self.counters.objects_written.add(1);
+        self.counters.object_bytes_written.add((key.len() + object.value.len()) as u64);
+        Ok(true)
+    }
+
+    /// Makes it so that there is no record of a key with that hash, now and after a recovery;
+    /// whether there may have been one.
+    ///
+    /// # Errors
+    ///
+    /// When the device is broken now.
+    pub(crate) fn invalidate(&self, hash: u64) -> Result<bool> {
+        if self.is_broken() {
+            return Err(Error::new(ErrorKind::Failed, Operation::Write, self.meta.path()));
+        }
+        let name = self.layout.name_of(hash);
+        let mut partition = self.partition(name).lock();
+        if partition.find(name.fingerprint, &self.lives) == Knowledge::Absent {
+            return Ok(false);
+        }
+        self.make_room_in_log()?;
+        let sequence = self.next_sequence();
+        self.log_invalidation(name, sequence)?;
+        self.set(&mut partition, name, Entry::gone(name.fingerprint), sequence);
+        Ok(true)
+    }
+
+    /// Forgets everything, now and after a recovery.
+    ///
+    /// # Errors
+    ///
+    /// When the device is broken now.
+    pub(crate) fn clear(&self) -> Result<()> {
+        let mut filling = self.filling.lock();
+        self.forget_all(&mut filling)
+    }
+
+    pub(crate) fn partition(&self, name: Name) -> &Mutex<Partition> {
+        &self.partitions[name.partition as usize]
+    }
+
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A change of the index, under the partition's lock.
+    fn set(&self, partition: &mut Partition, name: Name, entry: Entry, sequence: u64) {
+        let before = partition.changes();
+        partition.set(entry, sequence);
+        self.changes.fetch_add((partition.changes() - before) as i64, Ordering::Relaxed);
+        self.hot.remove(name);
+    }
+
+    /// Where the log is about to be full, nobody may wait for pages to be merged: everything is
+    /// forgotten, for to know nothing is always right.
+    fn make_room_in_log(&self) -> Result<()> {
+        if self.log.lock().ring.room() >= THREADS_MAX {
+            return Ok(());
+        }
+        self.counters.overflows.add(1);
+        tracing::warn!("{}: too many invalidations at once, cleared", self.meta.path().display());
+        self.clear()
+    }
+
+    /// Logs an invalidation, under the partition's lock.
+    pub(crate) fn log_invalidation(&self, name: Name, sequence: u64) -> Result<()> {
+        let mut log = self.log.lock();
+        let Some(number) = log.ring.next() else {
+            drop(log);
+            self.break_down();
+            return Err(Error::new(ErrorKind::Full, Operation::Write, self.meta.path()));
+        };
+        let entry = Invalidation { number, sequence, name }.encode(self.id);
+        let end = Invalidation::end(number + 1, self.id);
+        let (at, end_at) =
+            (self.layout.invalidation_at(number), self.layout.invalidation_at(number + 1));
+        if end_at > at {
+            self.write_meta(at, &[entry, end].concat())?;
+        } else {
+            self.write_meta(at, &entry)?;
+            self.write_meta(end_at, &end)?;
+        }
+        log.ring.advance();
+        log.sequence_max = log.sequence_max.max(sequence);
+        if log.ring.end().is_multiple_of(STRETCH) {
+            let end = (log.ring.end(), log.sequence_max);
+            log.stretches.push_back(end);
+        }
+        drop(log);
+        self.counters.invalidations.add(1);
+        self.counters.metadata_bytes_written.add(2 * INVALIDATION_BYTES as u64);
+        Ok(())
+    }
+
+    /// Writes metadata without which a recovery would be wrong.
+    pub(crate) fn write_meta(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.meta.write_at(at, bytes).inspect_err(|_| {
+            self.counters.errors.add(1);
+            self.break_down();
+        })
+    }
+}
+
+/// Segments that are being filled.
+impl Device {
+    /// A segment that is being filled and has room for a record of that group, if there is one
+    /// or a buffer for it.
+    fn segment_for(
+        &self,
+        filling: &mut Filling,
+        group: Group,
+        len: usize,
+        now_s: u32,
+    ) -> Result<Option<Arc<RwLock<Segment>>>> {
+        if filling.slots.in_use_max() == 0 {
+            return Ok(None);
+        }
+        let of_group = |segment: &Arc<RwLock<Segment>>| segment.read().group() == group;
+        if let Some(index) = filling.open.iter().position(of_group) {
+            if filling.open[index].read().has_room_for(len) {
+                return Ok(Some(Arc::clone(&filling.open[index])));
+            }
+            self.seal(filling, index);
+        }
+        // Where few slots may be in use, most of them are for what is whole.
+        let limits = **self.limits.load();
+        let open_max = limits.open.min(filling.slots.in_use_max() / 2).max(1);
+        if filling.open.len() >= open_max {
+            let group_of = |n: usize| filling.open[n].read().group();
+            let has_room = |n: &usize| filling.open[*n].read().has_room_for(len);
+            let distance = |n: &usize| group_of(*n).distance(group);
+            let open = 0..filling.open.len();
+            let Some(nearest) = open.clone().min_by_key(distance) else { return Ok(None) };
+            let Some(fullest) = open.clone().max_by_key(|n| filling.open[*n].read().len()) else {
+                return Ok(None);
+            };
+            let is_near = distance(&nearest) <= SHARED_DISTANCE;
+            if has_room(&nearest) && (is_near || filling.buffers >= limits.buffers) {
+                return Ok(Some(Arc::clone(&filling.open[nearest])));
+            }
+            // A group of its own is not worth a segment that is hardly filled. With objects that
+            // live longer it is only its own room that one keeps beyond its time.
+            let full_bytes = self.layout.segment_bytes as usize * FULL_PERCENT / 100;
+            let is_full = filling.open[fullest].read().len() >= full_bytes;
+            let longer = open.filter(|n| group_of(*n) > group && has_room(n)).min_by_key(distance);
+            if let (false, Some(longer)) = (is_full, longer) {
+                return Ok(Some(Arc::clone(&filling.open[longer])));
+            }
+            let sealed = if has_room(&nearest) { fullest } else { nearest };
+            self.seal(filling, sealed);
+        }
+        self.open_segment(filling, group, now_s)
+    }
+
+    fn open_segment(
+        &self,
+        filling: &mut Filling,
+        group: Group,
+        now_s: u32,
+    ) -> Result<Option<Arc<RwLock<Segment>>>> {
+        if filling.buffers >= self.limits.load().buffers {
+            return Ok(None);
+        }
+        let Some(taken) = filling.slots.take(now_s) else { return Ok(None) };
+        if let Some(went) = taken.went {
+            // A recovery must not find what counts as gone from here on.
+            self.write_slot(&Slot::free(taken.id))?;
+            self.lives.set_free(taken.id);
+            self.count_gone(&went, now_s);
+        }
+        let order = self.next_sequence();
+        let capacity = self.layout.segment_bytes as usize;
+        let buffer = filling.spare.pop().unwrap_or_else(|| AlignedVec::with_capacity(capacity));
+        let segment = Segment::new(taken.id, group, order, capacity, buffer);
+        let segment = Arc::new(RwLock::new(segment));
+        self.buffers.write().insert(taken.id.slot, Arc::clone(&segment));
+        self.lives.set_buffered(taken.id, order);
+        filling.buffers += 1;
+        filling.open.push(Arc::clone(&segment));
+        Ok(Some(segment))
+    }
+
+    /// A segment waits to be written from now on.
+    pub(crate) fn seal(&self, filling: &mut Filling, index: usize) {
+        let segment = filling.open.swap_remove(index);
+        let slot = segment.write().seal(self.id);
+        filling.sealed.push_back((slot, segment));
+    }
+
+    /// Keeps the buffer of a segment that needs it no more, unless somebody reads it still.
+    pub(crate) fn keep_buffer(&self, filling: &mut Filling, segment: Arc<RwLock<Segment>>) {
+        if let Some(segment) = Arc::into_inner(segment)
+            && filling.buffers + filling.spare.len() < self.limits.load().buffers
+        {
+            filling.spare.push(segment.into_inner().into_buffer());
+        }
+    }
+
+    pub(crate) fn write_slot(&self, slot: &Slot) -> Result<()> {
+        self.counters.metadata_bytes_written.add(SLOT_BYTES as u64);
+        self.write_meta(self.layout.table_entry_at(slot.id.slot), &slot.encode(self.id))
+    }
+
+    pub(crate) fn count_gone(&self, went: &Slot, now_s: u32) {
+        if went.may_go_at_s > now_s {
+            self.counters.segments_evicted.add(1);
+            return;
+        }
+        self.counters.segments_expired.add(1);
+        // Deadlines lie between the first second in which the segment may go and the last
+        // deadline; taken as spread evenly over that.
+        let span_s = f64::from(went.deadline_max_s - went.may_go_at_s).max(1.0);
+        let ahead_s = f64::from(went.deadline_max_s.saturating_sub(now_s));
+        let early = f64::from(went.bytes) * (ahead_s / span_s).min(1.0);
+        self.counters.bytes_expired_early.add(early as u64);
+    }
+
+    fn forget_all(&self, filling: &mut Filling) -> Result<()> {
+        let first_segment = self.next_sequence();
+        let mut log = self.log.lock();
+        self.write_superblock(|superblock| {
+            superblock.first_segment = first_segment;
+            superblock.replay_from = first_segment;
+            superblock.first_invalidation = log.ring.end();
+        })?;
+        self.replay_from.fetch_max(first_segment, Ordering::AcqRel);
+        let end = log.ring.end();
+        log.ring.cut(end);
+        log.stretches.clear();
+        drop(log);
+        filling.open.clear();
+        filling.sealed.clear();
+        let mut buffers = self.buffers.write();
+        filling.buffers -= buffers.len();
+        self.buffered.store(0, Ordering::Relaxed);
+        for slot in buffers.drain().map(|(slot, _)| slot) {
+            self.lives.set_free(filling.slots.give_back(slot));
+        }
+        drop(buffers);
+        let whole: Vec<SegmentId> = filling.slots.whole().map(|slot| slot.id).collect();
+        for id in whole {
+            self.lives.set_free(filling.slots.give_back(id.slot));
+        }
+        Ok(())
+    }
+
+    /// Writes the superblock anew, with a change.
+    pub(crate) fn write_superblock(&self, change: impl FnOnce(&mut Superblock)) -> Result<()> {
+        let mut superblock = self.superblock.lock();
+        let mut next = superblock.clone();
+        next.generation += 1;
+        change(&mut next);
+        self.write_meta(self.layout.superblock_at(next.generation), &next.encode())?;
+        self.counters.metadata_bytes_written.add(SUPERBLOCK_BYTES as u64);
+        *superblock = next;
+        Ok(())
+    }
+}
+
+/// What a device takes of DRAM, and what for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Memory {
+    pub(crate) segments: usize,
+    pub(crate) records: usize,
+    pub(crate) index_bytes: usize,
+    /// Of hot entries and changes, which share a budget.
+    pub(crate) hot_bytes: usize,
+    pub(crate) buffer_bytes: usize,
+}
+
+impl Device {
+    /// What it takes of DRAM.
+    pub(crate) fn memory(&self) -> Memory {
+        let (mut filters, mut changes) = (0, 0);
+        for partition in &self.partitions {
+            let partition = partition.lock();
+            filters += partition.filter_bytes();
+            changes += partition.changes_bytes();
+        }
+        let partitions = self.partitions.len() * size_of::<Mutex<Partition>>() + filters;
+        let filling = self.filling.lock();
+        let segments = filling.slots.whole_count();
+        let records = filling.slots.whole().map(|slot| slot.records as usize).sum();
+        let slots = filling.slots.memory_bytes() + self.lives.memory_bytes();
+        let spare: usize = filling.spare.iter().map(AlignedVec::capacity).sum();
+        drop(filling);
+        let buffers = self.buffers.read();
+        let used = buffers.values().map(|segment| segment.read().memory_bytes());
+        let buffer_bytes = spare + used.sum::<usize>();
+        Memory {
+            segments,
+            records,
+            index_bytes: partitions + slots,
+            hot_bytes: self.hot.memory_bytes() + changes,
+            buffer_bytes,
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Lookups of a device, in steps: what has to be read is said, and whoever asks reads it, in his
+//! own way, and comes back with it.
+//!
+//! ```text
+//!         ┌────────────────────────── again ◄───────────────────────────┐
+//!         ▼           not in DRAM                      where it is       │ something has come there
+//!  begin_lookup() ─────────────► Read, of the index ─────────────► Read, of the record
+//!         │ absent, or in a buffer        │ not there                    │ the key's, or another's
+//!         └───────────────────────────────┴──────────────────────────────┴────► Found, Missing
+//! ```
+//!
+//! Guarantees: what [`crate::device::flash_device`] guarantees of lookups. No lock is held while something is
+//! read; what has been read counts only if what led there is still so.
+
+use std::sync::atomic::Ordering;
+
+use tidekv_io::{Buffer, Result};
+
+use crate::device::flash_device::Device;
+use crate::entry::{Entry, SegmentId, Spot};
+use crate::index::negative_filter::NegativeFilter;
+use crate::index::partition::Knowledge;
+use crate::segment::layout::Name;
+use crate::segment::page::{self, PAGE_BLOCK_BYTES, PAGE_BYTES, Page, PageBlock, PageId};
+use crate::segment::record::{self, Mismatch, Record};
+use crate::segment::segment_table::Life;
+
+/// A lookup starts over when what it goes by has just changed; so often at most.
+const TRIES: usize = 16;
+
+/// A lookup under way.
+#[derive(Debug)]
+pub(crate) struct Lookup {
+    name: Name,
+    tries: usize,
+    reading: Reading,
+    index_reads: u64,
+    /// Whether the device was to be read for it.
+    pub(crate) was_read: bool,
+}
+
+/// What is being read.
+#[derive(Debug, Clone, Copy)]
+enum Reading {
+    Nothing,
+    /// All of the page, or the block with the name.
+    Index {
+        version: u32,
+        is_whole: bool,
+    },
+    Record {
+        spot: Spot,
+        id: SegmentId,
+    },
+}
+
+/// What is to be done next.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// So many bytes of the data file from there on are to be read.
+    Read {
+        at: u64,
+        len: usize,
+    },
+    /// The record of the key, and where it is.
+    Found(Box<Record>, Spot),
+    Missing,
+}
+
+/// Where the record of a name is.
+enum Located {
+    There(Entry),
+    Nowhere,
+    /// In the page, if anywhere.
+    InPage {
+        version: u32,
+        is_whole: bool,
+    },
+    /// What was read is not so any more.
+    Again,
+}
+
+impl Device {
+    /// Begins to look for the record of a key with that hash.
+    pub(crate) fn begin_lookup(&self, hash: u64) -> Lookup {
+        let name = self.layout.name_of(hash);
+        Lookup { name, tries: 0, reading: Reading::Nothing, index_reads: 0, was_read: false }
+    }
+
+    /// Goes on with a lookup of `key`; `read` is what the step before said is to be read.
+    ///
+    /// # Errors
+    ///
+    /// When the device has failed the read; the lookup is at its end.
+    pub(crate) fn step(
+        &self,
+        lookup: &mut Lookup,
+        key: &[u8],
+        now_s: u32,
+        read: Option<Result<Buffer>>,
+    ) -> Result<Step> {
+        let read = read.transpose().inspect_err(|_| self.counters.errors.add(1))?;
+        let mut located = match (std::mem::replace(&mut lookup.reading, Reading::Nothing), read) {
+            (Reading::Index { version, is_whole }, Some(bytes)) => {
+                self.learn(lookup.name, version, is_whole, &bytes)
+            }
+            (Reading::Record { spot, id }, Some(bytes)) => {
+                let decoded = record::decode(&bytes, id, key);
+                if let Some(step) = self.judge(lookup, decoded, spot, (id, Life::Whole), now_s) {
+                    return Ok(step);
+                }
+                Located::Again
+            }
+            _ => Located::Again,
+        };
+        while lookup.tries < TRIES {
+            if let Located::Again = located {
+                lookup.tries += 1;
+                located = self.locate(lookup.name);
+            }
+            let entry = match std::mem::replace(&mut located, Located::Again) {
+                Located::There(entry) => entry,
+                Located::Nowhere => break,
+                Located::InPage { version, is_whole } => {
+                    return Ok(self.read_index(lookup, version, is_whole));
+                }
+                Located::Again => continue,
+            };
+            let Some(spot) = entry.spot() else { break };
+            let Some((id, life)) = self.lives.of(spot) else { break };
+            if life == Life::Whole {
+                return Ok(self.read_record(lookup, spot, id));
+            }
+            // It has just been written, where there is no buffer any more.
+            let Some(decoded) = self.read_buffered(spot, id, key) else { continue };
+            if let Some(step) = self.judge(lookup, decoded, spot, (id, life), now_s) {
+                return Ok(step);
+            }
+        }
+        Ok(self.miss(lookup))
+    }
+
+    /// What a record that was read says, unless that is to be read again.
+    fn judge(
+        &self,
+        lookup: &Lookup,
+        decoded: std::result::Result<Record, Mismatch>,
+        spot: Spot,
+        (id, life): (SegmentId, Life),
+        now_s: u32,
+    ) -> Option<Step> {
+        let counters = &self.counters;
+        let of_miss = match decoded {
+            Ok(record) if record.found.object.deadline.has_passed(now_s) => &counters.expired,
+            Ok(record) => {
+                counters.hits.add(1);
+                return Some(Step::Found(Box::new(record), spot));
+            }
+            Err(Mismatch::OtherKey) => &counters.collisions,
+            // Another segment has come there meanwhile, unless it is still the same.
+            Err(Mismatch::Damaged) if self.lives.of(spot) == Some((id, life)) => {
+                counters.damaged.add(1);
+                return Some(self.miss(lookup));
+            }
+            Err(Mismatch::Damaged) => return None,
+        };
+        of_miss.add(1);
+        counters.object_reads_of_misses.add(u64::from(life == Life::Whole));
+        Some(self.miss(lookup))
+    }
+
+    fn miss(&self, lookup: &Lookup) -> Step {
+        self.counters.misses.add(1);
+        self.counters.index_reads_of_misses.add(lookup.index_reads);
+        Step::Missing
+    }
+
+    /// Where the record of a name is, from DRAM.
+    fn locate(&self, name: Name) -> Located {
+        if self.is_broken() {
+            return Located::Nowhere;
+        }
+        let partition = self.partition(name).lock();
+        match partition.find(name.fingerprint, &self.lives) {
+            Knowledge::Absent => return Located::Nowhere,
+            Knowledge::Entry(entry) => return Located::There(entry),
+            Knowledge::Page if !partition.has_page() => return Located::Nowhere,
+            Knowledge::Page => {}
+        }
+        match self.hot.find(name) {
+            Some(entry) => Located::There(entry),
+            // All of the page only where it is to be known what it does not have.
+            None => {
+                Located::InPage { version: partition.version(), is_whole: partition.is_unknown() }
+            }
+        }
+    }
+
+    fn read_index(&self, lookup: &mut Lookup, version: u32, is_whole: bool) -> Step {
+        let name = lookup.name;
+        let page_at = self.layout.page_at(name.partition, version);
+        let (at, len) = match is_whole {
+            true => (page_at, PAGE_BYTES),
+            false => {
+                let number = page::block_of(name.fingerprint);
+                (page_at + (number * PAGE_BLOCK_BYTES) as u64, PAGE_BLOCK_BYTES)
+            }
+        };
+        lookup.index_reads += 1;
+        self.counters.index_reads.add(1);
+        self.counters.read_bytes.add(len as u64);
+        (lookup.reading, lookup.was_read) = (Reading::Index { version, is_whole }, true);
+        Step::Read { at, len }
+    }
+
+    fn read_record(&self, lookup: &mut Lookup, spot: Spot, id: SegmentId) -> Step {
+        let (at, len) =
+            (self.layout.segment_at(spot.slot) + u64::from(spot.offset), spot.len as usize);
+        self.counters.object_reads.add(1);
+        self.counters.read_bytes.add(len as u64);
+        (lookup.reading, lookup.was_read) = (Reading::Record { spot, id }, true);
+        Step::Read { at, len }
+    }
+
+    /// What that part of the page says of a name, if it is still the page that counts.
+    fn learn(&self, name: Name, version: u32, is_whole: bool, bytes: &[u8]) -> Located {
+        let id = PageId { device: self.id, partition: name.partition, version };
+        let says = match is_whole {
+            true => Page::decode(bytes, id)
+                .map(|page| (page.find(name.fingerprint), Some(self.filter_of(&page)))),
+            false => PageBlock::decode(bytes, id, page::block_of(name.fingerprint))
+                .map(|block| (block.find(name.fingerprint), None)),
+        };
+        self.counters.damaged.add(says.is_none().into());
+        let mut partition = self.partition(name).lock();
+        if partition.version() != version
+            || partition.find(name.fingerprint, &self.lives) != Knowledge::Page
+        {
+            return Located::Again;
+        }
+        // Damaged, or so it was read: nothing is known of what it has until it is replaced.
+        let Some((entry, filter)) = says else { return Located::Nowhere };
+        if let Some(filter) = filter
+            && partition.is_unknown()
+        {
+            let replay_from = self.replay_from.load(Ordering::Acquire);
+            partition.learn(version, replay_from, filter);
+        }
+        let is_live = |entry: &Entry| entry.spot().is_some_and(|spot| self.lives.has(spot));
+        let Some(entry) = entry.filter(is_live) else { return Located::Nowhere };
+        self.hot.insert(name.partition, entry);
+        Located::There(entry)
+    }
+
+    /// The filter of what lives in a page.
+    pub(crate) fn filter_of(&self, page: &Page) -> NegativeFilter {
+        let is_live = |entry: &Entry| entry.spot().is_some_and(|spot| self.lives.has(spot));
+        let fingerprints: Vec<u64> =
+            page.entries().filter(is_live).map(Entry::fingerprint).collect();
+        NegativeFilter::of(fingerprints.into_iter())
+    }
+
+    /// The record, if it is in a buffer still.
+    fn read_buffered(
+        &self,
+        spot: Spot,
+        id: SegmentId,
+        key: &[u8],
+    ) -> Option<std::result::Result<Record, Mismatch>> {
+        let segment = self.buffers.read().get(&spot.slot).cloned()?;
+        let segment = segment.read();
+        let bytes = segment.read(spot)?;
+        self.counters.buffer_hits.add(1);
+        Some(record::decode(bytes, id, key))
+    }
+}

@@ -1,0 +1,12 @@
+//! A flash device: changes, lookups in steps, maintenance and recovery.
+//!
+//! Modules are declared bottom-up.
+
+pub(crate) mod stats;
+pub(crate) mod read_times;
+pub(crate) mod write_budget;
+pub(crate) mod flash_device;
+pub(crate) mod limit;
+pub(crate) mod lookup;
+pub(crate) mod upkeep;
+pub(crate) mod recovery;

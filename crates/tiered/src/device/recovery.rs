@@ -1,0 +1,445 @@
+//! Opening a flash device: as it was left, or empty.
+//!
+//! 1. [`Files::open`] takes the device's lock and reads the superblock; whoever opens all
+//!    devices decides whether what this one says may be trusted.
+//! 2. [`open`] reads the metadata (the log, versions of pages, the segment table) and the
+//!    summaries of the segments that have records which no page has; no object and no page.
+//! 3. Invalidations and summaries become changes of the index, in the order of their sequences
+//!    ([`crate::index::replay`]).
+//! 4. What is damaged is nothing, and is written down as nothing before it counts as that; if
+//!    an invalidation may be missing, all of the device is nothing, and [`begin`] begins anew.
+//!
+//! A device that is a file is two: what is read and written past the kernel's cache, and beside it,
+//! with `.meta` behind its name, the metadata ([`meta_path`]). Offsets count as if they were one; in
+//! the first block, where the metadata would begin, is a mark ([`crate::segment::mark`]). Where one of the
+//! two is missing or another's, or the metadata is of an earlier session, the device says nothing
+//! of itself and begins empty. Older objects beside newer metadata do no harm: pages and summaries
+//! carry versions and generations. Who copies a device copies both files while it is closed.
+//!
+//! Relies on the order in which [`crate::device::flash_device`] and [`crate::device::upkeep`] write.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+
+use arc_swap::ArcSwap;
+use hashbrown::HashMap;
+use parking_lot::{Mutex, RwLock};
+use tidekv_io::buffer::AlignedVec;
+use tidekv_io::{Access, ErrorKind, File, Lock, Operation, Result, Storage};
+
+use crate::device::flash_device::{Device, Filling, Log};
+use crate::device::stats::DeviceCounters;
+use crate::device::upkeep::encode_version;
+use crate::entry::SegmentId;
+use crate::index::flash_dram::Limits;
+use crate::index::hot::Hot;
+use crate::index::partition::{Partition, restore};
+use crate::index::replay::replay;
+use crate::segment::buffer::{self, Summary};
+use crate::segment::coding::Reader;
+use crate::segment::invalidations::{Collection, Invalidation, Invalidations};
+use crate::segment::layout::{
+    BLOCK_BYTES, INVALIDATION_BYTES, Layout, SLOT_BYTES, SUPERBLOCK_BYTES, VERSION_BYTES,
+};
+use crate::segment::mark::{MARK_BYTES, Mark};
+use crate::segment::segment_table::{Lives, Slot};
+use crate::segment::slots::Slots;
+use crate::segment::superblock::{Opening, Superblock};
+
+/// Metadata is emptied in pieces of so many bytes.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// A device that is open, and nothing more is known of it than its superblock.
+#[derive(Debug)]
+pub(crate) struct Files {
+    meta: Arc<dyn File>,
+    data: Arc<dyn File>,
+    lock: Box<dyn Lock>,
+    /// What the device says of itself, if anything.
+    pub(crate) superblock: Option<Superblock>,
+}
+
+impl Files {
+    /// Opens the device at `path`, and its metadata beside it; files are made, that at `path` as
+    /// long as `bytes`.
+    pub(crate) fn open(storage: &Arc<dyn Storage>, path: &Path, bytes: u64) -> Result<Self> {
+        let is_new = !storage.exists(path)?;
+        let lock = storage.lock(path)?;
+        let data = storage.open(path, Access::Direct)?;
+        if data.len()? < bytes {
+            data.allocate(bytes)?;
+        }
+        let meta = match data.is_block_device() {
+            true => {
+                let meta = storage.open(path, Access::Buffered)?;
+                refuse_others(&*meta)?;
+                meta
+            }
+            false => open_meta(storage, &meta_path(path))?,
+        };
+        if is_new {
+            sync_directory_of(storage, path)?;
+        }
+        let superblock = newest(&*meta)?.filter(|found| {
+            // What cannot be read allows nothing.
+            let mark = || Mark::decode(&data.read_at(0, MARK_BYTES).ok()?);
+            data.is_block_device() || mark().is_some_and(|mark| mark.allows(found))
+        });
+        Ok(Self { meta, data, lock, superblock })
+    }
+
+    /// Makes the device say that, and the file of objects that it goes with it.
+    fn claim(&self, superblock: &Superblock) -> Result<()> {
+        let superblock_at = superblock.layout.superblock_at(superblock.generation);
+        self.meta.write_at(superblock_at, &superblock.encode())?;
+        // Else a cut of power could bring back one that says it was closed in order, with all that
+        // stood there then.
+        self.meta.sync()?;
+        // Only now: before, the metadata would be of an earlier session.
+        if self.data.is_block_device() {
+            return Ok(());
+        }
+        let mut block = AlignedVec::with_capacity(MARK_BYTES);
+        block.extend_from_slice(&Mark::of(superblock).encode());
+        self.data.write_at(0, &block)?;
+        self.data.sync()
+    }
+
+    /// Takes away all metadata, and the superblocks first: then it says nothing of itself.
+    pub(crate) fn erase(&self, layout: &Layout) -> Result<()> {
+        let end = layout.page_at(0, 0);
+        for at in (0..end).step_by(PIECE_BYTES as usize) {
+            let zeros = vec![0; PIECE_BYTES.min(end - at) as usize];
+            self.meta.write_at(at, &zeros)?;
+        }
+        self.meta.sync()
+    }
+}
+
+/// When the cache was opened last that the device at `path` was part of, and which membership it
+/// knows of, if it says so. Nothing is locked or changed.
+pub(crate) fn last_opening(storage: &Arc<dyn Storage>, path: &Path) -> Option<(Opening, u32)> {
+    peek(storage, path).map(|superblock| (superblock.opening, superblock.membership.epoch))
+}
+
+/// How the device at `path` is divided, if it says so. Nothing is locked or changed.
+pub(crate) fn last_layout(storage: &Arc<dyn Storage>, path: &Path) -> Option<Layout> {
+    peek(storage, path).map(|superblock| superblock.layout)
+}
+
+fn peek(storage: &Arc<dyn Storage>, path: &Path) -> Option<Superblock> {
+    let is_file = storage.exists(&meta_path(path)).unwrap_or(false);
+    let meta_path = if is_file { meta_path(path) } else { path.to_owned() };
+    let meta = storage.open_read(&meta_path, Access::Buffered).ok()?;
+    newest(&*meta).ok()?
+}
+
+/// Where the metadata of the device at `path` is. A buffered write waits for the direct reads of the
+/// same file to end, on ext4 at least, and no other read begins meanwhile: in one file every
+/// invalidation would stop the device. On a block device itself nobody waits, and both are one.
+pub(crate) fn meta_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".meta");
+    name.into()
+}
+
+/// A block device that begins with something else is not taken: it may be somebody's.
+fn refuse_others(device: &dyn File) -> Result<()> {
+    let head = device.read_at(0, 2 * BLOCK_BYTES as usize)?;
+    let is_ours = [0, BLOCK_BYTES as usize].iter().any(|at| Superblock::is_begun(&head[*at..]));
+    if is_ours || head.iter().all(|byte| *byte == 0) {
+        return Ok(());
+    }
+    let why = "it holds something else than a cache; if that may go, clear its first 8 KiB";
+    let why = std::io::Error::other(why);
+    Err(tidekv_io::Error::from_system(Operation::Open, device.path(), why))
+}
+
+/// Opens the file with the metadata, which is made if there is none.
+fn open_meta(storage: &Arc<dyn Storage>, path: &Path) -> Result<Arc<dyn File>> {
+    let is_new = !storage.exists(path)?;
+    let meta = match is_new {
+        true => storage.create(path, Access::Buffered)?,
+        false => storage.open(path, Access::Buffered)?,
+    };
+    extend(&*meta, 2 * BLOCK_BYTES)?;
+    if is_new {
+        sync_directory_of(storage, path)?;
+    }
+    Ok(meta)
+}
+
+fn sync_directory_of(storage: &Arc<dyn Storage>, path: &Path) -> Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    storage.sync_dir(directory.unwrap_or(Path::new(".")))
+}
+
+/// Makes a file at least so long: what is missing reads as zeros, which say nothing.
+fn extend(meta: &dyn File, bytes: u64) -> Result<()> {
+    if meta.len()? < bytes { meta.allocate(bytes) } else { Ok(()) }
+}
+
+/// The newest superblock; none where one is damaged, for that might be the newest.
+fn newest(meta: &dyn File) -> Result<Option<Superblock>> {
+    let mut newest: Option<Superblock> = None;
+    for at in [0, BLOCK_BYTES] {
+        let bytes = meta.read_at(at, SUPERBLOCK_BYTES)?;
+        match Superblock::decode(&bytes) {
+            Some(found) => {
+                let before = newest.as_ref().map_or(0, |newest| newest.generation);
+                newest = Some(found).filter(|found| found.generation > before).or(newest);
+            }
+            None if bytes.iter().all(|byte| *byte == 0) => {}
+            None => return Ok(None),
+        }
+    }
+    Ok(newest)
+}
+
+/// What stands in the metadata.
+struct Found {
+    log: Log,
+    partitions: Vec<Partition>,
+    slots: Vec<Slot>,
+    sequence: u64,
+}
+
+/// Opens a device: as it was left, if `left` says what it is to say from now on and no
+/// invalidation may be missing; otherwise empty, and `fresh` is what it says. Whether it is
+/// as it was left.
+///
+/// # Errors
+///
+/// When the device fails.
+pub(crate) fn open(
+    files: Files,
+    left: Option<&Superblock>,
+    fresh: &Superblock,
+    limits: Limits,
+    counters: Arc<DeviceCounters>,
+) -> Result<(Device, bool)> {
+    if let Some(left) = left {
+        // First of all: who fails to read the rest runs without the device, and what happens then it
+        // does not know. If it said still that it was closed in order, it would be believed.
+        files.claim(left)?;
+        if let Some(found) = read(&files, left)? {
+            return Ok((build(files, left, found, limits, counters)?, true));
+        }
+    }
+    files.erase(&fresh.layout)?;
+    Ok((begin(files, fresh, limits, counters)?, false))
+}
+
+/// Begins a device anew whose metadata has been erased.
+///
+/// # Errors
+///
+/// When the device fails.
+pub(crate) fn begin(
+    files: Files,
+    fresh: &Superblock,
+    limits: Limits,
+    counters: Arc<DeviceCounters>,
+) -> Result<Device> {
+    files.claim(fresh)?;
+    let end = Invalidation::end(fresh.first_invalidation, fresh.device);
+    files.meta.write_at(fresh.layout.invalidation_at(fresh.first_invalidation), &end)?;
+    let empty = read(&files, fresh)?.ok_or_else(|| {
+        tidekv_io::Error::new(ErrorKind::Failed, Operation::Read, files.meta.path())
+    })?;
+    build(files, fresh, empty, limits, counters)
+}
+
+fn build(
+    files: Files,
+    superblock: &Superblock,
+    found: Found,
+    limits: Limits,
+    counters: Arc<DeviceCounters>,
+) -> Result<Device> {
+    let layout = superblock.layout;
+    let Found { log, partitions, slots, mut sequence } = found;
+    let lives = Lives::new(layout.slots);
+    for slot in &slots {
+        sequence = sequence.max(slot.sequence_max).max(slot.order);
+        match slot.is_whole {
+            true => lives.set_whole(slot.id, slot.sequence_max),
+            false => lives.set_free(slot.id),
+        }
+    }
+    let changes = partitions.iter().map(|partition| partition.changes() as i64).sum();
+    let filling = Filling {
+        slots: Slots::new(slots),
+        open: Vec::new(),
+        sealed: std::collections::VecDeque::new(),
+        buffers: 0,
+        spare: Vec::new(),
+    };
+    Ok(Device {
+        id: superblock.device,
+        meta: files.meta,
+        data: files.data,
+        lock: files.lock,
+        layout,
+        limits: ArcSwap::from_pointee(limits.within(partitions.len())),
+        partitions: partitions.into_iter().map(Mutex::new).collect(),
+        hot: Hot::new(limits.hot_bytes),
+        lives,
+        filling: Mutex::new(filling),
+        buffers: RwLock::new(HashMap::new()),
+        log: Mutex::new(log),
+        superblock: Mutex::new(superblock.clone()),
+        sequence: AtomicU64::new(sequence),
+        replay_from: AtomicU64::new(superblock.replay_from),
+        changes: AtomicI64::new(changes),
+        buffered: AtomicI64::new(0),
+        futile_changes: AtomicI64::new(0),
+        broken: AtomicBool::new(false),
+        counters,
+    })
+}
+
+fn read(files: &Files, superblock: &Superblock) -> Result<Option<Found>> {
+    let layout = &superblock.layout;
+    extend(&*files.meta, layout.page_at(0, 0))?;
+    let Some(log) = read_log(files, superblock)? else { return Ok(None) };
+    let last = log.iter().map(|invalidation| invalidation.sequence).max().unwrap_or(0);
+    let mut sequence = last.max(superblock.replay_from).max(superblock.first_segment);
+    let (mut partitions, lost) = read_versions(files, superblock)?;
+    let mut slots = read_slots(files, superblock)?;
+    sequence = slots.iter().map(|slot| slot.sequence_max).max().unwrap_or(0).max(sequence);
+    let ring = log_of(layout.invalidations, superblock.first_invalidation, &log);
+    for partition in lost {
+        partitions[partition as usize].distrust(sequence);
+    }
+    let from = superblock.replay_from;
+    let is_replayed = |slot: &&Slot| slot.is_whole && slot.sequence_max > from;
+    let segments = slots.iter().filter(is_replayed).copied().collect();
+    let read = |slot: &Slot| read_summary(files, layout, superblock.device, slot);
+    let damaged = replay(log, segments, from, read, |found| restore(&mut partitions, found));
+    for slot in damaged {
+        let slot = &mut slots[slot as usize];
+        *slot = next_free(slot.id.slot, slot.id.generation);
+        let at = layout.table_entry_at(slot.id.slot);
+        files.meta.write_at(at, &slot.encode(superblock.device))?;
+    }
+    Ok(Some(Found { log: ring, partitions, slots, sequence }))
+}
+
+/// The invalidations that count; nothing where one may be missing.
+fn read_log(files: &Files, superblock: &Superblock) -> Result<Option<Vec<Invalidation>>> {
+    let layout = &superblock.layout;
+    let mut collection = Collection::new(superblock.device, superblock.first_invalidation);
+    let ring_bytes = u64::from(layout.invalidations) * INVALIDATION_BYTES as u64;
+    let start = layout.invalidation_at(0);
+    for at in (0..ring_bytes).step_by(PIECE_BYTES as usize) {
+        let piece_bytes = PIECE_BYTES.min(ring_bytes - at) as usize;
+        collection.add(&files.meta.read_at(start + at, piece_bytes)?);
+    }
+    Ok(collection.finish())
+}
+
+/// The partitions with what is known of them without their pages; of which of them the version is
+/// damaged, and is written down as none.
+fn read_versions(files: &Files, superblock: &Superblock) -> Result<(Vec<Partition>, Vec<u32>)> {
+    let (layout, device) = (&superblock.layout, superblock.device);
+    let versions_bytes = layout.partitions as usize * VERSION_BYTES;
+    let versions = files.meta.read_at(layout.versions_at(), versions_bytes)?;
+    let mut partitions = Vec::with_capacity(layout.partitions as usize);
+    let mut lost = Vec::new();
+    for (partition, bytes) in (0..).zip(versions.chunks_exact(VERSION_BYTES)) {
+        let version = decode_version(bytes, device, partition);
+        if version.is_none() {
+            let none = encode_version(device, partition, 0);
+            files.meta.write_at(layout.version_at(partition), &none)?;
+            lost.push(partition);
+        }
+        partitions.push(Partition::new(version.unwrap_or(0)));
+    }
+    Ok((partitions, lost))
+}
+
+/// A slot that held that generation, and holds nothing.
+fn next_free(slot: u32, generation: u32) -> Slot {
+    Slot::free(SegmentId { slot, generation: generation.wrapping_add(1) })
+}
+
+/// The segment table.
+fn read_slots(files: &Files, superblock: &Superblock) -> Result<Vec<Slot>> {
+    let (layout, device) = (&superblock.layout, superblock.device);
+    let table = files.meta.read_at(layout.table_at(), layout.slots as usize * SLOT_BYTES)?;
+    let entries = || (0..).zip(table.chunks_exact(SLOT_BYTES));
+    let decoded = entries().map(|(slot, entry)| Slot::decode(entry, device, slot));
+    let decoded: Vec<Option<Slot>> = decoded.collect();
+    // In generations that were given out, but not written down: one more for each.
+    let generations = decoded.iter().flatten().map(|slot| slot.id.generation);
+    let newest = generations.max().unwrap_or(0);
+    let mut slots = Vec::with_capacity(layout.slots as usize);
+    for ((slot, bytes), entry) in entries().zip(decoded) {
+        let is_new = bytes.iter().all(|byte| *byte == 0);
+        slots.push(match entry {
+            Some(entry) if entry.is_whole && entry.order >= superblock.first_segment => entry,
+            Some(entry) => next_free(slot, entry.id.generation),
+            None if is_new => next_free(slot, 0),
+            None => {
+                let free = next_free(slot, newest);
+                files.meta.write_at(layout.table_entry_at(slot), &free.encode(device))?;
+                free
+            }
+        });
+    }
+    Ok(slots)
+}
+
+fn read_summary(files: &Files, layout: &Layout, device: u64, slot: &Slot) -> Option<Vec<Summary>> {
+    let (offset, len) = buffer::summary_range(slot);
+    if offset + len as u64 > layout.segment_bytes.into() {
+        return None;
+    }
+    let bytes = files.data.read_at(layout.segment_at(slot.id.slot) + offset, len).ok()?;
+    let summaries = buffer::read_summary(&bytes, device, slot.id)?;
+    let is_inside = |summary: &Summary| {
+        let end = u64::from(summary.spot.offset) + u64::from(summary.spot.len);
+        summary.name.partition < layout.partitions && end <= slot.bytes.into()
+    };
+    summaries.iter().all(is_inside).then_some(summaries)
+}
+
+fn log_of(places: u32, first: u64, found: &[Invalidation]) -> Log {
+    let next = first + found.len() as u64;
+    let sequence_max = found.iter().map(|invalidation| invalidation.sequence).max().unwrap_or(0);
+    let ring = Invalidations::new(places, first, next);
+    let stretches = (next > first).then_some((next, sequence_max)).into_iter().collect();
+    Log { ring, stretches, sequence_max }
+}
+
+/// The version in the directory; `None` when it is damaged.
+fn decode_version(bytes: &[u8], device: u64, partition: u32) -> Option<u32> {
+    if bytes.iter().all(|byte| *byte == 0) {
+        return Some(0);
+    }
+    let mut reader = Reader::open(bytes, device ^ u64::from(partition).rotate_left(32))?;
+    Some(reader.u32())
+}
+
+impl Device {
+    /// Brings everything to flash and says so; the device holds nothing any more.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    pub(crate) fn close(&self, now_s: u32) -> Result<()> {
+        if self.is_broken() {
+            return Ok(());
+        }
+        self.settle_all(&mut 0, now_s)?;
+        self.data.sync()?;
+        self.meta.sync()?;
+        self.write_superblock(|superblock| superblock.is_closed = true)?;
+        self.meta.sync()?;
+        self.broken.store(true, Ordering::Release);
+        Ok(())
+    }
+}

@@ -1,0 +1,412 @@
+//! What a flash device does beside requests: segments are written, changes of the index merged
+//! into pages (BigKV's metadata eviction), and the log is cut.
+//!
+//! Guarantees:
+//! 1. A segment lives for a recovery only when all of it is on flash, and before memory
+//!    forgets its buffer.
+//! 2. A page counts only when all of it is on flash: its place is the one that the page
+//!    before it does not have, and its version is written after it.
+//! 3. The log is cut only of what pages have, or what counts no more.
+//! 4. Where fewer slots may be in use than are, some become free ([`crate::device::limit`]), between writes.
+//! 5. A recovery has no more operations to look at than [`Device::window_max`] says, and those that
+//!    came while it was being seen to; most of the time about twice as many as changes may wait.
+//!
+//! Partitions are merged by turns. Keys are spread evenly by their hash, so the one whose turn it
+//! is has waited longest, has as many changes as any, and holds back from where a recovery begins.
+//!
+//! One thread at a time does this for a device.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::RwLock;
+use tidekv_io::buffer::AlignedVec;
+use tidekv_io::{Error, ErrorKind, Operation, Result};
+
+use crate::device::flash_device::Device;
+use crate::entry::Entry;
+use crate::index::partition::{Knowledge, Partition};
+use crate::segment::buffer::Segment;
+use crate::segment::coding::Writer;
+use crate::segment::layout::{Name, VERSION_BYTES};
+use crate::segment::page::{ENTRIES_MAX, PAGE_BYTES, Page, PageId};
+use crate::segment::segment_table::Slot;
+
+/// So many partitions are looked at for one that is worth being merged.
+const LOOKED_AT: usize = 256;
+/// In so many parts of a round over all partitions it is written down from where a recovery begins.
+const CHECKPOINTS: usize = 8;
+/// A recovery may look at one in so many of the objects for which there is room, at so many times
+/// the changes that may wait, or at as many objects as fill so many times the segments that are
+/// filled at once, whichever is most.
+const WINDOW_DIVISOR: u64 = 16;
+const WINDOW_CHANGES: u64 = 3;
+const WINDOW_SEGMENTS: u64 = 4;
+/// A log that is fuller is cut.
+const LOG_PERCENT: u64 = 50;
+/// Even if segments wait to be written.
+const LOG_PERCENT_URGENT: u64 = 75;
+
+/// A page with its changes, on flash.
+struct Merged {
+    page: Page,
+    /// What it had no room for.
+    displaced: Vec<Entry>,
+    /// What it had before could not be read.
+    is_lost: bool,
+    /// A recovery may find what it does not have any more.
+    is_distrusted: bool,
+}
+
+/// What a page's version looks like on flash: checksum (`coding.rs`) and version (4 bytes
+/// each of the rest); do not change.
+pub(crate) fn encode_version(device: u64, partition: u32, version: u32) -> [u8; VERSION_BYTES] {
+    // The partition is in the checksum only.
+    Writer::new().u32(version).seal(device ^ u64::from(partition).rotate_left(32))
+}
+
+impl Device {
+    /// Does all that there is to do, but that of segments that are too many only some go: while
+    /// [`Device::is_to_shrink`], one comes again. `cursor` goes round the partitions.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails; what could be done is done.
+    pub(crate) fn upkeep(&self, cursor: &mut usize, now_s: u32) -> Result<()> {
+        self.shrink(now_s)?;
+        loop {
+            if self.is_broken() {
+                return Ok(());
+            }
+            // By turns: neither waits for the end of the other, which may never come.
+            let has_written = self.write_next()?;
+            let log_percent = self.log.lock().ring.percent_full();
+            if log_percent >= LOG_PERCENT && (!has_written || log_percent >= LOG_PERCENT_URGENT) {
+                return self.settle();
+            }
+            let window_max = self.window_max();
+            if self.window() > window_max {
+                // What is not merged though its turn has come is in segments that fill slowly.
+                let now = self.sequence.load(Ordering::Acquire);
+                return self.settle_before(now.saturating_sub(window_max / 2));
+            }
+            if self.has_many_changes() {
+                if !self.merge_any(cursor)? {
+                    // What is left waits for segments that are not whole.
+                    let changes = self.settled_changes();
+                    self.futile_changes.store(changes, Ordering::Relaxed);
+                }
+            } else if !has_written {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes the segment that has waited longest; whether there was one.
+    fn write_next(&self) -> Result<bool> {
+        let sealed = self.filling.lock().sealed.pop_front();
+        let Some((slot, segment)) = sealed else { return Ok(false) };
+        self.write_segment(slot, segment)?;
+        Ok(true)
+    }
+
+    /// Whether there is something to do.
+    pub(crate) fn wants_upkeep(&self) -> bool {
+        let filling = self.filling.lock();
+        let is_to_write = !filling.sealed.is_empty() || self.has_too_many(&filling);
+        drop(filling);
+        is_to_write
+            || self.has_many_changes()
+            || self.window() > self.window_max()
+            || self.log.lock().ring.percent_full() >= LOG_PERCENT
+    }
+
+    /// Whether there are so many changes that some are to be merged, and so many more than when
+    /// none could be that it is worth another try.
+    fn has_many_changes(&self) -> bool {
+        let (changes, max) = (self.settled_changes(), self.limits.load().changes as i64);
+        let futile = self.futile_changes.load(Ordering::Relaxed);
+        changes > max && (futile == 0 || changes > futile + max / 4)
+    }
+
+    /// Changes that wait, but for those of records in buffers; fewer, where buffers have records
+    /// that have been replaced.
+    fn settled_changes(&self) -> i64 {
+        self.changes.load(Ordering::Relaxed) - self.buffered.load(Ordering::Relaxed)
+    }
+
+    /// How many operations a recovery would have to look at.
+    pub(crate) fn window(&self) -> u64 {
+        let now = self.sequence.load(Ordering::Acquire);
+        now.saturating_sub(self.replay_from.load(Ordering::Acquire))
+    }
+
+    /// How many it may be.
+    pub(crate) fn window_max(&self) -> u64 {
+        let objects = u64::from(self.layout.partitions) * ENTRIES_MAX as u64;
+        let limits = self.limits.load();
+        let open = limits.open as u64 * WINDOW_SEGMENTS;
+        let of_segments = objects * open / u64::from(self.layout.slots);
+        let of_changes = limits.changes as u64 * WINDOW_CHANGES;
+        (objects / WINDOW_DIVISOR).max(of_segments).max(of_changes)
+    }
+
+    /// Brings everything to flash, so that a recovery has nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    pub(crate) fn settle_all(&self, cursor: &mut usize, now_s: u32) -> Result<()> {
+        self.seal_opened_before(u64::MAX);
+        self.upkeep(cursor, now_s)?;
+        self.merge_older_than(u64::MAX)?;
+        self.checkpoint()
+    }
+
+    /// Cuts the older half of the log off.
+    fn settle(&self) -> Result<()> {
+        let middle = {
+            let log = self.log.lock();
+            let stretches = &log.stretches;
+            stretches.get(stretches.len() / 2).map_or(log.sequence_max, |(_, sequence)| *sequence)
+        };
+        self.settle_before(middle)
+    }
+
+    /// Makes it so that a recovery looks at no operation up to that one.
+    fn settle_before(&self, sequence: u64) -> Result<()> {
+        self.seal_opened_before(sequence);
+        while self.write_next()? {}
+        self.merge_older_than(sequence)?;
+        self.checkpoint()
+    }
+
+    fn seal_opened_before(&self, sequence: u64) {
+        let mut filling = self.filling.lock();
+        let opened = |segment: &Arc<RwLock<Segment>>| self.lives.order(segment.read().id().slot);
+        while let Some(index) = filling.open.iter().position(|open| opened(open) <= sequence) {
+            self.seal(&mut filling, index);
+        }
+    }
+
+    /// Writes a sealed segment, after which its records are read from flash.
+    fn write_segment(&self, slot: Slot, segment: Arc<RwLock<Segment>>) -> Result<()> {
+        let written = {
+            let segment = segment.read();
+            let at = self.layout.segment_at(slot.id.slot);
+            self.data.write_at(at, segment.bytes()).map(|()| segment.bytes().len())
+        };
+        let mut filling = self.filling.lock();
+        let is_same = |other: &Arc<RwLock<Segment>>| Arc::ptr_eq(other, &segment);
+        if !self.buffers.read().get(&slot.id.slot).is_some_and(is_same) {
+            // Everything was forgotten meanwhile.
+            return Ok(());
+        }
+        filling.buffers -= 1;
+        self.buffered.fetch_sub(slot.records.into(), Ordering::Relaxed);
+        self.futile_changes.store(0, Ordering::Relaxed);
+        let outcome = match &written {
+            Ok(bytes) => {
+                self.counters.segment_bytes_written.add(*bytes as u64);
+                self.write_slot(&slot)
+            }
+            Err(error) => Err(error.clone()),
+        };
+        match &outcome {
+            Ok(()) => {
+                filling.slots.put(slot);
+                self.lives.set_whole(slot.id, slot.sequence_max);
+            }
+            Err(_) => {
+                self.counters.errors.add(1);
+                self.counters.segments_lost.add(1);
+                self.lives.set_free(filling.slots.give_back(slot.id.slot));
+            }
+        }
+        self.buffers.write().remove(&slot.id.slot);
+        self.keep_buffer(&mut filling, segment);
+        outcome
+    }
+
+    /// Merges the next partition for which that is worth it, if one is soon found; whether one was.
+    /// `cursor` is the one whose turn it is.
+    fn merge_any(&self, cursor: &mut usize) -> Result<bool> {
+        let partitions = self.partitions.len();
+        let part = partitions.div_ceil(CHECKPOINTS);
+        for _ in 0..LOOKED_AT.min(partitions) {
+            let partition = *cursor % partitions;
+            *cursor = (partition + 1) % partitions;
+            let is_worth_it = self.partitions[partition].lock().is_worth_merging(&self.lives);
+            let has_merged = is_worth_it && self.merge(partition as u32)?;
+            if cursor.is_multiple_of(part) {
+                self.checkpoint()?;
+            }
+            if has_merged {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn merge_older_than(&self, sequence: u64) -> Result<()> {
+        for partition in 0..self.layout.partitions {
+            let oldest = self.partitions[partition as usize].lock().oldest();
+            if oldest <= sequence {
+                self.write_next()?;
+                self.merge(partition)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges the changes of a partition into its page, of those that wait for their segments only
+    /// that the page has nothing of their names; whether there were any.
+    fn merge(&self, partition: u32) -> Result<bool> {
+        let (changes, version) = {
+            let mut partition = self.partitions[partition as usize].lock();
+            let before = partition.changes() as i64;
+            let changes = partition.begin_merge(&self.lives);
+            self.changes.fetch_add(partition.changes() as i64 - before, Ordering::Relaxed);
+            (changes, partition.version())
+        };
+        let Some(changes) = changes else { return Ok(false) };
+        let written = self.write_merged(partition, version, &changes);
+        let mut locked = self.partitions[partition as usize].lock();
+        match written {
+            Ok(Merged { page, displaced, is_lost, is_distrusted }) => {
+                let replay_from = self.replay_from.load(Ordering::Acquire);
+                if is_distrusted {
+                    locked.distrust(self.sequence.load(Ordering::Acquire));
+                }
+                locked.finish_merge(version.wrapping_add(1), replay_from, self.filter_of(&page));
+                // What the page has no more must not be found anywhere else, now that nobody
+                // who has read the page before puts it there again.
+                if is_lost {
+                    self.hot.clear();
+                }
+                for entry in displaced {
+                    self.hot.remove(Name { partition, fingerprint: entry.fingerprint() });
+                }
+                for entry in changes.iter().filter(|entry| entry.spot().is_some()) {
+                    let is_newest = page.find(entry.fingerprint()) == Some(*entry);
+                    if is_newest && locked.find(entry.fingerprint(), &self.lives) == Knowledge::Page
+                    {
+                        self.hot.insert(partition, *entry);
+                    }
+                }
+                self.counters.merges.add(1);
+                Ok(true)
+            }
+            Err(error) => {
+                self.counters.errors.add(1);
+                let before = locked.changes() as i64;
+                locked.abort_merge();
+                self.changes.fetch_add(locked.changes() as i64 - before, Ordering::Relaxed);
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes the page with the changes as its next version.
+    fn write_merged(&self, partition: u32, version: u32, changes: &[Entry]) -> Result<Merged> {
+        let (mut is_lost, mut is_distrusted) = (false, false);
+        let mut page = match version {
+            0 => Page::empty(),
+            _ => match self.read_page(partition, version)? {
+                Some(page) => page,
+                None => {
+                    is_lost = true;
+                    self.counters.lost_pages.add(1);
+                    Page::empty()
+                }
+            },
+        };
+        let displaced = self.apply(&mut page, changes);
+        is_distrusted |= is_lost || !self.log_displaced(partition, &displaced)?;
+        let next = version
+            .checked_add(1)
+            .ok_or_else(|| Error::new(ErrorKind::Failed, Operation::Write, self.data.path()))?;
+        let mut bytes = AlignedVec::with_capacity(PAGE_BYTES);
+        let id = PageId { device: self.id, partition, version: next };
+        bytes.extend_from_slice(&page.encode(id));
+        self.data.write_at(self.layout.page_at(partition, next), &bytes)?;
+        self.counters.page_bytes_written.add(PAGE_BYTES as u64);
+        let at = self.layout.version_at(partition);
+        self.meta.write_at(at, &encode_version(self.id, partition, next))?;
+        self.counters.metadata_bytes_written.add(VERSION_BYTES as u64);
+        Ok(Merged { page, displaced, is_lost, is_distrusted })
+    }
+
+    /// The page of a partition; `None` when what stands there is damaged.
+    fn read_page(&self, partition: u32, version: u32) -> Result<Option<Page>> {
+        self.counters.read_bytes.add(PAGE_BYTES as u64);
+        let at = self.layout.page_at(partition, version);
+        // Who merges counts the error.
+        let bytes = self.data.read_at(at, PAGE_BYTES)?;
+        let page = Page::decode(&bytes, PageId { device: self.id, partition, version });
+        self.counters.damaged.add(page.is_none().into());
+        Ok(page)
+    }
+
+    /// Changes a page; what had to go for want of room.
+    fn apply(&self, page: &mut Page, changes: &[Entry]) -> Vec<Entry> {
+        let is_live = |entry: Entry| entry.spot().is_some_and(|spot| self.lives.has(spot));
+        let age = |entry: Entry| entry.spot().map_or(0, |spot| self.lives.order(spot.slot));
+        page.retain(is_live);
+        let mut displaced = Vec::new();
+        for change in changes {
+            match change.spot() {
+                None => page.remove(change.fingerprint()),
+                Some(_) => displaced.extend(page.insert(*change, is_live, age)),
+            }
+        }
+        displaced
+    }
+
+    /// A recovery must not find what a full page has no room for: whether that is logged, where
+    /// it would be found. A log that is short of room is left to those who wait for it.
+    fn log_displaced(&self, partition: u32, displaced: &[Entry]) -> Result<bool> {
+        self.counters.displaced.add(displaced.len() as u64);
+        let replay_from = self.replay_from.load(Ordering::Acquire);
+        let is_replayed = |entry: &&Entry| {
+            entry.spot().is_some_and(|spot| self.lives.order(spot.slot) > replay_from)
+        };
+        let replayed: Vec<&Entry> = displaced.iter().filter(is_replayed).collect();
+        let log = self.log.lock();
+        if log.ring.percent_full() >= LOG_PERCENT || log.ring.room() / 4 < replayed.len() as u64 {
+            return Ok(replayed.is_empty());
+        }
+        drop(log);
+        for entry in replayed {
+            let name = Name { partition, fingerprint: entry.fingerprint() };
+            let _order: parking_lot::MutexGuard<'_, Partition> = self.partition(name).lock();
+            self.log_invalidation(name, self.next_sequence())?;
+        }
+        Ok(true)
+    }
+
+    /// Makes it so that a recovery looks at no operation that pages have.
+    fn checkpoint(&self) -> Result<()> {
+        // An operation has its sequence and is in its partition under that one's lock: what is
+        // not found there in a moment is later than this.
+        let now = self.sequence.load(Ordering::Acquire);
+        let oldest = self.partitions.iter().map(|partition| partition.lock().oldest()).min();
+        let upto = oldest.map_or(now, |oldest| now.min(oldest.saturating_sub(1)));
+        let mut log = self.log.lock();
+        let upto = upto.max(self.replay_from.load(Ordering::Acquire));
+        let mut first = None;
+        while let Some((end, sequence_max)) = log.stretches.front().copied()
+            && sequence_max <= upto
+        {
+            first = Some(end);
+            log.stretches.pop_front();
+        }
+        self.write_superblock(|superblock| {
+            superblock.replay_from = upto;
+            superblock.first_invalidation = first.unwrap_or(superblock.first_invalidation);
+        })?;
+        self.replay_from.store(upto, Ordering::Release);
+        first.into_iter().for_each(|first| log.ring.cut(first));
+        Ok(())
+    }
+}

@@ -1,0 +1,228 @@
+//! All flash devices as they are opened: which of them are as they were left, and who takes
+//! which seat.
+//!
+//! A device is as it was left if
+//!
+//! 1. the newest of all memberships that devices and the state file tell says that it is there,
+//! 2. it was closed in order, or written in this run of the machine: what is not synced
+//!    outlives no other, and
+//! 3. enough of the others are there to know that it has not left since, or the state file is;
+//!    or it was closed in order and all devices can be read.
+//!
+//! All others begin empty, and so do all where two lineages are told. If the number of devices
+//! has changed, or the place of one that was left, keys belong elsewhere than before, and all
+//! begin empty. A device that was closed in order and of which nobody can say that it has left since,
+//! neither itself nor another one, would be believed at the next start: so it is an error if all
+//! of them fail.
+//!
+//! Relies on [`crate::membership`].
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::device::flash_device::Device;
+use crate::device::recovery::{self, Files};
+use crate::device::stats::DeviceCounters;
+use crate::error::Result;
+use crate::index::flash_dram::Limits;
+use crate::membership::Membership;
+use crate::options::{FlashOptions, Options};
+use crate::segment::layout::Layout;
+use crate::segment::state_file::StateFile;
+use crate::segment::superblock::{NO_TIME, Opening, Superblock};
+use crate::surroundings::Surroundings;
+
+/// A device in its seat.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// Nothing where the device could not be opened.
+    pub(crate) device: Option<Device>,
+    pub(crate) options: FlashOptions,
+    pub(crate) layout: Layout,
+    pub(crate) counters: Arc<DeviceCounters>,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Array {
+    pub(crate) seats: Vec<Opened>,
+    pub(crate) membership: Membership,
+    pub(crate) state: Option<StateFile>,
+    /// How many are as they were left.
+    pub(crate) warm: usize,
+    /// No object has a version above this one.
+    pub(crate) version_max: u64,
+    /// When everything is to be forgotten.
+    pub(crate) clear_at_s: u32,
+}
+
+/// A device that is looked at.
+struct Candidate {
+    options: FlashOptions,
+    layout: Layout,
+    files: tidekv_io::Result<Files>,
+}
+
+impl Candidate {
+    /// What the device says, if that is about a device of this layout.
+    fn superblock(&self) -> Option<&Superblock> {
+        let superblock = self.files.as_ref().ok()?.superblock.as_ref()?;
+        (superblock.layout == self.layout).then_some(superblock)
+    }
+}
+
+impl Array {
+    /// Opens all devices of the options: as they were left only if they may be.
+    ///
+    /// # Errors
+    ///
+    /// When one is too small or locked, or none can be opened.
+    pub(crate) fn open(
+        options: &Options,
+        limits: Limits,
+        opening: Opening,
+        may_be_warm: bool,
+        around: &Surroundings,
+    ) -> Result<Self> {
+        let mut candidates = Vec::new();
+        for flash in &options.flash {
+            let usual = options.object_bytes_usual;
+            let (segment, bits) = (options.segment_bytes, options.fingerprint_bits);
+            let layout = Layout::of(flash.bytes, usual, segment, bits)?;
+            let files = Files::open(&around.storage, &flash.path, flash.bytes);
+            match &files {
+                Err(error) if error.kind() == tidekv_io::ErrorKind::Locked => {
+                    return Err(error.clone().into());
+                }
+                Err(error) => tracing::warn!("a flash device is left out: {error}"),
+                Ok(_) => {}
+            }
+            candidates.push(Candidate { options: flash.clone(), layout, files });
+        }
+        let (state, state_says) = open_state(options.state.as_ref(), around)?;
+        let found = newest(&candidates, state_says.as_ref()).filter(|_| may_be_warm);
+        let trusted = trusted(&candidates, found.as_ref(), state_says.is_some(), around.boot);
+        let warm_seats = trusted.iter().any(|is_trusted| *is_trusted);
+        let before = found.filter(|found| warm_seats && found.seats.len() == candidates.len());
+        let lineage = around.random.next_u64();
+        let mut membership = before.unwrap_or_else(|| Membership::new(lineage, candidates.len()));
+        let mut ids = Vec::new();
+        for (seat, candidate) in candidates.iter().enumerate() {
+            let is_left = warm_seats && trusted[seat];
+            if membership.seats[seat].is_taken() && !is_left {
+                membership.leave(seat);
+            }
+            if candidate.files.is_ok() && !is_left {
+                membership.come(seat, around.device_id());
+            }
+            ids.push(membership.seats[seat].device);
+        }
+        if let Some(state) = &state {
+            state.write(&membership, around.boot)?;
+        }
+        let superblocks = || candidates.iter().filter_map(Candidate::superblock);
+        let version_max = superblocks().map(|found| found.version_max).max().unwrap_or(0);
+        let clear_at_s = superblocks().map(|found| found.clear_at_s).min().unwrap_or(NO_TIME);
+        let mut array = Self {
+            seats: Vec::new(),
+            membership: membership.clone(),
+            state,
+            warm: 0,
+            version_max,
+            clear_at_s,
+        };
+        let mut failures = Vec::new();
+        for (seat, candidate) in candidates.into_iter().enumerate() {
+            let membership = membership.clone();
+            let fresh = Superblock {
+                version_max,
+                clear_at_s,
+                opening,
+                ..Superblock::fresh(ids[seat], candidate.layout, around.boot, membership)
+            };
+            failures.extend(array.take_seat(candidate, trusted[seat], fresh, limits));
+        }
+        match failures.pop() {
+            Some(error) if failures.len() + 1 == array.seats.len() => Err(error.into()),
+            _ => Ok(array),
+        }
+    }
+
+    /// Puts the candidate there, if it can be opened; the error, if not.
+    fn take_seat(
+        &mut self,
+        candidate: Candidate,
+        is_left: bool,
+        fresh: Superblock,
+        limits: Limits,
+    ) -> Option<tidekv_io::Error> {
+        let left = candidate.superblock().filter(|_| is_left).map(|found| Superblock {
+            generation: found.generation + 1,
+            session: found.session + 1,
+            boot: fresh.boot,
+            is_closed: false,
+            opening: fresh.opening,
+            membership: fresh.membership.clone(),
+            ..found.clone()
+        });
+        let session = left.as_ref().map_or(fresh.session, |left| left.session);
+        // One that begins empty after all has been marked already.
+        let fresh = Superblock { session, ..fresh };
+        let counters = Arc::new(DeviceCounters::default());
+        let Candidate { options, layout, files } = candidate;
+        let opened = files.and_then(|files| {
+            recovery::open(files, left.as_ref(), &fresh, limits, Arc::clone(&counters))
+        });
+        let (device, failure) = match opened {
+            Ok((device, is_warm)) => {
+                self.warm += usize::from(is_warm);
+                (Some(device), None)
+            }
+            Err(error) => {
+                tracing::warn!("a flash device is left out: {error}");
+                (None, Some(error))
+            }
+        };
+        self.seats.push(Opened { device, options, layout, counters });
+        failure
+    }
+}
+
+fn open_state(
+    path: Option<&PathBuf>,
+    around: &Surroundings,
+) -> Result<(Option<StateFile>, Option<Membership>)> {
+    let Some(path) = path else { return Ok((None, None)) };
+    let (state, says) = StateFile::open(&around.storage, path, around.boot)?;
+    Ok((Some(state), says))
+}
+
+/// The newest membership that anybody tells; none where they tell of two lineages.
+fn newest(candidates: &[Candidate], state_says: Option<&Membership>) -> Option<Membership> {
+    let told = candidates.iter().filter_map(|candidate| Some(&candidate.superblock()?.membership));
+    let told: Vec<&Membership> = told.chain(state_says).collect();
+    let is_one = told.windows(2).all(|pair| pair[0].lineage == pair[1].lineage);
+    let newest = told.into_iter().max_by_key(|membership| membership.epoch);
+    newest.filter(|_| is_one).cloned()
+}
+
+/// Which candidates are as they were left.
+fn trusted(
+    candidates: &[Candidate],
+    found: Option<&Membership>,
+    has_state: bool,
+    boot: u128,
+) -> Vec<bool> {
+    let Some(found) = found else { return vec![false; candidates.len()] };
+    let present = candidates.iter().filter_map(|candidate| Some(candidate.superblock()?.device));
+    let is_confirmed = has_state || found.is_confirmed_by(present);
+    let is_complete = candidates.iter().all(|candidate| candidate.superblock().is_some());
+    let is_trusted = |(seat, candidate): (usize, &Candidate)| {
+        let Some(superblock) = candidate.superblock() else { return false };
+        found.seats.len() == candidates.len()
+            && found.seat_of(superblock.device) == Some(seat)
+            && (superblock.is_closed || superblock.boot == boot)
+            && (is_confirmed || superblock.is_closed && is_complete)
+    };
+    candidates.iter().enumerate().map(is_trusted).collect()
+}

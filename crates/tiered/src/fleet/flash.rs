@@ -1,0 +1,647 @@
+//! Flash behind DRAM: keys are spread over devices, and a device that fails takes no more with
+//! it than its own share (BigKV, "reactive fault tolerance with sharding").
+//!
+//! Guarantees:
+//! 1. A lookup ([`crate::fleet::flash_lookup`]) finds what was last put under a key and not invalidated since, or
+//!    nothing: whatever devices fail, return and fail again, and after a kill.
+//! 2. No error of a device is one of [`Flash`].
+//! 3. [`Flash::put`] waits for no device: what there is no buffer for is not taken.
+//!
+//! Relies on its caller to let one thing at a time happen to a key, and to draw its tickets
+//! before it reads: the routing is looked at after that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use parking_lot::Mutex;
+use tidekv_io::Priority;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::device::flash_device::Device;
+use crate::device::read_times::ReadClock;
+use crate::device::recovery::{self, Files};
+use crate::device::write_budget::WriteBudget;
+use crate::entry::Spot;
+use crate::error::{Error, Result};
+use crate::fleet::array::Array;
+use crate::fleet::health::{Health, Work};
+use crate::fleet::rendezvous::Rendezvous;
+use crate::fleet::routing::Routing;
+use crate::fleet::seat::{DeviceStats, Seat, SeatLimit};
+use crate::index::flash_dram::Limits;
+use crate::membership::Membership;
+use crate::object::{Found, Object};
+use crate::options::Options;
+use crate::segment::parts::{PART_NAME, Parts};
+use crate::segment::record::{self, Kind, Record};
+use crate::segment::state_file::StateFile;
+use crate::segment::superblock::{Opening, Superblock};
+use crate::stats::Counter;
+use crate::surroundings::Surroundings;
+
+/// An object whose copy is among the oldest so many hundredths of its device is written anew
+/// when it leaves DRAM: it has been asked for, and the copy is soon to go.
+const OLD: f64 = 0.25;
+/// A seat that has warmed for so long is warm.
+const WARMING_MAX: Duration = Duration::from_secs(3600);
+
+/// Where a copy of an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    seat: u32,
+    /// The lower half of the device's number: the seat may have got another since.
+    device: u32,
+    spot: Spot,
+}
+
+impl Place {
+    pub(crate) fn new(seat: usize, device: &Device, spot: Spot) -> Self {
+        Self { seat: seat as u32, device: device.id as u32, spot }
+    }
+}
+
+/// All devices.
+#[derive(Debug, Clone)]
+pub(crate) struct Flash {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    seats: Box<[Seat]>,
+    routing: ArcSwap<Routing>,
+    membership: Mutex<Membership>,
+    /// Held while devices are told one by one how much of them may be used.
+    resizing: Mutex<()>,
+    state: Option<StateFile>,
+    around: Surroundings,
+    /// Held while devices are told, so that one that comes back knows it.
+    limits: Mutex<Limits>,
+    opening: Opening,
+    object_bytes_max: u64,
+    write_budget: Option<WriteBudget>,
+    version_max: AtomicU64,
+    clear_at_s: AtomicU32,
+}
+
+/// What was found of the time before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) warm: usize,
+    pub(crate) version_max: u64,
+    pub(crate) clear_at_s: u32,
+}
+
+impl Flash {
+    /// Opens all devices of the options.
+    pub(crate) fn open(
+        options: &Options,
+        limits: Limits,
+        opening: Opening,
+        may_be_warm: bool,
+        around: &Surroundings,
+    ) -> Result<(Self, Start)> {
+        let array = Array::open(options, limits, opening, may_be_warm, around)?;
+        let start = Start {
+            warm: array.warm,
+            version_max: array.version_max,
+            clear_at_s: array.clear_at_s,
+        };
+        let now_ns = around.clock.monotonic_ns();
+        let budget = |bytes_per_s| WriteBudget::new(bytes_per_s, now_ns);
+        let rendezvous = Rendezvous::new(options.flash.iter().map(|flash| flash.bytes));
+        let mut missing = Vec::new();
+        let seats = array.seats.into_iter().enumerate().map(|(number, opened)| {
+            let mut health = Health::new();
+            if opened.device.is_none() {
+                missing.push(number);
+                health.left(now_ns);
+            }
+            let limit = SeatLimit { bytes: opened.options.bytes, slots: opened.layout.slots };
+            Seat {
+                limit: Mutex::new(limit),
+                options: opened.options,
+                layout: opened.layout,
+                device: ArcSwapOption::from(opened.device.map(Arc::new)),
+                health: Mutex::new(health),
+                executor: around.executor(number),
+                is_scheduled: AtomicBool::new(false),
+                cursor: Mutex::new(0),
+                times_out: Counter::default(),
+                times_back: Counter::default(),
+                counters: opened.counters,
+                read_clock: ReadClock::default(),
+                returned: Mutex::new((0, 0)),
+            }
+        });
+        let seats: Box<[Seat]> = seats.collect();
+        let membership = array.membership;
+        let is_warming = seats.iter().map(|_| false);
+        let routing = Routing::new(rendezvous, &membership, is_warming);
+        let flash = Self {
+            inner: Arc::new(Inner {
+                seats,
+                routing: ArcSwap::from_pointee(routing),
+                membership: Mutex::new(membership),
+                resizing: Mutex::new(()),
+                state: array.state,
+                around: around.clone(),
+                limits: Mutex::new(limits),
+                opening,
+                object_bytes_max: options.object_bytes_max,
+                write_budget: options.flash_writes_bytes_per_s.map(budget),
+                version_max: AtomicU64::new(start.version_max),
+                clear_at_s: AtomicU32::new(start.clear_at_s),
+            }),
+        };
+        if !missing.is_empty() {
+            missing.into_iter().for_each(|seat| flash.inner.leave(seat));
+            flash.inner.sync_membership()?;
+        }
+        Ok((flash, start))
+    }
+
+    /// Whether there may be a record of a key with that hash. Nothing is read.
+    pub(crate) fn may_hold(&self, hash: u64) -> bool {
+        let routing = self.inner.routing.load();
+        let (_, seats) = routing.seats(hash);
+        let may_hold = |seat| self.inner.device(seat).is_some_and(|device| device.may_hold(hash));
+        seats.into_iter().flatten().any(may_hold)
+    }
+
+    /// How keys are routed at the moment.
+    pub(crate) fn routing(&self) -> Arc<Routing> {
+        self.inner.routing.load_full()
+    }
+
+    /// The device in a seat, if there is one.
+    pub(crate) fn device(&self, seat: usize) -> Option<Arc<Device>> {
+        self.inner.device(seat)
+    }
+
+    /// Nanoseconds since some moment.
+    pub(crate) fn monotonic_ns(&self) -> u64 {
+        self.inner.around.clock.monotonic_ns()
+    }
+
+    /// The largest object, in bytes.
+    pub(crate) fn object_bytes_max(&self) -> u64 {
+        self.inner.object_bytes_max
+    }
+
+    /// A lookup on a seat's device, for which that was read, has ended.
+    pub(crate) fn has_read(&self, number: usize, began_ns: u64, has_worked: bool) {
+        let seat = &self.inner.seats[number];
+        let ended_ns = self.monotonic_ns();
+        let mut health = seat.health.lock();
+        let is_to_go = match has_worked {
+            true => health.worked(Work::Read, began_ns, ended_ns),
+            false => health.failed(Work::Read, began_ns, ended_ns),
+        };
+        drop(health);
+        // One that fails says nothing of how quick the device is, and would say it is quick.
+        if has_worked {
+            seat.read_clock.add(ended_ns.saturating_sub(began_ns));
+        }
+        if is_to_go {
+            self.inner.leave(number);
+        }
+    }
+
+    /// Takes an object that leaves DRAM, unless a copy of exactly this state is there.
+    pub(crate) fn put(
+        &self,
+        hash: u64,
+        key: &[u8],
+        found: &Found,
+        copy: Option<Place>,
+        now_s: u32,
+    ) {
+        let routing = self.inner.routing.load();
+        let (home, [Some(seat), _]) = routing.seats(hash) else { return };
+        let Some(device) = self.inner.device(seat) else { return };
+        if let Some(copy) = copy
+            && copy.seat as usize == seat
+            && copy.device == device.id as u32
+            && device.has(copy.spot)
+            && !(found.was_fetched && device.distance(copy.spot) < OLD)
+        {
+            return;
+        }
+        let len = record::record_bytes(key.len(), found.object.value.len());
+        if let Some(budget) = &self.inner.write_budget
+            && !budget.spend(len as u64, found.was_fetched, self.inner.around.clock.monotonic_ns())
+        {
+            self.inner.seats[seat].counters.over_budget.add(1);
+            return;
+        }
+        let whole = Record {
+            found: found.clone(),
+            kind: Kind::Whole,
+            home: home as u64,
+            epoch: routing.epoch,
+        };
+        let put = match len <= device.record_bytes_max() {
+            true => device.put(hash, key, &whole, now_s),
+            false => self.inner.put_parts(&device, hash, key, whole, now_s),
+        };
+        if put.is_err() {
+            self.inner.leave(seat);
+        }
+        self.inner.schedule(seat, &device);
+    }
+
+    /// Makes it so that there is no record of a key with that hash, now and after a recovery.
+    pub(crate) fn invalidate(&self, hash: u64) {
+        loop {
+            let routing = self.inner.routing.load();
+            let (_, seats) = routing.seats(hash);
+            let failed = seats.into_iter().flatten().find(|seat| {
+                let Some(device) = self.inner.device(*seat) else { return false };
+                let invalidated = device.invalidate(hash);
+                if let Ok(true) = invalidated {
+                    self.inner.schedule(*seat, &device);
+                }
+                invalidated.is_err()
+            });
+            let Some(seat) = failed else { return };
+            // What it had counts for nobody when this returns; now the key belongs elsewhere.
+            self.inner.leave(seat);
+        }
+    }
+
+    /// Forgets everything, now and after a recovery.
+    pub(crate) fn clear(&self) {
+        for (seat, device) in self.inner.devices() {
+            if device.clear().is_err() {
+                self.inner.leave(seat);
+            }
+        }
+    }
+
+    /// Remembers when everything is to be forgotten.
+    pub(crate) fn set_clear_at(&self, clear_at_s: u32) {
+        self.inner.clear_at_s.store(clear_at_s, Ordering::Release);
+        self.inner.write_superblocks(|superblock| superblock.clear_at_s = clear_at_s);
+    }
+
+    /// Remembers that no object has a version above this one.
+    pub(crate) fn set_version_max(&self, version_max: u64) {
+        self.inner.version_max.fetch_max(version_max, Ordering::AcqRel);
+        self.inner.write_superblocks(|superblock| {
+            superblock.version_max = superblock.version_max.max(version_max);
+        });
+    }
+
+    /// Looks after devices that are out or warming. Called now and then, never from under a
+    /// lock.
+    pub(crate) fn tick(&self) {
+        let now_ns = self.inner.around.clock.monotonic_ns();
+        for (number, seat) in self.inner.seats.iter().enumerate() {
+            let mut health = seat.health.lock();
+            if health.is_to_be_tried(now_ns) {
+                health.try_later(now_ns);
+                drop(health);
+                let inner = Arc::clone(&self.inner);
+                seat.executor.execute(Priority::Low, Box::new(move || inner.come(number)));
+            } else if health.is_warming() {
+                let (bytes, since_ns) = *seat.returned.lock();
+                let written = seat.counters.segment_bytes_written.get() - bytes;
+                let is_old = now_ns.saturating_sub(since_ns) >= WARMING_MAX.as_nanos() as u64;
+                if is_old || written >= seat.limit.lock().bytes {
+                    health.settled();
+                    drop(health);
+                    self.inner.settle(number);
+                }
+            }
+        }
+    }
+
+    /// Does what waits on devices, in this thread.
+    pub(crate) fn catch_up(&self) {
+        for (number, device) in self.inner.devices() {
+            if device.wants_upkeep() {
+                self.inner.keep_up(number, &device);
+            }
+        }
+    }
+
+    /// Brings everything to flash, and says that it was closed in order.
+    pub(crate) fn close(&self) {
+        for seat in &self.inner.seats {
+            seat.executor.shutdown();
+        }
+        for (seat, device) in self.inner.devices() {
+            if let Err(error) = device.close(self.inner.around.now_s()) {
+                tracing::warn!("flash device {}: {error}", self.inner.name(seat));
+            }
+        }
+    }
+
+    /// How much may be used, in bytes.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.inner.seats.iter().map(|seat| seat.limit.lock().bytes).sum()
+    }
+
+    /// What is no room for objects, where any is used, in bytes: what is beside segments, and of each
+    /// device one that is not full yet.
+    pub(crate) fn bytes_beside(&self) -> u64 {
+        let beside =
+            |seat: &Seat| seat.layout.beside_bytes() + u64::from(seat.layout.segment_bytes);
+        self.inner.seats.iter().map(beside).sum()
+    }
+
+    /// The least that can be used, if any is, in bytes.
+    pub(crate) fn bytes_min(&self) -> u64 {
+        let seats = &self.inner.seats;
+        let all_bytes: u128 = seats.iter().map(|seat| u128::from(seat.options.bytes)).sum();
+        let least = |seat: &Seat| {
+            let part = u128::from(seat.layout.in_use_bytes_min()) * all_bytes;
+            (part / u128::from(seat.options.bytes.max(1))) as u64 + 1
+        };
+        seats.iter().map(least).max().unwrap_or(0)
+    }
+
+    /// From now on so much may be used, of each device as large a part; what is too much goes in the
+    /// background.
+    ///
+    /// # Errors
+    ///
+    /// When it is more than the devices were opened with, or too little for one of them.
+    pub(crate) fn set_bytes_max(&self, bytes: u64) -> Result<()> {
+        let seats = &self.inner.seats;
+        let all_bytes: u64 = seats.iter().map(|seat| seat.options.bytes).sum();
+        if bytes > all_bytes {
+            return Err(Error::invalid(format!(
+                "the cache was opened with {all_bytes} bytes of flash, which are the most it may use"
+            )));
+        }
+        let scaled = |part: u64, of: u64, whole: u64| {
+            u128::from(part) * u128::from(of) / u128::from(whole.max(1))
+        };
+        let limit = |seat: &Seat| {
+            let bytes = scaled(seat.options.bytes, bytes, all_bytes) as u64;
+            seat.layout.slots_within(bytes).map(|slots| SeatLimit { bytes, slots })
+        };
+        let Some(limits) = seats.iter().map(limit).collect::<Option<Vec<_>>>() else {
+            let least = self.bytes_min();
+            return Err(Error::invalid(format!(
+                "flash of {all_bytes} bytes can be used from {least} bytes on, or not at all"
+            )));
+        };
+        let _one_by_one = self.inner.resizing.lock();
+        for (number, (seat, limit)) in seats.iter().zip(limits).enumerate() {
+            let mut now = seat.limit.lock();
+            *now = limit;
+            let device = self.inner.device(number);
+            device.iter().for_each(|device| device.set_slots_max(limit.slots));
+            drop(now);
+            device.iter().for_each(|device| self.inner.schedule(number, device));
+        }
+        Ok(())
+    }
+
+    /// Changes how much DRAM each device may have.
+    pub(crate) fn set_limits(&self, limits: Limits) {
+        let mut now = self.inner.limits.lock();
+        *now = limits;
+        for (_, device) in self.inner.devices() {
+            device.set_limits(limits);
+        }
+        drop(now);
+        for (number, device) in self.inner.devices() {
+            self.inner.schedule(number, &device);
+        }
+    }
+
+    /// How all devices stand.
+    pub(crate) fn stats(&self) -> Vec<DeviceStats> {
+        self.inner.seats.iter().map(Seat::stats).collect()
+    }
+}
+
+impl Inner {
+    fn name(&self, seat: usize) -> std::path::Display<'_> {
+        self.seats[seat].options.path.display()
+    }
+
+    fn device(&self, seat: usize) -> Option<Arc<Device>> {
+        self.seats[seat].device.load_full()
+    }
+
+    fn devices(&self) -> impl Iterator<Item = (usize, Arc<Device>)> {
+        (0..self.seats.len()).filter_map(|seat| Some((seat, self.device(seat)?)))
+    }
+
+    /// Puts an object there that is larger than a segment: its parts, then what they are called;
+    /// whether all were taken.
+    fn put_parts(
+        &self,
+        device: &Device,
+        hash: u64,
+        key: &[u8],
+        whole: Record,
+        now_s: u32,
+    ) -> tidekv_io::Result<bool> {
+        let value = whole.found.object.value.clone();
+        let part_bytes = device.record_bytes_max() - record::record_bytes(key.len() + PART_NAME, 0);
+        let count = value.len().div_ceil(part_bytes) as u32;
+        // Parts of another state of the object have other names.
+        let parts = Parts { id: self.around.random.next_u64(), len: value.len(), count };
+        let record = |kind, value| {
+            let object = Object { value, ..whole.found.object.clone() };
+            Record { kind, found: Found { object, ..whole.found.clone() }, ..whole.clone() }
+        };
+        for number in 0..count {
+            let start = number as usize * part_bytes;
+            let part = value.slice(start..value.len().min(start + part_bytes));
+            let name = parts.name(key, number);
+            if !device.put(xxh3_64(&name), &name, &record(Kind::Part, part), now_s)? {
+                return Ok(false);
+            }
+        }
+        device.put(hash, key, &record(Kind::Head, parts.encode()), now_s)
+    }
+
+    /// Has what waits on a device done in the background.
+    fn schedule(self: &Arc<Self>, number: usize, device: &Arc<Device>) {
+        let seat = &self.seats[number];
+        // What is waiting to run looks at everything when it does.
+        if seat.is_scheduled.load(Ordering::Acquire)
+            || !device.wants_upkeep()
+            || seat.is_scheduled.swap(true, Ordering::AcqRel)
+        {
+            return;
+        }
+        let (inner, device) = (Arc::clone(self), Arc::clone(device));
+        let job = move || {
+            inner.seats[number].is_scheduled.store(false, Ordering::Release);
+            inner.keep_up(number, &device);
+            // Of what is too much only a part goes at a time: others are to have their turn.
+            if device.is_to_shrink() {
+                inner.schedule(number, &device);
+            }
+        };
+        seat.executor.execute(Priority::High, Box::new(job));
+    }
+
+    fn keep_up(&self, number: usize, device: &Device) {
+        let seat = &self.seats[number];
+        let mut cursor = seat.cursor.lock();
+        let began_ns = self.around.clock.monotonic_ns();
+        let done = device.upkeep(&mut cursor, self.around.now_s());
+        drop(cursor);
+        let ended_ns = self.around.clock.monotonic_ns();
+        let mut health = seat.health.lock();
+        let is_to_go = match done {
+            Ok(()) => health.worked(Work::Write, began_ns, ended_ns),
+            Err(_) => health.failed(Work::Write, began_ns, ended_ns),
+        };
+        drop(health);
+        if is_to_go || device.is_broken() {
+            self.leave(number);
+        }
+    }
+
+    /// A device is not used any more. When this returns, a recovery knows.
+    fn leave(&self, number: usize) {
+        let mut membership = self.membership.lock();
+        let mut leaving = vec![number];
+        while let Some(number) = leaving.pop() {
+            if !membership.seats[number].is_taken() {
+                continue;
+            }
+            let seat = &self.seats[number];
+            if let Some(device) = self.device(number) {
+                device.break_down();
+            }
+            tracing::warn!("flash device {} is out", self.name(number));
+            membership.leave(number);
+            leaving.extend(self.tell_all(&membership));
+            seat.times_out.add(1);
+            seat.health.lock().left(self.around.clock.monotonic_ns());
+        }
+        self.publish(&membership);
+        for number in 0..self.seats.len() {
+            if !membership.seats[number].is_taken() {
+                self.seats[number].device.store(None);
+            }
+        }
+    }
+
+    /// Makes what has been told of devices that left last: one of them may say of itself that it was
+    /// closed in order.
+    ///
+    /// # Errors
+    ///
+    /// When nobody can be told.
+    fn sync_membership(&self) -> tidekv_io::Result<()> {
+        let mut told = Err(tidekv_io::Error::new(
+            tidekv_io::ErrorKind::Failed,
+            tidekv_io::Operation::Sync,
+            &self.seats[0].options.path,
+        ));
+        for (number, device) in self.devices() {
+            match device.meta.sync() {
+                Ok(()) => told = Ok(()),
+                Err(_) => self.leave(number),
+            }
+        }
+        told
+    }
+
+    /// Writes the membership wherever it can be written; the seats where it could not.
+    fn tell_all(&self, membership: &Membership) -> Vec<usize> {
+        if let Some(state) = &self.state
+            && let Err(error) = state.write(membership, self.around.boot)
+        {
+            tracing::warn!("the state of flash is not known after a restart: {error}");
+        }
+        let tell = |(number, device): (usize, Arc<Device>)| {
+            let is_in = membership.seats[number].is_taken() && !device.is_broken();
+            let tell = |superblock: &mut Superblock| superblock.membership = membership.clone();
+            let has_failed = is_in && device.write_superblock(tell).is_err();
+            has_failed.then_some(number)
+        };
+        self.devices().filter_map(tell).collect()
+    }
+
+    /// From now on keys are routed by this.
+    fn publish(&self, membership: &Membership) {
+        let before = self.routing.load();
+        let is_warming = |seat: &Seat| seat.health.lock().is_warming();
+        let is_warming = self.seats.iter().map(is_warming);
+        let routing = Routing::new(before.rendezvous.clone(), membership, is_warming);
+        self.routing.store(Arc::new(routing));
+    }
+
+    /// Tries a device that is out; it comes back empty.
+    fn come(self: &Arc<Self>, number: usize) {
+        let seat = &self.seats[number];
+        let files = Files::open(&self.around.storage, &seat.options.path, seat.options.bytes);
+        let Ok(files) = files else { return };
+        // What takes long, on a device that may not be well, while nobody waits for it. The
+        // lock of its file keeps others off.
+        if files.erase(&seat.layout).is_err() {
+            return;
+        }
+        let mut membership = self.membership.lock();
+        if membership.seats[number].is_taken() {
+            return;
+        }
+        let mut next = membership.clone();
+        let id = self.around.device_id();
+        next.come(number, id);
+        let fresh = Superblock {
+            version_max: self.version_max.load(Ordering::Acquire),
+            clear_at_s: self.clear_at_s.load(Ordering::Acquire),
+            opening: self.opening,
+            ..Superblock::fresh(id, seat.layout, self.around.boot, next.clone())
+        };
+        let limits = *self.limits.lock();
+        let opened = recovery::begin(files, &fresh, limits, Arc::clone(&seat.counters));
+        *membership = next;
+        let Ok(device) = opened else {
+            // It may have written that it is there.
+            membership.leave(number);
+            let failed = self.tell_all(&membership);
+            self.publish(&membership);
+            drop(membership);
+            failed.into_iter().for_each(|seat| self.leave(seat));
+            return;
+        };
+        let failed = self.tell_all(&membership);
+        let device = Arc::new(device);
+        // Both may have changed meanwhile.
+        let (of_flash, of_dram) = (seat.limit.lock(), self.limits.lock());
+        device.set_slots_max(of_flash.slots);
+        device.set_limits(*of_dram);
+        seat.device.store(Some(Arc::clone(&device)));
+        drop((of_flash, of_dram));
+        *seat.returned.lock() =
+            (seat.counters.segment_bytes_written.get(), self.around.clock.monotonic_ns());
+        seat.health.lock().returned();
+        seat.times_back.add(1);
+        self.publish(&membership);
+        drop(membership);
+        tracing::info!("flash device {} is back, empty", self.name(number));
+        failed.into_iter().for_each(|seat| self.leave(seat));
+        self.schedule(number, &device);
+    }
+
+    /// Nothing is looked for any more where the keys of a seat were forwarded to.
+    fn settle(&self, number: usize) {
+        self.publish(&self.membership.lock());
+        tracing::info!("flash device {} is warm", self.name(number));
+    }
+
+    fn write_superblocks(&self, change: impl Fn(&mut Superblock)) {
+        for (seat, device) in self.devices() {
+            if !device.is_broken() && device.write_superblock(&change).is_err() {
+                self.leave(seat);
+            }
+        }
+    }
+}

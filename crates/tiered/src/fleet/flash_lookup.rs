@@ -1,0 +1,184 @@
+//! Lookups on flash, in steps: on the device that a key belongs to, where it may be if that device
+//! was away, and part by part for objects that are larger than a segment.
+//!
+//! Who asks reads what he is told to, and comes back with it: a thread that may wait reads at once,
+//! an event loop has many lookups under way.
+//!
+//! Guarantees: those of [`crate::fleet::flash`]. The routing is looked at when a lookup begins, and by
+//! that it goes; what devices say is looked at when it has been read.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use tidekv_io::{Buffer, ReadRequest, Result};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::device::flash_device::Device;
+use crate::device::lookup::{Lookup, Step};
+use crate::entry::Spot;
+use crate::fleet::flash::{Flash, Place};
+use crate::fleet::routing::Routing;
+use crate::object::{Found, Object};
+use crate::segment::parts::Parts;
+use crate::segment::record::{Kind, Record};
+
+/// What was found, and where its copy is, if it is in its own place.
+pub(crate) type Outcome = Option<(Found, Option<Place>)>;
+
+/// A lookup on flash.
+#[derive(Debug)]
+pub(crate) struct FlashLookup {
+    key: Box<[u8]>,
+    hash: u64,
+    now_s: u32,
+    routing: Arc<Routing>,
+    home: usize,
+    seats: std::iter::Flatten<std::array::IntoIter<Option<usize>, 2>>,
+    seat: Option<SeatLookup>,
+    parts: Option<PartsLookup>,
+}
+
+/// A lookup on the device of a seat.
+#[derive(Debug)]
+struct SeatLookup {
+    number: usize,
+    device: Arc<Device>,
+    began_ns: u64,
+    lookup: Lookup,
+}
+
+/// The parts of an object that have been read, and which they are.
+#[derive(Debug)]
+struct PartsLookup {
+    head: Found,
+    place: Option<Place>,
+    parts: Parts,
+    number: u32,
+    name: Box<[u8]>,
+    value: BytesMut,
+}
+
+/// What is to be done next.
+#[derive(Debug)]
+pub(crate) enum FlashStep {
+    /// That is to be read.
+    Read(ReadRequest),
+    Done(Outcome),
+}
+
+impl FlashLookup {
+    /// Begins to look for the object under `key`.
+    pub(crate) fn new(flash: &Flash, hash: u64, key: &[u8], now_s: u32) -> Self {
+        let routing = flash.routing();
+        let (home, seats) = routing.seats(hash);
+        let mut new = Self {
+            key: key.into(),
+            hash,
+            now_s,
+            routing,
+            home,
+            seats: seats.into_iter().flatten(),
+            seat: None,
+            parts: None,
+        };
+        new.seat = new.next_seat(flash);
+        new
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The key's hash.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Goes on; `read` is what the step before said is to be read.
+    pub(crate) fn step(&mut self, flash: &Flash, mut read: Option<Result<Buffer>>) -> FlashStep {
+        while let Some(seat) = &mut self.seat {
+            let key = self.parts.as_ref().map_or(&self.key, |parts| &parts.name);
+            let stepped = seat.device.step(&mut seat.lookup, key, self.now_s, read.take());
+            if let Ok(Step::Read { at, len }) = stepped {
+                let file = Arc::clone(&seat.device.data);
+                return FlashStep::Read(ReadRequest { file, offset: at, len });
+            }
+            if seat.lookup.was_read {
+                flash.has_read(seat.number, seat.began_ns, stepped.is_ok());
+            }
+            let outcome = match stepped {
+                Ok(Step::Found(record, spot)) => self.found(flash, *record, spot),
+                _ => self.missing(flash),
+            };
+            if let Some(outcome) = outcome {
+                return FlashStep::Done(outcome);
+            }
+        }
+        FlashStep::Done(None)
+    }
+
+    fn next_seat(&mut self, flash: &Flash) -> Option<SeatLookup> {
+        let (number, device) =
+            self.seats.find_map(|number| Some((number, flash.device(number)?)))?;
+        let lookup = device.begin_lookup(self.hash);
+        Some(SeatLookup { number, device, began_ns: flash.monotonic_ns(), lookup })
+    }
+
+    /// A record has been found; what comes of it, if that is known.
+    fn found(&mut self, flash: &Flash, record: Record, spot: Spot) -> Option<Outcome> {
+        let seat = self.seat.as_mut()?;
+        if let Some(parts) = &mut self.parts {
+            if record.kind != Kind::Part {
+                return Some(None);
+            }
+            parts.value.extend_from_slice(&record.found.object.value);
+            parts.number += 1;
+            return self.next_part(flash);
+        }
+        if seat.number != self.home && record.epoch < self.routing.floor {
+            return self.missing(flash);
+        }
+        let is_in_place = seat.number == self.home || !self.routing.is_in[self.home];
+        let place = is_in_place.then(|| Place::new(seat.number, &seat.device, spot));
+        match record.kind {
+            Kind::Whole => Some(Some((record.found, place))),
+            Kind::Part => Some(None),
+            Kind::Head => {
+                let head = record.found;
+                let Some(parts) = Parts::decode(&head.object.value, flash.object_bytes_max())
+                else {
+                    return Some(None);
+                };
+                let value = BytesMut::with_capacity(parts.len);
+                let name = Box::default();
+                self.parts = Some(PartsLookup { head, place, parts, number: 0, name, value });
+                self.next_part(flash)
+            }
+        }
+    }
+
+    /// Nothing has been found on that device; nothing at all, unless there is another one.
+    fn missing(&mut self, flash: &Flash) -> Option<Outcome> {
+        if self.parts.is_some() {
+            return Some(None);
+        }
+        self.seat = self.next_seat(flash);
+        None
+    }
+
+    /// Looks for the next part, on the same device; the object, if it has them all.
+    fn next_part(&mut self, flash: &Flash) -> Option<Outcome> {
+        let (seat, parts) = (self.seat.as_mut()?, self.parts.as_mut()?);
+        if parts.number < parts.parts.count {
+            parts.name = parts.parts.name(&self.key, parts.number).into();
+            seat.lookup = seat.device.begin_lookup(xxh3_64(&parts.name));
+            seat.began_ns = flash.monotonic_ns();
+            return None;
+        }
+        let parts = self.parts.take()?;
+        let value = parts.value.freeze();
+        let is_whole = value.len() == parts.parts.len;
+        let object = Object { value, ..parts.head.object };
+        Some(is_whole.then_some((Found { object, ..parts.head }, parts.place)))
+    }
+}

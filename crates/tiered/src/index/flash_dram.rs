@@ -1,0 +1,225 @@
+//! How much of the DRAM flash has. It follows the DRAM: a cache that is made smaller has less of each, not
+//! only fewer objects.
+//!
+//! | what for | how much |
+//! |---|---|
+//! | write buffers | an eighth, in whole segments, 3 to 24 of each device |
+//! | entries of the index that are hot, and changes of it | a sixteenth, or as much as was asked for |
+//! | filters, partitions and slots | as the devices are large |
+//!
+//! Pure.
+
+use crate::entry::Entry;
+use crate::error::{Error, Result};
+use crate::options::{Expiry, Options};
+use crate::segment::layout::Layout;
+
+/// One in so many bytes of the DRAM may be write buffers of flash.
+const BUFFERS_DRAM_DIVISOR: u64 = 8;
+/// One that is filled, one that is written, and one more.
+const BUFFERS_MIN: u64 = 3;
+/// More would be for groups of objects that no load has all at once.
+const BUFFERS_MAX: u64 = 24;
+/// One in so many bytes of the DRAM is for hot entries and changes of the flash index.
+const INDEX_DRAM_DIVISOR: u64 = 16;
+/// More changes of the index would only take long to be read again after a kill: with so many, pages
+/// of a hundred million objects are written for some fifty at a time.
+const CHANGES_MAX: u64 = 3 << 20;
+
+/// More changes of one partition than that are long to look through.
+const PARTITION_CHANGES_MAX: usize = 256;
+
+/// What a device may take of DRAM, and how it makes room on flash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Segments in buffers, those included that are being written.
+    pub(crate) buffers: usize,
+    /// Of these, how many that are being filled.
+    pub(crate) open: usize,
+    /// Changes of the index that wait to be merged.
+    pub(crate) changes: usize,
+    /// Bytes of hot entries.
+    pub(crate) hot_bytes: usize,
+    pub(crate) expiry: Expiry,
+}
+
+impl Limits {
+    /// Those of a device with so many partitions.
+    pub(crate) fn within(self, partitions: usize) -> Self {
+        Self { changes: self.changes.min(partitions * PARTITION_CHANGES_MAX), ..self }
+    }
+}
+
+/// What the flash of a tenant has of his DRAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlashDram {
+    devices: u64,
+    segment_bytes: u64,
+    /// Of all devices, however much DRAM there is.
+    fixed_bytes: u64,
+    /// What was asked for hot entries and changes.
+    index_bytes: Option<u64>,
+    expiry: Expiry,
+}
+
+impl FlashDram {
+    /// That of the flash of these options.
+    ///
+    /// # Errors
+    ///
+    /// Where there is too little DRAM for that flash: a quarter is left for objects at least.
+    pub(crate) fn of(options: &Options) -> Result<Self> {
+        let mut of = Self {
+            devices: options.flash.len() as u64,
+            segment_bytes: 0,
+            fixed_bytes: 0,
+            index_bytes: options.index_bytes,
+            expiry: options.expiry,
+        };
+        for flash in &options.flash {
+            let (usual, bits) = (options.object_bytes_usual, options.fingerprint_bits);
+            let layout = Layout::of(flash.bytes, usual, options.segment_bytes, bits)?;
+            of.segment_bytes = of.segment_bytes.max(u64::from(layout.segment_bytes));
+            of.fixed_bytes += layout.index_bytes_max();
+        }
+        let bytes = of.bytes(options.dram_bytes);
+        if bytes > options.dram_bytes / 4 * 3 {
+            return Err(Error::invalid(format!(
+                "{} flash devices need at least {} bytes of DRAM, for their index and their \
+                 write buffers",
+                of.devices,
+                bytes.div_ceil(3) * 4
+            )));
+        }
+        Ok(of)
+    }
+
+    /// What flash has of so much DRAM, in bytes.
+    pub fn bytes(&self, dram_bytes: u64) -> u64 {
+        if self.devices == 0 {
+            return 0;
+        }
+        let index_bytes = self.index_bytes(dram_bytes);
+        self.buffers_bytes(self.buffers(dram_bytes)) + self.fixed_bytes + index_bytes
+    }
+
+    /// What is left of so much DRAM for objects, in bytes.
+    pub fn objects_bytes(&self, dram_bytes: u64) -> u64 {
+        dram_bytes.saturating_sub(self.bytes(dram_bytes))
+    }
+
+    /// What flash has even where nothing is for objects, in bytes.
+    pub fn dram_bytes_least(&self) -> u64 {
+        self.dram_bytes_for(0)
+    }
+
+    /// The least DRAM of which so much is left for objects, in bytes.
+    pub fn dram_bytes_for(&self, objects_bytes: u64) -> u64 {
+        if self.devices == 0 {
+            return objects_bytes;
+        }
+        let with = |buffers: u64| {
+            let bytes = objects_bytes + self.buffers_bytes(buffers) + self.fixed_bytes;
+            match self.index_bytes {
+                Some(index_bytes) => bytes + index_bytes,
+                None => {
+                    let of_divisor = u128::from(bytes) * u128::from(INDEX_DRAM_DIVISOR);
+                    of_divisor.div_ceil(u128::from(INDEX_DRAM_DIVISOR) - 1) as u64
+                }
+            }
+        };
+        let has_no_more =
+            |(buffers, dram_bytes): &(u64, u64)| self.buffers(*dram_bytes) <= *buffers;
+        let all = (BUFFERS_MIN..=BUFFERS_MAX).map(|buffers| (buffers, with(buffers)));
+        all.into_iter().find(has_no_more).map_or_else(|| with(BUFFERS_MAX), |(_, bytes)| bytes)
+    }
+
+    /// What each device may take where there is so much DRAM.
+    pub(crate) fn limits(&self, dram_bytes: u64) -> Limits {
+        let expiry = self.expiry;
+        if self.devices == 0 {
+            return Limits { buffers: 0, open: 0, changes: 0, hot_bytes: 0, expiry };
+        }
+        let (buffers, index_bytes) = (self.buffers(dram_bytes), self.index_bytes(dram_bytes));
+        let changes_bytes = (index_bytes / 3).min(CHANGES_MAX * size_of::<Entry>() as u64);
+        Limits {
+            buffers: buffers as usize,
+            open: (buffers - 1).min(buffers / 2 + 1) as usize,
+            changes: (changes_bytes / self.devices / size_of::<Entry>() as u64) as usize,
+            hot_bytes: ((index_bytes - changes_bytes) / self.devices) as usize,
+            expiry,
+        }
+    }
+
+    /// The size of segments of all devices, or of the largest.
+    pub(crate) fn segment_bytes(&self) -> Option<u64> {
+        (self.devices > 0).then_some(self.segment_bytes)
+    }
+
+    /// Of a device.
+    fn buffers(&self, dram_bytes: u64) -> u64 {
+        let buffers = dram_bytes / BUFFERS_DRAM_DIVISOR / self.devices / self.segment_bytes;
+        buffers.clamp(BUFFERS_MIN, BUFFERS_MAX)
+    }
+
+    fn buffers_bytes(&self, buffers: u64) -> u64 {
+        buffers * self.devices * self.segment_bytes
+    }
+
+    fn index_bytes(&self, dram_bytes: u64) -> u64 {
+        self.index_bytes.unwrap_or(dram_bytes / INDEX_DRAM_DIVISOR)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::FlashOptions;
+
+    const MIB: u64 = 1 << 20;
+
+    fn of(dram_mib: u64, devices: u64, index_bytes: Option<u64>) -> FlashDram {
+        let flash = |_| FlashOptions { path: "flash".into(), bytes: 1 << 30 };
+        let options = Options {
+            dram_bytes: dram_mib * MIB,
+            flash: (0..devices).map(flash).collect(),
+            index_bytes,
+            ..Options::default()
+        };
+        FlashDram::of(&options).expect("it fits")
+    }
+
+    #[test]
+    fn less_dram_has_less_of_each() {
+        let flash = of(256, 1, None);
+        // An eighth and a sixteenth, and what 1 GiB of objects of 4 KiB has fixed.
+        let fixed = flash.bytes(256 * MIB) - 48 * MIB;
+        assert!((MIB / 4..MIB).contains(&fixed), "{fixed}");
+        assert_eq!(flash.bytes(64 * MIB), 8 * MIB + 4 * MIB + fixed);
+        assert_eq!(flash.bytes(16 * MIB), 6 * MIB + MIB + fixed);
+        let limits = [256, 64, 16].map(|mib| flash.limits(mib * MIB));
+        assert_eq!(limits.map(|limits| limits.buffers), [16, 4, 3]);
+        assert_eq!(limits.map(|limits| limits.open), [9, 3, 2]);
+        let index = limits.map(|it| it.changes * size_of::<Entry>() + it.hot_bytes);
+        // But for what a part of an entry is.
+        assert!(index.iter().zip([16, 4, 1]).all(|(is, mib)| mib * MIB - (*is as u64) < 64));
+        assert_eq!(of(256, 1, Some(5 * MIB)).bytes(16 * MIB), 6 * MIB + 5 * MIB + fixed);
+        let none = of(256, 0, None);
+        assert_eq!((none.bytes(256 * MIB), none.dram_bytes_for(7)), (0, 7));
+    }
+
+    #[test]
+    fn as_much_dram_as_objects_need_and_no_more() {
+        for flash in [of(256, 1, None), of(256, 3, None), of(256, 1, Some(5 * MIB))] {
+            let left = |dram_bytes: u64| flash.objects_bytes(dram_bytes);
+            for objects in (0..2_000).map(|step| step * 300_007) {
+                let dram = flash.dram_bytes_for(objects);
+                assert!(left(dram) >= objects, "{flash:?}: {objects}");
+                // With a little less there is too little, and not only just below.
+                let less = [1, 1_000, MIB, 3 * MIB].map(|less| dram.saturating_sub(less));
+                let has_too_little = |dram: &u64| left(*dram) <= objects;
+                assert!(less.iter().all(has_too_little), "{flash:?}: {objects}, {dram}");
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The index of a flash device: pages on flash, and the part of it that DRAM holds (partitions, the negative
+//! filter, hot entries).
+//!
+//! Modules are declared bottom-up.
+
+pub(crate) mod negative_filter;
+pub(crate) mod flash_dram;
+pub(crate) mod hot;
+pub(crate) mod partition;
+pub(crate) mod replay;

@@ -1,0 +1,243 @@
+//! A partition of the flash index as DRAM knows it: the changes that its page does not have
+//! yet, and what the page does not have.
+//!
+//! ```text
+//!            set()                begin_merge()              finish_merge()
+//!  nothing ────────► changes ──────────────────► merging ──────────────────► in the page
+//!                       ▲                           │
+//!                       └───────────────────────────┘ abort_merge()
+//! ```
+//!
+//! The newest word counts: changes, then what is being merged, then the page. What
+//! [`Partition::find`] calls absent is what a recovery would not find either: an invalidation
+//! is written only for what may be there, so nothing may rise again that memory has called
+//! absent. This is why
+//!
+//! 1. a change stays here until a page that has it is on flash, and its version is;
+//! 2. a record in a segment that is not whole does not get into a page, but what the page
+//!    says about its name goes;
+//! 3. where a page has been lost, nothing is absent ([`Partition::distrust`]) until no recovery
+//!    goes back so far that it would find what the page had.
+//!
+//! For one thread at a time; [`crate::device::flash_device`] puts locks around it.
+
+use std::hint::black_box;
+
+use crate::entry::Entry;
+use crate::index::negative_filter::NegativeFilter;
+use crate::segment::segment_table::{Life, Lives};
+
+/// No operation has this sequence.
+pub(crate) const NO_SEQUENCE: u64 = u64::MAX;
+
+/// What DRAM knows of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Knowledge {
+    /// There is no record.
+    Absent,
+    /// The record's entry.
+    Entry(Entry),
+    /// The page may have it.
+    Page,
+}
+
+/// Changes, and the sequence of the first of them.
+#[derive(Debug)]
+struct Changes {
+    entries: Vec<Entry>,
+    oldest: u64,
+}
+
+impl Changes {
+    const NONE: Self = Self { entries: Vec::new(), oldest: NO_SEQUENCE };
+
+    fn find(&self, fingerprint: u64) -> Option<Entry> {
+        self.entries.iter().copied().find(|entry| entry.fingerprint() == fingerprint)
+    }
+
+    fn set(&mut self, entry: Entry, sequence: u64) {
+        self.oldest = self.oldest.min(sequence);
+        let fingerprint = entry.fingerprint();
+        match self.entries.iter_mut().find(|entry| entry.fingerprint() == fingerprint) {
+            Some(before) => *before = entry,
+            None => {
+                if self.entries.len() == self.entries.capacity() {
+                    // Doubling would leave too much unused: there are many partitions.
+                    self.entries.reserve_exact(8);
+                }
+                self.entries.push(entry);
+            }
+        }
+    }
+}
+
+/// A partition.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    changes: Changes,
+    merging: Option<Box<Changes>>,
+    /// What the page does not have; nothing is known before it has been read.
+    filter: Option<NegativeFilter>,
+    /// The version of the page; 0: there is none.
+    version: u32,
+    /// Below this, recoveries find what the page does not have.
+    distrusted_until: u64,
+}
+
+impl Partition {
+    /// A partition whose page has that version and has not been read.
+    pub(crate) fn new(version: u32) -> Self {
+        let filter = (version == 0).then(NegativeFilter::default);
+        let changes = Changes::NONE;
+        Self { changes, merging: None, filter, version, distrusted_until: 0 }
+    }
+
+    /// The version of the page.
+    pub(crate) fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// What is known of a fingerprint.
+    pub(crate) fn find(&self, fingerprint: u64, lives: &Lives) -> Knowledge {
+        let merging = || self.merging.as_ref().and_then(|merging| merging.find(fingerprint));
+        match self.changes.find(fingerprint).or_else(merging) {
+            Some(entry) => match entry.spot() {
+                Some(spot) if lives.has(spot) => Knowledge::Entry(entry),
+                _ => Knowledge::Absent,
+            },
+            None => match &self.filter {
+                Some(filter) if !filter.may_have(fingerprint) => Knowledge::Absent,
+                _ => Knowledge::Page,
+            },
+        }
+    }
+
+    /// Whether there is a page to be read.
+    pub(crate) fn has_page(&self) -> bool {
+        self.version > 0
+    }
+
+    /// From now on this counts, by the operation with that sequence.
+    pub(crate) fn set(&mut self, entry: Entry, sequence: u64) {
+        self.changes.set(entry, sequence);
+    }
+
+    /// How many changes wait.
+    pub(crate) fn changes(&self) -> usize {
+        self.changes.entries.len()
+    }
+
+    /// No operation before this sequence is needed to know what the partition has.
+    pub(crate) fn oldest(&self) -> u64 {
+        let merging = self.merging.as_ref().map_or(NO_SEQUENCE, |merging| merging.oldest);
+        self.changes.oldest.min(merging)
+    }
+
+    /// The page has been read.
+    pub(crate) fn learn(&mut self, version: u32, replay_from: u64, filter: NegativeFilter) {
+        if version == self.version && replay_from >= self.distrusted_until {
+            self.filter = Some(filter);
+        }
+    }
+
+    /// Whether it is not known what the page does not have.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.filter.is_none()
+    }
+
+    /// What the page had is lost, though recoveries up to this sequence may find it.
+    pub(crate) fn distrust(&mut self, until: u64) {
+        self.filter = None;
+        self.distrusted_until = until;
+    }
+
+    /// Whether at least half of the changes would be in the page after a merge.
+    pub(crate) fn is_worth_merging(&self, lives: &Lives) -> bool {
+        let is_buffered = |entry: &&Entry| {
+            let life = entry.spot().and_then(|spot| lives.of(spot));
+            matches!(life, Some((_, Life::Buffered)))
+        };
+        let changes = self.changes();
+        changes > 0 && self.changes.entries.iter().filter(is_buffered).count() <= changes / 2
+    }
+
+    /// Begins to merge the changes into the page; the changes, or nothing where there are
+    /// none, or some are being merged.
+    pub(crate) fn begin_merge(&mut self, lives: &Lives) -> Option<Vec<Entry>> {
+        if self.merging.is_some() || self.changes.entries.is_empty() {
+            return None;
+        }
+        let mut merging = std::mem::replace(&mut self.changes, Changes::NONE);
+        for entry in &mut merging.entries {
+            let Some(spot) = entry.spot() else { continue };
+            match lives.of(spot) {
+                Some((_, Life::Whole)) => continue,
+                Some((_, Life::Buffered)) => {
+                    // No operation on a segment is older than the segment.
+                    self.changes.set(*entry, lives.order(spot.slot));
+                }
+                None => {}
+            }
+            *entry = Entry::gone(entry.fingerprint());
+        }
+        let entries = merging.entries.clone();
+        self.merging = Some(Box::new(merging));
+        Some(entries)
+    }
+
+    /// The page with that version has what was being merged.
+    pub(crate) fn finish_merge(&mut self, version: u32, replay_from: u64, filter: NegativeFilter) {
+        self.merging = None;
+        self.version = version;
+        self.filter = (replay_from >= self.distrusted_until).then_some(filter);
+    }
+
+    /// The page could not be written.
+    pub(crate) fn abort_merge(&mut self) {
+        let Some(merging) = self.merging.take() else { return };
+        let newer = std::mem::replace(&mut self.changes, *merging);
+        newer.entries.into_iter().for_each(|entry| self.changes.set(entry, newer.oldest));
+    }
+
+    /// Memory of its negative filter, in bytes.
+    pub(crate) fn filter_bytes(&self) -> usize {
+        self.filter.as_ref().map_or(0, NegativeFilter::memory_bytes)
+    }
+
+    /// Memory of its changes, in bytes.
+    pub(crate) fn changes_bytes(&self) -> usize {
+        let merging = self.merging.as_ref().map_or(0, |merging| merging.entries.capacity());
+        (self.changes.entries.capacity() + merging) * size_of::<Entry>()
+    }
+}
+
+/// What a recovery has found of a partition: from its sequence on that entry counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Restored {
+    pub(crate) partition: u32,
+    pub(crate) entry: Entry,
+    pub(crate) sequence: u64,
+}
+
+/// Sets all of that, in its order.
+///
+/// Partitions are all over memory, and so is what they have: of many that are looked at with nothing
+/// that waits for what is seen, the processor fetches several at once, and one by one it would wait
+/// for each.
+pub(crate) fn restore(partitions: &mut [Partition], restored: &[Restored]) {
+    let of = |found: &Restored| partitions.get(found.partition as usize);
+    let changes = restored.iter().filter_map(of).map(Partition::changes);
+    black_box(changes.fold(0, usize::wrapping_add));
+    let is_changed = |found: &&Restored| {
+        of(found).is_some_and(|at| at.changes.find(found.entry.fingerprint()).is_some())
+    };
+    black_box(restored.iter().filter(is_changed).count());
+    for found in restored {
+        if let Some(partition) = partitions.get_mut(found.partition as usize) {
+            partition.set(found.entry, found.sequence);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

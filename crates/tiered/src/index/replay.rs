@@ -1,0 +1,112 @@
+//! What the index did not have yet when a device was left: invalidations of the log and records of
+//! whole segments, in the order in which they came.
+//!
+//! Segments that were filled at the same time have operations in between one another's, others do
+//! not: so their summaries are read in the order in which segments were opened, and merged with the
+//! log; a summary is held from the first of its operations' turn to the last one's.
+//!
+//! Guarantees:
+//! 1. Operations come in the order of their sequences, each once.
+//! 2. No more summaries are in memory than segments were open at once.
+//! 3. A segment of which the summary is damaged is told, and has no operation.
+//!
+//! Relies on [`crate::segment::segment`]: no operation of a segment is older than the segment, and a summary
+//! has them in their order.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::entry::Entry;
+use crate::index::partition::Restored;
+use crate::segment::buffer::Summary;
+use crate::segment::invalidations::Invalidation;
+use crate::segment::segment_table::Slot;
+
+/// So many operations are shown at a time.
+const SHOWN: usize = 256;
+
+/// What a segment had, from which place on it is to be looked at.
+struct Stream {
+    summaries: Vec<Summary>,
+    next: usize,
+}
+
+/// Shows `apply` all operations later than `from`, some at a time: of the log, and of `segments`,
+/// whose summaries `read` reads. The slots of those of which it could not, or that make no sense.
+pub(crate) fn replay(
+    mut log: Vec<Invalidation>,
+    mut segments: Vec<Slot>,
+    from: u64,
+    read: impl Fn(&Slot) -> Option<Vec<Summary>>,
+    mut apply: impl FnMut(&[Restored]),
+) -> Vec<u32> {
+    log.sort_unstable_by_key(|invalidation| invalidation.sequence);
+    let mut log = log.into_iter().filter(|invalidation| invalidation.sequence > from).peekable();
+    segments.sort_unstable_by_key(|segment| segment.order);
+    let mut segments = segments.into_iter().peekable();
+    let mut damaged = Vec::new();
+    let mut shown = Vec::with_capacity(SHOWN);
+    let mut streams: Vec<Stream> = Vec::new();
+    let mut free: Vec<usize> = Vec::new();
+    let mut turns = BinaryHeap::new();
+    loop {
+        let of_stream = turns.peek().map(|Reverse((sequence, _))| *sequence);
+        let of_log = log.peek().map(|invalidation| invalidation.sequence);
+        let next = of_stream.into_iter().chain(of_log).min();
+        if let Some(segment) =
+            segments.next_if(|segment| next.is_none_or(|next| segment.order < next))
+        {
+            let Some(summaries) = read(&segment).filter(|found| is_in_order(found, &segment))
+            else {
+                damaged.push(segment.id.slot);
+                continue;
+            };
+            let next = summaries.partition_point(|summary| summary.sequence <= from);
+            let Some(first) = summaries.get(next) else { continue };
+            let place = free.pop().unwrap_or(streams.len());
+            turns.push(Reverse((first.sequence, place)));
+            let stream = Stream { summaries, next };
+            match streams.get_mut(place) {
+                Some(before) => *before = stream,
+                None => streams.push(stream),
+            }
+            continue;
+        }
+        if next.is_none() || shown.len() == SHOWN {
+            apply(&shown);
+            shown.clear();
+        }
+        let Some(next) = next else { return damaged };
+        if of_log == Some(next)
+            && let Some(Invalidation { name, sequence, .. }) = log.next()
+        {
+            let entry = Entry::gone(name.fingerprint);
+            shown.push(Restored { partition: name.partition, entry, sequence });
+            continue;
+        }
+        let Some(Reverse((_, place))) = turns.pop() else { continue };
+        let stream = &mut streams[place];
+        let Summary { name, sequence, spot } = stream.summaries[stream.next];
+        let entry = Entry::record(name.fingerprint, spot);
+        shown.push(Restored { partition: name.partition, entry, sequence });
+        stream.next += 1;
+        match stream.summaries.get(stream.next) {
+            Some(summary) => turns.push(Reverse((summary.sequence, place))),
+            None => {
+                stream.summaries = Vec::new();
+                free.push(place);
+            }
+        }
+    }
+}
+
+/// Whether operations are where they are relied on to be.
+fn is_in_order(summaries: &[Summary], segment: &Slot) -> bool {
+    let is_inside = |summary: &Summary| {
+        segment.order < summary.sequence && summary.sequence <= segment.sequence_max
+    };
+    summaries.iter().all(is_inside) && summaries.is_sorted_by_key(|summary| summary.sequence)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+//! A segment in the making: records one behind the other in a buffer, and behind them, when
+//! it is sealed, a summary of what was put in, so that a recovery need not read the records.
+//!
+//! ```text
+//! summary, behind the last record:
+//! OFFSET  SIZE  MEANING
+//! 0       8     checksum (`coding.rs`, seeded with the device) of the rest
+//! 8       8     slot and generation
+//! 16            24 bytes a record: name as in an invalidation (8), sequence (8),
+//!               offset and length in the segment (4 each)
+//! ```
+//!
+//! Values on flash: do not change. Pure; for one thread at a time, but that a sealed buffer
+//! does not change any more.
+
+use tidekv_io::buffer::AlignedVec;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::entry::{SegmentId, Spot, UNIT_BYTES};
+use crate::segment::layout::{BLOCK_BYTES, Name, SUMMARY_BYTES};
+use crate::segment::record::{self, Record};
+use crate::segment::segment_table::Slot;
+use crate::segment::ttl::{Group, may_go_at_s};
+
+const SUMMARY_HEAD_BYTES: usize = 16;
+
+/// A record as a summary has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(crate) name: Name,
+    pub(crate) sequence: u64,
+    pub(crate) spot: Spot,
+}
+
+/// A segment that is being filled.
+pub(crate) struct Segment {
+    bytes: AlignedVec,
+    capacity: usize,
+    summaries: Vec<Summary>,
+    slot: Slot,
+}
+
+impl Segment {
+    /// An empty segment of `capacity` bytes in the slot, in a buffer that has room for them.
+    pub(crate) fn new(
+        id: SegmentId,
+        group: Group,
+        order: u64,
+        capacity: usize,
+        mut buffer: AlignedVec,
+    ) -> Self {
+        // What is put among objects that never expire stays as long as they do.
+        let may_go_at_s = if group == Group::NEVER { u32::MAX } else { 0 };
+        let slot = Slot { group, order, sequence_max: order, may_go_at_s, ..Slot::free(id) };
+        buffer.clear();
+        Self { bytes: buffer, capacity, summaries: Vec::new(), slot }
+    }
+
+    /// Its buffer, for another one.
+    pub(crate) fn into_buffer(self) -> AlignedVec {
+        self.bytes
+    }
+
+    pub(crate) fn id(&self) -> SegmentId {
+        self.slot.id
+    }
+
+    pub(crate) fn group(&self) -> Group {
+        self.slot.group
+    }
+
+    /// The largest record that fits an empty segment.
+    pub(crate) fn record_bytes_max(capacity: usize) -> usize {
+        // The end of the summary is filled up to a whole block.
+        let bytes = capacity - SUMMARY_HEAD_BYTES - SUMMARY_BYTES - BLOCK_BYTES as usize;
+        bytes / UNIT_BYTES * UNIT_BYTES
+    }
+
+    /// Whether a record of that length fits.
+    pub(crate) fn has_room_for(&self, record_bytes: usize) -> bool {
+        let summaries = SUMMARY_HEAD_BYTES + (self.summaries.len() + 1) * SUMMARY_BYTES;
+        self.bytes.len() + record_bytes + summaries + BLOCK_BYTES as usize <= self.capacity
+    }
+
+    /// How many records it has.
+    pub(crate) fn records(&self) -> u32 {
+        self.slot.records
+    }
+
+    /// Bytes of its records.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Appends a record that fits, written at `now_s` by the operation with that sequence.
+    pub(crate) fn append(
+        &mut self,
+        name: Name,
+        key: &[u8],
+        record: &Record,
+        sequence: u64,
+        now_s: u32,
+    ) -> Spot {
+        let object = &record.found.object;
+        let (offset, id) = (self.bytes.len(), self.slot.id);
+        let len = record::record_bytes(key.len(), object.value.len());
+        self.bytes.resize(offset + len, 0);
+        record::encode(&mut self.bytes[offset..], id, key, record);
+        let generation = id.generation as u16;
+        let spot = Spot { slot: id.slot, generation, offset: offset as u32, len: len as u32 };
+        self.summaries.push(Summary { name, sequence, spot });
+        let slot = &mut self.slot;
+        slot.sequence_max = slot.sequence_max.max(sequence);
+        slot.may_go_at_s = slot.may_go_at_s.max(may_go_at_s(object.deadline, now_s));
+        let deadline_s = object.deadline.unix_s().unwrap_or(u32::MAX);
+        slot.deadline_max_s = slot.deadline_max_s.max(deadline_s);
+        slot.records += 1;
+        spot
+    }
+
+    /// The bytes of a record.
+    pub(crate) fn read(&self, spot: Spot) -> Option<&[u8]> {
+        let offset = spot.offset as usize;
+        spot.is_in(self.slot.id).then(|| self.bytes.get(offset..offset + spot.len as usize))?
+    }
+
+    /// Appends the summary; what the segment table says of the segment when it is on flash.
+    pub(crate) fn seal(&mut self, device: u64) -> Slot {
+        self.slot.bytes = self.bytes.len() as u32;
+        self.slot.is_whole = true;
+        let mut summary = Vec::with_capacity(self.summaries.len() * SUMMARY_BYTES + 8);
+        summary.extend_from_slice(&self.slot.id.slot.to_le_bytes());
+        summary.extend_from_slice(&self.slot.id.generation.to_le_bytes());
+        for Summary { name, sequence, spot } in &self.summaries {
+            summary.extend_from_slice(&name.number().to_le_bytes());
+            summary.extend_from_slice(&sequence.to_le_bytes());
+            summary.extend_from_slice(&spot.offset.to_le_bytes());
+            summary.extend_from_slice(&spot.len.to_le_bytes());
+        }
+        self.bytes.extend_from_slice(&xxh3_64_with_seed(&summary, device).to_le_bytes());
+        self.bytes.extend_from_slice(&summary);
+        self.bytes.resize(self.bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
+        self.slot
+    }
+
+    /// What is to be written.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Its memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.summaries.capacity() * size_of::<Summary>()
+    }
+}
+
+impl std::fmt::Debug for Segment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes for {:?}", self.bytes.len(), self.slot)
+    }
+}
+
+/// Where the summary of a whole segment is in it, and how long.
+pub(crate) fn summary_range(slot: &Slot) -> (u64, usize) {
+    (slot.bytes.into(), SUMMARY_HEAD_BYTES + slot.records as usize * SUMMARY_BYTES)
+}
+
+/// The records of a summary, if it is whole and the segment's.
+pub(crate) fn read_summary(bytes: &[u8], device: u64, id: SegmentId) -> Option<Vec<Summary>> {
+    let (checksum, summary) = bytes.split_first_chunk::<8>()?;
+    if u64::from_le_bytes(*checksum) != xxh3_64_with_seed(summary, device) {
+        return None;
+    }
+    let (head, records) = summary.split_first_chunk::<8>()?;
+    let word = |bytes: &[u8], at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| bytes[at + n]));
+    let long =
+        |bytes: &[u8], at: usize| u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32;
+    if (word(head, 0), word(head, 4)) != (id.slot, id.generation) {
+        return None;
+    }
+    let generation = id.generation as u16;
+    let record = |bytes: &[u8]| Summary {
+        name: Name::from_number(long(bytes, 0)),
+        sequence: long(bytes, 8),
+        spot: Spot { slot: id.slot, generation, offset: word(bytes, 16), len: word(bytes, 20) },
+    };
+    Some(records.chunks_exact(SUMMARY_BYTES).map(record).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::object::{Deadline, Found, Object};
+    use crate::segment::record::Kind;
+
+    const ID: SegmentId = SegmentId { slot: 3, generation: 5 };
+
+    fn empty(group: Group, capacity: usize) -> Segment {
+        Segment::new(ID, group, 7, capacity, AlignedVec::with_capacity(capacity))
+    }
+
+    fn record(value_len: usize, deadline: Deadline) -> Record {
+        let value = Bytes::from(vec![1; value_len]);
+        let object = Object { value, flags: 0, deadline, version: 1, marks: 0 };
+        let found = Found { object, was_fetched: false, accessed_s: 0 };
+        Record { found, kind: Kind::Whole, home: 0, epoch: 0 }
+    }
+
+    fn name(fingerprint: u64) -> Name {
+        Name { partition: 2, fingerprint }
+    }
+
+    #[test]
+    fn what_is_appended_is_read_and_summed_up() {
+        let group = Group::of(Deadline::at(2_000), 1_000);
+        let mut segment = empty(group, 64 << 10);
+        let record = record(1_000, Deadline::at(2_000));
+        let mut spots = Vec::new();
+        while segment.has_room_for(record::record_bytes(1, 1_000)) {
+            let n = spots.len() as u64;
+            spots.push(segment.append(name(n), b"k", &record, 10 + n, 1_000));
+        }
+        assert!(spots.len() > 50);
+        for spot in &spots {
+            let bytes = segment.read(*spot).expect("it is in the buffer");
+            assert_eq!(record::decode(bytes, ID, b"k"), Ok(record.clone()));
+        }
+        let slot = segment.seal(9);
+        assert!(segment.bytes().len() <= 64 << 10);
+        assert_eq!((slot.records as usize, slot.order, slot.may_go_at_s), (spots.len(), 7, 1_750));
+        assert_eq!(slot.sequence_max, 9 + spots.len() as u64);
+        let (at, len) = summary_range(&slot);
+        let bytes = &segment.bytes()[at as usize..at as usize + len];
+        let summaries = read_summary(bytes, 9, ID).expect("it is whole");
+        let expected = spots.iter().enumerate().map(|(n, spot)| Summary {
+            name: name(n as u64),
+            sequence: 10 + n as u64,
+            spot: *spot,
+        });
+        assert!(summaries.into_iter().eq(expected));
+        assert_eq!(read_summary(bytes, 8, ID), None);
+        assert_eq!(read_summary(bytes, 9, SegmentId { generation: 6, ..ID }), None);
+    }
+
+    #[test]
+    fn one_that_never_expires_keeps_its_segment() {
+        let group = Group::of(Deadline::at(2_000), 1_000);
+        let mut segment = empty(group, 64 << 10);
+        segment.append(name(1), b"k", &record(10, Deadline::at(2_000)), 8, 1_000);
+        segment.append(name(2), b"l", &record(10, Deadline::NEVER), 9, 1_000);
+        let slot = segment.seal(9);
+        assert_eq!((slot.may_go_at_s, slot.deadline_max_s), (u32::MAX, u32::MAX));
+    }
+
+    #[test]
+    fn a_group_that_never_expires_keeps_what_does() {
+        let mut segment = empty(Group::NEVER, 64 << 10);
+        segment.append(name(1), b"k", &record(10, Deadline::at(2_000)), 8, 1_000);
+        let slot = segment.seal(9);
+        assert_eq!((slot.may_go_at_s, slot.deadline_max_s), (u32::MAX, 2_000));
+    }
+
+    #[test]
+    fn the_largest_record_fits_an_empty_segment() {
+        let capacity = 64 << 10;
+        let segment = empty(Group::NEVER, capacity);
+        assert!(segment.has_room_for(Segment::record_bytes_max(capacity)));
+        assert!(!segment.has_room_for(Segment::record_bytes_max(capacity) + UNIT_BYTES));
+    }
+}

@@ -1,0 +1,289 @@
+//! What stands where on a device.
+//!
+//! ```text
+//! superblock A │ superblock B │ invalidations │ versions of pages │ segment table │   buffered
+//! pages of the index, two places each │ slots of segments                         │   direct
+//! ```
+//!
+//! Every part begins at a multiple of 4 KiB. The first line is written through the operating
+//! system's cache, in small pieces, before what they stand for is acknowledged; the second
+//! past it. Both lines never meet in a block of 4 KiB.
+//!
+//! Pure.
+
+use crate::entry::{
+    FINGERPRINT_BITS_MAX, RECORD_HEADER_BYTES, SEGMENT_BYTES_MAX, SLOTS_MAX, UNIT_BYTES,
+};
+use crate::error::{Error, Result};
+use crate::segment::page::{ENTRIES_MAX, PAGE_BYTES};
+
+/// Parts begin at multiples of so many bytes.
+pub(crate) const BLOCK_BYTES: u64 = 4096;
+/// The size of a superblock.
+pub(crate) const SUPERBLOCK_BYTES: usize = BLOCK_BYTES as usize;
+/// The size of an invalidation.
+pub(crate) const INVALIDATION_BYTES: usize = 32;
+/// The size of a page's version.
+pub(crate) const VERSION_BYTES: usize = 16;
+/// The size of a slot's entry in the segment table.
+pub(crate) const SLOT_BYTES: usize = 64;
+
+/// The size of a record's place in the summary of its segment.
+pub(crate) const SUMMARY_BYTES: usize = 24;
+
+/// Fewer slots are no log.
+const SLOTS_MIN: u64 = 8;
+/// Segments are at least so large, unless a test says otherwise.
+pub(crate) const SEGMENT_BYTES_MIN: u64 = 2 << 20;
+/// As many segments as that make a device, where it is not too small or too large.
+const SEGMENTS_USUAL: u64 = 1024;
+/// How full pages are where objects have the usual size: three quarters.
+const ENTRIES_USUAL: u64 = ENTRIES_MAX as u64 * 3 / 4;
+
+/// What the index knows of a key. Of two keys with one name it knows the younger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Name {
+    pub(crate) partition: u32,
+    pub(crate) fingerprint: u64,
+}
+
+impl Name {
+    /// The name as one number, for flash.
+    pub(crate) fn number(self) -> u64 {
+        u64::from(self.partition) << FINGERPRINT_BITS_MAX | self.fingerprint
+    }
+
+    /// The name with that number.
+    pub(crate) fn from_number(number: u64) -> Self {
+        let fingerprint = number & ((1 << FINGERPRINT_BITS_MAX) - 1);
+        Self { partition: (number >> FINGERPRINT_BITS_MAX) as u32, fingerprint }
+    }
+}
+
+/// What an object of so many bytes, key and value, takes on flash: a record, a place in a summary, and
+/// one on each of two pages.
+fn taken_bytes(object_bytes: u64) -> u64 {
+    let record_bytes = object_bytes + RECORD_HEADER_BYTES as u64;
+    let place_bytes = 2 * PAGE_BYTES as u64 / ENTRIES_USUAL;
+    record_bytes.next_multiple_of(UNIT_BYTES as u64) + SUMMARY_BYTES as u64 + place_bytes
+}
+
+/// The parts of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// All of it.
+    pub(crate) bytes: u64,
+    /// The size of a segment.
+    pub(crate) segment_bytes: u32,
+    /// How many segments there is room for.
+    pub(crate) slots: u32,
+    /// How many partitions the index has.
+    pub(crate) partitions: u32,
+    /// How many invalidations there is room for.
+    pub(crate) invalidations: u32,
+    /// Bits of a fingerprint.
+    pub(crate) fingerprint_bits: u32,
+}
+
+impl Layout {
+    /// The parts of a device of `bytes`, for objects of the usual size.
+    ///
+    /// # Errors
+    ///
+    /// When it is too small for the least number of segments; the message says how large it
+    /// would have to be.
+    pub(crate) fn of(
+        bytes: u64,
+        object_bytes_usual: u64,
+        segment_bytes: Option<u64>,
+        fingerprint_bits: u32,
+    ) -> Result<Self> {
+        let usual = (bytes / SEGMENTS_USUAL).next_power_of_two();
+        let usual = usual.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX as u64);
+        let segment_bytes = segment_bytes.unwrap_or(usual);
+        let objects = bytes / taken_bytes(object_bytes_usual) + 1;
+        let layout = Self {
+            bytes,
+            segment_bytes: segment_bytes as u32,
+            slots: 0,
+            partitions: objects.div_ceil(ENTRIES_USUAL).min(1 << 24) as u32,
+            // Half of them are used when pages begin to be merged for their sake.
+            invalidations: (objects / 4).next_multiple_of(128).clamp(1 << 10, 1 << 21) as u32,
+            fingerprint_bits,
+        };
+        let slots = layout.slots_fitting(bytes).min(SLOTS_MAX.into());
+        if slots < SLOTS_MIN {
+            return Err(Error::invalid(format!(
+                "a flash device of {bytes} bytes is too small: it takes at least {}",
+                Self::bytes_min(object_bytes_usual, segment_bytes)
+            )));
+        }
+        Ok(Self { slots: slots as u32, ..layout })
+    }
+
+    /// For how many slots there is room in so many bytes, with all that is there beside them. The
+    /// number of slots that the layout has is not looked at.
+    fn slots_fitting(&self, bytes: u64) -> u64 {
+        bytes.saturating_sub(self.beside_bytes()) / self.slot_bytes()
+    }
+
+    /// What is there beside slots, in bytes, however many may be in use.
+    pub(crate) fn beside_bytes(&self) -> u64 {
+        Self { slots: 0, ..*self }.segments_at() + BLOCK_BYTES
+    }
+
+    fn slot_bytes(&self) -> u64 {
+        u64::from(self.segment_bytes) + SLOT_BYTES as u64
+    }
+
+    /// How many of its slots may be in use where no more than so many bytes may be: none with 0.
+    /// Nothing where that is too little for the least number of slots.
+    pub(crate) fn slots_within(&self, bytes: u64) -> Option<u32> {
+        if bytes == 0 {
+            return Some(0);
+        }
+        let slots = self.slots_fitting(bytes).min(self.slots.into());
+        (slots >= SLOTS_MIN).then_some(slots as u32)
+    }
+
+    /// The least bytes that may be in use, if not none.
+    pub(crate) fn in_use_bytes_min(&self) -> u64 {
+        self.beside_bytes() + SLOTS_MIN * self.slot_bytes()
+    }
+
+    /// About the smallest device that is large enough, in bytes.
+    fn bytes_min(object_bytes_usual: u64, segment_bytes: u64) -> u64 {
+        let slots_bytes = SLOTS_MIN * (segment_bytes + SLOT_BYTES as u64);
+        // The index takes its part of whatever the size is.
+        let page_bytes = 2 * PAGE_BYTES as u64 + VERSION_BYTES as u64;
+        let taken_bytes = taken_bytes(object_bytes_usual);
+        let share = page_bytes as f64 / (ENTRIES_USUAL * taken_bytes) as f64;
+        let fixed_bytes = slots_bytes + 128 * BLOCK_BYTES;
+        ((fixed_bytes as f64 / (1.0 - share).max(0.01)) as u64).next_multiple_of(1 << 20)
+    }
+
+    /// What the index takes of DRAM at most, in bytes, but for changes and hot entries: for each
+    /// partition itself and the filter of a full page, and for each slot what stands in it.
+    pub(crate) fn index_bytes_max(&self) -> u64 {
+        let partition_bytes = 100 + ENTRIES_MAX as u64 * 10 / 8;
+        u64::from(self.partitions) * partition_bytes + u64::from(self.slots) * 120
+    }
+
+    pub(crate) fn superblock_at(&self, generation: u64) -> u64 {
+        generation % 2 * BLOCK_BYTES
+    }
+
+    /// Where the invalidation with that number stands.
+    pub(crate) fn invalidation_at(&self, number: u64) -> u64 {
+        let place = number % u64::from(self.invalidations);
+        2 * BLOCK_BYTES + place * INVALIDATION_BYTES as u64
+    }
+
+    pub(crate) fn versions_at(&self) -> u64 {
+        let end = 2 * BLOCK_BYTES + u64::from(self.invalidations) * INVALIDATION_BYTES as u64;
+        end.next_multiple_of(BLOCK_BYTES)
+    }
+
+    pub(crate) fn version_at(&self, partition: u32) -> u64 {
+        self.versions_at() + u64::from(partition) * VERSION_BYTES as u64
+    }
+
+    pub(crate) fn table_at(&self) -> u64 {
+        self.version_at(self.partitions).next_multiple_of(BLOCK_BYTES)
+    }
+
+    pub(crate) fn table_entry_at(&self, slot: u32) -> u64 {
+        self.table_at() + u64::from(slot) * SLOT_BYTES as u64
+    }
+
+    fn pages_at(&self) -> u64 {
+        self.table_entry_at(self.slots).next_multiple_of(BLOCK_BYTES)
+    }
+
+    /// Where the page of a partition with that version stands: versions take turns.
+    pub(crate) fn page_at(&self, partition: u32, version: u32) -> u64 {
+        let place = u64::from(partition) * 2 + u64::from(version % 2);
+        self.pages_at() + place * PAGE_BYTES as u64
+    }
+
+    fn segments_at(&self) -> u64 {
+        self.page_at(self.partitions, 0)
+    }
+
+    pub(crate) fn segment_at(&self, slot: u32) -> u64 {
+        self.segments_at() + u64::from(slot) * u64::from(self.segment_bytes)
+    }
+
+    /// What the index knows of a key with that hash.
+    pub(crate) fn name_of(&self, hash: u64) -> Name {
+        let partition = (((hash >> 32) * u64::from(self.partitions)) >> 32) as u32;
+        Name { partition, fingerprint: hash & ((1 << self.fingerprint_bits) - 1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_one_another_and_end_within_the_device() {
+        for (bytes, usual) in [(64 << 20, 4096), (4 << 30, 32 << 10), (1 << 40, 4096)] {
+            let layout = Layout::of(bytes, usual, None, 40).expect("it is large enough");
+            let last = u64::from(layout.invalidations) - 1;
+            let starts = [
+                layout.superblock_at(1),
+                layout.invalidation_at(0),
+                layout.invalidation_at(last),
+                layout.versions_at(),
+                layout.table_at(),
+                layout.page_at(0, 0),
+                layout.page_at(layout.partitions - 1, 1),
+                layout.segment_at(0),
+                layout.segment_at(layout.slots - 1),
+            ];
+            assert!(starts.is_sorted_by(|a, b| a < b), "{starts:?}");
+            assert!(layout.segment_at(layout.slots) <= bytes);
+            assert!(layout.segment_at(layout.slots) + 2 * u64::from(layout.segment_bytes) > bytes);
+            assert_eq!(layout.page_at(0, 0) % BLOCK_BYTES, 0);
+            assert_eq!(layout.invalidation_at(last + 1), layout.invalidation_at(0));
+        }
+    }
+
+    #[test]
+    fn what_is_too_small_is_refused_with_the_minimum() {
+        let error = Layout::of(1 << 20, 4096, None, 40).unwrap_err().to_string();
+        let least: u64 = error.rsplit(' ').next().unwrap().parse().expect("it is a number");
+        assert!(Layout::of(least, 4096, None, 40).is_ok(), "{error}");
+        assert!(Layout::of(least - (2 << 20), 4096, None, 40).is_err(), "{error}");
+    }
+
+    #[test]
+    fn a_part_has_as_many_slots_as_fit_it() {
+        for bytes in [64 << 20, (64 << 20) + 1_000_000, 4 << 30] {
+            let layout = Layout::of(bytes, 4096, None, 40).expect("it is large enough");
+            let least = layout.in_use_bytes_min();
+            let slots = [0, 1, least - 1, least, bytes, bytes + (1 << 30)];
+            let slots = slots.map(|bytes| layout.slots_within(bytes));
+            let all = Some(layout.slots);
+            assert_eq!(slots, [Some(0), None, None, Some(SLOTS_MIN as u32), all, all]);
+            let half = layout.slots_within(bytes / 2).expect("it is enough");
+            assert!(layout.segment_at(half) <= bytes / 2);
+            assert!(half * 200 >= layout.slots * 90, "{half} of {}", layout.slots);
+        }
+    }
+
+    #[test]
+    fn a_terabyte_of_small_objects_has_a_directory_of_a_few_megabytes() {
+        let layout = Layout::of(1 << 40, 4096, None, 40).expect("it is large enough");
+        let directory_bytes = layout.page_at(0, 0) - layout.versions_at();
+        assert!(directory_bytes < 12 << 20, "{directory_bytes}");
+    }
+
+    #[test]
+    fn every_partition_is_somebodys() {
+        let layout = Layout::of(64 << 20, 4096, None, 40).expect("it is large enough");
+        let (first, last) = (layout.name_of(0), layout.name_of(u64::MAX));
+        assert_eq!(first, Name { partition: 0, fingerprint: 0 });
+        assert_eq!(last, Name { partition: layout.partitions - 1, fingerprint: (1 << 40) - 1 });
+    }
+}

@@ -1,0 +1,18 @@
+//! What a flash device holds, byte by byte: superblock, segments of records, their tables, the log of
+//! invalidations and the state file beside it.
+//!
+//! Modules are declared bottom-up.
+
+pub(crate) mod ttl;
+pub(crate) mod coding;
+pub(crate) mod page;
+pub(crate) mod layout;
+pub(crate) mod parts;
+pub(crate) mod superblock;
+pub(crate) mod mark;
+pub(crate) mod invalidations;
+pub(crate) mod record;
+pub(crate) mod segment_table;
+pub(crate) mod slots;
+pub(crate) mod buffer;
+pub(crate) mod state_file;

@@ -1,0 +1,210 @@
+//! The segment table: what stands in each slot, in DRAM and on flash.
+//!
+//! ```text
+//! OFFSET  SIZE  MEANING
+//! 0       8     checksum (`coding.rs`)
+//! 8       4     the slot
+//! 12      4     generation of the slot: goes up whenever it is freed
+//! 16      4     1: a whole segment stands there
+//! 20      4     its group (`ttl.rs`)
+//! 24      8     the order in which it was opened
+//! 32      8     no operation on its records has a higher sequence
+//! 40      4     from which second on it may go
+//! 44      4     bytes of its records
+//! 48      4     how many records
+//! 52      4     the deadline of the last one to expire; 2^32 - 1: never
+//! 56      8     zero
+//! ```
+//!
+//! Values on flash: do not change.
+//!
+//! Guarantee: what is read without a lock ([`Lives`]) says of a record's entry that it is
+//! live only while its segment is in the slot, open or whole.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::entry::{SegmentId, Spot};
+use crate::segment::coding::{Reader, Writer};
+use crate::segment::layout::SLOT_BYTES;
+use crate::segment::ttl::Group;
+
+/// What a slot holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub(crate) id: SegmentId,
+    pub(crate) is_whole: bool,
+    pub(crate) group: Group,
+    pub(crate) order: u64,
+    pub(crate) sequence_max: u64,
+    pub(crate) may_go_at_s: u32,
+    pub(crate) bytes: u32,
+    pub(crate) records: u32,
+    pub(crate) deadline_max_s: u32,
+}
+
+impl Slot {
+    /// A slot that holds nothing.
+    pub(crate) fn free(id: SegmentId) -> Self {
+        Self {
+            id,
+            is_whole: false,
+            group: Group::NEVER,
+            order: 0,
+            sequence_max: 0,
+            may_go_at_s: 0,
+            bytes: 0,
+            records: 0,
+            deadline_max_s: 0,
+        }
+    }
+
+    pub(crate) fn encode(&self, device: u64) -> [u8; SLOT_BYTES] {
+        Writer::new()
+            .u32(self.id.slot)
+            .u32(self.id.generation)
+            .u32(self.is_whole.into())
+            .u32(self.group.number().into())
+            .u64(self.order)
+            .u64(self.sequence_max)
+            .u32(self.may_go_at_s)
+            .u32(self.bytes)
+            .u32(self.records)
+            .u32(self.deadline_max_s)
+            .seal(device)
+    }
+
+    /// The entry of that slot, if it is whole.
+    pub(crate) fn decode(bytes: &[u8], device: u64, slot: u32) -> Option<Self> {
+        let mut reader = Reader::open(bytes, device)?;
+        let id = SegmentId { slot: reader.u32(), generation: reader.u32() };
+        (id.slot == slot).then(|| Self {
+            id,
+            is_whole: reader.u32() == 1,
+            group: Group::with_number(reader.u32() as u8),
+            order: reader.u64(),
+            sequence_max: reader.u64(),
+            may_go_at_s: reader.u32(),
+            bytes: reader.u32(),
+            records: reader.u32(),
+            deadline_max_s: reader.u32(),
+        })
+    }
+}
+
+/// Where the records of a segment are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// In a buffer in DRAM.
+    Buffered,
+    /// On flash, all of them.
+    Whole,
+}
+
+const FREE: u64 = 0;
+const BUFFERED: u64 = 1;
+const WHOLE: u64 = 2;
+
+/// Which segments live; for all threads.
+#[derive(Debug)]
+pub(crate) struct Lives {
+    /// Generation, and in the lowest two bits what becomes of it.
+    slots: Box<[AtomicU64]>,
+    orders: Box<[AtomicU64]>,
+}
+
+impl Lives {
+    /// All slots are free, in generation 0.
+    pub(crate) fn new(slots: u32) -> Self {
+        let zeros = || (0..slots).map(|_| AtomicU64::new(0)).collect();
+        Self { slots: zeros(), orders: zeros() }
+    }
+
+    /// The segment that a record is in, and where its records are; nothing if it is gone.
+    pub(crate) fn of(&self, spot: Spot) -> Option<(SegmentId, Life)> {
+        let word = self.slots.get(spot.slot as usize)?.load(Ordering::Acquire);
+        let id = SegmentId { slot: spot.slot, generation: (word >> 2) as u32 };
+        let life = match word & 3 {
+            BUFFERED => Life::Buffered,
+            WHOLE => Life::Whole,
+            _ => return None,
+        };
+        spot.is_in(id).then_some((id, life))
+    }
+
+    /// Whether the record is there.
+    pub(crate) fn has(&self, spot: Spot) -> bool {
+        self.of(spot).is_some()
+    }
+
+    /// A sequence that tells how old the segment of the slot is: of one that is whole, no
+    /// operation on its records has a higher one, of one that is not, none a lower one.
+    pub(crate) fn order(&self, slot: u32) -> u64 {
+        self.orders.get(slot as usize).map_or(0, |order| order.load(Ordering::Relaxed))
+    }
+
+    /// The slot is free, in that generation.
+    pub(crate) fn set_free(&self, id: SegmentId) {
+        self.set(id, FREE);
+    }
+
+    /// A segment has been opened in the slot.
+    pub(crate) fn set_buffered(&self, id: SegmentId, order: u64) {
+        self.orders[id.slot as usize].store(order, Ordering::Relaxed);
+        self.set(id, BUFFERED);
+    }
+
+    /// The segment is on flash.
+    pub(crate) fn set_whole(&self, id: SegmentId, sequence_max: u64) {
+        self.orders[id.slot as usize].store(sequence_max, Ordering::Relaxed);
+        self.set(id, WHOLE);
+    }
+
+    fn set(&self, id: SegmentId, life: u64) {
+        let word = u64::from(id.generation) << 2 | life;
+        self.slots[id.slot as usize].store(word, Ordering::Release);
+    }
+
+    /// Its memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.slots) + size_of_val(&*self.orders)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_comes_back_in_its_own_place_only() {
+        let slot = Slot {
+            id: SegmentId { slot: 5, generation: 6 },
+            is_whole: true,
+            group: Group::with_number(7),
+            order: 8,
+            sequence_max: 9,
+            may_go_at_s: 10,
+            bytes: 11,
+            records: 12,
+            deadline_max_s: 13,
+        };
+        let bytes = slot.encode(3);
+        assert_eq!(Slot::decode(&bytes, 3, 5), Some(slot));
+        assert_eq!(Slot::decode(&bytes, 3, 6), None);
+        assert_eq!(Slot::decode(&bytes, 4, 5), None);
+    }
+
+    #[test]
+    fn records_live_as_long_as_their_segment() {
+        let lives = Lives::new(4);
+        let id = SegmentId { slot: 2, generation: 70_000 };
+        let spot = Spot { slot: 2, generation: 70_000_u32 as u16, offset: 0, len: 64 };
+        assert!(!lives.has(spot));
+        lives.set_buffered(id, 8);
+        assert_eq!(lives.of(spot), Some((id, Life::Buffered)));
+        lives.set_whole(id, 8);
+        assert_eq!((lives.of(spot), lives.order(2)), (Some((id, Life::Whole)), 8));
+        lives.set_free(SegmentId { generation: 70_001, ..id });
+        assert!(!lives.has(spot));
+        assert!(!lives.has(Spot { slot: 4, ..spot }));
+    }
+}

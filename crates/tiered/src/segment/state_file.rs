@@ -1,0 +1,114 @@
+//! The membership in a file of its own: a witness that does not fail with the devices.
+//!
+//! It is to lie where files outlive the process and not the machine's run; there it is as
+//! durable as what the devices have not synced. Two blocks take turns, so that one is whole.
+//! What is damaged tells nothing: it might have been the newest.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tidekv_io::{Access, File, Result, Storage};
+
+use crate::membership::{MEMBERSHIP_BYTES, Membership};
+use crate::segment::coding::{Reader, Writer};
+use crate::segment::layout::BLOCK_BYTES;
+
+const BYTES: usize = BLOCK_BYTES as usize;
+
+/// The file.
+#[derive(Debug)]
+pub(crate) struct StateFile {
+    file: Arc<dyn File>,
+    generation: Mutex<u64>,
+}
+
+impl StateFile {
+    /// Opens the file, or makes it; what it says, if that was written in this run of the
+    /// machine.
+    pub(crate) fn open(
+        storage: &Arc<dyn Storage>,
+        path: &Path,
+        boot: u128,
+    ) -> Result<(Self, Option<Membership>)> {
+        let file = match storage.exists(path)? {
+            true => storage.open(path, Access::Buffered)?,
+            false => storage.create(path, Access::Buffered)?,
+        };
+        file.allocate(2 * BLOCK_BYTES)?;
+        let mut newest: Option<(u64, Membership)> = None;
+        let mut is_damaged = false;
+        for at in [0, BLOCK_BYTES] {
+            let block = file.read_at(at, BYTES)?;
+            let Some(mut reader) = Reader::open(&block, 0) else {
+                // It might have been the newest.
+                is_damaged |= block.iter().any(|byte| *byte != 0);
+                continue;
+            };
+            let (generation, found_boot) = (reader.u64(), u128::from_le_bytes(reader.bytes()));
+            let membership = Membership::decode(&reader.bytes::<MEMBERSHIP_BYTES>());
+            let is_newer = newest.as_ref().is_none_or(|(newest, _)| generation > *newest);
+            if is_newer && found_boot == boot && generation > 0 {
+                newest = Some((generation, membership));
+            }
+        }
+        let generation = newest.as_ref().map_or(0, |(generation, _)| *generation);
+        let state = Self { file, generation: Mutex::new(generation) };
+        let newest = newest.filter(|_| !is_damaged);
+        Ok((state, newest.map(|(_, membership)| membership)))
+    }
+
+    /// Writes what the file is to say from now on.
+    pub(crate) fn write(&self, membership: &Membership, boot: u128) -> Result<()> {
+        let mut generation = self.generation.lock();
+        let next = *generation + 1;
+        let block: [u8; BYTES] =
+            Writer::new().u64(next).bytes(&boot.to_le_bytes()).bytes(&membership.encode()).seal(0);
+        self.file.write_at(next % 2 * BLOCK_BYTES, &block)?;
+        *generation = next;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidekv_io::MemoryStorage;
+
+    use super::*;
+
+    #[test]
+    fn it_says_what_was_written_last_in_this_run_of_the_machine() {
+        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        let path = Path::new("/state");
+        let (state, found) = StateFile::open(&storage, path, 1).expect("it is made");
+        assert_eq!(found, None);
+        let mut membership = Membership::new(5, 2);
+        for seat in 0..2 {
+            membership.come(seat, 7);
+            state.write(&membership, 1).expect("it is written");
+            let (_, found) = StateFile::open(&storage, path, 1).expect("it is there");
+            assert_eq!(found.as_ref(), Some(&membership));
+        }
+        let (_, found) = StateFile::open(&storage, path, 2).expect("it is there");
+        assert_eq!(found, None);
+    }
+
+    #[test]
+    fn where_one_block_is_damaged_the_other_is_not_believed() {
+        let memory = MemoryStorage::new();
+        let storage: Arc<dyn Storage> = Arc::new(memory.clone());
+        let path = Path::new("/state");
+        let (state, _) = StateFile::open(&storage, path, 1).expect("it is made");
+        for _ in 0..2 {
+            state.write(&Membership::new(5, 2), 1).expect("it is written");
+        }
+        for at in [100, BYTES + 100] {
+            memory.corrupt(path, |bytes| bytes[at] ^= 1);
+            let (_, found) = StateFile::open(&storage, path, 1).expect("it is there");
+            assert_eq!(found, None);
+            memory.corrupt(path, |bytes| bytes[at] ^= 1);
+        }
+        let (_, found) = StateFile::open(&storage, path, 1).expect("it is there");
+        assert!(found.is_some());
+    }
+}

@@ -1,0 +1,528 @@
+//! The objects of one tenant: in DRAM, in shards, and on flash behind them.
+//!
+//! Guarantees: those of [`crate::cache`], of which it is all but time and versions.
+//!
+//! A key belongs to a shard, by its hash, and the shard's lock orders all that happens to it
+//! in DRAM and on flash. No lock is held while a device is read: who reads draws a ticket
+//! from the shard, and what was read counts only if the ticket is still valid
+//! ([`crate::dram`]).
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use tidekv_cache::Removed;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::device::recovery;
+use crate::dram::{self, Held};
+use crate::entry::SEGMENT_BYTES_MAX;
+use crate::error::{Error, Result};
+use crate::fleet::flash::{Flash, Place, Start};
+use crate::index::flash_dram::FlashDram;
+use crate::object::{Change, Found, Object};
+use crate::options::{DRAM_BYTES_MIN, KEY_BYTES_MAX, OBJECT_DRAM_DIVISOR, Options};
+use crate::segment::layout::{Layout, SEGMENT_BYTES_MIN};
+use crate::segment::superblock::{NO_TIME, Opening};
+use crate::stats::{Counter, Counters, Stats};
+use crate::surroundings::Surroundings;
+use crate::witness::{Sight, Witnessed};
+
+/// Most shards of DRAM.
+const SHARDS_MAX: u64 = 64;
+/// DRAM gets smaller by so many bytes of a shard at a time ...
+const STEP_BYTES: usize = 256 << 10;
+/// ... and by so many where flash takes what leaves, which takes ten times as long.
+const STEP_BYTES_TO_FLASH: usize = 32 << 10;
+
+pub(crate) type Shard = dram::Shard<Place>;
+
+/// The objects of a tenant.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) shards: Box<[Mutex<Shard>]>,
+    pub(crate) flash: Option<Flash>,
+    pub(crate) counters: Counters,
+    pub(crate) witnessed: Witnessed,
+    /// What no shard has less than its part of.
+    dram_bytes: AtomicU64,
+    /// What each shard is to have; read under its lock.
+    shard_bytes_wanted: AtomicUsize,
+    /// Held while both are changed.
+    resizing: Mutex<()>,
+    /// Of the DRAM, what flash has.
+    flash_dram: FlashDram,
+    /// The least DRAM that it can have, and what it was opened with.
+    dram_bytes_min: u64,
+    dram_bytes_opened: u64,
+    object_bytes_max: u64,
+}
+
+impl Pool {
+    /// Opens the pool that these options are about.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Cache::open`].
+    pub(crate) fn open(
+        options: &Options,
+        opening: Opening,
+        may_be_warm: bool,
+        around: &Surroundings,
+    ) -> Result<(Self, Start)> {
+        options.check()?;
+        let (segment_bytes, flash_dram) = fitting(options, || left(options, around))?;
+        let options = &Options { segment_bytes, ..options.clone() };
+        let flash_bytes = flash_dram.bytes(options.dram_bytes);
+        let (flash, start) = match options.flash.is_empty() {
+            true => (None, Start { warm: 0, version_max: 0, clear_at_s: NO_TIME }),
+            false => {
+                let limits = flash_dram.limits(options.dram_bytes);
+                let (flash, start) = Flash::open(options, limits, opening, may_be_warm, around)?;
+                (Some(flash), start)
+            }
+        };
+        let shard_bytes_min = (options.object_bytes_max * OBJECT_DRAM_DIVISOR / 2).max(1 << 20);
+        let shards_max = (options.dram_bytes / shard_bytes_min).clamp(1, SHARDS_MAX);
+        let shards = shards_for(options, options.dram_bytes - flash_bytes, shards_max);
+        let shard_bytes = (options.dram_bytes - flash_bytes) / shards;
+        let shard = |_| Mutex::new(Shard::new(options.eviction, shard_bytes as usize));
+        let least = DRAM_BYTES_MIN.max(options.object_bytes_max * OBJECT_DRAM_DIVISOR);
+        let pool = Self {
+            // With what there is now there can be a cache, as is seen.
+            dram_bytes_min: options.dram_bytes.min(flash_dram.dram_bytes_for(least)),
+            dram_bytes_opened: options.dram_bytes,
+            shards: (0..shards).map(shard).collect(),
+            flash,
+            counters: Counters::default(),
+            witnessed: Witnessed::default(),
+            dram_bytes: AtomicU64::new(options.dram_bytes),
+            shard_bytes_wanted: AtomicUsize::new(shard_bytes as usize),
+            resizing: Mutex::new(()),
+            flash_dram,
+            object_bytes_max: options.object_bytes_max,
+        };
+        Ok((pool, start))
+    }
+
+    /// Brings what is in DRAM to flash, as far as there is room for it, and says there that it
+    /// was closed in order. The pool holds nothing any more.
+    pub(crate) fn close(&self, now_s: u32) {
+        let Some(flash) = &self.flash else { return };
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let left = shard.set_capacity_bytes(0);
+            for held in left.iter() {
+                // Here there is time to wait for a buffer.
+                flash.catch_up();
+                self.put_on_flash(held, now_s);
+            }
+        }
+        flash.close();
+    }
+
+    /// The shard of a key with that hash.
+    pub(crate) fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        let shards = &self.shards;
+        // The upper half: the lower one places objects inside of a shard.
+        shards[((hash >> 32) as usize * shards.len()) >> 32].lock()
+    }
+
+    /// DRAM of the pool, in bytes.
+    pub(crate) fn dram_bytes(&self) -> u64 {
+        self.dram_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The least DRAM with which there is room for the largest object, in bytes, but no more than there
+    /// was when it was opened.
+    pub(crate) fn dram_bytes_for_all(&self) -> u64 {
+        let largest = dram::charge_bytes(KEY_BYTES_MAX, self.object_bytes_max as usize);
+        let shard_bytes = Shard::bytes_with_room_for(largest) as u64;
+        let least = self.flash_dram.dram_bytes_for(shard_bytes * self.shards.len() as u64);
+        least.max(self.dram_bytes_min).min(self.dram_bytes_opened)
+    }
+
+    /// What flash has of DRAM.
+    pub(crate) fn flash_dram(&self) -> FlashDram {
+        self.flash_dram
+    }
+
+    /// Whether an object with a key and a value of these lengths can be kept.
+    pub(crate) fn has_room_for(&self, key_len: usize, value_len: usize) -> bool {
+        let charge_bytes = dram::charge_bytes(key_len, value_len);
+        value_len as u64 <= self.object_bytes_max
+            && Shard::has_room_for(self.shard_bytes(self.dram_bytes()), charge_bytes)
+    }
+
+    /// Changes how much DRAM there is: more at once, less step by step, with locks released between
+    /// steps. Of two callers the later one decides, and both help to get there.
+    ///
+    /// # Errors
+    ///
+    /// When it is too little.
+    pub(crate) fn set_dram_bytes(&self, dram_bytes: u64, now_s: u32) -> Result<()> {
+        let least = self.dram_bytes_min;
+        if dram_bytes < least {
+            return Err(Error::invalid(format!("the cache needs at least {least} bytes of DRAM")));
+        }
+        let resizing = self.resizing.lock();
+        let before = self.dram_bytes.fetch_min(dram_bytes, Ordering::Relaxed);
+        let shard_bytes = self.shard_bytes(dram_bytes);
+        self.shard_bytes_wanted.store(shard_bytes, Ordering::Relaxed);
+        if dram_bytes > before {
+            for shard in &self.shards {
+                shard.lock().grow_to(shard_bytes);
+            }
+            self.dram_bytes.store(dram_bytes, Ordering::Relaxed);
+        }
+        drop(resizing);
+        let mut is_done = false;
+        while !is_done {
+            is_done = true;
+            // By turns: none has much more than the others for long.
+            for shard in &self.shards {
+                is_done &= !self.shrink_some(shard, now_s);
+                // What has left waits in buffers of flash, and when these are full no more is taken.
+                self.flash.iter().for_each(Flash::catch_up);
+            }
+        }
+        // What leaves DRAM goes through buffers: these become fewer when it has left.
+        let _one_by_one = self.resizing.lock();
+        let limits = self.flash_dram.limits(self.dram_bytes());
+        self.flash.iter().for_each(|flash| flash.set_limits(limits));
+        // Of a little less DRAM there may be a little more for objects: flash has whole buffers.
+        let shard_bytes = self.shard_bytes(self.dram_bytes());
+        self.shards.iter().for_each(|shard| shard.lock().grow_to(shard_bytes));
+        Ok(())
+    }
+
+    /// Makes a shard a step smaller, if it is to be; whether it is to be still.
+    fn shrink_some(&self, shard: &Mutex<Shard>, now_s: u32) -> bool {
+        let mut shard = shard.lock();
+        let wanted = self.shard_bytes_wanted.load(Ordering::Relaxed);
+        let step_bytes = if self.flash.is_some() { STEP_BYTES_TO_FLASH } else { STEP_BYTES };
+        let Some(left) = shard.shrink_towards(wanted, step_bytes) else { return false };
+        self.leave(&left, now_s);
+        drop(shard);
+        // Only now, that others wait for nothing.
+        drop(left);
+        true
+    }
+
+    /// Flash that is no room for objects, where any is used, in bytes.
+    pub(crate) fn flash_bytes_beside(&self) -> u64 {
+        self.flash.as_ref().map_or(0, Flash::bytes_beside)
+    }
+
+    /// How much flash may be used, in bytes.
+    pub(crate) fn flash_bytes(&self) -> u64 {
+        self.flash.as_ref().map_or(0, Flash::bytes_max)
+    }
+
+    /// The least flash that can be used, if any is, in bytes.
+    pub(crate) fn flash_bytes_min(&self) -> u64 {
+        self.flash.as_ref().map_or(0, Flash::bytes_min)
+    }
+
+    /// Changes how much flash may be used.
+    ///
+    /// # Errors
+    ///
+    /// When it is more than there is, or too little.
+    pub(crate) fn set_flash_bytes(&self, bytes: u64) -> Result<()> {
+        match &self.flash {
+            Some(flash) => flash.set_bytes_max(bytes),
+            None if bytes == 0 => Ok(()),
+            None => Err(Error::invalid("the cache was opened with 0 bytes of flash")),
+        }
+    }
+
+    /// What a shard has of so much DRAM.
+    fn shard_bytes(&self, dram_bytes: u64) -> usize {
+        (self.flash_dram.objects_bytes(dram_bytes) / self.shards.len() as u64) as usize
+    }
+
+    /// How it stands.
+    pub(crate) fn stats(&self) -> Stats {
+        let counters = &self.counters;
+        let mut stats = Stats {
+            dram_hits: counters.dram_hits.get(),
+            flash_hits: counters.flash_hits.get(),
+            misses: counters.misses.get(),
+            expired: counters.expired.get(),
+            evicted: counters.evicted.get(),
+            evicted_unfetched: counters.evicted_unfetched.get(),
+            stores: counters.stores.get(),
+            dram_bytes_max: self.dram_bytes(),
+            ..Stats::default()
+        };
+        for shard in &self.shards {
+            let shard = shard.lock();
+            stats.dram_objects += shard.len() as u64;
+            stats.dram_bytes += shard.charged_bytes() as u64;
+        }
+        stats
+    }
+
+    /// Whether flash may have something under a key with that hash. Nothing is read.
+    pub(crate) fn may_be_on_flash(&self, hash: u64) -> bool {
+        self.flash.as_ref().is_some_and(|flash| flash.may_hold(hash))
+    }
+
+    /// That a key was asked for: where a change fetches, it was.
+    pub(crate) fn count_lookup(
+        &self,
+        hash: u64,
+        now_s: u32,
+        change: &Change,
+        hit: Option<Sight>,
+        hits: &Counter,
+    ) {
+        if matches!(change, Change::Fetch | Change::ReviseAndFetch(_)) {
+            if hit.is_some() { hits } else { &self.counters.misses }.add(1);
+            self.witnessed.saw(hash, now_s, || hit.unwrap_or(Sight::Miss));
+        }
+    }
+
+    /// That a key was asked for in vain.
+    pub(crate) fn miss(&self, hash: u64, now_s: u32) {
+        self.counters.misses.add(1);
+        self.witnessed.saw(hash, now_s, || Sight::Miss);
+    }
+
+    /// Lookups so far.
+    pub(crate) fn lookups(&self) -> u64 {
+        let counters = &self.counters;
+        counters.dram_hits.get() + counters.flash_hits.get() + counters.misses.get()
+    }
+
+    /// That an object is fetched.
+    pub(crate) fn fetch(&self, hash: u64, held: &mut Held<Place>, now_s: u32) -> Found {
+        // First of all: what others look at in between keeps the processor from fetching the object ahead.
+        let found = held.found.clone();
+        (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
+        self.counters.dram_hits.add(1);
+        self.witnessed.saw_hit(hash, now_s, || hit_of(&held.key, &held.found));
+        found
+    }
+
+    /// What DRAM has under `key`, unless its deadline has passed.
+    pub(crate) fn recall<'s>(
+        &self,
+        shard: &'s mut Shard,
+        hash: u64,
+        key: &[u8],
+        now_s: u32,
+    ) -> Option<&'s mut Held<Place>> {
+        if shard.peek(hash, key)?.found.object.deadline.has_passed(now_s) {
+            self.counters.expired.add(1);
+            shard.remove(hash);
+            return None;
+        }
+        shard.get(hash, key)
+    }
+
+    /// Does what was decided, under the shard's lock. What comes back is to be dropped outside.
+    pub(crate) fn apply(
+        &self,
+        shard: &mut Shard,
+        hash: u64,
+        key: &[u8],
+        now_s: u32,
+        change: Change,
+    ) -> Option<Held<Place>> {
+        let held = match change {
+            Change::Keep => return None,
+            Change::Fetch => {
+                let held = shard.get(hash, key)?;
+                (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
+                return None;
+            }
+            Change::Remove => {
+                self.witnessed.saw(hash, now_s, || Sight::Removed);
+                self.forget_copies(shard, hash);
+                return shard.remove(hash);
+            }
+            Change::Store(object) => Held::new(key, object, now_s),
+            Change::Revise(object) => self.revised(shard, hash, key, object, now_s),
+            Change::ReviseAndFetch(object) => {
+                let mut held = self.revised(shard, hash, key, object, now_s);
+                (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
+                held
+            }
+        };
+        self.counters.stores.add(1);
+        self.forget_copies(shard, hash);
+        self.witnessed.saw(hash, now_s, || stored(&held));
+        // One that goes before it comes leaves no trace among what is evicted.
+        let old = shard.remove(hash);
+        if held.found.object.deadline.has_passed(now_s) {
+            return old;
+        }
+        self.leave(&shard.put(hash, held), now_s);
+        old
+    }
+
+    /// An object in place of another, of which it keeps what is known of fetches.
+    fn revised(
+        &self,
+        shard: &Shard,
+        hash: u64,
+        key: &[u8],
+        object: Object,
+        now_s: u32,
+    ) -> Held<Place> {
+        let mut held = Held::new(key, object, now_s);
+        if let Some(before) = shard.peek(hash, key) {
+            held.found.was_fetched = before.found.was_fetched;
+            held.found.accessed_s = before.found.accessed_s;
+        }
+        held
+    }
+
+    /// What is on flash under a key, or being read from there, counts no more.
+    fn forget_copies(&self, shard: &mut Shard, hash: u64) {
+        shard.void_ticket(hash);
+        if let Some(flash) = &self.flash {
+            flash.invalidate(hash);
+        }
+    }
+
+    /// Objects have left DRAM: flash may take them. Under the lock of their shard, so that
+    /// nothing happens to their keys in between.
+    pub(crate) fn leave(&self, left: &Removed<Held<Place>>, now_s: u32) {
+        let counters = &self.counters;
+        for held in left.iter() {
+            counters.evicted.add(1);
+            if !held.found.was_fetched {
+                counters.evicted_unfetched.add(1);
+            }
+            self.put_on_flash(held, now_s);
+        }
+    }
+
+    fn put_on_flash(&self, held: &Held<Place>, now_s: u32) {
+        if let Some(flash) = &self.flash
+            && !held.found.object.deadline.has_passed(now_s)
+        {
+            flash.put(xxh3_64(&held.key), &held.key, &held.found, held.copy, now_s);
+        }
+    }
+}
+
+fn stored(held: &Held<Place>) -> Sight {
+    let deadline = held.found.object.deadline;
+    Sight::Stored { bytes: taken_bytes(&held.key, &held.found), deadline }
+}
+
+/// That an object was asked for, and there.
+pub(crate) fn hit_of(key: &[u8], found: &Found) -> Sight {
+    Sight::Hit { bytes: taken_bytes(key, found), deadline: found.object.deadline }
+}
+
+/// What an object takes of DRAM.
+fn taken_bytes(key: &[u8], found: &Found) -> u64 {
+    dram::charge_bytes(key.len(), found.object.value.len()) as u64
+}
+
+/// Of so many shards as many as leave each room for the largest object, between `objects_bytes`.
+fn shards_for(options: &Options, objects_bytes: u64, shards_max: u64) -> u64 {
+    let largest_bytes = dram::charge_bytes(KEY_BYTES_MAX, options.object_bytes_max as usize);
+    let has_room =
+        |shards: &u64| Shard::has_room_for((objects_bytes / shards) as usize, largest_bytes);
+    (1..=shards_max).rev().find(has_room).unwrap_or(1)
+}
+
+/// The size of segments that flash is divided into where there was none before, in bytes; none without flash.
+///
+/// # Errors
+/// Where there is too little DRAM for the flash.
+pub(crate) fn segment_bytes_for(options: &Options) -> Result<Option<u64>> {
+    fitting(options, || None).map(|(_, flash_dram)| flash_dram.segment_bytes())
+}
+
+/// With which size of segments flash fits the DRAM, and what it may take then: as it was left, so
+/// that a cache with other DRAM than before finds its objects again; as the size of the devices
+/// has it; or smaller ones, which need smaller buffers.
+fn fitting(
+    options: &Options,
+    left: impl FnOnce() -> Option<u64>,
+) -> Result<(Option<u64>, FlashDram)> {
+    let with = |segment_bytes| {
+        let options = Options { segment_bytes, ..options.clone() };
+        FlashDram::of(&options).map(|flash_dram| (segment_bytes, flash_dram))
+    };
+    let usual = with(options.segment_bytes);
+    if options.segment_bytes.is_some() {
+        return usual;
+    }
+    if let Some(found) = left()
+        && let Ok(fitting) = with(Some(found))
+    {
+        return Ok(fitting);
+    }
+    let halves = |bytes: &u64| Some(bytes / 2).filter(|bytes| *bytes >= SEGMENT_BYTES_MIN);
+    let smaller = std::iter::successors(Some(SEGMENT_BYTES_MAX as u64), halves);
+    let smallest = || with(Some(SEGMENT_BYTES_MIN));
+    usual
+        .or_else(|_| smaller.map(Some).find_map(|bytes| with(bytes).ok()).map_or_else(smallest, Ok))
+}
+
+/// The size of the segments on the devices, if they were divided for these options but for that.
+fn left(options: &Options, around: &Surroundings) -> Option<u64> {
+    let (usual, bits) = (options.object_bytes_usual, options.fingerprint_bits);
+    let mut sizes = options.flash.iter().filter_map(|flash| {
+        let layout = recovery::last_layout(&around.storage, &flash.path)?;
+        let bytes = u64::from(layout.segment_bytes);
+        let is_so = Layout::of(flash.bytes, usual, Some(bytes), bits).ok() == Some(layout);
+        is_so.then_some(bytes)
+    });
+    let first = sizes.next()?;
+    sizes.all(|bytes| bytes == first).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::FlashOptions;
+
+    /// Segments in MiB, and how much of the DRAM flash takes; nothing where it is refused.
+    fn segments(dram_mib: u64, flash_gib: u64) -> Option<(u64, f64)> {
+        let flash = vec![FlashOptions { path: "/flash".into(), bytes: flash_gib << 30 }];
+        let options = Options { dram_bytes: dram_mib << 20, flash, ..Options::default() };
+        let bytes = fitting(&options, || None).ok()?.1.bytes(options.dram_bytes);
+        let segment_bytes = segment_bytes_for(&options).expect("it fits")?;
+        Some((segment_bytes >> 20, bytes as f64 / options.dram_bytes as f64))
+    }
+
+    #[test]
+    fn much_flash_behind_little_dram_has_smaller_segments() {
+        let sizes =
+            [(256, 8), (64, 4), (48, 8), (32, 8)].map(|(dram, flash)| segments(dram, flash));
+        assert_eq!(
+            sizes.map(|found| found.map(|(mib, _)| mib)),
+            [Some(8), Some(4), Some(8), Some(4)]
+        );
+        for (_, share) in sizes.into_iter().flatten() {
+            assert!(share <= 0.75, "{share}");
+        }
+        assert_eq!(segments(16, 16), None);
+    }
+
+    #[test]
+    fn each_shard_has_room_for_the_largest_object() {
+        for (dram_mib, object_kib) in [(64, 1_024), (64, 256), (4, 1_024), (8, 1_024), (512, 1_024)]
+        {
+            let object_bytes_max = object_kib << 10;
+            let options =
+                Options { dram_bytes: dram_mib << 20, object_bytes_max, ..Options::default() };
+            for share in [0.0, 0.3, 0.5, 0.6, 0.7] {
+                let bytes = (options.dram_bytes as f64 * (1.0 - share)) as u64;
+                let shards = shards_for(&options, bytes, 64);
+                let largest_bytes = dram::charge_bytes(KEY_BYTES_MAX, object_bytes_max as usize);
+                let has_room = Shard::has_room_for((bytes / shards) as usize, largest_bytes);
+                assert!(has_room || shards == 1, "{dram_mib} MiB, {share}: {shards} shards");
+                assert!(shards > 1 || bytes < 4 * object_bytes_max, "{dram_mib} MiB, {share}");
+            }
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! The command line of the lab.
+
+mod measuring;
+mod advise;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use tidekv_testkit::evidence::Row;
+
+use self::advise::Advise;
+use self::measuring::{Common, OUT, all_went_well, named, print};
+use crate::experiments::catalogue;
+use crate::experiments::policy;
+use crate::experiments::question::Question;
+use crate::experiments::sweep::{self, SWEEP, Varied};
+use crate::failure::{Failure, Result};
+use crate::harness::worker;
+use crate::report;
+use crate::run::runner::Runner;
+use crate::scale::{Scale, Size};
+use crate::subject::{Choices, Choosable, SubjectRecord};
+use crate::subjects::nothing::NOTHING;
+use crate::subjects::served;
+
+/// Run experiments: is it better, by how much, and why.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tidekv-lab list\n  tidekv-lab run engine-get-cold --quick\n  \
+    tidekv-lab run 'engine-*' --out results/today\n  tidekv-lab report results/today"
+)]
+pub struct Lab {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    List(List),
+    Run(Run),
+    Sweep(Sweep),
+    Advise(Advise),
+    Report(Report),
+    #[command(name = worker::COMMAND, hide = true)]
+    Worker,
+    #[command(name = served::COMMAND, hide = true)]
+    CacheServer,
+}
+
+/// List the experiments and the subjects.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  tidekv-lab list")]
+struct List {
+    /// Print an array of objects.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Run experiments.
+///
+/// Subjects take turns, each in a process of its own. Rows are appended to
+/// `rows.jsonl` in the directory of the results as they are measured; a run that is
+/// begun again with the same binary goes on where it ended.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  tidekv-lab run engine-get-cold --quick\n  \
+    tidekv-lab run 'engine-*' --out results/today --subject 'tidekv:*' --subject rocksdb:lru")]
+struct Run {
+    /// Experiments; `*` stands for any text.
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+
+    /// A million entries, one second a turn: under a minute an experiment.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+
+    /// Fifty million entries, ten seconds a turn.
+    #[arg(long)]
+    full: bool,
+
+    #[command(flatten)]
+    common: Common,
+
+    /// Only these subjects (repeatable); `*` stands for any text.
+    #[arg(long = "subject", value_name = "NAME")]
+    subjects: Vec<String>,
+
+    /// Only points with this parameter, as in `cache_percent=5` (repeatable).
+    #[arg(long = "where", value_name = "NAME=VALUE")]
+    wheres: Vec<String>,
+
+    /// Numbers of threads, as in `1,2,8`.
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    threads: Vec<u64>,
+
+    /// Entries of 116 bytes; of larger ones there are fewer.
+    #[arg(long, value_name = "N")]
+    entries: Option<u64>,
+
+    /// Seconds that one turn is measured.
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+
+    /// How often the subjects take turns.
+    #[arg(long, value_name = "N")]
+    alternations: Option<u64>,
+
+    /// Where the files of `bigkv-corpus` are (repeatable); otherwise where systems have
+    /// many. Rows have the last part of each path.
+    #[arg(long, value_name = "DIR")]
+    corpus: Vec<PathBuf>,
+}
+
+/// Measure every combination of some values.
+///
+/// They are measured one after another, unless `--parallel` says otherwise, and each is appended to
+/// `rows.jsonl` as it is done; one that fails becomes a row with `error`. A sweep that is begun
+/// again with the same binary goes on where it ended.
+#[derive(Debug, Args)]
+#[command(after_help = sweep_help())]
+struct Sweep {
+    /// Subjects (repeatable): a name, or an engine alone for its subject with choices; `*`
+    /// stands for any text.
+    #[arg(long = "subject", required = true, value_name = "NAME")]
+    subjects: Vec<String>,
+
+    /// What is varied, and its values (repeatable).
+    #[arg(long, required = true, value_name = "NAME=VALUE,...")]
+    vary: Vec<String>,
+
+    #[command(flatten)]
+    common: Common,
+
+    /// How often the subjects take turns.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    alternations: u64,
+}
+
+fn sweep_help() -> String {
+    format!(
+        "Values are separated by commas; `a..b` stands for ten in equal steps, `a..b/n` for so \
+         many.\n\nOf the load can be varied (in brackets what is usual):\n{}\nOf the subjects what all \
+         of them leave to choose: `tidekv-lab list`.\n\nExample:\n  tidekv-lab sweep --subject tidekv --vary \
+         cache_size=2%..110% --vary zipf=0.1..1.0 --out results/today",
+        sweep::axes()
+    )
+}
+
+/// Make reports from rows.
+///
+/// Writes `report.html` and `report.md` beside the rows of a run.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  tidekv-lab report results/today\n  \
+    tidekv-lab report results --reliability docs/reliability.md")]
+struct Report {
+    /// The directory of a run; with `--reliability` any directory above runs.
+    #[arg(value_name = "DIR", default_value = OUT)]
+    directory: PathBuf,
+
+    /// Write what the proofs have counted, from all rows below the directory, to
+    /// this document.
+    #[arg(long, value_name = "FILE")]
+    reliability: Option<PathBuf>,
+
+    /// Put the table of ratios between its marks in this document.
+    #[arg(long, value_name = "FILE")]
+    readme: Option<PathBuf>,
+}
+
+impl Lab {
+    /// Runs the command with `subjects`.
+    pub fn run(&self, subjects: &[SubjectRecord]) -> Result<()> {
+        match &self.command {
+            Command::List(command) => command.run(subjects),
+            Command::Run(command) => command.run(subjects),
+            Command::Sweep(command) => command.run(subjects),
+            Command::Advise(command) => command.run(subjects),
+            Command::Report(command) => command.run(),
+            Command::CacheServer => served::serve(),
+            Command::Worker => {
+                let mut known = subjects.to_vec();
+                known.push(NOTHING);
+                worker::serve(&known)
+            }
+        }
+    }
+}
+
+impl List {
+    fn run(&self, subjects: &[SubjectRecord]) -> Result<()> {
+        if self.json {
+            let experiments = catalogue::all().map(|experiment| {
+                serde_json::json!({
+                    "name": experiment.name,
+                    "about": experiment.about,
+                    "claim": experiment.claim,
+                    "paper": experiment.paper,
+                })
+            });
+            return print(&serde_json::Value::from_iter(experiments).to_string());
+        }
+        let width = catalogue::all().map(|experiment| experiment.name.len()).max().unwrap_or(0);
+        for experiment in catalogue::all() {
+            print(&format!("{:<width$}  {}", experiment.name, experiment.about))?;
+            print(&format!("{:<width$}  expected: {}", "", experiment.claim))?;
+        }
+        print("")?;
+        let width = subjects.iter().map(|record| record.name.len()).max().unwrap_or(0);
+        for record in subjects {
+            let when = if record.is_default { "" } else { " (when asked for)" };
+            print(&format!("{:<width$}  {}{when}", record.name, record.about))?;
+            for Choosable { name, values, usual, .. } in record.choices {
+                print(&format!("{:<width$}  to choose: {name}: {values} ({usual})", ""))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Run {
+    fn run(&self, subjects: &[SubjectRecord]) -> Result<()> {
+        let experiments = catalogue::select(&self.names)?;
+        let subjects_of_run = self.chosen(subjects)?;
+        let are_named = !self.subjects.is_empty();
+        let runner = Runner {
+            are_subjects_named: are_named,
+            wheres: self.wheres()?,
+            ..self.common.runner(subjects_of_run, self.scale()?)?
+        };
+        if !experiments.iter().any(|experiment| runner.has_points(experiment)) {
+            return Err(Failure::usage(format!(
+                "no point has {}: `--where` names a parameter and its value as rows have them",
+                self.wheres.join(" and ")
+            )));
+        }
+        let mut failed = 0;
+        for experiment in experiments {
+            failed += runner.run(experiment, &mut |rows| self.common.show(rows))?;
+        }
+        all_went_well(failed)
+    }
+
+    fn chosen(&self, subjects: &[SubjectRecord]) -> Result<Vec<SubjectRecord>> {
+        match self.subjects.is_empty() {
+            true => Ok(subjects.to_vec()),
+            false => named(&self.subjects, subjects),
+        }
+    }
+
+    fn wheres(&self) -> Result<Vec<(String, String)>> {
+        let pair = |text: &String| match text.split_once('=') {
+            Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+            None => Err(Failure::usage(format!("--where {text:?} is not NAME=VALUE"))),
+        };
+        self.wheres.iter().map(pair).collect()
+    }
+
+    fn scale(&self) -> Result<Scale> {
+        let size = match (self.quick, self.full) {
+            (true, _) => Size::Quick,
+            (_, true) => Size::Full,
+            _ => Size::Usual,
+        };
+        let mut scale = Scale::new(size);
+        if !self.threads.is_empty() {
+            scale.threads.clone_from(&self.threads);
+        }
+        scale.corpus.clone_from(&self.corpus);
+        scale.entries = self.entries.unwrap_or(scale.entries);
+        scale.seconds = self.seconds.unwrap_or(scale.seconds);
+        scale.alternations = self.alternations.unwrap_or(scale.alternations);
+        let is_sound = scale.threads.iter().all(|&threads| (1..=1024).contains(&threads))
+            && scale.entries > 0
+            && scale.seconds > 0.0
+            && scale.seconds < 1e6
+            && scale.alternations > 0;
+        if !is_sound {
+            let what = "--threads (at most 1024), --entries, --seconds and --alternations \
+                        must be above 0";
+            return Err(Failure::usage(what));
+        }
+        Ok(scale)
+    }
+}
+
+impl Sweep {
+    fn run(&self, subjects: &[SubjectRecord]) -> Result<()> {
+        let mut chosen = Vec::new();
+        for name in &self.subjects {
+            match with_choices(name, subjects) {
+                Some(record) => chosen.push(*record),
+                None => chosen.extend(named(std::slice::from_ref(name), subjects)?),
+            }
+        }
+        let mut seen = Vec::new();
+        chosen.retain(|record| {
+            let is_new = !seen.contains(&record.name);
+            seen.push(record.name);
+            is_new
+        });
+        let scale = Scale::new(Size::Usual);
+        let varied: Vec<Varied> =
+            self.vary.iter().map(|text| Varied::read(text)).collect::<Result<_>>()?;
+        // What nobody chooses is as `tidekv-lab list` says.
+        let usual = Question { choices: Choices::new(), ..policy::usual(&scale) };
+        let mut points = sweep::points(&varied, &chosen, &usual)?;
+        points.iter_mut().for_each(|point| point.alternations = self.alternations.max(1));
+        let runner = Runner { are_subjects_named: true, ..self.common.runner(chosen, scale)? };
+        let show = &mut |rows: &[Row]| self.common.show(rows);
+        all_went_well(runner.run_points(&SWEEP, points, show)?)
+    }
+}
+
+/// The subject of an engine that leaves something to choose.
+fn with_choices<'a>(engine: &str, subjects: &'a [SubjectRecord]) -> Option<&'a SubjectRecord> {
+    let is_of_engine =
+        |record: &&SubjectRecord| record.name.split_once(':').is_some_and(|(of, _)| of == engine);
+    subjects.iter().filter(is_of_engine).find(|record| !record.choices.is_empty())
+}
+
+impl Report {
+    fn run(&self) -> Result<()> {
+        if let Some(path) = &self.reliability {
+            let rows = report::reliability::read_proofs(&self.directory)?;
+            write(path, &report::reliability::write(&rows))?;
+        }
+        let is_run = report::has_rows(&self.directory);
+        if self.reliability.is_some() && self.readme.is_none() && !is_run {
+            return Ok(());
+        }
+        let results = report::read_results(&self.directory)?;
+        write(&self.directory.join("report.html"), &report::page(&results))?;
+        write(&self.directory.join("report.md"), &report::markdown(&results))?;
+        if let Some(path) = &self.readme {
+            let document = read(path)?;
+            let table = report::readme_table(&results);
+            write(path, &report::replace_marked(&document, &table)?)?;
+        }
+        Ok(())
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a document, not data of a store")]
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path)
+        .map_err(|e| Failure::system(format!("could not read {}", path.display()), e))
+}
+
+/// Writes a document and says so.
+#[expect(clippy::disallowed_methods, reason = "a document, not data of a store")]
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text)
+        .map_err(|e| Failure::system(format!("could not write {}", path.display()), e))?;
+    print(&format!("wrote {}", path.display()))
+}

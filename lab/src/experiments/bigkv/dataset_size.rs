@@ -1,0 +1,87 @@
+//! `bigkv-dataset-size`: caches behind a socket as objects outgrow their memory, once, ten times
+//! and a hundred times.
+//!
+//! Objects are small for caches with flash, so that what memory holds for each of them outgrows
+//! memory with the data: at a hundred times memcached's headers of all objects are eight times as
+//! large as memory.
+
+use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
+use crate::experiments::bigkv::load::{Load, SERVED};
+use crate::load::keys::Choice;
+use crate::load::workload::Kind;
+use crate::scale::Scale;
+use crate::subjects::served::{MEMCACHED, MEMCACHED_EXTSTORE, MEMCACHED_SWAP, TIDEKV_CACHE_SERVED};
+
+const CACHES: &[&str] =
+    &[TIDEKV_CACHE_SERVED.name, MEMCACHED_EXTSTORE.name, MEMCACHED.name, MEMCACHED_SWAP.name];
+
+const VALUE_BYTES: u64 = 1 << 10;
+const THREADS: u64 = 16;
+/// The data in memories.
+const TIMES: [u64; 3] = [1, 10, 100];
+
+fn points(scale: &Scale) -> Vec<Point> {
+    let memory_bytes = if scale.is_quick { 16 << 20 } else { 32 << 20 };
+    let times = if scale.is_quick { &TIMES[..2] } else { &TIMES };
+    let point = |&times: &u64| {
+        let load = Load {
+            name: "fetch",
+            choice: Choice::Zipf { alpha: 0.99, is_scattered: true },
+            mix: vec![(Kind::Fetch, 100)],
+            objects: times * memory_bytes / VALUE_BYTES,
+            value_bytes: VALUE_BYTES,
+            memory_bytes,
+            flash_bytes: (times * memory_bytes / 20 * 27).max(256 << 20),
+            devices: 1,
+            index_bytes: None,
+            threads: THREADS,
+        };
+        // What differs with the data is no axis of its own.
+        load.point(scale, CACHES)
+            .without(&["objects", "flash_bytes"])
+            .with("data_in_memories", times)
+            .with("part", SERVED)
+            .once_if_quick(scale)
+    };
+    times.iter().map(point).collect()
+}
+
+pub(super) const DATASET_SIZE: Experiment = Experiment {
+    name: "bigkv-dataset-size",
+    about: "objects of 1 KiB by Zipf's law, as many as fit memory, ten and a hundred times as \
+            many, on caches behind a socket with flash, without, and with swap (BigKV)",
+    paper: "level throughput whatever the size, where memcached and Fatcache stop once metadata \
+            cannot be kept in DRAM, and are very slow with swap",
+    claim: "from ten to a hundred memories the throughput stays within a fifth",
+    subjects: Subjects::Only(CACHES),
+    points,
+    targets: &[
+        Target::in_phase(
+            SERVED,
+            "ops_per_s",
+            Rule::RatioToPointAtLeast("data_in_memories", 10, 0.8),
+        ),
+        Target::in_phase(
+            SERVED,
+            "hit_ratio",
+            Rule::RatioToPointAtLeast("data_in_memories", 10, 0.99),
+        ),
+    ],
+    figures: &[
+        Figure {
+            title: "Operations a second",
+            metric: "ops_per_s",
+            x: "data_in_memories",
+            y: "",
+            shape: Shape::Lines,
+        },
+        Figure {
+            title: "Gets that found their object",
+            metric: "hit_ratio",
+            x: "data_in_memories",
+            y: "",
+            shape: Shape::Lines,
+        },
+    ],
+    ..Experiment::USUAL
+};

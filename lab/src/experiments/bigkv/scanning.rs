@@ -1,0 +1,307 @@
+//! A model of caches that find what has expired by reading all of flash, or not at all: a log of
+//! segments in the order in which objects came, behind a DRAM like that of our cache.
+//!
+//! 1. An object leaves DRAM for the head of the log, unless its copy is there. One that was asked
+//!    for, and whose copy is in the oldest quarter of the log, is written anew.
+//! 2. Where there is no free segment, the oldest goes with all that is in it.
+//! 3. With scans, all of flash is read once in so many seconds, and exactly what has expired or was
+//!    overwritten is removed. What lives in segments that are half empty or more is written anew,
+//!    at the head, and they are free. Nothing goes early: BigKV calls that *loss-prohibited*.
+//! 4. Without, it is noticed of an object that it has expired when it is asked for. This is what
+//!    our own cache does with [`tidekv_tiered::Expiry::Lazy`], and both agree.
+//!
+//! No bytes are kept. How many objects a segment has, how many segments there are and how much
+//! DRAM is for objects is handed in. Pure.
+
+use std::collections::VecDeque;
+
+use tidekv_cache::{Eviction, Objects};
+
+use crate::load::dice::mix;
+
+/// A copy that is nearer to the end of the log than this is written anew.
+const OLD: f64 = 0.25;
+/// What an object in DRAM is charged beside its bytes: those of allocations.
+const CHARGE_BYTES: usize = 48;
+
+/// How large all is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sizes {
+    /// Of a key and a value.
+    pub(super) object_bytes: u64,
+    pub(super) segment_bytes: u64,
+    /// Objects of a segment.
+    pub(super) segment_objects: usize,
+    /// Segments on flash.
+    pub(super) segments: usize,
+    /// DRAM for objects.
+    pub(super) dram_bytes: u64,
+}
+
+/// What was done on flash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Work {
+    /// Objects that came from DRAM.
+    pub(super) objects_written: u64,
+    /// Bytes that scans read.
+    pub(super) scan_read_bytes: u64,
+    /// Bytes of objects that scans wrote anew.
+    pub(super) scan_written_bytes: u64,
+}
+
+/// An object in DRAM.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    key: u32,
+    deadline_s: u32,
+    was_fetched: bool,
+}
+
+/// A copy on flash.
+#[derive(Debug, Clone, Copy)]
+struct Copy {
+    key: u32,
+    deadline_s: u32,
+}
+
+/// The copy of a key that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    segment: u64,
+    deadline_s: u32,
+}
+
+#[derive(Debug)]
+struct Segment {
+    number: u64,
+    copies: Vec<Copy>,
+}
+
+/// The model.
+#[derive(Debug)]
+pub(super) struct Scanning {
+    sizes: Sizes,
+    /// Seconds from one scan to the next; `None`: there are none.
+    interval_s: Option<u32>,
+    scanned_s: u32,
+    dram: Objects<Held>,
+    /// The oldest first; the last one is being filled.
+    log: VecDeque<Segment>,
+    /// The number of the next segment.
+    next: u64,
+    /// By key.
+    index: Vec<Option<Place>>,
+    work: Work,
+}
+
+impl Scanning {
+    pub(super) fn new(sizes: Sizes, keys: u64, interval_s: Option<u32>) -> Self {
+        Self {
+            sizes,
+            interval_s,
+            scanned_s: 0,
+            dram: Objects::new(Eviction::S3Fifo, sizes.dram_bytes as usize),
+            log: VecDeque::new(),
+            next: 0,
+            index: vec![None; keys as usize],
+            work: Work::default(),
+        }
+    }
+
+    /// Scans if it is time.
+    pub(super) fn advance(&mut self, now_s: u32) {
+        if self.interval_s.is_some_and(|interval_s| now_s >= self.scanned_s + interval_s) {
+            self.scanned_s = now_s;
+            self.scan(now_s);
+        }
+    }
+
+    /// Whether an object is there.
+    pub(super) fn get(&mut self, key: u32, now_s: u32) -> bool {
+        let hash = hash_of(key);
+        if let Some(held) = self.dram.get(hash) {
+            held.was_fetched = true;
+            if held.deadline_s > now_s {
+                return true;
+            }
+            self.dram.remove(hash);
+        }
+        let Some(place) = self.index[key as usize] else { return false };
+        let is_there = place.deadline_s > now_s;
+        if is_there {
+            self.hold(Held { key, deadline_s: place.deadline_s, was_fetched: true }, now_s);
+        }
+        is_there
+    }
+
+    /// Stores an object.
+    pub(super) fn set(&mut self, key: u32, deadline_s: u32, now_s: u32) {
+        self.index[key as usize] = None;
+        self.dram.remove(hash_of(key));
+        self.hold(Held { key, deadline_s, was_fetched: false }, now_s);
+    }
+
+    /// What was done on flash.
+    pub(super) fn work(&self) -> Work {
+        self.work
+    }
+
+    /// The share of what is on flash that has expired.
+    pub(super) fn expired_share(&self, now_s: u32) -> f64 {
+        let copies = || self.log.iter().flat_map(|segment| &segment.copies);
+        let expired = copies().filter(|copy| copy.deadline_s <= now_s).count();
+        expired as f64 / copies().count().max(1) as f64
+    }
+
+    /// Puts an object into DRAM; what leaves for it goes to flash, if it has to.
+    fn hold(&mut self, held: Held, now_s: u32) {
+        let charge_bytes = self.sizes.object_bytes as usize + CHARGE_BYTES;
+        let insertion = self.dram.insert(hash_of(held.key), held, charge_bytes);
+        for left in insertion.evicted.iter().chain(&insertion.refused) {
+            // What was set since has no copy.
+            let copy = self.index[left.key as usize];
+            let is_to_stay = |copy: Place| left.was_fetched && self.distance(copy.segment) < OLD;
+            if left.deadline_s > now_s && copy.is_none_or(is_to_stay) {
+                self.work.objects_written += 1;
+                self.write(Copy { key: left.key, deadline_s: left.deadline_s });
+            }
+        }
+    }
+
+    /// How far a segment is from going: 0 is next, 1 is as far as can be.
+    fn distance(&self, segment: u64) -> f64 {
+        let (Some(first), Some(last)) = (self.log.front(), self.log.back()) else { return 1.0 };
+        let rank = (segment - first.number) as f64 / (last.number - first.number).max(1) as f64;
+        let free = self.sizes.segments.saturating_sub(self.log.len());
+        (free as f64 + rank * self.log.len() as f64) / self.sizes.segments as f64
+    }
+
+    /// Writes a copy at the head of the log.
+    fn write(&mut self, copy: Copy) {
+        let is_full = |segment: &Segment| segment.copies.len() >= self.sizes.segment_objects;
+        if self.log.back().is_none_or(is_full) {
+            if self.log.len() >= self.sizes.segments {
+                self.drop_oldest();
+            }
+            self.log.push_back(Segment { number: self.next, copies: Vec::new() });
+            self.next += 1;
+        }
+        if let Some(head) = self.log.back_mut() {
+            head.copies.push(copy);
+            let place = Place { segment: head.number, deadline_s: copy.deadline_s };
+            self.index[copy.key as usize] = Some(place);
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        let Some(oldest) = self.log.pop_front() else { return };
+        for copy in oldest.copies {
+            if counts(&self.index, oldest.number, copy) {
+                self.index[copy.key as usize] = None;
+            }
+        }
+    }
+
+    /// Reads all that is whole, and removes what nobody can ask for any more.
+    fn scan(&mut self, now_s: u32) {
+        let Some(head) = self.log.pop_back() else { return };
+        self.work.scan_read_bytes += self.log.len() as u64 * self.sizes.segment_bytes;
+        let mut moved = Vec::new();
+        for segment in &mut self.log {
+            segment.copies.retain(|copy| {
+                let is_counted = counts(&self.index, segment.number, *copy);
+                if is_counted && copy.deadline_s <= now_s {
+                    self.index[copy.key as usize] = None;
+                }
+                is_counted && copy.deadline_s > now_s
+            });
+            if segment.copies.len() * 2 <= self.sizes.segment_objects {
+                moved.append(&mut segment.copies);
+            }
+        }
+        self.log.retain(|segment| !segment.copies.is_empty());
+        self.log.push_back(head);
+        self.work.scan_written_bytes += moved.len() as u64 * self.sizes.object_bytes;
+        moved.into_iter().for_each(|copy| self.write(copy));
+    }
+}
+
+/// Whether it is that copy of its key that counts.
+fn counts(index: &[Option<Place>], segment: u64, copy: Copy) -> bool {
+    index[copy.key as usize] == Some(Place { segment, deadline_s: copy.deadline_s })
+}
+
+fn hash_of(key: u32) -> u64 {
+    mix(u64::from(key) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two objects a segment, and DRAM for none.
+    fn model(segments: usize, interval_s: Option<u32>) -> Scanning {
+        let sizes = Sizes {
+            object_bytes: 1_000,
+            segment_bytes: 2_048,
+            segment_objects: 2,
+            segments,
+            dram_bytes: 0,
+        };
+        Scanning::new(sizes, 10, interval_s)
+    }
+
+    /// What is on flash, found without asking for it.
+    fn found(model: &Scanning, now_s: u32) -> Vec<u32> {
+        let is_there =
+            |key: &u32| model.index[*key as usize].is_some_and(|place| place.deadline_s > now_s);
+        (0..10).filter(is_there).collect()
+    }
+
+    #[test]
+    fn without_scans_the_oldest_goes_whatever_has_expired() {
+        let mut model = model(2, None);
+        for (key, deadline_s) in [(0, 90), (1, 90), (2, 10), (3, 10)] {
+            model.set(key, deadline_s, 1);
+        }
+        assert_eq!(found(&model, 9), [0, 1, 2, 3]);
+        model.advance(60);
+        assert_eq!((found(&model, 60), model.expired_share(60)), (vec![0, 1], 0.5));
+        model.set(4, 90, 60);
+        assert_eq!(
+            (found(&model, 60), model.work()),
+            (vec![4], Work { objects_written: 5, ..Work::default() })
+        );
+    }
+
+    #[test]
+    fn a_scan_removes_exactly_what_has_expired_and_counts_what_that_costs() {
+        let mut model = model(3, Some(60));
+        // Half of the first segment expires, all of the second, and the third is being filled.
+        for (key, deadline_s) in [(0, 90), (1, 10), (2, 10), (3, 10), (4, 90)] {
+            model.set(key, deadline_s, 1);
+        }
+        model.advance(59);
+        assert_eq!(model.work().scan_read_bytes, 0);
+        model.advance(60);
+        assert_eq!((found(&model, 60), model.expired_share(60)), (vec![0, 4], 0.0));
+        // Two whole segments were read, and one object was written anew.
+        let work =
+            Work { objects_written: 5, scan_read_bytes: 2 * 2_048, scan_written_bytes: 1_000 };
+        assert_eq!(model.work(), work);
+        // There is room for two more segments now.
+        (5..9).for_each(|key| model.set(key, 90, 60));
+        assert_eq!(found(&model, 60), [0, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn what_was_overwritten_is_not_there_again() {
+        let mut model = model(3, Some(60));
+        model.set(0, 90, 1);
+        model.set(0, 10, 2);
+        model.set(1, 90, 3);
+        assert_eq!(found(&model, 10), [1]);
+        model.advance(60);
+        assert_eq!(found(&model, 60), [1]);
+    }
+}

@@ -1,0 +1,339 @@
+//! `bigkv-ttl`: what it is worth that flash knows which objects expire together.
+//!
+//! Traces made after Twitter's caches ([`crate::experiments::bigkv::ttl_trace`]) in virtual time, of one cluster
+//! each or of several that share a cache (parts `shared…`), with flash for a part of the *working
+//! set*: the bytes of objects that live in a cache without bounds. DRAM is the same for all of a
+//! trace.
+//!
+//! | subject | what it is |
+//! |---|---|
+//! | `tidekv:cache` | our cache, with its groups |
+//! | `tidekv:cache-lazy` | the same code; objects go in the order in which they came, and that one has expired is noticed when it is asked for |
+//! | `model:lazy` | the model of that, with as much DRAM for objects and as many objects a segment: how far to trust the next |
+//! | `model:scan`, `model:scan-10s`, `model:scan-10min` | the same model that reads all of flash once a minute, ten seconds, ten minutes, and removes exactly what has expired |
+//!
+//! What it found: `docs/benchmarks/notes/ttl-grouping.md`.
+//!
+//! The first half of a trace warms caches up, the second is measured. A get that finds nothing is
+//! followed by a set.
+
+use std::sync::Arc;
+
+use tidekv_testkit::evidence::Value;
+use tidekv_tiered::Expiry;
+
+use crate::experiment::{
+    Experiment, Figure, Found, Model, Params, Point, Rule, Shape, Subjects, Target,
+};
+use crate::experiments::bigkv::scanning::{Scanning, Sizes};
+use crate::experiments::bigkv::ttl_cache::{SEGMENT_BYTES, TtlCache, write_amp};
+use crate::experiments::bigkv::ttl_trace::{
+    CLUSTERS, Cluster, MIXES, OBJECT_BYTES, REQUESTS_USUAL, Request, Trace, Unbounded, VALUE_BYTES,
+    second,
+};
+use crate::experiments::engine::filling;
+use crate::failure::Result;
+use crate::load::keys::Choice;
+use crate::scale::{self, Scale};
+use crate::subjects::tiered::TIDEKV_CACHE;
+
+/// DRAM, as a part of the working set.
+const DRAM_SHARE: f64 = 0.03;
+/// A cache takes no less.
+const DRAM_BYTES_MIN: u64 = 2 << 20;
+/// Flash, as parts of the working set.
+const FLASH_SHARES: &[f64] = &[0.25, 0.5, 1.0, 2.0];
+const FLASH_SHARES_QUICK: &[f64] = &[0.5, 1.0];
+/// One in so many keys and requests is taken in a quick run.
+const SHRINK_QUICK: u64 = 4;
+const PARTS_QUICK: &[&str] = &["cluster37", "cluster4", "shared"];
+
+const CACHE_LAZY: &str = "tidekv:cache-lazy";
+const MODEL_LAZY: &str = "model:lazy";
+/// Models that scan, with the seconds from one scan to the next.
+const SCANS: [(&str, u32); 3] =
+    [("model:scan-10s", 10), ("model:scan", 60), ("model:scan-10min", 600)];
+/// In a trace so long nobody would scan every ten seconds.
+const SCANS_MAX: u64 = 10_000;
+/// How often it is looked at how much has expired.
+const LOOKS: u64 = 20;
+
+/// The trace of a cluster, or of several that share a cache, and all that carry it.
+#[derive(Debug)]
+struct Replays {
+    clusters: Vec<Cluster>,
+    shrink: u64,
+    flash_shares: &'static [f64],
+}
+
+/// Gets of the second half of a trace, and what went with them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Gets {
+    hits: u64,
+    gets: u64,
+    /// Sets of the whole trace.
+    sets: u64,
+}
+
+impl Gets {
+    fn hit_ratio(&self) -> f64 {
+        self.hits as f64 / self.gets.max(1) as f64
+    }
+
+    fn count(&mut self, trace: &Trace, number: u64, request: Request, is_hit: bool) {
+        if !request.is_set && number >= trace.requests / 2 {
+            self.gets += 1;
+            self.hits += u64::from(is_hit);
+        }
+        self.sets += u64::from(request.is_set || !is_hit);
+    }
+}
+
+/// What a cache of ours did.
+#[derive(Debug)]
+struct Run {
+    hit_ratio: f64,
+    metrics: Vec<(&'static str, f64)>,
+    /// What a model is to be like.
+    sizes: Sizes,
+}
+
+/// Replays a trace to our cache.
+fn replay(trace: &Trace, dram_bytes: u64, flash_bytes: u64, expiry: Expiry) -> Result<Run> {
+    let mut cache = TtlCache::open(dram_bytes, flash_bytes, expiry)?;
+    let mut gets = Gets::default();
+    for (number, request) in (0..).zip(trace.requests()) {
+        cache.advance(request.at_ms);
+        let is_hit = !request.is_set && cache.get(request.key);
+        if !is_hit {
+            cache.set(request.key, trace.ttl_s(request.key));
+        }
+        gets.count(trace, number, request, is_hit);
+    }
+    let (stats, device) = cache.stats();
+    let counts = &device.counts;
+    let early = counts.bytes_expired_early as f64 / counts.object_bytes_written.max(1) as f64;
+    let metrics = vec![
+        ("hit_ratio", gets.hit_ratio()),
+        ("write_amp", write_amp(counts)),
+        ("expired_early_share", early),
+    ];
+    let sizes = Sizes {
+        object_bytes: OBJECT_BYTES,
+        segment_bytes: SEGMENT_BYTES,
+        segment_objects: (device.objects / device.segments.max(1)).max(1) as usize,
+        segments: device.segments_max as usize,
+        dram_bytes: stats.dram_bytes,
+    };
+    Ok(Run { hit_ratio: gets.hit_ratio(), metrics, sizes })
+}
+
+/// Replays a trace to the model.
+fn replay_to_model(
+    trace: &Trace,
+    sizes: Sizes,
+    interval_s: Option<u32>,
+) -> Vec<(&'static str, f64)> {
+    let mut model = Scanning::new(sizes, trace.keys(), interval_s);
+    let (mut gets, mut expired_shares) = (Gets::default(), Vec::new());
+    for (number, request) in (0..).zip(trace.requests()) {
+        let now_s = second(request.at_ms);
+        model.advance(now_s);
+        let is_hit = !request.is_set && model.get(request.key, now_s);
+        if !is_hit {
+            model.set(request.key, now_s + trace.ttl_s(request.key), now_s);
+        }
+        gets.count(trace, number, request, is_hit);
+        if number >= trace.requests / 2 && number.is_multiple_of((trace.requests / LOOKS).max(1)) {
+            expired_shares.push(model.expired_share(now_s));
+        }
+    }
+    let work = model.work();
+    let put_bytes = (gets.sets * OBJECT_BYTES).max(1) as f64;
+    let expired_share = expired_shares.iter().sum::<f64>() / expired_shares.len().max(1) as f64;
+    let scans = [
+        ("expiry_read_bytes_per_byte", work.scan_read_bytes as f64 / put_bytes),
+        ("expiry_written_bytes_per_byte", work.scan_written_bytes as f64 / put_bytes),
+    ];
+    let always = [("hit_ratio", gets.hit_ratio()), ("expired_share", expired_share)];
+    always.into_iter().chain(scans.into_iter().filter(|_| interval_s.is_some())).collect()
+}
+
+impl Replays {
+    fn trace(&self, seed: u64) -> Trace {
+        Trace::new(&self.clusters, self.shrink, REQUESTS_USUAL / self.shrink, seed)
+    }
+}
+
+impl Model for Replays {
+    fn run(&self, seed: u64) -> Result<Vec<Found>> {
+        let trace = self.trace(seed);
+        let unbounded = Unbounded::of(&trace);
+        let working_set_bytes = unbounded.working_set_bytes as f64;
+        let dram_bytes = ((working_set_bytes * DRAM_SHARE) as u64).max(DRAM_BYTES_MIN);
+        let lazy_at = |share: f64| {
+            replay(&trace, dram_bytes, (working_set_bytes * share) as u64, Expiry::Lazy)
+        };
+        let mut all = Vec::new();
+        let mut lazy_before: Option<(f64, Run)> = None;
+        for &share in self.flash_shares {
+            let flash_bytes = (working_set_bytes * share) as u64;
+            let params: Params = [
+                ("flash", Value::from(share)),
+                ("flash_bytes", flash_bytes.into()),
+                ("memory_bytes", dram_bytes.into()),
+            ]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into();
+            let mut found = |subject, metrics| {
+                all.push(Found { subject, params: params.clone(), metrics });
+            };
+            // Shares double: the one that was twice the flash before is this one's.
+            let lazy = match lazy_before.take() {
+                Some((twice, run)) if twice == share => run,
+                _ => lazy_at(share)?,
+            };
+            let lazy_twice = lazy_at(2.0 * share)?;
+            let ours = replay(&trace, dram_bytes, flash_bytes, Expiry::Groups)?;
+            let ratios = [
+                ("hit_ratio_to_lazy", ours.hit_ratio / lazy.hit_ratio),
+                ("hit_ratio_to_lazy_twice", ours.hit_ratio / lazy_twice.hit_ratio),
+                ("hit_ratio_unbounded", 1.0 - unbounded.miss_ratio),
+                ("hit_ratio_production", 1.0 - trace.miss_ratio_production()),
+            ];
+            found(TIDEKV_CACHE.name, ours.metrics.into_iter().chain(ratios).collect());
+            found(CACHE_LAZY, lazy.metrics.clone());
+            found(MODEL_LAZY, replay_to_model(&trace, lazy.sizes, None));
+            for (subject, interval_s) in SCANS {
+                if trace.seconds() / u64::from(interval_s) <= SCANS_MAX {
+                    found(subject, replay_to_model(&trace, lazy.sizes, Some(interval_s)));
+                }
+            }
+            lazy_before = Some((2.0 * share, lazy_twice));
+        }
+        Ok(all)
+    }
+}
+
+fn points(scale: &Scale) -> Vec<Point> {
+    let (shrink, flash_shares) = match scale.is_quick {
+        true => (SHRINK_QUICK, FLASH_SHARES_QUICK),
+        false => (1, FLASH_SHARES),
+    };
+    let is_taken = |name: &'static str| !scale.is_quick || PARTS_QUICK.contains(&name);
+    let alone = CLUSTERS.iter().map(|it| (it.name, it.lives, vec![*it]));
+    let mixed = MIXES.iter().map(|it| (it.name, "mixed", it.clusters()));
+    let parts = alone.chain(mixed).filter(|part| is_taken(part.0));
+    let replays = |clusters| Replays { clusters, shrink, flash_shares };
+    parts.map(|(name, lives, clusters)| point(scale, name, lives, replays(clusters))).collect()
+}
+
+fn point(scale: &Scale, part: &str, lives: &str, replays: Replays) -> Point {
+    let entries = replays.clusters.iter().map(|cluster| cluster.keys).sum();
+    let shape = scale::Shape { entries, value_bytes: VALUE_BYTES, is_compressed: false };
+    let params: Params = [
+        ("part", Value::from(part)),
+        ("lives", lives.into()),
+        ("value_bytes", VALUE_BYTES.into()),
+        ("threads", 1_u64.into()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    let model: Arc<dyn Model> = Arc::new(replays);
+    let point = filling(scale, shape, 1, Choice::Sequential, 1);
+    // What is counted hardly differs from seed to seed.
+    Point { params, store: None, model: Some(model), alternations: 1, ..point }
+}
+
+const fn is_met(part: &'static str) -> Target {
+    Target::in_phase(part, "hit_ratio_to_lazy_twice", Rule::AtLeast(1.0))
+}
+
+pub(super) const TTL: Experiment = Experiment {
+    name: "bigkv-ttl",
+    about: "hit ratio of flash for a part of the objects that live, with traces made after \
+            Twitter's caches: groups of objects that expire together, the same without, and a \
+            model that scans (BigKV)",
+    paper: "1 TB of BigKV is as good as 2 TB of uDepot, at nearly no I/O",
+    claim: "the hit ratio of lazy expiry with twice the flash, where times to live are mixed; \
+            where all are the same, what came first expires first and there is nothing to gain",
+    subjects: Subjects::Default,
+    points,
+    targets: &[
+        is_met("cluster13"),
+        is_met("cluster37"),
+        is_met("cluster4"),
+        is_met("cluster24"),
+        is_met("cluster46"),
+        is_met("shared-short"),
+        is_met("shared"),
+        is_met("shared-hours"),
+    ],
+    figures: &[
+        Figure {
+            title: "Gets that found their object",
+            metric: "hit_ratio",
+            x: "flash",
+            y: "part",
+            shape: Shape::Map,
+        },
+        Figure {
+            title: "Share of flash that has expired",
+            metric: "expired_share",
+            x: "flash",
+            y: "part",
+            shape: Shape::Map,
+        },
+        Figure {
+            title: "Bytes read to find what has expired, for each byte put",
+            metric: "expiry_read_bytes_per_byte",
+            x: "flash",
+            y: "part",
+            shape: Shape::Map,
+        },
+    ],
+    ..Experiment::USUAL
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(cluster: &str, flash_shares: &'static [f64]) -> Vec<Found> {
+        let cluster = CLUSTERS.iter().find(|it| it.name == cluster).expect("there is one");
+        let replays = Replays { clusters: vec![*cluster], shrink: 16, flash_shares };
+        replays.run(1).expect("nothing fails")
+    }
+
+    fn metric(found: &[Found], subject: &str, name: &str) -> f64 {
+        let found = found.iter().find(|found| found.subject == subject).expect("it took part");
+        found.metrics.iter().find(|metric| metric.0 == name).expect("it was measured").1
+    }
+
+    #[test]
+    fn the_model_without_scans_is_our_cache_without_groups() {
+        for cluster in ["cluster37", "cluster4"] {
+            let found = found(cluster, &[0.5]);
+            let of = |subject| metric(&found, subject, "hit_ratio");
+            let apart = (of(CACHE_LAZY) - of(MODEL_LAZY)).abs();
+            assert!(apart < 0.01, "{cluster}: {} and {}", of(CACHE_LAZY), of(MODEL_LAZY));
+            assert_eq!(found, self::found(cluster, &[0.5]), "the same seed, the same counts");
+        }
+    }
+
+    #[test]
+    fn groups_are_better_than_none_where_times_are_mixed() {
+        let found = found("cluster4", &[0.5]);
+        let ratio = metric(&found, TIDEKV_CACHE.name, "hit_ratio_to_lazy");
+        assert!(ratio > 1.0, "{ratio}");
+    }
+
+    #[test]
+    fn groups_are_better_than_none_where_clusters_share_a_cache() {
+        let mix = MIXES.iter().find(|it| it.name == "shared").expect("there is one");
+        let replays = Replays { clusters: mix.clusters(), shrink: 4, flash_shares: &[1.0] };
+        let found = replays.run(1).expect("nothing fails");
+        let ratio = metric(&found, TIDEKV_CACHE.name, "hit_ratio_to_lazy");
+        assert!(ratio > 1.003, "{ratio}");
+    }
+}

@@ -1,0 +1,97 @@
+//! TideKV's cache of objects as something that requests are tried on: for what it misses, and in small
+//! for what it is thought to miss. Its flash, if it has any, is a file in memory.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidekv_io::{ManualClock, MemoryStorage};
+use tidekv_plan::{Answer, CacheSize, Simulated};
+use tidekv_tiered::{Cache, Eviction, FlashOptions, Lookup, Options, Surroundings};
+
+use crate::experiments::elcached::workload::{self, Sizes};
+use crate::failure::Result;
+use crate::subjects::tiered;
+
+/// The largest value of ETC is a MiB; one in a hundred million is larger than this, and is not
+/// stored. A cache is divided into shards of at least two of them.
+const OBJECT_BYTES_MAX: u64 = 256 << 10;
+/// Simulated storage keeps what has not been synced a second time: it is synced so often.
+const REQUESTS_PER_SYNC: u64 = 10_000;
+/// Some time: nothing expires, and a clock that stands still costs nothing.
+const UNIX_MS: u64 = 1_000_000;
+
+/// A cache, and values for it.
+#[derive(Debug)]
+pub(super) struct SimulatedTier {
+    cache: Cache,
+    /// Of flash, if there is any, and how many requests there were.
+    storage: Option<MemoryStorage>,
+    requests: u64,
+    value: Bytes,
+}
+
+impl SimulatedTier {
+    /// One of that size, with segments as they come.
+    pub(super) fn new(eviction: Eviction, size: CacheSize) -> Result<Self> {
+        Self::with_segments(eviction, size, None)
+    }
+
+    /// One with segments of so many bytes.
+    pub(super) fn with_segments(
+        eviction: Eviction,
+        size: CacheSize,
+        segment_bytes: Option<u64>,
+    ) -> Result<Self> {
+        let has_flash = size.flash_bytes > 0;
+        let flash = FlashOptions { path: "flash".into(), bytes: size.flash_bytes };
+        let options = Options {
+            dram_bytes: size.memory_bytes,
+            eviction,
+            object_bytes_max: OBJECT_BYTES_MAX,
+            object_bytes_usual: workload::OBJECT_BYTES_MEAN,
+            flash: if has_flash { vec![flash] } else { Vec::new() },
+            segment_bytes,
+            ..Options::default()
+        };
+        let storage = MemoryStorage::new();
+        let clock = Arc::new(ManualClock::new(UNIX_MS));
+        let around = Surroundings::new(Arc::new(storage.clone()), clock);
+        let cache = tiered::open(&options, &around)?;
+        let storage = has_flash.then_some(storage);
+        Ok(Self {
+            cache,
+            storage,
+            requests: 0,
+            value: vec![b'v'; OBJECT_BYTES_MAX as usize].into(),
+        })
+    }
+}
+
+impl Simulated for SimulatedTier {
+    /// The key's number.
+    type Request = u64;
+
+    fn see(&mut self, key: &u64) -> Option<Answer> {
+        let Sizes { key_bytes, value_bytes } = workload::sizes_of(*key);
+        let text = workload::text_of(*key, key_bytes);
+        let answer = match self.cache.try_get(&text) {
+            Lookup::Hit(_) => Answer::Memory,
+            Lookup::Miss => Answer::Miss,
+            Lookup::Unknown if self.cache.get(&text).is_some() => Answer::Flash,
+            Lookup::Unknown => Answer::Miss,
+        };
+        if answer == Answer::Miss && value_bytes <= self.cache.object_bytes_max() {
+            let value = self.value.slice(..value_bytes as usize);
+            self.cache.store(&text, tiered::plain(&self.cache, value));
+        }
+        if let Some(storage) = &self.storage {
+            // In this thread: what is measured is not how soon it is.
+            self.cache.catch_up();
+            self.requests += 1;
+            if self.requests.is_multiple_of(REQUESTS_PER_SYNC) {
+                storage.sync_all();
+            }
+        }
+        Some(answer)
+    }
+}

@@ -1,0 +1,398 @@
+//! The experiments `policy-*`: what RocksDB's cache options do, as "Exploring Cache Policies
+//! in RocksDB" (Gallardo and Friedman) sweeps them, and the same loads on TideKV, which has
+//! none of these options.
+//!
+//! A store has a million entries of 128 bytes, 8 of them the key; it is asked as often as it
+//! has entries, beginning with an empty cache; the cache is a share of the data, and metadata
+//! lies in it where nothing else is said. Where keys are by Zipf's law, popular ones lie
+//! scattered. `zipf` is its exponent, 0 where all keys are equally likely. Every point is
+//! there with direct reads and with reads through the kernel's cache of files, as the paper
+//! does not say which it measured. Points of ten million entries are fewer.
+//!
+//! Nor does it say how large write buffers are, but Table 2 shows it: a query looks at 3.835 filters
+//! and at 1.027 indexes, so that most entries lie in one run and those of three write buffers on
+//! level 0 before it. With buffers of 6 MiB it is 3.838 and 1.027 here. How large tables are does
+//! not show; those of the run have 8 MiB, and where it is what matters RocksDB's own 64
+//! ([`large_tables`]), whose filters are as large as a part of the cache.
+
+mod statements;
+
+use self::statements::{OF_LUCK, OF_PINNING, OF_PRIORITY, OF_PRIORITY_RATIO, OF_SIZE_SKEW, ROCKS};
+use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
+use crate::experiments::question::Question;
+use crate::load::workload::Kind;
+use crate::scale::Scale;
+use crate::subject::Choices;
+
+const VALUE_BYTES: u64 = 120;
+
+/// Of the entries of the usual scale: a million.
+const ENTRIES_SHARE: u64 = 10;
+/// Of large stores there are so many times the entries; a fifth of them is asked for, as a
+/// query takes as long.
+const LARGE_TIMES: u64 = 10;
+const LARGE_SHARE: u64 = 5;
+/// Stores that differ by luck are many, and each is asked one in so many times as often.
+const LUCK_SHARE: u64 = 5;
+/// A quick run asks one in so many times as often.
+const QUICK_SHARE: u64 = 10;
+
+/// The cache in hundredths of the data (section 3.3 of the paper).
+const SIZES: &[f64] = &[2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 65.0, 80.0, 95.0, 110.0];
+const FEW_SIZES: &[f64] = &[2.0, 5.0, 10.0, 20.0, 50.0, 110.0];
+const QUICK_SIZES: &[f64] = &[2.0, 20.0];
+
+/// Exponents of Zipf's law (section 3.1); 0: all keys are equally likely.
+const ALPHAS: &[f64] = &[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
+const FEW_ALPHAS: &[f64] = &[0.0, MODERATE, 1.0];
+/// What the paper takes where it varies something else.
+const MODERATE: f64 = 0.3;
+const MODERATE_SIZE: f64 = 20.0;
+
+const SMALL_TABLE_MIB: u32 = 8;
+const LARGE_TABLE_MIB: u32 = 64;
+
+/// What is asked where nothing else is said.
+pub(crate) fn usual(scale: &Scale) -> Question {
+    Question {
+        entries: entries(scale),
+        value_bytes: VALUE_BYTES,
+        operations: operations(scale, entries(scale)),
+        threads: scale.threads.last().copied().unwrap_or(1),
+        cache_percent: MODERATE_SIZE,
+        zipf: MODERATE,
+        mix: Vec::new(),
+        is_buffered: false,
+        choices: Choices::new(),
+    }
+    .choosing("buffer_mib", 6)
+    .choosing("table_mib", SMALL_TABLE_MIB)
+}
+
+/// With tables as RocksDB has them. Where their metadata is read again and again a query takes
+/// half a millisecond, so there are fewer.
+fn large_tables(scale: &Scale) -> Question {
+    let usual = usual(scale);
+    let operations = usual.operations / if scale.is_quick { 10 } else { 20 };
+    Question { operations, ..usual }.choosing("table_mib", LARGE_TABLE_MIB)
+}
+
+fn operations(scale: &Scale, of_entries: u64) -> u64 {
+    match () {
+        () if scale.is_quick => of_entries / QUICK_SHARE,
+        () if of_entries > entries(scale) => of_entries / LARGE_SHARE,
+        () => of_entries,
+    }
+}
+
+/// Entries of a store that many points ask: a tenth of the scale's, all in a quick run.
+pub(crate) fn entries(scale: &Scale) -> u64 {
+    if scale.is_quick { scale.entries } else { (scale.entries / ENTRIES_SHARE).max(1) }
+}
+
+/// Each question with direct reads, and through the kernel's cache of files if the run is
+/// not a quick one.
+fn points(scale: &Scale, questions: Vec<Question>) -> Vec<Point> {
+    let ways: &[bool] = if scale.is_quick { &[false] } else { &[false, true] };
+    let with_each_way = |question: &Question| {
+        ways.iter()
+            .map(|&is_buffered| Question { is_buffered, ..question.clone() })
+            .collect::<Vec<_>>()
+    };
+    let all = questions.iter().flat_map(with_each_way);
+    all.map(|question| question.point()).collect()
+}
+
+/// A question with every size of the cache and every exponent.
+fn grid(usual: &Question, sizes: &[f64], alphas: &[f64]) -> Vec<Question> {
+    let skewed = alphas.iter().map(|&zipf| Question { zipf, ..usual.clone() });
+    at_each_size(&skewed.collect::<Vec<_>>(), sizes)
+}
+
+fn at_each_size(questions: &[Question], sizes: &[f64]) -> Vec<Question> {
+    let sized = |question: &Question| {
+        let question = question.clone();
+        sizes.iter().map(move |&cache_percent| Question { cache_percent, ..question.clone() })
+    };
+    questions.iter().flat_map(sized).collect()
+}
+
+/// The same with few of each where there are ten times the entries.
+fn large_grid(scale: &Scale) -> Vec<Question> {
+    match scale.is_quick {
+        true => Vec::new(),
+        false => {
+            let entries = entries(scale) * LARGE_TIMES;
+            let operations = operations(scale, entries);
+            grid(&Question { entries, operations, ..usual(scale) }, FEW_SIZES, FEW_ALPHAS)
+        }
+    }
+}
+
+/// Every question with every value of a choice.
+fn with_each(
+    questions: &[Question],
+    name: &'static str,
+    values: &[impl ToString],
+) -> Vec<Question> {
+    let with_values = |question: &Question| {
+        let question = question.clone();
+        values
+            .iter()
+            .map(move |value| question.clone().choosing(name, value.to_string()))
+            .collect::<Vec<_>>()
+    };
+    questions.iter().flat_map(with_values).collect()
+}
+
+/// Few sizes with few exponents; in a quick run two with one.
+fn few(scale: &Scale) -> Vec<Question> {
+    match scale.is_quick {
+        true => grid(&usual(scale), QUICK_SIZES, &[MODERATE]),
+        false => grid(&usual(scale), FEW_SIZES, FEW_ALPHAS),
+    }
+}
+
+fn size_skew(scale: &Scale) -> Vec<Point> {
+    let mut questions = match scale.is_quick {
+        true => grid(&usual(scale), QUICK_SIZES, &[0.0, 1.0]),
+        false => grid(&usual(scale), SIZES, ALPHAS),
+    };
+    questions.extend(large_grid(scale));
+    points(scale, questions)
+}
+
+fn pinning(scale: &Scale) -> Vec<Point> {
+    points(scale, with_each(&few(scale), "pinning", &["none", "flushed", "all"]))
+}
+
+fn priority(scale: &Scale) -> Vec<Point> {
+    points(scale, with_each(&few(scale), "priority", &["low", "high"]))
+}
+
+fn priority_ratio(scale: &Scale) -> Vec<Point> {
+    let shares: &[u32] = if scale.is_quick { &[0, 50, 100] } else { &[0, 10, 25, 50, 75, 90, 100] };
+    let sizes: &[f64] = if scale.is_quick { &[MODERATE_SIZE] } else { &[2.0, 5.0, MODERATE_SIZE] };
+    let questions = grid(&usual(scale), sizes, &[MODERATE]);
+    let questions = with_each(&questions, "pinning", &["flushed"]);
+    points(scale, with_each(&questions, "priority_percent", shares))
+}
+
+fn shards(scale: &Scale) -> Vec<Point> {
+    let (bits, small, large): (&[&str], _, _) = match scale.is_quick {
+        true => (&["auto", "0"], QUICK_SIZES, QUICK_SIZES),
+        false => (&["auto", "0", "2", "4", "6"], FEW_SIZES, SIZES),
+    };
+    let mut questions = grid(&usual(scale), small, &[MODERATE]);
+    questions.extend(grid(&large_tables(scale), large, &[MODERATE]));
+    points(scale, with_each(&questions, "shard_bits", bits))
+}
+
+/// The query of Table 2 with stores that differ by nothing but where their blocks come to lie
+/// in the cache. Reads go through the kernel's cache, as there are many of large blocks.
+fn luck(scale: &Scale) -> Vec<Point> {
+    let (tables, builds): (&[u32], u32) = match scale.is_quick {
+        true => (&[LARGE_TABLE_MIB], 2),
+        false => (&[SMALL_TABLE_MIB, 32, LARGE_TABLE_MIB], 8),
+    };
+    let usual = usual(scale);
+    let operations = usual.operations / LUCK_SHARE;
+    let usual = Question { is_buffered: true, operations, ..usual };
+    let of_tables = with_each(&[usual], "table_mib", tables);
+    let of_builds = with_each(&of_tables, "build", &(1..=builds).collect::<Vec<_>>());
+    let of_sizes = at_each_size(&of_builds, &[5.0, 15.0, MODERATE_SIZE]);
+    let of_shards = with_each(&of_sizes, "shard_bits", &["auto", "0"]);
+    let questions = with_each(&of_shards, "priority", &["low", "high"]);
+    questions.iter().map(Question::point).collect()
+}
+
+fn placement(scale: &Scale) -> Vec<Point> {
+    let mut questions = few(scale);
+    if !scale.is_quick {
+        questions.extend(grid(&large_tables(scale), SIZES, &[MODERATE]));
+    }
+    points(scale, with_each(&questions, "metadata", &["cache", "parts", "beside"]))
+}
+
+/// What section 4.1 would have measured beside gets alone, in hundredths of the operations.
+const MIXES: &[&[(Kind, u32)]] =
+    &[&[], &[(Kind::Scan, 50)], &[(Kind::Put, 20)], &[(Kind::GetAbsent, 50)]];
+
+fn hyperclock(scale: &Scale) -> Vec<Point> {
+    let (mixes, sizes, alphas): (_, &[f64], _) = match scale.is_quick {
+        true => (&MIXES[..1], QUICK_SIZES, &[MODERATE][..]),
+        false => (MIXES, &[5.0, MODERATE_SIZE, 50.0], FEW_ALPHAS),
+    };
+    let gets = grid(&usual(scale), sizes, alphas);
+    let of_mix = |mix: &&[(Kind, u32)]| {
+        let mix = mix.to_vec();
+        gets.clone().into_iter().map(move |question| Question { mix: mix.clone(), ..question })
+    };
+    let questions: Vec<Question> = mixes.iter().flat_map(of_mix).collect();
+    let both = with_each(&questions, "block_cache", &["lru", "hyperclock"]);
+    let clock = with_each(&gets, "block_cache", &["hyperclock"]);
+    let told = with_each(&clock, "entry_bytes", &[4096, 8192]);
+    let large = match scale.is_quick {
+        true => Vec::new(),
+        false => grid(&large_tables(scale), SIZES, &[MODERATE]),
+    };
+    let of_large = with_each(&large, "block_cache", &["lru", "hyperclock"]);
+    points(scale, [both, told, of_large].concat())
+}
+
+const fn lines(
+    title: &'static str,
+    metric: &'static str,
+    x: &'static str,
+    y: &'static str,
+) -> Figure<'static> {
+    Figure { title, metric, x, y, shape: Shape::Lines }
+}
+
+const fn map(
+    title: &'static str,
+    metric: &'static str,
+    x: &'static str,
+    y: &'static str,
+) -> Figure<'static> {
+    Figure { title, metric, x, y, shape: Shape::Map }
+}
+
+/// All of them, in the order in which they are listed and run.
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "policy-size-skew",
+        about: "caches of 2 to 110 % of the data, keys by Zipf's law with exponents of 0.1 to 1 \
+                and all alike (RocksDB's cache policies, Figs. 2 and 3)",
+        paper: "more skew and a larger cache give more hits, and the time to read falls as they \
+                rise; beyond a cache of 20 % of the data there is little more to gain, also where \
+                all keys are alike, which the paper cannot explain",
+        claim: "hits of data blocks grow linearly with the cache where all keys are alike; those of \
+                metadata, which the paper counts with them, are all there from the beginning; \
+                TideKV never reads more with a larger cache",
+        subjects: Subjects::Only(&[ROCKS, "tidekv:tide"]),
+        points: size_skew,
+        targets: &[Target::new(
+            "reads_per_op",
+            Rule::RatioToNextBelowAtMost("cache_percent", 1.02),
+        )],
+        figures: &[
+            lines("Lookups that the cache answers", "block_hits", "cache_percent", "zipf"),
+            lines("Time for all queries (s)", "seconds", "cache_percent", "zipf"),
+            lines("Data blocks found in the cache", "data_hits", "cache_percent", "zipf"),
+            map("Reads of an operation", "reads_per_op", "cache_percent", "zipf"),
+        ],
+        statements: OF_SIZE_SKEW,
+    },
+    Experiment {
+        name: "policy-pinning",
+        about: "metadata pinned not at all, of tables that were flushed, or all (Fig. 4)",
+        paper: "the more is pinned, the fewer hits there are; the paper expected the opposite",
+        claim: "what is pinned is never looked up, so that its hits are not counted; reads are not \
+                more",
+        subjects: Subjects::Only(&[ROCKS]),
+        points: pinning,
+        figures: &[
+            lines("Lookups that the cache answers", "block_hits", "cache_percent", "pinning"),
+            lines("Data blocks found in the cache", "data_hits", "cache_percent", "pinning"),
+            map("Reads of an operation", "reads_per_op", "cache_percent", "pinning"),
+        ],
+        statements: OF_PINNING,
+        ..Experiment::USUAL
+    },
+    Experiment {
+        name: "policy-priority",
+        about: "metadata with high priority in the cache, and without (Fig. 5, Table 2)",
+        paper: "no effect on hits; blocks of indexes are read 703 times with regular priority and \
+                6109 times with high, those of filters 453 and 3774 times, of a million queries \
+                with a cache of 20 % and an exponent of 0.3",
+        claim: "no effect on the same store: whatever is hit once counts as of high priority, and \
+                metadata is hit at once; see policy-luck for Table 2",
+        subjects: Subjects::Only(&[ROCKS]),
+        points: priority,
+        figures: &[
+            lines("Lookups that the cache answers", "block_hits", "cache_percent", "priority"),
+            map("Blocks of indexes read", "index_reads", "cache_percent", "priority"),
+            map("Blocks of filters read", "filter_reads", "cache_percent", "priority"),
+        ],
+        statements: OF_PRIORITY,
+        ..Experiment::USUAL
+    },
+    Experiment {
+        name: "policy-luck",
+        about: "the query of Table 2 with stores that differ by nothing but where their blocks come \
+                to lie in the cache, with tables of three sizes, and with the cache in one part",
+        paper: "8 times as many blocks of metadata are read with high priority",
+        claim: "with the cache in 16 or 32 parts some stores read metadata again and again and \
+                others do not, with either priority; in one part none does",
+        subjects: Subjects::Only(&[ROCKS]),
+        points: luck,
+        figures: &[
+            map("Blocks of indexes read", "index_reads", "build", "priority"),
+            map("Blocks of filters read", "filter_reads", "build", "priority"),
+        ],
+        statements: OF_LUCK,
+        ..Experiment::USUAL
+    },
+    Experiment {
+        name: "policy-priority-ratio",
+        about: "0 to 100 % of the cache for what has high priority (Fig. 6)",
+        paper: "no effect",
+        claim: "no effect: see policy-priority",
+        subjects: Subjects::Only(&[ROCKS]),
+        points: priority_ratio,
+        figures: &[
+            lines(
+                "Lookups that the cache answers",
+                "block_hits",
+                "priority_percent",
+                "cache_percent",
+            ),
+            map("Reads of an operation", "reads_per_op", "priority_percent", "cache_percent"),
+        ],
+        statements: OF_PRIORITY_RATIO,
+        ..Experiment::USUAL
+    },
+    Experiment {
+        name: "policy-shards",
+        about: "the cache in 1 to 64 parts, and in as many as RocksDB thinks best (Table 1)",
+        claim: "where a part is hardly larger than a filter, filters are read again and again: a \
+                cache of 15 % then reads far more than one of 10 %, as it has twice the parts",
+        subjects: Subjects::Only(&[ROCKS]),
+        points: shards,
+        figures: &[
+            lines("Lookups that the cache answers", "block_hits", "shard_bits", "cache_percent"),
+            map("Reads of an operation", "reads_per_op", "shard_bits", "cache_percent"),
+        ],
+        ..Experiment::USUAL
+    },
+    Experiment {
+        name: "policy-placement",
+        about: "metadata in the cache, in parts in the cache, and beside it (Table 1)",
+        claim: "whole metadata ruins small caches, metadata in parts does not; beside the cache it \
+                takes memory that nobody counts",
+        subjects: Subjects::Only(&[ROCKS]),
+        points: placement,
+        figures: &[
+            lines("Data blocks found in the cache", "data_hits", "cache_percent", "metadata"),
+            map("Reads of an operation", "reads_per_op", "cache_percent", "metadata"),
+        ],
+        ..Experiment::USUAL
+    },
+    Experiment {
+        name: "policy-hyperclock",
+        about: "RocksDB's newer cache with its parameter, with gets alone and with scans, puts and \
+                keys that are not there, and with large tables (section 4.1)",
+        paper: "left for later",
+        claim: "about the hits of LRU; where LRU's parts are hardly larger than filters far fewer \
+                reads, as HyperClock's parts have 32 MiB",
+        subjects: Subjects::Only(&[ROCKS]),
+        points: hyperclock,
+        figures: &[
+            lines("Lookups that the cache answers", "block_hits", "cache_percent", "block_cache"),
+            map("Reads of an operation", "reads_per_op", "cache_percent", "block_cache"),
+            map("Operations a second", "ops_per_s", "cache_percent", "block_cache"),
+        ],
+        ..Experiment::USUAL
+    },
+];

@@ -1,0 +1,189 @@
+//! `spotkv-filter`: a store of a million entries of 128 bytes in one run is asked for keys that are
+//! not there, each between two that are. What a filter lets pass is looked for in a block for
+//! nothing. Such *wasted reads* are what filters are held to, whether storage or a cache answers them:
+//! a cache keeps the blocks of hot ones, and has no room for others then. Blocks are read directly,
+//! through a cache that holds filters, indexes and as much again.
+//!
+//! | part | keys | lookups of a key, on average |
+//! |---|---|---|
+//! | `fresh` | all alike | 1 |
+//! | `10 a key` | by Zipf's law, 0.99 | 10 |
+//! | `100 a key` | by Zipf's law, 0.99 | 100 |
+//! | `with gets` | by Zipf's law, 0.99; as many gets of keys that are there | 5 |
+//! | `in memory` | those that are there, by Zipf's law; nothing is read | 3 |
+//! | `absent in memory` | all alike; nothing is read but for false positives | 3 |
+//! | `written` | an empty store is filled, each key four times in no order | |
+//!
+//! A repair of a filter counts as the reads that it takes.
+
+use crate::experiment::{
+    Experiment, Figure, Point, Rule, Shape, StoreEnd, StorePlan, Subjects, Target,
+};
+use crate::experiments::ackey::caches;
+use crate::experiments::engine::filling;
+use crate::experiments::policy;
+use crate::experiments::question::Question;
+use crate::harness::job::WarmUp;
+use crate::load::keys::Choice;
+use crate::load::workload::Kind;
+use crate::scale::{self, Scale};
+use crate::subject::Choices;
+use crate::subjects::tide;
+
+const ZIPF: f64 = 0.99;
+
+/// Hundredths of the data: filters have 1.1, indexes 0.4.
+const METADATA_TWICE: f64 = 3.0;
+const SOME_DATA: f64 = 5.0;
+const EVERYTHING: f64 = 150.0;
+
+/// Filters and who has them, the one that others are held against first.
+const FILTERS: &[(&str, &[&str])] = &[
+    (BLOOM_OF_SAME_MEMORY, &[tide::TIDEKV.name, ROCKS]),
+    ("bloom-10", &[ROCKS]),
+    ("cuckoo-10", &[tide::TIDEKV.name]),
+    ("ribbon-10", &[ROCKS]),
+    ("ribbon-14", &[ROCKS]),
+];
+/// Eleven bits and a quarter are what a cuckoo filter may take with all that it has unlearned.
+const BLOOM_OF_SAME_MEMORY: &str = "bloom-11";
+
+const ROCKS: &str = "rocksdb:options";
+
+fn points(scale: &Scale) -> Vec<Point> {
+    let usual = Question { cache_percent: METADATA_TWICE, ..policy::usual(scale) };
+    let usual = Question { zipf: ZIPF, mix: vec![(Kind::GetAbsent, 100)], ..usual };
+    let operations = usual.operations;
+    // As TideKV has it: whole filters are as large as a part of RocksDB's cache.
+    let usual = usual.choosing("metadata", "parts");
+    let in_memory =
+        Question { cache_percent: EVERYTHING, operations: 3 * operations, ..usual.clone() };
+    let parts = [
+        ("fresh", Question { zipf: 0.0, ..usual.clone() }),
+        ("10 a key", Question { operations: 10 * operations, ..usual.clone() }),
+        ("100 a key", Question { operations: 100 * operations, ..usual.clone() }),
+        (
+            "with gets",
+            Question {
+                mix: vec![(Kind::GetAbsent, 50)],
+                cache_percent: SOME_DATA,
+                operations: 10 * operations,
+                ..usual.clone()
+            },
+        ),
+        ("in memory", Question { mix: Vec::new(), ..in_memory.clone() }),
+        ("absent in memory", Question { zipf: 0.0, ..in_memory }),
+    ];
+    let of_part = |(part, question): &(&'static str, Question)| {
+        let (part, question) = (*part, question.clone());
+        let is_of_time = part.ends_with("in memory");
+        FILTERS.iter().map(move |&(filter, only)| {
+            let point = question.clone().choosing("filter", filter).point().with("part", part);
+            let point = point.driven(|drive| {
+                if is_of_time {
+                    drive.warm_up = WarmUp::UntilCached;
+                    drive.warm_up_seconds_max = 60.0;
+                }
+            });
+            let plan = point.store.clone();
+            let store = plan.map(|plan| StorePlan { end: StoreEnd::Merged, ..plan });
+            // What is counted hardly differs from turn to turn.
+            let alternations = if is_of_time { scale.long_alternations() } else { 1 };
+            Point { only, store, alternations, ..point }
+        })
+    };
+    if scale.is_quick {
+        return parts[..2].iter().flat_map(of_part).collect();
+    }
+    parts.iter().flat_map(of_part).chain(written(scale)).collect()
+}
+
+/// How often each key is written: most of it is merged into what there is.
+const PASSES: u64 = 4;
+
+fn written(scale: &Scale) -> impl Iterator<Item = Point> {
+    let scale = Scale { entries: policy::entries(scale), ..scale.clone() };
+    let shape = scale::Shape::small(&scale);
+    FILTERS.iter().map(move |&(filter, only)| {
+        let point = filling(&scale, shape, caches::threads(&scale), Choice::Shuffled, PASSES);
+        let choices = Choices::from([("filter".to_owned(), filter.to_owned())]);
+        Point { only, choices, ..point.with("filter", filter).with("part", "written") }
+    })
+}
+
+pub(super) const FILTER: Experiment = Experiment {
+    name: "spotkv-filter",
+    about: "keys that are not there, asked for once, ten and a hundred times, and keys that are \
+            there, with filters of all kinds (SpotKV)",
+    paper: "false positives of Bloom filters introduce a large overhead, dynamic-seed cuckoo \
+            filters eliminate them (abstract; no numbers of filters alone)",
+    claim: "a key that is not there costs a cuckoo filter about three reads, however often it is \
+            asked for; keys that are there are found as fast",
+    subjects: Subjects::Only(&[tide::TIDEKV.name, ROCKS]),
+    points,
+    targets: &[
+        Target::in_phase(
+            "10 a key",
+            "wasted_reads_per_op",
+            Rule::RatioToNamedPointAtMost("filter", BLOOM_OF_SAME_MEMORY, 1.0 / 5.0),
+        ),
+        Target::in_phase(
+            "100 a key",
+            "wasted_reads_per_op",
+            Rule::RatioToNamedPointAtMost("filter", BLOOM_OF_SAME_MEMORY, 1.0 / 20.0),
+        ),
+        Target::in_phase(
+            "with gets",
+            "reads_per_op",
+            Rule::RatioToNamedPointAtMost("filter", BLOOM_OF_SAME_MEMORY, 1.0),
+        ),
+        Target::in_phase(
+            "in memory",
+            "ops_per_s",
+            Rule::RatioToNamedPointAtLeast("filter", BLOOM_OF_SAME_MEMORY, 0.8),
+        ),
+        Target::in_phase(
+            "absent in memory",
+            "ops_per_s",
+            Rule::RatioToNamedPointAtLeast("filter", BLOOM_OF_SAME_MEMORY, 0.8),
+        ),
+        Target::in_phase(
+            "written",
+            "settled_ops_per_s",
+            Rule::RatioToNamedPointAtLeast("filter", BLOOM_OF_SAME_MEMORY, 0.9),
+        ),
+        Target::in_phase("fresh", "false_positives_per_op", Rule::AtMost(0.01)),
+        Target::in_phase("100 a key", "filter_bits_per_key", Rule::AtMost(11.25)),
+    ],
+    figures: &[
+        Figure {
+            title: "Wasted reads of an operation",
+            metric: "wasted_reads_per_op",
+            x: "filter",
+            y: "part",
+            shape: Shape::Map,
+        },
+        Figure {
+            title: "Reads of an operation",
+            metric: "reads_per_op",
+            x: "filter",
+            y: "part",
+            shape: Shape::Map,
+        },
+        Figure {
+            title: "Bits of filters for each key",
+            metric: "filter_bits_per_key",
+            x: "filter",
+            y: "part",
+            shape: Shape::Map,
+        },
+        Figure {
+            title: "Operations a second",
+            metric: "ops_per_s",
+            x: "filter",
+            y: "part",
+            shape: Shape::Map,
+        },
+    ],
+    ..Experiment::USUAL
+};

@@ -1,0 +1,340 @@
+//! A sweep: every combination of some values of some axes, for some subjects.
+//!
+//! ```text
+//! --vary cache_size=2%..110%   --vary zipf=0,0.5..1.0/6   --vary pinning=none,all
+//! ```
+//!
+//! An axis is of the load (see [`AXES`]) or one of the choices that a subject leaves. Its
+//! values are separated by commas; `a..b` stands for ten of them in equal steps, both ends
+//! included, `a..b/n` for so many.
+
+use crate::experiment::{Experiment, Point, Subjects};
+use crate::experiments::catalogue;
+use crate::experiments::question::Question;
+use crate::failure::{Failure, Result};
+use crate::load::workload::Kind;
+use crate::subject::SubjectRecord;
+
+/// Values that a range stands for where nothing else is said.
+const RANGE_VALUES: u32 = 10;
+
+/// Cells are not to be more than a machine can do in a day.
+const CELLS_MAX: usize = 100_000;
+
+/// How rows are called.
+pub(crate) const SWEEP: Experiment = Experiment {
+    name: "sweep",
+    about: "every combination of the values that were asked for",
+    subjects: Subjects::Default,
+    ..Experiment::USUAL
+};
+
+/// One axis of the load.
+struct Axis {
+    name: &'static str,
+    about: &'static str,
+    /// Puts a value into a question; `false`: there is no such value.
+    set: fn(&mut Question, &str) -> bool,
+}
+
+/// The axes of the load, with what is usual, in the order in which they are set.
+const AXES: &[Axis] = &[
+    Axis {
+        name: "zipf",
+        about: "exponent of Zipf's law; 0: all keys are equally likely (0.3)",
+        set: |question, text| put(&mut question.zipf, not_below(text, 0.0)),
+    },
+    Axis {
+        name: "entries",
+        about: "of the store (1000000)",
+        set: |question, text| put(&mut question.entries, above_zero(text)),
+    },
+    Axis {
+        name: "value_bytes",
+        about: "of each value; keys have 8 (120)",
+        set: |question, text| put(&mut question.value_bytes, above_zero(text)),
+    },
+    Axis {
+        name: "operations",
+        about: "that are counted, from an empty cache on (1000000)",
+        set: |question, text| put(&mut question.operations, above_zero(text)),
+    },
+    Axis {
+        name: "threads",
+        about: "of the drive (8)",
+        set: |question, text| {
+            put(&mut question.threads, above_zero(text).filter(|threads| *threads <= 1024))
+        },
+    },
+    Axis {
+        name: "io",
+        about: "direct, or buffered: through the kernel's cache of files (direct)",
+        set: |question, text| {
+            let is_buffered = match text {
+                "direct" => Some(false),
+                "buffered" => Some(true),
+                _ => None,
+            };
+            put(&mut question.is_buffered, is_buffered)
+        },
+    },
+    Axis {
+        name: "scan_percent",
+        about: "of the operations are scans of 100 entries (0)",
+        set: |question, text| set_share(question, Kind::Scan, text),
+    },
+    Axis {
+        name: "put_percent",
+        about: "of the operations are puts (0)",
+        set: |question, text| set_share(question, Kind::Put, text),
+    },
+    Axis {
+        name: "get-absent_percent",
+        about: "of the operations ask for keys that are not there (0)",
+        set: |question, text| set_share(question, Kind::GetAbsent, text),
+    },
+    // Behind what makes the size of the data.
+    Axis {
+        name: "cache_size",
+        about: "of the data, as in 20%, or in bytes, as in 64MiB (20%)",
+        set: |question, text| {
+            let percent = cache_percent(text, question.data_bytes() as f64);
+            put(&mut question.cache_percent, percent)
+        },
+    },
+];
+
+/// What is varied: an axis and its values.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Varied {
+    name: String,
+    values: Vec<String>,
+}
+
+impl Varied {
+    /// Reads `name=values`.
+    ///
+    /// # Errors
+    /// Of usage.
+    pub(crate) fn read(text: &str) -> Result<Self> {
+        let wrong = || Failure::usage(format!("--vary {text:?} is not NAME=VALUE,...: {HOW}"));
+        let (name, values) = text.split_once('=').ok_or_else(wrong)?;
+        let mut all = Vec::new();
+        for part in values.split(',') {
+            match part.split_once("..") {
+                Some((from, to)) => all.extend(range(from, to).ok_or_else(wrong)?),
+                None if part.is_empty() => return Err(wrong()),
+                None => all.push(part.to_owned()),
+            }
+        }
+        let mut seen = Vec::new();
+        all.retain(|value| {
+            !seen.contains(value) && {
+                seen.push(value.clone());
+                true
+            }
+        });
+        Ok(Self { name: name.to_owned(), values: all })
+    }
+}
+
+const HOW: &str = "values are separated by commas, `a..b` stands for ten in equal steps, \
+                   `a..b/n` for so many";
+
+/// The values of `from..to`, where `to` may have a number of them behind it.
+fn range(from: &str, to: &str) -> Option<Vec<String>> {
+    let (to, count) = match to.split_once('/') {
+        Some((to, count)) => (to, count.parse().ok().filter(|count| (2..=10_000).contains(count))?),
+        None => (to, RANGE_VALUES),
+    };
+    let unit = if from.ends_with('%') || to.ends_with('%') { "%" } else { "" };
+    let number = |text: &str| text.strip_suffix('%').unwrap_or(text).parse::<f64>().ok();
+    let (first, last) = (number(from)?, number(to)?);
+    // Whole numbers stay whole where there are enough of them, as of threads.
+    let is_whole =
+        first.fract() == 0.0 && last.fract() == 0.0 && (last - first).abs() >= f64::from(count - 1);
+    let values = (0..count).map(|at| {
+        let value = first + (last - first) * f64::from(at) / f64::from(count - 1);
+        // Four digits that count, as nobody asks for more.
+        let value = if is_whole { value.round() } else { format!("{value:.3e}").parse().ok()? };
+        Some(format!("{value}{unit}"))
+    });
+    (first.is_finite() && last.is_finite()).then(|| values.collect())?
+}
+
+/// All combinations, the last axis changing first.
+///
+/// # Errors
+/// Of usage, where there is no such axis or value.
+pub(crate) fn points(
+    varied: &[Varied],
+    subjects: &[SubjectRecord],
+    usual: &Question,
+) -> Result<Vec<Point>> {
+    let cells: usize = varied.iter().map(|varied| varied.values.len()).product();
+    if cells > CELLS_MAX {
+        return Err(Failure::usage(format!("{cells} cells are too many, {CELLS_MAX} the most")));
+    }
+    for (at, one) in varied.iter().enumerate() {
+        if varied[..at].iter().any(|other| other.name == one.name) {
+            return Err(Failure::usage(format!("{} is varied twice", one.name)));
+        }
+        check(&one.name, subjects)?;
+    }
+    (0..cells).map(|cell| Ok(question(cell, varied, usual)?.point())).collect()
+}
+
+/// Whether there is such an axis, for all subjects.
+fn check(name: &str, subjects: &[SubjectRecord]) -> Result<()> {
+    if AXES.iter().any(|axis| axis.name == name) {
+        return Ok(());
+    }
+    let leaves_it = |record: &&SubjectRecord| record.choices.iter().any(|c| c.name == name);
+    match subjects.iter().find(|record| !leaves_it(record)) {
+        None => Ok(()),
+        Some(record) => {
+            let own = record.choices.iter().map(|choice| choice.name);
+            let known: Vec<&str> = AXES.iter().map(|axis| axis.name).chain(own).collect();
+            let Failure { message, .. } = catalogue::unknown("axis", name, &known);
+            Err(Failure::usage(format!("{}: {message}", record.name)))
+        }
+    }
+}
+
+/// The cell with this number.
+fn question(cell: usize, varied: &[Varied], usual: &Question) -> Result<Question> {
+    let mut question = usual.clone();
+    let (mut rest, mut values) = (cell, Vec::new());
+    for varied in varied.iter().rev() {
+        values.push((varied.name.as_str(), &varied.values[rest % varied.values.len()]));
+        rest /= varied.values.len();
+    }
+    for axis in AXES {
+        let Some((_, value)) = values.iter().find(|(name, _)| *name == axis.name) else { continue };
+        if !(axis.set)(&mut question, value) {
+            let Axis { name, about, .. } = axis;
+            return Err(Failure::usage(format!("{name} cannot be {value:?}: {about}")));
+        }
+    }
+    let is_choice = |name: &str| AXES.iter().all(|axis| axis.name != name);
+    for (name, value) in values.into_iter().rev().filter(|(name, _)| is_choice(name)) {
+        question = question.choosing(name, value);
+    }
+    if question.mix.iter().map(|(_, weight)| weight).sum::<u32>() > 100 {
+        return Err(Failure::usage("kinds of operations come to more than 100 %"));
+    }
+    Ok(question)
+}
+
+/// The axes of the load, a line each.
+pub(crate) fn axes() -> String {
+    let line = |axis: &Axis| format!("  {:<19} {}\n", axis.name, axis.about);
+    AXES.iter().map(line).collect()
+}
+
+/// The size of a cache in hundredths of so much data, from `20%` or `64MiB`.
+pub(crate) fn cache_percent(text: &str, data_bytes: f64) -> Option<f64> {
+    match text.strip_suffix('%') {
+        Some(percent) => not_below(percent, 0.0),
+        None => bytes(text).map(|bytes| bytes as f64 * 100.0 / data_bytes),
+    }
+}
+
+/// Puts a value, if there is one, into its place; whether there is.
+fn put<T>(place: &mut T, value: Option<T>) -> bool {
+    let is_there = value.is_some();
+    if let Some(value) = value {
+        *place = value;
+    }
+    is_there
+}
+
+fn not_below(text: &str, least: f64) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= least)
+}
+
+fn above_zero(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|number| *number > 0)
+}
+
+fn set_share(question: &mut Question, kind: Kind, text: &str) -> bool {
+    let percent = text.parse().ok().filter(|percent| *percent <= 100);
+    percent.map(|percent: u32| question.mix.push((kind, percent))).is_some()
+}
+
+/// A number of bytes, as in `64MiB`.
+fn bytes(text: &str) -> Option<u64> {
+    let at = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let shift = match unit {
+        "" | "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::policy;
+    use crate::scale::{Scale, Size};
+    use crate::subjects::tide::TIDEKV;
+
+    fn usual() -> Question {
+        policy::usual(&Scale::new(Size::Usual))
+    }
+
+    fn values(text: &str) -> Vec<String> {
+        Varied::read(text).unwrap().values
+    }
+
+    #[test]
+    fn values_are_lists_and_ranges() {
+        assert_eq!(values("pinning=none,all,none"), ["none", "all"]);
+        assert_eq!(values("zipf=0,0.5..1/3"), ["0", "0.5", "0.75", "1"]);
+        let ten = values("cache_size=2%..110%");
+        assert_eq!((ten.len(), &*ten[0], &*ten[1], &*ten[9]), (10, "2%", "14%", "110%"));
+        assert_eq!(values("zipf=0.1..1.0")[2], "0.3");
+        assert_eq!(values("zipf=0..1/3"), ["0", "0.5", "1"]);
+        assert_eq!(values("threads=1..8/8"), ["1", "2", "3", "4", "5", "6", "7", "8"]);
+        for wrong in ["zipf", "zipf=", "zipf=1,,2", "zipf=a..b", "zipf=1..2/1", "zipf=1..inf"] {
+            assert!(Varied::read(wrong).unwrap_err().is_usage, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn cells_are_all_combinations() {
+        let varied = ["cache_size=10%,1MiB", "zipf=0,0.5", "value_bytes=56", "scan_percent=50"];
+        let varied: Vec<Varied> = varied.iter().map(|text| Varied::read(text).unwrap()).collect();
+        let points = points(&varied, &[TIDEKV], &usual()).unwrap();
+        let bytes: Vec<Option<u64>> = points.iter().map(|point| point.cache_bytes).collect();
+        assert_eq!(bytes, [6_400_000, 6_400_000, 1 << 20, 1 << 20].map(Some));
+        let alphas: Vec<f64> = points.iter().map(|p| p.params["zipf"].as_f64().unwrap()).collect();
+        assert_eq!(alphas, [0.0, 0.5, 0.0, 0.5]);
+        assert!(points.iter().all(|point| point.params["scan_percent"] == 50));
+    }
+
+    #[test]
+    fn what_there_is_not_is_said_before_anything_is_measured() {
+        let error = |texts: &[&str]| {
+            let varied: Vec<Varied> =
+                texts.iter().map(|text| Varied::read(text).unwrap()).collect();
+            points(&varied, &[TIDEKV], &usual()).unwrap_err()
+        };
+        for (texts, word) in [
+            (&["zipff=1"][..], "zipf"),
+            (&["pinning=all"], "tidekv:tide"),
+            (&["zipf=1", "zipf=2"], "twice"),
+            (&["cache_size=-1%"], "cache_size"),
+            (&["threads=0"], "threads"),
+            (&["scan_percent=60", "put_percent=60"], "100"),
+            (&["entries=1..10000/10000", "zipf=0..1/11"], "many"),
+        ] {
+            let error = error(texts);
+            assert!(error.is_usage && error.message.contains(word), "{texts:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! A turn: a job that one subject does in a process of its own, and its measurement.
+//!
+//! Modules are declared bottom-up; a module names only modules above it.
+
+pub(crate) mod job;
+pub(crate) mod replay;
+pub(crate) mod corpus;
+pub(crate) mod lane;
+pub(crate) mod drive;
+pub(crate) mod phases;
+pub(crate) mod worker;

@@ -1,0 +1,431 @@
+//! LevelDB as a subject: the engine that SpotKV was built into, as Debian packs it
+//! (`libleveldb-dev`), through its C interface.
+//!
+//! It reads and writes through the page cache and has no setting for direct I/O: what it reads again
+//! costs no storage read, and memory of the kernel serves it on top of its own cache. It can be
+//! compared where the memory of whole processes is bounded, that of the kernel for their files
+//! included, as in the experiment `spotkv-ycsb`. What it reads it does not count; the kernel does.
+//!
+//! By itself it maps tables into memory, of which it reads 64 KiB and more for each page that it
+//! touches. Where memory is scarce that is the worst there is (a hundredth of the operations), so it is
+//! told to read what it wants instead, by a door that it has for its own tests.
+
+use std::ffi::{CString, c_char, c_int, c_uchar, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::{null, null_mut};
+use std::sync::Once;
+use std::time::Duration;
+
+use crate::failure::{Failure, Result};
+use crate::subject::{Counts, Hold, Search, Settings, Subject, SubjectRecord};
+
+/// LevelDB with Bloom filters and a cache of blocks.
+pub const LEVELDB: SubjectRecord = SubjectRecord {
+    name: "leveldb",
+    about: "LevelDB with Bloom filters of 10 bits a key, half of the budget as its cache of blocks \
+            and at most an eighth as write buffer; through the page cache, which stands outside of \
+            the budget unless that is of the whole process",
+    is_default: false,
+    format: "leveldb",
+    uses_kernel_cache: true,
+    search: Search::Nothing,
+    choices: &[],
+    open,
+};
+
+/// Its own size of a write buffer, which is the most that it gets.
+const WRITE_BUFFER_BYTES_MAX: u64 = 4 << 20;
+
+/// Work in the background counts as done when so many looks in a row have found nothing new.
+const IDLE_LOOKS: u32 = 25;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// Behind all keys of the lab.
+const BEHIND_ALL: [u8; 32] = [0xFF; 32];
+
+/// What the C interface hands out; never looked into.
+type Handle = *mut c_void;
+
+unsafe extern "C" {
+    fn leveldb_open(options: Handle, name: *const c_char, error: *mut *mut c_char) -> Handle;
+    fn leveldb_close(db: Handle);
+    fn leveldb_put(
+        db: Handle,
+        options: Handle,
+        key: *const u8,
+        key_len: usize,
+        value: *const u8,
+        value_len: usize,
+        error: *mut *mut c_char,
+    );
+    fn leveldb_delete(
+        db: Handle,
+        options: Handle,
+        key: *const u8,
+        key_len: usize,
+        error: *mut *mut c_char,
+    );
+    fn leveldb_get(
+        db: Handle,
+        options: Handle,
+        key: *const u8,
+        key_len: usize,
+        value_len: *mut usize,
+        error: *mut *mut c_char,
+    ) -> *mut u8;
+    fn leveldb_create_iterator(db: Handle, options: Handle) -> Handle;
+    fn leveldb_iter_destroy(iter: Handle);
+    fn leveldb_iter_seek(iter: Handle, key: *const u8, key_len: usize);
+    fn leveldb_iter_next(iter: Handle);
+    fn leveldb_iter_valid(iter: Handle) -> c_uchar;
+    fn leveldb_iter_key(iter: Handle, len: *mut usize) -> *const u8;
+    fn leveldb_iter_value(iter: Handle, len: *mut usize) -> *const u8;
+    fn leveldb_iter_get_error(iter: Handle, error: *mut *mut c_char);
+    fn leveldb_create_snapshot(db: Handle) -> Handle;
+    fn leveldb_release_snapshot(db: Handle, snapshot: Handle);
+    fn leveldb_property_value(db: Handle, name: *const c_char) -> *mut c_char;
+    fn leveldb_compact_range(
+        db: Handle,
+        start: *const u8,
+        start_len: usize,
+        end: *const u8,
+        end_len: usize,
+    );
+    fn leveldb_approximate_sizes(
+        db: Handle,
+        ranges: c_int,
+        starts: *const *const u8,
+        start_lens: *const usize,
+        ends: *const *const u8,
+        end_lens: *const usize,
+        sizes: *mut u64,
+    );
+    fn leveldb_options_create() -> Handle;
+    fn leveldb_options_destroy(options: Handle);
+    fn leveldb_options_set_filter_policy(options: Handle, policy: Handle);
+    fn leveldb_options_set_create_if_missing(options: Handle, value: c_uchar);
+    fn leveldb_options_set_write_buffer_size(options: Handle, bytes: usize);
+    fn leveldb_options_set_cache(options: Handle, cache: Handle);
+    fn leveldb_options_set_block_size(options: Handle, bytes: usize);
+    fn leveldb_options_set_compression(options: Handle, kind: c_int);
+    fn leveldb_readoptions_create() -> Handle;
+    fn leveldb_readoptions_destroy(options: Handle);
+    fn leveldb_readoptions_set_snapshot(options: Handle, snapshot: Handle);
+    fn leveldb_writeoptions_create() -> Handle;
+    fn leveldb_writeoptions_destroy(options: Handle);
+    fn leveldb_cache_create_lru(bytes: usize) -> Handle;
+    fn leveldb_cache_destroy(cache: Handle);
+    fn leveldb_filterpolicy_create_bloom(bits_per_key: c_int) -> Handle;
+    fn leveldb_filterpolicy_destroy(policy: Handle);
+    fn leveldb_free(memory: *mut c_void);
+
+    /// `leveldb::EnvPosixTestHelper::SetReadOnlyMMapLimit(int)`.
+    #[link_name = "_ZN7leveldb18EnvPosixTestHelper20SetReadOnlyMMapLimitEi"]
+    fn set_read_only_mmap_limit(files: c_int);
+}
+
+/// Has tables read, not mapped: before the first store is opened.
+static READS_TABLES: Once = Once::new();
+
+/// What a store is opened with; it is to be there until that is closed.
+struct Around {
+    options: Handle,
+    reads: Handle,
+    writes: Handle,
+    cache: Handle,
+    filter: Handle,
+}
+
+impl Drop for Around {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has them, and the store that used them is closed.
+        unsafe {
+            leveldb_readoptions_destroy(self.reads);
+            leveldb_writeoptions_destroy(self.writes);
+            leveldb_options_destroy(self.options);
+            leveldb_cache_destroy(self.cache);
+            leveldb_filterpolicy_destroy(self.filter);
+        }
+    }
+}
+
+struct LevelDb {
+    db: Handle,
+    around: Around,
+}
+
+impl Drop for LevelDb {
+    fn drop(&mut self) {
+        // SAFETY: it is open, and whoever had iterators or snapshots of it has borrowed it.
+        unsafe { leveldb_close(self.db) };
+    }
+}
+
+// SAFETY: LevelDB's handles may be used from all threads at once (its documentation, under
+// "Concurrency"); options are not changed once the store is open.
+unsafe impl Send for LevelDb {}
+// SAFETY: as above.
+unsafe impl Sync for LevelDb {}
+
+/// An error that a call has left, if it has.
+fn checked(error: *mut c_char) -> Result<()> {
+    if error.is_null() {
+        return Ok(());
+    }
+    // SAFETY: LevelDB leaves a string with a zero at its end, which is ours to free.
+    let text = unsafe {
+        let text = std::ffi::CStr::from_ptr(error).to_string_lossy().into_owned();
+        leveldb_free(error.cast());
+        text
+    };
+    Err(Failure::new(format!("LevelDB: {text}")))
+}
+
+fn open(path: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
+    let name = CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| Failure::usage("the path of a store has a zero byte"))?;
+    let memory = settings.memory_bytes;
+    let write_buffer = (memory / 8).min(WRITE_BUFFER_BYTES_MAX) as usize;
+    let cache_bytes = settings.cache_bytes.unwrap_or(memory / 2) as usize;
+    // SAFETY: it may be called before an environment is made, and is called once.
+    READS_TABLES.call_once(|| unsafe { set_read_only_mmap_limit(0) });
+    // SAFETY: each is handed what it takes; `Around` frees all of it.
+    unsafe {
+        let around = Around {
+            options: leveldb_options_create(),
+            reads: leveldb_readoptions_create(),
+            writes: leveldb_writeoptions_create(),
+            cache: leveldb_cache_create_lru(cache_bytes),
+            filter: leveldb_filterpolicy_create_bloom(10),
+        };
+        leveldb_options_set_create_if_missing(around.options, 1);
+        leveldb_options_set_write_buffer_size(around.options, write_buffer);
+        leveldb_options_set_block_size(around.options, 4096);
+        // It knows Snappy alone.
+        leveldb_options_set_compression(around.options, c_int::from(settings.is_compressed));
+        leveldb_options_set_cache(around.options, around.cache);
+        leveldb_options_set_filter_policy(around.options, around.filter);
+        let mut error = null_mut();
+        let db = leveldb_open(around.options, name.as_ptr(), &raw mut error);
+        checked(error)?;
+        Ok(Box::new(LevelDb { db, around }))
+    }
+}
+
+/// An iterator.
+struct Cursor<'a> {
+    iter: Handle,
+    _store: &'a LevelDb,
+}
+
+// SAFETY: an iterator may be handed to another thread, if one at a time uses it.
+unsafe impl Send for Cursor<'_> {}
+
+impl<'a> Cursor<'a> {
+    fn new(store: &'a LevelDb, reads: Handle, start: &[u8]) -> Self {
+        // SAFETY: store and options are there for as long as it is; the key is copied.
+        let iter = unsafe {
+            let iter = leveldb_create_iterator(store.db, reads);
+            leveldb_iter_seek(iter, start.as_ptr(), start.len());
+            iter
+        };
+        Self { iter, _store: store }
+    }
+
+    /// Shows the entry that it stands at, and goes on; whether there was one.
+    fn take(&mut self, see: &mut dyn FnMut(&[u8], &[u8])) -> bool {
+        // SAFETY: key and value are there until it goes on.
+        unsafe {
+            if leveldb_iter_valid(self.iter) == 0 {
+                return false;
+            }
+            let (mut key_len, mut value_len) = (0, 0);
+            let key = leveldb_iter_key(self.iter, &raw mut key_len);
+            let value = leveldb_iter_value(self.iter, &raw mut value_len);
+            see(
+                std::slice::from_raw_parts(key, key_len),
+                std::slice::from_raw_parts(value, value_len),
+            );
+            leveldb_iter_next(self.iter);
+        }
+        true
+    }
+
+    fn outcome(&self) -> Result<()> {
+        let mut error = null_mut();
+        // SAFETY: it leaves an error or nothing.
+        unsafe { leveldb_iter_get_error(self.iter, &raw mut error) };
+        checked(error)
+    }
+}
+
+impl Drop for Cursor<'_> {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has it.
+        unsafe { leveldb_iter_destroy(self.iter) };
+    }
+}
+
+/// A snapshot with options that read at it, and an iterator on it.
+struct Held<'a> {
+    cursor: Option<Cursor<'a>>,
+    snapshot: Handle,
+    reads: Handle,
+    store: &'a LevelDb,
+}
+
+// SAFETY: a snapshot is not looked into, and released by whoever has it last.
+unsafe impl Send for Held<'_> {}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.cursor = None;
+        // SAFETY: the iterator that used them is gone.
+        unsafe {
+            leveldb_readoptions_destroy(self.reads);
+            leveldb_release_snapshot(self.store.db, self.snapshot);
+        }
+    }
+}
+
+impl LevelDb {
+    /// What it says of its levels and of compactions so far.
+    fn stats(&self) -> String {
+        // SAFETY: the answer is a string with a zero at its end, which is ours to free.
+        unsafe {
+            let text = leveldb_property_value(self.db, c"leveldb.stats".as_ptr());
+            if text.is_null() {
+                return String::new();
+            }
+            let stats = std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned();
+            leveldb_free(text.cast());
+            stats
+        }
+    }
+}
+
+impl Subject for LevelDb {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let mut error = null_mut();
+        let (key_len, value_len) = (key.len(), value.len());
+        // SAFETY: both are copied.
+        unsafe {
+            leveldb_put(
+                self.db,
+                self.around.writes,
+                key.as_ptr(),
+                key_len,
+                value.as_ptr(),
+                value_len,
+                &raw mut error,
+            );
+        }
+        checked(error)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        let mut error = null_mut();
+        // SAFETY: the key is copied.
+        unsafe {
+            let writes = self.around.writes;
+            leveldb_delete(self.db, writes, key.as_ptr(), key.len(), &raw mut error);
+        }
+        checked(error)
+    }
+
+    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let (mut len, mut error) = (0, null_mut());
+        // SAFETY: the value is ours to free; there is none where the key is not there.
+        unsafe {
+            let reads = self.around.reads;
+            let value =
+                leveldb_get(self.db, reads, key.as_ptr(), key.len(), &raw mut len, &raw mut error);
+            checked(error)?;
+            if value.is_null() {
+                return Ok(false);
+            }
+            see(std::slice::from_raw_parts(value, len));
+            leveldb_free(value.cast());
+        }
+        Ok(true)
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], see: &mut dyn FnMut(usize, &[u8])) -> Result<u64> {
+        let mut found = 0;
+        for (position, key) in keys.iter().enumerate() {
+            found += u64::from(self.get(key, &mut |value| see(position, value))?);
+        }
+        Ok(found)
+    }
+
+    fn scan(&self, start: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+        let mut cursor = Cursor::new(self, self.around.reads, start);
+        let mut count = 0;
+        while count < limit && cursor.take(see) {
+            count += 1;
+        }
+        cursor.outcome()?;
+        Ok(count)
+    }
+
+    fn hold(&self, start: &[u8]) -> Result<Box<dyn Hold + '_>> {
+        // SAFETY: `Held` frees both, behind the iterator that uses them.
+        let (snapshot, reads) = unsafe {
+            let (snapshot, reads) =
+                (leveldb_create_snapshot(self.db), leveldb_readoptions_create());
+            leveldb_readoptions_set_snapshot(reads, snapshot);
+            (snapshot, reads)
+        };
+        let mut cursor = Cursor::new(self, reads, start);
+        cursor.take(&mut |_, _| ());
+        Ok(Box::new(Held { cursor: Some(cursor), snapshot, reads, store: self }))
+    }
+
+    fn merge(&self) -> Result<()> {
+        // SAFETY: no bounds are all keys.
+        unsafe { leveldb_compact_range(self.db, null(), 0, null(), 0) };
+        Ok(())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "waits for another engine, in real time")]
+    fn settle(&self) -> Result<Duration> {
+        // Has its memtable written; what lies behind all keys needs no merge.
+        let behind = BEHIND_ALL;
+        // SAFETY: the key is copied.
+        unsafe {
+            leveldb_compact_range(self.db, behind.as_ptr(), behind.len(), null(), 0);
+        }
+        let (mut idle_looks, mut before) = (0, self.stats());
+        while idle_looks < IDLE_LOOKS {
+            std::thread::sleep(BETWEEN_LOOKS);
+            let now = self.stats();
+            idle_looks = if now == before { idle_looks + 1 } else { 0 };
+            before = now;
+        }
+        Ok(BETWEEN_LOOKS * IDLE_LOOKS)
+    }
+
+    fn counts(&self) -> Result<Counts> {
+        let (end, mut bytes) = (BEHIND_ALL, 0);
+        // The range begins with an empty key.
+        let (first, start_lens, end_lens) = (end.as_ptr(), 0, end.len());
+        // SAFETY: one range, whose bounds are there until it answers; it writes one number.
+        unsafe {
+            leveldb_approximate_sizes(
+                self.db,
+                1,
+                &raw const first,
+                &raw const start_lens,
+                &raw const first,
+                &raw const end_lens,
+                &raw mut bytes,
+            );
+        }
+        Ok(Counts { table_bytes: Some(bytes), ..Counts::default() })
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! The log of turns: what every single turn of every subject found. A run that
+//! is begun again takes from it what this very binary has measured already.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a log of the workshop, not data of the store"
+)]
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::Params;
+use crate::failure::{Failure, Result};
+use crate::harness::job::Measurement;
+
+/// Which turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TurnId {
+    pub(crate) experiment: String,
+    pub(crate) subject: String,
+    pub(crate) params: Params,
+    pub(crate) seed: u64,
+    pub(crate) alternation: u64,
+    /// How long it was measured, where that is set.
+    pub(crate) seconds: f64,
+    /// The build of the lab's binary.
+    pub(crate) build: String,
+    /// So many turns were under way at the same time, which shows in all their times.
+    #[serde(default = "one")]
+    pub(crate) cells_at_once: usize,
+    /// The kernel had files in memory from before.
+    #[serde(default)]
+    pub(crate) keeps_caches: bool,
+}
+
+/// Of turns from before it was noted.
+fn one() -> usize {
+    1
+}
+
+/// What it found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Turn {
+    pub(crate) id: TurnId,
+    pub(crate) measurement: Measurement,
+}
+
+/// The log, on disk and in memory.
+#[derive(Debug)]
+pub(crate) struct TurnLog {
+    path: PathBuf,
+    turns: Vec<Turn>,
+}
+
+impl TurnLog {
+    /// The log at `path`; an empty one if there is none. Lines that this version
+    /// cannot read, such as one cut off by a crash, count as not measured.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
+            Err(e) => return Err(Failure::system(format!("could not read {}", path.display()), e)),
+        };
+        let turns = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        Ok(Self { path: path.to_owned(), turns })
+    }
+
+    pub(crate) fn find(&self, id: &TurnId) -> Option<&Measurement> {
+        self.turns.iter().rev().find(|turn| turn.id == *id).map(|turn| &turn.measurement)
+    }
+
+    /// How many turns it has.
+    pub(crate) fn len(&self) -> usize {
+        self.turns.len()
+    }
+
+    pub(crate) fn add(&mut self, turn: Turn) -> Result<()> {
+        let mut line = serde_json::to_string(&turn).expect("plain data becomes JSON");
+        // First a newline, should the last line have been cut off.
+        line.insert(0, '\n');
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.path)
+            .and_then(|mut file| file.write_all(line.as_bytes()))
+            .map_err(|e| Failure::system(format!("could not write {}", self.path.display()), e))?;
+        self.turns.push(turn);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_measured_is_found_again_even_behind_a_torn_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("turns.jsonl");
+        let id = |alternation| TurnId {
+            experiment: "engine-open".into(),
+            subject: "tidekv:block-lru".into(),
+            params: [("entries".to_owned(), 5.into())].into(),
+            seed: 1,
+            alternation,
+            seconds: 0.1,
+            build: "b".into(),
+            cells_at_once: 1,
+            keeps_caches: false,
+        };
+        let measurement = Measurement { seconds: 1.0 / 3.0, ..Measurement::default() };
+        let mut log = TurnLog::open(&path).unwrap();
+        log.add(Turn { id: id(0), measurement: measurement.clone() }).unwrap();
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"\n{\"id\":").unwrap();
+        log.add(Turn { id: id(1), measurement: measurement.clone() }).unwrap();
+
+        let log = TurnLog::open(&path).unwrap();
+        assert_eq!(log.find(&id(0)), Some(&measurement));
+        assert_eq!(log.find(&id(1)), Some(&measurement));
+        assert_eq!(log.find(&id(2)), None);
+        for other in [
+            TurnId { build: "other".into(), ..id(0) },
+            TurnId { cells_at_once: 2, ..id(0) },
+            TurnId { keeps_caches: true, ..id(0) },
+        ] {
+            assert_eq!(log.find(&other), None, "{other:?}");
+        }
+        // As logs had it before.
+        let mut line = serde_json::to_value(id(0)).unwrap();
+        line.as_object_mut()
+            .unwrap()
+            .retain(|name, _| !name.contains("caches") && !name.contains("cells"));
+        assert_eq!(serde_json::from_value::<TurnId>(line).unwrap(), id(0));
+    }
+}

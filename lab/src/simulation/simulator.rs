@@ -1,0 +1,358 @@
+//! The cache policies alone: the product's own code over a [`ModelledTree`], counting
+//! storage I/Os.
+//!
+//! One thread, one shard of each component, no store and no time. The budget pays for
+//! entries, sketches and ghosts. A run of a million operations takes a second, so
+//! policies can be tried against each other before the engine runs them.
+
+use tidekv_cache::KvEntry;
+use tidekv_cache::Pointer;
+use tidekv_cache::Split;
+use tidekv_cache::{
+    Arrival, BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, FilteredLookup, Look,
+    Name, is_memory_lesson,
+};
+use tidekv_cache::{LookupResult, PointCacheLookup};
+
+use crate::load::dice::{Dice, mix};
+use crate::load::keys::{Choice, Picker, key_of, present};
+use crate::simulation::modelled_tree::{BLOCK_BYTES, LEVEL0_TABLES, ModelledTree, Touched, Wanted};
+
+/// Entries of a scan.
+pub(crate) const SCAN_ENTRIES: u64 = 100;
+/// Missing blocks that stand so near to each other are one read, as in the store.
+const GAP_BYTES_MAX: u64 = 16 << 10;
+/// Bytes of a value.
+pub(crate) const VALUE: [u8; 100] = [7; 100];
+/// Bytes of an entry: key and value.
+pub(crate) const ENTRY_BYTES: usize = 116;
+
+/// What is asked of the caches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Load {
+    /// As rows name it.
+    pub name: &'static str,
+    /// Which keys are asked for.
+    pub choice: Choice,
+    /// Of the operations, those that are scans; the others are gets.
+    pub scans: f64,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outcome {
+    /// Storage I/Os per operation, over the second half of the run.
+    pub reads_per_op: f64,
+    /// Bytes of KV, KP and blocks at the end.
+    pub split: Split,
+}
+
+/// The I/Os of a lookup.
+#[derive(Debug, Default)]
+struct Reads {
+    all: u64,
+    /// Of these, that of the data block that holds the key.
+    of_data: u8,
+}
+
+struct Simulation {
+    tree: ModelledTree,
+    caches: Caches<()>,
+    /// Of each run.
+    filter_worths: Vec<FilterWorth>,
+    gets: u64,
+    reads: u64,
+}
+
+/// The hash of a name.
+fn hash_of(name: Name<'_>) -> u64 {
+    let number = name.key.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
+    name.hash(mix(number))
+}
+
+/// The budget that is `percent` of the data of `entries` entries, in bytes.
+pub fn budget(entries: u64, percent: f64) -> usize {
+    (ModelledTree::new(entries, ENTRY_BYTES).data_bytes() as f64 * percent / 100.0) as usize
+}
+
+/// Runs `load` with `policy` and a budget of `budget` bytes.
+pub fn simulate(
+    policy: CachePolicy,
+    load: &Load,
+    entries: u64,
+    budget: usize,
+    operations: u64,
+    seed: u64,
+) -> Outcome {
+    let mut simulation = Simulation::new(policy, entries, budget);
+    let mut picker = Picker::new(&load.choice, entries, seed, 0, 1);
+    let mut dice = Dice::new(seed);
+    let mut reads_of_first_half = 0;
+    for operation in 0..operations {
+        if operation == operations / 2 {
+            reads_of_first_half = simulation.reads;
+        }
+        let index = picker.next(&mut dice);
+        match dice.unit() < load.scans {
+            true => simulation.scan(index),
+            false => simulation.get(index),
+        }
+    }
+    let reads = simulation.reads - reads_of_first_half;
+    Outcome {
+        reads_per_op: reads as f64 / (operations - operations / 2) as f64,
+        split: simulation.caches.split(),
+    }
+}
+
+impl Simulation {
+    fn new(policy: CachePolicy, entries: u64, budget: usize) -> Self {
+        let caches = Caches::new(hash_of, budget, 1, policy);
+        caches.set_level0_tables(LEVEL0_TABLES);
+        let tree = ModelledTree::new(entries, ENTRY_BYTES);
+        let filter_worths = (0..tree.runs()).map(|_| FilterWorth::default()).collect();
+        Self { tree, caches, filter_worths, gets: 0, reads: 0 }
+    }
+
+    fn get(&mut self, index: u64) {
+        let (tree, caches) = (&self.tree, &self.caches);
+        if !caches.point().is_used() {
+            self.reads += self.walk(index, None).all;
+            return;
+        }
+        let mut reads = Reads::default();
+        let key = key_of(present(index));
+        let name = Name { keyspace: 0, key: &key };
+        let hash = hash_of(name);
+        let epoch = caches.point().epoch(hash);
+        let is_lesson = is_memory_lesson(self.gets);
+        self.gets += 1;
+        let found = caches.point().lookup(hash, name, |_| Some(()));
+        let home = tree.data_block(index);
+        let (table, offset) = (home.table, home.offset);
+        let pointer = Pointer { table, offset, len: BLOCK_BYTES as u32, position: 0 };
+        let by_pointer = match found {
+            PointCacheLookup::Value(()) => return,
+            PointCacheLookup::Pointer(entry) => entry.pointer == pointer,
+            PointCacheLookup::Miss => false,
+        };
+        match by_pointer {
+            true => touch(caches, Some(hash), &mut reads, (home, BlockKind::Data)),
+            false => reads = self.walk(index, Some(hash)),
+        }
+        let entry = KvEntry { name, stamp: 0, value: &VALUE, level: tree.level(index) };
+        if reads.all == 0 && !caches.point().keeps_unread() {
+            if is_lesson {
+                caches.found_in_memory(hash, epoch, entry);
+            }
+            return;
+        }
+        let resolved = LookupResult {
+            entry,
+            pointer: Some(pointer),
+            reads: reads.all as f32,
+            data_reads: f32::from(reads.of_data),
+            by_pointer,
+        };
+        caches.point().resolved(hash, epoch, &resolved);
+        self.reads += reads.all;
+        caches.note_reads(reads.all as u32);
+    }
+
+    /// Goes through the runs, for the key of that hash if for one.
+    fn walk(&self, index: u64, hash: Option<u64>) -> Reads {
+        let mut reads = Reads::default();
+        let mut lesson: Option<(usize, FilteredLookup)> = None;
+        let note = |lesson: Option<(usize, FilteredLookup)>| {
+            if let Some((run, lookup)) = lesson {
+                self.filter_worths[run].note(lookup);
+            }
+        };
+        self.tree.lookup(index, |Wanted { block, run, is_absent }| {
+            let before = reads.all;
+            // Of the data blocks the last one holds the key.
+            reads.of_data = 0;
+            if block.1 != BlockKind::Filter {
+                touch(&self.caches, hash, &mut reads, block);
+                if let Some((_, lookup)) = &mut lesson {
+                    let is_read = reads.all > before || block.1 == BlockKind::Data;
+                    *lookup.reads_behind.get_or_insert(0) += u32::from(is_read);
+                }
+                return false;
+            }
+            note(lesson.take());
+            let tag = BlockTag { keyspace: 0, kind: block.1 };
+            let filter = (&self.filter_worths[run], BLOCK_BYTES);
+            let (look, is_lesson) = self.caches.blocks().look_for(block.0, tag, filter, |()| ());
+            if look != Look::Seen(()) || is_lesson {
+                lesson = Some((run, FilteredLookup { is_absent, reads_behind: None }));
+            }
+            if look == Look::Read {
+                read(&self.caches, hash, &mut reads, block);
+            }
+            look == Look::Skip
+        });
+        note(lesson);
+        reads
+    }
+
+    fn scan(&mut self, index: u64) {
+        let (tree, caches) = (&self.tree, &self.caches);
+        // What is missing and stands together is one read, as in the store.
+        let mut run: Vec<(BlockId, BlockTag)> = Vec::new();
+        let mut reads = 0;
+        let mut read = |run: &mut Vec<(BlockId, BlockTag)>| {
+            if run.is_empty() {
+                return;
+            }
+            caches.blocks().note_read(run.iter().map(|(id, _)| *id));
+            let arrival = Arrival::of_read(run.len());
+            for (id, tag) in run.drain(..) {
+                caches.blocks().insert_read(id, tag, (), BLOCK_BYTES, arrival);
+            }
+            reads += 1;
+        };
+        tree.scan(index, SCAN_ENTRIES, |(id, kind)| {
+            let tag = BlockTag { keyspace: 0, kind };
+            if caches.blocks().get(id, tag).is_some() {
+                return;
+            }
+            let goes_on = run.last().is_some_and(|(last, _)| stands_together(*last, id));
+            if !goes_on {
+                read(&mut run);
+            }
+            run.push((id, tag));
+        });
+        read(&mut run);
+        self.reads += reads;
+        caches.note_reads(reads as u32);
+    }
+}
+
+/// Whether two blocks that are missing, the later one behind, are one read.
+pub(crate) fn stands_together(last: BlockId, id: BlockId) -> bool {
+    last.table == id.table && id.offset - last.offset <= GAP_BYTES_MAX + BLOCK_BYTES as u64
+}
+
+/// A block is wanted, by a lookup of the key of that hash if by one.
+fn touch(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): Touched) {
+    let tag = BlockTag { keyspace: 0, kind };
+    if caches.blocks().get(id, tag).is_none() {
+        read(caches, hash, reads, (id, kind));
+    }
+}
+
+/// A block is read that is not there.
+fn read(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): Touched) {
+    let tag = BlockTag { keyspace: 0, kind };
+    let blocks = caches.blocks();
+    reads.all += 1;
+    let landed = blocks.get_or_note_read(id, tag);
+    assert!(landed.is_none(), "one thread reads");
+    let Some(hash) = hash else {
+        blocks.insert(id, tag, (), BLOCK_BYTES);
+        return;
+    };
+    if reads.all == 1 {
+        caches.point().asked(hash);
+    }
+    if kind == BlockKind::Data {
+        reads.of_data = 1;
+    }
+    blocks.insert(id, tag, (), BLOCK_BYTES);
+}
+
+#[cfg(test)]
+mod tests {
+    use tidekv_cache::{Idea, Ideas};
+
+    use super::*;
+
+    fn load(choice: Choice, scans: f64) -> Load {
+        Load { name: "test", choice, scans }
+    }
+
+    fn reads(policy: CachePolicy, load: &Load, percent: f64) -> f64 {
+        let entries = 100_000;
+        simulate(policy, load, entries, budget(entries, percent), 200_000, 3).reads_per_op
+    }
+
+    #[test]
+    fn the_tide_finds_what_scattered_keys_need() {
+        let load = load(Choice::Hot { entries: 0.01, operations: 0.9, run: 1 }, 0.0);
+        let (lru, tide) =
+            (reads(CachePolicy::BlockOnly, &load, 5.0), reads(CachePolicy::Tide, &load, 5.0));
+        assert!(tide < 0.5 * lru, "{tide} against {lru}");
+    }
+
+    #[test]
+    fn the_tide_leaves_scans_their_blocks() {
+        let load = load(Choice::Zipf { alpha: 0.99, is_scattered: true }, 1.0);
+        let blocks = reads(CachePolicy::Fixed { kv: 0, kp: 0 }, &load, 5.0);
+        let tide = reads(CachePolicy::Tide, &load, 5.0);
+        assert!(tide < 1.05 * blocks, "{tide} against {blocks}");
+        assert!(blocks < reads(CachePolicy::BlockOnly, &load, 5.0));
+    }
+
+    /// Fixed splits once had the sketch's bytes and the ghosts' for nothing.
+    #[test]
+    fn every_split_has_the_same_bytes() {
+        let load = load(Choice::Uniform, 0.0);
+        let bytes = |policy| -> usize {
+            simulate(policy, &load, 20_000, 200_000, 100, 5).split.iter().sum()
+        };
+        for (kv, kp) in [(0, 0), (100, 0), (0, 100), (50, 50), (30, 30)] {
+            assert_eq!(bytes(CachePolicy::Fixed { kv, kp }), bytes(CachePolicy::Tide));
+        }
+        assert!(bytes(CachePolicy::Tide) < bytes(CachePolicy::BlockOnly));
+        assert_eq!(bytes(CachePolicy::BlockOnly), 200_000);
+    }
+
+    /// What the design's simulator said of AC-Key: it finds scattered hot keys, and
+    /// starves the blocks where keys have a long tail.
+    #[test]
+    fn hac_wins_where_keys_are_hot_and_loses_on_a_long_tail() {
+        let hot = load(Choice::Hot { entries: 0.01, operations: 0.9, run: 1 }, 0.0);
+        let (lru, hac) =
+            (reads(CachePolicy::BlockOnly, &hot, 5.0), reads(CachePolicy::HAC, &hot, 5.0));
+        assert!(hac < 0.8 * lru, "{hac} against {lru}");
+        let tail = load(Choice::Zipf { alpha: 0.8, is_scattered: true }, 0.0);
+        let (lru, hac) =
+            (reads(CachePolicy::BlockOnly, &tail, 5.0), reads(CachePolicy::HAC, &tail, 5.0));
+        assert!(hac > 1.5 * lru, "{hac} against {lru}");
+    }
+
+    #[test]
+    fn a_small_queue_sorts_scans_out() {
+        let load = load(Choice::Zipf { alpha: 0.99, is_scattered: true }, 1.0);
+        let lru = reads(CachePolicy::BlockOnly, &load, 5.0);
+        let clock = reads(CachePolicy::BlockClock, &load, 5.0);
+        let s3_fifo = reads(CachePolicy::BlockS3Fifo, &load, 5.0);
+        assert!(s3_fifo < 0.9 * lru && clock < lru, "{s3_fifo} and {clock} against {lru}");
+    }
+
+    /// Two are about changes of the tree, which does not change.
+    #[test]
+    fn every_idea_makes_a_difference() {
+        let load = load(Choice::Zipf { alpha: 0.99, is_scattered: true }, 0.2);
+        let tide = reads(CachePolicy::Tide, &load, 5.0);
+        for (idea, name) in Ideas::all() {
+            let without = reads(CachePolicy::TideWithout(Ideas::NONE.and(idea)), &load, 5.0);
+            let is_of_changes = matches!(idea, Idea::Repair | Idea::Sync);
+            assert_eq!(
+                without == tide,
+                is_of_changes,
+                "{without} reads without {name}, and {tide}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_seed_repeats_a_run() {
+        let load = load(Choice::Zipf { alpha: 0.8, is_scattered: true }, 0.3);
+        for policy in [CachePolicy::Tide, CachePolicy::HAC, CachePolicy::BlockS3Fifo] {
+            let run = || simulate(policy, &load, 20_000, 200_000, 30_000, 5);
+            assert_eq!(run(), run());
+        }
+    }
+}

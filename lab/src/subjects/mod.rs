@@ -1,0 +1,13 @@
+//! The subjects that every build has: TideKV's store and its cache of objects, other indexes over
+//! the same flash, caches behind a socket, and the device alone.
+//!
+//! Modules are declared bottom-up; a module names only modules above it.
+
+pub mod conformance;
+pub mod device;
+pub mod tide;
+pub mod tiered;
+pub mod indexes;
+pub mod served;
+pub(crate) mod nothing;
+pub mod own;

@@ -1,0 +1,36 @@
+//! The subjects that need no other engine than TideKV in this process.
+
+use crate::subject::SubjectRecord;
+use crate::subjects::indexes;
+use crate::subjects::served;
+use crate::subjects::tide;
+use crate::subjects::tiered;
+
+/// All of them: the store, the cache of objects, and what they are held against.
+pub const SUBJECTS: &[SubjectRecord] = &[
+    tide::TIDEKV,
+    tide::TIDEKV_BLOCK_LRU,
+    tide::TIDEKV_KV_ONLY,
+    tide::TIDEKV_KP_ONLY,
+    tide::TIDEKV_BLOCK_ADMISSION,
+    tide::TIDEKV_HAC,
+    tide::TIDEKV_OFFLINE,
+    tide::TIDEKV_BLOCK_CLOCK,
+    tide::TIDEKV_BLOCK_S3_FIFO,
+    tide::TIDEKV_BEST_SPLIT,
+    tide::TIDEKV_BEST_AT_SWITCH,
+    crate::subjects::device::DEVICE_READS,
+    tiered::TIDEKV_CACHE,
+    served::TIDEKV_CACHE_SERVED,
+    served::MEMCACHED_EXTSTORE,
+    served::MEMCACHED,
+    served::MEMCACHED_SWAP,
+    indexes::INDEX_DRAM,
+    indexes::INDEX_UDEPOT,
+    indexes::INDEX_SLICKCACHE,
+    indexes::DEVICE_OBJECTS,
+];
+
+/// TideKV as it comes, in each of its forms: what targets that compare subjects are about.
+pub(crate) const AS_IT_COMES: &[&str] =
+    &[tide::TIDEKV.name, tiered::TIDEKV_CACHE.name, served::TIDEKV_CACHE_SERVED.name];

@@ -1,0 +1,217 @@
+//! Caches of objects behind a socket as subjects: TideKV's own server, and memcached.
+//!
+//! Each is a process of its own, started when it is opened and ended when it is closed, at the
+//! latest when the worker ends. All speak the memcached protocol through the same client, over a
+//! Unix socket, with a connection for each thread that asks; so a socket costs all the same. The
+//! process is a child of the worker and shares the bound on its memory.
+//!
+//! Threads may use a subject at once. The one that opens it must outlive it: with it the
+//! server ends.
+
+mod client;
+mod directory;
+mod process;
+mod memcached;
+mod cache_server;
+mod flat;
+mod own;
+mod resized;
+mod driven;
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::failure::{Failure, Result};
+use crate::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
+use crate::subjects::served::cache_server::Control;
+use crate::subjects::served::client::Connection;
+use crate::subjects::served::memcached::Behind;
+use crate::subjects::served::process::ServerProcess;
+use crate::subjects::tiered::{TIDEKV_CACHE, cannot};
+
+pub(crate) use crate::subjects::served::cache_server::{COMMAND, serve};
+pub(crate) use crate::subjects::served::directory::Directory;
+pub(crate) use crate::subjects::served::driven::{Drivers, Turn, Turns};
+pub(crate) use crate::subjects::served::flat::{Asked, Kind, OfAPrediction};
+pub(crate) use crate::subjects::served::own::Target;
+pub(crate) use crate::subjects::served::resized::{Clients, Course, Stage, Stretch};
+
+/// TideKV's cache behind its own server.
+pub const TIDEKV_CACHE_SERVED: SubjectRecord = SubjectRecord {
+    name: "tidekv:cache-served",
+    about: "TideKV's cache tier behind its own server, over a Unix socket: memory and flash as \
+            `tidekv:cache`, a thread that serves for each processor, as it comes",
+    format: "tidekv-cache-served",
+    open: |path, settings| open_ours(path, settings),
+    ..TIDEKV_CACHE
+};
+
+/// memcached with flash behind it.
+pub const MEMCACHED_EXTSTORE: SubjectRecord = SubjectRecord {
+    name: "memcached:extstore",
+    about: "memcached with extstore, over a Unix socket, 4 threads (its default). -m is all the \
+            memory that there is: headers of objects on flash come out of it, and the hash table \
+            and 20 MiB of buffers lie beside it. 16 threads read flash (its default is 1), one for \
+            each get under way; pages of 8 MiB, the least for its usual write buffers, so that small \
+            flash has many. The rest is as it comes: values from 512 bytes on go to flash when \
+            memory is full, one get in 2000 of those twice within a minute brings its object back, \
+            a quarter of the pages is kept free by rewriting. Objects that come faster than its \
+            one writer takes them to flash are evicted, whatever is set. It reads through the kernel's cache \
+            of files, which is bounded with the process",
+    format: "memcached-extstore",
+    open: |path, settings| {
+        open_memcached(MEMCACHED_EXTSTORE.name, Behind::Extstore, path, settings)
+    },
+    ..TIDEKV_CACHE
+};
+
+/// memcached in memory alone.
+pub const MEMCACHED: SubjectRecord = SubjectRecord {
+    name: "memcached",
+    about: "memcached without flash, over a Unix socket: what does not fit its memory is evicted; \
+            4 threads (its default), -m is all the memory that there is",
+    format: "memcached",
+    open: |path, settings| open_memcached(MEMCACHED.name, Behind::Nothing, path, settings),
+    ..TIDEKV_CACHE
+};
+
+/// memcached with more memory than there is.
+pub const MEMCACHED_SWAP: SubjectRecord = SubjectRecord {
+    name: "memcached:swap",
+    about: "memcached, over a Unix socket, that takes as much memory as others have flash, so that \
+            the kernel swaps it out (-m is the size of flash); fails on a machine that has less \
+            swap. 4 threads (its default)",
+    format: "memcached-swap",
+    open: |path, settings| open_memcached(MEMCACHED_SWAP.name, Behind::Swap, path, settings),
+    ..TIDEKV_CACHE
+};
+
+/// How a server tells its counts.
+enum Counting {
+    /// By pipes, ours: all of them.
+    Control(Mutex<Control>),
+    /// By `stats`, memcached.
+    Stats,
+}
+
+struct Served {
+    /// Those that no thread uses just now.
+    connections: Mutex<Vec<Connection<UnixStream>>>,
+    counting: Counting,
+    server: ServerProcess,
+}
+
+fn open_ours(directory: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
+    let command = cache_server::command()?;
+    let mut server = ServerProcess::start(TIDEKV_CACHE_SERVED.name, command, directory)?;
+    let pipes = server.take_pipes().expect("the command has pipes");
+    let control = Control::new(pipes, settings);
+    let connections = Mutex::new(vec![server.when_listening()?]);
+    let counting = Counting::Control(Mutex::new(control));
+    Ok(Box::new(Served { connections, counting, server }))
+}
+
+fn open_memcached(
+    name: &'static str,
+    behind: Behind,
+    directory: &Path,
+    settings: &Settings,
+) -> Result<Box<dyn Subject>> {
+    let command = memcached::command(behind, settings)?;
+    let mut server = ServerProcess::start(name, command, directory)?;
+    let connections = Mutex::new(vec![server.when_listening()?]);
+    Ok(Box::new(Served { connections, counting: Counting::Stats, server }))
+}
+
+impl Served {
+    /// Asks something over a connection that no other thread uses meanwhile.
+    fn ask<T>(&self, question: impl FnOnce(&mut Connection<UnixStream>) -> Result<T>) -> Result<T> {
+        let idle = || self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = idle().pop();
+        let failed = |failure| self.server.with_words(failure);
+        let mut connection = match waiting {
+            Some(connection) => connection,
+            None => self.server.connect().map_err(|error| {
+                failed(Failure::system("could not connect to the server of the cache", error))
+            })?,
+        };
+        let answer = question(&mut connection).map_err(failed)?;
+        idle().push(connection);
+        Ok(answer)
+    }
+}
+
+impl Subject for Served {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        // A cache may have no room for it.
+        self.ask(|connection| connection.set(key, value).map(drop))
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.ask(|connection| connection.delete(key))
+    }
+
+    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.ask(|connection| connection.get(key, see))
+    }
+
+    fn put_with_flags(&self, key: &[u8], flags: u32, value: &[u8]) -> Result<bool> {
+        self.ask(|connection| connection.set_with_flags(key, flags, value))
+    }
+
+    fn get_with_flags(&self, key: &[u8], see: &mut dyn FnMut(u32, &[u8])) -> Result<bool> {
+        self.ask(|connection| connection.get_with_flags(key, see))
+    }
+
+    fn multi_get(&self, _: &[&[u8]], _: &mut dyn FnMut(usize, &[u8])) -> Result<u64> {
+        Err(cannot("read many keys at once"))
+    }
+
+    fn scan(&self, _: &[u8], _: u64, _: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+        Err(cannot("scan"))
+    }
+
+    fn hold(&self, _: &[u8]) -> Result<Box<dyn Hold + '_>> {
+        Err(cannot("take a snapshot"))
+    }
+
+    fn settle(&self) -> Result<Duration> {
+        Ok(Duration::ZERO)
+    }
+
+    fn counts(&self) -> Result<Counts> {
+        let counts = match &self.counting {
+            Counting::Control(control) => {
+                let mut control = control.lock().unwrap_or_else(PoisonError::into_inner);
+                control.counts().map_err(|failure| self.server.with_words(failure))?
+            }
+            Counting::Stats => memcached::counts(&self.ask(Connection::stats)?),
+        };
+        Ok(Counts {
+            beside_cpu_ns: Some(self.server.cpu_ns()),
+            beside_bytes_max: Some(self.server.resident_bytes_max()),
+            ..counts
+        })
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let Self { connections, counting, server } = *self;
+        drop(connections);
+        match counting {
+            // It ends with its standard input.
+            Counting::Control(control) => {
+                drop(control);
+                let status = server.when_ended()?;
+                match status.success() {
+                    true => Ok(()),
+                    false => {
+                        Err(Failure::new(format!("the server of the cache ended badly: {status}")))
+                    }
+                }
+            }
+            Counting::Stats => server.terminate(),
+        }
+    }
+}

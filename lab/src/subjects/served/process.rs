@@ -1,0 +1,210 @@
+//! A server of a cache as a process of its own, which listens on a Unix socket in its directory.
+//!
+//! It guarantees:
+//! 1. What the server says on standard error is kept, the end of it at least, and told with the
+//!    failure; it never waits for somebody to read that.
+//! 2. Nothing is left over: the server ends with its [`ServerProcess`], and its command is to see to
+//!    it that it ends with this process.
+//!
+//! The server runs in its directory and is given paths from there, and the socket is connected to
+//! through the open directory: a path of a socket has a hundred bytes at most, and characters that
+//! mean something to a server cannot come into its arguments.
+
+use std::io::Read;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process, setpriority_process};
+use tidekv_io::{Clock, SystemClock, threads};
+
+use crate::failure::{Failure, Result};
+use crate::machine::kernel;
+use crate::subjects::served::client::{Connection, PATIENCE};
+
+/// The name of the socket in the directory.
+pub(super) const SOCKET: &str = "socket";
+
+/// A server listens after so long, or never.
+const START_MAX: Duration = Duration::from_secs(10);
+/// A server that was told to end has ended after so long, or is killed.
+const END_MAX: Duration = Duration::from_secs(30);
+/// How often that is looked at.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+
+/// As much behind others as a thread can be.
+const PRIORITY_LOWEST: i32 = 19;
+
+/// Of what a server says so much is kept, the last.
+const WORDS_MAX: usize = 4096;
+
+/// A running server.
+#[derive(Debug)]
+pub(super) struct ServerProcess {
+    /// What failures call it.
+    name: &'static str,
+    child: Child,
+    words: Arc<Mutex<Vec<u8>>>,
+    /// Ends with the server.
+    reader: Option<JoinHandle<()>>,
+    directory: OwnedFd,
+}
+
+impl ServerProcess {
+    /// Starts `command` in `directory`.
+    pub(super) fn start(
+        name: &'static str,
+        mut command: Command,
+        directory: &Path,
+    ) -> Result<Self> {
+        let failed =
+            |error: std::io::Error| Failure::system(format!("could not start {name}"), error);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(directory, flags, Mode::empty())
+            .map_err(|error| failed(error.into()))?;
+        let mut child =
+            command.current_dir(directory).stderr(Stdio::piped()).spawn().map_err(failed)?;
+        let words = Arc::new(Mutex::new(Vec::new()));
+        let errors = child.stderr.take();
+        let mut server =
+            Self { name, child, words: Arc::clone(&words), reader: None, directory: opened };
+        if let Some(errors) = errors {
+            let body = move || keep_words(errors, &words);
+            server.reader = Some(threads::spawn("server-words", body).map_err(failed)?);
+        }
+        Ok(server)
+    }
+
+    /// The ends of its standard input and output, where its command has them as pipes.
+    pub(super) fn take_pipes(&mut self) -> Option<(ChildStdin, ChildStdout)> {
+        Some((self.child.stdin.take()?, self.child.stdout.take()?))
+    }
+
+    /// Waits until it accepts a connection.
+    pub(super) fn when_listening(&mut self) -> Result<Connection<UnixStream>> {
+        let clock = SystemClock::new();
+        let until_ns = clock.monotonic_ns() + START_MAX.as_nanos() as u64;
+        loop {
+            let error = match self.connect() {
+                Ok(connection) => return Ok(connection),
+                Err(error) => error,
+            };
+            if let Some(status) = self.ended()? {
+                // Then it has said all.
+                self.reader.take().map(JoinHandle::join);
+                let what = format!("{} did not start ({status})", self.name);
+                return Err(self.with_words(Failure::new(what)));
+            }
+            if clock.monotonic_ns() > until_ns {
+                let what = format!("{} does not listen after {START_MAX:?}", self.name);
+                return Err(self.with_words(Failure::system(what, error)));
+            }
+            clock.sleep(BETWEEN_LOOKS);
+        }
+    }
+
+    /// Another connection to it.
+    pub(super) fn connect(&self) -> std::io::Result<Connection<UnixStream>> {
+        let directory = self.directory.as_raw_fd();
+        let stream = UnixStream::connect(format!("/proc/self/fd/{directory}/{SOCKET}"))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Connection::new(stream))
+    }
+
+    /// `failure`, and what the server has said.
+    pub(super) fn with_words(&self, failure: Failure) -> Failure {
+        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = String::from_utf8_lossy(&words);
+        match words.trim() {
+            "" => failure,
+            words => Failure {
+                message: format!("{}: {} says: {words}", failure.message, self.name),
+                ..failure
+            },
+        }
+    }
+
+    /// Its first thread makes room for all others.
+    pub(super) fn put_first_thread_behind(&self) -> Result<()> {
+        let failed = |error: rustix::io::Errno| {
+            let what = format!("could not lower the priority of {}", self.name);
+            Failure::system(what, std::io::Error::from(error))
+        };
+        // Linux has priorities of threads, and the first one has the number of the process.
+        let thread = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        setpriority_process(thread, PRIORITY_LOWEST).map_err(failed)
+    }
+
+    /// Time that it has had on processors.
+    pub(super) fn cpu_ns(&self) -> u64 {
+        kernel::cpu_ns_of(self.child.id())
+    }
+
+    /// The most memory that it ever had resident.
+    pub(super) fn resident_bytes_max(&self) -> u64 {
+        kernel::resident_bytes_max_of(self.child.id())
+    }
+
+    /// Tells it to end, and waits until it has.
+    pub(super) fn terminate(self) -> Result<()> {
+        let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(process) = process {
+            // It has not been waited for, so the number is its own.
+            kill_process(process, Signal::TERM)
+                .map_err(|error| Failure::system(format!("could not end {}", self.name), error))?;
+        }
+        // How a process ends that was told to is its own affair.
+        self.when_ended().map(drop)
+    }
+
+    /// Waits until it has ended, which it was told to.
+    pub(super) fn when_ended(mut self) -> Result<ExitStatus> {
+        let clock = SystemClock::new();
+        let until_ns = clock.monotonic_ns() + END_MAX.as_nanos() as u64;
+        while clock.monotonic_ns() < until_ns {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            clock.sleep(BETWEEN_LOOKS);
+        }
+        let what = format!("{} did not end in {END_MAX:?} and is killed", self.name);
+        Err(self.with_words(Failure::new(what)))
+    }
+
+    fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        let failed = |error| Failure::system(format!("could not await {}", self.name), error);
+        self.child.try_wait().map_err(failed)
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // One that has ended was waited for, and is not there to be killed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads what a server says until it ends, and keeps the last of it.
+fn keep_words(mut errors: ChildStderr, words: &Mutex<Vec<u8>>) {
+    let mut some = [0; 1024];
+    loop {
+        match errors.read(&mut some) {
+            Ok(0) => return,
+            Ok(bytes) => {
+                let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+                words.extend(&some[..bytes]);
+                let surplus = words.len().saturating_sub(WORDS_MAX);
+                words.drain(..surplus);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Runs the binary and looks at what it did.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// The binary.
+pub fn tidekv_lab() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidekv-lab"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// What one run printed, and its exit code.
+#[derive(Debug)]
+pub struct Done {
+    pub code: i32,
+    pub out: Vec<u8>,
+    pub err: String,
+}
+
+impl Done {
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.out).unwrap()
+    }
+
+    /// A run that failed with one line on standard error that says all this.
+    #[track_caller]
+    pub fn fails(&self, code: i32, says: &[&str]) {
+        assert_eq!(self.code, code, "{self:?}");
+        assert_eq!(self.err.lines().count(), 1, "{self:?}");
+        for what in says {
+            assert!(self.err.contains(what), "{what:?} is not in {self:?}");
+        }
+    }
+}
+
+impl From<Output> for Done {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            out: output.stdout,
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// A directory that is removed at the end, with a data directory in it.
+pub struct Place(TempDir);
+
+impl Place {
+    pub fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.0.path().join("data")
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        std::fs::write(self.file(name), bytes).unwrap();
+        self.file(name)
+    }
+
+    /// Every file of the data directory.
+    pub fn contents(&self) -> BTreeMap<String, Vec<u8>> {
+        contents(&self.data())
+    }
+}
+
+pub fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| {
+        let entry = entry.unwrap();
+        (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap())
+    });
+    entries.collect()
+}
+
+/// Runs `arguments` as they are.
+pub fn run<A: AsRef<OsStr>>(arguments: &[A]) -> Done {
+    tidekv_lab().args(arguments).output().unwrap().into()
+}

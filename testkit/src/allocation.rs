@@ -1,0 +1,72 @@
+//! Counts memory, so that a decoder that takes more than its input warrants is
+//! found. Whoever checks limits installs [`Counting`] as its global allocator.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    /// Bytes that this thread has taken and not given back, and the most there
+    /// were. Memory that goes to other threads makes it wrong; decoders start none.
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counted.
+#[derive(Debug)]
+pub struct Counting;
+
+fn count(bytes: isize) {
+    let _ = LIVE.try_with(|live| {
+        live.set(live.get() + bytes);
+        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(live.get())));
+    });
+}
+
+// SAFETY: hands everything to the system's allocator; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller's promises are those that the system asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        count(bytes as isize - layout.size() as isize);
+        // SAFETY: as above.
+        unsafe { System.realloc(memory, layout, bytes) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+/// Runs `decode`, which may hold `bytes_max` at any moment.
+pub fn bounded<T>(bytes_max: usize, decode: impl FnOnce() -> T) -> T {
+    let before = LIVE.get();
+    PEAK.set(before);
+    let result = decode();
+    let peak = (PEAK.get() - before) as usize;
+    assert!(peak <= bytes_max, "{peak} bytes were taken, and the input warrants {bytes_max}");
+    result
+}
+
+/// Bytes that this thread has taken and not given back.
+pub fn live() -> usize {
+    usize::try_from(LIVE.get()).unwrap_or(0)
+}
+
+/// Whether [`Counting`] is installed: else no limit is checked.
+pub fn is_counting() -> bool {
+    let before = LIVE.get();
+    let _held = std::hint::black_box(vec![0u8; 1000]);
+    LIVE.get() >= before + 1000
+}

@@ -1,0 +1,156 @@
+//! Golden bytes, for tests: files as they were released, as annotated hex dumps
+//! that are read in review.
+//!
+//! ```text
+//! What it is.
+//!
+//! ## name of a file                    (left out where there is one file only)
+//!
+//! # A part of it, 20 bytes
+//! 000000  74 69 64 65 …                                    tide…
+//! *                                    (lines that repeat the one before)
+//! ```
+//!
+//! With `TIDEKV_BLESS=1` in the environment dumps are written anew, for a new
+//! version of a format; else they must be what the code writes now.
+#![allow(clippy::disallowed_methods, reason = "golden files stand in the source tree")]
+
+use std::fmt::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+const LINE_BYTES: usize = 16;
+
+/// A dump that grows part by part.
+#[derive(Debug)]
+pub struct Dump {
+    text: String,
+    at: usize,
+}
+
+impl Dump {
+    /// `head` says what the bytes are and where their layout is written down.
+    pub fn new(head: &str) -> Self {
+        Self { text: format!("{head}\n"), at: 0 }
+    }
+
+    /// What follows belongs to the file `name`.
+    pub fn file(&mut self, name: &str) {
+        writeln!(self.text, "\n## {name}").unwrap();
+        self.at = 0;
+    }
+
+    /// The next bytes.
+    pub fn part(&mut self, name: &str, bytes: &[u8]) {
+        self.range(name, self.at..self.at + bytes.len(), bytes);
+    }
+
+    /// All of `bytes`, cut into named parts at the ends of these.
+    pub fn parts(&mut self, bytes: &[u8], parts: &[(usize, &str)]) {
+        for &(end, name) in parts {
+            let start = self.at;
+            self.part(name, &bytes[start..end]);
+        }
+        assert_eq!(self.at, bytes.len(), "the parts are the whole");
+    }
+
+    fn range(&mut self, name: &str, range: Range<usize>, bytes: &[u8]) {
+        writeln!(self.text, "\n# {name}, {} bytes", bytes.len()).unwrap();
+        let mut before: &[u8] = &[];
+        let mut starred = false;
+        for (i, line) in bytes.chunks(LINE_BYTES).enumerate() {
+            if line == before {
+                if !std::mem::replace(&mut starred, true) {
+                    self.text.push_str("*\n");
+                }
+                continue;
+            }
+            (before, starred) = (line, false);
+            let numbers: Vec<String> = line.iter().map(|b| format!("{b:02x}")).collect();
+            let shown = |b: &u8| if b.is_ascii_graphic() { *b as char } else { '.' };
+            let text: String = line.iter().map(shown).collect();
+            let offset = range.start + LINE_BYTES * i;
+            writeln!(self.text, "{offset:06x}  {:<47}  {text}", numbers.join(" ")).unwrap();
+        }
+        self.at = range.end;
+    }
+
+    /// Holds the dump against `testdata/<name>.golden.txt` of the crate; the
+    /// released files, by name.
+    #[track_caller]
+    pub fn hold_against(self, name: &str) -> Vec<(String, Vec<u8>)> {
+        self.bless(name);
+        let released = read(name);
+        assert!(self.text == released, "the format has changed; it now writes\n{}", self.text);
+        parse(&released)
+    }
+
+    /// Writes the dump if that is asked for; the released files, by name, which
+    /// may be other than the dump (compressors may pack better one day).
+    pub fn bless(&self, name: &str) -> Vec<(String, Vec<u8>)> {
+        if std::env::var_os("TIDEKV_BLESS").is_some() {
+            std::fs::write(path(name), &self.text).unwrap();
+        }
+        parse(&read(name))
+    }
+}
+
+/// Cargo tells tests the folder of their crate, and starts them there.
+fn path(name: &str) -> PathBuf {
+    let folder = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| ".".into());
+    Path::new(&folder).join(format!("testdata/{name}.golden.txt"))
+}
+
+fn read(name: &str) -> String {
+    let path = path(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The files of a dump, by name; one without a name where it names none.
+fn parse(text: &str) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
+    // Where the part ends, and the line that a star repeats.
+    let (mut end, mut last) = (0, Vec::new());
+    for line in text.lines().skip(1) {
+        if let Some(name) = line.strip_prefix("## ") {
+            files.push((name.to_owned(), Vec::new()));
+        } else if let Some(part) = line.strip_prefix("# ") {
+            if files.is_empty() {
+                files.push((String::new(), Vec::new()));
+            }
+            let bytes = &files.last().unwrap().1;
+            assert_eq!(bytes.len(), if bytes.is_empty() { 0 } else { end }, "before {part}");
+            let len = part.rsplit_once(", ").unwrap().1.strip_suffix(" bytes").unwrap();
+            end = bytes.len() + len.parse::<usize>().unwrap();
+        } else if line == "*" {
+            // Up to the next line, or to the end of the part: the line is added
+            // until another is read.
+            let bytes = &mut files.last_mut().unwrap().1;
+            while bytes.len() + last.len() <= end {
+                bytes.extend_from_slice(&last);
+            }
+        } else if let Some((offset, rest)) = line.split_once("  ") {
+            let bytes = &mut files.last_mut().unwrap().1;
+            bytes.truncate(usize::from_str_radix(offset, 16).unwrap());
+            let digits = &rest[..rest.len().min(3 * LINE_BYTES - 1)];
+            last = digits.split_whitespace().map(|d| u8::from_str_radix(d, 16).unwrap()).collect();
+            bytes.extend_from_slice(&last);
+        }
+    }
+    files
+}
+
+#[test]
+fn dumps_are_read_back() {
+    let zeros = [&[7; 16][..], &[0; 100], &[1; 37]].concat();
+    let mut dump = Dump::new("Two files.");
+    dump.file("a");
+    dump.part("Some", b"tide");
+    dump.part("More", &zeros);
+    dump.file("b");
+    dump.part("Zeros", &[0; 64]);
+    dump.part("Nothing", b"");
+    let a = [&b"tide"[..], &zeros].concat();
+    assert_eq!(parse(&dump.text), [("a".to_owned(), a), ("b".to_owned(), vec![0; 64])]);
+    assert!(dump.text.contains("\n*\n"));
+}

@@ -1,0 +1,287 @@
+//! Locks and condition variables with the interface of `parking_lot`.
+//!
+//! What a lock guards stands in `parking_lot`'s lock always. In a model a lock of
+//! the explorer, which guards nothing, is taken before and given back after it:
+//! so threads of a model wait for each other where the explorer sees it, and
+//! never in `parking_lot`. No lock is poisoned, as there.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use crate::models::mode::{Mode, mode};
+
+/// One type of each explorer, or none where threads are real.
+#[derive(Debug)]
+enum Of<L, S> {
+    Real,
+    Loom(L),
+    Shuttle(S),
+}
+
+impl<L, S> Of<L, S> {
+    fn new(loom: impl FnOnce() -> L, shuttle: impl FnOnce() -> S) -> Self {
+        match mode() {
+            Mode::Real => Self::Real,
+            Mode::Loom => Self::Loom(loom()),
+            Mode::Shuttle => Self::Shuttle(shuttle()),
+        }
+    }
+}
+
+type Turn = Of<loom::sync::Mutex<()>, Box<shuttle::sync::Mutex<()>>>;
+type MyTurn<'a> = Of<loom::sync::MutexGuard<'a, ()>, shuttle::sync::MutexGuard<'a, ()>>;
+
+/// Mutual exclusion.
+pub struct Mutex<T> {
+    turn: Turn,
+    real: parking_lot::Mutex<T>,
+}
+
+/// The right to use what a [`Mutex`] guards.
+#[derive(Debug)]
+pub struct MutexGuard<'a, T> {
+    mutex: &'a Mutex<T>,
+    /// `None` only while a condition is waited for. Dropped before the turn.
+    real: Option<parking_lot::MutexGuard<'a, T>>,
+    turn: Option<MyTurn<'a>>,
+}
+
+impl<T> Mutex<T> {
+    /// As `parking_lot`'s.
+    pub fn new(value: T) -> Self {
+        let turn =
+            Turn::new(|| loom::sync::Mutex::new(()), || Box::new(shuttle::sync::Mutex::new(())));
+        Self { turn, real: parking_lot::Mutex::new(value) }
+    }
+
+    /// As `parking_lot`'s.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        let turn = match &self.turn {
+            Turn::Real => MyTurn::Real,
+            Turn::Loom(turn) => MyTurn::Loom(turn.lock().unwrap_or_else(PoisonError::into_inner)),
+            Turn::Shuttle(turn) => {
+                MyTurn::Shuttle(turn.lock().unwrap_or_else(PoisonError::into_inner))
+            }
+        };
+        MutexGuard { mutex: self, real: Some(self.real.lock()), turn: Some(turn) }
+    }
+
+    /// As `parking_lot`'s.
+    pub fn into_inner(self) -> T {
+        self.real.into_inner()
+    }
+
+    /// As `parking_lot`'s.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.real.get_mut()
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.real.fmt(f)
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.real.as_ref().expect("a guard in use is whole")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.real.as_mut().expect("a guard in use is whole")
+    }
+}
+
+/// A condition to be waited for.
+#[derive(Debug)]
+pub struct Condvar {
+    model: Of<loom::sync::Condvar, Box<shuttle::sync::Condvar>>,
+    real: parking_lot::Condvar,
+}
+
+/// Whether a wait ended because its time had run out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    /// Whether it did.
+    pub fn timed_out(self) -> bool {
+        self.0
+    }
+}
+
+impl Condvar {
+    /// As `parking_lot`'s.
+    pub fn new() -> Self {
+        let model = Of::new(loom::sync::Condvar::new, || Box::new(shuttle::sync::Condvar::new()));
+        Self { model, real: parking_lot::Condvar::new() }
+    }
+
+    /// As `parking_lot`'s.
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        let turn = match (&self.model, guard.turn.take()) {
+            (Of::Loom(condition), Some(Of::Loom(turn))) => {
+                guard.real = None;
+                Of::Loom(condition.wait(turn).unwrap_or_else(PoisonError::into_inner))
+            }
+            (Of::Shuttle(condition), Some(Of::Shuttle(turn))) => {
+                guard.real = None;
+                Of::Shuttle(condition.wait(turn).unwrap_or_else(PoisonError::into_inner))
+            }
+            (Of::Real, Some(Of::Real)) => {
+                self.real.wait(guard.real.as_mut().expect("a guard in use is whole"));
+                Of::Real
+            }
+            _ => panic!("a lock and a condition of different models"),
+        };
+        guard.real.get_or_insert_with(|| guard.mutex.real.lock());
+        guard.turn = Some(turn);
+    }
+
+    /// As `parking_lot`'s. Models have no time: there the wait ends some time,
+    /// whether the condition is signalled or not.
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) -> WaitTimeoutResult {
+        if let Of::Real = self.model {
+            let real = guard.real.as_mut().expect("a guard in use is whole");
+            return WaitTimeoutResult(self.real.wait_for(real, time).timed_out());
+        }
+        guard.real = None;
+        guard.turn = None;
+        match mode() {
+            Mode::Real => {}
+            Mode::Loom => loom::thread::yield_now(),
+            Mode::Shuttle => shuttle::thread::yield_now(),
+        }
+        *guard = guard.mutex.lock();
+        WaitTimeoutResult(true)
+    }
+
+    /// As `parking_lot`'s, but that nobody learns whether a thread was woken.
+    pub fn notify_one(&self) {
+        match &self.model {
+            Of::Real => drop(self.real.notify_one()),
+            Of::Loom(condition) => condition.notify_one(),
+            Of::Shuttle(condition) => condition.notify_one(),
+        }
+    }
+
+    /// As `parking_lot`'s, but that nobody learns how many threads were woken.
+    pub fn notify_all(&self) {
+        match &self.model {
+            Of::Real => drop(self.real.notify_all()),
+            Of::Loom(condition) => condition.notify_all(),
+            Of::Shuttle(condition) => condition.notify_all(),
+        }
+    }
+}
+
+impl Default for Condvar {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+type Turns = Of<loom::sync::RwLock<()>, Box<shuttle::sync::RwLock<()>>>;
+type ReadTurn<'a> = Of<loom::sync::RwLockReadGuard<'a, ()>, shuttle::sync::RwLockReadGuard<'a, ()>>;
+type WriteTurn<'a> =
+    Of<loom::sync::RwLockWriteGuard<'a, ()>, shuttle::sync::RwLockWriteGuard<'a, ()>>;
+
+/// Many readers or one writer.
+pub struct RwLock<T> {
+    turns: Turns,
+    real: parking_lot::RwLock<T>,
+}
+
+/// The right to read what an [`RwLock`] guards.
+#[derive(Debug)]
+pub struct RwLockReadGuard<'a, T> {
+    /// Dropped before the turn.
+    real: parking_lot::RwLockReadGuard<'a, T>,
+    _turn: ReadTurn<'a>,
+}
+
+/// The right to change what an [`RwLock`] guards.
+#[derive(Debug)]
+pub struct RwLockWriteGuard<'a, T> {
+    /// Dropped before the turn.
+    real: parking_lot::RwLockWriteGuard<'a, T>,
+    _turn: WriteTurn<'a>,
+}
+
+impl<T> RwLock<T> {
+    /// As `parking_lot`'s.
+    pub fn new(value: T) -> Self {
+        let turns =
+            Turns::new(|| loom::sync::RwLock::new(()), || Box::new(shuttle::sync::RwLock::new(())));
+        Self { turns, real: parking_lot::RwLock::new(value) }
+    }
+
+    /// As `parking_lot`'s.
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        let turn = match &self.turns {
+            Of::Real => Of::Real,
+            Of::Loom(turns) => Of::Loom(turns.read().unwrap_or_else(PoisonError::into_inner)),
+            Of::Shuttle(turns) => Of::Shuttle(turns.read().unwrap_or_else(PoisonError::into_inner)),
+        };
+        RwLockReadGuard { real: self.real.read(), _turn: turn }
+    }
+
+    /// As `parking_lot`'s.
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        let turn = match &self.turns {
+            Of::Real => Of::Real,
+            Of::Loom(turns) => Of::Loom(turns.write().unwrap_or_else(PoisonError::into_inner)),
+            Of::Shuttle(turns) => {
+                Of::Shuttle(turns.write().unwrap_or_else(PoisonError::into_inner))
+            }
+        };
+        RwLockWriteGuard { real: self.real.write(), _turn: turn }
+    }
+}
+
+impl<T: Default> Default for RwLock<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for RwLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.real.fmt(f)
+    }
+}
+
+impl<T> Deref for RwLockReadGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.real
+    }
+}
+
+impl<T> Deref for RwLockWriteGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.real
+    }
+}
+
+impl<T> DerefMut for RwLockWriteGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.real
+    }
+}
