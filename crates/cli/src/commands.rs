@@ -13,3 +13,4 @@ pub mod cache;
 pub mod profile;
 pub mod plan;
 pub mod bench;
+pub mod generate;

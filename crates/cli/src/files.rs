@@ -30,6 +30,11 @@ pub fn write_text(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).map_err(|error| could_not("write", path, &error))
 }
 
+/// Makes a directory, and those above it, where they are missing.
+pub fn create_directory(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|error| could_not("create", path, &error))
+}
+
 /// A file, or standard input for `-`, and its length if that is known.
 pub fn open_input(path: &Path) -> Result<(Box<dyn BufRead + Send>, Option<u64>)> {
     if path == Path::new("-") {

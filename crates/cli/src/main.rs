@@ -81,6 +81,8 @@ enum Command {
     Profile(commands::profile::Profile),
     Plan(commands::plan::PlanCommand),
     Bench(commands::bench::Bench),
+    #[command(hide = true)]
+    Generate(commands::generate::Generate),
 }
 
 impl Command {
@@ -102,6 +104,7 @@ impl Command {
             Self::Profile(command) => command.run(),
             Self::Plan(command) => command.run(),
             Self::Bench(command) => command.run(),
+            Self::Generate(command) => command.run(Arguments::command()),
         }
     }
 }

@@ -11,6 +11,12 @@ pub fn line(text: &str) -> Result<()> {
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
 }
 
+/// Prints `bytes` as they are.
+pub fn bytes(bytes: &[u8]) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
+}
+
 /// Says something beside what is printed, on standard error.
 pub fn remark(text: &str) {
     // Where even this cannot be said, what is printed counts.

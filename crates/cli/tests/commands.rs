@@ -27,3 +27,5 @@ mod cache;
 mod plan;
 #[path = "commands/bench.rs"]
 mod bench;
+#[path = "commands/generate.rs"]
+mod generate;

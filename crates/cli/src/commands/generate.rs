@@ -1,0 +1,58 @@
+//! `generate`: shell completions and man pages, made from the declarations of the arguments.
+//!
+//! Hidden from help: whoever makes a package runs it. The pages and completions cover every
+//! command that help shows.
+
+use std::path::PathBuf;
+
+use clap_complete::Shell;
+
+use crate::failure::{Failure, Result};
+use crate::files;
+use crate::output;
+
+/// Make shell completions and man pages.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  tidekv generate completions bash > tidekv.bash\n  \
+    tidekv generate man ./man")]
+pub struct Generate {
+    #[command(subcommand)]
+    artefact: Artefact,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Artefact {
+    /// Print the completions of a shell.
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Write a man page for the program and one for each command.
+    Man {
+        /// The directory; created when it is missing.
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+}
+
+impl Generate {
+    /// Runs the command; `root` declares all commands.
+    pub fn run(&self, mut root: clap::Command) -> Result<()> {
+        match &self.artefact {
+            Artefact::Completions { shell } => {
+                let name = root.get_name().to_owned();
+                let mut script = Vec::new();
+                clap_complete::generate(*shell, &mut root, name, &mut script);
+                output::bytes(&script)
+            }
+            Artefact::Man { directory } => {
+                files::create_directory(directory)?;
+                clap_mangen::generate_to(root, directory).map_err(|error| {
+                    let what = format!("could not write man pages to {}", directory.display());
+                    Failure::system(what, &error)
+                })
+            }
+        }
+    }
+}
