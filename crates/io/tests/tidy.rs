@@ -129,6 +129,7 @@ fn documents_name_what_exists() {
     let mut complaints: Vec<String> =
         paths.iter().flat_map(|path| documents::links(path, &read(path), &is_there)).collect();
     complaints.extend(paths.iter().flat_map(|path| documents::merges(path, &read(path))));
+    complaints.extend(paths.iter().flat_map(|path| documents::rows(path, &read(path), &is_there)));
     for path in ["docs/ARCHITECTURE.md", "docs/concurrency.md", "docs/format.md"] {
         complaints.extend(documents::names(path, &read(path), &sources));
     }

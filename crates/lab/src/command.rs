@@ -26,7 +26,7 @@ use crate::worker;
 /// Run experiments: is it better, by how much, and why.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  lab list\n  lab run engine-get-cold --quick\n  \
-    lab run 'engine-*' --out results/today\n  lab report results/today")]
+    lab run 'engine-*' --out target/today\n  lab report target/today")]
 pub struct Lab {
     #[command(subcommand)]
     command: Command,
@@ -61,7 +61,7 @@ struct List {
 /// begun again with the same binary goes on where it ended.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  lab run engine-get-cold --quick\n  \
-    lab run 'engine-*' --out results/today --subject 'tidekv:*' --subject rocksdb:lru")]
+    lab run 'engine-*' --out target/today --subject 'tidekv:*' --subject rocksdb:lru")]
 struct Run {
     /// Experiments; `*` stands for any text.
     #[arg(required = true, value_name = "NAME")]
@@ -138,7 +138,7 @@ fn sweep_help() -> String {
         "Values are separated by commas; `a..b` stands for ten in equal steps, `a..b/n` for so \
          many.\n\nOf the load can be varied (in brackets what is usual):\n{}\nOf the subjects what all \
          of them leave to choose: `lab list`.\n\nExample:\n  lab sweep --subject tidekv --vary \
-         cache_size=2%..110% --vary zipf=0.1..1.0 --out results/today",
+         cache_size=2%..110% --vary zipf=0.1..1.0 --out target/today",
         sweep::axes()
     )
 }
@@ -147,8 +147,8 @@ fn sweep_help() -> String {
 ///
 /// Writes `report.html` and `report.md` beside the rows of a run.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  lab report results/today\n  \
-    lab report results --reliability docs/reliability.md")]
+#[command(after_help = "Examples:\n  lab report target/today\n  \
+    lab report docs/benchmarks --reliability docs/reliability.md")]
 struct Report {
     /// The directory of a run; with `--reliability` any directory above runs.
     #[arg(value_name = "DIR", default_value = OUT)]
