@@ -127,14 +127,25 @@ impl Row {
     }
 }
 
-/// Reads the rows of the file at `path`, in their order.
+/// The extension of a file of rows that is compressed by Zstandard.
+pub const COMPRESSED: &str = "zst";
+
+/// Reads the rows of the file at `path`, in their order. A file whose extension is
+/// [`COMPRESSED`] is decompressed on the way.
 ///
 /// # Errors
-/// Those of the file system; a line that is not a row is
+/// Those of the file system and of decompression; a line that is not a row is
 /// [`io::ErrorKind::InvalidData`] and names its number.
 pub fn read(path: &Path) -> io::Result<Vec<Row>> {
+    let file = File::open(path)?;
+    let reader: Box<dyn BufRead> = match path.extension() {
+        Some(extension) if extension == COMPRESSED => {
+            Box::new(BufReader::new(zstd::Decoder::new(file)?))
+        }
+        _ => Box::new(BufReader::new(file)),
+    };
     let mut rows = Vec::new();
-    for (number, line) in BufReader::new(File::open(path)?).lines().enumerate() {
+    for (number, line) in reader.lines().enumerate() {
         let row = serde_json::from_str(&line?).map_err(|error| {
             let text = format!("{}, line {}: {error}", path.display(), number + 1);
             io::Error::new(io::ErrorKind::InvalidData, text)
@@ -164,8 +175,8 @@ pub fn commit() -> String {
             output.status.success().then_some(text)
         };
         let Some(hash) = git(&["rev-parse", "--short=7", "HEAD"]) else { return "unknown".into() };
-        // What the runs themselves leave under `results/` changes no code.
-        match git(&["status", "--porcelain", "--untracked-files=no", "--", ":!results"]) {
+        // Rows of published runs change no code.
+        match git(&["status", "--porcelain", "--untracked-files=no", "--", ":!docs/benchmarks"]) {
             Some(changes) if changes.is_empty() => hash,
             _ => format!("{hash}-dirty"),
         }
@@ -195,6 +206,20 @@ mod tests {
         assert_eq!(read(&path).unwrap(), rows);
         assert_eq!(rows[1].number("ops_per_s"), Some(1.0 / 3.0));
         assert_eq!(rows[1].number("p50_us"), None);
+    }
+
+    #[test]
+    fn compressed_rows_are_read_and_a_torn_file_of_them_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let (plain, compressed) =
+            (directory.path().join("rows.jsonl"), directory.path().join("rows.jsonl.zst"));
+        let rows: Vec<_> = (0..100u64).map(|n| Row::new("a", "b").metric("n", n)).collect();
+        rows.iter().for_each(|row| row.append_to(&plain).unwrap());
+        let bytes = zstd::encode_all(File::open(&plain).unwrap(), 19).unwrap();
+        std::fs::write(&compressed, &bytes).unwrap();
+        assert_eq!(read(&compressed).unwrap(), rows);
+        std::fs::write(&compressed, &bytes[..bytes.len() / 2]).unwrap();
+        assert!(read(&compressed).is_err());
     }
 
     #[test]

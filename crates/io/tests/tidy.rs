@@ -139,6 +139,7 @@ fn documents_name_what_exists() {
     let mut complaints: Vec<String> =
         paths.iter().flat_map(|path| documents::links(path, &read(path), &is_there)).collect();
     complaints.extend(paths.iter().flat_map(|path| documents::merges(path, &read(path))));
+    complaints.extend(paths.iter().flat_map(|path| documents::rows(path, &read(path), &is_there)));
     for path in [
         "docs/internals/architecture.md",
         "docs/internals/concurrency.md",

@@ -27,7 +27,7 @@ use crate::subjects::served;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  tidekv-lab list\n  tidekv-lab run engine-get-cold --quick\n  \
-    tidekv-lab run 'engine-*' --out results/today\n  tidekv-lab report results/today"
+    tidekv-lab run 'engine-*' --out target/today\n  tidekv-lab report target/today"
 )]
 pub struct Lab {
     #[command(subcommand)]
@@ -63,7 +63,7 @@ struct List {
 /// begun again with the same binary goes on where it ended.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  tidekv-lab run engine-get-cold --quick\n  \
-    tidekv-lab run 'engine-*' --out results/today --subject 'tidekv:*' --subject rocksdb:lru")]
+    tidekv-lab run 'engine-*' --out target/today --subject 'tidekv:*' --subject rocksdb:lru")]
 struct Run {
     /// Experiments; `*` stands for any text.
     #[arg(required = true, value_name = "NAME")]
@@ -140,7 +140,7 @@ fn sweep_help() -> String {
         "Values are separated by commas; `a..b` stands for ten in equal steps, `a..b/n` for so \
          many.\n\nOf the load can be varied (in brackets what is usual):\n{}\nOf the subjects what all \
          of them leave to choose: `tidekv-lab list`.\n\nExample:\n  tidekv-lab sweep --subject tidekv --vary \
-         cache_size=2%..110% --vary zipf=0.1..1.0 --out results/today",
+         cache_size=2%..110% --vary zipf=0.1..1.0 --out target/today",
         sweep::axes()
     )
 }
@@ -149,8 +149,8 @@ fn sweep_help() -> String {
 ///
 /// Writes `report.html` and `report.md` beside the rows of a run.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  tidekv-lab report results/today\n  \
-    tidekv-lab report results --reliability docs/reliability.md")]
+#[command(after_help = "Examples:\n  tidekv-lab report target/today\n  \
+    tidekv-lab report docs/benchmarks --reliability docs/reliability.md")]
 struct Report {
     /// The directory of a run; with `--reliability` any directory above runs.
     #[arg(value_name = "DIR", default_value = OUT)]

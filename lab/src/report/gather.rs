@@ -1,9 +1,9 @@
 //! Rows put in order for a report: by experiment, then by point. Of rows that say
 //! the same thing at different times the last one counts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use tidekv_testkit::evidence::Row;
+use tidekv_testkit::evidence::{COMPRESSED, Row};
 
 use crate::experiment::{Answer, Experiment, Params};
 use crate::experiments::catalogue;
@@ -48,18 +48,35 @@ impl Results {
     }
 }
 
-/// The results in the directory of a run.
+/// The results in the directory of a run. Compressed rows, as they are published, come
+/// before those that are not: what was measured later counts.
 pub(crate) fn read_results(directory: &Path) -> Result<Vec<Results>> {
-    let path = directory.join(ROWS);
-    let rows = tidekv_testkit::evidence::read(&path)
-        .map_err(|e| Failure::system(format!("could not read {}", path.display()), e))?;
+    let mut paths = row_files(directory);
+    if paths.is_empty() {
+        // The error names the file that a run would have left.
+        paths.push(directory.join(ROWS));
+    }
+    let mut rows = Vec::new();
+    for path in paths {
+        let read = tidekv_testkit::evidence::read(&path)
+            .map_err(|e| Failure::system(format!("could not read {}", path.display()), e))?;
+        rows.extend(read);
+    }
     Ok(gather(rows))
 }
 
 /// Whether there are rows in `directory` itself.
-#[expect(clippy::disallowed_methods, reason = "a log of the workshop, not data of a store")]
 pub(crate) fn has_rows(directory: &Path) -> bool {
-    directory.join(ROWS).is_file()
+    !row_files(directory).is_empty()
+}
+
+#[expect(clippy::disallowed_methods, reason = "a log of the workshop, not data of a store")]
+fn row_files(directory: &Path) -> Vec<PathBuf> {
+    [format!("{ROWS}.{COMPRESSED}"), ROWS.to_owned()]
+        .map(|name| directory.join(name))
+        .into_iter()
+        .filter(|path| path.is_file())
+        .collect()
 }
 
 /// Puts rows in order.
@@ -114,6 +131,32 @@ pub(crate) fn gather(rows: Vec<Row>) -> Vec<Results> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "rows of a test, not data of a store")]
+    fn published_rows_are_read_and_later_ones_count() {
+        let directory = tempfile::tempdir().unwrap();
+        let (plain, compressed) =
+            (directory.path().join(ROWS), directory.path().join("rows.jsonl.zst"));
+        let row = |keys: u64, ops: f64| {
+            Row::new("engine-open", "x").param("keys", keys).metric("ops_per_s", ops)
+        };
+        let ops = || -> Vec<f64> {
+            let results = read_results(directory.path()).unwrap();
+            results[0].measured().map(|row| row.number("ops_per_s").unwrap()).collect()
+        };
+        assert!(!has_rows(directory.path()));
+        assert!(read_results(directory.path()).is_err());
+        row(1, 1.0).append_to(&plain).unwrap();
+        row(2, 2.0).append_to(&plain).unwrap();
+        let bytes = zstd::encode_all(&std::fs::read(&plain).unwrap()[..], 3).unwrap();
+        std::fs::write(&compressed, bytes).unwrap();
+        std::fs::remove_file(&plain).unwrap();
+        assert!(has_rows(directory.path()));
+        assert_eq!(ops(), [1.0, 2.0]);
+        row(2, 3.0).append_to(&plain).unwrap();
+        assert_eq!(ops(), [1.0, 3.0]);
+    }
 
     #[test]
     fn moments_stand_with_their_point() {

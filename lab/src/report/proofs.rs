@@ -2,18 +2,22 @@
 //! repeated. What they found comes from their rows.
 
 /// One kind of proof.
-pub(crate) struct Proof {
+pub(crate) struct Proof<'a> {
     /// The experiment's name in the rows.
-    pub(crate) name: &'static str,
-    pub(crate) title: &'static str,
+    pub(crate) name: &'a str,
+    pub(crate) title: &'a str,
     /// What is checked, in two or three sentences.
-    pub(crate) what: &'static str,
+    pub(crate) what: &'a str,
     /// The commands that repeat it, one a line.
-    pub(crate) command: &'static str,
+    pub(crate) command: &'a str,
+    /// The metric that says how many cases a run checked.
+    pub(crate) cases: &'a str,
+    /// Whether the document counts its runs and lists none but those with a loss.
+    pub(crate) is_counted: bool,
 }
 
 /// All of them, in the order of the document.
-pub(crate) const PROOFS: &[Proof] = &[
+pub(crate) const PROOFS: &[Proof<'static>] = &[
     Proof {
         name: "proof-power",
         title: "Power cuts",
@@ -25,6 +29,8 @@ pub(crate) const PROOFS: &[Proof] = &[
                without holes, no batch is half there.",
         command: "TIDEKV_POWER_SEEDS=20 TIDEKV_POWER_TORN=3 TIDEKV_POWER_SAMPLE=20 \
                   cargo test --release -p tidekv --test power",
+        cases: "cuts",
+        is_counted: false,
     },
     Proof {
         name: "proof-faults",
@@ -36,6 +42,8 @@ pub(crate) const PROOFS: &[Proof] = &[
                that it must be reopened. No failed sync is tried again as if nothing had happened.",
         command: "TIDEKV_FAULTS_SEEDS=4 TIDEKV_FAULTS_SAMPLE=1 \
                   cargo test --release -p tidekv --test faults",
+        cases: "faults",
+        is_counted: false,
     },
     Proof {
         name: "proof-kill",
@@ -44,6 +52,8 @@ pub(crate) const PROOFS: &[Proof] = &[
                again with other settings. Clients remember what was acknowledged and what was only \
                sent: every key must hold a value between the two.",
         command: "TIDEKV_KILL_ROUNDS=100 cargo test --release -p tidekv-cli --test kill",
+        cases: "rounds",
+        is_counted: false,
     },
     Proof {
         name: "proof-metamorphic",
@@ -53,6 +63,8 @@ pub(crate) const PROOFS: &[Proof] = &[
                must be equal.",
         command: "TIDEKV_METAMORPHIC_OPERATIONS=20000000 \
                   cargo test --release -p tidekv --test metamorphic",
+        cases: "operations",
+        is_counted: false,
     },
     Proof {
         name: "proof-linearizability",
@@ -61,6 +73,8 @@ pub(crate) const PROOFS: &[Proof] = &[
                run; what they saw and when is recorded. For every key there must be an order of \
                operations that explains all answers and contradicts no clock.",
         command: "cargo test --release -p tidekv --test linearizable",
+        cases: "operations",
+        is_counted: false,
     },
     Proof {
         name: "proof-cache-truth",
@@ -73,6 +87,8 @@ pub(crate) const PROOFS: &[Proof] = &[
                the index all the time. `gets` were checked; `losses` are wrong or stale values.",
         command: "TIDEKV_TRUTH_OPERATIONS=208000000 \
                   cargo test --release -p tidekv-tiered --test truth",
+        cases: "gets",
+        is_counted: false,
     },
     Proof {
         name: "proof-cache-threads",
@@ -82,6 +98,8 @@ pub(crate) const PROOFS: &[Proof] = &[
                stood there at some moment while it ran, or nothing.",
         command: "TIDEKV_TIERED_HITS=20000000 \
                   cargo test --release -p tidekv-tiered --test threads",
+        cases: "gets",
+        is_counted: false,
     },
     Proof {
         name: "proof-cache-kill",
@@ -91,6 +109,8 @@ pub(crate) const PROOFS: &[Proof] = &[
                overwritten or expired object is found again, and no other key's.",
         command: "TIDEKV_CACHE_KILL_ROUNDS=100 \
                   cargo test --release -p tidekv-cli --test cache_kill",
+        cases: "kills",
+        is_counted: false,
     },
     Proof {
         name: "proof-cache-corpus",
@@ -100,6 +120,8 @@ pub(crate) const PROOFS: &[Proof] = &[
                Every byte of every answer and its flags are compared. `losses` are answers with \
                other ones; what was not there is a miss.",
         command: "cargo run --release -p tidekv-lab -- run bigkv-corpus --subject tidekv:cache-served",
+        cases: "gets",
+        is_counted: false,
     },
     Proof {
         name: "proof-models",
@@ -110,6 +132,8 @@ pub(crate) const PROOFS: &[Proof] = &[
                model asserts.",
         command: "TIDEKV_MODELS_EXHAUSTIVE=1 TIDEKV_MODELS_SCHEDULES=100000 \
                   cargo test --release -p tidekv -p tidekv-cache --lib models::",
+        cases: "executions",
+        is_counted: false,
     },
     Proof {
         name: "proof-miri",
@@ -117,6 +141,8 @@ pub(crate) const PROOFS: &[Proof] = &[
         what: "The modules that hold `unsafe` run their tests under Miri, which interprets every \
                instruction and stops at undefined behaviour: stray pointers, data races, leaks.",
         command: "cargo run -p tidekv --example sanitizers miri",
+        cases: "tests",
+        is_counted: false,
     },
     Proof {
         name: "proof-tsan",
@@ -124,6 +150,8 @@ pub(crate) const PROOFS: &[Proof] = &[
         what: "The stress test of the store runs with the thread sanitizer built into it and into \
                the standard library. It reports every pair of accesses that nothing orders.",
         command: "TIDEKV_THREADS_SCALE=10 cargo run -p tidekv --example sanitizers tsan",
+        cases: "tests",
+        is_counted: false,
     },
     Proof {
         name: "proof-fuzz",
@@ -132,6 +160,8 @@ pub(crate) const PROOFS: &[Proof] = &[
                and what bit flips make of good files. They must answer with an error or with right \
                data, never with a panic or with more memory than the input warrants.",
         command: "cargo +nightly fuzz run TARGET",
+        cases: "executions",
+        is_counted: false,
     },
     Proof {
         name: "proof-mutations",
@@ -140,5 +170,7 @@ pub(crate) const PROOFS: &[Proof] = &[
                synced before the acknowledgement. The test named for it must fail, and pass without \
                the mutation: a check that cannot fail proves nothing.",
         command: "cargo run -p tidekv --example mutations",
+        cases: "caught",
+        is_counted: true,
     },
 ];

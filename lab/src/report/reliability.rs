@@ -1,19 +1,28 @@
 //! `docs/reliability.md`: what has been proven, with the counts of the runs that did
-//! it. Every figure comes from a row; of runs of the same scale the newest counts.
+//! it. Every figure comes from a row. Of each proof it shows totals over all runs, of
+//! each kind of run the last and the largest, and every run that found a loss.
 #![allow(clippy::disallowed_methods, reason = "reads rows of evidence, not data of a store")]
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidekv_testkit::evidence::{Row, Value};
+use tidekv_testkit::evidence::{COMPRESSED, Row, Value};
 
-use super::proofs::PROOFS;
+use super::proofs::{PROOFS, Proof};
 use crate::failure::{Failure, Result};
 use crate::quantity::show_count;
 
-/// Files that hold rows.
+/// Files that hold rows; published ones are compressed.
 const FILES: [&str; 2] = ["rows.jsonl", "proofs.jsonl"];
+
+/// The command that writes the document.
+const COMMAND: &str = "tidekv-lab report docs/benchmarks --reliability docs/reliability.md";
+
+/// Parameters that say how much a run checked. Runs that differ in nothing else are of
+/// one kind.
+const SCALES: [&str; 5] = ["batches", "sample", "steps", "torn_seeds", "workloads"];
 
 /// What the names of proofs begin with.
 const PREFIX: &str = "proof-";
@@ -21,31 +30,25 @@ const PREFIX: &str = "proof-";
 /// Writing to a string does not fail.
 const FINE: &str = "a string takes everything";
 
-/// The rows of proofs in all files below `directory`: of those that tell of the
-/// same run at the same scale, the newest.
+/// The rows of proofs in all files below `directory`, the oldest first. A row that lies
+/// in two files counts once.
 pub(crate) fn read_proofs(directory: &Path) -> Result<Vec<Row>> {
     let mut paths = Vec::new();
     find(directory, &mut paths)
         .map_err(|e| Failure::system(format!("could not list {}", directory.display()), e))?;
     paths.sort();
-    let mut newest: Vec<Row> = Vec::new();
+    let mut all: Vec<Row> = Vec::new();
     for path in paths {
         let rows = tidekv_testkit::evidence::read(&path)
             .map_err(|e| Failure::system(format!("could not read {}", path.display()), e))?;
         for row in rows.into_iter().filter(|row| row.experiment.starts_with(PREFIX)) {
-            let is_same = |other: &&mut Row| {
-                other.experiment == row.experiment
-                    && other.subject == row.subject
-                    && other.params == row.params
-            };
-            match newest.iter_mut().find(is_same) {
-                Some(known) if known.date <= row.date => *known = row,
-                Some(_) => {}
-                None => newest.push(row),
+            if !all.contains(&row) {
+                all.push(row);
             }
         }
     }
-    Ok(newest)
+    all.sort_by(|one, other| one.date.cmp(&other.date));
+    Ok(all)
 }
 
 fn find(directory: &Path, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
@@ -53,26 +56,33 @@ fn find(directory: &Path, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
             find(&entry.path(), paths)?;
-        } else if FILES.iter().any(|name| entry.file_name() == *name) {
+        } else if is_of_rows(&entry.path()) {
             paths.push(entry.path());
         }
     }
     Ok(())
 }
 
-/// The whole document.
+fn is_of_rows(path: &Path) -> bool {
+    let is_compressed = path.extension().is_some_and(|extension| extension == COMPRESSED);
+    let name = if is_compressed { path.file_stem() } else { path.file_name() };
+    FILES.iter().any(|known| name.is_some_and(|name| name == *known))
+}
+
+/// The whole document, of `rows` with the oldest first.
 pub(crate) fn write(rows: &[Row]) -> String {
-    let mut out = String::from(
+    let mut out = format!(
         "# Reliability\n\n\
-         <!-- Written by `tidekv-lab report results --reliability docs/reliability.md` from the \
-         rows below `results`. Do not edit. -->\n\n\
+         <!-- Written by `{COMMAND}` from the rows below `docs/benchmarks`. Do not edit. -->\n\n\
          What has been checked, how often, and how to repeat it. Every figure was counted by the \
-         run itself, which left it in a row; no run that found a loss would have passed. A \
-         command leaves its rows in the file that `TIDEKV_ROWS` names.\n\n",
+         run itself, which left it in a row. A run that finds a loss fails; its row stays and \
+         counts here. Totals are over all rows; of each kind of run the table has the last one \
+         and the largest, and every one with a loss; \"none since\" means that the last run of \
+         each kind found none. A command leaves its rows in the file that `TIDEKV_ROWS` names.\n\n",
     );
     out.push_str(&overview(rows));
     for proof in PROOFS {
-        section(&mut out, proof.title, proof.what, proof.command, &of(rows, proof.name));
+        section(&mut out, proof, &of(rows, proof.name));
     }
     let known = |name: &str| PROOFS.iter().any(|proof| proof.name == name);
     let mut others: Vec<&str> =
@@ -81,15 +91,15 @@ pub(crate) fn write(rows: &[Row]) -> String {
     others.dedup();
     for name in others {
         let title = name.trim_start_matches(PREFIX);
-        section(&mut out, title, "", "", &of(rows, name));
+        let (what, command, cases) = ("", "", "operations");
+        let proof = Proof { name, title, what, command, cases, is_counted: false };
+        section(&mut out, &proof, &of(rows, name));
     }
     out
 }
 
 fn of<'a>(rows: &'a [Row], name: &str) -> Vec<&'a Row> {
-    let mut rows: Vec<&Row> = rows.iter().filter(|row| row.experiment == name).collect();
-    rows.sort_by_cached_key(|row| format!("{:?}", row.params));
-    rows
+    rows.iter().filter(|row| row.experiment == name).collect()
 }
 
 /// One line for each proof.
@@ -98,51 +108,138 @@ fn overview(rows: &[Row]) -> String {
     for proof in PROOFS {
         let rows = of(rows, proof.name);
         let last = rows.iter().map(|row| row.day()).max().unwrap_or("not run yet");
-        writeln!(
-            out,
-            "| [{}](#{}) | {} | {} | {last} |",
-            proof.title,
-            anchor(proof.title),
-            rows.len(),
-            losses(&rows).map_or_else(|| "–".to_owned(), show_count),
-        )
-        .expect(FINE);
+        let (name, anchor) = (proof.title, anchor(proof.title));
+        let (runs, losses) = (show_count(rows.len() as u64), losses_in_words(&rows));
+        writeln!(out, "| [{name}](#{anchor}) | {runs} | {losses} | {last} |").expect(FINE);
     }
     out
 }
 
-/// What all rows found wrong together; `None` where none says.
-fn losses(rows: &[&Row]) -> Option<u64> {
-    let of_row = |row: &&Row| -> Option<u64> {
-        let count = |name: &str| row.metrics.get(name).and_then(Value::as_u64);
-        // A mutation that nobody noticed is a loss of that proof.
-        count("losses").or_else(|| count("caught").map(|caught| 1 - caught.min(1)))
-    };
-    rows.iter().filter_map(of_row).reduce(|one, other| one + other)
+/// What a run found wrong; `None` where its row does not say.
+fn losses_of(row: &Row) -> Option<u64> {
+    let count = |name: &str| row.metrics.get(name).and_then(Value::as_u64);
+    // A mutation that nobody noticed is a loss of that proof.
+    let uncaught = || count("caught").map(|caught| 1 - caught.min(1));
+    let failures = || Some(count("failures")? + count("reports").unwrap_or(0));
+    count("losses").or_else(failures).or_else(uncaught)
 }
 
-fn section(out: &mut String, title: &str, what: &str, command: &str, rows: &[&Row]) {
-    write!(out, "\n## {title}\n\n").expect(FINE);
-    if !what.is_empty() {
-        writeln!(out, "{what}\n").expect(FINE);
+/// What all runs found wrong together, and whether the last run of each kind that ever
+/// had a loss had none.
+fn losses_in_words(rows: &[&Row]) -> String {
+    let Some(losses) = rows.iter().filter_map(|row| losses_of(row)).reduce(|a, b| a + b) else {
+        return "–".to_owned();
+    };
+    let are_past = kinds(rows).iter().all(|kind| kind.last().is_none_or(|row| !is_lossy(row)));
+    let since = if losses > 0 && are_past { ", none since" } else { "" };
+    format!("{}{since}", show_count(losses))
+}
+
+fn is_lossy(row: &Row) -> bool {
+    losses_of(row).is_some_and(|losses| losses > 0)
+}
+
+/// The rows by the kind of run, each with the oldest first.
+fn kinds<'a>(rows: &[&'a Row]) -> Vec<Vec<&'a Row>> {
+    let mut kinds: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
+    for row in rows {
+        let params = row.params.iter().filter(|(name, _)| !SCALES.contains(&name.as_str()));
+        let kind = format!("{} {:?}", row.subject, params.collect::<Vec<_>>());
+        kinds.entry(kind).or_default().push(row);
     }
-    if rows.is_empty() {
-        out.push_str("No run of it has left a row yet.\n\n");
-    } else {
-        out.push_str("| run | found | host, commit, date |\n|---|---|---|\n");
-        for row in rows {
-            let [run, found] = [&row.params, &row.metrics].map(|of| {
-                let words = of.iter().map(|(name, value)| in_words(name, value));
-                words.collect::<Vec<_>>().join(", ")
-            });
-            let (host, commit, day) = (&row.host, &row.commit, row.day());
-            writeln!(out, "| {run} | {found} | {host}, {commit}, {day} |").expect(FINE);
+    kinds.into_values().collect()
+}
+
+/// Of one kind the largest run, those with a loss and the last, the oldest first.
+fn shown<'a>(kind: &[&'a Row], cases: &str) -> Vec<&'a Row> {
+    let size = |row: &Row| row.metrics.get(cases).and_then(Value::as_u64).unwrap_or(0);
+    // Of equals the last one.
+    let largest = (0..kind.len()).max_by_key(|at| size(kind[*at]));
+    let is_shown = |at: usize| at + 1 == kind.len() || Some(at) == largest || is_lossy(kind[at]);
+    (0..kind.len()).filter(|at| is_shown(*at)).map(|at| kind[at]).collect()
+}
+
+fn section(out: &mut String, proof: &Proof<'_>, rows: &[&Row]) {
+    write!(out, "\n## {}\n\n", proof.title).expect(FINE);
+    if !proof.what.is_empty() {
+        writeln!(out, "{}\n", proof.what).expect(FINE);
+    }
+    if let [first, .., last] | [first @ last] = rows {
+        writeln!(out, "{}", totals(rows, proof.cases, [first.day(), last.day()])).expect(FINE);
+        let mut kinds = kinds(rows);
+        if proof.is_counted {
+            count_of_last(out, &kinds);
+            kinds.retain(|kind| kind.iter().any(|row| is_lossy(row)));
         }
-        out.push('\n');
+        let rows: Vec<&Row> = kinds.iter().flat_map(|kind| shown(kind, proof.cases)).collect();
+        if !rows.is_empty() {
+            out.push_str("| run | found | host, commit, date |\n|---|---|---|\n");
+        }
+        for row in &rows {
+            let [run, found] = [&row.params, &row.metrics].map(all_in_words);
+            writeln!(out, "| {run} | {found} | {} |", origin(row)).expect(FINE);
+        }
+        if !rows.is_empty() {
+            out.push('\n');
+        }
+    } else {
+        out.push_str("No run of it has left a row yet.\n\n");
     }
-    if !command.is_empty() {
-        writeln!(out, "```sh\n{command}\n```").expect(FINE);
+    if !proof.command.is_empty() {
+        writeln!(out, "```sh\n{}\n```", proof.command).expect(FINE);
     }
+}
+
+/// Paragraphs with the cases and losses of all runs, and with the sums of other counts.
+fn totals(rows: &[&Row], cases: &str, [first, last]: [&str; 2]) -> String {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, value) in rows.iter().flat_map(|row| &row.metrics) {
+        if let Some(count) = value.as_u64() {
+            *sums.entry(name).or_default() += count;
+        }
+    }
+    let checked = sums.remove(cases).unwrap_or(0);
+    sums.remove("losses");
+    let runs = match rows.len() {
+        1 => format!("One run on {last}"),
+        runs => format!("{} runs from {first} to {last}", show_count(runs as u64)),
+    };
+    let cases = in_words(cases, &Value::from(checked));
+    let mut out = format!("**{runs}: {cases}, losses {}.**", losses_in_words(rows));
+    if !sums.is_empty() {
+        let sums = sums.iter().map(|(name, sum)| in_words(name, &Value::from(*sum)));
+        write!(out, " Together: {}.", sums.collect::<Vec<_>>().join(", ")).expect(FINE);
+    }
+    out.push('\n');
+    out
+}
+
+/// How many kinds ran last at which commit, and how many of them found no loss.
+fn count_of_last(out: &mut String, kinds: &[Vec<&Row>]) {
+    let mut counts: BTreeMap<(&str, String), (u64, u64)> = BTreeMap::new();
+    for row in kinds.iter().filter_map(|kind| kind.last()) {
+        let (runs, good) = counts.entry((row.day(), origin(row))).or_default();
+        *runs += 1;
+        *good += u64::from(!is_lossy(row));
+    }
+    let kinds = show_count(kinds.len() as u64);
+    writeln!(out, "The last run of each of the {kinds}:\n").expect(FINE);
+    out.push_str("| runs | without a loss | host, commit, date |\n|---|---|---|\n");
+    for ((_, origin), (runs, good)) in &counts {
+        let [runs, good] = [*runs, *good].map(show_count);
+        writeln!(out, "| {runs} | {good} | {origin} |").expect(FINE);
+    }
+    out.push('\n');
+}
+
+/// Where and when a row was made.
+fn origin(row: &Row) -> String {
+    format!("{}, {}, {}", row.host, row.commit, row.day())
+}
+
+fn all_in_words(of: &BTreeMap<String, Value>) -> String {
+    let words = of.iter().map(|(name, value)| in_words(name, value));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// `batches 1,200`, or text as it is.
@@ -189,12 +286,47 @@ mod tests {
         row(5, "2026-01-02", 0).param("other", 1).append_to(&late.join("rows.jsonl")).unwrap();
         Row::new("engine-open", "x").append_to(&late.join("rows.jsonl")).unwrap();
         row(6, "2027-01-01", 0).append_to(&late.join("turns.jsonl")).unwrap();
-        let cuts: Vec<_> = read_proofs(directory.path())
-            .unwrap()
-            .iter()
-            .map(|row| row.number("cuts").unwrap())
+        let plain = late.join("rows.jsonl");
+        let bytes = zstd::encode_all(&fs::read(&plain).unwrap()[..], 3).unwrap();
+        let rows = read_proofs(directory.path()).unwrap();
+        let rows: Vec<&Row> = rows.iter().collect();
+        let cuts = |row: &&Row| row.number("cuts").unwrap();
+        let mut newest: Vec<_> =
+            kinds(&rows).iter().filter_map(|kind| kind.last().map(cuts)).collect();
+        newest.sort_by(f64::total_cmp);
+        assert_eq!(newest, [3.0, 5.0]);
+
+        // All rows count, the oldest first, and twice what lies in two files does not.
+        assert_eq!(rows.iter().map(cuts).collect::<Vec<_>>(), [4.0, 1.0, 2.0, 3.0, 5.0]);
+        fs::write(late.join("rows.jsonl.zst"), bytes).unwrap();
+        assert_eq!(read_proofs(directory.path()).unwrap().len(), 5);
+        fs::remove_file(&plain).unwrap();
+        assert_eq!(read_proofs(directory.path()).unwrap().len(), 5);
+    }
+
+    #[test]
+    fn of_a_kind_the_last_the_largest_and_every_loss_are_shown() {
+        let rows = [
+            row(7, "2026-01-01", 0).param("steps", 2),
+            row(9, "2026-01-02", 0),
+            row(9, "2026-01-03", 0),
+            row(1, "2026-01-04", 3),
+            row(2, "2026-01-05", 0),
+            row(8, "2026-01-06", 0).param("steps", 1),
+        ];
+        let text = write(&rows);
+        let days: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("| ") && line.contains("workloads 20"))
+            .filter_map(|line| line.strip_suffix(" |")?.split(", ").last())
             .collect();
-        assert_eq!(cuts, [3.0, 5.0]);
+        assert_eq!(days, ["2026-01-03", "2026-01-04", "2026-01-06"]);
+        for line in [
+            "| [Power cuts](#power-cuts) | 6 | 3, none since | 2026-01-06 |",
+            "**6 runs from 2026-01-01 to 2026-01-06: cuts 36, losses 3, none since.**",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line:?} is not in\n{text}");
+        }
     }
 
     #[test]
@@ -217,6 +349,8 @@ mod tests {
         }
         assert!(text.contains("| [Tests that notice](#tests-that-notice) | 2 | 1 |"), "{text}");
         assert!(text.contains("mutation m\\|0"));
+        assert!(!text.contains("mutation m\\|1"), "those that are caught are counted");
+        assert!(text.contains("The last run of each of the 2:"), "{text}");
     }
 
     /// The document and the rows of the repository; with `TIDEKV_BLESS` set it is
@@ -224,15 +358,13 @@ mod tests {
     #[test]
     fn the_document_is_made_from_the_rows_of_the_repository() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let text = write(&read_proofs(&root.join("results")).unwrap());
+        let text = write(&read_proofs(&root.join("docs/benchmarks")).unwrap());
         let path = root.join("docs/reliability.md");
         if std::env::var_os("TIDEKV_BLESS").is_some() {
             fs::write(&path, &text).unwrap();
         }
-        assert_eq!(
-            fs::read_to_string(&path).unwrap(),
-            text,
-            "run `tidekv-lab report results --reliability docs/reliability.md`"
-        );
+        assert!(text.contains("| [Power cuts](#power-cuts) |"), "{text}");
+        assert!(!text.contains("not run yet"), "the rows of each proof are kept");
+        assert_eq!(fs::read_to_string(&path).unwrap(), text, "run `{COMMAND}`");
     }
 }

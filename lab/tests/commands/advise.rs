@@ -5,16 +5,16 @@ use std::path::Path;
 use serde_json::Value;
 use tidekv::{Db, Options};
 
-use crate::run::{Done, Place, run};
+use crate::run::{Done, TestDirectory, run};
 
-fn advise(place: &Place, arguments: &[&str]) -> Done {
+fn advise(place: &TestDirectory, arguments: &[&str]) -> Done {
     let out = place.file("results");
     let out =
         ["--keep-caches", "--threads", "2", "--alternations", "1", "--out", out.to_str().unwrap()];
     run(&[&["advise"], arguments, &out].concat())
 }
 
-fn rows(place: &Place) -> Vec<Value> {
+fn rows(place: &TestDirectory) -> Vec<Value> {
     let text = std::fs::read_to_string(place.file("results").join("rows.jsonl")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -38,7 +38,7 @@ fn csv() -> String {
 
 #[test]
 fn a_trace_is_measured_with_what_is_worth_a_try() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let trace = place.write("requests.csv", csv() + "broken\n");
     let done = advise(&place, &["--trace", text(&trace), "--cache", "5%,20KiB"]);
     assert_eq!(done.code, 0, "{done:?}");
@@ -81,7 +81,7 @@ fn a_trace_is_measured_with_what_is_worth_a_try() {
 
 #[test]
 fn logs_of_redis_are_traces() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let command = |at: u32| {
         let key = format!("k{}", at % 50);
         match at % 4 {
@@ -102,7 +102,7 @@ fn logs_of_redis_are_traces() {
 
 #[test]
 fn data_of_a_store_is_read_and_left_alone() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let db = Db::open(place.data(), Options::default()).unwrap();
     let keyspace = db.keyspace("default").unwrap();
     for at in 0..20 {
@@ -120,7 +120,7 @@ fn data_of_a_store_is_read_and_left_alone() {
 
 #[test]
 fn what_cannot_be_advised_on_is_explained() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let trace = place.write("requests.csv", csv());
     let trace = text(&trace);
     let fails = |arguments: &[&str], code: i32, says: &[&str]| {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::run::{Done, Place, run};
+use crate::run::{Done, TestDirectory, run};
 
 /// A run with its results in a directory of its own.
 fn lab(out: &Path, arguments: &[&str]) -> Done {
@@ -20,8 +20,8 @@ fn rows(out: &Path) -> Vec<Value> {
 }
 
 /// Runs experiments and looks at what every row must have.
-fn measure(patterns: &[&str], metric: &str, alternations: &str) -> (Place, PathBuf) {
-    let place = Place::new();
+fn measure(patterns: &[&str], metric: &str, alternations: &str) -> (TestDirectory, PathBuf) {
+    let place = TestDirectory::new();
     let out = place.file("results");
     let done = lab(&out, &[patterns, &["--alternations", alternations]].concat());
     assert_eq!(done.code, 0, "{done:?}");
@@ -131,7 +131,7 @@ fn a_killed_store_is_opened_and_a_second_run_goes_on() {
 fn names_are_listed_and_wrong_ones_explained() {
     let list = run(&["list"]);
     assert!(list.text().contains("engine-get-cold") && list.text().contains("tidekv:block-lru"));
-    let place = Place::new();
+    let place = TestDirectory::new();
     let out = place.file("results");
     let fails = |arguments: &[&str], says: &[&str]| lab(&out, arguments).fails(2, says);
     fails(
@@ -149,7 +149,7 @@ fn names_are_listed_and_wrong_ones_explained() {
 
 #[test]
 fn a_cache_behind_a_socket_is_measured() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let out = place.file("results");
     let arguments = ["bigkv-ycsb", "--quick", "--subject", "tidekv:cache-served"];
     // The process's memory can only be bounded by root; without, its row says that.
@@ -170,7 +170,7 @@ fn a_cache_behind_a_socket_is_measured() {
 
 #[test]
 fn files_of_a_corpus_come_back_as_they_are() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let files = place.file("letters");
     std::fs::create_dir(&files).unwrap();
     for at in 0..40usize {

@@ -49,9 +49,9 @@ impl From<Output> for Done {
 }
 
 /// A directory that is removed at the end, with a data directory in it.
-pub struct Place(TempDir);
+pub struct TestDirectory(TempDir);
 
-impl Place {
+impl TestDirectory {
     pub fn new() -> Self {
         Self(TempDir::new().unwrap())
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::run::{Place, run, tidekv_lab};
+use crate::run::{TestDirectory, run, tidekv_lab};
 
 fn arguments<'a>(out: &'a Path, vary: &[&'a str], others: &[&'a str]) -> Vec<&'a str> {
     let out = out.to_str().unwrap();
@@ -31,7 +31,7 @@ fn params(lines: &[Value]) -> BTreeSet<String> {
 
 #[test]
 fn a_hundred_cells_are_killed_and_go_on() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let out = place.file("results");
     let (rows, turns) = (out.join("rows.jsonl"), out.join("turns.jsonl"));
     let vary = ["cache_size=2%..110%", "zipf=0,0.1..0.9/9"];
@@ -60,7 +60,7 @@ fn a_hundred_cells_are_killed_and_go_on() {
 
 #[test]
 fn what_fails_is_a_row_and_ends_nothing() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let out = place.file("results");
     // No store takes values of that size.
     let vary = ["value_bytes=100,270000000,200"];
@@ -80,7 +80,7 @@ fn what_fails_is_a_row_and_ends_nothing() {
 
 #[test]
 fn cells_at_once_count_the_same() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let counts = |name: &str, others: &[&str]| -> Vec<(String, Value)> {
         let out = place.file(name);
         let vary = ["cache_size=2%,50%", "zipf=0,0.9", "put_percent=0,50"];

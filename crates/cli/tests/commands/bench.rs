@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::run::{StoreArgs, contents, run, tidekv};
+use crate::run::{TestDirectory, contents, run, tidekv};
 
 const TINY: [&str; 8] =
     ["--entries", "2000", "--value-size", "100", "--threads", "2", "--seconds", "0.1"];
@@ -22,7 +22,7 @@ fn number(value: &Value) -> f64 {
 
 #[test]
 fn the_table_names_the_machine_the_settings_and_every_phase() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let done = place.run("bench", &TINY);
     done.ok();
     let text = done.text();
@@ -44,7 +44,7 @@ fn the_table_names_the_machine_the_settings_and_every_phase() {
 
 #[test]
 fn json_is_one_object_and_every_value_that_was_read_was_checked() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let done = place.run("bench", &[&TINY[..], &["--json", "--get-percent", "95"]].concat());
     let found: Value = serde_json::from_slice(done.ok()).unwrap();
     assert!(number(&found["host"]["cores"]) >= 1.0 && number(&found["host"]["memory_bytes"]) > 1e6);
@@ -74,7 +74,7 @@ fn json_is_one_object_and_every_value_that_was_read_was_checked() {
 
 #[test]
 fn phases_can_be_chosen_and_gets_fill_the_store_first() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let done = place.run(
         "bench",
         &[&TINY[..], &["--phases", "get", "--json", "--durability", "sync"]].concat(),
@@ -89,7 +89,7 @@ fn phases_can_be_chosen_and_gets_fill_the_store_first() {
 
 #[test]
 fn without_a_directory_it_makes_one_below_the_current_one_and_removes_it() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     std::fs::create_dir(place.data()).unwrap();
     let arguments = [&["bench", "--phases", "fill"][..], &TINY].concat();
     let output = tidekv().args(arguments).current_dir(place.data()).output().unwrap();
@@ -101,7 +101,7 @@ fn without_a_directory_it_makes_one_below_the_current_one_and_removes_it() {
 
 #[test]
 fn a_directory_that_is_not_empty_is_refused_and_left_alone() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     place.run("put", &["k", "v"]).ok();
     let before = place.contents();
     place.run("bench", &TINY).fails(1, &["data", "is not empty"]);
@@ -118,7 +118,7 @@ fn a_directory_that_is_not_empty_is_refused_and_left_alone() {
 
 #[test]
 fn an_empty_directory_is_emptied_again() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     std::fs::create_dir(place.data()).unwrap();
     place.run("bench", &[&TINY[..], &["--phases", "fill"]].concat()).ok();
     assert!(names(&place.data()).is_empty());
@@ -126,7 +126,7 @@ fn an_empty_directory_is_emptied_again() {
 
 #[test]
 fn wrong_settings_are_explained() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     for (arguments, says) in [
         (&["--phases", "fill,fly"][..], &["fly", "possible values: fill, get, scan, mixed"][..]),
         (&["--value-size", "15"], &["15", "16 bytes to 16MiB"]),
@@ -149,7 +149,7 @@ fn wrong_settings_are_explained() {
 
 #[test]
 fn a_signal_stops_it_and_the_directory_is_removed() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let mut command = tidekv();
     command.arg("bench").arg("--data").arg(place.data()).args(["--entries", "1000000000"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

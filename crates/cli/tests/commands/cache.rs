@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
-use crate::run::{StoreArgs, run, tidekv};
+use crate::run::{TestDirectory, run, tidekv};
 use crate::serving::{Serving, ask};
 
 fn serve(arguments: &[&str]) -> Serving {
@@ -46,7 +46,7 @@ fn clients_may_end_it_if_they_are_let() {
 
 #[test]
 fn it_listens_on_every_address_and_shows_metrics() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let socket = format!("unix:{}", place.file("socket").display());
     let config = place.write("tidekv.toml", "[cache]\nhttp = \"127.0.0.1:0\"\n");
     let arguments = ["--listen", &socket, "--config", config.to_str().unwrap()];
@@ -65,7 +65,7 @@ fn it_listens_on_every_address_and_shows_metrics() {
 
 #[test]
 fn what_was_in_memory_is_on_flash_after_a_clean_end() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let flash = format!("{}:64MiB", place.file("flash").display());
     let arguments = [&ANYWHERE[..], &["--dram", "16MiB", "--flash", &flash]].concat();
     for (number, warm) in [(0, "0 of 1 device warm"), (1, "1 of 1 device warm")] {
@@ -91,7 +91,7 @@ fn what_was_in_memory_is_on_flash_after_a_clean_end() {
 
 #[test]
 fn who_is_in_the_file_is_let_in() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let file = place.write("users", "me:secret\n");
     let serving = serve(&[&ANYWHERE[..], &["--auth-file", file.to_str().unwrap()]].concat());
     let mut stream = serving.connect();
@@ -108,7 +108,7 @@ fn who_is_in_the_file_is_let_in() {
 
 #[test]
 fn what_cannot_be_served_is_refused_by_name() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     run(&["cache", "--listen", "0.0.0.0:0"]).fails(1, &["0.0.0.0", "password"]);
     run(&["cache", "--auth-file", "/no/such/file"]).fails(1, &["/no/such/file"]);
     let file = place.write("users", "me\n");

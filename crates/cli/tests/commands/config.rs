@@ -1,11 +1,11 @@
 //! The config file: the same names as the flags; flags win; unknown names are
 //! refused.
 
-use crate::run::{StoreArgs, run};
+use crate::run::{TestDirectory, run};
 
 #[test]
 fn the_file_stands_behind_the_flags() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let text = format!(
         "[put]\ndata = {:?}\nkeyspace = \"a\"\n[get]\ndata = {:?}\nkeyspace = \"a\"\njson = true\n\
          [scan]\nkeys_only = false\nlimit = 1\n",
@@ -24,7 +24,7 @@ fn the_file_stands_behind_the_flags() {
 
 #[test]
 fn what_the_file_cannot_say_is_refused_by_name() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     for (text, says) in [
         ("[import]\nmemry = \"1GiB\"", &["memry", "import", "memory"][..]),
         ("[imprt]\nmemory = \"1GiB\"", &["imprt", "import"]),

@@ -5,11 +5,11 @@ use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
-use crate::run::{StoreArgs, tidekv};
+use crate::run::{TestDirectory, tidekv};
 
 /// A store with a table and a log that holds writes.
-fn filled() -> StoreArgs {
-    let place = StoreArgs::new();
+fn filled() -> TestDirectory {
+    let place = TestDirectory::new();
     let lines: String = (0..3000).map(|i| format!("{i:08}\tvalue of {i}\n")).collect();
     place.run_with("import", &["-"], lines.as_bytes()).ok();
     place.run("put", &["k", "v"]).ok();
@@ -142,7 +142,7 @@ fn a_newer_store_is_refused_and_stays_as_it_is() {
 struct Holder(Child);
 
 impl Holder {
-    fn new(place: &StoreArgs) -> Self {
+    fn new(place: &TestDirectory) -> Self {
         loop {
             let mut command = tidekv();
             command.arg("import").arg("--data").arg(place.data()).arg("-");

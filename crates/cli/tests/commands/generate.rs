@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::run::{Place, contents, run};
+use crate::run::{TestDirectory, contents, run};
 
 const SHELLS: [&str; 5] = ["bash", "zsh", "fish", "elvish", "powershell"];
 
@@ -32,7 +32,7 @@ fn completions_name_every_command() {
 /// Only the shells that are installed read their completions; a syntax error fails.
 #[test]
 fn shells_read_their_completions() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     for shell in ["bash", "zsh", "fish"] {
         let path = place.write(shell, run(&["generate", "completions", shell]).ok());
         let mut command = Command::new(shell);
@@ -45,7 +45,7 @@ fn shells_read_their_completions() {
 
 #[test]
 fn every_command_has_a_man_page() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let directory = place.file("share/man1");
     let done = run(&["generate", "man", directory.to_str().unwrap()]);
     assert_eq!(done.ok(), b"");
@@ -63,7 +63,7 @@ fn every_command_has_a_man_page() {
 #[test]
 fn generate_is_hidden_and_names_its_errors() {
     assert!(!commands().contains(&"generate".to_owned()));
-    let place = Place::new();
+    let place = TestDirectory::new();
     let file = place.write("file", "");
     run(&["generate", "man", file.to_str().unwrap()]).fails(1, &["could not create", "file"]);
     assert_eq!(run(&["generate", "completions", "tcsh"]).code, 2);

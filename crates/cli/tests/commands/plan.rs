@@ -4,10 +4,10 @@ use std::io::{Read, Write};
 
 use serde_json::Value;
 
-use crate::run::{Done, StoreArgs, run, tidekv};
+use crate::run::{Done, TestDirectory, run, tidekv};
 use crate::serving::{Serving, ask};
 
-fn profile(place: &StoreArgs, trace: &str, arguments: &[&str]) -> Done {
+fn profile(place: &TestDirectory, trace: &str, arguments: &[&str]) -> Done {
     let trace = place.write("trace", trace);
     run(&[&["profile"], arguments, &[trace.to_str().unwrap()]].concat())
 }
@@ -20,7 +20,7 @@ fn circle() -> String {
 
 #[test]
 fn a_trace_becomes_a_curve() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     for how in [&["--exact"][..], &[], &["--rate", "1"]] {
         let done = profile(&place, &circle(), how);
         // Whoever has less than all of a circle misses it all.
@@ -47,7 +47,7 @@ fn a_trace_becomes_a_curve() {
 
 #[test]
 fn of_bytes_it_is_told_what_is_missed_too() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     // Nine in ten gets are for one object of 10 bytes, the others for ten of 1000, each after all others.
     let line = |at: u64| match at % 10 {
         0 => format!("{at},many{},5,995,1,get,0\n", at / 10 % 10),
@@ -83,7 +83,7 @@ fn of_bytes_it_is_told_what_is_missed_too() {
 
 #[test]
 fn caches_of_other_orders_are_tried_in_small() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     // Objects of 40 KB in a circle of eight MB, and every other request for one of five of them.
     let line = |at: u64| match at % 2 {
         0 => format!("{at},round{},7,40000,1,get,0\n", at / 2 % 200),
@@ -114,7 +114,7 @@ fn caches_of_other_orders_are_tried_in_small() {
 
 #[test]
 fn caches_with_flash_are_tried_as_well() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     // In a circle of 20 MB: too much for DRAM, and flash has it from the second time on.
     let line = |n: u64| format!("k{:05},4000\n", n % 5_000);
     let trace: String =
@@ -156,7 +156,7 @@ fn caches_with_flash_are_tried_as_well() {
 
 #[test]
 fn a_compressed_trace_is_read_as_it_is() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(circle().as_bytes()).unwrap();
     let zstd = zstd::encode_all(circle().as_bytes(), 1).unwrap();
@@ -172,7 +172,7 @@ fn a_compressed_trace_is_read_as_it_is() {
 
 #[test]
 fn a_trace_with_faults_is_read_as_far_as_it_goes() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let broken = circle().replace("500,key0,7,96,1,get,0\n", "500,key0\n");
     let done = profile(&place, &broken, &[]);
     assert_eq!(done.code, 0);
@@ -194,7 +194,7 @@ fn a_trace_with_faults_is_read_as_far_as_it_goes() {
 }
 
 /// Two tenants; what is to come out is followed by hand in the README.
-fn tenants(place: &StoreArgs) -> [String; 2] {
+fn tenants(place: &TestDirectory) -> [String; 2] {
     let web = "size,miss_ratio\n268435456,0.20\n1073741824,0.05\n4294967296,0.01\n";
     let ads = "size,miss_ratio\n1073741824,0.60\n8589934592,0.30\n34359738368,0.10\n";
     let of =
@@ -202,14 +202,14 @@ fn tenants(place: &StoreArgs) -> [String; 2] {
     [of("web", web), of("ads", ads)]
 }
 
-fn plan(place: &StoreArgs, arguments: &[&str]) -> Done {
+fn plan(place: &TestDirectory, arguments: &[&str]) -> Done {
     let [web, ads] = tenants(place);
     run(&[&["plan", "--curve", &web, "--curve", &ads], arguments].concat())
 }
 
 #[test]
 fn two_tenants_get_what_their_curves_say() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let slas = ["--sla", "web=90us", "--sla", "ads=215us"];
     let done = plan(&place, &[&slas[..], &["--json"]].concat());
     let plan_of: Value = serde_json::from_slice(done.ok()).unwrap();
@@ -230,7 +230,7 @@ fn two_tenants_get_what_their_curves_say() {
 
 #[test]
 fn a_plan_is_drawn_into_the_curves() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let file = place.file("plan.svg");
     let file = file.to_str().unwrap();
     let done = plan(&place, &["--sla", "web=90us", "--sla", "ads=215us", "--svg", file]);
@@ -331,7 +331,7 @@ fn a_running_cache_says_what_its_tenants_need() {
 
 #[test]
 fn a_running_store_says_what_its_keyspaces_need() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let (data, password) = (place.file("data"), place.write("password", "secret\n"));
     let mut command = tidekv();
     command.args(["serve", "--data", data.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
@@ -386,7 +386,7 @@ fn a_running_store_says_what_its_keyspaces_need() {
 
 #[test]
 fn a_running_cache_tells_only_those_whom_it_lets_in() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let users = place.write("users", "me:secret\n");
     let users = users.to_str().unwrap();
     let (serving, round) =
@@ -417,7 +417,7 @@ fn what_makes_no_curves_says_so() {
 
 #[test]
 fn what_is_in_the_way_is_said() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let slas = ["--sla", "web=90us", "--sla", "ads=180us"];
     // 10 + 100 · 0.6 + 1000 · 0.1 = 170: a GiB of DRAM.
     let done = plan(&place, &[&slas[..], &["--total-dram", "1.25GiB"]].concat());
@@ -438,7 +438,7 @@ fn what_is_in_the_way_is_said() {
 
 #[test]
 fn wrong_arguments_are_refused_in_words() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     plan(&place, &["--sla", "fast"]).fails(2, &["700us"]);
     plan(&place, &["--sla", "shop=1ms"]).fails(2, &["shop"]);
     plan(&place, &["--sla", "web=1ms"]).fails(2, &["--sla"]);

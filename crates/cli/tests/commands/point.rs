@@ -3,11 +3,11 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use crate::run::{StoreArgs, run};
+use crate::run::{TestDirectory, run};
 
 #[test]
 fn a_value_comes_back_as_it_is() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     assert_eq!(place.run("put", &["k", "v"]).ok(), b"");
     assert_eq!(place.run("get", &["k"]).ok(), b"v");
     let bytes: Vec<u8> = (0..=255).collect();
@@ -22,7 +22,7 @@ fn a_value_comes_back_as_it_is() {
 
 #[test]
 fn keys_may_be_any_bytes() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     place.run("put", &["--key-base64", "AP8K", "v"]).ok();
     assert_eq!(place.run("get", &["--key-base64", "AP8K"]).ok(), b"v");
     let json = place.run("get", &["--json", "--key-base64", "AP8K"]);
@@ -37,7 +37,7 @@ fn keys_may_be_any_bytes() {
 
 #[test]
 fn a_ttl_ends_an_entry() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     place.run("put", &["--ttl", "1h", "kept", "v"]).ok();
     place.run("put", &["--ttl", "1ms", "gone", "v"]).ok();
     assert!(place.run("get", &["--json", "kept"]).text().contains("expires_at_ms"));
@@ -46,7 +46,7 @@ fn a_ttl_ends_an_entry() {
 
 #[test]
 fn scans_are_bounded_on_all_sides() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     for key in ["a", "b1", "b2", "b3", "c"] {
         place.run("put", &[key, &key.to_uppercase()]).ok();
     }
@@ -74,7 +74,7 @@ fn scans_are_bounded_on_all_sides() {
 
 #[test]
 fn keyspaces_are_apart_and_a_missing_one_is_named() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     place.run("put", &["--keyspace", "fruits", "apple", "red"]).ok();
     assert_eq!(place.run("get", &["--keyspace", "fruits", "apple"]).ok(), b"red");
     place.run("get", &["apple"]).fails(1, &["apple"]);
@@ -85,7 +85,7 @@ fn keyspaces_are_apart_and_a_missing_one_is_named() {
 
 #[test]
 fn a_directory_without_a_store_is_named_and_left_alone() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let commands: [(&str, &[&str]); 8] = [
         ("get", &["k"]),
         ("delete", &["k"]),
@@ -108,7 +108,7 @@ fn a_directory_without_a_store_is_named_and_left_alone() {
 
 #[test]
 fn wrong_arguments_are_exit_code_2() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     for (name, arguments) in [
         ("get", &[][..]),
         ("get", &["a", "b"]),
@@ -141,7 +141,7 @@ fn help_has_an_example() {
 
 #[test]
 fn upkeep_keeps_the_data() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     place.run("put", &["a", "1"]).ok();
     place.run("put", &["a", "2"]).ok();
     let target = place.file("copy");

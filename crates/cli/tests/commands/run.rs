@@ -57,9 +57,9 @@ impl From<Output> for Done {
 }
 
 /// A directory that is removed at the end, with a data directory in it.
-pub struct StoreArgs(TempDir);
+pub struct TestDirectory(TempDir);
 
-impl StoreArgs {
+impl TestDirectory {
     pub fn new() -> Self {
         Self(TempDir::new().unwrap())
     }

@@ -6,15 +6,15 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::run::{StoreArgs, run, tidekv};
+use crate::run::{TestDirectory, run, tidekv};
 use crate::serving::{Serving, ask};
 
 /// Starts a server on the data directory of `place`.
-fn serve(place: &StoreArgs, arguments: &[&str]) -> Serving {
+fn serve(place: &TestDirectory, arguments: &[&str]) -> Serving {
     start(place, tidekv(), arguments)
 }
 
-fn start(place: &StoreArgs, mut command: Command, arguments: &[&str]) -> Serving {
+fn start(place: &TestDirectory, mut command: Command, arguments: &[&str]) -> Serving {
     command.arg("serve").arg("--data").arg(place.data()).args(arguments);
     Serving::start(command)
 }
@@ -22,7 +22,7 @@ fn start(place: &StoreArgs, mut command: Command, arguments: &[&str]) -> Serving
 #[test]
 fn it_ends_cleanly_on_a_signal_and_keeps_what_it_acknowledged() {
     for signal in ["-TERM", "-INT"] {
-        let place = StoreArgs::new();
+        let place = TestDirectory::new();
         let serving = serve(&place, &["--listen", "127.0.0.1:0", "--memory", "64MiB"]);
         assert!(serving.line.contains("64 MiB"), "{}", serving.line);
         assert!(serving.line.contains("not a power cut"), "{}", serving.line);
@@ -43,7 +43,7 @@ fn it_ends_cleanly_on_a_signal_and_keeps_what_it_acknowledged() {
 
 #[test]
 fn a_second_signal_ends_it_at_once() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let serving = serve(&place, &["--listen", "127.0.0.1:0"]);
     let mut stream = serving.connect();
     assert_eq!(ask(&mut stream, &["SET", "k", &"v".repeat(1000)]), "+OK");
@@ -63,7 +63,7 @@ fn a_second_signal_ends_it_at_once() {
 
 #[test]
 fn a_killed_server_loses_nothing_acknowledged() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let mut serving = serve(&place, &["--listen", "127.0.0.1:0"]);
     let mut stream = serving.connect();
     for i in 0..100 {
@@ -78,7 +78,7 @@ fn a_killed_server_loses_nothing_acknowledged() {
 
 #[test]
 fn it_listens_on_every_address_and_says_so() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let socket = format!("unix:{}", place.file("socket").display());
     let arguments = ["--listen", "127.0.0.1:0", "--listen", &socket, "--durability", "sync"];
     let serving = serve(&place, &arguments);
@@ -91,7 +91,7 @@ fn it_listens_on_every_address_and_says_so() {
 
 #[test]
 fn the_password_comes_from_flag_file_environment_or_config() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let file = place.write("password", "secret\n");
     let config =
         place.write("tidekv.toml", "[serve]\npassword = \"wrong\"\nlisten = [\"127.0.0.1:0\"]\n");
@@ -126,7 +126,7 @@ fn get(serving: &Serving, path: &str) -> String {
 
 #[test]
 fn the_page_is_where_it_says_and_ends_with_the_server() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let config = place.write("tidekv.toml", "[serve]\nhttp = \"127.0.0.1:0\"\n");
     let config = config.to_str().unwrap();
     for arguments in [&["--http", "127.0.0.1:0"][..], &["--config", config]] {
@@ -145,14 +145,14 @@ fn the_page_is_where_it_says_and_ends_with_the_server() {
 
 #[test]
 fn what_cannot_be_served_is_refused_by_name() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let public = ["--listen", "0.0.0.0:0"];
     place.run("serve", &public).fails(1, &["0.0.0.0", "password"]);
     place.run("serve", &["--password-file", "/no/such/file"]).fails(1, &["/no/such/file"]);
     let serving = serve(&place, &["--listen", "127.0.0.1:0"]);
     let taken = serving.address().to_owned();
     place.run("serve", &["--listen", "127.0.0.1:0"]).fails(1, &["data", "open in another process"]);
-    let other = StoreArgs::new();
+    let other = TestDirectory::new();
     other.run("serve", &["--listen", &taken]).fails(1, &[&taken]);
     let page = |address| other.run("serve", &["--listen", "127.0.0.1:0", "--http", address]);
     page("0.0.0.0:0").fails(1, &["0.0.0.0", "password"]);

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::Stdio;
 
-use crate::run::{StoreArgs, run, tidekv};
+use crate::run::{TestDirectory, run, tidekv};
 
 /// Keys and values with every byte, in order of the keys.
 fn entries() -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -44,14 +44,14 @@ fn every_byte_comes_back_in_every_format() {
     shuffled
         .sort_by_key(|(key, _)| key.iter().fold(7u32, |h, &b| h.wrapping_mul(31) ^ u32::from(b)));
     for input in [sorted.clone(), tsv(&shuffled)] {
-        let first = StoreArgs::new();
+        let first = TestDirectory::new();
         let said = first.run_with("import", &["-"], &input);
         said.ok();
         assert!(said.text().starts_with("imported 258 entries, "), "{said:?}");
         assert_eq!(first.run("export", &[]).ok(), sorted);
         for format in ["tsv", "jsonl", "binary"] {
             let exported = first.run("export", &["--format", format]);
-            let again = StoreArgs::new();
+            let again = TestDirectory::new();
             again.run_with("import", &["--format", format, "-"], exported.ok()).ok();
             assert_eq!(again.run("export", &[]).ok(), sorted, "{format}");
             let there = again.run("export", &["--format", format]);
@@ -63,16 +63,16 @@ fn every_byte_comes_back_in_every_format() {
 
 #[test]
 fn deadlines_travel_where_the_format_has_them() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     place.run("put", &["--ttl", "1d", "a", "1"]).ok();
     place.run("put", &["b", "2"]).ok();
     for format in ["jsonl", "binary"] {
         let exported = place.run("export", &["--format", format]);
-        let again = StoreArgs::new();
+        let again = TestDirectory::new();
         again.run_with("import", &["--format", format, "-"], exported.ok()).ok();
         assert_eq!(again.run("export", &["--format", format]).ok(), exported.ok());
         assert!(again.run("get", &["--json", "a"]).text().contains("expires_at_ms"));
-        let refused = StoreArgs::new();
+        let refused = TestDirectory::new();
         let refused =
             refused.run_with("import", &["--sorted", "--format", format, "-"], &exported.out);
         refused.fails(1, &["standard input", "deadline"]);
@@ -87,7 +87,7 @@ fn the_later_of_two_records_wins_whatever_way_they_go() {
     input.extend((5000..5500).map(|i| line(i, "second")));
     input.push_str(&line(5500, "second"));
     input.push_str(&line(5500, "third"));
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     place.run_with("import", &["-"], input.as_bytes()).ok();
     for (key, value) in [
         ("00000000", "first"),
@@ -107,7 +107,7 @@ fn the_later_of_two_records_wins_whatever_way_they_go() {
 
 #[test]
 fn sorted_insists_and_imports_all_or_nothing() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let file = place.write("in.tsv", "a\t1\nc\t2\nb\t3\n");
     let file = file.to_str().unwrap();
     place.run("import", &["--sorted", file]).fails(1, &["in.tsv", "line 3", "not in order"]);
@@ -120,7 +120,7 @@ fn sorted_insists_and_imports_all_or_nothing() {
 
 #[test]
 fn a_malformed_record_is_named_or_passed_over() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let input = format!("a\t1\nnothing\nb\t2\n\tno key\n{}\tlong\nc\t3\n", "k".repeat(65537));
     let file = place.write("in.tsv", input);
     let file = file.to_str().unwrap();
@@ -140,7 +140,7 @@ fn a_malformed_record_is_named_or_passed_over() {
 
 #[test]
 fn an_exported_file_appears_whole() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     place.run_with("import", &["-"], b"a1\tx\na2\ty\nb\tz\n").ok();
     let out = place.file("out.tsv");
     let said = place.run("export", &["--prefix", "a", "--out", out.to_str().unwrap()]);
@@ -154,7 +154,7 @@ fn an_exported_file_appears_whole() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     let lines: String = (0..50_000).map(|i| format!("{i:08}\tvalue\n")).collect();
     place.run_with("import", &["-"], lines.as_bytes()).ok();
     for name in ["export", "scan"] {
@@ -171,7 +171,7 @@ fn a_reader_that_goes_away_is_no_error() {
 
 #[test]
 fn an_empty_input_is_fine() {
-    let place = StoreArgs::new();
+    let place = TestDirectory::new();
     place.run("import", &["-"]).ok();
     assert_eq!(place.run("export", &[]).ok(), b"");
     let empty = place.run("export", &["--format", "binary"]);

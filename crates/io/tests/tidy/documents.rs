@@ -20,6 +20,36 @@ pub fn links(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<Strin
     complaints
 }
 
+/// Folders of rows, named in backticks by their path or by their name alone, that are
+/// not kept: what a document says of them cannot be checked.
+pub fn rows(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (line, content) in text.lines().enumerate() {
+        for name in content.split('`').skip(1).step_by(2) {
+            let below = match name.strip_prefix("docs/benchmarks/rows/") {
+                Some(below) => below,
+                None if is_dated(name) => name,
+                None => continue,
+            };
+            if below.chars().all(|c| c.is_ascii_alphanumeric() || "-./".contains(c))
+                && !exists(&format!("docs/benchmarks/rows/{below}"))
+            {
+                complaints.push(format!("{path}:{}: no rows of {below} are kept", line + 1));
+            }
+        }
+    }
+    complaints
+}
+
+/// Whether a name is that of a run: `2026-11-21-host-commit`.
+fn is_dated(name: &str) -> bool {
+    let is_number =
+        |part: &str, digits| part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());
+    let parts: Vec<&str> = name.splitn(4, '-').collect();
+    matches!(parts[..], [year, month, day, rest]
+        if is_number(year, 4) && is_number(month, 2) && is_number(day, 2) && !rest.is_empty())
+}
+
 /// What is left of a merge that was not finished.
 pub fn merges(path: &str, text: &str) -> Vec<String> {
     let is_mark = |line: &str| ["<<<<<<< ", ">>>>>>> "].iter().any(|mark| line.starts_with(mark));
@@ -104,6 +134,17 @@ mod tests {
         assert!(links("docs/b.md", "[a](a.md#x) [w](https://x.y/z) [h](#h)", &exists).is_empty());
         assert_eq!(links("docs/b.md", "[a](c.md)", &exists).len(), 1);
         assert!(links("README.md", "[a](docs/a.md)", &exists).is_empty());
+    }
+
+    #[test]
+    fn rows_that_are_not_kept_are_found() {
+        let exists = |path: &str| path == "docs/benchmarks/rows/2026-01-02-h-abc";
+        let there =
+            "`docs/benchmarks/rows/2026-01-02-h-abc` `2026-01-02-h-abc` `2026-01-02` `…-abc`";
+        assert!(rows("docs/b.md", there, &exists).is_empty());
+        for gone in ["`docs/benchmarks/rows/2026-01-02-h-abd`", "`2026-01-02-h-abc-tail`"] {
+            assert_eq!(rows("docs/b.md", gone, &exists).len(), 1, "{gone}");
+        }
     }
 
     #[test]
