@@ -1043,8 +1043,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "who finds a block in memory pays for its read",
         file: "crates/store/src/sst/blocks.rs",
-        find: "        let result = match landed.or_else(|| self.lookup_in_memory(address)) {",
-        replace: "        if landed.is_some() {\n            self.note_purpose(address, purpose);\n        }\n        let result = match landed.or_else(|| self.lookup_in_memory(address)) {",
+        find: "        let result = match landed.or_else(|| self.get_from_tier(address)) {",
+        replace: "        if landed.is_some() {\n            self.note_purpose(address, purpose);\n        }\n        let result = match landed.or_else(|| self.get_from_tier(address)) {",
         package: "tidekv",
         target: "lib",
         test: "sst::blocks::tests::who_reads_for_a_seek_pays_for_it_once",
@@ -1598,8 +1598,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a hit of what was stored before is a miss of every cache",
             "crates/observe/src/curves.rs",
-            "Deed::Hit(bytes, ttl_ms) if !self.watch.has(key, at_ms) => {",
-            "Deed::Hit(bytes, ttl_ms) if bytes == 0 && !self.watch.has(key, at_ms) => {",
+            "AccessKind::Hit(bytes, ttl_ms) if !self.watch.has(key, at_ms) => {",
+            "AccessKind::Hit(bytes, ttl_ms) if bytes == 0 && !self.watch.has(key, at_ms) => {",
             "curves::tests::what_was_there_before_is_learnt_from_its_hits",
         )
     },
@@ -1821,8 +1821,8 @@ pub const MUTATIONS: &[Mutation] = &[
     tiered(
         "a device that left is not told of",
         "crates/tiered/src/fleet/flash.rs",
-        "            membership.leave(number);\n            leaving.extend(self.tell_all(&membership));\n",
-        "            membership.leave(number);\n",
+        "            membership.detach(number);\n            leaving.extend(self.tell_all(&membership));\n",
+        "            membership.detach(number);\n",
         "nothing_is_found_but_what_was_stored_last",
     ),
     tiered(
