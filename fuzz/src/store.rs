@@ -217,20 +217,16 @@ fn open(disk: &MemoryStorage) -> tidekv::Result<Db> {
 }
 
 fn open_with(disk: &MemoryStorage, adjust: impl FnOnce(&mut Options)) -> tidekv::Result<Db> {
-    let environment = Environment {
-        storage: Some(Arc::new(disk.clone())),
-        clock: Some(Arc::new(ManualClock::new(1_000_000))),
-        random: Some(Arc::new(SeededRandom::new(1))),
-        executor: Some(Arc::new(InlineExecutor::new())),
-        ..Environment::default()
-    };
-    let mut options = Options {
-        memory_bytes: Some(8 << 20),
-        memtable_bytes: Some(8 << 10),
-        table_bytes: 4 << 10,
-        environment,
-        ..Options::default()
-    };
+    let environment = Environment::default()
+        .storage(Arc::new(disk.clone()))
+        .clock(Arc::new(ManualClock::new(1_000_000)))
+        .random(Arc::new(SeededRandom::new(1)))
+        .executor(Arc::new(InlineExecutor::new()));
+    let mut options = Options::default()
+        .memory_bytes(8 << 20)
+        .memtable_bytes(8 << 10)
+        .table_bytes(4 << 10)
+        .environment(environment);
     adjust(&mut options);
     Db::open(DIRECTORY, options)
 }
@@ -241,8 +237,8 @@ pub fn store_files() -> &'static [(PathBuf, Vec<u8>)] {
     FILES.get_or_init(|| {
         let disk = MemoryStorage::new();
         let db = open(&disk).unwrap();
-        let plain = KeyspaceOptions { compression: Compression::None, ..Default::default() };
-        let plain = KeyspaceOptions { compression_last: Compression::None, ..plain };
+        let plain = KeyspaceOptions::default().compression(Compression::None);
+        let plain = plain.compression_last(Compression::None);
         let keyspace = db.keyspace_with("tides", plain).unwrap();
         let other = db.keyspace("winds").unwrap();
         for key in ["high", "low", "neap", "spring"] {
@@ -321,7 +317,7 @@ pub fn recovery(data: &[u8]) {
 fn open_warm(disk: &MemoryStorage, cache_bytes: u64) -> tidekv::Result<Db> {
     open_with(disk, |options| {
         options.cache_policy = CachePolicy::Fixed { kv: 30, kp: 30 };
-        options.cache_bytes_max = cache_bytes;
+        options.research().cache_bytes_max = cache_bytes;
         (options.memtable_bytes, options.table_bytes) = (Some(1 << 20), 64 << 10);
     })
 }
@@ -333,8 +329,8 @@ fn closed_store() -> &'static [(PathBuf, Vec<u8>)] {
         let disk = MemoryStorage::new();
         // Smaller than the data, so that more than blocks is worth keeping.
         let db = open_warm(&disk, 64 << 10).unwrap();
-        let plain = KeyspaceOptions { compression: Compression::None, ..Default::default() };
-        let plain = KeyspaceOptions { compression_last: Compression::None, ..plain };
+        let plain = KeyspaceOptions::default().compression(Compression::None);
+        let plain = plain.compression_last(Compression::None);
         let keyspace = db.keyspace_with("tides", plain).unwrap();
         for n in 0..1000 {
             keyspace.put(format!("tide-{n:04}"), [n as u8; 90]).unwrap();

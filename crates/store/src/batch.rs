@@ -67,8 +67,13 @@ impl WriteBatch {
     }
 
     /// Sets `key` to `value`.
-    pub fn put(&mut self, keyspace: impl Into<KeyspaceRef>, key: &[u8], value: &[u8]) {
-        let keyspace = keyspace.into();
+    pub fn put(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) {
+        let (keyspace, key, value) = (keyspace.into(), key.as_ref(), value.as_ref());
         match keyspace.default_deadline_ms {
             Some(deadline) => self.put_until(keyspace, key, value, deadline),
             None if self.admits(key, value.len()) => {
@@ -78,14 +83,16 @@ impl WriteBatch {
         }
     }
 
-    /// Sets `key` to `value` until `expires_at_ms` (milliseconds since 1970).
+    /// Sets `key` to `value` until the deadline `expires_at_ms` (milliseconds since 1970). For a
+    /// time to live see [`WriteBatch::put_with_ttl`].
     pub fn put_until(
         &mut self,
         keyspace: impl Into<KeyspaceRef>,
-        key: &[u8],
-        value: &[u8],
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
         expires_at_ms: u64,
     ) {
+        let (key, value) = (key.as_ref(), value.as_ref());
         if self.admits(key, value.len()) {
             let deadline = expires_at_ms.to_le_bytes();
             self.push(Kind::Expiring, keyspace.into(), key, &deadline, value);
@@ -106,7 +113,8 @@ impl WriteBatch {
     }
 
     /// Removes `key`.
-    pub fn delete(&mut self, keyspace: impl Into<KeyspaceRef>, key: &[u8]) {
+    pub fn delete(&mut self, keyspace: impl Into<KeyspaceRef>, key: impl AsRef<[u8]>) {
+        let key = key.as_ref();
         if self.admits(key, 0) {
             self.push(Kind::Delete, keyspace.into(), key, &[], &[]);
         }
@@ -114,7 +122,13 @@ impl WriteBatch {
 
     /// Removes every key from `start` up to `end` (exclusive); nothing when
     /// `end` is not after `start`.
-    pub fn delete_range(&mut self, keyspace: impl Into<KeyspaceRef>, start: &[u8], end: &[u8]) {
+    pub fn delete_range(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        start: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) {
+        let (start, end) = (start.as_ref(), end.as_ref());
         if start >= end {
             return;
         }

@@ -1,6 +1,7 @@
 //! What a read takes from the allocator.
 
-use tidekv::{CachePolicy, Db, Options};
+use tidekv::{Db, Options};
+use tidekv_cache::CachePolicy;
 use tidekv_testkit::allocation;
 
 #[global_allocator]
@@ -10,7 +11,7 @@ static ALLOCATOR: allocation::Counting = allocation::Counting;
 fn a_value_of_a_block_is_looked_at_where_it_lies() {
     assert!(allocation::is_counting(), "else no limit is checked");
     let directory = tempfile::tempdir().unwrap();
-    let options = Options { cache_policy: CachePolicy::BlockOnly, ..Options::default() };
+    let options = Options::default().cache_policy(CachePolicy::BlockOnly);
     let db = Db::open(directory.path(), options).unwrap();
     let keyspace = db.keyspace("reads").unwrap();
     // Too short to share its block with whoever keeps it: that would copy it.

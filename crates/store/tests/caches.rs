@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use support::{DIRECTORY, Limits, START_MS, options};
-use tidekv::{Ablation, Ablations, CachePolicy, Db, Keyspace, Options};
+use tidekv::{Db, Keyspace, Options};
+use tidekv_cache::{Ablation, Ablations, CachePolicy};
 use tidekv_io::{ManualClock, MemoryStorage};
 
 const VALUES: CachePolicy = CachePolicy::Fixed { kv: 100, kp: 0 };
@@ -34,7 +35,7 @@ impl Scene {
 
     fn with(policy: CachePolicy, adjust: impl FnOnce(&mut Options)) -> Self {
         let (disk, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
-        let mut options = Options { cache_policy: policy, ..options(&disk, &clock, ROOMY) };
+        let mut options = options(&disk, &clock, ROOMY).cache_policy(policy);
         adjust(&mut options);
         let db = Db::open(DIRECTORY, options).unwrap();
         if let CachePolicy::AcKey { .. } | CachePolicy::AdaptiveWithout(_) = policy {
@@ -359,7 +360,7 @@ fn pointers_follow_their_entries_through_compactions() {
 
 #[test]
 fn keys_that_share_a_fingerprint_are_not_taken_for_each_other() {
-    let scene = Scene::with(POINTERS, |options| options.fingerprint_bits = 3);
+    let scene = Scene::with(POINTERS, |options| options.research().fingerprint_bits = 3);
     let keys: Vec<String> = (0..60).map(|n| format!("key-{n:04}")).collect();
     let all: Vec<_> = keys.iter().map(|key| (&**key, "old")).collect();
     scene.flush(&all);
@@ -380,7 +381,7 @@ fn keys_that_share_a_fingerprint_are_not_taken_for_each_other() {
 #[test]
 fn damage_behind_the_pointer_of_another_key_is_not_met() {
     // All keys of a shard share one fingerprint, and there are some in each.
-    let scene = Scene::with(POINTERS, |options| options.fingerprint_bits = 0);
+    let scene = Scene::with(POINTERS, |options| options.research().fingerprint_bits = 0);
     // Each in a block of its own.
     let (hurt, sound) = ("hurt ".repeat(600), "sound ".repeat(500));
     let keys: Vec<String> = (0..200).map(|n| format!("b{n}")).collect();
@@ -410,7 +411,7 @@ fn the_policy_changes_while_the_store_is_open() {
     (0..3).for_each(|_| assert_eq!(scene.get("a"), text("1")));
     assert_eq!(scene.count("cache.kv.hits") + scene.count("cache.point.misses"), 0);
     scene.db.set_cache_policy(VALUES);
-    assert_eq!(scene.db.cache_policy(), VALUES);
+    assert_eq!(scene.db.cache_policy(), VALUES.into());
     assert_eq!(scene.get("a"), text("1"));
     assert_eq!(scene.cached("a"), text("1"));
     scene.db.set_cache_bytes_max(0);
@@ -470,7 +471,7 @@ fn filters_that_save_nothing_are_passed_by() {
         let policy = CachePolicy::Fixed { kv: 0, kp: 0 };
         let scene = Scene::with(policy, |options| {
             options.memory_bytes = Some(8 << 20);
-            options.cache_bytes_max = 128 << 10;
+            options.research().cache_bytes_max = 128 << 10;
         });
         let key = |n: u32| format!("{:08}", n.wrapping_mul(0x9E37_79B1) % 1_000_000);
         for first in (0..60_000).step_by(20_000) {

@@ -5,7 +5,8 @@ mod support;
 use std::sync::Arc;
 
 use support::{DIRECTORY, Limits, START_MS, count, options};
-use tidekv::{CachePolicy, Db, Options};
+use tidekv::Db;
+use tidekv_cache::CachePolicy;
 use tidekv_io::{ManualClock, MemoryStorage};
 
 const ROOMY: Limits = Limits { memtable_bytes: 1 << 20, table_bytes: 256 << 10 };
@@ -20,11 +21,9 @@ fn key(n: u64) -> String {
 /// A store with all keys in the last level, newer versions of a tenth in level 0, and hardly any cache.
 fn store(policy: CachePolicy) -> Db {
     let (disk, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
-    let options = Options {
-        cache_policy: policy,
-        cache_bytes_max: 200 << 10,
-        ..options(&disk, &clock, ROOMY)
-    };
+    let options = options(&disk, &clock, ROOMY).cache_policy(policy).with_research(|research| {
+        research.cache_bytes_max = 200 << 10;
+    });
     let db = Db::open(DIRECTORY, options).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     (0..ENTRIES).for_each(|n| keyspace.put(key(2 * n), [b'v'; 50]).unwrap());

@@ -10,7 +10,8 @@ use std::time::Duration;
 use support::{DIRECTORY, Limits, START_MS, count, options};
 use tidekv::check::check;
 use tidekv::inspect::Inspector;
-use tidekv::{CachePolicy, Db, FilterKind, Keyspace, KeyspaceOptions, Options};
+use tidekv::{Db, FilterKind, Keyspace, KeyspaceOptions};
+use tidekv_cache::CachePolicy;
 use tidekv_io::{ManualClock, MemoryStorage, Tear};
 
 const ROOMY: Limits = Limits { memtable_bytes: 1 << 20, table_bytes: 256 << 10 };
@@ -47,11 +48,12 @@ impl Store {
     }
 
     fn open_with(&self, warm_start: bool) -> (Db, Keyspace) {
-        let mut options = Options { warm_start, ..options(&self.disk, &self.clock, ROOMY) };
-        (options.cache_policy, options.cache_bytes_max) = (CachePolicy::BlockOnly, 1 << 20);
+        let mut options = options(&self.disk, &self.clock, ROOMY).warm_start(warm_start);
+        options.cache_policy = CachePolicy::BlockOnly.into();
+        options.research().cache_bytes_max = 1 << 20;
         let db = Db::open(DIRECTORY, options).unwrap();
         let filter_kind = FilterKind::Cuckoo;
-        let of_keyspace = KeyspaceOptions { filter_kind, ..KeyspaceOptions::default() };
+        let of_keyspace = KeyspaceOptions::default().filter_kind(filter_kind);
         let keyspace = db.keyspace_with("k", of_keyspace).unwrap();
         (db, keyspace)
     }

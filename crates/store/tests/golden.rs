@@ -19,8 +19,8 @@ fn open(disk: &MemoryStorage) -> Db {
 fn released_store() -> MemoryStorage {
     let disk = MemoryStorage::new();
     let db = open(&disk);
-    let plain = KeyspaceOptions { compression: Compression::None, ..KeyspaceOptions::default() };
-    let plain = KeyspaceOptions { compression_last: Compression::None, ..plain };
+    let plain = KeyspaceOptions::default().compression(Compression::None);
+    let plain = plain.compression_last(Compression::None);
     let tides = db.keyspace_with("tides", plain.clone()).unwrap();
     let winds = db.keyspace_with("winds", plain).unwrap();
     tides.put("high", "spring").unwrap();

@@ -18,15 +18,11 @@ use tidekv_io::{
 };
 
 fn options(disk: &MemoryStorage, executor: Option<Arc<dyn Executor>>) -> Options {
-    Options {
-        memory_bytes: Some(8 << 20),
-        environment: Environment {
-            storage: Some(Arc::new(disk.clone())),
-            executor,
-            ..Default::default()
-        },
-        ..Default::default()
-    }
+    Options::default().memory_bytes(8 << 20).environment({
+        let mut options = Environment::default().storage(Arc::new(disk.clone()));
+        options.executor = executor;
+        options
+    })
 }
 fn inline() -> Option<Arc<dyn Executor>> {
     Some(Arc::new(InlineExecutor::new()))
@@ -61,7 +57,7 @@ fn a_write_between_read_and_commit_is_seen_through_a_compaction() {
 #[test]
 fn a_flush_at_the_commit_is_no_conflict() {
     let disk = MemoryStorage::new();
-    let options = Options { memtable_bytes: Some(4 << 10), ..options(&disk, inline()) };
+    let options = options(&disk, inline()).memtable_bytes(4 << 10);
     let db = Db::open("/d", options).unwrap();
     let (ks, other) = (db.keyspace("k").unwrap(), db.keyspace("other").unwrap());
     ks.put("k", "v").unwrap();
@@ -297,11 +293,7 @@ fn a_compaction_that_fails_at_opening_does_not_keep_it_shut() {
 #[test]
 fn a_panic_keeps_the_directory_locked_until_its_jobs_have_ended() {
     let disk = MemoryStorage::new();
-    let tiny = || Options {
-        memtable_bytes: Some(16 << 10),
-        table_bytes: 16 << 10,
-        ..options(&disk, None)
-    };
+    let tiny = || options(&disk, None).memtable_bytes(16 << 10).table_bytes(16 << 10);
     for round in 1..=4u32 {
         let opening = std::time::Instant::now();
         let db = loop {

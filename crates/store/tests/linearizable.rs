@@ -49,20 +49,21 @@ struct Totals {
 }
 
 fn options(dice: &mut Dice, disk: Option<&MemoryStorage>) -> Options {
-    Options {
-        memory_bytes: Some(8 << 20),
-        memtable_bytes: Some(4096 << dice.below(5)),
-        table_bytes: 4096 << dice.below(6),
-        compaction_threads: Some(1 + dice.below(3) as usize),
-        cache_policy: cache_policy(dice),
-        cross_check: dice.one_in(3),
-        fingerprint_bits: [6, 32][dice.below(2) as usize],
-        environment: Environment {
-            storage: disk.map(|disk| Arc::new(disk.clone()) as _),
-            ..Environment::default()
-        },
-        ..Options::default()
-    }
+    Options::default()
+        .memory_bytes(8 << 20)
+        .memtable_bytes(4096 << dice.below(5))
+        .table_bytes(4096 << dice.below(6))
+        .compaction_threads(1 + dice.below(3) as usize)
+        .cache_policy(cache_policy(dice))
+        .cross_check(dice.one_in(3))
+        .environment({
+            let mut options = Environment::default();
+            options.storage = disk.map(|disk| Arc::new(disk.clone()) as _);
+            options
+        })
+        .with_research(|research| {
+            research.fingerprint_bits = [6, 32][dice.below(2) as usize];
+        })
 }
 
 fn open(directory: &Path, options: Options, dice: &mut Dice) -> Arena {
@@ -70,13 +71,11 @@ fn open(directory: &Path, options: Options, dice: &mut Dice) -> Arena {
     // Half of the rounds read every block from storage.
     db.set_cache_bytes_max([0, u64::MAX][dice.below(2) as usize]);
     let keyspaces = ["left", "right"].map(|name| {
-        let options = KeyspaceOptions {
-            block_bytes: 512 << dice.below(4),
-            filter_bits_per_key: [0, 2, 10][dice.below(3) as usize],
-            compression: [Compression::None, Compression::Lz4][dice.below(2) as usize],
-            filter_kind: [FilterKind::Bloom, FilterKind::Cuckoo][dice.below(2) as usize],
-            ..KeyspaceOptions::default()
-        };
+        let options = KeyspaceOptions::default()
+            .block_bytes(512 << dice.below(4))
+            .filter_bits_per_key([0, 2, 10][dice.below(3) as usize])
+            .compression([Compression::None, Compression::Lz4][dice.below(2) as usize])
+            .filter_kind([FilterKind::Bloom, FilterKind::Cuckoo][dice.below(2) as usize]);
         db.keyspace_with(name, options).unwrap()
     });
     Arena { db, keyspaces, clock: AtomicU64::new(0) }

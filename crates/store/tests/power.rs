@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex};
 
 use expected::{Found, found_in};
 use support::{DIRECTORY, Dice, START_MS, contents};
-use tidekv::{Db, Durability, KeyspaceOptions, Options, WriteBatch};
+use tidekv::{Db, Durability, KeyspaceOptions, WriteBatch};
 use tidekv_io::{Clock, ManualClock, MemoryStorage, Operation, OperationRecord, Storage, Tear};
 use tidekv_testkit::evidence::Row;
 use workload::{Counted, Progress, Workload, settings};
@@ -221,8 +221,7 @@ fn check_checkpoints(
         }
         tally.checkpoints += 1;
         let clock = Arc::new(ManualClock::new(aftermath.now_ms));
-        let options =
-            Options { create_if_missing: false, ..settings(disk, &clock, aftermath.number) };
+        let options = settings(disk, &clock, aftermath.number).create_if_missing(false);
         let path = &checkpoint.path;
         let db = match Db::open(path, options) {
             Ok(db) => db,
@@ -388,7 +387,7 @@ fn a_cut_while_the_manifest_is_begun_anew_loses_nothing() {
         manifest.map(|path| disk.read_file(path).unwrap().len()).max().unwrap()
     };
     let change = |n: u32| {
-        let options = KeyspaceOptions { block_bytes: 512 + n, ..KeyspaceOptions::default() };
+        let options = KeyspaceOptions::default().block_bytes(512 + n);
         db.keyspace_with(&name, options).unwrap();
     };
     let mut n = 0;

@@ -10,13 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tidekv::{Commit, Db, Durability, Options, WriteBatch};
 
 fn options() -> Options {
-    Options {
-        memory_bytes: Some(16 << 20),
-        // Small, so that there is a flush every few hundred writes.
-        memtable_bytes: Some(64 << 10),
-        table_bytes: 64 << 10,
-        ..Options::default()
-    }
+    Options::default().memory_bytes(16 << 20).memtable_bytes(64 << 10).table_bytes(64 << 10)
 }
 
 fn scale() -> u32 {

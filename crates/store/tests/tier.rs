@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use support::strange_tier::{StrangeTier, Temper};
 use support::{DIRECTORY, Dice, Limits, START_MS, count, options};
-use tidekv::{Compression, Db, Environment, Keyspace, KeyspaceOptions, Options, Tier};
+use tidekv::{Compression, Db, Keyspace, KeyspaceOptions, Tier};
 use tidekv_io::{ManualClock, MemoryStorage, Operation, SeededRandom, Storage, Tear};
 use tidekv_tiered::{Cache, Environment as CacheEnvironment, FlashOptions};
 
@@ -36,9 +36,11 @@ fn open_as(
     tier: Option<Arc<dyn Tier>>,
     keyspace: KeyspaceOptions,
 ) -> (Db, Keyspace) {
-    let options = options(disk, &Arc::new(ManualClock::new(START_MS)), ROOMY);
-    let environment = Environment { tier, ..options.environment };
-    let options = Options { cache_bytes_max: 0, warm_start: false, environment, ..options };
+    let mut options = options(disk, &Arc::new(ManualClock::new(START_MS)), ROOMY);
+    options.environment.tier = tier;
+    let options = options.warm_start(false).with_research(|research| {
+        research.cache_bytes_max = 0;
+    });
     let db = Db::open(DIRECTORY, options).unwrap();
     let keyspace = db.keyspace_with("k", keyspace).unwrap();
     (db, keyspace)
@@ -129,8 +131,7 @@ fn no_tier_changes_an_answer() {
     for temper in Temper::ALL {
         let tier = Arc::new(StrangeTier::new(temper, 3));
         let disk = MemoryStorage::new();
-        let compressed =
-            KeyspaceOptions { compression_last: Compression::Lz4, ..KeyspaceOptions::default() };
+        let compressed = KeyspaceOptions::default().compression_last(Compression::Lz4);
         let (db, keyspace) = open_as(&disk, Some(tier.clone()), compressed);
         let mut model = BTreeMap::new();
         let mut dice = Dice(9);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use support::{DIRECTORY, Dice, START_MS, TINY, contents, options};
-use tidekv::{Db, Durability, ErrorKind, KEY_BYTES_MAX, Options, VALUE_BYTES_MAX, WriteBatch};
+use tidekv::{Db, Durability, ErrorKind, KEY_BYTES_MAX, VALUE_BYTES_MAX, WriteBatch};
 use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Storage, Tear};
 
 fn world() -> (MemoryStorage, Arc<ManualClock>) {
@@ -287,7 +287,7 @@ fn a_checkpoint_in_an_empty_directory_is_durable_too() {
     disk.create_dir_all(Path::new("/copy")).unwrap();
     db.checkpoint("/copy").unwrap();
     let after = disk.after_power_loss(Tear::DropUnsynced);
-    let copy = Options { create_if_missing: false, ..options(&after, &clock, TINY) };
+    let copy = options(&after, &clock, TINY).create_if_missing(false);
     assert_eq!(contents(&Db::open("/copy", copy).unwrap(), "k"), expected);
 }
 
@@ -314,7 +314,7 @@ fn a_checkpoint_is_not_vouched_for_by_the_sync_after_a_failed_one() {
     open(&disk, &clock).unwrap().checkpoint("/copies/three").unwrap();
     let after = disk.after_power_loss(Tear::DropUnsynced);
     for path in ["/elsewhere", "/copies/three"] {
-        let copy = Options { create_if_missing: false, ..options(&after, &clock, TINY) };
+        let copy = options(&after, &clock, TINY).create_if_missing(false);
         assert_eq!(contents(&Db::open(path, copy).unwrap(), "k"), expected, "{path}");
     }
 }
@@ -502,14 +502,13 @@ fn reading_only_changes_nothing_and_needs_no_lock() {
     db.sync().unwrap();
     let copy = disk.after_power_loss(Tear::KeepUnsynced);
     let before: Vec<_> = copy.paths().into_iter().map(|path| copy.read_file(&path)).collect();
-    let reader =
-        Db::open(DIRECTORY, Options { read_only: true, ..options(&copy, &clock, TINY) }).unwrap();
+    let reader = Db::open(DIRECTORY, options(&copy, &clock, TINY).read_only(true)).unwrap();
     assert_eq!(contents(&reader, "k"), expected);
     assert_eq!(reader.keyspace("k").unwrap().put("a", "b").unwrap_err().kind(), ErrorKind::Closed);
     drop(reader);
     let after: Vec<_> = copy.paths().into_iter().map(|path| copy.read_file(&path)).collect();
     assert!(before == after);
-    let missing = Db::open("/nowhere", Options { read_only: true, ..options(&copy, &clock, TINY) });
+    let missing = Db::open("/nowhere", options(&copy, &clock, TINY).read_only(true));
     assert_eq!(missing.unwrap_err().kind(), ErrorKind::Unavailable);
 }
 

@@ -14,18 +14,12 @@ fn value(n: u8, len: usize) -> Vec<u8> {
 /// Sixty entries of `len` bytes in tables and nowhere else, every third with a
 /// deadline.
 fn store(len: usize, compression: Compression) -> (Db, Keyspace) {
-    let environment = Environment {
-        storage: Some(Arc::new(MemoryStorage::new())),
-        executor: Some(Arc::new(InlineExecutor::new())),
-        ..Environment::default()
-    };
-    let options = Options { memory_bytes: Some(8 << 20), environment, ..Options::default() };
+    let environment = Environment::default()
+        .storage(Arc::new(MemoryStorage::new()))
+        .executor(Arc::new(InlineExecutor::new()));
+    let options = Options::default().memory_bytes(8 << 20).environment(environment);
     let db = Db::open("/d", options).unwrap();
-    let options = KeyspaceOptions {
-        compression,
-        compression_last: compression,
-        ..KeyspaceOptions::default()
-    };
+    let options = KeyspaceOptions::default().compression(compression).compression_last(compression);
     let keyspace = db.keyspace_with("k", options).unwrap();
     for n in 0..60 {
         match n % 3 {

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use support::{DIRECTORY, Limits, START_MS, count, options, within};
-use tidekv::{CachePolicy, Db, Keyspace, Options};
+use tidekv::{Db, Keyspace, Options};
+use tidekv_cache::CachePolicy;
 use tidekv_io::{
     Executor, Fault, FaultRule, InlineExecutor, Job, ManualClock, MemoryStorage, Operation,
     OperationRecord, Priority,
@@ -51,8 +52,9 @@ impl Store {
 
     fn open_with(&self, adjust: impl FnOnce(&mut Options)) -> (Db, Keyspace) {
         let mut options = options(&self.disk, &self.clock, ROOMY);
-        (options.cache_policy, options.cache_bytes_max) = (self.policy, 256 << 10);
-        options.hot_list_share = 100;
+        options.cache_policy = self.policy.into();
+        options.research().cache_bytes_max = 256 << 10;
+        options.research().hot_list_share = 100;
         adjust(&mut options);
         let db = Db::open(DIRECTORY, options).unwrap();
         let keyspace = db.keyspace("k").unwrap();
@@ -355,13 +357,13 @@ fn a_short_life_with_less_memory_leaves_the_list_alone() {
     db.close().unwrap();
     let list = store.list().unwrap();
     for bytes in [0, 70 << 10] {
-        let (db, keyspace) = store.open_with(|options| options.cache_bytes_max = bytes);
+        let (db, keyspace) = store.open_with(|options| options.research().cache_bytes_max = bytes);
         assert!(keyspace.get(key(1)).unwrap().is_some());
         db.close().unwrap();
         assert_eq!(store.list().as_ref(), Some(&list), "{bytes}");
     }
     // One that has asked for more than the list names knows better.
-    let (db, keyspace) = store.open_with(|options| options.cache_bytes_max = 70 << 10);
+    let (db, keyspace) = store.open_with(|options| options.research().cache_bytes_max = 70 << 10);
     (0..ENTRIES).for_each(|n| drop(keyspace.get(key(n)).unwrap()));
     db.close().unwrap();
     assert_ne!(store.list(), Some(list));
@@ -371,9 +373,9 @@ fn a_short_life_with_less_memory_leaves_the_list_alone() {
 fn the_hottest_come_back_first() {
     let store = Store::new(CachePolicy::Fixed { kv: 80, kp: 0 });
     let (db, keyspace) = store.open_with(|options| {
-        options.cache_bytes_max = 512 << 10;
+        options.research().cache_bytes_max = 512 << 10;
         // All names have room in the list.
-        options.hot_list_share = 10;
+        options.research().hot_list_share = 10;
     });
     (0..6).for_each(|_| assert_hot(&keyspace, "old"));
     (0..ENTRIES).step_by(4).for_each(|n| drop(keyspace.get(key(n)).unwrap()));
@@ -388,7 +390,7 @@ fn the_hottest_come_back_first() {
     db.close().unwrap();
     store.put_list(&list);
     // There is room for some of them now.
-    let (db, keyspace) = store.open_with(|options| options.cache_bytes_max = 200 << 10);
+    let (db, keyspace) = store.open_with(|options| options.research().cache_bytes_max = 200 << 10);
     assert!((100..1000).contains(&count(&db, "warm.values")), "{}", count(&db, "warm.values"));
     let hits = count(&db, "cache.kv.hits");
     assert_hot(&keyspace, "old");
@@ -442,7 +444,7 @@ fn kv_lends_what_it_does_not_fill_yet_and_has_it_back() {
     let store = Store::new(CachePolicy::Adaptive);
     let open = |adjust: &dyn Fn(&mut Options)| {
         store.open_with(|options| {
-            options.cache_bytes_max = 2 << 20;
+            options.research().cache_bytes_max = 2 << 20;
             adjust(options);
         })
     };

@@ -12,9 +12,12 @@ use tidekv_io::{
 };
 
 fn open(disk: &MemoryStorage, executor: Option<Arc<dyn Executor>>) -> (Db, Keyspace) {
-    let environment =
-        Environment { storage: Some(Arc::new(disk.clone())), executor, ..Environment::default() };
-    let options = Options { memory_bytes: Some(8 << 20), environment, ..Options::default() };
+    let environment = {
+        let mut options = Environment::default().storage(Arc::new(disk.clone()));
+        options.executor = executor;
+        options
+    };
+    let options = Options::default().memory_bytes(8 << 20).environment(environment);
     let db = Db::open("/d", options).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     (db, keyspace)

@@ -100,7 +100,7 @@ pub(crate) fn of_trace(
 /// # Errors
 /// Those of the store, and one that is empty.
 pub(crate) fn of_data(path: &Path, requests: u64, alpha: f64, seed: u64) -> Result<Replay> {
-    let options = Options { read_only: true, create_if_missing: false, ..Options::default() };
+    let options = Options::default().read_only(true).create_if_missing(false);
     let db = Db::open(path, options)?;
     let mut builder = Builder::default();
     let mut keys: Vec<Box<[u8]>> = Vec::new();

@@ -8,6 +8,7 @@ use tidekv::{
     CachePolicy, Compression, Db, FilterKind, Iter, Keyspace, KeyspaceOptions, Options, Snapshot,
     Statistics,
 };
+use tidekv_cache::CachePolicy as Research;
 use tidekv_io::{Clock, SystemClock};
 
 use crate::failure::{Failure, Result};
@@ -99,7 +100,7 @@ pub const TIDEKV_HAC: SubjectRecord = SubjectRecord {
     about: "the same with values, pointers and blocks kept, and their boundaries moved, as AC-Key \
             was published",
     is_default: false,
-    open: |path, settings| open(path, settings, CachePolicy::AC_KEY),
+    open: |path, settings| open(path, settings, CachePolicy::AcKey),
     ..TIDEKV
 };
 
@@ -110,7 +111,9 @@ pub const TIDEKV_OFFLINE: SubjectRecord = SubjectRecord {
             that never move, at the tenths that read the least, which are looked for beforehand",
     is_default: false,
     search: Search::Split(Caches::AcKeys),
-    open: |path, settings| open(path, settings, CachePolicy::AcKeyFixed { kv: 30, kp: 10 }),
+    open: |path, settings| {
+        open(path, settings, CachePolicy::Research(Research::AcKeyFixed { kv: 30, kp: 10 }))
+    },
     ..TIDEKV
 };
 
@@ -180,26 +183,26 @@ fn open(
     let memory_bytes = Some(settings.memory_bytes);
     let cache_bytes_max = settings.cache_bytes.unwrap_or(u64::MAX);
     let warm_start = settings.warm_start;
-    let options = Options {
-        memory_bytes,
-        cache_policy,
-        cache_bytes_max,
-        warm_start,
-        direct_io: !settings.is_buffered,
-        // Caches are compared over one tree, which stays as it is.
-        seek_compactions: settings.cache_bytes.is_none(),
-        ..Options::default()
+    let options = {
+        let mut options = Options::default()
+            .cache_policy(cache_policy)
+            .warm_start(warm_start)
+            .direct_io(!settings.is_buffered)
+            .with_research(|research| {
+                research.cache_bytes_max = cache_bytes_max;
+                research.seek_compactions = settings.cache_bytes.is_none();
+            });
+        options.memory_bytes = memory_bytes;
+        options
     };
     let db = Db::open(directory, options)?;
     let compression = if settings.is_compressed { Compression::Lz4 } else { Compression::None };
     let (filter_kind, filter_bits_per_key) = filter_of(settings)?;
-    let options = KeyspaceOptions {
-        compression,
-        compression_last: compression,
-        filter_kind,
-        filter_bits_per_key,
-        ..KeyspaceOptions::default()
-    };
+    let options = KeyspaceOptions::default()
+        .compression(compression)
+        .compression_last(compression)
+        .filter_kind(filter_kind)
+        .filter_bits_per_key(filter_bits_per_key);
     let keyspace = db.keyspace_with("lab", options)?;
     if let Some(bytes) = settings.cache_bytes {
         // What others keep of open tables in their caches counts as ours does.

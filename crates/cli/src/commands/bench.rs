@@ -132,13 +132,8 @@ impl Bench {
         let mut signals = Signals::new()?;
         let stop = signals.stop_flag();
         let directory = Directory::new(self.data.as_deref())?;
-        let options = Options {
-            memory_bytes: self.memory,
-            durability: self.durability,
-            // What the caches hold at the end is of no use: the store is removed.
-            warm_start: false,
-            ..Options::default()
-        };
+        let mut options = Options::default().durability(self.durability).warm_start(false);
+        options.memory_bytes = self.memory;
         let db = Db::open(directory.path(), options)?;
         let settings = self.settings(&db);
         let host = Host::of(directory.path());

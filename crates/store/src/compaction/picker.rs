@@ -405,7 +405,7 @@ mod tests {
     /// that spanned it made a manifest that could not be opened.
     #[test]
     fn what_is_wanted_is_compacted_one_table_at_a_time() {
-        let mut options = Options { memory_bytes: Some(8 << 20), ..Options::default() };
+        let mut options = Options::default().memory_bytes(8 << 20);
         options.environment.storage = Some(Arc::new(tidekv_io::MemoryStorage::new()));
         let db = crate::Db::open("/d", options).unwrap();
         let keyspace = db.keyspace("k").unwrap();

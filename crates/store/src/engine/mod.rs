@@ -107,6 +107,7 @@ pub(crate) enum Written {
 
 /// How a write that does not wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a write that would have blocked, or met a conflict, has written nothing"]
 pub enum Attempt {
     /// It is in.
     Done,

@@ -82,7 +82,7 @@ impl Engine {
 
     /// A scan begins: has somebody look what merges seeks have paid for, if it is time.
     pub(crate) fn expect_seeks(self: &Arc<Self>) {
-        let may = self.options.seek_compactions && !self.options.read_only;
+        let may = self.options.research.seek_compactions && !self.options.read_only;
         if !may || !self.blocks.seek_work().begin() {
             return;
         }

@@ -196,7 +196,7 @@ impl Engine {
     pub(crate) fn hot_list(&self, bytes_max: u64) -> HotList {
         let point = self.caches.point();
         let tables = self.tables_now();
-        let share = tables.bytes / self.options.hot_list_share.max(1);
+        let share = tables.bytes / self.options.research.hot_list_share.max(1);
         let mut left = share.min(bytes_max) as usize;
         let mut list = HotList {
             fingerprint: tables.fingerprint,

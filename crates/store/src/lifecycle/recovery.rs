@@ -186,9 +186,10 @@ fn build_caches(
     clock: &Arc<dyn Clock>,
     (cache_bytes, store): (u64, u64),
 ) -> (Arc<Caches<BlockRef>>, Arc<Blocks>) {
-    let budget = usize::try_from(cache_bytes.min(options.cache_bytes_max)).unwrap_or(usize::MAX);
-    let caches = Caches::new(name_hash, budget, CACHE_SHARDS, options.cache_policy);
-    caches.point().set_fingerprint_bits(options.fingerprint_bits);
+    let budget =
+        usize::try_from(cache_bytes.min(options.research.cache_bytes_max)).unwrap_or(usize::MAX);
+    let caches = Caches::new(name_hash, budget, CACHE_SHARDS, options.cache_policy.internal());
+    caches.point().set_fingerprint_bits(options.research.fingerprint_bits);
     caches.set_level0_tables(LEVEL0_TRIGGER as u8);
     let caches = Arc::new(caches);
     let seek_work = SeekWork::of_tables(options.table_bytes);
@@ -229,7 +230,7 @@ fn build_engine(
         build_caches(&options, &storage, &clock, (shares.cache_bytes, state.store));
     let names = Arc::new(Names::new(Arc::clone(&storage), directory));
     let last_sequence = state.last_sequence;
-    let cache_bytes_max = options.cache_bytes_max;
+    let cache_bytes_max = options.research.cache_bytes_max;
     let lent = Arc::new(BorrowedBudget::new(&caches));
     Ok(Engine {
         directory: directory.to_owned(),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidekv::{CachePolicy, Compression, Durability, FilterKind, KeyspaceOptions};
+use tidekv::{Compression, Durability, FilterKind, KeyspaceOptions};
+use tidekv_cache::CachePolicy;
 use tidekv_io::Clock;
 
 use crate::operations::Profile;
@@ -164,13 +165,15 @@ pub fn keyspace_options(dice: &mut Dice, default_ttl_ms: Option<u32>) -> Keyspac
         2 => Compression::Zstd,
         _ => Compression::None,
     };
-    KeyspaceOptions {
-        compression: compression(),
-        compression_last: compression(),
-        block_bytes: [512, 700, 1024, 4096, 16 << 10, 64 << 10][dice.below(6) as usize],
-        filter_bits_per_key: [0, 1, 2, 5, 10, 14, 20][dice.below(7) as usize],
-        default_ttl: default_ttl_ms.map(|ms| Duration::from_millis(u64::from(ms))),
-        filter_kind: [FilterKind::Bloom, FilterKind::Cuckoo][dice.below(2) as usize],
+    {
+        let mut options = KeyspaceOptions::default()
+            .compression(compression())
+            .compression_last(compression())
+            .block_bytes([512, 700, 1024, 4096, 16 << 10, 64 << 10][dice.below(6) as usize])
+            .filter_bits_per_key([0, 1, 2, 5, 10, 14, 20][dice.below(7) as usize])
+            .filter_kind([FilterKind::Bloom, FilterKind::Cuckoo][dice.below(2) as usize]);
+        options.default_ttl = default_ttl_ms.map(|ms| Duration::from_millis(u64::from(ms)));
+        options
     }
 }
 

@@ -140,26 +140,31 @@ impl Subject {
             0 => Some(Arc::new(InlineExecutor::new())),
             _ => None,
         };
-        Options {
-            memory_bytes: Some(settings.memory_bytes),
-            durability: settings.durability,
-            direct_io: settings.direct_io,
-            cache_policy: settings.cache_policy,
-            cross_check: settings.cross_check,
-            fingerprint_bits: settings.fingerprint_bits,
-            hot_list_share: settings.hot_list_share,
-            compaction_threads: Some(settings.threads),
-            compaction_bytes_per_s: settings.compaction_bytes_per_s,
-            memtable_bytes: Some(settings.memtable_bytes),
-            table_bytes: settings.table_bytes,
-            environment: Environment {
-                storage: Some(Arc::clone(&self.storage)),
-                clock: Some(self.clock.clone()),
-                random: Some(Arc::new(SeededRandom::new(settings.seed))),
-                executor,
-                tier: self.tier.clone(),
-            },
-            ..Options::default()
+        {
+            let mut options = Options::default()
+                .memory_bytes(settings.memory_bytes)
+                .durability(settings.durability)
+                .direct_io(settings.direct_io)
+                .cache_policy(settings.cache_policy)
+                .cross_check(settings.cross_check)
+                .compaction_threads(settings.threads)
+                .memtable_bytes(settings.memtable_bytes)
+                .table_bytes(settings.table_bytes)
+                .environment({
+                    let mut options = Environment::default()
+                        .storage(Arc::clone(&self.storage))
+                        .clock(self.clock.clone())
+                        .random(Arc::new(SeededRandom::new(settings.seed)));
+                    options.executor = executor;
+                    options.tier = self.tier.clone();
+                    options
+                })
+                .with_research(|research| {
+                    research.fingerprint_bits = settings.fingerprint_bits;
+                    research.hot_list_share = settings.hot_list_share;
+                });
+            options.compaction_bytes_per_s = settings.compaction_bytes_per_s;
+            options
         }
     }
 
@@ -569,7 +574,7 @@ impl Subject {
             }
             Operation::ReadOnly => {
                 self.close();
-                let options = Options { read_only: true, ..self.options() };
+                let options = self.options().read_only(true);
                 let db = Db::open(&self.home, options).unwrap();
                 everything(&spaces_of(&db), answer);
                 drop(db);

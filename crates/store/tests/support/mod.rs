@@ -8,7 +8,8 @@ pub mod strange_tier;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidekv::{Ablation, Ablations, CachePolicy, Db, Environment, Options};
+use tidekv::{Db, Environment, Options};
+use tidekv_cache::{Ablation, Ablations, CachePolicy};
 use tidekv_io::{InlineExecutor, ManualClock, MemoryStorage, SeededRandom};
 
 /// Where the simulated clock begins.
@@ -34,20 +35,20 @@ pub fn count(db: &Db, name: &str) -> u64 {
 /// Options for a store on `disk` in which everything happens in the caller's
 /// thread, so that every run is the same.
 pub fn options(disk: &MemoryStorage, clock: &Arc<ManualClock>, limits: Limits) -> Options {
-    Options {
-        memory_bytes: Some(8 << 20),
-        memtable_bytes: Some(limits.memtable_bytes),
-        table_bytes: limits.table_bytes,
-        hot_list_share: 1,
-        environment: Environment {
-            storage: Some(Arc::new(disk.clone())),
-            clock: Some(clock.clone()),
-            random: Some(Arc::new(SeededRandom::new(1))),
-            executor: Some(Arc::new(InlineExecutor::new())),
-            tier: None,
-        },
-        ..Options::default()
-    }
+    Options::default()
+        .memory_bytes(8 << 20)
+        .memtable_bytes(limits.memtable_bytes)
+        .table_bytes(limits.table_bytes)
+        .environment(
+            Environment::default()
+                .storage(Arc::new(disk.clone()))
+                .clock(clock.clone())
+                .random(Arc::new(SeededRandom::new(1)))
+                .executor(Arc::new(InlineExecutor::new())),
+        )
+        .with_research(|research| {
+            research.hot_list_share = 1;
+        })
 }
 
 /// A deterministic source of small numbers.

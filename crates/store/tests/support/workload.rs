@@ -85,7 +85,7 @@ pub fn settings(disk: &MemoryStorage, clock: &Arc<ManualClock>, n: u64) -> Optio
         Limits { memtable_bytes, table_bytes: [4 << 10, 2 << 10][(n % 2) as usize] },
     );
     options.direct_io = n.is_multiple_of(2);
-    options.cache_policy = cache_policy(&mut Dice(n));
+    options.cache_policy = cache_policy(&mut Dice(n)).into();
     options.cross_check = n.is_multiple_of(3);
     options.environment.executor = Some(Arc::new(SplitExecutor::new(clock)));
     options
@@ -245,7 +245,7 @@ impl Workload {
     /// Opens the store for reading only beside the one that is open.
     fn look(&mut self) -> tidekv::Result<()> {
         let options = settings(&self.disk, &self.clock, self.openings);
-        let db = Db::open(DIRECTORY, Options { read_only: true, ..options })?;
+        let db = Db::open(DIRECTORY, options.read_only(true))?;
         let found = found_in(&db)?;
         self.counted.read_failures += db.statistics().counter("io.read_failures");
         let progress = self.progress.lock().unwrap();
@@ -543,18 +543,12 @@ impl Workload {
 /// Each keyspace has settings of its own.
 fn keyspace_options(name: &str) -> KeyspaceOptions {
     match name {
-        "b" => KeyspaceOptions {
-            compression: Compression::Lz4,
-            block_bytes: 1024,
-            // So coarse that many keys pass for nothing, and are unlearned.
-            filter_bits_per_key: 4,
-            filter_kind: FilterKind::Cuckoo,
-            ..KeyspaceOptions::default()
-        },
-        "c" => KeyspaceOptions {
-            default_ttl: Some(Duration::from_millis(3 * LIFE_MS)),
-            ..KeyspaceOptions::default()
-        },
+        "b" => KeyspaceOptions::default()
+            .compression(Compression::Lz4)
+            .block_bytes(1024)
+            .filter_bits_per_key(4)
+            .filter_kind(FilterKind::Cuckoo),
+        "c" => KeyspaceOptions::default().default_ttl(Duration::from_millis(3 * LIFE_MS)),
         _ => KeyspaceOptions::default(),
     }
 }

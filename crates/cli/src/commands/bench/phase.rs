@@ -317,7 +317,7 @@ mod tests {
     /// A store with `entries` entries in it, of which phases expect 500.
     fn wrong_values(entries: u64, phase: Phase) -> (u64, u64) {
         let directory = tempfile::tempdir().unwrap();
-        let options = tidekv::Options { memory_bytes: Some(8 << 20), ..Default::default() };
+        let options = tidekv::Options::default().memory_bytes(8 << 20);
         let db = Db::open(directory.path(), options).unwrap();
         let mut workload = Workload {
             keyspace: db.keyspace("default").unwrap(),

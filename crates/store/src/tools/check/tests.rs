@@ -7,8 +7,8 @@ use tidekv_io::MemoryStorage;
 /// A store with tables on two levels and writes in its log.
 fn store(disk: &MemoryStorage) {
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-    let environment = Environment { storage: Some(storage), ..Environment::default() };
-    let options = Options { environment, durability: Durability::Sync, ..Options::default() };
+    let environment = Environment::default().storage(storage);
+    let options = Options::default().environment(environment).durability(Durability::Sync);
     let db = Db::open("/d", options).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     let put = |from: u32| {

@@ -33,14 +33,13 @@ fn table(id: u64) -> TableMeta {
 
 /// An edit for each kind of change.
 fn edits() -> Vec<Edit> {
-    let options = KeyspaceOptions {
-        compression: Compression::Lz4,
-        compression_last: Compression::Zstd,
-        block_bytes: 8192,
-        filter_bits_per_key: 12,
-        filter_kind: FilterKind::Bloom,
-        default_ttl: Some(Duration::from_secs(60)),
-    };
+    let options = KeyspaceOptions::default()
+        .compression(Compression::Lz4)
+        .compression_last(Compression::Zstd)
+        .block_bytes(8192)
+        .filter_bits_per_key(12)
+        .filter_kind(FilterKind::Bloom)
+        .default_ttl(Duration::from_secs(60));
     let keyspace = Change::PutKeyspace { id: 1, name: "tides".into(), options };
     let ingested = TableMeta { sequence_override: 301, ..table(5) };
     [
