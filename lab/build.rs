@@ -1,6 +1,6 @@
 //! Links LevelDB, as the system's packages have it (Debian: `libleveldb-dev`, `libsnappy-dev`). From its archive,
 //! for the library that is loaded hides the door by which tables are read and not mapped
-//! (`src/leveldbs.rs`).
+//! (`src/peers/leveldbs.rs`).
 
 use std::path::Path;
 use std::process::Command;
