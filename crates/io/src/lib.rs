@@ -8,6 +8,9 @@
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("TideKV runs on Linux only: it needs O_DIRECT, `fallocate` and `sync_file_range`");
+
 pub mod error;
 pub mod clock;
 pub mod random;
@@ -18,6 +21,10 @@ pub mod threads;
 pub mod buffer;
 pub mod storage;
 pub mod append;
+#[cfg(feature = "uring")]
+mod uring;
+#[cfg(not(feature = "uring"))]
+#[path = "without_uring.rs"]
 mod uring;
 mod writeback;
 pub mod local;

@@ -259,6 +259,13 @@ fn check_keyspace(name: &str, options: &KeyspaceOptions) -> Result<()> {
             options.block_bytes
         )));
     }
+    for compression in [options.compression, options.compression_last] {
+        if !compression.is_available() {
+            return Err(Error::invalid(format!(
+                "this build lacks the feature for the compression {compression:?}"
+            )));
+        }
+    }
     if options.filter_bits_per_key > 32 {
         return Err(Error::invalid(format!(
             "{} filter bits a key: 0 to 32 are allowed",

@@ -332,6 +332,7 @@ impl Engine {
         self.after_install();
     }
 
+    #[cfg(any(test, feature = "research"))]
     pub(crate) fn set_cache_bytes_max(self: &Arc<Self>, bytes: u64) {
         self.cache_bytes_max.store(bytes, Ordering::Relaxed);
         self.after_install();

@@ -35,6 +35,17 @@ pub enum Compression {
     Zstd,
 }
 
+impl Compression {
+    /// Whether this build has the codec.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::None => true,
+            Self::Lz4 => cfg!(feature = "lz4"),
+            Self::Zstd => cfg!(feature = "zstd"),
+        }
+    }
+}
+
 /// The parts of the system that a store uses: files, clocks, randomness, threads. The default
 /// is the machine; a test passes simulated ones, such as [`MemoryStorage`](crate::MemoryStorage).
 ///

@@ -35,6 +35,7 @@
 //! Modules, bottom-up.
 
 mod handle;
+mod codec;
 mod envelope;
 mod layout;
 mod view;

@@ -12,7 +12,6 @@
 //! place, does not open; no more memory is taken than the compressed bytes can
 //! fill in their format.
 
-use std::cell::RefCell;
 use std::ops::Deref;
 
 use tidekv_io::Buffer;
@@ -21,6 +20,7 @@ use tidekv_io::buffer::ALIGNMENT;
 use crate::format::checksum::checksum;
 use crate::format::coding::{Reader, put_varint};
 use crate::options::Compression;
+use crate::sst::block::codec;
 
 /// Bytes of the envelope behind the content.
 pub(crate) const TRAILER_BYTES: usize = 5;
@@ -31,9 +31,6 @@ pub(crate) const CONTENT_BYTES_MAX: usize = 512 << 20;
 /// A block is stored compressed when that saves at least one part in eight;
 /// less is not worth decompressing at every read.
 const SAVING_MIN: usize = 8;
-
-/// Level of Zstandard: its own default, the knee of its curve.
-const ZSTD_LEVEL: i32 = 3;
 
 /// No LZ4 stream holds more than 255 bytes per byte.
 const LZ4_RATIO_MAX: usize = 255;
@@ -96,13 +93,6 @@ pub(crate) struct Sealer {
     packed: Vec<u8>,
 }
 
-thread_local! {
-    /// A context of Zstandard is dear to make (hundreds of KiB), and there is
-    /// no state in it between two blocks: one per thread and direction.
-    static ZSTD_IN: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
-    static ZSTD_OUT: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
-}
-
 impl Sealer {
     /// Appends `content` in its envelope to `out`; says whether it was stored
     /// compressed.
@@ -136,8 +126,8 @@ impl Sealer {
     fn pack(&mut self, content: &[u8], compression: Compression) -> Option<(u8, usize)> {
         let (tag, bound) = match compression {
             Compression::None => return None,
-            Compression::Lz4 => (LZ4, lz4::block::compress_bound(content.len()).ok()?),
-            Compression::Zstd => (ZSTD, zstd::zstd_safe::compress_bound(content.len())),
+            Compression::Lz4 => (LZ4, codec::lz4_bound(content.len())?),
+            Compression::Zstd => (ZSTD, codec::zstd_bound(content.len())?),
         };
         self.head.clear();
         put_varint(&mut self.head, content.len() as u64);
@@ -145,35 +135,12 @@ impl Sealer {
             self.packed.resize(bound, 0);
         }
         let len = match compression {
-            Compression::Zstd => zstd_compress(content, &mut self.packed)?,
-            _ => lz4::block::compress_to_buffer(content, None, false, &mut self.packed).ok()?,
+            Compression::Zstd => codec::zstd_compress(content, &mut self.packed)?,
+            _ => codec::lz4_compress(content, &mut self.packed)?,
         };
         let worth = content.len() - content.len() / SAVING_MIN;
         (self.head.len() + len <= worth).then_some((tag, len))
     }
-}
-
-fn zstd_compress(content: &[u8], out: &mut [u8]) -> Option<usize> {
-    ZSTD_IN.with_borrow_mut(|context| {
-        if context.is_none() {
-            *context = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok();
-        }
-        context.as_mut()?.compress_to_buffer(content, out).ok()
-    })
-}
-
-fn lz4_decompress(packed: &[u8], out: &mut [u8]) -> Option<usize> {
-    let len = i32::try_from(out.len()).ok()?;
-    lz4::block::decompress_to_buffer(packed, Some(len), out).ok()
-}
-
-fn zstd_decompress(packed: &[u8], out: &mut [u8]) -> Option<usize> {
-    ZSTD_OUT.with_borrow_mut(|context| {
-        if context.is_none() {
-            *context = zstd::bulk::Decompressor::new().ok();
-        }
-        context.as_mut()?.decompress_to_buffer(packed, out).ok()
-    })
 }
 
 /// Opens the envelope `disk`, which stands alone in its memory. The error says
@@ -226,11 +193,18 @@ fn check(disk: &[u8], seed: u64) -> Result<(&[u8], u8), String> {
     Ok((content, tag))
 }
 
+/// Why a block that is whole cannot be decompressed by this build.
+fn not_built_in(name: &str, feature: &str) -> String {
+    format!("it is compressed with {name}, and this build lacks the feature `{feature}`")
+}
+
 fn unpack(packed: &[u8], tag: u8) -> Result<Box<[u8]>, String> {
     let mut reader = Reader::new(packed);
     let len = reader.varint_usize().ok_or("its uncompressed length is missing")?;
     let body = reader.rest();
     let ratio_max = match tag {
+        LZ4 if !Compression::Lz4.is_available() => return Err(not_built_in("LZ4", "lz4")),
+        ZSTD if !Compression::Zstd.is_available() => return Err(not_built_in("Zstandard", "zstd")),
         LZ4 => LZ4_RATIO_MAX,
         ZSTD => ZSTD_RATIO_MAX,
         _ => return Err(format!("its compression {tag} is unknown")),
@@ -240,8 +214,8 @@ fn unpack(packed: &[u8], tag: u8) -> Result<Box<[u8]>, String> {
     }
     let mut content = vec![0; len];
     let got = match tag {
-        LZ4 => lz4_decompress(body, &mut content),
-        _ => zstd_decompress(body, &mut content),
+        LZ4 => codec::lz4_decompress(body, &mut content),
+        _ => codec::zstd_decompress(body, &mut content),
     };
     if got != Some(len) {
         return Err("it does not decompress to its length".into());
