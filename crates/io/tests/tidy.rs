@@ -19,6 +19,8 @@ mod sizes;
 mod words;
 #[path = "tidy/documents.rs"]
 mod documents;
+#[path = "tidy/prose.rs"]
+mod prose;
 
 use std::path::{Path, PathBuf};
 
@@ -126,6 +128,17 @@ fn waiting_is_plain_below_the_server() {
 #[test]
 fn unsafe_stands_where_it_is_expected() {
     accept(words::unsafety(&sources()));
+}
+
+#[test]
+fn sources_and_documents_use_plain_words() {
+    let mut complaints: Vec<String> = sources().iter().flat_map(prose::source).collect();
+    // The changelog lists the renames.
+    let mut paths = files("docs", "md");
+    paths.extend(files("packaging", "md"));
+    paths.push("README.md".into());
+    complaints.extend(paths.iter().flat_map(|path| prose::document(path, &read(path))));
+    accept(complaints);
 }
 
 #[test]
