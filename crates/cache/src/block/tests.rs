@@ -82,7 +82,7 @@ fn a_cache_of_nothing_keeps_nothing() {
 
 #[test]
 fn shards_are_a_power_of_two_and_not_too_small() {
-    for (capacity, asked, shards) in [
+    for (capacity, requested, shards) in [
         (0, 16, 1),
         (600 << 10, 16, 1),
         (1 << 20, 16, 2),
@@ -91,8 +91,8 @@ fn shards_are_a_power_of_two_and_not_too_small() {
         (64 << 20, 10, 16),
         (64 << 20, 0, 1),
     ] {
-        let cache = BlockCache::<u8>::new(capacity, asked);
-        assert_eq!(cache.shards.len(), shards, "{capacity} bytes, {asked} asked for");
+        let cache = BlockCache::<u8>::new(capacity, requested);
+        assert_eq!(cache.shards.len(), shards, "{capacity} bytes, {requested} requested");
     }
 }
 
@@ -104,7 +104,7 @@ fn blocks_spread_evenly_over_the_shards() {
             cache.insert(id(table, block * 4096), DATA, (), 0);
         }
     }
-    for Apart(shard) in &cache.shards {
+    for CachePadded(shard) in &cache.shards {
         let blocks = shard.lock().blocks.len();
         assert!((900..1150).contains(&blocks), "{blocks} of 16384 blocks in one of 16 shards");
     }
@@ -245,10 +245,10 @@ fn an_heir_comes_in_by_what_its_content_was_asked_for() {
         (0..4).for_each(|_| assert_eq!(cache.get(id(1, n), DATA), Some(n)));
     }
     assert!(cache.heat(id(1, full - 1)) >= 4);
-    cache.insert_heir(id(1, 1000), DATA, 1000, 4000, 2);
+    cache.insert_prefilled(id(1, 1000), DATA, 1000, 4000, 2);
     assert!(!cache.contains(id(1, 1000)), "others are asked for more often");
     assert_eq!(cache.heat(id(1, 1000)), 0);
-    cache.insert_heir(id(1, 1001), DATA, 1001, 4000, 8);
+    cache.insert_prefilled(id(1, 1001), DATA, 1001, 4000, 8);
     assert_eq!((cache.get(id(1, 1001), DATA), cache.times(id(1, 1001))), (Some(1001), 8));
     assert_eq!(cache.heat(id(1, 1001)), 9);
     assert_eq!(cache.stats().data.compaction_prefills, 1);
@@ -277,34 +277,34 @@ fn of_blocks_that_are_asked_for_alike_those_of_some_extents_stay() {
 
 /// Runs of four blocks are read at random, of four extents, of which two fit. What part of them
 /// is answered at last, when blocks come in by such an arrival.
-fn answered_runs(arrival: Arrival) -> f64 {
+fn answered_runs(reason: InsertReason) -> f64 {
     const RUN: u64 = 4;
     let cache = BlockCache::new(2 << 20, 1);
     cache.admit_by_use(16 << 10, 256 << 10, 1);
-    let (rounds, mut lot, mut answered) = (80_000, 7_u64, 0);
+    let (rounds, mut sample_id, mut answered) = (80_000, 7_u64, 0);
     for round in 0..rounds {
-        lot = lot.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let first = (lot >> 33) % (1024 - RUN);
+        sample_id = sample_id.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let first = (sample_id >> 33) % (1024 - RUN);
         let missing: Vec<BlockId> = (first..first + RUN)
             .map(|n| id(1, n << 12))
             .filter(|id| cache.get(*id, DATA).is_none())
             .collect();
         answered += u32::from(missing.is_empty() && round >= rounds / 2);
-        missing.iter().for_each(|id| cache.insert_read(*id, DATA, 0, 4000, arrival));
+        missing.iter().for_each(|id| cache.insert_read(*id, DATA, 0, 4000, reason));
     }
     f64::from(answered) / f64::from(rounds / 2)
 }
 
 #[test]
 fn a_read_of_several_blocks_brings_them_together() {
-    let arrivals = [1, 2, 9].map(Arrival::of_read);
-    assert_eq!(arrivals, [Arrival::Alone, Arrival::Together, Arrival::Together]);
+    let arrivals = [1, 2, 9].map(InsertReason::of_read);
+    assert_eq!(arrivals, [InsertReason::Alone, InsertReason::Together, InsertReason::Together]);
 }
 
 /// Half of the blocks fit, so half of the reads could be spared.
 #[test]
 fn blocks_that_come_together_make_no_holes() {
-    let [alone, together] = [Arrival::Alone, Arrival::Together].map(answered_runs);
+    let [alone, together] = [InsertReason::Alone, InsertReason::Together].map(answered_runs);
     assert!(together > 0.42, "{together}");
     assert!(together > alone + 0.05, "{together} and {alone}");
 }
@@ -390,9 +390,9 @@ fn a_filter_that_saves_nothing_is_read_while_there_is_room_and_then_done_without
     let worth = useless();
     let look =
         |cache: &BlockCache<u64>, id| cache.look_for(id, FILTER, (&worth, 4096), |block| *block).0;
-    assert_eq!(look(&cache, id(1, 0)), Look::Read);
+    assert_eq!(look(&cache, id(1, 0)), FilterLookup::Read);
     cache.insert(id(1, 0), FILTER, 5, 4096);
-    assert_eq!(look(&cache, id(1, 0)), Look::Seen(5));
+    assert_eq!(look(&cache, id(1, 0)), FilterLookup::Hit(5));
     for n in 1..500 {
         for _ in 0..3 {
             if cache.get(id(2, n), DATA).is_none() {
@@ -402,7 +402,7 @@ fn a_filter_that_saves_nothing_is_read_while_there_is_room_and_then_done_without
     }
     // Many look, and none of them would have saved a read.
     for _ in 1..500 {
-        assert_eq!(look(&cache, id(1, 4096)), Look::Skip);
+        assert_eq!(look(&cache, id(1, 4096)), FilterLookup::Skip);
     }
     assert_eq!(
         cache.stats().filter,
@@ -416,7 +416,7 @@ fn a_filter_that_saves_nothing_is_read_while_there_is_room_and_then_done_without
         }
     );
     let pays = FilterWorth::default();
-    assert_eq!(cache.look_for(id(1, 4096), FILTER, (&pays, 4096), |b| *b).0, Look::Read);
+    assert_eq!(cache.look_for(id(1, 4096), FILTER, (&pays, 4096), |b| *b).0, FilterLookup::Read);
 }
 
 #[test]
@@ -487,11 +487,14 @@ fn where_every_block_comes_in_a_look_at_a_filter_is_one() {
     let worth = useless();
     let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
     let filter = (&worth, 4096);
-    assert_eq!(cache.look_for(id(1, 0), FILTER, filter, |block| *block).0, Look::Read);
+    assert_eq!(cache.look_for(id(1, 0), FILTER, filter, |block| *block).0, FilterLookup::Read);
     cache.insert(id(1, 0), FILTER, 5, 4096);
     for n in 0..1000 {
         cache.insert(id(2, n), DATA, n, 4096);
-        assert_eq!(cache.look_for(id(1, 0), FILTER, filter, |block| *block).0, Look::Seen(5));
+        assert_eq!(
+            cache.look_for(id(1, 0), FILTER, filter, |block| *block).0,
+            FilterLookup::Hit(5)
+        );
     }
 }
 
@@ -510,8 +513,9 @@ fn what_is_passed_by_shows_that_it_wants_bytes() {
     for n in 0..2000 {
         worth.note(FilteredLookup { is_absent: n % 2 == 0, reads_behind: Some(1) });
     }
-    let skips = (0..8)
-        .filter(|_| cache.look_for(id(1, 0), FILTER, (&worth, 16 << 10), |_| ()).0 == Look::Skip);
+    let skips = (0..8).filter(|_| {
+        cache.look_for(id(1, 0), FILTER, (&worth, 16 << 10), |_| ()).0 == FilterLookup::Skip
+    });
     assert!(skips.count() > 4);
     assert!(cache.wanted().window > 0.0);
 }

@@ -30,7 +30,7 @@ fn get(caches: &Caches<()>, number: u64) {
     let reads = data_reads + touch(caches, BlockKind::Index, number / 64);
     let pointer = Pointer { table: 1, offset: number << 12 & 0xFFFF_FFFF, len: 4096, position: 0 };
     let entry = KvEntry { name, stamp: 1, value: &[1; 100], level: 2 };
-    if reads == 0.0 && !caches.point().keeps_unread() {
+    if reads == 0.0 && !caches.point().caches_memory_hits() {
         return;
     }
     caches.point().record_access(hash);
@@ -98,7 +98,7 @@ fn where_nothing_is_read_bytes_go_to_values() {
             let hash = hash_of(name);
             if caches.point().lookup(hash, name, |_| Some(())) == PointCacheLookup::Miss {
                 let entry = KvEntry { name, stamp: 1, value: &[1; 100], level: 2 };
-                caches.found_in_memory(hash, caches.point().epoch(hash), entry);
+                caches.offer_memory_hit(hash, caches.point().epoch(hash), entry);
             }
         }
         // All of them fit, and no more is taken.
@@ -168,7 +168,7 @@ fn every_policy_of_blocks_gives_them_all_and_keeps_what_is_asked_for() {
 #[test]
 fn the_boundaries_of_hac_follow_its_ghosts() {
     let caches = Caches::new(hash_of, 1 << 20, 2, CachePolicy::AcKey { k: 100_000, theta: 0 });
-    assert!(caches.point().keeps_unread());
+    assert!(caches.point().caches_memory_hits());
     for round in 0..60u64 {
         (0..1000).for_each(|n| get(&caches, n * 64 + round % 2));
         assert!(caches.charged_bytes() <= 1 << 20);
@@ -182,7 +182,7 @@ fn the_boundaries_of_hac_follow_its_ghosts() {
     let [kv, kp, block_then] = caches.split();
     assert!(block_then > block, "{kv}, {kp} and {block_then}");
     caches.set_policy(CachePolicy::Adaptive);
-    assert!(caches.point().is_empty() && !caches.point().keeps_unread());
+    assert!(caches.point().is_empty() && !caches.point().caches_memory_hits());
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 #[test]
 fn boundaries_that_are_put_somewhere_are_not_searched_for() {
     let caches = Caches::<()>::new(hash_of, 1 << 20, 2, CachePolicy::Adaptive);
-    let searches = || caches.control.lock().tide.searches();
+    let searches = || caches.control.lock().controller.searches();
     assert!(searches());
     caches.set_shares([0.5, 0.0, 0.5]);
     assert!(!searches());

@@ -64,7 +64,7 @@ fn changes_of_the_capacity_leave_all_shards_with_the_last_one() {
         }
         changers.into_iter().for_each(|changer| changer.join().unwrap());
         let capacity = cache.capacity();
-        let of_shards = |Apart(shard): &Apart<u64>| shard.lock().blocks.capacity();
+        let of_shards = |CachePadded(shard): &CachePadded<u64>| shard.lock().blocks.capacity();
         assert!(cache.shards.iter().all(|shard| of_shards(shard) == capacity / 2));
         assert!(cache.charged_bytes() <= capacity);
         check(&cache);

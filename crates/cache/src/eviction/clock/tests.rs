@@ -82,7 +82,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn all(removed: &Removed<u32>) -> Vec<u32> {
+fn all(removed: &Evicted<u32>) -> Vec<u32> {
     removed.iter().copied().collect()
 }
 

@@ -152,7 +152,7 @@ fn a_smaller_capacity_and_what_is_taken_out_leave_the_order_as_it_was() {
     assert!(cache.charged() <= half && left.len() + cache.len() == 1_600);
     // Those that were asked for have left last, and of the others large ones first.
     assert!(left.iter().all(|n| n % 3 != 0 || n % 7 > 0));
-    assert!(cache.look_at(0, usize::MAX).any(|(_, n)| n % 3 != 0));
+    assert!(cache.scan(0, usize::MAX).any(|(_, n)| n % 3 != 0));
     let rest: Vec<u64> = cache.set_capacity(0).iter().copied().collect();
     assert_eq!((rest.len(), cache.charged(), cache.len()), (1_600 - left.len(), 0, 0));
 }

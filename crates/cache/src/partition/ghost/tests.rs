@@ -89,12 +89,14 @@ fn hits(
     sketch: &Sketch<Narrow>,
     (hot, all): (u32, u32),
     times: u32,
-) -> [Wanted; 2] {
-    let (mut of_hot, mut of_all, mut lot) = (Wanted::default(), Wanted::default(), 1u32);
+) -> [GhostHits; 2] {
+    let (mut of_hot, mut of_all, mut sample_id) =
+        (GhostHits::default(), GhostHits::default(), 1u32);
     for n in 0..400_000 {
-        lot = lot.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let lot = ((u64::from(lot) * u64::from(all + hot * (times - 1))) >> 32) as u32;
-        let number = if lot < hot * times { lot / times } else { lot - hot * (times - 1) };
+        sample_id = sample_id.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let sample_id = ((u64::from(sample_id) * u64::from(all + hot * (times - 1))) >> 32) as u32;
+        let number =
+            if sample_id < hot * times { sample_id / times } else { sample_id - hot * (times - 1) };
         let fingerprint = fingerprint(number);
         sketch.add(spread(fingerprint));
         let hit = ghost.take(fingerprint, sketch).unwrap_or_default();
@@ -102,7 +104,7 @@ fn hits(
         // First all are to be known as well as they will ever be.
         if n >= 200_000 {
             of_all += hit;
-            of_hot += if number < hot { hit } else { Wanted::default() };
+            of_hot += if number < hot { hit } else { GhostHits::default() };
         }
     }
     [of_hot, of_all]

@@ -42,7 +42,7 @@ fn cache(kv: usize, kp: usize) -> PointCache {
 }
 
 /// The same, with entries as AC-Key keeps them.
-fn hac_cache(kv: usize, kp: usize) -> PointCache {
+fn ac_key_cache(kv: usize, kp: usize) -> PointCache {
     let cache = cache(0, 0);
     let boundaries = Arc::new(Boundaries::new(1000, [kv, kp, 64 << 10]));
     let make = || -> Box<dyn PointEntries> {
@@ -125,7 +125,7 @@ fn a_sync_brings_the_new_value_and_a_deletion_takes_all() {
 
 #[test]
 fn the_format_of_hac_keeps_the_same_rules() {
-    let cache = hac_cache(64 << 10, 64 << 10);
+    let cache = ac_key_cache(64 << 10, 64 << 10);
     let (hash, long) = (hash_of(name(b"k")), [b'v'; 40]);
     let find = |value: &[u8], table, by_pointer| {
         let resolved = LookupResult { by_pointer, ..found(entry(b"k", value), place(table, 0)) };

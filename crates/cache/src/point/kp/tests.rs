@@ -14,11 +14,11 @@ struct ByUse {
 }
 
 impl Scorer for ByUse {
-    fn worth(&mut self, _: u32, _: &KpEntry, asked: u8) -> f32 {
-        f32::from(asked)
+    fn worth(&mut self, _: u32, _: &KpEntry, uses: u8) -> f32 {
+        f32::from(uses)
     }
 
-    fn left(&mut self, hash: u32) {
+    fn evicted(&mut self, hash: u32) {
         self.left.push(hash);
     }
 }

@@ -29,11 +29,11 @@ impl Scorer for ByUse {
         hash_of(name.key)
     }
 
-    fn worth(&mut self, _: u64, _: &KvEntry<'_>, asked: u8) -> f32 {
-        f32::from(asked)
+    fn worth(&mut self, _: u64, _: &KvEntry<'_>, uses: u8) -> f32 {
+        f32::from(uses)
     }
 
-    fn left(&mut self, hash: u64, charge: usize) {
+    fn evicted(&mut self, hash: u64, charge: usize) {
         self.left.push((hash, charge));
     }
 }
@@ -130,7 +130,7 @@ impl Scorer for ByName {
         if entry.name.key[0] == 1 { 8.0 } else { 1.0 }
     }
 
-    fn left(&mut self, _: u64, _: usize) {}
+    fn evicted(&mut self, _: u64, _: usize) {}
 }
 
 /// A quarter of every chunk left in its turn, whatever stood there.
@@ -152,7 +152,7 @@ fn what_is_good_stays_though_it_came_together() {
         if (30_000..50_000).contains(&n) {
             let gone = name(0, n - 1_000);
             shard.remove(hash_of(&gone), name_of(&gone), &scorer);
-            assert_eq!(shard.price_usual, 1.0);
+            assert_eq!(shard.price_average, 1.0);
         }
     }
     let good = (0..1_500).filter(|&n| shard.contains(hash_of(&name(1, n)), name_of(&name(1, n))));

@@ -106,10 +106,10 @@ fn pointers_want_no_more_than_they_fill() {
 fn a_ghost_stays_where_sizes_are_mixed() {
     for one_in in [100, 20, 10, 3] {
         let mut window = KvWindow { entries: 1000, ..KvWindow::NONE };
-        let mut lot = 1u64;
+        let mut sample_id = 1u64;
         let mut charge = || {
-            lot = lot.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            if (lot >> 33).is_multiple_of(one_in) { 4100 } else { 139 }
+            sample_id = sample_id.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            if (sample_id >> 33).is_multiple_of(one_in) { 4100 } else { 139 }
         };
         let mut made = |times| (0..times).filter(|_| window.note(charge()).is_some()).count();
         let at_first = made(4096);
@@ -145,7 +145,7 @@ fn a_sample_of_the_keys_wants_what_all_of_them_do() {
             let key = (1_000_000 + n).to_be_bytes();
             let name = Name { keyspace: 1, key: &key };
             let entry = KvEntry { name, stamp: 7, value: &[1; 100], level: 4 };
-            shard.found_in_memory(hash_of(name), entry)
+            shard.offer_memory_hit(hash_of(name), entry)
         };
         (0..8_000).for_each(|n| _ = answered(&mut shard, n));
         let spared: u32 = (0..8_000).map(|n| answered(&mut shard, n)).sum();
@@ -173,7 +173,7 @@ fn what_is_in_memory_comes_in_where_it_is_asked_for_more_than_what_leaves() {
         let key = number.to_be_bytes();
         let name = Name { keyspace: 1, key: &key };
         let entry = KvEntry { name, stamp: 7, value: &[1; 100], level: 4 };
-        shard.found_in_memory(hash_of(name), entry);
+        shard.offer_memory_hit(hash_of(name), entry);
         shard.kv.contains(hash_of(name), name)
     };
     let mut kept = || (0..100).filter(|n| find(&mut shard, 1_000_000 + n)).count();
@@ -214,7 +214,7 @@ fn what_is_in_memory_anyway_comes_in_where_nothing_leaves_for_it() {
         let key = number.to_be_bytes();
         let name = Name { keyspace: 1, key: &key };
         let entry = KvEntry { name, stamp: 7, value: &[1; 100], level: 4 };
-        let answered = shard.found_in_memory(hash_of(name), entry);
+        let answered = shard.offer_memory_hit(hash_of(name), entry);
         (answered, shard.kv.contains(hash_of(name), name))
     };
     // Without bytes, what has been there before shows that some are wanted.
@@ -262,7 +262,7 @@ fn keys_cost_what_their_level_does_or_all_alike() {
     for (by, deep, shallow, by_pointer) in [
         (CostBy::Level, 3.0, 1.0, 2.0),
         (CostBy::Sketch, 3.0, 1.0, 2.0),
-        (CostBy::Nothing, 2.0, 2.0, 1.0),
+        (CostBy::Average, 2.0, 2.0, 1.0),
     ] {
         costs.by = by;
         let saved = |level| costs.counted_for(level) * costs.saved_by_value(level);
@@ -286,7 +286,7 @@ fn a_pointer_is_kept_where_it_would_have_spared_a_read() {
     assert_eq!(get(&mut shard, b"two reads", 2.0), PointCacheLookup::Miss);
     assert_eq!(shard.len(), (0, 1));
     assert!(matches!(get(&mut shard, b"two reads", 2.0), PointCacheLookup::Pointer(_)));
-    shard.set_without(Ablations::NONE.and(Ablation::Admission), [1.0; LEVELS]);
+    shard.set_ablations(Ablations::NONE.and(Ablation::Admission), [1.0; LEVELS]);
     assert_eq!(get(&mut shard, b"one read", 1.0), PointCacheLookup::Miss);
     assert_eq!(shard.len(), (0, 2), "without admission all come in");
 }

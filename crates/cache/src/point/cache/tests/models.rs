@@ -84,7 +84,7 @@ type Make = fn() -> PointCache;
 
 /// What is added to a name, and what makes the cache.
 const FORMATS: [(&str, Make); 2] =
-    [("", || cache(64 << 10, 8 << 10)), (", hac", || hac_cache(64 << 10, 8 << 10))];
+    [("", || cache(64 << 10, 8 << 10)), (", hac", || ac_key_cache(64 << 10, 8 << 10))];
 
 #[test]
 fn nothing_stale_comes_in_beside_flushes() {
