@@ -122,7 +122,7 @@ impl fmt::Display for NoSuchPolicy {
             let names: Vec<&str> = Ablations::all().map(|(_, name)| name).collect();
             return write!(
                 f,
-                "the adaptive policy cannot do without {name:?}: only {}",
+                "the adaptive policy cannot switch off {name:?}: only {}",
                 names.join(", ")
             );
         }
@@ -131,7 +131,7 @@ impl fmt::Display for NoSuchPolicy {
             "{:?} is no cache policy: adaptive, ac-key or ac-key:K,THETA (bytes, hundredths), block-only, \
              block-clock, block-s3-fifo, kv-only, kp-only, fixed:KV,KP,BLOCK or \
              ac-key-fixed:KV,KP,BLOCK in hundredths that make 100; for the lab, \
-             adaptive-without:IDEA[,IDEA...]",
+             adaptive-without:MECHANISM[,MECHANISM...]",
             self.text
         )
     }
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(text.parse::<CachePolicy>().unwrap().to_string(), text);
         let error = "adaptive-without:sync,tides".parse::<CachePolicy>().unwrap_err().to_string();
         assert!(
-            error.starts_with("the adaptive policy cannot do without \"tides\": only admission, "),
+            error.starts_with("the adaptive policy cannot switch off \"tides\": only admission, "),
             "{error}"
         );
         assert!(all.iter().all(|name| error.contains(name)), "{error}");

@@ -402,7 +402,8 @@ impl AcKeyShard {
     /// Evicts one entry of `list`; returns its bytes.
     fn evict(&mut self, list: usize) -> usize {
         let oldest = self.entries.oldest_first(list).map(|index| (index, self.efficiency(index)));
-        let victim = self.efficiencies[list].victim(oldest).expect("what is charged is in a list");
+        let victim =
+            self.efficiencies[list].victim(oldest).expect("every charged entry is in a list");
         let fingerprint = *self.entries.key(victim);
         let entry = self.take(victim);
         self.note(list, fingerprint, &entry);

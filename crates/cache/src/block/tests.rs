@@ -1,4 +1,4 @@
-//! The cache as a whole: shards, counters, tables that die, many threads.
+//! The whole block cache: shards, counters, dropped tables, concurrency.
 
 #[cfg(not(miri))]
 mod models;
@@ -25,7 +25,7 @@ fn a_block_is_found_until_it_is_pushed_out() {
         cache.insert(id(1, n * 4096), DATA, n, 1000);
         assert_eq!(cache.get(id(1, n * 4096), DATA), Some(n));
     }
-    assert_eq!(cache.get(id(1, 0), DATA), None, "the oldest made room");
+    assert_eq!(cache.get(id(1, 0), DATA), None, "");
     assert_eq!(cache.len() as u64, fits);
     assert!(cache.charged_bytes() <= cache.capacity());
 }
@@ -163,10 +163,10 @@ fn blocks_of_dead_tables_go_and_the_others_stay() {
     cache.evict_tables(&|table| table % 2 == 0);
     assert_eq!(cache.len(), 5000);
     assert!((0..10).all(|table| cache.contains(id(table, 7)) == (table % 2 == 1)));
-    assert_eq!(cache.stats().data.evictions, 0, "nobody wanted their room");
+    assert_eq!(cache.stats().data.evictions, 0, "");
 }
 
-/// A value that asks, when dropped, for the lock that dropped it.
+/// A value that takes the shard's lock in its drop.
 #[derive(Clone)]
 struct Curious {
     _inner: Arc<CuriousInner>,
@@ -246,7 +246,7 @@ fn an_heir_comes_in_by_what_its_content_was_asked_for() {
     }
     assert!(cache.heat(id(1, full - 1)) >= 4);
     cache.insert_prefilled(id(1, 1000), DATA, 1000, 4000, 2);
-    assert!(!cache.contains(id(1, 1000)), "others are asked for more often");
+    assert!(!cache.contains(id(1, 1000)), "");
     assert_eq!(cache.heat(id(1, 1000)), 0);
     cache.insert_prefilled(id(1, 1001), DATA, 1001, 4000, 8);
     assert_eq!((cache.get(id(1, 1001), DATA), cache.times(id(1, 1001))), (Some(1001), 8));
@@ -258,7 +258,7 @@ fn an_heir_comes_in_by_what_its_content_was_asked_for() {
 fn of_blocks_that_are_asked_for_alike_those_of_some_extents_stay() {
     let cache = BlockCache::new(4 << 20, 1);
     cache.admit_by_use(64 << 10, 64 << 10, 1);
-    // Twice as many as fit, in eight extents, all asked for again and again.
+    // Twice as many as fit, in eight extents, all accessed repeatedly.
     for round in 0..60 {
         for n in 0..2048 {
             let n = (n * 1021 + round * 77) % 2048;
@@ -275,8 +275,8 @@ fn of_blocks_that_are_asked_for_alike_those_of_some_extents_stay() {
     assert!(most > 2 * least, "{kept:?}");
 }
 
-/// Runs of four blocks are read at random, of four extents, of which two fit. What part of them
-/// is answered at last, when blocks come in by such an arrival.
+/// Reads runs of four blocks at random from four extents, of which two fit. Returns the fraction of
+/// fully cached runs at the end, for inserts with `reason`.
 fn answered_runs(reason: InsertReason) -> f64 {
     const RUN: u64 = 4;
     let cache = BlockCache::new(2 << 20, 1);
@@ -301,7 +301,7 @@ fn a_read_of_several_blocks_brings_them_together() {
     assert_eq!(arrivals, [InsertReason::Alone, InsertReason::Together, InsertReason::Together]);
 }
 
-/// Half of the blocks fit, so half of the reads could be spared.
+/// Half of the blocks fit, so half of the reads could be saved.
 #[test]
 fn blocks_that_come_together_make_no_holes() {
     let [alone, together] = [InsertReason::Alone, InsertReason::Together].map(answered_runs);
@@ -324,14 +324,14 @@ fn a_read_is_wanted_once_and_only_if_all_its_blocks_were_known() {
     cache.note_read(gone[..3].iter().copied());
     assert_eq!(cache.wanted().window, 1.0);
     cache.note_read([gone[3], id(7, 7)].into_iter());
-    assert_eq!(cache.wanted().window, 1.0, "nobody knew the second one");
+    assert_eq!(cache.wanted().window, 1.0, "");
 }
 
 #[test]
 fn who_reads_alone_looks_once_more_and_says_that_it_reads() {
     let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
     cache.admit_by_use(64 << 10, 64 << 10, 1);
-    // Too large to come in: it goes to the ghost.
+    // Too large to be admitted: it goes to the ghost.
     assert_eq!(cache.get(id(1, 1), DATA), None);
     cache.insert(id(1, 1), DATA, 1, SHARD_BYTES_MIN);
     cache.insert(id(1, 2), DATA, 2, 4000);
@@ -343,9 +343,9 @@ fn who_reads_alone_looks_once_more_and_says_that_it_reads() {
     assert_eq!(cache.get_or_note_read(id(1, 1), DATA), None);
     assert_eq!(counted(&cache), (0, 1, 1.0), "the miss was counted before");
     assert_eq!(cache.get_or_note_read(id(1, 1), DATA), None);
-    assert_eq!(counted(&cache), (0, 1, 1.0), "the ghost has said so once");
+    assert_eq!(counted(&cache), (0, 1, 1.0), "");
     assert_eq!(cache.get_or_note_read(id(1, 2), DATA), Some(2));
-    assert_eq!(counted(&cache), (1, 1, 1.0), "somebody has brought it in");
+    assert_eq!(counted(&cache), (1, 1, 1.0), "");
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn a_read_is_near_only_if_all_its_blocks_are() {
     let ask = |n: u64, times: usize| {
         (0..times).for_each(|_| _ = cache.get(id(1, n), DATA));
     };
-    // Too large to come in: each goes to the ghost.
+    // Too large to be admitted: each goes to the ghost.
     for n in 0..8 {
         ask(n, if n < 2 { 5 } else { 1 });
         cache.insert(id(1, n), DATA, n, SHARD_BYTES_MIN);
@@ -369,13 +369,13 @@ fn a_read_is_near_only_if_all_its_blocks_are() {
         (hits.window, hits.near)
     };
     assert_eq!(read(&[0, 5]), (1.0, 0.0));
-    // Of equals, the one that was noted last.
+    // Of equals, the one recorded last.
     assert_eq!(read(&[1, 7]), (1.0, 4.0));
 }
 
 const FILTER: BlockTag = BlockTag { keyspace: 0, kind: BlockKind::Filter };
 
-/// A filter that has saved no lookup a read for long.
+/// A filter that has long saved no lookup a read.
 fn useless() -> FilterWorth {
     let worth = FilterWorth::default();
     let found = FilteredLookup { is_absent: false, reads_behind: Some(1) };
@@ -400,7 +400,7 @@ fn a_filter_that_saves_nothing_is_read_while_there_is_room_and_then_done_without
             }
         }
     }
-    // Many look, and none of them would have saved a read.
+    // None of these lookups would have saved a read.
     for _ in 1..500 {
         assert_eq!(look(&cache, id(1, 4096)), FilterLookup::Skip);
     }
@@ -438,9 +438,8 @@ fn looks_that_save_nothing_do_not_keep_a_filter() {
     assert!(!keeps(useless()));
 }
 
-/// Counters once ended at 15, which all blocks of a hot set reached: a scan then met a
-/// missing block of a small level as often as one of the last, and one is a read as much
-/// as the other.
+/// Regression: counters once ended at 15, which all blocks of a hot set reached: a scan then missed
+/// blocks of a small level as often as blocks of the last, and each miss costs the same read.
 #[test]
 fn of_hot_blocks_those_stay_that_are_asked_for_most() {
     let cache = BlockCache::new(1 << 20, 1);
@@ -450,8 +449,8 @@ fn of_hot_blocks_those_stay_that_are_asked_for_most() {
             cache.insert(id, DATA, 0, 4096);
         }
     };
-    // Of 700 blocks 250 fit. A hundred, of as many extents, are asked for four times in
-    // between, which does not keep them among the newest through the flood of the others.
+    // Of 700 blocks 250 fit. A hundred, of as many extents, are accessed four times per round,
+    // which does not keep them among the newest through the flood of the others.
     for round in 0..14u64 {
         (0..400).for_each(|n| ask(id(1, (n % 100) << 20)));
         (0..600).for_each(|n| ask(id(2, ((round * 600 + n) * 61 % 600) << 12)));
@@ -460,13 +459,13 @@ fn of_hot_blocks_those_stay_that_are_asked_for_most() {
     assert!(kept >= 95, "{kept}");
 }
 
-/// Whoever is held against the same block as everybody before would never come in.
+/// A new block that is compared with the same rival as all before it would never be admitted.
 #[test]
 fn newcomers_are_held_against_one_block_after_the_other() {
     let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
     cache.admit_by_use(64 << 10, 64 << 10, 1);
     let full = (SHARD_BYTES_MIN / (4096 + BlockCache::<u64>::BLOCK_OVERHEAD_BYTES)) as u64;
-    // The oldest is asked for often, with nothing else to make it the newest again.
+    // The oldest is accessed often, and nothing else makes it the newest again.
     cache.insert(id(1, 0), DATA, 0, 4096);
     (0..20).for_each(|_| assert_eq!(cache.get(id(1, 0), DATA), Some(0)));
     (1..full).for_each(|n| cache.insert(id(1, n << 12), DATA, n, 4096));
@@ -476,12 +475,12 @@ fn newcomers_are_held_against_one_block_after_the_other() {
         cache.insert(id(2, n << 12), DATA, n, 4096);
     }
     let came_in = (0..newcomers).filter(|n| cache.contains(id(2, n << 12))).count();
-    assert_eq!(came_in as u64, newcomers - 1, "all but the one that was held against the oldest");
-    assert!(cache.contains(id(1, 0)), "which is asked for more often than anybody");
+    assert_eq!(came_in as u64, newcomers - 1, "");
+    assert!(cache.contains(id(1, 0)), "");
 }
 
-/// The baselines are to stay what they are: their filters once were as old as nobody had
-/// looked at them.
+/// Regression: the baselines must not change; their filters once aged as if they were never
+/// accessed.
 #[test]
 fn where_every_block_comes_in_a_look_at_a_filter_is_one() {
     let worth = useless();

@@ -69,7 +69,7 @@ impl<K: Key, V> Clock<K, V> {
     fn shrink_to(&mut self, bytes: usize) -> Evicted<V> {
         let mut removed = Evicted::new();
         while self.charged() > bytes {
-            let oldest = self.entries.oldest(LIST).expect("what is charged is in the list");
+            let oldest = self.entries.oldest(LIST).expect("every charged entry is in the list");
             match std::mem::take(self.entries.uses(oldest)) {
                 0 => removed.push(self.entries.take(oldest)),
                 _ => self.entries.renew(LIST, oldest),

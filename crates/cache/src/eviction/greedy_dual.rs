@@ -188,7 +188,7 @@ impl<K: Key, V> GreedyDual<K, V> {
         while self.charged > bytes {
             let least = (0..CLASSES).min_by_key(|class| self.priorities[*class]);
             let least = least.expect("there are classes");
-            let oldest = self.entries.oldest(least).expect("what is charged is in a list");
+            let oldest = self.entries.oldest(least).expect("every charged entry is in a list");
             self.age = self.priorities[least];
             removed.push(self.take(oldest));
         }

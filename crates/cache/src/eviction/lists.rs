@@ -35,7 +35,7 @@ pub trait Key: Copy + Eq {
 
 /// Evicted values. The first needs no allocation: most inserts evict one entry or none.
 #[derive(Debug)]
-#[must_use = "values are to be dropped outside of locks"]
+#[must_use = "drop values outside of locks"]
 pub struct Evicted<V> {
     first: Option<V>,
     rest: Vec<V>,

@@ -14,12 +14,12 @@ use crate::eviction::lists::{Evicted, Key, Lists};
 
 /// The result of an insert.
 #[derive(Debug)]
-#[must_use = "values are to be dropped outside of locks"]
+#[must_use = "drop values outside of locks"]
 pub(crate) struct Inserted<V> {
     /// The new value, if it is larger than the capacity.
     pub(crate) refused: Option<V>,
     /// The previous value under the key.
-    #[allow(dead_code, reason = "it is there to be dropped outside of locks")]
+    #[allow(dead_code, reason = "kept to be dropped outside of locks")]
     pub(crate) replaced: Option<V>,
     /// Evicted values, least recently used first.
     pub(crate) evicted: Evicted<V>,
@@ -117,7 +117,7 @@ impl<K: Key, V> Lru<K, V> {
     fn shrink_to(&mut self, bytes: usize) -> Evicted<V> {
         let mut removed = Evicted::new();
         while self.charged() > bytes {
-            let oldest = self.entries.oldest(LIST).expect("what is charged is in the list");
+            let oldest = self.entries.oldest(LIST).expect("every charged entry is in the list");
             removed.push(self.entries.take(oldest));
         }
         removed

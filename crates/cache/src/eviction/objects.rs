@@ -26,7 +26,7 @@ impl Key for Hash {
 
 /// The result of [`Objects::insert`].
 #[derive(Debug)]
-#[must_use = "what left may be wanted elsewhere"]
+#[must_use = "the caller may need the evicted objects"]
 pub struct Insertion<V> {
     /// The object, if it is larger than the shard.
     pub refused: Option<V>,

@@ -114,7 +114,7 @@ impl<K: Key, V> S3Fifo<K, V> {
 
     /// Moves the oldest of the small queue to the main one, or evicts it.
     fn leave_small(&mut self, removed: &mut Evicted<V>) {
-        let oldest = self.entries.oldest(SMALL).expect("what is charged is in a queue");
+        let oldest = self.entries.oldest(SMALL).expect("every charged entry is in a queue");
         let uses = std::mem::take(self.entries.uses(oldest));
         if uses > 1 {
             self.entries.transfer(oldest, MAIN, self.entries.charge(oldest));

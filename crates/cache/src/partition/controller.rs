@@ -16,7 +16,7 @@
 //! credit a search would go too far.
 //!
 //! ```text
-//!   Search ─── SEARCH_STEPS ──► Settle ─── they stand still ──► Follow
+//!   Search ─── SEARCH_STEPS ──► Settle ─── they are stable ───► Follow
 //!     ▲                                                           │
 //!     └─────────── a share STRAYED from where it settled ◄────────┘
 //! ```

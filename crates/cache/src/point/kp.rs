@@ -168,7 +168,7 @@ type Bucket = [Slot; BUCKET];
 /// The entries of one shard.
 #[derive(Debug)]
 pub struct KpShard {
-    #[expect(clippy::vec_box, reason = "a list of chunks grows without moving what is in them")]
+    #[expect(clippy::vec_box, reason = "the list of chunks grows without moving their content")]
     chunks: Vec<Box<[Bucket; CHUNK_BUCKETS]>>,
     /// Used buckets.
     buckets: usize,

@@ -1,15 +1,15 @@
-//! Where boundaries go, and when they search, settle and follow.
+//! Boundary movement: searching, settling and following.
 
 use super::*;
 
 const WINDOW: usize = 100_000;
 
-/// Reads that every part of the window would have saved alike.
+/// Reads that every part of the window would have saved equally.
 fn alike(reads: f64) -> GhostHits {
     GhostHits { window: reads, near: reads }
 }
 
-/// Of a budget of a million bytes.
+/// For a budget of a million bytes.
 fn of_a_million() -> PartitionController {
     PartitionController::new(WINDOW)
 }
@@ -28,7 +28,7 @@ fn bytes_go_where_they_save_most() {
     assert_eq!(split, [1_000_000, 0, 0]);
 }
 
-/// What gives way by chance and is read again costs more than it says.
+/// Bytes moved by chance cost more in repeated reads than the credits show.
 #[test]
 fn who_follows_goes_far_only_where_credits_are_far_apart() {
     let moved = |least: f64| {
@@ -44,7 +44,7 @@ fn who_follows_goes_far_only_where_credits_are_far_apart() {
     assert_eq!(moved(0.0), 10_000);
 }
 
-/// Metadata has to be here up to a size and is of no use beyond it.
+/// Metadata pays off up to a size and not beyond it.
 #[test]
 fn the_place_is_found_where_more_is_of_no_use() {
     let (mut controller, mut split) = (of_a_million(), [0, 0, 1_000_000]);
@@ -60,7 +60,7 @@ fn the_place_is_found_where_more_is_of_no_use() {
         }
         split[2]
     };
-    // As the average over the window says.
+    // By the average over the window.
     let searched = run(SEARCH_STEPS as u32, &mut split);
     assert!((240_000..265_000).contains(&searched), "{searched}");
     let settled = run(SEARCH_STEPS as u32, &mut split);
@@ -68,7 +68,7 @@ fn the_place_is_found_where_more_is_of_no_use() {
     assert!(run(512, &mut split).abs_diff(settled) < 10_000);
 }
 
-/// A few hundred pointers may be worth much in a window of thousands: none needs another.
+/// A few hundred pointers may be valuable in a window of thousands: more are worthless.
 #[test]
 fn a_search_sees_that_a_few_pointers_are_worth_much() {
     let mut controller = of_a_million();
@@ -85,8 +85,8 @@ fn a_search_sees_that_a_few_pointers_are_worth_much() {
     assert!((15_000..30_000).contains(&split[1]), "{split:?}");
 }
 
-/// By the most-wanted eighth of its window KP would go on to grow where blocks are of more use.
-/// The window of a large cache is less than a tenth of it.
+/// By its most valuable eighth of the window, KP would keep growing where blocks save more. The
+/// window of a large cache is less than a tenth of it.
 #[test]
 fn a_search_goes_by_the_average_once_there_are_pointers_enough() {
     let searched = |window: usize, from: Split| {
@@ -107,8 +107,7 @@ fn a_search_goes_by_the_average_once_there_are_pointers_enough() {
     }
 }
 
-/// Two places, of which the search finds the one and following the other, in steps that
-/// may move at most `bytes_max`.
+/// Two optima: the search finds one, following the other, in steps of at most `bytes_max`.
 fn run_between_two_places(
     controller: &mut PartitionController,
     split: &mut Split,
@@ -130,13 +129,13 @@ fn who_has_strayed_far_searches_again() {
     };
     assert!(run(&mut split, 256)[1] > 990_000);
     assert!(run(&mut split, 2000)[0] > 990_000, "by near credits");
-    // Another load has carried them away.
+    // Another load has moved them away.
     split = [700_000, 0, 300_000];
     let before = run(&mut split, 2);
     assert!(run(&mut split, 64)[1] > before[1]);
 }
 
-/// However long they take from the place that the search has found.
+/// However long they move from the point that the search has found.
 #[test]
 fn who_goes_on_has_not_settled_and_does_not_search_again() {
     let (mut controller, mut split) = (of_a_million(), [0, 0, 1_000_000]);
@@ -150,7 +149,7 @@ fn who_goes_on_has_not_settled_and_does_not_search_again() {
     assert_eq!(split, [1_000_000, 0, 0]);
 }
 
-/// What it has beyond what it holds would stand empty.
+/// Bytes beyond its entries would stay empty.
 #[test]
 fn who_has_room_gets_no_more_and_is_waited_for() {
     let (mut controller, mut split) = (of_a_million(), [0, 0, 1_000_000]);
@@ -167,8 +166,8 @@ fn who_has_room_gets_no_more_and_is_waited_for() {
     assert_eq!(split, [5_000, 0, 995_000]);
 }
 
-/// Where a step can move little, a search takes more of them, and where nothing is wanted
-/// none ends.
+/// Where a step can move only a few bytes, a search takes more steps, and without evidence it does
+/// not end.
 #[test]
 fn a_search_goes_by_what_its_steps_can_move() {
     let (mut controller, mut split) = (of_a_million(), [0, 0, 1_000_000]);
@@ -191,7 +190,7 @@ fn boundaries_that_are_put_somewhere_follow_from_there() {
     assert!(kv > 500_000, "{kv}");
 }
 
-/// Of a handful of hits four times as many are near by chance.
+/// With a handful of hits, four times as many are near by chance.
 #[test]
 fn near_credits_say_nothing_where_there_are_few() {
     let (mut controller, mut split) = (of_a_million(), [500_000, 0, 500_000]);
@@ -210,7 +209,7 @@ fn time_is_spared_where_no_reads_are() {
     controller.credit_time(300.0);
     controller.credit(Component::Block, alike(1.05));
     assert_eq!(controller.step(split, [usize::MAX; 3]), split);
-    // What is left of both.
+    // The remaining bytes of both.
     let [kv, kp, block] = controller.step(split, [usize::MAX; 3]);
     assert!(kv > 15_000 && kp == 0 && kv + block == 1_000_000, "{kv}, {kp} and {block}");
 }

@@ -1,4 +1,4 @@
-//! What a ghost knows, and for how long.
+//! The fingerprints that a ghost keeps, and for how long.
 
 use super::*;
 use crate::partition::sketch::Narrow;
@@ -23,7 +23,7 @@ fn among_equals_the_last_ones_are_known() {
     (0..100_000).for_each(|n| ghost.note(fingerprint(n), &sketch));
     assert!(known(&mut ghost, 95_000..100_000) > 4_800);
     assert!(known(&mut ghost, 0..75_000) < 100);
-    // Each is told once; some share a fingerprint.
+    // Each is reported once; some share a fingerprint.
     assert!(known(&mut ghost, 95_000..100_000) < 5);
     assert!(known(&mut ghost, 200_000..300_000) < 5);
 }
@@ -40,7 +40,7 @@ fn what_is_asked_for_stays_through_a_flood_of_what_is_not() {
     }
     (1_000..100_000).for_each(|n| ghost.note(fingerprint(n), &sketch));
     assert!(known(&mut ghost, 0..1_000) > 970);
-    // Beside them there is room for the last of the others.
+    // There is also room for the last of the others.
     assert!(known(&mut ghost, 99_000..100_000) > 300);
 }
 
@@ -82,8 +82,8 @@ fn the_smallest_have_one_entry_and_none() {
     assert!(!take(&mut none, 5) && none.charged_bytes() == 0);
 }
 
-/// What a ghost says of so many lookups, each of one of the fingerprints by lot, of which the
-/// first `hot` are asked for `times` as often as each of the others: of those, and of all.
+/// Ghost hits of many random lookups, in which each of the first `hot` fingerprints is accessed
+/// `times` as often as each of the others: hits of the hot ones, and of all.
 fn hits(
     ghost: &mut Ghost,
     sketch: &Sketch<Narrow>,
@@ -101,7 +101,7 @@ fn hits(
         sketch.add(spread(fingerprint));
         let hit = ghost.take(fingerprint, sketch).unwrap_or_default();
         ghost.note(fingerprint, sketch);
-        // First all are to be known as well as they will ever be.
+        // Warm up until the ghost is in its steady state.
         if n >= 200_000 {
             of_all += hit;
             of_hot += if number < hot { hit } else { GhostHits::default() };
@@ -119,7 +119,7 @@ fn near_are_those_that_are_asked_for_most() {
     assert!(cold.window > 50_000.0 && cold.near < cold.window, "{cold:?}");
 }
 
-/// Being asked for right now is no sign of being asked for more than others.
+/// The current access is no evidence of a higher frequency.
 #[test]
 fn among_equals_each_part_of_the_window_has_as_many_hits() {
     for period in [20_000, 80_000, 320_000] {
