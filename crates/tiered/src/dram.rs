@@ -9,7 +9,7 @@
 //! For one thread at a time; [`crate::cache`] puts locks around it.
 
 use hashbrown::HashMap;
-use tidekv_cache::{Eviction, Objects, Removed};
+use tidekv_cache::{Evicted, Eviction, Objects};
 
 use crate::object::{Found, Object};
 
@@ -92,7 +92,7 @@ impl<C> Shard<C> {
 
     /// Puts an object in; what leaves for it, in the order in which it leaves. Itself is
     /// among that, where it is larger than the shard.
-    pub(crate) fn put(&mut self, hash: u64, held: DramObject<C>) -> Removed<DramObject<C>> {
+    pub(crate) fn put(&mut self, hash: u64, held: DramObject<C>) -> Evicted<DramObject<C>> {
         let (charge_bytes, benefit) = (held.charge_bytes(), held.benefit());
         let insertion = self.objects.insert_for(hash, held, charge_bytes, benefit);
         let mut left = insertion.evicted;
@@ -144,7 +144,7 @@ impl<C> Shard<C> {
         self.reading.remove(&hash);
     }
 
-    pub(crate) fn set_capacity_bytes(&mut self, capacity_bytes: usize) -> Removed<DramObject<C>> {
+    pub(crate) fn set_capacity_bytes(&mut self, capacity_bytes: usize) -> Evicted<DramObject<C>> {
         self.objects.set_capacity_bytes(capacity_bytes)
     }
 
@@ -161,7 +161,7 @@ impl<C> Shard<C> {
         &mut self,
         capacity_bytes: usize,
         step_bytes: usize,
-    ) -> Option<Removed<DramObject<C>>> {
+    ) -> Option<Evicted<DramObject<C>>> {
         if self.objects.capacity_bytes() <= capacity_bytes {
             return None;
         }
@@ -190,7 +190,7 @@ impl<C> Shard<C> {
     }
 
     pub(crate) fn look_at(&self, first: usize, count: usize, mut see: impl FnMut(&DramObject<C>)) {
-        self.objects.look_at(first, count, |_, held| see(held));
+        self.objects.scan(first, count, |_, held| see(held));
     }
 }
 

@@ -242,7 +242,7 @@ impl Engine {
             .flat_map(|t| t.range_tombstones().tombstones().collect::<Vec<_>>())
             .collect();
         let borders = if compaction.is_move { Vec::new() } else { self.borders(&compaction) };
-        let follows = !compaction.is_move && !self.caches.policy().lacks(Ablation::Repair);
+        let follows = !compaction.is_move && !self.caches.policy().disables(Ablation::Repair);
         let moves = match follows {
             false => Moves::default(),
             true => {
@@ -357,7 +357,7 @@ impl Engine {
     fn heat_rule(&self) -> Option<Rule> {
         match self.caches.policy() {
             policy if policy.is_of_ac_key() => Some(Rule::Overlap),
-            policy if policy.is_of_blocks() || policy.lacks(Ablation::Repair) => None,
+            policy if policy.is_of_blocks() || policy.disables(Ablation::Repair) => None,
             _ => Some(Rule::HotBlockCarryover),
         }
     }
@@ -397,7 +397,7 @@ impl Engine {
         }
         compaction.hand_on_seek_bytes(&added.iter().map(|(_, table)| table).collect::<Vec<_>>());
         self.install_edit(parts, edit, &added, &placed)?;
-        if self.caches.policy().lacks(Ablation::Repair) {
+        if self.caches.policy().disables(Ablation::Repair) {
             let is_gone = |id| compaction.tables().any(|table| table.meta().id == id);
             self.caches.point().forget(|_| false, is_gone);
         }

@@ -144,7 +144,7 @@ impl Engine {
             };
             point.forget(is_covered, |_| false);
         }
-        let renews = !self.caches.policy().lacks(Ablation::Sync);
+        let renews = !self.caches.policy().disables(Ablation::Sync);
         let plan = MergePlan {
             snapshots,
             now_ms: self.clock.unix_ms(),

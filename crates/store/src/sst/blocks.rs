@@ -32,7 +32,9 @@ mod tests;
 use std::slice;
 use std::sync::Arc;
 
-use tidekv_cache::{Arrival, BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, Look};
+use tidekv_cache::{
+    BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterLookup, FilterWorth, InsertReason,
+};
 use tidekv_io::{Buffer, Clock, ReadRequest, Storage};
 
 use self::flight::{Flights, Lead, Role};
@@ -167,7 +169,7 @@ impl Blocks {
         handle: BlockHandle,
         worth: &FilterWorth,
         look: impl FnOnce(&Block) -> R,
-    ) -> (Look<R>, bool) {
+    ) -> (FilterLookup<R>, bool) {
         let look = |block: &BlockRef| look(block);
         let (id, tag) = (file.id_of(handle), file.tag_of(BlockKind::Filter));
         self.caches.blocks().look_for(id, tag, (worth, handle.len as usize), look)
@@ -201,7 +203,7 @@ impl Blocks {
                 self.read_alone(address, Way::ByTier)
             }
         };
-        self.publish(address, lead, Arrival::Alone, result.clone());
+        self.publish(address, lead, InsertReason::Alone, result.clone());
         self.caches.note_reads(reads);
         result
     }
@@ -271,7 +273,7 @@ impl Blocks {
                         recalled += 1;
                         self.note_read(slice::from_ref(address));
                         slots[i] = Some(Ok(block.clone()));
-                        self.publish(address, lead, Arrival::Alone, Ok(block));
+                        self.publish(address, lead, InsertReason::Alone, Ok(block));
                     } else {
                         self.note_purpose(address, purpose(i));
                         leads.push((i, lead));
@@ -310,7 +312,7 @@ impl Blocks {
         let id = BlockId { table, offset };
         let charge = block.charge();
         let blocks = self.caches.blocks();
-        blocks.insert_heir(id, BlockTag { keyspace, kind }, Arc::new(block), charge, times);
+        blocks.insert_prefilled(id, BlockTag { keyspace, kind }, Arc::new(block), charge, times);
     }
 
     /// This thread is about to read this block from storage.
@@ -436,7 +438,7 @@ impl Blocks {
         &self,
         address: &BlockAddress,
         lead: Lead<'_>,
-        arrival: Arrival,
+        arrival: InsertReason,
         result: Result<BlockRef>,
     ) {
         if let Ok(block) = &result {
@@ -580,7 +582,7 @@ impl Blocks {
         leads: Vec<Lead<'_>>,
         disk: Result<Buffer>,
     ) -> Vec<Result<BlockRef>> {
-        let arrival = Arrival::of_read(run.len());
+        let arrival = InsertReason::of_read(run.len());
         if let ([address], Ok(_)) = (run, &disk) {
             let block = disk.and_then(|disk| self.opened(address, way, disk));
             for lead in leads {

@@ -495,7 +495,7 @@ pub const MUTATIONS: &[Mutation] = &[
         ..race(
             "a shard of the cache is changed outside of its lock",
             "crates/cache/src/block/mod.rs",
-            "        let dropped = shard.insert(hash, id, tag, value, charge, arrival);\n        \
+            "        let dropped = shard.insert(hash, id, tag, value, charge, reason);\n        \
              drop(shard);\n        \
              drop(dropped);\n",
             "        let mut blocks =\n\
@@ -666,7 +666,7 @@ pub const MUTATIONS: &[Mutation] = &[
         ..race(
             "a flush lets what was found before it in",
             "crates/cache/src/point/cache.rs",
-            "        self.count_up(1 << UNDER_WAY_BITS);\n",
+            "        self.advance_epochs(1 << UNDER_WAY_BITS);\n",
             "",
             "point::cache::tests::models::nothing_stale_comes_in_beside_flushes",
         )
@@ -957,8 +957,8 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "blocks of all extents are alike",
         "crates/cache/src/block/shard.rs",
-        "Arrival::Alone if is_equal => is_behind,",
-        "Arrival::Alone if is_equal => false,",
+        "InsertReason::Alone if is_equal => is_behind,",
+        "InsertReason::Alone if is_equal => false,",
         "block::tests::of_blocks_that_are_asked_for_alike_those_of_some_extents_stay",
     ),
     cached(
@@ -971,8 +971,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "the store does not say that it read several blocks at once",
         file: "crates/store/src/sst/blocks.rs",
-        find: "let arrival = Arrival::of_read(run.len());",
-        replace: "let arrival = Arrival::Alone;",
+        find: "let arrival = InsertReason::of_read(run.len());",
+        replace: "let arrival = InsertReason::Alone;",
         package: "tidekv",
         target: "lib",
         test: "sst::blocks::tests::blocks_that_are_read_together_stay_together",
@@ -1086,8 +1086,8 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "what comes together makes holes",
         "crates/cache/src/block/shard.rs",
-        "Arrival::Together if is_behind => rate < rival_rate * BEHIND_TOGETHER,",
-        "Arrival::Together if is_equal => is_behind,",
+        "InsertReason::Together if is_behind => rate < rival_rate * BEHIND_TOGETHER,",
+        "InsertReason::Together if is_equal => is_behind,",
         "block::tests::blocks_that_come_together_make_no_holes",
     ),
     cached(
@@ -1149,8 +1149,8 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "what the filter was not asked for is absent",
         "crates/store/src/sst/table/probe.rs",
-        "Look::Skip => self.go_behind(partition),",
-        "Look::Skip => Stage::Done,",
+        "FilterLookup::Skip => self.go_behind(partition),",
+        "FilterLookup::Skip => Stage::Done,",
         "filters_that_save_nothing_are_passed_by",
     ),
     cached(
@@ -1163,15 +1163,15 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "what nothing had to leave for counts as a price of nothing",
         "crates/cache/src/point/kv.rs",
-        "            let Some(price) = leaving.last().map(|&last| living[last].worth) else {\n                \
-         break (chunks, living, leaving);\n            };\n",
-        "            let price = leaving.last().map_or(0.0, |&last| living[last].worth);\n",
+        "            let Some(price) = victims.last().map(|&last| live[last].worth) else {\n                \
+         break (chunks, live, victims);\n            };\n",
+        "            let price = victims.last().map_or(0.0, |&last| live[last].worth);\n",
         "point::kv::tests::what_is_good_stays_though_it_came_together",
     ),
     cached(
         "every chunk of values loses a quarter in its turn",
         "crates/cache/src/point/kv.rs",
-        "price <= self.price_usual * PRICE_UNUSUAL",
+        "price <= self.price_average * PRICE_RATIO_MAX",
         "price <= f32::MAX",
         "point::kv::tests::what_is_good_stays_though_it_came_together",
     ),
@@ -1314,8 +1314,8 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "what was noted last is near",
         "crates/cache/src/partition/ghost.rs",
-        "asked > times || asked == times && at < place",
-        "at < place || asked > f32::MAX - times * 0.0",
+        "rate > times || rate == times && at < place",
+        "at < place || rate > f32::MAX - times * 0.0",
         "partition::ghost::tests::near_are_those_that_are_asked_for_most",
     ),
     cached(
@@ -1377,14 +1377,14 @@ pub const MUTATIONS: &[Mutation] = &[
     cached(
         "boundaries that are put somewhere are searched for",
         "crates/cache/src/partition/controller.rs",
-        "self.course = Course::Search { steps: 0.0 }.next(split, 0.0);",
+        "self.phase = Phase::Search { steps: 0.0 }.next(split, 0.0);",
         "let _ = split;",
         "partition::controller::tests::boundaries_that_are_put_somewhere_follow_from_there",
     ),
     cached(
         "a restart searches for boundaries that it has put somewhere",
         "crates/cache/src/caches.rs",
-        "control.tide.settle_at(split);",
+        "control.controller.settle_at(split);",
         "let _ = split;",
         "caches::tests::boundaries_that_are_put_somewhere_are_not_searched_for",
     ),

@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use tidekv_cache::Removed;
+use tidekv_cache::Evicted;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::access_observer::{Access, ObserverSlot};
@@ -394,7 +394,7 @@ impl Pool {
 
     /// Objects have left DRAM: flash may take them. Under the lock of their shard, so that
     /// nothing happens to their keys in between.
-    pub(crate) fn evict(&self, left: &Removed<DramObject<CopyLocation>>, now_s: u32) {
+    pub(crate) fn evict(&self, left: &Evicted<DramObject<CopyLocation>>, now_s: u32) {
         let counters = &self.counters;
         for held in left.iter() {
             counters.evicted.add(1);

@@ -19,7 +19,7 @@
 use std::ops::Range;
 
 use tidekv_cache::Pointer;
-use tidekv_cache::{BlockKind, FilteredLookup, Look};
+use tidekv_cache::{BlockKind, FilterLookup, FilteredLookup};
 
 use super::reader::Table;
 use crate::error::Result;
@@ -136,12 +136,12 @@ impl<'a> TableProbe<'a> {
                 let (look, is_lesson) = self.look_for_filter(blocks, partition, handle);
                 self.teaches = is_lesson;
                 self.stage = match look {
-                    Look::Read => {
+                    FilterLookup::Read => {
                         self.teaches = true;
                         return Ok(Step::Need(self.table.address(handle, BlockKind::Filter)));
                     }
-                    Look::Skip => self.go_behind(partition),
-                    Look::Seen(passed) => self.after_filter(passed),
+                    FilterLookup::Skip => self.go_behind(partition),
+                    FilterLookup::Hit(passed) => self.after_filter(passed),
                 };
                 continue;
             }
@@ -193,7 +193,7 @@ impl<'a> TableProbe<'a> {
         blocks: &Blocks,
         partition: usize,
         handle: BlockHandle,
-    ) -> (Look<Option<Passed>>, bool) {
+    ) -> (FilterLookup<Option<Passed>>, bool) {
         let look = |block: &Block| match block.kind() {
             BlockKind::Filter => self.ask_filter(partition, block.bytes()),
             // A damaged index could lead to a block as if it were of another kind.
