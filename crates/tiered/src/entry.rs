@@ -4,24 +4,24 @@
 //! BITS       MEANING
 //! 0..40      fingerprint of the key
 //! 40..60     slot of the segment
-//! 60..76     the lower bits of that slot's generation, which goes up whenever the slot is freed
-//! 76..94     where the record begins in the segment, in units of 64 bytes
-//! 94..112    how many such units the record takes
-//! 112..114   kind: 0 nothing, 1 a record, 2 there is none any more
-//! 114        it was asked for lately (in DRAM only)
+//! 60..76     lower bits of the slot's generation, which rises whenever the slot is freed
+//! 76..94     offset of the record in the segment, in units of 64 bytes
+//! 94..112    length of the record, in units of 64 bytes
+//! 112..114   kind: 0 nothing, 1 record, 2 tombstone
+//! 114        accessed recently (in DRAM only)
 //! ```
 //!
 //! Values on flash: do not change. Pure.
 
-/// Records begin and end at multiples of so many bytes.
+/// Alignment of records, in bytes.
 pub(crate) const UNIT_BYTES: usize = 64;
-/// What a record has in front of key and value.
+/// Length of the header in front of key and value.
 pub(crate) const RECORD_HEADER_BYTES: usize = 64;
-/// No segment is larger.
+/// The largest segment, in bytes.
 pub(crate) const SEGMENT_BYTES_MAX: usize = UNIT_BYTES << 18;
-/// No device has more slots.
+/// The most slots of a device.
 pub(crate) const SLOTS_MAX: u32 = 1 << 20;
-/// Bits of a fingerprint, at most.
+/// The most bits of a fingerprint.
 pub(crate) const FINGERPRINT_BITS_MAX: u32 = 40;
 
 const SLOT: u32 = 40;
@@ -31,27 +31,27 @@ const LEN: u32 = 94;
 const KIND: u32 = 112;
 const ASKED_FOR: u128 = 1 << 114;
 
-/// A slot, and which of the segments that it has held.
+/// A slot, and the generation of the segment in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SegmentId {
     pub(crate) slot: u32,
     pub(crate) generation: u32,
 }
 
-/// Where a record is.
+/// The location of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Spot {
     pub(crate) slot: u32,
     /// The lower sixteen bits of the generation.
     pub(crate) generation: u16,
-    /// From the segment's start, in bytes.
+    /// Offset from the segment's start, in bytes.
     pub(crate) offset: u32,
     /// The record's length with its padding, in bytes.
     pub(crate) len: u32,
 }
 
 impl Spot {
-    /// Whether it is in that segment (or in one 65 536 generations away).
+    /// Whether the record is in this segment (or in one 65 536 generations away).
     pub(crate) fn is_in(&self, segment: SegmentId) -> bool {
         self.slot == segment.slot && self.generation == segment.generation as u16
     }
@@ -65,7 +65,7 @@ impl Entry {
     /// No entry.
     pub(crate) const NOTHING: Self = Self(0);
 
-    /// A record with this fingerprint is there.
+    /// An entry for a record with this fingerprint.
     pub(crate) fn record(fingerprint: u64, spot: Spot) -> Self {
         debug_assert!(spot.slot < SLOTS_MAX && fingerprint >> FINGERPRINT_BITS_MAX == 0);
         debug_assert!(
@@ -83,7 +83,7 @@ impl Entry {
         )
     }
 
-    /// There is no record with this fingerprint, whatever older entries say.
+    /// A tombstone: no record has this fingerprint, whatever older entries say.
     pub(crate) fn gone(fingerprint: u64) -> Self {
         Self(u128::from(fingerprint) | 2 << KIND)
     }
@@ -96,7 +96,7 @@ impl Entry {
         self.0 as u64 & ((1 << FINGERPRINT_BITS_MAX) - 1)
     }
 
-    /// Where the record is, if the entry says that there is one.
+    /// The record's location, unless the entry is a tombstone.
     pub(crate) fn spot(self) -> Option<Spot> {
         let field = |at: u32, bits: u32| (self.0 >> at) as u32 & ((1 << bits) - 1);
         (self.0 >> KIND & 3 == 1).then(|| Spot {

@@ -1,5 +1,5 @@
-//! A cache for objects of any size: the hot ones in DRAM, the rest on flash. Nothing durable
-//! is promised, and nothing wrong is ever returned.
+//! A cache for objects of any size: hot objects in DRAM, the rest on flash. It promises no
+//! durability and never returns a wrong object.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 

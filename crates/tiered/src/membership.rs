@@ -1,59 +1,58 @@
-//! Which devices are there, and since when: so that what lay on a device before it failed can
-//! never come back.
+//! The devices of a cache and the epochs in which they were attached, so that records from before a
+//! device's failure never reappear.
 //!
 //! ```text
 //! 0   8   lineage: a random number
-//! 8   4   epoch: goes up with every change
-//! 12  4   floor: copies that were forwarded in an earlier epoch do not count
-//! 16  4   how many seats follow
-//! 20      seats: device (8), the epoch in which it came (4), in which it went (4) each
+//! 8   4   epoch: rises with every change
+//! 12  4   floor: copies forwarded in an earlier epoch do not count
+//! 16  4   number of device slots that follow
+//! 20      device slots: device (8), epoch attached (4), epoch detached (4) each
 //! ```
 //!
 //! Values on flash: do not change. All numbers are little-endian.
 //!
-//! Keys belong to seats; a device takes a seat, and when it has failed another takes it.
-//! While a seat is empty its keys are forwarded to others.
+//! Keys belong to device slots; a device takes a slot, and when it has failed another takes it.
+//! While a slot is empty its keys are forwarded to others.
 //!
 //! ```text
-//!          leave()                  come()
-//!  there ──────────► empty seat ──────────► there
+//!            detach()               attach()
+//!  attached ──────────► empty slot ──────────► attached
 //! ```
 //!
-//! 1. Every change raises the epoch, and is written on all devices that are there, and where
-//!    else there is a witness, before anything is done that relies on it.
-//! 2. A device that was killed in one epoch counts in the same one only. If it had left it
-//!    would not know, but the others would: more than half of those that it knows must be
-//!    there and say the same ([`Membership::is_confirmed_by`]).
-//! 3. Where no device was as it was left another lineage begins. Of two lineages nobody can
-//!    tell which is the later one: then neither counts.
-//! 4. Forwarded copies count until the next device leaves. When all that is theirs has been
-//!    moved back nobody looks for them any more, nor invalidates them; and nobody looks for
-//!    them again before some device leaves.
+//! 1. Every change raises the epoch, and is written to all attached devices and to the state file,
+//!    if there is one, before anything relies on it.
+//! 2. A device that was killed in one epoch counts in that epoch only. A device that was detached
+//!    does not know it, but the others do: more than half of the devices in its membership must be
+//!    present and agree ([`Membership::is_confirmed_by`]).
+//! 3. If no device is trusted, another lineage begins. Of two lineages nobody can tell which is
+//!    later: then neither counts.
+//! 4. Forwarded copies count until the next device is detached. Once all copies of a slot have been
+//!    moved back they are neither looked up nor invalidated, until another device is detached.
 //!
-//! **What we changed.** BigKV forwards and migrates, and does not say what becomes of copies
-//! on the other side when a device fails, returns and fails again.
+//! **What we changed.** BigKV forwards and migrates, and does not specify the copies on the other
+//! side when a device fails, returns and fails again.
 //!
 //! Pure.
 
-/// A seat and who sits there.
+/// A device slot and its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct DeviceSlot {
     /// The device; 0: there never was one.
     pub(crate) device: u64,
-    /// The epoch in which it came.
+    /// The epoch in which it was attached.
     pub(crate) came: u32,
-    /// The epoch in which the seat was left last.
+    /// The epoch in which a device was last detached.
     pub(crate) left: u32,
 }
 
 impl DeviceSlot {
-    /// Whether its device is there.
+    /// Whether its device is attached.
     pub(crate) fn is_taken(&self) -> bool {
         self.came > self.left
     }
 }
 
-/// All seats.
+/// All device slots.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Membership {
     pub(crate) lineage: u64,
@@ -62,44 +61,44 @@ pub(crate) struct Membership {
     pub(crate) seats: Vec<DeviceSlot>,
 }
 
-/// There is room for so many seats on flash.
+/// The most device slots that fit on flash.
 pub(crate) const SEATS_MAX: usize = 128;
-/// What a membership takes on flash.
+/// The encoded length of a membership, in bytes.
 pub(crate) const MEMBERSHIP_BYTES: usize = HEAD_BYTES + SEATS_MAX * 16;
 
 const HEAD_BYTES: usize = 20;
 
 impl Membership {
-    /// `seats` seats, all of them empty: the beginning of a lineage.
+    /// A new lineage of `device_slots` empty slots.
     pub(crate) fn new(lineage: u64, seats: usize) -> Self {
         Self { lineage, epoch: 0, floor: 0, seats: vec![DeviceSlot::default(); seats] }
     }
 
-    /// A device takes an empty seat.
+    /// Attaches a device to an empty slot.
     pub(crate) fn attach(&mut self, seat: usize, device: u64) {
         debug_assert!(!self.seats[seat].is_taken());
         self.epoch += 1;
         self.seats[seat] = DeviceSlot { device, came: self.epoch, ..self.seats[seat] };
     }
 
-    /// The device of a seat has failed.
+    /// Detaches the failed device of a slot.
     pub(crate) fn detach(&mut self, seat: usize) {
         self.epoch += 1;
         self.floor = self.epoch;
         self.seats[seat].left = self.epoch;
     }
 
-    /// The seat of a device that is there.
+    /// The slot of an attached device.
     pub(crate) fn seat_of(&self, device: u64) -> Option<usize> {
         self.seats.iter().position(|seat| seat.is_taken() && seat.device == device)
     }
 
-    /// Whether devices that say what this says, those with the ids of `present`, are enough to
-    /// know that nothing has changed since.
+    /// Whether the devices with the ids of `present`, which all store this membership, are enough
+    /// to know that nothing has changed since.
     pub(crate) fn is_confirmed_by(&self, present: impl Iterator<Item = u64>) -> bool {
         let present = present.filter(|device| self.seat_of(*device).is_some()).count();
         let taken = self.seats.iter().filter(|seat| seat.is_taken()).count();
-        // One cannot confirm itself.
+        // A single device cannot confirm itself.
         taken > 1 && present * 2 > taken
     }
 

@@ -1,28 +1,27 @@
-//! A flash device: records in segments, found by an index of which DRAM holds what is new,
-//! what is hot and what is not there (BigKV, sections on collision-oblivious indexing and
+//! A flash device: records in segments, located by an index of which DRAM holds the recent changes,
+//! the hot entries and a negative filter (BigKV, sections on collision-oblivious indexing and
 //! TTL-aware space management).
 //!
 //! Guarantees:
-//! 1. A lookup ([`crate::device::lookup`]) finds what was last put under a key and not invalidated since, or
-//!    nothing; also after the process was killed and the device opened again.
-//! 2. A lookup reads at most one page and one record; none for most keys that are not there.
-//! 3. [`Device::put`] and [`Device::invalidate`] wait for no write but small buffered ones.
-//! 4. An error of an invalidation, or of what tells a recovery which segments live, breaks
-//!    the device: it holds nothing from then on ([`Device::is_broken`]), and who uses it must
-//!    see to it that a recovery knows that.
+//! 1. A lookup ([`crate::device::lookup`]) finds the record last put under a key and not
+//!    invalidated since, or nothing; also after the process was killed and the device reopened.
+//! 2. A lookup reads at most one page and one record; none for most absent keys.
+//! 3. [`Device::put`] and [`Device::invalidate`] wait only for small buffered writes.
+//! 4. An error while writing an invalidation, or metadata that tells a recovery which segments are
+//!    live, breaks the device: it is empty from then on ([`Device::is_broken`]), and its user must
+//!    make sure that a recovery notices.
 //!
-//! Relies on its caller to let one thing at a time happen to a key.
+//! Relies on its caller to serialise the operations on a key.
 //!
-//! **What a recovery may find.** Memory says of most keys that they are not there without
-//! having logged that: the log would be as long as the history. So whatever memory calls
-//! absent no recovery may find. Each of these is written before memory relies on it:
-//! an invalidation, before what stands under the key changes; that a slot is free, before its
-//! records count as gone; an invalidation of what a full page displaces, before the page
-//! counts; and one of whatever may be there before another record takes its fingerprint.
+//! **What a recovery may find.** DRAM treats most keys as absent without having logged that: the
+//! log would be as long as the history. So a recovery must not find any key that DRAM treats as
+//! absent. Each of these is written before DRAM relies on it: an invalidation, before the key's
+//! record changes; that a slot is free, before its records count as gone; an invalidation of the
+//! entries that a full page displaces, before the page counts; and one of any possible old record
+//! before another record takes its fingerprint.
 //!
-//! Locks, in their order: a partition, [`Device::filling`], a segment or the buffers, the log,
-//! the superblock. No lock but a segment's (shared) is held while the data file is read or
-//! written.
+//! Lock order: a partition, [`Device::filling`], a segment or the buffers, the log, the superblock.
+//! No lock but a segment's (shared) is held while the data file is read or written.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,13 +48,13 @@ use crate::segment::slots::Slots;
 use crate::segment::superblock::Superblock;
 use crate::segment::ttl::Group;
 
-/// A segment is shared by groups that are at most so far apart, where buffers are short.
+/// Groups share a segment up to this distance when buffers are scarce.
 const SHARED_DISTANCE: u8 = 3;
-/// A segment that is filled that far makes room for one of another group.
+/// A segment that is this full is sealed to make room for another group.
 const FULL_PERCENT: usize = 75;
-/// Fewer than so many operations are under way at once.
+/// Fewer operations than this run at once.
 const THREADS_MAX: u64 = 256;
-/// Invalidations are cut off the log in stretches of so many.
+/// The log is cut in stretches of this many invalidations.
 const STRETCH: u64 = 64;
 
 /// Segments that are being filled or wait to be written.
@@ -64,13 +63,13 @@ pub(crate) struct Filling {
     pub(crate) slots: Slots,
     pub(crate) open: Vec<Arc<RwLock<Segment>>>,
     pub(crate) sealed: VecDeque<(Slot, Arc<RwLock<Segment>>)>,
-    /// How many have a buffer, with those that are being written.
+    /// Buffers in use, including those being written.
     pub(crate) buffers: usize,
-    /// Buffers that none has now: memory that the allocator got back would be cut up for objects.
+    /// Unused buffers: memory returned to the allocator would be fragmented by objects.
     pub(crate) spare: Vec<AlignedVec>,
 }
 
-/// The log, and which invalidations a later sequence does not need.
+/// The log, and the invalidations that a later sequence makes obsolete.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(crate) ring: Invalidations,
@@ -96,61 +95,61 @@ pub(crate) struct Device {
     pub(crate) buffers: RwLock<HashMap<u32, Arc<RwLock<Segment>>>>,
     pub(crate) log: Mutex<Log>,
     pub(crate) superblock: Mutex<Superblock>,
-    /// The last operation's.
+    /// Sequence of the last operation.
     pub(crate) sequence: AtomicU64,
-    /// A recovery looks at no operation up to this one.
+    /// A recovery skips all operations up to this one.
     pub(crate) replay_from: AtomicU64,
-    /// Changes of all partitions that wait.
+    /// Pending index changes of all partitions.
     pub(crate) changes: AtomicI64,
-    /// Records in buffers: their changes wait for their segments, are in memory with their
-    /// buffers as it were, and count not among those of which there are too many.
+    /// Records in buffers: their changes wait for their segments, are accounted with their buffers,
+    /// and do not count towards the limit of pending changes.
     pub(crate) buffered: AtomicI64,
-    /// How many there were when none could be merged; 0: some could be.
+    /// Their number when none could be merged; 0: some could be.
     pub(crate) futile_changes: AtomicI64,
     pub(crate) broken: AtomicBool,
     pub(crate) counters: Arc<DeviceCounters>,
 }
 
 impl Device {
-    /// Whether the device holds nothing any more.
+    /// Whether the device has failed and is empty.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }
 
-    /// The device holds nothing from now on.
+    /// Marks the device as failed: it is empty from now on.
     pub(crate) fn break_down(&self) {
         self.broken.store(true, Ordering::Release);
     }
 
-    /// The largest record that it takes, in bytes.
+    /// The largest record that it accepts, in bytes.
     pub(crate) fn record_bytes_max(&self) -> usize {
         Segment::record_bytes_max(self.layout.segment_bytes as usize)
     }
 
-    /// Whether there may be a record of a key with that hash. Nothing is read.
+    /// Whether there may be a record of a key with that hash. Reads nothing.
     pub(crate) fn may_hold(&self, hash: u64) -> bool {
         let name = self.layout.name_of(hash);
-        // Of what has just failed nobody knows, until it has left for good.
+        // A device that has just failed may hold anything, until it is detached.
         self.is_broken()
             || self.partition(name).lock().find(name.fingerprint, &self.lives) != Knowledge::Absent
     }
 
-    /// Whether the record that was at `spot` still is.
+    /// Whether the record at `spot` is still live.
     pub(crate) fn has(&self, spot: Spot) -> bool {
         !self.is_broken() && self.lives.has(spot)
     }
 
-    /// How far a record is from going for want of room: 0 is next, 1 is as far as can be.
+    /// How far a record is from eviction: 0 is next, 1 is the farthest.
     pub(crate) fn distance(&self, spot: Spot) -> f64 {
         self.filling.lock().slots.distance(self.lives.order(spot.slot))
     }
 
-    /// Puts a record there, in place of any that its name has; whether it was taken. It is not if
-    /// there is no buffer for it, or it is too large.
+    /// Puts a record, in place of any with the same name; returns whether it was accepted. It is
+    /// not if no buffer is free, or if it is too large.
     ///
     /// # Errors
     ///
-    /// When the device is broken now.
+    /// When the device has broken.
     pub(crate) fn put(&self, hash: u64, key: &[u8], record: &Record, now_s: u32) -> Result<bool> {
         let object = &record.found.object;
         let len = record::record_bytes(key.len(), object.value.len());
@@ -175,7 +174,7 @@ impl Device {
             return Ok(false);
         };
         let mut sequence = self.next_sequence();
-        // Of two operations the earlier one: from there on a recovery must look, for the page has
+        // The earlier of two operations: a recovery must replay from there, for the page has
         // neither.
         let first = sequence;
         if !is_absent {
@@ -191,12 +190,12 @@ impl Device {
         Ok(true)
     }
 
-    /// Makes it so that there is no record of a key with that hash, now and after a recovery;
-    /// whether there may have been one.
+    /// Invalidates the record of a key with that hash, now and for recoveries; returns whether
+    /// there may have been one.
     ///
     /// # Errors
     ///
-    /// When the device is broken now.
+    /// When the device has broken.
     pub(crate) fn invalidate(&self, hash: u64) -> Result<bool> {
         if self.is_broken() {
             return Err(Error::new(ErrorKind::Failed, Operation::Write, self.meta.path()));
@@ -213,11 +212,11 @@ impl Device {
         Ok(true)
     }
 
-    /// Forgets everything, now and after a recovery.
+    /// Drops all records, now and for recoveries.
     ///
     /// # Errors
     ///
-    /// When the device is broken now.
+    /// When the device has broken.
     pub(crate) fn clear(&self) -> Result<()> {
         let mut filling = self.filling.lock();
         self.forget_all(&mut filling)
@@ -231,7 +230,7 @@ impl Device {
         self.sequence.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A change of the index, under the partition's lock.
+    /// Changes the index, under the partition's lock.
     fn set(&self, partition: &mut Partition, name: Name, entry: Entry, sequence: u64) {
         let before = partition.changes();
         partition.set(entry, sequence);
@@ -239,8 +238,8 @@ impl Device {
         self.hot.remove(name);
     }
 
-    /// Where the log is about to be full, nobody may wait for pages to be merged: everything is
-    /// forgotten, for to know nothing is always right.
+    /// When the log is nearly full, the caller cannot wait for pages to be merged: the device is
+    /// cleared, for a miss is always correct.
     fn make_room_in_log(&self) -> Result<()> {
         if self.log.lock().ring.room() >= THREADS_MAX {
             return Ok(());
@@ -280,7 +279,7 @@ impl Device {
         Ok(())
     }
 
-    /// Writes metadata without which a recovery would be wrong.
+    /// Writes metadata that a recovery depends on.
     pub(crate) fn write_meta(&self, at: u64, bytes: &[u8]) -> Result<()> {
         self.meta.write_at(at, bytes).inspect_err(|_| {
             self.counters.errors.add(1);
@@ -291,8 +290,8 @@ impl Device {
 
 /// Segments that are being filled.
 impl Device {
-    /// A segment that is being filled and has room for a record of that group, if there is one
-    /// or a buffer for it.
+    /// A segment with room for a record of that group: one that is being filled, or a new one if a
+    /// buffer is free.
     fn segment_for(
         &self,
         filling: &mut Filling,
@@ -310,7 +309,7 @@ impl Device {
             }
             self.seal(filling, index);
         }
-        // Where few slots may be in use, most of them are for what is whole.
+        // Where few slots may be in use, most are kept for whole segments.
         let limits = **self.limits.load();
         let open_max = limits.open.min(filling.slots.in_use_max() / 2).max(1);
         if filling.open.len() >= open_max {
@@ -326,8 +325,8 @@ impl Device {
             if has_room(&nearest) && (is_near || filling.buffers >= limits.buffers) {
                 return Ok(Some(Arc::clone(&filling.open[nearest])));
             }
-            // A group of its own is not worth a segment that is hardly filled. With objects that
-            // live longer it is only its own room that one keeps beyond its time.
+            // A group of its own is not worth sealing a segment that is hardly filled. Among
+            // objects that live longer, only its own space is kept beyond its time.
             let full_bytes = self.layout.segment_bytes as usize * FULL_PERCENT / 100;
             let is_full = filling.open[fullest].read().len() >= full_bytes;
             let longer = open.filter(|n| group_of(*n) > group && has_room(n)).min_by_key(distance);
@@ -351,7 +350,7 @@ impl Device {
         }
         let Some(taken) = filling.slots.take(now_s) else { return Ok(None) };
         if let Some(went) = taken.went {
-            // A recovery must not find what counts as gone from here on.
+            // A recovery must not find records that count as gone from here on.
             self.write_slot(&Slot::free(taken.id))?;
             self.lives.set_free(taken.id);
             self.count_gone(&went, now_s);
@@ -368,14 +367,14 @@ impl Device {
         Ok(Some(segment))
     }
 
-    /// A segment waits to be written from now on.
+    /// Queues a full segment to be written.
     pub(crate) fn seal(&self, filling: &mut Filling, index: usize) {
         let segment = filling.open.swap_remove(index);
         let slot = segment.write().seal(self.id);
         filling.sealed.push_back((slot, segment));
     }
 
-    /// Keeps the buffer of a segment that needs it no more, unless somebody reads it still.
+    /// Keeps the buffer of a finished segment for reuse, unless a reader still holds it.
     pub(crate) fn keep_buffer(&self, filling: &mut Filling, segment: Arc<RwLock<Segment>>) {
         if let Some(segment) = Arc::into_inner(segment)
             && filling.buffers + filling.spare.len() < self.limits.load().buffers
@@ -395,8 +394,8 @@ impl Device {
             return;
         }
         self.counters.segments_expired.add(1);
-        // Deadlines lie between the first second in which the segment may go and the last
-        // deadline; taken as spread evenly over that.
+        // Deadlines lie between the first second in which the segment may be dropped and the last
+        // deadline; assume that they are spread evenly.
         let span_s = f64::from(went.deadline_max_s - went.may_go_at_s).max(1.0);
         let ahead_s = f64::from(went.deadline_max_s.saturating_sub(now_s));
         let early = f64::from(went.bytes) * (ahead_s / span_s).min(1.0);
@@ -432,7 +431,7 @@ impl Device {
         Ok(())
     }
 
-    /// Writes the superblock anew, with a change.
+    /// Rewrites the superblock, with a change.
     pub(crate) fn write_superblock(&self, change: impl FnOnce(&mut Superblock)) -> Result<()> {
         let mut superblock = self.superblock.lock();
         let mut next = superblock.clone();
@@ -445,19 +444,19 @@ impl Device {
     }
 }
 
-/// What a device takes of DRAM, and what for.
+/// The DRAM that a device takes, by purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Memory {
     pub(crate) segments: usize,
     pub(crate) records: usize,
     pub(crate) index_bytes: usize,
-    /// Of hot entries and changes, which share a budget.
+    /// Hot entries and changes, which share a budget.
     pub(crate) hot_bytes: usize,
     pub(crate) buffer_bytes: usize,
 }
 
 impl Device {
-    /// What it takes of DRAM.
+    /// The DRAM that the device takes.
     pub(crate) fn memory(&self) -> Memory {
         let (mut filters, mut changes) = (0, 0);
         for partition in &self.partitions {

@@ -1,16 +1,16 @@
-//! Lookups of a device, in steps: what has to be read is said, and whoever asks reads it, in his
-//! own way, and comes back with it.
+//! Lookups on a device, in steps: each step returns the next read, and the caller performs it in
+//! its own way and passes the result to the next step.
 //!
 //! ```text
 //!         ┌────────────────────────── again ◄───────────────────────────┐
-//!         ▼           not in DRAM                      where it is       │ something has come there
+//!         ▼           not in DRAM                      location          │ changed meanwhile
 //!  begin_lookup() ─────────────► Read, of the index ─────────────► Read, of the record
-//!         │ absent, or in a buffer        │ not there                    │ the key's, or another's
+//!         │ absent, or in a buffer        │ absent                       │ the key's, or another's
 //!         └───────────────────────────────┴──────────────────────────────┴────► Found, Missing
 //! ```
 //!
-//! Guarantees: what [`crate::device::flash_device`] guarantees of lookups. No lock is held while something is
-//! read; what has been read counts only if what led there is still so.
+//! Guarantees: those of [`crate::device::flash_device`] for lookups. No lock is held during a read;
+//! its result counts only if the index state that led to it is unchanged.
 
 use std::sync::atomic::Ordering;
 
@@ -25,25 +25,25 @@ use crate::segment::page::{self, PAGE_BLOCK_BYTES, PAGE_BYTES, Page, PageBlock, 
 use crate::segment::record::{self, Mismatch, Record};
 use crate::segment::segment_table::Life;
 
-/// A lookup starts over when what it goes by has just changed; so often at most.
+/// A lookup starts over when the index changes under it; at most this often.
 const TRIES: usize = 16;
 
-/// A lookup under way.
+/// A lookup in progress.
 #[derive(Debug)]
 pub(crate) struct Lookup {
     name: Name,
     tries: usize,
     reading: Reading,
     index_reads: u64,
-    /// Whether the device was to be read for it.
+    /// Whether the device was read.
     pub(crate) was_read: bool,
 }
 
-/// What is being read.
+/// The pending read.
 #[derive(Debug, Clone, Copy)]
 enum Reading {
     Nothing,
-    /// All of the page, or the block with the name.
+    /// The whole page, or the block with the name.
     Index {
         version: u32,
         is_whole: bool,
@@ -54,20 +54,20 @@ enum Reading {
     },
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// So many bytes of the data file from there on are to be read.
+    /// Read this range of the data file.
     Read {
         at: u64,
         len: usize,
     },
-    /// The record of the key, and where it is.
+    /// The record of the key, and its location.
     Found(Box<Record>, Spot),
     Missing,
 }
 
-/// Where the record of a name is.
+/// The location of a record.
 enum Located {
     There(Entry),
     Nowhere,
@@ -76,22 +76,22 @@ enum Located {
         version: u32,
         is_whole: bool,
     },
-    /// What was read is not so any more.
+    /// The index has changed: start over.
     Again,
 }
 
 impl Device {
-    /// Begins to look for the record of a key with that hash.
+    /// Begins a lookup of a key with that hash.
     pub(crate) fn begin_lookup(&self, hash: u64) -> Lookup {
         let name = self.layout.name_of(hash);
         Lookup { name, tries: 0, reading: Reading::Nothing, index_reads: 0, was_read: false }
     }
 
-    /// Goes on with a lookup of `key`; `read` is what the step before said is to be read.
+    /// Advances a lookup of `key`; `read` is the result of the previous step's read.
     ///
     /// # Errors
     ///
-    /// When the device has failed the read; the lookup is at its end.
+    /// When the device failed the read; the lookup has ended.
     pub(crate) fn step(
         &self,
         lookup: &mut Lookup,
@@ -131,7 +131,7 @@ impl Device {
             if life == Life::Whole {
                 return Ok(self.read_record(lookup, spot, id));
             }
-            // It has just been written, where there is no buffer any more.
+            // It has just been written and its buffer is gone.
             let Some(decoded) = self.read_buffered(spot, id, key) else { continue };
             if let Some(step) = self.judge(lookup, decoded, spot, (id, life), now_s) {
                 return Ok(step);
@@ -140,7 +140,7 @@ impl Device {
         Ok(self.miss(lookup))
     }
 
-    /// What a record that was read says, unless that is to be read again.
+    /// Evaluates a record that was read, unless it must be read again.
     fn judge(
         &self,
         lookup: &Lookup,
@@ -157,7 +157,7 @@ impl Device {
                 return Some(Step::Found(Box::new(record), spot));
             }
             Err(Mismatch::OtherKey) => &counters.collisions,
-            // Another segment has come there meanwhile, unless it is still the same.
+            // Another segment has taken the slot meanwhile, unless it is still the same.
             Err(Mismatch::Damaged) if self.lives.of(spot) == Some((id, life)) => {
                 counters.damaged.add(1);
                 return Some(self.miss(lookup));
@@ -175,7 +175,7 @@ impl Device {
         Step::Missing
     }
 
-    /// Where the record of a name is, from DRAM.
+    /// The location of a name's record, from DRAM.
     fn locate(&self, name: Name) -> Located {
         if self.is_broken() {
             return Located::Nowhere;
@@ -189,7 +189,7 @@ impl Device {
         }
         match self.hot.find(name) {
             Some(entry) => Located::There(entry),
-            // All of the page only where it is to be known what it does not have.
+            // Read the whole page only to rebuild the negative filter.
             None => {
                 Located::InPage { version: partition.version(), is_whole: partition.is_unknown() }
             }
@@ -222,7 +222,7 @@ impl Device {
         Step::Read { at, len }
     }
 
-    /// What that part of the page says of a name, if it is still the page that counts.
+    /// The entry of a name in that part of the page, if the page is still current.
     fn learn(&self, name: Name, version: u32, is_whole: bool, bytes: &[u8]) -> Located {
         let id = PageId { device: self.id, partition: name.partition, version };
         let says = match is_whole {
@@ -238,7 +238,7 @@ impl Device {
         {
             return Located::Again;
         }
-        // Damaged, or so it was read: nothing is known of what it has until it is replaced.
+        // Damaged, or misread: its contents are unknown until it is replaced.
         let Some((entry, filter)) = says else { return Located::Nowhere };
         if let Some(filter) = filter
             && partition.is_unknown()
@@ -252,7 +252,7 @@ impl Device {
         Located::There(entry)
     }
 
-    /// The filter of what lives in a page.
+    /// The filter of the live entries of a page.
     pub(crate) fn filter_of(&self, page: &Page) -> NegativeFilter {
         let is_live = |entry: &Entry| entry.spot().is_some_and(|spot| self.lives.has(spot));
         let fingerprints: Vec<u64> =
@@ -260,7 +260,7 @@ impl Device {
         NegativeFilter::of(fingerprints.into_iter())
     }
 
-    /// The record, if it is in a buffer still.
+    /// The record, if it is still in a buffer.
     fn read_buffered(
         &self,
         spot: Spot,

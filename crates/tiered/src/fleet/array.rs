@@ -1,19 +1,18 @@
-//! All flash devices as they are opened: which of them are as they were left, and who takes
-//! which seat.
+//! Opens all flash devices: decides which of them to trust, and which device takes which slot.
 //!
-//! A device is as it was left if
+//! A device is trusted if
 //!
-//! 1. the newest of all memberships that devices and the state file tell says that it is there,
-//! 2. it was closed in order, or written in this run of the machine: what is not synced
-//!    outlives no other, and
-//! 3. enough of the others are there to know that it has not left since, or the state file is;
-//!    or it was closed in order and all devices can be read.
+//! 1. the newest membership among devices and the state file has it attached,
+//! 2. it was closed cleanly, or written in this boot of the machine: unsynced writes do not survive
+//!    a reboot, and
+//! 3. enough of the others are present to confirm that it has not been detached since, or the state
+//!    file is; or it was closed cleanly and all devices can be read.
 //!
-//! All others begin empty, and so do all where two lineages are told. If the number of devices
-//! has changed, or the place of one that was left, keys belong elsewhere than before, and all
-//! begin empty. A device that was closed in order and of which nobody can say that it has left since,
-//! neither itself nor another one, would be believed at the next start: so it is an error if all
-//! of them fail.
+//! All others begin empty, and so do all if two lineages are found. If the number of devices has
+//! changed, or the slot of a trusted device, keys belong elsewhere than before, and all begin
+//! empty. A device that was closed cleanly, and that nobody can record as detached, neither on
+//! itself nor on another one, would be trusted at the next start: so it is an error if all of them
+//! fail.
 //!
 //! Relies on [`crate::membership`].
 
@@ -32,31 +31,31 @@ use crate::segment::layout::Layout;
 use crate::segment::state_file::StateFile;
 use crate::segment::superblock::{NO_TIME, Opening, Superblock};
 
-/// A device in its seat.
+/// A device in its slot.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// Nothing where the device could not be opened.
+    /// `None` if the device could not be opened.
     pub(crate) device: Option<Device>,
     pub(crate) options: FlashOptions,
     pub(crate) layout: Layout,
     pub(crate) counters: Arc<DeviceCounters>,
 }
 
-/// All of them.
+/// All devices.
 #[derive(Debug)]
 pub(crate) struct Array {
     pub(crate) seats: Vec<Opened>,
     pub(crate) membership: Membership,
     pub(crate) state: Option<StateFile>,
-    /// How many are as they were left.
+    /// How many were recovered.
     pub(crate) warm: usize,
     /// No object has a version above this one.
     pub(crate) version_max: u64,
-    /// When everything is to be forgotten.
+    /// When the whole cache is cleared.
     pub(crate) clear_at_s: u32,
 }
 
-/// A device that is looked at.
+/// A device that is being examined.
 struct Candidate {
     options: FlashOptions,
     layout: Layout,
@@ -64,7 +63,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// What the device says, if that is about a device of this layout.
+    /// The device's superblock, if it has this layout.
     fn superblock(&self) -> Option<&Superblock> {
         let superblock = self.files.as_ref().ok()?.superblock.as_ref()?;
         (superblock.layout == self.layout).then_some(superblock)
@@ -72,7 +71,7 @@ impl Candidate {
 }
 
 impl Array {
-    /// Opens all devices of the options: as they were left only if they may be.
+    /// Opens all devices of the options: recovered only if `may_be_warm`.
     ///
     /// # Errors
     ///
@@ -148,7 +147,7 @@ impl Array {
         }
     }
 
-    /// Puts the candidate there, if it can be opened; the error, if not.
+    /// Puts the candidate into its slot, if it can be opened; the error, if not.
     fn take_seat(
         &mut self,
         candidate: Candidate,
@@ -166,7 +165,7 @@ impl Array {
             ..found.clone()
         });
         let session = left.as_ref().map_or(fresh.session, |left| left.session);
-        // One that begins empty after all has been marked already.
+        // A device that begins empty after all has been marked already.
         let fresh = Superblock { session, ..fresh };
         let counters = Arc::new(DeviceCounters::default());
         let Candidate { options, layout, files } = candidate;
@@ -197,7 +196,7 @@ fn open_state(
     Ok((Some(state), says))
 }
 
-/// The newest membership that anybody tells; none where they tell of two lineages.
+/// The newest membership; `None` if there are two lineages.
 fn newest(candidates: &[Candidate], state_says: Option<&Membership>) -> Option<Membership> {
     let told = candidates.iter().filter_map(|candidate| Some(&candidate.superblock()?.membership));
     let told: Vec<&Membership> = told.chain(state_says).collect();
@@ -206,7 +205,7 @@ fn newest(candidates: &[Candidate], state_says: Option<&Membership>) -> Option<M
     newest.filter(|_| is_one).cloned()
 }
 
-/// Which candidates are as they were left.
+/// The candidates that are trusted.
 fn trusted(
     candidates: &[Candidate],
     found: Option<&Membership>,

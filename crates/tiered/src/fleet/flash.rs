@@ -1,14 +1,15 @@
-//! Flash behind DRAM: keys are spread over devices, and a device that fails takes no more with
-//! it than its own share (BigKV, "reactive fault tolerance with sharding").
+//! Flash behind DRAM: keys are spread over devices, and a device that fails loses no more than its
+//! own share (BigKV, "reactive fault tolerance with sharding").
 //!
 //! Guarantees:
-//! 1. A lookup ([`crate::fleet::flash_lookup`]) finds what was last put under a key and not invalidated since, or
-//!    nothing: whatever devices fail, return and fail again, and after a kill.
-//! 2. No error of a device is one of [`Flash`].
-//! 3. [`Flash::put`] waits for no device: what there is no buffer for is not taken.
+//! 1. A lookup ([`crate::fleet::flash_lookup`]) finds the object last put under a key and not
+//!    invalidated since, or nothing: whatever devices fail, return and fail again, and after a
+//!    kill.
+//! 2. No device error becomes an error of [`Flash`].
+//! 3. [`Flash::put`] waits for no device: without a free buffer the object is rejected.
 //!
-//! Relies on its caller to let one thing at a time happen to a key, and to draw its tickets
-//! before it reads: the routing is looked at after that.
+//! Relies on its caller to serialise the operations on a key, and to acquire a lease before it
+//! reads: the routing is read after that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -41,17 +42,17 @@ use crate::segment::state_file::StateFile;
 use crate::segment::superblock::{Opening, Superblock};
 use crate::stats::Counter;
 
-/// An object whose copy is among the oldest so many hundredths of its device is written anew
-/// when it leaves DRAM: it has been asked for, and the copy is soon to go.
+/// An object whose copy is among the oldest quarter of its device is written anew when DRAM evicts
+/// it: it has been accessed, and the copy would soon be evicted.
 const OLD: f64 = 0.25;
-/// A seat that has warmed for so long is warm.
+/// A slot that has been warming for this long is warm.
 const WARMING_MAX: Duration = Duration::from_secs(3600);
 
-/// Where a copy of an object is.
+/// The location of an object's copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CopyLocation {
     seat: u32,
-    /// The lower half of the device's number: the seat may have got another since.
+    /// The lower half of the device's id: the slot may have another device since.
     device: u32,
     spot: Spot,
 }
@@ -73,11 +74,11 @@ struct Inner {
     seats: Box<[DeviceSlot]>,
     routing: ArcSwap<Routing>,
     membership: Mutex<Membership>,
-    /// DramObject while devices are told one by one how much of them may be used.
+    /// Held while the devices' limits are changed one by one.
     resizing: Mutex<()>,
     state: Option<StateFile>,
     around: Environment,
-    /// DramObject while devices are told, so that one that comes back knows it.
+    /// Held while devices are notified, so that one that returns has the current limits.
     limits: Mutex<Limits>,
     opening: Opening,
     object_bytes_max: u64,
@@ -86,7 +87,7 @@ struct Inner {
     clear_at_s: AtomicU32,
 }
 
-/// What was found of the time before.
+/// The state that was recovered at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) warm: usize,
@@ -163,7 +164,7 @@ impl Flash {
         Ok((flash, start))
     }
 
-    /// Whether there may be a record of a key with that hash. Nothing is read.
+    /// Whether there may be a record of a key with that hash. Reads nothing.
     pub(crate) fn may_hold(&self, hash: u64) -> bool {
         let routing = self.inner.routing.load();
         let (_, seats) = routing.seats(hash);
@@ -171,17 +172,17 @@ impl Flash {
         seats.into_iter().flatten().any(may_hold)
     }
 
-    /// How keys are routed at the moment.
+    /// The current routing of keys.
     pub(crate) fn routing(&self) -> Arc<Routing> {
         self.inner.routing.load_full()
     }
 
-    /// The device in a seat, if there is one.
+    /// The device in a slot, if there is one.
     pub(crate) fn device(&self, seat: usize) -> Option<Arc<Device>> {
         self.inner.device(seat)
     }
 
-    /// Nanoseconds since some moment.
+    /// Nanoseconds since an arbitrary moment.
     pub(crate) fn monotonic_ns(&self) -> u64 {
         self.inner.around.clock.monotonic_ns()
     }
@@ -191,7 +192,7 @@ impl Flash {
         self.inner.object_bytes_max
     }
 
-    /// A lookup on a seat's device, for which that was read, has ended.
+    /// Reports the end of a lookup that read a slot's device.
     pub(crate) fn has_read(&self, number: usize, began_ns: u64, has_worked: bool) {
         let seat = &self.inner.seats[number];
         let ended_ns = self.monotonic_ns();
@@ -201,7 +202,8 @@ impl Flash {
             false => health.failed(Work::Read, began_ns, ended_ns),
         };
         drop(health);
-        // One that fails says nothing of how quick the device is, and would say it is quick.
+        // The latency of a failed read is no sample of the device's speed; it would make the device
+        // look fast.
         if has_worked {
             seat.read_clock.add(ended_ns.saturating_sub(began_ns));
         }
@@ -210,7 +212,7 @@ impl Flash {
         }
     }
 
-    /// Takes an object that leaves DRAM, unless a copy of exactly this state is there.
+    /// Accepts an object evicted from DRAM, unless flash has a copy of exactly this state.
     pub(crate) fn put(
         &self,
         hash: u64,
@@ -253,7 +255,7 @@ impl Flash {
         self.inner.schedule(seat, &device);
     }
 
-    /// Makes it so that there is no record of a key with that hash, now and after a recovery.
+    /// Invalidates the record of a key with that hash, now and for recoveries.
     pub(crate) fn invalidate(&self, hash: u64) {
         loop {
             let routing = self.inner.routing.load();
@@ -267,12 +269,12 @@ impl Flash {
                 invalidated.is_err()
             });
             let Some(seat) = failed else { return };
-            // What it had counts for nobody when this returns; now the key belongs elsewhere.
+            // Once this returns, its records no longer count; the key belongs elsewhere now.
             self.inner.detach(seat);
         }
     }
 
-    /// Forgets everything, now and after a recovery.
+    /// Drops all records, now and for recoveries.
     pub(crate) fn clear(&self) {
         for (seat, device) in self.inner.devices() {
             if device.clear().is_err() {
@@ -281,13 +283,13 @@ impl Flash {
         }
     }
 
-    /// Remembers when everything is to be forgotten.
+    /// Records when the whole cache is to be cleared.
     pub(crate) fn set_clear_at(&self, clear_at_s: u32) {
         self.inner.clear_at_s.store(clear_at_s, Ordering::Release);
         self.inner.write_superblocks(|superblock| superblock.clear_at_s = clear_at_s);
     }
 
-    /// Remembers that no object has a version above this one.
+    /// Records that no object has a version above this one.
     pub(crate) fn set_version_max(&self, version_max: u64) {
         self.inner.version_max.fetch_max(version_max, Ordering::AcqRel);
         self.inner.write_superblocks(|superblock| {
@@ -295,8 +297,7 @@ impl Flash {
         });
     }
 
-    /// Looks after devices that are out or warming. Called now and then, never from under a
-    /// lock.
+    /// Checks devices that are out or warming. Called from time to time, never under a lock.
     pub(crate) fn tick(&self) {
         let now_ns = self.inner.around.clock.monotonic_ns();
         for (number, seat) in self.inner.seats.iter().enumerate() {
@@ -319,7 +320,7 @@ impl Flash {
         }
     }
 
-    /// Does what waits on devices, in this thread.
+    /// Runs the pending work of devices in this thread.
     pub(crate) fn drain_writes(&self) {
         for (number, device) in self.inner.devices() {
             if device.wants_upkeep() {
@@ -328,7 +329,7 @@ impl Flash {
         }
     }
 
-    /// Brings everything to flash, and says that it was closed in order.
+    /// Writes everything to flash and marks the devices as cleanly closed.
     pub(crate) fn close(&self) {
         for seat in &self.inner.seats {
             seat.executor.shutdown();
@@ -340,13 +341,13 @@ impl Flash {
         }
     }
 
-    /// How much may be used, in bytes.
+    /// How many bytes may be used.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.inner.seats.iter().map(|seat| seat.limit.lock().bytes).sum()
     }
 
-    /// What is no room for objects, where any is used, in bytes: what is beside segments, and of each
-    /// device one that is not full yet.
+    /// Overhead of the flash in use, in bytes: all but the segments, and one partly filled segment
+    /// for each device.
     pub(crate) fn bytes_beside(&self) -> u64 {
         let beside =
             |seat: &DeviceSlot| seat.layout.beside_bytes() + u64::from(seat.layout.segment_bytes);
@@ -364,8 +365,8 @@ impl Flash {
         seats.iter().map(least).max().unwrap_or(0)
     }
 
-    /// From now on so much may be used, of each device as large a part; what is too much goes in the
-    /// background.
+    /// Limits the flash in use to `bytes`, the same fraction of each device; the excess is evicted
+    /// in the background.
     ///
     /// # Errors
     ///
@@ -403,7 +404,7 @@ impl Flash {
         Ok(())
     }
 
-    /// Changes how much DRAM each device may have.
+    /// Changes the DRAM limits of each device.
     pub(crate) fn set_limits(&self, limits: Limits) {
         let mut now = self.inner.limits.lock();
         *now = limits;
@@ -416,7 +417,7 @@ impl Flash {
         }
     }
 
-    /// How all devices stand.
+    /// The statistics of all devices.
     pub(crate) fn stats(&self) -> Vec<DeviceStats> {
         self.inner.seats.iter().map(DeviceSlot::stats).collect()
     }
@@ -435,8 +436,8 @@ impl Inner {
         (0..self.seats.len()).filter_map(|seat| Some((seat, self.device(seat)?)))
     }
 
-    /// Puts an object there that is larger than a segment: its parts, then what they are called;
-    /// whether all were taken.
+    /// Puts an object that is larger than a segment: its parts, then the head that names them;
+    /// returns whether all were accepted.
     fn put_parts(
         &self,
         device: &Device,
@@ -465,10 +466,10 @@ impl Inner {
         device.put(hash, key, &record(Kind::Head, parts.encode()), now_s)
     }
 
-    /// Has what waits on a device done in the background.
+    /// Schedules the pending work of a device in the background.
     fn schedule(self: &Arc<Self>, number: usize, device: &Arc<Device>) {
         let seat = &self.seats[number];
-        // What is waiting to run looks at everything when it does.
+        // A scheduled run will see all pending work.
         if seat.is_scheduled.load(Ordering::Acquire)
             || !device.wants_upkeep()
             || seat.is_scheduled.swap(true, Ordering::AcqRel)
@@ -479,7 +480,7 @@ impl Inner {
         let job = move || {
             inner.seats[number].is_scheduled.store(false, Ordering::Release);
             inner.keep_up(number, &device);
-            // Of what is too much only a part goes at a time: others are to have their turn.
+            // Only a part of the excess is evicted at a time: others get their turn.
             if device.is_to_shrink() {
                 inner.schedule(number, &device);
             }
@@ -505,7 +506,7 @@ impl Inner {
         }
     }
 
-    /// A device is not used any more. When this returns, a recovery knows.
+    /// Detaches a device. When this returns, a recovery sees that.
     fn detach(&self, number: usize) {
         let mut membership = self.membership.lock();
         let mut leaving = vec![number];
@@ -531,12 +532,11 @@ impl Inner {
         }
     }
 
-    /// Makes what has been told of devices that left last: one of them may say of itself that it was
-    /// closed in order.
+    /// Makes the detachments durable: one of those devices may still claim a clean close.
     ///
     /// # Errors
     ///
-    /// When nobody can be told.
+    /// When the membership can be written nowhere.
     fn sync_membership(&self) -> tidekv_io::Result<()> {
         let mut told = Err(tidekv_io::Error::new(
             tidekv_io::ErrorKind::Failed,
@@ -552,7 +552,7 @@ impl Inner {
         told
     }
 
-    /// Writes the membership wherever it can be written; the seats where it could not.
+    /// Writes the membership wherever possible; returns the slots where it failed.
     fn tell_all(&self, membership: &Membership) -> Vec<usize> {
         if let Some(state) = &self.state
             && let Err(error) = state.write(membership, self.around.boot)
@@ -568,7 +568,7 @@ impl Inner {
         self.devices().filter_map(tell).collect()
     }
 
-    /// From now on keys are routed by this.
+    /// Routes keys by this membership from now on.
     fn publish(&self, membership: &Membership) {
         let before = self.routing.load();
         let is_warming = |seat: &DeviceSlot| seat.health.lock().is_warming();
@@ -577,13 +577,13 @@ impl Inner {
         self.routing.store(Arc::new(routing));
     }
 
-    /// Tries a device that is out; it comes back empty.
+    /// Tries a device that is out; it returns empty.
     fn attach(self: &Arc<Self>, number: usize) {
         let seat = &self.seats[number];
         let files = Files::open(&self.around.storage, &seat.options.path, seat.options.bytes);
         let Ok(files) = files else { return };
-        // What takes long, on a device that may not be well, while nobody waits for it. The
-        // lock of its file keeps others off.
+        // This takes long, on a device that may not be well, while no operation waits for it. The
+        // lock on its file keeps others off.
         if files.erase(&seat.layout).is_err() {
             return;
         }
@@ -604,7 +604,7 @@ impl Inner {
         let opened = recovery::begin(files, &fresh, limits, Arc::clone(&seat.counters));
         *membership = next;
         let Ok(device) = opened else {
-            // It may have written that it is there.
+            // It may have recorded that it is attached.
             membership.detach(number);
             let failed = self.tell_all(&membership);
             self.publish(&membership);
@@ -631,7 +631,7 @@ impl Inner {
         self.schedule(number, &device);
     }
 
-    /// Nothing is looked for any more where the keys of a seat were forwarded to.
+    /// Stops looking for the forwarded keys of a slot.
     fn settle(&self, number: usize) {
         self.publish(&self.membership.lock());
         tracing::info!("flash device {} is warm", self.name(number));

@@ -1,11 +1,11 @@
-//! Lookups on flash, in steps: on the device that a key belongs to, where it may be if that device
-//! was away, and part by part for objects that are larger than a segment.
+//! Lookups on flash, in steps: on the device that a key belongs to, on the fallback device if that
+//! one was out, and part by part for objects that are larger than a segment.
 //!
-//! Who asks reads what he is told to, and comes back with it: a thread that may wait reads at once,
-//! an event loop has many lookups under way.
+//! The caller performs each read and passes its result to the next step: a thread that may block
+//! reads at once, an event loop has many lookups in progress.
 //!
-//! Guarantees: those of [`crate::fleet::flash`]. The routing is looked at when a lookup begins, and by
-//! that it goes; what devices say is looked at when it has been read.
+//! Guarantees: those of [`crate::fleet::flash`]. A lookup uses the routing of its beginning; device
+//! state is checked after each read.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::object::{Found, Object};
 use crate::segment::parts::Parts;
 use crate::segment::record::{Kind, Record};
 
-/// What was found, and where its copy is, if it is in its own place.
+/// The object that was found, and the location of its copy, if it is on its own device.
 pub(crate) type Outcome = Option<(Found, Option<CopyLocation>)>;
 
 /// A lookup on flash.
@@ -38,7 +38,7 @@ pub(crate) struct FlashLookup {
     parts: Option<PartsLookup>,
 }
 
-/// A lookup on the device of a seat.
+/// A lookup on the device of a slot.
 #[derive(Debug)]
 struct SlotLookup {
     number: usize,
@@ -47,7 +47,7 @@ struct SlotLookup {
     lookup: Lookup,
 }
 
-/// The parts of an object that have been read, and which they are.
+/// The parts of an object that have been read, and their names.
 #[derive(Debug)]
 struct PartsLookup {
     head: Found,
@@ -58,16 +58,16 @@ struct PartsLookup {
     value: BytesMut,
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Debug)]
 pub(crate) enum FlashStep {
-    /// That is to be read.
+    /// Perform this read.
     Read(ReadRequest),
     Done(Outcome),
 }
 
 impl FlashLookup {
-    /// Begins to look for the object under `key`.
+    /// Begins a lookup of `key`.
     pub(crate) fn new(flash: &Flash, hash: u64, key: &[u8], now_s: u32) -> Self {
         let routing = flash.routing();
         let (home, seats) = routing.seats(hash);
@@ -94,7 +94,7 @@ impl FlashLookup {
         self.hash
     }
 
-    /// Goes on; `read` is what the step before said is to be read.
+    /// Advances the lookup; `read` is the result of the previous step's read.
     pub(crate) fn step(&mut self, flash: &Flash, mut read: Option<Result<Buffer>>) -> FlashStep {
         while let Some(seat) = &mut self.seat {
             let key = self.parts.as_ref().map_or(&self.key, |parts| &parts.name);
@@ -124,7 +124,7 @@ impl FlashLookup {
         Some(SlotLookup { number, device, began_ns: flash.monotonic_ns(), lookup })
     }
 
-    /// A record has been found; what comes of it, if that is known.
+    /// Handles a record that was found; returns the outcome, if it is known.
     fn found(&mut self, flash: &Flash, record: Record, spot: Spot) -> Option<Outcome> {
         let seat = self.seat.as_mut()?;
         if let Some(parts) = &mut self.parts {
@@ -157,7 +157,7 @@ impl FlashLookup {
         }
     }
 
-    /// Nothing has been found on that device; nothing at all, unless there is another one.
+    /// Handles a miss on that device; a miss altogether, unless there is another device.
     fn missing(&mut self, flash: &Flash) -> Option<Outcome> {
         if self.parts.is_some() {
             return Some(None);
@@ -166,7 +166,8 @@ impl FlashLookup {
         None
     }
 
-    /// Looks for the next part, on the same device; the object, if it has them all.
+    /// Looks up the next part, on the same device; returns the object once all parts have been
+    /// read.
     fn next_part(&mut self, flash: &Flash) -> Option<Outcome> {
         let (seat, parts) = (self.seat.as_mut()?, self.parts.as_mut()?);
         if parts.number < parts.parts.count {

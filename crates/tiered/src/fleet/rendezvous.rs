@@ -1,29 +1,29 @@
-//! Which seat a key belongs to: that whose number and the key's hash together hash highest,
-//! weighted by size (Thaler and Ravishankar, "Using name-based mappings to increase hit
-//! rates", 1998; weights as in Schindelhauer and Schomaker, 2005).
+//! The device slot of a key: the one whose number hashes highest together with the key's hash,
+//! weighted by size (Thaler and Ravishankar, "Using name-based mappings to increase hit rates",
+//! 1998; weights as in Schindelhauer and Schomaker, 2005).
 //!
-//! Guarantee: when a seat is passed over, the keys of no other change theirs, and its own are
-//! spread over all the others by their weights.
+//! Guarantee: when a slot is skipped, only its own keys move, and they are spread over all the
+//! others by their weights.
 //!
 //! Pure.
 
-/// The weights of seats.
+/// The weights of the slots.
 #[derive(Debug, Clone)]
 pub(crate) struct Rendezvous {
     weights: Box<[f64]>,
-    /// All the same: then hashes are compared as they are.
+    /// All weights are equal: then hashes are compared directly.
     is_even: bool,
 }
 
 impl Rendezvous {
-    /// Seats with these sizes, in bytes.
+    /// Slots with these sizes, in bytes.
     pub(crate) fn new(bytes: impl Iterator<Item = u64>) -> Self {
         let weights: Box<[f64]> = bytes.map(|bytes| bytes as f64).collect();
         let is_even = weights.windows(2).all(|pair| pair[0] == pair[1]);
         Self { weights, is_even }
     }
 
-    /// The seat of a key with that hash among those of which `may_be` is true.
+    /// The slot of a key with that hash among those for which `may_be` is true.
     pub(crate) fn seat(&self, hash: u64, may_be: impl Fn(usize) -> bool) -> Option<usize> {
         let seats = (0..self.weights.len()).filter(|seat| may_be(*seat));
         if self.is_even {

@@ -1,17 +1,17 @@
-//! Where a key is looked for.
+//! Where a key is looked up.
 //!
 //! | its own device is | first | then |
 //! |---|---|---|
-//! | there | there | |
+//! | attached | there | |
 //! | out | on the next best | |
-//! | there again, warming | there | on the next best, whose copy counts if it was put there since the last device left |
+//! | attached again, warming | there | on the next best, whose copy counts if it was put there since the last detachment |
 //!
 //! Pure.
 
 use crate::fleet::rendezvous::Rendezvous;
 use crate::membership::Membership;
 
-/// Who is there, in a form that is looked at for every key.
+/// The attached devices, in a form that is fast to read for every key.
 #[derive(Debug, Clone)]
 pub(crate) struct Routing {
     pub(crate) rendezvous: Rendezvous,
@@ -22,7 +22,7 @@ pub(crate) struct Routing {
 }
 
 impl Routing {
-    /// The routing while these devices are there, and those seats warm.
+    /// The routing with these devices attached and those slots warming.
     pub(crate) fn new(
         rendezvous: Rendezvous,
         membership: &Membership,
@@ -37,7 +37,7 @@ impl Routing {
         }
     }
 
-    /// The seat that a key belongs to, and the seats where it may be.
+    /// The slot that a key belongs to, and the slots where it may be.
     pub(crate) fn seats(&self, hash: u64) -> (usize, [Option<usize>; 2]) {
         let home = self.rendezvous.seat(hash, |_| true).unwrap_or(0);
         let next = || self.rendezvous.seat(hash, |seat| seat != home && self.is_in[seat]);

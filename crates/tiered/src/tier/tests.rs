@@ -1,4 +1,5 @@
-//! The cache as a tier: what was put last is found or nothing, on flash too and after a kill.
+//! The cache as a tier: a lookup returns the last value put or nothing, on flash too and after a
+//! kill.
 
 use std::collections::HashMap;
 use std::sync::Arc;
