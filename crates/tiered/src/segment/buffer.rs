@@ -1,8 +1,8 @@
-//! A segment in the making: records one behind the other in a buffer, and behind them, when
-//! it is sealed, a summary of what was put in, so that a recovery need not read the records.
+//! A segment in memory: consecutive records in a buffer, followed, once it is sealed, by a summary
+//! of its records, so that a recovery need not read the records.
 //!
 //! ```text
-//! summary, behind the last record:
+//! summary, after the last record:
 //! OFFSET  SIZE  MEANING
 //! 0       8     checksum (`coding.rs`, seeded with the device) of the rest
 //! 8       8     slot and generation
@@ -10,8 +10,8 @@
 //!               offset and length in the segment (4 each)
 //! ```
 //!
-//! Values on flash: do not change. Pure; for one thread at a time, but that a sealed buffer
-//! does not change any more.
+//! Values on flash: do not change. Pure; for one thread at a time, but a sealed buffer is
+//! immutable.
 
 use tidekv_io::buffer::AlignedVec;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -24,7 +24,7 @@ use crate::segment::ttl::{Group, may_go_at_s};
 
 const SUMMARY_HEAD_BYTES: usize = 16;
 
-/// A record as a summary has it.
+/// The summary of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(crate) name: Name,
@@ -41,7 +41,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// An empty segment of `capacity` bytes in the slot, in a buffer that has room for them.
+    /// An empty segment of `capacity` bytes in the slot, in a buffer with room for them.
     pub(crate) fn new(
         id: SegmentId,
         group: Group,
@@ -49,14 +49,14 @@ impl Segment {
         capacity: usize,
         mut buffer: AlignedVec,
     ) -> Self {
-        // What is put among objects that never expire stays as long as they do.
+        // An object among objects that never expire stays as long as they do.
         let may_go_at_s = if group == Group::NEVER { u32::MAX } else { 0 };
         let slot = Slot { group, order, sequence_max: order, may_go_at_s, ..Slot::free(id) };
         buffer.clear();
         Self { bytes: buffer, capacity, summaries: Vec::new(), slot }
     }
 
-    /// Its buffer, for another one.
+    /// Its buffer, for reuse.
     pub(crate) fn into_buffer(self) -> AlignedVec {
         self.bytes
     }
@@ -71,7 +71,7 @@ impl Segment {
 
     /// The largest record that fits an empty segment.
     pub(crate) fn record_bytes_max(capacity: usize) -> usize {
-        // The end of the summary is filled up to a whole block.
+        // The summary is padded to a whole block.
         let bytes = capacity - SUMMARY_HEAD_BYTES - SUMMARY_BYTES - BLOCK_BYTES as usize;
         bytes / UNIT_BYTES * UNIT_BYTES
     }
@@ -82,7 +82,7 @@ impl Segment {
         self.bytes.len() + record_bytes + summaries + BLOCK_BYTES as usize <= self.capacity
     }
 
-    /// How many records it has.
+    /// The number of its records.
     pub(crate) fn records(&self) -> u32 {
         self.slot.records
     }
@@ -124,7 +124,7 @@ impl Segment {
         spot.is_in(self.slot.id).then(|| self.bytes.get(offset..offset + spot.len as usize))?
     }
 
-    /// Appends the summary; what the segment table says of the segment when it is on flash.
+    /// Appends the summary; returns the segment's entry of the segment table.
     pub(crate) fn seal(&mut self, device: u64) -> Slot {
         self.slot.bytes = self.bytes.len() as u32;
         self.slot.is_whole = true;
@@ -143,7 +143,7 @@ impl Segment {
         self.slot
     }
 
-    /// What is to be written.
+    /// The bytes to write.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -160,12 +160,12 @@ impl std::fmt::Debug for Segment {
     }
 }
 
-/// Where the summary of a whole segment is in it, and how long.
+/// The offset of the summary in a whole segment, and its length, in bytes.
 pub(crate) fn summary_range(slot: &Slot) -> (u64, usize) {
     (slot.bytes.into(), SUMMARY_HEAD_BYTES + slot.records as usize * SUMMARY_BYTES)
 }
 
-/// The records of a summary, if it is whole and the segment's.
+/// The records of a summary, if it is intact and the segment's.
 pub(crate) fn read_summary(bytes: &[u8], device: u64, id: SegmentId) -> Option<Vec<Summary>> {
     let (checksum, summary) = bytes.split_first_chunk::<8>()?;
     if u64::from_le_bytes(*checksum) != xxh3_64_with_seed(summary, device) {

@@ -1,8 +1,8 @@
-//! An object as it stands on flash.
+//! An object as stored on flash.
 //!
 //! ```text
 //! OFFSET  SIZE  MEANING
-//! 0       8     checksum: XXH3 of the rest, the padding not included
+//! 0       8     checksum: XXH3 of the rest, without the padding
 //! 8       4     slot of the segment
 //! 12      4     generation of the slot
 //! 16      8     version
@@ -22,8 +22,8 @@
 //!
 //! Values on flash: do not change.
 //!
-//! Guarantee: [`decode`] returns an object only if it is whole, the key's, and in the segment
-//! that was meant. Pure.
+//! Guarantee: [`decode`] returns an object only if it is intact, the key's, and in the expected
+//! segment. Pure.
 
 use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3;
@@ -34,38 +34,38 @@ use crate::object::{Deadline, Found, Object};
 const FETCHED: u8 = 1;
 const KIND: u32 = 1;
 
-/// What of an object a record has.
+/// The part of an object that a record holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// All of it.
+    /// The whole object.
     Whole,
-    /// What its parts are called.
+    /// The names of its parts.
     Head,
     /// One of its parts.
     Part,
 }
 
-/// An object with what flash adds to it.
+/// An object with its metadata on flash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) found: Found,
     pub(crate) kind: Kind,
-    /// The device that the key belongs to while all are well.
+    /// The device that the key belongs to while all devices work.
     pub(crate) home: u64,
     /// Its epoch when the record was written.
     pub(crate) epoch: u32,
 }
 
-/// Why there is no object in some bytes.
+/// The reason why some bytes hold no object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mismatch {
-    /// They are damaged, or another segment stands there by now.
+    /// They are damaged, or another segment is there by now.
     Damaged,
-    /// They are another key's.
+    /// They belong to another key.
     OtherKey,
 }
 
-/// How many bytes the record takes, with its padding.
+/// The length of the record in bytes, with its padding.
 pub(crate) fn record_bytes(key_len: usize, value_len: usize) -> usize {
     (RECORD_HEADER_BYTES + key_len + value_len).next_multiple_of(UNIT_BYTES)
 }

@@ -1,25 +1,25 @@
-//! The segment table: what stands in each slot, in DRAM and on flash.
+//! The segment table: the segment in each slot, in DRAM and on flash.
 //!
 //! ```text
 //! OFFSET  SIZE  MEANING
 //! 0       8     checksum (`coding.rs`)
 //! 8       4     the slot
-//! 12      4     generation of the slot: goes up whenever it is freed
-//! 16      4     1: a whole segment stands there
+//! 12      4     generation of the slot: rises whenever it is freed
+//! 16      4     1: the slot holds a whole segment
 //! 20      4     its group (`ttl.rs`)
 //! 24      8     the order in which it was opened
 //! 32      8     no operation on its records has a higher sequence
-//! 40      4     from which second on it may go
+//! 40      4     the first second in which it may be dropped
 //! 44      4     bytes of its records
-//! 48      4     how many records
+//! 48      4     number of its records
 //! 52      4     the deadline of the last one to expire; 2^32 - 1: never
 //! 56      8     zero
 //! ```
 //!
 //! Values on flash: do not change.
 //!
-//! Guarantee: what is read without a lock ([`Lives`]) says of a record's entry that it is
-//! live only while its segment is in the slot, open or whole.
+//! Guarantee: [`Lives`], which is read without a lock, has a record's entry as live only while its
+//! segment is in the slot, open or whole.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,7 +28,7 @@ use crate::segment::coding::{Reader, Writer};
 use crate::segment::layout::SLOT_BYTES;
 use crate::segment::ttl::Group;
 
-/// What a slot holds.
+/// The contents of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) id: SegmentId,
@@ -43,7 +43,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// A slot that holds nothing.
+    /// An empty slot.
     pub(crate) fn free(id: SegmentId) -> Self {
         Self {
             id,
@@ -73,7 +73,7 @@ impl Slot {
             .seal(device)
     }
 
-    /// The entry of that slot, if it is whole.
+    /// The entry of that slot, if it is intact.
     pub(crate) fn decode(bytes: &[u8], device: u64, slot: u32) -> Option<Self> {
         let mut reader = Reader::open(bytes, device)?;
         let id = SegmentId { slot: reader.u32(), generation: reader.u32() };
@@ -104,10 +104,10 @@ const FREE: u64 = 0;
 const BUFFERED: u64 = 1;
 const WHOLE: u64 = 2;
 
-/// Which segments live; for all threads.
+/// The live segments; for all threads.
 #[derive(Debug)]
 pub(crate) struct Lives {
-    /// Generation, and in the lowest two bits what becomes of it.
+    /// Generation, and in the lowest two bits the state.
     slots: Box<[AtomicU64]>,
     orders: Box<[AtomicU64]>,
 }
@@ -119,7 +119,7 @@ impl Lives {
         Self { slots: zeros(), orders: zeros() }
     }
 
-    /// The segment that a record is in, and where its records are; nothing if it is gone.
+    /// The segment of a record, and where its records are; `None` if it is gone.
     pub(crate) fn of(&self, spot: Spot) -> Option<(SegmentId, Life)> {
         let word = self.slots.get(spot.slot as usize)?.load(Ordering::Acquire);
         let id = SegmentId { slot: spot.slot, generation: (word >> 2) as u32 };
@@ -131,29 +131,29 @@ impl Lives {
         spot.is_in(id).then_some((id, life))
     }
 
-    /// Whether the record is there.
+    /// Whether the record is live.
     pub(crate) fn has(&self, spot: Spot) -> bool {
         self.of(spot).is_some()
     }
 
-    /// A sequence that tells how old the segment of the slot is: of one that is whole, no
-    /// operation on its records has a higher one, of one that is not, none a lower one.
+    /// A sequence that orders segments by age: of a whole segment, no operation on its records has
+    /// a higher one, of any other, none a lower one.
     pub(crate) fn order(&self, slot: u32) -> u64 {
         self.orders.get(slot as usize).map_or(0, |order| order.load(Ordering::Relaxed))
     }
 
-    /// The slot is free, in that generation.
+    /// Frees the slot, in that generation.
     pub(crate) fn set_free(&self, id: SegmentId) {
         self.set(id, FREE);
     }
 
-    /// A segment has been opened in the slot.
+    /// Records that a segment has been opened in the slot.
     pub(crate) fn set_buffered(&self, id: SegmentId, order: u64) {
         self.orders[id.slot as usize].store(order, Ordering::Relaxed);
         self.set(id, BUFFERED);
     }
 
-    /// The segment is on flash.
+    /// Records that the segment is on flash.
     pub(crate) fn set_whole(&self, id: SegmentId, sequence_max: u64) {
         self.orders[id.slot as usize].store(sequence_max, Ordering::Relaxed);
         self.set(id, WHOLE);

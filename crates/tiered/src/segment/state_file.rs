@@ -1,8 +1,8 @@
 //! The membership in a file of its own: a witness that does not fail with the devices.
 //!
-//! It is to lie where files outlive the process and not the machine's run; there it is as
-//! durable as what the devices have not synced. Two blocks take turns, so that one is whole.
-//! What is damaged tells nothing: it might have been the newest.
+//! The file should be on storage that outlives the process but not a reboot; there it is as durable
+//! as the devices' unsynced writes. Two blocks are written alternately, so that one is always
+//! intact. A damaged block makes the file void: it might have been the newest.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ pub(crate) struct StateFile {
 }
 
 impl StateFile {
-    /// Opens the file, or makes it; what it says, if that was written in this run of the
-    /// machine.
+    /// Opens the file, or creates it; returns its membership, if that was written in this boot of
+    /// the machine.
     pub(crate) fn open(
         storage: &Arc<dyn Storage>,
         path: &Path,
@@ -58,7 +58,7 @@ impl StateFile {
         Ok((state, newest.map(|(_, membership)| membership)))
     }
 
-    /// Writes what the file is to say from now on.
+    /// Writes the membership.
     pub(crate) fn write(&self, membership: &Membership, boot: u128) -> Result<()> {
         let mut generation = self.generation.lock();
         let next = *generation + 1;

@@ -1,17 +1,18 @@
-//! Groups of objects that expire at about the same time after they are written (BigKV,
-//! "TTL-aware object grouping").
+//! Groups of objects that expire at about the same time after they are written (BigKV, "TTL-aware
+//! object grouping").
 //!
-//! A segment of flash is filled with objects of one group, and goes as a whole: nothing is
-//! read or moved to find out what in it has expired.
+//! A segment of flash is filled with objects of one group, and is dropped as a whole: nothing is
+//! read or moved to find its expired objects.
 //!
 //! 1. Groups are geometric: the times to live of one are within a factor of 5/4.
-//! 2. A segment may go from [`may_go_at_s`] of each of its objects on: no object goes before
-//!    three quarters of its time are over. That bound holds whatever objects share a segment.
-//! 3. When an object is served is for its own deadline to say; nothing here.
+//! 2. A segment may be dropped from [`may_go_at_s`] of each of its objects on: no object is dropped
+//!    before three quarters of its time to live have passed. That bound holds for any mix of
+//!    objects in a segment.
+//! 3. Only an object's own deadline decides whether it is served.
 //!
-//! **What we changed.** In the paper a group goes at the time of its first object plus the
-//! group's time to live. Here each object says from when on its segment may go, so that the
-//! bound holds as well for groups that fill a segment slowly, and for groups that share one.
+//! **What we changed.** In the paper a group is dropped at the time of its first object plus the
+//! group's time to live. Here each object determines from when on its segment may be dropped, so
+//! that the bound also holds for groups that fill a segment slowly, and for groups that share one.
 //!
 //! Pure.
 
@@ -23,7 +24,7 @@ pub(crate) struct Group(u8);
 
 /// Times to live from here on are one group: a hundred days.
 const LONG_S: u32 = 100 * 24 * 60 * 60;
-/// The first times to live of the groups but the last two, in seconds.
+/// The shortest times to live of the groups but the last two, in seconds.
 const FIRST_S: [u32; 76] = first_s();
 
 /// Each a quarter above the one before, and at least one second.
@@ -49,12 +50,12 @@ impl Group {
         Self(FIRST_S.partition_point(|first_s| *first_s <= left_s) as u8)
     }
 
-    /// How far two groups are from each other; those that never expire are far from all others.
+    /// The distance of two groups; groups that never expire are far from all others.
     pub(crate) fn distance(self, other: Self) -> u8 {
         self.0.abs_diff(other.0)
     }
 
-    /// For headers of segments.
+    /// The number in a segment's header.
     pub(crate) fn number(self) -> u8 {
         self.0
     }
@@ -65,7 +66,7 @@ impl Group {
     }
 }
 
-/// From which second on a segment with such an object, written at `now_s`, may go;
+/// The first second in which a segment with such an object, written at `now_s`, may be dropped;
 /// `u32::MAX` for never.
 pub(crate) fn may_go_at_s(deadline: Deadline, now_s: u32) -> u32 {
     match (deadline.unix_s(), deadline.left_s(now_s)) {

@@ -2,10 +2,9 @@
 //!
 //! Guarantees: those of [`crate::cache`], of which it is all but time and versions.
 //!
-//! A key belongs to a shard, by its hash, and the shard's lock orders all that happens to it
-//! in DRAM and on flash. No lock is held while a device is read: who reads draws a ticket
-//! from the shard, and what was read counts only if the ticket is still valid
-//! ([`crate::dram`]).
+//! A key belongs to a shard, by its hash, and the shard's lock serialises its operations in DRAM
+//! and on flash. No lock is held while a device is read: a reader acquires a lease from the shard,
+//! and its result counts only if the lease is still valid ([`crate::dram`]).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -27,11 +26,11 @@ use crate::segment::layout::{Layout, SEGMENT_BYTES_MIN};
 use crate::segment::superblock::{NO_TIME, Opening};
 use crate::stats::{Counter, Counters, Stats};
 
-/// Most shards of DRAM.
+/// The most shards of DRAM.
 const SHARDS_MAX: u64 = 64;
-/// DRAM gets smaller by so many bytes of a shard at a time ...
+/// DRAM shrinks by this many bytes of a shard at a time ...
 const STEP_BYTES: usize = 256 << 10;
-/// ... and by so many where flash takes what leaves, which takes ten times as long.
+/// ... and by this many if evicted objects go to flash, which takes ten times as long.
 const STEP_BYTES_TO_FLASH: usize = 32 << 10;
 
 pub(crate) type Shard = dram::Shard<CopyLocation>;
@@ -43,22 +42,22 @@ pub(crate) struct Pool {
     pub(crate) flash: Option<Flash>,
     pub(crate) counters: Counters,
     pub(crate) witnessed: ObserverSlot,
-    /// What no shard has less than its part of.
+    /// Each shard has at least its part of this.
     dram_bytes: AtomicU64,
-    /// What each shard is to have; read under its lock.
+    /// The target size of each shard; read under its lock.
     shard_bytes_wanted: AtomicUsize,
-    /// DramObject while both are changed.
+    /// Held while both are changed.
     resizing: Mutex<()>,
-    /// Of the DRAM, what flash has.
+    /// The part of the DRAM that flash takes.
     flash_dram: FlashDram,
-    /// The least DRAM that it can have, and what it was opened with.
+    /// The least DRAM that it can have, and the DRAM with which it was opened.
     dram_bytes_min: u64,
     dram_bytes_opened: u64,
     object_bytes_max: u64,
 }
 
 impl Pool {
-    /// Opens the pool that these options are about.
+    /// Opens the pool of these options.
     ///
     /// # Errors
     ///
@@ -88,7 +87,7 @@ impl Pool {
         let shard = |_| Mutex::new(Shard::new(options.eviction, shard_bytes as usize));
         let least = DRAM_BYTES_MIN.max(options.object_bytes_max * OBJECT_DRAM_DIVISOR);
         let pool = Self {
-            // With what there is now there can be a cache, as is seen.
+            // The present size evidently suffices for a cache.
             dram_bytes_min: options.dram_bytes.min(flash_dram.dram_bytes_for(least)),
             dram_bytes_opened: options.dram_bytes,
             shards: (0..shards).map(shard).collect(),
@@ -104,8 +103,8 @@ impl Pool {
         Ok((pool, start))
     }
 
-    /// Brings what is in DRAM to flash, as far as there is room for it, and says there that it
-    /// was closed in order. The pool holds nothing any more.
+    /// Writes the objects in DRAM to flash, as far as there is room, and marks flash as cleanly
+    /// closed. The pool is empty afterwards.
     pub(crate) fn close(&self, now_s: u32) {
         let Some(flash) = &self.flash else { return };
         for shard in &self.shards {
@@ -123,7 +122,7 @@ impl Pool {
     /// The shard of a key with that hash.
     pub(crate) fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
         let shards = &self.shards;
-        // The upper half: the lower one places objects inside of a shard.
+        // The upper half: the lower one places objects within a shard.
         shards[((hash >> 32) as usize * shards.len()) >> 32].lock()
     }
 
@@ -132,8 +131,8 @@ impl Pool {
         self.dram_bytes.load(Ordering::Relaxed)
     }
 
-    /// The least DRAM with which there is room for the largest object, in bytes, but no more than there
-    /// was when it was opened.
+    /// The least DRAM with room for the largest object, in bytes, but no more than the pool was
+    /// opened with.
     pub(crate) fn dram_bytes_for_all(&self) -> u64 {
         let largest = dram::charge_bytes(KEY_BYTES_MAX, self.object_bytes_max as usize);
         let shard_bytes = Shard::bytes_with_room_for(largest) as u64;
@@ -141,7 +140,7 @@ impl Pool {
         least.max(self.dram_bytes_min).min(self.dram_bytes_opened)
     }
 
-    /// What flash has of DRAM.
+    /// The part of the DRAM that flash takes.
     pub(crate) fn flash_dram(&self) -> FlashDram {
         self.flash_dram
     }
@@ -153,8 +152,9 @@ impl Pool {
             && Shard::has_room_for(self.shard_bytes(self.dram_bytes()), charge_bytes)
     }
 
-    /// Changes how much DRAM there is: more at once, less step by step, with locks released between
-    /// steps. Of two callers the later one decides, and both help to get there.
+    /// Resizes the DRAM: an increase takes effect at once, a decrease step by step, with locks
+    /// released between steps. Of two concurrent callers the later one decides, and both do the
+    /// work.
     ///
     /// # Errors
     ///
@@ -178,24 +178,25 @@ impl Pool {
         let mut is_done = false;
         while !is_done {
             is_done = true;
-            // By turns: none has much more than the others for long.
+            // Round-robin: no shard stays much larger than the others for long.
             for shard in &self.shards {
                 is_done &= !self.shrink_some(shard, now_s);
-                // What has left waits in buffers of flash, and when these are full no more is taken.
+                // Evicted objects wait in flash buffers, and once these are full no more are
+                // accepted.
                 self.flash.iter().for_each(Flash::drain_writes);
             }
         }
-        // What leaves DRAM goes through buffers: these become fewer when it has left.
+        // Evicted objects go through buffers: reduce these afterwards.
         let _one_by_one = self.resizing.lock();
         let limits = self.flash_dram.limits(self.dram_bytes());
         self.flash.iter().for_each(|flash| flash.set_limits(limits));
-        // Of a little less DRAM there may be a little more for objects: flash has whole buffers.
+        // A little less DRAM may leave a little more for objects: flash has whole buffers.
         let shard_bytes = self.shard_bytes(self.dram_bytes());
         self.shards.iter().for_each(|shard| shard.lock().grow_to(shard_bytes));
         Ok(())
     }
 
-    /// Makes a shard a step smaller, if it is to be; whether it is to be still.
+    /// Shrinks a shard by one step, if it is too large; returns whether it still is.
     fn shrink_some(&self, shard: &Mutex<Shard>, now_s: u32) -> bool {
         let mut shard = shard.lock();
         let wanted = self.shard_bytes_wanted.load(Ordering::Relaxed);
@@ -203,17 +204,17 @@ impl Pool {
         let Some(left) = shard.shrink_towards(wanted, step_bytes) else { return false };
         self.evict(&left, now_s);
         drop(shard);
-        // Only now, that others wait for nothing.
+        // Only now, so that other threads do not wait.
         drop(left);
         true
     }
 
-    /// Flash that is no room for objects, where any is used, in bytes.
+    /// Overhead of the flash in use, in bytes.
     pub(crate) fn flash_bytes_beside(&self) -> u64 {
         self.flash.as_ref().map_or(0, Flash::bytes_beside)
     }
 
-    /// How much flash may be used, in bytes.
+    /// The flash limit, in bytes.
     pub(crate) fn flash_bytes(&self) -> u64 {
         self.flash.as_ref().map_or(0, Flash::bytes_max)
     }
@@ -223,7 +224,7 @@ impl Pool {
         self.flash.as_ref().map_or(0, Flash::bytes_min)
     }
 
-    /// Changes how much flash may be used.
+    /// Changes the flash limit.
     ///
     /// # Errors
     ///
@@ -236,12 +237,12 @@ impl Pool {
         }
     }
 
-    /// What a shard has of so much DRAM.
+    /// A shard's part of `dram_bytes`.
     fn shard_bytes(&self, dram_bytes: u64) -> usize {
         (self.flash_dram.objects_bytes(dram_bytes) / self.shards.len() as u64) as usize
     }
 
-    /// How it stands.
+    /// Its statistics.
     pub(crate) fn stats(&self) -> Stats {
         let counters = &self.counters;
         let mut stats = Stats {
@@ -263,12 +264,12 @@ impl Pool {
         stats
     }
 
-    /// Whether flash may have something under a key with that hash. Nothing is read.
+    /// Whether flash may have an object under a key with that hash. Reads nothing.
     pub(crate) fn may_be_on_flash(&self, hash: u64) -> bool {
         self.flash.as_ref().is_some_and(|flash| flash.may_hold(hash))
     }
 
-    /// That a key was asked for: where a change fetches, it was.
+    /// Counts a lookup, if the change fetches.
     pub(crate) fn count_lookup(
         &self,
         hash: u64,
@@ -283,7 +284,7 @@ impl Pool {
         }
     }
 
-    /// That a key was asked for in vain.
+    /// Counts a lookup that missed.
     pub(crate) fn miss(&self, hash: u64, now_s: u32) {
         self.counters.misses.add(1);
         self.witnessed.on_access(hash, now_s, || Access::Miss);
@@ -295,14 +296,14 @@ impl Pool {
         counters.dram_hits.get() + counters.flash_hits.get() + counters.misses.get()
     }
 
-    /// That an object is fetched.
+    /// Fetches an object.
     pub(crate) fn fetch(
         &self,
         hash: u64,
         held: &mut DramObject<CopyLocation>,
         now_s: u32,
     ) -> Found {
-        // First of all: what others look at in between keeps the processor from fetching the object ahead.
+        // First of all: accesses in between keep the processor from prefetching the object.
         let found = held.found.clone();
         (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
         self.counters.dram_hits.add(1);
@@ -310,7 +311,7 @@ impl Pool {
         found
     }
 
-    /// What DRAM has under `key`, unless its deadline has passed.
+    /// The object in DRAM under `key`, unless it has expired.
     pub(crate) fn get_from_dram<'s>(
         &self,
         shard: &'s mut Shard,
@@ -326,7 +327,7 @@ impl Pool {
         shard.get(hash, key)
     }
 
-    /// Does what was decided, under the shard's lock. What comes back is to be dropped outside.
+    /// Applies the change, under the shard's lock. Drop the result outside the lock.
     pub(crate) fn apply(
         &self,
         shard: &mut Shard,
@@ -358,7 +359,7 @@ impl Pool {
         self.counters.stores.add(1);
         self.forget_copies(shard, hash);
         self.witnessed.on_access(hash, now_s, || stored(&held));
-        // One that goes before it comes leaves no trace among what is evicted.
+        // An object that is removed before it is replaced does not count as evicted.
         let old = shard.remove(hash);
         if held.found.object.deadline.has_passed(now_s) {
             return old;
@@ -367,7 +368,7 @@ impl Pool {
         old
     }
 
-    /// An object in place of another, of which it keeps what is known of fetches.
+    /// The new object with the fetch history of the old one.
     fn revised(
         &self,
         shard: &Shard,
@@ -384,7 +385,7 @@ impl Pool {
         held
     }
 
-    /// What is on flash under a key, or being read from there, counts no more.
+    /// Invalidates the copies on flash of a key, and pending reads of it.
     fn forget_copies(&self, shard: &mut Shard, hash: u64) {
         shard.void_ticket(hash);
         if let Some(flash) = &self.flash {
@@ -392,8 +393,8 @@ impl Pool {
         }
     }
 
-    /// Objects have left DRAM: flash may take them. Under the lock of their shard, so that
-    /// nothing happens to their keys in between.
+    /// Offers objects evicted from DRAM to flash. Under the lock of their shard, so that nothing
+    /// happens to their keys in between.
     pub(crate) fn evict(&self, left: &Removed<DramObject<CopyLocation>>, now_s: u32) {
         let counters = &self.counters;
         for held in left.iter() {
@@ -419,17 +420,18 @@ fn stored(held: &DramObject<CopyLocation>) -> Access {
     Access::Stored { bytes: taken_bytes(&held.key, &held.found), deadline }
 }
 
-/// That an object was asked for, and there.
+/// A hit as an access event.
 pub(crate) fn hit_of(key: &[u8], found: &Found) -> Access {
     Access::Hit { bytes: taken_bytes(key, found), deadline: found.object.deadline }
 }
 
-/// What an object takes of DRAM.
+/// The charge of an object in DRAM, in bytes.
 fn taken_bytes(key: &[u8], found: &Found) -> u64 {
     dram::charge_bytes(key.len(), found.object.value.len()) as u64
 }
 
-/// Of so many shards as many as leave each room for the largest object, between `objects_bytes`.
+/// The most of `shards_max` shards that leave each room for the largest object, between
+/// `objects_bytes`.
 fn shards_for(options: &Options, objects_bytes: u64, shards_max: u64) -> u64 {
     let largest_bytes = dram::charge_bytes(KEY_BYTES_MAX, options.object_bytes_max as usize);
     let has_room =
@@ -437,17 +439,17 @@ fn shards_for(options: &Options, objects_bytes: u64, shards_max: u64) -> u64 {
     (1..=shards_max).rev().find(has_room).unwrap_or(1)
 }
 
-/// The size of segments that flash is divided into where there was none before, in bytes; none without flash.
+/// The segment size of flash that has not been formatted yet, in bytes; `None` without flash.
 ///
 /// # Errors
-/// Where there is too little DRAM for the flash.
+/// When there is too little DRAM for the flash.
 pub(crate) fn segment_bytes_for(options: &Options) -> Result<Option<u64>> {
     fitting(options, || None).map(|(_, flash_dram)| flash_dram.segment_bytes())
 }
 
-/// With which size of segments flash fits the DRAM, and what it may take then: as it was left, so
-/// that a cache with other DRAM than before finds its objects again; as the size of the devices
-/// has it; or smaller ones, which need smaller buffers.
+/// The segment size with which flash fits the DRAM, and its DRAM share then: the existing size, so
+/// that a cache with another DRAM size than before finds its objects again; the default for the
+/// devices' size; or a smaller one, which needs smaller buffers.
 fn fitting(
     options: &Options,
     left: impl FnOnce() -> Option<u64>,
@@ -472,7 +474,7 @@ fn fitting(
         .or_else(|_| smaller.map(Some).find_map(|bytes| with(bytes).ok()).map_or_else(smallest, Ok))
 }
 
-/// The size of the segments on the devices, if they were divided for these options but for that.
+/// The segment size on the devices, if their layouts otherwise match these options.
 fn left(options: &Options, around: &Environment) -> Option<u64> {
     let (usual, bits) = (options.object_bytes_usual, options.fingerprint_bits);
     let mut sizes = options.flash.iter().filter_map(|flash| {
@@ -490,7 +492,7 @@ mod tests {
     use super::*;
     use crate::options::FlashOptions;
 
-    /// Segments in MiB, and how much of the DRAM flash takes; nothing where it is refused.
+    /// Segments in MiB, and the share of the DRAM that flash takes; `None` where it is refused.
     fn segments(dram_mib: u64, flash_gib: u64) -> Option<(u64, f64)> {
         let flash = vec![FlashOptions { path: "/flash".into(), bytes: flash_gib << 30 }];
         let options = Options { dram_bytes: dram_mib << 20, flash, ..Options::default() };

@@ -1,9 +1,9 @@
-//! Tenants: who shares a cache, each with memory and flash of his own.
+//! Tenants share a cache, each with memory and flash of its own.
 //!
-//! A key is the tenant's whose prefix it begins with, the longest that does; or else nobody's in
-//! particular, who has what the others leave. Tenants have nothing in common but the time: what one
-//! stores pushes out nothing of another's. So their flash is split as well: beside a device's file
-//! `FILE` is `FILE.NAME` for each of them, with his part of its bytes.
+//! A key belongs to the tenant with the longest matching prefix, or else to the default tenant,
+//! which has the rest. Tenants have nothing in common but the time: no tenant evicts another's
+//! objects. So their flash is split as well: next to a device's file `FILE` each tenant has
+//! `FILE.NAME`, with its part of the bytes.
 //!
 //! Pure.
 
@@ -15,14 +15,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::device::recovery::meta_path;
 use crate::options::{FlashOptions, KEY_BYTES_MAX, Options, TenantOptions};
 
-/// What those are called whose keys begin with no prefix.
+/// The name of the tenant of keys that match no prefix.
 pub(crate) const OTHERS: &str = "default";
-/// A name has at most so many characters.
+/// The longest name, in characters.
 const NAME_LEN_MAX: usize = 32;
-/// Parts of a device are multiples of so many bytes.
+/// Parts of a device are multiples of this many bytes.
 const PART_BYTES: u64 = 4096;
 
-/// Whose is which key.
+/// Maps keys to tenants.
 #[derive(Debug, Default)]
 pub(crate) struct Tenants {
     /// Prefixes and numbers, the longest first.
@@ -30,7 +30,7 @@ pub(crate) struct Tenants {
 }
 
 impl Tenants {
-    /// The tenants of these options; number 0 are the others.
+    /// The tenants of these options; number 0 is the default tenant.
     pub(crate) fn new(tenants: &[TenantOptions]) -> Self {
         let numbered = tenants.iter().zip(1..);
         let mut prefixes: Vec<(Box<[u8]>, usize)> =
@@ -46,7 +46,7 @@ impl Tenants {
     }
 }
 
-/// A hash of who shares a cache; 0 where nobody does.
+/// A hash of the tenants; 0 without any.
 pub(crate) fn hash(tenants: &[TenantOptions]) -> u64 {
     let mut named: Vec<(&str, &[u8])> =
         tenants.iter().map(|tenant| (&*tenant.name, &*tenant.prefix)).collect();
@@ -61,11 +61,11 @@ pub(crate) fn hash(tenants: &[TenantOptions]) -> u64 {
     if bytes.is_empty() { 0 } else { xxh3_64(&bytes) }
 }
 
-/// The options of the others and of each tenant.
+/// The options of the default tenant and of each other one.
 ///
 /// # Errors
 ///
-/// When a name or prefix will not do, or there is not so much to be had.
+/// When a name or prefix is invalid, or the tenants' parts exceed the whole.
 pub(crate) fn split(options: &Options) -> Result<Vec<Options>> {
     let tenants = &options.tenants;
     for (number, tenant) in tenants.iter().enumerate() {
@@ -126,7 +126,7 @@ pub(crate) fn split(options: &Options) -> Result<Vec<Options>> {
     Ok(split)
 }
 
-/// No file is two things at once.
+/// No two files may be the same.
 fn refuse_same_files(split: &[Options]) -> Result<()> {
     let of = |options: &Options| {
         let flash = options.flash.iter();
@@ -144,7 +144,7 @@ fn refuse_same_files(split: &[Options]) -> Result<()> {
     }
 }
 
-/// Whether a tenant will do beside those.
+/// Checks a tenant against those before it.
 fn check(tenant: &TenantOptions, others: &[TenantOptions]) -> Result<()> {
     let TenantOptions { name, prefix, .. } = tenant;
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
