@@ -1,5 +1,5 @@
-//! What the flash tier keeps, and what that costs in reads, writes and DRAM: counted on simulated
-//! storage, where nothing else reads or writes.
+//! Objects that the flash tier keeps, and the cost in reads, writes and DRAM: counted on simulated
+//! storage without other traffic.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ impl Scene {
         Self { storage, clock, options, cache }
     }
 
-    /// The process dies and is started again.
+    /// Kills and restarts the process.
     fn kill(&mut self) {
         self.restart(Tear::KeepUnsynced, 1);
     }
 
-    /// It ends, and is started again in that run of the machine.
+    /// Ends and restarts the process in that boot of the machine.
     fn restart(&mut self, tear: Tear, boot: u128) {
         self.storage = self.storage.after_power_loss(tear);
         self.cache = open(&self.options, &self.storage, &self.clock, boot);
@@ -47,7 +47,7 @@ impl Scene {
         self.cache.store(&key(n), Object { value, flags: 0, deadline, version, marks: 0 });
     }
 
-    /// How many of the objects are there; each that is is what was stored.
+    /// The number of objects found; each must equal the stored one.
     fn hits(&self, numbers: impl Iterator<Item = u64>) -> usize {
         let is_there = |n: &u64| match self.cache.get(&key(*n)) {
             None => false,
@@ -103,7 +103,7 @@ fn all_is_found_while_there_is_room_also_after_a_kill() {
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
     let hits = scene.hits(0..10_000);
     assert_eq!(hits, 10_000);
-    // What was in DRAM only is lost, and nothing else.
+    // Only objects in DRAM alone are lost.
     let in_dram = scene.cache.stats().dram_objects as usize;
     scene.kill();
     let hits = scene.hits(0..10_000);
@@ -120,7 +120,7 @@ fn an_orderly_restart_loses_nothing() {
     assert_eq!(scene.hits(0..10_000), 10_000);
 }
 
-/// How much DRAM there is says how large segments are that are made, not those that are there.
+/// The DRAM size determines the segment size of new flash, not of existing flash.
 #[test]
 fn with_other_dram_than_before_everything_is_found_again() {
     let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
@@ -163,7 +163,7 @@ fn after_a_cut_of_power_flash_begins_empty() {
 fn a_hit_costs_one_read_where_its_entry_is_hot_and_two_where_not() {
     let scene = Scene::new(Options { index_bytes: Some(96 << 10), ..options() });
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
-    // All of the index once, then a few that are asked for again.
+    // All of the index once, then a few that are accessed again.
     scene.hits(0..10_000);
     let before = scene.counts();
     let cold = scene.hits((0..10_000).step_by(97));
@@ -194,7 +194,7 @@ fn what_is_not_there_costs_next_to_no_read() {
 
 #[test]
 fn an_object_on_flash_takes_less_than_two_bytes_of_dram() {
-    // The index and all that is fixed; hot entries are as many as one wants to pay for.
+    // The index and all fixed costs; hot entries are limited by a budget of their own.
     let scene = Scene::new(Options {
         dram_bytes: 4 << 20,
         object_bytes_usual: 512,
@@ -202,7 +202,7 @@ fn an_object_on_flash_takes_less_than_two_bytes_of_dram() {
         index_bytes: Some(48 << 10),
         ..options()
     });
-    // Until segments go for others.
+    // Until segments are evicted.
     (0..200_000).for_each(|n| scene.store(n, 300, None));
     let device = &scene.cache.device_stats()[0];
     assert!(device.counts.segments_evicted > 0);
@@ -214,7 +214,7 @@ fn an_object_on_flash_takes_less_than_two_bytes_of_dram() {
 #[test]
 fn expired_segments_go_first_and_without_a_read() {
     let scene = Scene::new(options());
-    // What stays, among it what does not; together more than flash holds later.
+    // Objects that stay, among others that expire; together more than flash holds later.
     for n in 0..10_000 {
         scene.store(n, 4_000, (n % 2 == 0).then_some(600));
     }
@@ -243,7 +243,7 @@ fn little_is_written_but_objects() {
 
 #[test]
 fn no_more_is_written_than_may_be() {
-    // A minute's bytes may be written at once.
+    // A minute's budget may be written at once.
     let scene = Scene::new(Options { flash_writes_bytes_per_s: Some(100_000), ..options() });
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
     let counts = scene.counts();
@@ -254,7 +254,7 @@ fn no_more_is_written_than_may_be() {
 #[test]
 fn an_object_that_is_asked_for_outlives_the_log() {
     let scene = Scene::new(options());
-    // The log goes round three times; one in a hundred is asked for now and then.
+    // The log wraps three times; one object in a hundred is accessed now and then.
     for n in 0..45_000 {
         scene.store(n, 4_000, None);
         if n % 100 == 0 {
@@ -266,8 +266,8 @@ fn an_object_that_is_asked_for_outlives_the_log() {
     assert_eq!(scene.hits(1..100), 0);
 }
 
-/// Stores so many small objects that full pages displace some, and what is gone anew, in DRAM
-/// only; after a kill nothing of what was gone is there again.
+/// Stores enough small objects for full pages to displace some, and stores the displaced ones anew,
+/// in DRAM only; after a kill none of them reappears in its old state.
 fn displace(object_bytes_usual: u64, objects: u64) {
     let mut scene = Scene::new(Options {
         object_bytes_usual,
@@ -298,8 +298,8 @@ fn what_a_full_page_displaces_does_not_come_back() {
     displace(1 << 10, 40_000);
 }
 
-/// A device whose reads all failed stayed, as long as memory answered other lookups in between:
-/// each of these counted as if the device had worked.
+/// A device whose reads all failed stayed in use as long as memory answered other lookups in
+/// between: each of these counted as a success of the device.
 #[test]
 fn a_device_that_fails_all_it_is_asked_goes_whatever_memory_answers() {
     for operation in [Operation::Read, Operation::Write] {
@@ -331,9 +331,9 @@ fn too_large_for_a_segment_or_too_little_flash() {
     assert!(error.contains("at least"), "{error}");
 }
 
-/// Where there were more groups than buffers, each object of another group closed a segment that
-/// had hardly begun: flash held a sixteenth of what it has room for, and write amplification was
-/// 1.8. One now shares a segment of a longer group until some other has filled its own.
+/// With more groups than buffers, each object of another group sealed a segment that had hardly
+/// begun: flash held a sixteenth of its capacity, and write amplification was 1.8. An object now
+/// shares a segment of a longer group until another group has filled its own.
 #[test]
 fn many_groups_share_few_buffers_without_wasting_segments() {
     const SEGMENT_BYTES: u64 = 64 << 10;
@@ -346,7 +346,7 @@ fn many_groups_share_few_buffers_without_wasting_segments() {
     });
     const TTLS_S: [u64; 6] = [60, 300, 1_000, 3_600, 14_400, 86_400];
     (0..10_000).for_each(|n| {
-        // In no order of groups.
+        // In random order of groups.
         let ttl_s = TTLS_S[((n * 0x9E37_79B9) >> 7) as usize % TTLS_S.len()];
         scene.store(n, 2_000, Some(ttl_s));
     });
@@ -359,11 +359,12 @@ fn many_groups_share_few_buffers_without_wasting_segments() {
     assert!(written_bytes < 1.15 * counts.object_bytes_written as f64, "{counts:?}");
 }
 
-/// Recoveries once read the summaries of all that a flash had been filled with, for a log that never
-/// grows full was never cut: ten million objects took five seconds and 712 MiB.
+/// Recoveries once read the summaries of all segments, for a log that never fills was never cut:
+/// ten million objects took five seconds and 712 MiB.
 #[test]
 fn a_recovery_looks_at_little_however_much_is_there() {
-    // Of nearly two thousand. Where few changes may wait, checkpoints see to less than the bound.
+    // Of nearly two thousand. With few pending changes allowed, checkpoints keep it below the
+    // bound.
     for (slow_every, index_bytes, most) in
         [(u64::MAX, 48 << 10, 250), (50, 48 << 10, 250), (u64::MAX, 12 << 10, 60)]
     {

@@ -1,5 +1,5 @@
-//! Tenants of a cache: what one does pushes out nothing of another's, in DRAM and on flash, and
-//! each finds his own again after a kill.
+//! Tenants of a cache: no tenant evicts another's objects, in DRAM or on flash, and each finds its
+//! own again after a kill.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -158,7 +158,7 @@ fn too_little_for_a_tenant_says_whose() {
     assert!(error.starts_with("tenant sale: "), "{error}");
 }
 
-/// A key is another tenant's when prefixes change; what lies under it where it was before must not be
+/// A key changes its tenant when prefixes change; its copy with the previous tenant must not be
 /// found when they change back.
 #[test]
 fn who_comes_back_finds_nothing_of_the_time_before() {

@@ -1,4 +1,4 @@
-//! Partitions: the newest word counts, until a page has it.
+//! Partitions: the newest change counts, until a page has it.
 
 use super::*;
 use crate::entry::{SegmentId, Spot};

@@ -1,4 +1,4 @@
-//! Replays: every operation once, in order, whatever was filled beside what.
+//! Replays: every operation once, in order, however segments were interleaved.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::entry::{SegmentId, Spot};
 use crate::segment::layout::Name;
 
-/// Operations of a segment: more than are shown at a time.
+/// Operations of a segment: more than one batch.
 const EACH: u64 = 300;
 
 const fn name(fingerprint: u64) -> Name {
@@ -44,7 +44,7 @@ fn filled(beside: u64) -> (Vec<Slot>, Vec<Vec<Summary>>) {
             all.push(summaries);
         }
     }
-    // They stand where there was room.
+    // In slots in no order of age.
     slots.reverse();
     (slots, all)
 }

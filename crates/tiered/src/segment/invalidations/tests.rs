@@ -1,4 +1,4 @@
-//! Logs: all that count are found, and any that is missing is noticed.
+//! Logs: all invalidations that count are found, and a missing one is noticed.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn ring(count: u64) -> Vec<u8> {
     ring
 }
 
-/// What is found in a ring that is read in two pieces.
+/// The invalidations of a ring that is read in two pieces.
 fn collect(ring: &[u8], device: u64, first: u64) -> Option<Vec<Invalidation>> {
     let mut collection = Collection::new(device, first);
     let (front, back) = ring.split_at(3 * INVALIDATION_BYTES);
@@ -49,14 +49,14 @@ fn one_that_is_missing_or_damaged_is_noticed() {
         ring[damaged] ^= 1;
         assert_eq!(collect(&ring, 7, 6), None, "byte {damaged}");
     }
-    // The last one, and the end behind it, among them.
+    // Including the last one and the end mark.
     for missing in 0..6 {
         let mut hole = ring(5);
         hole[missing * INVALIDATION_BYTES..][..INVALIDATION_BYTES].fill(0);
         assert_eq!(collect(&hole, 7, 0), None, "{missing}");
     }
     assert_eq!(collect(&vec![0; PLACES * INVALIDATION_BYTES], 7, 0), None);
-    // Overwritten by the next round.
+    // Overwritten in the next lap.
     assert_eq!(collect(&ring(13), 7, 4), None);
 }
 

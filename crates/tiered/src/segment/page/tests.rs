@@ -1,4 +1,4 @@
-//! Pages: what is put in is found, until something leaves for something else.
+//! Pages: an inserted entry is found until another displaces it.
 
 use super::*;
 use crate::entry::Spot;

@@ -1,4 +1,4 @@
-//! Which slot comes next, how many there may be, and what is held back.
+//! The order in which slots are used, their limit, and slots that are held back.
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn no_generation_comes_twice() {
     assert_eq!(slots.whole_count(), 1);
 }
 
-/// Empties what is to be; how many that was.
+/// Empties the slots that are due; returns their number.
 fn empty(slots: &mut Slots) -> usize {
     std::iter::from_fn(|| slots.next_to_empty().map(|slot| slots.emptied(slot))).count()
 }
@@ -100,7 +100,7 @@ fn one_that_is_filled_becomes_whole_whatever_the_limit() {
         slots.put(Slot { is_whole: true, order, ..Slot::free(taken.id) });
     }
     assert_eq!((slots.distance(2), slots.distance(4)), (0.0, 1.0));
-    // A new one takes the place of one of them, and is as much too many.
+    // A new one takes the place of one of them, and is in excess as well.
     assert_eq!(fill(&mut slots, 0, 5, u32::MAX).went.map(|went| went.order), Some(1));
     slots.give_back(filled[3].id.slot);
     let went = std::iter::from_fn(|| slots.shed(0)).map(|(_, went)| went.order);
