@@ -1,17 +1,17 @@
-//! What requests say of how much memory a store needs.
+//! Miss-ratio curves from requests, and plans of how much memory a store needs.
 //!
-//! * [`trace`]: readers of the formats in which people keep requests.
-//! * [`Profiler`] and [`Sampler`]: how far apart the requests for an object are, exactly or of a sample,
-//!   and the [`Curve`] of what caches of all sizes miss. [`ClassProfiler`] does that for the slab
-//!   classes of a memcached, [`ReuseTimes`] estimates it from times alone. [`Miniature`] is for
-//!   caches that evict by other rules than the least recent use.
-//! * [`Distinct`]: how many different objects were seen, about.
-//! * [`Watch`]: the same for a server that runs on and on, window by window.
-//! * [`Tenant`], [`PlanRequest`] and [`Plan`]: how much DRAM and flash to buy (ElCached); [`Elastic`]: when a
-//!   cache that runs changes its sizes to that.
+//! * [`trace`]: readers of common trace formats.
+//! * [`Profiler`] and [`Sampler`]: reuse distances, exact or of a sample, and the miss-ratio
+//!   [`Curve`] of caches of all sizes. [`ClassProfiler`] does that for the slab classes of a
+//!   memcached, [`ReuseTimes`] estimates it from reuse times alone. [`Miniature`] is for caches
+//!   with other eviction policies than LRU.
+//! * [`Distinct`]: an approximate count of distinct objects.
+//! * [`Watch`]: the same for a long-running server, window by window.
+//! * [`Tenant`], [`PlanRequest`] and [`Plan`]: how much DRAM and flash to buy (ElCached);
+//!   [`Elastic`]: when a running cache changes its sizes to that.
 //!
-//! Nothing here does I/O of its own, reads a clock or knows a store: whoever has a trace hands in
-//! its bytes.
+//! This crate does no I/O of its own, reads no clock and depends on no store: the caller passes the
+//! bytes of a trace.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 

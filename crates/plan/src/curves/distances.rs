@@ -1,41 +1,41 @@
-//! How far reuses are: a histogram of distances, each by its requests and by the bytes that these asked for, and the curves
-//! that follow.
+//! A histogram of reuse distances, by requests and by requested bytes, and the curves derived from
+//! it.
 //!
-//! Guarantees: a distance is never told as less than it is, and as more by less than one part in
-//! 512 ([`PRECISION_BITS`]); memory depends on the largest distance's logarithm alone.
+//! Guarantees: a distance is never recorded as less than it is, and as more by less than one part
+//! in 512 ([`PRECISION_BITS`]); memory depends on the largest distance's logarithm alone.
 
 use crate::curves::curve::{Curve, Point};
 use crate::curves::histogram_scale::{number_of, place_of};
 
 /// Distances below 2^that are exact.
 const PRECISION_BITS: u32 = 10;
-/// So many standard deviations are chance.
+/// Deviations below this many standard deviations count as chance.
 const CHANCE: f64 = 2.0;
 
 /// A histogram.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Distances {
-    /// Requests by the place of their distance ([`crate::curves::histogram_scale`]).
+    /// Requests by the bucket of their distance ([`crate::curves::histogram_scale`]).
     reuses: Vec<Asked>,
-    /// Requests that no cache answers.
+    /// Requests that miss in every cache.
     misses: Asked,
-    /// Whether of some requests it is not known how many bytes they asked for.
+    /// Whether the size of some requests is unknown.
     has_unsized: bool,
 }
 
-/// Requests, and the bytes that they ask for.
+/// A number of requests, and the bytes that they request.
 #[derive(Debug, Clone, Copy, Default)]
 struct Asked {
     requests: f64,
     bytes: f64,
 }
 
-/// What a sample lacks of what it should have; less than nothing where it has more.
+/// The difference between a sample's expected and actual requests; negative where it has more.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Lack {
     pub(crate) requests: f64,
     pub(crate) bytes: f64,
-    /// Of the bytes, by which objects are in the sample.
+    /// The variance of the bytes, due to the random choice of objects.
     pub(crate) variance: f64,
 }
 
@@ -52,13 +52,13 @@ impl Asked {
 }
 
 impl Distances {
-    /// So many misses, and nothing else.
+    /// A histogram of misses only.
     pub(crate) fn of_misses(requests: f64) -> Self {
         let misses = Asked { requests, bytes: 0.0 };
         Self { misses, has_unsized: true, ..Self::default() }
     }
 
-    /// A request for so many bytes, where that is known, that caches of at least `distance` answer.
+    /// Records a request, of this many bytes if known, that hits in caches of at least `distance`.
     #[inline]
     pub(crate) fn reuse(&mut self, distance: u64, bytes: Option<u64>) {
         let place = place_of::<PRECISION_BITS>(distance);
@@ -69,18 +69,18 @@ impl Distances {
         self.has_unsized |= bytes.is_none();
     }
 
-    /// A request that none answers.
+    /// Records a request that misses in every cache.
     pub(crate) fn miss(&mut self, bytes: Option<u64>) {
         self.misses.add(bytes.unwrap_or(0));
         self.has_unsized |= bytes.is_none();
     }
 
-    /// How many requests there were.
+    /// The number of requests.
     pub(crate) fn requests(&self) -> f64 {
         self.sum(|asked| asked.requests)
     }
 
-    /// How many bytes they asked for, as far as that is known.
+    /// The requested bytes, as far as they are known.
     pub(crate) fn bytes(&self) -> f64 {
         self.sum(|asked| asked.bytes)
     }
@@ -89,29 +89,30 @@ impl Distances {
         self.reuses.iter().map(&of).sum::<f64>() + of(&self.misses)
     }
 
-    /// As if there had been so many times as many requests of all so far.
+    /// Multiplies all counts so far by `factor`.
     pub(crate) fn scale(&mut self, factor: f64) {
         self.reuses.iter_mut().for_each(|asked| asked.scale(factor));
         self.misses.scale(factor);
     }
 
-    /// The curve, as if there had been `more` requests of the shortest distance (fewer, where that
-    /// is negative): what a sample is thought to lack (`SHARDS-adj`, Waldspurger et al. 2015 §4.2).
+    /// The curve, with `more` additional requests of the shortest distance (fewer, if negative):
+    /// the correction of a sample (`SHARDS-adj`, Waldspurger et al. 2015 §4.2).
     pub(crate) fn curve(&self, more: f64) -> Curve {
         self.curve_by(|asked| asked.requests, more, self.requests() + more)
     }
 
-    /// The share of the bytes asked for that is missed, by size, where `lack` is lacking. `None` where it is not known of
-    /// all requests how many they ask for.
+    /// The byte miss ratio by size, corrected by `deficit`. `None` if the size of some requests is
+    /// unknown.
     pub(crate) fn byte_curve(&self, lack: Lack) -> Option<Curve> {
         let more = self.more_bytes(lack);
         (!self.has_unsized).then(|| self.curve_by(|asked| asked.bytes, more, self.requests()))
     }
 
-    /// What is made up for at the shortest distance. Requests that are lacking ask for as much as the nearest of those that are
-    /// there, on average of as many. Other bytes that are lacking may be popular keys, which are near as well, or
-    /// large objects that happen to be in the sample or not, most of which are missed: of what they could be by chance, [`CHANCE`]
-    /// standard deviations, nothing is made up for, and of more as much less (James and Stein, 1961).
+    /// The bytes added at the shortest distance. Missing requests have the mean size of as many of
+    /// the nearest present ones. Other missing bytes may belong to popular keys, which are near as
+    /// well, or to large objects that happen to be in the sample or not, most of which are missed:
+    /// of the amount that chance explains, [`CHANCE`] standard deviations, none is added, and
+    /// larger amounts are reduced accordingly (James and Stein, 1961).
     fn more_bytes(&self, lack: Lack) -> f64 {
         let near = lack.requests * self.bytes_of_the_nearest(lack.requests.abs());
         let rest = lack.bytes - near;
@@ -119,7 +120,8 @@ impl Distances {
         near + if square > chance { rest * (1.0 - chance / square) } else { 0.0 }
     }
 
-    /// The mean of so many requests of the shortest distances, and of those that are as far as the last of them.
+    /// The mean size of this many requests of the shortest distances, with all those as far as the
+    /// last of them.
     fn bytes_of_the_nearest(&self, requests: f64) -> f64 {
         let mut nearest = Asked::default();
         for asked in self.reuses.iter().filter(|asked| asked.requests > 0.0) {
@@ -139,7 +141,7 @@ impl Distances {
         let mut points = Vec::new();
         for (place, reuses) in self.reuses.iter().map(&of).enumerate().filter(|it| it.1 > 0.0) {
             left -= reuses + std::mem::take(&mut owed);
-            // By rounding alone it could rise.
+            // Rounding alone could make it rise.
             least = least.min(ratio(left));
             points.push(Point { size: number_of::<PRECISION_BITS>(place), miss_ratio: least });
         }
@@ -190,7 +192,7 @@ mod tests {
             |requests, bytes| distances.more_bytes(Lack { requests, bytes, variance: 100.0 });
         // A hundred are of 10 bytes, two hundred of 20 on average.
         assert_eq!([more_bytes(100.0, 1_000.0), more_bytes(-200.0, -4_000.0)], [1e3, -4e3]);
-        // Two deviations are 20 bytes; of twice as many three quarters are made up for.
+        // Two deviations are 20 bytes; of twice as many three quarters are added.
         assert_eq!(
             [20.0, -20.0, 40.0, -40.0].map(|lack| more_bytes(0.0, lack)),
             [0.0, 0.0, 30.0, -30.0]

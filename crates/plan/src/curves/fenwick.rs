@@ -1,9 +1,10 @@
-//! Sums over the first so many of a row of numbers that change, in O(log n) (Fenwick 1994).
+//! Prefix sums over a row of changing numbers, in O(log n) (Fenwick 1994).
 
 /// A row of numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Fenwick {
-    /// At `i`, counted from 1, the sum of as many numbers up to the `i`th as its lowest bit says.
+    /// At `i`, counted from 1, the sum of the last numbers up to the `i`th, as many as its lowest
+    /// set bit.
     sums: Vec<u64>,
 }
 
@@ -30,7 +31,7 @@ impl Fenwick {
         self.change(index, |sum| sum + amount);
     }
 
-    /// Takes away from the number at `index`, which is at least `amount`.
+    /// Subtracts from the number at `index`, which is at least `amount`.
     pub(crate) fn take(&mut self, index: usize, amount: u64) {
         self.change(index, |sum| sum - amount);
     }

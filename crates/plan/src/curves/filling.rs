@@ -1,57 +1,61 @@
-//! The cold misses of a cache that begins empty and has room for everything, counted for all keys.
+//! The warm-up curve of a cache: its cold misses as it fills from empty with room for everything,
+//! counted for all keys.
 //!
-//! In a trace that goes on as it begins (stationary), the part of the requests that such a cache misses while it holds
-//! `s` bytes is what an LRU cache of `s` bytes misses: `fp(w + 1) - fp(w)` where `fp(w) = s` (Xiang et al., HOTL,
-//! ASPLOS 2013; Denning's working set). Sizes are in the unit of the profile.
+//! In a stationary trace, the fraction of requests that such a cache misses while it holds `s`
+//! bytes equals the miss ratio of an LRU cache of `s` bytes: `fp(w + 1) - fp(w)` where `fp(w) = s`,
+//! the footprint (Xiang et al., HOTL, ASPLOS 2013; Denning's working set). Sizes are in the unit of
+//! the profile.
 //!
-//! 1. The cache begins with request `b`, is looked at for `max(b / 4, 4096)` requests, and begins anew with request
-//!    `2 b`: so each size is looked at once in a time that doubles, the largest is that of an eighth of a trace at least, and
-//!    most requests cost nothing.
-//! 2. Of its keys it has a bit each, in a table. One that is found clear stands for `slots / clear slots` keys, for so many
-//!    find theirs taken: the slope of linear counting, `n = -m ln(clear / m)` (Whang, Vander-Zanden,
-//!    Taylor, TODS 1990). With three of four slots taken it is looked at no further.
-//! 3. Its requests are counted by how many bytes it holds, and those for the keys of a sample by how many requests it
-//!    has seen: whether what is known of the sample describes it.
+//! 1. The cache begins with request `b`, is observed for `max(b / 4, 4096)` requests, and begins
+//!    anew with request `2 b`: so each size is observed once whenever the time doubles, the largest
+//!    is that of an eighth of a trace at least, and most requests cost nothing.
+//! 2. Its keys are in a table of bits. A key that finds its bit clear stands for `slots / clear
+//!    slots` keys, for the others find theirs taken: the slope of linear counting, `n = -m ln(clear
+//!    / m)` (Whang, Vander-Zanden, Taylor, TODS 1990). Once three of four slots are taken,
+//!    observation ends.
+//! 3. Its requests are counted by the bytes that it holds, and those for the keys of a sample by
+//!    its age in requests, to test whether the sample's statistics describe it.
 //!
 //! Pure; one thread's.
 
 use crate::curves::histogram_scale::{number_of, place_of};
 
-/// Sizes and ages are told by their places, of which there are 128 from one to twice as much, beyond the first 256.
+/// Sizes and ages are grouped in buckets, 128 for each factor of two, beyond the first 256.
 const PRECISION_BITS: u32 = 8;
-/// Slots of the table: 2^that, half a megabyte, for the six million objects that long traces have in an eighth.
+/// Slots of the table: 2^that, half a megabyte, for the six million objects that long traces have
+/// in an eighth.
 const SLOT_BITS: u32 = 22;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// The cache is looked at for one part in so many of the requests before it began, and for so many at least.
+/// The cache is observed for one part in `PART` of the requests before it began, and for
+/// `LENGTH_MIN` at least.
 const PART: u64 = 4;
 const LENGTH_MIN: u64 = 1 << 12;
-/// Requests that are looked at together, so that none waits for what the processor has to fetch of the table for the
-/// one before.
+/// Requests processed together, so that none waits for the previous one's cache miss on the table.
 const AT_ONCE: usize = 64;
-/// What is new is reckoned up at least when there is so much of it.
+/// New bytes are accounted at least when there are this many.
 const FRESH_MAX: usize = 1 << 12;
-/// A table that has so many of its slots taken is full: three of four.
+/// The table is full when this many of its slots are taken: three of four.
 const FULL: usize = SLOTS / 4 * 3;
 
-/// Of the requests while the cache held some bytes.
+/// The requests while the cache held some number of bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Requests {
-    /// How many there were.
+    /// The number of requests.
     pub(crate) seen: f64,
-    /// How many of these brought something new.
+    /// The number of these that were new to it.
     pub(crate) new: f64,
-    /// The sum of the squares of what each that was found to be new stood for.
+    /// The sum of the squared weights of the new ones that were observed.
     pub(crate) new_squares: f64,
 }
 
-/// Of the requests at an age of the cache: when it had seen about as many others.
+/// The requests at an age of the cache, counted in requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AtAge {
-    /// How many others.
+    /// The age.
     pub(crate) age: u64,
-    /// How many there were, of all keys.
+    /// The number of requests, for all keys.
     pub(crate) seen: u64,
-    /// How many of these were for a key of the sample, and new.
+    /// The number of these that were new and for a key of the sample.
     pub(crate) sampled_new: u64,
 }
 
@@ -63,26 +67,26 @@ impl Requests {
     }
 }
 
-/// A cache that fills.
+/// The warm-up curve of a cache, as it is measured.
 #[derive(Debug)]
 pub(crate) struct Filling {
     /// A bit for each slot.
     words: Box<[u64]>,
     now: Now,
-    /// By the place of the bytes that it held.
+    /// By the bucket of the bytes that it held.
     by_bytes: Vec<Requests>,
-    /// Requests for keys of the sample that were new, by the place of the age.
+    /// New requests for keys of the sample, by the bucket of the age.
     sampled_new: Vec<u64>,
-    /// How many requests it had seen whenever that ended.
+    /// The length of each finished observation, in requests.
     lengths: Vec<u64>,
     /// Requests so far, and those before it began.
     requests: u64,
     began: u64,
-    /// Those from which on it is looked at no further; none while it is not looked at.
+    /// The request at which the observation ends; `None` while there is none.
     ends: Option<u64>,
 }
 
-/// What the cache holds, and what has been seen since that was reckoned up.
+/// The contents of the cache, and the counts since they were last accounted.
 #[derive(Debug, Default)]
 struct Now {
     taken: usize,
@@ -90,12 +94,13 @@ struct Now {
     seen: u64,
     fresh: usize,
     fresh_bytes: u64,
-    /// When what is new has more than so many bytes, it is somewhere else.
+    /// Once the new bytes exceed this, they are in another bucket.
     fresh_bytes_max: u64,
 }
 
 impl Now {
-    /// How many keys one stands for that finds its slot free, on average of what is fresh.
+    /// The number of keys for which one that finds its slot free stands, on average over the new
+    /// ones.
     fn weight(&self) -> f64 {
         SLOTS as f64 / ((SLOTS - self.taken) as f64 - self.fresh as f64 / 2.0)
     }
@@ -114,7 +119,7 @@ impl Now {
     }
 }
 
-/// The slot of a key; keys that differ in little are no neighbours.
+/// The slot of a key; similar keys are not neighbours.
 #[inline]
 fn slot_of(key: u64) -> u32 {
     let scattered = (key ^ (key >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -145,13 +150,13 @@ impl Filling {
         }
     }
 
-    /// How many requests there have been.
+    /// The number of requests so far.
     pub(crate) fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Takes a request in for a key of the sample: its number, from 1, and that of the one before for this key. What
-    /// is taken in together by [`Self::see`] comes here first.
+    /// Records a request for a key of the sample: its number, from 1, and that of the previous one
+    /// for this key. Call this before [`Self::see`] with the same requests.
     pub(crate) fn see_sampled(&mut self, number: u64, before: Option<u64>) {
         let is_new = before.is_none_or(|before| before <= self.began);
         if is_new && self.ends.is_some() {
@@ -163,19 +168,20 @@ impl Filling {
         }
     }
 
-    /// How many requests there are until it begins anew, or is looked at no further: at least one.
+    /// The number of requests until an observation begins or ends: at least one.
     pub(crate) fn until_it_changes(&self) -> usize {
         let until = self.ends.unwrap_or(2 * self.began).saturating_sub(self.requests);
         usize::try_from(until).unwrap_or(usize::MAX).max(1)
     }
 
-    /// Takes requests in: their keys, and the bytes of their objects. No more than [`Self::until_it_changes`].
+    /// Records requests: their keys, and the bytes of their objects. No more than
+    /// [`Self::until_it_changes`].
     #[inline]
     pub(crate) fn see(&mut self, mut requests: impl ExactSizeIterator<Item = (u64, u64)>) {
         while self.ends.is_some() && requests.len() > 0 {
             self.look(requests.by_ref().take(AT_ONCE));
         }
-        // What is not looked at.
+        // Not observed.
         self.requests += requests.len() as u64;
         if self.ends.is_some_and(|ends| self.requests >= ends) {
             self.end();
@@ -188,7 +194,7 @@ impl Filling {
     fn look(&mut self, requests: impl ExactSizeIterator<Item = (u64, u64)>) {
         let len = requests.len();
         self.requests += len as u64;
-        // The slots of all of them before any is taken: none waits for what another one's says.
+        // Compute all slots before any is taken: no load depends on another one.
         let mut slots = [(0, 0, false); AT_ONCE];
         for ((key, bytes), slot) in requests.zip(&mut slots) {
             let at = slot_of(key);
@@ -205,12 +211,12 @@ impl Filling {
         }
     }
 
-    /// Puts an object where it is not.
+    /// Inserts an absent object.
     #[inline]
     fn fill(&mut self, slot: u32, bytes: u64) {
         let (word, bit) = (&mut self.words[word_of(slot)], bit_of(slot));
         let now = &mut self.now;
-        // Not by another one that was looked at with it.
+        // Unless a request of the same batch has taken it.
         if *word & bit == 0 {
             *word |= bit;
             now.fresh += 1;
@@ -221,7 +227,8 @@ impl Filling {
         }
     }
 
-    /// Reckons up what has been seen, at the place of what the cache held, and goes to that of what it holds now.
+    /// Accounts the counts so far in the bucket of the cache's size, and moves on to the bucket of
+    /// its size now.
     fn reckon(&mut self) {
         let now = &self.now;
         let place = now.place();
@@ -236,14 +243,14 @@ impl Filling {
         self.now = now;
     }
 
-    /// Looks at it no further.
+    /// Ends the observation.
     fn end(&mut self) {
         self.reckon();
         self.lengths.push(self.requests - self.began);
         self.ends = None;
     }
 
-    /// Empties the cache, to fill it from here on.
+    /// Empties the cache, and begins to observe it.
     fn begin(&mut self) {
         self.words.fill(0);
         self.now = Now::default();
@@ -251,7 +258,7 @@ impl Filling {
         self.ends = Some(self.began + (self.began / PART).max(LENGTH_MIN));
     }
 
-    /// Requests by how many bytes the cache held, these rising.
+    /// Requests by the bytes that the cache held, in rising order.
     pub(crate) fn by_bytes(&self) -> Vec<(f64, Requests)> {
         let mut by_bytes = self.by_bytes.clone();
         if self.ends.is_some() {
@@ -265,7 +272,7 @@ impl Filling {
         told.map(|(place, requests)| (middle(place), requests)).collect()
     }
 
-    /// Requests by ages, these rising.
+    /// Requests by age, in rising order.
     pub(crate) fn by_age(&self) -> Vec<AtAge> {
         let last = self.ends.map(|_| self.requests - self.began);
         let lengths = || self.lengths.iter().chain(&last).copied();
@@ -278,7 +285,7 @@ impl Filling {
             let sampled_new = self.sampled_new.get(place).copied().unwrap_or(0);
             AtAge { age: first + (last - first) / 2, seen: seen(first, last + 1), sampled_new }
         };
-        // Ages where nothing was new as well.
+        // Ages without new requests as well.
         let oldest = lengths().max().unwrap_or(0);
         (0..=place_of::<PRECISION_BITS>(oldest)).map(of_place).filter(|it| it.seen > 0).collect()
     }
@@ -325,7 +332,7 @@ mod tests {
             assert_eq!((at.age, at.seen, at.sampled_new), (age, 6, 6));
         }
         assert_eq!(by_age.iter().map(|at| at.seen).sum::<u64>() as f64, totals.seen);
-        // Each request before the hundredth brought something new, and none behind it did.
+        // Each request before the hundredth was new, and none after it.
         for (bytes, requests) in filling.by_bytes() {
             let part = requests.new / requests.seen;
             if bytes < 950.0 {
