@@ -1,28 +1,31 @@
-//! When a cache that runs changes its sizes, and to what: the loop of profiling, planning and resizing
-//! (ElCached §6), made calm.
+//! Decides when a running cache changes its sizes, and to what: the loop of profiling, planning and
+//! resizing (ElCached §6), with damping.
 //!
 //! ```text
-//!                    ┌── a latency would not be kept ─────────────────────► more, at once
-//!  a window ends ────┼── a tenth would be saved, for the second time ────► less: what both times would do
-//!                    └── nothing keeps all that is asked ────────────────► what is as fast as can be,
+//!                    ┌── a latency would be missed ───────────────────────► more, at once
+//!  a window ends ────┼── a tenth would be saved, for the second time ────► less: enough for both
+//!                    └── no plan meets all targets ──────────────────────► the fastest possible,
 //!                                                                          if that is a tenth faster
 //! ```
 //!
-//! * **Aim.** Plans are made for [`AIM`] of what is asked, so that a small error breaks no promise.
-//! * **Feedback.** A curve is that of a cache that evicts the least recently used, that has nothing twice
-//!   and is not divided. How many times as large the real one has to be for what it misses is learnt for
-//!   each tenant, and curves are drawn out by that ([`Elastic::window`]). At a cliff, where a little
-//!   more is all the difference, nothing can be read off the curve: there a latency that is not kept makes it a
-//!   tenth more. It is only learnt from windows that began with the sizes that they ended with, and
-//!   in which something had to go: what is not full yet says nothing.
-//! * **Flash before DRAM.** New flash is empty, and a window fills it. Where two windows say that less DRAM will do beside much
-//!   more flash ([`ANOTHER`]), the flash is given and the DRAM stays, if both are within the bounds. The next window in which
-//!   nobody was late whose DRAM is to go takes it, if it still says that less will do than there was before the flash.
-//! * **Who stays as he is.** Who is fixed ([`Seen::is_fixed`]; whoever asks says why) keeps what he has,
-//!   and the others share the rest. Of whom it is a guess what his misses take ([`Seen::is_guessed`]) keeps at least
-//!   that. All together never have more than the bounds.
+//! * **Target margin.** Plans aim at [`TARGET_MARGIN`] of each target latency, so that a small
+//!   error does not miss it.
+//! * **Feedback.** A curve describes an LRU cache without duplicates and without shards. For each
+//!   tenant the loop learns by which factor the real cache has to be larger for the same misses,
+//!   and stretches curves by that ([`Elastic::window`]). At a cliff, where a little more makes all
+//!   the difference, the curve gives no factor: there a missed latency raises it by a tenth. Only
+//!   windows count that began with the sizes that they ended with, and in which objects were
+//!   evicted: a cache that is not full yet gives no evidence.
+//! * **Flash before DRAM.** New flash is empty, and a window fills it. If two windows agree that
+//!   less DRAM suffices with much more flash ([`ANOTHER`]), the flash is given and the DRAM stays,
+//!   if both are within the bounds. The next window in which no tenant that loses DRAM missed its
+//!   latency takes the DRAM, if it still finds that less suffices than there was before the flash.
+//! * **Tenants that stay as they are.** A fixed tenant ([`Observed::is_fixed`]; the caller knows
+//!   the reason) keeps its sizes, and the others share the rest. A tenant whose miss cost is a
+//!   guess ([`Observed::is_guessed`]) keeps at least its sizes. All together never exceed the
+//!   bounds.
 //!
-//! Pure: it does nothing itself, and whoever resizes asks it once for each window.
+//! Pure: it only decides; call it once for each window and resize accordingly.
 
 use crate::curves::curve::Curve;
 use crate::planner::choices::{self, Outcome};
@@ -30,106 +33,107 @@ use crate::planner::model::{Allotment, Prices, Tenant};
 use crate::planner::request::{Bound, Bounds, Goal, Objective, Plan, PlanRequest};
 use crate::planner::solver::{Infeasible, plan_exactly, plan_on_hull};
 
-/// Of a latency that is asked, plans aim at so much.
+/// The fraction of a target latency that plans aim at.
 pub const AIM: f64 = 0.95;
-/// What saves less is not worth moving objects for.
+/// A smaller saving is not worth moving objects.
 const WORTH: f64 = 0.1;
-/// A cache that is made smaller has so much more flash than was planned, as a part of all: at least,
-/// and at most, where it is made much smaller.
+/// Extra flash for a cache that shrinks, as a fraction of the total: the least, and the most, for
+/// one that shrinks a lot.
 const ROOM: (f64, f64) = (0.3, 1.0);
-/// How much of what is learnt counts anew with each window.
+/// The weight of a new window in the learned factor.
 const LEARNT: f64 = 0.5;
-/// A real cache is taken for no better and no worse than that.
+/// The range of the learned factor.
 const DRAWN: (f64, f64) = (0.7, 2.0);
-/// Miss ratios that are no further apart than this part of them, and this, are the same.
+/// Miss ratios that differ by no more than this fraction of them, plus this constant, are equal.
 const SAME: (f64, f64) = (0.03, 0.002);
-/// By so much a curve is drawn out further where a latency is not kept though it should be.
+/// The factor by which a curve is stretched further when a latency is missed unexpectedly.
 const PUSH: f64 = 1.1;
-/// What was pushed for one size is forgotten at another one, so many times as large or small.
+/// A push for one size is dropped at a size that differs by this factor.
 const ANOTHER: f64 = 1.25;
-/// Points of a curve that are looked at at a time.
+/// Points of a curve per search step.
 const POINTS: usize = 100;
-/// Plans of more tenants may take too long by points, and a server that ends waits for them.
+/// Plans for more tenants may take too long over points, and a server that shuts down waits for
+/// them.
 const TENANTS_EXACTLY: usize = 3;
-/// So much longer than the least is as good as the least.
+/// A latency within this factor of the least counts as the least.
 const AS_GOOD: f64 = 1.02;
-/// Fewer requests in a window say nothing.
+/// Windows with fewer requests give no evidence.
 const REQUESTS_MIN: u64 = 1_000;
 
 /// Sizes of a tenant, in bytes: DRAM for objects, and flash.
 pub type Sizes = (u64, u64);
 
-/// What was seen of a tenant in a window.
+/// The observations of a tenant in a window.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// His curve in it, with his rate and his latencies; [`Tenant::sla_us`] is what is asked for.
+    /// Its curve in the window, with its rate and its latencies; [`Tenant::sla_us`] is the target.
     pub tenant: Tenant,
-    /// What he has now.
+    /// Its current sizes.
     pub has: Sizes,
-    /// The least that he may have; of flash, if he has any.
+    /// Its least sizes; for flash, if it has any.
     pub least: Sizes,
-    /// Requests of his in it.
+    /// Its requests in the window.
     pub requests: u64,
-    /// What DRAM missed of them, and what both missed.
+    /// Miss ratio of its DRAM, and of both together.
     pub missed: (f64, f64),
-    /// Whether something had to go for want of room.
+    /// Whether objects were evicted.
     pub is_full: bool,
-    /// Whether he keeps what he has, whatever that is.
+    /// Whether its sizes are fixed, whatever they are.
     pub is_fixed: bool,
-    /// Whether it is a guess what his misses take: by that he may get more, and nothing is taken from him.
+    /// Whether its miss cost is a guess: then it may get more, and never loses any.
     pub is_guessed: bool,
 }
 
 impl Seen {
-    /// Whether the latency was later than asked for, by what was missed.
+    /// Whether the latency missed its target, by the actual misses.
     fn was_late(&self) -> bool {
         let us = self.tenant.latencies.mean_us(self.missed.0, self.missed.1);
         self.tenant.sla_us.is_some_and(|sla_us| !self.is_fixed && us > sla_us)
     }
 }
 
-/// Why sizes change, or not.
+/// The reason for a decision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Why {
-    /// There were too few requests to say anything.
+    /// Too few requests for any evidence.
     Idle,
-    /// What is asked is kept, and hardly anything would be saved.
+    /// The targets are met, and hardly anything could be saved.
     Good,
-    /// Less would do, and has to say so once more.
+    /// Less would suffice; one more window must confirm it.
     Waiting,
-    /// Less DRAM would do beside more flash, which is given first, for it has to fill.
+    /// Less DRAM would suffice with more flash, which is given first, for it has to fill.
     FlashFirst,
-    /// A latency would not be kept, or the money would not do.
+    /// A latency would be missed, or the budget exceeded.
     Broken,
-    /// Less will do.
+    /// Less suffices.
     Cheaper,
-    /// As much money makes it faster.
+    /// The same budget allows a lower latency.
     Faster,
-    /// What is asked cannot be; who may change gets what is as fast as can be.
+    /// The targets cannot be met; tenants that may change get the fastest sizes possible.
     Impossible(Infeasible),
 }
 
-/// What is to be done.
+/// The decision of a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// New sizes, where they change, in the order of what was seen.
+    /// New sizes, if they change, in the order of the observations.
     pub sizes: Option<Vec<Sizes>>,
-    /// What the curves say of the sizes that there are.
+    /// The curves' prediction for the current sizes.
     pub now: Plan,
-    /// What they say of the new ones.
+    /// Their prediction for the new ones.
     pub then: Plan,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
-/// How a tenant's cache differs from his curve.
+/// How a tenant's cache differs from its curve.
 #[derive(Debug, Clone, Copy)]
 struct Learnt {
-    /// How many times as large it has to be for what the curve says.
+    /// The factor by which it has to be larger than by the curve.
     drawn: f64,
-    /// The same once more, where that did not do.
+    /// An additional factor, where that did not suffice.
     pushed: f64,
-    /// How large it was when it was pushed.
+    /// Its size when it was pushed.
     pushed_at: u64,
 }
 
@@ -145,16 +149,16 @@ impl Learnt {
     }
 }
 
-/// Less, which the next window has to say as well.
+/// A smaller plan, which the next window has to confirm.
 #[derive(Debug)]
 struct Pending {
-    /// Of all.
+    /// Of all tenants.
     sizes: Vec<Sizes>,
-    /// What all had before flash was given first, where it has been.
+    /// The sizes before flash was given first, if it was.
     had: Option<Vec<Sizes>>,
 }
 
-/// The loop.
+/// The control loop.
 #[derive(Debug)]
 pub struct Elastic {
     goal: Goal,
@@ -162,29 +166,30 @@ pub struct Elastic {
     bounds: Bounds,
     /// By tenant.
     learnt: Vec<Learnt>,
-    /// With what the window before would have been cheaper.
+    /// The cheaper plan of the previous window.
     pending: Option<Pending>,
-    /// Whether sizes have changed since the window before ended.
+    /// Whether sizes have changed since the previous window ended.
     has_changed: bool,
 }
 
 impl Elastic {
-    /// One that asks for `goal` within `bounds`.
+    /// A loop for `goal` within `bounds`.
     pub fn new(goal: Goal, prices: Prices, bounds: Bounds) -> Self {
         Self { goal, prices, bounds, learnt: Vec::new(), pending: None, has_changed: true }
     }
 
-    /// From now on that is what it costs, and what there is.
+    /// Sets new prices and bounds.
     pub fn set_terms(&mut self, prices: Prices, bounds: Bounds) {
         (self.prices, self.bounds) = (prices, bounds);
     }
 
-    /// How many times as large the cache of a tenant has to be for what his curve says, as far as is known.
+    /// The factor by which a tenant's cache has to be larger than by its curve, as far as it is
+    /// known.
     pub fn drawn(&self, tenant: usize) -> f64 {
         self.learnt.get(tenant).map_or(1.0, Learnt::factor)
     }
 
-    /// What is to be done after a window in which that was seen; always of the same tenants.
+    /// The decision after a window with these observations; always of the same tenants.
     pub fn window(&mut self, seen: &[Seen]) -> Decision {
         self.learnt.resize(seen.len(), Learnt::default());
         let has: Vec<Sizes> = seen.iter().map(|seen| seen.has).collect();
@@ -202,7 +207,7 @@ impl Elastic {
             .planned(seen, self.goal, |number| seen[number].tenant.sla_us.map(|us| us * AIM))
         {
             Ok(planned) => self.weigh(seen, &now, planned, before),
-            // It says nothing of what can be.
+            // This is no evidence of what is feasible.
             Err(why @ Infeasible::Solver(_)) => (None, Why::Impossible(why)),
             Err(why) => {
                 let is_faster = |sizes: &Vec<Sizes>| {
@@ -217,7 +222,7 @@ impl Elastic {
         Decision { sizes, now, then, why }
     }
 
-    /// What is asked, of caches as they really are.
+    /// The plan request, with the curves of the real caches.
     fn question(&self, seen: &[Seen]) -> PlanRequest {
         let tenant = |(seen, learnt): (&Seen, &Learnt)| Tenant {
             curve: seen.tenant.curve.in_units(learnt.factor()),
@@ -227,8 +232,8 @@ impl Elastic {
         PlanRequest { tenants, prices: self.prices, bounds: self.bounds, goal: self.goal }
     }
 
-    /// The sizes of all by a plan for who may change, each with a latency by his place: none below the
-    /// least, and all within the bounds.
+    /// The sizes of all tenants by a plan for those that may change, each with a latency by its
+    /// index: none below the least, and all within the bounds.
     fn planned(
         &self,
         seen: &[Seen],
@@ -249,7 +254,7 @@ impl Elastic {
         }
         let bounds = question.bounds;
         let (mut memory_over, mut flash_over) = (0, 0);
-        // Who is given the least of something takes it from what the others can have.
+        // A tenant raised to its least size takes it from the others' share.
         for _ in 0..=change.len() {
             let plan = plan_soon(&question).map_err(|why| of_all(why, &change))?;
             let mut sizes: Vec<Sizes> = seen.iter().map(|seen| seen.has).collect();
@@ -267,7 +272,7 @@ impl Elastic {
             if self.is_within(&plan, &all) {
                 return Ok(sizes);
             }
-            // Or from what they were given by rounding up.
+            // Or from an excess by rounding up.
             let over = |bound: Bound| {
                 let most = self.bounds.get(bound).unwrap_or(f64::INFINITY);
                 (plan.takes(&all, bound) - most).max(0.0) as u64
@@ -281,7 +286,7 @@ impl Elastic {
         Err(Infeasible::Bounds(Vec::new()))
     }
 
-    /// Whether all together have no more than there is.
+    /// Whether all together are within the bounds.
     fn is_within(&self, plan: &Plan, question: &PlanRequest) -> bool {
         let is_kept = |bound: Bound| {
             let most = self.bounds.get(bound);
@@ -292,7 +297,7 @@ impl Elastic {
         Bound::ALL.into_iter().all(is_kept)
     }
 
-    /// Compares what was missed to what the curves say.
+    /// Compares the actual misses with the curves.
     fn learn(&mut self, seen: &[Seen]) {
         let is_told = |seen: &&Seen| seen.is_full && seen.requests >= REQUESTS_MIN;
         for (number, seen) in seen.iter().enumerate().filter(|(_, seen)| is_told(seen)) {
@@ -318,7 +323,7 @@ impl Elastic {
         }
     }
 
-    /// Whether a plan is worth it.
+    /// Whether a plan is worth applying.
     fn weigh(
         &mut self,
         seen: &[Seen],
@@ -341,7 +346,7 @@ impl Elastic {
         self.save(planned, before, seen, &question)
     }
 
-    /// Less for less money, if two windows agree.
+    /// Shrinks to save money, if two windows agree.
     fn save(
         &mut self,
         planned: Vec<Sizes>,
@@ -350,7 +355,7 @@ impl Elastic {
         question: &PlanRequest,
     ) -> (Option<Vec<Sizes>>, Why) {
         let has: Vec<Sizes> = seen.iter().map(|seen| seen.has).collect();
-        // Flash that was given first is not to be what is saved.
+        // Flash that was given first must not count as the saving.
         let had = before.as_ref().and_then(|before| before.had.clone());
         let compared = had.as_ref().unwrap_or(&has);
         let planned = self.with_room(planned, compared, seen, question);
@@ -362,23 +367,23 @@ impl Elastic {
             self.pending = Some(Pending { sizes: planned, had: None });
             return (None, Why::Waiting);
         };
-        // It has not filled yet, or the cache is not what its curve says, which the next window tells.
+        // It has not filled yet, or the cache differs from its curve, which the next window shows.
         let is_late = |(seen, less): (&Seen, &Sizes)| less.0 < seen.has.0 && seen.was_late();
         if had.is_some() && seen.iter().zip(&before.sizes).any(is_late) {
             self.pending = Some(before);
             return (None, Why::Waiting);
         }
-        // Of DRAM the larger, and of both together the larger: what each of the two has planned is kept.
+        // The larger DRAM, and the larger total: both plans are met.
         let both = |((one, other), seen): ((&Sizes, &Sizes), &Seen)| {
             let memory = one.0.max(other.0);
             let both = (memory, (one.0 + one.1).max(other.0 + other.1) - memory);
             if seen.is_fixed { seen.has } else { both }
         };
         let both: Vec<Sizes> = planned.iter().zip(&before.sizes).zip(seen).map(both).collect();
-        // One may want what the other leaves.
+        // One tenant may need the other's share.
         let has_room = self.is_within(&Plan::of(question, &both), question);
         let less = if has_room { both } else { planned };
-        // Nor is it asked for once more where it could not be given.
+        // Nor is it requested again if it could not be given.
         let was_given = had.as_ref() != Some(&has);
         match self.with_flash_first(&less, &has, question).filter(|_| was_given) {
             Some(first) => {
@@ -389,8 +394,8 @@ impl Elastic {
         }
     }
 
-    /// What all have, but that who is to have much more flash in the place of DRAM has that flash beside it, if there is
-    /// room for both. None where nobody is.
+    /// The current sizes, but a tenant that is to get much more flash in place of DRAM has that
+    /// flash in addition, if there is room for both. `None` if there is no such tenant.
     fn with_flash_first(
         &self,
         planned: &[Sizes],
@@ -409,9 +414,9 @@ impl Elastic {
         (first != has).then_some(first)
     }
 
-    /// The sizes with some flash more, where there is as much: how a cache does that has become smaller is
-    /// not known before it is, and flash costs little. Half the way there comes first, or what is twice as
-    /// much as was planned, if that is less.
+    /// The sizes with some extra flash, where there is as much: the behaviour of a shrunk cache is
+    /// unknown until it shrinks, and flash costs little. The first step goes half the way, or to
+    /// twice the planned size, if that is less.
     fn with_room(
         &self,
         planned: Vec<Sizes>,
@@ -426,7 +431,7 @@ impl Elastic {
             let is_kept = seen.is_fixed || seen.is_guessed || *flash == 0;
             (*memory, if is_kept { *flash } else { (flash + room).min(most).max(*flash) })
         };
-        // Somebody else may need the larger room.
+        // Another tenant may need the larger room.
         for most_room in [ROOM.1, ROOM.0] {
             let with_room: Vec<Sizes> =
                 planned.iter().zip(had).zip(seen).map(|it| more(most_room, it)).collect();
@@ -437,7 +442,7 @@ impl Elastic {
         planned
     }
 
-    /// What is as fast as can be within the bounds, and no dearer than that takes.
+    /// The fastest sizes within the bounds, and no more expensive than necessary for that.
     fn as_fast_as_can_be(&self, seen: &[Seen]) -> Option<Vec<Sizes>> {
         let fastest = self.planned(seen, Goal::Latency, |_| None).ok()?;
         let gets = Plan::of(&self.question(seen), &fastest).tenants;
@@ -446,8 +451,8 @@ impl Elastic {
     }
 }
 
-/// How many times as large a cache is as one of the curve that misses as much; nothing where the curve
-/// does not say, for it is flat there.
+/// The factor between a cache's size and the curve's size with the same misses; `None` where the
+/// curve is flat.
 fn times_as_large(curve: &Curve, size: u64, missed: f64) -> Option<f64> {
     let told = curve.miss_ratio(size);
     let is_same = |one: f64| (one - told).abs() <= (told * SAME.0).max(SAME.1);
@@ -459,8 +464,9 @@ fn times_as_large(curve: &Curve, size: u64, missed: f64) -> Option<f64> {
     Some(size as f64 / same as f64)
 }
 
-/// A plan within seconds: of many tenants by points where one is found at once, else by the hulls of their curves, with
-/// each size as large as the next corner of the hull, where the curve keeps what the hull says.
+/// A plan within seconds: for many tenants over points if one is found at once, else over the hulls
+/// of their curves, with each size raised to the next corner of the hull, where the curve meets the
+/// hull.
 fn plan_soon(question: &PlanRequest) -> Result<Plan, Infeasible> {
     if question.tenants.len() <= TENANTS_EXACTLY {
         return plan_exactly(question, POINTS);
@@ -484,7 +490,7 @@ fn plan_soon(question: &PlanRequest) -> Result<Plan, Infeasible> {
     Ok(Plan::of(question, &sizes.collect::<Vec<_>>()))
 }
 
-/// Why there is no plan for those tenants, said of all.
+/// The reason why there is no plan for those tenants, with indices among all.
 fn of_all(why: Infeasible, change: &[usize]) -> Infeasible {
     match why {
         Infeasible::Sla { tenant, least_us } => {
@@ -494,15 +500,15 @@ fn of_all(why: Infeasible, change: &[usize]) -> Infeasible {
     }
 }
 
-/// What is left of bounds when somebody has so much.
+/// The bounds that remain when a tenant has these sizes.
 fn less(bounds: &mut Bounds, memory: u64, flash: u64, prices: Prices) {
     bounds.dram_bytes = bounds.dram_bytes.map(|bytes| bytes.saturating_sub(memory));
     bounds.flash_bytes = bounds.flash_bytes.map(|bytes| bytes.saturating_sub(flash));
     bounds.cost = bounds.cost.map(|cost| (cost - prices.cost(memory, flash)).max(0.0));
 }
 
-/// The sizes, where they are not below the least. Who needs a little flash gets the least of it: with
-/// none what was planned would not be kept.
+/// The sizes, raised to the least. A tenant that needs a little flash gets the least of it: without
+/// any, the plan would not be met.
 fn at_least((memory, flash): Sizes, least: Sizes) -> Sizes {
     let all = memory + flash;
     let memory = memory.max(least.0);

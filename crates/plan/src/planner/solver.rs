@@ -1,18 +1,19 @@
-//! How much DRAM and flash each tenant gets: the least cost at which all are answered soon enough, or
-//! the least latency for so much money (ElCached §4).
+//! How much DRAM and flash each tenant gets: the least cost that meets all latencies, or the least
+//! latency for a budget (ElCached §4).
 //!
-//! Twice, and the difference tells something:
+//! Two ways, and their difference is informative:
 //!
-//! * [`plan_on_hull`]: as a linear program, as the paper has it. A curve that is not convex is
-//!   taken for its lower hull, which promises more than there is at sizes between the hull's points.
-//! * [`plan_exactly`]: over the curve's own points. Each size is a point's: with a little less one misses more, and
-//!   what is between two points is paid for nothing (unless flash is bounded: more DRAM could stand in for it). Where latencies are to be kept for the least cost it looks through all
-//!   points ([`crate::planner::choices`]). For the least latency for so much money it looks at [`DEFAULT_POINTS`] of each curve
-//!   first, and then at all that are near what it has found; where there is no bound of cost, as a
-//!   mixed-integer program.
+//! * [`plan_on_hull`]: as a linear program, as in the paper. A curve that is not convex is replaced
+//!   by its lower hull, which is too optimistic at sizes between the hull's points.
+//! * [`plan_exactly`]: over the curve's own points. Each size is a point's: a little less misses
+//!   more, and any size between two points is a waste (unless flash is bounded: more DRAM could
+//!   replace it). For the least cost that meets latencies it searches all points
+//!   ([`crate::planner::choices`]). For the least latency within a budget it searches
+//!   [`DEFAULT_POINTS`] of each curve first, and then all near the solution; without a bound of
+//!   cost, as a mixed-integer program.
 //!
-//! Guarantees: whatever is answered has been held against the curves themselves ([`Plan`]);
-//! what cannot be says which bound is in the way, and what it would have to be ([`Infeasible`]).
+//! Guarantees: every plan has been checked against the curves themselves ([`Plan`]); if there is
+//! none, the error names the bound that prevents it, and the value needed ([`Infeasible`]).
 //!
 //! Pure; the solver is [`microlp`].
 
@@ -23,39 +24,41 @@ use crate::planner::choices::{self, Outcome};
 use crate::planner::model::{Allotment, Tenant};
 use crate::planner::request::{Bound, Bounds, Goal, Objective, Plan, PlanRequest, ROUNDING};
 
-/// Points of a curve with which a plan of the least latency for three tenants takes about a second. Spread by the logarithm of the size they make a
-/// size some per cent larger than it would have to be, until one looks closer.
+/// Points of a curve with which a plan of the least latency for three tenants takes about a second.
+/// Spread by the logarithm of the size they make a size some per cent larger than necessary, until
+/// the search is refined.
 pub const DEFAULT_POINTS: usize = 200;
-/// Points of a curve that are looked at before it is said that there is no plan.
+/// Points of a curve that are searched before a plan is declared impossible.
 const POINTS_LAST: usize = 1_000;
-/// So often it is looked closer at most.
+/// The most refinements.
 const LOOKS_MAX: usize = 4;
-/// What is asked is met if it is missed by less than this part: the solver's own tolerance is less.
+/// A target is met if it is missed by less than this part: the solver's own tolerance is less.
 const TOLERANCE: f64 = 1e-6;
 
-/// Why there is no plan.
+/// The reason why there is no plan.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Infeasible {
-    /// However much a tenant has, his requests take longer than they may.
+    /// A tenant's latency cannot be met with any sizes.
     Sla {
-        /// By his place in the question.
+        /// Its index in the request.
         tenant: usize,
-        /// The least that can be promised him, in microseconds.
+        /// The least latency possible, in microseconds.
         least_us: f64,
     },
-    /// A bound is too narrow: with any one of these at least so wide there is a plan.
+    /// A bound is too narrow: raising any one of these to the given value makes a plan possible.
     Bound(Vec<(Bound, f64)>),
-    /// More than one is: of these the cheapest plan without bounds takes so much.
+    /// Several bounds are too narrow: the cheapest plan without bounds uses this much of each.
     Bounds(Vec<(Bound, f64)>),
-    /// The solver has failed, which says nothing of the question.
+    /// The solver has failed; the request may be feasible.
     Solver(String),
 }
 
 /// The plan as a linear program over the hulls of the curves. Its sizes are those of the program;
-/// what is said to come of them, the curves' own: a promise that a hull does not keep shows there.
+/// its predictions are the curves' own: a target that the hull meets and the curve does not shows
+/// there.
 ///
 /// # Errors
-/// Where there is none.
+/// When there is none.
 pub fn plan_on_hull(question: &PlanRequest) -> Result<Plan, Infeasible> {
     check(question)?;
     let curves: Vec<Curve> = question.tenants.iter().map(|tenant| tenant.curve.clone()).collect();
@@ -63,12 +66,12 @@ pub fn plan_on_hull(question: &PlanRequest) -> Result<Plan, Infeasible> {
     found.map_err(|error| refused(question, &curves, Shape::Hull, &error))
 }
 
-/// The plan by the curves' own points. For the least latency it looks at about `points_max` of each curve at a time: with
-/// curves that have no more, it is the best there is; [`DEFAULT_POINTS`] is close to that, and quick. For the
-/// least cost it looks at all of them, however many there are.
+/// The plan over the curves' own points. For the least latency it searches about `points_max` of
+/// each curve at a time: with curves that have no more, it is optimal; [`DEFAULT_POINTS`] is close
+/// to that, and fast. For the least cost it searches all of them, however many there are.
 ///
 /// # Errors
-/// Where there is none.
+/// When there is none.
 pub fn plan_exactly(question: &PlanRequest, points_max: usize) -> Result<Plan, Infeasible> {
     check(question)?;
     let goal = Objective::Goal(question.goal);
@@ -86,7 +89,8 @@ pub fn plan_exactly(question: &PlanRequest, points_max: usize) -> Result<Plan, I
     for _ in 0..LOOKS_MAX {
         let near = match &found {
             Ok(plan) => plan.clone(),
-            // What is thinned may have lost the only sizes that will do: they are near those of the hull.
+            // Thinning may have dropped the only sizes that suffice: they are near those of the
+            // hull.
             Err(microlp::Error::Infeasible) => match plan_on_hull(question) {
                 Ok(plan) => plan,
                 Err(_) => break,
@@ -106,16 +110,16 @@ pub fn plan_exactly(question: &PlanRequest, points_max: usize) -> Result<Plan, I
         };
     }
     if let Err(microlp::Error::Infeasible) = found {
-        // What has been left out may be what would do.
+        // A dropped point may be the one that suffices.
         curves = thinned(question, points_max.max(POINTS_LAST));
         found = by_points(question, &curves, goal);
     }
-    // For the least cost all points have been asked already.
+    // For the least cost all points have been searched already.
     if let Err(microlp::Error::Infeasible) = found
         && question.goal == Goal::Latency
         && let Outcome::Found(near) = choices::least(question, Objective::Goal(Goal::Cost))
     {
-        // All points know one.
+        // The search of all points found a plan.
         curves = closer(question, &near, &curves, points_max);
         found = by_points(question, &curves, goal).or(Ok(near));
     }
@@ -131,7 +135,7 @@ fn closer(question: &PlanRequest, near: &Plan, coarse: &[Curve], points_max: usi
     question.tenants.iter().zip(&near.tenants).zip(coarse).map(of).collect()
 }
 
-/// The best plan by these points of the curves.
+/// The best plan over these points of the curves.
 fn by_points(
     question: &PlanRequest,
     curves: &[Curve],
@@ -148,13 +152,13 @@ fn by_points(
     }
 }
 
-/// The curves of all tenants, of at most so many points.
+/// The curves of all tenants, with at most this many points.
 fn thinned(question: &PlanRequest, points_max: usize) -> Vec<Curve> {
     question.tenants.iter().map(|tenant| tenant.curve.thinned(points_max)).collect()
 }
 
-/// What another GiB of `bound` would make of a plan: how much less what is to be least would be.
-/// Nothing where there is no such bound, or no plan.
+/// The marginal value of another GiB of `bound`: the decrease of the objective. `None` if there is
+/// no such bound, or no plan.
 pub fn worth_of_one_more(
     question: &PlanRequest,
     plan: &Plan,
@@ -179,14 +183,14 @@ pub fn worth_of_one_more(
     })
 }
 
-/// How a curve is put to the solver.
+/// The encoding of a curve for the solver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Hull,
     Points,
 }
 
-/// Says whose latency cannot be promised, if anybody's.
+/// Returns an error for a tenant whose latency cannot be met.
 fn check(question: &PlanRequest) -> Result<(), Infeasible> {
     for (number, tenant) in question.tenants.iter().enumerate() {
         let least = tenant.curve.points().last().map_or(1.0, |point| point.miss_ratio);
@@ -198,7 +202,7 @@ fn check(question: &PlanRequest) -> Result<(), Infeasible> {
     Ok(())
 }
 
-/// Why the solver has found nothing.
+/// The reason why the solver has found no plan.
 fn refused(
     question: &PlanRequest,
     curves: &[Curve],
@@ -211,7 +215,8 @@ fn refused(
     }
 }
 
-/// The plan of which that is least, with all latencies kept; by points it is looked for among all choices first.
+/// The plan that minimises this objective, with all latencies met; over points, all choices are
+/// searched first.
 fn least(
     question: &PlanRequest,
     curves: &[Curve],
@@ -228,7 +233,7 @@ fn least(
     }
 }
 
-/// Which bounds are too narrow.
+/// The bounds that are too narrow.
 fn narrow(question: &PlanRequest, curves: &[Curve], shape: Shape) -> Infeasible {
     let alone = |bound: Bound| {
         question.bounds.get(bound)?;
@@ -253,7 +258,7 @@ fn narrow(question: &PlanRequest, curves: &[Curve], shape: Shape) -> Infeasible 
     }
 }
 
-/// What a tenant is to the solver; sizes in parts of his largest.
+/// The solver's variables of a tenant; sizes as fractions of its largest.
 struct Variables {
     unit: f64,
     /// DRAM for objects, and that with flash.
@@ -261,7 +266,7 @@ struct Variables {
     all: Level,
 }
 
-/// A size, and what it misses: on the curve.
+/// A size, and its miss ratio: on the curve.
 struct Level {
     size: Variable,
     misses: Variable,
@@ -280,7 +285,7 @@ impl Level {
                 let hull: Vec<(f64, f64)> = curve.hull().iter().map(scaled).collect();
                 for pair in hull.windows(2) {
                     let ((from, high), (to, low)) = (pair[0], pair[1]);
-                    // Above the line through both; steep ones by the size that is needed.
+                    // Above the line through both; for steep ones, expressed by the size needed.
                     let (run, fall) = (to - from, high - low);
                     let scale = run.max(fall);
                     let line = [(misses, run / scale), (size, fall / scale)];
@@ -308,7 +313,7 @@ impl Level {
         Self { size, misses, is_here }
     }
 
-    /// The size that a solution means, in bytes.
+    /// The size in a solution, in bytes.
     fn bytes(&self, curve: &Curve, unit: f64, solution: &Solution) -> u64 {
         let here = |variable: &Variable| solution.var_value(*variable);
         let places = self.is_here.iter().zip(curve.points());
@@ -330,10 +335,10 @@ impl Variables {
     }
 }
 
-/// A sum of variables, each so many times.
+/// A weighted sum of variables.
 type Sum = Vec<(Variable, f64)>;
 
-/// The best plan, with these for the curves of the tenants: of the same, but fewer points perhaps.
+/// The best plan, with these as the curves of the tenants: the same or thinned.
 fn solve(
     question: &PlanRequest,
     curves: &[Curve],
@@ -346,7 +351,7 @@ fn solve(
         let variables = Variables::new(&mut problem, curve, shape);
         if let Some(sla_us) = tenant.sla_us {
             let (latency, fixed) = latency(tenant, &variables);
-            // In parts of the longest latency there is.
+            // As fractions of the longest latency.
             let longest = tenant.latencies.mean_us(1.0, 1.0).max(f64::MIN_POSITIVE);
             let latency = latency.into_iter().map(|(variable, us)| (variable, us / longest));
             let most = (sla_us * (1.0 + TOLERANCE) - fixed) / longest;
@@ -376,7 +381,7 @@ fn solve(
             question.tenants.iter().zip(&tenants).flat_map(weigh).collect()
         }
     });
-    // The solver has objectives with their variables: one that is what is to be least.
+    // The solver attaches objectives to variables: add one for the objective.
     let value = problem.add_var(1.0, (f64::NEG_INFINITY, f64::INFINITY));
     let sum = least.into_iter().chain([(value, -1.0)]);
     problem.add_constraint(sum.collect::<Sum>(), ComparisonOp::Eq, 0.0);
@@ -396,7 +401,7 @@ fn solve(
     }
 }
 
-/// Whether a plan is what was asked for, but for what a solver may miss it by.
+/// Whether a plan meets the request, up to the solver's tolerance.
 fn keeps(question: &PlanRequest, plan: &Plan) -> bool {
     let most = |value: f64| value * (1.0 + 10.0 * TOLERANCE);
     let suits = |(tenant, gets): (&Tenant, &Allotment)| {
@@ -412,7 +417,7 @@ fn keeps(question: &PlanRequest, plan: &Plan) -> bool {
     question.tenants.iter().zip(&plan.tenants).all(suits) && Bound::ALL.into_iter().all(within)
 }
 
-/// The latency of a tenant in microseconds: a sum, and what comes to it in any case.
+/// The latency of a tenant in microseconds: a sum, and a constant.
 fn latency(tenant: &Tenant, variables: &Variables) -> (Sum, f64) {
     let latencies = tenant.latencies;
     let sum = vec![
@@ -422,7 +427,7 @@ fn latency(tenant: &Tenant, variables: &Variables) -> (Sum, f64) {
     (sum, latencies.memory_us)
 }
 
-/// How much all tenants take of what a bound is about, in its unit.
+/// The use of a bound by all tenants, in its unit.
 fn takes(question: &PlanRequest, tenants: &[Variables], bound: Bound) -> Sum {
     let prices = question.prices;
     let of = |(tenant, variables): (&Tenant, &Variables)| {
@@ -446,7 +451,7 @@ fn takes(question: &PlanRequest, tenants: &[Variables], bound: Bound) -> Sum {
     question.tenants.iter().zip(tenants).flat_map(of).collect()
 }
 
-/// The same in parts of its largest factor, and that.
+/// The same as fractions of its largest factor, and that factor.
 fn scaled(sum: Sum) -> (Sum, f64) {
     let largest = sum.iter().map(|(_, factor)| factor.abs()).fold(0.0, f64::max);
     let scale = if largest > 0.0 { largest } else { 1.0 };

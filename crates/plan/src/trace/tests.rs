@@ -215,7 +215,7 @@ fn binary_records_are_read_until_one_is_cut_off() {
     let (requests, faults, _) = read(Format::Oracle, &bytes);
     assert_eq!((requests.len(), faults.len(), requests[1].value_bytes), (2, 0, Some(0)));
 
-    // A set of 20 + 300 bytes that lives for an hour, a get, a delete, and what is no operation.
+    // A set of 20 + 300 bytes that lives for an hour, a get, a delete, and an invalid operation.
     let sizes = 20_u32 << 22 | 300;
     let twr = |operation: u32, ttl: u32| {
         let last = (operation << 24 | ttl).to_le_bytes();
@@ -233,7 +233,7 @@ fn binary_records_are_read_until_one_is_cut_off() {
 /// An lcs of that version with these records.
 fn lcs(version: u64, records: &[Vec<u8>]) -> Vec<u8> {
     let mark = 0x1234_5678_9abc_def0_u64.to_le_bytes();
-    // What has been counted of it is not looked at.
+    // The statistics are ignored.
     let statistics = vec![0xff; (8 << 10) - 3 * 8];
     [&mark[..], &version.to_le_bytes(), &statistics, &mark, &records.concat()].concat()
 }

@@ -1,4 +1,4 @@
-//! How a curve is corrected; `shards` has what that is worth on traces.
+//! The correction of a curve; `shards` tests its benefit on traces.
 
 use super::*;
 
@@ -17,7 +17,8 @@ fn ratios_that_rise_are_level_at_their_mean() {
     let after = non_increasing(&before, vec![1.0, 0.7, 0.5, 0.54, 0.1]);
     assert_eq!(ratios(&after), [1.0, 0.7, 0.52, 0.1]);
     assert_eq!((after.miss_ratio(30), after.requests()), (0.52, 100.0));
-    // One that is far off draws on all before it; the last is of a single byte. None leaves what a ratio can be.
+    // A point that is far off levels all before it; the last weighs a single byte. Ratios stay
+    // between 0 and 1.
     let after = non_increasing(&before, vec![1.0, 0.7, 0.5, 0.9, 0.95]);
     let level = ratios(&after);
     assert_eq!(level.len(), 2);
@@ -56,9 +57,9 @@ fn differences_are_of_groups_and_none_is_left_out() {
         (104.0, requests(3_000.0, 1_500.0)),
         // Wide enough.
         (106.0, requests(1_000.0, 600.0)),
-        // So many requests.
+        // Enough requests.
         (200.0, requests(1_000_000.0, 400_000.0)),
-        // What is left.
+        // The rest.
         (300.0, requests(100.0, 50.0)),
     ];
     let found = differences(&by_bytes, &average(0.5));
@@ -78,9 +79,9 @@ fn stationary_is_what_is_as_on_average_at_all_ages() {
     assert!(is_so(&ages(|_| 50)));
     assert!(is_so(&ages(|age| 50 + age % 10 - age % 7)));
     assert!(!is_so(&ages(|_| 60)));
-    // Where nothing is new any more at the highest ages.
+    // Nothing is new any more at the highest ages.
     assert!(!is_so(&ages(|age| if age < 97 { 50 } else { 0 })));
-    // Too few to say.
+    // Too few for a test.
     assert!(!is_so(&ages(|_| 50)[..2]));
     assert!(!is_so(&[]));
 }

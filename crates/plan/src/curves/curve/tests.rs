@@ -1,4 +1,4 @@
-//! Curves: what they say between points, their hulls, and several beside one another.
+//! Curves: ratios between points, hulls, and caches divided by fixed shares.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Small caches that stand for large ones, and what memory and flash of them miss.
+//! Small caches that simulate large ones, and the misses of their memory and flash.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -7,7 +7,7 @@ use super::*;
 use crate::curves::access::{Access, Action};
 use crate::curves::profiler::{Profiler, Settings, Unit};
 
-/// First in, first out: what a profile of distances does not know.
+/// First in, first out: a policy that reuse distances do not describe.
 struct Fifo {
     room: usize,
     queue: VecDeque<u64>,
@@ -32,7 +32,7 @@ fn fifo(room: CacheSize, _: CacheSize) -> Result<Fifo, Infallible> {
     Ok(Fifo { room: room.bytes() as usize, queue: VecDeque::new() })
 }
 
-/// Keys of which the first are asked for most.
+/// Keys of which the first are the most popular.
 fn keys() -> impl Iterator<Item = u64> {
     (0..200_000_u64).map(|number| {
         let random = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (number >> 3);
@@ -61,7 +61,7 @@ fn small_caches_stand_for_large_ones() {
         let [exact, told, by_distances] =
             [&exact, &told, &by_distances].map(|curve| curve.miss_ratio(size));
         assert!((told / exact - 1.0).abs() < 0.06, "{size}: {told}, {exact}");
-        // Here the least recent use is the better order.
+        // Here LRU is the better policy.
         assert!(exact > by_distances, "{size}: {exact}, {by_distances}");
     }
 }
@@ -81,7 +81,7 @@ fn a_curve_falls_whatever_caches_do() {
     miniature.see(1, true, &());
     let curve = miniature.curve();
     assert_eq!([6, 7, 9].map(|size| curve.miss_ratio(size)), [1.0, 0.0, 0.0]);
-    // A store that refuses is told to whoever asked.
+    // The error of `make` is returned to the caller.
     assert_eq!(Miniature::<Late>::new(1.0, &sizes, |_, _| Err("full")).map(drop), Err("full"));
 }
 

@@ -1,4 +1,4 @@
-//! Profiles beside caches of every size that really evict, with every kind of request.
+//! Profiles compared with caches of every size that really evict, with every kind of request.
 
 use std::collections::VecDeque;
 
@@ -31,7 +31,7 @@ fn accesses(keys: u64) -> impl Strategy<Value = Vec<Access>> {
     })
 }
 
-/// A cache with room for so many objects, whose clients set what it misses if it is to be had.
+/// A cache with room for this many objects, whose clients set each missed object that exists.
 struct Cache {
     room: usize,
     /// The most recent first.
@@ -39,7 +39,7 @@ struct Cache {
     hits: u64,
 }
 
-/// When objects that are to be had expire.
+/// When existing objects expire.
 type Alive = HashMap<u64, Option<u64>>;
 
 impl Cache {
@@ -100,7 +100,7 @@ proptest! {
 }
 
 proptest! {
-    /// Each request says another size; a cache of so many objects does not mind.
+    /// Each request has another size; a cache measured in objects ignores it.
     #[test]
     fn of_bytes_caches_miss_what_the_requests_asked_for(
         loads in prop::collection::vec((0..50_u64, 0..1_000_u64), 1..1_500)
@@ -133,7 +133,7 @@ proptest! {
     }
 }
 
-/// Objects with a time to live of zero go when something comes next.
+/// Objects with a time to live of zero are removed at the next request.
 fn never_over(accesses: &[Access], alive: &Alive) -> usize {
     accesses.last().map_or(0, |last| {
         let is_stored =
@@ -142,7 +142,7 @@ fn never_over(accesses: &[Access], alive: &Alive) -> usize {
     })
 }
 
-/// The distances of a trace, one for each request, by sizes of caches that miss and answer it.
+/// The hits of a cache of this size.
 fn hits(settings: Settings, accesses: &[Access], size: u64) -> u64 {
     let mut profiler = Profiler::new(settings);
     accesses.iter().for_each(|access| profiler.see(access));
@@ -165,16 +165,16 @@ fn the_example_of_the_paper() {
 fn what_expires_makes_room_at_once_or_when_it_is_asked_for() {
     let set = |key, at_ms, ttl_ms| access(key, Action::Set(1), at_ms, ttl_ms);
     let get = |key, at_ms| access(key, Action::Get, at_ms, None);
-    // Five expire before the first object is asked for again.
+    // Five expire before the next request for the first object.
     let mut trace = vec![set(0, 0, None)];
     trace.extend((1..6).map(|key| set(key, key, Some(10))));
     trace.extend([get(0, 100), get(3, 101)]);
     let with = |expiry, size| hits(Settings { unit: Unit::Objects, expiry }, &trace, size);
-    // Room was there, but what had been evicted does not come back.
+    // There was room, but an evicted object does not reappear.
     assert_eq!([5, 6].map(|size| with(Expiry::AtOnce, size)), [0, 1]);
     assert_eq!([5, 6].map(|size| with(Expiry::WhenAsked, size)), [0, 1]);
     assert_eq!([4, 6].map(|size| with(Expiry::Ignored, size)), [1, 2]);
-    // Five more need no room of their own where those five have gone.
+    // Five more need no room of their own once those five are gone.
     trace.truncate(6);
     trace.extend((11..16).map(|key| set(key, 100, None)));
     trace.push(get(0, 101));

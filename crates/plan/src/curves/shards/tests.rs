@@ -1,10 +1,10 @@
-//! Samples beside the exact profile.
+//! Samples compared with the exact profile.
 
 use super::*;
 use crate::curves::access::{Action, BYTES_MAX};
 use crate::curves::profiler::{Expiry, Profiler, Unit};
 
-/// Requests for objects of many sizes, most for few of them (about Zipf, α = 1).
+/// Requests for objects of many sizes, with skewed popularity (about Zipf, α = 1).
 fn trace(objects: u64, requests: u64) -> Vec<Access> {
     let mut state = 7_u64;
     let mix = |key: u64| (key + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29) ^ key;
@@ -73,8 +73,8 @@ fn a_sample_is_near_the_exact_curve() {
     }
 }
 
-/// Of popular keys a small sample has hardly any. A way to make up for what it lacks that looked at the keys
-/// of the sample was better in all other tests, and ten per cent off here.
+/// A small sample has hardly any popular keys. A correction by the keys of the sample was better in
+/// all other tests, and ten per cent off here.
 #[test]
 fn a_small_sample_lacks_the_popular_keys() {
     let trace = trace(8_000_000, 2_000_000);
@@ -120,7 +120,7 @@ fn what_is_deleted_leaves_the_sample_to_others() {
     assert!(sampler.memory_bytes() < 512 << 10, "{}", sampler.memory_bytes());
 }
 
-/// Those that leave a sample for others were never there: what is below them comes closer.
+/// Keys dropped from a sample count as never seen: those below them move up.
 #[test]
 fn a_sample_that_shrinks_leaves_no_holes() {
     let settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
@@ -133,7 +133,7 @@ fn a_sample_that_shrinks_leaves_no_holes() {
     assert!(error < 0.005, "{error}");
 }
 
-/// What is asked for at each time, by a number of [0, 1) that is drawn for it.
+/// The key requested at each time, by a random number of [0, 1).
 type Asked = fn(u64, f64) -> u64;
 
 fn trace_of(asked: Asked, requests: u64, salt: u64) -> Vec<Access> {
@@ -186,7 +186,7 @@ fn where_a_trace_changes_a_sample_is_left_as_it_is() {
         let is_day = (at as f64 / 300_000.0).sin() > part * 20.0 % 1.0 * 2.0 - 1.0;
         alike(if is_day { 10_000.0 } else { 100_000.0 }, part)
     };
-    // All keys are others from some time on.
+    // All keys are replaced at some time.
     let moves: Asked =
         |at, part| (part * 10_000.0) as u64 + if at < 1_500_000 { 0 } else { 1 << 30 };
     for (number, asked) in [phases, scans, tides, moves].into_iter().enumerate() {
@@ -219,7 +219,7 @@ fn what_is_no_load_ends_what_is_known_of_all_keys() {
     }
 }
 
-/// Of such a trace it is not known how many bytes a cache holds.
+/// For such a trace it is unknown how many bytes a cache holds.
 #[test]
 fn where_sizes_change_or_few_objects_have_all_bytes_a_sample_is_left_as_it_is() {
     let trace = trace_of(|_, part| alike(20_000.0, part), 1_000_000, 3);
@@ -234,7 +234,7 @@ fn where_sizes_change_or_few_objects_have_all_bytes_a_sample_is_left_as_it_is() 
     assert!(with(|_, access| access.key >> 60).calibrated_curve().is_some());
     assert!(with(|at, _| 100 + at / 10_000).calibrated_curve().is_none());
     assert!(with(|at, access| 100 + access.key % 100 + at % 3).calibrated_curve().is_none());
-    // A giant of the sample, and a number that is none.
+    // A giant of the sample, and an invalid number.
     let giant: fn(u64, &Access) -> u64 =
         |_, access| if sample_hash(access.key) < threshold_of(5e-5) { 1 << 30 } else { 100 };
     assert!(with(giant).calibrated_curve().is_none());
@@ -264,7 +264,7 @@ fn so_much_of_the_sample_is_so_much_of_all() {
             assert!(off as f64 <= 1.0 + exact as f64 / 1e9, "{of_sample} by {threshold}: {off}");
         }
     }
-    // Where all keys are in the sample, where the part is a power of two, and for what is a multiple nothing is off.
+    // If all keys are in the sample, or the rate is a power of two, multiples are exact.
     assert_eq!(Share::below(threshold_of(0.75)).scaled_up(3), 4);
     assert_eq!(Share::below(HASHES).scaled_up(u64::MAX), u64::MAX);
     assert_eq!(Share::below(HASHES >> 3).scaled_up(1_000_003), 8 * 1_000_003);
@@ -285,7 +285,8 @@ fn bytes_are_told_of_if_all_requests_say_how_many() {
     }
 }
 
-/// Of a thousand objects that have most of the bytes, and are asked for once, it is chance how many a sample has.
+/// Of a thousand objects that have most of the bytes, and are requested once, the number in a
+/// sample is random.
 #[test]
 fn large_objects_that_are_missed_are_not_taken_for_popular_keys() {
     let mix = |key: u64| (key + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29) ^ key;

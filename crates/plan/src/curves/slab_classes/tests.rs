@@ -1,4 +1,4 @@
-//! Classes as memcached prints them, and curves against slabs that are followed page by page.
+//! Classes as memcached prints them, and curves compared with a page-by-page simulation of slabs.
 
 use std::collections::VecDeque;
 
@@ -63,7 +63,7 @@ fn each_class_evicts_for_itself() {
     assert_eq!(profiler.miss_ratio_of_pages(&pages(3, 1)), 0.5);
 }
 
-/// Slabs as memcached has them, with so many pages: a class takes a page where it has no free chunk
+/// Slabs as memcached has them, with this many pages: a class takes a page if it has no free chunk
 /// and there is a page or it has none, and evicts otherwise.
 struct Slabs {
     classes: SlabClasses,
@@ -72,7 +72,7 @@ struct Slabs {
 }
 
 impl Slabs {
-    /// Whether it is there; it is afterwards.
+    /// Whether it is present; it is afterwards.
     fn ask(&mut self, key: u64, bytes: u64) -> bool {
         let class = self.classes.class_of(bytes).expect("it fits a chunk");
         let taken: u64 = self.of_class.iter().map(|(pages, _)| pages).sum();
@@ -100,7 +100,7 @@ fn a_curve_is_what_slabs_of_any_limit_miss() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
         (state >> 33) % below
     };
-    // Large items, so that pages have few; the smaller ones come late.
+    // Large items, so that pages have few; the smaller ones are used late.
     let requests: Vec<(u64, u64)> = (0..6_000)
         .map(|number| {
             let (first, second) = (random(60), random(60));

@@ -1,4 +1,5 @@
-//! The stack beside caches of every size that really evict, and beside a list that is searched.
+//! The stack compared with caches of every size that really evict, and with a list that is
+//! searched.
 
 use std::collections::VecDeque;
 
@@ -6,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What happens to a key.
+/// An operation on a key.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Push(u64, u64),
@@ -19,7 +20,7 @@ fn steps(keys: u64, bytes: u64) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(prop_oneof![3 => push, 1 => remove], 0..4_000)
 }
 
-/// A list of bytes with who has them, the topmost first; `None` is a hole.
+/// A list of bytes with their keys, the topmost first; `None` is a hole.
 #[derive(Debug, Default)]
 struct List(Vec<(Option<u64>, u64)>);
 

@@ -1,4 +1,4 @@
-//! Windows of a server whose clients change their minds.
+//! Windows of a server whose clients change their working sets.
 
 use super::*;
 use crate::curves::access::Action;
@@ -20,7 +20,7 @@ impl Clients {
         (key + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29) ^ key
     }
 
-    /// So many requests, handed in as a server does: only those that are wanted.
+    /// Sends this many requests, as a server does: only the sampled ones are reported.
     fn ask(&mut self, watch: &mut Watch, requests: u64, (first, objects): (u64, u64)) -> Window {
         for _ in 0..requests {
             let key = self.next(first, objects);
@@ -40,7 +40,7 @@ fn what_has_been_forgotten_is_missed_and_seen_again() {
     let (rate, objects) = (watch.rate(), watch.objects());
     assert!(objects > 50 && rate < 1.0);
     watch.clear();
-    // Which keys are looked at stays as it is.
+    // The rate stays as it is.
     assert_eq!((watch.rate(), watch.objects()), (rate, 0));
     // Though there are few: there was no time for more.
     watch.end_window(Window { requests: 20_000, lost: 0 });
@@ -70,7 +70,7 @@ fn a_window_has_the_curve_of_caches_that_were_warm_before() {
     watch.end_window(first).expect("it is not learning");
     let second = clients.ask(&mut watch, 100_000, (0, 10_000));
     let curve = watch.end_window(second).expect("it is not learning");
-    // The same with all that came before, but for what that itself has missed.
+    // The same with all previous requests, without their own misses.
     let mut again = Clients { state: 7 };
     let mut exact = Profiler::new(SETTINGS);
     let misses = |exact: &Profiler, size| {
@@ -106,10 +106,10 @@ fn what_is_counted_but_still_on_its_way_is_of_the_next_window() {
         curve.map(|curve| (curve.miss_ratio(100), curve.requests()))
     };
     ask(2, 2, 0);
-    // One more was counted than has come, and then one fewer.
+    // One more was counted than has arrived, and then one fewer.
     assert_eq!(ask(100, 101, 0), Some((0.5, 100.0)));
     assert_eq!(ask(100, 99, 0), Some((0.5, 100.0)));
-    // Those that are lost were like the others.
+    // Lost ones count like the others.
     assert_eq!(ask(100, 151, 50), Some((0.5, 150.0)));
     assert_eq!(ask(0, 1, 0), None);
 }
@@ -145,7 +145,7 @@ fn caches_that_are_not_larger_do_not_notice_what_has_left() {
 #[test]
 fn a_sample_of_keys_that_move_on_stays_large() {
     let most = 4_096;
-    // Caches of up to 10 000 objects, of which new ones are asked for all the time.
+    // Caches of up to 10 000 objects, with requests for new ones all the time.
     let mut watch = Watch::new(most, 1_000_000, SETTINGS);
     let mut alone = Sampler::of_size(most, SETTINGS);
     let mut clients = Clients { state: 3 };
@@ -204,7 +204,7 @@ fn nothing_was_asked() {
     assert_eq!((watch.mean_bytes(), watch.objects(), watch.rate()), (None, 0, 1.0));
     watch.see(&Access::new(1, Action::Set(300)));
     assert_eq!(watch.mean_bytes(), Some(300.0));
-    // What no cache would have leaves.
+    // Objects that no cache would have are dropped.
     (2..9).for_each(|key| watch.see(&Access::new(key, Action::Set(300))));
     assert_eq!(watch.objects(), 3);
 }

@@ -1,4 +1,4 @@
-//! The loop beside a cache whose clients change their minds.
+//! The loop with a cache whose clients change their working sets.
 
 use super::*;
 use crate::curves::curve::{Curve, Point};
@@ -7,7 +7,7 @@ use crate::planner::model::Latencies;
 const MIB: u64 = 1 << 20;
 const PRICES: Prices = Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 };
 
-/// Requests for a working set of so many MiB, a tenth of which gets half of them.
+/// Requests for a working set of `mib` MiB, a tenth of which gets half of them.
 fn curve(mib: u64) -> Curve {
     let points = (1..=40).map(|step| {
         let part = step as f64 / 40.0;
@@ -23,7 +23,7 @@ fn tenant(name: &str, mib: u64, sla_us: f64) -> Tenant {
     Tenant { latencies, sla_us: Some(sla_us), ..Tenant::new(name, curve(mib)) }
 }
 
-/// A cache that misses what its curve says of one that is so many times smaller.
+/// A cache with the misses of its curve at a size smaller by a factor.
 struct Cache {
     has: Sizes,
     factor: f64,
@@ -80,7 +80,7 @@ fn less_is_taken_when_two_windows_say_so_and_more_at_once() {
     for _ in 0..5 {
         assert_eq!(cache.window(&mut elastic, small()).why, Why::Good);
     }
-    // Ten times the working set: kept again after one window.
+    // Ten times the working set: met again after one window.
     let large = || tenant("one", 1_000, 100.0);
     assert!(cache.latency_us(large()) > 100.0);
     assert_eq!(cache.window(&mut elastic, large()).why, Why::Broken);
@@ -88,7 +88,7 @@ fn less_is_taken_when_two_windows_say_so_and_more_at_once() {
     assert_eq!(cache.window(&mut elastic, large()).why, Why::Good);
 }
 
-/// Flash holds what it had room for when the window began, and no more.
+/// Flash holds at most what it had room for when the window began.
 #[test]
 fn flash_that_is_to_stand_in_for_dram_fills_before_dram_goes() {
     let one = || tenant("one", 400, 250.0);
@@ -117,7 +117,7 @@ fn flash_that_is_to_stand_in_for_dram_fills_before_dram_goes() {
     }
 }
 
-/// The one wants flash in the place of DRAM, the other DRAM alone.
+/// One tenant needs flash in place of DRAM, the other DRAM alone.
 #[test]
 fn two_workloads_that_take_turns_do_not_have_flash_given_and_taken() {
     let of = |points: &[(u64, f64)]| {
@@ -133,11 +133,11 @@ fn two_workloads_that_take_turns_do_not_have_flash_given_and_taken() {
         assert_eq!(cache.window(&mut elastic, flat.clone()).why, Why::Waiting);
         assert_eq!(cache.window(&mut elastic, cliff.clone()).why, Why::Good);
     }
-    // When flash has been given and is not wanted any more, the DRAM stays.
+    // If flash has been given and is not needed any more, the DRAM stays.
     let whys = [&flat, &flat, &cliff].map(|one| cache.window(&mut elastic, one.clone()).why);
     assert_eq!(whys, [Why::Waiting, Why::FlashFirst, Why::Good]);
     assert_eq!(cache.has.0, 100 * MIB);
-    // And goes with the next two that want it.
+    // And is taken with the next two windows that agree.
     let whys = [&flat, &flat].map(|one| cache.window(&mut elastic, one.clone()).why);
     assert_eq!(whys, [Why::Waiting, Why::Cheaper]);
     assert_eq!(cache.has.0, 20 * MIB);
@@ -150,7 +150,7 @@ fn dram_stays_while_a_latency_is_late_though_the_curve_does_not_say_so() {
     let one = || tenant("one", 400, 250.0);
     cache.window(&mut elastic, one());
     assert_eq!(cache.window(&mut elastic, one()).why, Why::FlashFirst);
-    // It is a file on a slow disk, say, and hardly anything has come to it.
+    // A file on a slow disk, say, that has hardly filled yet.
     let late = Seen { missed: (0.3, 0.3), ..cache.seen(one()) };
     let decision = elastic.window(&[late]);
     assert_eq!((decision.why, decision.sizes), (Why::Waiting, None));
@@ -166,7 +166,7 @@ fn flash_that_cannot_be_given_is_not_waited_for() {
     assert_eq!(whys, [Why::Waiting, Why::FlashFirst, Why::Cheaper]);
 }
 
-/// What is bounded is money, of which a unit is nearly all that there is.
+/// The bound is money, of which a unit is nearly all that there is.
 #[test]
 fn money_that_is_bounded_is_not_exceeded_by_rounding() {
     let has = (100 * MIB, 0);
@@ -181,7 +181,7 @@ fn money_that_is_bounded_is_not_exceeded_by_rounding() {
     assert!(decision.then.cost <= most * 1.001, "{decision:?}");
 }
 
-/// He has stopped asking after the first of two windows that say that less will do.
+/// It has stopped sending requests after the first of two windows that find less sufficient.
 #[test]
 fn who_is_fixed_by_the_second_window_keeps_what_he_has() {
     let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
@@ -193,7 +193,7 @@ fn who_is_fixed_by_the_second_window_keeps_what_he_has() {
         [Seen { is_fixed, requests, ..one }, other]
     };
     assert_eq!(elastic.window(&seen(false)).why, Why::Waiting);
-    // For him that was much more flash than he has.
+    // For it that was much more flash than it has.
     if let Some(pending) = &mut elastic.pending {
         pending.sizes[0] = (20 * MIB, 900 * MIB);
     }
@@ -203,7 +203,7 @@ fn who_is_fixed_by_the_second_window_keeps_what_he_has() {
     assert!(sizes[1].0 < has[1].0, "{sizes:?}");
 }
 
-/// What was made much smaller becomes smaller still once it is seen how it does; the latency is kept.
+/// A cache that shrank a lot shrinks further once its behaviour is known; the latency is met.
 fn settle(cache: &mut Cache, elastic: &mut Elastic, of: Tenant) {
     for _ in 0..2 {
         let decision = cache.window(elastic, of.clone());
@@ -214,7 +214,7 @@ fn settle(cache: &mut Cache, elastic: &mut Elastic, of: Tenant) {
 
 #[test]
 fn a_cache_that_is_made_much_smaller_keeps_what_is_asked_on_the_way() {
-    // Four tenths more than its curve says are needed, which nobody knows while all fits.
+    // Four tenths more than its curve says are needed, which is unknown while all fits.
     let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
     let mut cache = Cache { has: (1_000 * MIB, 4_000 * MIB), factor: 1.4 };
     let first = cache.has;
@@ -241,7 +241,7 @@ fn a_window_between_two_that_would_take_less_begins_anew() {
         assert_eq!(cache.window(&mut elastic, tenant("one", 100, 100.0)).why, Why::Waiting);
         assert_eq!(cache.window(&mut elastic, tenant("one", 1_200, 100.0)).why, Why::Good);
     }
-    // Two that differ: what is enough for both.
+    // Two that differ: enough for both.
     cache.window(&mut elastic, tenant("one", 100, 100.0));
     cache.window(&mut elastic, tenant("one", 300, 100.0));
     assert!(cache.has.0 < had.0 / 2);
@@ -294,7 +294,7 @@ fn a_cliff_that_is_a_little_further_off_is_found() {
     }
     assert!(cache.latency_us(cliff()) <= 50.0, "{:?}", cache.has);
     assert!(changes <= 4 && cache.has.0 < 135 * MIB, "{changes} {:?}", cache.has);
-    // What is not full yet says nothing.
+    // A cache that is not full yet gives no evidence.
     let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
     for _ in 0..5 {
         let empty = Seen { missed: (1.0, 1.0), is_full: false, ..cache.seen(cliff()) };
@@ -349,7 +349,7 @@ fn a_little_flash_is_the_least_that_there_can_be() {
     assert!(cache.latency_us(tenant("one", 100, 100.0)) <= 100.0);
 }
 
-/// A tenant with those sizes, whose curve says what he misses.
+/// A tenant with those sizes, with the misses of its curve.
 fn seen_of(tenant: Tenant, has: Sizes, least: Sizes) -> Seen {
     Seen { least, ..Cache { has, factor: 1.0 }.seen(tenant) }
 }
@@ -357,7 +357,7 @@ fn seen_of(tenant: Tenant, has: Sizes, least: Sizes) -> Seen {
 #[test]
 fn all_together_never_have_more_than_there_is() {
     let total = |sizes: &[Sizes]| sizes.iter().fold((0, 0), |all, it| (all.0 + it.0, all.1 + it.1));
-    // One who could use everything beside seven who have to have something each.
+    // One tenant that could use everything, with seven that have to have something each.
     for least_mib in [1, 30, 60] {
         let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(500, 400));
         let mut has = vec![(60 * MIB, 50 * MIB); 8];
@@ -404,7 +404,7 @@ fn who_is_fixed_keeps_what_he_has() {
 fn what_cannot_be_for_one_window_does_not_make_a_cache_small() {
     let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
     let mut cache = Cache { has: (500 * MIB, 2_000 * MIB), factor: 1.0 };
-    // Nothing has been asked for twice.
+    // Nothing has been requested twice.
     let all_new = Curve::new([Point { size: MIB, miss_ratio: 0.95 }], 100_000.0);
     let all_new = Tenant { curve: all_new.expect("it is one"), ..tenant("one", 1, 100.0) };
     for _ in 0..3 {
@@ -425,7 +425,7 @@ fn few_requests_change_nothing() {
     }
 }
 
-/// By the usual time of a miss, of which nobody knows whether it is so.
+/// By the default miss cost, which may be wrong.
 #[test]
 fn by_a_guess_nobody_has_less() {
     let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
@@ -434,7 +434,7 @@ fn by_a_guess_nobody_has_less() {
         ..Cache { has, factor: 1.0 }.seen(tenant("guessed", mib, sla_us))
     };
     let known = |has: Sizes| Cache { has, factor: 1.0 }.seen(tenant("known", 100, 100.0));
-    // Next to nothing would do for each of them.
+    // Next to nothing would suffice for each of them.
     let (one, other) = ((300 * MIB, 1_000 * MIB), (500 * MIB, 3_000 * MIB));
     let seen = [guessed(one, 10, 900.0), known(other)];
     assert_eq!(elastic.window(&seen).why, Why::Waiting);
@@ -443,14 +443,14 @@ fn by_a_guess_nobody_has_less() {
     let sizes = decision.sizes.expect("they change");
     assert_eq!(sizes[0], one);
     assert!(sizes[1].0 < other.0 / 2 && sizes[1].1 < other.1 / 2, "{sizes:?}");
-    // More he may have, and no more than there is.
+    // It may have more, and no more than there is.
     let small = (MIB, 10 * MIB);
     let decision = elastic.window(&[guessed(small, 500, 60.0), known(sizes[1])]);
     assert_eq!(decision.why, Why::Broken);
     let more = decision.sizes.expect("they change");
     assert!(more[0].0 > 100 * MIB && more[0].1 >= small.1, "{more:?}");
     assert!(more[0].0 + more[1].0 <= 1_000 * MIB, "{more:?}");
-    // Where he has all there is, the others have what is left.
+    // If it has all there is, the others have the rest.
     let all = (990 * MIB, 3_990 * MIB);
     let rest = (10 * MIB, 10 * MIB);
     let decision = elastic.window(&[guessed(all, 10, 900.0), known(rest)]);

@@ -1,4 +1,4 @@
-//! Plans beside a search through everything, and what is said where there is none.
+//! Plans compared with an exhaustive search, and the errors when there is none.
 
 use proptest::prelude::*;
 
@@ -29,7 +29,7 @@ fn pairs(tenant: &Tenant) -> Vec<(u64, u64)> {
     points.iter().enumerate().flat_map(from).collect()
 }
 
-/// The least there is, found by looking at everything.
+/// The least objective, by exhaustive search.
 fn searched(question: &PlanRequest) -> Option<f64> {
     let mut choices: Vec<Vec<(u64, u64)>> = vec![Vec::new()];
     for tenant in &question.tenants {
@@ -89,7 +89,7 @@ fn questions() -> impl Strategy<Value = PlanRequest> {
     questions_of(1..3, 9)
 }
 
-/// Of so many tenants, whose curves have fewer points than that.
+/// Requests with up to this many tenants, whose curves have fewer points than that.
 fn questions_of(
     count: std::ops::Range<usize>,
     points: usize,
@@ -147,7 +147,7 @@ proptest! {
         }
     }
 
-    /// On the hull there is all that there is on the points, and more.
+    /// The hull includes all plans over the points, and more.
     #[test]
     fn a_plan_on_the_hull_costs_no_more(mut question in questions()) {
         question.goal = Goal::Cost;
@@ -196,7 +196,7 @@ proptest! {
     }
 }
 
-/// Two tenants, to be followed by hand: the one has a small working set, the other a large one.
+/// Two tenants, computed by hand: one has a small working set, the other a large one.
 #[test]
 fn two_tenants_are_as_one_finds_by_hand() {
     let small =
@@ -259,7 +259,7 @@ fn another_gib_is_worth_what_it_saves() {
     let bounds = Bounds { flash_bytes: Some(9 << 30), ..Bounds::default() };
     let question = question(vec![tenant], bounds, Goal::Cost);
     let plan = plan_exactly(&question, DEFAULT_POINTS).expect("there is one");
-    // A GiB of DRAM is there for want of flash.
+    // A GiB of DRAM is there for lack of flash.
     assert_eq!(plan.tenants[0].memory_bytes, 1 << 30);
     let worth = worth_of_one_more(&question, &plan, Bound::Flash, (1_u64 << 30) as f64);
     assert!((worth.expect("there is a bound") - 12.0).abs() < 1e-6, "{worth:?}");
@@ -325,7 +325,7 @@ fn ten_tenants_with_thousands_of_points_share_what_there_is() {
         assert!(keeps(&question, &plan), "{plan:?}");
         assert!(plan.cost > cheapest.cost && plan.cost > hull.cost * (1.0 - 1e-6), "{}", plan.cost);
     }
-    // And what cannot be is said.
+    // And an infeasible request is reported.
     let bounds =
         Bounds { dram_bytes: Some(1 << 20), flash_bytes: Some(1 << 30), ..Bounds::default() };
     let narrow = question(with_cliffs(10), bounds, Goal::Cost);
