@@ -63,7 +63,7 @@ pub struct InSmall {
     /// The order in which objects leave DRAM.
     pub eviction: Eviction,
     /// How large objects are said to be on average, in bytes.
-    pub object_bytes_usual: u64,
+    pub avg_object_bytes: u64,
     /// Of whose keys it is asked about so many, 0 to 1.
     pub rate: f64,
 }
@@ -77,7 +77,7 @@ impl InSmall {
             flash: if size.flash_bytes > 0 { vec![flash] } else { Vec::new() },
             object_bytes_max: (dram_bytes / OBJECT_DRAM_DIVISOR).clamp(1, OBJECT_BYTES_MAX),
             eviction: self.eviction,
-            object_bytes_usual: self.object_bytes_usual,
+            avg_object_bytes: self.avg_object_bytes,
             ..Options::default()
         }
     }
@@ -88,7 +88,7 @@ impl InSmall {
     /// Where there is too little DRAM for the flash.
     pub fn unused_of_flash(&self, whole: CacheSize) -> Result<f64> {
         let rest_bytes = |segment_bytes: u64| {
-            let rest_bytes = SEGMENT_REST_BYTES + self.object_bytes_usual.min(segment_bytes) / 2;
+            let rest_bytes = SEGMENT_REST_BYTES + self.avg_object_bytes.min(segment_bytes) / 2;
             rest_bytes as f64 / segment_bytes as f64
         };
         Ok(self.segment_bytes(whole)?.map_or(0.0, rest_bytes))
@@ -98,7 +98,7 @@ impl InSmall {
     fn segment_bytes(&self, whole: CacheSize) -> Result<Option<u64>> {
         let segment_bytes = Cache::segment_bytes_for(&self.options(whole))?;
         // At the end of a segment there is room for half an object, which is to be a small part of it.
-        let least = |bytes: u64| OBJECTS_OF_SEGMENT_MIN * self.object_bytes_usual.min(bytes);
+        let least = |bytes: u64| OBJECTS_OF_SEGMENT_MIN * self.avg_object_bytes.min(bytes);
         // The power of two below.
         let in_small = |bytes: u64| 1 << ((bytes as f64 * self.rate) as u64).max(1).ilog2();
         let segment = |bytes: u64| in_small(bytes).max(least(bytes).next_power_of_two());
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     fn cache(eviction: Eviction, size: CacheSize, taking: Taking) -> Result<SimulatedCache> {
-        let how = InSmall { eviction, object_bytes_usual: 1 << 10, rate: 1.0 / 16.0 };
+        let how = InSmall { eviction, avg_object_bytes: 1 << 10, rate: 1.0 / 16.0 };
         let times = |bytes: u64| bytes * 16;
         let whole = CacheSize {
             memory_bytes: times(size.memory_bytes),

@@ -64,14 +64,14 @@ struct Change {
 struct OnFlash {
     /// How many bytes of flash for each byte of DRAM.
     factor: f64,
-    /// Bytes that are no room for objects, where there is any flash ([`TenantStats::flash_bytes_beside`]).
+    /// Bytes that are no room for objects, where there is any flash ([`TenantStats::flash_overhead_bytes`]).
     fixed_bytes: f64,
 }
 
 impl OnFlash {
     /// Of a tenant, where objects take so many times as much as in DRAM.
     fn of(stats: &TenantStats, factor: f64) -> Self {
-        Self { factor, fixed_bytes: stats.flash_bytes_beside as f64 }
+        Self { factor, fixed_bytes: stats.flash_overhead_bytes as f64 }
     }
 
     /// What objects take of DRAM that so much flash has room for.
@@ -225,7 +225,7 @@ impl Loop {
         let beside_bytes = tenants.map(|(of, max)| if max > 0 { of.fixed_bytes } else { 0.0 });
         let prices = self.options.prices;
         let flash_least = prices.cost(0, beside_bytes.sum::<f64>() as u64);
-        let dram_least = self.before.iter().map(|stats| stats.flash_dram.dram_bytes_least()).sum();
+        let dram_least = self.before.iter().map(|stats| stats.flash_dram.dram_bytes_min()).sum();
         let (goal, cost, flash_bytes) = match self.options.goal {
             ElasticGoal::Latency { .. } => (Goal::Cost, None, flash_bytes),
             ElasticGoal::Cost(cost) => {
@@ -455,7 +455,7 @@ fn shared(wanted: &[Wanted], dram_max: u64) -> Vec<u64> {
 fn dram_factor(stats: &TenantStats) -> f64 {
     let (flash, memory) = (stats.flash_dram, memory_of(stats).max(1));
     let of = |memory: u64| {
-        let beside_least = flash.dram_bytes_for(memory) - flash.dram_bytes_least();
+        let beside_least = flash.dram_bytes_for(memory) - flash.dram_bytes_min();
         beside_least as f64 / memory.max(1) as f64
     };
     [64, 16, 4, 1].map(|part| of(memory / part)).into_iter().fold(1.0, f64::max)

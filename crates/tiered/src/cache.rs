@@ -26,12 +26,12 @@ use crate::error::{Error, Result};
 use crate::fleet::device_slot::DeviceStats;
 use crate::fleet::flash::{Flash, Start};
 use crate::fleet::flash_lookup::{FlashLookup, FlashStep, Outcome};
-use crate::object::{Change, Found, Object};
+use crate::object::{CachedObject, Change, Object};
 use crate::options::{Options, TenantOptions};
 use crate::segment::superblock::{NO_TIME, Opening};
 use crate::stats::{Stats, TenantStats};
 use crate::tenant::pool::{self, Pool, hit_of};
-use crate::tenant::tenants::{self, OTHERS, Tenants};
+use crate::tenant::tenants::{self, DEFAULT_TENANT, Tenants};
 
 /// Versions are reserved in batches of this many, so that none is issued twice after a kill.
 const VERSIONS: u64 = 1 << 24;
@@ -40,7 +40,7 @@ const VERSIONS: u64 = 1 << 24;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {
     /// The object.
-    Hit(Found),
+    Hit(CachedObject),
     /// There is no object.
     Miss,
     /// Flash may hold the object.
@@ -49,7 +49,7 @@ pub enum Lookup {
 
 /// The answer is not in memory: retry with a call that may wait for flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WouldWait;
+pub struct WouldBlock;
 
 /// The position of a scan over DRAM ([`Cache::visit`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,7 +66,7 @@ pub struct PendingRead {
     /// The tenant's pool.
     pool: usize,
     /// Held until it is returned.
-    ticket: Option<Lease>,
+    lease: Option<Lease>,
     lookup: FlashLookup,
     /// The result, once the read is complete.
     outcome: Option<Outcome>,
@@ -94,9 +94,9 @@ impl PendingRead {
 
 impl Drop for PendingRead {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
+        if let Some(lease) = self.lease.take() {
             let hash = self.lookup.hash();
-            self.cache.inner.pools[self.pool].shard(hash).validate_lease(hash, ticket);
+            self.cache.inner.pools[self.pool].shard(hash).validate_lease(hash, lease);
         }
     }
 }
@@ -124,7 +124,7 @@ struct Inner {
     /// Held while that is changed or carried out, in DRAM and on flash.
     clearing: Mutex<()>,
     /// The second of the last device maintenance.
-    ticked_s: AtomicU32,
+    maintained_s: AtomicU32,
     warm_devices: usize,
 }
 
@@ -146,20 +146,22 @@ impl Cache {
     ///
     /// When a setting is out of bounds, another process has locked a device, or the only device of
     /// a tenant cannot be used at all.
-    pub fn open(options: &Options, around: &Environment) -> Result<Self> {
+    pub fn open(options: &Options, environment: &Environment) -> Result<Self> {
         options.check()?;
         let split = tenants::split(options)?;
         if !options.tenants.is_empty() {
-            refuse_block_devices(options, around)?;
+            refuse_block_devices(options, environment)?;
         }
-        let names = std::iter::once(OTHERS)
+        let names = std::iter::once(DEFAULT_TENANT)
             .chain(options.tenants.iter().map(|tenant| tenant.name.as_str()));
         let (mut pools, mut starts) = (Vec::new(), Vec::<Start>::new());
-        let opening =
-            Opening { tenants: tenants::hash(&options.tenants), number: around.random.next_u64() };
-        let may_be_warm = was_same(&split, opening.tenants, around);
+        let opening = Opening {
+            tenants: tenants::hash(&options.tenants),
+            number: environment.random.next_u64(),
+        };
+        let may_be_warm = was_same(&split, opening.tenants, environment);
         for (options, name) in split.iter().zip(names) {
-            let (pool, start) = Pool::open(options, opening, may_be_warm, around)
+            let (pool, start) = Pool::open(options, opening, may_be_warm, environment)
                 .map_err(|error| if split.len() > 1 { error.of_tenant(name) } else { error })?;
             pools.push(pool);
             starts.push(start);
@@ -170,14 +172,14 @@ impl Cache {
             pools: pools.into(),
             tenants: Tenants::new(&options.tenants),
             names: options.tenants.as_slice().into(),
-            clock: Arc::clone(&around.clock),
-            storage: Arc::clone(&around.storage),
+            clock: Arc::clone(&environment.clock),
+            storage: Arc::clone(&environment.storage),
             versions: AtomicU64::new(version_max),
             versions_reserved: AtomicU64::new(version_max),
             object_bytes_max: options.object_bytes_max,
             clear_at_s: AtomicU32::new(clear_at_s),
             clearing: Mutex::new(()),
-            ticked_s: AtomicU32::new(0),
+            maintained_s: AtomicU32::new(0),
             warm_devices: starts.iter().map(|start| start.warm).sum(),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -242,7 +244,7 @@ impl Cache {
         let now_s = self.tick();
         let mut shard = pool.shard(hash);
         match pool.get_from_dram(&mut shard, hash, key, now_s) {
-            Some(held) => Lookup::Hit(pool.fetch(hash, held, now_s)),
+            Some(cached) => Lookup::Hit(pool.fetch(hash, cached, now_s)),
             None if pool.may_be_on_flash(hash) => Lookup::Unknown,
             None => {
                 pool.miss(hash, now_s);
@@ -252,13 +254,13 @@ impl Cache {
     }
 
     /// Whether a lookup of `key` would have to read flash. Reads nothing, and fetches nothing.
-    pub fn waits_for_flash(&self, key: &[u8]) -> bool {
+    pub fn needs_flash_read(&self, key: &[u8]) -> bool {
         let (pool, hash) = (self.pool(key), xxh3_64(key));
         pool.shard(hash).peek(hash, key).is_none() && pool.may_be_on_flash(hash)
     }
 
     /// The object under `key`, which counts as fetched. May wait for flash.
-    pub fn get(&self, key: &[u8]) -> Option<Found> {
+    pub fn get(&self, key: &[u8]) -> Option<CachedObject> {
         match self.try_get(key) {
             Lookup::Hit(found) => Some(found),
             Lookup::Miss => None,
@@ -271,22 +273,23 @@ impl Cache {
     pub fn try_change<R>(
         &self,
         key: &[u8],
-        mut decide: impl FnMut(Option<&Found>) -> (Change, R),
-    ) -> std::result::Result<R, WouldWait> {
+        mut decide: impl FnMut(Option<&CachedObject>) -> (Change, R),
+    ) -> std::result::Result<R, WouldBlock> {
         let (pool, hash) = (self.pool(key), xxh3_64(key));
         let now_s = self.tick();
         let mut shard = pool.shard(hash);
-        let found = pool.get_from_dram(&mut shard, hash, key, now_s).map(|held| held.found.clone());
+        let found =
+            pool.get_from_dram(&mut shard, hash, key, now_s).map(|cached| cached.found.clone());
         if found.is_none() && pool.may_be_on_flash(hash) {
-            return Err(WouldWait);
+            return Err(WouldBlock);
         }
         let (change, result) = decide(found.as_ref());
         let hits = &pool.counters.dram_hits;
         let hit = found.as_ref().map(|found| hit_of(key, found));
         pool.count_lookup(hash, now_s, &change, hit, hits);
-        let left = pool.apply(&mut shard, hash, key, now_s, change);
+        let removed = pool.apply(&mut shard, hash, key, now_s, change);
         drop(shard);
-        drop(left);
+        drop(removed);
         Ok(result)
     }
 
@@ -295,18 +298,18 @@ impl Cache {
     pub fn change<R>(
         &self,
         key: &[u8],
-        mut decide: impl FnMut(Option<&Found>) -> (Change, R),
+        mut decide: impl FnMut(Option<&CachedObject>) -> (Change, R),
     ) -> R {
         loop {
             if let Ok(result) = self.try_change(key, &mut decide) {
                 return result;
             }
-            let Some(mut recall) = self.begin_read(key) else { continue };
+            let Some(mut pending) = self.begin_read(key) else { continue };
             let mut read = None;
-            while let Some(ReadRequest { file, offset, len }) = recall.step(read) {
+            while let Some(ReadRequest { file, offset, len }) = pending.step(read) {
                 read = Some(file.read_at(offset, len));
             }
-            if let Ok(result) = self.finish_update(recall, &mut decide) {
+            if let Ok(result) = self.finish_update(pending, &mut decide) {
                 return result;
             }
         }
@@ -320,10 +323,10 @@ impl Cache {
         let flash = pool.flash.as_ref()?;
         let hash = xxh3_64(key);
         let now_s = self.tick();
-        let ticket = pool.shard(hash).acquire_lease(hash);
+        let lease = pool.shard(hash).acquire_lease(hash);
         let lookup = FlashLookup::new(flash, hash, key, now_s);
         let cache = self.clone();
-        Some(PendingRead { cache, pool: number, ticket: Some(ticket), lookup, outcome: None })
+        Some(PendingRead { cache, pool: number, lease: Some(lease), lookup, outcome: None })
     }
 
     /// Passes the object that was read to `decide` and applies its change, atomically. Fails if the
@@ -331,34 +334,34 @@ impl Cache {
     /// the caller starts over.
     pub fn finish_update<R>(
         &self,
-        mut recall: PendingRead,
-        mut decide: impl FnMut(Option<&Found>) -> (Change, R),
-    ) -> std::result::Result<R, WouldWait> {
-        let hash = recall.lookup.hash();
+        mut pending: PendingRead,
+        mut decide: impl FnMut(Option<&CachedObject>) -> (Change, R),
+    ) -> std::result::Result<R, WouldBlock> {
+        let hash = pending.lookup.hash();
         let now_s = self.tick();
-        let ticket = recall.ticket.take().ok_or(WouldWait)?;
-        let pool = &self.inner.pools[recall.pool];
+        let lease = pending.lease.take().ok_or(WouldBlock)?;
+        let pool = &self.inner.pools[pending.pool];
         let mut shard = pool.shard(hash);
-        let is_valid = shard.validate_lease(hash, ticket);
-        let read = recall.outcome.take().filter(|_| is_valid).ok_or(WouldWait)?;
-        if shard.peek(hash, recall.key()).is_some() {
+        let is_valid = shard.validate_lease(hash, lease);
+        let read = pending.outcome.take().filter(|_| is_valid).ok_or(WouldBlock)?;
+        if shard.peek(hash, pending.key()).is_some() {
             // Another thread has read it.
-            return Err(WouldWait);
+            return Err(WouldBlock);
         }
         let read = read.filter(|(found, _)| !found.object.deadline.has_passed(now_s));
-        let hit = read.as_ref().map(|(found, _)| hit_of(recall.key(), found));
+        let hit = read.as_ref().map(|(found, _)| hit_of(pending.key(), found));
         let (change, result) = match read {
             None => decide(None),
             Some((found, copy)) => {
-                let held = DramObject { key: recall.key().into(), found: found.clone(), copy };
-                pool.evict(&shard.put(hash, held), now_s);
+                let cached = DramObject { key: pending.key().into(), found: found.clone(), copy };
+                pool.evict(&shard.put(hash, cached), now_s);
                 decide(Some(&found))
             }
         };
         pool.count_lookup(hash, now_s, &change, hit, &pool.counters.flash_hits);
-        let left = pool.apply(&mut shard, hash, recall.key(), now_s, change);
+        let removed = pool.apply(&mut shard, hash, pending.key(), now_s, change);
         drop(shard);
-        drop(left);
+        drop(removed);
         Ok(result)
     }
 
@@ -380,8 +383,8 @@ impl Cache {
     fn put_unconditional(&self, key: &[u8], change: Change) {
         let (pool, hash) = (self.pool(key), xxh3_64(key));
         let now_s = self.tick();
-        let left = pool.apply(&mut pool.shard(hash), hash, key, now_s, change);
-        drop(left);
+        let removed = pool.apply(&mut pool.shard(hash), hash, key, now_s, change);
+        drop(removed);
     }
 
     /// Clears the cache.
@@ -464,14 +467,14 @@ impl Cache {
         &self,
         from: Cursor,
         count: usize,
-        mut see: impl FnMut(&[u8], &Found),
+        mut see: impl FnMut(&[u8], &CachedObject),
     ) -> Option<Cursor> {
         let now_s = self.tick();
         let shards = &self.inner.pools.get(from.pool)?.shards;
         let shard = shards.get(from.shard)?.lock();
-        shard.look_at(from.place, count, |held| {
-            if !held.found.object.deadline.has_passed(now_s) {
-                see(&held.key, &held.found);
+        shard.look_at(from.place, count, |cached| {
+            if !cached.found.object.deadline.has_passed(now_s) {
+                see(&cached.key, &cached.found);
             }
         });
         let place = from.place + count;
@@ -487,18 +490,18 @@ impl Cache {
 
     /// Sets the observer of all accesses; returns whether there was none before, for the first one
     /// stays.
-    pub fn watch(&self, witness: &Arc<dyn AccessObserver>) -> bool {
+    pub fn set_observer(&self, observer: &Arc<dyn AccessObserver>) -> bool {
         let pools = self.inner.pools.iter().enumerate();
         pools.fold(true, |all, (tenant, pool)| {
-            pool.witnessed.watch(tenant, Arc::clone(witness)) && all
+            pool.witnessed.set_observer(tenant, Arc::clone(observer)) && all
         })
     }
 
     /// Switches the notification of a tenant's hits in DRAM on or off; it is on at first. An
     /// observer that samples windows of time keeps most hits free of cost.
-    pub fn watch_hits(&self, tenant: usize, is_told: bool) {
+    pub fn observe_hits(&self, tenant: usize, is_told: bool) {
         if let Some(pool) = self.inner.pools.get(tenant) {
-            pool.witnessed.set_of_hits(is_told);
+            pool.witnessed.set_observes_hits(is_told);
         }
     }
 
@@ -520,7 +523,7 @@ impl Cache {
 
     /// The statistics of each tenant; `default` first.
     pub fn tenant_stats(&self) -> Vec<TenantStats> {
-        let names = std::iter::once((OTHERS, &[][..]));
+        let names = std::iter::once((DEFAULT_TENANT, &[][..]));
         let names =
             names.chain(self.inner.names.iter().map(|tenant| (&*tenant.name, &*tenant.prefix)));
         let of = |(pool, (name, prefix)): (&Pool, (&str, &[u8]))| {
@@ -538,7 +541,7 @@ impl Cache {
                 flash_dram: pool.flash_dram(),
                 dram_bytes_min: pool.dram_bytes_for_all(),
                 flash_bytes_min: pool.flash_bytes_min(),
-                flash_bytes_beside: pool.flash_bytes_beside(),
+                flash_overhead_bytes: pool.flash_overhead_bytes(),
             }
         };
         self.inner.pools.iter().zip(names).map(of).collect()
@@ -554,7 +557,7 @@ impl Cache {
     /// The pool of the tenant with this name.
     fn pool_of(&self, name: &str) -> Result<&Pool> {
         let number = self.inner.names.iter().position(|tenant| tenant.name == name);
-        let number = number.map(|number| number + 1).or((name == OTHERS).then_some(0));
+        let number = number.map(|number| number + 1).or((name == DEFAULT_TENANT).then_some(0));
         let number = number.ok_or_else(|| Error::invalid(format!("there is no tenant {name}")))?;
         Ok(&self.inner.pools[number])
     }
@@ -578,9 +581,9 @@ impl Cache {
             }
         }
         // Loads are cheap for many threads at once, stores are not.
-        let ticked_s = &self.inner.ticked_s;
-        if ticked_s.load(Ordering::Relaxed) != now_s
-            && ticked_s.swap(now_s, Ordering::Relaxed) != now_s
+        let maintained_s = &self.inner.maintained_s;
+        if maintained_s.load(Ordering::Relaxed) != now_s
+            && maintained_s.swap(now_s, Ordering::Relaxed) != now_s
         {
             self.flashes().for_each(Flash::tick);
         }
@@ -590,22 +593,26 @@ impl Cache {
 
 /// Whether all flash belonged to this cache when it was last opened, with these tenants. Of a
 /// tenant's devices the one with the newest membership decides.
-fn was_same(split: &[Options], tenants: u64, around: &Environment) -> bool {
+fn was_same(split: &[Options], tenants: u64, environment: &Environment) -> bool {
     let opening = |options: &Options| {
         let flash = options.flash.iter();
-        let told = flash.filter_map(|flash| recovery::last_opening(&around.storage, &flash.path));
-        told.max_by_key(|(_, epoch)| *epoch).map(|(opening, _)| opening)
+        let openings =
+            flash.filter_map(|flash| recovery::last_opening(&environment.storage, &flash.path));
+        openings.max_by_key(|(_, epoch)| *epoch).map(|(opening, _)| opening)
     };
-    let mut told = split.iter().filter_map(opening);
-    let Some(first) = told.next() else { return true };
-    first.tenants == tenants && told.all(|other| other == first)
+    let mut openings = split.iter().filter_map(opening);
+    let Some(first) = openings.next() else { return true };
+    first.tenants == tenants && openings.all(|other| other == first)
 }
 
 /// A block device cannot be split among tenants: there is no file next to it.
-fn refuse_block_devices(options: &Options, around: &Environment) -> Result<()> {
+fn refuse_block_devices(options: &Options, environment: &Environment) -> Result<()> {
     for flash in &options.flash {
-        if around.storage.exists(&flash.path)?
-            && around.storage.open_read(&flash.path, tidekv_io::Access::Buffered)?.is_block_device()
+        if environment.storage.exists(&flash.path)?
+            && environment
+                .storage
+                .open_read(&flash.path, tidekv_io::Access::Buffered)?
+                .is_block_device()
         {
             let path = flash.path.display();
             return Err(Error::invalid(format!("tenants cannot share the block device {path}")));

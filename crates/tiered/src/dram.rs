@@ -11,7 +11,7 @@
 use hashbrown::HashMap;
 use tidekv_cache::{Eviction, Objects, Removed};
 
-use crate::object::{Found, Object};
+use crate::object::{CachedObject, Object};
 
 /// Overhead of a value, in bytes: the key's and the value's allocations, each rounded up.
 const ALLOCATION_BYTES: usize = 32;
@@ -25,7 +25,7 @@ const BENEFIT_WITHOUT_COPY: u32 = 16;
 #[derive(Debug)]
 pub(crate) struct DramObject<C> {
     pub(crate) key: Box<[u8]>,
-    pub(crate) found: Found,
+    pub(crate) found: CachedObject,
     /// The copy on flash of exactly this state of the object.
     pub(crate) copy: Option<C>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct DramObject<C> {
 impl<C> DramObject<C> {
     /// An object that is new at `now_s`.
     pub(crate) fn new(key: &[u8], object: Object, now_s: u32) -> Self {
-        let found = Found { object, was_fetched: false, accessed_s: now_s };
+        let found = CachedObject { object, was_fetched: false, accessed_s: now_s };
         Self { key: key.into(), found, copy: None }
     }
 
@@ -80,7 +80,7 @@ impl<C> Shard<C> {
 
     /// The object under `key`, without recording an access.
     pub(crate) fn peek(&self, hash: u64, key: &[u8]) -> Option<&DramObject<C>> {
-        self.objects.peek(hash).filter(|held| *held.key == *key)
+        self.objects.peek(hash).filter(|cached| *cached.key == *key)
     }
 
     /// The object under `key`; the access counts for eviction.
@@ -92,12 +92,12 @@ impl<C> Shard<C> {
 
     /// Inserts an object; returns the evicted objects in the order of eviction. An object larger
     /// than the shard is evicted itself.
-    pub(crate) fn put(&mut self, hash: u64, held: DramObject<C>) -> Removed<DramObject<C>> {
-        let (charge_bytes, benefit) = (held.charge_bytes(), held.benefit());
-        let insertion = self.objects.insert_for(hash, held, charge_bytes, benefit);
-        let mut left = insertion.evicted;
-        insertion.refused.into_iter().for_each(|held| left.push(held));
-        left
+    pub(crate) fn put(&mut self, hash: u64, cached: DramObject<C>) -> Removed<DramObject<C>> {
+        let (charge_bytes, benefit) = (cached.charge_bytes(), cached.benefit());
+        let insertion = self.objects.insert_for(hash, cached, charge_bytes, benefit);
+        let mut evicted = insertion.evicted;
+        insertion.refused.into_iter().for_each(|cached| evicted.push(cached));
+        evicted
     }
 
     /// Removes the object under `hash`.
@@ -121,15 +121,15 @@ impl<C> Shard<C> {
     /// nothing has happened since the first acquired it.
     pub(crate) fn acquire_lease(&mut self, hash: u64) -> Lease {
         self.tickets += 1;
-        let (ticket, readers) = self.reading.entry(hash).or_insert((Lease(self.tickets), 0));
+        let (lease, readers) = self.reading.entry(hash).or_insert((Lease(self.tickets), 0));
         *readers += 1;
-        *ticket
+        *lease
     }
 
     /// Returns a lease; whether nothing has happened to the key since it was acquired.
-    pub(crate) fn validate_lease(&mut self, hash: u64, ticket: Lease) -> bool {
+    pub(crate) fn validate_lease(&mut self, hash: u64, lease: Lease) -> bool {
         let Some((valid, readers)) = self.reading.get_mut(&hash) else { return false };
-        if *valid != ticket {
+        if *valid != lease {
             return false;
         }
         *readers -= 1;
@@ -141,7 +141,7 @@ impl<C> Shard<C> {
 
     /// Voids the lease of a key that is being changed: its readers must not keep the object that
     /// they read.
-    pub(crate) fn void_ticket(&mut self, hash: u64) {
+    pub(crate) fn void_lease(&mut self, hash: u64) {
         self.reading.remove(&hash);
     }
 
@@ -191,7 +191,7 @@ impl<C> Shard<C> {
     }
 
     pub(crate) fn look_at(&self, first: usize, count: usize, mut see: impl FnMut(&DramObject<C>)) {
-        self.objects.look_at(first, count, |_, held| see(held));
+        self.objects.look_at(first, count, |_, cached| see(cached));
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use crate::object::Deadline;
 
-    fn held(key: &[u8], value_len: usize) -> DramObject<()> {
+    fn cached(key: &[u8], value_len: usize) -> DramObject<()> {
         let value = Bytes::from(vec![7; value_len]);
         let object = Object { value, flags: 0, deadline: Deadline::NEVER, version: 1, marks: 0 };
         DramObject::new(key, object, 5)
@@ -211,10 +211,10 @@ mod tests {
     #[test]
     fn another_key_with_the_same_hash_is_not_found() {
         let mut shard = Shard::new(Eviction::S3Fifo, 100_000);
-        let _ = shard.put(1, held(b"a", 100));
+        let _ = shard.put(1, cached(b"a", 100));
         assert!(shard.get(1, b"a").is_some());
         assert!(shard.get(1, b"b").is_none());
-        let _ = shard.put(1, held(b"b", 100));
+        let _ = shard.put(1, cached(b"b", 100));
         assert!(shard.get(1, b"a").is_none());
         assert!(shard.get(1, b"b").is_some());
     }
@@ -225,7 +225,7 @@ mod tests {
         let first = shard.acquire_lease(1);
         assert!(shard.validate_lease(1, first));
         let second = shard.acquire_lease(1);
-        shard.void_ticket(1);
+        shard.void_lease(1);
         assert!(!shard.validate_lease(1, second));
         let (third, fourth) = (shard.acquire_lease(1), shard.acquire_lease(1));
         assert!(!shard.validate_lease(1, second));
@@ -233,7 +233,7 @@ mod tests {
         assert!(shard.validate_lease(1, fourth));
         assert!(shard.reading.is_empty());
         let fifth = shard.acquire_lease(1);
-        shard.void_ticket(1);
+        shard.void_lease(1);
         let sixth = shard.acquire_lease(1);
         assert!(!shard.validate_lease(1, fifth) && shard.validate_lease(1, sixth));
     }
@@ -249,28 +249,34 @@ mod tests {
         let mut shard = Shard::new(Eviction::GreedyDual, 10_000);
         for hash in 0..8_u64 {
             let copy = (hash == 3).then_some(());
-            assert_eq!(shard.put(hash, DramObject { copy, ..held(b"a", 1_000) }).iter().count(), 0);
+            assert_eq!(
+                shard.put(hash, DramObject { copy, ..cached(b"a", 1_000) }).iter().count(),
+                0
+            );
         }
-        let left = shard.put(8, held(b"b", 1_000));
-        assert!(left.iter().all(|held| held.copy.is_some()) && left.iter().count() == 1);
+        let evicted = shard.put(8, cached(b"b", 1_000));
+        assert!(evicted.iter().all(|cached| cached.copy.is_some()) && evicted.iter().count() == 1);
     }
 
     #[test]
     fn a_shard_gets_smaller_by_little_at_a_time() {
         for eviction in [Eviction::S3Fifo, Eviction::GreedyDual, Eviction::Lru, Eviction::Clock] {
             let mut shard = Shard::new(eviction, 1 << 20);
-            (0..2_000).for_each(|hash| drop(shard.put(hash, held(b"a", 1_000))));
+            (0..2_000).for_each(|hash| drop(shard.put(hash, cached(b"a", 1_000))));
             shard.grow_to(100_000);
             let before = (shard.objects.capacity_bytes(), shard.len());
             assert_eq!(before.0, 1 << 20);
-            let (mut steps, mut left) = (0, 0);
+            let (mut steps, mut evicted) = (0, 0);
             while let Some(gone) = shard.shrink_towards(200_000, 50_000) {
                 let gone = gone.iter().count();
                 // The eviction policy may keep notes of evicted objects, and give them up.
                 assert!(gone <= 60, "{eviction:?}: {gone} objects in a step");
-                (steps, left) = (steps + 1, left + gone);
+                (steps, evicted) = (steps + 1, evicted + gone);
             }
-            assert!(steps >= 13 && left + shard.len() == before.1, "{eviction:?}: {steps} steps");
+            assert!(
+                steps >= 13 && evicted + shard.len() == before.1,
+                "{eviction:?}: {steps} steps"
+            );
             assert_eq!(shard.objects.capacity_bytes(), 200_000);
             shard.grow_to(300_000);
             assert_eq!(shard.objects.capacity_bytes(), 300_000);
@@ -280,8 +286,8 @@ mod tests {
     #[test]
     fn what_is_larger_than_the_shard_comes_back() {
         let mut shard = Shard::new(Eviction::S3Fifo, 10_000);
-        let left = shard.put(1, held(b"a", 20_000));
-        assert_eq!(left.iter().count(), 1);
+        let evicted = shard.put(1, cached(b"a", 20_000));
+        assert_eq!(evicted.iter().count(), 1);
         assert!(!Shard::<()>::has_room_for(10_000, charge_bytes(1, 20_000)));
         assert!(Shard::<()>::has_room_for(10_000, charge_bytes(1, 5_000)));
         for charge in [1, 94, 95, 96, 5_000, 1 << 20] {

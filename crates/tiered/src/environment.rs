@@ -32,10 +32,10 @@ impl Environment {
     }
 
     /// The executor of a device's background work.
-    pub(crate) fn executor(&self, seat: usize) -> Arc<dyn Executor> {
+    pub(crate) fn executor(&self, device_slot: usize) -> Arc<dyn Executor> {
         match self.is_inline {
             true => Arc::new(InlineExecutor::new()),
-            false => Arc::new(ThreadPool::new(&format!("flash-{seat}"), 1)),
+            false => Arc::new(ThreadPool::new(&format!("flash-{device_slot}"), 1)),
         }
     }
 

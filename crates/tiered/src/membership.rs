@@ -40,15 +40,15 @@ pub(crate) struct DeviceSlot {
     /// The device; 0: there never was one.
     pub(crate) device: u64,
     /// The epoch in which it was attached.
-    pub(crate) came: u32,
+    pub(crate) attached_epoch: u32,
     /// The epoch in which a device was last detached.
-    pub(crate) left: u32,
+    pub(crate) detached_epoch: u32,
 }
 
 impl DeviceSlot {
     /// Whether its device is attached.
     pub(crate) fn is_taken(&self) -> bool {
-        self.came > self.left
+        self.attached_epoch > self.detached_epoch
     }
 }
 
@@ -58,60 +58,70 @@ pub(crate) struct Membership {
     pub(crate) lineage: u64,
     pub(crate) epoch: u32,
     pub(crate) floor: u32,
-    pub(crate) seats: Vec<DeviceSlot>,
+    pub(crate) device_slots: Vec<DeviceSlot>,
 }
 
 /// The most device slots that fit on flash.
-pub(crate) const SEATS_MAX: usize = 128;
+pub(crate) const DEVICE_SLOTS_MAX: usize = 128;
 /// The encoded length of a membership, in bytes.
-pub(crate) const MEMBERSHIP_BYTES: usize = HEAD_BYTES + SEATS_MAX * 16;
+pub(crate) const MEMBERSHIP_BYTES: usize = HEAD_BYTES + DEVICE_SLOTS_MAX * 16;
 
 const HEAD_BYTES: usize = 20;
 
 impl Membership {
     /// A new lineage of `device_slots` empty slots.
-    pub(crate) fn new(lineage: u64, seats: usize) -> Self {
-        Self { lineage, epoch: 0, floor: 0, seats: vec![DeviceSlot::default(); seats] }
+    pub(crate) fn new(lineage: u64, device_slots: usize) -> Self {
+        Self {
+            lineage,
+            epoch: 0,
+            floor: 0,
+            device_slots: vec![DeviceSlot::default(); device_slots],
+        }
     }
 
     /// Attaches a device to an empty slot.
-    pub(crate) fn attach(&mut self, seat: usize, device: u64) {
-        debug_assert!(!self.seats[seat].is_taken());
+    pub(crate) fn attach(&mut self, device_slot: usize, device: u64) {
+        debug_assert!(!self.device_slots[device_slot].is_taken());
         self.epoch += 1;
-        self.seats[seat] = DeviceSlot { device, came: self.epoch, ..self.seats[seat] };
+        self.device_slots[device_slot] =
+            DeviceSlot { device, attached_epoch: self.epoch, ..self.device_slots[device_slot] };
     }
 
     /// Detaches the failed device of a slot.
-    pub(crate) fn detach(&mut self, seat: usize) {
+    pub(crate) fn detach(&mut self, device_slot: usize) {
         self.epoch += 1;
         self.floor = self.epoch;
-        self.seats[seat].left = self.epoch;
+        self.device_slots[device_slot].detached_epoch = self.epoch;
     }
 
     /// The slot of an attached device.
-    pub(crate) fn seat_of(&self, device: u64) -> Option<usize> {
-        self.seats.iter().position(|seat| seat.is_taken() && seat.device == device)
+    pub(crate) fn device_slot_of(&self, device: u64) -> Option<usize> {
+        self.device_slots
+            .iter()
+            .position(|device_slot| device_slot.is_taken() && device_slot.device == device)
     }
 
     /// Whether the devices with the ids of `present`, which all store this membership, are enough
     /// to know that nothing has changed since.
     pub(crate) fn is_confirmed_by(&self, present: impl Iterator<Item = u64>) -> bool {
-        let present = present.filter(|device| self.seat_of(*device).is_some()).count();
-        let taken = self.seats.iter().filter(|seat| seat.is_taken()).count();
+        let present = present.filter(|device| self.device_slot_of(*device).is_some()).count();
+        let taken = self.device_slots.iter().filter(|device_slot| device_slot.is_taken()).count();
         // A single device cannot confirm itself.
         taken > 1 && present * 2 > taken
     }
 
     pub(crate) fn encode(&self) -> [u8; MEMBERSHIP_BYTES] {
-        debug_assert!(self.seats.len() <= SEATS_MAX);
-        let seats = self.seats.iter().flat_map(|seat| {
-            let device = seat.device.to_le_bytes().into_iter();
-            device.chain(seat.came.to_le_bytes()).chain(seat.left.to_le_bytes())
+        debug_assert!(self.device_slots.len() <= DEVICE_SLOTS_MAX);
+        let device_slots = self.device_slots.iter().flat_map(|device_slot| {
+            let device = device_slot.device.to_le_bytes().into_iter();
+            device
+                .chain(device_slot.attached_epoch.to_le_bytes())
+                .chain(device_slot.detached_epoch.to_le_bytes())
         });
-        let head = [self.epoch, self.floor, self.seats.len() as u32];
+        let head = [self.epoch, self.floor, self.device_slots.len() as u32];
         let mut bytes = [0; MEMBERSHIP_BYTES];
         let lineage = self.lineage.to_le_bytes().into_iter();
-        let all = lineage.chain(head.into_iter().flat_map(u32::to_le_bytes)).chain(seats);
+        let all = lineage.chain(head.into_iter().flat_map(u32::to_le_bytes)).chain(device_slots);
         bytes.iter_mut().zip(all).for_each(|(to, from)| *to = from);
         bytes
     }
@@ -119,16 +129,20 @@ impl Membership {
     pub(crate) fn decode(bytes: &[u8; MEMBERSHIP_BYTES]) -> Self {
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| bytes[at + n]));
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        let seat = |n: usize| {
+        let device_slot = |n: usize| {
             let at = HEAD_BYTES + n * 16;
-            DeviceSlot { device: long(at), came: word(at + 8), left: word(at + 12) }
+            DeviceSlot {
+                device: long(at),
+                attached_epoch: word(at + 8),
+                detached_epoch: word(at + 12),
+            }
         };
-        let seats = (word(16) as usize).min(SEATS_MAX);
+        let device_slots = (word(16) as usize).min(DEVICE_SLOTS_MAX);
         Self {
             lineage: long(0),
             epoch: word(8),
             floor: word(12),
-            seats: (0..seats).map(seat).collect(),
+            device_slots: (0..device_slots).map(device_slot).collect(),
         }
     }
 }
@@ -139,7 +153,7 @@ mod tests {
 
     fn three() -> Membership {
         let mut membership = Membership::new(1 << 40, 3);
-        (0..3).for_each(|seat| membership.attach(seat, 10 + seat as u64));
+        (0..3).for_each(|device_slot| membership.attach(device_slot, 10 + device_slot as u64));
         membership
     }
 
@@ -150,17 +164,20 @@ mod tests {
         membership.attach(1, 99);
         assert_eq!(Membership::decode(&membership.encode()), membership);
         assert_eq!((membership.epoch, membership.floor), (5, 4));
-        assert_eq!(membership.seats[1], DeviceSlot { device: 99, came: 5, left: 4 });
-        let most = Membership::new(5, SEATS_MAX);
+        assert_eq!(
+            membership.device_slots[1],
+            DeviceSlot { device: 99, attached_epoch: 5, detached_epoch: 4 }
+        );
+        let most = Membership::new(5, DEVICE_SLOTS_MAX);
         assert_eq!(Membership::decode(&most.encode()), most);
     }
 
     #[test]
     fn a_device_that_left_has_no_seat_and_forwarded_copies_count_until_the_next_change() {
         let mut membership = three();
-        assert_eq!(membership.seat_of(11), Some(1));
+        assert_eq!(membership.device_slot_of(11), Some(1));
         membership.detach(1);
-        assert_eq!(membership.seat_of(11), None);
+        assert_eq!(membership.device_slot_of(11), None);
         let forwarded = membership.epoch;
         assert!(forwarded >= membership.floor);
         membership.attach(1, 11);

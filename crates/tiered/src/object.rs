@@ -34,7 +34,7 @@ impl Deadline {
     }
 
     /// Seconds until the deadline at `now_s`; `None` for never.
-    pub fn left_s(self, now_s: u32) -> Option<u32> {
+    pub fn remaining_s(self, now_s: u32) -> Option<u32> {
         self.0.map(|second| second.get().saturating_sub(now_s))
     }
 }
@@ -58,7 +58,7 @@ pub struct Object {
 
 /// An object as a lookup returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct CachedObject {
     /// The object; cheap to clone.
     pub object: Object,
     /// Whether it has been fetched since it was stored.
@@ -93,7 +93,7 @@ mod tests {
         let deadline = Deadline::at(100);
         assert!(!deadline.has_passed(99));
         assert!(deadline.has_passed(100));
-        assert_eq!((deadline.left_s(70), deadline.left_s(200)), (Some(30), Some(0)));
+        assert_eq!((deadline.remaining_s(70), deadline.remaining_s(200)), (Some(30), Some(0)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use tidekv_cache::Eviction;
 
 use crate::entry::{FINGERPRINT_BITS_MAX, SEGMENT_BYTES_MAX};
 use crate::error::{Error, Result};
-use crate::membership::SEATS_MAX;
+use crate::membership::DEVICE_SLOTS_MAX;
 
 /// The least DRAM of a cache, in bytes.
 pub const DRAM_BYTES_MIN: u64 = 1 << 20;
@@ -65,7 +65,7 @@ pub struct Options {
     pub eviction: Eviction,
     /// The expected average object size, in bytes: flash has room for as many index entries as
     /// objects of that size fit.
-    pub object_bytes_usual: u64,
+    pub avg_object_bytes: u64,
     /// The most DRAM that cached index entries and buffered index changes may take, in bytes; a
     /// sixteenth when `None`.
     pub index_bytes: Option<u64>,
@@ -94,7 +94,7 @@ impl Default for Options {
             flash: Vec::new(),
             object_bytes_max: 1 << 20,
             eviction: Eviction::S3Fifo,
-            object_bytes_usual: 4 << 10,
+            avg_object_bytes: 4 << 10,
             index_bytes: None,
             flash_writes_bytes_per_s: None,
             state: None,
@@ -122,7 +122,7 @@ impl Options {
                 self.object_bytes_max * OBJECT_DRAM_DIVISOR
             )));
         }
-        if self.object_bytes_max == 0 || self.object_bytes_usual == 0 {
+        if self.object_bytes_max == 0 || self.avg_object_bytes == 0 {
             return Err(Error::invalid("objects have at least one byte"));
         }
         if !(8..=FINGERPRINT_BITS_MAX).contains(&self.fingerprint_bits) {
@@ -137,8 +137,8 @@ impl Options {
                 "a segment has {SEGMENT_BYTES_LEAST} to {SEGMENT_BYTES_MAX} bytes, a power of two"
             )));
         }
-        if self.flash.len() > SEATS_MAX {
-            return Err(Error::invalid(format!("there can be {SEATS_MAX} flash devices")));
+        if self.flash.len() > DEVICE_SLOTS_MAX {
+            return Err(Error::invalid(format!("there can be {DEVICE_SLOTS_MAX} flash devices")));
         }
         Ok(())
     }

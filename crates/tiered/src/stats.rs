@@ -53,7 +53,7 @@ pub struct TenantStats {
     pub flash_bytes_min: u64,
     /// Flash overhead, in bytes, if any flash is used: the indexes, sized when the devices were
     /// formatted, and for each device a segment that is not full yet.
-    pub flash_bytes_beside: u64,
+    pub flash_overhead_bytes: u64,
 }
 
 impl TenantStats {

@@ -39,9 +39,10 @@ impl Scene {
         self.cache = open(&self.options, &self.storage, &self.clock, boot);
     }
 
-    fn store(&self, n: u64, value_bytes: usize, left_s: Option<u64>) {
+    fn store(&self, n: u64, value_bytes: usize, remaining_s: Option<u64>) {
         let now_s = u64::from(self.cache.now_s());
-        let deadline = left_s.map_or(Deadline::NEVER, |left_s| Deadline::at(now_s + left_s));
+        let deadline =
+            remaining_s.map_or(Deadline::NEVER, |remaining_s| Deadline::at(now_s + remaining_s));
         let value = Bytes::from(value(n, value_bytes));
         let version = self.cache.next_version();
         self.cache.store(&key(n), Object { value, flags: 0, deadline, version, marks: 0 });
@@ -74,14 +75,14 @@ fn value(n: u64, bytes: usize) -> Vec<u8> {
 
 fn open(options: &Options, storage: &MemoryStorage, clock: &Arc<ManualClock>, boot: u128) -> Cache {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
-    let around = Environment {
+    let environment = Environment {
         storage,
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         random: Arc::new(SeededRandom::new(1)),
         boot,
         is_inline: true,
     };
-    Cache::open(options, &around).unwrap_or_else(|error| panic!("{error}"))
+    Cache::open(options, &environment).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// One device of 64 MiB behind 2 MiB of DRAM.
@@ -90,7 +91,7 @@ fn options() -> Options {
         dram_bytes: 2 << 20,
         flash: vec![FlashOptions { path: "/flash".into(), bytes: 64 << 20 }],
         object_bytes_max: 256 << 10,
-        object_bytes_usual: 4 << 10,
+        avg_object_bytes: 4 << 10,
         state: Some("/state".into()),
         segment_bytes: Some(64 << 10),
         ..Options::default()
@@ -197,7 +198,7 @@ fn an_object_on_flash_takes_less_than_two_bytes_of_dram() {
     // The index and all fixed costs; hot entries are limited by a budget of their own.
     let scene = Scene::new(Options {
         dram_bytes: 4 << 20,
-        object_bytes_usual: 512,
+        avg_object_bytes: 512,
         segment_bytes: Some(256 << 10),
         index_bytes: Some(48 << 10),
         ..options()
@@ -268,9 +269,9 @@ fn an_object_that_is_asked_for_outlives_the_log() {
 
 /// Stores enough small objects for full pages to displace some, and stores the displaced ones anew,
 /// in DRAM only; after a kill none of them reappears in its old state.
-fn displace(object_bytes_usual: u64, objects: u64) {
+fn displace(avg_object_bytes: u64, objects: u64) {
     let mut scene = Scene::new(Options {
-        object_bytes_usual,
+        avg_object_bytes,
         index_bytes: Some(2_000),
         segment_bytes: Some(256 << 10),
         dram_bytes: 4 << 20,
@@ -326,8 +327,8 @@ fn too_large_for_a_segment_or_too_little_flash() {
     let flash = vec![FlashOptions { path: "/flash".into(), bytes: 64 << 10 }];
     let tiny = Options { flash, ..options() };
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
-    let around = Environment::new(storage, Arc::new(ManualClock::new(START_MS)));
-    let error = Cache::open(&tiny, &around).unwrap_err().to_string();
+    let environment = Environment::new(storage, Arc::new(ManualClock::new(START_MS)));
+    let error = Cache::open(&tiny, &environment).unwrap_err().to_string();
     assert!(error.contains("at least"), "{error}");
 }
 
@@ -371,8 +372,8 @@ fn a_recovery_looks_at_little_however_much_is_there() {
         let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
         let mut scene = Scene::new(Options { flash, index_bytes: Some(index_bytes), ..options() });
         for n in 0..28_000_u64 {
-            let left_s = n.is_multiple_of(slow_every).then_some(5_000_000);
-            scene.store(n, 4_000, left_s);
+            let remaining_s = n.is_multiple_of(slow_every).then_some(5_000_000);
+            scene.store(n, 4_000, remaining_s);
         }
         let in_dram = scene.cache.stats().dram_objects as usize;
         let segments = scene.cache.device_stats()[0].segments as usize;

@@ -37,8 +37,8 @@ fn options() -> Options {
 fn open(options: &Options, storage: Arc<dyn Storage>, clock: &Arc<ManualClock>) -> Cache {
     let clock = Arc::clone(clock) as Arc<dyn Clock>;
     let random = Arc::new(SeededRandom::new(1));
-    let around = Environment { storage, clock, random, boot: 1, is_inline: true };
-    Cache::open(options, &around).unwrap_or_else(|error| panic!("{error}"))
+    let environment = Environment { storage, clock, random, boot: 1, is_inline: true };
+    Cache::open(options, &environment).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn begin(options: &Options) -> (Cache, MemoryStorage, Arc<ManualClock>) {
@@ -246,7 +246,7 @@ fn a_kill_while_flash_gets_smaller_leaves_what_was_stored_last() {
             }
             let number = punched.fetch_add(1, Ordering::Relaxed);
             let next = anew.load(Ordering::Relaxed);
-            if number < cut && next < 200 && !cache.waits_for_flash(&next.to_le_bytes()) {
+            if number < cut && next < 200 && !cache.needs_flash_read(&next.to_le_bytes()) {
                 store(cache, next, 2);
                 anew.fetch_add(1, Ordering::Relaxed);
             }

@@ -36,14 +36,14 @@ fn options(flash_bytes: u64) -> Options {
 }
 
 fn open(storage: &MemoryStorage, options: &Options) -> Cache {
-    let around = Environment {
+    let environment = Environment {
         storage: Arc::new(storage.clone()) as Arc<dyn Storage>,
         clock: Arc::new(ManualClock::new(NOW_MS)) as Arc<dyn Clock>,
         random: Arc::new(SeededRandom::new(1)),
         boot: 1,
         is_inline: true,
     };
-    Cache::open(options, &around).expect("there is enough")
+    Cache::open(options, &environment).expect("there is enough")
 }
 
 fn store(cache: &Cache, key: &str) {
@@ -153,8 +153,9 @@ fn all_objects_are_seen_whoever_has_them() {
 fn too_little_for_a_tenant_says_whose() {
     let mut few = options(0);
     few.tenants[1].dram_bytes = 1000;
-    let around = Environment::new(Arc::new(MemoryStorage::new()), Arc::new(ManualClock::new(1)));
-    let error = Cache::open(&few, &around).expect_err("it is too little").to_string();
+    let environment =
+        Environment::new(Arc::new(MemoryStorage::new()), Arc::new(ManualClock::new(1)));
+    let error = Cache::open(&few, &environment).expect_err("it is too little").to_string();
     assert!(error.starts_with("tenant sale: "), "{error}");
 }
 

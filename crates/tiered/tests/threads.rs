@@ -81,14 +81,14 @@ impl Scene {
             state: Some("/state".into()),
             ..Options::default()
         };
-        let around = Environment {
+        let environment = Environment {
             storage: Arc::new(storage.clone()) as Arc<dyn Storage>,
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             random: Arc::new(SeededRandom::new(1)) as Arc<dyn Random>,
             boot: 1,
             is_inline: false,
         };
-        let cache = Cache::open(&options, &around).expect("it opens");
+        let cache = Cache::open(&options, &environment).expect("it opens");
         let numbers = (0..KEYS).map(|_| Numbers::default()).collect();
         let (hits_left, gets) = (AtomicU64::new(hits), AtomicU64::new(0));
         Arc::new(Self {

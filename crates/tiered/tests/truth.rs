@@ -24,9 +24,9 @@ const OPERATIONS: u64 = 50_000;
 /// Operations of the suite.
 const DEFAULT_OPERATIONS: u64 = 800_000;
 
-fn number(variable: &str, usual: u64) -> u64 {
+fn number(variable: &str, default: u64) -> u64 {
     let text = std::env::var(variable).ok();
-    text.map_or(usual, |text| text.parse().expect("the variable is a number"))
+    text.map_or(default, |text| text.parse().expect("the variable is a number"))
 }
 
 /// Runs scenes with fingerprints of `bits` bits until `operations` have been done.

@@ -330,7 +330,7 @@ impl Profile {
 
     /// How small caches are made, of which so many of the keys are asked.
     fn how_small(&self, policy: Order, rate: f64) -> InSmall {
-        InSmall { eviction: policy.into(), object_bytes_usual: self.avg_object_size, rate }
+        InSmall { eviction: policy.into(), avg_object_bytes: self.avg_object_size, rate }
     }
 
     /// Which part of flash small caches make no use of, at most.

@@ -1661,15 +1661,15 @@ pub const MUTATIONS: &[Mutation] = &[
     tiered(
         "what is stored anew is not invalidated on flash",
         "crates/tiered/src/device/flash_device.rs",
-        "        self.log_invalidation(name, sequence)?;\n        self.set(&mut partition, name, Entry::gone",
-        "        self.set(&mut partition, name, Entry::gone",
+        "        self.log_invalidation(name, sequence)?;\n        self.set(&mut partition, name, Entry::tombstone",
+        "        self.set(&mut partition, name, Entry::tombstone",
         "nothing_is_found_but_what_was_stored_last",
     ),
     tiered(
         "a touch leaves the copy on flash as it was",
         "crates/tiered/src/tenant/pool.rs",
         "        self.counters.stores.add(1);\n        self.forget_copies(shard, hash);",
-        "        self.counters.stores.add(1);\n        if held.found.accessed_s == now_s {\n            self.forget_copies(shard, hash);\n        }",
+        "        self.counters.stores.add(1);\n        if cached.found.accessed_s == now_s {\n            self.forget_copies(shard, hash);\n        }",
         "nothing_is_found_but_what_was_stored_last",
     ),
     tiered(
@@ -1717,8 +1717,8 @@ pub const MUTATIONS: &[Mutation] = &[
     tiered(
         "what was read is kept whatever has happened to its key since",
         "crates/tiered/src/cache.rs",
-        "recall.outcome.take().filter(|_| is_valid)",
-        "recall.outcome.take().filter(|_| is_valid || hash != 0)",
+        "pending.outcome.take().filter(|_| is_valid)",
+        "pending.outcome.take().filter(|_| is_valid || hash != 0)",
         "nothing_is_found_but_what_was_stored_last",
     ),
     Mutation {
@@ -1756,7 +1756,7 @@ pub const MUTATIONS: &[Mutation] = &[
         ..tiered(
             "a device that cannot be read says still that it was closed in order",
             "crates/tiered/src/device/recovery.rs",
-            "        files.claim(left)?;\n",
+            "        files.claim(recovered)?;\n",
             "",
             "cache::tests::what_was_left_out_at_a_start_is_not_believed_at_the_next",
         )
@@ -1776,8 +1776,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..tiered(
             "a checkpoint cuts what a page still has off the log",
             "crates/tiered/src/device/flash_device.rs",
-            "Entry::record(name.fingerprint, spot), first);",
-            "Entry::record(name.fingerprint, spot), sequence);",
+            "Entry::record(name.fingerprint, location), first);",
+            "Entry::record(name.fingerprint, location), sequence);",
             "cache::tests::what_a_page_still_has_is_not_cut_off_the_log",
         )
     },
@@ -1796,8 +1796,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..tiered(
             "flash of other tenants is believed",
             "crates/tiered/src/cache.rs",
-            "first.tenants == tenants && told.all",
-            "first.tenants < u64::MAX && told.all",
+            "first.tenants == tenants && openings.all",
+            "first.tenants < u64::MAX && openings.all",
             "who_comes_back_finds_nothing_of_the_time_before",
         )
     },
@@ -1821,7 +1821,7 @@ pub const MUTATIONS: &[Mutation] = &[
     tiered(
         "a device that left is not told of",
         "crates/tiered/src/fleet/flash.rs",
-        "            membership.detach(number);\n            leaving.extend(self.tell_all(&membership));\n",
+        "            membership.detach(number);\n            to_detach.extend(self.write_membership(&membership));\n",
         "            membership.detach(number);\n",
         "nothing_is_found_but_what_was_stored_last",
     ),

@@ -21,7 +21,7 @@ fn options() -> Options {
         dram_bytes: 1 << 20,
         flash: vec![FlashOptions { path: DEVICE.into(), bytes: DEVICE_BYTES }],
         object_bytes_max: 64 << 10,
-        object_bytes_usual: 64 << 10,
+        avg_object_bytes: 64 << 10,
         segment_bytes: Some(16 << 10),
         state: Some("/state".into()),
         ..Options::default()
@@ -35,14 +35,14 @@ fn open(storage: &MemoryStorage) -> Cache {
 /// Opens a cache in that boot of the machine.
 fn try_open(options: &Options, storage: &MemoryStorage, boot: u128) -> Result<Cache> {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
-    let around = Environment {
+    let environment = Environment {
         storage,
         clock: Arc::new(ManualClock::new(1_700_000_000_000)) as Arc<dyn Clock>,
         random: Arc::new(SeededRandom::new(1)),
         boot,
         is_inline: true,
     };
-    Cache::open(options, &around)
+    Cache::open(options, &environment)
 }
 
 fn object(value: &[u8], deadline: Deadline, version: u64) -> Object {
@@ -244,8 +244,11 @@ fn what_a_page_still_has_is_not_cut_off_the_log() {
     let flash = cache.inner.pools[0].flash.as_ref().expect("there is one");
     let device = flash.device(0).expect("it is there");
     let hash = xxh3_64(b"key");
-    let found =
-        Found { object: object(b"new", Deadline::NEVER, 2), was_fetched: true, accessed_s: 0 };
+    let found = CachedObject {
+        object: object(b"new", Deadline::NEVER, 2),
+        was_fetched: true,
+        accessed_s: 0,
+    };
     let record = Record { found, kind: Kind::Whole, home: 0, epoch: 1 };
     assert!(device.put(hash, b"key", &record, cache.now_s()).expect("it is written"));
     let oldest = device.partition(device.layout.name_of(hash)).lock().oldest();

@@ -20,7 +20,7 @@
 //! entries that a full page displaces, before the page counts; and one of any possible old record
 //! before another record takes its fingerprint.
 //!
-//! Lock order: a partition, [`Device::filling`], a segment or the buffers, the log, the superblock.
+//! Lock order: a partition, [`Device::write_state`], a segment or the buffers, the log, the superblock.
 //! No lock but a segment's (shared) is held while the data file is read or written.
 
 use std::collections::VecDeque;
@@ -34,16 +34,16 @@ use tidekv_io::buffer::AlignedVec;
 use tidekv_io::{Error, ErrorKind, File, Lock, Operation, Result};
 
 use crate::device::stats::DeviceCounters;
-use crate::entry::{Entry, SegmentId, Spot};
+use crate::entry::{Entry, RecordLocation, SegmentId};
 use crate::index::flash_dram::Limits;
 use crate::index::hot::Hot;
-use crate::index::partition::{Knowledge, Partition};
+use crate::index::partition::{DramLookup, Partition};
 use crate::options::Expiry;
 use crate::segment::buffer::Segment;
 use crate::segment::invalidations::{Invalidation, Invalidations};
 use crate::segment::layout::{INVALIDATION_BYTES, Layout, Name, SLOT_BYTES, SUPERBLOCK_BYTES};
 use crate::segment::record::{self, Record};
-use crate::segment::segment_table::{Lives, Slot};
+use crate::segment::segment_table::{LiveSegments, Slot};
 use crate::segment::slots::Slots;
 use crate::segment::superblock::Superblock;
 use crate::segment::ttl::Group;
@@ -59,7 +59,7 @@ const STRETCH: u64 = 64;
 
 /// Segments that are being filled or wait to be written.
 #[derive(Debug)]
-pub(crate) struct Filling {
+pub(crate) struct WriteState {
     pub(crate) slots: Slots,
     pub(crate) open: Vec<Arc<RwLock<Segment>>>,
     pub(crate) sealed: VecDeque<(Slot, Arc<RwLock<Segment>>)>,
@@ -90,8 +90,8 @@ pub(crate) struct Device {
     pub(crate) limits: ArcSwap<Limits>,
     pub(crate) partitions: Box<[Mutex<Partition>]>,
     pub(crate) hot: Hot,
-    pub(crate) lives: Lives,
-    pub(crate) filling: Mutex<Filling>,
+    pub(crate) live_segments: LiveSegments,
+    pub(crate) write_state: Mutex<WriteState>,
     pub(crate) buffers: RwLock<HashMap<u32, Arc<RwLock<Segment>>>>,
     pub(crate) log: Mutex<Log>,
     pub(crate) superblock: Mutex<Superblock>,
@@ -117,7 +117,7 @@ impl Device {
     }
 
     /// Marks the device as failed: it is empty from now on.
-    pub(crate) fn break_down(&self) {
+    pub(crate) fn mark_broken(&self) {
         self.broken.store(true, Ordering::Release);
     }
 
@@ -131,17 +131,18 @@ impl Device {
         let name = self.layout.name_of(hash);
         // A device that has just failed may hold anything, until it is detached.
         self.is_broken()
-            || self.partition(name).lock().find(name.fingerprint, &self.lives) != Knowledge::Absent
+            || self.partition(name).lock().find(name.fingerprint, &self.live_segments)
+                != DramLookup::Absent
     }
 
-    /// Whether the record at `spot` is still live.
-    pub(crate) fn has(&self, spot: Spot) -> bool {
-        !self.is_broken() && self.lives.has(spot)
+    /// Whether the record at `location` is still live.
+    pub(crate) fn has(&self, location: RecordLocation) -> bool {
+        !self.is_broken() && self.live_segments.has(location)
     }
 
     /// How far a record is from eviction: 0 is next, 1 is the farthest.
-    pub(crate) fn distance(&self, spot: Spot) -> f64 {
-        self.filling.lock().slots.distance(self.lives.order(spot.slot))
+    pub(crate) fn distance(&self, location: RecordLocation) -> f64 {
+        self.write_state.lock().slots.distance(self.live_segments.order(location.slot))
     }
 
     /// Puts a record, in place of any with the same name; returns whether it was accepted. It is
@@ -163,13 +164,13 @@ impl Device {
         self.make_room_in_log()?;
         let name = self.layout.name_of(hash);
         let mut partition = self.partition(name).lock();
-        let is_absent = partition.find(name.fingerprint, &self.lives) == Knowledge::Absent;
-        let mut filling = self.filling.lock();
+        let is_absent = partition.find(name.fingerprint, &self.live_segments) == DramLookup::Absent;
+        let mut write_state = self.write_state.lock();
         let group = match self.limits.load().expiry {
             Expiry::Groups => Group::of(object.deadline, now_s),
             Expiry::Lazy => Group::NEVER,
         };
-        let Some(segment) = self.segment_for(&mut filling, group, len, now_s)? else {
+        let Some(segment) = self.segment_for(&mut write_state, group, len, now_s)? else {
             self.counters.bypassed.add(1);
             return Ok(false);
         };
@@ -181,10 +182,10 @@ impl Device {
             self.log_invalidation(name, first)?;
             sequence = self.next_sequence();
         }
-        let spot = segment.write().append(name, key, record, sequence, now_s);
+        let location = segment.write().append(name, key, record, sequence, now_s);
         self.buffered.fetch_add(1, Ordering::Relaxed);
-        drop(filling);
-        self.set(&mut partition, name, Entry::record(name.fingerprint, spot), first);
+        drop(write_state);
+        self.set(&mut partition, name, Entry::record(name.fingerprint, location), first);
         self.counters.objects_written.add(1);
         self.counters.object_bytes_written.add((key.len() + object.value.len()) as u64);
         Ok(true)
@@ -202,13 +203,13 @@ impl Device {
         }
         let name = self.layout.name_of(hash);
         let mut partition = self.partition(name).lock();
-        if partition.find(name.fingerprint, &self.lives) == Knowledge::Absent {
+        if partition.find(name.fingerprint, &self.live_segments) == DramLookup::Absent {
             return Ok(false);
         }
         self.make_room_in_log()?;
         let sequence = self.next_sequence();
         self.log_invalidation(name, sequence)?;
-        self.set(&mut partition, name, Entry::gone(name.fingerprint), sequence);
+        self.set(&mut partition, name, Entry::tombstone(name.fingerprint), sequence);
         Ok(true)
     }
 
@@ -218,8 +219,8 @@ impl Device {
     ///
     /// When the device has broken.
     pub(crate) fn clear(&self) -> Result<()> {
-        let mut filling = self.filling.lock();
-        self.forget_all(&mut filling)
+        let mut write_state = self.write_state.lock();
+        self.forget_all(&mut write_state)
     }
 
     pub(crate) fn partition(&self, name: Name) -> &Mutex<Partition> {
@@ -254,7 +255,7 @@ impl Device {
         let mut log = self.log.lock();
         let Some(number) = log.ring.next() else {
             drop(log);
-            self.break_down();
+            self.mark_broken();
             return Err(Error::new(ErrorKind::Full, Operation::Write, self.meta.path()));
         };
         let entry = Invalidation { number, sequence, name }.encode(self.id);
@@ -283,7 +284,7 @@ impl Device {
     pub(crate) fn write_meta(&self, at: u64, bytes: &[u8]) -> Result<()> {
         self.meta.write_at(at, bytes).inspect_err(|_| {
             self.counters.errors.add(1);
-            self.break_down();
+            self.mark_broken();
         })
     }
 }
@@ -294,92 +295,93 @@ impl Device {
     /// buffer is free.
     fn segment_for(
         &self,
-        filling: &mut Filling,
+        write_state: &mut WriteState,
         group: Group,
         len: usize,
         now_s: u32,
     ) -> Result<Option<Arc<RwLock<Segment>>>> {
-        if filling.slots.in_use_max() == 0 {
+        if write_state.slots.in_use_max() == 0 {
             return Ok(None);
         }
         let of_group = |segment: &Arc<RwLock<Segment>>| segment.read().group() == group;
-        if let Some(index) = filling.open.iter().position(of_group) {
-            if filling.open[index].read().has_room_for(len) {
-                return Ok(Some(Arc::clone(&filling.open[index])));
+        if let Some(index) = write_state.open.iter().position(of_group) {
+            if write_state.open[index].read().has_room_for(len) {
+                return Ok(Some(Arc::clone(&write_state.open[index])));
             }
-            self.seal(filling, index);
+            self.seal(write_state, index);
         }
         // Where few slots may be in use, most are kept for whole segments.
         let limits = **self.limits.load();
-        let open_max = limits.open.min(filling.slots.in_use_max() / 2).max(1);
-        if filling.open.len() >= open_max {
-            let group_of = |n: usize| filling.open[n].read().group();
-            let has_room = |n: &usize| filling.open[*n].read().has_room_for(len);
+        let open_max = limits.open.min(write_state.slots.in_use_max() / 2).max(1);
+        if write_state.open.len() >= open_max {
+            let group_of = |n: usize| write_state.open[n].read().group();
+            let has_room = |n: &usize| write_state.open[*n].read().has_room_for(len);
             let distance = |n: &usize| group_of(*n).distance(group);
-            let open = 0..filling.open.len();
+            let open = 0..write_state.open.len();
             let Some(nearest) = open.clone().min_by_key(distance) else { return Ok(None) };
-            let Some(fullest) = open.clone().max_by_key(|n| filling.open[*n].read().len()) else {
+            let Some(fullest) = open.clone().max_by_key(|n| write_state.open[*n].read().len())
+            else {
                 return Ok(None);
             };
             let is_near = distance(&nearest) <= SHARED_DISTANCE;
-            if has_room(&nearest) && (is_near || filling.buffers >= limits.buffers) {
-                return Ok(Some(Arc::clone(&filling.open[nearest])));
+            if has_room(&nearest) && (is_near || write_state.buffers >= limits.buffers) {
+                return Ok(Some(Arc::clone(&write_state.open[nearest])));
             }
             // A group of its own is not worth sealing a segment that is hardly filled. Among
             // objects that live longer, only its own space is kept beyond its time.
             let full_bytes = self.layout.segment_bytes as usize * FULL_PERCENT / 100;
-            let is_full = filling.open[fullest].read().len() >= full_bytes;
+            let is_full = write_state.open[fullest].read().len() >= full_bytes;
             let longer = open.filter(|n| group_of(*n) > group && has_room(n)).min_by_key(distance);
             if let (false, Some(longer)) = (is_full, longer) {
-                return Ok(Some(Arc::clone(&filling.open[longer])));
+                return Ok(Some(Arc::clone(&write_state.open[longer])));
             }
             let sealed = if has_room(&nearest) { fullest } else { nearest };
-            self.seal(filling, sealed);
+            self.seal(write_state, sealed);
         }
-        self.open_segment(filling, group, now_s)
+        self.open_segment(write_state, group, now_s)
     }
 
     fn open_segment(
         &self,
-        filling: &mut Filling,
+        write_state: &mut WriteState,
         group: Group,
         now_s: u32,
     ) -> Result<Option<Arc<RwLock<Segment>>>> {
-        if filling.buffers >= self.limits.load().buffers {
+        if write_state.buffers >= self.limits.load().buffers {
             return Ok(None);
         }
-        let Some(taken) = filling.slots.take(now_s) else { return Ok(None) };
-        if let Some(went) = taken.went {
+        let Some(taken) = write_state.slots.take(now_s) else { return Ok(None) };
+        if let Some(evicted) = taken.evicted {
             // A recovery must not find records that count as gone from here on.
             self.write_slot(&Slot::free(taken.id))?;
-            self.lives.set_free(taken.id);
-            self.count_gone(&went, now_s);
+            self.live_segments.set_free(taken.id);
+            self.count_evicted(&evicted, now_s);
         }
         let order = self.next_sequence();
         let capacity = self.layout.segment_bytes as usize;
-        let buffer = filling.spare.pop().unwrap_or_else(|| AlignedVec::with_capacity(capacity));
+        let buffer = write_state.spare.pop().unwrap_or_else(|| AlignedVec::with_capacity(capacity));
         let segment = Segment::new(taken.id, group, order, capacity, buffer);
         let segment = Arc::new(RwLock::new(segment));
         self.buffers.write().insert(taken.id.slot, Arc::clone(&segment));
-        self.lives.set_buffered(taken.id, order);
-        filling.buffers += 1;
-        filling.open.push(Arc::clone(&segment));
+        self.live_segments.set_buffered(taken.id, order);
+        write_state.buffers += 1;
+        write_state.open.push(Arc::clone(&segment));
         Ok(Some(segment))
     }
 
     /// Queues a full segment to be written.
-    pub(crate) fn seal(&self, filling: &mut Filling, index: usize) {
-        let segment = filling.open.swap_remove(index);
+    pub(crate) fn seal(&self, write_state: &mut WriteState, index: usize) {
+        let segment = write_state.open.swap_remove(index);
         let slot = segment.write().seal(self.id);
-        filling.sealed.push_back((slot, segment));
+        write_state.sealed.push_back((slot, segment));
     }
 
     /// Keeps the buffer of a finished segment for reuse, unless a reader still holds it.
-    pub(crate) fn keep_buffer(&self, filling: &mut Filling, segment: Arc<RwLock<Segment>>) {
+    pub(crate) fn keep_buffer(&self, write_state: &mut WriteState, segment: Arc<RwLock<Segment>>) {
         if let Some(segment) = Arc::into_inner(segment)
-            && filling.buffers + filling.spare.len() < self.limits.load().buffers
+            && write_state.buffers + write_state.spare.len() < self.limits.load().buffers
         {
-            filling.spare.push(segment.into_inner().into_buffer());
+            write_state.spare.push(segment.into_inner().into_buffer());
         }
     }
 
@@ -388,21 +390,21 @@ impl Device {
         self.write_meta(self.layout.table_entry_at(slot.id.slot), &slot.encode(self.id))
     }
 
-    pub(crate) fn count_gone(&self, went: &Slot, now_s: u32) {
-        if went.may_go_at_s > now_s {
+    pub(crate) fn count_evicted(&self, evicted: &Slot, now_s: u32) {
+        if evicted.may_go_at_s > now_s {
             self.counters.segments_evicted.add(1);
             return;
         }
         self.counters.segments_expired.add(1);
         // Deadlines lie between the first second in which the segment may be dropped and the last
         // deadline; assume that they are spread evenly.
-        let span_s = f64::from(went.deadline_max_s - went.may_go_at_s).max(1.0);
-        let ahead_s = f64::from(went.deadline_max_s.saturating_sub(now_s));
-        let early = f64::from(went.bytes) * (ahead_s / span_s).min(1.0);
+        let span_s = f64::from(evicted.deadline_max_s - evicted.may_go_at_s).max(1.0);
+        let ahead_s = f64::from(evicted.deadline_max_s.saturating_sub(now_s));
+        let early = f64::from(evicted.bytes) * (ahead_s / span_s).min(1.0);
         self.counters.bytes_expired_early.add(early as u64);
     }
 
-    fn forget_all(&self, filling: &mut Filling) -> Result<()> {
+    fn forget_all(&self, write_state: &mut WriteState) -> Result<()> {
         let first_segment = self.next_sequence();
         let mut log = self.log.lock();
         self.write_superblock(|superblock| {
@@ -415,18 +417,18 @@ impl Device {
         log.ring.cut(end);
         log.stretches.clear();
         drop(log);
-        filling.open.clear();
-        filling.sealed.clear();
+        write_state.open.clear();
+        write_state.sealed.clear();
         let mut buffers = self.buffers.write();
-        filling.buffers -= buffers.len();
+        write_state.buffers -= buffers.len();
         self.buffered.store(0, Ordering::Relaxed);
         for slot in buffers.drain().map(|(slot, _)| slot) {
-            self.lives.set_free(filling.slots.give_back(slot));
+            self.live_segments.set_free(write_state.slots.give_back(slot));
         }
         drop(buffers);
-        let whole: Vec<SegmentId> = filling.slots.whole().map(|slot| slot.id).collect();
+        let whole: Vec<SegmentId> = write_state.slots.whole().map(|slot| slot.id).collect();
         for id in whole {
-            self.lives.set_free(filling.slots.give_back(id.slot));
+            self.live_segments.set_free(write_state.slots.give_back(id.slot));
         }
         Ok(())
     }
@@ -465,12 +467,12 @@ impl Device {
             changes += partition.changes_bytes();
         }
         let partitions = self.partitions.len() * size_of::<Mutex<Partition>>() + filters;
-        let filling = self.filling.lock();
-        let segments = filling.slots.whole_count();
-        let records = filling.slots.whole().map(|slot| slot.records as usize).sum();
-        let slots = filling.slots.memory_bytes() + self.lives.memory_bytes();
-        let spare: usize = filling.spare.iter().map(AlignedVec::capacity).sum();
-        drop(filling);
+        let write_state = self.write_state.lock();
+        let segments = write_state.slots.whole_count();
+        let records = write_state.slots.whole().map(|slot| slot.records as usize).sum();
+        let slots = write_state.slots.memory_bytes() + self.live_segments.memory_bytes();
+        let spare: usize = write_state.spare.iter().map(AlignedVec::capacity).sum();
+        drop(write_state);
         let buffers = self.buffers.read();
         let used = buffers.values().map(|segment| segment.read().memory_bytes());
         let buffer_bytes = spare + used.sum::<usize>();

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 
 use tidekv_io::Result;
 
-use crate::device::flash_device::{Device, Filling};
+use crate::device::flash_device::{Device, WriteState};
 use crate::index::flash_dram::Limits;
 use crate::segment::segment_table::Slot;
 
@@ -39,31 +39,31 @@ impl Device {
         self.hot.resize(limits.hot_bytes);
         // The limit may now be exceeded by changes that were not worth a try before.
         self.futile_changes.store(0, Ordering::Relaxed);
-        let mut filling = self.filling.lock();
-        while filling.open.len() > limits.open.max(1) {
-            let len = |index: &usize| filling.open[*index].read().len();
-            let Some(fullest) = (0..filling.open.len()).max_by_key(len) else { break };
-            self.seal(&mut filling, fullest);
+        let mut write_state = self.write_state.lock();
+        while write_state.open.len() > limits.open.max(1) {
+            let len = |index: &usize| write_state.open[*index].read().len();
+            let Some(fullest) = (0..write_state.open.len()).max_by_key(len) else { break };
+            self.seal(&mut write_state, fullest);
         }
-        let spare = limits.buffers.saturating_sub(filling.buffers);
-        filling.spare.truncate(spare);
+        let spare = limits.buffers.saturating_sub(write_state.buffers);
+        write_state.spare.truncate(spare);
     }
 
     /// Limits the slots in use to `count`, or to all if that is more.
     pub(crate) fn set_slots_max(&self, count: u32) {
-        self.filling.lock().slots.set_in_use_max(count as usize);
+        self.write_state.lock().slots.set_in_use_max(count as usize);
     }
 
     /// Whether [`Device::shrink`] has work to do.
     pub(crate) fn is_to_shrink(&self) -> bool {
-        self.has_too_many(&self.filling.lock())
+        self.has_too_many(&self.write_state.lock())
     }
 
     /// As [`Device::is_to_shrink`], for a caller that holds the lock.
-    pub(crate) fn has_too_many(&self, filling: &Filling) -> bool {
-        let is_none_to_be = filling.slots.in_use_max() == 0;
-        let are_buffered = !filling.open.is_empty() || !filling.sealed.is_empty();
-        !self.is_broken() && (filling.slots.is_to_shrink() || is_none_to_be && are_buffered)
+    pub(crate) fn has_too_many(&self, write_state: &WriteState) -> bool {
+        let is_none_to_be = write_state.slots.in_use_max() == 0;
+        let are_buffered = !write_state.open.is_empty() || !write_state.sealed.is_empty();
+        !self.is_broken() && (write_state.slots.is_to_shrink() || is_none_to_be && are_buffered)
     }
 
     /// Evicts some of the excess segments and returns their space.
@@ -78,12 +78,12 @@ impl Device {
         self.drop_buffered();
         for _ in 0..STEP_SEGMENTS {
             // Other threads that wait for the lock get it in between.
-            let mut filling = self.filling.lock();
-            let Some((id, went)) = filling.slots.shed(now_s) else { break };
+            let mut write_state = self.write_state.lock();
+            let Some((id, evicted)) = write_state.slots.shed(now_s) else { break };
             // A recovery must not find records that count as gone from here on.
             self.write_slot(&Slot::free(id))?;
-            self.lives.set_free(id);
-            self.count_gone(&went, now_s);
+            self.live_segments.set_free(id);
+            self.count_evicted(&evicted, now_s);
         }
         self.give_room_back();
         Ok(())
@@ -91,23 +91,24 @@ impl Device {
 
     /// With a limit of zero, drops the buffered records.
     fn drop_buffered(&self) {
-        let mut filling = self.filling.lock();
-        if filling.slots.in_use_max() > 0 {
+        let mut write_state = self.write_state.lock();
+        if write_state.slots.in_use_max() > 0 {
             return;
         }
-        let open = std::mem::take(&mut filling.open);
-        let sealed = std::mem::take(&mut filling.sealed).into_iter().map(|(_, segment)| segment);
+        let open = std::mem::take(&mut write_state.open);
+        let sealed =
+            std::mem::take(&mut write_state.sealed).into_iter().map(|(_, segment)| segment);
         for segment in open.into_iter().chain(sealed) {
             let (slot, records) = {
                 let segment = segment.read();
                 (segment.id().slot, segment.records())
             };
-            self.lives.set_free(filling.slots.give_back(slot));
+            self.live_segments.set_free(write_state.slots.give_back(slot));
             self.buffers.write().remove(&slot);
-            filling.buffers -= 1;
+            write_state.buffers -= 1;
             self.buffered.fetch_sub(records.into(), Ordering::Relaxed);
             self.counters.segments_evicted.add(1);
-            self.keep_buffer(&mut filling, segment);
+            self.keep_buffer(&mut write_state, segment);
         }
         // Their changes no longer wait for a segment.
         self.futile_changes.store(0, Ordering::Relaxed);
@@ -117,12 +118,12 @@ impl Device {
     /// space is kept; this is no fault.
     fn give_room_back(&self) {
         for _ in 0..STEP_SEGMENTS {
-            let Some(slot) = self.filling.lock().slots.next_to_empty() else { return };
+            let Some(slot) = self.write_state.lock().slots.next_to_empty() else { return };
             let at = self.layout.segment_at(slot);
             if let Err(error) = self.data.punch_hole(at, self.layout.segment_bytes.into()) {
                 tracing::debug!("room on flash is kept: {error}");
             }
-            self.filling.lock().slots.emptied(slot);
+            self.write_state.lock().slots.emptied(slot);
         }
     }
 }

@@ -31,7 +31,7 @@ use parking_lot::{Mutex, RwLock};
 use tidekv_io::buffer::AlignedVec;
 use tidekv_io::{Access, ErrorKind, File, Lock, Operation, Result, Storage};
 
-use crate::device::flash_device::{Device, Filling, Log};
+use crate::device::flash_device::{Device, Log, WriteState};
 use crate::device::stats::DeviceCounters;
 use crate::device::upkeep::encode_version;
 use crate::entry::SegmentId;
@@ -46,7 +46,7 @@ use crate::segment::layout::{
     BLOCK_BYTES, INVALIDATION_BYTES, Layout, SLOT_BYTES, SUPERBLOCK_BYTES, VERSION_BYTES,
 };
 use crate::segment::mark::{MARK_BYTES, Mark};
-use crate::segment::segment_table::{Lives, Slot};
+use crate::segment::segment_table::{LiveSegments, Slot};
 use crate::segment::slots::Slots;
 use crate::segment::superblock::{Opening, Superblock};
 
@@ -201,14 +201,14 @@ fn newest(meta: &dyn File) -> Result<Option<Superblock>> {
 }
 
 /// The decoded metadata.
-struct Found {
+struct Metadata {
     log: Log,
     partitions: Vec<Partition>,
     slots: Vec<Slot>,
     sequence: u64,
 }
 
-/// Opens a device: recovered, if `left` is its new superblock and no invalidation may be missing;
+/// Opens a device: recovered, if `recovered` is its new superblock and no invalidation may be missing;
 /// otherwise empty, with the superblock `fresh`. Returns whether it was recovered.
 ///
 /// # Errors
@@ -216,17 +216,17 @@ struct Found {
 /// When the device fails.
 pub(crate) fn open(
     files: Files,
-    left: Option<&Superblock>,
+    recovered: Option<&Superblock>,
     fresh: &Superblock,
     limits: Limits,
     counters: Arc<DeviceCounters>,
 ) -> Result<(Device, bool)> {
-    if let Some(left) = left {
+    if let Some(recovered) = recovered {
         // First of all: if reading the rest fails, the cache runs without the device, which misses
         // all later changes. If it still claimed a clean close, it would be believed.
-        files.claim(left)?;
-        if let Some(found) = read(&files, left)? {
-            return Ok((build(files, left, found, limits, counters)?, true));
+        files.claim(recovered)?;
+        if let Some(found) = read(&files, recovered)? {
+            return Ok((build(files, recovered, found, limits, counters)?, true));
         }
     }
     files.erase(&fresh.layout)?;
@@ -256,22 +256,22 @@ pub(crate) fn begin(
 fn build(
     files: Files,
     superblock: &Superblock,
-    found: Found,
+    found: Metadata,
     limits: Limits,
     counters: Arc<DeviceCounters>,
 ) -> Result<Device> {
     let layout = superblock.layout;
-    let Found { log, partitions, slots, mut sequence } = found;
-    let lives = Lives::new(layout.slots);
+    let Metadata { log, partitions, slots, mut sequence } = found;
+    let live_segments = LiveSegments::new(layout.slots);
     for slot in &slots {
         sequence = sequence.max(slot.sequence_max).max(slot.order);
         match slot.is_whole {
-            true => lives.set_whole(slot.id, slot.sequence_max),
-            false => lives.set_free(slot.id),
+            true => live_segments.set_whole(slot.id, slot.sequence_max),
+            false => live_segments.set_free(slot.id),
         }
     }
     let changes = partitions.iter().map(|partition| partition.changes() as i64).sum();
-    let filling = Filling {
+    let write_state = WriteState {
         slots: Slots::new(slots),
         open: Vec::new(),
         sealed: std::collections::VecDeque::new(),
@@ -287,8 +287,8 @@ fn build(
         limits: ArcSwap::from_pointee(limits.within(partitions.len())),
         partitions: partitions.into_iter().map(Mutex::new).collect(),
         hot: Hot::new(limits.hot_bytes),
-        lives,
-        filling: Mutex::new(filling),
+        live_segments,
+        write_state: Mutex::new(write_state),
         buffers: RwLock::new(HashMap::new()),
         log: Mutex::new(log),
         superblock: Mutex::new(superblock.clone()),
@@ -302,7 +302,7 @@ fn build(
     })
 }
 
-fn read(files: &Files, superblock: &Superblock) -> Result<Option<Found>> {
+fn read(files: &Files, superblock: &Superblock) -> Result<Option<Metadata>> {
     let layout = &superblock.layout;
     extend(&*files.meta, layout.page_at(0, 0))?;
     let Some(log) = read_log(files, superblock)? else { return Ok(None) };
@@ -326,7 +326,7 @@ fn read(files: &Files, superblock: &Superblock) -> Result<Option<Found>> {
         let at = layout.table_entry_at(slot.id.slot);
         files.meta.write_at(at, &slot.encode(superblock.device))?;
     }
-    Ok(Some(Found { log: ring, partitions, slots, sequence }))
+    Ok(Some(Metadata { log: ring, partitions, slots, sequence }))
 }
 
 /// The invalidations that count; `None` if one may be missing.
@@ -401,7 +401,7 @@ fn read_summary(files: &Files, layout: &Layout, device: u64, slot: &Slot) -> Opt
     let bytes = files.data.read_at(layout.segment_at(slot.id.slot) + offset, len).ok()?;
     let summaries = buffer::read_summary(&bytes, device, slot.id)?;
     let is_inside = |summary: &Summary| {
-        let end = u64::from(summary.spot.offset) + u64::from(summary.spot.len);
+        let end = u64::from(summary.location.offset) + u64::from(summary.location.len);
         summary.name.partition < layout.partitions && end <= slot.bytes.into()
     };
     summaries.iter().all(is_inside).then_some(summaries)

@@ -26,7 +26,7 @@ use tidekv_io::{Error, ErrorKind, Operation, Result};
 
 use crate::device::flash_device::Device;
 use crate::entry::Entry;
-use crate::index::partition::{Knowledge, Partition};
+use crate::index::partition::{DramLookup, Partition};
 use crate::segment::buffer::Segment;
 use crate::segment::coding::Writer;
 use crate::segment::layout::{Name, VERSION_BYTES};
@@ -105,7 +105,7 @@ impl Device {
 
     /// Writes the segment that has waited longest; returns whether there was one.
     fn write_next(&self) -> Result<bool> {
-        let sealed = self.filling.lock().sealed.pop_front();
+        let sealed = self.write_state.lock().sealed.pop_front();
         let Some((slot, segment)) = sealed else { return Ok(false) };
         self.write_segment(slot, segment)?;
         Ok(true)
@@ -113,9 +113,9 @@ impl Device {
 
     /// Whether there is pending work.
     pub(crate) fn wants_upkeep(&self) -> bool {
-        let filling = self.filling.lock();
-        let is_to_write = !filling.sealed.is_empty() || self.has_too_many(&filling);
-        drop(filling);
+        let write_state = self.write_state.lock();
+        let is_to_write = !write_state.sealed.is_empty() || self.has_too_many(&write_state);
+        drop(write_state);
         is_to_write
             || self.has_many_changes()
             || self.window() > self.window_max()
@@ -182,10 +182,11 @@ impl Device {
     }
 
     fn seal_opened_before(&self, sequence: u64) {
-        let mut filling = self.filling.lock();
-        let opened = |segment: &Arc<RwLock<Segment>>| self.lives.order(segment.read().id().slot);
-        while let Some(index) = filling.open.iter().position(|open| opened(open) <= sequence) {
-            self.seal(&mut filling, index);
+        let mut write_state = self.write_state.lock();
+        let opened =
+            |segment: &Arc<RwLock<Segment>>| self.live_segments.order(segment.read().id().slot);
+        while let Some(index) = write_state.open.iter().position(|open| opened(open) <= sequence) {
+            self.seal(&mut write_state, index);
         }
     }
 
@@ -196,13 +197,13 @@ impl Device {
             let at = self.layout.segment_at(slot.id.slot);
             self.data.write_at(at, segment.bytes()).map(|()| segment.bytes().len())
         };
-        let mut filling = self.filling.lock();
+        let mut write_state = self.write_state.lock();
         let is_same = |other: &Arc<RwLock<Segment>>| Arc::ptr_eq(other, &segment);
         if !self.buffers.read().get(&slot.id.slot).is_some_and(is_same) {
             // The device was cleared meanwhile.
             return Ok(());
         }
-        filling.buffers -= 1;
+        write_state.buffers -= 1;
         self.buffered.fetch_sub(slot.records.into(), Ordering::Relaxed);
         self.futile_changes.store(0, Ordering::Relaxed);
         let outcome = match &written {
@@ -214,17 +215,17 @@ impl Device {
         };
         match &outcome {
             Ok(()) => {
-                filling.slots.put(slot);
-                self.lives.set_whole(slot.id, slot.sequence_max);
+                write_state.slots.put(slot);
+                self.live_segments.set_whole(slot.id, slot.sequence_max);
             }
             Err(_) => {
                 self.counters.errors.add(1);
                 self.counters.segments_lost.add(1);
-                self.lives.set_free(filling.slots.give_back(slot.id.slot));
+                self.live_segments.set_free(write_state.slots.give_back(slot.id.slot));
             }
         }
         self.buffers.write().remove(&slot.id.slot);
-        self.keep_buffer(&mut filling, segment);
+        self.keep_buffer(&mut write_state, segment);
         outcome
     }
 
@@ -236,7 +237,8 @@ impl Device {
         for _ in 0..LOOKED_AT.min(partitions) {
             let partition = *cursor % partitions;
             *cursor = (partition + 1) % partitions;
-            let is_worth_it = self.partitions[partition].lock().is_worth_merging(&self.lives);
+            let is_worth_it =
+                self.partitions[partition].lock().is_worth_merging(&self.live_segments);
             let has_merged = is_worth_it && self.merge(partition as u32)?;
             if cursor.is_multiple_of(part) {
                 self.checkpoint()?;
@@ -266,7 +268,7 @@ impl Device {
         let (changes, version) = {
             let mut partition = self.partitions[partition as usize].lock();
             let before = partition.changes() as i64;
-            let changes = partition.begin_merge(&self.lives);
+            let changes = partition.begin_merge(&self.live_segments);
             self.changes.fetch_add(partition.changes() as i64 - before, Ordering::Relaxed);
             (changes, partition.version())
         };
@@ -288,9 +290,10 @@ impl Device {
                 for entry in displaced {
                     self.hot.remove(Name { partition, fingerprint: entry.fingerprint() });
                 }
-                for entry in changes.iter().filter(|entry| entry.spot().is_some()) {
+                for entry in changes.iter().filter(|entry| entry.location().is_some()) {
                     let is_newest = page.find(entry.fingerprint()) == Some(*entry);
-                    if is_newest && locked.find(entry.fingerprint(), &self.lives) == Knowledge::Page
+                    if is_newest
+                        && locked.find(entry.fingerprint(), &self.live_segments) == DramLookup::Page
                     {
                         self.hot.insert(partition, *entry);
                     }
@@ -351,12 +354,16 @@ impl Device {
 
     /// Applies changes to a page; returns the displaced entries.
     fn apply(&self, page: &mut Page, changes: &[Entry]) -> Vec<Entry> {
-        let is_live = |entry: Entry| entry.spot().is_some_and(|spot| self.lives.has(spot));
-        let age = |entry: Entry| entry.spot().map_or(0, |spot| self.lives.order(spot.slot));
+        let is_live = |entry: Entry| {
+            entry.location().is_some_and(|location| self.live_segments.has(location))
+        };
+        let age = |entry: Entry| {
+            entry.location().map_or(0, |location| self.live_segments.order(location.slot))
+        };
         page.retain(is_live);
         let mut displaced = Vec::new();
         for change in changes {
-            match change.spot() {
+            match change.location() {
                 None => page.remove(change.fingerprint()),
                 Some(_) => displaced.extend(page.insert(*change, is_live, age)),
             }
@@ -371,7 +378,9 @@ impl Device {
         self.counters.displaced.add(displaced.len() as u64);
         let replay_from = self.replay_from.load(Ordering::Acquire);
         let is_replayed = |entry: &&Entry| {
-            entry.spot().is_some_and(|spot| self.lives.order(spot.slot) > replay_from)
+            entry
+                .location()
+                .is_some_and(|location| self.live_segments.order(location.slot) > replay_from)
         };
         let replayed: Vec<&Entry> = displaced.iter().filter(is_replayed).collect();
         let log = self.log.lock();

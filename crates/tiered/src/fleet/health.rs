@@ -146,7 +146,7 @@ impl Health {
     }
 
     /// The device is out.
-    pub(crate) fn left(&mut self, now_ns: u64) {
+    pub(crate) fn detached(&mut self, now_ns: u64) {
         self.is_out = true;
         self.is_warming = false;
         self.try_later(now_ns);
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn it_is_tried_again_rarer_and_rarer_and_warms_when_it_is_back() {
         let mut health = Health::new();
-        health.left(0);
+        health.detached(0);
         assert_eq!(health.state(), DeviceState::Out);
         let second_ns = 1_000_000_000;
         assert!(!health.is_to_be_tried(4 * second_ns) && health.is_to_be_tried(5 * second_ns));
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(health.state(), DeviceState::Warming);
         health.settled();
         assert_eq!(health.state(), DeviceState::Ok);
-        health.left(0);
+        health.detached(0);
         assert!(health.is_to_be_tried(5 * second_ns));
     }
 }

@@ -24,24 +24,24 @@ impl Rendezvous {
     }
 
     /// The slot of a key with that hash among those for which `may_be` is true.
-    pub(crate) fn seat(&self, hash: u64, may_be: impl Fn(usize) -> bool) -> Option<usize> {
-        let seats = (0..self.weights.len()).filter(|seat| may_be(*seat));
+    pub(crate) fn device_slot(&self, hash: u64, may_be: impl Fn(usize) -> bool) -> Option<usize> {
+        let device_slots = (0..self.weights.len()).filter(|device_slot| may_be(*device_slot));
         if self.is_even {
-            return seats.max_by_key(|seat| mixed(hash, *seat));
+            return device_slots.max_by_key(|device_slot| mixed(hash, *device_slot));
         }
-        seats.max_by(|a, b| self.score(hash, *a).total_cmp(&self.score(hash, *b)))
+        device_slots.max_by(|a, b| self.score(hash, *a).total_cmp(&self.score(hash, *b)))
     }
 
-    fn score(&self, hash: u64, seat: usize) -> f64 {
+    fn score(&self, hash: u64, device_slot: usize) -> f64 {
         // In the open interval from 0 to 1.
-        let uniform = ((mixed(hash, seat) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-        -self.weights[seat] / uniform.ln()
+        let uniform = ((mixed(hash, device_slot) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        -self.weights[device_slot] / uniform.ln()
     }
 }
 
 /// A hash of both; the last steps of splitmix64.
-fn mixed(hash: u64, seat: usize) -> u64 {
-    let mixed = hash ^ (seat as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+fn mixed(hash: u64, device_slot: usize) -> u64 {
+    let mixed = hash ^ (device_slot as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ (mixed >> 31)
@@ -51,12 +51,13 @@ fn mixed(hash: u64, seat: usize) -> u64 {
 mod tests {
     use super::*;
 
-    fn counts(rendezvous: &Rendezvous, seats: usize, without: Option<usize>) -> Vec<usize> {
-        let mut counts = vec![0; seats];
+    fn counts(rendezvous: &Rendezvous, device_slots: usize, without: Option<usize>) -> Vec<usize> {
+        let mut counts = vec![0; device_slots];
         for n in 0..80_000_u64 {
             let hash = xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes());
-            let seat = rendezvous.seat(hash, |seat| Some(seat) != without);
-            counts[seat.expect("there are seats")] += 1;
+            let device_slot =
+                rendezvous.device_slot(hash, |device_slot| Some(device_slot) != without);
+            counts[device_slot.expect("there are slots")] += 1;
         }
         counts
     }
@@ -76,8 +77,10 @@ mod tests {
             let mut moved_to = [0; 4];
             for n in 0..40_000_u64 {
                 let hash = xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes());
-                let before = rendezvous.seat(hash, |_| true).expect("there are seats");
-                let after = rendezvous.seat(hash, |seat| seat != 3).expect("there are seats");
+                let before = rendezvous.device_slot(hash, |_| true).expect("there are slots");
+                let after = rendezvous
+                    .device_slot(hash, |device_slot| device_slot != 3)
+                    .expect("there are slots");
                 match before {
                     3 => moved_to[after] += 1,
                     _ => assert_eq!(before, after),
@@ -85,6 +88,6 @@ mod tests {
             }
             assert!(moved_to[..3].iter().all(|count| *count > 1_000), "{moved_to:?}");
         }
-        assert_eq!(Rendezvous::new([1].into_iter()).seat(5, |_| false), None);
+        assert_eq!(Rendezvous::new([1].into_iter()).device_slot(5, |_| false), None);
     }
 }

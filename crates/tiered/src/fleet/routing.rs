@@ -30,7 +30,11 @@ impl Routing {
     ) -> Self {
         Self {
             rendezvous,
-            is_in: membership.seats.iter().map(|seat| seat.is_taken()).collect(),
+            is_in: membership
+                .device_slots
+                .iter()
+                .map(|device_slot| device_slot.is_taken())
+                .collect(),
             is_warming: is_warming.collect(),
             epoch: membership.epoch,
             floor: membership.floor,
@@ -38,9 +42,12 @@ impl Routing {
     }
 
     /// The slot that a key belongs to, and the slots where it may be.
-    pub(crate) fn seats(&self, hash: u64) -> (usize, [Option<usize>; 2]) {
-        let home = self.rendezvous.seat(hash, |_| true).unwrap_or(0);
-        let next = || self.rendezvous.seat(hash, |seat| seat != home && self.is_in[seat]);
+    pub(crate) fn device_slots(&self, hash: u64) -> (usize, [Option<usize>; 2]) {
+        let home = self.rendezvous.device_slot(hash, |_| true).unwrap_or(0);
+        let next = || {
+            self.rendezvous
+                .device_slot(hash, |device_slot| device_slot != home && self.is_in[device_slot])
+        };
         match (self.is_in[home], self.is_warming[home]) {
             (true, false) => (home, [Some(home), None]),
             (true, true) => (home, [Some(home), next()]),
@@ -64,16 +71,16 @@ mod tests {
         let well = routing([true; 3], [false; 3]);
         for n in 0..1_000_u64 {
             let hash = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let (home, seats) = well.seats(hash);
-            assert_eq!(seats, [Some(home), None]);
-            let without = [0, 1, 2].map(|seat| seat != home);
-            let (same, [Some(next), None]) = routing(without, [false; 3]).seats(hash) else {
+            let (home, device_slots) = well.device_slots(hash);
+            assert_eq!(device_slots, [Some(home), None]);
+            let without = [0, 1, 2].map(|device_slot| device_slot != home);
+            let (same, [Some(next), None]) = routing(without, [false; 3]).device_slots(hash) else {
                 panic!("it is forwarded");
             };
             assert!(same == home && next != home);
             let warming = routing([true; 3], without.map(|is_in| !is_in));
-            assert_eq!(warming.seats(hash), (home, [Some(home), Some(next)]));
+            assert_eq!(warming.device_slots(hash), (home, [Some(home), Some(next)]));
         }
-        assert_eq!(routing([false; 3], [false; 3]).seats(5).1, [None, None]);
+        assert_eq!(routing([false; 3], [false; 3]).device_slots(5).1, [None, None]);
     }
 }

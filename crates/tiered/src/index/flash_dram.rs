@@ -77,8 +77,8 @@ impl FlashDram {
             expiry: options.expiry,
         };
         for flash in &options.flash {
-            let (usual, bits) = (options.object_bytes_usual, options.fingerprint_bits);
-            let layout = Layout::of(flash.bytes, usual, options.segment_bytes, bits)?;
+            let (average, bits) = (options.avg_object_bytes, options.fingerprint_bits);
+            let layout = Layout::of(flash.bytes, average, options.segment_bytes, bits)?;
             of.segment_bytes = of.segment_bytes.max(u64::from(layout.segment_bytes));
             of.fixed_bytes += layout.index_bytes_max();
         }
@@ -109,7 +109,7 @@ impl FlashDram {
     }
 
     /// The DRAM that flash takes even if none is for objects, in bytes.
-    pub fn dram_bytes_least(&self) -> u64 {
+    pub fn dram_bytes_min(&self) -> u64 {
         self.dram_bytes_for(0)
     }
 

@@ -125,8 +125,8 @@ impl Stripe {
         self.lines_of(fingerprint).into_iter().find_map(|line| {
             let is_named = |entry: &&mut Entry| is_it(**entry, fingerprint);
             let entry = self.lines[line].iter_mut().find(is_named)?;
-            *entry = entry.asked_for(true);
-            Some(entry.asked_for(false))
+            *entry = entry.accessed(true);
+            Some(entry.accessed(false))
         })
     }
 
@@ -145,7 +145,7 @@ impl Stripe {
             || lines.iter().any(|line| self.replace(*line, entry, |other| !other.was_asked_for()));
         if !is_placed {
             for line in lines {
-                self.lines[line].iter_mut().for_each(|other| *other = other.asked_for(false));
+                self.lines[line].iter_mut().for_each(|other| *other = other.accessed(false));
             }
             self.replace(lines[fingerprint as usize % 2], entry, |_| true);
         }
@@ -180,7 +180,7 @@ impl Stripe {
         // The younger are in front: a new entry is not evicted before it can be accessed.
         let Some(place) = line.iter().rposition(|other| is_to_go(*other)) else { return false };
         line[..=place].rotate_right(1);
-        line[0] = entry.asked_for(false);
+        line[0] = entry.accessed(false);
         true
     }
 
@@ -202,10 +202,10 @@ fn is_it(entry: Entry, fingerprint: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::Spot;
+    use crate::entry::RecordLocation;
 
     fn entry(fingerprint: u64, slot: u32) -> Entry {
-        Entry::record(fingerprint, Spot { slot, generation: 0, offset: 0, len: 64 })
+        Entry::record(fingerprint, RecordLocation { slot, generation: 0, offset: 0, len: 64 })
     }
 
     fn name(fingerprint: u64) -> Name {

@@ -25,14 +25,14 @@ use std::hint::black_box;
 
 use crate::entry::Entry;
 use crate::index::negative_filter::NegativeFilter;
-use crate::segment::segment_table::{Life, Lives};
+use crate::segment::segment_table::{LiveSegments, SegmentState};
 
 /// No operation has this sequence.
 pub(crate) const NO_SEQUENCE: u64 = u64::MAX;
 
 /// What DRAM knows of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Knowledge {
+pub(crate) enum DramLookup {
     /// There is no record.
     Absent,
     /// The record's entry.
@@ -98,16 +98,16 @@ impl Partition {
     }
 
     /// The state of a fingerprint.
-    pub(crate) fn find(&self, fingerprint: u64, lives: &Lives) -> Knowledge {
+    pub(crate) fn find(&self, fingerprint: u64, live_segments: &LiveSegments) -> DramLookup {
         let merging = || self.merging.as_ref().and_then(|merging| merging.find(fingerprint));
         match self.changes.find(fingerprint).or_else(merging) {
-            Some(entry) => match entry.spot() {
-                Some(spot) if lives.has(spot) => Knowledge::Entry(entry),
-                _ => Knowledge::Absent,
+            Some(entry) => match entry.location() {
+                Some(location) if live_segments.has(location) => DramLookup::Entry(entry),
+                _ => DramLookup::Absent,
             },
             None => match &self.filter {
-                Some(filter) if !filter.may_have(fingerprint) => Knowledge::Absent,
-                _ => Knowledge::Page,
+                Some(filter) if !filter.may_have(fingerprint) => DramLookup::Absent,
+                _ => DramLookup::Page,
             },
         }
     }
@@ -134,7 +134,12 @@ impl Partition {
     }
 
     /// Installs the filter of the page that has been read.
-    pub(crate) fn learn(&mut self, version: u32, replay_from: u64, filter: NegativeFilter) {
+    pub(crate) fn install_filter(
+        &mut self,
+        version: u32,
+        replay_from: u64,
+        filter: NegativeFilter,
+    ) {
         if version == self.version && replay_from >= self.distrusted_until {
             self.filter = Some(filter);
         }
@@ -152,10 +157,10 @@ impl Partition {
     }
 
     /// Whether a merge would bring at least half of the changes into the page.
-    pub(crate) fn is_worth_merging(&self, lives: &Lives) -> bool {
+    pub(crate) fn is_worth_merging(&self, live_segments: &LiveSegments) -> bool {
         let is_buffered = |entry: &&Entry| {
-            let life = entry.spot().and_then(|spot| lives.of(spot));
-            matches!(life, Some((_, Life::Buffered)))
+            let life = entry.location().and_then(|location| live_segments.of(location));
+            matches!(life, Some((_, SegmentState::Buffered)))
         };
         let changes = self.changes();
         changes > 0 && self.changes.entries.iter().filter(is_buffered).count() <= changes / 2
@@ -163,22 +168,22 @@ impl Partition {
 
     /// Begins to merge the changes into the page; returns them, or `None` if there are none, or a
     /// merge is in progress.
-    pub(crate) fn begin_merge(&mut self, lives: &Lives) -> Option<Vec<Entry>> {
+    pub(crate) fn begin_merge(&mut self, live_segments: &LiveSegments) -> Option<Vec<Entry>> {
         if self.merging.is_some() || self.changes.entries.is_empty() {
             return None;
         }
         let mut merging = std::mem::replace(&mut self.changes, Changes::NONE);
         for entry in &mut merging.entries {
-            let Some(spot) = entry.spot() else { continue };
-            match lives.of(spot) {
-                Some((_, Life::Whole)) => continue,
-                Some((_, Life::Buffered)) => {
+            let Some(location) = entry.location() else { continue };
+            match live_segments.of(location) {
+                Some((_, SegmentState::Whole)) => continue,
+                Some((_, SegmentState::Buffered)) => {
                     // No operation on a segment is older than the segment.
-                    self.changes.set(*entry, lives.order(spot.slot));
+                    self.changes.set(*entry, live_segments.order(location.slot));
                 }
                 None => {}
             }
-            *entry = Entry::gone(entry.fingerprint());
+            *entry = Entry::tombstone(entry.fingerprint());
         }
         let entries = merging.entries.clone();
         self.merging = Some(Box::new(merging));

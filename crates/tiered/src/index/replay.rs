@@ -81,14 +81,14 @@ pub(crate) fn replay(
         if of_log == Some(next)
             && let Some(Invalidation { name, sequence, .. }) = log.next()
         {
-            let entry = Entry::gone(name.fingerprint);
+            let entry = Entry::tombstone(name.fingerprint);
             shown.push(Restored { partition: name.partition, entry, sequence });
             continue;
         }
         let Some(Reverse((_, place))) = turns.pop() else { continue };
         let stream = &mut streams[place];
-        let Summary { name, sequence, spot } = stream.summaries[stream.next];
-        let entry = Entry::record(name.fingerprint, spot);
+        let Summary { name, sequence, location } = stream.summaries[stream.next];
+        let entry = Entry::record(name.fingerprint, location);
         shown.push(Restored { partition: name.partition, entry, sequence });
         stream.next += 1;
         match stream.summaries.get(stream.next) {

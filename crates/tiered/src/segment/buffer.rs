@@ -16,7 +16,7 @@
 use tidekv_io::buffer::AlignedVec;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::entry::{SegmentId, Spot, UNIT_BYTES};
+use crate::entry::{RecordLocation, SegmentId, UNIT_BYTES};
 use crate::segment::layout::{BLOCK_BYTES, Name, SUMMARY_BYTES};
 use crate::segment::record::{self, Record};
 use crate::segment::segment_table::Slot;
@@ -29,7 +29,7 @@ const SUMMARY_HEAD_BYTES: usize = 16;
 pub(crate) struct Summary {
     pub(crate) name: Name,
     pub(crate) sequence: u64,
-    pub(crate) spot: Spot,
+    pub(crate) location: RecordLocation,
 }
 
 /// A segment that is being filled.
@@ -100,28 +100,31 @@ impl Segment {
         record: &Record,
         sequence: u64,
         now_s: u32,
-    ) -> Spot {
+    ) -> RecordLocation {
         let object = &record.found.object;
         let (offset, id) = (self.bytes.len(), self.slot.id);
         let len = record::record_bytes(key.len(), object.value.len());
         self.bytes.resize(offset + len, 0);
         record::encode(&mut self.bytes[offset..], id, key, record);
         let generation = id.generation as u16;
-        let spot = Spot { slot: id.slot, generation, offset: offset as u32, len: len as u32 };
-        self.summaries.push(Summary { name, sequence, spot });
+        let location =
+            RecordLocation { slot: id.slot, generation, offset: offset as u32, len: len as u32 };
+        self.summaries.push(Summary { name, sequence, location });
         let slot = &mut self.slot;
         slot.sequence_max = slot.sequence_max.max(sequence);
         slot.may_go_at_s = slot.may_go_at_s.max(may_go_at_s(object.deadline, now_s));
         let deadline_s = object.deadline.unix_s().unwrap_or(u32::MAX);
         slot.deadline_max_s = slot.deadline_max_s.max(deadline_s);
         slot.records += 1;
-        spot
+        location
     }
 
     /// The bytes of a record.
-    pub(crate) fn read(&self, spot: Spot) -> Option<&[u8]> {
-        let offset = spot.offset as usize;
-        spot.is_in(self.slot.id).then(|| self.bytes.get(offset..offset + spot.len as usize))?
+    pub(crate) fn read(&self, location: RecordLocation) -> Option<&[u8]> {
+        let offset = location.offset as usize;
+        location
+            .is_in(self.slot.id)
+            .then(|| self.bytes.get(offset..offset + location.len as usize))?
     }
 
     /// Appends the summary; returns the segment's entry of the segment table.
@@ -131,11 +134,11 @@ impl Segment {
         let mut summary = Vec::with_capacity(self.summaries.len() * SUMMARY_BYTES + 8);
         summary.extend_from_slice(&self.slot.id.slot.to_le_bytes());
         summary.extend_from_slice(&self.slot.id.generation.to_le_bytes());
-        for Summary { name, sequence, spot } in &self.summaries {
+        for Summary { name, sequence, location } in &self.summaries {
             summary.extend_from_slice(&name.number().to_le_bytes());
             summary.extend_from_slice(&sequence.to_le_bytes());
-            summary.extend_from_slice(&spot.offset.to_le_bytes());
-            summary.extend_from_slice(&spot.len.to_le_bytes());
+            summary.extend_from_slice(&location.offset.to_le_bytes());
+            summary.extend_from_slice(&location.len.to_le_bytes());
         }
         self.bytes.extend_from_slice(&xxh3_64_with_seed(&summary, device).to_le_bytes());
         self.bytes.extend_from_slice(&summary);
@@ -182,7 +185,12 @@ pub(crate) fn read_summary(bytes: &[u8], device: u64, id: SegmentId) -> Option<V
     let record = |bytes: &[u8]| Summary {
         name: Name::from_number(long(bytes, 0)),
         sequence: long(bytes, 8),
-        spot: Spot { slot: id.slot, generation, offset: word(bytes, 16), len: word(bytes, 20) },
+        location: RecordLocation {
+            slot: id.slot,
+            generation,
+            offset: word(bytes, 16),
+            len: word(bytes, 20),
+        },
     };
     Some(records.chunks_exact(SUMMARY_BYTES).map(record).collect())
 }
@@ -192,7 +200,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::object::{Deadline, Found, Object};
+    use crate::object::{CachedObject, Deadline, Object};
     use crate::segment::record::Kind;
 
     const ID: SegmentId = SegmentId { slot: 3, generation: 5 };
@@ -204,7 +212,7 @@ mod tests {
     fn record(value_len: usize, deadline: Deadline) -> Record {
         let value = Bytes::from(vec![1; value_len]);
         let object = Object { value, flags: 0, deadline, version: 1, marks: 0 };
-        let found = Found { object, was_fetched: false, accessed_s: 0 };
+        let found = CachedObject { object, was_fetched: false, accessed_s: 0 };
         Record { found, kind: Kind::Whole, home: 0, epoch: 0 }
     }
 
@@ -217,27 +225,30 @@ mod tests {
         let group = Group::of(Deadline::at(2_000), 1_000);
         let mut segment = empty(group, 64 << 10);
         let record = record(1_000, Deadline::at(2_000));
-        let mut spots = Vec::new();
+        let mut locations = Vec::new();
         while segment.has_room_for(record::record_bytes(1, 1_000)) {
-            let n = spots.len() as u64;
-            spots.push(segment.append(name(n), b"k", &record, 10 + n, 1_000));
+            let n = locations.len() as u64;
+            locations.push(segment.append(name(n), b"k", &record, 10 + n, 1_000));
         }
-        assert!(spots.len() > 50);
-        for spot in &spots {
-            let bytes = segment.read(*spot).expect("it is in the buffer");
+        assert!(locations.len() > 50);
+        for location in &locations {
+            let bytes = segment.read(*location).expect("it is in the buffer");
             assert_eq!(record::decode(bytes, ID, b"k"), Ok(record.clone()));
         }
         let slot = segment.seal(9);
         assert!(segment.bytes().len() <= 64 << 10);
-        assert_eq!((slot.records as usize, slot.order, slot.may_go_at_s), (spots.len(), 7, 1_750));
-        assert_eq!(slot.sequence_max, 9 + spots.len() as u64);
+        assert_eq!(
+            (slot.records as usize, slot.order, slot.may_go_at_s),
+            (locations.len(), 7, 1_750)
+        );
+        assert_eq!(slot.sequence_max, 9 + locations.len() as u64);
         let (at, len) = summary_range(&slot);
         let bytes = &segment.bytes()[at as usize..at as usize + len];
         let summaries = read_summary(bytes, 9, ID).expect("it is whole");
-        let expected = spots.iter().enumerate().map(|(n, spot)| Summary {
+        let expected = locations.iter().enumerate().map(|(n, location)| Summary {
             name: name(n as u64),
             sequence: 10 + n as u64,
-            spot: *spot,
+            location: *location,
         });
         assert!(summaries.into_iter().eq(expected));
         assert_eq!(read_summary(bytes, 8, ID), None);

@@ -93,14 +93,14 @@ impl Layout {
     /// When it is too small for the least number of segments; the message states the size needed.
     pub(crate) fn of(
         bytes: u64,
-        object_bytes_usual: u64,
+        avg_object_bytes: u64,
         segment_bytes: Option<u64>,
         fingerprint_bits: u32,
     ) -> Result<Self> {
-        let usual = (bytes / DEFAULT_SEGMENTS).next_power_of_two();
-        let usual = usual.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX as u64);
-        let segment_bytes = segment_bytes.unwrap_or(usual);
-        let objects = bytes / taken_bytes(object_bytes_usual) + 1;
+        let average = (bytes / DEFAULT_SEGMENTS).next_power_of_two();
+        let average = average.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX as u64);
+        let segment_bytes = segment_bytes.unwrap_or(average);
+        let objects = bytes / taken_bytes(avg_object_bytes) + 1;
         let layout = Self {
             bytes,
             segment_bytes: segment_bytes as u32,
@@ -114,7 +114,7 @@ impl Layout {
         if slots < SLOTS_MIN {
             return Err(Error::invalid(format!(
                 "a flash device of {bytes} bytes is too small: it takes at least {}",
-                Self::bytes_min(object_bytes_usual, segment_bytes)
+                Self::bytes_min(avg_object_bytes, segment_bytes)
             )));
         }
         Ok(Self { slots: slots as u32, ..layout })
@@ -123,11 +123,11 @@ impl Layout {
     /// The number of slots that fit in `bytes`, with all other parts. Ignores the layout's own
     /// number of slots.
     fn slots_fitting(&self, bytes: u64) -> u64 {
-        bytes.saturating_sub(self.beside_bytes()) / self.slot_bytes()
+        bytes.saturating_sub(self.overhead_bytes()) / self.slot_bytes()
     }
 
     /// The size of all parts but the slots, in bytes, however many may be in use.
-    pub(crate) fn beside_bytes(&self) -> u64 {
+    pub(crate) fn overhead_bytes(&self) -> u64 {
         Self { slots: 0, ..*self }.segments_at() + BLOCK_BYTES
     }
 
@@ -147,15 +147,15 @@ impl Layout {
 
     /// The least bytes that may be in use, if any are.
     pub(crate) fn in_use_bytes_min(&self) -> u64 {
-        self.beside_bytes() + SLOTS_MIN * self.slot_bytes()
+        self.overhead_bytes() + SLOTS_MIN * self.slot_bytes()
     }
 
     /// Approximately the smallest device that is large enough, in bytes.
-    fn bytes_min(object_bytes_usual: u64, segment_bytes: u64) -> u64 {
+    fn bytes_min(avg_object_bytes: u64, segment_bytes: u64) -> u64 {
         let slots_bytes = SLOTS_MIN * (segment_bytes + SLOT_BYTES as u64);
         // The index takes its share of any size.
         let page_bytes = 2 * PAGE_BYTES as u64 + VERSION_BYTES as u64;
-        let taken_bytes = taken_bytes(object_bytes_usual);
+        let taken_bytes = taken_bytes(avg_object_bytes);
         let share = page_bytes as f64 / (DEFAULT_ENTRIES * taken_bytes) as f64;
         let fixed_bytes = slots_bytes + 128 * BLOCK_BYTES;
         ((fixed_bytes as f64 / (1.0 - share).max(0.01)) as u64).next_multiple_of(1 << 20)
@@ -226,8 +226,8 @@ mod tests {
 
     #[test]
     fn parts_follow_one_another_and_end_within_the_device() {
-        for (bytes, usual) in [(64 << 20, 4096), (4 << 30, 32 << 10), (1 << 40, 4096)] {
-            let layout = Layout::of(bytes, usual, None, 40).expect("it is large enough");
+        for (bytes, average) in [(64 << 20, 4096), (4 << 30, 32 << 10), (1 << 40, 4096)] {
+            let layout = Layout::of(bytes, average, None, 40).expect("it is large enough");
             let last = u64::from(layout.invalidations) - 1;
             let starts = [
                 layout.superblock_at(1),

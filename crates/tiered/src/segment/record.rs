@@ -29,7 +29,7 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::entry::{RECORD_HEADER_BYTES, SegmentId, UNIT_BYTES};
-use crate::object::{Deadline, Found, Object};
+use crate::object::{CachedObject, Deadline, Object};
 
 const FETCHED: u8 = 1;
 const KIND: u32 = 1;
@@ -48,7 +48,7 @@ pub(crate) enum Kind {
 /// An object with its metadata on flash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
-    pub(crate) found: Found,
+    pub(crate) found: CachedObject,
     pub(crate) kind: Kind,
     /// The device that the key belongs to while all devices work.
     pub(crate) home: u64,
@@ -72,7 +72,7 @@ pub(crate) fn record_bytes(key_len: usize, value_len: usize) -> usize {
 
 /// Writes the record to `out`, which has the length of [`record_bytes`].
 pub(crate) fn encode(out: &mut [u8], segment: SegmentId, key: &[u8], record: &Record) {
-    let Found { object, was_fetched, accessed_s } = &record.found;
+    let CachedObject { object, was_fetched, accessed_s } = &record.found;
     let (header, rest) = out.split_at_mut(RECORD_HEADER_BYTES);
     header.fill(0);
     let flags = (u8::from(*was_fetched) * FETCHED) | ((record.kind as u8) << KIND);
@@ -132,7 +132,7 @@ pub(crate) fn decode(
         marks: bytes[30],
     };
     Ok(Record {
-        found: Found { object, was_fetched: bytes[31] & FETCHED != 0, accessed_s: word(40) },
+        found: CachedObject { object, was_fetched: bytes[31] & FETCHED != 0, accessed_s: word(40) },
         kind: [Kind::Whole, Kind::Head, Kind::Part][usize::from(bytes[31] >> KIND & 3).min(2)],
         home: long(48),
         epoch: word(44),
@@ -161,7 +161,7 @@ mod tests {
             version: 1 << 40,
             marks: 5,
         };
-        let found = Found { object, was_fetched: true, accessed_s: 99 };
+        let found = CachedObject { object, was_fetched: true, accessed_s: 99 };
         Record { found, kind: Kind::Part, home: 8, epoch: 7 }
     }
 

@@ -18,12 +18,12 @@
 //!
 //! Values on flash: do not change.
 //!
-//! Guarantee: [`Lives`], which is read without a lock, has a record's entry as live only while its
+//! Guarantee: [`LiveSegments`], which is read without a lock, has a record's entry as live only while its
 //! segment is in the slot, open or whole.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::entry::{SegmentId, Spot};
+use crate::entry::{RecordLocation, SegmentId};
 use crate::segment::coding::{Reader, Writer};
 use crate::segment::layout::SLOT_BYTES;
 use crate::segment::ttl::Group;
@@ -93,7 +93,7 @@ impl Slot {
 
 /// Where the records of a segment are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum SegmentState {
     /// In a buffer in DRAM.
     Buffered,
     /// On flash, all of them.
@@ -106,13 +106,13 @@ const WHOLE: u64 = 2;
 
 /// The live segments; for all threads.
 #[derive(Debug)]
-pub(crate) struct Lives {
+pub(crate) struct LiveSegments {
     /// Generation, and in the lowest two bits the state.
     slots: Box<[AtomicU64]>,
     orders: Box<[AtomicU64]>,
 }
 
-impl Lives {
+impl LiveSegments {
     /// All slots are free, in generation 0.
     pub(crate) fn new(slots: u32) -> Self {
         let zeros = || (0..slots).map(|_| AtomicU64::new(0)).collect();
@@ -120,20 +120,20 @@ impl Lives {
     }
 
     /// The segment of a record, and where its records are; `None` if it is gone.
-    pub(crate) fn of(&self, spot: Spot) -> Option<(SegmentId, Life)> {
-        let word = self.slots.get(spot.slot as usize)?.load(Ordering::Acquire);
-        let id = SegmentId { slot: spot.slot, generation: (word >> 2) as u32 };
+    pub(crate) fn of(&self, location: RecordLocation) -> Option<(SegmentId, SegmentState)> {
+        let word = self.slots.get(location.slot as usize)?.load(Ordering::Acquire);
+        let id = SegmentId { slot: location.slot, generation: (word >> 2) as u32 };
         let life = match word & 3 {
-            BUFFERED => Life::Buffered,
-            WHOLE => Life::Whole,
+            BUFFERED => SegmentState::Buffered,
+            WHOLE => SegmentState::Whole,
             _ => return None,
         };
-        spot.is_in(id).then_some((id, life))
+        location.is_in(id).then_some((id, life))
     }
 
     /// Whether the record is live.
-    pub(crate) fn has(&self, spot: Spot) -> bool {
-        self.of(spot).is_some()
+    pub(crate) fn has(&self, location: RecordLocation) -> bool {
+        self.of(location).is_some()
     }
 
     /// A sequence that orders segments by age: of a whole segment, no operation on its records has
@@ -195,16 +195,20 @@ mod tests {
 
     #[test]
     fn records_live_as_long_as_their_segment() {
-        let lives = Lives::new(4);
+        let live_segments = LiveSegments::new(4);
         let id = SegmentId { slot: 2, generation: 70_000 };
-        let spot = Spot { slot: 2, generation: 70_000_u32 as u16, offset: 0, len: 64 };
-        assert!(!lives.has(spot));
-        lives.set_buffered(id, 8);
-        assert_eq!(lives.of(spot), Some((id, Life::Buffered)));
-        lives.set_whole(id, 8);
-        assert_eq!((lives.of(spot), lives.order(2)), (Some((id, Life::Whole)), 8));
-        lives.set_free(SegmentId { generation: 70_001, ..id });
-        assert!(!lives.has(spot));
-        assert!(!lives.has(Spot { slot: 4, ..spot }));
+        let location =
+            RecordLocation { slot: 2, generation: 70_000_u32 as u16, offset: 0, len: 64 };
+        assert!(!live_segments.has(location));
+        live_segments.set_buffered(id, 8);
+        assert_eq!(live_segments.of(location), Some((id, SegmentState::Buffered)));
+        live_segments.set_whole(id, 8);
+        assert_eq!(
+            (live_segments.of(location), live_segments.order(2)),
+            (Some((id, SegmentState::Whole)), 8)
+        );
+        live_segments.set_free(SegmentId { generation: 70_001, ..id });
+        assert!(!live_segments.has(location));
+        assert!(!live_segments.has(RecordLocation { slot: 4, ..location }));
     }
 }

@@ -56,7 +56,7 @@ pub(crate) struct Taken {
     /// The slot in its new generation.
     pub(crate) id: SegmentId,
     /// The segment that was evicted for it.
-    pub(crate) went: Option<Slot>,
+    pub(crate) evicted: Option<Slot>,
 }
 
 impl Slots {
@@ -85,14 +85,14 @@ impl Slots {
     /// A slot for a segment that is opened at `now_s`; `None` when all are being filled.
     pub(crate) fn take(&mut self, now_s: u32) -> Option<Taken> {
         if let Some(slot) = self.free.pop_front() {
-            return Some(Taken { id: self.slots[slot as usize].id, went: None });
+            return Some(Taken { id: self.slots[slot as usize].id, evicted: None });
         }
         if self.in_use_max == 0 {
             return None;
         }
         let slot = self.next_to_go(now_s)?;
-        let went = self.forget(slot);
-        Some(Taken { id: self.slots[slot as usize].id, went: Some(went) })
+        let evicted = self.forget(slot);
+        Some(Taken { id: self.slots[slot as usize].id, evicted: Some(evicted) })
     }
 
     /// The slot whose segment is next to be evicted at `now_s`, if any is whole.
@@ -136,9 +136,9 @@ impl Slots {
             return None;
         }
         let slot = self.next_to_go(now_s)?;
-        let went = self.forget(slot);
+        let evicted = self.forget(slot);
         self.to_be_emptied.push(slot);
-        Some((self.slots[slot as usize].id, went))
+        Some((self.slots[slot as usize].id, evicted))
     }
 
     /// Whether [`Slots::shed`] or [`Slots::next_to_empty`] has work.
@@ -219,14 +219,14 @@ impl Slots {
 
     /// Drops the slot's segment and raises its generation.
     fn forget(&mut self, slot: u32) -> Slot {
-        let held = self.slots[slot as usize];
-        if held.is_whole {
-            self.by_order.remove(&held.order);
-            self.by_going.remove(&(held.may_go_at_s, slot));
+        let cached = self.slots[slot as usize];
+        if cached.is_whole {
+            self.by_order.remove(&cached.order);
+            self.by_going.remove(&(cached.may_go_at_s, slot));
         }
-        let generation = held.id.generation.wrapping_add(1);
+        let generation = cached.id.generation.wrapping_add(1);
         self.slots[slot as usize] = Slot::free(SegmentId { slot, generation });
-        held
+        cached
     }
 
     /// Its memory, in bytes; approximate for the trees.

@@ -1,4 +1,4 @@
-//! The membership in a file of its own: a witness that does not fail with the devices.
+//! The membership in a file of its own: a copy that does not fail with the devices.
 //!
 //! The file should be on storage that outlives the process but not a reboot; there it is as durable
 //! as the devices' unsynced writes. Two blocks are written alternately, so that one is always
@@ -83,8 +83,8 @@ mod tests {
         let (state, found) = StateFile::open(&storage, path, 1).expect("it is made");
         assert_eq!(found, None);
         let mut membership = Membership::new(5, 2);
-        for seat in 0..2 {
-            membership.attach(seat, 7);
+        for device_slot in 0..2 {
+            membership.attach(device_slot, 7);
             state.write(&membership, 1).expect("it is written");
             let (_, found) = StateFile::open(&storage, path, 1).expect("it is there");
             assert_eq!(found.as_ref(), Some(&membership));

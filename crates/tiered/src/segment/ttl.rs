@@ -45,9 +45,9 @@ impl Group {
 
     /// The group of an object with this deadline, at `now_s`.
     pub(crate) fn of(deadline: Deadline, now_s: u32) -> Self {
-        let Some(left_s) = deadline.left_s(now_s) else { return Self::NEVER };
-        let left_s = left_s.min(LONG_S);
-        Self(FIRST_S.partition_point(|first_s| *first_s <= left_s) as u8)
+        let Some(remaining_s) = deadline.remaining_s(now_s) else { return Self::NEVER };
+        let remaining_s = remaining_s.min(LONG_S);
+        Self(FIRST_S.partition_point(|first_s| *first_s <= remaining_s) as u8)
     }
 
     /// The distance of two groups; groups that never expire are far from all others.
@@ -69,8 +69,8 @@ impl Group {
 /// The first second in which a segment with such an object, written at `now_s`, may be dropped;
 /// `u32::MAX` for never.
 pub(crate) fn may_go_at_s(deadline: Deadline, now_s: u32) -> u32 {
-    match (deadline.unix_s(), deadline.left_s(now_s)) {
-        (Some(unix_s), Some(left_s)) => unix_s - left_s / 4,
+    match (deadline.unix_s(), deadline.remaining_s(now_s)) {
+        (Some(unix_s), Some(remaining_s)) => unix_s - remaining_s / 4,
         _ => u32::MAX,
     }
 }
@@ -79,19 +79,19 @@ pub(crate) fn may_go_at_s(deadline: Deadline, now_s: u32) -> u32 {
 mod tests {
     use super::*;
 
-    fn group_of(left_s: u64) -> Group {
-        Group::of(Deadline::at(1_000_000_000 + left_s), 1_000_000_000)
+    fn group_of(remaining_s: u64) -> Group {
+        Group::of(Deadline::at(1_000_000_000 + remaining_s), 1_000_000_000)
     }
 
     #[test]
     fn times_of_a_group_are_within_a_quarter() {
         let mut first_s = 1;
-        for left_s in 1..u64::from(LONG_S) {
-            if group_of(left_s) != group_of(first_s) {
-                assert!(group_of(left_s) > group_of(first_s));
-                first_s = left_s;
+        for remaining_s in 1..u64::from(LONG_S) {
+            if group_of(remaining_s) != group_of(first_s) {
+                assert!(group_of(remaining_s) > group_of(first_s));
+                first_s = remaining_s;
             }
-            assert!(left_s * 4 <= first_s * 5, "{first_s} and {left_s}");
+            assert!(remaining_s * 4 <= first_s * 5, "{first_s} and {remaining_s}");
         }
         assert!(FIRST_S[75] >= LONG_S, "{}", FIRST_S[75]);
         assert!(FIRST_S[70] < LONG_S, "there are no more groups than it takes");
@@ -107,10 +107,13 @@ mod tests {
 
     #[test]
     fn nothing_goes_before_three_quarters_of_its_time() {
-        for left_s in [0, 1, 2, 3, 4, 100, 86_400] {
-            let at_s = may_go_at_s(Deadline::at(1_000 + left_s), 1_000);
+        for remaining_s in [0, 1, 2, 3, 4, 100, 86_400] {
+            let at_s = may_go_at_s(Deadline::at(1_000 + remaining_s), 1_000);
             let lived_s = u64::from(at_s) - 1_000;
-            assert!(lived_s * 4 >= left_s * 3 && lived_s <= left_s, "{left_s}: {lived_s}");
+            assert!(
+                lived_s * 4 >= remaining_s * 3 && lived_s <= remaining_s,
+                "{remaining_s}: {lived_s}"
+            );
         }
         assert_eq!(may_go_at_s(Deadline::NEVER, 7), u32::MAX);
     }

@@ -20,7 +20,7 @@ use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::fleet::flash::{CopyLocation, Flash, Start};
 use crate::index::flash_dram::FlashDram;
-use crate::object::{Change, Found, Object};
+use crate::object::{CachedObject, Change, Object};
 use crate::options::{DRAM_BYTES_MIN, KEY_BYTES_MAX, OBJECT_DRAM_DIVISOR, Options};
 use crate::segment::layout::{Layout, SEGMENT_BYTES_MIN};
 use crate::segment::superblock::{NO_TIME, Opening};
@@ -66,17 +66,18 @@ impl Pool {
         options: &Options,
         opening: Opening,
         may_be_warm: bool,
-        around: &Environment,
+        environment: &Environment,
     ) -> Result<(Self, Start)> {
         options.check()?;
-        let (segment_bytes, flash_dram) = fitting(options, || left(options, around))?;
+        let (segment_bytes, flash_dram) = fitting(options, || evicted(options, environment))?;
         let options = &Options { segment_bytes, ..options.clone() };
         let flash_bytes = flash_dram.bytes(options.dram_bytes);
         let (flash, start) = match options.flash.is_empty() {
             true => (None, Start { warm: 0, version_max: 0, clear_at_s: NO_TIME }),
             false => {
                 let limits = flash_dram.limits(options.dram_bytes);
-                let (flash, start) = Flash::open(options, limits, opening, may_be_warm, around)?;
+                let (flash, start) =
+                    Flash::open(options, limits, opening, may_be_warm, environment)?;
                 (Some(flash), start)
             }
         };
@@ -109,11 +110,11 @@ impl Pool {
         let Some(flash) = &self.flash else { return };
         for shard in &self.shards {
             let mut shard = shard.lock();
-            let left = shard.set_capacity_bytes(0);
-            for held in left.iter() {
+            let evicted = shard.set_capacity_bytes(0);
+            for cached in evicted.iter() {
                 // Here there is time to wait for a buffer.
                 flash.drain_writes();
-                self.put_on_flash(held, now_s);
+                self.put_on_flash(cached, now_s);
             }
         }
         flash.close();
@@ -201,17 +202,17 @@ impl Pool {
         let mut shard = shard.lock();
         let wanted = self.shard_bytes_wanted.load(Ordering::Relaxed);
         let step_bytes = if self.flash.is_some() { STEP_BYTES_TO_FLASH } else { STEP_BYTES };
-        let Some(left) = shard.shrink_towards(wanted, step_bytes) else { return false };
-        self.evict(&left, now_s);
+        let Some(evicted) = shard.shrink_towards(wanted, step_bytes) else { return false };
+        self.evict(&evicted, now_s);
         drop(shard);
         // Only now, so that other threads do not wait.
-        drop(left);
+        drop(evicted);
         true
     }
 
     /// Overhead of the flash in use, in bytes.
-    pub(crate) fn flash_bytes_beside(&self) -> u64 {
-        self.flash.as_ref().map_or(0, Flash::bytes_beside)
+    pub(crate) fn flash_overhead_bytes(&self) -> u64 {
+        self.flash.as_ref().map_or(0, Flash::overhead_bytes)
     }
 
     /// The flash limit, in bytes.
@@ -300,14 +301,14 @@ impl Pool {
     pub(crate) fn fetch(
         &self,
         hash: u64,
-        held: &mut DramObject<CopyLocation>,
+        cached: &mut DramObject<CopyLocation>,
         now_s: u32,
-    ) -> Found {
+    ) -> CachedObject {
         // First of all: accesses in between keep the processor from prefetching the object.
-        let found = held.found.clone();
-        (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
+        let found = cached.found.clone();
+        (cached.found.was_fetched, cached.found.accessed_s) = (true, now_s);
         self.counters.dram_hits.add(1);
-        self.witnessed.on_hit(hash, now_s, || hit_of(&held.key, &held.found));
+        self.witnessed.on_hit(hash, now_s, || hit_of(&cached.key, &cached.found));
         found
     }
 
@@ -336,11 +337,11 @@ impl Pool {
         now_s: u32,
         change: Change,
     ) -> Option<DramObject<CopyLocation>> {
-        let held = match change {
+        let cached = match change {
             Change::Keep => return None,
             Change::Fetch => {
-                let held = shard.get(hash, key)?;
-                (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
+                let cached = shard.get(hash, key)?;
+                (cached.found.was_fetched, cached.found.accessed_s) = (true, now_s);
                 return None;
             }
             Change::Remove => {
@@ -351,20 +352,20 @@ impl Pool {
             Change::Store(object) => DramObject::new(key, object, now_s),
             Change::Revise(object) => self.revised(shard, hash, key, object, now_s),
             Change::ReviseAndFetch(object) => {
-                let mut held = self.revised(shard, hash, key, object, now_s);
-                (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
-                held
+                let mut cached = self.revised(shard, hash, key, object, now_s);
+                (cached.found.was_fetched, cached.found.accessed_s) = (true, now_s);
+                cached
             }
         };
         self.counters.stores.add(1);
         self.forget_copies(shard, hash);
-        self.witnessed.on_access(hash, now_s, || stored(&held));
+        self.witnessed.on_access(hash, now_s, || stored(&cached));
         // An object that is removed before it is replaced does not count as evicted.
         let old = shard.remove(hash);
-        if held.found.object.deadline.has_passed(now_s) {
+        if cached.found.object.deadline.has_passed(now_s) {
             return old;
         }
-        self.evict(&shard.put(hash, held), now_s);
+        self.evict(&shard.put(hash, cached), now_s);
         old
     }
 
@@ -377,17 +378,17 @@ impl Pool {
         object: Object,
         now_s: u32,
     ) -> DramObject<CopyLocation> {
-        let mut held = DramObject::new(key, object, now_s);
+        let mut cached = DramObject::new(key, object, now_s);
         if let Some(before) = shard.peek(hash, key) {
-            held.found.was_fetched = before.found.was_fetched;
-            held.found.accessed_s = before.found.accessed_s;
+            cached.found.was_fetched = before.found.was_fetched;
+            cached.found.accessed_s = before.found.accessed_s;
         }
-        held
+        cached
     }
 
     /// Invalidates the copies on flash of a key, and pending reads of it.
     fn forget_copies(&self, shard: &mut Shard, hash: u64) {
-        shard.void_ticket(hash);
+        shard.void_lease(hash);
         if let Some(flash) = &self.flash {
             flash.invalidate(hash);
         }
@@ -395,38 +396,38 @@ impl Pool {
 
     /// Offers objects evicted from DRAM to flash. Under the lock of their shard, so that nothing
     /// happens to their keys in between.
-    pub(crate) fn evict(&self, left: &Removed<DramObject<CopyLocation>>, now_s: u32) {
+    pub(crate) fn evict(&self, evicted: &Removed<DramObject<CopyLocation>>, now_s: u32) {
         let counters = &self.counters;
-        for held in left.iter() {
+        for cached in evicted.iter() {
             counters.evicted.add(1);
-            if !held.found.was_fetched {
+            if !cached.found.was_fetched {
                 counters.evicted_unfetched.add(1);
             }
-            self.put_on_flash(held, now_s);
+            self.put_on_flash(cached, now_s);
         }
     }
 
-    fn put_on_flash(&self, held: &DramObject<CopyLocation>, now_s: u32) {
+    fn put_on_flash(&self, cached: &DramObject<CopyLocation>, now_s: u32) {
         if let Some(flash) = &self.flash
-            && !held.found.object.deadline.has_passed(now_s)
+            && !cached.found.object.deadline.has_passed(now_s)
         {
-            flash.put(xxh3_64(&held.key), &held.key, &held.found, held.copy, now_s);
+            flash.put(xxh3_64(&cached.key), &cached.key, &cached.found, cached.copy, now_s);
         }
     }
 }
 
-fn stored(held: &DramObject<CopyLocation>) -> Access {
-    let deadline = held.found.object.deadline;
-    Access::Stored { bytes: taken_bytes(&held.key, &held.found), deadline }
+fn stored(cached: &DramObject<CopyLocation>) -> Access {
+    let deadline = cached.found.object.deadline;
+    Access::Stored { bytes: taken_bytes(&cached.key, &cached.found), deadline }
 }
 
 /// A hit as an access event.
-pub(crate) fn hit_of(key: &[u8], found: &Found) -> Access {
+pub(crate) fn hit_of(key: &[u8], found: &CachedObject) -> Access {
     Access::Hit { bytes: taken_bytes(key, found), deadline: found.object.deadline }
 }
 
 /// The charge of an object in DRAM, in bytes.
-fn taken_bytes(key: &[u8], found: &Found) -> u64 {
+fn taken_bytes(key: &[u8], found: &CachedObject) -> u64 {
     dram::charge_bytes(key.len(), found.object.value.len()) as u64
 }
 
@@ -452,17 +453,17 @@ pub(crate) fn segment_bytes_for(options: &Options) -> Result<Option<u64>> {
 /// devices' size; or a smaller one, which needs smaller buffers.
 fn fitting(
     options: &Options,
-    left: impl FnOnce() -> Option<u64>,
+    evicted: impl FnOnce() -> Option<u64>,
 ) -> Result<(Option<u64>, FlashDram)> {
     let with = |segment_bytes| {
         let options = Options { segment_bytes, ..options.clone() };
         FlashDram::of(&options).map(|flash_dram| (segment_bytes, flash_dram))
     };
-    let usual = with(options.segment_bytes);
+    let default_fit = with(options.segment_bytes);
     if options.segment_bytes.is_some() {
-        return usual;
+        return default_fit;
     }
-    if let Some(found) = left()
+    if let Some(found) = evicted()
         && let Ok(fitting) = with(Some(found))
     {
         return Ok(fitting);
@@ -470,17 +471,17 @@ fn fitting(
     let halves = |bytes: &u64| Some(bytes / 2).filter(|bytes| *bytes >= SEGMENT_BYTES_MIN);
     let smaller = std::iter::successors(Some(SEGMENT_BYTES_MAX as u64), halves);
     let smallest = || with(Some(SEGMENT_BYTES_MIN));
-    usual
+    default_fit
         .or_else(|_| smaller.map(Some).find_map(|bytes| with(bytes).ok()).map_or_else(smallest, Ok))
 }
 
 /// The segment size on the devices, if their layouts otherwise match these options.
-fn left(options: &Options, around: &Environment) -> Option<u64> {
-    let (usual, bits) = (options.object_bytes_usual, options.fingerprint_bits);
+fn evicted(options: &Options, environment: &Environment) -> Option<u64> {
+    let (default_fit, bits) = (options.avg_object_bytes, options.fingerprint_bits);
     let mut sizes = options.flash.iter().filter_map(|flash| {
-        let layout = recovery::last_layout(&around.storage, &flash.path)?;
+        let layout = recovery::last_layout(&environment.storage, &flash.path)?;
         let bytes = u64::from(layout.segment_bytes);
-        let is_so = Layout::of(flash.bytes, usual, Some(bytes), bits).ok() == Some(layout);
+        let is_so = Layout::of(flash.bytes, default_fit, Some(bytes), bits).ok() == Some(layout);
         is_so.then_some(bytes)
     });
     let first = sizes.next()?;

@@ -16,7 +16,7 @@ use crate::device::recovery::meta_path;
 use crate::options::{FlashOptions, KEY_BYTES_MAX, Options, TenantOptions};
 
 /// The name of the tenant of keys that match no prefix.
-pub(crate) const OTHERS: &str = "default";
+pub(crate) const DEFAULT_TENANT: &str = "default";
 /// The longest name, in characters.
 const NAME_LEN_MAX: usize = 32;
 /// Parts of a device are multiples of this many bytes.
@@ -41,8 +41,8 @@ impl Tenants {
 
     /// The number of the tenant that a key belongs to.
     pub(crate) fn of(&self, key: &[u8]) -> usize {
-        let is_his = |(prefix, _): &&(Box<[u8]>, usize)| key.starts_with(prefix);
-        self.prefixes.iter().find(is_his).map_or(0, |(_, number)| *number)
+        let matches_prefix = |(prefix, _): &&(Box<[u8]>, usize)| key.starts_with(prefix);
+        self.prefixes.iter().find(matches_prefix).map_or(0, |(_, number)| *number)
     }
 }
 
@@ -158,7 +158,7 @@ fn check(tenant: &TenantOptions, others: &[TenantOptions]) -> Result<()> {
             "the keys of tenant {name} begin with 1 to {KEY_BYTES_MAX} bytes"
         )));
     }
-    if name == OTHERS || others.iter().any(|other| other.name == *name) {
+    if name == DEFAULT_TENANT || others.iter().any(|other| other.name == *name) {
         return Err(Error::invalid(format!("there is a tenant {name} already")));
     }
     if let Some(other) = others.iter().find(|other| other.prefix == *prefix) {
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn what_will_not_do_is_said() {
         let long = "k".repeat(KEY_BYTES_MAX + 1);
-        for (tenants, says) in [
+        for (tenants, expected) in [
             (vec![tenant("A", "a", 1, 0)], "not `A`"),
             (vec![tenant("../a", "a", 1, 0)], "not `../a`"),
             (vec![tenant("", "a", 1, 0)], "not ``"),
@@ -257,8 +257,8 @@ mod tests {
             (vec![tenant("a", "a", 101 << 20, 0)], "bytes of DRAM"),
             (vec![tenant("a", "a", 1, 5 << 30)], "of flash between them"),
         ] {
-            let error = split(&options(tenants)).expect_err(says).to_string();
-            assert!(error.contains(says), "{error}");
+            let error = split(&options(tenants)).expect_err(expected).to_string();
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::environment::Environment;
 use crate::options::{FlashOptions, Options};
 
 fn cache_on(storage: &MemoryStorage) -> Cache {
-    let around = Environment {
+    let environment = Environment {
         storage: Arc::new(storage.clone()),
         clock: Arc::new(ManualClock::new(1_700_000_000_000)),
         random: Arc::new(SeededRandom::new(1)),
@@ -26,7 +26,7 @@ fn cache_on(storage: &MemoryStorage) -> Cache {
         state: Some("/state".into()),
         ..Options::default()
     };
-    Cache::open(&options, &around).expect("it opens")
+    Cache::open(&options, &environment).expect("it opens")
 }
 
 #[test]

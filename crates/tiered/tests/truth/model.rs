@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tidekv_tiered::{Deadline, Found, Object};
+use tidekv_tiered::{CachedObject, Deadline, Object};
 
 /// Whether an object has expired, implemented independently of the cache.
 fn has_passed(deadline: Deadline, now_s: u32) -> bool {
@@ -50,7 +50,7 @@ impl Model {
     }
 
     /// Whether that result is correct; if so, it becomes the known state.
-    pub fn accepts(&mut self, key: &[u8], found: Option<&Found>, now_s: u32) -> bool {
+    pub fn accepts(&mut self, key: &[u8], found: Option<&CachedObject>, now_s: u32) -> bool {
         let Some(found) = found else { return true };
         let Some(known) = self.keys.get_mut(key) else { return false };
         let object = &found.object;

@@ -11,8 +11,8 @@ use tidekv_io::{
 };
 use tidekv_testkit::evidence::Row;
 use tidekv_tiered::{
-    Cache, Change, Deadline, Environment, Eviction, FlashOptions, Found, Object, Options,
-    PendingRead, WouldWait,
+    Cache, CachedObject, Change, Deadline, Environment, Eviction, FlashOptions, Object, Options,
+    PendingRead, WouldBlock,
 };
 
 use crate::model::Model;
@@ -24,14 +24,14 @@ struct Load {
     /// The largest common value, in bytes.
     value_bytes_max: u64,
     /// The index is laid out for an average size of at most this many KiB, as a power of two.
-    usual: u64,
+    average_kib_max: u64,
     /// How much rarer than usual a process ends.
     calm: u64,
 }
 
-const MEDIUM: Load = Load { keys: 1_500, value_bytes_max: 11_000, usual: 5, calm: 1 };
+const MEDIUM: Load = Load { keys: 1_500, value_bytes_max: 11_000, average_kib_max: 5, calm: 1 };
 /// Enough to fill the pages of the index.
-const SMALL: Load = Load { keys: 16_000, value_bytes_max: 400, usual: 8, calm: 10 };
+const SMALL: Load = Load { keys: 16_000, value_bytes_max: 400, average_kib_max: 8, calm: 10 };
 const DEVICE_BYTES: u64 = 2 << 20;
 const START_MS: u64 = 1_700_000_000_000;
 
@@ -157,14 +157,14 @@ pub struct Scene {
 
 /// A get in progress while other operations happen.
 struct SlowGet {
-    recall: PendingRead,
+    pending: PendingRead,
     /// The next read, pending or done.
     request: Option<ReadRequest>,
     read: Option<tidekv_io::Result<Buffer>>,
 }
 
 /// An operation on a key.
-enum Deed {
+enum KeyOperation {
     Store(Object),
     Touch(Deadline),
     Append(Vec<u8>),
@@ -183,7 +183,7 @@ impl Scene {
             dram_bytes: 1 << 20,
             flash: (0..devices).map(flash).collect(),
             object_bytes_max: 64 << 10,
-            object_bytes_usual: 1 << random.below(load.usual) << 10,
+            avg_object_bytes: 1 << random.below(load.average_kib_max) << 10,
             // As much as DRAM allows, or less, so that entries are dropped.
             index_bytes: (random.below(3) > 0).then(|| 1_000 << random.below(5)),
             state: has_state.then(|| PathBuf::from("/state")),
@@ -225,15 +225,15 @@ impl Scene {
     pub fn step(&mut self) {
         self.tally.operations += 1;
         let key = match &self.slow {
-            Some(slow) if self.random.below(8) == 0 => slow.recall.key().to_vec(),
+            Some(slow) if self.random.below(8) == 0 => slow.pending.key().to_vec(),
             _ => self.key(),
         };
         match self.random.below(1_000) {
             0..340 => self.get(&key),
             340..400 => self.get_slowly(&key),
             400..950 => {
-                let deed = self.deed();
-                self.act(&key, deed);
+                let operation = self.operation();
+                self.act(&key, operation);
             }
             965 if self.random.below(20 * self.load.calm) == 0 => {
                 self.cache.clear();
@@ -279,21 +279,21 @@ impl Scene {
     }
 
     fn deadline(&self) -> Deadline {
-        let left_s = match self.random.below(5) {
+        let remaining_s = match self.random.below(5) {
             0 => self.random.below(20),
             1 | 3 => return Deadline::NEVER,
             2 => self.random.below(600),
             _ => self.random.below(1_000_000),
         };
-        Deadline::at(u64::from(self.now_s()) + left_s)
+        Deadline::at(u64::from(self.now_s()) + remaining_s)
     }
 
-    fn deed(&mut self) -> Deed {
+    fn operation(&mut self) -> KeyOperation {
         match self.random.below(20) {
-            0 => Deed::Touch(self.deadline()),
-            1 => Deed::Append(b"more".to_vec()),
-            2 | 3 => Deed::Remove,
-            _ => Deed::Store(self.object()),
+            0 => KeyOperation::Touch(self.deadline()),
+            1 => KeyOperation::Append(b"more".to_vec()),
+            2 | 3 => KeyOperation::Remove,
+            _ => KeyOperation::Store(self.object()),
         }
     }
 
@@ -321,24 +321,24 @@ impl Scene {
     /// Advances a slow get, or begins one.
     fn get_slowly(&mut self, key: &[u8]) {
         let Some(mut slow) = self.slow.take() else {
-            let Some(mut recall) = self.cache.begin_read(key) else { return };
-            let request = recall.step(None);
-            self.slow = Some(SlowGet { recall, request, read: None });
+            let Some(mut pending) = self.cache.begin_read(key) else { return };
+            let request = pending.step(None);
+            self.slow = Some(SlowGet { pending, request, read: None });
             return;
         };
         if let Some(ReadRequest { file, offset, len }) = slow.request.take() {
             slow.read = Some(file.read_at(offset, len));
         } else if let Some(read) = slow.read.take() {
-            slow.request = slow.recall.step(Some(read));
+            slow.request = slow.pending.step(Some(read));
         } else {
-            let key = slow.recall.key().to_vec();
-            let fetch = |found: Option<&Found>| (Change::Fetch, found.cloned());
-            match self.cache.finish_update(slow.recall, fetch) {
+            let key = slow.pending.key().to_vec();
+            let fetch = |found: Option<&CachedObject>| (Change::Fetch, found.cloned());
+            match self.cache.finish_update(slow.pending, fetch) {
                 Ok(found) => {
                     self.check(&key, found.as_ref());
                     self.tally.slow_gets += 1;
                 }
-                Err(WouldWait) => self.tally.slow_gets_void += 1,
+                Err(WouldBlock) => self.tally.slow_gets_void += 1,
             }
             return;
         }
@@ -346,7 +346,7 @@ impl Scene {
     }
 
     /// Checks the result of a lookup.
-    fn check(&mut self, key: &[u8], found: Option<&Found>) {
+    fn check(&mut self, key: &[u8], found: Option<&CachedObject>) {
         self.tally.gets += 1;
         self.tally.hits += u64::from(found.is_some());
         let now_s = self.now_s();
@@ -364,33 +364,35 @@ impl Scene {
     }
 
     /// Performs an operation on a key.
-    fn act(&mut self, key: &[u8], deed: Deed) {
-        match self.perform(key, deed) {
+    fn act(&mut self, key: &[u8], operation: KeyOperation) {
+        match self.perform(key, operation) {
             Some(object) => self.model.store(key, object),
             None => self.model.remove(key),
         }
     }
 
-    fn perform(&mut self, key: &[u8], deed: Deed) -> Option<Object> {
+    fn perform(&mut self, key: &[u8], operation: KeyOperation) -> Option<Object> {
         let cache = self.cache.clone();
-        let (found, after) = match deed {
-            Deed::Store(object) => {
+        let (found, after) = match operation {
+            KeyOperation::Store(object) => {
                 cache.store(key, object.clone());
                 return Some(object);
             }
-            Deed::Remove if self.random.below(2) == 0 => {
+            KeyOperation::Remove if self.random.below(2) == 0 => {
                 cache.remove(key);
                 return None;
             }
-            Deed::Remove => cache.change(key, |found| (Change::Remove, (found.cloned(), None))),
-            Deed::Touch(deadline) => cache.change(key, |found| match found {
+            KeyOperation::Remove => {
+                cache.change(key, |found| (Change::Remove, (found.cloned(), None)))
+            }
+            KeyOperation::Touch(deadline) => cache.change(key, |found| match found {
                 None => (Change::Keep, (None, None)),
                 Some(found) => {
                     let object = Object { deadline, ..found.object.clone() };
                     (Change::Revise(object.clone()), (Some(found.clone()), Some(object)))
                 }
             }),
-            Deed::Append(more) => cache.change(key, |found| match found {
+            KeyOperation::Append(more) => cache.change(key, |found| match found {
                 None => (Change::Keep, (None, None)),
                 Some(found) => {
                     let value = [&found.object.value[..], &more].concat();
@@ -508,8 +510,8 @@ impl Scene {
         let before = self.model.expected(key, self.now_s()).cloned();
         let cut = self.storage.operations() + self.random.below(12);
         self.storage.cut_power_at(cut);
-        let deed = self.deed();
-        let after = self.perform(key, deed);
+        let operation = self.operation();
+        let after = self.perform(key, operation);
         let is_acknowledged = self.storage.operations() <= cut;
         match after {
             Some(object) if is_acknowledged => self.model.store(key, object),
@@ -620,12 +622,12 @@ fn open(
     boot: u128,
 ) -> tidekv_tiered::Result<Cache> {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
-    let around = Environment {
+    let environment = Environment {
         storage,
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         random: Arc::clone(random) as Arc<dyn Random>,
         boot,
         is_inline: true,
     };
-    Cache::open(options, &around)
+    Cache::open(options, &environment)
 }

@@ -48,7 +48,7 @@ impl SimulatedTier {
             dram_bytes: size.memory_bytes,
             eviction,
             object_bytes_max: OBJECT_BYTES_MAX,
-            object_bytes_usual: workload::OBJECT_BYTES_MEAN,
+            avg_object_bytes: workload::OBJECT_BYTES_MEAN,
             flash: if has_flash { vec![flash] } else { Vec::new() },
             segment_bytes,
             ..Options::default()

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::entry::{SegmentId, Spot};
+use crate::entry::{RecordLocation, SegmentId};
 use crate::segment::layout::Name;
 
 /// Operations of a segment: more than one batch.
@@ -17,7 +17,7 @@ fn summary(slot: u32, sequence: u64) -> Summary {
     Summary {
         name: name(sequence),
         sequence,
-        spot: Spot { slot, generation: 1, offset: 0, len: 64 },
+        location: RecordLocation { slot, generation: 1, offset: 0, len: 64 },
     }
 }
 
@@ -63,7 +63,7 @@ fn operations_come_in_their_order_and_each_once() {
                 for &Restored { entry, sequence, .. } in shown {
                     assert_eq!(entry.fingerprint(), sequence);
                     let is_logged = log.iter().any(|logged| logged.sequence == sequence);
-                    assert_eq!(entry.spot().is_none(), is_logged);
+                    assert_eq!(entry.location().is_none(), is_logged);
                     seen.push(sequence);
                 }
             });
@@ -109,8 +109,9 @@ fn what_is_damaged_or_out_of_order_is_told_and_left_out() {
     };
     let mut slots_seen = std::collections::BTreeSet::new();
     let mut damaged = replay(Vec::new(), slots, 0, read, |shown| {
-        slots_seen
-            .extend(shown.iter().filter_map(|found| found.entry.spot()).map(|spot| spot.slot));
+        slots_seen.extend(
+            shown.iter().filter_map(|found| found.entry.location()).map(|location| location.slot),
+        );
     });
     damaged.sort_unstable();
     assert_eq!(damaged, [3, 4, 5, 6]);

@@ -1,16 +1,16 @@
 //! Pages: an inserted entry is found until another displaces it.
 
 use super::*;
-use crate::entry::Spot;
+use crate::entry::RecordLocation;
 
 const ID: PageId = PageId { device: 7, partition: 3, version: 9 };
 
 fn entry(fingerprint: u64, slot: u32) -> Entry {
-    Entry::record(fingerprint, Spot { slot, generation: 1, offset: 64, len: 128 })
+    Entry::record(fingerprint, RecordLocation { slot, generation: 1, offset: 64, len: 128 })
 }
 
 fn slot(entry: Entry) -> u64 {
-    entry.spot().map_or(0, |spot| u64::from(spot.slot))
+    entry.location().map_or(0, |location| u64::from(location.slot))
 }
 
 #[test]

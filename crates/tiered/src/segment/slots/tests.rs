@@ -16,13 +16,13 @@ fn fill(slots: &mut Slots, now_s: u32, order: u64, may_go_at_s: u32) -> Taken {
 fn free_slots_go_first_then_expired_then_the_oldest() {
     let mut slots = slots(3);
     for (order, may_go_at_s) in [(1, u32::MAX), (2, 50), (3, 40)] {
-        assert_eq!(fill(&mut slots, 0, order, may_go_at_s).went, None);
+        assert_eq!(fill(&mut slots, 0, order, may_go_at_s).evicted, None);
     }
-    let went = |taken: Taken| taken.went.map(|went| went.order);
-    assert_eq!(went(fill(&mut slots, 60, 4, 100)), Some(3));
-    assert_eq!(went(fill(&mut slots, 60, 5, 30)), Some(2));
-    assert_eq!(went(fill(&mut slots, 29, 6, u32::MAX)), Some(1));
-    assert_eq!(went(fill(&mut slots, 29, 7, u32::MAX)), Some(4));
+    let evicted = |taken: Taken| taken.evicted.map(|evicted| evicted.order);
+    assert_eq!(evicted(fill(&mut slots, 60, 4, 100)), Some(3));
+    assert_eq!(evicted(fill(&mut slots, 60, 5, 30)), Some(2));
+    assert_eq!(evicted(fill(&mut slots, 29, 6, u32::MAX)), Some(1));
+    assert_eq!(evicted(fill(&mut slots, 29, 7, u32::MAX)), Some(4));
     assert_eq!(slots.whole().map(|slot| slot.order).collect::<Vec<_>>(), [5, 6, 7]);
 }
 
@@ -66,15 +66,15 @@ fn fewer_go_in_the_same_order_and_come_back_free() {
     }
     slots.set_in_use_max(5);
     assert_eq!((empty(&mut slots), slots.shed(60)), (5, None), "free ones go first");
-    assert_eq!((fill(&mut slots, 0, 5, u32::MAX).went, slots.free.len()), (None, 0));
+    assert_eq!((fill(&mut slots, 0, 5, u32::MAX).evicted, slots.free.len()), (None, 0));
     slots.set_in_use_max(2);
-    let mut went = || slots.shed(60).map(|(_, went)| went.order);
-    assert_eq!([went(), went(), went(), went()], [Some(3), Some(2), Some(1), None]);
+    let mut evicted = || slots.shed(60).map(|(_, evicted)| evicted.order);
+    assert_eq!([evicted(), evicted(), evicted(), evicted()], [Some(3), Some(2), Some(1), None]);
     assert!(slots.is_to_shrink() && empty(&mut slots) == 3 && !slots.is_to_shrink());
-    assert_eq!(fill(&mut slots, 60, 6, u32::MAX).went.map(|went| went.order), Some(4));
+    assert_eq!(fill(&mut slots, 60, 6, u32::MAX).evicted.map(|evicted| evicted.order), Some(4));
     slots.set_in_use_max(100);
     assert_eq!((slots.in_use_max(), slots.free.len(), empty(&mut slots)), (10, 8, 0));
-    (7..15).for_each(|order| assert_eq!(fill(&mut slots, 60, order, u32::MAX).went, None));
+    (7..15).for_each(|order| assert_eq!(fill(&mut slots, 60, order, u32::MAX).evicted, None));
 }
 
 #[test]
@@ -101,10 +101,10 @@ fn one_that_is_filled_becomes_whole_whatever_the_limit() {
     }
     assert_eq!((slots.distance(2), slots.distance(4)), (0.0, 1.0));
     // A new one takes the place of one of them, and is in excess as well.
-    assert_eq!(fill(&mut slots, 0, 5, u32::MAX).went.map(|went| went.order), Some(1));
+    assert_eq!(fill(&mut slots, 0, 5, u32::MAX).evicted.map(|evicted| evicted.order), Some(1));
     slots.give_back(filled[3].id.slot);
-    let went = std::iter::from_fn(|| slots.shed(0)).map(|(_, went)| went.order);
-    assert_eq!(went.collect::<Vec<_>>(), [2, 3]);
+    let evicted = std::iter::from_fn(|| slots.shed(0)).map(|(_, evicted)| evicted.order);
+    assert_eq!(evicted.collect::<Vec<_>>(), [2, 3]);
 }
 
 #[test]
@@ -114,5 +114,5 @@ fn there_is_none_while_all_are_being_filled() {
     slots.take(0).expect("a slot is there");
     assert_eq!(slots.take(0), None);
     let freed = slots.give_back(first.id.slot);
-    assert_eq!(slots.take(0), Some(Taken { id: freed, went: None }));
+    assert_eq!(slots.take(0), Some(Taken { id: freed, evicted: None }));
 }
