@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidekv_io::{Clock, ManualClock, MemoryStorage};
 use tidekv_plan::trace::{Kind, Request};
-use tidekv_plan::{Answer, CacheSize, Simulated};
+use tidekv_plan::{CacheSize, LookupResult, Simulated};
 use tidekv_tiered::{
     Cache, DRAM_BYTES_MIN, Deadline, Environment, Eviction, FlashOptions, KEY_BYTES_MAX, Lookup,
     Object, Options, Result,
@@ -127,12 +127,12 @@ impl SimulatedCache {
         Ok(Self { cache, storage, requests: 0, clock, zeros, is_sets_only, has_deadlines })
     }
 
-    fn answer(&self, key: &[u8]) -> Answer {
+    fn answer(&self, key: &[u8]) -> LookupResult {
         match self.cache.try_get(key) {
-            Lookup::Hit(_) => Answer::Memory,
-            Lookup::Miss => Answer::Miss,
-            Lookup::Unknown if self.cache.get(key).is_some() => Answer::Flash,
-            Lookup::Unknown => Answer::Miss,
+            Lookup::Hit(_) => LookupResult::Memory,
+            Lookup::Miss => LookupResult::Miss,
+            Lookup::Unknown if self.cache.get(key).is_some() => LookupResult::Flash,
+            Lookup::Unknown => LookupResult::Miss,
         }
     }
 
@@ -161,7 +161,7 @@ impl SimulatedCache {
 impl Simulated for SimulatedCache {
     type Request = Request;
 
-    fn see(&mut self, request: &Request) -> Option<Answer> {
+    fn record(&mut self, request: &Request) -> Option<LookupResult> {
         request
             .seconds
             .filter(|seconds| seconds.is_finite())
@@ -177,7 +177,7 @@ impl Simulated for SimulatedCache {
         let answer = match request.kind {
             Kind::Get => {
                 let answer = self.answer(&key);
-                if answer == Answer::Miss && !self.is_sets_only {
+                if answer == LookupResult::Miss && !self.is_sets_only {
                     self.store(&key, request);
                 }
                 Some(answer)
@@ -230,11 +230,11 @@ mod tests {
         // Twice all of them in a circle: more than memory has, less than flash.
         let mut counts = [0; 3];
         for number in (0..4_000).chain(0..4_000) {
-            let answer = cache.see(&ask(number)).unwrap();
+            let answer = cache.record(&ask(number)).unwrap();
             counts[answer as usize] += 1;
         }
-        assert_eq!(counts[Answer::Miss as usize], 4_000, "{counts:?}");
-        assert!(counts[Answer::Flash as usize] > 2_000, "{counts:?}");
+        assert_eq!(counts[LookupResult::Miss as usize], 4_000, "{counts:?}");
+        assert!(counts[LookupResult::Flash as usize] > 2_000, "{counts:?}");
         // For the cache that it stands for there would be too little memory.
         let size = CacheSize { memory_bytes: 1 << 20, flash_bytes: 1 << 30 };
         let refused = super::tests::cache(Eviction::S3Fifo, size, ALL).map(drop);
@@ -252,28 +252,28 @@ mod tests {
             ..Request::new(kind, key)
         };
         let mut see =
-            |kind, key: &[u8], bytes, seconds| cache.see(&request(kind, key, bytes, seconds));
+            |kind, key: &[u8], bytes, seconds| cache.record(&request(kind, key, bytes, seconds));
         let long = [b'k'; 1_000];
         for key in [&b"a"[..], &long] {
-            assert_eq!(see(Kind::Get, key, 100, 1.0), Some(Answer::Miss));
-            assert_eq!(see(Kind::Get, key, 100, 2.5), Some(Answer::Memory));
+            assert_eq!(see(Kind::Get, key, 100, 1.0), Some(LookupResult::Miss));
+            assert_eq!(see(Kind::Get, key, 100, 2.5), Some(LookupResult::Memory));
             assert_eq!(see(Kind::Delete, key, 0, 2.5), None);
-            assert_eq!(see(Kind::Get, key, 100, 3.0), Some(Answer::Miss));
+            assert_eq!(see(Kind::Get, key, 100, 3.0), Some(LookupResult::Miss));
         }
         // It expires, and is loaded by that.
-        assert_eq!(see(Kind::Get, b"a", 100, 20.0), Some(Answer::Miss));
+        assert_eq!(see(Kind::Get, b"a", 100, 20.0), Some(LookupResult::Miss));
         assert_eq!(see(Kind::Put, b"a", 2 << 20, 20.0), None);
-        assert_eq!(see(Kind::Get, b"a", 2 << 20, 20.0), Some(Answer::Miss));
-        assert_eq!(see(Kind::Get, b"a", 2 << 20, 20.0), Some(Answer::Miss));
+        assert_eq!(see(Kind::Get, b"a", 2 << 20, 20.0), Some(LookupResult::Miss));
+        assert_eq!(see(Kind::Get, b"a", 2 << 20, 20.0), Some(LookupResult::Miss));
         let of = super::tests::cache;
         assert!(of(Eviction::Lru, CacheSize::of_memory(1 << 10), ALL).is_err());
         let taking = Taking { is_sets_only: true, has_deadlines: false };
         let mut cache = of(Eviction::Lru, size, taking).unwrap();
-        let mut see = |kind, seconds| cache.see(&request(kind, b"a", 1, seconds));
+        let mut see = |kind, seconds| cache.record(&request(kind, b"a", 1, seconds));
         let seen = [(Kind::Get, 0.0), (Kind::Get, 0.0), (Kind::Put, 0.0), (Kind::Get, 99.0)];
         assert_eq!(
             seen.map(|(kind, seconds)| see(kind, seconds)),
-            [Some(Answer::Miss), Some(Answer::Miss), None, Some(Answer::Memory)]
+            [Some(LookupResult::Miss), Some(LookupResult::Miss), None, Some(LookupResult::Memory)]
         );
     }
 }

@@ -131,7 +131,7 @@ impl Format {
 pub struct Reader {
     parts: Box<dyn Parts + Send>,
     waiting: VecDeque<Request>,
-    left_out: u64,
+    skipped: u64,
 }
 
 impl Reader {
@@ -150,12 +150,12 @@ impl Reader {
             Format::Lcs => Box::new(records::Records::of_lcs(input)?),
             Format::Msr => Box::new(blocks::Lines::new(input)),
         };
-        Ok(Self { parts, waiting: VecDeque::new(), left_out: 0 })
+        Ok(Self { parts, waiting: VecDeque::new(), skipped: 0 })
     }
 
     /// The number of lines and commands so far without a request for a key.
-    pub fn left_out(&self) -> u64 {
-        self.left_out
+    pub fn skipped(&self) -> u64 {
+        self.skipped
     }
 }
 
@@ -168,7 +168,7 @@ impl Iterator for Reader {
                 return Some(Ok(request));
             }
             match self.parts.next_part()? {
-                Ok(requests) if requests.is_empty() => self.left_out += 1,
+                Ok(requests) if requests.is_empty() => self.skipped += 1,
                 Ok(requests) => self.waiting.extend(requests),
                 Err(fault) => return Some(Err(fault)),
             }

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn another_key_with_the_same_hash_is_not_found() {
+    fn colliding_key_is_not_found() {
         let mut shard = Shard::new(Eviction::S3Fifo, 100_000);
         let _ = shard.put(1, cached(b"a", 100));
         assert!(shard.get(1, b"a").is_some());
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_to_a_key_voids_its_ticket() {
+    fn change_of_a_key_voids_its_lease() {
         let mut shard = Shard::<()>::new(Eviction::S3Fifo, 100_000);
         let first = shard.acquire_lease(1);
         assert!(shard.validate_lease(1, first));
@@ -239,13 +239,13 @@ mod tests {
     }
 
     #[test]
-    fn charges_are_what_an_allocator_takes() {
+    fn charges_equal_the_allocated_sizes() {
         assert_eq!([rounded(0), rounded(1), rounded(100), rounded(128)], [0, 16, 112, 128]);
         assert_eq!([rounded(4097), rounded(16 << 10), rounded(33_000)], [5120, 16384, 40960]);
     }
 
     #[test]
-    fn what_has_a_copy_on_flash_leaves_before_what_has_none() {
+    fn objects_with_a_copy_on_flash_are_evicted_first() {
         let mut shard = Shard::new(Eviction::GreedyDual, 10_000);
         for hash in 0..8_u64 {
             let copy = (hash == 3).then_some(());
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_gets_smaller_by_little_at_a_time() {
+    fn shard_shrinks_in_small_steps() {
         for eviction in [Eviction::S3Fifo, Eviction::GreedyDual, Eviction::Lru, Eviction::Clock] {
             let mut shard = Shard::new(eviction, 1 << 20);
             (0..2_000).for_each(|hash| drop(shard.put(hash, cached(b"a", 1_000))));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_the_shard_comes_back() {
+    fn object_larger_than_the_shard_is_refused() {
         let mut shard = Shard::new(Eviction::S3Fifo, 10_000);
         let evicted = shard.put(1, cached(b"a", 20_000));
         assert_eq!(evicted.iter().count(), 1);

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_comes_back_at_its_bounds() {
+    fn every_field_round_trips_at_its_bounds() {
         let largest = RecordLocation {
             slot: SLOTS_MAX - 1,
             generation: u16::MAX,
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_not_nothing() {
+    fn tombstone_is_not_an_empty_entry() {
         let gone = Entry::tombstone(5);
         assert_eq!((gone.fingerprint(), gone.location(), gone.is_nothing()), (5, None, false));
         assert!(Entry::NOTHING.is_nothing() && Entry::default() == Entry::NOTHING);

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_back() {
+    fn membership_round_trips() {
         let mut membership = three();
         membership.detach(1);
         membership.attach(1, 99);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_left_has_no_seat_and_forwarded_copies_count_until_the_next_change() {
+    fn detached_device_has_no_slot_and_forwarded_copies_count_until_the_next_detachment() {
         let mut membership = three();
         assert_eq!(membership.device_slot_of(11), Some(1));
         membership.detach(1);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_half_must_say_the_same_and_never_one_alone() {
+    fn membership_needs_a_majority_and_never_one_device_alone() {
         let membership = three();
         assert!(membership.is_confirmed_by([10, 11].into_iter()));
         assert!(!membership.is_confirmed_by([10].into_iter()));

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_has_passed_from_its_second_on() {
+    fn deadline_passes_at_its_second() {
         let deadline = Deadline::at(100);
         assert!(!deadline.has_passed(99));
         assert!(deadline.has_passed(100));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_of_time_are_deadlines_too() {
+    fn deadlines_at_the_limits_of_time_are_valid() {
         assert!(Deadline::at(0).has_passed(1));
         assert_eq!(Deadline::at(u64::from(u32::MAX) + 1), Deadline::NEVER);
         assert!(!Deadline::NEVER.has_passed(u32::MAX));

@@ -99,7 +99,7 @@ fn options() -> Options {
 }
 
 #[test]
-fn all_is_found_while_there_is_room_also_after_a_kill() {
+fn all_objects_are_found_while_there_is_room_also_after_a_kill() {
     let mut scene = Scene::new(options());
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
     let hits = scene.hits(0..10_000);
@@ -113,7 +113,7 @@ fn all_is_found_while_there_is_room_also_after_a_kill() {
 }
 
 #[test]
-fn an_orderly_restart_loses_nothing() {
+fn clean_restart_loses_no_object() {
     let mut scene = Scene::new(options());
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
     scene.cache.close();
@@ -123,7 +123,7 @@ fn an_orderly_restart_loses_nothing() {
 
 /// The DRAM size determines the segment size of new flash, not of existing flash.
 #[test]
-fn with_other_dram_than_before_everything_is_found_again() {
+fn restart_with_another_dram_size_loses_no_object() {
     let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
     let with = |dram_bytes, segment_bytes| {
         let flash = flash.clone();
@@ -147,7 +147,7 @@ fn with_other_dram_than_before_everything_is_found_again() {
 }
 
 #[test]
-fn after_a_cut_of_power_flash_begins_empty() {
+fn flash_is_empty_after_a_power_cut() {
     let flash = |path: &str| FlashOptions { path: path.into(), bytes: 32 << 20 };
     let flash = vec![flash("/a"), flash("/b"), flash("/c")];
     let mut scene = Scene::new(Options { flash, state: None, ..options() });
@@ -161,7 +161,7 @@ fn after_a_cut_of_power_flash_begins_empty() {
 }
 
 #[test]
-fn a_hit_costs_one_read_where_its_entry_is_hot_and_two_where_not() {
+fn hit_costs_one_read_if_its_entry_is_hot_and_two_if_not() {
     let scene = Scene::new(Options { index_bytes: Some(96 << 10), ..options() });
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
     // All of the index once, then a few that are accessed again.
@@ -183,7 +183,7 @@ fn a_hit_costs_one_read_where_its_entry_is_hot_and_two_where_not() {
 }
 
 #[test]
-fn what_is_not_there_costs_next_to_no_read() {
+fn absent_keys_cost_hardly_any_reads() {
     let scene = Scene::new(options());
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
     let before = scene.counts();
@@ -213,7 +213,7 @@ fn an_object_on_flash_takes_less_than_two_bytes_of_dram() {
 }
 
 #[test]
-fn expired_segments_go_first_and_without_a_read() {
+fn expired_segments_are_dropped_first_and_without_a_read() {
     let scene = Scene::new(options());
     // Objects that stay, among others that expire; together more than flash holds later.
     for n in 0..10_000 {
@@ -231,7 +231,7 @@ fn expired_segments_go_first_and_without_a_read() {
 }
 
 #[test]
-fn little_is_written_but_objects() {
+fn write_amplification_is_low() {
     let scene =
         Scene::new(Options { dram_bytes: 4 << 20, segment_bytes: Some(256 << 10), ..options() });
     (0..30_000).for_each(|n| scene.store(n, 4_000, None));
@@ -243,7 +243,7 @@ fn little_is_written_but_objects() {
 }
 
 #[test]
-fn no_more_is_written_than_may_be() {
+fn writes_stay_within_the_budget() {
     // A minute's budget may be written at once.
     let scene = Scene::new(Options { flash_writes_bytes_per_s: Some(100_000), ..options() });
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
@@ -253,7 +253,7 @@ fn no_more_is_written_than_may_be() {
 }
 
 #[test]
-fn an_object_that_is_asked_for_outlives_the_log() {
+fn accessed_object_outlives_the_log() {
     let scene = Scene::new(options());
     // The log wraps three times; one object in a hundred is accessed now and then.
     for n in 0..45_000 {
@@ -293,7 +293,7 @@ fn displace(avg_object_bytes: u64, objects: u64) {
 }
 
 #[test]
-fn what_a_full_page_displaces_does_not_come_back() {
+fn entries_displaced_by_a_full_page_do_not_reappear() {
     // One page for all; then pages that displace a few entries at a time.
     displace(1 << 20, 14_000);
     displace(1 << 10, 40_000);
@@ -302,7 +302,7 @@ fn what_a_full_page_displaces_does_not_come_back() {
 /// A device whose reads all failed stayed in use as long as memory answered other lookups in
 /// between: each of these counted as a success of the device.
 #[test]
-fn a_device_that_fails_all_it_is_asked_goes_whatever_memory_answers() {
+fn failing_device_is_detached_despite_hits_in_memory() {
     for operation in [Operation::Read, Operation::Write] {
         let scene = Scene::new(options());
         (0..5_000).for_each(|n| scene.store(n, 4_000, None));
@@ -319,7 +319,7 @@ fn a_device_that_fails_all_it_is_asked_goes_whatever_memory_answers() {
 }
 
 #[test]
-fn too_large_for_a_segment_or_too_little_flash() {
+fn object_larger_than_a_segment_is_split_and_too_little_flash_is_refused() {
     let scene = Scene::new(options());
     scene.store(1, 200 << 10, None);
     (2..1_000).for_each(|n| scene.store(n, 4_000, None));
@@ -363,7 +363,7 @@ fn many_groups_share_few_buffers_without_wasting_segments() {
 /// Recoveries once read the summaries of all segments, for a log that never fills was never cut:
 /// ten million objects took five seconds and 712 MiB.
 #[test]
-fn a_recovery_looks_at_little_however_much_is_there() {
+fn recovery_reads_a_bounded_number_of_summaries() {
     // Of nearly two thousand. With few pending changes allowed, checkpoints keep it below the
     // bound.
     for (slow_every, index_bytes, most) in

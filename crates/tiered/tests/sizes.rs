@@ -82,7 +82,7 @@ fn device(cache: &Cache) -> DeviceStats {
 }
 
 #[test]
-fn flash_that_gets_smaller_keeps_what_came_last() {
+fn shrinking_flash_keeps_the_newest_objects() {
     let (cache, storage, _) = begin(&options());
     (0..3_000).for_each(|n| store(&cache, n, 1));
     let full = device(&cache);
@@ -115,7 +115,7 @@ fn flash_that_gets_smaller_keeps_what_came_last() {
 }
 
 #[test]
-fn a_buffer_that_flash_gives_back_is_room_for_objects() {
+fn buffer_freed_by_flash_is_used_for_objects() {
     let dram_bytes = 8 << 20;
     let options = Options {
         dram_bytes,
@@ -142,7 +142,7 @@ fn a_buffer_that_flash_gives_back_is_room_for_objects() {
 }
 
 #[test]
-fn no_flash_at_all_and_all_of_it_again() {
+fn flash_limit_of_zero_and_back() {
     let (cache, _, _) = begin(&options());
     (0..3_000).for_each(|n| store(&cache, n, 1));
     cache.set_flash_bytes(0).expect("none is allowed");
@@ -160,7 +160,7 @@ fn no_flash_at_all_and_all_of_it_again() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn impossible_flash_sizes_are_refused_with_a_reason() {
     let (cache, _, _) = begin(&options());
     let error = cache.set_flash_bytes(DEVICE_BYTES + 1).expect_err("it is more").to_string();
     assert!(error.contains(&format!("{DEVICE_BYTES} bytes of flash")), "{error}");
@@ -209,7 +209,7 @@ fn keep_room(storage: &MemoryStorage) {
 
 /// Evicted objects are stored anew, which no log records, for DRAM treated them as absent.
 #[test]
-fn what_went_does_not_come_back_after_a_kill() {
+fn objects_evicted_by_shrinking_stay_gone_after_a_kill() {
     let (cache, storage, clock) = begin(&options());
     keep_room(&storage);
     (0..3_000).for_each(|n| store(&cache, n, 1));
@@ -229,7 +229,7 @@ fn what_went_does_not_come_back_after_a_kill() {
 
 /// At each step in between, evicted objects are stored anew, and the process is killed.
 #[test]
-fn a_kill_while_flash_gets_smaller_leaves_what_was_stored_last() {
+fn kill_while_flash_shrinks_keeps_only_last_stored_objects() {
     let sizes = [0, 0, DEVICE_BYTES / 4].into_iter().cycle();
     for (cut, flash_bytes) in (0..200).step_by(9).zip(sizes) {
         let (cache, storage, clock) = begin(&options());
@@ -267,7 +267,7 @@ fn a_kill_while_flash_gets_smaller_leaves_what_was_stored_last() {
 }
 
 #[test]
-fn a_device_that_comes_back_has_the_limit_of_today() {
+fn returned_device_has_the_current_limit() {
     let flash = |path: &str| FlashOptions { path: path.into(), bytes: DEVICE_BYTES };
     let flash = vec![flash("/a"), flash("/b")];
     let (cache, storage, clock) = begin(&Options { flash, ..options() });
@@ -295,7 +295,7 @@ fn a_device_that_comes_back_has_the_limit_of_today() {
 }
 
 #[test]
-fn the_file_system_gets_the_room_back() {
+fn shrinking_flash_returns_space_to_the_file_system() {
     let directory = tempfile::tempdir().expect("there is room for tests");
     let path = directory.path().join("flash");
     let options = Options {
@@ -323,7 +323,7 @@ fn the_file_system_gets_the_room_back() {
 }
 
 #[test]
-fn what_leaves_smaller_dram_is_on_flash() {
+fn objects_evicted_by_shrinking_dram_are_on_flash() {
     let (cache, _, _) = begin(&Options { dram_bytes: 12 << 20, ..options() });
     (0..2_000).for_each(|n| store(&cache, n, 1));
     let before = cache.stats();
@@ -338,7 +338,7 @@ fn what_leaves_smaller_dram_is_on_flash() {
 }
 
 #[test]
-fn what_flash_has_of_dram_follows_it() {
+fn flash_share_of_dram_follows_its_size() {
     let (large, small) = (12 << 20, 4 << 20);
     let (cache, _, clock) = begin(&Options { dram_bytes: large, ..options() });
     // With several times to live, so that there are buffers of several groups; and all are looked
@@ -371,7 +371,7 @@ fn what_flash_has_of_dram_follows_it() {
 }
 
 #[test]
-fn of_many_who_change_the_size_of_dram_one_is_last() {
+fn concurrent_dram_resizes_end_with_one_of_the_sizes() {
     let flash = Vec::new();
     let (cache, _, _) = begin(&Options { flash, dram_bytes: 64 << 20, ..options() });
     for round in 0..20 {

@@ -223,7 +223,7 @@ impl Scene {
 }
 
 #[test]
-fn a_get_finds_what_stood_there_while_it_ran() {
+fn concurrent_get_returns_an_object_stored_while_it_ran() {
     let hits: u64 = std::env::var("TIDEKV_TIERED_HITS")
         .map_or(60_000, |text| text.parse().expect("TIDEKV_TIERED_HITS is a number"));
     let scene = Scene::new(hits);

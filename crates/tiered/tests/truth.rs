@@ -55,13 +55,13 @@ fn play(operations: u64, bits: u32) -> Tally {
 }
 
 #[test]
-fn nothing_is_found_but_what_was_stored_last() {
+fn lookup_returns_only_the_last_stored_object() {
     let tally = play(number("TIDEKV_TRUTH_OPERATIONS", DEFAULT_OPERATIONS), 40);
     tally.assert_that_all_was_tried();
 }
 
 #[test]
-fn nothing_else_is_found_either_when_fingerprints_collide() {
+fn lookup_returns_only_the_last_stored_object_when_fingerprints_collide() {
     let tally = play(number("TIDEKV_TRUTH_OPERATIONS", DEFAULT_OPERATIONS), 8);
     tally.assert_that_all_was_tried();
     assert!(tally.collisions > tally.gets / 1_000, "{tally:?}");

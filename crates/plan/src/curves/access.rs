@@ -28,7 +28,7 @@ impl Action {
 
     /// The bytes requested, if known: at most [`BYTES_MAX`].
     #[inline]
-    pub(crate) fn asked_bytes(self) -> Option<u64> {
+    pub(crate) fn requested_bytes(self) -> Option<u64> {
         match self {
             Self::Load(bytes) => Some(bytes.min(BYTES_MAX)),
             Self::Get | Self::LoadUnsized | Self::Set(_) | Self::Delete => None,

@@ -25,7 +25,7 @@
 //! Pure; one thread's.
 
 use crate::curves::curve::{Curve, Point};
-use crate::curves::filling::{AtAge, Filling, Requests};
+use crate::curves::filling::{AgeCounts, Requests, WarmupCurve};
 use crate::curves::reuse_times::{Footprint, Intervals};
 use crate::curves::stack::LastAccess;
 
@@ -51,7 +51,7 @@ const OBJECTS_MIN: f64 = 1_000.0;
 /// Counts over all keys, to correct a sample of them.
 #[derive(Debug)]
 pub(crate) struct Calibration {
-    filling: Filling,
+    warmup: WarmupCurve,
     /// Between requests for keys of the sample.
     intervals: Intervals,
 }
@@ -115,26 +115,26 @@ fn interpolate(points: &[(f64, f64)], x: f64) -> Option<f64> {
 
 impl Calibration {
     pub(crate) fn new() -> Self {
-        Self { filling: Filling::new(), intervals: Intervals::default() }
+        Self { warmup: WarmupCurve::new(), intervals: Intervals::default() }
     }
 
     /// How many requests may be passed in one call, at least one.
-    pub(crate) fn until_it_changes(&self) -> usize {
-        self.filling.until_it_changes()
+    pub(crate) fn batch_max(&self) -> usize {
+        self.warmup.batch_max()
     }
 
     /// Records a request for a key of the sample: its number, from 1, the bytes of the object, and
-    /// the previous request for it. Call this before [`Self::see`] with the same requests.
-    pub(crate) fn see_sampled(&mut self, number: u64, bytes: u64, before: Option<LastAccess>) {
-        self.intervals.see(number, bytes, before);
-        self.filling.see_sampled(number, before.map(|before| before.number));
+    /// the previous request for it. Call this before [`Self::record`] with the same requests.
+    pub(crate) fn record_sampled(&mut self, number: u64, bytes: u64, before: Option<LastAccess>) {
+        self.intervals.record(number, bytes, before);
+        self.warmup.record_sampled(number, before.map(|before| before.number));
     }
 
     /// Records requests for all keys: the keys, and the bytes of their objects, which are loaded on
-    /// a miss. No more than [`Self::until_it_changes`].
+    /// a miss. No more than [`Self::batch_max`].
     #[inline]
-    pub(crate) fn see(&mut self, requests: impl ExactSizeIterator<Item = (u64, u64)>) {
-        self.filling.see(requests);
+    pub(crate) fn record(&mut self, requests: impl ExactSizeIterator<Item = (u64, u64)>) {
+        self.warmup.record(requests);
     }
 
     /// The corrected curve of a sample of `rate` of the keys, with the last access of each of its
@@ -151,12 +151,12 @@ impl Calibration {
         {
             return None;
         }
-        let footprints = self.intervals.footprints(self.filling.requests(), last_accesses);
+        let footprints = self.intervals.footprints(self.warmup.requests(), last_accesses);
         let average = Average::of(&footprints, rate);
-        if !is_stationary(&self.filling.by_age(), &average, rate) {
+        if !is_stationary(&self.warmup.by_age(), &average, rate) {
             return None;
         }
-        let mut differences = differences(&self.filling.by_bytes(), &average);
+        let mut differences = differences(&self.warmup.by_bytes(), &average);
         differences.chunks_mut(BLOCK).for_each(shrink);
         let until = differences.last()?.bytes;
         let by_bytes: Vec<(f64, f64)> = differences.iter().map(|it| (it.bytes, it.by)).collect();
@@ -171,7 +171,7 @@ impl Calibration {
 
     /// Memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.filling.memory_bytes() + self.intervals.memory_bytes()
+        self.warmup.memory_bytes() + self.intervals.memory_bytes()
     }
 }
 
@@ -190,8 +190,8 @@ fn effective_objects(objects: impl Iterator<Item = LastAccess>) -> f64 {
 /// Whether the cache has filled with the keys of the sample as it does on average: by the mean of
 /// the squares of its deviations, in standard deviations, with an expected value of 1 and a
 /// variance of 2 in each range.
-fn is_stationary(by_age: &[AtAge], average: &Average, rate: f64) -> bool {
-    let expected_of = |at: &AtAge| average.new_at(at.age as f64) * rate * at.seen as f64;
+fn is_stationary(by_age: &[AgeCounts], average: &Average, rate: f64) -> bool {
+    let expected_of = |at: &AgeCounts| average.new_at(at.age as f64) * rate * at.seen as f64;
     let all: f64 = by_age.iter().map(expected_of).sum();
     let least = (all / RANGES).max(EXPECTED_MIN);
     let (mut expected, mut found, mut squares, mut ranges) = (0.0, 0.0, 0.0, 0_usize);

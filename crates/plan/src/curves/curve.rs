@@ -28,15 +28,15 @@ pub struct Curve {
 
 /// The reason why points are no curve.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoCurve(String);
+pub struct InvalidCurve(String);
 
-impl fmt::Display for NoCurve {
+impl fmt::Display for InvalidCurve {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for NoCurve {}
+impl std::error::Error for InvalidCurve {}
 
 impl Curve {
     /// A curve through these points, of `requests` requests. A point at size zero is prepended if
@@ -44,11 +44,14 @@ impl Curve {
     ///
     /// # Errors
     /// Sizes that do not rise; ratios that rise, or are not between 0 and 1.
-    pub fn new(points: impl IntoIterator<Item = Point>, requests: f64) -> Result<Self, NoCurve> {
+    pub fn new(
+        points: impl IntoIterator<Item = Point>,
+        requests: f64,
+    ) -> Result<Self, InvalidCurve> {
         let mut curve: Vec<Point> = vec![Point { size: 0, miss_ratio: 1.0 }];
         for (number, point) in (1..).zip(points) {
             let Some(before) = curve.last() else { break };
-            let no = |what: &str| Err(NoCurve(format!("point {number}: {what}")));
+            let no = |what: &str| Err(InvalidCurve(format!("point {number}: {what}")));
             if !(0.0..=1.0).contains(&point.miss_ratio) {
                 return no("a miss ratio is between 0 and 1");
             }
@@ -67,7 +70,7 @@ impl Curve {
             }
         }
         if !(requests.is_finite() && requests >= 0.0) {
-            return Err(NoCurve(format!("{requests} is no number of requests")));
+            return Err(InvalidCurve(format!("{requests} is no number of requests")));
         }
         Ok(Self { points: curve, requests })
     }
@@ -133,7 +136,7 @@ impl Curve {
     /// or the slab classes of memcached (ElCached §3).
     ///
     /// `None` if there are no requests.
-    pub fn beside(parts: &[(Self, f64)]) -> Option<Self> {
+    pub fn divided(parts: &[(Self, f64)]) -> Option<Self> {
         let all: f64 = parts.iter().map(|(_, share)| share).sum();
         let requests: f64 = parts.iter().map(|(curve, _)| curve.requests).sum();
         if requests <= 0.0 || all <= 0.0 {

@@ -16,30 +16,30 @@ const CHANCE: f64 = 2.0;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Distances {
     /// Requests by the bucket of their distance ([`crate::curves::histogram_scale`]).
-    reuses: Vec<Asked>,
+    reuses: Vec<Volume>,
     /// Requests that miss in every cache.
-    misses: Asked,
+    misses: Volume,
     /// Whether the size of some requests is unknown.
     has_unsized: bool,
 }
 
 /// A number of requests, and the bytes that they request.
 #[derive(Debug, Clone, Copy, Default)]
-struct Asked {
+struct Volume {
     requests: f64,
     bytes: f64,
 }
 
 /// The difference between a sample's expected and actual requests; negative where it has more.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Lack {
+pub(crate) struct Deficit {
     pub(crate) requests: f64,
     pub(crate) bytes: f64,
     /// The variance of the bytes, due to the random choice of objects.
     pub(crate) variance: f64,
 }
 
-impl Asked {
+impl Volume {
     fn add(&mut self, bytes: u64) {
         self.requests += 1.0;
         self.bytes += bytes as f64;
@@ -54,7 +54,7 @@ impl Asked {
 impl Distances {
     /// A histogram of misses only.
     pub(crate) fn of_misses(requests: f64) -> Self {
-        let misses = Asked { requests, bytes: 0.0 };
+        let misses = Volume { requests, bytes: 0.0 };
         Self { misses, has_unsized: true, ..Self::default() }
     }
 
@@ -63,7 +63,7 @@ impl Distances {
     pub(crate) fn reuse(&mut self, distance: u64, bytes: Option<u64>) {
         let place = place_of::<PRECISION_BITS>(distance);
         if place >= self.reuses.len() {
-            self.reuses.resize(place + 1, Asked::default());
+            self.reuses.resize(place + 1, Volume::default());
         }
         self.reuses[place].add(bytes.unwrap_or(0));
         self.has_unsized |= bytes.is_none();
@@ -77,35 +77,35 @@ impl Distances {
 
     /// The number of requests.
     pub(crate) fn requests(&self) -> f64 {
-        self.sum(|asked| asked.requests)
+        self.sum(|volume| volume.requests)
     }
 
     /// The requested bytes, as far as they are known.
     pub(crate) fn bytes(&self) -> f64 {
-        self.sum(|asked| asked.bytes)
+        self.sum(|volume| volume.bytes)
     }
 
-    fn sum(&self, of: impl Fn(&Asked) -> f64) -> f64 {
+    fn sum(&self, of: impl Fn(&Volume) -> f64) -> f64 {
         self.reuses.iter().map(&of).sum::<f64>() + of(&self.misses)
     }
 
     /// Multiplies all counts so far by `factor`.
     pub(crate) fn scale(&mut self, factor: f64) {
-        self.reuses.iter_mut().for_each(|asked| asked.scale(factor));
+        self.reuses.iter_mut().for_each(|volume| volume.scale(factor));
         self.misses.scale(factor);
     }
 
     /// The curve, with `more` additional requests of the shortest distance (fewer, if negative):
     /// the correction of a sample (`SHARDS-adj`, Waldspurger et al. 2015 §4.2).
     pub(crate) fn curve(&self, more: f64) -> Curve {
-        self.curve_by(|asked| asked.requests, more, self.requests() + more)
+        self.curve_by(|volume| volume.requests, more, self.requests() + more)
     }
 
     /// The byte miss ratio by size, corrected by `deficit`. `None` if the size of some requests is
     /// unknown.
-    pub(crate) fn byte_curve(&self, lack: Lack) -> Option<Curve> {
-        let more = self.more_bytes(lack);
-        (!self.has_unsized).then(|| self.curve_by(|asked| asked.bytes, more, self.requests()))
+    pub(crate) fn byte_curve(&self, deficit: Deficit) -> Option<Curve> {
+        let more = self.more_bytes(deficit);
+        (!self.has_unsized).then(|| self.curve_by(|volume| volume.bytes, more, self.requests()))
     }
 
     /// The bytes added at the shortest distance. Missing requests have the mean size of as many of
@@ -113,20 +113,20 @@ impl Distances {
     /// well, or to large objects that happen to be in the sample or not, most of which are missed:
     /// of the amount that chance explains, [`CHANCE`] standard deviations, none is added, and
     /// larger amounts are reduced accordingly (James and Stein, 1961).
-    fn more_bytes(&self, lack: Lack) -> f64 {
-        let near = lack.requests * self.bytes_of_the_nearest(lack.requests.abs());
-        let rest = lack.bytes - near;
-        let (square, chance) = (rest * rest, CHANCE * CHANCE * lack.variance);
+    fn more_bytes(&self, deficit: Deficit) -> f64 {
+        let near = deficit.requests * self.bytes_of_nearest(deficit.requests.abs());
+        let rest = deficit.bytes - near;
+        let (square, chance) = (rest * rest, CHANCE * CHANCE * deficit.variance);
         near + if square > chance { rest * (1.0 - chance / square) } else { 0.0 }
     }
 
     /// The mean size of this many requests of the shortest distances, with all those as far as the
     /// last of them.
-    fn bytes_of_the_nearest(&self, requests: f64) -> f64 {
-        let mut nearest = Asked::default();
-        for asked in self.reuses.iter().filter(|asked| asked.requests > 0.0) {
-            nearest.requests += asked.requests;
-            nearest.bytes += asked.bytes;
+    fn bytes_of_nearest(&self, requests: f64) -> f64 {
+        let mut nearest = Volume::default();
+        for volume in self.reuses.iter().filter(|volume| volume.requests > 0.0) {
+            nearest.requests += volume.requests;
+            nearest.bytes += volume.bytes;
             if nearest.requests >= requests {
                 break;
             }
@@ -134,7 +134,7 @@ impl Distances {
         nearest.bytes / nearest.requests.max(f64::MIN_POSITIVE)
     }
 
-    fn curve_by(&self, of: impl Fn(&Asked) -> f64, more: f64, requests: f64) -> Curve {
+    fn curve_by(&self, of: impl Fn(&Volume) -> f64, more: f64, requests: f64) -> Curve {
         let all = (self.sum(&of) + more).max(0.0);
         let ratio = |misses: f64| if all > 0.0 { (misses / all).clamp(0.0, 1.0) } else { 1.0 };
         let (mut left, mut owed, mut least) = (all, more, 1.0_f64);
@@ -153,7 +153,7 @@ impl Distances {
 
     /// Memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.reuses.capacity() * size_of::<Asked>()
+        self.reuses.capacity() * size_of::<Volume>()
     }
 }
 
@@ -176,28 +176,31 @@ mod tests {
         assert_eq!((curve.miss_ratio(3) * 20.0).round(), 8.0);
         assert_eq!(Distances::default().curve(0.0).points().len(), 1);
         // Of a hundred bytes.
-        let curve = distances.byte_curve(Lack::default()).expect("all are known");
+        let curve = distances.byte_curve(Deficit::default()).expect("all are known");
         let at = [0, 2, 3, 6, 7, 99, 100].map(|size| (curve.miss_ratio(size) * 100.0).round());
         assert_eq!((at, curve.requests()), ([100.0, 100.0, 80.0, 80.0, 74.0, 74.0, 40.0], 10.0));
         distances.reuse(7, None);
-        assert_eq!(distances.byte_curve(Lack::default()), None);
+        assert_eq!(distances.byte_curve(Deficit::default()), None);
     }
 
     #[test]
-    fn of_bytes_that_are_lacking_chance_explains_what_large_objects_could_be() {
+    fn byte_deficit_within_chance_is_not_corrected() {
         let mut distances = Distances::default();
         (0..100).for_each(|_| distances.reuse(3, Some(10)));
         (0..100).for_each(|_| distances.reuse(4, Some(30)));
         let more_bytes =
-            |requests, bytes| distances.more_bytes(Lack { requests, bytes, variance: 100.0 });
+            |requests, bytes| distances.more_bytes(Deficit { requests, bytes, variance: 100.0 });
         // A hundred are of 10 bytes, two hundred of 20 on average.
         assert_eq!([more_bytes(100.0, 1_000.0), more_bytes(-200.0, -4_000.0)], [1e3, -4e3]);
         // Two deviations are 20 bytes; of twice as many three quarters are added.
         assert_eq!(
-            [20.0, -20.0, 40.0, -40.0].map(|lack| more_bytes(0.0, lack)),
+            [20.0, -20.0, 40.0, -40.0].map(|deficit| more_bytes(0.0, deficit)),
             [0.0, 0.0, 30.0, -30.0]
         );
         assert_eq!(more_bytes(10.0, 140.0), 130.0);
-        assert_eq!(Distances::default().more_bytes(Lack { requests: 9.0, ..Lack::default() }), 0.0);
+        assert_eq!(
+            Distances::default().more_bytes(Deficit { requests: 9.0, ..Deficit::default() }),
+            0.0
+        );
     }
 }

@@ -29,7 +29,7 @@ impl Default for Distinct {
 
 impl Distinct {
     /// Counts an object; all bits of its `hash` must be as good as random.
-    pub fn see(&mut self, hash: u64) {
+    pub fn record(&mut self, hash: u64) {
         let register = &mut self.registers[(hash >> (u64::BITS - REGISTER_BITS)) as usize];
         let run = (hash << REGISTER_BITS).leading_zeros().min(u64::BITS - REGISTER_BITS) + 1;
         *register = (*register).max(run as u8);
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_is_near_and_the_same_object_counts_once() {
+    fn count_is_approximate_and_duplicates_count_once() {
         let hash = |number: u64| {
             let word = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -70,7 +70,7 @@ mod tests {
             let errors = (0..40_u64).map(|group| {
                 let mut distinct = Distinct::default();
                 let numbers = || (0..many).map(|number| hash(group << 32 | number));
-                numbers().chain(numbers()).for_each(|hash| distinct.see(hash));
+                numbers().chain(numbers()).for_each(|hash| distinct.record(hash));
                 distinct.count() / many as f64 - 1.0
             });
             let errors: Vec<f64> = errors.collect();
@@ -79,8 +79,8 @@ mod tests {
             assert!(mean.abs() < 0.07 && spread.sqrt() < 0.2, "{many}: {mean}, {spread}");
         }
         let mut distinct = Distinct::default();
-        distinct.see(0);
-        distinct.see(u64::MAX);
+        distinct.record(0);
+        distinct.record(u64::MAX);
         assert_eq!(distinct.count().round(), 2.0);
         distinct.clear();
         assert_eq!(distinct.count(), 0.0);

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_those_of_the_numbers() {
+    fn prefix_sums_are_correct() {
         for len in [0, 1, 2, 3, 7, 64, 100] {
             let mut numbers: Vec<u64> = (0..len).map(|i| i * 7 % 13).collect();
             let mut row = Fenwick::of(numbers.iter().copied());

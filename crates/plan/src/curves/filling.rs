@@ -50,7 +50,7 @@ pub(crate) struct Requests {
 
 /// The requests at an age of the cache, counted in requests.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AtAge {
+pub(crate) struct AgeCounts {
     /// The age.
     pub(crate) age: u64,
     /// The number of requests, for all keys.
@@ -69,10 +69,10 @@ impl Requests {
 
 /// The warm-up curve of a cache, as it is measured.
 #[derive(Debug)]
-pub(crate) struct Filling {
+pub(crate) struct WarmupCurve {
     /// A bit for each slot.
     words: Box<[u64]>,
-    now: Now,
+    state: CacheState,
     /// By the bucket of the bytes that it held.
     by_bytes: Vec<Requests>,
     /// New requests for keys of the sample, by the bucket of the age.
@@ -88,7 +88,7 @@ pub(crate) struct Filling {
 
 /// The contents of the cache, and the counts since they were last accounted.
 #[derive(Debug, Default)]
-struct Now {
+struct CacheState {
     taken: usize,
     bytes: f64,
     seen: u64,
@@ -98,7 +98,7 @@ struct Now {
     fresh_bytes_max: u64,
 }
 
-impl Now {
+impl CacheState {
     /// The number of keys for which one that finds its slot free stands, on average over the new
     /// ones.
     fn weight(&self) -> f64 {
@@ -136,11 +136,11 @@ fn bit_of(slot: u32) -> u64 {
     1 << (slot % u64::BITS)
 }
 
-impl Filling {
+impl WarmupCurve {
     pub(crate) fn new() -> Self {
         Self {
             words: vec![0; SLOTS / u64::BITS as usize].into(),
-            now: Now::default(),
+            state: CacheState::default(),
             by_bytes: Vec::new(),
             sampled_new: Vec::new(),
             lengths: Vec::new(),
@@ -156,8 +156,8 @@ impl Filling {
     }
 
     /// Records a request for a key of the sample: its number, from 1, and that of the previous one
-    /// for this key. Call this before [`Self::see`] with the same requests.
-    pub(crate) fn see_sampled(&mut self, number: u64, before: Option<u64>) {
+    /// for this key. Call this before [`Self::record`] with the same requests.
+    pub(crate) fn record_sampled(&mut self, number: u64, before: Option<u64>) {
         let is_new = before.is_none_or(|before| before <= self.began);
         if is_new && self.ends.is_some() {
             let place = place_of::<PRECISION_BITS>(number - 1 - self.began);
@@ -169,15 +169,15 @@ impl Filling {
     }
 
     /// The number of requests until an observation begins or ends: at least one.
-    pub(crate) fn until_it_changes(&self) -> usize {
+    pub(crate) fn batch_max(&self) -> usize {
         let until = self.ends.unwrap_or(2 * self.began).saturating_sub(self.requests);
         usize::try_from(until).unwrap_or(usize::MAX).max(1)
     }
 
     /// Records requests: their keys, and the bytes of their objects. No more than
-    /// [`Self::until_it_changes`].
+    /// [`Self::batch_max`].
     #[inline]
-    pub(crate) fn see(&mut self, mut requests: impl ExactSizeIterator<Item = (u64, u64)>) {
+    pub(crate) fn record(&mut self, mut requests: impl ExactSizeIterator<Item = (u64, u64)>) {
         while self.ends.is_some() && requests.len() > 0 {
             self.look(requests.by_ref().take(AT_ONCE));
         }
@@ -201,12 +201,12 @@ impl Filling {
             *slot = (at, bytes, self.words[word_of(at)] & bit_of(at) == 0);
         }
         for (slot, bytes, is_free) in slots.into_iter().take(len) {
-            self.now.seen += 1;
+            self.state.seen += 1;
             if is_free {
                 self.fill(slot, bytes);
             }
         }
-        if self.now.taken + self.now.fresh >= FULL {
+        if self.state.taken + self.state.fresh >= FULL {
             self.end();
         }
     }
@@ -215,37 +215,38 @@ impl Filling {
     #[inline]
     fn fill(&mut self, slot: u32, bytes: u64) {
         let (word, bit) = (&mut self.words[word_of(slot)], bit_of(slot));
-        let now = &mut self.now;
+        let state = &mut self.state;
         // Unless a request of the same batch has taken it.
         if *word & bit == 0 {
             *word |= bit;
-            now.fresh += 1;
-            now.fresh_bytes = now.fresh_bytes.saturating_add(bytes);
-            if now.fresh_bytes > now.fresh_bytes_max || now.fresh == FRESH_MAX {
-                self.reckon();
+            state.fresh += 1;
+            state.fresh_bytes = state.fresh_bytes.saturating_add(bytes);
+            if state.fresh_bytes > state.fresh_bytes_max || state.fresh == FRESH_MAX {
+                self.account();
             }
         }
     }
 
     /// Accounts the counts so far in the bucket of the cache's size, and moves on to the bucket of
     /// its size now.
-    fn reckon(&mut self) {
-        let now = &self.now;
-        let place = now.place();
+    fn account(&mut self) {
+        let state = &self.state;
+        let place = state.place();
         if place >= self.by_bytes.len() {
             self.by_bytes.resize(place + 1, Requests::default());
         }
-        self.by_bytes[place].add(&now.requests());
-        let bytes = now.bytes + now.weight() * now.fresh_bytes as f64;
-        let mut now = Now { taken: now.taken + now.fresh, bytes, ..Now::default() };
-        let left = number_of::<PRECISION_BITS>(now.place()) as f64 - bytes;
-        now.fresh_bytes_max = (left / now.weight()) as u64;
-        self.now = now;
+        self.by_bytes[place].add(&state.requests());
+        let bytes = state.bytes + state.weight() * state.fresh_bytes as f64;
+        let mut state =
+            CacheState { taken: state.taken + state.fresh, bytes, ..CacheState::default() };
+        let left = number_of::<PRECISION_BITS>(state.place()) as f64 - bytes;
+        state.fresh_bytes_max = (left / state.weight()) as u64;
+        self.state = state;
     }
 
     /// Ends the observation.
     fn end(&mut self) {
-        self.reckon();
+        self.account();
         self.lengths.push(self.requests - self.began);
         self.ends = None;
     }
@@ -253,7 +254,7 @@ impl Filling {
     /// Empties the cache, and begins to observe it.
     fn begin(&mut self) {
         self.words.fill(0);
-        self.now = Now::default();
+        self.state = CacheState::default();
         self.began = self.requests;
         self.ends = Some(self.began + (self.began / PART).max(LENGTH_MIN));
     }
@@ -262,18 +263,18 @@ impl Filling {
     pub(crate) fn by_bytes(&self) -> Vec<(f64, Requests)> {
         let mut by_bytes = self.by_bytes.clone();
         if self.ends.is_some() {
-            let place = self.now.place();
+            let place = self.state.place();
             by_bytes.resize(by_bytes.len().max(place + 1), Requests::default());
-            by_bytes[place].add(&self.now.requests());
+            by_bytes[place].add(&self.state.requests());
         }
         let bytes = |place: usize| number_of::<PRECISION_BITS>(place) as f64;
         let middle = |place: usize| (bytes(place.saturating_sub(1)) + bytes(place)) / 2.0;
-        let told = by_bytes.into_iter().enumerate().filter(|(_, requests)| requests.seen > 0.0);
-        told.map(|(place, requests)| (middle(place), requests)).collect()
+        let counted = by_bytes.into_iter().enumerate().filter(|(_, requests)| requests.seen > 0.0);
+        counted.map(|(place, requests)| (middle(place), requests)).collect()
     }
 
     /// Requests by age, in rising order.
-    pub(crate) fn by_age(&self) -> Vec<AtAge> {
+    pub(crate) fn by_age(&self) -> Vec<AgeCounts> {
         let last = self.ends.map(|_| self.requests - self.began);
         let lengths = || self.lengths.iter().chain(&last).copied();
         let seen =
@@ -283,7 +284,7 @@ impl Filling {
             let first =
                 place.checked_sub(1).map_or(0, |before| number_of::<PRECISION_BITS>(before) + 1);
             let sampled_new = self.sampled_new.get(place).copied().unwrap_or(0);
-            AtAge { age: first + (last - first) / 2, seen: seen(first, last + 1), sampled_new }
+            AgeCounts { age: first + (last - first) / 2, seen: seen(first, last + 1), sampled_new }
         };
         // Ages without new requests as well.
         let oldest = lengths().max().unwrap_or(0);
@@ -305,27 +306,27 @@ mod tests {
         (number + 1).wrapping_mul(0x9FB2_1C65_1E98_DF25).rotate_left(31) ^ number
     }
 
-    fn totals(filling: &Filling) -> Requests {
+    fn totals(warmup: &WarmupCurve) -> Requests {
         let mut totals = Requests::default();
-        filling.by_bytes().iter().for_each(|(_, requests)| totals.add(requests));
+        warmup.by_bytes().iter().for_each(|(_, requests)| totals.add(requests));
         totals
     }
 
     #[test]
-    fn it_counts_requests_and_what_is_new() {
-        let mut filling = Filling::new();
+    fn warmup_counts_requests_and_new_objects() {
+        let mut warmup = WarmupCurve::new();
         // A hundred objects of ten bytes, again and again.
         for number in 0..32 * LENGTH_MIN {
             let before = number.checked_sub(100).map(|before| before + 1);
-            filling.see_sampled(number + 1, before);
-            filling.see([(key(number % 100), 10)].into_iter());
+            warmup.record_sampled(number + 1, before);
+            warmup.record([(key(number % 100), 10)].into_iter());
         }
         // It began at 0, 1, 2, 4, 8, and 16 times the least, and just now; and went on for a quarter of that, but for the
         // least at least.
-        let totals = totals(&filling);
+        let totals = totals(&warmup);
         assert_eq!(totals.seen, ((1 + 1 + 1 + 1 + 2 + 4) * LENGTH_MIN) as f64);
         assert!((totals.new - 6.0 * 100.0).abs() < 0.1, "{}", totals.new);
-        let by_age = filling.by_age();
+        let by_age = warmup.by_age();
         let new = by_age.iter().filter(|it| it.sampled_new > 0);
         assert_eq!(new.clone().count(), 100);
         for (age, at) in (0..).zip(new) {
@@ -333,7 +334,7 @@ mod tests {
         }
         assert_eq!(by_age.iter().map(|at| at.seen).sum::<u64>() as f64, totals.seen);
         // Each request before the hundredth was new, and none after it.
-        for (bytes, requests) in filling.by_bytes() {
+        for (bytes, requests) in warmup.by_bytes() {
             let part = requests.new / requests.seen;
             if bytes < 950.0 {
                 assert!((part - 1.0).abs() < 0.001, "{bytes}: {part}");
@@ -344,38 +345,38 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_slot_of_its_own_is_counted_until_the_table_is_full() {
-        let mut filling = Filling::new();
+    fn colliding_keys_are_estimated_until_the_table_is_full() {
+        let mut warmup = WarmupCurve::new();
         let mut some = [(0, 7); AT_ONCE];
         // Until it has begun with as many requests as would fill it several times.
         for from in (0..8 * SLOTS as u64).step_by(AT_ONCE) {
             some.iter_mut().zip(from..).for_each(|(request, number)| request.0 = key(number));
-            filling.see(some.into_iter());
+            warmup.record(some.into_iter());
         }
-        assert_eq!(filling.lengths.last(), Some(&(SLOTS as u64)));
-        let totals = totals(&filling);
+        assert_eq!(warmup.lengths.last(), Some(&(SLOTS as u64)));
+        let totals = totals(&warmup);
         assert!((totals.new / totals.seen - 1.0).abs() < 0.001, "{totals:?}");
-        let (largest, _) = filling.by_bytes()[filling.by_bytes().len() - 1];
+        let (largest, _) = warmup.by_bytes()[warmup.by_bytes().len() - 1];
         assert!((largest / (7 * SLOTS) as f64 - 1.0).abs() < 0.01, "{largest}");
         for from in (8 * SLOTS as u64..11 * SLOTS as u64).step_by(AT_ONCE) {
             some.iter_mut().zip(from..).for_each(|(request, number)| request.0 = key(number));
-            filling.see(some.into_iter());
+            warmup.record(some.into_iter());
         }
         // Three of four slots are taken by ln 4 times as many objects as there are slots.
-        assert_eq!(filling.ends, None);
-        let length = *filling.lengths.last().expect("it has ended") as f64;
+        assert_eq!(warmup.ends, None);
+        let length = *warmup.lengths.last().expect("it has ended") as f64;
         assert!((length / SLOTS as f64 / 4_f64.ln() - 1.0).abs() < 0.001, "{length}");
-        assert!(filling.memory_bytes() < 1 << 20);
+        assert!(warmup.memory_bytes() < 1 << 20);
     }
 
     #[test]
-    fn objects_may_have_no_bytes_or_more_than_there_are() {
-        let mut filling = Filling::new();
+    fn zero_and_overflowing_sizes_are_accepted() {
+        let mut warmup = WarmupCurve::new();
         for number in 0..3 * LENGTH_MIN {
             let bytes = if number % 2 == 0 { 0 } else { u64::MAX };
-            filling.see([(key(number), bytes)].into_iter());
+            warmup.record([(key(number), bytes)].into_iter());
         }
-        assert_eq!(totals(&filling).seen, (3 * LENGTH_MIN) as f64);
-        assert!((totals(&filling).new / (3 * LENGTH_MIN) as f64 - 1.0).abs() < 0.001);
+        assert_eq!(totals(&warmup).seen, (3 * LENGTH_MIN) as f64);
+        assert!((totals(&warmup).new / (3 * LENGTH_MIN) as f64 - 1.0).abs() < 0.001);
     }
 }

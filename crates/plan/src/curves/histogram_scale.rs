@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_as_at_most_a_little_more() {
+    fn buckets_round_up_by_a_bounded_fraction() {
         a_number_is_told_as_at_most_a_little_more::<10>();
         a_number_is_told_as_at_most_a_little_more::<8>();
     }

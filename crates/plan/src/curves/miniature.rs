@@ -46,7 +46,7 @@ impl CacheSize {
 
 /// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum LookupResult {
     /// A hit in memory.
     Memory,
     /// A hit on flash.
@@ -57,7 +57,7 @@ pub enum Answer {
 
 /// The estimated miss ratios of a cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Missed {
+pub struct MissRatios {
     /// The size of the cache.
     pub size: CacheSize,
     /// Misses of memory per request.
@@ -73,7 +73,7 @@ pub trait Simulated {
 
     /// Handles a request as its server would, including the client that stores missed objects.
     /// `None` if the request cannot be a hit or a miss.
-    fn see(&mut self, request: &Self::Request) -> Option<Answer>;
+    fn record(&mut self, request: &Self::Request) -> Option<LookupResult>;
 }
 
 /// A cache and its counts.
@@ -124,22 +124,23 @@ impl<C: Simulated> Miniature<C> {
 
     /// Records a request for the key with that hash. `is_request` is whether it can be a hit or a
     /// miss, as not every key is sampled.
-    pub fn see(&mut self, hash: u64, is_request: bool, request: &C::Request) {
+    pub fn record(&mut self, hash: u64, is_request: bool, request: &C::Request) {
         self.requests += u64::from(is_request);
         if shards::sample_hash(hash) < self.threshold {
             for tried in &mut self.tried {
-                let answer = tried.cache.see(request);
-                tried.memory_misses += u64::from(answer.is_some_and(|it| it != Answer::Memory));
-                tried.misses += u64::from(answer == Some(Answer::Miss));
+                let result = tried.cache.record(request);
+                tried.memory_misses +=
+                    u64::from(result.is_some_and(|it| it != LookupResult::Memory));
+                tried.misses += u64::from(result == Some(LookupResult::Miss));
             }
         }
     }
 
     /// The estimated miss ratios of each cache so far, by rising size.
-    pub fn missed(&self) -> impl Iterator<Item = Missed> {
+    pub fn miss_ratios(&self) -> impl Iterator<Item = MissRatios> {
         let expected = (self.requests as f64 * self.rate()).max(1.0);
         let part = move |misses: u64| (misses as f64 / expected).min(1.0);
-        self.tried.iter().map(move |tried| Missed {
+        self.tried.iter().map(move |tried| MissRatios {
             size: tried.size,
             memory_miss_ratio: part(tried.memory_misses),
             miss_ratio: part(tried.misses),
@@ -149,11 +150,11 @@ impl<C: Simulated> Miniature<C> {
     /// The miss-ratio curve by memory and flash together; of two caches of the same total size, the
     /// lower ratio.
     pub fn curve(&self) -> Curve {
-        let mut missed: Vec<Missed> = self.missed().collect();
-        missed.sort_by_key(|missed| missed.size.bytes());
+        let mut miss_ratios: Vec<MissRatios> = self.miss_ratios().collect();
+        miss_ratios.sort_by_key(|miss_ratios| miss_ratios.size.bytes());
         let mut least = 1.0_f64;
-        let mut points: Vec<Point> = Vec::with_capacity(missed.len());
-        for Missed { size, miss_ratio, .. } in missed {
+        let mut points: Vec<Point> = Vec::with_capacity(miss_ratios.len());
+        for MissRatios { size, miss_ratio, .. } in miss_ratios {
             least = least.min(miss_ratio);
             points.pop_if(|last| last.size == size.bytes());
             points.push(Point { size: size.bytes(), miss_ratio: least });

@@ -24,7 +24,7 @@ use hashbrown::HashMap;
 
 use crate::curves::access::{Access, Action, BYTES_MAX};
 use crate::curves::curve::Curve;
-use crate::curves::distances::{Distances, Lack};
+use crate::curves::distances::{Deficit, Distances};
 use crate::curves::stack::{Found, LastAccess, Stack};
 
 /// The unit of cache sizes.
@@ -46,7 +46,7 @@ pub enum Expiry {
     #[default]
     AtOnce,
     /// It takes room until the next access, which misses, or until it is evicted.
-    WhenAsked,
+    OnAccess,
 }
 
 /// The settings of a profile.
@@ -60,7 +60,7 @@ pub struct Settings {
 
 /// The classification of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum RequestClass {
     /// Not a hit or a miss.
     Nothing,
     /// A hit in caches that have the object at this position.
@@ -69,7 +69,7 @@ pub(crate) enum Seen {
     Miss,
 }
 
-impl Seen {
+impl RequestClass {
     /// The previous access of this object, if known.
     pub(crate) fn before(self) -> Option<LastAccess> {
         match self {
@@ -110,19 +110,19 @@ impl Order {
         self.stack.bytes_of(key).is_some()
     }
 
-    /// The last access of each object, by the numbers of [`Self::see_numbered`].
+    /// The last access of each object, by the numbers of [`Self::record_numbered`].
     pub(crate) fn last_accesses(&self) -> impl Iterator<Item = LastAccess> + Clone {
         self.stack.last_accesses()
     }
 
     /// Records a request without a number.
-    pub(crate) fn see(&mut self, access: &Access) -> Seen {
-        self.see_numbered(access, NonZeroU64::MIN)
+    pub(crate) fn record(&mut self, access: &Access) -> RequestClass {
+        self.record_numbered(access, NonZeroU64::MIN)
     }
 
     /// Records a request, and stores its number with its object.
     #[inline]
-    pub(crate) fn see_numbered(&mut self, access: &Access, number: NonZeroU64) -> Seen {
+    pub(crate) fn record_numbered(&mut self, access: &Access, number: NonZeroU64) -> RequestClass {
         self.advance(access.at_ms);
         let key = access.key;
         match access.action {
@@ -140,7 +140,7 @@ impl Order {
                     _ => self.stack.bytes_of(key).unwrap_or_else(|| self.size(0)),
                 };
                 self.stack.push(key, bytes, number);
-                if seen == Seen::Miss {
+                if seen == RequestClass::Miss {
                     self.set_deadline(key, access.ttl_ms);
                 }
                 seen
@@ -148,11 +148,11 @@ impl Order {
             Action::Set(bytes) => {
                 self.stack.push(key, self.size(bytes), number);
                 self.set_deadline(key, access.ttl_ms);
-                Seen::Nothing
+                RequestClass::Nothing
             }
             Action::Delete => {
                 self.forget(key);
-                Seen::Nothing
+                RequestClass::Nothing
             }
         }
     }
@@ -171,7 +171,7 @@ impl Order {
 
     /// Removes all objects that caches of `bytes` bytes do not have, as if they had never been
     /// requested.
-    pub(crate) fn cut_off(&mut self, bytes: u64) {
+    pub(crate) fn truncate(&mut self, bytes: u64) {
         while let Some(key) = self.stack.below(bytes) {
             self.drop_out(key);
         }
@@ -200,11 +200,11 @@ impl Order {
 
     /// Classifies a request for `key`.
     #[inline]
-    fn ask(&mut self, key: u64) -> Seen {
+    fn ask(&mut self, key: u64) -> RequestClass {
         if !self.deadlines.is_empty() {
             self.forget_if_over(key);
         }
-        self.stack.find(key).map_or(Seen::Miss, Seen::Reuse)
+        self.stack.find(key).map_or(RequestClass::Miss, RequestClass::Reuse)
     }
 
     fn forget_if_over(&mut self, key: u64) {
@@ -267,11 +267,13 @@ impl Profiler {
     }
 
     /// Records a request.
-    pub fn see(&mut self, access: &Access) {
-        match self.order.see(access) {
-            Seen::Nothing => {}
-            Seen::Reuse(place) => self.distances.reuse(place.depth, access.action.asked_bytes()),
-            Seen::Miss => self.distances.miss(access.action.asked_bytes()),
+    pub fn record(&mut self, access: &Access) {
+        match self.order.record(access) {
+            RequestClass::Nothing => {}
+            RequestClass::Reuse(place) => {
+                self.distances.reuse(place.depth, access.action.requested_bytes())
+            }
+            RequestClass::Miss => self.distances.miss(access.action.requested_bytes()),
         }
     }
 
@@ -283,7 +285,7 @@ impl Profiler {
     /// The byte miss ratio by cache size, in the unit of the profile. `None` if the size of some
     /// request is unknown.
     pub fn byte_curve(&self) -> Option<Curve> {
-        self.distances.byte_curve(Lack::default())
+        self.distances.byte_curve(Deficit::default())
     }
 
     /// The number of live objects.

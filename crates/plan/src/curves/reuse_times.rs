@@ -141,7 +141,7 @@ impl Intervals {
     /// Records a request: its number, from 1 and higher than those before, the bytes of the object,
     /// and the previous request for it.
     #[inline]
-    pub(crate) fn see(&mut self, number: u64, bytes: u64, before: Option<LastAccess>) {
+    pub(crate) fn record(&mut self, number: u64, bytes: u64, before: Option<LastAccess>) {
         self.requests = number;
         match before {
             Some(before) => {
@@ -202,7 +202,7 @@ impl Intervals {
 
 impl ReuseTimes {
     /// Records a request.
-    pub fn see(&mut self, access: &Access) {
+    pub fn record(&mut self, access: &Access) {
         if !access.action.is_request() {
             return;
         }
@@ -212,7 +212,7 @@ impl ReuseTimes {
         };
         let number = self.intervals.requests + 1;
         let before = self.last_accesses.insert(access.key, LastAccess { number, bytes });
-        self.intervals.see(number, bytes, before);
+        self.intervals.record(number, bytes, before);
     }
 
     fn footprints(&self) -> Vec<Footprint> {
@@ -302,7 +302,7 @@ mod tests {
     fn footprints_are_means_over_all_windows() {
         let keys: Vec<u64> = (0..200_u64).map(|i| i * i % 37 % (1 + i % 23)).collect();
         let mut times = ReuseTimes::default();
-        keys.iter().for_each(|key| times.see(&load(*key)));
+        keys.iter().for_each(|key| times.record(&load(*key)));
         let footprints = times.footprints();
         for length in [0, 1, 2, 3, 10, 50, 179] {
             let Footprint { objects, bytes, new, .. } = footprints[length];
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn both_are_near_the_exact_curve_where_nothing_changes() {
+    fn both_estimates_are_near_the_exact_curve_of_a_stationary_trace() {
         let settings = Settings { unit: Unit::Objects, expiry: Expiry::Ignored };
         let (mut exact, mut times) = (Profiler::new(settings), ReuseTimes::default());
         let mut state = 7_u64;
@@ -323,8 +323,8 @@ mod tests {
             state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
             let part = (state >> 11) as f64 / (1_u64 << 53) as f64;
             let access = load((5_000.0 * part * part * part) as u64);
-            exact.see(&access);
-            times.see(&access);
+            exact.record(&access);
+            times.record(&access);
         }
         for curve in [times.footprint(), times.average_eviction_time()] {
             let error = curve.mean_absolute_error(&exact.curve(), 100);
@@ -335,9 +335,9 @@ mod tests {
     }
 
     #[test]
-    fn in_a_circle_all_is_missed_until_all_is_there() {
+    fn cyclic_trace_misses_until_everything_fits() {
         let mut times = ReuseTimes::default();
-        (0..1_000_000).for_each(|number| times.see(&load(number % 10_000)));
+        (0..1_000_000).for_each(|number| times.record(&load(number % 10_000)));
         for (curve, rest) in [(times.footprint(), 0.0), (times.average_eviction_time(), 0.01)] {
             assert!(curve.miss_ratio(9_900) > 0.98, "{}", curve.miss_ratio(9_900));
             assert!((curve.miss_ratio(10_100) - rest).abs() < 1e-9, "{}", curve.miss_ratio(10_100));
@@ -345,10 +345,10 @@ mod tests {
     }
 
     #[test]
-    fn few_requests_make_a_curve_too() {
+    fn few_requests_give_a_curve() {
         for requests in 0..4 {
             let mut times = ReuseTimes::default();
-            (0..requests).for_each(|_| times.see(&load(1)));
+            (0..requests).for_each(|_| times.record(&load(1)));
             for curve in [times.footprint(), times.average_eviction_time()] {
                 assert_eq!(curve.requests(), requests as f64);
                 assert_eq!(curve.miss_ratio(0), 1.0);

@@ -27,8 +27,8 @@ use std::slice;
 use crate::curves::access::{Access, Action};
 use crate::curves::calibration::Calibration;
 use crate::curves::curve::Curve;
-use crate::curves::distances::{Distances, Lack};
-use crate::curves::profiler::{Expiry, Order, Seen, Settings, Unit};
+use crate::curves::distances::{Deficit, Distances};
+use crate::curves::profiler::{Expiry, Order, RequestClass, Settings, Unit};
 
 /// The exclusive upper bound of hashes.
 const HASHES: u64 = 1 << 32;
@@ -41,14 +41,14 @@ const AT_ONCE: usize = 1 << 10;
 
 /// The sampling condition.
 #[derive(Debug, Clone, Copy)]
-struct Share {
+struct SampleFilter {
     /// Keys with a hash below this are sampled.
     threshold: u64,
     /// 2^32 / rate, saturating.
     inverse_rate: u64,
 }
 
-impl Share {
+impl SampleFilter {
     fn below(threshold: u64) -> Self {
         let inverse_rate = (u128::from(HASHES) << 32).div_ceil(u128::from(threshold.max(1)));
         Self { threshold, inverse_rate: u64::try_from(inverse_rate).unwrap_or(u64::MAX) }
@@ -63,7 +63,7 @@ impl Share {
 
 /// The requested bytes of all requests.
 #[derive(Debug, Default)]
-struct AskedBytes {
+struct RequestedBytes {
     bytes: f64,
     /// The sum of the squared request sizes: for objects that are requested once, `rate (1 - rate)`
     /// times this is the variance of the bytes of a sample.
@@ -72,9 +72,9 @@ struct AskedBytes {
     has_unsized: bool,
 }
 
-impl AskedBytes {
-    fn see(&mut self, action: Action) {
-        let bytes = action.asked_bytes();
+impl RequestedBytes {
+    fn record(&mut self, action: Action) {
+        let bytes = action.requested_bytes();
         self.has_unsized |= action.is_request() && bytes.is_none();
         let bytes = bytes.unwrap_or(0) as f64;
         self.bytes += bytes;
@@ -87,11 +87,11 @@ impl AskedBytes {
 pub struct Sampler {
     order: Order,
     distances: Distances,
-    share: Share,
+    share: SampleFilter,
     /// Requests of all keys that can be hits or misses.
     requests: u64,
     /// Their bytes, if they are counted.
-    asked: Option<AskedBytes>,
+    requested: Option<RequestedBytes>,
     size: Option<Size>,
     /// Counts over all keys, if the sample has only some of them.
     calibration: Option<Box<Calibration>>,
@@ -127,7 +127,7 @@ fn size_of_load(action: Action, unit: Unit) -> Option<u64> {
     match (action, unit) {
         (Action::Load(_) | Action::LoadUnsized, Unit::Objects) => Some(1),
         (_, Unit::Objects) => None,
-        (action, Unit::Bytes) => action.asked_bytes(),
+        (action, Unit::Bytes) => action.requested_bytes(),
     }
 }
 
@@ -143,9 +143,9 @@ impl Sampler {
         Self {
             order: Order::new(settings),
             distances: Distances::default(),
-            share: Share::below(threshold_of(rate)),
+            share: SampleFilter::below(threshold_of(rate)),
             requests: 0,
-            asked: None,
+            requested: None,
             size: None,
             calibration: None,
         }
@@ -153,7 +153,7 @@ impl Sampler {
 
     /// Also counts bytes, for [`Self::byte_curve`]: that takes time.
     pub fn with_bytes(self) -> Self {
-        Self { asked: Some(AskedBytes::default()), ..self }
+        Self { requested: Some(RequestedBytes::default()), ..self }
     }
 
     /// A sample of at most `most` objects.
@@ -183,9 +183,9 @@ impl Sampler {
     }
 
     /// Resets all counts, but keeps the objects.
-    pub(crate) fn count_anew(&mut self) {
+    pub(crate) fn reset_counts(&mut self) {
         (self.distances, self.requests) = (Distances::default(), 0);
-        self.asked = self.asked.as_ref().map(|_| AskedBytes::default());
+        self.requested = self.requested.as_ref().map(|_| RequestedBytes::default());
     }
 
     /// Drops all objects; counts and the threshold stay.
@@ -202,22 +202,22 @@ impl Sampler {
     }
 
     /// Records a request.
-    pub fn see(&mut self, access: &Access) {
-        self.see_all(slice::from_ref(access));
+    pub fn record(&mut self, access: &Access) {
+        self.record_all(slice::from_ref(access));
     }
 
     /// Records requests in order: faster than one by one.
-    pub fn see_all(&mut self, accesses: &[Access]) {
-        if let Some(asked) = &mut self.asked {
-            accesses.iter().for_each(|access| asked.see(access.action));
+    pub fn record_all(&mut self, accesses: &[Access]) {
+        if let Some(requested) = &mut self.requested {
+            accesses.iter().for_each(|access| requested.record(access.action));
         }
         let mut rest = accesses;
         while !rest.is_empty()
             && let Some(mut calibration) = self.calibration.take()
         {
-            let len = rest.len().min(AT_ONCE).min(calibration.until_it_changes());
+            let len = rest.len().min(AT_ONCE).min(calibration.batch_max());
             let (some, behind) = rest.split_at(len);
-            if !self.see_with(some, &mut calibration) {
+            if !self.record_with(some, &mut calibration) {
                 break;
             }
             (self.calibration, rest) = (Some(calibration), behind);
@@ -234,7 +234,7 @@ impl Sampler {
     /// The same for at most [`AT_ONCE`] requests, with counts over all keys. Returns false, and
     /// records nothing, if some request does anything but load an object: its effect on a cache
     /// that fills is unknown.
-    fn see_with(&mut self, accesses: &[Access], calibration: &mut Calibration) -> bool {
+    fn record_with(&mut self, accesses: &[Access], calibration: &mut Calibration) -> bool {
         let Settings { unit, expiry } = self.order.settings();
         let load = |access: &Access| {
             let stays = access.ttl_ms.is_none() || expiry == Expiry::Ignored;
@@ -256,24 +256,24 @@ impl Sampler {
             let access = &accesses[usize::from(*at)];
             let number = NonZeroU64::MIN.saturating_add(self.requests + u64::from(*at));
             let seen = self.sample(access, sample_hash(access.key), number);
-            calibration.see_sampled(number.get(), load(access).unwrap_or(0), seen.before());
+            calibration.record_sampled(number.get(), load(access).unwrap_or(0), seen.before());
         }
         self.requests += accesses.len() as u64;
-        calibration.see(accesses.iter().map(|access| (access.key, load(access).unwrap_or(0))));
+        calibration.record(accesses.iter().map(|access| (access.key, load(access).unwrap_or(0))));
         true
     }
 
-    fn sample(&mut self, access: &Access, hash: u64, number: NonZeroU64) -> Seen {
+    fn sample(&mut self, access: &Access, hash: u64, number: NonZeroU64) -> RequestClass {
         let was_there = self.size.is_none() || self.order.has(access.key);
-        let seen = self.order.see_numbered(access, number);
-        let bytes = self.asked.as_ref().and_then(|_| access.action.asked_bytes());
+        let seen = self.order.record_numbered(access, number);
+        let bytes = self.requested.as_ref().and_then(|_| access.action.requested_bytes());
         match seen {
-            Seen::Nothing => {}
-            Seen::Reuse(place) => {
+            RequestClass::Nothing => {}
+            RequestClass::Reuse(place) => {
                 let distance = self.share.scaled_up(place.depth);
                 self.distances.reuse(distance, bytes);
             }
-            Seen::Miss => self.distances.miss(bytes),
+            RequestClass::Miss => self.distances.miss(bytes),
         }
         if let Some(size) = &mut self.size
             && !was_there
@@ -293,7 +293,7 @@ impl Sampler {
             && let Some((highest, key)) = size.highest.pop()
         {
             if self.order.has(key) {
-                self.share = Share::below(highest.max(1));
+                self.share = SampleFilter::below(highest.max(1));
                 self.order.drop_out(key);
             }
         }
@@ -326,14 +326,14 @@ impl Sampler {
     /// of all keys; never calibrated. `None` if bytes are not counted ([`Self::with_bytes`]), or
     /// the size of some request is unknown.
     pub fn byte_curve(&self) -> Option<Curve> {
-        let asked = self.asked.as_ref().filter(|asked| !asked.has_unsized)?;
+        let requested = self.requested.as_ref().filter(|requested| !requested.has_unsized)?;
         let (requests, rate) = (self.requests as f64, self.rate());
-        let lack = Lack {
+        let deficit = Deficit {
             requests: requests * rate - self.distances.requests(),
-            bytes: asked.bytes * rate - self.distances.bytes(),
-            variance: asked.squares * rate * (1.0 - rate),
+            bytes: requested.bytes * rate - self.distances.bytes(),
+            variance: requested.squares * rate * (1.0 - rate),
         };
-        self.distances.byte_curve(lack).map(|curve| curve.of_requests(requests))
+        self.distances.byte_curve(deficit).map(|curve| curve.of_requests(requests))
     }
 
     /// The estimated miss-ratio curve of the requests so far, from the keys of the sample alone.

@@ -21,7 +21,7 @@ use hashbrown::HashMap;
 use crate::curves::access::{Access, Action};
 use crate::curves::curve::{Curve, Point};
 use crate::curves::distances::Distances;
-use crate::curves::profiler::{Expiry, Order, Seen, Settings, Unit};
+use crate::curves::profiler::{Expiry, Order, RequestClass, Settings, Unit};
 
 /// The size of a page, by memcached's default, in bytes.
 pub const PAGE_BYTES: u64 = 1 << 20;
@@ -115,7 +115,7 @@ impl ClassProfiler {
     }
 
     /// Records a request. An item too large for any chunk only removes the previous one.
-    pub fn see(&mut self, access: &Access) {
+    pub fn record(&mut self, access: &Access) {
         let before = self.class_of.get(&access.key).map(|class| usize::from(*class));
         // It may have expired, which its class has not noticed yet.
         let before = before.filter(|class| {
@@ -144,10 +144,10 @@ impl ClassProfiler {
             return;
         };
         let of_class = &mut self.of_class[class];
-        match of_class.order.see(access) {
-            Seen::Nothing => {}
-            Seen::Reuse(place) => of_class.distances.reuse(place.depth, None),
-            Seen::Miss => of_class.distances.miss(None),
+        match of_class.order.record(access) {
+            RequestClass::Nothing => {}
+            RequestClass::Reuse(place) => of_class.distances.reuse(place.depth, None),
+            RequestClass::Miss => of_class.distances.miss(None),
         }
         // A class takes as many pages as its objects need, and no more.
         while of_class.order.len() > of_class.chunks {
@@ -202,7 +202,7 @@ impl ClassProfiler {
     }
 
     /// The miss ratio of a memcached with this many pages for each class, for the requests since
-    /// [`ClassProfiler::count_anew`].
+    /// [`ClassProfiler::reset_counts`].
     pub fn miss_ratio_of_pages(&self, pages: &[u64]) -> f64 {
         let (mut requests, mut misses) = (self.absent, self.absent);
         for (class, (of_class, pages)) in self.of_class.iter().zip(pages).enumerate() {
@@ -215,7 +215,7 @@ impl ClassProfiler {
     }
 
     /// Resets the counts and keeps the objects: later requests count, earlier ones do not.
-    pub fn count_anew(&mut self) {
+    pub fn reset_counts(&mut self) {
         self.of_class.iter_mut().for_each(|of_class| of_class.distances = Distances::default());
         self.absent = 0.0;
     }
@@ -238,7 +238,7 @@ impl ClassProfiler {
         let absent = Distances::of_misses(self.absent);
         let parts = self.of_class.iter().zip(self.pages_of_classes()).enumerate().map(part);
         let parts: Vec<(Curve, f64)> = parts.chain([(absent.curve(0.0), 0.0)]).collect();
-        Curve::beside(&parts).unwrap_or_else(|| Distances::default().curve(0.0))
+        Curve::divided(&parts).unwrap_or_else(|| Distances::default().curve(0.0))
     }
 
     /// Bytes of the pages that hold the most that was present at once.

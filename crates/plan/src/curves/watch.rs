@@ -7,11 +7,11 @@
 //! A [`Sampler`] alone does not suffice. It keeps all keys ever seen, so that it has fewer and
 //! fewer of a moving working set; and its rate never rises. So
 //!
-//! * objects that no cache of [`Watch::new`]'s size would have are dropped from the sample; and
+//! * objects that no cache of [`WindowedProfiler::new`]'s size would have are dropped from the sample; and
 //! * a sample that has become small is restarted at a higher rate, and the first window after that,
 //!   in which it warms up, has no curve.
 //!
-//! Not every request needs to be reported: the caller checks [`Watch::threshold`] first, and passes
+//! Not every request needs to be reported: the caller checks [`WindowedProfiler::threshold`] first, and passes
 //! the total number of requests in the end. That number is ignored while all keys are in the
 //! sample: requests seen are counted here, and a count elsewhere includes some that are still in
 //! flight.
@@ -39,7 +39,7 @@ pub struct Window {
 
 /// A profile of a server's requests.
 #[derive(Debug)]
-pub struct Watch {
+pub struct WindowedProfiler {
     sampler: Sampler,
     settings: Settings,
     objects_max: usize,
@@ -51,7 +51,7 @@ pub struct Watch {
     was_cleared: bool,
 }
 
-impl Watch {
+impl WindowedProfiler {
     /// A profile of at most `objects_max` objects, for caches of up to `size_max`.
     pub fn new(objects_max: usize, size_max: u64, settings: Settings) -> Self {
         let sampler = Sampler::of_size(objects_max, settings);
@@ -98,13 +98,13 @@ impl Watch {
     }
 
     /// Records a request, if its key is in the sample.
-    pub fn see(&mut self, access: &Access) {
+    pub fn record(&mut self, access: &Access) {
         if sample_hash(access.key) >= self.threshold() {
             return;
         }
-        self.sampler.see(access);
+        self.sampler.record(access);
         let most = (self.size_max as f64 * self.rate()).ceil() as u64;
-        self.sampler.order().cut_off(most);
+        self.sampler.order().truncate(most);
     }
 
     /// The miss-ratio curve of the current window; `None` while the sample warms up.
@@ -122,7 +122,7 @@ impl Watch {
     pub fn end_window(&mut self, window: Window) -> Option<Curve> {
         let curve = self.curve(window);
         self.is_learning = false;
-        self.sampler.count_anew();
+        self.sampler.reset_counts();
         let was_cleared = std::mem::take(&mut self.was_cleared);
         let is_small = !was_cleared && self.objects() < self.objects_max / SMALL_DIVISOR;
         if is_small && self.rate() < 1.0 && window.requests > 0 {

@@ -65,7 +65,7 @@ struct Choice {
 /// All choices that meet a tenant's latency with the least flash, one for each point of the curve
 /// that DRAM may reach; if writes to flash do not count, none with more DRAM than the latency takes
 /// without flash.
-fn allotments(tenant: &Tenant, question: &PlanRequest, do_writes_count: bool) -> Vec<Allotment> {
+fn allotments(tenant: &Tenant, request: &PlanRequest, do_writes_count: bool) -> Vec<Allotment> {
     let latencies = tenant.latencies;
     let sla_us = tenant.sla_us.unwrap_or(f64::INFINITY);
     let mut all = Vec::new();
@@ -79,7 +79,7 @@ fn allotments(tenant: &Tenant, question: &PlanRequest, do_writes_count: bool) ->
         let Some(size) = tenant.curve.size_for(misses) else { continue };
         let flash_bytes = size.saturating_sub(point.size);
         if tenant.flash_bytes_max.is_none_or(|most| flash_bytes <= most) {
-            all.push(tenant.allot(point.size, flash_bytes, question.prices));
+            all.push(tenant.allot(point.size, flash_bytes, request.prices));
         }
         if flash_bytes == 0 && !do_writes_count {
             break;
@@ -89,7 +89,7 @@ fn allotments(tenant: &Tenant, question: &PlanRequest, do_writes_count: bool) ->
 }
 
 /// All sizes of these points that meet a tenant's latency.
-fn pairs(tenant: &Tenant, curve: &Curve, question: &PlanRequest) -> Vec<Allotment> {
+fn pairs(tenant: &Tenant, curve: &Curve, request: &PlanRequest) -> Vec<Allotment> {
     let points = curve.points();
     let from = |(place, memory): (usize, &Point)| {
         let memory = memory.size;
@@ -97,7 +97,7 @@ fn pairs(tenant: &Tenant, curve: &Curve, question: &PlanRequest) -> Vec<Allotmen
     };
     let sizes = points.iter().enumerate().flat_map(from);
     let sizes = sizes.filter(|(_, flash)| tenant.flash_bytes_max.is_none_or(|most| *flash <= most));
-    let all = sizes.map(|(memory, flash)| tenant.allot(memory, flash, question.prices));
+    let all = sizes.map(|(memory, flash)| tenant.allot(memory, flash, request.prices));
     let most_us = tenant.sla_us.map_or(f64::INFINITY, |sla_us| sla_us * (1.0 + ROUNDING));
     all.filter(|gets| gets.latency_us <= most_us).collect()
 }
@@ -122,13 +122,13 @@ fn dearest(choices: &[Vec<Choice>]) -> f64 {
 
 /// A tenant's use of the bounds, as a fraction of each.
 fn uses_of(
-    question: &PlanRequest,
+    request: &PlanRequest,
     tenant: usize,
     gets: &Allotment,
     most: [Option<f64>; Bound::ALL.len()],
 ) -> PriceOf {
     let part = |(bound, most): (Bound, Option<f64>)| {
-        let taken = question.use_of(tenant, gets, bound);
+        let taken = request.use_of(tenant, gets, bound);
         // Of a bound of zero any use is too much.
         most.filter(|_| taken > 0.0).map_or(0.0, |most| taken / most)
     };
@@ -151,44 +151,44 @@ struct Knapsack {
 
 impl Knapsack {
     /// The knapsack that minimises this objective, with all latencies met.
-    fn of(question: &PlanRequest, objective: Objective) -> Self {
+    fn of(request: &PlanRequest, objective: Objective) -> Self {
         let least = match objective {
             Objective::Goal(_) => Bound::Cost,
             Objective::Use(bound) => bound,
         };
-        let most = Bound::ALL.map(|bound| question.bounds.get(bound));
+        let most = Bound::ALL.map(|bound| request.bounds.get(bound));
         let do_writes_count =
-            least == Bound::FlashWrites || question.bounds.get(Bound::FlashWrites).is_some();
+            least == Bound::FlashWrites || request.bounds.get(Bound::FlashWrites).is_some();
         let of = |(number, tenant): (usize, &Tenant)| {
             let choice = |gets: Allotment| {
-                let cost = question.use_of(number, &gets, least);
-                Choice { gets, cost, uses: uses_of(question, number, &gets, most) }
+                let cost = request.use_of(number, &gets, least);
+                Choice { gets, cost, uses: uses_of(request, number, &gets, most) }
             };
-            let all = allotments(tenant, question, do_writes_count).into_iter().map(choice);
+            let all = allotments(tenant, request, do_writes_count).into_iter().map(choice);
             all.filter(Choice::is_possible).collect()
         };
-        let choices: Vec<Vec<Choice>> = question.tenants.iter().enumerate().map(of).collect();
-        let bounds = question.bounds;
+        let choices: Vec<Vec<Choice>> = request.tenants.iter().enumerate().map(of).collect();
+        let bounds = request.bounds;
         let all = bounds.dram_bytes.zip(bounds.flash_bytes);
-        let all = all.map(|(dram, flash)| question.prices.cost(dram, flash));
-        let of_bounds = [all.filter(|_| least == Bound::Cost), question.bounds.get(least)];
+        let all = all.map(|(dram, flash)| request.prices.cost(dram, flash));
+        let of_bounds = [all.filter(|_| least == Bound::Cost), request.bounds.get(least)];
         let dearest = of_bounds.into_iter().flatten().fold(dearest(&choices), f64::min);
         Self { choices, is_bounded: most.map(|most| most.is_some()), dearest }
     }
 
     /// The knapsack that minimises latencies within a cost, with sizes of these curves; ignoring
     /// other bounds if `is_cost_all`.
-    fn of_pairs(question: &PlanRequest, curves: &[Curve], is_cost_all: bool) -> Self {
+    fn of_pairs(request: &PlanRequest, curves: &[Curve], is_cost_all: bool) -> Self {
         let most = Bound::ALL.map(|bound| {
-            question.bounds.get(bound).filter(|_| !is_cost_all || bound == Bound::Cost)
+            request.bounds.get(bound).filter(|_| !is_cost_all || bound == Bound::Cost)
         });
         let of = |(number, curve): (usize, &Curve)| {
-            let tenant = &question.tenants[number];
+            let tenant = &request.tenants[number];
             let choice = |gets: Allotment| {
                 let cost = gets.latency_us * tenant.requests_per_s;
-                Choice { gets, cost, uses: uses_of(question, number, &gets, most) }
+                Choice { gets, cost, uses: uses_of(request, number, &gets, most) }
             };
-            let mut all = pairs(tenant, curve, question);
+            let mut all = pairs(tenant, curve, request);
             if is_cost_all {
                 keep_trade_offs(&mut all);
             }
@@ -373,37 +373,37 @@ impl<'k> Search<'k> {
 }
 
 /// The feasible plan with the least objective.
-pub(crate) fn least(question: &PlanRequest, objective: Objective) -> Outcome {
-    Knapsack::of(question, objective).solve(question)
+pub(crate) fn least(request: &PlanRequest, objective: Objective) -> Outcome {
+    Knapsack::of(request, objective).solve(request)
 }
 
 /// The plan of the least mean latency for a cost, over these points of the curves. Unknown without
 /// a bound of cost, or with too many points.
-pub(crate) fn quickest(question: &PlanRequest, curves: &[Curve]) -> Outcome {
+pub(crate) fn quickest(request: &PlanRequest, curves: &[Curve]) -> Outcome {
     let pairs_of = |curve: &Curve| {
         let points = curve.points().len();
         points.saturating_mul(points + 1) / 2
     };
     let pairs = curves.iter().map(pairs_of).fold(0, usize::saturating_add);
-    if question.bounds.cost.is_none() || pairs > PAIRS_MAX {
+    if request.bounds.cost.is_none() || pairs > PAIRS_MAX {
         return Outcome::Unknown;
     }
-    let outcome = Knapsack::of_pairs(question, curves, true).solve(question);
+    let outcome = Knapsack::of_pairs(request, curves, true).solve(request);
     let is_kept = |plan: &Plan, bound: Bound| {
-        let most = question.bounds.get(bound);
-        most.is_none_or(|most| plan.takes(question, bound) <= most * (1.0 + ROUNDING))
+        let most = request.bounds.get(bound);
+        most.is_none_or(|most| plan.takes(request, bound) <= most * (1.0 + ROUNDING))
     };
     match outcome {
         Outcome::Found(plan) if !Bound::ALL.into_iter().all(|bound| is_kept(&plan, bound)) => {
             // Another bound is active, and a more expensive choice may use less of it.
-            Knapsack::of_pairs(question, curves, false).solve(question)
+            Knapsack::of_pairs(request, curves, false).solve(request)
         }
         outcome => outcome,
     }
 }
 
 impl Knapsack {
-    fn solve(&self, question: &PlanRequest) -> Outcome {
+    fn solve(&self, request: &PlanRequest) -> Outcome {
         if self.choices.iter().any(Vec::is_empty) {
             return Outcome::Nothing;
         }
@@ -430,6 +430,6 @@ impl Knapsack {
             let gets = choices[*at].gets;
             (gets.memory_bytes, gets.flash_bytes)
         });
-        Outcome::Found(Plan::of(question, &sizes.collect::<Vec<_>>()))
+        Outcome::Found(Plan::of(request, &sizes.collect::<Vec<_>>()))
     }
 }

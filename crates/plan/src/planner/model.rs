@@ -30,7 +30,7 @@ pub struct Latencies {
 
 /// Those of [`Latencies`] that are configured.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct GivenLatencies {
+pub struct LatencyOverrides {
     /// [`Latencies::memory_us`].
     pub memory_us: Option<f64>,
     /// [`Latencies::flash_us`].
@@ -41,7 +41,7 @@ pub struct GivenLatencies {
 
 impl Latencies {
     /// Ten and a hundred microseconds, and a millisecond: the paper does not state its own.
-    pub const USUAL: Self = Self { memory_us: 10.0, flash_us: 100.0, backend_us: 1_000.0 };
+    pub const DEFAULT: Self = Self { memory_us: 10.0, flash_us: 100.0, backend_us: 1_000.0 };
 
     /// Measured latencies, or defaults where there are none: of a cache that detects absent keys
     /// without reading flash, so that the back end's part shrinks as the flash latency grows.
@@ -50,14 +50,14 @@ impl Latencies {
         flash_us: Option<f64>,
         backend_us: Option<f64>,
     ) -> Self {
-        let Self { memory_us: memory, flash_us: flash, backend_us: backend } = Self::USUAL;
+        let Self { memory_us: memory, flash_us: flash, backend_us: backend } = Self::DEFAULT;
         let flash_us = flash_us.unwrap_or(flash);
         let backend_us = backend_us.map_or(backend, |backend_us| (backend_us - flash_us).max(0.0));
         Self { memory_us: memory_us.unwrap_or(memory), flash_us, backend_us }
     }
 
     /// The same with the configured ones replaced.
-    pub fn with(self, given: GivenLatencies) -> Self {
+    pub fn with(self, given: LatencyOverrides) -> Self {
         Self {
             memory_us: given.memory_us.unwrap_or(self.memory_us),
             flash_us: given.flash_us.unwrap_or(self.flash_us),
@@ -86,7 +86,7 @@ pub const DEFAULT_FLASH_FOR_DRAM: f64 = 4.0;
 
 impl Prices {
     /// DRAM costs thirteen times as much as flash: the paper does not state its own.
-    pub const USUAL: Self = Self { dram_per_gib: 13.0, flash_per_gib: 1.0 };
+    pub const DEFAULT: Self = Self { dram_per_gib: 13.0, flash_per_gib: 1.0 };
 
     /// The cost of this many bytes of each.
     pub fn cost(&self, dram_bytes: u64, flash_bytes: u64) -> f64 {
@@ -147,7 +147,7 @@ impl Tenant {
         Self {
             name: name.into(),
             requests_per_s: 1.0,
-            latencies: Latencies::USUAL,
+            latencies: Latencies::DEFAULT,
             sla_us: None,
             flash_bytes_max: None,
             index_bytes_per_byte: 0.0,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_and_cost_are_as_the_paper_has_them() {
+    fn latency_and_cost_follow_the_paper() {
         let prices = Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 };
         let tenant = Tenant { index_bytes_per_byte: 0.01, ..tenant() };
         let allotment = tenant.allot(100 << 20, 900 << 20, prices);
@@ -211,19 +211,19 @@ mod tests {
     }
 
     #[test]
-    fn what_flash_has_not_does_not_wait_for_it() {
+    fn misses_detected_without_flash_do_not_wait_for_it() {
         let Latencies { memory_us, flash_us, backend_us } =
             Latencies::measured(Some(2.0), Some(80.0), Some(900.0));
         assert_eq!((memory_us, flash_us, backend_us), (2.0, 80.0, 820.0));
         let latencies = Latencies::measured(None, Some(80.0), Some(50.0));
         assert_eq!((latencies.memory_us, latencies.backend_us), (10.0, 0.0));
-        assert_eq!(Latencies::measured(None, None, None), Latencies::USUAL);
-        let given = GivenLatencies { backend_us: Some(5.0), ..GivenLatencies::default() };
+        assert_eq!(Latencies::measured(None, None, None), Latencies::DEFAULT);
+        let given = LatencyOverrides { backend_us: Some(5.0), ..LatencyOverrides::default() };
         assert_eq!(latencies.with(given), Latencies { backend_us: 5.0, ..latencies });
     }
 
     #[test]
-    fn in_a_fixed_ratio_the_least_that_will_do_is_taken() {
+    fn fixed_ratio_takes_the_least_sufficient_size() {
         let prices = Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 };
         let with = |sla_us| Tenant { sla_us: Some(sla_us), ..tenant() };
         // All misses cost 110 at least.

@@ -118,12 +118,12 @@ impl PlanRequest {
 
 impl Plan {
     /// The plan with these bytes of DRAM for objects, and of flash, for each tenant.
-    pub fn of(question: &PlanRequest, sizes: &[(u64, u64)]) -> Self {
+    pub fn of(request: &PlanRequest, sizes: &[(u64, u64)]) -> Self {
         let allot = |(tenant, (memory, flash)): (&Tenant, &(u64, u64))| {
-            tenant.allot(*memory, *flash, question.prices)
+            tenant.allot(*memory, *flash, request.prices)
         };
-        let tenants: Vec<Allotment> = question.tenants.iter().zip(sizes).map(allot).collect();
-        let weights = || question.tenants.iter().map(|tenant| tenant.requests_per_s);
+        let tenants: Vec<Allotment> = request.tenants.iter().zip(sizes).map(allot).collect();
+        let weights = || request.tenants.iter().map(|tenant| tenant.requests_per_s);
         let latency = |(allotment, weight): (&Allotment, f64)| allotment.latency_us * weight;
         let latency_us = tenants.iter().zip(weights()).map(latency).sum::<f64>();
         let requests = weights().sum::<f64>();
@@ -134,8 +134,8 @@ impl Plan {
     }
 
     /// The plan's use of a bound.
-    pub fn takes(&self, question: &PlanRequest, bound: Bound) -> f64 {
+    pub fn takes(&self, request: &PlanRequest, bound: Bound) -> f64 {
         let tenants = self.tenants.iter().enumerate();
-        tenants.map(|(number, gets)| question.use_of(number, gets, bound)).sum()
+        tenants.map(|(number, gets)| request.use_of(number, gets, bound)).sum()
     }
 }

@@ -59,11 +59,11 @@ pub enum Infeasible {
 ///
 /// # Errors
 /// When there is none.
-pub fn plan_on_hull(question: &PlanRequest) -> Result<Plan, Infeasible> {
-    check(question)?;
-    let curves: Vec<Curve> = question.tenants.iter().map(|tenant| tenant.curve.clone()).collect();
-    let found = solve(question, &curves, Shape::Hull, Objective::Goal(question.goal));
-    found.map_err(|error| refused(question, &curves, Shape::Hull, &error))
+pub fn plan_on_hull(request: &PlanRequest) -> Result<Plan, Infeasible> {
+    check(request)?;
+    let curves: Vec<Curve> = request.tenants.iter().map(|tenant| tenant.curve.clone()).collect();
+    let found = solve(request, &curves, Shape::Hull, Objective::Goal(request.goal));
+    found.map_err(|error| refused(request, &curves, Shape::Hull, &error))
 }
 
 /// The plan over the curves' own points. For the least latency it searches about `points_max` of
@@ -72,37 +72,37 @@ pub fn plan_on_hull(question: &PlanRequest) -> Result<Plan, Infeasible> {
 ///
 /// # Errors
 /// When there is none.
-pub fn plan_exactly(question: &PlanRequest, points_max: usize) -> Result<Plan, Infeasible> {
-    check(question)?;
-    let goal = Objective::Goal(question.goal);
-    if question.goal == Goal::Cost {
-        match choices::least(question, goal) {
+pub fn plan_exactly(request: &PlanRequest, points_max: usize) -> Result<Plan, Infeasible> {
+    check(request)?;
+    let goal = Objective::Goal(request.goal);
+    if request.goal == Goal::Cost {
+        match choices::least(request, goal) {
             Outcome::Found(plan) => return Ok(plan),
             Outcome::Nothing => {
-                return Err(narrow(question, &thinned(question, points_max), Shape::Points));
+                return Err(narrow(request, &thinned(request, points_max), Shape::Points));
             }
             Outcome::Unknown => {}
         }
     }
-    let mut curves = thinned(question, points_max);
-    let mut found = by_points(question, &curves, goal);
+    let mut curves = thinned(request, points_max);
+    let mut found = by_points(request, &curves, goal);
     for _ in 0..LOOKS_MAX {
         let near = match &found {
             Ok(plan) => plan.clone(),
             // Thinning may have dropped the only sizes that suffice: they are near those of the
             // hull.
-            Err(microlp::Error::Infeasible) => match plan_on_hull(question) {
+            Err(microlp::Error::Infeasible) => match plan_on_hull(request) {
                 Ok(plan) => plan,
                 Err(_) => break,
             },
             Err(error) => return Err(Infeasible::Solver(error.to_string())),
         };
-        let closer = closer(question, &near, &curves, points_max);
+        let closer = closer(request, &near, &curves, points_max);
         if closer == curves {
             break;
         }
         curves = closer;
-        found = match (found, by_points(question, &curves, goal)) {
+        found = match (found, by_points(request, &curves, goal)) {
             (before, Err(error)) if before.is_err() => Err(error),
             // It has all the points of before.
             (before, Err(_)) => before,
@@ -111,61 +111,61 @@ pub fn plan_exactly(question: &PlanRequest, points_max: usize) -> Result<Plan, I
     }
     if let Err(microlp::Error::Infeasible) = found {
         // A dropped point may be the one that suffices.
-        curves = thinned(question, points_max.max(POINTS_LAST));
-        found = by_points(question, &curves, goal);
+        curves = thinned(request, points_max.max(POINTS_LAST));
+        found = by_points(request, &curves, goal);
     }
     // For the least cost all points have been searched already.
     if let Err(microlp::Error::Infeasible) = found
-        && question.goal == Goal::Latency
-        && let Outcome::Found(near) = choices::least(question, Objective::Goal(Goal::Cost))
+        && request.goal == Goal::Latency
+        && let Outcome::Found(near) = choices::least(request, Objective::Goal(Goal::Cost))
     {
         // The search of all points found a plan.
-        curves = closer(question, &near, &curves, points_max);
-        found = by_points(question, &curves, goal).or(Ok(near));
+        curves = closer(request, &near, &curves, points_max);
+        found = by_points(request, &curves, goal).or(Ok(near));
     }
-    found.map_err(|error| refused(question, &curves, Shape::Points, &error))
+    found.map_err(|error| refused(request, &curves, Shape::Points, &error))
 }
 
 /// The curves with more points near the sizes of a plan.
-fn closer(question: &PlanRequest, near: &Plan, coarse: &[Curve], points_max: usize) -> Vec<Curve> {
+fn closer(request: &PlanRequest, near: &Plan, coarse: &[Curve], points_max: usize) -> Vec<Curve> {
     let of = |((tenant, gets), coarse): ((&Tenant, &Allotment), &Curve)| {
         let sizes = [gets.memory_bytes, gets.memory_bytes.saturating_add(gets.flash_bytes)];
         tenant.curve.closer(coarse, &sizes, points_max)
     };
-    question.tenants.iter().zip(&near.tenants).zip(coarse).map(of).collect()
+    request.tenants.iter().zip(&near.tenants).zip(coarse).map(of).collect()
 }
 
 /// The best plan over these points of the curves.
 fn by_points(
-    question: &PlanRequest,
+    request: &PlanRequest,
     curves: &[Curve],
     goal: Objective,
 ) -> Result<Plan, microlp::Error> {
     let outcome = match goal {
-        Objective::Goal(Goal::Latency) => choices::quickest(question, curves),
+        Objective::Goal(Goal::Latency) => choices::quickest(request, curves),
         _ => Outcome::Unknown,
     };
     match outcome {
         Outcome::Found(plan) => Ok(plan),
         Outcome::Nothing => Err(microlp::Error::Infeasible),
-        Outcome::Unknown => solve(question, curves, Shape::Points, goal),
+        Outcome::Unknown => solve(request, curves, Shape::Points, goal),
     }
 }
 
 /// The curves of all tenants, with at most this many points.
-fn thinned(question: &PlanRequest, points_max: usize) -> Vec<Curve> {
-    question.tenants.iter().map(|tenant| tenant.curve.thinned(points_max)).collect()
+fn thinned(request: &PlanRequest, points_max: usize) -> Vec<Curve> {
+    request.tenants.iter().map(|tenant| tenant.curve.thinned(points_max)).collect()
 }
 
 /// The marginal value of another GiB of `bound`: the decrease of the objective. `None` if there is
 /// no such bound, or no plan.
-pub fn worth_of_one_more(
-    question: &PlanRequest,
+pub fn marginal_value(
+    request: &PlanRequest,
     plan: &Plan,
     bound: Bound,
     amount: f64,
 ) -> Option<f64> {
-    let mut more = question.clone();
+    let mut more = request.clone();
     let bounds = &mut more.bounds;
     let raised = |value: u64| value.saturating_add(amount as u64);
     match bound {
@@ -177,7 +177,7 @@ pub fn worth_of_one_more(
         }
     }
     let better = plan_exactly(&more, DEFAULT_POINTS).ok()?;
-    Some(match question.goal {
+    Some(match request.goal {
         Goal::Cost => plan.cost - better.cost,
         Goal::Latency => plan.latency_us - better.latency_us,
     })
@@ -191,8 +191,8 @@ enum Shape {
 }
 
 /// Returns an error for a tenant whose latency cannot be met.
-fn check(question: &PlanRequest) -> Result<(), Infeasible> {
-    for (number, tenant) in question.tenants.iter().enumerate() {
+fn check(request: &PlanRequest) -> Result<(), Infeasible> {
+    for (number, tenant) in request.tenants.iter().enumerate() {
         let least = tenant.curve.points().last().map_or(1.0, |point| point.miss_ratio);
         let least_us = tenant.latencies.mean_us(least, least);
         if tenant.sla_us.is_some_and(|sla_us| least_us > sla_us * (1.0 + ROUNDING)) {
@@ -204,13 +204,13 @@ fn check(question: &PlanRequest) -> Result<(), Infeasible> {
 
 /// The reason why the solver has found no plan.
 fn refused(
-    question: &PlanRequest,
+    request: &PlanRequest,
     curves: &[Curve],
     shape: Shape,
     error: &microlp::Error,
 ) -> Infeasible {
     match error {
-        microlp::Error::Infeasible => narrow(question, curves, shape),
+        microlp::Error::Infeasible => narrow(request, curves, shape),
         error => Infeasible::Solver(error.to_string()),
     }
 }
@@ -218,39 +218,39 @@ fn refused(
 /// The plan that minimises this objective, with all latencies met; over points, all choices are
 /// searched first.
 fn least(
-    question: &PlanRequest,
+    request: &PlanRequest,
     curves: &[Curve],
     shape: Shape,
     objective: Objective,
 ) -> Result<Plan, microlp::Error> {
     if shape == Shape::Hull {
-        return solve(question, curves, shape, objective);
+        return solve(request, curves, shape, objective);
     }
-    match choices::least(question, objective) {
+    match choices::least(request, objective) {
         Outcome::Found(plan) => Ok(plan),
         Outcome::Nothing => Err(microlp::Error::Infeasible),
-        Outcome::Unknown => solve(question, curves, shape, objective),
+        Outcome::Unknown => solve(request, curves, shape, objective),
     }
 }
 
 /// The bounds that are too narrow.
-fn narrow(question: &PlanRequest, curves: &[Curve], shape: Shape) -> Infeasible {
+fn narrow(request: &PlanRequest, curves: &[Curve], shape: Shape) -> Infeasible {
     let alone = |bound: Bound| {
-        question.bounds.get(bound)?;
-        let question = PlanRequest { bounds: question.bounds.without(bound), ..question.clone() };
-        let plan = least(&question, curves, shape, Objective::Use(bound)).ok()?;
-        Some((bound, plan.takes(&question, bound)))
+        request.bounds.get(bound)?;
+        let request = PlanRequest { bounds: request.bounds.without(bound), ..request.clone() };
+        let plan = least(&request, curves, shape, Objective::Use(bound)).ok()?;
+        Some((bound, plan.takes(&request, bound)))
     };
     let each: Vec<(Bound, f64)> = Bound::ALL.into_iter().filter_map(alone).collect();
     if !each.is_empty() {
         return Infeasible::Bound(each);
     }
-    let free = PlanRequest { bounds: Bounds::default(), ..question.clone() };
+    let free = PlanRequest { bounds: Bounds::default(), ..request.clone() };
     match least(&free, curves, shape, Objective::Goal(Goal::Cost)) {
         Err(error) => Infeasible::Solver(error.to_string()),
         Ok(plan) => {
             let takes = Bound::ALL.into_iter().filter_map(|bound| {
-                let most = question.bounds.get(bound)?;
+                let most = request.bounds.get(bound)?;
                 Some((bound, plan.takes(&free, bound))).filter(|(_, takes)| *takes > most)
             });
             Infeasible::Bounds(takes.collect())
@@ -340,14 +340,14 @@ type Sum = Vec<(Variable, f64)>;
 
 /// The best plan, with these as the curves of the tenants: the same or thinned.
 fn solve(
-    question: &PlanRequest,
+    request: &PlanRequest,
     curves: &[Curve],
     shape: Shape,
     objective: Objective,
 ) -> Result<Plan, microlp::Error> {
     let mut problem = Problem::new(OptimizationDirection::Minimize);
     let mut tenants = Vec::new();
-    for (tenant, curve) in question.tenants.iter().zip(curves) {
+    for (tenant, curve) in request.tenants.iter().zip(curves) {
         let variables = Variables::new(&mut problem, curve, shape);
         if let Some(sla_us) = tenant.sla_us {
             let (latency, fixed) = latency(tenant, &variables);
@@ -364,21 +364,21 @@ fn solve(
         tenants.push(variables);
     }
     for bound in Bound::ALL {
-        if let Some(most) = question.bounds.get(bound) {
-            let (sum, scale) = scaled(takes(question, &tenants, bound));
+        if let Some(most) = request.bounds.get(bound) {
+            let (sum, scale) = scaled(takes(request, &tenants, bound));
             problem.add_constraint(sum, ComparisonOp::Le, most * (1.0 + TOLERANCE) / scale);
         }
     }
     let (least, _) = scaled(match objective {
-        Objective::Use(bound) => takes(question, &tenants, bound),
-        Objective::Goal(Goal::Cost) => takes(question, &tenants, Bound::Cost),
+        Objective::Use(bound) => takes(request, &tenants, bound),
+        Objective::Goal(Goal::Cost) => takes(request, &tenants, Bound::Cost),
         Objective::Goal(Goal::Latency) => {
-            let weigh = |(tenant, variables): (&Tenant, &Variables)| {
+            let choose = |(tenant, variables): (&Tenant, &Variables)| {
                 let weight = tenant.requests_per_s;
                 let (latency, _) = latency(tenant, variables);
                 latency.into_iter().map(move |(variable, us)| (variable, us * weight))
             };
-            question.tenants.iter().zip(&tenants).flat_map(weigh).collect()
+            request.tenants.iter().zip(&tenants).flat_map(choose).collect()
         }
     });
     // The solver attaches objectives to variables: add one for the objective.
@@ -392,9 +392,9 @@ fn solve(
         let all = variables.all.bytes(curve, variables.unit, &solution).max(memory);
         (memory, all - memory)
     });
-    let plan = Plan::of(question, &sizes.collect::<Vec<_>>());
+    let plan = Plan::of(request, &sizes.collect::<Vec<_>>());
     match shape {
-        Shape::Points if !keeps(question, &plan) => {
+        Shape::Points if !keeps(request, &plan) => {
             Err(microlp::Error::InternalError("its answer breaks a bound".into()))
         }
         _ => Ok(plan),
@@ -402,7 +402,7 @@ fn solve(
 }
 
 /// Whether a plan meets the request, up to the solver's tolerance.
-fn keeps(question: &PlanRequest, plan: &Plan) -> bool {
+fn keeps(request: &PlanRequest, plan: &Plan) -> bool {
     let most = |value: f64| value * (1.0 + 10.0 * TOLERANCE);
     let suits = |(tenant, gets): (&Tenant, &Allotment)| {
         tenant.sla_us.is_none_or(|sla_us| gets.latency_us <= most(sla_us))
@@ -411,10 +411,10 @@ fn keeps(question: &PlanRequest, plan: &Plan) -> bool {
                 .is_none_or(|bytes| gets.flash_bytes as f64 <= most(bytes as f64) + 1.0)
     };
     let within = |bound: Bound| {
-        let value = question.bounds.get(bound);
-        value.is_none_or(|value| plan.takes(question, bound) <= most(value) + 1.0)
+        let value = request.bounds.get(bound);
+        value.is_none_or(|value| plan.takes(request, bound) <= most(value) + 1.0)
     };
-    question.tenants.iter().zip(&plan.tenants).all(suits) && Bound::ALL.into_iter().all(within)
+    request.tenants.iter().zip(&plan.tenants).all(suits) && Bound::ALL.into_iter().all(within)
 }
 
 /// The latency of a tenant in microseconds: a sum, and a constant.
@@ -428,8 +428,8 @@ fn latency(tenant: &Tenant, variables: &Variables) -> (Sum, f64) {
 }
 
 /// The use of a bound by all tenants, in its unit.
-fn takes(question: &PlanRequest, tenants: &[Variables], bound: Bound) -> Sum {
-    let prices = question.prices;
+fn takes(request: &PlanRequest, tenants: &[Variables], bound: Bound) -> Sum {
+    let prices = request.prices;
     let of = |(tenant, variables): (&Tenant, &Variables)| {
         let unit = variables.unit;
         let (memory, all) = (variables.memory.size, variables.all.size);
@@ -448,7 +448,7 @@ fn takes(question: &PlanRequest, tenants: &[Variables], bound: Bound) -> Sum {
             }
         }
     };
-    question.tenants.iter().zip(tenants).flat_map(of).collect()
+    request.tenants.iter().zip(tenants).flat_map(of).collect()
 }
 
 /// The same as fractions of its largest factor, and that factor.

@@ -51,7 +51,7 @@ impl<R: BufRead> Commands<R> {
         }
         let mut words = Vec::new();
         for _ in 0..count {
-            let bytes = self.head(b'$')?.ok_or_else(cut_off)?;
+            let bytes = self.head(b'$')?.ok_or_else(truncate)?;
             if bytes > WORD_BYTES_MAX {
                 return Err(Trouble::Broken(format!("a word of {bytes} bytes is too long")));
             }
@@ -76,14 +76,14 @@ enum Trouble {
     Broken(String),
 }
 
-fn cut_off() -> Trouble {
+fn truncate() -> Trouble {
     Trouble::Broken("it is cut off".to_owned())
 }
 
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof => cut_off(),
+            io::ErrorKind::UnexpectedEof => truncate(),
             _ => Self::Io(error),
         }
     }

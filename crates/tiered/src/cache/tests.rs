@@ -127,7 +127,7 @@ fn released_devices_are_read_and_written() {
 /// The version of a page was misread once: it counted as none, that was not written down, and the
 /// records of the page reappeared after a kill, over those stored since.
 #[test]
-fn what_was_misread_once_does_not_come_back() {
+fn misread_page_version_does_not_restore_old_records() {
     let storage = MemoryStorage::new();
     let cache = open(&storage);
     cache.store(b"key", object(b"old", Deadline::NEVER, 1));
@@ -151,7 +151,7 @@ fn what_was_misread_once_does_not_come_back() {
 
 /// A device is two files, and an operator may combine files of different days.
 #[test]
-fn metadata_that_does_not_fit_its_device_brings_nothing_old_back() {
+fn mismatched_metadata_restores_no_old_records() {
     let meta = format!("{DEVICE}.meta");
     let storage = MemoryStorage::new();
     let cache = open(&storage);
@@ -187,7 +187,7 @@ fn metadata_that_does_not_fit_its_device_brings_nothing_old_back() {
 /// After a reboot it still claimed to be cleanly closed, was believed, and overwritten objects
 /// reappeared.
 #[test]
-fn what_was_left_out_at_a_start_is_not_believed_at_the_next() {
+fn device_left_out_at_a_start_is_not_trusted_at_the_next() {
     let flash = |path: &str| FlashOptions { path: path.into(), bytes: DEVICE_BYTES };
     let of = |devices: &[&str]| Options {
         flash: devices.iter().map(|path| flash(path)).collect(),
@@ -234,7 +234,7 @@ fn what_was_left_out_at_a_start_is_not_believed_at_the_next() {
 /// page still had the record that it invalidates; when the new record's segment was lost, the old
 /// one reappeared after a kill, whatever operations on the key had followed.
 #[test]
-fn what_a_page_still_has_is_not_cut_off_the_log() {
+fn log_keeps_invalidations_of_records_still_in_a_page() {
     let storage = MemoryStorage::new();
     let cache = open(&storage);
     cache.store(b"key", object(b"old", Deadline::NEVER, 1));

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_time_is_below_the_top_of_its_bucket_and_above_the_one_before() {
+    fn latency_lies_within_its_bucket() {
         for bucket in 0..BUCKETS - 1 {
             let top = top_of(bucket);
             assert_eq!((bucket_of(top), bucket_of(top + 1)), (bucket, bucket + 1), "{top}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_right_to_a_quarter() {
+    fn quantiles_are_exact_to_a_quarter() {
         let clock = ReadClock::default();
         assert_eq!(clock.get().quantile_ns(0.5), 0);
         let earlier = clock.get();

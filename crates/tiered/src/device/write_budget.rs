@@ -59,7 +59,7 @@ mod tests {
     const SECOND_NS: u64 = 1_000_000_000;
 
     #[test]
-    fn so_much_is_written_in_the_long_run_and_a_minute_of_it_at_once() {
+    fn budget_limits_the_rate_and_allows_a_minute_at_once() {
         let budget = WriteBudget::new(1_000, 0);
         let mut written = 0;
         for step in 0..60_000_u64 {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_fetched_is_refused_before_what_somebody_did() {
+    fn unfetched_objects_are_refused_before_fetched_ones() {
         let budget = WriteBudget::new(1_000, 0);
         assert!(budget.spend(45_000, false, 0));
         assert!(!budget.spend(1, false, 0));

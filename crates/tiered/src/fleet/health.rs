@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_after_failures_in_a_row_only() {
+    fn only_consecutive_failures_detach_a_device() {
         let mut one = One::new();
         for _ in 0..10 {
             assert!(!one.failed() && !one.failed());
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_when_it_is_slow_again_and_again() {
+    fn repeated_slowness_detaches_a_device() {
         let mut one = One::new();
         assert!((1..SLOW_MAX).all(|_| !one.slow()));
         assert_eq!(one.0.state(), DeviceState::Suspect);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_work_do_not_make_up_for_writes_that_fail() {
+    fn successful_reads_do_not_offset_failed_writes() {
         let mut one = One::new();
         let write = |one: &mut One| {
             one.1 += 1;
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_wrong_at_the_same_time_counts_once() {
+    fn overlapping_failures_count_once() {
         let mut health = Health::new();
         let second_ns = 1_000_000_000;
         assert!((0..100).all(|n| !health.worked(Work::Read, n, second_ns + n)));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_tried_again_rarer_and_rarer_and_warms_when_it_is_back() {
+    fn retries_back_off_and_a_returned_device_warms() {
         let mut health = Health::new();
         health.detached(0);
         assert_eq!(health.state(), DeviceState::Out);

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_keys_of_a_seat_that_is_passed_over_move() {
+    fn only_the_keys_of_a_skipped_slot_move() {
         for sizes in [[5, 5, 5, 5], [1, 2, 3, 4]] {
             let rendezvous = Rendezvous::new(sizes.into_iter());
             let mut moved_to = [0; 4];

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_forwarded_while_its_device_is_out_and_looked_for_twice_while_it_warms() {
+    fn key_is_forwarded_while_its_device_is_out_and_looked_up_twice_while_it_warms() {
         let well = routing([true; 3], [false; 3]);
         for n in 0..1_000_u64 {
             let hash = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn less_dram_has_less_of_each() {
+    fn smaller_dram_shrinks_every_part() {
         let flash = of(256, 1, None);
         // An eighth and a sixteenth, plus the fixed part of 1 GiB of objects of 4 KiB.
         let fixed = flash.bytes(256 * MIB) - 48 * MIB;
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_dram_as_objects_need_and_no_more() {
+    fn dram_for_objects_is_sufficient_and_minimal() {
         for flash in [of(256, 1, None), of(256, 3, None), of(256, 1, Some(5 * MIB))] {
             let left = |dram_bytes: u64| flash.objects_bytes(dram_bytes);
             for objects in (0..2_000).map(|step| step * 300_007) {

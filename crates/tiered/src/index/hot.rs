@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_found_until_taken_out_or_pushed_out() {
+    fn entries_are_found_until_removed_or_evicted() {
         let hot = Hot::new(100 * LINE_BYTES);
         for n in 0..340_u64 {
             hot.insert(3, entry(n, 1));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_out_does_not_come_back_with_other_memory() {
+    fn removed_entries_stay_removed_after_resizing() {
         let hot = Hot::new(1_000 * LINE_BYTES);
         // Of two partitions: entries store only their fingerprints.
         let names = |n: u64| Name { partition: (n % 2) as u32, fingerprint: n };
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_asked_for_stays_where_memory_becomes_less() {
+    fn accessed_entries_survive_shrinking() {
         let hot = Hot::new(1_000 * LINE_BYTES);
         (0..2_000).for_each(|n| hot.insert(3, entry(n, 1)));
         assert!((0..400).filter(|n| hot.find(name(*n)).is_some()).count() >= 395);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_round_and_round_gets_in_where_there_is_room() {
+    fn repeatedly_accessed_entries_are_admitted_while_there_is_room() {
         let hot = Hot::new(1_000 * LINE_BYTES);
         let random = |n: u64| xxh3_64(&n.to_le_bytes()) >> 24;
         let round = |numbers: std::ops::Range<u64>| {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_stays_when_others_come() {
+    fn accessed_entry_is_not_evicted_by_new_ones() {
         let hot = Hot::new(64 * LINE_BYTES);
         hot.insert(3, entry(1, 1));
         for n in 2..100_000 {

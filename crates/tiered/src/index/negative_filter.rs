@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_what_it_was_made_of_and_little_else() {
+    fn filter_has_its_fingerprints_and_few_false_positives() {
         for count in [1_usize, 7, 100, 750, 1020] {
             let fingerprints = (0..count as u64).map(|n| n * 977);
             let filter = NegativeFilter::of(fingerprints.clone().collect::<Vec<_>>().into_iter());
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_of_nothing_has_nothing() {
+    fn empty_filter_has_no_fingerprint() {
         let filter = NegativeFilter::of(std::iter::empty::<u64>().collect::<Vec<_>>().into_iter());
         assert!(!filter.may_have(0) && filter.memory_bytes() == 0);
     }

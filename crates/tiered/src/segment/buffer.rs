@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_is_read_and_summed_up() {
+    fn appended_records_are_read_and_summarised() {
         let group = Group::of(Deadline::at(2_000), 1_000);
         let mut segment = empty(group, 64 << 10);
         let record = record(1_000, Deadline::at(2_000));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_never_expires_keeps_its_segment() {
+    fn object_that_never_expires_keeps_its_segment() {
         let group = Group::of(Deadline::at(2_000), 1_000);
         let mut segment = empty(group, 64 << 10);
         segment.append(name(1), b"k", &record(10, Deadline::at(2_000)), 8, 1_000);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_never_expires_keeps_what_does() {
+    fn group_that_never_expires_keeps_expiring_objects() {
         let mut segment = empty(Group::NEVER, 64 << 10);
         segment.append(name(1), b"k", &record(10, Deadline::at(2_000)), 8, 1_000);
         let slot = segment.seal(9);

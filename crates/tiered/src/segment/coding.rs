@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_read_as_it_was_written_and_only_on_its_device() {
+    fn block_round_trips_only_on_its_device() {
         let mut block = Writer::<64>::new().u64(1).u32(2).bytes(b"abc").seal(5);
         let mut reader = Reader::open(&block, 5).expect("it is whole");
         assert_eq!((reader.u64(), reader.u32(), reader.bytes::<3>()), (1, 2, *b"abc"));

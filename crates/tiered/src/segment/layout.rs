@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_small_is_refused_with_the_minimum() {
+    fn too_small_device_is_refused_with_the_minimum() {
         let error = Layout::of(1 << 20, 4096, None, 40).unwrap_err().to_string();
         let least: u64 = error.rsplit(' ').next().unwrap().parse().expect("it is a number");
         assert!(Layout::of(least, 4096, None, 40).is_ok(), "{error}");
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_as_many_slots_as_fit_it() {
+    fn slots_within_a_part_fit_it() {
         for bytes in [64 << 20, (64 << 20) + 1_000_000, 4 << 30] {
             let layout = Layout::of(bytes, 4096, None, 40).expect("it is large enough");
             let least = layout.in_use_bytes_min();
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn every_partition_is_somebodys() {
+    fn every_partition_is_reachable() {
         let layout = Layout::of(64 << 20, 4096, None, 40).expect("it is large enough");
         let (first, last) = (layout.name_of(0), layout.name_of(u64::MAX));
         assert_eq!(first, Name { partition: 0, fingerprint: 0 });

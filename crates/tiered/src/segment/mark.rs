@@ -73,14 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_an_earlier_session_or_another_device_is_not_allowed() {
+    fn mark_refuses_metadata_of_earlier_session_or_other_device() {
         let mark = Mark::of(&superblock(5, 7));
         assert!(mark.allows(&superblock(5, 7)) && mark.allows(&superblock(5, 8)));
         assert!(!mark.allows(&superblock(5, 6)) && !mark.allows(&superblock(6, 7)));
     }
 
     #[test]
-    fn it_comes_back_whole_or_not_at_all() {
+    fn round_trips_whole_or_not_at_all() {
         let mark = Mark::of(&superblock(5, 7));
         let block = mark.encode();
         assert_eq!(Mark::decode(&block), Some(mark));

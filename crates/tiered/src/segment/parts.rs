@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_comes_back_and_parts_have_names_of_their_own() {
+    fn head_round_trips_and_part_names_are_unique() {
         let parts = Parts { id: 1 << 60, len: 1 << 33, count: 4_097 };
         assert_eq!(Parts::decode(&parts.encode(), 1 << 33), Some(parts));
         assert_eq!(Parts::decode(&parts.encode(), (1 << 33) - 1), None);

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_back_for_its_own_key_only() {
+    fn record_decodes_for_its_own_key_only() {
         for value in [&b""[..], b"v", &[7; 5_000]] {
             let record = record(value);
             let bytes = encoded(b"key", &record);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_or_cut_off_is_nothing() {
+    fn damaged_or_truncated_record_is_not_decoded() {
         let record = record(&[9; 100]);
         let bytes = encoded(b"key", &record);
         for at in 0..RECORD_HEADER_BYTES + 103 {

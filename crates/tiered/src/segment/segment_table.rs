@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_comes_back_in_its_own_place_only() {
+    fn slot_decodes_only_in_its_own_place() {
         let slot = Slot {
             id: SegmentId { slot: 5, generation: 6 },
             is_whole: true,
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn records_live_as_long_as_their_segment() {
+    fn records_are_live_as_long_as_their_segment() {
         let live_segments = LiveSegments::new(4);
         let id = SegmentId { slot: 2, generation: 70_000 };
         let location =

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_what_was_written_last_in_this_run_of_the_machine() {
+    fn state_file_returns_the_last_write_of_this_boot() {
         let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
         let path = Path::new("/state");
         let (state, found) = StateFile::open(&storage, path, 1).expect("it is made");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn where_one_block_is_damaged_the_other_is_not_believed() {
+    fn damaged_block_voids_the_state_file() {
         let memory = MemoryStorage::new();
         let storage: Arc<dyn Storage> = Arc::new(memory.clone());
         let path = Path::new("/state");

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_comes_back_whole_or_not_at_all() {
+    fn round_trips_whole_or_not_at_all() {
         let superblock = Superblock {
             device: 1,
             generation: 2,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_version_it_is_its_beginning_is_known() {
+    fn superblock_of_any_version_is_recognised() {
         let mut block = Superblock::fresh(
             1,
             Layout::of(64 << 20, 4096, None, 40).expect("it is large enough"),

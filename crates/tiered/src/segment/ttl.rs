@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_a_group_are_within_a_quarter() {
+    fn times_to_live_of_a_group_are_within_a_quarter() {
         let mut first_s = 1;
         for remaining_s in 1..u64::from(LONG_S) {
             if group_of(remaining_s) != group_of(first_s) {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_have_groups_as_well() {
+    fn extreme_times_to_live_have_groups() {
         assert_eq!(Group::of(Deadline::NEVER, 5), Group::NEVER);
         assert_eq!(group_of(u64::from(LONG_S)), group_of(10 * u64::from(LONG_S)));
         assert!(group_of(10 * u64::from(LONG_S)) < Group::NEVER);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_before_three_quarters_of_its_time() {
+    fn no_object_is_dropped_before_three_quarters_of_its_time() {
         for remaining_s in [0, 1, 2, 3, 4, 100, 86_400] {
             let at_s = may_go_at_s(Deadline::at(1_000 + remaining_s), 1_000);
             let lived_s = u64::from(at_s) - 1_000;

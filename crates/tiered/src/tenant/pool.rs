@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn much_flash_behind_little_dram_has_smaller_segments() {
+    fn segments_shrink_with_much_flash_behind_little_dram() {
         let sizes =
             [(256, 8), (64, 4), (48, 8), (32, 8)].map(|(dram, flash)| segments(dram, flash));
         assert_eq!(

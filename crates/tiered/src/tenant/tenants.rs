@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_his_whose_prefix_is_longest() {
+    fn key_belongs_to_tenant_with_longest_prefix() {
         let tenants = Tenants::new(&[
             tenant("a", "a:", 1, 0),
             tenant("ab", "a:b:", 1, 0),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_his_part_and_the_others_the_rest() {
+    fn each_tenant_has_its_part_and_default_the_rest() {
         let tenants =
             vec![tenant("shop", "s:", 20 << 20, 1 << 30), tenant("ads", "a:", 30 << 20, 0)];
         let split = split(&options(tenants)).expect("there is enough");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_flash_may_be_tenants() {
+    fn tenants_may_have_all_of_flash() {
         let split = split(&options(vec![tenant("t", "t", 20 << 20, 4 << 30)])).expect("enough");
         assert!(split[0].flash.is_empty());
         let bytes: u64 = split[1].flash.iter().map(|flash| flash.bytes).sum();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_a_cache_is_one_number_in_any_order() {
+    fn hash_of_tenants_does_not_depend_on_their_order() {
         let (a, b) = (tenant("a", "x:", 1, 0), tenant("b", "y:", 2, 0));
         let of = |tenants: &[&TenantOptions]| {
             hash(&tenants.iter().map(|tenant| (*tenant).clone()).collect::<Vec<_>>())
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_will_not_do_is_said() {
+    fn invalid_tenants_are_refused_with_a_reason() {
         let long = "k".repeat(KEY_BYTES_MAX + 1);
         for (tenants, expected) in [
             (vec![tenant("A", "a", 1, 0)], "not `A`"),

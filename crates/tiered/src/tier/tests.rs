@@ -30,7 +30,7 @@ fn cache_on(storage: &MemoryStorage) -> Cache {
 }
 
 #[test]
-fn what_is_found_is_what_was_put_last() {
+fn tier_returns_the_last_value_put() {
     let mut storage = MemoryStorage::new();
     let mut cache = cache_on(&storage);
     let random = SeededRandom::new(2);
@@ -68,7 +68,7 @@ fn what_is_found_is_what_was_put_last() {
 }
 
 #[test]
-fn what_cannot_be_kept_leaves_nothing_behind() {
+fn value_that_cannot_be_kept_removes_the_old_one() {
     let cache = cache_on(&MemoryStorage::new());
     let tier: &dyn Tier = &cache;
     tier.put(b"key", Bytes::from_static(b"small"));

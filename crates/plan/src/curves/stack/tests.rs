@@ -58,7 +58,7 @@ fn depth(stack: &Stack, key: u64) -> Option<u64> {
 
 proptest! {
     #[test]
-    fn each_cache_of_objects_of_one_size_has_what_it_would_have(steps in steps(60, 1)) {
+    fn stack_equals_simulated_caches_for_objects_of_one_size(steps in steps(60, 1)) {
         let mut stack = Stack::default();
         let mut caches: Vec<VecDeque<u64>> = vec![VecDeque::new(); 40];
         for step in steps {
@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn depths_are_those_of_a_list_that_is_searched(steps in steps(300, 50)) {
+    fn depths_equal_those_of_a_searched_list(steps in steps(300, 50)) {
         let (mut stack, mut list) = (Stack::default(), List::default());
         let mut expected = HashMap::new();
         for (step, number) in steps.into_iter().zip(1..) {
@@ -119,7 +119,7 @@ proptest! {
 }
 
 #[test]
-fn memory_follows_what_is_there_and_not_what_was() {
+fn memory_is_proportional_to_present_objects() {
     let mut stack = Stack::default();
     for key in 0..1_000_000_u64 {
         push(&mut stack, key, 100);

@@ -22,7 +22,7 @@ fn filter(fingerprints: &[u64]) -> NegativeFilter {
 }
 
 #[test]
-fn the_newest_word_counts() {
+fn newest_change_counts() {
     let live_segments = live_segments();
     let mut partition = Partition::new(0);
     assert_eq!(partition.find(5, &live_segments), DramLookup::Absent);
@@ -44,7 +44,7 @@ fn the_newest_word_counts() {
 }
 
 #[test]
-fn a_record_that_is_not_whole_stays_and_the_page_forgets_its_name() {
+fn buffered_record_stays_pending_and_its_name_leaves_the_page() {
     let live_segments = live_segments();
     let mut partition = Partition::new(3);
     partition.set(entry(5, 0), 50);
@@ -57,7 +57,7 @@ fn a_record_that_is_not_whole_stays_and_the_page_forgets_its_name() {
 }
 
 #[test]
-fn what_could_not_be_merged_is_below_what_came_since() {
+fn changes_of_an_aborted_merge_do_not_override_newer_ones() {
     let live_segments = live_segments();
     let mut partition = Partition::new(3);
     partition.set(entry(5, 1), 50);
@@ -72,7 +72,7 @@ fn what_could_not_be_merged_is_below_what_came_since() {
 }
 
 #[test]
-fn what_a_recovery_finds_counts_in_its_order() {
+fn recovered_entries_apply_in_order() {
     let live_segments = live_segments();
     let mut partitions = [Partition::new(0), Partition::new(0)];
     let of = |partition, entry, sequence| Restored { partition, entry, sequence };
@@ -94,7 +94,7 @@ fn what_a_recovery_finds_counts_in_its_order() {
 }
 
 #[test]
-fn nothing_is_absent_where_a_page_was_not_read_or_lost() {
+fn no_key_is_absent_while_its_page_is_unread_or_lost() {
     let live_segments = live_segments();
     let mut partition = Partition::new(3);
     assert_eq!(partition.find(5, &live_segments), DramLookup::Page);

@@ -50,7 +50,7 @@ fn filled(beside: u64) -> (Vec<Slot>, Vec<Vec<Summary>>) {
 }
 
 #[test]
-fn operations_come_in_their_order_and_each_once() {
+fn operations_are_replayed_in_order_and_once() {
     for beside in [1, 2, 7] {
         let (slots, all) = filled(beside);
         let mut expected: Vec<u64> = all.iter().flatten().map(|found| found.sequence).collect();
@@ -76,7 +76,7 @@ fn operations_come_in_their_order_and_each_once() {
 }
 
 #[test]
-fn no_more_summaries_are_held_than_segments_were_filled_at_once() {
+fn summaries_in_memory_are_bounded_by_open_segments() {
     let (slots, all) = filled(3);
     let (read, ended, most) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let read_one = |slot: &Slot| {
@@ -94,7 +94,7 @@ fn no_more_summaries_are_held_than_segments_were_filled_at_once() {
 }
 
 #[test]
-fn what_is_damaged_or_out_of_order_is_told_and_left_out() {
+fn damaged_or_unordered_segments_are_reported_and_skipped() {
     let (slots, all) = filled(2);
     let read = |slot: &Slot| {
         let mut found = all[slot.id.slot as usize].clone();

@@ -32,7 +32,7 @@ fn numbers(found: Option<Vec<Invalidation>>) -> Option<Vec<u64>> {
 }
 
 #[test]
-fn all_that_count_are_found_in_their_order() {
+fn valid_invalidations_are_found_in_order() {
     let last = collect(&ring(3), 7, 0).and_then(|mut found| found.pop());
     let name = Name { partition: 9, fingerprint: 2 << 30 };
     assert_eq!(last, Some(Invalidation { number: 2, sequence: 7, name }));
@@ -43,7 +43,7 @@ fn all_that_count_are_found_in_their_order() {
 }
 
 #[test]
-fn one_that_is_missing_or_damaged_is_noticed() {
+fn missing_or_damaged_invalidation_is_detected() {
     for damaged in 0..PLACES * INVALIDATION_BYTES {
         let mut ring = ring(13);
         ring[damaged] ^= 1;
@@ -61,7 +61,7 @@ fn one_that_is_missing_or_damaged_is_noticed() {
 }
 
 #[test]
-fn a_full_ring_gives_no_place() {
+fn full_ring_returns_no_place() {
     let mut ring = Invalidations::new(PLACES as u32, 0, 0);
     for number in 0..PLACES as u64 - 1 {
         assert_eq!(ring.next(), Some(number));

@@ -13,7 +13,7 @@ fn fill(slots: &mut Slots, now_s: u32, order: u64, may_go_at_s: u32) -> Taken {
 }
 
 #[test]
-fn free_slots_go_first_then_expired_then_the_oldest() {
+fn slots_are_taken_free_first_then_expired_then_oldest() {
     let mut slots = slots(3);
     for (order, may_go_at_s) in [(1, u32::MAX), (2, 50), (3, 40)] {
         assert_eq!(fill(&mut slots, 0, order, may_go_at_s).evicted, None);
@@ -27,7 +27,7 @@ fn free_slots_go_first_then_expired_then_the_oldest() {
 }
 
 #[test]
-fn a_segment_is_far_from_going_while_slots_are_free() {
+fn segment_is_far_from_eviction_while_slots_are_free() {
     let mut slots = slots(10);
     fill(&mut slots, 0, 100, u32::MAX);
     fill(&mut slots, 0, 200, u32::MAX);
@@ -38,7 +38,7 @@ fn a_segment_is_far_from_going_while_slots_are_free() {
 }
 
 #[test]
-fn no_generation_comes_twice() {
+fn no_generation_is_used_twice() {
     let mut slots = slots(2);
     let mut seen = std::collections::HashSet::new();
     for order in 0..100 {
@@ -59,7 +59,7 @@ fn empty(slots: &mut Slots) -> usize {
 }
 
 #[test]
-fn fewer_go_in_the_same_order_and_come_back_free() {
+fn shrinking_evicts_in_the_same_order_and_frees_slots_on_growth() {
     let mut slots = slots(10);
     for (order, may_go_at_s) in [(1, u32::MAX), (2, 50), (3, 40), (4, u32::MAX)] {
         fill(&mut slots, 0, order, may_go_at_s);
@@ -78,7 +78,7 @@ fn fewer_go_in_the_same_order_and_come_back_free() {
 }
 
 #[test]
-fn what_is_being_emptied_is_not_given_out() {
+fn slot_being_emptied_is_not_given_out() {
     let mut slots = slots(3);
     slots.set_in_use_max(0);
     assert_eq!(slots.take(0), None);
@@ -91,7 +91,7 @@ fn what_is_being_emptied_is_not_given_out() {
 }
 
 #[test]
-fn one_that_is_filled_becomes_whole_whatever_the_limit() {
+fn filled_segment_becomes_whole_despite_the_limit() {
     let mut slots = slots(4);
     let filled: Vec<Taken> = (0..4).filter_map(|_| slots.take(0)).collect();
     slots.set_in_use_max(1);
@@ -108,7 +108,7 @@ fn one_that_is_filled_becomes_whole_whatever_the_limit() {
 }
 
 #[test]
-fn there_is_none_while_all_are_being_filled() {
+fn no_slot_is_available_while_all_are_being_filled() {
     let mut slots = slots(2);
     let first = slots.take(0).expect("a slot is there");
     slots.take(0).expect("a slot is there");
