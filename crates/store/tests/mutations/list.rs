@@ -1490,7 +1490,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/tiered/src/device/limit.rs",
             "            self.write_slot(&Slot::free(id))?;\n",
             "",
-            "a_kill_while_flash_gets_smaller_leaves_what_was_stored_last",
+            "kill_while_flash_shrinks_keeps_only_last_stored_objects",
         )
     },
     Mutation {
@@ -1501,7 +1501,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/tiered/src/fleet/flash.rs",
             "        device.set_slots_max(",
             "        let _unused = (",
-            "a_device_that_comes_back_has_the_limit_of_today",
+            "returned_device_has_the_current_limit",
         )
     },
     Mutation {
@@ -1512,7 +1512,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/plan/src/curves/shards.rs",
             "requests.saturating_sub(lost) as f64",
             "(requests + lost * 0) as f64",
-            "curves::watch::tests::what_was_lost_is_not_taken_for_hits",
+            "curves::watch::tests::lost_requests_do_not_count_as_hits",
         )
     },
     Mutation {
@@ -1523,7 +1523,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/plan/src/planner/elastic.rs",
             "let fixed = |number: &usize| seen[*number].is_fixed;",
             "let fixed = |number: &usize| seen[*number].is_fixed && seen.len() > 9;",
-            "planner::elastic::tests::who_is_fixed_keeps_what_he_has",
+            "planner::elastic::tests::fixed_tenant_keeps_its_sizes",
         )
     },
     Mutation {
@@ -1534,7 +1534,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/plan/src/planner/elastic.rs",
             "            if self.is_within(&plan, &all) {",
             "            if plan.cost >= 0.0 {",
-            "planner::elastic::tests::all_together_never_have_more_than_there_is",
+            "planner::elastic::tests::all_tenants_together_stay_within_the_bounds",
         )
     },
     Mutation {
@@ -1545,7 +1545,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/plan/src/planner/elastic.rs",
             "if seen[number].is_guessed { sizes[number] }",
             "if seen[number].is_guessed && seen.len() > 9 { sizes[number] }",
-            "planner::elastic::tests::by_a_guess_nobody_has_less",
+            "planner::elastic::tests::guessed_miss_cost_never_shrinks_a_tenant",
         )
     },
     Mutation {
@@ -1556,7 +1556,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/plan/src/planner/elastic.rs",
             "Infeasible::Sla { tenant: change[tenant], least_us }",
             "Infeasible::Sla { tenant: change[tenant].min(tenant), least_us }",
-            "planner::elastic::tests::who_cannot_have_what_is_asked_is_named_among_all",
+            "planner::elastic::tests::infeasible_tenant_is_reported_by_its_index_among_all",
         )
     },
     Mutation {
@@ -1642,9 +1642,9 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a cache that is made much smaller is made as small at once",
             "crates/plan/src/planner/elastic.rs",
-            "const ROOM: (f64, f64) = (0.3, 1.0);",
-            "const ROOM: (f64, f64) = (0.3, 0.3);",
-            "planner::elastic::tests::a_cache_that_is_made_much_smaller_keeps_what_is_asked_on_the_way",
+            "const EXTRA_FLASH: (f64, f64) = (0.3, 1.0);",
+            "const EXTRA_FLASH: (f64, f64) = (0.3, 0.3);",
+            "planner::elastic::tests::large_shrink_meets_the_latency_at_every_step",
         )
     },
     Mutation {
@@ -1661,65 +1661,65 @@ pub const MUTATIONS: &[Mutation] = &[
     tiered(
         "what is stored anew is not invalidated on flash",
         "crates/tiered/src/device/flash_device.rs",
-        "        self.log_invalidation(name, sequence)?;\n        self.set(&mut partition, name, Entry::gone",
-        "        self.set(&mut partition, name, Entry::gone",
-        "nothing_is_found_but_what_was_stored_last",
+        "        self.log_invalidation(name, sequence)?;\n        self.set(&mut partition, name, Entry::tombstone",
+        "        self.set(&mut partition, name, Entry::tombstone",
+        "lookup_returns_only_the_last_stored_object",
     ),
     tiered(
         "a touch leaves the copy on flash as it was",
         "crates/tiered/src/tenant/pool.rs",
         "        self.counters.stores.add(1);\n        self.forget_copies(shard, hash);",
-        "        self.counters.stores.add(1);\n        if held.found.accessed_s == now_s {\n            self.forget_copies(shard, hash);\n        }",
-        "nothing_is_found_but_what_was_stored_last",
+        "        self.counters.stores.add(1);\n        if cached.found.accessed_s == now_s {\n            self.forget_copies(shard, hash);\n        }",
+        "lookup_returns_only_the_last_stored_object",
     ),
     tiered(
         "a record read from flash is any key's",
         "crates/tiered/src/segment/record.rs",
         "    if found_key != key {",
         "    if found_key.len() > 1 << 16 {",
-        "nothing_else_is_found_either_when_fingerprints_collide",
+        "lookup_returns_only_the_last_stored_object_when_fingerprints_collide",
     ),
     tiered(
         "an object is served in the second in which it expires",
         "crates/tiered/src/object.rs",
         "self.0.is_some_and(|second| second.get() <= now_s)",
         "self.0.is_some_and(|second| second.get() < now_s)",
-        "nothing_is_found_but_what_was_stored_last",
+        "lookup_returns_only_the_last_stored_object",
     ),
     tiered(
         "DRAM serves what has expired",
         "crates/tiered/src/tenant/pool.rs",
         "if shard.peek(hash, key)?.found.object.deadline.has_passed(now_s) {",
         "if now_s == 0 && shard.peek(hash, key)?.found.object.deadline.has_passed(now_s) {",
-        "nothing_is_found_but_what_was_stored_last",
+        "lookup_returns_only_the_last_stored_object",
     ),
     tiered(
         "segments from before everything was cleared are there after a kill",
         "crates/tiered/src/device/recovery.rs",
         "Some(entry) if entry.is_whole && entry.order >= superblock.first_segment => entry,",
         "Some(entry) if entry.is_whole => entry,",
-        "nothing_is_found_but_what_was_stored_last",
+        "lookup_returns_only_the_last_stored_object",
     ),
     tiered(
         "a clearing of flash is not written down",
         "crates/tiered/src/device/flash_device.rs",
         "            superblock.first_segment = first_segment;\n",
         "",
-        "nothing_is_found_but_what_was_stored_last",
+        "lookup_returns_only_the_last_stored_object",
     ),
     tiered(
         "a hot entry stays when its record goes",
         "crates/tiered/src/device/flash_device.rs",
         "        self.hot.remove(name);\n    }\n",
         "    }\n",
-        "nothing_is_found_but_what_was_stored_last",
+        "lookup_returns_only_the_last_stored_object",
     ),
     tiered(
         "what was read is kept whatever has happened to its key since",
         "crates/tiered/src/cache.rs",
-        "recall.outcome.take().filter(|_| is_valid)",
-        "recall.outcome.take().filter(|_| is_valid || hash != 0)",
-        "nothing_is_found_but_what_was_stored_last",
+        "pending.outcome.take().filter(|_| is_valid)",
+        "pending.outcome.take().filter(|_| is_valid || hash != 0)",
+        "lookup_returns_only_the_last_stored_object",
     ),
     Mutation {
         target: "tenants",
@@ -1728,7 +1728,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/tiered/src/tenant/tenants.rs",
             "prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));",
             "prefixes.sort_by_key(|(prefix, _)| prefix.len());",
-            "who_stores_much_pushes_out_his_own_only",
+            "tenant_evicts_only_its_own_objects",
         )
     },
     Mutation {
@@ -1738,7 +1738,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/tiered/src/fleet/array.rs",
             "            && (superblock.is_closed || superblock.boot == boot)\n",
             "",
-            "after_a_cut_of_power_flash_begins_empty",
+            "flash_is_empty_after_a_power_cut",
         )
     },
     Mutation {
@@ -1748,7 +1748,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/tiered/src/segment/mark.rs",
             "self.device == superblock.device && self.session <= superblock.session",
             "self.device == superblock.device",
-            "cache::tests::metadata_that_does_not_fit_its_device_brings_nothing_old_back",
+            "cache::tests::mismatched_metadata_restores_no_old_records",
         )
     },
     Mutation {
@@ -1756,9 +1756,9 @@ pub const MUTATIONS: &[Mutation] = &[
         ..tiered(
             "a device that cannot be read says still that it was closed in order",
             "crates/tiered/src/device/recovery.rs",
-            "        files.claim(left)?;\n",
+            "        files.claim(recovered)?;\n",
             "",
-            "cache::tests::what_was_left_out_at_a_start_is_not_believed_at_the_next",
+            "cache::tests::device_left_out_at_a_start_is_not_trusted_at_the_next",
         )
     },
     Mutation {
@@ -1768,7 +1768,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/tiered/src/device/upkeep.rs",
             "            if cursor.is_multiple_of(part) {",
             "            if cursor.is_multiple_of(usize::MAX) && part > 0 {",
-            "a_recovery_looks_at_little_however_much_is_there",
+            "recovery_reads_a_bounded_number_of_summaries",
         )
     },
     Mutation {
@@ -1776,9 +1776,9 @@ pub const MUTATIONS: &[Mutation] = &[
         ..tiered(
             "a checkpoint cuts what a page still has off the log",
             "crates/tiered/src/device/flash_device.rs",
-            "Entry::record(name.fingerprint, spot), first);",
-            "Entry::record(name.fingerprint, spot), sequence);",
-            "cache::tests::what_a_page_still_has_is_not_cut_off_the_log",
+            "Entry::record(name.fingerprint, location), first);",
+            "Entry::record(name.fingerprint, location), sequence);",
+            "cache::tests::log_keeps_invalidations_of_records_still_in_a_page",
         )
     },
     Mutation {
@@ -1788,7 +1788,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/tiered/src/fleet/flash.rs",
             "            flash.inner.sync_membership()?;\n",
             "",
-            "cache::tests::what_was_left_out_at_a_start_is_not_believed_at_the_next",
+            "cache::tests::device_left_out_at_a_start_is_not_trusted_at_the_next",
         )
     },
     Mutation {
@@ -1796,9 +1796,9 @@ pub const MUTATIONS: &[Mutation] = &[
         ..tiered(
             "flash of other tenants is believed",
             "crates/tiered/src/cache.rs",
-            "first.tenants == tenants && told.all",
-            "first.tenants < u64::MAX && told.all",
-            "who_comes_back_finds_nothing_of_the_time_before",
+            "first.tenants == tenants && openings.all",
+            "first.tenants < u64::MAX && openings.all",
+            "returning_tenant_finds_none_of_its_former_objects",
         )
     },
     Mutation {
@@ -1808,7 +1808,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/tiered/src/segment/invalidations.rs",
             "(is_whole && has_one_end && !self.is_damaged)",
             "(is_whole && !self.is_damaged)",
-            "segment::invalidations::tests::one_that_is_missing_or_damaged_is_noticed",
+            "segment::invalidations::tests::missing_or_damaged_invalidation_is_detected",
         )
     },
     tiered(
@@ -1816,21 +1816,21 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/tiered/src/index/replay.rs",
         "segments.next_if(|segment| next.is_none_or(|next| segment.order < next))",
         "segments.next_if(|segment| next.is_none_or(|next| segment.order > next))",
-        "nothing_is_found_but_what_was_stored_last",
+        "lookup_returns_only_the_last_stored_object",
     ),
     tiered(
         "a device that left is not told of",
         "crates/tiered/src/fleet/flash.rs",
-        "            membership.detach(number);\n            leaving.extend(self.tell_all(&membership));\n",
+        "            membership.detach(number);\n            to_detach.extend(self.write_membership(&membership));\n",
         "            membership.detach(number);\n",
-        "nothing_is_found_but_what_was_stored_last",
+        "lookup_returns_only_the_last_stored_object",
     ),
     tiered(
         "a device is believed without a witness",
         "crates/tiered/src/fleet/array.rs",
         "let is_confirmed = has_state || found.is_confirmed_by(present);",
         "let is_confirmed = has_state || found.is_confirmed_by(present) || boot != [0; 16];",
-        "nothing_is_found_but_what_was_stored_last",
+        "lookup_returns_only_the_last_stored_object",
     ),
     below(
         "blocks are known to the tier by number and place alone",
@@ -1863,7 +1863,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/tiered/src/tier.rs",
             "            return Self::remove(self, key);",
             "            return;",
-            "tier::tests::what_cannot_be_kept_leaves_nothing_behind",
+            "tier::tests::value_that_cannot_be_kept_removes_the_old_one",
         )
     },
 ];
