@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use tidekv::fuzzing::{self, Entry, Stretch, TABLE, TableFile};
+use tidekv::fuzzing::{self, DeletedRange, Entry, TABLE, TableFile};
 use tidekv::{CachePolicy, Compression, Db, Environment, KeyspaceOptions, Options, WriteBatch};
 use tidekv_io::{InlineExecutor, ManualClock, MemoryStorage, SeededRandom, Tear};
 
@@ -25,7 +25,7 @@ pub const TARGETS: &[crate::corpus::Target] = &[
     ("batch", batch),
     ("recovery", recovery),
     ("hot_list", hot_list),
-    ("learned_list", learned_list),
+    ("repair_list", repair_list),
 ];
 
 /// What tests of any size take beside their input: caches, buffers, pieces.
@@ -39,7 +39,7 @@ pub fn table(data: &[u8]) {
     let Some((&flags, file)) = data.split_first() else { return };
     let mut file = file.to_vec();
     if flags & 1 == 0 {
-        fuzzing::mend_table(&mut file, TABLE);
+        fuzzing::fix_table_checksums(&mut file, TABLE);
     }
     // Blocks may be compressed: content, a copy in the cache, one in the cursor.
     let bytes_max = FIXED_BYTES + 4 * RATIO_MAX * file.len();
@@ -98,7 +98,7 @@ pub fn entries(data: &[u8]) {
     let filter = (filter / 128, filter % 20);
     let block_bytes = 64 + u32::from(input.u16() % 8192);
     let mut sorted: BTreeMap<(Vec<u8>, u64), (u8, Vec<u8>)> = BTreeMap::new();
-    let mut tombstones: Vec<Stretch> = Vec::new();
+    let mut tombstones: Vec<DeletedRange> = Vec::new();
     while !input.is_empty() {
         let kind = input.u8();
         let sequence = u64::from(input.u8());
@@ -141,7 +141,7 @@ pub fn log(data: &[u8]) {
     let Some((&flags, file)) = data.split_first() else { return };
     let mut file = file.to_vec();
     if flags & 1 == 0 {
-        fuzzing::mend_log(&mut file, 7);
+        fuzzing::fix_log_checksums(&mut file, 7);
     }
     let read = bounded(FIXED_BYTES + 8 * file.len(), || fuzzing::read_log(&file, 7));
     if let Ok((records, _)) = read {
@@ -185,7 +185,7 @@ pub fn manifest(data: &[u8]) {
     let Some((&flags, file)) = data.split_first() else { return };
     let mut file = file.to_vec();
     if flags & 1 == 0 {
-        fuzzing::mend_log(&mut file, 7);
+        fuzzing::fix_log_checksums(&mut file, 7);
     }
     let _ = bounded(FIXED_BYTES + 200 * file.len(), || fuzzing::read_manifest(&file, 7));
 }
@@ -294,9 +294,9 @@ pub fn recovery(data: &[u8]) {
     let name = replaced.to_string_lossy();
     if flags & 1 == 0 {
         if name.ends_with(".table") {
-            fuzzing::mend_table(&mut file, number_of(replaced));
+            fuzzing::fix_table_checksums(&mut file, number_of(replaced));
         } else {
-            fuzzing::mend_log(&mut file, number_of(replaced));
+            fuzzing::fix_log_checksums(&mut file, number_of(replaced));
         }
     }
     let disk = MemoryStorage::new();
@@ -359,7 +359,7 @@ pub fn hot_list(data: &[u8]) {
     let Some((&flags, list)) = data.split_first() else { return };
     let mut list = list.to_vec();
     if flags & 1 == 0 {
-        fuzzing::mend_hot_list(&mut list);
+        fuzzing::fix_hot_list_checksum(&mut list);
     }
     let again = bounded(FIXED_BYTES + 100 * list.len(), || fuzzing::decode_hot_list(&list));
     let is_list = again.is_some();
@@ -383,15 +383,15 @@ pub fn hot_list(data: &[u8]) {
 }
 
 /// What filters had unlearned: a byte that says whether the checksum is put right, then the list.
-pub fn learned_list(data: &[u8]) {
+pub fn repair_list(data: &[u8]) {
     let Some((&flags, list)) = data.split_first() else { return };
     let mut list = list.to_vec();
     if flags & 1 == 0 {
-        fuzzing::mend_learned_list(&mut list);
+        fuzzing::fix_repair_list_checksum(&mut list);
     }
-    let again = bounded(FIXED_BYTES + 20 * list.len(), || fuzzing::decode_learned_list(&list));
+    let again = bounded(FIXED_BYTES + 20 * list.len(), || fuzzing::decode_repair_list(&list));
     if let Some(again) = again {
-        assert_eq!(fuzzing::decode_learned_list(&again).as_ref(), Some(&again));
+        assert_eq!(fuzzing::decode_repair_list(&again).as_ref(), Some(&again));
     }
 }
 
@@ -489,10 +489,10 @@ pub fn seeds() -> Vec<(crate::corpus::Target, Vec<u8>)> {
     for tables in [&[][..], &[&one[..]], &[&one, &other]] {
         let body = [&[0; 16][..], &[77; 8], &[tables.len() as u8], &tables.concat()].concat();
         let mut sealed = body.clone();
-        fuzzing::mend_learned_list(&mut sealed);
-        assert!(fuzzing::decode_learned_list(&sealed).is_some());
-        add("learned_list", &[0], &body);
-        add("learned_list", &[1], &sealed);
+        fuzzing::fix_repair_list_checksum(&mut sealed);
+        assert!(fuzzing::decode_repair_list(&sealed).is_some());
+        add("repair_list", &[0], &body);
+        add("repair_list", &[1], &sealed);
     }
     seeds
 }

@@ -71,12 +71,12 @@ const ABSORBED: [&str; 16] = [
     "read HOT",
     "write HOT",
     "remove HOT",
-    "create LEARNED",
-    "inspect LEARNED",
-    "open LEARNED",
-    "read LEARNED",
-    "write LEARNED",
-    "remove LEARNED",
+    "create FILTER-REPAIRS",
+    "inspect FILTER-REPAIRS",
+    "open FILTER-REPAIRS",
+    "read FILTER-REPAIRS",
+    "write FILTER-REPAIRS",
+    "remove FILTER-REPAIRS",
 ];
 
 #[derive(Debug, Default)]

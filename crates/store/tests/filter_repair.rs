@@ -73,7 +73,7 @@ impl Store {
 }
 
 fn list_path() -> PathBuf {
-    Path::new(DIRECTORY).join("LEARNED")
+    Path::new(DIRECTORY).join("FILTER-REPAIRS")
 }
 
 fn key(n: u64) -> String {

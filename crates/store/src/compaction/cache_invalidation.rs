@@ -28,7 +28,7 @@ pub(crate) enum CacheInvalidation<'a> {
     /// The first of each key is its newest version.
     NewVersions(NewVersions<'a>),
     /// They stand elsewhere from now on.
-    Moves { ahead: Ahead<'a>, point: &'a PointCache, keyspace: u32 },
+    Relocations { remaining: RemainingPointers<'a>, point: &'a PointCache, keyspace: u32 },
 }
 
 /// Tells of new versions.
@@ -50,20 +50,20 @@ pub(crate) const BUDGET_PER_POINTER: usize = 16 * 128;
 
 /// Entries that pointers lead to.
 #[derive(Debug, Default)]
-pub(crate) struct Moves {
+pub(crate) struct TrackedPointers {
     /// Pointers and what they are found by, ordered by place.
     pointers: Vec<(Pointer, u64)>,
 }
 
-/// Of [`Moves`], those that lead to entries which a merge has not come to yet: entries of
+/// Of [`TrackedPointers`], those that lead to entries which a merge has not come to yet: entries of
 /// one table come in their order.
 #[derive(Debug)]
-pub(crate) struct Ahead<'a> {
+pub(crate) struct RemainingPointers<'a> {
     /// By the numbers of the tables, ascending: they are looked up for every entry.
     tables: Vec<(u64, &'a [(Pointer, u64)])>,
 }
 
-impl Moves {
+impl TrackedPointers {
     /// Of the tables that are `inputs`, at most `pointers_max` of them: whatever is not
     /// followed leads nowhere afterwards.
     pub(crate) fn of(point: &PointCache, inputs: &[u64], pointers_max: usize) -> Self {
@@ -77,9 +77,9 @@ impl Moves {
     }
 }
 
-impl<'a> Ahead<'a> {
-    fn new(moves: &'a Moves) -> Self {
-        let of_tables = moves.pointers.chunk_by(|(a, _), (b, _)| a.table == b.table);
+impl<'a> RemainingPointers<'a> {
+    fn new(pointers: &'a TrackedPointers) -> Self {
+        let of_tables = pointers.pointers.chunk_by(|(a, _), (b, _)| a.table == b.table);
         Self { tables: of_tables.map(|of_table| (of_table[0].0.table, of_table)).collect() }
     }
 
@@ -115,16 +115,22 @@ impl<'a> CacheInvalidation<'a> {
     }
 
     /// Of a compaction of the keyspace.
-    pub(crate) fn moves(moves: &'a Moves, point: &'a PointCache, keyspace: u32) -> Self {
+    pub(crate) fn relocations(
+        pointers: &'a TrackedPointers,
+        point: &'a PointCache,
+        keyspace: u32,
+    ) -> Self {
         match point.holds_entries() {
-            true => Self::Moves { ahead: Ahead::new(moves), point, keyspace },
+            true => {
+                Self::Relocations { remaining: RemainingPointers::new(pointers), point, keyspace }
+            }
             false => Self::None,
         }
     }
 
     /// Whether it matters where entries stand.
     pub(crate) fn wants_places(&self) -> bool {
-        matches!(self, Self::Moves { ahead, .. } if !ahead.tables.is_empty())
+        matches!(self, Self::Relocations { remaining, .. } if !remaining.tables.is_empty())
     }
 
     /// The next entry of the merge, which had the trailer `was`, is `kept` with another,
@@ -141,14 +147,14 @@ impl<'a> CacheInvalidation<'a> {
         match self {
             Self::None => None,
             Self::NewVersions(new) => new.entry(key, kept, payload),
-            Self::Moves { ahead, point, keyspace } => {
+            Self::Relocations { remaining, point, keyspace } => {
                 let is_expiring = |trailer: Trailer| trailer.kind() == Kind::Expiring;
                 if is_expiring(was) && !kept.is_some_and(is_expiring) {
                     // It has expired, and stays so even if clocks go back.
                     let name = Name { keyspace: *keyspace, key };
                     point.update(name_hash(name), name, None);
                 }
-                ahead.tag(place?)
+                remaining.tag(place?)
             }
         }
     }

@@ -36,7 +36,7 @@ pub(crate) struct Output {
 const WRITE_BYTES: usize = 256 << 10;
 
 /// First key and end (exclusive) of a table's range tombstones.
-type Stretch = (Box<[u8]>, Box<[u8]>);
+type KeyRange = (Box<[u8]>, Box<[u8]>);
 
 /// Keeps compactions under a rate of bytes per second.
 #[derive(Debug)]
@@ -205,7 +205,7 @@ impl<'a> Outputs<'a> {
     /// Ends the open table; the next one begins at `cut`.
     fn finish_table(&mut self, cut: Option<&[u8]>) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
-        let mut range: Option<Stretch> = None;
+        let mut range: Option<KeyRange> = None;
         let mut later = Vec::new();
         while let Some(mut tombstone) = self.tombstones.pop_front() {
             if cut.is_some_and(|cut| *tombstone.start >= *cut) {
@@ -249,7 +249,7 @@ fn keep(options: &OutputOptions<'_>, table: u64, hot: HotBlock) {
 
 /// What the manifest will say of a table; `range` is what its range tombstones
 /// span.
-pub(crate) fn meta_of(id: u64, properties: &TableProperties, range: Option<Stretch>) -> TableMeta {
+pub(crate) fn meta_of(id: u64, properties: &TableProperties, range: Option<KeyRange>) -> TableMeta {
     let has_entries = properties.entries > 0;
     let mut smallest = properties.smallest_key.clone();
     let mut largest = properties.largest_key.clone();

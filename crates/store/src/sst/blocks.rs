@@ -41,7 +41,7 @@ use crate::error::{Error, Result};
 use crate::format::checksum::name_hash;
 use crate::sst::block::{Block, BlockHandle, BlockRef, Content, open_part, seed};
 use crate::sst::block_address::{BlockAddress, TableFile};
-use crate::sst::block_tier::{self, BlockName, BlockTier, Offer};
+use crate::sst::block_tier::{self, BlockName, BlockTier, PendingPut};
 use crate::sst::cold_lookups::ColdLookups;
 use crate::sst::filter_repair::FilterRepair;
 use crate::sst::seeks::SeekWork;
@@ -58,9 +58,9 @@ pub(crate) enum Purpose {
 
 /// Whether blocks are asked of the tier, and go there when they have been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    ByTier,
-    PastTier,
+enum TierUse {
+    Use,
+    Bypass,
 }
 
 /// A block that was just written and is likely to be asked for.
@@ -85,7 +85,7 @@ pub(crate) struct Blocks {
     statistics: BlockStatistics,
     seek_work: SeekWork,
     cold_lookups: ColdLookups,
-    unlearning: FilterRepair,
+    filter_repair: FilterRepair,
 }
 
 impl Blocks {
@@ -93,7 +93,7 @@ impl Blocks {
         storage: Arc<dyn Storage>,
         caches: Arc<Caches<BlockRef>>,
         seek_work: SeekWork,
-        unlearning: FilterRepair,
+        filter_repair: FilterRepair,
     ) -> Self {
         Self {
             storage,
@@ -104,7 +104,7 @@ impl Blocks {
             statistics: BlockStatistics::default(),
             seek_work,
             cold_lookups: ColdLookups::default(),
-            unlearning,
+            filter_repair,
         }
     }
 
@@ -198,7 +198,7 @@ impl Blocks {
             Some(block) => Ok(block),
             None => {
                 self.note_purpose(address, purpose);
-                self.read_alone(address, Way::ByTier)
+                self.read_alone(address, TierUse::Use)
             }
         };
         self.publish(address, lead, Arrival::Alone, result.clone());
@@ -209,7 +209,7 @@ impl Blocks {
     /// Reads many blocks that were not in memory, in one batch; each block, or what is
     /// wrong with it, in the order of the addresses, which may repeat.
     pub(crate) fn try_read_many(&self, addresses: &[BlockAddress]) -> Vec<Result<BlockRef>> {
-        self.gather(addresses, Way::ByTier, |_| Purpose::Any).0
+        self.gather(addresses, TierUse::Use, |_| Purpose::Any).0
     }
 
     /// As [`Blocks::try_read_many`], for what `purpose` says of the place of an address.
@@ -218,7 +218,7 @@ impl Blocks {
         addresses: &[BlockAddress],
         purpose: impl Fn(usize) -> Purpose,
     ) -> Vec<Result<BlockRef>> {
-        self.gather(addresses, Way::ByTier, purpose).0
+        self.gather(addresses, TierUse::Use, purpose).0
     }
 
     /// As [`Blocks::try_read_many`], with the first error for all of them.
@@ -234,8 +234,8 @@ impl Blocks {
     /// ends before it. What the first block is for, the others are not.
     pub(crate) fn read_run(&self, run: &[BlockAddress], purpose: Purpose) -> Result<Vec<BlockRef>> {
         let of = |at| if at == 0 { purpose } else { Purpose::Any };
-        let way = if run.len() == 1 { Way::ByTier } else { Way::PastTier };
-        let (read, led) = self.gather(run, way, of);
+        let tier_use = if run.len() == 1 { TierUse::Use } else { TierUse::Bypass };
+        let (read, led) = self.gather(run, tier_use, of);
         self.statistics.read_ahead_blocks.add(led.saturating_sub(1) as u64);
         let mut blocks = Vec::with_capacity(run.len());
         for block in read {
@@ -253,13 +253,13 @@ impl Blocks {
     fn gather(
         &self,
         addresses: &[BlockAddress],
-        way: Way,
+        tier_use: TierUse,
         purpose: impl Fn(usize) -> Purpose,
     ) -> (Vec<Result<BlockRef>>, usize) {
         let mut slots: Vec<Option<Result<BlockRef>>> = vec![None; addresses.len()];
         let mut leads = Vec::with_capacity(addresses.len());
         let mut follows = Vec::new();
-        let mut recalled = 0;
+        let mut from_tier = 0;
         for (i, address) in addresses.iter().enumerate() {
             match self.join(address) {
                 Role::Follow(flight) => follows.push((i, flight)),
@@ -267,8 +267,8 @@ impl Blocks {
                     if let Some(block) = self.landed_before(address) {
                         slots[i] = Some(Ok(block.clone()));
                         lead.publish(Ok(block));
-                    } else if let Some(block) = self.get_from_tier_by(way, address) {
-                        recalled += 1;
+                    } else if let Some(block) = self.get_from_tier_if_used(tier_use, address) {
+                        from_tier += 1;
                         self.note_read(slice::from_ref(address));
                         slots[i] = Some(Ok(block.clone()));
                         self.publish(address, lead, Arrival::Alone, Ok(block));
@@ -280,8 +280,8 @@ impl Blocks {
             }
         }
         let led = leads.len();
-        self.read_led(addresses, way, leads, &mut slots);
-        self.caches.note_reads(led as u32 + recalled);
+        self.read_led(addresses, tier_use, leads, &mut slots);
+        self.caches.note_reads(led as u32 + from_tier);
         // Only now that all flights of this thread have landed may it wait:
         // another thread may be waiting for one of them.
         for (i, flight) in follows {
@@ -333,8 +333,8 @@ impl Blocks {
     }
 
     /// What keys passed filters that do not have them.
-    pub(crate) fn unlearning(&self) -> &FilterRepair {
-        &self.unlearning
+    pub(crate) fn filter_repair(&self) -> &FilterRepair {
+        &self.filter_repair
     }
 
     /// Drops the blocks of tables that are `dead`.
@@ -345,7 +345,7 @@ impl Blocks {
     /// Name and value of every counter, in a fixed order.
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
         let (own, cache) = (&self.statistics, self.caches.blocks().stats());
-        let unlearned = &self.unlearning.counts;
+        let repair = &self.filter_repair.counts;
         let (point, (kv, kp)) = (self.caches.point().stats(), self.caches.point().charged_bytes());
         let (kv_len, kp_len) = self.caches.point().len();
         let split = self.caches.split();
@@ -373,13 +373,13 @@ impl Blocks {
             ("cache.filter.inserts", cache.filter.inserts),
             ("cache.filter.evictions", cache.filter.evictions),
             ("cache.filter.skips", cache.filter.skips),
-            ("filter.false_positives", unlearned.false_positives.get()),
-            ("filter.repairs", unlearned.repairs.get()),
-            ("filter.repair_reads", unlearned.reads.get()),
-            ("filter.repair_read_bytes", unlearned.read_bytes.get()),
-            ("filter.repair_failures", unlearned.failures.get()),
-            ("filter.repairs_hopeless", unlearned.hopeless.get()),
-            ("filter.repairs_dropped", unlearned.dropped.get()),
+            ("filter.false_positives", repair.false_positives.get()),
+            ("filter.repairs", repair.repairs.get()),
+            ("filter.repair_reads", repair.reads.get()),
+            ("filter.repair_read_bytes", repair.read_bytes.get()),
+            ("filter.repair_failures", repair.failures.get()),
+            ("filter.repairs_impossible", repair.impossible.get()),
+            ("filter.repairs_dropped", repair.dropped.get()),
             ("cache.block.compaction_prefills", cache.total().compaction_prefills),
             ("cache.block.charged_bytes", self.caches.blocks().charged_bytes() as u64),
             ("cache.block.bytes_max", split[2] as u64),
@@ -458,22 +458,22 @@ impl Blocks {
         Error::from(error).context(format_args!("block at offset {}", address.handle.offset))
     }
 
-    fn read_alone(&self, address: &BlockAddress, way: Way) -> Result<BlockRef> {
+    fn read_alone(&self, address: &BlockAddress, tier_use: TierUse) -> Result<BlockRef> {
         let ReadRequest { file, offset, len } = address.request();
         address.file.check(address.handle)?;
         let _in_flight = InFlight::new(&self.statistics, len as u64);
         self.statistics.reads.add(1);
         self.statistics.read_bytes.add(len as u64);
         let disk = file.read_at(offset, len).map_err(|e| self.failed(address, e))?;
-        self.opened(address, way, disk)
+        self.opened(address, tier_use, disk)
     }
 
     /// The block out of what was read for it alone.
-    fn opened(&self, address: &BlockAddress, way: Way, disk: Buffer) -> Result<BlockRef> {
+    fn opened(&self, address: &BlockAddress, tier_use: TierUse, disk: Buffer) -> Result<BlockRef> {
         // The block takes the memory of what was read.
-        let offer = self.offer(address, way, &disk);
+        let pending = self.prepare_put(address, tier_use, &disk);
         let block = address.block_of(disk)?;
-        self.put(offer);
+        self.put(pending);
         Ok(block)
     }
 
@@ -481,13 +481,13 @@ impl Blocks {
     fn opened_part(
         &self,
         address: &BlockAddress,
-        way: Way,
+        tier_use: TierUse,
         disk: &[u8],
         run: &[BlockAddress],
     ) -> Result<BlockRef> {
         let block = part_of(disk, run, address)?;
         if let Ok(envelope) = envelope_of(disk, run, address) {
-            self.put(self.offer(address, way, envelope));
+            self.put(self.prepare_put(address, tier_use, envelope));
         }
         Ok(block)
     }
@@ -504,19 +504,24 @@ impl Blocks {
         tier.get(&name, |disk| address.decode_from_tier(disk))
     }
 
-    fn get_from_tier_by(&self, way: Way, address: &BlockAddress) -> Option<BlockRef> {
-        (way == Way::ByTier).then(|| self.get_from_tier(address)).flatten()
+    fn get_from_tier_if_used(&self, tier_use: TierUse, address: &BlockAddress) -> Option<BlockRef> {
+        (tier_use == TierUse::Use).then(|| self.get_from_tier(address)).flatten()
     }
 
     /// What is to go to the tier of a block that was read, once it has proved whole.
-    fn offer(&self, address: &BlockAddress, way: Way, envelope: &[u8]) -> Option<Offer> {
-        let (tier, name) = self.tier_and_name(address).filter(|_| way == Way::ByTier)?;
-        Some(tier.offer(name, envelope))
+    fn prepare_put(
+        &self,
+        address: &BlockAddress,
+        tier_use: TierUse,
+        envelope: &[u8],
+    ) -> Option<PendingPut> {
+        let (tier, name) = self.tier_and_name(address).filter(|_| tier_use == TierUse::Use)?;
+        Some(tier.prepare_put(name, envelope))
     }
 
-    fn put(&self, offer: Option<Offer>) {
-        if let (Some(tier), Some(offer)) = (&self.tier, offer) {
-            tier.put(offer);
+    fn put(&self, pending: Option<PendingPut>) {
+        if let (Some(tier), Some(pending)) = (&self.tier, pending) {
+            tier.put(pending);
         }
     }
 
@@ -524,7 +529,7 @@ impl Blocks {
     fn read_led(
         &self,
         addresses: &[BlockAddress],
-        way: Way,
+        tier_use: TierUse,
         mut leads: Vec<(usize, Lead<'_>)>,
         slots: &mut [Option<Result<BlockRef>>],
     ) {
@@ -565,7 +570,7 @@ impl Blocks {
             let span: Vec<_> = indices.iter().map(|&i| addresses[i].clone()).collect();
             self.note_read(&span);
             let disk = disk.map_err(|e| self.failed(&span[0], e));
-            for (i, block) in indices.into_iter().zip(self.land(&span, way, leads, disk)) {
+            for (i, block) in indices.into_iter().zip(self.land(&span, tier_use, leads, disk)) {
                 slots[i] = Some(block);
             }
         }
@@ -576,13 +581,13 @@ impl Blocks {
     fn land(
         &self,
         run: &[BlockAddress],
-        way: Way,
+        tier_use: TierUse,
         leads: Vec<Lead<'_>>,
         disk: Result<Buffer>,
     ) -> Vec<Result<BlockRef>> {
         let arrival = Arrival::of_read(run.len());
         if let ([address], Ok(_)) = (run, &disk) {
-            let block = disk.and_then(|disk| self.opened(address, way, disk));
+            let block = disk.and_then(|disk| self.opened(address, tier_use, disk));
             for lead in leads {
                 self.publish(address, lead, arrival, block.clone());
             }
@@ -590,9 +595,9 @@ impl Blocks {
         }
         let blocks = run.iter().zip(leads).map(|(address, lead)| {
             let block = match &disk {
-                Ok(disk) => self.opened_part(address, way, disk, run),
+                Ok(disk) => self.opened_part(address, tier_use, disk, run),
                 // Of many blocks one may be unreadable: the others are not.
-                Err(_) if run.len() > 1 => self.read_alone(address, way),
+                Err(_) if run.len() > 1 => self.read_alone(address, tier_use),
                 Err(error) => Err(error.clone()),
             };
             self.publish(address, lead, arrival, block.clone());
@@ -606,8 +611,8 @@ impl Blocks {
         address.file.check(address.handle)?;
         let (offset, len) = (address.handle.offset, address.handle.len);
         let _in_flight = InFlight::new(&self.statistics, u64::from(len));
-        self.unlearning.counts.reads.add(1);
-        self.unlearning.counts.read_bytes.add(u64::from(len));
+        self.filter_repair.counts.reads.add(1);
+        self.filter_repair.counts.read_bytes.add(u64::from(len));
         let disk = address.file.file.read_at(offset, len as usize);
         address.block_of(disk.map_err(|e| self.failed(address, e))?)
     }

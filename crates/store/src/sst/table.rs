@@ -25,7 +25,7 @@ mod fetch;
 mod cursor;
 mod repair;
 mod check;
-mod mend;
+mod fix_checksums;
 #[cfg(test)]
 mod tests;
 
@@ -33,7 +33,7 @@ pub(crate) use builder::{Built, EntryHeat, HEAT_MIN, TableBuilder, TableOptions}
 pub(crate) use check::{check, describe};
 pub(crate) use cursor::TableCursor;
 pub(crate) use fetch::Reading;
-pub(crate) use mend::{mend, parts_come_back};
+pub(crate) use fix_checksums::{fix_checksums, parts_round_trip};
 pub(crate) use probe::{Found, Step, TableProbe};
 pub(crate) use properties::TableProperties;
 pub(crate) use reader::Table;

@@ -41,7 +41,7 @@ const PATH: &str = "/file";
 pub type Entry = (Vec<u8>, u64, u8, Vec<u8>);
 
 /// First key, end and sequence of a range tombstone.
-pub type Stretch = (Vec<u8>, Vec<u8>, u64);
+pub type DeletedRange = (Vec<u8>, Vec<u8>, u64);
 
 fn storage_of(bytes: &[u8]) -> MemoryStorage {
     let storage = MemoryStorage::new();
@@ -131,7 +131,7 @@ fn compression_of(code: u8) -> Compression {
 /// A table of `entries`, which are in order, each once.
 pub fn build_table(
     entries: &[Entry],
-    tombstones: &[Stretch],
+    tombstones: &[DeletedRange],
     compression: u8,
     block_bytes: u32,
     (filter_kind, filter_bits_per_key): (u8, u8),
@@ -160,8 +160,8 @@ pub fn build_table(
 }
 
 /// Puts right the checksums of table `id`, from the footer downwards.
-pub fn mend_table(bytes: &mut [u8], id: u64) {
-    table::mend(bytes, id);
+pub fn fix_table_checksums(bytes: &mut [u8], id: u64) {
+    table::fix_checksums(bytes, id);
 }
 
 /// Opens `content` as a block of each kind after it went through an envelope;
@@ -176,7 +176,7 @@ pub fn open_block(content: &[u8], compression: u8) -> Option<usize> {
 
 /// Opens an envelope whose checksum is put right first.
 pub fn open_envelope(sealed: &mut [u8]) -> Option<usize> {
-    block::mend(sealed, 1);
+    block::fix_checksum(sealed, 1);
     entries_of(block::open_part(sealed, 1).ok()?)
 }
 
@@ -210,7 +210,7 @@ pub fn build_filter(kind: u8, bits_per_key: u8, hashes: &[u64]) -> Vec<u8> {
 /// Decodes properties, range tombstones, partitions and handles; whether what
 /// could be decoded is the same after encoding it again.
 pub fn decode_table_parts(bytes: &[u8]) -> bool {
-    table::parts_come_back(bytes)
+    table::parts_round_trip(bytes)
 }
 
 // ---- Logs ----
@@ -259,7 +259,7 @@ pub fn read_log(bytes: &[u8], number: u64) -> Result<(Vec<Vec<u8>>, Option<u64>)
 
 /// Puts right the checksums of frames, as far as lengths lead from one to the
 /// next.
-pub fn mend_log(bytes: &mut [u8], number: u64) {
+pub fn fix_log_checksums(bytes: &mut [u8], number: u64) {
     let len = bytes.len() as u64;
     let mut at = 0;
     while let Some(header) = Header::decode(&bytes[at..], at as u64, len) {
@@ -297,7 +297,7 @@ pub fn decode_edit(record: &[u8]) -> Option<Vec<u8>> {
 // ---- What was hot ----
 
 /// Puts right the checksum of a list of what was hot.
-pub fn mend_hot_list(bytes: &mut [u8]) {
+pub fn fix_hot_list_checksum(bytes: &mut [u8]) {
     list_file::seal(hot_list::MAGIC, bytes);
 }
 
@@ -315,12 +315,12 @@ pub fn decode_hot_list(bytes: &[u8]) -> Option<[Vec<u8>; 2]> {
 // ---- What filters had unlearned ----
 
 /// Puts right the checksum of a list of what filters had unlearned.
-pub fn mend_learned_list(bytes: &mut [u8]) {
+pub fn fix_repair_list_checksum(bytes: &mut [u8]) {
     list_file::seal(repair_list::MAGIC, bytes);
 }
 
 /// Decodes a list of what filters had unlearned; what it is encoded to again.
-pub fn decode_learned_list(bytes: &[u8]) -> Option<Vec<u8>> {
+pub fn decode_repair_list(bytes: &[u8]) -> Option<Vec<u8>> {
     let list = RepairList::decode(bytes)?;
     let encoded = list.encode();
     assert_eq!(RepairList::decode(&encoded), Some(list), "a list comes back");

@@ -23,11 +23,11 @@ use crate::version::manifest::TableMeta;
 
 /// Tables whose files are to be removed.
 #[derive(Debug, Default)]
-pub(crate) struct Trash {
+pub(crate) struct ObsoleteTables {
     tables: Mutex<Vec<u64>>,
 }
 
-impl Trash {
+impl ObsoleteTables {
     /// Takes what has gathered.
     pub(crate) fn take(&self) -> Vec<u64> {
         std::mem::take(&mut *self.tables.lock())
@@ -51,20 +51,20 @@ struct FileGuard {
     id: u64,
     /// No version will hold it any more.
     is_obsolete: AtomicBool,
-    trash: Arc<Trash>,
+    obsolete: Arc<ObsoleteTables>,
 }
 
 impl Drop for FileGuard {
     fn drop(&mut self) {
         if self.is_obsolete.load(Ordering::Acquire) {
-            self.trash.tables.lock().push(self.id);
+            self.obsolete.tables.lock().push(self.id);
         }
     }
 }
 
 impl TableHandle {
-    pub(crate) fn new(meta: TableMeta, table: Arc<Table>, trash: Arc<Trash>) -> Self {
-        let file = FileGuard { id: meta.id, is_obsolete: AtomicBool::new(false), trash };
+    pub(crate) fn new(meta: TableMeta, table: Arc<Table>, obsolete: Arc<ObsoleteTables>) -> Self {
+        let file = FileGuard { id: meta.id, is_obsolete: AtomicBool::new(false), obsolete };
         Self { meta, table, busy: AtomicBool::new(false), file: Arc::new(file) }
     }
 

@@ -1,5 +1,5 @@
 //! What filters had unlearned when a store was closed, in a file, so that the next life need not
-//! learn it again. (Golden bytes: `testdata/learned-list.golden.txt`.)
+//! learn it again. (Golden bytes: `testdata/filter-repairs.golden.txt`.)
 //!
 //! ```text
 //! OFFSET  SIZE     MEANING                                        (little-endian)

@@ -185,7 +185,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/store/src/wal/writer.rs",
             "let is_done = || self.is_front_synced() && self.synced() >= offset;",
             "let is_done = || self.synced() >= offset;",
-            "wal::tests::nothing_of_a_log_is_synced_before_those_in_front",
+            "wal::tests::log_is_not_synced_before_preceding_logs",
         )
     },
     mutation(
@@ -206,8 +206,8 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "no mark says that the logs in front were synced",
         "crates/store/src/wal/writer.rs",
-        "            self.write_frame(|out| out.push(RECORD_MARK))?;\n            self.unvouched.clear();\n",
-        "            self.unvouched.clear();\n",
+        "            self.write_frame(|out| out.push(RECORD_MARK))?;\n            self.unmarked.clear();\n",
+        "            self.unmarked.clear();\n",
         "a_torn_log_in_front_of_a_synced_one_is_damaged",
     ),
     Mutation {
@@ -215,9 +215,9 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a writer waits for the sync of its log before it vouches for the one in front",
             "crates/store/src/wal/writer.rs",
-            "                    self.vouch_for_front()?;\n",
-            "                    self.vouch()?;\n",
-            "wal::tests::a_writer_does_not_wait_for_a_sync_beside_it",
+            "                    self.record_front_sync()?;\n",
+            "                    self.sync_front_and_mark()?;\n",
+            "wal::tests::append_does_not_wait_for_a_concurrent_sync",
         )
     },
     mutation(
@@ -239,9 +239,9 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a log knows nothing of those further in front",
             "crates/store/src/wal/writer.rs",
-            "        self.unvouched.clone_from(&front.unvouched);\n",
+            "        self.unmarked.clone_from(&front.unmarked);\n",
             "",
-            "wal::tests::a_log_takes_nothing_behind_any_that_is_lost",
+            "wal::tests::log_after_a_lost_one_refuses_appends",
         )
     },
     mutation(
@@ -265,7 +265,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/store/src/wal/writer.rs",
             "Self { own_until: 0, ..Self::new(file, number) }",
             "Self::new(file, number)",
-            "wal::tests::whoever_comes_to_a_page_of_an_earlier_life_writes_all_of_it",
+            "wal::tests::writer_fills_whole_pages_of_a_recycled_file",
         )
     },
     mutation(
@@ -360,7 +360,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "the file of a table is removed while a walk reads it",
         "crates/store/src/version/levels.rs",
         "        self.file.is_obsolete.store(true, Ordering::Release);\n",
-        "        self.file.trash.tables.lock().push(self.file.id);\n",
+        "        self.file.obsolete.tables.lock().push(self.file.id);\n",
         "a_table_stays_while_a_walk_reads_it",
     ),
     Mutation {
@@ -488,7 +488,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/sst/blocks.rs",
         "        let landed = self.landed_or_noted(address);",
         "        let landed = None::<BlockRef>;",
-        "sst::blocks::tests::models::a_cold_block_is_read_once_however_its_readers_meet",
+        "sst::blocks::tests::models::uncached_block_is_read_once_under_any_schedule",
     ),
     Mutation {
         package: "tidekv-cache",
@@ -890,7 +890,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/store/src/format/range_tombstones.rs",
             "older.checked_sub(1).map(|last| snapshots[last])",
             "let _ = older;\n            sequence.checked_sub(1)",
-            "format::range_tombstones::tests::ranges_within_one_another_take_memory_by_their_number",
+            "format::range_tombstones::tests::nested_ranges_take_linear_memory",
         )
     },
     warm(
@@ -975,13 +975,13 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "let arrival = Arrival::Alone;",
         package: "tidekv",
         target: "lib",
-        test: "sst::blocks::tests::blocks_that_are_read_together_stay_together",
+        test: "sst::blocks::tests::blocks_read_together_are_evicted_together",
     },
     Mutation {
         name: "scans pay for merges with blocks that they go through",
         file: "crates/store/src/sst/table/fetch.rs",
-        find: "self.is_sought && self.walked == 0 && ask == Ask::Storage",
-        replace: "self.walked == 0 && ask == Ask::Storage",
+        find: "self.is_sought && self.walked == 0 && mode == ReadMode::Storage",
+        replace: "self.walked == 0 && mode == ReadMode::Storage",
         package: "tidekv",
         target: "lib",
         test: "api::db::tests::seeks::what_does_not_seek_pays_for_no_merge",
@@ -990,7 +990,7 @@ pub const MUTATIONS: &[Mutation] = &[
         name: "seeks that read alone pay nothing",
         file: "crates/store/src/sst/table/fetch.rs",
         find: "if is_seek { Purpose::Seek } else { Purpose::Any }",
-        replace: "if is_seek && ask == Ask::Forward { Purpose::Seek } else { Purpose::Any }",
+        replace: "if is_seek && mode == ReadMode::Forward { Purpose::Seek } else { Purpose::Any }",
         package: "tidekv",
         target: "lib",
         test: "api::db::tests::seeks::a_seek_pays_where_it_reads_alone",
@@ -1047,7 +1047,7 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "        if landed.is_some() {\n            self.note_purpose(address, purpose);\n        }\n        let result = match landed.or_else(|| self.get_from_tier(address)) {",
         package: "tidekv",
         target: "lib",
-        test: "sst::blocks::tests::who_reads_for_a_seek_pays_for_it_once",
+        test: "sst::blocks::tests::only_the_seek_that_reads_a_block_is_charged",
     },
     Mutation {
         name: "seeks pay for merges of level 0 alone",
@@ -1149,7 +1149,7 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "what the filter was not asked for is absent",
         "crates/store/src/sst/table/probe.rs",
-        "Look::Skip => self.go_behind(partition),",
+        "Look::Skip => self.go_past_filter(partition),",
         "Look::Skip => Stage::Done,",
         "filters_that_save_nothing_are_passed_by",
     ),
@@ -1457,15 +1457,15 @@ pub const MUTATIONS: &[Mutation] = &[
     unlearned(
         "what filters had unlearned is not there in the next life",
         "crates/store/src/lifecycle/recovery.rs",
-        "        self.restore_learned();\n",
+        "        self.restore_filter_repairs();\n",
         "",
         "what_was_learned_is_known_in_the_next_life",
     ),
     race(
         "what passed a filter once is repaired",
         "crates/store/src/sst/filter_repair.rs",
-        "if !found.can_unlearn || !self.came_before(&found) {",
-        "if !found.can_unlearn {",
+        "if !found.is_repairable || !self.seen_before(&found) {",
+        "if !found.is_repairable {",
         "sst::filter_repair::tests::what_comes_twice_is_repaired",
     ),
     race(
@@ -1846,14 +1846,14 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/store/src/sst/block_tier.rs",
             ".filter(|(envelope, sum)| name.sum(envelope).to_le_bytes() == **sum)",
             ".filter(|(_, sum)| sum.len() == SUM_BYTES)",
-            "sst::block_tier::tests::nothing_but_the_block_itself_is_opened",
+            "sst::block_tier::tests::only_the_requested_block_is_opened",
         )
     },
     below(
         "a scan's reading ahead fills the tier",
         "crates/store/src/sst/blocks.rs",
-        "let way = if run.len() == 1 { Way::ByTier } else { Way::PastTier };",
-        "let way = if run.is_empty() { Way::PastTier } else { Way::ByTier };",
+        "let tier_use = if run.len() == 1 { TierUse::Use } else { TierUse::Bypass };",
+        "let tier_use = if run.is_empty() { TierUse::Bypass } else { TierUse::Use };",
         "compactions_and_what_scans_read_ahead_go_past_the_tier",
     ),
     Mutation {

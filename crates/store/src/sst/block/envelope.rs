@@ -1,4 +1,4 @@
-//! The envelope in which every block stands on disk: compression and checksum.
+//! The envelope of every block on disk: compression and checksum.
 //!
 //! ```text
 //! OFFSET  SIZE  MEANING
@@ -204,7 +204,7 @@ pub(crate) fn open_part(disk: &[u8], seed: u64) -> Result<Content, String> {
 }
 
 /// Puts right the checksum of an envelope that was changed, for fuzzers.
-pub(crate) fn mend(disk: &mut [u8], seed: u64) {
+pub(crate) fn fix_checksum(disk: &mut [u8], seed: u64) {
     if let Some((body, stored)) = disk.split_last_chunk_mut::<4>() {
         *stored = checksum(seed, body).to_le_bytes();
     }
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn content_comes_back_from_both_ways_of_reading() {
+    fn content_round_trips_through_both_ways_of_reading() {
         let text = b"tide ".repeat(2000);
         let noise: Vec<u8> = (0..5000u32).map(|i| checksum(0, &i.to_le_bytes()) as u8).collect();
         for compression in ALL {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_the_bytes_cannot_hold_is_refused_before_memory_is_taken() {
+    fn impossible_length_is_refused_before_allocation() {
         for tag in [LZ4, ZSTD, 7] {
             let mut packed = Vec::new();
             put_varint(&mut packed, 400 << 20);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_mostly_waste_is_given_back() {
+    fn oversized_buffer_is_not_kept() {
         let disk = sealed(&[1; 300], Compression::None);
         assert_eq!(open(Buffer::copy_from(&disk), 9).unwrap().memory_bytes(), 300);
         let disk = sealed(&[1; 4091], Compression::None);

@@ -70,7 +70,7 @@ impl From<Error> for Missing {
 
 /// How a block is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum ReadMode {
     /// Only from memory.
     Memory,
     /// From storage too, for a seek or the move to an earlier entry.
@@ -175,8 +175,8 @@ impl Fetcher {
 
     /// What a block that is asked for so is read for: a seek, if it is the first that it has
     /// come to.
-    fn purpose(&self, ask: Ask) -> Purpose {
-        let is_seek = self.is_sought && self.walked == 0 && ask == Ask::Storage;
+    fn purpose(&self, mode: ReadMode) -> Purpose {
+        let is_seek = self.is_sought && self.walked == 0 && mode == ReadMode::Storage;
         if is_seek { Purpose::Seek } else { Purpose::Any }
     }
 
@@ -198,27 +198,27 @@ impl Fetcher {
     }
 
     /// The index block of a partition.
-    pub(super) fn index(&mut self, partition: usize, ask: Ask) -> Fetched<BlockRef> {
+    pub(super) fn index(&mut self, partition: usize, mode: ReadMode) -> Fetched<BlockRef> {
         let handle = self.table.partitions()[partition].index;
-        if let Some(block) = self.in_memory(handle, BlockKind::Index, ask) {
+        if let Some(block) = self.in_memory(handle, BlockKind::Index, mode) {
             return Ok(block);
         }
         let address = self.table.address(handle, BlockKind::Index);
-        match (ask, &self.reading) {
-            (Ask::Memory, _) => Err(Missing::Unread(vec![address])),
-            (_, Reading::Cached(_)) => Ok(self.blocks.read_as(&address, self.purpose(ask))?),
+        match (mode, &self.reading) {
+            (ReadMode::Memory, _) => Err(Missing::Unread(vec![address])),
+            (_, Reading::Cached(_)) => Ok(self.blocks.read_as(&address, self.purpose(mode))?),
             (_, Reading::Compaction) => Ok(self.blocks.read_past_cache(&[address])?.swap_remove(0)),
         }
     }
 
     /// The data block that entry `i` of `index` leads to.
-    pub(super) fn data(&mut self, index: &Block, i: usize, ask: Ask) -> Fetched<BlockRef> {
+    pub(super) fn data(&mut self, index: &Block, i: usize, mode: ReadMode) -> Fetched<BlockRef> {
         let handle = self.table.data_handle(index, i)?;
-        if ask == Ask::Memory {
+        if mode == ReadMode::Memory {
             return self.data_in_memory(index, i, handle);
         }
-        let held = self.in_memory(handle, BlockKind::Data, ask);
-        let purpose = self.purpose(ask);
+        let held = self.in_memory(handle, BlockKind::Data, mode);
+        let purpose = self.purpose(mode);
         self.walk_on();
         if let Some(block) = held {
             return Ok(block);
@@ -230,7 +230,7 @@ impl Fetcher {
             }
             Reading::Cached(_) => {
                 let mut run = self.usual_run(index, i, handle)?;
-                if run.len() == 1 && ask == Ask::Forward && self.streak >= ALONE {
+                if run.len() == 1 && mode == ReadMode::Forward && self.streak >= ALONE {
                     run = self.run(index, i, handle, self.window_bytes, u32::MAX)?;
                     self.window_bytes = (self.window_bytes * 2).min(WINDOW_BYTES_MAX);
                 }
@@ -254,10 +254,10 @@ impl Fetcher {
         handle: BlockHandle,
     ) -> Fetched<BlockRef> {
         let mut run = self.usual_run(index, i, handle)?;
-        let first = self.in_memory(handle, BlockKind::Data, Ask::Memory);
+        let first = self.in_memory(handle, BlockKind::Data, ReadMode::Memory);
         run.retain(|&next| match next == handle {
             true => first.is_none(),
-            false => self.in_memory(next, BlockKind::Data, Ask::Memory).is_none(),
+            false => self.in_memory(next, BlockKind::Data, ReadMode::Memory).is_none(),
         });
         match first {
             Some(block) if run.is_empty() => {
@@ -289,11 +289,16 @@ impl Fetcher {
 
     /// The block if it is held or in the cache. What `want` meets is held for
     /// the seek that follows, however small the cache.
-    fn in_memory(&mut self, handle: BlockHandle, kind: BlockKind, ask: Ask) -> Option<BlockRef> {
+    fn in_memory(
+        &mut self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        mode: ReadMode,
+    ) -> Option<BlockRef> {
         if let Ok(at) = self.find_held(handle.offset)
             && self.held[at].kind() == kind
         {
-            return if ask == Ask::Memory {
+            return if mode == ReadMode::Memory {
                 self.held.get(at).cloned()
             } else {
                 self.held.remove(at)
@@ -304,7 +309,7 @@ impl Fetcher {
             return None;
         }
         let block = self.blocks.cached_at(self.table.file(), handle, kind)?;
-        if ask == Ask::Memory {
+        if mode == ReadMode::Memory {
             self.hold(block.clone());
         }
         Some(block)

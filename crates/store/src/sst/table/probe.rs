@@ -86,21 +86,21 @@ pub(crate) struct TableProbe<'a> {
     key: LookupKey<'a>,
     stage: Stage,
     /// Whether the table is to note what its filter saves this lookup.
-    teaches: bool,
+    samples_filter_worth: bool,
     /// Whether it went on behind the filter.
-    is_behind: bool,
+    is_past_filter: bool,
     /// What of [`FilteredLookup::reads_behind`] is known.
     reads_behind: u32,
     /// The filter that let the key pass.
-    passed: Option<Passed>,
+    filter_match: Option<FilterMatch>,
 }
 
 /// A filter that let a key pass.
 #[derive(Debug, Clone, Copy)]
-struct Passed {
+struct FilterMatch {
     partition: usize,
     /// If the key is not there, that can be unlearned.
-    can_unlearn: bool,
+    is_repairable: bool,
 }
 
 impl<'a> TableProbe<'a> {
@@ -111,37 +111,45 @@ impl<'a> TableProbe<'a> {
             Some(found) if found.filter.is_none() => Stage::Index(partition),
             Some(_) => Stage::Filter(partition),
         };
-        Self { table, key, stage, teaches: false, is_behind: false, reads_behind: 0, passed: None }
+        Self {
+            table,
+            key,
+            stage,
+            samples_filter_worth: false,
+            is_past_filter: false,
+            reads_behind: 0,
+            filter_match: None,
+        }
     }
 
     /// Goes on as far as memory allows. The step after [`Step::Need`] is given
     /// the block that was needed.
     pub(crate) fn step(&mut self, blocks: &Blocks, supplied: Option<BlockRef>) -> Result<Step> {
-        let step = self.go_on(blocks, supplied)?;
-        if self.teaches && !matches!(step, Step::Need(_)) {
+        let step = self.advance(blocks, supplied)?;
+        if self.samples_filter_worth && !matches!(step, Step::Need(_)) {
             let is_absent = matches!(step, Step::Absent);
-            let reads_behind = self.is_behind.then_some(self.reads_behind);
+            let reads_behind = self.is_past_filter.then_some(self.reads_behind);
             let lookup = FilteredLookup { is_absent, reads_behind };
             self.table.filter_worth().note(lookup);
         }
         Ok(step)
     }
 
-    fn go_on(&mut self, blocks: &Blocks, mut supplied: Option<BlockRef>) -> Result<Step> {
+    fn advance(&mut self, blocks: &Blocks, mut supplied: Option<BlockRef>) -> Result<Step> {
         let sought = Trailer::seek(self.key.sequence);
         loop {
             // Most tables do not have the key, and a look at their filter is all.
             if let (Stage::Filter(partition), None) = (self.stage, &supplied) {
                 let handle = self.table.partitions()[partition].filter;
-                let (look, is_lesson) = self.look_for_filter(blocks, partition, handle);
-                self.teaches = is_lesson;
+                let (look, is_sampled) = self.look_for_filter(blocks, partition, handle);
+                self.samples_filter_worth = is_sampled;
                 self.stage = match look {
                     Look::Read => {
-                        self.teaches = true;
+                        self.samples_filter_worth = true;
                         return Ok(Step::Need(self.table.address(handle, BlockKind::Filter)));
                     }
-                    Look::Skip => self.go_behind(partition),
-                    Look::Seen(passed) => self.after_filter(passed),
+                    Look::Skip => self.go_past_filter(partition),
+                    Look::Seen(found) => self.after_filter(found),
                 };
                 continue;
             }
@@ -160,14 +168,14 @@ impl<'a> TableProbe<'a> {
                     Some(block) => block,
                     None => {
                         self.reads_behind += u32::from(kind == BlockKind::Index);
-                        self.teaches = self.is_behind;
+                        self.samples_filter_worth = self.is_past_filter;
                         return Ok(Step::Need(self.table.address(handle, kind)));
                     }
                 },
             };
             self.stage = match self.stage {
                 Stage::Filter(partition) => {
-                    self.after_filter(self.ask_filter(partition, block.bytes()))
+                    self.after_filter(self.check_filter(partition, block.bytes()))
                 }
                 Stage::Done => Stage::Done,
                 Stage::Index(_) => {
@@ -193,47 +201,47 @@ impl<'a> TableProbe<'a> {
         blocks: &Blocks,
         partition: usize,
         handle: BlockHandle,
-    ) -> (Look<Option<Passed>>, bool) {
+    ) -> (Look<Option<FilterMatch>>, bool) {
         let look = |block: &Block| match block.kind() {
-            BlockKind::Filter => self.ask_filter(partition, block.bytes()),
+            BlockKind::Filter => self.check_filter(partition, block.bytes()),
             // A damaged index could lead to a block as if it were of another kind.
-            _ => Some(Passed { partition, can_unlearn: false }),
+            _ => Some(FilterMatch { partition, is_repairable: false }),
         };
         blocks.look_for(self.table.file(), handle, self.table.filter_worth(), look)
     }
 
     /// The filter of a partition, if it lets the key pass.
-    fn ask_filter(&self, partition: usize, filter: &[u8]) -> Option<Passed> {
-        let can_unlearn = match filter::look(filter, self.key.hash) {
+    fn check_filter(&self, partition: usize, filter: &[u8]) -> Option<FilterMatch> {
+        let is_repairable = match filter::look(filter, self.key.hash) {
             FilterAnswer::Absent => return None,
             FilterAnswer::Maybe => false,
-            FilterAnswer::Matches(it) if self.table.learned().pass(partition, it) => true,
+            FilterAnswer::Matches(it) if self.table.filter_repairs().pass(partition, it) => true,
             FilterAnswer::Matches(_) => return None,
         };
-        Some(Passed { partition, can_unlearn })
+        Some(FilterMatch { partition, is_repairable })
     }
 
-    fn after_filter(&mut self, passed: Option<Passed>) -> Stage {
-        self.passed = passed;
-        match passed {
+    fn after_filter(&mut self, filter_match: Option<FilterMatch>) -> Stage {
+        self.filter_match = filter_match;
+        match filter_match {
             None => Stage::Done,
-            Some(Passed { partition, .. }) => self.go_behind(partition),
+            Some(FilterMatch { partition, .. }) => self.go_past_filter(partition),
         }
     }
 
     /// Behind [`Step::Absent`]: that the key has passed a filter for nothing. It is the filter's
     /// fault if the reader sees all that the table holds.
     pub(crate) fn false_positive(&self) -> Option<FalsePositive> {
-        let Passed { partition, can_unlearn } = self.passed?;
+        let FilterMatch { partition, is_repairable } = self.filter_match?;
         let properties = self.table.properties();
         let (keyspace, table, hash) = (properties.keyspace, properties.id, self.key.hash);
-        let found = FalsePositive { keyspace, table, partition, hash, can_unlearn };
+        let found = FalsePositive { keyspace, table, partition, hash, is_repairable };
         (self.key.sequence >= properties.largest_sequence).then_some(found)
     }
 
     /// The filter does not say no, or is not asked.
-    fn go_behind(&mut self, partition: usize) -> Stage {
-        self.is_behind = true;
+    fn go_past_filter(&mut self, partition: usize) -> Stage {
+        self.is_past_filter = true;
         Stage::Index(partition)
     }
 

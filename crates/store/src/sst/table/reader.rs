@@ -33,7 +33,7 @@ pub(crate) struct Table {
     properties: TableProperties,
     range_tombstones: RangeTombstones,
     filter_worth: FilterWorth,
-    learned: TableRepairs,
+    filter_repairs: TableRepairs,
     /// Of all filters.
     filter_bytes: u64,
 }
@@ -81,10 +81,10 @@ impl Table {
         }
         let fingerprints = Fingerprints::new(properties.contents, &encoded, top.bytes());
         let table_file = TableFile::new(file, id, properties.keyspace, bytes);
-        let can_learn = partitions.iter().any(|partition| !partition.mirror.is_none());
+        let is_repairable = partitions.iter().any(|partition| !partition.mirror.is_none());
         Ok(Self {
             filter_bytes: partitions.iter().map(|it| u64::from(it.filter.len)).sum(),
-            learned: TableRepairs::new(if can_learn { partitions.len() } else { 0 }),
+            filter_repairs: TableRepairs::new(if is_repairable { partitions.len() } else { 0 }),
             file: Arc::new(table_file.known_by(fingerprints)),
             top,
             partitions,
@@ -114,7 +114,7 @@ impl Table {
             + size_of_val(&*self.partitions)
             + self.properties.charge()
             + self.range_tombstones.charge()
-            + self.learned.charge()
+            + self.filter_repairs.charge()
     }
 
     /// About how many bytes of the file lie before `user_key`, to the size of
@@ -205,8 +205,8 @@ impl Table {
     }
 
     /// What its filters have unlearned.
-    pub(crate) fn learned(&self) -> &TableRepairs {
-        &self.learned
+    pub(crate) fn filter_repairs(&self) -> &TableRepairs {
+        &self.filter_repairs
     }
 
     pub(super) fn top(&self) -> BlockView<'_> {

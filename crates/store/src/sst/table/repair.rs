@@ -1,4 +1,4 @@
-//! Repairs of filters: [`Table::unlearn`].
+//! Repairs of filters: [`Table::repair_filter`].
 
 use smallvec::SmallVec;
 use tidekv_cache::BlockKind;
@@ -13,11 +13,11 @@ use crate::sst::filter::{self, FilterAnswer, Repair};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RepairOutcome {
     /// The key does not pass, or nobody can help it.
-    Known,
+    NotNeeded,
     /// So many buckets were repaired, and it does not pass any more.
     Repaired(u64),
     /// It passes still: it cannot be told from a key that is there.
-    Hopeless,
+    Impossible,
 }
 
 impl Table {
@@ -28,17 +28,17 @@ impl Table {
     ///
     /// # Errors
     /// Those of the reads; what was not repaired passes on.
-    pub(crate) fn unlearn(
+    pub(crate) fn repair_filter(
         &self,
         blocks: &Blocks,
         number: usize,
         hash: u64,
     ) -> Result<RepairOutcome> {
         let Some(partition) = self.partitions().get(number) else {
-            return Ok(RepairOutcome::Known);
+            return Ok(RepairOutcome::NotNeeded);
         };
         if partition.mirror.is_none() {
-            return Ok(RepairOutcome::Known);
+            return Ok(RepairOutcome::NotNeeded);
         }
         let filter = self.address(partition.filter, BlockKind::Filter);
         let filter = match blocks.cached_by_chance(&filter) {
@@ -46,15 +46,15 @@ impl Table {
             None => blocks.read_to_repair(&filter)?,
         };
         let FilterAnswer::Matches(matches) = filter::look(filter.bytes(), hash) else {
-            return Ok(RepairOutcome::Known);
+            return Ok(RepairOutcome::NotNeeded);
         };
-        if !self.learned().pass(number, matches) {
-            return Ok(RepairOutcome::Known);
+        if !self.filter_repairs().pass(number, matches) {
+            return Ok(RepairOutcome::NotNeeded);
         }
         // All that is needed is read before anything is repaired.
         let mut repairs: SmallVec<[(u32, Repair); 2]> = SmallVec::new();
         for (bucket, _) in matches.buckets() {
-            let before = self.learned().repair_of(number, bucket);
+            let before = self.filter_repairs().repair_of(number, bucket);
             if !matches.pass_in(bucket, before) {
                 continue;
             }
@@ -65,12 +65,12 @@ impl Table {
             let tails = self.tails_at(&blocks.read_to_repair(&mirror)?, at)?;
             match matches.repair(bucket, tails, before) {
                 Some(repair) => repairs.push((bucket, repair)),
-                None => return Ok(RepairOutcome::Hopeless),
+                None => return Ok(RepairOutcome::Impossible),
             }
         }
         let buckets = partition.mirror.len as usize / filter::MIRROR_BUCKET_BYTES;
         for &(bucket, repair) in &repairs {
-            self.learned().add(number, buckets, bucket, repair);
+            self.filter_repairs().add(number, buckets, bucket, repair);
         }
         Ok(RepairOutcome::Repaired(repairs.len() as u64))
     }

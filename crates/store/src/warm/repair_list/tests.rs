@@ -40,7 +40,7 @@ fn a_list_has_the_released_bytes_and_they_are_still_read() {
     );
     let parts = [(8, "Magic"), (16, "Checksum"), (24, "Store"), (bytes.len(), "Tables")];
     dump.parts(&bytes, &parts);
-    let released = dump.hold_against("learned-list");
+    let released = dump.hold_against("filter-repairs");
     assert_eq!(RepairList::decode(&released[0].1), Some(list()));
 }
 

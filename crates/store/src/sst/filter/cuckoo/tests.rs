@@ -32,7 +32,7 @@ impl Taught {
     }
 
     /// Whether a key that is not there could be told from all residents.
-    fn unlearn(&mut self, hash: u64) -> bool {
+    fn repair_filter(&mut self, hash: u64) -> bool {
         let matches = self.matches(hash).unwrap();
         for (bucket, _) in matches.buckets() {
             let at = bucket as usize * MIRROR_BUCKET_BYTES;
@@ -90,7 +90,7 @@ fn repairs_make_no_key_fail_and_last() {
         let mut taught = Taught::new(&present, 5);
         let mut learned = Vec::new();
         for hash in (KEYS..KEYS + 300_000).map(hash_of) {
-            if taught.passes(hash) && taught.unlearn(hash) {
+            if taught.passes(hash) && taught.repair_filter(hash) {
                 assert!(!taught.passes(hash));
                 learned.push(hash);
             }
@@ -109,11 +109,11 @@ fn a_key_that_shares_its_tail_with_a_resident_cannot_be_told_from_it() {
     let resident = 0x1234_5678_9ABC_DEF0;
     let mut taught = Taught::new(&[resident], 10);
     // The same bits in all that filter and mirror know.
-    assert!(!taught.unlearn(resident) && taught.passes(resident));
+    assert!(!taught.repair_filter(resident) && taught.passes(resident));
     // Another tail, the same fingerprint.
     let mut others = hashes(0..1 << 20).into_iter().filter(|&hash| taught.passes(hash));
     let other = others.find(|&hash| tail_of(hash) != tail_of(resident)).unwrap();
-    assert!(taught.unlearn(other));
+    assert!(taught.repair_filter(other));
     assert!(!taught.passes(other) && taught.passes(resident));
 }
 
