@@ -101,7 +101,7 @@ impl FilterRepair {
         Self::new((bytes / CACHE_SHARE).clamp(*BYTES.start(), *BYTES.end()))
     }
 
-    /// With so much memory for what came once.
+    /// With `bytes` bytes of memory for false positives that were seen once.
     fn new(bytes: usize) -> Self {
         Self {
             once: OnceLock::new(),
@@ -115,12 +115,12 @@ impl FilterRepair {
         }
     }
 
-    /// The memory that it takes now.
+    /// Bytes of DRAM held.
     pub(crate) fn charge(&self) -> usize {
         self.once.get().map_or(0, |once| once.len() * size_of::<u32>())
     }
 
-    /// A lookup has read for nothing.
+    /// Records a false positive of a lookup.
     pub(crate) fn note(&self, found: FalsePositive) {
         self.counts.false_positives.add(1);
         if !found.is_repairable || !self.seen_before(&found) {
@@ -135,7 +135,7 @@ impl FilterRepair {
         self.has_waiting.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is noted; notes it if it is not, and forgets it if it is.
+    /// Whether it was recorded before; records it if not, and removes the record if so.
     fn seen_before(&self, found: &FalsePositive) -> bool {
         let (tags, tag) = self.tags_of(found);
         for noted in tags {
@@ -152,16 +152,16 @@ impl FilterRepair {
         false
     }
 
-    /// It could not be repaired: nobody is to try again soon.
+    /// Records that it could not be repaired, so that it is not tried again soon.
     pub(crate) fn give_up(&self, found: &FalsePositive) {
         let (tags, tag) = self.tags_of(found);
         put(tags, tag | GIVEN_UP);
     }
 
-    /// Where it may be noted, and as what.
+    /// Its set of tags, and its tag.
     fn tags_of(&self, found: &FalsePositive) -> (&[AtomicU32], u32) {
         let once = self.once.get_or_init(|| {
-            // Somebody is to make room for it.
+            // The cache must make room for it.
             self.is_new.store(true, Ordering::Relaxed);
             self.has_waiting.store(true, Ordering::Relaxed);
             let sets = (self.bytes / size_of::<[u32; SET]>()).max(1);
@@ -173,13 +173,13 @@ impl FilterRepair {
         (&once[set..set + SET], tag)
     }
 
-    /// Whether memory has been taken for what came once since this was asked last.
+    /// Whether memory was allocated for the tags since the last call.
     pub(crate) fn take_is_new(&self) -> bool {
         self.is_new.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether the caller is to see to it that somebody repairs, who says when that has
-    /// [ended](Self::end). `now_ns` is asked if it could be.
+    /// Whether the caller must start a batch of repairs, which calls [`Self::end`] when it has
+    /// finished. `now_ns` is called only if repairs are queued.
     #[inline]
     pub(crate) fn begin(&self, now_ns: impl FnOnce() -> u64) -> bool {
         self.has_waiting.load(Ordering::Relaxed) && self.begin_queued(now_ns())
@@ -192,7 +192,7 @@ impl FilterRepair {
             && !self.is_under_way.swap(true, Ordering::AcqRel)
     }
 
-    /// What is to be repaired in one go.
+    /// Takes the next batch from the queue.
     pub(crate) fn take(&self) -> Vec<FalsePositive> {
         let mut waiting = self.waiting.lock();
         let some = waiting.len().min(BATCH);
@@ -201,7 +201,7 @@ impl FilterRepair {
         taken
     }
 
-    /// So many were gone through; who [began](Self::begin) says so.
+    /// Ends the batch that [`Self::begin`] started, after `repairs` repairs.
     pub(crate) fn end(&self, repairs: usize, now_ns: u64) {
         let pause_ns = repairs as u64 * NS_PER_REPAIR;
         self.not_before_ns.store(now_ns.saturating_add(pause_ns), Ordering::Relaxed);
@@ -209,8 +209,7 @@ impl FilterRepair {
     }
 }
 
-/// Puts a tag into a set, in the place of another one if none is free: which one goes depends on who
-/// comes.
+/// Puts a tag into a set; if no slot is free it replaces another one, which the tag itself selects.
 fn put(tags: &[AtomicU32], tag: u32) {
     let is_free = |noted: &&AtomicU32| noted.load(Ordering::Relaxed) == 0;
     let place = tags.iter().find(is_free).unwrap_or(&tags[tag as usize / 4 % SET]);

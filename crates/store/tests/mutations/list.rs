@@ -1466,14 +1466,14 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/sst/filter_repair.rs",
         "if !found.is_repairable || !self.seen_before(&found) {",
         "if !found.is_repairable {",
-        "sst::filter_repair::tests::what_comes_twice_is_repaired",
+        "sst::filter_repair::tests::second_false_positive_is_repaired",
     ),
     race(
         "the bits of a repair are not those of its seed",
         "crates/store/src/sst/filter/cuckoo.rs",
         "bits: tails.map(|tail| seeded(tail, seed))",
         "bits: tails.map(|tail| seeded(tail, seed / 2))",
-        "sst::filter::cuckoo::tests::repairs_make_no_key_fail_and_last",
+        "sst::filter::cuckoo::tests::repairs_persist_and_never_hide_a_key",
     ),
     race(
         "a torn list of what filters had unlearned is believed",

@@ -8,9 +8,8 @@
 //!               and the block's offset (little-endian)
 //! ```
 //!
-//! Guarantees: a block that was damaged, or that belongs to another table or
-//! place, does not open; no more memory is taken than the compressed bytes can
-//! fill in their format.
+//! Guarantees: a block that is damaged, or that belongs to another table or offset, does not open;
+//! no more memory is allocated than the compressed bytes can fill in their format.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -22,14 +21,14 @@ use crate::format::checksum::checksum;
 use crate::format::coding::{Reader, put_varint};
 use crate::options::Compression;
 
-/// Bytes of the envelope behind the content.
+/// Bytes of the envelope after the content.
 pub(crate) const TRAILER_BYTES: usize = 5;
 
-/// The most bytes a block's content may have: twice the longest value.
+/// Maximum size of a block's content: twice the longest value.
 pub(crate) const CONTENT_BYTES_MAX: usize = 512 << 20;
 
-/// A block is stored compressed when that saves at least one part in eight;
-/// less is not worth decompressing at every read.
+/// A block is stored compressed if that saves at least one part in eight; a smaller saving does not
+/// justify decompressing at every read.
 const SAVING_MIN: usize = 8;
 
 /// Level of Zstandard: its own default, the knee of its curve.
@@ -41,8 +40,8 @@ const LZ4_RATIO_MAX: usize = 255;
 /// No Zstandard stream holds more than 128 KiB in the 4 bytes of a run block.
 const ZSTD_RATIO_MAX: usize = 32 << 10;
 
-/// Content whose memory is wasted by more than one part in eight moves to
-/// smaller memory before it enters the cache.
+/// Content that wastes more than one part in eight of its memory moves to a smaller allocation
+/// before it enters the cache.
 const WASTE_MAX: usize = 8;
 
 // Values on disk: do not change.
@@ -53,9 +52,9 @@ const ZSTD: u8 = 2;
 /// The content of a block in memory.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// As it was read, in aligned memory.
+    /// As read, in aligned memory.
     Read(Buffer),
-    /// Copied or decompressed, to the byte.
+    /// Copied or decompressed, with exactly its length.
     Exact(Box<[u8]>),
 }
 
@@ -82,30 +81,29 @@ impl Deref for Content {
 
 /// The seed of the checksum of the block at `offset` of table `table`.
 pub(crate) fn seed(table: u64, offset: u64) -> u64 {
-    // The multiplication keeps nearby tables and offsets from meeting.
+    // The multiplication keeps nearby tables and offsets from colliding.
     table ^ offset.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// Puts blocks into envelopes; keeps the memory of its compressors.
+/// Puts blocks into envelopes; reuses the memory of its compressors.
 #[derive(Debug, Default)]
 pub(crate) struct Sealer {
     /// The uncompressed length, as a varint.
     head: Vec<u8>,
-    /// Large enough for whatever was compressed so far; never cleared, for that
-    /// would cost as much as a small block.
+    /// Large enough for everything that was compressed so far; never cleared, because that would
+    /// cost as much as a small block.
     packed: Vec<u8>,
 }
 
 thread_local! {
-    /// A context of Zstandard is dear to make (hundreds of KiB), and there is
-    /// no state in it between two blocks: one per thread and direction.
+    /// A Zstandard context is expensive to create (hundreds of KiB) and carries no state between
+    /// blocks: one per thread and direction.
     static ZSTD_IN: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
     static ZSTD_OUT: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
 impl Sealer {
-    /// Appends `content` in its envelope to `out`; says whether it was stored
-    /// compressed.
+    /// Appends `content` in its envelope to `out`; returns whether it was stored compressed.
     pub(crate) fn seal(
         &mut self,
         content: &[u8],
@@ -131,8 +129,8 @@ impl Sealer {
         packed.is_some()
     }
 
-    /// Compresses `content` into the first bytes of `self.packed`, if that is
-    /// worth it: how, and how many bytes.
+    /// Compresses `content` into the first bytes of `self.packed`, if that is worthwhile; returns
+    /// the method and the number of bytes.
     fn pack(&mut self, content: &[u8], compression: Compression) -> Option<(u8, usize)> {
         let (tag, bound) = match compression {
             Compression::None => return None,
@@ -176,8 +174,7 @@ fn zstd_decompress(packed: &[u8], out: &mut [u8]) -> Option<usize> {
     })
 }
 
-/// Opens the envelope `disk`, which stands alone in its memory. The error says
-/// what is wrong.
+/// Opens the envelope `disk`, which has an allocation of its own. The error describes the damage.
 pub(crate) fn open(disk: Buffer, seed: u64) -> Result<Content, String> {
     let (content, tag) = check(&disk, seed)?;
     if tag != NONE {
@@ -188,8 +185,8 @@ pub(crate) fn open(disk: Buffer, seed: u64) -> Result<Content, String> {
     if disk.memory_bytes() <= memory_max {
         return Ok(Content::Read(disk.window(0, len)));
     }
-    // Aligned memory is better where it fits: a line of a filter is then one
-    // line of the processor's cache.
+    // Aligned memory is preferable where it fits: a line of a filter is then one line of the
+    // processor's cache.
     if len.next_multiple_of(ALIGNMENT) <= memory_max {
         return Ok(Content::Read(Buffer::copy_from(content)));
     }
@@ -203,14 +200,14 @@ pub(crate) fn open_part(disk: &[u8], seed: u64) -> Result<Content, String> {
     Ok(Content::Exact(exact))
 }
 
-/// Puts right the checksum of an envelope that was changed, for fuzzers.
+/// Recomputes the checksum of a modified envelope, for fuzzers.
 pub(crate) fn fix_checksum(disk: &mut [u8], seed: u64) {
     if let Some((body, stored)) = disk.split_last_chunk_mut::<4>() {
         *stored = checksum(seed, body).to_le_bytes();
     }
 }
 
-/// Splits an envelope into content and compression once its checksum agrees.
+/// Splits an envelope into content and compression, after checking its checksum.
 fn check(disk: &[u8], seed: u64) -> Result<(&[u8], u8), String> {
     let Some((body, stored)) = disk.split_last_chunk::<4>() else {
         return Err(format!("{} bytes are too few for a checksum", disk.len()));

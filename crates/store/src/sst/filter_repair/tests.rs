@@ -1,4 +1,4 @@
-//! What comes twice is repaired, at a rate and within a memory.
+//! Repeated false positives are repaired, within the rate and the memory.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn found(hash: u64) -> FalsePositive {
 }
 
 #[test]
-fn what_comes_twice_is_repaired() {
+fn second_false_positive_is_repaired() {
     let filter_repair = FilterRepair::new(64 << 10);
     assert_eq!(filter_repair.charge(), 0);
     filter_repair.note(found(1));
@@ -15,7 +15,7 @@ fn what_comes_twice_is_repaired() {
     filter_repair.note(FalsePositive { table: 8, ..found(1) });
     filter_repair.note(FalsePositive { is_repairable: false, ..found(3) });
     filter_repair.note(FalsePositive { is_repairable: false, ..found(3) });
-    // There is memory to be made room for, and nothing else.
+    // The cache must make room for the tags, and no repair is queued.
     assert!(filter_repair.begin(|| 0) && filter_repair.take_is_new());
     assert_eq!(filter_repair.take(), []);
     filter_repair.end(0, 0);
@@ -31,7 +31,7 @@ fn what_comes_twice_is_repaired() {
 }
 
 #[test]
-fn a_flood_is_held_to_its_rate_and_to_its_memory() {
+fn flood_of_false_positives_stays_within_rate_and_memory() {
     let filter_repair = FilterRepair::new(1 << 20);
     for hash in 0..10_000 {
         filter_repair.note(found(hash));
@@ -52,9 +52,9 @@ fn a_flood_is_held_to_its_rate_and_to_its_memory() {
     assert_eq!((repaired, now_ns), (WAITING_MAX, WAITING_MAX as u64 * NS_PER_REPAIR));
 }
 
-/// Of as many as there are places few are forgotten until they come again.
+/// With as many tags as slots, few are replaced before they recur.
 #[test]
-fn what_came_once_is_remembered_as_far_as_there_is_room() {
+fn false_positives_are_remembered_up_to_capacity() {
     let filter_repair = FilterRepair::new(64 << 10);
     let places = (64 << 10) / 4;
     (0..places / 2).for_each(|hash| filter_repair.note(found(hash * 77_777)));
@@ -63,7 +63,7 @@ fn what_came_once_is_remembered_as_far_as_there_is_room() {
 }
 
 #[test]
-fn what_cannot_be_repaired_is_let_be() {
+fn impossible_repair_is_not_tried_again() {
     let filter_repair = FilterRepair::new(64 << 10);
     for _ in 0..2 {
         filter_repair.note(found(5));

@@ -1,9 +1,8 @@
 //! [`TableCursor`]: walks the entries of a table in both directions.
 //!
-//! It holds the index block and the data block that it stands in, so it does
-//! not depend on the cache to keep them. All moves are one algorithm over
-//! blocks that a [`Fetcher`] gets; asked for memory only, it finds out which
-//! blocks a seek would have to read (`want`), else it reads them.
+//! It holds the index block and the data block of its position, so it does not depend on the cache
+//! to keep them. All moves are one algorithm over blocks that a [`Fetcher`] gets; in memory-only
+//! mode it determines the blocks that a seek would have to read (`want`), otherwise it reads them.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -21,17 +20,17 @@ use crate::sst::block_address::BlockAddress;
 use crate::sst::blocks::Blocks;
 use crate::sst::cursor::{Cursor, Target};
 
-/// The entry that the cursor stands on.
+/// The entry at the cursor.
 #[derive(Debug)]
 struct CursorPosition {
     partition: usize,
-    /// Which entry of the partition's index leads to the block.
+    /// The index entry, in the partition's index, that refers to the block.
     in_index: usize,
     block: BlockRef,
     entry: usize,
     trailer: Trailer,
     payload: Range<usize>,
-    /// The whole block, as the values that were handed out share it.
+    /// The whole block, as shared by the values that were returned from it.
     shared: OnceCell<Bytes>,
 }
 
@@ -48,7 +47,7 @@ pub(crate) struct TableCursor {
 }
 
 impl TableCursor {
-    /// A cursor that stands nowhere yet.
+    /// A cursor without a position.
     pub(crate) fn new(table: Arc<Table>, blocks: Arc<Blocks>, reading: Reading) -> Self {
         let fetcher = Fetcher::new(table, blocks, reading);
         Self { fetcher, index: None, position: None, key: Vec::new(), failed: None }
@@ -99,7 +98,7 @@ impl TableCursor {
         }
     }
 
-    /// Stands on the first entry of the first block at or after this place.
+    /// Positions the cursor on the first entry of the first block at or after this place.
     fn stand_at_first_from(
         &mut self,
         mut partition: usize,
@@ -110,7 +109,7 @@ impl TableCursor {
             let index = self.index(partition, mode)?;
             while in_index < index.view().len() {
                 let block = self.data(&index, in_index, mode)?;
-                // An empty block is odd and harmless.
+                // An empty block is unusual but harmless.
                 if block.view().len() > 0 {
                     self.stand(partition, in_index, block, 0);
                     return Ok(());
@@ -123,7 +122,7 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Stands on the last entry of the last block before this place.
+    /// Positions the cursor on the last entry of the last block before this place.
     fn stand_at_last_before(
         &mut self,
         mut partition: usize,
@@ -154,7 +153,7 @@ impl TableCursor {
         if let Some((of, index)) = &self.index
             && *of == partition
         {
-            // What `want` passes by, the seek passes by again.
+            // The seek needs the same blocks as `want`.
             if mode == ReadMode::Memory {
                 self.fetcher.hold(index.clone());
             }
@@ -196,7 +195,7 @@ impl TableCursor {
         });
     }
 
-    /// Stands on another entry of the same block.
+    /// Positions the cursor on another entry of the same block.
     fn stand_within(&mut self, entry: usize) {
         let position = self.position.as_mut().expect("the caller has seen the position");
         let view = position.block.view();
@@ -207,7 +206,7 @@ impl TableCursor {
             (entry, found.trailer, found.payload_range());
     }
 
-    /// Ends a move: a cursor that failed stands nowhere.
+    /// Ends a move: a cursor that failed has no position.
     fn finish(&mut self, moved: Fetched<()>) -> Result<()> {
         let Err(missing) = moved else {
             self.failed = None;
@@ -309,7 +308,7 @@ impl Cursor for TableCursor {
         self.fetcher.aim(goes_forward(target));
         match self.move_to(target, ReadMode::Memory) {
             Err(Missing::Unread(run)) => run,
-            // Whatever is wrong, the seek will say.
+            // The seek will report any error.
             Ok(()) | Err(Missing::Failed(_)) => Vec::new(),
         }
     }

@@ -1,5 +1,5 @@
-//! For fuzzers: puts right the checksums of a table that was changed, so that
-//! the change gets past them, and takes its small parts alone.
+//! For fuzzers: recomputes the checksums of a modified table, so that the change gets past them,
+//! and decodes its small parts separately.
 
 use tidekv_cache::BlockKind;
 
@@ -10,11 +10,11 @@ use super::properties::TableProperties;
 use crate::format::coding::Reader;
 use crate::sst::block::{self, Block, BlockHandle, seed};
 
-/// More blocks than this are not looked for: an index may name itself.
+/// Maximum number of blocks to visit: an index may refer to itself.
 const BLOCKS_MAX: usize = 1000;
 
-/// Seals footer, sections, partitions and data blocks of table `table`, each
-/// where the one above says that it stands.
+/// Seals footer, sections, partitions and data blocks of table `table`, each at the offset that its
+/// parent contains.
 pub(crate) fn fix_checksums(bytes: &mut [u8], table: u64) {
     let Some((_, last)) = bytes.split_last_chunk_mut::<FOOTER_BYTES>() else { return };
     let footer = Footer::decode_unchecked(last);
@@ -52,7 +52,7 @@ fn fix_block_checksum(bytes: &mut [u8], table: u64, handle: BlockHandle) {
     }
 }
 
-/// Seals an index block; the payloads of its entries.
+/// Seals an index block; returns the payloads of its entries.
 fn fix_index_checksum(bytes: &mut [u8], table: u64, handle: BlockHandle) -> Vec<Vec<u8>> {
     fix_block_checksum(bytes, table, handle);
     let content = block_at(bytes, handle)
@@ -65,8 +65,8 @@ fn fix_index_checksum(bytes: &mut [u8], table: u64, handle: BlockHandle) -> Vec<
         .collect()
 }
 
-/// Decodes `bytes` as each of the small parts of a table; whether those that
-/// could be decoded are the same after encoding them again.
+/// Decodes `bytes` as each of the small parts of a table; returns whether all parts that decode are
+/// the same after encoding them again.
 pub(crate) fn parts_round_trip(bytes: &[u8]) -> bool {
     let properties = TableProperties::decode(bytes)
         .is_none_or(|found| TableProperties::decode(&found.encode()) == Some(found));

@@ -1,6 +1,6 @@
-//! [`TableProbe`]: a point lookup in one table that never waits. It goes as
-//! far as memory allows and says which block it needs next, so that the caller
-//! decides how to read: one block, a batch for many probes, or not at all.
+//! [`TableProbe`]: a point lookup in one table that never waits. It advances as far as memory
+//! allows and returns the block that it needs next; the caller decides how to read: one block, a
+//! batch for many probes, or not at all.
 //!
 //! ```text
 //!             ┌── it is not worth its read ──┐
@@ -10,11 +10,10 @@
 //!     └──────────┴───────────────▶  Absent  ◀┴─────────────────┘
 //! ```
 //!
-//! Every edge is one turn of [`TableProbe::step`]. A key that has passed a filter, and of
-//! which the table has no version at all, is a false positive
-//! ([`TableProbe::false_positive`]). An entry that is found is
-//! the newest one that a reader at the lookup's sequence sees; range tombstones
-//! are the caller's affair. With all blocks in memory nothing is allocated.
+//! Every edge is one step of [`TableProbe::step`]. A key that has passed a filter, and of which the
+//! table has no version at all, is a false positive ([`TableProbe::false_positive`]). A found entry
+//! is the newest one that a reader at the lookup's sequence sees; the caller handles range
+//! tombstones. With all blocks in memory nothing is allocated.
 
 use std::ops::Range;
 
@@ -37,13 +36,13 @@ pub(crate) struct Found {
     block: BlockRef,
     /// Bytes of the block in the file.
     len: u32,
-    /// Entries before it in the block.
+    /// Number of entries before it in the block.
     position: u32,
     payload: Range<usize>,
 }
 
 impl Found {
-    /// Where it stands, in the table of that number.
+    /// A pointer to it, in the table of that number.
     pub(crate) fn pointer(&self, table: u64) -> Pointer {
         let (offset, len, position) = (self.block.offset(), self.len, self.position);
         Pointer { table, offset, len, position }
@@ -59,7 +58,7 @@ impl Found {
     }
 }
 
-/// Where a probe stands.
+/// The result of a step of a probe.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// This block is not in memory: read it, and supply it to the next step.
@@ -70,7 +69,7 @@ pub(crate) enum Step {
     Absent,
 }
 
-/// The block that the probe looks at next.
+/// The block that the probe checks next.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Filter(usize),
@@ -85,11 +84,11 @@ pub(crate) struct TableProbe<'a> {
     table: &'a Table,
     key: LookupKey<'a>,
     stage: Stage,
-    /// Whether the table is to note what its filter saves this lookup.
+    /// Whether this lookup is a sample for the filter's measured savings.
     samples_filter_worth: bool,
-    /// Whether it went on behind the filter.
+    /// Whether it advanced past the filter.
     is_past_filter: bool,
-    /// What of [`FilteredLookup::reads_behind`] is known.
+    /// The known part of [`FilteredLookup::reads_behind`].
     reads_behind: u32,
     /// The filter that let the key pass.
     filter_match: Option<FilterMatch>,
@@ -99,7 +98,7 @@ pub(crate) struct TableProbe<'a> {
 #[derive(Debug, Clone, Copy)]
 struct FilterMatch {
     partition: usize,
-    /// If the key is not there, that can be unlearned.
+    /// Whether the filter can be repaired if the key is absent.
     is_repairable: bool,
 }
 
@@ -122,8 +121,7 @@ impl<'a> TableProbe<'a> {
         }
     }
 
-    /// Goes on as far as memory allows. The step after [`Step::Need`] is given
-    /// the block that was needed.
+    /// Advances as far as memory allows. The step after [`Step::Need`] is given the needed block.
     pub(crate) fn step(&mut self, blocks: &Blocks, supplied: Option<BlockRef>) -> Result<Step> {
         let step = self.advance(blocks, supplied)?;
         if self.samples_filter_worth && !matches!(step, Step::Need(_)) {
@@ -138,7 +136,7 @@ impl<'a> TableProbe<'a> {
     fn advance(&mut self, blocks: &Blocks, mut supplied: Option<BlockRef>) -> Result<Step> {
         let sought = Trailer::seek(self.key.sequence);
         loop {
-            // Most tables do not have the key, and a look at their filter is all.
+            // Most tables do not have the key, and the filter check is the only step.
             if let (Stage::Filter(partition), None) = (self.stage, &supplied) {
                 let handle = self.table.partitions()[partition].filter;
                 let (look, is_sampled) = self.look_for_filter(blocks, partition, handle);
@@ -204,13 +202,13 @@ impl<'a> TableProbe<'a> {
     ) -> (Look<Option<FilterMatch>>, bool) {
         let look = |block: &Block| match block.kind() {
             BlockKind::Filter => self.check_filter(partition, block.bytes()),
-            // A damaged index could lead to a block as if it were of another kind.
+            // A damaged index could refer to a block as if it were of another kind.
             _ => Some(FilterMatch { partition, is_repairable: false }),
         };
         blocks.look_for(self.table.file(), handle, self.table.filter_worth(), look)
     }
 
-    /// The filter of a partition, if it lets the key pass.
+    /// Checks the filter of a partition; returns the match if the key passes.
     fn check_filter(&self, partition: usize, filter: &[u8]) -> Option<FilterMatch> {
         let is_repairable = match filter::look(filter, self.key.hash) {
             FilterAnswer::Absent => return None,
@@ -229,8 +227,8 @@ impl<'a> TableProbe<'a> {
         }
     }
 
-    /// Behind [`Step::Absent`]: that the key has passed a filter for nothing. It is the filter's
-    /// fault if the reader sees all that the table holds.
+    /// After [`Step::Absent`]: the false positive, if the key passed a filter. It is the filter's
+    /// fault only if the reader sees all entries of the table.
     pub(crate) fn false_positive(&self) -> Option<FalsePositive> {
         let FilterMatch { partition, is_repairable } = self.filter_match?;
         let properties = self.table.properties();
@@ -239,7 +237,7 @@ impl<'a> TableProbe<'a> {
         (self.key.sequence >= properties.largest_sequence).then_some(found)
     }
 
-    /// The filter does not say no, or is not asked.
+    /// The filter lets the key pass, or is skipped.
     fn go_past_filter(&mut self, partition: usize) -> Stage {
         self.is_past_filter = true;
         Stage::Index(partition)
@@ -258,9 +256,9 @@ impl<'a> TableProbe<'a> {
         }
     }
 
-    /// The answer of the one data block that can hold it: separators compare
-    /// with their trailer, so the first entry at or after the lookup, if it is
-    /// of this key, is in the block that the index names.
+    /// The result from the one data block that can hold the key: separators compare with their
+    /// trailer, so the first entry at or after the lookup, if it has this key, is in the block that
+    /// the index names.
     fn find_in(&self, block: BlockRef, len: u32) -> Step {
         let position =
             block.view().lower_bound(self.key.user_key, Trailer::seek(self.key.sequence));
@@ -268,7 +266,7 @@ impl<'a> TableProbe<'a> {
     }
 }
 
-/// The entry at `position` of a data block, if there is one and it is of the key.
+/// The entry at `position` of a data block, if it exists and has the key.
 fn entry_at(block: BlockRef, len: u32, position: usize, user_key: &[u8]) -> Option<Found> {
     let view = block.view();
     if position >= view.len() || !view.has_key(position, user_key) {
@@ -285,12 +283,12 @@ impl Table {
         TableProbe::new(self, key)
     }
 
-    /// Where to read the data block at `handle`, of which somebody else knows.
+    /// The address of the data block at `handle`.
     pub(crate) fn data_address(&self, handle: BlockHandle) -> BlockAddress {
         self.address(handle, BlockKind::Data)
     }
 
-    /// What `pointer` leads to in its block, if that is an entry of the key.
+    /// The entry of the key that `pointer` refers to in its block, if it is one.
     pub(crate) fn found_at(
         &self,
         block: BlockRef,

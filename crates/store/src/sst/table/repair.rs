@@ -9,25 +9,25 @@ use crate::sst::block::BlockRef;
 use crate::sst::blocks::Blocks;
 use crate::sst::filter::{self, FilterAnswer, Repair};
 
-/// What came of a repair.
+/// The result of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RepairOutcome {
-    /// The key does not pass, or nobody can help it.
+    /// The key does not pass, or the filter cannot be repaired.
     NotNeeded,
-    /// So many buckets were repaired, and it does not pass any more.
+    /// This many buckets were repaired, and the key no longer passes.
     Repaired(u64),
-    /// It passes still: it cannot be told from a key that is there.
+    /// The key still passes: the filter cannot distinguish it from a key of the table.
     Impossible,
 }
 
 impl Table {
-    /// Has the filter of a partition unlearn that the key with this hash, which the table does not
-    /// have, may be there. Reads past the cache: the filter, if it is not in memory, and a page of
-    /// its mirror for each bucket, which is at most two. Of a filter that cannot be repaired, or
-    /// knows already, no page is read. One thread at a time.
+    /// Repairs the filter of a partition, so that the key with this hash, which the table does not
+    /// have, no longer passes. Reads past the cache: the filter, if it is not in memory, and a page
+    /// of its mirror for each of at most two buckets. If the filter cannot be repaired, or already
+    /// excludes the key, no page is read. One thread at a time.
     ///
     /// # Errors
-    /// Those of the reads; what was not repaired passes on.
+    /// Those of the reads; the key then still passes.
     pub(crate) fn repair_filter(
         &self,
         blocks: &Blocks,
@@ -51,7 +51,7 @@ impl Table {
         if !self.filter_repairs().pass(number, matches) {
             return Ok(RepairOutcome::NotNeeded);
         }
-        // All that is needed is read before anything is repaired.
+        // Everything is read before anything is repaired.
         let mut repairs: SmallVec<[(u32, Repair); 2]> = SmallVec::new();
         for (bucket, _) in matches.buckets() {
             let before = self.filter_repairs().repair_of(number, bucket);
