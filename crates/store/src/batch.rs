@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_the_released_bytes_and_they_are_still_read() {
+    fn record_matches_golden_bytes() {
         let mut batch = WriteBatch::new();
         batch.put(keyspace(1), b"tide/high", b"spring");
         batch.put_until(keyspace(300), b"tide/slack", b"calm", 1_800_000_000_000);

@@ -399,7 +399,7 @@ impl Engine {
             });
             added.push((level, self.open_table(output.meta)?));
         }
-        compaction.hand_on_seek_bytes(&added.iter().map(|(_, table)| table).collect::<Vec<_>>());
+        compaction.transfer_seek_bytes(&added.iter().map(|(_, table)| table).collect::<Vec<_>>());
         self.install_edit(parts, edit, &added, &placed)?;
         if self.caches.policy().lacks(Ablation::Repair) {
             let is_gone = |id| compaction.tables().any(|table| table.meta().id == id);

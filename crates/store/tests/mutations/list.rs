@@ -430,7 +430,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "            let moved = self.prefixes[slot].load(Ordering::Relaxed);\n\
          \x20           self.prefixes[slot + 1].store(moved, Ordering::Release);\n\
          \x20           self.targets[slot + 1].store(self.target(slot), Ordering::Release);\n",
-        "memtable::sorted_list::tests::models::a_page_that_splits_loses_nothing",
+        "memtable::sorted_list::tests::models::page_split_loses_no_entry",
     ),
     race(
         "two threads take the same bytes of the arena",
@@ -438,7 +438,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "let start = self.used.fetch_add(len, Ordering::Relaxed);",
         "let start = self.used.load(Ordering::Relaxed);\n\
          self.used.store(start + len, Ordering::Relaxed);",
-        "memtable::arena::tests::models::no_byte_is_handed_out_twice_where_chunks_change",
+        "memtable::arena::tests::models::no_byte_is_allocated_twice_at_a_chunk_change",
     ),
     race(
         "the filter of a memtable forgets what came before it",
@@ -446,7 +446,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "        let mut node = self.list.first();\n",
         "        let mut node = self.list.last();\n",
         "memtable::tests::models::\
-         a_filter_that_comes_into_being_hides_nothing_that_is_visible",
+         new_filter_hides_no_visible_entry",
     ),
     race(
         "writers follow a leader that has just ended",
@@ -512,7 +512,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/compaction/retain.rs",
         "            Ordering::Equal | Ordering::Greater => return Decision::Misplaced,\n",
         "            Ordering::Equal | Ordering::Greater => false,\n",
-        "compaction::retain::tests::entries_out_of_order_are_noticed_whether_they_are_kept_or_not",
+        "compaction::retain::tests::entries_out_of_order_are_detected_even_if_dropped",
     ),
     Mutation {
         package: "tidekv-resp",
@@ -1480,7 +1480,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/warm/list_file.rs",
         "found == magic && sum == checksum(magic, reader.rest())",
         "found == magic && (sum == checksum(magic, reader.rest()) || sum > 0)",
-        "warm::repair_list::tests::what_is_torn_or_damaged_is_no_list",
+        "warm::repair_list::tests::torn_or_damaged_repair_list_is_ignored",
     ),
     Mutation {
         package: "tidekv-tiered",
