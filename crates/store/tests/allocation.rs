@@ -1,4 +1,4 @@
-//! What a read takes from the allocator.
+//! The allocations of a read.
 
 use tidekv::{CachePolicy, Db, Options};
 use tidekv_testkit::allocation;
@@ -13,7 +13,7 @@ fn a_value_of_a_block_is_looked_at_where_it_lies() {
     let options = Options { cache_policy: CachePolicy::BlockOnly, ..Options::default() };
     let db = Db::open(directory.path(), options).unwrap();
     let keyspace = db.keyspace("reads").unwrap();
-    // Too short to share its block with whoever keeps it: that would copy it.
+    // Too short to share its block when kept: it would be copied.
     keyspace.put("key", [7; 400]).unwrap();
     keyspace.flush().unwrap();
     let mut value = Vec::with_capacity(400);
@@ -21,7 +21,7 @@ fn a_value_of_a_block_is_looked_at_where_it_lies() {
         assert!(keyspace.get_into("key", &mut value).unwrap());
         assert!(keyspace.contains("key").unwrap());
     };
-    // Brings its block into memory.
+    // Caches its block.
     read();
     allocation::bounded(0, read);
     assert_eq!(value, [7; 400]);

@@ -1,6 +1,6 @@
-//! What caches of entries and pointers promise: no answer changes. One test for each
-//! rule, in the smallest scene that shows it broken; `tests/mutations/list.rs` breaks
-//! them one by one.
+//! Guarantees of the caches of entries and pointers: they change no result. One test for each rule,
+//! in the smallest scenario that shows its violation; `tests/mutations/list.rs` breaks them one by
+//! one.
 
 mod support;
 
@@ -14,10 +14,10 @@ use tidekv_io::{ManualClock, MemoryStorage};
 
 const VALUES: CachePolicy = CachePolicy::Fixed { kv: 100, kp: 0 };
 const POINTERS: CachePolicy = CachePolicy::Fixed { kv: 0, kp: 100 };
-/// Each can be wrong in its own way.
+/// Policies that can fail in different ways.
 const ALL_WAYS: [CachePolicy; 3] = [VALUES, POINTERS, CachePolicy::AC_KEY];
 
-/// Tables come when they are asked for.
+/// Tables are only written on request.
 const ROOMY: Limits = Limits { memtable_bytes: 1 << 20, table_bytes: 1 << 20 };
 
 struct Scene {
@@ -38,7 +38,7 @@ impl Scene {
         adjust(&mut options);
         let db = Db::open(DIRECTORY, options).unwrap();
         if let CachePolicy::AcKey { .. } | CachePolicy::AdaptiveWithout(_) = policy {
-            // Its boundaries begin where they are: entries are to have bytes.
+            // Its boundaries keep these shares: entries must have room.
             db.set_cache_policy(CachePolicy::Fixed { kv: 40, kp: 40 });
             db.set_cache_policy(policy);
         }
@@ -50,7 +50,7 @@ impl Scene {
         self.keyspace.put(key, value).unwrap();
     }
 
-    /// Writes and brings it into a table.
+    /// Writes and flushes to a table.
     fn flush(&self, entries: &[(&str, &str)]) {
         entries.iter().for_each(|(key, value)| self.put(key, value));
         self.keyspace.flush().unwrap();
@@ -65,7 +65,7 @@ impl Scene {
         self.db.statistics().counter(name)
     }
 
-    /// The value of `key`, which the point cache must have known.
+    /// The value of `key`, which must be in the point cache.
     fn cached(&self, key: &str) -> Option<String> {
         let hits = || self.count("cache.kv.hits") + self.count("cache.kp.hits");
         let (before, errors) = (hits(), self.count("cache.kp.errors"));
@@ -75,13 +75,13 @@ impl Scene {
         value
     }
 
-    /// The value of `key`, which the point cache knows from then on.
+    /// The value of `key`, which is in the point cache from then on.
     fn cached_after(&self, key: &str) -> Option<String> {
         self.get(key);
         self.cached(key)
     }
 
-    /// Does `meanwhile` in the middle of the next operation of storage.
+    /// Runs `meanwhile` in the middle of the next storage operation.
     fn meanwhile(&self, meanwhile: impl Fn() + Send + Sync + 'static) {
         let is_done = AtomicBool::new(false);
         self.disk.on_operation(move |_| {
@@ -100,10 +100,10 @@ fn text(value: &str) -> Option<String> {
 fn what_is_asked_for_often_comes_to_the_values_though_its_blocks_are_in_memory() {
     let scene = Scene::new(CachePolicy::Fixed { kv: 50, kp: 0 });
     scene.flush(&[("a", "1"), ("b", "2")]);
-    // The block of both is read for the one.
+    // Reading one reads the block of both.
     assert_eq!(scene.get("b"), text("2"));
     let (reads, hits) = (scene.count("io.reads"), scene.count("cache.kv.hits"));
-    // One in 64 of them is shown, by lot.
+    // One in 64 of them is offered, at random.
     for _ in 0..1000 {
         assert_eq!(scene.get("a"), text("1"));
     }
@@ -112,8 +112,8 @@ fn what_is_asked_for_often_comes_to_the_values_though_its_blocks_are_in_memory()
     assert_eq!(scene.cached("a"), text("1"));
 }
 
-/// KV holds none of these values, and pointers take few bytes: blocks are to have the rest.
-/// (KV and KP once took it from them and left it unused, with ten times the reads.)
+/// KV holds none of these values, and pointers take few bytes: blocks must get the rest. (KV and KP
+/// once took it from them and left it unused, with ten times the reads.)
 #[test]
 fn long_values_leave_blocks_their_bytes() {
     const ENTRIES: u64 = 5000;
@@ -204,7 +204,7 @@ fn a_range_that_was_deleted_is_not_in_the_caches() {
         scene.keyspace.flush().unwrap();
         assert_eq!(scene.get("b"), None);
         assert_eq!((scene.get("a"), scene.get("c")), (text("4"), text("3")));
-        // When the range tombstone itself is gone.
+        // When the range tombstone itself has been compacted away.
         scene.db.compact().unwrap();
         assert_eq!((scene.get("a"), scene.get("b"), scene.get("c")), (text("4"), None, text("3")));
     }
@@ -232,7 +232,7 @@ fn what_was_found_before_a_flush_is_not_kept() {
             keyspace.put("a", "new").unwrap();
             keyspace.flush().unwrap();
         });
-        // The reader has looked into the tree before.
+        // The reader has searched the tree before.
         assert_eq!(scene.get("a"), text("old"));
         assert_eq!(scene.count("cache.point.stale_inserts"), 1);
         assert_eq!(scene.get("a"), text("new"));
@@ -246,7 +246,7 @@ fn what_was_found_during_an_ingest_is_not_kept() {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "old")]);
         let (keyspace, is_inside) = (scene.keyspace.clone(), AtomicBool::new(false));
-        // In the middle of every operation, that of the manifest's commit included.
+        // In the middle of every operation, including the manifest's commit.
         scene.disk.on_operation(move |_| {
             if !is_inside.swap(true, Ordering::AcqRel) {
                 keyspace.get("a").unwrap();
@@ -273,7 +273,7 @@ fn a_snapshot_sees_what_it_saw() {
         let seen = |key| snapshot.get(&scene.keyspace, key).unwrap().map(|v| v.to_vec());
         assert_eq!(seen("a"), Some(b"old".to_vec()));
         assert_eq!(seen("b"), Some(b"1".to_vec()));
-        // What the snapshot found is not what the others are to find.
+        // Results of the snapshot must not be returned to other readers.
         assert_eq!(scene.cached("a"), text("new"));
     }
 }
@@ -363,8 +363,8 @@ fn keys_that_share_a_fingerprint_are_not_taken_for_each_other() {
     let keys: Vec<String> = (0..60).map(|n| format!("key-{n:04}")).collect();
     let all: Vec<_> = keys.iter().map(|key| (&**key, "old")).collect();
     scene.flush(&all);
-    // Every other key has a newer version in another table; the old ones stand in the
-    // blocks that pointers of their neighbours lead to.
+    // Every other key has a newer version in another table; the old ones are in the blocks that
+    // pointers of their neighbours refer to.
     let some: Vec<_> = keys.iter().step_by(2).map(|key| (&**key, "new")).collect();
     scene.flush(&some);
     for round in 0..60 {
@@ -379,9 +379,9 @@ fn keys_that_share_a_fingerprint_are_not_taken_for_each_other() {
 
 #[test]
 fn damage_behind_the_pointer_of_another_key_is_not_met() {
-    // All keys of a shard share one fingerprint, and there are some in each.
+    // All keys of a shard share one fingerprint, and each shard has several.
     let scene = Scene::with(POINTERS, |options| options.fingerprint_bits = 0);
-    // Each in a block of its own.
+    // Each in its own block.
     let (hurt, sound) = ("hurt ".repeat(600), "sound ".repeat(500));
     let keys: Vec<String> = (0..200).map(|n| format!("b{n}")).collect();
     scene.flush(&[("a", &hurt)]);
@@ -395,7 +395,7 @@ fn damage_behind_the_pointer_of_another_key_is_not_met() {
             bytes[at] ^= 1;
         });
     }
-    // Of pointers that lead others astray, one leads to the damage.
+    // Of the pointers to wrong entries, one refers to the damage.
     let astray = || scene.count("cache.kp.hits") - scene.count("cache.kp.errors");
     let before = astray();
     keys.iter().for_each(|key| assert_eq!(scene.get(key), text(&sound)));
@@ -424,7 +424,7 @@ fn the_policy_changes_while_the_store_is_open() {
 
 #[test]
 fn hot_blocks_stay_in_memory_through_compactions() {
-    // Of 600 keys in two tables the first hundred are hot.
+    // Of 600 keys in two tables, the first hundred are hot.
     let reads_after = |policy| {
         let scene = Scene::new(policy);
         let keys: Vec<String> = (0..600).map(|n| format!("key-{n:04}")).collect();
@@ -462,8 +462,8 @@ fn hot_blocks_stay_in_memory_through_compactions() {
     );
 }
 
-/// Two levels of tables whose metadata is larger than the caches. What is asked for is in
-/// the last one: its filters were read for nothing.
+/// Two levels of tables whose metadata is larger than the caches. The requested keys are in the
+/// last one: its filters were read in vain.
 #[test]
 fn filters_that_save_nothing_are_passed_by() {
     let reads_of = |is_absent: bool| {
@@ -495,8 +495,8 @@ fn filters_that_save_nothing_are_passed_by() {
     assert!(reads < 1.0 && skips < 500, "{reads} reads a get of an absent key, {skips} skips");
 }
 
-/// Without syncing at a flush, or repair at a compaction, caches know less; nobody is told
-/// anything else.
+/// Without updates at a flush, or repair at a compaction, caches have fewer entries; readers notice
+/// nothing else.
 #[test]
 fn what_is_not_kept_true_goes() {
     let knows = |policy: CachePolicy, does: fn(&Scene)| {
@@ -519,7 +519,7 @@ fn what_is_not_kept_true_goes() {
     assert_eq!(knows(all, flush), (text("3"), true));
     assert_eq!(knows(without(Ablation::Sync), flush), (text("3"), false));
     assert_eq!(knows(all, compact), (text("2"), true));
-    // Values stay where they are: pointers alone show it.
+    // Values are unaffected by compactions: only pointers show it.
     let pointers = |policy: CachePolicy| {
         let scene = Scene::new(POINTERS);
         scene.db.set_cache_policy(policy);

@@ -1,4 +1,4 @@
-//! What lookups cost that read storage is counted, to the last read.
+//! Counters of lookups that read storage are exact, to the last read.
 
 mod support;
 
@@ -17,7 +17,7 @@ fn key(n: u64) -> String {
     format!("key-{n:06}")
 }
 
-/// A store with all keys in the last level, newer versions of a tenth in level 0, and hardly any cache.
+/// A store with all keys in the last level, newer versions of a tenth in level 0, and a tiny cache.
 fn store(policy: CachePolicy) -> Db {
     let (disk, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
     let options = Options {
@@ -83,7 +83,7 @@ fn a_lookup_in_memory_counts_nothing() {
     assert_eq!(of_ends(&db, "count"), before);
 }
 
-/// Of one batch a block is read once, and each of its keys has waited for it.
+/// A batch reads a block once, and all of its keys have waited for it.
 #[test]
 fn a_block_that_many_wait_for_counts_for_each() {
     let db = store(CachePolicy::BlockOnly);

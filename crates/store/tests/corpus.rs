@@ -1,5 +1,5 @@
-//! The corpora of the fuzz targets, replayed: what a fuzzer once found stays
-//! mended. The targets themselves are in `fuzz/`, and are included from there.
+//! Replays the corpora of the fuzz targets: bugs that a fuzzer found stay fixed. The targets
+//! themselves are in `fuzz/`, and are included from there.
 
 #[path = "../../../fuzz/src/corpus.rs"]
 #[allow(clippy::disallowed_methods, reason = "corpora stand in the source tree")]

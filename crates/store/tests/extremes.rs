@@ -1,5 +1,5 @@
-//! Files whose checksums agree and whose numbers are out of all reason, as no
-//! sound store writes them: errors that name the file, never a panic.
+//! Files with valid checksums and absurd numbers, which no sound store writes: the result is an
+//! error that names the file, never a panic.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn open(disk: &MemoryStorage) -> tidekv::Result<Db> {
     Db::open(DIRECTORY, options(disk, &Arc::new(ManualClock::new(START_MS)), TINY))
 }
 
-/// A store with a write in its log, and the files of it that end or begin so.
+/// A store with a write in its log, and its file whose name starts or ends with `part`.
 fn killed(part: &str) -> (MemoryStorage, PathBuf, u64) {
     let disk = MemoryStorage::new();
     let db = open(&disk).unwrap();
@@ -48,8 +48,7 @@ fn varint(mut value: u64) -> Vec<u8> {
     out
 }
 
-/// What the store says of its directory once `path` holds `bytes`; it may as well
-/// open, and then take writes.
+/// The error of the store once `path` holds `bytes`; it may also open, and then accept writes.
 fn outcome(disk: &MemoryStorage, path: &Path, bytes: &[u8]) -> Result<(), String> {
     disk.write_file(path, bytes);
     let use_it = || -> tidekv::Result<()> {
@@ -66,8 +65,8 @@ fn outcome(disk: &MemoryStorage, path: &Path, bytes: &[u8]) -> Result<(), String
 
 const SEQUENCES: [u64; 4] = [u64::MAX, u64::MAX - 1, 1 << 56, (1 << 56) - 1];
 
-/// The sequences of a record count up from its first: past the last number there
-/// is they wrapped around, and with checks for that the program ended.
+/// The sequences of a record count up from its first: beyond the maximum they wrapped around, and
+/// with overflow checks the program ended.
 #[test]
 fn a_record_at_the_end_of_all_sequences_is_an_error() {
     for first in SEQUENCES {
@@ -79,7 +78,7 @@ fn a_record_at_the_end_of_all_sequences_is_an_error() {
     }
 }
 
-/// Files and sequences are numbered on from what the manifest says.
+/// Files and sequences are numbered from the manifest's numbers on.
 #[test]
 fn a_manifest_at_the_end_of_all_numbers_is_an_error() {
     const NEXT_FILE: u8 = 2;
@@ -99,7 +98,7 @@ fn a_manifest_at_the_end_of_all_numbers_is_an_error() {
     }
 }
 
-/// A file that only bears a name of ours, with the largest number there is.
+/// A file whose name only looks like ours, with the largest number.
 #[test]
 fn a_file_with_the_last_number_is_not_ours() {
     let (disk, _, _) = killed(".log");
@@ -110,8 +109,8 @@ fn a_file_with_the_last_number_is_not_ours() {
     assert!(disk.read_file("/data/18446744073709551615.table").is_some());
 }
 
-/// Each of them used to be written once for every later one: some hundreds of megabytes
-/// here, and gigabytes for twice as many.
+/// Each of them used to be written once for every later one: some hundreds of megabytes here, and
+/// gigabytes for twice as many.
 #[test]
 fn ranges_that_lie_within_one_another_are_written_once() {
     let disk = MemoryStorage::new();

@@ -1,6 +1,6 @@
-//! The list of mutations against the sources: every text that a mutation
-//! replaces stands exactly once, and every test that must notice exists. The
-//! mutations themselves are tried by `cargo run -p tidekv --example mutations`.
+//! Compares the list of mutations with the sources: every text that a mutation replaces occurs
+//! exactly once, and every test that must notice exists. `cargo run -p tidekv --example mutations`
+//! tries the mutations themselves.
 #![allow(clippy::disallowed_methods, reason = "reads the workspace's own sources")]
 
 #[path = "mutations/list.rs"]

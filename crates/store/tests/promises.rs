@@ -1,6 +1,5 @@
-//! The store's promises, one test each, in the smallest scene that shows the
-//! promise broken. `tests/mutations/list.rs` breaks the code in ways that these
-//! tests must notice.
+//! The store's guarantees, one test each, in the smallest scenario that shows the violation.
+//! `tests/mutations/list.rs` breaks the code in ways that these tests must notice.
 
 mod support;
 
@@ -37,7 +36,7 @@ fn put_synced(db: &Db, keyspace: &Keyspace, key: &str, value: &str) {
     db.write_with(batch, Durability::Sync).unwrap();
 }
 
-/// What a keyspace of the store on `disk` holds under `keys`.
+/// The values of `keys` in a keyspace of the store on `disk`.
 fn reopened(disk: &MemoryStorage, keys: &[&str]) -> Vec<Option<String>> {
     let db = open(disk);
     let keyspace = db.keyspace("k").unwrap();
@@ -56,7 +55,7 @@ fn files(disk: &MemoryStorage, suffix: &str) -> Vec<PathBuf> {
     disk.paths().into_iter().filter(|path| path.to_string_lossy().ends_with(suffix)).collect()
 }
 
-/// Flips a bit of `text` in whichever file that ends in `suffix` holds it once.
+/// Flips a bit of `text` in the file ending in `suffix` that contains it once.
 fn hurt(disk: &MemoryStorage, suffix: &str, text: &str) {
     let mut places = 0;
     for path in files(disk, suffix) {
@@ -80,20 +79,20 @@ fn a_synced_write_survives_a_loss_of_power() {
     assert_eq!(reopened(&after, &["a", "b"]), some(&["1", "2"]));
 }
 
-/// Fills a memtable, which is put aside and flushed by the next write.
+/// Fills a memtable, which the next write rotates and flushes.
 fn fill_memtable(keyspace: &Keyspace) {
     (0..2).for_each(|_| keyspace.put("filler", vec![0; 4 << 10]).unwrap());
 }
 
-/// A finished log is renamed into its successor; what is then synced in the
-/// successor must be found under its new name.
+/// A finished log is renamed into its successor; data that is then synced in the successor must be
+/// found under its new name.
 #[test]
 fn a_synced_write_in_a_recycled_log_survives_a_loss_of_power() {
     let (disk, db, keyspace) = scene();
     keyspace.put("a", "1").unwrap();
     db.flush().unwrap();
-    // The next log takes over the file of the first. Its flush fails, so that
-    // nothing else syncs the directory.
+    // The next log reuses the file of the first. Its flush fails, so that nothing else syncs the
+    // directory.
     disk.add_fault(FaultRule::always(Operation::Create, FAILED).on_path(".table"));
     keyspace.put("b", "2").unwrap();
     disk.record_history(true);
@@ -109,7 +108,7 @@ fn a_synced_write_in_a_recycled_log_survives_a_loss_of_power() {
     assert_eq!(reopened(&after, &["a", "b", "c"]), some(&["1", "2", "3"]));
 }
 
-/// After a failed sync the manifest goes on in a new file, which `CURRENT` names.
+/// After a failed sync the manifest continues in a new file, which `CURRENT` names.
 #[test]
 fn a_keyspace_in_a_new_manifest_survives_a_loss_of_power() {
     let (disk, db, _) = scene();
@@ -136,9 +135,8 @@ fn checked(disk: &MemoryStorage) -> String {
     told.join("; ")
 }
 
-/// A log that was ended and not synced, but for its first write, "a", and an empty one
-/// behind it. Then `write` is called, and the disk is as it is left when the store is
-/// killed.
+/// An ended log that was not synced, except for its first write, "a", and an empty log after it.
+/// Then calls `write`; the disk is that of a killed store.
 fn two_logs(write: impl FnOnce(&MemoryStorage, &Db, &Keyspace)) -> MemoryStorage {
     let (disk, held) = (MemoryStorage::new(), Arc::new(Held::default()));
     // One memtable fills a log.
@@ -173,7 +171,7 @@ fn a_synced_write_takes_with_it_what_the_log_in_front_holds() {
     });
 }
 
-/// Power may take the end of a log and leave what was written behind it.
+/// A power loss may lose the end of a log and keep writes after it.
 #[test]
 fn what_follows_a_torn_log_goes_with_it() {
     let after = two_logs(|_, _, keyspace| keyspace.put("c", "behind it").unwrap());
@@ -187,7 +185,7 @@ fn what_follows_a_torn_log_goes_with_it() {
     }
 }
 
-/// What was synced behind a log was synced after it.
+/// Data synced in a later log was synced after it.
 #[test]
 fn a_torn_log_in_front_of_a_synced_one_is_damaged() {
     type Write = fn(&MemoryStorage, &Db, &Keyspace);
@@ -203,7 +201,7 @@ fn a_torn_log_in_front_of_a_synced_one_is_damaged() {
     }
 }
 
-/// The sync of the log in front failed behind the writers' backs.
+/// The sync of the preceding log failed on another thread.
 #[test]
 fn a_log_that_is_lost_takes_no_writes_in_the_next_one() {
     two_logs(|disk, db, keyspace| {
@@ -216,8 +214,8 @@ fn a_log_that_is_lost_takes_no_writes_in_the_next_one() {
     });
 }
 
-/// A mark that could not be written used to leave its record in front of it, and the
-/// next log began with the same sequence.
+/// A mark that could not be written used to leave its record before it, and the next log began with
+/// the same sequence.
 #[test]
 fn a_synced_write_that_failed_is_not_written_again() {
     for skip in 0..3 {
@@ -238,11 +236,11 @@ fn a_synced_write_that_failed_is_not_written_again() {
     }
 }
 
-/// A frame that comes to a page of a recycled log is written with zeros behind it. It may
-/// be whole although its write was reported as failed.
+/// A frame that reaches a new page of a recycled log is written with zeros after it. It may be
+/// complete although its write was reported as failed.
 #[test]
 fn a_write_that_failed_does_not_come_back_over_an_ingest() {
-    // Some of them end where the next frame comes to a page.
+    // In some of them the next frame begins a page.
     for before in (3800..4100).step_by(12) {
         let (disk, db, keyspace) = scene();
         for _ in 0..2 {
@@ -258,7 +256,7 @@ fn a_write_that_failed_does_not_come_back_over_an_ingest() {
     }
 }
 
-/// A sync that somebody waits for leaves a witness also behind a torn place.
+/// A sync with a waiting caller writes a mark even after a torn place.
 #[test]
 fn a_sync_of_a_torn_log_vouches_for_the_one_in_front() {
     let after = two_logs(|disk, db, keyspace| {
@@ -270,8 +268,7 @@ fn a_sync_of_a_torn_log_vouches_for_the_one_in_front() {
     assert_eq!(try_open(&after).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
-/// The file of a log that was made ready holds what earlier logs held: an opening would
-/// look through it.
+/// The file of a prepared log holds frames of earlier logs, which an opening would search.
 #[test]
 fn a_clean_shutdown_leaves_no_log_that_was_made_ready() {
     let (disk, db, keyspace) = scene();
@@ -285,7 +282,7 @@ fn a_clean_shutdown_leaves_no_log_that_was_made_ready() {
     assert!(open(&disk).keyspace("k").unwrap().contains("089").unwrap());
 }
 
-/// The next log is there, and its name durable, before the current one is full.
+/// The next log exists, with a durable name, before the current one is full.
 #[test]
 fn writers_do_not_wait_for_the_next_log() {
     let (disk, _db, keyspace) = scene();
@@ -309,8 +306,8 @@ fn writers_do_not_wait_for_the_next_log() {
     assert!(used > made + 20, "made for write {made}, used for write {used}");
 }
 
-/// The job that makes the next log ready tells nobody that it could not: whoever comes to
-/// the end of the current one makes it then.
+/// The job that prepares the next log ignores its failure: the writer that reaches the end of the
+/// current log creates it.
 #[test]
 fn a_log_that_could_not_be_made_ready_is_made_when_it_is_needed() {
     for operation in [Operation::Create, Operation::Allocate] {
@@ -329,7 +326,7 @@ fn a_log_that_could_not_be_made_ready_is_made_when_it_is_needed() {
     }
 }
 
-/// The log that holds the other half of the batch is not ended by the flush.
+/// The flush does not end the log that holds the other half of the batch.
 #[test]
 fn a_batch_of_which_half_was_flushed_survives_whole() {
     let (disk, db, keyspace) = scene();
@@ -346,8 +343,8 @@ fn a_batch_of_which_half_was_flushed_survives_whole() {
     assert_eq!(value(&open(&after).keyspace("other").unwrap(), "b").as_deref(), Some("2"));
 }
 
-/// A log goes on behind what a flush has brought into tables; an opening reads only
-/// what another keyspace still needs, to the byte.
+/// A log continues after writes that a flush has put into tables; an opening reads only the part
+/// that another keyspace still needs, to the byte.
 #[test]
 fn an_opening_passes_over_what_is_in_tables() {
     let (disk, db, keyspace) = scene();
@@ -360,7 +357,7 @@ fn an_opening_passes_over_what_is_in_tables() {
     hurt(&other, ".log", "in a table");
     assert_eq!(reopened(&other, &["flushed", "first"]), some(&["in a table", "1"]));
 
-    // Here the frame before the flushed ones is another keyspace's.
+    // Here the frame before the flushed ones belongs to another keyspace.
     let (disk, db, keyspace) = scene();
     db.keyspace("other").unwrap().put("needed", "in the log only").unwrap();
     keyspace.put("flushed", "in a table").unwrap();
@@ -376,8 +373,8 @@ fn an_opening_passes_over_what_is_in_tables() {
     assert_eq!(value(&keyspace, "first").as_deref(), Some("1"));
 }
 
-/// No log is ended before the next one is there: if that cannot be begun, writers go on
-/// in the one that they have.
+/// No log is ended before the next one exists: if that cannot be created, writers continue in the
+/// current one.
 #[test]
 fn a_log_that_cannot_be_followed_is_not_ended() {
     let (disk, db, keyspace) = scene();
@@ -393,7 +390,7 @@ fn a_log_that_cannot_be_followed_is_not_ended() {
     assert_eq!(reopened(&after, &["a"]), some(&[&"1".repeat(12 << 10)]));
 }
 
-/// Whoever syncs the log behind the writers' backs tells them when it fails.
+/// A background sync of the log reports its failure to the writers.
 #[test]
 fn a_flush_that_cannot_sync_the_log_ends_writing() {
     let (disk, db, keyspace) = scene();
@@ -436,7 +433,7 @@ fn a_damaged_frame_of_the_log_is_not_replayed() {
     assert_eq!(reopened(&after, &["a", "key"]), [Some("1".to_owned()), None]);
 }
 
-/// What survives of unsynced writes is a prefix of them.
+/// The surviving unsynced writes are a prefix of all.
 #[test]
 fn recovery_stops_at_a_torn_record() {
     let (disk, _db, keyspace) = scene();
@@ -484,8 +481,7 @@ fn a_flushed_deletion_hides_older_tables() {
     assert_eq!(value(&keyspace, "a"), None);
 }
 
-/// Deletions are compacted level by level, with the values they hide always
-/// further down.
+/// Deletions are compacted level by level, with the values that they hide always further down.
 #[test]
 fn a_compacted_deletion_hides_lower_levels() {
     let (_disk, db, keyspace) = scene();
@@ -509,8 +505,8 @@ fn a_compacted_deletion_hides_lower_levels() {
     }
 }
 
-/// The versions that a snapshot sees stand beside the range tombstone that hides
-/// them from the present, over several tables.
+/// The versions that a snapshot sees coexist with the range tombstone that hides them from the
+/// present, over several tables.
 #[test]
 fn a_range_deletion_reaches_over_the_ends_of_tables() {
     let (disk, db, keyspace) = scene();
@@ -529,8 +525,8 @@ fn a_range_deletion_reaches_over_the_ends_of_tables() {
     }
 }
 
-/// The next write takes the sequences of a batch that failed: whatever was
-/// inserted of it would become visible then.
+/// The next write reuses the sequences of a failed batch: any inserted part of it would then become
+/// visible.
 #[test]
 fn a_batch_that_the_log_refused_leaves_nothing() {
     let (disk, db, keyspace) = scene();
@@ -550,7 +546,7 @@ fn a_batch_that_the_log_refused_leaves_nothing() {
 fn a_walk_sees_memtables_that_wait_for_their_flush() {
     let (disk, db, keyspace) = scene();
     keyspace.put("a", "1").unwrap();
-    // The memtable is put aside and stays.
+    // The memtable is rotated but not flushed.
     disk.add_fault(FaultRule::always(Operation::Create, FAILED).on_path(".table"));
     db.flush().unwrap_err();
     keyspace.put("b", "2").unwrap();
@@ -584,8 +580,8 @@ fn a_table_stays_while_a_walk_reads_it() {
     assert!(!held.iter().any(|path| there.contains(path)), "nobody reads {held:?} any more");
 }
 
-/// A seek reads for all tables at once what scans usually go through. A damaged
-/// block among that failed walks which end before it.
+/// A seek reads for all tables at once the blocks that scans usually go through. A damaged block
+/// among them failed scans that end before it.
 #[test]
 fn a_walk_that_ends_before_damage_does_not_meet_it() {
     let disk = MemoryStorage::new();
@@ -600,12 +596,12 @@ fn a_walk_that_ends_before_damage_does_not_meet_it() {
         }
         db.flush().unwrap();
     }
-    // Scans that go through all of it become the usual ones.
+    // Full scans become the usual ones.
     for _ in 0..8 {
         assert!(keyspace.iter().all(|entry| entry.is_ok()));
     }
     hurt(&disk, ".table", "what is hurt");
-    // What was read so far leaves the cache.
+    // Evicts the blocks read so far.
     db.set_cache_bytes_max(0);
     db.set_cache_bytes_max(u64::MAX);
     assert_eq!(keyspace.iter().take(20).filter(|entry| entry.is_ok()).count(), 20);

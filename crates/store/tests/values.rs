@@ -1,5 +1,5 @@
-//! Values that are handed out: long ones share the memory of their block, so that
-//! nothing is copied, short ones do not keep theirs; both stay what they were.
+//! Returned values: long ones share the memory of their block, so that nothing is copied, short
+//! ones do not keep theirs; both never change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,7 @@ fn value(n: u8, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i as u8).wrapping_mul(31) ^ n).collect()
 }
 
-/// Sixty entries of `len` bytes in tables and nowhere else, every third with a
-/// deadline.
+/// Sixty entries of `len` bytes in tables only, every third with a deadline.
 fn store(len: usize, compression: Compression) -> (Db, Keyspace) {
     let environment = Environment {
         storage: Some(Arc::new(MemoryStorage::new())),
@@ -37,7 +36,7 @@ fn store(len: usize, compression: Compression) -> (Db, Keyspace) {
     (db, keyspace)
 }
 
-/// Every entry as each kind of read gets it.
+/// Every entry, by each kind of read.
 fn reads(keyspace: &Keyspace) -> Vec<Vec<Entry>> {
     let keys: Vec<[u8; 1]> = (0..60).map(|n| [n]).collect();
     let get = |key: &[u8; 1]| keyspace.get_entry(key).unwrap().unwrap();

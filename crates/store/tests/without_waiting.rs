@@ -1,5 +1,5 @@
-//! Commits that wait for nothing: they write when they can, say so when they
-//! cannot, and in between nothing is half done.
+//! Commits that never wait: they write if they can, return an error if they cannot, and never apply
+//! a part.
 #![allow(clippy::disallowed_types, reason = "real threads wait and are waited for")]
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn a_try_writes_what_a_commit_would_and_it_is_there_after_a_restart() {
     transaction.put(&keyspace, b"a", b"1");
     transaction.put(&keyspace, b"b", b"2");
     transaction.delete(&keyspace, b"a");
-    // Its own writes are seen, before and after the first look at them.
+    // Its own writes are visible, before and after they are first read.
     assert_eq!(transaction.try_get_cached(&keyspace, b"a").unwrap(), Cached::Ready(None));
     transaction.put_until(&keyspace, b"a", b"3", Some(u64::MAX));
     let Cached::Ready(Some(entry)) = transaction.try_get_cached(&keyspace, b"a").unwrap() else {
@@ -127,7 +127,7 @@ fn a_try_sees_conflicts_as_far_as_memory_tells() {
     keyspace.put("a", "2").unwrap();
     assert_eq!(late.try_commit().unwrap(), Attempt::Conflict);
     keyspace.flush().unwrap();
-    // Only the tables know now; this one leaves it to a commit that may read.
+    // Only the tables have the answer now; it leaves the check to a commit that may read.
     assert_eq!(flushed.try_commit().unwrap(), Attempt::WouldBlock);
     let watch = db.watch(&keyspace, b"a").unwrap();
     let mut watching = db.transaction();
@@ -147,7 +147,7 @@ fn a_try_that_fails_has_written_nothing_and_leaves_the_mending_to_others() {
     disk.add_fault(FaultRule::once(Operation::Write, failure).on_path(".log"));
     assert!(try_put(&db, &keyspace, b"a", b"2").is_err());
     assert_eq!(keyspace.get("a").unwrap().unwrap(), "1");
-    // The log is to be ended with a sync first.
+    // The log must first be ended with a sync.
     assert_eq!(try_put(&db, &keyspace, b"a", b"3").unwrap(), Attempt::WouldBlock);
     keyspace.put("b", "1").unwrap();
     assert_eq!(try_put(&db, &keyspace, b"a", b"3").unwrap(), Attempt::Done);

@@ -103,7 +103,7 @@ impl State {
         Ok(())
     }
 
-    /// Drops flushed sequences that the remaining logs no longer need.
+    /// Records that frames before `position` are obsolete. A position in an obsolete log is not stored.
     fn pass_log(&mut self, position: LogPosition) {
         let counts = position.log >= self.min_log && position.offset > 0;
         self.log_passed = if counts { position } else { LogPosition::default() };
