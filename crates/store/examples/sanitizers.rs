@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tests_say_is_counted_and_trouble_is_not_clean() {
+    fn results_are_counted_and_failures_are_not_clean() {
         let good = "operations: 12\nx\ntest result: ok. 3 passed; 0 failed; 0 ignored;\n";
         let outcome = Outcome::of(good);
         assert_eq!(outcome, Outcome { passed: 3, failed: 0, reports: 0, operations: 12 });

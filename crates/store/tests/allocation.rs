@@ -7,7 +7,7 @@ use tidekv_testkit::allocation;
 static ALLOCATOR: allocation::Counting = allocation::Counting;
 
 #[test]
-fn a_value_of_a_block_is_looked_at_where_it_lies() {
+fn value_in_a_block_is_read_without_allocation() {
     assert!(allocation::is_counting(), "else no limit is checked");
     let directory = tempfile::tempdir().unwrap();
     let options = Options { cache_policy: CachePolicy::BlockOnly, ..Options::default() };

@@ -97,7 +97,7 @@ fn text(value: &str) -> Option<String> {
 }
 
 #[test]
-fn what_is_asked_for_often_comes_to_the_values_though_its_blocks_are_in_memory() {
+fn frequent_keys_are_admitted_to_kv_although_their_blocks_are_cached() {
     let scene = Scene::new(CachePolicy::Fixed { kv: 50, kp: 0 });
     scene.flush(&[("a", "1"), ("b", "2")]);
     // Reading one reads the block of both.
@@ -115,7 +115,7 @@ fn what_is_asked_for_often_comes_to_the_values_though_its_blocks_are_in_memory()
 /// KV holds none of these values, and pointers take few bytes: blocks must get the rest. (KV and KP
 /// once took it from them and left it unused, with ten times the reads.)
 #[test]
-fn long_values_leave_blocks_their_bytes() {
+fn long_values_do_not_take_the_budget_of_blocks() {
     const ENTRIES: u64 = 5000;
     let reads = |policy| {
         let scene = Scene::with(policy, |options| options.memory_bytes = Some(3 << 20));
@@ -147,7 +147,7 @@ fn long_values_leave_blocks_their_bytes() {
 }
 
 #[test]
-fn what_was_read_is_answered_without_the_tree() {
+fn repeated_reads_are_served_without_the_tree() {
     let scene = Scene::new(VALUES);
     scene.flush(&[("a", "1"), ("b", "2")]);
     assert_eq!(scene.get("a"), text("1"));
@@ -164,7 +164,7 @@ fn what_was_read_is_answered_without_the_tree() {
 }
 
 #[test]
-fn a_memtable_goes_before_the_caches() {
+fn memtables_take_precedence_over_caches() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "old")]);
@@ -177,7 +177,7 @@ fn a_memtable_goes_before_the_caches() {
 }
 
 #[test]
-fn a_flush_brings_the_caches_up_to_date() {
+fn flush_updates_the_caches() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "old"), ("b", "1")]);
@@ -193,7 +193,7 @@ fn a_flush_brings_the_caches_up_to_date() {
 }
 
 #[test]
-fn a_range_that_was_deleted_is_not_in_the_caches() {
+fn deleted_range_is_not_in_the_caches() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "1"), ("b", "2"), ("c", "3")]);
@@ -211,7 +211,7 @@ fn a_range_that_was_deleted_is_not_in_the_caches() {
 }
 
 #[test]
-fn an_ingest_takes_the_place_of_what_the_caches_hold() {
+fn ingest_replaces_cached_entries() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "1"), ("b", "2"), ("c", "3")]);
@@ -223,7 +223,7 @@ fn an_ingest_takes_the_place_of_what_the_caches_hold() {
 }
 
 #[test]
-fn what_was_found_before_a_flush_is_not_kept() {
+fn result_from_before_a_flush_is_not_cached() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "old")]);
@@ -241,7 +241,7 @@ fn what_was_found_before_a_flush_is_not_kept() {
 }
 
 #[test]
-fn what_was_found_during_an_ingest_is_not_kept() {
+fn result_from_during_an_ingest_is_not_cached() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "old")]);
@@ -262,7 +262,7 @@ fn what_was_found_during_an_ingest_is_not_kept() {
 }
 
 #[test]
-fn a_snapshot_sees_what_it_saw() {
+fn snapshot_reads_are_repeatable_despite_caches() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "old"), ("b", "1")]);
@@ -279,7 +279,7 @@ fn a_snapshot_sees_what_it_saw() {
 }
 
 #[test]
-fn what_a_snapshot_finds_is_not_kept() {
+fn results_of_a_snapshot_are_not_cached() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "old")]);
@@ -291,7 +291,7 @@ fn what_a_snapshot_finds_is_not_kept() {
 }
 
 #[test]
-fn what_has_expired_is_not_answered() {
+fn expired_entry_is_not_returned_from_the_caches() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.keyspace.put_with_ttl("a", "1", Duration::from_millis(500)).unwrap();
@@ -308,7 +308,7 @@ fn what_has_expired_is_not_answered() {
 }
 
 #[test]
-fn what_a_compaction_has_seen_expire_stays_so() {
+fn entry_expired_in_a_compaction_stays_expired() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.keyspace.put_with_ttl("a", "1", Duration::from_millis(500)).unwrap();
@@ -322,7 +322,7 @@ fn what_a_compaction_has_seen_expire_stays_so() {
 }
 
 #[test]
-fn keyspaces_do_not_answer_for_each_other() {
+fn cached_entries_are_separate_per_keyspace() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         let other = scene.db.keyspace("other").unwrap();
@@ -358,7 +358,7 @@ fn pointers_follow_their_entries_through_compactions() {
 }
 
 #[test]
-fn keys_that_share_a_fingerprint_are_not_taken_for_each_other() {
+fn keys_with_the_same_fingerprint_are_not_confused() {
     let scene = Scene::with(POINTERS, |options| options.fingerprint_bits = 3);
     let keys: Vec<String> = (0..60).map(|n| format!("key-{n:04}")).collect();
     let all: Vec<_> = keys.iter().map(|key| (&**key, "old")).collect();
@@ -378,7 +378,7 @@ fn keys_that_share_a_fingerprint_are_not_taken_for_each_other() {
 }
 
 #[test]
-fn damage_behind_the_pointer_of_another_key_is_not_met() {
+fn damage_behind_another_keys_pointer_is_not_reported() {
     // All keys of a shard share one fingerprint, and each shard has several.
     let scene = Scene::with(POINTERS, |options| options.fingerprint_bits = 0);
     // Each in its own block.
@@ -404,7 +404,7 @@ fn damage_behind_the_pointer_of_another_key_is_not_met() {
 }
 
 #[test]
-fn the_policy_changes_while_the_store_is_open() {
+fn policy_can_change_while_the_store_is_open() {
     let scene = Scene::new(CachePolicy::BlockOnly);
     scene.flush(&[("a", "1")]);
     (0..3).for_each(|_| assert_eq!(scene.get("a"), text("1")));
@@ -465,7 +465,7 @@ fn hot_blocks_stay_in_memory_through_compactions() {
 /// Two levels of tables whose metadata is larger than the caches. The requested keys are in the
 /// last one: its filters were read in vain.
 #[test]
-fn filters_that_save_nothing_are_passed_by() {
+fn filters_without_savings_are_skipped() {
     let reads_of = |is_absent: bool| {
         let policy = CachePolicy::Fixed { kv: 0, kp: 0 };
         let scene = Scene::with(policy, |options| {
@@ -498,7 +498,7 @@ fn filters_that_save_nothing_are_passed_by() {
 /// Without updates at a flush, or repair at a compaction, caches have fewer entries; readers notice
 /// nothing else.
 #[test]
-fn what_is_not_kept_true_goes() {
+fn entries_that_are_not_updated_are_removed() {
     let knows = |policy: CachePolicy, does: fn(&Scene)| {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "1"), ("b", "1")]);
@@ -536,10 +536,10 @@ fn what_is_not_kept_true_goes() {
 }
 
 /// A flush kept a short value for a snapshot, under a range deletion of the same flush, and
-/// told caches that this was the newest version: AC-Key's made a value of the pointer that it
-/// had, and the key was back. Found by the metamorphic run.
+/// reported it to caches as the newest version: AC-Key replaced its pointer by that value, and the
+/// key reappeared. Found by the metamorphic run.
 #[test]
-fn what_a_flush_keeps_for_a_snapshot_is_not_the_newest_version() {
+fn version_kept_for_a_snapshot_is_not_cached_as_the_newest() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", &"long".repeat(40)), ("b", "1")]);

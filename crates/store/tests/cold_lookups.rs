@@ -39,7 +39,7 @@ fn of_ends(db: &Db, what: &str) -> u64 {
 }
 
 #[test]
-fn every_read_of_a_lookup_counts_where_it_ended() {
+fn every_read_counts_for_the_end_of_its_lookup() {
     for policy in
         [CachePolicy::BlockOnly, CachePolicy::Adaptive, CachePolicy::Fixed { kv: 0, kp: 60 }]
     {
@@ -73,7 +73,7 @@ fn every_read_of_a_lookup_counts_where_it_ended() {
 }
 
 #[test]
-fn a_lookup_in_memory_counts_nothing() {
+fn lookup_in_memory_is_not_counted() {
     let db = store(CachePolicy::Adaptive);
     let keyspace = db.keyspace("k").unwrap();
     keyspace.get(key(0)).unwrap();
@@ -85,7 +85,7 @@ fn a_lookup_in_memory_counts_nothing() {
 
 /// A batch reads a block once, and all of its keys have waited for it.
 #[test]
-fn a_block_that_many_wait_for_counts_for_each() {
+fn shared_block_read_counts_for_each_waiting_lookup() {
     let db = store(CachePolicy::BlockOnly);
     let keyspace = db.keyspace("k").unwrap();
     let io = count(&db, "io.reads");

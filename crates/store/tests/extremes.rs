@@ -68,7 +68,7 @@ const SEQUENCES: [u64; 4] = [u64::MAX, u64::MAX - 1, 1 << 56, (1 << 56) - 1];
 /// The sequences of a record count up from its first: beyond the maximum they wrapped around, and
 /// with overflow checks the program ended.
 #[test]
-fn a_record_at_the_end_of_all_sequences_is_an_error() {
+fn record_at_the_maximum_sequence_is_an_error() {
     for first in SEQUENCES {
         let (disk, path, number) = killed(".log");
         let operations = [&[1, 1, 1][..], b"x", &[1], b"y"].concat();
@@ -80,7 +80,7 @@ fn a_record_at_the_end_of_all_sequences_is_an_error() {
 
 /// Files and sequences are numbered from the manifest's numbers on.
 #[test]
-fn a_manifest_at_the_end_of_all_numbers_is_an_error() {
+fn manifest_at_the_maximum_numbers_is_an_error() {
     const NEXT_FILE: u8 = 2;
     const LAST_SEQUENCE: u8 = 3;
     const MIN_LOG: u8 = 4;
@@ -100,7 +100,7 @@ fn a_manifest_at_the_end_of_all_numbers_is_an_error() {
 
 /// A file whose name only looks like ours, with the largest number.
 #[test]
-fn a_file_with_the_last_number_is_not_ours() {
+fn file_with_the_maximum_number_is_foreign() {
     let (disk, _, _) = killed(".log");
     disk.write_file("/data/18446744073709551615.table", b"a stranger's");
     let db = open(&disk).unwrap();
@@ -112,7 +112,7 @@ fn a_file_with_the_last_number_is_not_ours() {
 /// Each of them used to be written once for every later one: some hundreds of megabytes here, and
 /// gigabytes for twice as many.
 #[test]
-fn ranges_that_lie_within_one_another_are_written_once() {
+fn nested_range_deletions_are_written_once() {
     let disk = MemoryStorage::new();
     let roomy = Limits { memtable_bytes: 1 << 20, table_bytes: 1 << 20 };
     let clock = Arc::new(ManualClock::new(START_MS));

@@ -92,7 +92,7 @@ fn assert_all_there(keyspace: &Keyspace) {
 }
 
 #[test]
-fn what_is_asked_for_again_and_again_stops_costing_reads() {
+fn repeated_absent_keys_stop_costing_reads() {
     let store = Store::new();
     let (db, keyspace) = store.open();
     let floods: Vec<u64> = (0..4).map(|_| store.flood(&db, &keyspace)).collect();
@@ -111,7 +111,7 @@ fn what_is_asked_for_again_and_again_stops_costing_reads() {
 
 /// Operations of the store itself must not count as false positives of its filters.
 #[test]
-fn versions_that_a_reader_may_not_see_are_no_false_positives() {
+fn invisible_versions_are_not_false_positives() {
     let store = Store::new();
     let (db, keyspace) = store.open();
     let snapshot = db.snapshot();
@@ -132,7 +132,7 @@ fn versions_that_a_reader_may_not_see_are_no_false_positives() {
 }
 
 #[test]
-fn repairs_are_held_to_their_rate() {
+fn repairs_stay_within_their_rate() {
     let store = Store::new();
     let (db, keyspace) = store.open();
     for _ in 0..2 {
@@ -144,7 +144,7 @@ fn repairs_are_held_to_their_rate() {
 }
 
 #[test]
-fn what_was_learned_is_known_in_the_next_life() {
+fn filter_repairs_survive_a_restart() {
     let store = Store::new();
     let (db, keyspace) = store.open();
     let floods: Vec<u64> = (0..3).map(|_| store.flood(&db, &keyspace)).collect();
@@ -177,7 +177,7 @@ fn what_was_learned_is_known_in_the_next_life() {
 
 /// A list applied to the wrong table would hide keys.
 #[test]
-fn a_list_of_another_store_or_of_other_tables_is_not_believed() {
+fn repair_list_of_another_store_or_other_tables_is_ignored() {
     let store = Store::new();
     let (db, keyspace) = store.open();
     let floods: Vec<u64> = (0..3).map(|_| store.flood(&db, &keyspace)).collect();
@@ -208,7 +208,7 @@ fn a_list_of_another_store_or_of_other_tables_is_not_believed() {
 
 /// Power is lost at every operation of a shutdown that writes the list, with torn writes.
 #[test]
-fn a_cut_while_the_list_is_written_costs_no_key() {
+fn power_cut_while_writing_the_repair_list_hides_no_key() {
     let store = Store::new();
     let (db, keyspace) = store.open();
     for _ in 0..3 {
@@ -242,7 +242,7 @@ fn a_cut_while_the_list_is_written_costs_no_key() {
 }
 
 #[test]
-fn mirrors_that_are_damaged_cost_no_key_and_are_found() {
+fn damaged_mirrors_hide_no_key_and_are_reported() {
     let store = Store::new();
     let inspector = Inspector::new(DIRECTORY, Some(Arc::new(store.disk.clone()))).unwrap();
     let tables = store.disk.paths().into_iter().filter_map(|path| {

@@ -61,7 +61,7 @@ fn store() -> (MemoryStorage, Vec<Contents>) {
 }
 
 #[test]
-fn a_changed_byte_gives_an_error_or_the_truth() {
+fn changed_byte_gives_an_error_or_correct_data() {
     let (disk, states) = store();
     let truth = states.last().unwrap();
     let last_log = disk.paths().into_iter().rfind(|p| p.to_string_lossy().ends_with(".log"));

@@ -49,7 +49,7 @@ fn name_of(path: &Path) -> String {
 }
 
 #[test]
-fn a_store_has_the_released_bytes_and_is_still_read() {
+fn store_matches_released_files_and_opens_them() {
     let disk = released_store();
     let mut dump = Dump::new(
         "All files of a small store that was not closed. Written by crates/store/tests/golden.rs.",

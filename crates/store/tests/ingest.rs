@@ -46,7 +46,7 @@ fn entries(items: impl Iterator<Item = tidekv::Result<(Bytes, Entry)>>) -> Vec<(
 }
 
 #[test]
-fn the_tables_of_one_ingest_stop_nobody() {
+fn tables_of_one_ingest_do_not_stall_writers() {
     let (db, keyspace, held) = open_held();
     ingest(&keyspace, 0..1200, "old");
     ingest(&keyspace, (0..1200).filter(|n: &u64| n.is_multiple_of(2)), "new");
@@ -76,7 +76,7 @@ fn the_tables_of_one_ingest_stop_nobody() {
 
 /// Writers did not cause them, and waiting would not reduce them.
 #[test]
-fn what_is_ingested_is_no_debt_of_writers_while_it_waits() {
+fn ingested_data_is_not_compaction_debt_of_writers() {
     let (_db, keyspace, held) = open_held();
     let other = keyspace.clone();
     let bring = move || {
@@ -94,7 +94,7 @@ fn what_is_ingested_is_no_debt_of_writers_while_it_waits() {
 }
 
 #[test]
-fn who_ingests_waits_where_who_writes_would() {
+fn ingest_stalls_where_a_write_would() {
     let (_db, keyspace, held) = open_held();
     // Each is a run of its own, and no job merges them.
     for age in 0..37 {
@@ -116,7 +116,7 @@ fn who_ingests_waits_where_who_writes_would() {
 /// Ingests of several overlapping tables, with writes and range deletions in between, iterated from
 /// both sides, from any position, in the present and at a snapshot.
 #[test]
-fn runs_of_ingests_are_read_as_one_order() {
+fn overlapping_ingests_are_read_in_order() {
     for seed in 0..6 {
         let (mut dice, mut model) = (Dice(seed), BTreeMap::new());
         let clock = Arc::new(ManualClock::new(START_MS));

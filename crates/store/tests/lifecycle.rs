@@ -35,7 +35,7 @@ fn inline() -> Option<Arc<dyn Executor>> {
 /// A write between a transaction's read and its commit was flushed and compacted:
 /// its sequence became 0, so the commit went ahead and the write was lost.
 #[test]
-fn a_write_between_read_and_commit_is_seen_through_a_compaction() {
+fn write_between_read_and_commit_is_detected_despite_a_compaction() {
     let disk = MemoryStorage::new();
     let db = Db::open("/d", options(&disk, inline())).unwrap();
     let ks = db.keyspace("k").unwrap();
@@ -58,7 +58,7 @@ fn a_write_between_read_and_commit_is_seen_through_a_compaction() {
 /// they were validated, and memtables that no longer show older writes were treated as if they did.
 /// Now the keys are looked up again. (Found by running one list of operations under many settings.)
 #[test]
-fn a_flush_at_the_commit_is_no_conflict() {
+fn flush_during_a_commit_is_not_a_conflict() {
     let disk = MemoryStorage::new();
     let options = Options { memtable_bytes: Some(4 << 10), ..options(&disk, inline()) };
     let db = Db::open("/d", options).unwrap();
@@ -82,7 +82,7 @@ fn a_flush_at_the_commit_is_no_conflict() {
 
 /// Closing waited for progress while holding a lock that progress needs.
 #[test]
-fn closing_waits_for_the_jobs_of_a_shared_pool() {
+fn closing_waits_for_jobs_of_a_shared_pool() {
     let done = within(30, || {
         let disk = MemoryStorage::new();
         let pool: Arc<dyn Executor> = Arc::new(ThreadPool::new("p", 2));
@@ -104,7 +104,7 @@ fn closing_waits_for_the_jobs_of_a_shared_pool() {
 
 /// The pool dropped the queued flush at shutdown, and the flushing thread waited for it forever.
 #[test]
-fn a_flush_beside_close_comes_back() {
+fn flush_concurrent_with_close_returns() {
     let done = within(60, || {
         let disk = MemoryStorage::new();
         disk.on_operation(|r| {
@@ -131,7 +131,7 @@ fn a_flush_beside_close_comes_back() {
 /// Synced writes to `./data` were lost after a power cut: the directory's own entry had never been
 /// synced, nor those of its new parents.
 #[test]
-fn the_directory_itself_survives_a_loss_of_power() {
+fn store_directory_survives_a_power_loss() {
     for path in ["data", "/a/b/c"] {
         let disk = MemoryStorage::new();
         let mut o = options(&disk, inline());
@@ -151,7 +151,7 @@ fn the_directory_itself_survives_a_loss_of_power() {
 /// Empty memtables were charged 4 KiB each: 600 of them filled the memtables' share without
 /// anything to flush, and writers stopped forever.
 #[test]
-fn many_quiet_keyspaces_do_not_stop_writers() {
+fn many_idle_keyspaces_do_not_stop_writers() {
     let done = within(100, || {
         let disk = MemoryStorage::new();
         let db = Db::open("/d", options(&disk, None)).unwrap();
@@ -166,7 +166,7 @@ fn many_quiet_keyspaces_do_not_stop_writers() {
 
 /// A failed compaction was picked again at once, forever.
 #[test]
-fn a_failing_compaction_is_not_retried_for_ever() {
+fn failing_compaction_is_not_retried_forever() {
     let done = within(30, || {
         let disk = MemoryStorage::new();
         let db = Db::open("/d", options(&disk, inline())).unwrap();
@@ -244,7 +244,7 @@ fn closing_waits_for_a_compaction_in_another_thread() {
 
 /// As above, at opening.
 #[test]
-fn a_compaction_that_fails_at_opening_does_not_keep_it_shut() {
+fn failed_compaction_at_opening_does_not_prevent_it() {
     let done = within(20, || {
         let disk = MemoryStorage::new();
         let db = Db::open("/d", options(&disk, inline())).unwrap();
@@ -293,7 +293,7 @@ fn a_compaction_that_fails_at_opening_does_not_keep_it_shut() {
 /// A panicking thread that held the last handle released the directory's lock while its background
 /// jobs were still running: a second engine opened concurrently.
 #[test]
-fn a_panic_keeps_the_directory_locked_until_its_jobs_have_ended() {
+fn directory_stays_locked_after_a_panic_until_jobs_end() {
     let disk = MemoryStorage::new();
     let tiny = || Options {
         memtable_bytes: Some(16 << 10),
@@ -331,7 +331,7 @@ fn a_panic_keeps_the_directory_locked_until_its_jobs_have_ended() {
 /// A transaction's range deletion hides the covered keys from the transaction's own later reads,
 /// and later writes of the transaction are visible again.
 #[test]
-fn a_transaction_reads_through_its_own_range_deletion() {
+fn transaction_reads_see_its_own_range_deletion() {
     let disk = MemoryStorage::new();
     let db = Db::open("/d", options(&disk, inline())).unwrap();
     let keyspace = db.keyspace("k").unwrap();
@@ -359,7 +359,7 @@ fn a_transaction_reads_through_its_own_range_deletion() {
 /// An ingest whose commit failed gave its sequence to the next write; the failed edit may have
 /// reached the disk, and recovery would have found both.
 #[test]
-fn a_failed_ingest_uses_its_sequence_up() {
+fn failed_ingest_consumes_its_sequence() {
     let disk = MemoryStorage::new();
     let db = Db::open("/d", options(&disk, inline())).unwrap();
     let keyspace = db.keyspace("k").unwrap();
@@ -379,7 +379,7 @@ fn a_failed_ingest_uses_its_sequence_up() {
 /// A transaction read back its own write with a deadline that had passed, and a later `SETNX` in
 /// the same transaction wrote nothing.
 #[test]
-fn a_transaction_does_not_read_its_own_writes_that_have_expired() {
+fn transaction_does_not_read_its_own_expired_writes() {
     let db = Db::open("/d", options(&MemoryStorage::new(), inline())).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     keyspace.put("a", "old").unwrap();

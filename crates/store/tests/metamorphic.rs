@@ -182,7 +182,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 }
 
 #[test]
-fn no_setting_changes_an_answer() {
+fn no_setting_changes_a_result() {
     let totals = Totals::default();
     if let Ok(text) = std::env::var("TIDEKV_METAMORPHIC_REPEAT") {
         let (list, seed) = text.split_once(':').expect("LIST:SETTINGS");

@@ -17,7 +17,7 @@ fn read(path: &str) -> String {
 }
 
 #[test]
-fn every_mutation_has_its_place_and_its_test() {
+fn every_mutation_matches_its_source_and_its_test() {
     let names: BTreeSet<_> = MUTATIONS.iter().map(|mutation| mutation.name).collect();
     assert_eq!(names.len(), MUTATIONS.len(), "two mutations bear one name");
     for mutation in MUTATIONS {

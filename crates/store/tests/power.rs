@@ -274,7 +274,7 @@ fn run(
 }
 
 #[test]
-fn a_cut_at_any_operation_loses_nothing_that_was_synced() {
+fn power_cut_at_any_operation_loses_no_synced_write() {
     let (seeds, steps) = (scale("TIDEKV_POWER_SEEDS", 2), 150);
     let mut tally = Tally::default();
     let (mut total, mut operations) = (Vec::new(), 0);
@@ -339,7 +339,7 @@ fn cut_recovery(aftermath: &Aftermath, depth: u64, tally: &mut Tally) {
 }
 
 #[test]
-fn a_cut_during_recovery_loses_nothing_either() {
+fn power_cut_during_recovery_loses_nothing() {
     let seeds = scale("TIDEKV_POWER_SEEDS", 2);
     let sample = scale("TIDEKV_POWER_SAMPLE", 997);
     let mut tally = Tally::default();
@@ -368,7 +368,7 @@ fn a_cut_during_recovery_loses_nothing_either() {
 
 /// An oversized manifest is rewritten in the middle of work.
 #[test]
-fn a_cut_while_the_manifest_is_begun_anew_loses_nothing() {
+fn power_cut_while_rewriting_the_manifest_loses_nothing() {
     let mut workload = Workload::new();
     workload.open().unwrap();
     let mut dice = Dice(5);
@@ -506,7 +506,7 @@ impl Writer {
 /// after reading the durable count and before reading the begun count, so both bounds hold for
 /// them.
 #[test]
-fn a_cut_under_threads_leaves_each_writer_a_prefix() {
+fn power_cut_with_threads_leaves_each_writer_a_prefix() {
     let batches = scale("TIDEKV_POWER_SEEDS", 2) * 60;
     let writers: Arc<Vec<Writer>> =
         Arc::new((0..WRITERS).map(|index| Writer::new(index, batches)).collect());

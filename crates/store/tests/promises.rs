@@ -71,7 +71,7 @@ fn hurt(disk: &MemoryStorage, suffix: &str, text: &str) {
 }
 
 #[test]
-fn a_synced_write_survives_a_loss_of_power() {
+fn synced_write_survives_a_power_loss() {
     let (disk, db, keyspace) = scene();
     put_synced(&db, &keyspace, "a", "1");
     put_synced(&db, &keyspace, "b", "2");
@@ -87,7 +87,7 @@ fn fill_memtable(keyspace: &Keyspace) {
 /// A finished log is renamed into its successor; data that is then synced in the successor must be
 /// found under its new name.
 #[test]
-fn a_synced_write_in_a_recycled_log_survives_a_loss_of_power() {
+fn synced_write_in_a_recycled_log_survives_a_power_loss() {
     let (disk, db, keyspace) = scene();
     keyspace.put("a", "1").unwrap();
     db.flush().unwrap();
@@ -110,7 +110,7 @@ fn a_synced_write_in_a_recycled_log_survives_a_loss_of_power() {
 
 /// After a failed sync the manifest continues in a new file, which `CURRENT` names.
 #[test]
-fn a_keyspace_in_a_new_manifest_survives_a_loss_of_power() {
+fn keyspace_in_a_new_manifest_survives_a_power_loss() {
     let (disk, db, _) = scene();
     disk.add_fault(FaultRule::once(Operation::Sync, Fault::SyncLost).on_path("MANIFEST"));
     db.keyspace("refused").unwrap_err();
@@ -120,7 +120,7 @@ fn a_keyspace_in_a_new_manifest_survives_a_loss_of_power() {
 }
 
 #[test]
-fn a_flushed_table_survives_a_loss_of_power() {
+fn flushed_table_survives_a_power_loss() {
     let (disk, db, keyspace) = scene();
     keyspace.put("a", "1").unwrap();
     db.flush().unwrap();
@@ -160,7 +160,7 @@ fn two_logs(write: impl FnOnce(&MemoryStorage, &Db, &Keyspace)) -> MemoryStorage
 
 /// Writers do not wait for the end of a log; a sync in the next one does.
 #[test]
-fn a_synced_write_takes_with_it_what_the_log_in_front_holds() {
+fn synced_write_makes_the_preceding_log_durable() {
     two_logs(|disk, db, keyspace| {
         let before = disk.after_power_loss(Tear::DropUnsynced);
         let found = [Some("synced".to_owned()), None];
@@ -173,7 +173,7 @@ fn a_synced_write_takes_with_it_what_the_log_in_front_holds() {
 
 /// A power loss may lose the end of a log and keep writes after it.
 #[test]
-fn what_follows_a_torn_log_goes_with_it() {
+fn writes_after_a_torn_log_are_dropped() {
     let after = two_logs(|_, _, keyspace| keyspace.put("c", "behind it").unwrap());
     let whole = after.after_power_loss(Tear::KeepUnsynced);
     assert_eq!(reopened(&whole, &["b", "c"]), some(&["not synced", "behind it"]));
@@ -187,7 +187,7 @@ fn what_follows_a_torn_log_goes_with_it() {
 
 /// Data synced in a later log was synced after it.
 #[test]
-fn a_torn_log_in_front_of_a_synced_one_is_damaged() {
+fn torn_log_before_a_synced_one_is_damaged() {
     type Write = fn(&MemoryStorage, &Db, &Keyspace);
     let put_c: Write = |_, db, keyspace| put_synced(db, keyspace, "c", "synced");
     let only_sync: Write = |_, db, _| db.sync().unwrap();
@@ -203,7 +203,7 @@ fn a_torn_log_in_front_of_a_synced_one_is_damaged() {
 
 /// The sync of the preceding log failed on another thread.
 #[test]
-fn a_log_that_is_lost_takes_no_writes_in_the_next_one() {
+fn log_after_a_lost_one_takes_no_writes() {
     two_logs(|disk, db, keyspace| {
         disk.add_fault(FaultRule::once(Operation::Sync, Fault::SyncLost).on_path("2.log"));
         let mut batch = WriteBatch::new();
@@ -217,7 +217,7 @@ fn a_log_that_is_lost_takes_no_writes_in_the_next_one() {
 /// A mark that could not be written used to leave its record before it, and the next log began with
 /// the same sequence.
 #[test]
-fn a_synced_write_that_failed_is_not_written_again() {
+fn failed_synced_write_is_not_written_again() {
     for skip in 0..3 {
         let after = two_logs(|disk, db, keyspace| {
             let rule = FaultRule::once(Operation::Write, FAILED).on_path(".log");
@@ -239,7 +239,7 @@ fn a_synced_write_that_failed_is_not_written_again() {
 /// A frame that reaches a new page of a recycled log is written with zeros after it. It may be
 /// complete although its write was reported as failed.
 #[test]
-fn a_write_that_failed_does_not_come_back_over_an_ingest() {
+fn failed_write_does_not_reappear_over_an_ingest() {
     // In some of them the next frame begins a page.
     for before in (3800..4100).step_by(12) {
         let (disk, db, keyspace) = scene();
@@ -258,7 +258,7 @@ fn a_write_that_failed_does_not_come_back_over_an_ingest() {
 
 /// A sync with a waiting caller writes a mark even after a torn place.
 #[test]
-fn a_sync_of_a_torn_log_vouches_for_the_one_in_front() {
+fn sync_of_a_torn_log_confirms_the_preceding_one() {
     let after = two_logs(|disk, db, keyspace| {
         disk.add_fault(FaultRule::once(Operation::Write, Fault::ShortWrite).on_path(".log"));
         keyspace.put("c", "failed").unwrap_err();
@@ -270,7 +270,7 @@ fn a_sync_of_a_torn_log_vouches_for_the_one_in_front() {
 
 /// The file of a prepared log holds frames of earlier logs, which an opening would search.
 #[test]
-fn a_clean_shutdown_leaves_no_log_that_was_made_ready() {
+fn clean_shutdown_leaves_no_prepared_log() {
     let (disk, db, keyspace) = scene();
     for i in 0..90 {
         keyspace.put(format!("{i:03}"), vec![7; 500]).unwrap();
@@ -309,7 +309,7 @@ fn writers_do_not_wait_for_the_next_log() {
 /// The job that prepares the next log ignores its failure: the writer that reaches the end of the
 /// current log creates it.
 #[test]
-fn a_log_that_could_not_be_made_ready_is_made_when_it_is_needed() {
+fn unprepared_log_is_created_when_needed() {
     for operation in [Operation::Create, Operation::Allocate] {
         let (disk, db, keyspace) = scene();
         disk.add_fault(FaultRule::once(operation, FAILED).on_path(".log"));
@@ -328,7 +328,7 @@ fn a_log_that_could_not_be_made_ready_is_made_when_it_is_needed() {
 
 /// The flush does not end the log that holds the other half of the batch.
 #[test]
-fn a_batch_of_which_half_was_flushed_survives_whole() {
+fn half_flushed_batch_survives_completely() {
     let (disk, db, keyspace) = scene();
     let other = db.keyspace("other").unwrap();
     let mut batch = WriteBatch::new();
@@ -346,7 +346,7 @@ fn a_batch_of_which_half_was_flushed_survives_whole() {
 /// A log continues after writes that a flush has put into tables; an opening reads only the part
 /// that another keyspace still needs, to the byte.
 #[test]
-fn an_opening_passes_over_what_is_in_tables() {
+fn opening_skips_log_records_that_are_in_tables() {
     let (disk, db, keyspace) = scene();
     keyspace.put("flushed", "in a table").unwrap();
     fill_memtable(&keyspace);
@@ -376,7 +376,7 @@ fn an_opening_passes_over_what_is_in_tables() {
 /// No log is ended before the next one exists: if that cannot be created, writers continue in the
 /// current one.
 #[test]
-fn a_log_that_cannot_be_followed_is_not_ended() {
+fn log_without_a_possible_successor_is_not_ended() {
     let (disk, db, keyspace) = scene();
     keyspace.put("a", "1".repeat(12 << 10)).unwrap();
     disk.add_fault(FaultRule::once(Operation::Create, FAILED).on_path(".log"));
@@ -392,13 +392,13 @@ fn a_log_that_cannot_be_followed_is_not_ended() {
 
 /// A background sync of the log reports its failure to the writers.
 #[test]
-fn a_flush_that_cannot_sync_the_log_ends_writing() {
+fn writes_fail_after_a_flush_cannot_sync_the_log() {
     let (disk, db, keyspace) = scene();
     keyspace.put("a", "1").unwrap();
     disk.add_fault(FaultRule::once(Operation::Sync, Fault::SyncLost).on_path(".log"));
     fill_memtable(&keyspace);
-    // The flush that this starts fails; the disk would say that all is well if it
-    // were asked again, but has dropped what it was given.
+    // The flush that this starts fails; the disk would report success if it were asked again, but
+    // has dropped the data.
     let error = keyspace.put("b", "2").unwrap_err();
     assert!(error.to_string().contains("reopen the store"), "{error}");
     assert_eq!(db.statistics().counter("background.errors"), 1);
@@ -446,7 +446,7 @@ fn recovery_stops_at_a_torn_record() {
 }
 
 #[test]
-fn a_snapshot_gets_what_was_there() {
+fn snapshot_gets_the_state_at_its_creation() {
     let (_disk, db, keyspace) = scene();
     keyspace.put("a", "old").unwrap();
     let snapshot = db.snapshot();
@@ -458,7 +458,7 @@ fn a_snapshot_gets_what_was_there() {
 }
 
 #[test]
-fn a_snapshot_walks_over_what_was_there() {
+fn snapshot_iterates_the_state_at_its_creation() {
     let (_disk, db, keyspace) = scene();
     keyspace.put("a", "old").unwrap();
     let snapshot = db.snapshot();
@@ -508,7 +508,7 @@ fn a_compacted_deletion_hides_lower_levels() {
 /// The versions that a snapshot sees coexist with the range tombstone that hides them from the
 /// present, over several tables.
 #[test]
-fn a_range_deletion_reaches_over_the_ends_of_tables() {
+fn range_deletion_spans_tables() {
     let (disk, db, keyspace) = scene();
     for i in 0..200 {
         keyspace.put(format!("key-{i:03}"), [b'v'; 100]).unwrap();
@@ -528,7 +528,7 @@ fn a_range_deletion_reaches_over_the_ends_of_tables() {
 /// The next write reuses the sequences of a failed batch: any inserted part of it would then become
 /// visible.
 #[test]
-fn a_batch_that_the_log_refused_leaves_nothing() {
+fn batch_refused_by_the_log_leaves_nothing() {
     let (disk, db, keyspace) = scene();
     let mut batch = WriteBatch::new();
     batch.put(&keyspace, b"a", b"1");
@@ -543,7 +543,7 @@ fn a_batch_that_the_log_refused_leaves_nothing() {
 }
 
 #[test]
-fn a_walk_sees_memtables_that_wait_for_their_flush() {
+fn iteration_sees_memtables_that_wait_for_their_flush() {
     let (disk, db, keyspace) = scene();
     keyspace.put("a", "1").unwrap();
     // The memtable is rotated but not flushed.
@@ -557,7 +557,7 @@ fn a_walk_sees_memtables_that_wait_for_their_flush() {
 }
 
 #[test]
-fn a_table_stays_while_a_walk_reads_it() {
+fn table_file_is_kept_while_an_iterator_reads_it() {
     let (disk, db, keyspace) = scene();
     for i in 0..200 {
         keyspace.put(format!("key-{i:03}"), [b'v'; 100]).unwrap();
@@ -583,7 +583,7 @@ fn a_table_stays_while_a_walk_reads_it() {
 /// A seek reads for all tables at once the blocks that scans usually go through. A damaged block
 /// among them failed scans that end before it.
 #[test]
-fn a_walk_that_ends_before_damage_does_not_meet_it() {
+fn iteration_that_ends_before_damage_succeeds() {
     let disk = MemoryStorage::new();
     let limits = Limits { memtable_bytes: 1 << 20, table_bytes: 64 << 20 };
     let clock = Arc::new(ManualClock::new(START_MS));

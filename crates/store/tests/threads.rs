@@ -56,7 +56,7 @@ fn increments_of_many_threads_add_up() {
 }
 
 #[test]
-fn a_lock_made_of_compare_and_set_is_held_by_one() {
+fn compare_and_set_lock_has_one_holder() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), options()).unwrap();
     let keyspace = db.keyspace("locks").unwrap();
@@ -83,7 +83,7 @@ fn a_lock_made_of_compare_and_set_is_held_by_one() {
 /// Two accounts in two keyspaces; transactions and batches move money between them. The sum is the
 /// same in every snapshot.
 #[test]
-fn transactions_keep_a_sum_that_every_snapshot_sees() {
+fn every_snapshot_sees_the_sum_that_transactions_keep() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), options()).unwrap();
     let keyspaces = [db.keyspace("left").unwrap(), db.keyspace("right").unwrap()];

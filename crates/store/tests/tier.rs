@@ -89,7 +89,7 @@ fn cache_on(flash: &MemoryStorage) -> Cache {
 }
 
 #[test]
-fn a_cache_with_flash_spares_the_reads_of_files() {
+fn flash_tier_saves_reads_of_files() {
     let (disk, flash) = (MemoryStorage::new(), MemoryStorage::new());
     let (db, keyspace) = open(&disk, None);
     fill(&db, &keyspace, 1);
@@ -125,7 +125,7 @@ fn a_cache_with_flash_spares_the_reads_of_files() {
 }
 
 #[test]
-fn no_tier_changes_an_answer() {
+fn no_tier_changes_a_result() {
     for temper in Temper::ALL {
         let tier = Arc::new(StrangeTier::new(temper, 3));
         let disk = MemoryStorage::new();
@@ -170,7 +170,7 @@ fn no_tier_changes_an_answer() {
 /// alone would return those of the first: their checksums are valid, because they cover the number
 /// and the offset.
 #[test]
-fn a_store_that_is_made_anew_finds_nothing_of_the_one_before() {
+fn recreated_store_finds_no_blocks_of_its_predecessor() {
     let tier = Arc::new(StrangeTier::new(Temper::Faithful, 1));
     let mut blocks = 0;
     for generation in 1..4 {
@@ -189,7 +189,7 @@ fn a_store_that_is_made_anew_finds_nothing_of_the_one_before() {
 
 /// A backup is restored and continues differently from the original.
 #[test]
-fn a_copy_that_goes_on_from_there_finds_nothing_of_what_it_is_a_copy_of() {
+fn diverged_copy_finds_no_blocks_of_its_original() {
     let tier = Arc::new(StrangeTier::new(Temper::Faithful, 1));
     let disk = MemoryStorage::new();
     let (db, keyspace) = open(&disk, Some(tier.clone()));
@@ -214,7 +214,7 @@ fn a_copy_that_goes_on_from_there_finds_nothing_of_what_it_is_a_copy_of() {
 }
 
 #[test]
-fn compactions_and_what_scans_read_ahead_go_past_the_tier() {
+fn compactions_and_scan_read_ahead_bypass_the_tier() {
     let tier = Arc::new(StrangeTier::new(Temper::Faithful, 1));
     let (db, keyspace) = open(&MemoryStorage::new(), Some(tier.clone()));
     fill(&db, &keyspace, 1);

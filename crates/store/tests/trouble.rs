@@ -30,7 +30,7 @@ fn fill(db: &Db, writes: u64) -> Vec<(Vec<u8>, support::Value)> {
 }
 
 #[test]
-fn a_full_disk_refuses_writes_goes_on_reading_and_heals() {
+fn full_disk_refuses_writes_but_not_reads_and_recovers() {
     let (disk, clock) = world();
     let db = open(&disk, &clock).unwrap();
     let mut expected = fill(&db, 300);
@@ -65,7 +65,7 @@ fn a_full_disk_refuses_writes_goes_on_reading_and_heals() {
 /// Every storage operation fails once, in a run of its own. Acknowledged writes stay; failed ones
 /// may or may not be present.
 #[test]
-fn any_failing_operation_loses_nothing_that_was_acknowledged() {
+fn any_failing_operation_loses_no_acknowledged_write() {
     let mut failures = 0;
     for skip in 0.. {
         let (disk, clock) = world();
@@ -156,7 +156,7 @@ fn after_a_failed_sync_nothing_is_acknowledged_until_the_store_is_reopened() {
 /// complete, the next one took that for damage and refused to open. Now logs of a previous run are
 /// only read.
 #[test]
-fn a_log_whose_sync_failed_is_not_vouched_for_by_the_next_life() {
+fn log_with_a_failed_sync_is_not_confirmed_after_reopening() {
     let (disk, clock) = world();
     let db = open(&disk, &clock).unwrap();
     let keyspace = db.keyspace("k").unwrap();
@@ -187,7 +187,7 @@ fn a_log_whose_sync_failed_is_not_vouched_for_by_the_next_life() {
 /// disappeared at a power loss. Now the store creates no new name after such a failure and asks to
 /// be reopened.
 #[test]
-fn a_failed_sync_of_the_directory_is_not_made_up_for_by_the_next() {
+fn failed_directory_sync_is_not_cured_by_the_next() {
     let (disk, clock) = world();
     let db = open(&disk, &clock).unwrap();
     let keyspace = db.keyspace("k").unwrap();
@@ -224,7 +224,7 @@ fn a_failed_sync_of_the_directory_is_not_made_up_for_by_the_next() {
 /// one that `CURRENT` names together with the old ones: the store was lost. One full disk was
 /// enough.
 #[test]
-fn a_manifest_whose_mark_failed_still_counts() {
+fn manifest_with_a_failed_mark_stays_current() {
     let (disk, clock) = world();
     let expected = fill(&open(&disk, &clock).unwrap(), 50);
     let mut opened = 0;
@@ -246,7 +246,7 @@ fn a_manifest_whose_mark_failed_still_counts() {
 /// If the existence of a directory could not be checked, it was assumed, and the names above it
 /// were not made durable: the whole store disappeared at a power loss.
 #[test]
-fn a_new_store_is_durable_up_to_the_root_or_is_not_opened() {
+fn new_store_is_durable_up_to_the_root_or_not_opened() {
     let place = "/one/two/three";
     for skip in 0.. {
         let (disk, clock) = world();
@@ -293,7 +293,7 @@ fn a_checkpoint_in_an_empty_directory_is_durable_too() {
 /// directory existing and empty, synced again with success and was reported as safe. The name had
 /// been lost with the first.
 #[test]
-fn a_checkpoint_is_not_vouched_for_by_the_sync_after_a_failed_one() {
+fn checkpoint_is_not_confirmed_by_a_sync_after_a_failed_one() {
     let (disk, clock) = world();
     let db = open(&disk, &clock).unwrap();
     let expected = fill(&db, 50);
@@ -411,7 +411,7 @@ fn read_all(
 }
 
 #[test]
-fn a_second_opening_is_refused_by_name() {
+fn second_opening_is_refused_with_the_directorys_name() {
     let (disk, clock) = world();
     let db = open(&disk, &clock).unwrap();
     let error = open(&disk, &clock).unwrap_err();
@@ -422,7 +422,7 @@ fn a_second_opening_is_refused_by_name() {
 }
 
 #[test]
-fn a_directory_from_the_future_is_refused_and_untouched() {
+fn directory_of_a_newer_version_is_refused_and_unchanged() {
     let (disk, clock) = world();
     fill(&open(&disk, &clock).unwrap(), 50);
     let current = Path::new("/data/CURRENT");
@@ -438,7 +438,7 @@ fn a_directory_from_the_future_is_refused_and_untouched() {
 }
 
 #[test]
-fn a_missing_log_or_table_is_found() {
+fn missing_log_or_table_is_detected() {
     let (disk, clock) = world();
     let expected = fill(&open(&disk, &clock).unwrap(), 250);
     let mut found = 0;
@@ -493,7 +493,7 @@ fn keys_values_and_bounds_out_of_range_are_refused() {
 }
 
 #[test]
-fn reading_only_changes_nothing_and_needs_no_lock() {
+fn read_only_store_changes_nothing_and_needs_no_lock() {
     let (disk, clock) = world();
     let db = open(&disk, &clock).unwrap();
     let expected = fill(&db, 200);
@@ -512,7 +512,7 @@ fn reading_only_changes_nothing_and_needs_no_lock() {
 }
 
 #[test]
-fn a_closed_store_answers_with_an_error() {
+fn closed_store_returns_an_error() {
     let (disk, clock) = world();
     let db = open(&disk, &clock).unwrap();
     let keyspace = db.keyspace("k").unwrap();

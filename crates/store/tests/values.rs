@@ -48,7 +48,7 @@ fn reads(keyspace: &Keyspace) -> Vec<Vec<Entry>> {
 }
 
 #[test]
-fn long_values_of_a_block_share_it_however_they_are_read() {
+fn long_values_share_their_block_in_every_kind_of_read() {
     for compression in [Compression::None, Compression::Lz4] {
         for (len, is_shared) in [(100, false), (1000, true), (10_000, true)] {
             let (_db, keyspace) = store(len, compression);
@@ -69,7 +69,7 @@ fn long_values_of_a_block_share_it_however_they_are_read() {
 }
 
 #[test]
-fn a_value_outlives_its_block_its_table_and_its_store() {
+fn value_outlives_its_block_table_and_store() {
     let (db, keyspace) = store(1000, Compression::Lz4);
     let all = reads(&keyspace);
     for n in 0..60u8 {
@@ -86,7 +86,7 @@ fn a_value_outlives_its_block_its_table_and_its_store() {
 }
 
 #[test]
-fn lent_entries_are_those_of_the_walk_and_the_walk_goes_on_as_before() {
+fn borrowed_entries_equal_those_of_the_iteration() {
     let (_db, keyspace) = store(100, Compression::None);
     keyspace.put([7], b"in the memtable").unwrap();
     let all: Vec<(Vec<u8>, Entry)> = keyspace
@@ -126,7 +126,7 @@ fn lent_entries_are_those_of_the_walk_and_the_walk_goes_on_as_before() {
 }
 
 #[test]
-fn a_buffer_has_the_value_of_the_last_key_or_nothing() {
+fn buffer_has_the_value_of_the_last_key_or_is_empty() {
     for len in [0, 100, 10_000] {
         let (db, keyspace) = store(len, Compression::None);
         keyspace.put([2], value(77, len)).unwrap();

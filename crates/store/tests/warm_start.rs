@@ -104,7 +104,7 @@ fn assert_hot(keyspace: &Keyspace, age: &str) {
 }
 
 #[test]
-fn what_was_hot_is_in_memory_after_a_clean_shutdown() {
+fn hot_entries_are_in_memory_after_a_clean_shutdown() {
     for policy in
         [CachePolicy::Adaptive, CachePolicy::Fixed { kv: 40, kp: 10 }, CachePolicy::BlockOnly]
     {
@@ -131,7 +131,7 @@ fn what_was_hot_is_in_memory_after_a_clean_shutdown() {
 }
 
 #[test]
-fn pointers_that_come_back_are_synced_with_what_the_log_holds() {
+fn restored_pointers_reflect_the_log() {
     let store = Store::new(POINTERS);
     let (db, keyspace) = store.open_hot();
     // Newer versions of some keys, and deletions of others, that are in the log alone.
@@ -164,7 +164,7 @@ fn heat_few(store: &Store) {
 }
 
 #[test]
-fn the_values_of_the_hottest_keys_come_back_without_a_read() {
+fn hottest_values_are_restored_without_a_read() {
     let store = Store::new(VALUES);
     let (db, _) = store.open();
     let cold = count(&db, "io.reads");
@@ -183,7 +183,7 @@ fn the_values_of_the_hottest_keys_come_back_without_a_read() {
 }
 
 #[test]
-fn values_that_come_back_are_synced_with_what_the_log_holds() {
+fn restored_values_reflect_the_log() {
     let store = Store::new(VALUES);
     heat_few(&store);
     // Only in the log: newer versions, as long and longer, and deletions.
@@ -210,7 +210,7 @@ fn values_that_come_back_are_synced_with_what_the_log_holds() {
 
 /// A flush reports its entries to the caches, and fails.
 #[test]
-fn what_came_into_no_table_is_in_no_list() {
+fn values_that_reached_no_table_are_not_listed() {
     let store = Store::new(VALUES);
     let (db, keyspace) = store.open_hot();
     hot().for_each(|n| keyspace.put(key(n), value(n, "new")).unwrap());
@@ -233,7 +233,7 @@ fn what_came_into_no_table_is_in_no_list() {
 }
 
 #[test]
-fn values_of_other_tables_do_not_come_back() {
+fn values_of_other_tables_are_not_restored() {
     let store = Store::new(VALUES);
     heat_few(&store);
     let list = store.list().unwrap();
@@ -260,7 +260,7 @@ fn values_of_other_tables_do_not_come_back() {
 /// A store that equals another one in everything except its values: a copy of a checkpoint that
 /// diverged.
 #[test]
-fn values_of_a_twin_do_not_come_back() {
+fn values_of_a_diverged_copy_are_not_restored() {
     let (store, twin) = (Store::new(VALUES), Store::holding("odd", VALUES));
     heat_few(&store);
     twin.put_list(&store.list().unwrap());
@@ -272,7 +272,7 @@ fn values_of_a_twin_do_not_come_back() {
 
 /// The same, with a difference only in deletions.
 #[test]
-fn what_a_twin_has_deleted_does_not_come_back() {
+fn entries_deleted_in_a_diverged_copy_are_not_restored() {
     let [store, twin] = [(1, 9), (2, 8)].map(|(first, second)| {
         let store = Store::new(VALUES);
         let (db, keyspace) = store.open();
@@ -295,7 +295,7 @@ fn what_a_twin_has_deleted_does_not_come_back() {
 }
 
 #[test]
-fn a_value_that_has_expired_meanwhile_does_not_come_back() {
+fn expired_value_is_not_restored() {
     let store = Store::new(VALUES);
     let (db, keyspace) = store.open();
     for n in hot().take(FEW) {
@@ -316,7 +316,7 @@ fn a_value_that_has_expired_meanwhile_does_not_come_back() {
 }
 
 #[test]
-fn pointers_into_other_tables_do_not_come_back() {
+fn pointers_into_other_tables_are_not_restored() {
     let store = Store::new(POINTERS);
     let (db, _) = store.open_hot();
     db.close().unwrap();
@@ -334,7 +334,7 @@ fn pointers_into_other_tables_do_not_come_back() {
 
 /// The jobs of warm start once took the lock that closing holds while it waits for them.
 #[test]
-fn a_store_is_closed_while_what_was_hot_is_brought_back() {
+fn store_can_be_closed_during_warm_start() {
     let store = Store::new(CachePolicy::Fixed { kv: 30, kp: 0 });
     let (db, keyspace) = store.open_hot();
     (0..ENTRIES).for_each(|n| drop(keyspace.get(key(n)).unwrap()));
@@ -348,7 +348,7 @@ fn a_store_is_closed_while_what_was_hot_is_brought_back() {
 }
 
 #[test]
-fn a_short_life_with_less_memory_leaves_the_list_alone() {
+fn short_run_with_less_memory_keeps_the_list() {
     let store = Store::new(CachePolicy::Adaptive);
     let (db, _) = store.open_hot();
     db.close().unwrap();
@@ -367,7 +367,7 @@ fn a_short_life_with_less_memory_leaves_the_list_alone() {
 }
 
 #[test]
-fn the_hottest_come_back_first() {
+fn hottest_entries_are_restored_first() {
     let store = Store::new(CachePolicy::Fixed { kv: 80, kp: 0 });
     let (db, keyspace) = store.open_with(|options| {
         options.cache_bytes_max = 512 << 10;
@@ -436,7 +436,7 @@ impl Executor for Later {
 
 /// Otherwise KV would never get its lent budget back, and neither would the next run.
 #[test]
-fn kv_lends_what_it_does_not_fill_yet_and_has_it_back() {
+fn kv_lends_unused_budget_and_gets_it_back() {
     let store = Store::new(CachePolicy::Adaptive);
     let open = |adjust: &dyn Fn(&mut Options)| {
         store.open_with(|options| {
@@ -473,7 +473,7 @@ fn kv_lends_what_it_does_not_fill_yet_and_has_it_back() {
 
 /// The list comes from a run with far more memory.
 #[test]
-fn a_list_that_would_take_much_of_the_memory_is_not_read() {
+fn oversized_hot_list_is_not_read() {
     let store = Store::new(CachePolicy::Adaptive);
     let long = vec![7; 3 << 20];
     for (memory_bytes, is_read) in [(8 << 20, false), (64 << 20, true)] {
@@ -491,7 +491,7 @@ fn a_list_that_would_take_much_of_the_memory_is_not_read() {
 }
 
 #[test]
-fn a_damaged_list_is_none() {
+fn damaged_hot_list_is_ignored() {
     let store = Store::new(CachePolicy::Adaptive);
     let (db, _) = store.open_hot();
     db.close().unwrap();

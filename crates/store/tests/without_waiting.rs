@@ -27,7 +27,7 @@ fn try_put(db: &Db, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> tidekv::Re
 }
 
 #[test]
-fn a_try_writes_what_a_commit_would_and_it_is_there_after_a_restart() {
+fn try_commit_writes_like_a_commit_and_survives_a_restart() {
     let disk = MemoryStorage::new();
     let (db, keyspace) = open(&disk, None);
     let mut transaction = db.transaction();
@@ -53,7 +53,7 @@ fn a_try_writes_what_a_commit_would_and_it_is_there_after_a_restart() {
 }
 
 #[test]
-fn a_try_is_refused_while_another_writes() {
+fn try_commit_is_refused_while_another_writes() {
     let disk = MemoryStorage::new();
     let (db, keyspace) = open(&disk, None);
     let (reached, is_reached) = channel();
@@ -83,7 +83,7 @@ fn a_try_is_refused_while_another_writes() {
 }
 
 #[test]
-fn a_try_makes_no_room() {
+fn try_commit_makes_no_room() {
     let disk = MemoryStorage::new();
     let (db, keyspace) = open(&disk, Some(Arc::new(InlineExecutor::new())));
     let value = vec![7; 10_000];
@@ -111,7 +111,7 @@ fn a_try_makes_no_room() {
 }
 
 #[test]
-fn a_try_sees_conflicts_as_far_as_memory_tells() {
+fn try_commit_detects_conflicts_known_in_memory() {
     let disk = MemoryStorage::new();
     let (db, keyspace) = open(&disk, Some(Arc::new(InlineExecutor::new())));
     keyspace.put("a", "1").unwrap();
@@ -139,7 +139,7 @@ fn a_try_sees_conflicts_as_far_as_memory_tells() {
 }
 
 #[test]
-fn a_try_that_fails_has_written_nothing_and_leaves_the_mending_to_others() {
+fn failed_try_commit_writes_nothing_and_leaves_repair_to_others() {
     let disk = MemoryStorage::new();
     let (db, keyspace) = open(&disk, None);
     keyspace.put("a", "1").unwrap();
@@ -159,7 +159,7 @@ fn a_try_that_fails_has_written_nothing_and_leaves_the_mending_to_others() {
 }
 
 #[test]
-fn a_moment_is_read_from_memory_or_many_keys_at_once() {
+fn snapshot_is_read_from_memory_or_in_batches() {
     let disk = MemoryStorage::new();
     let (db, keyspace) = open(&disk, Some(Arc::new(InlineExecutor::new())));
     for key in 0..500u32 {

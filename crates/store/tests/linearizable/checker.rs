@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_histories_are_found() {
+    fn bad_histories_are_rejected() {
         let stale = [write(0, 1, 2, 7), read(1, 3, 4, ABSENT)];
         let back = [write(0, 1, 20, 7), read(1, 2, 3, 7), read(2, 4, 5, ABSENT)];
         let from_nowhere = [write(0, 1, 2, 7), read(1, 3, 4, 8)];
@@ -224,7 +224,7 @@ mod tests {
 
     /// Compares with the definition: every order that respects time is tried.
     #[test]
-    fn it_agrees_with_trying_every_order() {
+    fn checker_agrees_with_exhaustive_search() {
         fn some_order(state: State, left: &[Event]) -> bool {
             let may_be_next = |i: &usize| {
                 left.iter().enumerate().all(|(j, e)| j == *i || e.returned > left[*i].invoked)

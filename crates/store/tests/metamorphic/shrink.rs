@@ -28,7 +28,7 @@ pub fn shrink<T: Clone>(
 }
 
 #[test]
-fn what_matters_is_left() {
+fn shrinking_keeps_the_failing_elements() {
     let list: Vec<u32> = (0..1000).collect();
     let fails = |list: &[u32]| list.contains(&17) && list.contains(&901);
     assert_eq!(shrink(&list, 10_000, fails), [17, 901]);

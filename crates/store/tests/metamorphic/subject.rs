@@ -276,7 +276,7 @@ impl Subject {
                 let from = self.dice.below(1 << 16) as u32;
                 self.spaces[space].compact_range(key(from)..key(from + 4000)).unwrap();
             }
-            10 | 11 => self.begin_a_new_life(),
+            10 | 11 => self.reopen_cleanly(),
             _ => {
                 // A scan with read-ahead, abandoned half way.
                 let _ = self.spaces[space].iter().take(200).count();
@@ -285,7 +285,7 @@ impl Subject {
     }
 
     /// Closes the store cleanly and opens it again, unless open handles would be lost.
-    fn begin_a_new_life(&mut self) {
+    fn reopen_cleanly(&mut self) {
         let is_held = self.snapshots.iter().any(Option::is_some)
             || self.watches.iter().any(Option::is_some)
             || self.walks.iter().any(Option::is_some);
