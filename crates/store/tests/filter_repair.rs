@@ -259,7 +259,7 @@ fn damaged_mirrors_hide_no_key_and_are_reported() {
     }
     let (db, keyspace) = store.open();
     let floods: Vec<u64> = (0..3).map(|_| store.flood(&db, &keyspace)).collect();
-    assert!(floods[2] >= floods[0] * 9 / 10, "nothing could be learned: {floods:?}");
+    assert!(floods[2] >= floods[0] * 9 / 10, "no filter could be repaired: {floods:?}");
     assert!(count(&db, "filter.repair_failures") > 0);
     assert_all_there(&keyspace);
     db.close().unwrap();

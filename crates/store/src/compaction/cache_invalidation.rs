@@ -129,7 +129,7 @@ impl<'a> CacheInvalidation<'a> {
     }
 
     /// Whether the locations of entries are needed.
-    pub(crate) fn wants_places(&self) -> bool {
+    pub(crate) fn wants_locations(&self) -> bool {
         matches!(self, Self::Relocations { remaining, .. } if !remaining.tables.is_empty())
     }
 

@@ -41,8 +41,8 @@ pub(crate) enum Rule {
 }
 
 /// The heat of a block that replaces another, whatever its other entries.
-const HEIR: f32 = 2.0;
-const _: () = assert!(HEIR >= HEAT_MIN);
+const REPLACEMENT_HEAT: f32 = 2.0;
+const _: () = assert!(REPLACEMENT_HEAT >= HEAT_MIN);
 
 /// A partition of a table.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl<'a> HotBlockCarryover<'a> {
         let input = &mut self.inputs[self.last];
         Some(match self.rule {
             Rule::HotBlockCarryover => input.heat_of(place, self.cache),
-            Rule::Overlap => input.in_the_middle(place, self.cache),
+            Rule::Overlap => input.middle_entry_heat(place, self.cache),
         })
     }
 }
@@ -127,12 +127,16 @@ impl Input {
     }
 
     /// Only the middle entry of a cached block is hot.
-    fn in_the_middle(&mut self, place: EntryLocation, cache: &BlockCache<BlockRef>) -> EntryHeat {
+    fn middle_entry_heat(
+        &mut self,
+        place: EntryLocation,
+        cache: &BlockCache<BlockRef>,
+    ) -> EntryHeat {
         let EntryLocation { table, offset, position, entries } = place;
         let at = self.partitions.partition_point(|partition| partition.end <= offset);
         let seen = if self.seen.0 == at { self.seen.1 + 1 } else { 1 };
         self.seen = (at, seen);
-        let heir = |times: u8| if times > 0 { HEIR } else { 0.0 };
+        let heir = |times: u8| if times > 0 { REPLACEMENT_HEAT } else { 0.0 };
         let mut heat = EntryHeat::default();
         if position == entries / 2 {
             heat.data = heir(cache.heat(BlockId { table, offset }));

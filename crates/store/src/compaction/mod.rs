@@ -78,7 +78,7 @@ pub(crate) struct MergePlan<'a> {
     /// The levels that may hold older data; `None`: all (a flush).
     pub(crate) below: Option<LevelsBelow>,
     /// Updates of the point cache.
-    pub(crate) notice: CacheInvalidation<'a>,
+    pub(crate) invalidation: CacheInvalidation<'a>,
     /// Heat of the entries, if any is hot.
     pub(crate) heat: Option<HotBlockCarryover<'a>>,
 }
@@ -104,7 +104,7 @@ pub(crate) fn merge_tables(
     outputs.set_tombstones(tombstones, plan.start, plan.end);
     let mut retention = Retention::new(plan.snapshots, plan.now_ms, plan.tombstones);
     let mut counts = MergeCounts::default();
-    let wants_places = plan.notice.wants_places() || plan.heat.is_some();
+    let wants_locations = plan.invalidation.wants_locations() || plan.heat.is_some();
     match plan.start {
         Some(start) => cursor.seek(Target::AtOrAfter(start, Trailer(u64::MAX)))?,
         None => cursor.seek(Target::First)?,
@@ -123,21 +123,21 @@ pub(crate) fn merge_tables(
             Decision::Keep(kept) => Some(kept),
             _ => None,
         };
-        let place = kept.filter(|_| wants_places).and_then(|_| cursor.place());
-        let tag = plan.notice.entry(key, trailer, kept, payload, place);
+        let location = kept.filter(|_| wants_locations).and_then(|_| cursor.location());
+        let tag = plan.invalidation.entry(key, trailer, kept, payload, location);
         match verdict {
             Decision::Keep(kept) => {
                 let payload =
                     if kept.kind() == crate::format::key::Kind::Delete { &[] } else { payload };
                 outputs.add(key, kept, payload, tag, clock)?;
-                if let (Some(heat), Some(place)) = (&mut plan.heat, place)
-                    && let Some(heat) = heat.of(place)
+                if let (Some(heat), Some(location)) = (&mut plan.heat, location)
+                    && let Some(heat) = heat.of(location)
                 {
                     outputs.warm(heat);
                 }
             }
             Decision::Drop => counts.entries_dropped += 1,
-            Decision::Misplaced => return Err(out_of_order(key)),
+            Decision::OutOfOrder => return Err(out_of_order(key)),
         }
         cursor.next()?;
     }

@@ -104,7 +104,8 @@ impl Compaction {
     pub(crate) fn transfer_seek_bytes(&self, outputs: &[&Arc<TableHandle>]) {
         let staying = if self.output_level == self.level { &*self.inputs } else { &[] };
         for table in staying.iter().chain(&self.lower) {
-            let compaction_prefills = || outputs.iter().filter(|output| output.meets(table));
+            let compaction_prefills =
+                || outputs.iter().filter(|output| output.overlaps_table(table));
             let bytes = table.seek_bytes() / compaction_prefills().count().max(1) as u64;
             compaction_prefills().for_each(|output| output.note_seek_bytes(bytes));
         }

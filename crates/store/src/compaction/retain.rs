@@ -29,7 +29,7 @@ pub(crate) enum Decision {
     /// No reader can see it.
     Drop,
     /// It is not after the previous entry: the input is damaged.
-    Misplaced,
+    OutOfOrder,
 }
 
 /// Decides on the entries of one flush or compaction, in their order.
@@ -87,7 +87,7 @@ impl<'a> Retention<'a> {
                 false
             }
             Ordering::Equal if trailer <= self.trailer => true,
-            Ordering::Equal | Ordering::Greater => return Decision::Misplaced,
+            Ordering::Equal | Ordering::Greater => return Decision::OutOfOrder,
         };
         self.trailer = trailer;
         if is_same_key && stripe == self.stripe {

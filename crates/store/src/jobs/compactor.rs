@@ -333,7 +333,7 @@ impl Engine {
             start,
             end,
             below: Some(LevelsBelow::new(&parts.tree.version(), compaction.output_level)),
-            notice: CacheInvalidation::relocations(
+            invalidation: CacheInvalidation::relocations(
                 &parts.moves,
                 self.caches.point(),
                 parts.tree.id,

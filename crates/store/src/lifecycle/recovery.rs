@@ -195,7 +195,7 @@ fn build_caches(
     let filter_repair = FilterRepair::of_cache(budget);
     let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches), seek_work, filter_repair);
     let blocks = match &options.environment.tier {
-        Some(tier) => blocks.over(BlockTier::new(Arc::clone(tier), store)),
+        Some(tier) => blocks.with_tier(BlockTier::new(Arc::clone(tier), store)),
         None => blocks,
     };
     let blocks = match options.cross_check {

@@ -109,7 +109,7 @@ impl Blocks {
     }
 
     /// Blocks of `storage`, with `bytes` bytes of block cache and no other cache.
-    pub(crate) fn alone(storage: Arc<dyn Storage>, bytes: usize) -> Self {
+    pub(crate) fn standalone(storage: Arc<dyn Storage>, bytes: usize) -> Self {
         let caches = Caches::new(name_hash, bytes, 1, CachePolicy::BlockOnly);
         // There are no compactions.
         let seek_work = SeekWork::of_tables(u64::MAX);
@@ -117,7 +117,7 @@ impl Blocks {
     }
 
     /// The same, with a secondary tier.
-    pub(crate) fn over(self, tier: BlockTier) -> Self {
+    pub(crate) fn with_tier(self, tier: BlockTier) -> Self {
         Self { tier: Some(tier), ..self }
     }
 
@@ -617,7 +617,7 @@ impl Blocks {
     }
 
     /// The block if it is in memory; does not count a miss.
-    pub(crate) fn cached_by_chance(&self, address: &BlockAddress) -> Option<BlockRef> {
+    pub(crate) fn cached_without_miss(&self, address: &BlockAddress) -> Option<BlockRef> {
         let id = address.file.id_of(address.handle);
         self.caches.blocks().contains(id).then(|| self.cached(address)).flatten()
     }
@@ -653,5 +653,5 @@ fn envelope_of<'d>(
     offset
         .checked_sub(run[0].handle.offset)
         .and_then(|start| disk.get(start as usize..)?.get(..address.handle.len as usize))
-        .ok_or_else(|| address.file.corrupt(offset, "it does not stand behind the block before it"))
+        .ok_or_else(|| address.file.corrupt(offset, "it does not follow the preceding block"))
 }

@@ -32,7 +32,7 @@ const READS_MAX: usize = 8;
 pub(crate) struct LookupReads {
     all: u32,
     of_filters: u32,
-    in_vain: u32,
+    wasted: u32,
     /// Index and data blocks of the current table.
     of_table: u32,
     /// The level of the key; `None` if it was not found or a range deletion covers it.
@@ -61,7 +61,7 @@ impl LookupReads {
 
     /// The current table does not have the key.
     pub(crate) fn table_lacks_it(&mut self) {
-        self.in_vain += mem::take(&mut self.of_table);
+        self.wasted += mem::take(&mut self.of_table);
     }
 
     /// The key was found on this level.
@@ -85,7 +85,7 @@ pub(crate) struct ColdLookups {
     /// Number of lookups with one read, two, and so on.
     lookups_of: [Counter; READS_MAX],
     filter_reads: Counter,
-    reads_in_vain: Counter,
+    wasted_reads: Counter,
 }
 
 impl ColdLookups {
@@ -97,7 +97,7 @@ impl ColdLookups {
         end.reads.add(u64::from(lookup.all));
         self.lookups_of[(more as usize).min(READS_MAX - 1)].add(1);
         for (counter, reads) in
-            [(&self.filter_reads, lookup.of_filters), (&self.reads_in_vain, lookup.in_vain)]
+            [(&self.filter_reads, lookup.of_filters), (&self.wasted_reads, lookup.wasted)]
         {
             if reads > 0 {
                 counter.add(u64::from(reads));
@@ -112,7 +112,7 @@ impl ColdLookups {
             ("cold_lookups.count", sum(|end| &end.lookups)),
             ("cold_lookups.reads", sum(|end| &end.reads)),
             ("cold_lookups.filter_reads", self.filter_reads.get()),
-            ("cold_lookups.wasted_reads", self.reads_in_vain.get()),
+            ("cold_lookups.wasted_reads", self.wasted_reads.get()),
         ];
         for (end, (lookups, reads)) in self.ends.iter().zip(END_NAMES) {
             counters.extend([(lookups, end.lookups.get()), (reads, end.reads.get())]);

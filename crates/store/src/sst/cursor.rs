@@ -59,7 +59,7 @@ pub(crate) trait Cursor {
     }
 
     /// The location of the entry, if it is in a table. Must be valid.
-    fn place(&self) -> Option<EntryLocation> {
+    fn location(&self) -> Option<EntryLocation> {
         None
     }
 

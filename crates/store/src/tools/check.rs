@@ -155,7 +155,7 @@ impl Checker<'_> {
                 let Some(file) = files.iter().find(|file| ours(&file.name)) else {
                     return Err(Error::no_store(self.directory));
                 };
-                let what = format!("it is missing, but {} is there", file.name);
+                let what = format!("it is missing, but {} exists", file.name);
                 self.damaged(&current, Error::corrupt(&current, what));
             }
             Err(error) => {
@@ -311,7 +311,7 @@ impl Checker<'_> {
             ..meta_of(meta.id, properties, range)
         };
         if told != *meta {
-            let what = "the manifest gives other bounds or counts of it than it gives itself";
+            let what = "its bounds or counts in the manifest differ from its own properties";
             self.damaged(path, Error::corrupt(path, what));
         }
         if properties.keyspace != keyspace {
@@ -330,16 +330,17 @@ impl Checker<'_> {
         for meta in state.keyspaces.values().flat_map(|k| &k.levels).flat_map(|l| l.values()) {
             let id = meta.id;
             if !seen.insert(id) {
-                self.damaged(&path, Error::corrupt(&path, format!("it has table {id} twice")));
+                self.damaged(&path, Error::corrupt(&path, format!("it lists table {id} twice")));
             }
             if id >= state.next_file {
-                let what = format!("it has table {id}, but takes {} for free", state.next_file);
+                let what =
+                    format!("it lists table {id}, but its next file number is {}", state.next_file);
                 self.damaged(&path, Error::corrupt(&path, what));
             }
             let sequence = meta.largest_sequence.max(meta.sequence_override);
             if sequence > state.last_sequence {
                 let what = format!(
-                    "table {id} reaches to sequence {sequence}, but the last is said to be {}",
+                    "table {id} has sequence {sequence}, but the last recorded one is {}",
                     state.last_sequence
                 );
                 self.damaged(&path, Error::corrupt(&path, what));

@@ -63,7 +63,7 @@ impl TableFile {
         let table = Table::open(storage.open_read(Path::new(PATH), Access::Direct)?, TABLE)?;
         Ok(Self {
             table: Arc::new(table),
-            blocks: Arc::new(Blocks::alone(Arc::new(storage), 64 << 10)),
+            blocks: Arc::new(Blocks::standalone(Arc::new(storage), 64 << 10)),
         })
     }
 

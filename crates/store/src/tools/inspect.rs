@@ -113,7 +113,7 @@ impl FileRole {
             Self::Lock => "lock",
             Self::Current => "current",
             Self::HotList => "hot-list",
-            Self::RepairList => "learned-list",
+            Self::RepairList => "filter-repairs",
             Self::Manifest => "manifest",
             Self::Log => "log",
             Self::Table => "table",
@@ -387,7 +387,7 @@ pub(crate) fn malformed(path: &Path, offset: u64, what: &str) -> Error {
 
 /// Block reads without a cache.
 pub(crate) fn uncached_blocks(storage: &Arc<dyn Storage>) -> Blocks {
-    Blocks::alone(Arc::clone(storage), 0)
+    Blocks::standalone(Arc::clone(storage), 0)
 }
 
 /// Reads a log from its first to its last whole record and passes each to `visit` once with its
@@ -432,14 +432,14 @@ pub(crate) fn log_record(
     let (sequence, encoded) = decode_record(record)?;
     let mut operations = Vec::new();
     for operation in encoded {
-        let operation = operation.ok_or("holds a malformed operation")?;
+        let operation = operation.ok_or("contains a malformed operation")?;
         let (kind, range_end, expires_at_ms, value_bytes) = match operation.kind {
             Kind::Delete => ("delete", None, None, 0),
             Kind::Value => ("put", None, None, operation.payload.len()),
             Kind::RangeDelete => ("delete-range", Some(operation.payload.to_vec()), None, 0),
             Kind::Expiring => match split_deadline(operation.payload) {
                 Some((deadline, value)) => ("put", None, Some(deadline), value.len()),
-                None => return Err("holds an operation without its deadline"),
+                None => return Err("contains an operation without its deadline"),
             },
         };
         operations.push(LogOperation {

@@ -145,7 +145,7 @@ impl TableHandle {
     }
 
     /// Whether both tables may hold keys of one range.
-    pub(crate) fn meets(&self, other: &Self) -> bool {
+    pub(crate) fn overlaps_table(&self, other: &Self) -> bool {
         !self.ends_before(&other.meta.smallest) && !other.ends_before(&self.meta.smallest)
     }
 

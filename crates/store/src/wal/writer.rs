@@ -148,7 +148,7 @@ impl LogSyncer {
 fn failed(error: &tidekv_io::Error) -> Error {
     Error::new(
         ErrorKind::Storage,
-        format!("{error}; what was written since the last sync may be lost: reopen the store"),
+        format!("{error}; writes since the last sync may be lost: reopen the store"),
     )
 }
 

@@ -510,7 +510,7 @@ pub const MUTATIONS: &[Mutation] = &[
     race(
         "a merge accepts entries in any order",
         "crates/store/src/compaction/retain.rs",
-        "            Ordering::Equal | Ordering::Greater => return Decision::Misplaced,\n",
+        "            Ordering::Equal | Ordering::Greater => return Decision::OutOfOrder,\n",
         "            Ordering::Equal | Ordering::Greater => false,\n",
         "compaction::retain::tests::entries_out_of_order_are_detected_even_if_dropped",
     ),
@@ -980,7 +980,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "scans are charged for merges with blocks after their seek",
         file: "crates/store/src/sst/table/fetch.rs",
-        find: "self.is_sought && self.walked == 0 && mode == ReadMode::Storage",
+        find: "self.is_after_seek && self.walked == 0 && mode == ReadMode::Storage",
         replace: "self.walked == 0 && mode == ReadMode::Storage",
         package: "tidekv",
         target: "lib",

@@ -35,7 +35,7 @@ fn entries_out_of_order_are_detected_even_if_dropped() {
         entries.iter().map(|&(key, s)| retention.decide(key, trailer(s), b"", |_| false)).collect()
     };
     let kept = |sequence| Decision::Keep(Trailer::new(sequence, Kind::Value));
-    let (drop, misplaced) = (Decision::Drop, Decision::Misplaced);
+    let (drop, misplaced) = (Decision::Drop, Decision::OutOfOrder);
     assert_eq!(verdicts(&[(b"a", 9), (b"a", 7), (b"b", 8)]), [kept(9), drop, kept(8)]);
     assert_eq!(verdicts(&[(b"", 0), (b"", 0)]), [kept(0), drop]);
     assert_eq!(verdicts(&[(b"b", 9), (b"a", 8)]), [kept(9), misplaced]);

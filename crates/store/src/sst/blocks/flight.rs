@@ -122,7 +122,7 @@ impl Drop for Lead<'_> {
         if !self.published {
             let (id, _) = self.key;
             let what = format!(
-                "the read of the block at offset {} of table {} was given up",
+                "the read of the block at offset {} of table {} was abandoned",
                 id.offset, id.table
             );
             self.land(Err(Error::new(ErrorKind::Storage, what)));

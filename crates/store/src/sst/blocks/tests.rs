@@ -46,7 +46,7 @@ fn file_with(storage: &MemoryStorage, count: usize, value_len: usize) -> Vec<Blo
 }
 
 fn blocks_of(storage: &MemoryStorage, cache_bytes: usize) -> Blocks {
-    Blocks::alone(Arc::new(storage.clone()), cache_bytes)
+    Blocks::standalone(Arc::new(storage.clone()), cache_bytes)
 }
 
 fn counter(blocks: &Blocks, name: &str) -> u64 {

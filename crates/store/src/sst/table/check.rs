@@ -277,7 +277,9 @@ impl Checker<'_> {
             ..std::mem::take(&mut self.counted)
         };
         if counted != *stored {
-            self.damaged(format_args!("its properties say {stored:?} and its entries {counted:?}"));
+            self.damaged(format_args!(
+                "its properties are {stored:?}, but its entries give {counted:?}"
+            ));
         }
         self.counted = counted;
     }

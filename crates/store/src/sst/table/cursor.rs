@@ -57,8 +57,8 @@ impl TableCursor {
     fn move_to(&mut self, target: Target<'_>, mode: ReadMode) -> Fetched<()> {
         let partitions = self.fetcher.table().partitions().len();
         match target {
-            Target::First => self.stand_at_first_from(0, 0, mode),
-            Target::Last => self.stand_at_last_before(partitions, 0, mode),
+            Target::First => self.move_to_first_from(0, 0, mode),
+            Target::Last => self.move_to_last_before(partitions, 0, mode),
             Target::AtOrAfter(user_key, trailer) => {
                 let partition = self.fetcher.table().partition_of(user_key, trailer);
                 if partition == partitions {
@@ -68,30 +68,30 @@ impl TableCursor {
                 let index = self.index(partition, mode)?;
                 let in_index = index.view().lower_bound(user_key, trailer);
                 if in_index == index.view().len() {
-                    return self.stand_at_first_from(partition + 1, 0, mode);
+                    return self.move_to_first_from(partition + 1, 0, mode);
                 }
                 let block = self.data(&index, in_index, mode)?;
                 let entry = block.view().lower_bound(user_key, trailer);
                 if entry == block.view().len() {
-                    return self.stand_at_first_from(partition, in_index + 1, mode);
+                    return self.move_to_first_from(partition, in_index + 1, mode);
                 }
-                self.stand(partition, in_index, block, entry);
+                self.set_position(partition, in_index, block, entry);
                 Ok(())
             }
             Target::Before(user_key, trailer) => {
                 let partition = self.fetcher.table().partition_of(user_key, trailer);
                 if partition == partitions {
-                    return self.stand_at_last_before(partition, 0, mode);
+                    return self.move_to_last_before(partition, 0, mode);
                 }
                 let index = self.index(partition, mode)?;
                 let in_index = index.view().lower_bound(user_key, trailer);
                 if in_index == index.view().len() {
-                    return self.stand_at_last_before(partition, in_index, mode);
+                    return self.move_to_last_before(partition, in_index, mode);
                 }
                 let block = self.data(&index, in_index, mode)?;
                 match block.view().lower_bound(user_key, trailer).checked_sub(1) {
-                    Some(entry) => self.stand(partition, in_index, block, entry),
-                    None => return self.stand_at_last_before(partition, in_index, mode),
+                    Some(entry) => self.set_position(partition, in_index, block, entry),
+                    None => return self.move_to_last_before(partition, in_index, mode),
                 }
                 Ok(())
             }
@@ -99,7 +99,7 @@ impl TableCursor {
     }
 
     /// Positions the cursor on the first entry of the first block at or after this place.
-    fn stand_at_first_from(
+    fn move_to_first_from(
         &mut self,
         mut partition: usize,
         mut in_index: usize,
@@ -111,7 +111,7 @@ impl TableCursor {
                 let block = self.data(&index, in_index, mode)?;
                 // An empty block is unusual but harmless.
                 if block.view().len() > 0 {
-                    self.stand(partition, in_index, block, 0);
+                    self.set_position(partition, in_index, block, 0);
                     return Ok(());
                 }
                 in_index += 1;
@@ -123,7 +123,7 @@ impl TableCursor {
     }
 
     /// Positions the cursor on the last entry of the last block before this place.
-    fn stand_at_last_before(
+    fn move_to_last_before(
         &mut self,
         mut partition: usize,
         mut in_index: usize,
@@ -143,7 +143,7 @@ impl TableCursor {
             let index = self.index(partition, mode)?;
             let block = self.data(&index, in_index, mode)?;
             if let Some(last) = block.view().len().checked_sub(1) {
-                self.stand(partition, in_index, block, last);
+                self.set_position(partition, in_index, block, last);
                 return Ok(());
             }
         }
@@ -171,7 +171,7 @@ impl TableCursor {
                 if mode == ReadMode::Memory {
                     self.fetcher.hold(position.block.clone());
                 } else {
-                    self.fetcher.walk_on();
+                    self.fetcher.count_block();
                 }
                 return Ok(position.block.clone());
             }
@@ -179,7 +179,7 @@ impl TableCursor {
         self.fetcher.data(index, in_index, mode)
     }
 
-    fn stand(&mut self, partition: usize, in_index: usize, block: BlockRef, entry: usize) {
+    fn set_position(&mut self, partition: usize, in_index: usize, block: BlockRef, entry: usize) {
         let view = block.view();
         view.key_into(entry, &mut self.key);
         let found = view.entry(entry);
@@ -196,7 +196,7 @@ impl TableCursor {
     }
 
     /// Positions the cursor on another entry of the same block.
-    fn stand_within(&mut self, entry: usize) {
+    fn move_within_block(&mut self, entry: usize) {
         let position = self.position.as_mut().expect("the caller has seen the position");
         let view = position.block.view();
         let found = view.entry(entry);
@@ -232,7 +232,7 @@ fn goes_forward(target: Target<'_>) -> bool {
 
 impl Cursor for TableCursor {
     fn seek(&mut self, target: Target<'_>) -> Result<()> {
-        self.fetcher.aim(goes_forward(target));
+        self.fetcher.prepare_seek(goes_forward(target));
         let moved = self.move_to(target, ReadMode::Storage);
         self.fetcher.settle(self.position.as_ref().map(|position| &*position.block));
         self.finish(moved)
@@ -246,10 +246,10 @@ impl Cursor for TableCursor {
         let (partition, in_index, entry) =
             (position.partition, position.in_index, position.entry + 1);
         if entry < position.block.view().len() {
-            self.stand_within(entry);
+            self.move_within_block(entry);
             return Ok(());
         }
-        let moved = self.stand_at_first_from(partition, in_index + 1, ReadMode::Forward);
+        let moved = self.move_to_first_from(partition, in_index + 1, ReadMode::Forward);
         self.finish(moved)
     }
 
@@ -260,11 +260,11 @@ impl Cursor for TableCursor {
         let position = self.position();
         let (partition, in_index) = (position.partition, position.in_index);
         if let Some(entry) = position.entry.checked_sub(1) {
-            self.stand_within(entry);
+            self.move_within_block(entry);
             return Ok(());
         }
-        self.fetcher.turn_back();
-        let moved = self.stand_at_last_before(partition, in_index, ReadMode::Storage);
+        self.fetcher.prepare_prev();
+        let moved = self.move_to_last_before(partition, in_index, ReadMode::Storage);
         self.finish(moved)
     }
 
@@ -297,7 +297,7 @@ impl Cursor for TableCursor {
         whole.slice(position.payload.clone())
     }
 
-    fn place(&self) -> Option<EntryLocation> {
+    fn location(&self) -> Option<EntryLocation> {
         let position = self.position();
         let table = self.fetcher.table().properties().id;
         let (offset, entries) = (position.block.offset(), position.block.view().len() as u32);
@@ -305,7 +305,7 @@ impl Cursor for TableCursor {
     }
 
     fn want(&mut self, target: Target<'_>) -> Vec<BlockAddress> {
-        self.fetcher.aim(goes_forward(target));
+        self.fetcher.prepare_seek(goes_forward(target));
         match self.move_to(target, ReadMode::Memory) {
             Err(Missing::Unread(run)) => run,
             // The seek will report any error.

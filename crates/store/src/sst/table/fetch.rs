@@ -32,7 +32,7 @@ const WINDOW_BYTES_MAX: u64 = 256 << 10;
 const COMPACTION_BYTES: u64 = 1 << 20;
 
 /// Number of blocks that a scan of unusual length reads one by one before it reads ahead.
-const ALONE: u32 = 2;
+const READS_BEFORE_READ_AHEAD: u32 = 2;
 
 /// A trip to storage costs about as much as the transfer of this many bytes: 60 µs at 1 GB/s.
 const TRIP_BYTES: u32 = 64 << 10;
@@ -87,7 +87,7 @@ pub(super) struct Fetcher {
     /// Whether the scan goes forward from the last seek.
     is_forward: bool,
     /// Whether the last move was a seek, not a move to an earlier entry.
-    is_sought: bool,
+    is_after_seek: bool,
     /// Data blocks that the scan has gone through since its seek.
     walked: u32,
     /// Data blocks read from storage in sequence so far.
@@ -109,7 +109,7 @@ impl Fetcher {
             reading,
             held: VecDeque::new(),
             is_forward: false,
-            is_sought: false,
+            is_after_seek: false,
             walked: 0,
             streak: 0,
             window_bytes: WINDOW_BYTES_MIN,
@@ -144,16 +144,16 @@ impl Fetcher {
     }
 
     /// Prepares for a seek, from which the scan will go forward or not.
-    pub(super) fn aim(&mut self, is_forward: bool) {
+    pub(super) fn prepare_seek(&mut self, is_forward: bool) {
         self.end_scan();
         self.is_forward = is_forward;
-        self.is_sought = true;
+        self.is_after_seek = true;
     }
 
     /// Prepares for a move to an earlier entry.
-    pub(super) fn turn_back(&mut self) {
+    pub(super) fn prepare_prev(&mut self) {
         self.end_scan();
-        self.is_sought = false;
+        self.is_after_seek = false;
     }
 
     /// The scan is no longer sequential: records how far it went.
@@ -172,12 +172,12 @@ impl Fetcher {
 
     /// The purpose of a block request: a seek, if this is the first block of the seek.
     fn purpose(&self, mode: ReadMode) -> Purpose {
-        let is_seek = self.is_sought && self.walked == 0 && mode == ReadMode::Storage;
+        let is_seek = self.is_after_seek && self.walked == 0 && mode == ReadMode::Storage;
         if is_seek { Purpose::Seek } else { Purpose::Any }
     }
 
     /// Counts a data block that the scan has reached.
-    pub(super) fn walk_on(&mut self) {
+    pub(super) fn count_block(&mut self) {
         self.walked = self.walked.saturating_add(1);
     }
 
@@ -215,7 +215,7 @@ impl Fetcher {
         }
         let held = self.in_memory(handle, BlockKind::Data, mode);
         let purpose = self.purpose(mode);
-        self.walk_on();
+        self.count_block();
         if let Some(block) = held {
             return Ok(block);
         }
@@ -226,7 +226,10 @@ impl Fetcher {
             }
             Reading::Cached(_) => {
                 let mut run = self.usual_run(index, i, handle)?;
-                if run.len() == 1 && mode == ReadMode::Forward && self.streak >= ALONE {
+                if run.len() == 1
+                    && mode == ReadMode::Forward
+                    && self.streak >= READS_BEFORE_READ_AHEAD
+                {
                     run = self.run(index, i, handle, self.window_bytes, u32::MAX)?;
                     self.window_bytes = (self.window_bytes * 2).min(WINDOW_BYTES_MAX);
                 }

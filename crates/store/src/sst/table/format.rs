@@ -95,7 +95,7 @@ impl Footer {
     /// Reads the footer of table `table` from untrusted bytes.
     pub(super) fn decode(bytes: &[u8; FOOTER_BYTES], table: u64, path: &Path) -> Result<Self> {
         if bytes[MAGIC_AT..] != MAGIC {
-            return Err(Error::corrupt(path, "it does not end like a table"));
+            return Err(Error::corrupt(path, "it does not end with a table footer"));
         }
         let version = u32_at(bytes, VERSION_AT);
         if version > FORMAT_VERSION {

@@ -41,7 +41,7 @@ impl Table {
             return Ok(RepairOutcome::NotNeeded);
         }
         let filter = self.address(partition.filter, BlockKind::Filter);
-        let filter = match blocks.cached_by_chance(&filter) {
+        let filter = match blocks.cached_without_miss(&filter) {
             Some(filter) => filter,
             None => blocks.read_to_repair(&filter)?,
         };

@@ -54,7 +54,7 @@ fn build(
 
 fn open(storage: &MemoryStorage, cache_bytes: usize) -> Result<(Arc<Table>, Arc<Blocks>)> {
     let table = Table::open(storage.open_read(Path::new(PATH), Access::Direct)?, ID)?;
-    Ok((Arc::new(table), Arc::new(Blocks::alone(Arc::new(storage.clone()), cache_bytes))))
+    Ok((Arc::new(table), Arc::new(Blocks::standalone(Arc::new(storage.clone()), cache_bytes))))
 }
 
 fn table_of(

@@ -159,7 +159,7 @@ pub(crate) fn read(storage: &dyn Storage, directory: &Path) -> Result<Option<(St
         edits += 1;
     }
     if edits == 0 {
-        return Err(Error::corrupt(&path, "it holds no edit"));
+        return Err(Error::corrupt(&path, "it contains no edit"));
     }
     Ok(Some((state, number)))
 }
@@ -202,7 +202,7 @@ fn read_current(storage: &dyn Storage, path: &Path) -> Result<u64> {
     match (words.next(), words.next(), words.next()) {
         (Some("tidekv"), Some("1"), Some(name)) => match FileName::parse(name) {
             Some(FileName::Manifest(number)) if text == current_line(number) => Ok(number),
-            _ => Err(Error::corrupt(path, "its checksum does not fit")),
+            _ => Err(Error::corrupt(path, "its checksum does not match")),
         },
         (Some("tidekv"), Some(version), _) if version.parse::<u32>().is_ok_and(|v| v > 1) => {
             Err(newer(path))

@@ -95,7 +95,7 @@ impl State {
                 }
                 Change::RemoveTable { keyspace, level, id } => {
                     if self.level(*keyspace, *level)?.remove(id).is_none() {
-                        return Err(format!("table {id} is removed, but it is not there"));
+                        return Err(format!("table {id} is removed, but it does not exist"));
                     }
                 }
             }
