@@ -152,7 +152,7 @@ impl Engine {
             start: None,
             end: None,
             below: None,
-            notice: CacheInvalidation::new_versions(point, tree.id, renews, &tombstones),
+            invalidation: CacheInvalidation::new_versions(point, tree.id, renews, &tombstones),
             heat: None,
         };
         let next_table = || self.new_table(made);

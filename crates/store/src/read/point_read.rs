@@ -354,7 +354,7 @@ impl<'a> PointRead<'a> {
     fn done(&mut self, resolved: Option<Resolved>, blocks: &Blocks) -> Result<ReadStep> {
         self.note_reads(blocks);
         for found in self.false_positives.drain(..) {
-            blocks.unlearning().note(found);
+            blocks.filter_repair().note(found);
         }
         let Some(checked) = self.checked.take() else { return Ok(ReadStep::Done(resolved)) };
         let is_value = |r: &&Resolved| matches!(r.trailer.kind(), Kind::Value | Kind::Expiring);
