@@ -304,14 +304,14 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "a get of a snapshot ignores its sequence number",
         "crates/store/src/api/snapshot.rs",
-        "keyspace.resolve(key.as_ref(), Some(self.sequence))?",
+        "keyspace.resolve(key.as_ref(), Some(self.moment.sequence))?",
         "keyspace.resolve(key.as_ref(), None)?",
         "snapshot_gets_the_state_at_its_creation",
     ),
     mutation(
         "an iteration of a snapshot ignores its sequence number",
         "crates/store/src/api/snapshot.rs",
-        "range, self.sequence)",
+        "range, self.moment.sequence)",
         "range, self.handle.engine().visible())",
         "snapshot_iterates_the_state_at_its_creation",
     ),
