@@ -312,7 +312,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "an iteration of a snapshot ignores its sequence number",
         "crates/store/src/api/snapshot.rs",
         "range, self.moment.sequence)",
-        "range, self.handle.engine().visible())",
+        "range, self.moment.handle.engine().visible())",
         "snapshot_iterates_the_state_at_its_creation",
     ),
     mutation(
