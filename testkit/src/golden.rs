@@ -139,7 +139,7 @@ fn parse(text: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn dumps_are_read_back() {
+fn dumps_round_trip() {
     let zeros = [&[7; 16][..], &[0; 100], &[1; 37]].concat();
     let mut dump = Dump::new("Two files.");
     dump.file("a");

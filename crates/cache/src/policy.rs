@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_is_read_as_it_is_written() {
+    fn policy_text_round_trips() {
         let names = "adaptive ac-key ac-key:1000,30 block-only block-clock block-s3-fifo kv-only kp-only \
                      fixed:30,20,50 fixed:0,0,100 ac-key-fixed:100,0,0 ac-key-fixed:30,20,50 \
                      adaptive-without:sync adaptive-without:repair,sync";
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_idea_can_be_left_out_and_no_other() {
+    fn every_mechanism_can_be_ablated_and_no_other() {
         for (ablation, name) in Ablations::all() {
             let text = format!("adaptive-without:{name}");
             let policy: CachePolicy = text.parse().unwrap();

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_since_is_told_from_what_was_there() {
+    fn difference_of_counts_excludes_earlier_operations() {
         let histogram = Histogram::default();
         histogram.record_many(1 << 30, 1000);
         let before = histogram.counts();

@@ -37,7 +37,7 @@ fn helpers() -> [Arc<dyn Executor>; 3] {
 }
 
 #[test]
-fn what_was_finished_is_durable() {
+fn finished_file_is_durable() {
     let storage = MemoryStorage::new();
     let mut append = start(&storage);
     storage.sync_dir(Path::new("/")).unwrap();
@@ -79,7 +79,7 @@ fn nothing_is_appended_after_a_failure() {
 }
 
 #[test]
-fn with_a_helper_the_same_is_written() {
+fn helper_writes_the_same_bytes() {
     for helper in helpers() {
         for len in [0, 1, 8191, 8192, 8193, 100_000] {
             let storage = MemoryStorage::new();
@@ -143,7 +143,7 @@ impl Executor for Later {
 }
 
 #[test]
-fn what_is_given_up_is_not_written_later() {
+fn dropped_file_is_not_written_later() {
     let (storage, helper) = (MemoryStorage::new(), Arc::new(Later::default()));
     let mut append = start(&storage).with_helper(helper.clone());
     append.append(&[7; 8192]).unwrap();

@@ -106,27 +106,27 @@ fn files_and_functions_are_short() {
 }
 
 #[test]
-fn files_open_with_what_they_are() {
+fn files_open_with_a_description() {
     accept(sources().iter().filter_map(words::opening).collect());
 }
 
 #[test]
-fn names_say_something() {
+fn names_are_informative() {
     accept(sources().iter().flat_map(words::names).collect());
 }
 
 #[test]
-fn nothing_is_left_undone() {
+fn no_unfinished_work() {
     accept(sources().iter().flat_map(words::leftovers).collect());
 }
 
 #[test]
-fn waiting_is_plain_below_the_server() {
+fn no_async_below_the_server() {
     accept(sources().iter().flat_map(words::asynchrony).collect());
 }
 
 #[test]
-fn unsafe_stands_where_it_is_expected() {
+fn unsafe_is_only_in_listed_files() {
     accept(words::unsafety(&sources()));
 }
 
@@ -142,7 +142,7 @@ fn sources_and_documents_use_plain_words() {
 }
 
 #[test]
-fn documents_name_what_exists() {
+fn documents_name_only_existing_things() {
     let sources = sources();
     let mut paths = files("docs", "md");
     let beside = ["README.md", "CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"];

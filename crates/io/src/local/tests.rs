@@ -16,7 +16,7 @@ fn direct_files_have_the_alignment_of_the_disk() {
 }
 
 #[test]
-fn a_span_covers_what_is_asked_for() {
+fn span_covers_the_requested_range() {
     let directory = tempfile::tempdir().unwrap();
     let file = fs::File::create(directory.path().join("a")).unwrap();
     let file = LocalFile { file, path: "a".into(), alignment: 512 };
@@ -78,7 +78,7 @@ fn wait(queue: &dyn ReadQueue) -> Vec<(u64, Option<Buffer>)> {
 }
 
 #[test]
-fn reads_of_a_queue_end_once_with_what_is_there() {
+fn queued_reads_end_once_with_existing_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let storage = LocalStorage::new();
     let path = directory.path().join("a");
@@ -112,7 +112,7 @@ fn reads_of_a_queue_end_once_with_what_is_there() {
 }
 
 #[test]
-fn a_queue_gives_back_what_it_cannot_take_and_says_what_failed() {
+fn queue_returns_rejected_reads_and_reports_failures() {
     let directory = tempfile::tempdir().unwrap();
     let storage = LocalStorage::new();
     let path = directory.path().join("a");
@@ -144,7 +144,7 @@ fn a_queue_gives_back_what_it_cannot_take_and_says_what_failed() {
 }
 
 #[test]
-fn a_full_queue_takes_more_when_something_has_ended() {
+fn full_queue_accepts_more_after_a_read_has_ended() {
     let directory = tempfile::tempdir().unwrap();
     let storage = LocalStorage::new();
     let path = directory.path().join("a");
@@ -185,7 +185,7 @@ fn a_lock_ends_with_its_holder() {
 }
 
 #[test]
-fn a_hole_reads_as_zeros_and_takes_no_room() {
+fn hole_reads_as_zeros_and_takes_no_space() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a");
     let file = LocalStorage::new().create(&path, Access::Direct).unwrap();

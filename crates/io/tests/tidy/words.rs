@@ -83,7 +83,11 @@ pub fn unsafety(sources: &[Source]) -> Vec<String> {
     let empty = UNSAFE_FILES.iter().filter(|path| !found.contains(path));
     outside
         .map(|path| format!("{path}: `unsafe` is not expected here"))
-        .chain(empty.map(|path| format!("")))
+        .chain(
+            empty.map(|path| {
+                format!("{path}: contains no `unsafe` any more: remove it from the list")
+            }),
+        )
         .collect()
 }
 
