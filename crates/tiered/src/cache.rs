@@ -443,9 +443,9 @@ impl Cache {
     pub fn set_flash_bytes(&self, flash_bytes: u64) -> Result<()> {
         let (others, tenants) = (&self.inner.pools[0], &self.inner.pools[1..]);
         let taken: u64 = tenants.iter().map(Pool::flash_bytes).sum();
-        let bytes = flash_bytes.checked_sub(taken).ok_or_else(|| {
-            Error::invalid(format!("tenants have {taken} bytes of flash between them"))
-        })?;
+        let bytes = flash_bytes
+            .checked_sub(taken)
+            .ok_or_else(|| Error::invalid(format!("the tenants have {taken} bytes of flash")))?;
         others.set_flash_bytes(bytes)
     }
 
