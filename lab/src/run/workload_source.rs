@@ -146,7 +146,7 @@ mod tests {
         assert_eq!((traced.replay.entries(), traced.replay.requests()), (2, 3));
         assert_eq!((traced.broken, traced.left_out, traced.refused), (1, 1, 2));
         assert!(!traced.is_cut);
-        assert_eq!(traced.first_broken.as_deref(), Some("line 4: \"fly\" is no operation"));
+        assert_eq!(traced.first_broken.as_deref(), Some("line 4: \"fly\" is not an operation"));
         assert!(read(text, 2, false).unwrap().is_cut);
         assert!(read(text, 100, true).err().unwrap().message.contains("line 4"));
         assert!(read("what is this", 9, false).err().unwrap().is_usage);
