@@ -45,7 +45,7 @@ fn insert_beside_a_reader(memtable: Memtable, len: usize) {
 
 #[test]
 fn new_filter_hides_no_visible_entry() {
-    explore::loom("memtable: a filter is built during a read", 2, None, || {
+    explore::loom("memtable: a filter is made beside a reader", 2, None, || {
         insert_beside_a_reader(memtable(LARGE_BYTES), LARGE_BYTES);
     });
 }
@@ -53,7 +53,7 @@ fn new_filter_hides_no_visible_entry() {
 /// The first insertion builds the filter, of one line; the second adds to it.
 #[test]
 fn filter_update_hides_no_visible_entry() {
-    explore::loom("memtable: a filter gets a key during a read", 2, None, || {
+    explore::loom("memtable: a filter gets a key beside a reader", 2, None, || {
         insert_beside_a_reader(Memtable::new(64, 0), 0);
     });
 }
@@ -61,7 +61,7 @@ fn filter_update_hides_no_visible_entry() {
 /// The first reader builds the fragments, which are rebuilt after another tombstone.
 #[test]
 fn a_visible_tombstone_is_in_the_fragments() {
-    explore::loom("memtable: tombstones are added while fragments are built", 2, Some(3), || {
+    explore::loom("memtable: tombstones come while fragments are made", 2, Some(3), || {
         let shared = Arc::new((Memtable::new(1 << 16, 0), AtomicU64::new(0)));
         let reader = |shared: &Arc<(Memtable, AtomicU64)>| {
             let shared = Arc::clone(shared);

@@ -85,7 +85,7 @@ fn a_published_entry_is_found() {
 /// entries of both halves.
 #[test]
 fn page_split_loses_no_entry() {
-    explore::loom("sorted list: a leaf splits during a search", 2, Some(3), || {
+    explore::loom("sorted list: a leaf splits beside a search", 2, Some(3), || {
         let shared = Arc::new((SortedList::new(), AtomicU64::new(0)));
         let keys = [b"e", b"a", b"c", b"g", b"b"];
         let (list, visible) = &*shared;
@@ -118,7 +118,7 @@ fn page_split_loses_no_entry() {
 /// Slots that a split has freed are filled again while a reader may still count them.
 #[test]
 fn reused_slots_do_not_mislead_readers() {
-    explore::loom("sorted list: a split page fills up again during a search", 2, Some(3), || {
+    explore::loom("sorted list: a split page fills up again beside a search", 2, Some(3), || {
         let list = Arc::new(SortedList::new());
         let mut splice = Splice::default();
         for (key, sequence) in [b"a", b"c", b"e", b"g"].into_iter().zip(1..) {
