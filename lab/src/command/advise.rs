@@ -1,4 +1,5 @@
-//! `tidekv-lab advise`: reads the workload, has it measured, and says what follows.
+//! `tidekv-lab advise`: reads a workload, measures it with several settings, and recommends
+//! settings.
 
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -25,65 +26,66 @@ use crate::run::workload_source::{format, of_data, of_trace};
 use crate::scale::{Scale, Size};
 use crate::subject::{Choices, SubjectRecord};
 
-/// Say which settings a workload wants, and what they are worth.
+/// Recommend settings for a workload, with their measured gains.
 ///
-/// Replays the workload against each engine: with its usual settings, then with one setting changed
-/// at a time. A change is kept if it is more than 5 % better and takes no more memory than the cache
-/// may. What comes out is measured against what is usual once more, in turns. RocksDB is
-/// there if the binary was built with the feature `peers`; `tidekv-lab list` has the settings. Rows are appended to `rows.jsonl`; what
-/// the same binary has measured before is not measured again. The store begins with every key
-/// of the workload; the first half of the requests warms it up. Deadlines of values are not kept
-/// to: an entry stays until it is deleted.
+/// Replays the workload against each engine: with the default settings, then with one setting
+/// changed at a time. A change is kept if it is more than 5 % better and needs no more memory than
+/// the cache budget. At the end, the result is measured against the defaults again, in turns.
+/// RocksDB is included if the binary was built with the feature `peers`; `tidekv-lab list` shows
+/// the settings. Rows are appended to `rows.jsonl`; the same binary does not repeat earlier
+/// measurements. The store begins with every key of the workload; the first half of the requests
+/// warms it up. Entries do not expire: an entry stays until it is deleted.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 #[group(id = "workload", required = true, multiple = false, args = ["trace", "data"])]
 pub(super) struct Advise {
-    /// A file of requests; `-` for standard input.
+    /// Trace of requests; `-` for standard input.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
-    /// The data directory of a store, which is only read: its entries, asked for by Zipf's law.
+    /// Data directory of a store, opened read-only: gets of its entries by Zipf's law.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// How the trace is written; if not given, as it looks.
+    /// Format of the trace [default: detected from its first lines].
     #[arg(long, value_name = "NAME", requires = "trace")]
     format: Option<String>,
 
-    /// Stop at a broken line of the trace.
+    /// Stop at a malformed line of the trace.
     #[arg(long, requires = "trace")]
     strict: bool,
 
-    /// Requests, at most; of the data of a store so many are made up, a million if not given.
+    /// Maximum number of requests; for a store, the number of generated requests [default there:
+    /// 1000000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=1_000_000_000))]
     requests: Option<u64>,
 
-    /// The exponent of Zipf's law by which entries of a store are asked for; 0: all alike.
+    /// Exponent of Zipf's law for gets of a store's entries; 0: uniform.
     #[arg(long, value_name = "A", default_value_t = 0.99, conflicts_with = "trace")]
     zipf: f64,
 
-    /// Sizes of the cache, of the data as in 20% or in bytes as in 64MiB.
+    /// Cache sizes, as percent of the data (20%) or in bytes (64MiB).
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_value = "10%")]
     cache: Vec<String>,
 
-    /// What settings are judged by.
+    /// Metric by which settings are judged.
     #[arg(long, value_name = "METRIC", default_value = METRICS[0].0)]
     by: String,
 
-    /// Only these subjects (repeatable); `*` stands for any text.
+    /// Only these subjects (repeatable); `*` matches any text.
     #[arg(long = "subject", value_name = "NAME")]
     subjects: Vec<String>,
 
-    /// Requests that are under way at a time.
+    /// Concurrent requests.
     #[arg(long, value_name = "N", default_value_t = 8,
         value_parser = clap::value_parser!(u64).range(1..=1024))]
     threads: u64,
 
-    /// Read through the kernel's cache of files.
+    /// Read through the kernel's page cache.
     #[arg(long)]
     buffered: bool,
 
-    /// How often what comes out and what is usual take turns at the end; the median counts.
+    /// Turns in the final comparison of the result with the defaults; the median counts.
     #[arg(long, value_name = "N", default_value_t = 3,
         value_parser = clap::value_parser!(u64).range(1..=100))]
     alternations: u64,
@@ -104,10 +106,10 @@ fn help() -> String {
     )
 }
 
-/// What is known of a workload beside its requests.
+/// Properties of a workload.
 struct Read {
     replay: Replay,
-    /// As rows have it.
+    /// Its name in rows.
     name: String,
     notes: Vec<String>,
 }
@@ -158,7 +160,7 @@ impl Advise {
                 });
                 let advice = match advice {
                     Ok(advice) => advice,
-                    // Not the subject has failed, but what is around it.
+                    // The environment failed, not the subject.
                     Err(failure) if failure.is_usage || failed == failed_before => {
                         return Err(failure);
                     }
@@ -182,12 +184,12 @@ impl Advise {
         all_went_well(failed)
     }
 
-    /// Words for people, where rows are not asked for.
+    /// Text output, unless rows were requested.
     fn say(&self, words: &str) -> Result<()> {
         if self.common.json { Ok(()) } else { print(words) }
     }
 
-    /// Those that are named, or all that leave something to try.
+    /// The named subjects, or all that have settings to try.
     fn chosen(&self, subjects: &[SubjectRecord]) -> Result<Vec<SubjectRecord>> {
         if !self.subjects.is_empty() {
             return named(&self.subjects, subjects);
@@ -195,7 +197,7 @@ impl Advise {
         let has_tries =
             |record: &&SubjectRecord| record.choices.iter().any(|choice| !choice.tries.is_empty());
         let mut chosen: Vec<SubjectRecord> = subjects.iter().filter(has_tries).copied().collect();
-        // Several subjects of ours have the same choices.
+        // Several of our subjects have the same choices.
         let mut seen = Vec::new();
         chosen.retain(|record| {
             let is_new = !seen.contains(&record.format);
@@ -309,7 +311,7 @@ fn about(name: &str, replay: &Replay) -> String {
     )
 }
 
-/// What was tried of a subject, and what follows.
+/// The settings tried for a subject, and the result.
 fn told(record: &SubjectRecord, metric: &str, advice: &Advice) -> String {
     let shown = |value: f64| format!("{} {}", show::show_value(metric, value), show::label(metric));
     let over = |is_over: bool| if is_over { ", with more memory than it may have" } else { "" };

@@ -281,7 +281,7 @@ mod tests {
     use super::*;
     use crate::experiments::policy;
     use crate::scale::{Scale, Size};
-    use crate::subjects::tide::TIDEKV;
+    use crate::subjects::tidekv::TIDEKV;
 
     fn usual() -> Scenario {
         policy::usual(&Scale::new(Size::Usual))

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use crate::load::keys::Choice;
     use crate::subject::{Settings, SubjectRecord};
-    use crate::subjects::tide::TIDEKV_BLOCK_LRU;
+    use crate::subjects::tidekv::TIDEKV_BLOCK_LRU;
 
     const ENTRIES: u64 = 300;
 

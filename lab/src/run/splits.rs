@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
     use crate::subject::Search;
-    use crate::subjects::tide::{TIDEKV_BEST_SPLIT, TIDEKV_OFFLINE};
+    use crate::subjects::tidekv::{TIDEKV_BEST_SPLIT, TIDEKV_OFFLINE};
 
     /// The tries that it takes to find `bottom`.
     fn tries_until(caches: Caches, bottom: Tenths) -> u32 {

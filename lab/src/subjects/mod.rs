@@ -5,7 +5,7 @@
 
 pub mod conformance;
 pub mod device;
-pub mod tide;
+pub mod tidekv;
 pub mod tiered;
 pub mod indexes;
 pub mod served;

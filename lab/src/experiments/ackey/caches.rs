@@ -1,11 +1,10 @@
-//! The experiments `ackey-*`: caches of values, pointers and blocks under one budget, as
-//! AC-Key (Wu et al., ATC 2020) measures them.
+//! The experiments `ackey-*`: caches of values, pointers and blocks with one budget, with the loads
+//! of AC-Key (Wu et al., ATC 2020).
 //!
-//! The cache is a share of the data (keys and values) and counts all that it takes;
-//! write buffers and reads in flight lie beside it, the same for all. Where the paper
-//! does not say otherwise, half of the operations are gets and half scans of 100
-//! entries, and the hottest hundredth of the keys, in runs of a thousand, takes 99 % of
-//! them.
+//! The cache size is a percentage of the data (keys and values) and includes all cache overhead;
+//! write buffers and pending reads are in addition, equal for all. Unless the paper says otherwise,
+//! half of the operations are gets and half are scans of 100 entries, and the hottest hundredth of
+//! the keys, in runs of a thousand, gets 99 % of them.
 
 use tidekv_cache::{Ablation, Ablations, CachePolicy};
 use tidekv_testkit::evidence::Value;
@@ -18,17 +17,17 @@ use crate::load::workload::{Kind, Workload};
 use crate::scale::{Scale, Shape};
 use crate::subject::Choices;
 
-/// More points than this are measured once in a quick run, rather than twice.
+/// In a quick run, an experiment with more points than this measures each once instead of twice.
 const QUICK_POINTS_TWICE_MAX: usize = 6;
 
-/// Memory beside the cache.
+/// Memory in addition to the cache.
 const BESIDE_BYTES: u64 = 64 << 20;
 
-/// Operations before the measured ones, as a share of the entries; and in a quick run, of
-/// whose time they would take most.
+/// Operations before the measurement, as a fraction of the entries; and in a quick run, where they
+/// would take most of the time.
 const WARM_UP_SHARE: f64 = 0.5;
 const WARM_UP_SHARE_QUICK: f64 = 0.1;
-/// A warm-up ends after so many times what is measured, at the latest.
+/// The maximum length of a warm-up, as a multiple of the measurement.
 const WARM_UP_SECONDS_SHARE_MAX: f64 = 12.0;
 
 /// One point of the sweeps.
@@ -36,15 +35,15 @@ const WARM_UP_SECONDS_SHARE_MAX: f64 = 12.0;
 pub(crate) struct Load {
     pub(crate) name: String,
     pub(crate) choice: Choice,
-    /// Of a hundred operations.
+    /// Percent of the operations.
     pub(crate) scans: u32,
-    /// Of the data.
+    /// Percent of the data.
     pub(crate) cache_percent: f64,
     pub(crate) value_bytes: u64,
 }
 
 impl Load {
-    /// As the paper has it where nothing else is said.
+    /// The paper's default.
     pub(crate) fn usual() -> Self {
         Self {
             name: "hot-ranges".into(),
@@ -61,7 +60,7 @@ impl Load {
     }
 }
 
-/// Zipf's law as YCSB has it.
+/// Zipf's law as in YCSB.
 pub(crate) const ZIPF: Choice = Choice::Zipf { alpha: 0.99, is_scattered: true };
 
 fn hot_ranges(operations: f64) -> Choice {
@@ -70,7 +69,7 @@ fn hot_ranges(operations: f64) -> Choice {
 
 pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
     let mut shape = Shape::small(scale);
-    // About as much data, whatever the size of the values.
+    // About the same amount of data for every value size.
     shape.entries = shape.data_bytes() / data_bytes(1, load.value_bytes);
     shape.value_bytes = load.value_bytes;
     let cache_bytes = (shape.data_bytes() as f64 * load.cache_percent / 100.0) as u64;
@@ -121,7 +120,7 @@ pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
         policy: None,
         counts_everything: true,
         share_of_slowest: None,
-        // A warm-up of up to a minute stands before each.
+        // Each is preceded by a warm-up of up to a minute.
         alternations: scale.long_alternations(),
         only: &[],
         model: None,
@@ -130,7 +129,7 @@ pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
     }
 }
 
-/// Caches are measured with many threads, since a cold get waits.
+/// Caches are measured with many threads, as a cold get waits.
 pub(crate) fn threads(scale: &Scale) -> u64 {
     scale.threads.last().copied().unwrap_or(1)
 }
@@ -144,7 +143,7 @@ fn points(scale: &Scale, loads: impl IntoIterator<Item = Load>) -> Vec<Point> {
     points
 }
 
-/// The choices of keys of the sweep.
+/// The key distributions of the sweep.
 pub(crate) fn choices() -> [(&'static str, Choice); 4] {
     [
         ("zipf-0.99", ZIPF),
@@ -154,11 +153,11 @@ pub(crate) fn choices() -> [(&'static str, Choice); 4] {
     ]
 }
 
-/// The sizes of the cache of the sweep, in hundredths of the data.
+/// The cache sizes of the sweep, in percent of the data.
 pub(crate) const CACHE_PERCENTS: [f64; 4] = [0.1, 1.0, 5.0, 10.0];
 
-/// Every choice of keys with every share of scans and every size of the cache; in a quick
-/// run gets alone and scans alone, with one size.
+/// Every key distribution with every share of scans and every cache size; in a quick run only pure
+/// gets and pure scans, with one size.
 fn sweep(scale: &Scale) -> Vec<Point> {
     let (shares, sizes): (&[u32], &[f64]) = match scale.is_quick {
         true => (&[0, 100], &[1.0]),
@@ -203,9 +202,9 @@ fn value_size(scale: &Scale) -> Vec<Point> {
     points(scale, sizes.map(|value_bytes| Load { value_bytes, ..Load::usual() }))
 }
 
-/// AC-Key with its learning rate and its threshold as axes, one after the other; where
-/// both meet is what the paper takes. Also with small caches: the paper's figures for
-/// them lie between those for caches of a hundred-thousandth and a ten-thousandth.
+/// AC-Key with its learning rate and its threshold as parameters, one after the other; both sweeps
+/// contain the paper's values. Small caches too: the paper's figures for them are between those for
+/// caches of a hundred-thousandth and a ten-thousandth.
 fn parameters(scale: &Scale) -> Vec<Point> {
     let usual = (100_000, 5);
     let rates = [1_000, 10_000, 1_000_000, 10_000_000].map(|k| (k, usual.1));
@@ -228,7 +227,7 @@ fn cpu(scale: &Scale) -> Vec<Point> {
     points(scale, sizes.iter().map(|&size| Load { cache_percent: size, ..Load::usual() }))
 }
 
-/// Loads that ideas are left out of. With writes there are flushes and compactions.
+/// The loads of the ablation. Loads with writes have flushes and compactions.
 struct AblationLoad {
     keys: &'static str,
     choice: Choice,
@@ -255,7 +254,7 @@ fn ablation_loads() -> [AblationLoad; 5] {
     ]
 }
 
-/// Operations of a turn with writes, as a share of the entries: some memtables full.
+/// Operations of a turn with writes, as a fraction of the entries: enough for several memtables.
 const WRITES_SHARE: f64 = 0.3;
 const WRITES_SHARE_QUICK: f64 = 0.15;
 
@@ -273,7 +272,7 @@ impl AblationLoad {
         if self.puts == 0 {
             return point;
         }
-        // Small memtables, so that they are full often; the cache keeps its bytes.
+        // Small memtables, for frequent flushes; the cache size is unchanged.
         let cache_bytes = point.cache_bytes.unwrap_or(0);
         let memory_bytes = cache_bytes + cache_bytes / 2 + BESIDE_BYTES / 8;
         let share = if scale.is_quick { WRITES_SHARE_QUICK } else { WRITES_SHARE };
@@ -286,8 +285,8 @@ impl AblationLoad {
     }
 }
 
-/// `adaptive` without each of its ideas, then other policies; in a quick run the load with
-/// writes alone, and only blocks beside it.
+/// `adaptive` without each of its mechanisms, then other policies; in a quick run only the load
+/// with writes, and only `block-only` for comparison.
 fn ablation(scale: &Scale) -> Vec<Point> {
     let is_of_changes = |idea| matches!(idea, Ablation::Repair | Ablation::Sync);
     let others = [
@@ -319,7 +318,7 @@ fn ablation(scale: &Scale) -> Vec<Point> {
     all
 }
 
-/// The variant that leaves nothing out.
+/// The variant without ablation.
 const ALL_IDEAS: &str = "all";
 
 const FASTER: &[Target] = &[
@@ -328,7 +327,7 @@ const FASTER: &[Target] = &[
     Target::new("reads_per_op", Rule::RatioToSubjectAtMost("tidekv:best-split", 1.02)),
 ];
 
-/// All of them, in the order in which they are listed and run.
+/// All of them, in the order of listing and running.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "ackey-sweep",

@@ -1,7 +1,6 @@
-//! The experiments `ackey-*` in which the load changes on the way, or the store does:
-//! phases, YCSB, writes.
+//! The experiments `ackey-*` with a changing load or a changing store: phases, YCSB, writes.
 //!
-//! The six loads of YCSB (Cooper et al., SoCC 2010) are mixes of a hundred:
+//! The six loads of YCSB (Cooper et al., SoCC 2010), in percent of the operations:
 //!
 //! | | get | update | insert | scan | read, then write | keys |
 //! |---|---|---|---|---|---|---|
@@ -12,9 +11,9 @@
 //! | E | | | 5 | 95 | | zipf |
 //! | F | 50 | | | | 50 | zipf |
 //!
-//! Zipf's law is that of YCSB, with an exponent of 0.99 and scattered. A thread inserts
-//! keys of its own behind all others, and in D reads those most that it has itself
-//! inserted last. Scans have 100 entries, as everywhere here, rather than 1 to 100.
+//! Zipf's law is that of YCSB, with an exponent of 0.99 and scattered keys. A thread inserts
+//! separate keys after all others, and in D it mostly reads its own latest inserts. Scans have 100
+//! entries, as in all experiments here, rather than 1 to 100.
 
 use crate::experiment::{Experiment, Point, Rule, Subjects, Target};
 use crate::experiments::ackey::caches::{Load, ZIPF, point, threads};
@@ -23,10 +22,10 @@ use crate::load::keys::Choice;
 use crate::load::workload::{Kind, Workload};
 use crate::scale::Scale;
 
-/// How often counters are read in a phase.
+/// The sampling period of counters in a phase.
 const SAMPLES: u64 = 20;
 
-/// A name, a mix, a choice of keys.
+/// A name, a mix, a key distribution.
 pub(crate) type NamedLoad = (&'static str, Vec<(Kind, u32)>, Choice);
 
 /// YCSB.
@@ -56,7 +55,7 @@ fn ycsb(scale: &Scale) -> Vec<Point> {
     points.into()
 }
 
-/// A point in phases, each of so many operations of a kind.
+/// A point in phases, each with a number of operations of a kind.
 fn in_phases(scale: &Scale, load: &Load, phases: &[(&str, Kind, u64)]) -> Point {
     point(scale, threads(scale), load).without(&["scan_percent"]).driven(|drive| {
         let phases = phases.iter().map(|&(name, kind, operations)| {
@@ -70,7 +69,7 @@ fn in_phases(scale: &Scale, load: &Load, phases: &[(&str, Kind, u64)]) -> Point 
 }
 
 fn phase(scale: &Scale) -> Vec<Point> {
-    // A tenth of the entries: as many scans as there are entries would take an hour.
+    // A tenth of the entries: one scan per entry would take an hour.
     let operations = if scale.is_quick { 100_000 } else { scale.entries / 10 };
     let phases = [
         ("1-scans", Kind::Scan, operations),
@@ -83,9 +82,9 @@ fn phase(scale: &Scale) -> Vec<Point> {
     caches.iter().map(point).collect()
 }
 
-/// Gets fill the caches, so that writes have something to keep true.
+/// Gets fill the caches, so that writes must keep cached entries up to date.
 fn write(scale: &Scale) -> Vec<Point> {
-    // Memtables are of one size, whatever the cache takes.
+    // Memtables have a fixed size, independent of the cache size.
     let memory_bytes = in_phases(scale, &Load::zipf(10.0), &[]).memory_bytes;
     let points = [0.0, 10.0].map(|cache_percent| {
         let gets = scale.entries / 10;
@@ -94,7 +93,7 @@ fn write(scale: &Scale) -> Vec<Point> {
         let point = in_phases(scale, &Load::zipf(cache_percent), &phases)
             .with("cache_percent", cache_percent as u64)
             .driven(|drive| {
-                // Where caching is off, gets are slow, and nothing is to be filled.
+                // Without caching, gets are slow and there is no cache to fill.
                 if cache_percent == 0.0 {
                     drive.phases.iter_mut().take(1).for_each(|phase| phase.operations /= 10);
                 }
@@ -104,7 +103,7 @@ fn write(scale: &Scale) -> Vec<Point> {
     points.into()
 }
 
-/// All of them, in the order in which they are listed and run.
+/// All of them, in the order of listing and running.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "ackey-phase",

@@ -1,8 +1,9 @@
-//! `bigkv-dataset-size`: caches behind a socket as objects outgrow their memory, once, ten times
-//! and a hundred times.
+//! `bigkv-dataset-size`: caches behind a socket with data of one, ten and a hundred times their
+//! memory.
 //!
-//! Objects are small for caches with flash, so that what memory holds for each of them outgrows
-//! memory with the data: at a hundred times memcached's headers of all objects are eight times as
+//! Objects are small for caches with flash, so the metadata per object in memory outgrows the
+//! memory as the data grows: at a hundred times, memcached's item headers are eight times the
+//! memory.
 //! large as memory.
 
 use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
@@ -17,7 +18,7 @@ const CACHES: &[&str] =
 
 const VALUE_BYTES: u64 = 1 << 10;
 const THREADS: u64 = 16;
-/// The data in memories.
+/// The data size as a multiple of the memory.
 const TIMES: [u64; 3] = [1, 10, 100];
 
 fn points(scale: &Scale) -> Vec<Point> {
@@ -36,7 +37,7 @@ fn points(scale: &Scale) -> Vec<Point> {
             index_bytes: None,
             threads: THREADS,
         };
-        // What differs with the data is no axis of its own.
+        // Properties that differ with the data are not parameters of their own.
         load.point(scale, CACHES)
             .without(&["objects", "flash_bytes"])
             .with("data_in_memories", times)

@@ -1,17 +1,16 @@
-//! What it costs a server to make curves of what it is asked: the parts `profiling …` of `elcached-elastic`.
+//! The cost of miss-ratio curves for a server: the parts `profiling …` of `elcached-elastic`.
 //!
-//! Some servers, all in this process with clients that keep them busy, take turns; each has one in which it makes
-//! curves, and beside it one in which it does not. What it does in the one is held against what it does in the
-//! other, in requests a second, and in requests for a second of the server's processor time: what clients cost is not in that.
-//! Without curves each request is still asked whether it is wanted, as in a server that was started without any; what
-//! is stored is asked once more.
-//! A part is for each way in which it could cost something:
+//! Several servers, all in this process with clients that keep them busy, take turns; each has one
+//! turn with curves and one without. The experiment compares both turns in requests per second, and
+//! in requests per second of the server's processor time, which excludes the cost of clients.
+//! Without curves the sampling check still runs for each request, as in a server that was started
+//! without any; a store runs it twice. Each part tests one way in which profiling could cost time:
 //!
-//! | part | what is asked | why |
+//! | part | load | reason |
 //! |---|---|---|
 //! | `profiling few` | five thousand objects, 64 gets at a time | every key is in the sample: the most work for curves |
 //! | `profiling many` | two hundred thousand | memory, not the processor, is the limit |
-//! | `profiling plain` | one get at a time | the way to the server is most of it |
+//! | `profiling plain` | one get at a time | most of the time is the way to the server |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,13 +25,13 @@ use crate::subjects::served::{Drivers, Target as Sizes, Turn, Turns};
 
 const PROFILED: &str = "tidekv:profiled";
 const UNPROFILED: &str = "unprofiled";
-/// As much as is asked for; part of the design.
+/// The requested amount; part of the design.
 const TARGET: Rule = Rule::AtLeast(0.98);
 const FEW: &str = "profiling few";
 const MANY: &str = "profiling many";
 const PLAIN: &str = "profiling plain";
 
-/// How memory is laid out in one makes a difference.
+/// The memory layout of a server affects its speed.
 const SERVERS: usize = 4;
 /// A hundredth of a processor is spent however long it is.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -78,8 +77,8 @@ impl Model for Profiled {
     }
 }
 
-/// Processor time for a request of the server that takes most, beside the one that takes least, both without curves and
-/// by their medians: what the layout of memory alone does.
+/// Processor time per request of the slowest server compared with the fastest one, both without
+/// curves and by their medians: the effect of memory layout alone.
 fn servers_apart(servers: &[Turns]) -> f64 {
     let median = |turns: &Turns| {
         let of_server: Vec<f64> = turns.of(false).iter().map(Turn::cpu_us_per_op).collect();

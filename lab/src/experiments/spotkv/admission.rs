@@ -20,7 +20,7 @@ use crate::experiments::policy;
 use crate::harness::job::{Length, WarmUp};
 use crate::load::workload::Kind;
 use crate::scale::Scale;
-use crate::subjects::tide;
+use crate::subjects::tidekv;
 
 /// Ways to choose what caches keep, the one first that others are held against.
 const ADMISSIONS: &[(&str, &[Ablation])] = &[
@@ -83,8 +83,8 @@ impl Case {
         };
         let operations = |share: f64| (scale.entries as f64 * share) as u64;
         let only: &[&str] = match admission {
-            NO_ADMISSION => &[tide::TIDEKV.name, COUNTING],
-            _ => &[tide::TIDEKV.name],
+            NO_ADMISSION => &[tidekv::TIDEKV.name, COUNTING],
+            _ => &[tidekv::TIDEKV.name],
         };
         let point = caches::point(scale, caches::threads(scale), &self.load)
             .with("part", self.part)
@@ -128,7 +128,7 @@ pub(super) const ADMISSION: Experiment = Experiment {
     paper: "the I/O cost of keys varies with their level and with false positives, which admission \
             is to weigh by a weighted Count-Min sketch (abstract; no numbers of admission alone)",
     claim: "a fifth fewer reads with admission where gets and scans are mixed, and nowhere more",
-    subjects: Subjects::Only(&[tide::TIDEKV.name, COUNTING]),
+    subjects: Subjects::Only(&[tidekv::TIDEKV.name, COUNTING]),
     points,
     targets: &[
         reads_at_most(GETS_AND_SCANS, 0.8),

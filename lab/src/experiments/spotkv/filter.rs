@@ -28,7 +28,7 @@ use crate::load::keys::Choice;
 use crate::load::workload::Kind;
 use crate::scale::{self, Scale};
 use crate::subject::Choices;
-use crate::subjects::tide;
+use crate::subjects::tidekv;
 
 const ZIPF: f64 = 0.99;
 
@@ -39,9 +39,9 @@ const EVERYTHING: f64 = 150.0;
 
 /// Filters and who has them, the one that others are held against first.
 const FILTERS: &[(&str, &[&str])] = &[
-    (BLOOM_OF_SAME_MEMORY, &[tide::TIDEKV.name, ROCKS]),
+    (BLOOM_OF_SAME_MEMORY, &[tidekv::TIDEKV.name, ROCKS]),
     ("bloom-10", &[ROCKS]),
-    ("cuckoo-10", &[tide::TIDEKV.name]),
+    ("cuckoo-10", &[tidekv::TIDEKV.name]),
     ("ribbon-10", &[ROCKS]),
     ("ribbon-14", &[ROCKS]),
 ];
@@ -119,7 +119,7 @@ pub(super) const FILTER: Experiment = Experiment {
             filters eliminate them (abstract; no numbers of filters alone)",
     claim: "a key that is not there costs a cuckoo filter about three reads, however often it is \
             asked for; keys that are there are found as fast",
-    subjects: Subjects::Only(&[tide::TIDEKV.name, ROCKS]),
+    subjects: Subjects::Only(&[tidekv::TIDEKV.name, ROCKS]),
     points,
     targets: &[
         Target::in_phase(

@@ -7,7 +7,7 @@ use crate::experiments::ackey::caches::{self, Load};
 use crate::experiments::ackey::changing::ycsb_loads;
 use crate::load::workload::Workload;
 use crate::scale::Scale;
-use crate::subjects::tide;
+use crate::subjects::tidekv;
 
 const VALUE_BYTES: u64 = 1000;
 /// Of the data, in hundredths.
@@ -51,7 +51,7 @@ pub(super) const YCSB: Experiment = Experiment {
             loads of YCSB with the same or less memory (abstract)",
     claim: "at least 1.2 times LevelDB's operations a second, and RocksDB's at its best setting",
     subjects: Subjects::Only(&[
-        tide::TIDEKV.name,
+        tidekv::TIDEKV.name,
         LEVELDB,
         "rocksdb:lru",
         "rocksdb:pinned",
