@@ -1,12 +1,12 @@
-//! A sweep: every combination of some values of some axes, for some subjects.
+//! A sweep: every combination of several values of several parameters, for some subjects.
 //!
 //! ```text
 //! --vary cache_size=2%..110%   --vary zipf=0,0.5..1.0/6   --vary pinning=none,all
 //! ```
 //!
-//! An axis is of the load (see [`AXES`]) or one of the choices that a subject leaves. Its
-//! values are separated by commas; `a..b` stands for ten of them in equal steps, both ends
-//! included, `a..b/n` for so many.
+//! A parameter belongs to the load (see [`AXES`]) or is one of a subject's choices. Its values are
+//! separated by commas; `a..b` means ten values in equal steps, including both ends, `a..b/n` means
+//! n values.
 
 use crate::experiment::{Experiment, Point, Subjects};
 use crate::experiments::catalogue;
@@ -15,13 +15,13 @@ use crate::failure::{Failure, Result};
 use crate::load::workload::Kind;
 use crate::subject::SubjectRecord;
 
-/// Values that a range stands for where nothing else is said.
+/// The default number of values of a range.
 const RANGE_VALUES: u32 = 10;
 
-/// Cells are not to be more than a machine can do in a day.
+/// The maximum number of cells, which a machine can measure in a day.
 const CELLS_MAX: usize = 100_000;
 
-/// How rows are called.
+/// The name in rows.
 pub(crate) const SWEEP: Experiment = Experiment {
     name: "sweep",
     about: "every combination of the values that were asked for",
@@ -29,15 +29,15 @@ pub(crate) const SWEEP: Experiment = Experiment {
     ..Experiment::USUAL
 };
 
-/// One axis of the load.
+/// A parameter of the load.
 struct Axis {
     name: &'static str,
     about: &'static str,
-    /// Puts a value into a question; `false`: there is no such value.
+    /// Sets a value in a scenario; `false`: invalid value.
     set: fn(&mut Scenario, &str) -> bool,
 }
 
-/// The axes of the load, with what is usual, in the order in which they are set.
+/// The parameters of the load with their defaults, in the order in which they are set.
 const AXES: &[Axis] = &[
     Axis {
         name: "zipf",
@@ -93,7 +93,7 @@ const AXES: &[Axis] = &[
         about: "of the operations ask for keys that are not there (0)",
         set: |question, text| set_share(question, Kind::GetAbsent, text),
     },
-    // Behind what makes the size of the data.
+    // After the parameters that determine the size of the data.
     Axis {
         name: "cache_size",
         about: "of the data, as in 20%, or in bytes, as in 64MiB (20%)",
@@ -104,7 +104,7 @@ const AXES: &[Axis] = &[
     },
 ];
 
-/// What is varied: an axis and its values.
+/// A varied parameter and its values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Varied {
     name: String,
@@ -112,10 +112,10 @@ pub(crate) struct Varied {
 }
 
 impl Varied {
-    /// Reads `name=values`.
+    /// Parses `name=values`.
     ///
     /// # Errors
-    /// Of usage.
+    /// Usage errors.
     pub(crate) fn read(text: &str) -> Result<Self> {
         let wrong = || Failure::usage(format!("--vary {text:?} is not NAME=VALUE,...: {HOW}"));
         let (name, values) = text.split_once('=').ok_or_else(wrong)?;
@@ -141,7 +141,7 @@ impl Varied {
 const HOW: &str = "values are separated by commas, `a..b` stands for ten in equal steps, \
                    `a..b/n` for so many";
 
-/// The values of `from..to`, where `to` may have a number of them behind it.
+/// The values of `from..to`, where `to` may end with their number.
 fn range(from: &str, to: &str) -> Option<Vec<String>> {
     let (to, count) = match to.split_once('/') {
         Some((to, count)) => (to, count.parse().ok().filter(|count| (2..=10_000).contains(count))?),
@@ -150,22 +150,22 @@ fn range(from: &str, to: &str) -> Option<Vec<String>> {
     let unit = if from.ends_with('%') || to.ends_with('%') { "%" } else { "" };
     let number = |text: &str| text.strip_suffix('%').unwrap_or(text).parse::<f64>().ok();
     let (first, last) = (number(from)?, number(to)?);
-    // Whole numbers stay whole where there are enough of them, as of threads.
+    // Whole numbers remain whole if the range has enough of them, as for threads.
     let is_whole =
         first.fract() == 0.0 && last.fract() == 0.0 && (last - first).abs() >= f64::from(count - 1);
     let values = (0..count).map(|at| {
         let value = first + (last - first) * f64::from(at) / f64::from(count - 1);
-        // Four digits that count, as nobody asks for more.
+        // Four significant digits are enough.
         let value = if is_whole { value.round() } else { format!("{value:.3e}").parse().ok()? };
         Some(format!("{value}{unit}"))
     });
     (first.is_finite() && last.is_finite()).then(|| values.collect())?
 }
 
-/// All combinations, the last axis changing first.
+/// All combinations, the last parameter changing fastest.
 ///
 /// # Errors
-/// Of usage, where there is no such axis or value.
+/// Usage errors, for an unknown parameter or value.
 pub(crate) fn points(
     varied: &[Varied],
     subjects: &[SubjectRecord],
@@ -184,7 +184,7 @@ pub(crate) fn points(
     (0..cells).map(|cell| Ok(question(cell, varied, usual)?.point())).collect()
 }
 
-/// Whether there is such an axis, for all subjects.
+/// Whether all subjects have this parameter.
 fn check(name: &str, subjects: &[SubjectRecord]) -> Result<()> {
     if AXES.iter().any(|axis| axis.name == name) {
         return Ok(());
@@ -226,13 +226,13 @@ fn question(cell: usize, varied: &[Varied], usual: &Scenario) -> Result<Scenario
     Ok(question)
 }
 
-/// The axes of the load, a line each.
+/// The parameters of the load, one line each.
 pub(crate) fn axes() -> String {
     let line = |axis: &Axis| format!("  {:<19} {}\n", axis.name, axis.about);
     AXES.iter().map(line).collect()
 }
 
-/// The size of a cache in hundredths of so much data, from `20%` or `64MiB`.
+/// The size of a cache in percent of the data, from `20%` or `64MiB`.
 pub(crate) fn cache_percent(text: &str, data_bytes: f64) -> Option<f64> {
     match text.strip_suffix('%') {
         Some(percent) => not_below(percent, 0.0),
@@ -240,7 +240,7 @@ pub(crate) fn cache_percent(text: &str, data_bytes: f64) -> Option<f64> {
     }
 }
 
-/// Puts a value, if there is one, into its place; whether there is.
+/// Sets a value, if present; whether it was.
 fn put<T>(place: &mut T, value: Option<T>) -> bool {
     let is_there = value.is_some();
     if let Some(value) = value {

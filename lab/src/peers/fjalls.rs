@@ -1,9 +1,8 @@
 //! fjall as a subject.
 //!
-//! It reads and writes through the page cache and has no setting for direct I/O:
-//! what it reads again costs no storage read, and memory of the kernel serves it on
-//! top of the budget. Its rows of cold reads are no comparison, which its
-//! `kernel_read_bytes_per_op` shows.
+//! It reads and writes through the page cache and has no setting for direct I/O: its repeated reads
+//! cost no storage reads, as kernel memory on top of the budget serves them. Its rows of cold reads
+//! are therefore not comparable, as its `kernel_read_bytes_per_op` shows.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use crate::subject::{Counts, Hold, Search, Settings, Subject, SubjectRecord};
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
 use fjall::{CompressionType, Database, Iter, Keyspace, KeyspaceCreateOptions, Readable, Snapshot};
 
-/// fjall as it comes, with the budget.
+/// fjall with its defaults, with the budget.
 pub const FJALL: SubjectRecord = SubjectRecord {
     name: "fjall",
     about: "fjall with three quarters of the budget as its cache and an eighth as memtable; through \
@@ -26,7 +25,7 @@ pub const FJALL: SubjectRecord = SubjectRecord {
     open,
 };
 
-/// Compactions and flushes count as done when so many looks in a row have found none.
+/// Compactions and flushes are done after this number of consecutive idle checks.
 const IDLE_LOOKS: u32 = 15;
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);

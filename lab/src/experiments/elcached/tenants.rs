@@ -1,10 +1,11 @@
-//! `elcached-tenants`: two tenants with 3 GB of DRAM between them, who share it in some ratio and have
-//! four times as much flash each; and what a plan gives them for the same latencies (Figure 4).
+//! `elcached-tenants`: two tenants share 3 GB of DRAM in some ratio and have four times as much
+//! flash each; compared with a plan for the same latencies (Figure 4).
 //!
-//! The first tenant's requests are by Zipf's law, the second's by the exponential one. Of the plan it is
-//! asked that the first is answered a twentieth sooner, and the second no later. What the paper saves is asked of three
-//! sets of [`terms`](crate::experiments::elcached::terms), the last of which are solved from the paper: with these it is all of its requests,
-//! and objects as memcached has them (part `whole tenants`).
+//! The first tenant's requests follow Zipf's law, the second's the exponential one. The plan must
+//! make the first tenant a twentieth faster, and the second no slower. The paper's savings are
+//! computed for three sets of [`terms`](crate::experiments::elcached::terms), the last of which are
+//! solved from the paper: with these it uses all of its requests, and objects with memcached's
+//! sizes (part `whole tenants`).
 
 use std::sync::Arc;
 
@@ -25,23 +26,23 @@ use crate::scale::Scale;
 
 /// DRAM of both, in bytes, before it is shrunk with the workload.
 const DRAM_BYTES: u64 = 3_000_000_000;
-/// The first tenant's share of it; the paper looks at 1.63 of 3 GB.
+/// The first tenant's share of it; the paper uses 1.63 of 3 GB.
 const SHARES: &[f64] = &[0.1, 0.2, 0.3, 0.4, 0.5, PAPER_SHARE, 0.6, 0.7, 0.8, 0.9];
 const PAPER_SHARE: f64 = 0.54;
-/// What is said of that.
+/// The judged metrics.
 const PAPER: &str = "paper";
-/// The same with flash that is sooner, before a back end that is later.
+/// The same with faster flash and a slower back end.
 const PAPER_SOONER: &str = "paper-sooner-flash";
 /// The same with the times of the paper's example.
 const PAPER_EXAMPLE: &str = "paper-example";
-/// How much sooner the first is to be answered.
+/// The speedup target of the first tenant.
 const LATENCY_PART: f64 = 0.9499;
 
 #[derive(Debug)]
 struct Tenants {
-    /// Of both, whose requests are as many times fewer.
+    /// Of both, whose requests are scaled by the same factor.
     workloads: [Workload; 2],
-    /// Points of a curve that are looked at at a time.
+    /// Curve points examined at a time.
     points: usize,
     terms: &'static [Terms],
 }
@@ -110,7 +111,7 @@ impl Tenants {
             Err(why) if [PAPER, PAPER_SOONER, PAPER_EXAMPLE].contains(&phase) => {
                 return Err(Failure::new(format!("there is no plan for {phase}: {why:?}")));
             }
-            // He has next to nothing to gain: his misses are those of a cache without bounds.
+            // It has almost no potential: its misses are those of an unbounded cache.
             Err(_) => {}
         }
         Ok(all)

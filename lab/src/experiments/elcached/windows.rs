@@ -1,9 +1,9 @@
-//! What the length of a window does to the curve that is made in it, and to the plan that follows: the
-//! part `windows` of `elcached-elastic`.
+//! The effect of the window length on the curve and on the plan: the part `windows` of
+//! `elcached-elastic`.
 //!
-//! A server's profile ([`Watch`]) sees one window after another of a workload that stays the same, whose
-//! true curve is known from all of its requests. Each window's plan is held against that: what it really
-//! takes beside what was asked, and what it costs beside the best plan there is.
+//! A server's profile ([`Watch`]) processes consecutive windows of a constant workload, whose true
+//! curve is known from all of its requests. Each window's plan is compared with that: its real
+//! latency with the target, and its cost with the best plan.
 
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ use crate::failure::{Failure, Result};
 use crate::scale::Scale;
 
 const WATCH: &str = "tidekv:watch";
-/// The latency that plans are to keep, in microseconds.
+/// The latency target of plans, in microseconds.
 const SLA_US: f64 = 300.0;
 /// Requests of a window.
 const LENGTHS: [u64; 6] = [10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000];
-/// So many windows of each length are looked at.
+/// The number of windows of each length.
 const WINDOWS: usize = 6;
-/// What the sample of a server has at most.
+/// The maximum sample of a server.
 const OBJECTS_MAX: usize = 2 * DEFAULT_SAMPLE_SIZE;
 const SETTINGS: Settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
-/// Larger caches are not looked at.
+/// The largest cache considered.
 const SIZE_MAX: u64 = 1 << 40;
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Windows {
         }
     }
 
-    /// The size that a plan by this curve gives: DRAM, and flash.
+    /// The sizes in a plan by this curve: DRAM, and flash.
     fn planned(&self, curve: Curve) -> Option<(u64, u64)> {
         let question = PlanRequest {
             tenants: vec![self.tenant(curve)],
@@ -59,7 +59,7 @@ impl Windows {
         Some((plan.tenants[0].memory_bytes, plan.tenants[0].flash_bytes))
     }
 
-    /// What caches miss that are warm: of the second half of all requests, each followed.
+    /// The misses of warm caches: of the second half of all requests, each simulated.
     fn truth(&self, seed: u64) -> Option<Curve> {
         let mut watch = Watch::new(usize::MAX / 16, SIZE_MAX, SETTINGS);
         let half = workload::requests(self.shrink) / 2;
@@ -77,7 +77,7 @@ impl Windows {
         let mut accesses = workload::accesses(self.law, self.shrink, seed);
         let tenant = self.tenant(truth.clone());
         let (mut errors, mut latencies, mut costs, mut windows) = (0.0, 0.0_f64, 0.0, 0);
-        // In half of all requests it has learnt what there is, as a server has that runs for long.
+        // Half of all requests warm it up, as in a long-running server.
         let learnt = workload::requests(self.shrink) / 2;
         for access in accesses.by_ref().take(learnt as usize) {
             watch.see(&access);
@@ -97,7 +97,7 @@ impl Windows {
             let curve = watch.end_window(Window { requests, lost: 0 })?;
             errors += curve.mean_absolute_error(truth, 1_000);
             windows += 1;
-            // A window by which nothing can be promised asks for all there is.
+            // A window without a feasible plan takes the maximum sizes.
             let Some((memory, flash)) = self.planned(curve) else { continue };
             let really = tenant.allot(memory, flash, Prices::USUAL);
             latencies = latencies.max(really.latency_us / SLA_US);

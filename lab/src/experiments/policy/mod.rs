@@ -1,18 +1,18 @@
-//! The experiments `policy-*`: what RocksDB's cache options do, as "Exploring Cache Policies
-//! in RocksDB" (Gallardo and Friedman) sweeps them, and the same loads on TideKV, which has
-//! none of these options.
+//! The experiments `policy-*`: the effects of RocksDB's cache options, as measured in "Exploring
+//! Cache Policies in RocksDB" (Gallardo and Friedman), and the same loads on TideKV, which has none
+//! of these options.
 //!
-//! A store has a million entries of 128 bytes, 8 of them the key; it is asked as often as it
-//! has entries, beginning with an empty cache; the cache is a share of the data, and metadata
-//! lies in it where nothing else is said. Where keys are by Zipf's law, popular ones lie
-//! scattered. `zipf` is its exponent, 0 where all keys are equally likely. Every point is
-//! there with direct reads and with reads through the kernel's cache of files, as the paper
-//! does not say which it measured. Points of ten million entries are fewer.
+//! A store has a million entries of 128 bytes, 8 of them the key; the number of gets equals the
+//! number of entries, beginning with an empty cache; the cache is a percentage of the data and,
+//! unless stated otherwise, contains the metadata. With Zipf's law, popular keys are scattered.
+//! `zipf` is its exponent, 0 for uniform keys. Every point is measured with direct reads and with
+//! reads through the kernel's page cache, as the paper does not say which it measured. Points of
+//! ten million entries are fewer.
 //!
-//! Nor does it say how large write buffers are, but Table 2 shows it: a query looks at 3.835 filters
-//! and at 1.027 indexes, so that most entries lie in one run and those of three write buffers on
-//! level 0 before it. With buffers of 6 MiB it is 3.838 and 1.027 here. How large tables are does
-//! not show; those of the run have 8 MiB, and where it is what matters RocksDB's own 64
+//! The paper does not state the size of write buffers, but Table 2 implies it: a query checks 3.835
+//! filters and 1.027 indexes, so most entries are in one run and those of three write buffers are
+//! on level 0 above it. With buffers of 6 MiB it is 3.838 and 1.027 here. The table size is not
+//! known; tables of the run have 8 MiB, and where it matters RocksDB's default of 64
 //! ([`large_tables`]), whose filters are as large as a part of the cache.
 
 mod statements;
@@ -28,31 +28,30 @@ const VALUE_BYTES: u64 = 120;
 
 /// Of the entries of the usual scale: a million.
 const ENTRIES_SHARE: u64 = 10;
-/// Of large stores there are so many times the entries; a fifth of them is asked for, as a
-/// query takes as long.
+/// The factor of entries of large stores; a fifth of them is requested, as a query takes as long.
 const LARGE_TIMES: u64 = 10;
 const LARGE_SHARE: u64 = 5;
-/// Stores that differ by luck are many, and each is asked one in so many times as often.
+/// Stores that differ by chance are many, and each gets one in this number of the requests.
 const LUCK_SHARE: u64 = 5;
-/// A quick run asks one in so many times as often.
+/// A quick run makes one in this number of the requests.
 const QUICK_SHARE: u64 = 10;
 
-/// The cache in hundredths of the data (section 3.3 of the paper).
+/// The cache in percent of the data (section 3.3 of the paper).
 const SIZES: &[f64] = &[2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 65.0, 80.0, 95.0, 110.0];
 const FEW_SIZES: &[f64] = &[2.0, 5.0, 10.0, 20.0, 50.0, 110.0];
 const QUICK_SIZES: &[f64] = &[2.0, 20.0];
 
-/// Exponents of Zipf's law (section 3.1); 0: all keys are equally likely.
+/// Exponents of Zipf's law (section 3.1); 0: uniform keys.
 const ALPHAS: &[f64] = &[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 const FEW_ALPHAS: &[f64] = &[0.0, MODERATE, 1.0];
-/// What the paper takes where it varies something else.
+/// The paper's default where it varies another parameter.
 const MODERATE: f64 = 0.3;
 const MODERATE_SIZE: f64 = 20.0;
 
 const SMALL_TABLE_MIB: u32 = 8;
 const LARGE_TABLE_MIB: u32 = 64;
 
-/// What is asked where nothing else is said.
+/// The default scenario.
 pub(crate) fn usual(scale: &Scale) -> Scenario {
     Scenario {
         entries: entries(scale),
@@ -69,8 +68,8 @@ pub(crate) fn usual(scale: &Scale) -> Scenario {
     .choosing("table_mib", SMALL_TABLE_MIB)
 }
 
-/// With tables as RocksDB has them. Where their metadata is read again and again a query takes
-/// half a millisecond, so there are fewer.
+/// With RocksDB's default table size. Where their metadata is read repeatedly, a query takes half a
+/// millisecond, so there are fewer.
 fn large_tables(scale: &Scale) -> Scenario {
     let usual = usual(scale);
     let operations = usual.operations / if scale.is_quick { 10 } else { 20 };
@@ -85,13 +84,13 @@ fn operations(scale: &Scale, of_entries: u64) -> u64 {
     }
 }
 
-/// Entries of a store that many points ask: a tenth of the scale's, all in a quick run.
+/// Entries of a store that many points use: a tenth of the scale's, all in a quick run.
 pub(crate) fn entries(scale: &Scale) -> u64 {
     if scale.is_quick { scale.entries } else { (scale.entries / ENTRIES_SHARE).max(1) }
 }
 
-/// Each question with direct reads, and through the kernel's cache of files if the run is
-/// not a quick one.
+/// Each scenario with direct reads, and also through the kernel's page cache unless the run is a
+/// quick one.
 fn points(scale: &Scale, questions: Vec<Scenario>) -> Vec<Point> {
     let ways: &[bool] = if scale.is_quick { &[false] } else { &[false, true] };
     let with_each_way = |question: &Scenario| {
@@ -103,7 +102,7 @@ fn points(scale: &Scale, questions: Vec<Scenario>) -> Vec<Point> {
     all.map(|question| question.point()).collect()
 }
 
-/// A question with every size of the cache and every exponent.
+/// A scenario with every cache size and every exponent.
 fn grid(usual: &Scenario, sizes: &[f64], alphas: &[f64]) -> Vec<Scenario> {
     let skewed = alphas.iter().map(|&zipf| Scenario { zipf, ..usual.clone() });
     at_each_size(&skewed.collect::<Vec<_>>(), sizes)
@@ -117,7 +116,7 @@ fn at_each_size(questions: &[Scenario], sizes: &[f64]) -> Vec<Scenario> {
     questions.iter().flat_map(sized).collect()
 }
 
-/// The same with few of each where there are ten times the entries.
+/// The same with few of each for ten times the entries.
 fn large_grid(scale: &Scale) -> Vec<Scenario> {
     match scale.is_quick {
         true => Vec::new(),
@@ -129,7 +128,7 @@ fn large_grid(scale: &Scale) -> Vec<Scenario> {
     }
 }
 
-/// Every question with every value of a choice.
+/// Every scenario with every value of a choice.
 fn with_each(
     questions: &[Scenario],
     name: &'static str,
@@ -188,8 +187,8 @@ fn shards(scale: &Scale) -> Vec<Point> {
     points(scale, with_each(&questions, "shard_bits", bits))
 }
 
-/// The query of Table 2 with stores that differ by nothing but where their blocks come to lie
-/// in the cache. Reads go through the kernel's cache, as there are many of large blocks.
+/// The query of Table 2 with stores that differ only in the placement of their blocks in the cache.
+/// Reads go through the kernel's page cache, as there are many of large blocks.
 fn luck(scale: &Scale) -> Vec<Point> {
     let (tables, builds): (&[u32], u32) = match scale.is_quick {
         true => (&[LARGE_TABLE_MIB], 2),
@@ -214,7 +213,7 @@ fn placement(scale: &Scale) -> Vec<Point> {
     points(scale, with_each(&questions, "metadata", &["cache", "parts", "beside"]))
 }
 
-/// What section 4.1 would have measured beside gets alone, in hundredths of the operations.
+/// The other operations that section 4.1 could have measured, in percent of the operations.
 const MIXES: &[&[(Kind, u32)]] =
     &[&[], &[(Kind::Scan, 50)], &[(Kind::Put, 20)], &[(Kind::GetAbsent, 50)]];
 
@@ -258,7 +257,7 @@ const fn map(
     Figure { title, metric, x, y, shape: Shape::Map }
 }
 
-/// All of them, in the order in which they are listed and run.
+/// All of them, in the order of listing and running.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "policy-size-skew",

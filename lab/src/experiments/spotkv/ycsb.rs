@@ -1,6 +1,6 @@
 //! `spotkv-ycsb`: the six loads of YCSB with values of a kilobyte. LevelDB reads through the
-//! kernel's cache of files; its process may take, with that, the budget and what a process takes by
-//! itself. The others read directly, and what they take is in their rows (`rss_bytes_max`).
+//! kernel's page cache; its process may take, including that cache, the budget plus the base memory
+//! of a process. The others read directly, and their rows contain their memory (`rss_bytes_max`).
 
 use crate::experiment::{Experiment, Point, Rule, Subjects, Target};
 use crate::experiments::ackey::caches::{self, Load};
@@ -10,10 +10,10 @@ use crate::scale::Scale;
 use crate::subjects::tidekv;
 
 const VALUE_BYTES: u64 = 1000;
-/// Of the data, in hundredths.
+/// Percent of the data.
 const BUDGETS: &[f64] = &[1.0, 5.0];
-/// What a process takes before it opens a store, and allocators beyond what they are asked for:
-/// no less than others are seen to take.
+/// The base memory of a process before it opens a store, and the overhead of allocators: no less
+/// than the measured values of the others.
 const BESIDE_BUDGET_BYTES: u64 = 32 << 20;
 const LEVELDB: &str = "leveldb";
 

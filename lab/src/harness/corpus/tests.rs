@@ -1,4 +1,4 @@
-//! Tests of a corpus, with a cache that can be made to answer wrongly.
+//! Tests of a corpus, with a cache that can return wrong values.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -11,11 +11,11 @@ use crate::subject::{Counts, Hold, Settings};
 /// Flags and value.
 type Kept = (u32, Vec<u8>);
 
-/// Keeps what it is given, and answers with what `spoil` makes of it.
+/// Stores values, and returns them changed by `spoil`.
 struct Keeper {
     kept: Mutex<HashMap<Vec<u8>, Kept>>,
     spoil: fn(&mut u32, &mut Vec<u8>),
-    /// It has no room for more.
+    /// It is full.
     bytes_max: usize,
 }
 
@@ -80,7 +80,7 @@ impl Subject for Keeper {
     }
 }
 
-/// Files of 4 KiB and one byte more each, and one that is too small and one that is too large.
+/// Files of 4 KiB plus one more byte each, one that is too small and one that is too large.
 fn files(count: usize) -> (tempfile::TempDir, CorpusJob) {
     let directory = tempfile::tempdir().unwrap();
     let deep = directory.path().join("deep/deeper");

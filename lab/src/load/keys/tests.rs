@@ -1,4 +1,4 @@
-//! Who is chosen, and how often.
+//! The chosen entries and their frequencies.
 
 use super::*;
 
@@ -102,7 +102,7 @@ fn entries_come_as_often_as_they_are_likely_to() {
         Choice::Zipf { alpha: 0.99, is_scattered: true },
         Choice::Zipf { alpha: 0.8, is_scattered: false },
         Choice::Hot { entries: 0.01, operations: 0.9, run: 1 },
-        // What is not a whole run is never chosen.
+        // An incomplete run is never chosen.
         Choice::Hot { entries: 0.1, operations: 0.9, run: 3 },
     ] {
         let likelihoods = Picker::new(&choice, entries, 7, 0, 1).likelihoods();
