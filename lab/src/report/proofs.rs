@@ -1,18 +1,18 @@
-//! The proofs that `docs/reliability.md` tells of: what each checks, and how it is
-//! repeated. What they found comes from their rows.
+//! The proofs in `docs/reliability.md`: the checks of each, and the commands to repeat it. Their
+//! results come from rows.
 
 /// One kind of proof.
 pub(crate) struct Proof<'a> {
     /// The experiment's name in the rows.
     pub(crate) name: &'a str,
     pub(crate) title: &'a str,
-    /// What is checked, in two or three sentences.
+    /// The checks, in two or three sentences.
     pub(crate) what: &'a str,
-    /// The commands that repeat it, one a line.
+    /// The commands that repeat it, one per line.
     pub(crate) command: &'a str,
-    /// The metric that says how many cases a run checked.
+    /// The metric with the number of checked cases of a run.
     pub(crate) cases: &'a str,
-    /// Whether the document counts its runs and lists none but those with a loss.
+    /// Whether the document only counts its runs and lists those with a loss.
     pub(crate) is_counted: bool,
 }
 

@@ -33,7 +33,7 @@ const PLAIN: &str = "profiling plain";
 
 /// The memory layout of a server affects its speed.
 const SERVERS: usize = 4;
-/// A hundredth of a processor is spent however long it is.
+/// A hundredth of a processor is used for any length of the turn.
 const WINDOW: Duration = Duration::from_secs(10);
 const SIZES: Sizes = Sizes { dram_bytes: 256 << 20, flash_bytes: 0 };
 
@@ -92,8 +92,8 @@ fn ratios(of: &[f64], to: &[f64]) -> Vec<f64> {
     of.iter().zip(to).map(|(of, to)| of / to).collect()
 }
 
-/// The median, and between which values that of all turns that there might be is, with 19 in 20 chances
-/// (by ranks: how many of `n` lie below a median is binomial).
+/// The median, and the 95 % confidence interval of the median of all possible turns (by ranks: the
+/// number of `n` values below a median is binomial).
 fn median_between(values: &[f64]) -> [f64; 3] {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -105,7 +105,7 @@ fn median_between(values: &[f64]) -> [f64; 3] {
 pub(super) fn points(scale: &Scale) -> Vec<Point> {
     let (lead_in, turn_length, rounds) = match scale.is_quick {
         true => (Duration::from_millis(50), Duration::from_millis(100), 3),
-        // A burst is due each 1.25 s. What is saved up is spent when a turn counts, and it has two.
+        // A burst is due every 1.25 s. Saved budget is spent when a turn counts, and it has two.
         false => (Duration::from_millis(1_250), Duration::from_millis(2_500), 12),
     };
     let of = |(part, objects, gets_at_once, sets_at_once, threads): (&str, _, _, _, _)| {
