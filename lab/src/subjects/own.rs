@@ -6,7 +6,7 @@ use crate::subjects::served;
 use crate::subjects::tidekv;
 use crate::subjects::tiered;
 
-/// All of them: the store, the cache of objects, and what they are held against.
+/// All of them: the store, the object cache, and their baselines.
 pub const SUBJECTS: &[SubjectRecord] = &[
     tidekv::TIDEKV,
     tidekv::TIDEKV_BLOCK_LRU,
@@ -31,6 +31,6 @@ pub const SUBJECTS: &[SubjectRecord] = &[
     indexes::DEVICE_OBJECTS,
 ];
 
-/// TideKV as it comes, in each of its forms: what targets that compare subjects are about.
+/// TideKV with its defaults, in each of its forms: the subjects of targets.
 pub(crate) const AS_IT_COMES: &[&str] =
     &[tidekv::TIDEKV.name, tiered::TIDEKV_CACHE.name, served::TIDEKV_CACHE_SERVED.name];

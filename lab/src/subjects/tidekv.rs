@@ -1,4 +1,4 @@
-//! TideKV as a subject: in this process, through its public face.
+//! TideKV as a subject: in this process, through its public API.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ const POLICY: Choosable = Choosable {
     to_set: |value| format!("cache_policy = {value:?}, of the store's options"),
 };
 
-/// Kind of filters, and bits for each key of the last level.
+/// The filter type, and bits per key of the last level.
 const FILTER: Choosable = Choosable {
     name: "filter",
     values: "bloom-N, cuckoo-N: with N bits a key",
@@ -42,7 +42,7 @@ const FILTER: Choosable = Choosable {
     },
 };
 
-/// TideKV as it comes.
+/// TideKV with its defaults.
 pub const TIDEKV: SubjectRecord = SubjectRecord {
     name: "tidekv:tide",
     about: "TideKV as it comes: one budget for memtables (at most a quarter), metadata, reads in \
@@ -56,7 +56,7 @@ pub const TIDEKV: SubjectRecord = SubjectRecord {
     open: |path, settings| open(path, settings, CachePolicy::Adaptive),
 };
 
-/// With blocks as the only cache.
+/// With a block cache only.
 pub const TIDEKV_BLOCK_LRU: SubjectRecord = SubjectRecord {
     name: "tidekv:block-lru",
     about: "the same with blocks as the only cache, of which the least recently used one leaves",
@@ -65,7 +65,7 @@ pub const TIDEKV_BLOCK_LRU: SubjectRecord = SubjectRecord {
     ..TIDEKV
 };
 
-/// With values as the only cache: AC-Key's pure KV.
+/// With a value cache only: AC-Key's pure KV.
 pub const TIDEKV_KV_ONLY: SubjectRecord = SubjectRecord {
     name: "tidekv:kv-only",
     about: "the same with values as the only cache",
@@ -74,7 +74,7 @@ pub const TIDEKV_KV_ONLY: SubjectRecord = SubjectRecord {
     ..TIDEKV
 };
 
-/// With pointers as the only cache: AC-Key's pure KP.
+/// With a pointer cache only: AC-Key's pure KP.
 pub const TIDEKV_KP_ONLY: SubjectRecord = SubjectRecord {
     name: "tidekv:kp-only",
     about: "the same with pointers as the only cache",
@@ -83,7 +83,7 @@ pub const TIDEKV_KP_ONLY: SubjectRecord = SubjectRecord {
     ..TIDEKV
 };
 
-/// With blocks as the only cache, and admission to it.
+/// With a block cache only, and admission to it.
 pub const TIDEKV_BLOCK_ADMISSION: SubjectRecord = SubjectRecord {
     name: "tidekv:block-admission",
     about: "the same with blocks as the only cache, into which only those come that are asked \
@@ -103,7 +103,7 @@ pub const TIDEKV_HAC: SubjectRecord = SubjectRecord {
     ..TIDEKV
 };
 
-/// With AC-Key's caches and the best boundaries that never move: the paper's `offline`.
+/// With AC-Key's caches and the best fixed boundaries: the paper's `offline`.
 pub const TIDEKV_OFFLINE: SubjectRecord = SubjectRecord {
     name: "tidekv:offline",
     about: "the same with values, pointers and blocks kept as AC-Key was published, and boundaries \
@@ -114,7 +114,7 @@ pub const TIDEKV_OFFLINE: SubjectRecord = SubjectRecord {
     ..TIDEKV
 };
 
-/// With blocks as the only cache, in CLOCK's order.
+/// With a block cache only, evicting by CLOCK.
 pub const TIDEKV_BLOCK_CLOCK: SubjectRecord = SubjectRecord {
     name: "tidekv:block-clock",
     about: "the same with blocks as the only cache, which leave as CLOCK says",
@@ -123,7 +123,7 @@ pub const TIDEKV_BLOCK_CLOCK: SubjectRecord = SubjectRecord {
     ..TIDEKV
 };
 
-/// With blocks as the only cache, in S3-FIFO's order.
+/// With a block cache only, evicting by S3-FIFO.
 pub const TIDEKV_BLOCK_S3_FIFO: SubjectRecord = SubjectRecord {
     name: "tidekv:block-s3-fifo",
     about: "the same with blocks as the only cache, which leave as S3-FIFO says",
@@ -132,7 +132,7 @@ pub const TIDEKV_BLOCK_S3_FIFO: SubjectRecord = SubjectRecord {
     ..TIDEKV
 };
 
-/// With the best boundaries that never move. The runner looks for them and says which.
+/// With the best fixed boundaries. The runner searches for them and reports them.
 pub const TIDEKV_BEST_SPLIT: SubjectRecord = SubjectRecord {
     name: "tidekv:best-split",
     about: "the same with boundaries that never move, at the tenths that read the least, which \
@@ -143,7 +143,7 @@ pub const TIDEKV_BEST_SPLIT: SubjectRecord = SubjectRecord {
     ..TIDEKV
 };
 
-/// With the best boundaries of each phase.
+/// With the best fixed boundaries of each phase.
 pub const TIDEKV_BEST_AT_SWITCH: SubjectRecord = SubjectRecord {
     name: "tidekv:best-at-switch",
     about: "the same with boundaries that are told of every phase, and put where tenths read the \
@@ -153,14 +153,14 @@ pub const TIDEKV_BEST_AT_SWITCH: SubjectRecord = SubjectRecord {
     ..TIDEKV_BEST_SPLIT
 };
 
-/// The store counts as idle when nothing has moved for this long: half of it
-/// passes before level 0 is merged in the quiet.
+/// The store is idle after this time without changes: half of it passes before an idle compaction
+/// of level 0.
 const IDLE: Duration = Duration::from_millis(1000);
 
-/// How often it is asked.
+/// The polling period.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// The file in which a store notes what was hot.
+/// The file of the store's hot list.
 const HOT_LIST: &str = "HOT";
 
 struct Tide {
@@ -186,7 +186,7 @@ fn open(
         cache_bytes_max,
         warm_start,
         direct_io: !settings.is_buffered,
-        // Caches are compared over one tree, which stays as it is.
+        // Caches are compared on one tree, which does not change.
         seek_compactions: settings.cache_bytes.is_none(),
         ..Options::default()
     };
@@ -202,7 +202,7 @@ fn open(
     };
     let keyspace = db.keyspace_with("lab", options)?;
     if let Some(bytes) = settings.cache_bytes {
-        // What others keep of open tables in their caches counts as ours does.
+        // Metadata of open tables counts as ours, as other engines keep it in their caches.
         let metadata = db.statistics().counter("memory.metadata_bytes");
         db.set_cache_bytes_max(bytes.saturating_sub(metadata));
     }
@@ -210,12 +210,12 @@ fn open(
     Ok(Box::new(Tide { db, keyspace, hot_list, clock: SystemClock::new() }))
 }
 
-/// The policy that is written so.
+/// The policy with this name.
 fn policy_of(text: &str) -> Result<CachePolicy> {
     text.parse().map_err(|e| Failure::usage(format!("{e}")))
 }
 
-/// The filter that is chosen.
+/// The chosen filter.
 fn filter_of(settings: &Settings) -> Result<(FilterKind, u8)> {
     let chosen = settings.choices.get(FILTER.name).map_or(FILTER.usual, String::as_str);
     let unknown = || {
@@ -231,7 +231,7 @@ fn filter_of(settings: &Settings) -> Result<(FilterKind, u8)> {
     Ok((kind, bits.parse().map_err(|_| unknown())?))
 }
 
-/// The bytes of a file, if it is there.
+/// The size of a file, if it exists.
 #[expect(clippy::disallowed_methods, reason = "looks at a store from outside")]
 fn bytes_of(path: &Path) -> Option<u64> {
     std::fs::metadata(path).ok().map(|metadata| metadata.len())
@@ -260,7 +260,7 @@ fn cold_lookups(statistics: &Statistics) -> ColdLookups {
     }
 }
 
-/// Counters that move while background work is under way.
+/// Counters that change during background work.
 fn background_work(statistics: &Statistics) -> [u64; 6] {
     [
         "flush.count",
@@ -274,7 +274,7 @@ fn background_work(statistics: &Statistics) -> [u64; 6] {
 }
 
 thread_local! {
-    /// What a thread's gets put values into.
+    /// The buffer for a thread's values.
     static VALUE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -1,4 +1,4 @@
-//! `tidekv-lab advise`: traces in several formats, data of a store, and what is said of them.
+//! `tidekv-lab advise`: traces in several formats, data of a store, and the recommendations.
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ fn a_trace_is_measured_with_what_is_worth_a_try() {
         assert!(out.contains(says), "{says:?} is not in {out}");
     }
     let rows = rows(&place);
-    // Two sizes, three policies and a filter; and two turns more of each where something was kept.
+    // Two sizes, three policies and a filter; and two more turns of each if a change was kept.
     assert_eq!(rows.iter().filter(|row| row["params"].get("round").is_none()).count(), 8);
     for row in &rows {
         assert_eq!(
@@ -66,12 +66,12 @@ fn a_trace_is_measured_with_what_is_worth_a_try() {
         assert!(row["metrics"]["reads_per_op"].as_f64().unwrap() > 0.0, "{row}");
         assert!(row["metrics"]["p99_us"].as_f64().unwrap() > 0.0, "{row}");
     }
-    // All was measured before.
+    // All were measured before.
     let turns = || std::fs::read_to_string(place.file("results").join("turns.jsonl")).unwrap();
     let before = turns();
     let again = advise(&place, &["--trace", text(&trace), "--cache", "5%,20KiB"]);
     assert_eq!((again.text(), turns()), (out, before.clone()));
-    // Another trace of that name, with as many requests of as many keys, is another one.
+    // Another trace with that name and the same numbers of requests and keys is a different one.
     place.write("requests.csv", csv().replace(",get,key0,", ",get,key1,") + "broken\n");
     advise(&place, &["--trace", text(&trace), "--cache", "5%"]);
     assert!(turns().len() > before.len());

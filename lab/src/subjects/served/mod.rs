@@ -1,12 +1,11 @@
-//! Caches of objects behind a socket as subjects: TideKV's own server, and memcached.
+//! Object caches behind a socket as subjects: TideKV's own server, and memcached.
 //!
-//! Each is a process of its own, started when it is opened and ended when it is closed, at the
-//! latest when the worker ends. All speak the memcached protocol through the same client, over a
-//! Unix socket, with a connection for each thread that asks; so a socket costs all the same. The
-//! process is a child of the worker and shares the bound on its memory.
+//! Each is a separate process, started by the open and ended by the close, at the latest when the
+//! worker ends. All use the memcached protocol through the same client, over a Unix socket, with
+//! one connection per thread; so the cost of a socket is the same for all. The process is a child
+//! of the worker and shares its memory limit.
 //!
-//! Threads may use a subject at once. The one that opens it must outlive it: with it the
-//! server ends.
+//! Threads may use a subject concurrently. Its opener must outlive it: the server ends with it.
 
 mod client;
 mod directory;
@@ -88,16 +87,16 @@ pub const MEMCACHED_SWAP: SubjectRecord = SubjectRecord {
     ..TIDEKV_CACHE
 };
 
-/// How a server tells its counts.
+/// The source of a server's counters.
 enum Counting {
-    /// By pipes, ours: all of them.
+    /// Pipes, for ours: all of them.
     Control(Mutex<Control>),
-    /// By `stats`, memcached.
+    /// `stats`, for memcached.
     Stats,
 }
 
 struct Served {
-    /// Those that no thread uses just now.
+    /// The idle connections.
     connections: Mutex<Vec<Connection<UnixStream>>>,
     counting: Counting,
     server: ServerProcess,
@@ -126,7 +125,7 @@ fn open_memcached(
 }
 
 impl Served {
-    /// Asks something over a connection that no other thread uses meanwhile.
+    /// Sends a request over a connection that no other thread uses meanwhile.
     fn ask<T>(&self, question: impl FnOnce(&mut Connection<UnixStream>) -> Result<T>) -> Result<T> {
         let idle = || self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = idle().pop();
@@ -145,7 +144,7 @@ impl Served {
 
 impl Subject for Served {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        // A cache may have no room for it.
+        // A cache may lack room for it.
         self.ask(|connection| connection.set(key, value).map(drop))
     }
 

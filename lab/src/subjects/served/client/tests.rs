@@ -1,4 +1,4 @@
-//! The client against replies that are right, cut, and wrong.
+//! The client with correct, truncated, and wrong replies.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use super::*;
 use crate::load::keys::key_of;
 
-/// Hands out what it was given, in pieces of so many bytes, and then ends.
+/// Returns its input in pieces of this number of bytes, and then ends.
 struct Script {
     replies: Vec<u8>,
     piece: usize,
@@ -50,7 +50,7 @@ fn keys_are_printable_and_stay_apart() {
     assert_eq!(printed(&7u64.to_be_bytes()), "x0000000000000007");
     assert_eq!(printed(b"k \n"), "x6b200a");
     assert_eq!(printed(b""), "x");
-    // As long as a key of the lab's, and none.
+    // A key of the length of the lab's keys, different from all of them.
     assert_eq!(printed(&[0xff; 16]), format!("x{}", "ff".repeat(16)));
     assert_eq!(printed(&[1; 124]).len(), 249);
     assert!(print_key(&[1; 125], &mut Vec::new()).unwrap_err().is_usage);
@@ -61,7 +61,7 @@ fn requests_are_as_the_protocol_has_them_and_replies_may_come_in_pieces() {
     let key = key_of(1);
     for piece in [1, 2, 7] {
         let mut connection = scripted(b"", piece);
-        // A reply must not be there before it is asked for.
+        // A reply must not arrive before its request.
         let reply = |connection: &mut Connection<Script>, text: &[u8]| {
             connection.stream.replies = text.into();
         };
