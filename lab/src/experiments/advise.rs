@@ -17,7 +17,7 @@ use crate::subject::{Choices, SubjectRecord};
 /// The experiment's name in rows.
 pub(crate) const ADVISE: Experiment = Experiment {
     name: "advise",
-    about: "a workload of a user's own, with the settings that are worth a try",
+    about: "a user's workload, with each setting worth trying",
     ..Experiment::USUAL
 };
 

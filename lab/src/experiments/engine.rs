@@ -256,15 +256,15 @@ const fn at_least(ratio: f64) -> Target {
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "drive-overhead",
-        about: "operations of the lab against no store: what measuring costs",
-        claim: "at most 50 ns an operation",
+        about: "operations of the lab without a store: the measurement overhead",
+        claim: "at most 50 ns per operation",
         points: drive_overhead,
         targets: &[Target::new("cpu_us_per_op", Rule::AtMost(0.05))],
         ..Experiment::USUAL
     },
     Experiment {
         name: "engine-fill-random",
-        about: "put every entry once, in no order, into an empty store",
+        about: "put every entry once, in random order, into an empty store",
         claim: "at least as fast as RocksDB",
         points: |scale| on_grid(scale, |s, t| filling(scale, s, t, Choice::Shuffled, 1)),
         targets: &[at_least(1.0)],
@@ -280,7 +280,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "engine-get-cached",
-        about: "get keys at random from a store that memory holds whole",
+        about: "get random keys from a store that fits memory",
         claim: "1.5 times as fast as RocksDB with 1, 2 and 8 threads",
         points: |scale| on_grid(scale, |s, t| reading(scale, s, t, Kind::Get, WarmUp::UntilCached)),
         targets: &[at_least(1.5)],
@@ -288,15 +288,15 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "engine-get-cold",
-        about: "get keys at random with memory for index, filters and 5 % of the blocks",
-        claim: "at least as fast as RocksDB, and one read of storage a get",
+        about: "get random keys with memory for index, filters and 5 % of the blocks",
+        claim: "at least as fast as RocksDB, and one storage read per get",
         points: |scale| on_grid(scale, |s, t| reading(scale, s, t, Kind::Get, WarmUp::UntilSteady)),
         targets: &[at_least(1.0), Target::new("reads_per_op", Rule::AtMost(1.02))],
         ..Experiment::USUAL
     },
     Experiment {
         name: "engine-get-absent",
-        about: "ask for keys that lie between those that are there, memory as for cold gets",
+        about: "get absent keys between existing ones, memory as for cold gets",
         claim: "at least as fast as RocksDB",
         points: |scale| {
             on_grid(scale, |s, t| reading(scale, s, t, Kind::GetAbsent, WarmUp::UntilSteady))
@@ -316,7 +316,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "engine-scan-cached",
-        about: "scan 100 entries from a random key on in a store that memory holds whole",
+        about: "scan 100 entries from a random key on in a store that fits memory",
         claim: "1.2 times as fast as RocksDB",
         points: |scale| {
             on_grid(scale, |s, t| reading(scale, s, t, Kind::Scan, WarmUp::UntilCached))
@@ -356,7 +356,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "engine-open",
-        about: "open a store whose process was killed behind the last put of a random fill",
+        about: "open a store whose process was killed after the last put of a random fill",
         claim: "at most 2 s, and no longer than RocksDB",
         points: open,
         targets: &[
@@ -375,8 +375,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "engine-write-tail",
-        about: "overwrite at random, arriving at half the rate that the slowest subject bears",
-        claim: "99.9 % of the writes wait no longer than with RocksDB",
+        about: "random overwrites that arrive at half the throughput of the slowest subject",
+        claim: "p99.9 of the write latency is no longer than with RocksDB",
         points: write_tail,
         targets: &[Target::new("p999_us", Rule::RatioAtMost(1.0))],
         ..Experiment::USUAL

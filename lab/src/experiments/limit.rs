@@ -153,10 +153,11 @@ fn parts(scale: &Scale) -> Vec<Point> {
 /// The experiment.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[Experiment {
     name: "limit",
-    about: "how far from the best possible: cold gets against the device, hits against a hash \
-            map and a cache, reads against what could be done with all requests known beforehand",
-    claim: "0.90 of the device's reads with one thread and 0.95 with more; half as fast as a hash \
-            map and as a cache; a third or more of the gap between blocks by LRU and the bound",
+    about: "the distance from the theoretical best: cold gets compared with the device, hits \
+            with a hash map and a cache, reads with the minimum for requests known in advance",
+    claim: "0.90 of the device's reads with one thread and 0.95 with more; half as fast as a \
+            hash map and as a cache; closes a third or more of the gap between an LRU block \
+            cache and the bound",
     subjects: Subjects::Also(&["device:reads", "map:dashmap", "cache:quick_cache"]),
     points: parts,
     targets: &[

@@ -24,7 +24,7 @@ const CELLS_MAX: usize = 100_000;
 /// The name in rows.
 pub(crate) const SWEEP: Experiment = Experiment {
     name: "sweep",
-    about: "every combination of the values that were asked for",
+    about: "every combination of the given values",
     subjects: Subjects::Default,
     ..Experiment::USUAL
 };
@@ -41,34 +41,34 @@ struct Axis {
 const AXES: &[Axis] = &[
     Axis {
         name: "zipf",
-        about: "exponent of Zipf's law; 0: all keys are equally likely (0.3)",
+        about: "exponent of Zipf's law; 0: uniform keys (0.3)",
         set: |question, text| put(&mut question.zipf, not_below(text, 0.0)),
     },
     Axis {
         name: "entries",
-        about: "of the store (1000000)",
+        about: "number of entries of the store (1000000)",
         set: |question, text| put(&mut question.entries, above_zero(text)),
     },
     Axis {
         name: "value_bytes",
-        about: "of each value; keys have 8 (120)",
+        about: "length of a value in bytes; keys have 8 (120)",
         set: |question, text| put(&mut question.value_bytes, above_zero(text)),
     },
     Axis {
         name: "operations",
-        about: "that are counted, from an empty cache on (1000000)",
+        about: "counted operations, starting with an empty cache (1000000)",
         set: |question, text| put(&mut question.operations, above_zero(text)),
     },
     Axis {
         name: "threads",
-        about: "of the drive (8)",
+        about: "client threads (8)",
         set: |question, text| {
             put(&mut question.threads, above_zero(text).filter(|threads| *threads <= 1024))
         },
     },
     Axis {
         name: "io",
-        about: "direct, or buffered: through the kernel's cache of files (direct)",
+        about: "direct, or buffered: through the kernel's page cache (direct)",
         set: |question, text| {
             let is_buffered = match text {
                 "direct" => Some(false),
@@ -80,23 +80,23 @@ const AXES: &[Axis] = &[
     },
     Axis {
         name: "scan_percent",
-        about: "of the operations are scans of 100 entries (0)",
+        about: "percent of the operations that are scans of 100 entries (0)",
         set: |question, text| set_share(question, Kind::Scan, text),
     },
     Axis {
         name: "put_percent",
-        about: "of the operations are puts (0)",
+        about: "percent of the operations that are puts (0)",
         set: |question, text| set_share(question, Kind::Put, text),
     },
     Axis {
         name: "get-absent_percent",
-        about: "of the operations ask for keys that are not there (0)",
+        about: "percent of the operations that are gets of absent keys (0)",
         set: |question, text| set_share(question, Kind::GetAbsent, text),
     },
     // After the parameters that determine the size of the data.
     Axis {
         name: "cache_size",
-        about: "of the data, as in 20%, or in bytes, as in 64MiB (20%)",
+        about: "size of the cache, in percent of the data (20%) or in bytes (64MiB) (20%)",
         set: |question, text| {
             let percent = cache_percent(text, question.data_bytes() as f64);
             put(&mut question.cache_percent, percent)

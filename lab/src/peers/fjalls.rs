@@ -15,8 +15,8 @@ use fjall::{CompressionType, Database, Iter, Keyspace, KeyspaceCreateOptions, Re
 /// fjall with its defaults, with the budget.
 pub const FJALL: SubjectRecord = SubjectRecord {
     name: "fjall",
-    about: "fjall with three quarters of the budget as its cache and an eighth as memtable; through \
-            the page cache, which stands outside of the budget",
+    about: "fjall with three quarters of the budget as its cache and an eighth as memtable; \
+            through the page cache, which is outside of the budget",
     is_default: false,
     format: "fjall",
     uses_kernel_cache: true,

@@ -28,8 +28,8 @@ use tokio::runtime::Runtime;
 pub const FOYER: SubjectRecord = SubjectRecord {
     name: "foyer",
     about: "foyer, a cache in memory and on flash, in this process: a quarter of the memory for \
-            what is being written, the rest for objects, its index on top; direct I/O by io_uring; \
-            not held to its memory, of which it takes more than twice as much while it is filled",
+            pending writes, the rest for objects, its index on top; direct I/O by io_uring; \
+            without a hard memory limit, it takes more than twice its memory while it is filled",
     is_default: false,
     format: "foyer",
     uses_kernel_cache: false,
@@ -41,7 +41,7 @@ pub const FOYER: SubjectRecord = SubjectRecord {
 /// foyer on blocking calls in threads of its own.
 pub const FOYER_PSYNC: SubjectRecord = SubjectRecord {
     name: "foyer:psync",
-    about: "the same with direct I/O by calls that block threads of tokio",
+    about: "the same with direct I/O by blocking calls in threads of tokio",
     open: |path, settings| open(path, settings, PsyncIoEngineConfig::new().boxed()),
     ..FOYER
 };

@@ -23,9 +23,9 @@ use crate::subject::{Counts, Hold, Search, Settings, Subject, SubjectRecord};
 /// LevelDB with Bloom filters and a block cache.
 pub const LEVELDB: SubjectRecord = SubjectRecord {
     name: "leveldb",
-    about: "LevelDB with Bloom filters of 10 bits a key, half of the budget as its cache of blocks \
-            and at most an eighth as write buffer; through the page cache, which stands outside of \
-            the budget unless that is of the whole process",
+    about: "LevelDB with Bloom filters of 10 bits per key, half of the budget as its block cache \
+            and at most an eighth as write buffer; through the page cache, which is outside of \
+            the budget unless the budget is that of the whole process",
     is_default: false,
     format: "leveldb",
     uses_kernel_cache: true,

@@ -18,7 +18,7 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 /// The hash map of the crate `dashmap`, with the hash of `foldhash`.
 pub const DASHMAP: SubjectRecord = SubjectRecord {
     name: "map:dashmap",
-    about: "no store: a concurrent hash map, without bounds, whose values are found in place",
+    about: "no store: an unbounded concurrent hash map, whose values are read in place",
     is_default: false,
     format: "none",
     uses_kernel_cache: false,

@@ -21,9 +21,9 @@ const TOP: f64 = 20.0;
 
 /// The metrics in figures of a sweep, which has no declared figures.
 const OF_SWEEP: [(&str, &str); 3] = [
-    ("reads_per_op", "Reads of an operation"),
+    ("reads_per_op", "Reads per operation"),
     ("hit_ratio", "Share of lookups of blocks that the cache answers"),
-    ("ops_per_s", "Operations a second"),
+    ("ops_per_s", "Operations per second"),
 ];
 
 /// All figures of an experiment; empty if it has none.

@@ -20,8 +20,8 @@ use crate::subject::{Counts, Hold, Search, Settings, Subject, SubjectRecord};
 /// Reads at random.
 pub const DEVICE_READS: SubjectRecord = SubjectRecord {
     name: "device:reads",
-    about: "no store: reads 4 KiB of its tables at random, past the page cache, a read for each \
-            thread at a time",
+    about: "no store: reads 4 KiB of its tables at random with direct I/O, one read per thread \
+            at a time",
     is_default: false,
     format: "tidekv",
     uses_kernel_cache: false,

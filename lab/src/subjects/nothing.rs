@@ -11,7 +11,7 @@ use crate::subject::{Counts, Hold, Search, Settings, Subject, SubjectRecord};
 /// Returns the expected results immediately.
 pub(crate) const NOTHING: SubjectRecord = SubjectRecord {
     name: "nothing",
-    about: "no store at all: what an operation of the drive costs by itself",
+    about: "no store: the cost of an operation of the drive itself",
     is_default: true,
     format: "nothing",
     uses_kernel_cache: false,

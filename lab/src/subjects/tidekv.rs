@@ -19,9 +19,9 @@ use crate::subject::{
 /// How caches share their memory.
 const POLICY: Choosable = Choosable {
     name: "policy",
-    values: "tide, hac, block-only and the other policies of caches",
-    usual: "tide",
-    tries: &["tide", "block-only", "hac"],
+    values: "adaptive, ac-key, block-only and the other cache policies",
+    usual: "adaptive",
+    tries: &["adaptive", "block-only", "ac-key"],
     is_of_tables: |_| false,
     to_set: |value| format!("cache_policy = {value:?}, of the store's options"),
 };
@@ -29,7 +29,7 @@ const POLICY: Choosable = Choosable {
 /// The filter type, and bits per key of the last level.
 const FILTER: Choosable = Choosable {
     name: "filter",
-    values: "bloom-N, cuckoo-N: with N bits a key",
+    values: "bloom-N, cuckoo-N: with N bits per key",
     usual: "bloom-10",
     tries: &["bloom-10", "cuckoo-10"],
     is_of_tables: |_| true,
@@ -45,9 +45,9 @@ const FILTER: Choosable = Choosable {
 /// TideKV with its defaults.
 pub const TIDEKV: SubjectRecord = SubjectRecord {
     name: "tidekv:tide",
-    about: "TideKV as it comes: one budget for memtables (at most a quarter), metadata, reads in \
-            flight and caches, shared by values, pointers and blocks; direct I/O for tables, log \
-            on and unsynced",
+    about: "TideKV with its defaults: one budget for memtables (at most a quarter), metadata, \
+            pending reads and caches, shared by values, pointers and blocks; direct I/O for \
+            tables, log on and unsynced",
     is_default: true,
     format: "tidekv",
     uses_kernel_cache: false,
@@ -59,7 +59,7 @@ pub const TIDEKV: SubjectRecord = SubjectRecord {
 /// With a block cache only.
 pub const TIDEKV_BLOCK_LRU: SubjectRecord = SubjectRecord {
     name: "tidekv:block-lru",
-    about: "the same with blocks as the only cache, of which the least recently used one leaves",
+    about: "the same with only a block cache, with LRU eviction",
     is_default: false,
     open: |path, settings| open(path, settings, CachePolicy::BlockOnly),
     ..TIDEKV
@@ -68,7 +68,7 @@ pub const TIDEKV_BLOCK_LRU: SubjectRecord = SubjectRecord {
 /// With a value cache only: AC-Key's pure KV.
 pub const TIDEKV_KV_ONLY: SubjectRecord = SubjectRecord {
     name: "tidekv:kv-only",
-    about: "the same with values as the only cache",
+    about: "the same with only a value cache",
     is_default: false,
     open: |path, settings| open(path, settings, CachePolicy::Fixed { kv: 100, kp: 0 }),
     ..TIDEKV
@@ -77,7 +77,7 @@ pub const TIDEKV_KV_ONLY: SubjectRecord = SubjectRecord {
 /// With a pointer cache only: AC-Key's pure KP.
 pub const TIDEKV_KP_ONLY: SubjectRecord = SubjectRecord {
     name: "tidekv:kp-only",
-    about: "the same with pointers as the only cache",
+    about: "the same with only a pointer cache",
     is_default: false,
     open: |path, settings| open(path, settings, CachePolicy::Fixed { kv: 0, kp: 100 }),
     ..TIDEKV
@@ -86,8 +86,7 @@ pub const TIDEKV_KP_ONLY: SubjectRecord = SubjectRecord {
 /// With a block cache only, and admission to it.
 pub const TIDEKV_BLOCK_ADMISSION: SubjectRecord = SubjectRecord {
     name: "tidekv:block-admission",
-    about: "the same with blocks as the only cache, into which only those come that are asked \
-            for often enough",
+    about: "the same with only a block cache, with admission by access frequency",
     is_default: false,
     open: |path, settings| open(path, settings, CachePolicy::Fixed { kv: 0, kp: 0 }),
     ..TIDEKV
@@ -96,8 +95,8 @@ pub const TIDEKV_BLOCK_ADMISSION: SubjectRecord = SubjectRecord {
 /// With AC-Key's caches and boundaries.
 pub const TIDEKV_HAC: SubjectRecord = SubjectRecord {
     name: "tidekv:hac",
-    about: "the same with values, pointers and blocks kept, and their boundaries moved, as AC-Key \
-            was published",
+    about: "the same with the caches of values, pointers and blocks, and the moving boundaries, \
+            of AC-Key as published",
     is_default: false,
     open: |path, settings| open(path, settings, CachePolicy::AC_KEY),
     ..TIDEKV
@@ -106,8 +105,8 @@ pub const TIDEKV_HAC: SubjectRecord = SubjectRecord {
 /// With AC-Key's caches and the best fixed boundaries: the paper's `offline`.
 pub const TIDEKV_OFFLINE: SubjectRecord = SubjectRecord {
     name: "tidekv:offline",
-    about: "the same with values, pointers and blocks kept as AC-Key was published, and boundaries \
-            that never move, at the tenths that read the least, which are looked for beforehand",
+    about: "the same with the caches of values, pointers and blocks of AC-Key as published, and \
+            fixed boundaries, in tenths, with the fewest reads, found by a search beforehand",
     is_default: false,
     search: Search::Split(Caches::AcKeys),
     open: |path, settings| open(path, settings, CachePolicy::AcKeyFixed { kv: 30, kp: 10 }),
@@ -117,7 +116,7 @@ pub const TIDEKV_OFFLINE: SubjectRecord = SubjectRecord {
 /// With a block cache only, evicting by CLOCK.
 pub const TIDEKV_BLOCK_CLOCK: SubjectRecord = SubjectRecord {
     name: "tidekv:block-clock",
-    about: "the same with blocks as the only cache, which leave as CLOCK says",
+    about: "the same with only a block cache, with CLOCK eviction",
     is_default: false,
     open: |path, settings| open(path, settings, CachePolicy::BlockClock),
     ..TIDEKV
@@ -126,7 +125,7 @@ pub const TIDEKV_BLOCK_CLOCK: SubjectRecord = SubjectRecord {
 /// With a block cache only, evicting by S3-FIFO.
 pub const TIDEKV_BLOCK_S3_FIFO: SubjectRecord = SubjectRecord {
     name: "tidekv:block-s3-fifo",
-    about: "the same with blocks as the only cache, which leave as S3-FIFO says",
+    about: "the same with only a block cache, with S3-FIFO eviction",
     is_default: false,
     open: |path, settings| open(path, settings, CachePolicy::BlockS3Fifo),
     ..TIDEKV
@@ -135,8 +134,8 @@ pub const TIDEKV_BLOCK_S3_FIFO: SubjectRecord = SubjectRecord {
 /// With the best fixed boundaries. The runner searches for them and reports them.
 pub const TIDEKV_BEST_SPLIT: SubjectRecord = SubjectRecord {
     name: "tidekv:best-split",
-    about: "the same with boundaries that never move, at the tenths that read the least, which \
-            are looked for beforehand",
+    about: "the same with fixed boundaries, in tenths, with the fewest reads, found by a search \
+            beforehand",
     is_default: false,
     search: Search::Split(Caches::ValuesPointersBlocks),
     open: |path, settings| open(path, settings, CachePolicy::Fixed { kv: 30, kp: 0 }),
@@ -146,8 +145,8 @@ pub const TIDEKV_BEST_SPLIT: SubjectRecord = SubjectRecord {
 /// With the best fixed boundaries of each phase.
 pub const TIDEKV_BEST_AT_SWITCH: SubjectRecord = SubjectRecord {
     name: "tidekv:best-at-switch",
-    about: "the same with boundaries that are told of every phase, and put where tenths read the \
-            least in it, which is looked for beforehand",
+    about: "the same with the best fixed boundaries of each phase, in tenths, with the fewest \
+            reads in it, found by a search beforehand",
     is_default: false,
     search: Search::SplitOfPhase(Caches::ValuesPointersBlocks),
     ..TIDEKV_BEST_SPLIT

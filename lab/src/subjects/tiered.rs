@@ -16,8 +16,8 @@ use crate::subject::{
 /// The cache with its defaults.
 pub const TIDEKV_CACHE: SubjectRecord = SubjectRecord {
     name: "tidekv:cache",
-    about: "TideKV's cache tier as it comes, in this process: DRAM for hot objects, write buffers \
-            and the hot part of the index, direct I/O for objects on flash",
+    about: "TideKV's cache tier with its defaults, in this process: DRAM for hot objects, write \
+            buffers and the hot part of the index, direct I/O for objects on flash",
     is_default: false,
     format: "tidekv-cache",
     uses_kernel_cache: true,

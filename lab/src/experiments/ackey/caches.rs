@@ -331,7 +331,7 @@ const FASTER: &[Target] = &[
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "ackey-sweep",
-        about: "four choices of keys, three shares of scans, four sizes of the cache",
+        about: "four key distributions, three scan ratios, four cache sizes",
         claim: "faster than RocksDB in every cell",
         points: sweep,
         targets: FASTER,
@@ -383,12 +383,12 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "ackey-cpu",
-        about: "processor time and throughput of every way to cache (AC-Key, Fig. 11)",
+        about: "processor time and throughput of every cache policy (AC-Key, Fig. 11)",
         paper: "AC-Key does 1320 operations a second, RocksDB 1247, values alone 934, pointers \
                 alone 914, the best split 1358; AC-Key takes hardly more processor time than \
                 fixed splits, and RocksDB the least",
-        claim: "an operation takes at most 1.2 times the processor time that it takes with \
-                blocks alone, by LRU",
+        claim: "an operation takes at most 1.2 times the processor time of an LRU block cache \
+                alone",
         subjects: Subjects::Also(&[
             "tidekv:block-lru",
             "tidekv:kv-only",
@@ -408,8 +408,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                 section 5)",
         paper: "throughput stays within 3.9 % over the learning rates (1461 to 1520 operations a \
                 second) and within 2.8 % over the thresholds (1418 to 1459)",
-        claim: "reads of an operation stay within 3.9 % and 2.8 % of those with the paper's \
-                100 K and 5 %",
+        claim: "reads per operation stay within 3.9 % and 2.8 % of those with the paper's 100 K \
+                and 5 %",
         subjects: Subjects::Only(&["tidekv:hac"]),
         points: parameters,
         targets: &[
@@ -422,8 +422,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "ackey-ablation",
-        about: "what is left when ideas are left out, one at a time, and other policies",
-        claim: "each of them saves reads",
+        about: "ablation: adaptive without one mechanism at a time, and other policies",
+        claim: "each mechanism saves reads",
         subjects: Subjects::Only(&["tidekv:tide"]),
         points: ablation,
         targets: &[Target::new(

@@ -107,12 +107,12 @@ fn write(scale: &Scale) -> Vec<Point> {
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "ackey-phase",
-        about: "scans, then gets, then scans again: how fast boundaries follow, and what they \
-                cost on the way (AC-Key, Fig. 12)",
+        about: "scans, then gets, then scans again: how fast boundaries adapt, and the cost of \
+                the adaptation (AC-Key, Fig. 12)",
         paper: "AC-Key is 32 to 66 % faster than the best single split in the phase of scans, \
                 and 2 to 20 % in that of gets",
-        claim: "behind a switch at most 5 % more reads than with boundaries that are told of it; \
-                on the whole at most 2 % more than with the best single split; and as much \
+        claim: "after a switch at most 5 % more reads than with the best boundaries of each \
+                phase; in total at most 2 % more than with the best single split; and as much \
                 faster than that one, and than that of AC-Key's caches, as the paper says",
         subjects: Subjects::Also(&["tidekv:block-lru"]),
         points: phase,

@@ -156,10 +156,10 @@ fn until_hot(samples: &[Sample], position: usize, wanted: f64) -> (u64, f64) {
 /// The experiment.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[Experiment {
     name: "ackey-restart",
-    about: "gets until the store answers 0.9 times as many of them from memory as before it was \
-            closed: where it remembers what was hot, and where it does not",
-    claim: "it takes at most a twentieth of the operations of a cold start, with a list of at \
-            most a hundredth of the data",
+    about: "gets until a reopened store answers 0.9 times as many of them from memory as before \
+            the close, with and without a warm start",
+    claim: "a warm start takes at most a twentieth of the operations of a cold start, with a hot \
+            list of at most a hundredth of the data",
     subjects: Subjects::Only(&["tidekv:tide"]),
     points: restart,
     targets: &[

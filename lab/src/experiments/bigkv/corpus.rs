@@ -88,10 +88,10 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const CORPUS: Experiment = Experiment {
     name: "bigkv-corpus",
-    about: "real files of 4 KiB to 1 MiB set through a socket and asked for in random order, every \
-            byte compared, with little memory beside flash",
+    about: "real files of 4 KiB to 1 MiB, set through a socket and read in random order, every \
+            byte compared, with DRAM that is small compared with flash",
     paper: "",
-    claim: "no answer is wrong in a byte or in its flags, and nearly all files are there",
+    claim: "no response has a wrong byte or wrong flags, and nearly all files are hits",
     subjects: Subjects::Only(CACHES),
     points,
     targets: &[

@@ -49,11 +49,11 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const DATASET_SIZE: Experiment = Experiment {
     name: "bigkv-dataset-size",
-    about: "objects of 1 KiB by Zipf's law, as many as fit memory, ten and a hundred times as \
-            many, on caches behind a socket with flash, without, and with swap (BigKV)",
+    about: "objects of 1 KiB by Zipf's law, 1, 10 and 100 times the memory in total, on caches \
+            behind a socket with flash, without, and with swap (BigKV)",
     paper: "level throughput whatever the size, where memcached and Fatcache stop once metadata \
             cannot be kept in DRAM, and are very slow with swap",
-    claim: "from ten to a hundred memories the throughput stays within a fifth",
+    claim: "from ten to a hundred times the memory, the throughput stays within a fifth",
     subjects: Subjects::Only(CACHES),
     points,
     targets: &[
@@ -70,14 +70,14 @@ pub(super) const DATASET_SIZE: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Operations a second",
+            title: "Operations per second",
             metric: "ops_per_s",
             x: "data_in_memories",
             y: "",
             shape: Shape::Lines,
         },
         Figure {
-            title: "Gets that found their object",
+            title: "Hit ratio of gets",
             metric: "hit_ratio",
             x: "data_in_memories",
             y: "",

@@ -258,11 +258,11 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const FAULT: Experiment = Experiment {
     name: "bigkv-fault",
-    about: "one of eight devices is lost under load and comes back, in virtual time; every value \
+    about: "one of eight devices fails under load and is replaced, in virtual time; every value \
             is checked (BigKV)",
     paper: "a better hit ratio without parity, and recovery of what was lost",
-    claim: "the hit ratio falls by no more than the share of the device, once, and is back at 99 % \
-            when a share has been filled again",
+    claim: "the hit ratio falls by no more than the share of the device, once, and recovers to \
+            99 % when a share has been refilled",
     subjects: Subjects::Only(&[TIDEKV_CACHE.name]),
     points,
     targets: &[

@@ -124,15 +124,15 @@ const fn map(title: &'static str, metric: &'static str) -> Figure<'static> {
 
 pub(super) const INDEX: Experiment = Experiment {
     name: "bigkv-index",
-    about: "lookups of objects of 4 KiB through an index of which a tenth is in memory, beside one \
-            that is there as a whole and others of two levels (BigKV)",
+    about: "lookups of objects of 4 KiB through an index with a tenth of it in memory, compared \
+            with one entirely in memory and with other two-level indexes (BigKV)",
     paper: "99, 99.9 and 99.99 % of lookups take 96, 167 and 208 us, with the whole index in \
             memory 88, 118 and 208, with uDepot 183, 247 and 1115, with SlickCache 201, 1655 and \
             1993; 68 % shorter than uDepot's, the three together",
-    claim: "the same to 1.1, 1.4 and 1.0 times those with the whole index in memory, and 68 % \
-            shorter than with an index after uDepot, the three together; at most 1.05 reads for a hit of \
-            which the index is in memory, 2 for another one, 0.02 for a miss; at most 2 bytes of \
-            memory an object",
+    claim: "1.0 to 1.1, 1.4 and 1.0 times the latencies with the whole index in memory, and 68 % \
+            shorter than with an index modelled on uDepot, the three together; at most 1.05 \
+            reads for a hit whose index entry is in memory, 2 for another hit, 0.02 for a miss; \
+            at most 2 bytes of memory per object",
     subjects: Subjects::Only(&[
         TIDEKV_CACHE.name,
         INDEX_DRAM.name,

@@ -92,9 +92,9 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const RESTART: Experiment = Experiment {
     name: "bigkv-restart",
-    about: "a cache with ten and a hundred million objects on flash is killed and opened again",
+    about: "a cache with 10 and 100 million objects on flash is killed and reopened",
     paper: "",
-    claim: "within a second for a hundred million objects, with the hit ratio of before at once",
+    claim: "within a second for 100 million objects, immediately with the previous hit ratio",
     subjects: Subjects::Only(&[TIDEKV_CACHE.name]),
     points,
     targets: &[

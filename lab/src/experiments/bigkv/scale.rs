@@ -201,8 +201,8 @@ pub(super) const SCALE: Experiment = Experiment {
     about: "the same load on one to eight modelled devices, as shards and striped with parity \
             (BigKV)",
     paper: "5.4 times the throughput with 8 SSDs",
-    claim: "eight shards do seven times as much as one, and 5.4 times as much as an array of the \
-            same devices that is striped with parity",
+    claim: "eight shards have seven times the throughput of one, and 5.4 times that of an array \
+            of the same devices striped with parity",
     subjects: Subjects::Only(&[TIDEKV_CACHE.name]),
     points,
     targets: &[
@@ -213,7 +213,7 @@ pub(super) const SCALE: Experiment = Experiment {
         Target::in_phase("fetch-95-put-5", "ops_per_s", STRIPES[2]),
     ],
     figures: &[Figure {
-        title: "Operations a second",
+        title: "Operations per second",
         metric: "ops_per_s",
         x: "devices",
         y: "load",

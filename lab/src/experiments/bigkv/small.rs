@@ -57,11 +57,11 @@ const fn lines(title: &'static str, metric: &'static str) -> Figure<'static> {
 
 pub(super) const SMALL: Experiment = Experiment {
     name: "bigkv-small",
-    about: "objects of 64 bytes to 4 KiB on the same bytes of flash and DRAM: what each takes of \
-            both, what is read and written for it, and how many are there",
+    about: "objects of 64 bytes to 4 KiB on the same bytes of flash and DRAM: space per object \
+            on both, reads and writes, and hit ratio",
     paper: "",
-    claim: "memory for an object on flash is about the same for all sizes, at most 2 bytes; of what \
-            small objects take of flash most is not theirs",
+    claim: "memory per object on flash is about the same for all sizes, at most 2 bytes; most of \
+            the flash space of small objects is overhead",
     subjects: Subjects::Only(&[TIDEKV_CACHE.name]),
     points,
     targets: &[Target::new("index_bytes_per_object", Rule::AtMost(2.0))],
@@ -69,7 +69,7 @@ pub(super) const SMALL: Experiment = Experiment {
         lines("Bytes of flash for a byte of an object", "space_overhead"),
         lines("Bytes written to flash for a byte of an object", "write_amp"),
         lines("Reads of flash for a hit", "flash_reads_per_hit"),
-        lines("Gets that found their object", "hit_ratio"),
+        lines("Hit ratio of gets", "hit_ratio"),
     ],
     ..Experiment::USUAL
 };

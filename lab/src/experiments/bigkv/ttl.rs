@@ -251,12 +251,12 @@ const fn is_met(part: &'static str) -> Target {
 
 pub(super) const TTL: Experiment = Experiment {
     name: "bigkv-ttl",
-    about: "hit ratio of flash for a part of the objects that live, with traces made after \
-            Twitter's caches: groups of objects that expire together, the same without, and a \
-            model that scans (BigKV)",
+    about: "hit ratio with flash for a part of the live objects, with traces modelled on \
+            Twitter's caches: with objects grouped by expiry, without groups, and a model that \
+            scans (BigKV)",
     paper: "1 TB of BigKV is as good as 2 TB of uDepot, at nearly no I/O",
     claim: "the hit ratio of lazy expiry with twice the flash, where times to live are mixed; \
-            where all are the same, what came first expires first and there is nothing to gain",
+            where all are equal, insertion order is expiry order and grouping gains nothing",
     subjects: Subjects::Default,
     points,
     targets: &[
@@ -271,21 +271,21 @@ pub(super) const TTL: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Gets that found their object",
+            title: "Hit ratio of gets",
             metric: "hit_ratio",
             x: "flash",
             y: "part",
             shape: Shape::Map,
         },
         Figure {
-            title: "Share of flash that has expired",
+            title: "Expired share of flash",
             metric: "expired_share",
             x: "flash",
             y: "part",
             shape: Shape::Map,
         },
         Figure {
-            title: "Bytes read to find what has expired, for each byte put",
+            title: "Bytes read to find expired objects, per byte put",
             metric: "expiry_read_bytes_per_byte",
             x: "flash",
             y: "part",

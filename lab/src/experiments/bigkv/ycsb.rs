@@ -92,11 +92,11 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const YCSB: Experiment = Experiment {
     name: "bigkv-ycsb",
-    about: "the loads of YCSB with fields of 4 to 32 KiB on caches with flash, in this process and \
+    about: "YCSB loads with fields of 4 to 32 KiB on caches with flash, in this process and \
             behind a socket (BigKV)",
     paper: "3.1 times the throughput of uDepot",
     claim: "as fast as memcached with extstore, three times as fast where its headers do not fit \
-            memory; half as fast again as foyer; nine tenths of the device's own rate",
+            memory; 1.5 times as fast as foyer; nine tenths of the device's own rate",
     subjects: Subjects::Only(&[
         TIDEKV_CACHE.name,
         TIDEKV_CACHE_SERVED.name,
@@ -126,14 +126,14 @@ pub(super) const YCSB: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Operations a second",
+            title: "Operations per second",
             metric: "ops_per_s",
             x: "load",
             y: "value_bytes",
             shape: Shape::Map,
         },
         Figure {
-            title: "Gets that found their object",
+            title: "Hit ratio of gets",
             metric: "hit_ratio",
             x: "load",
             y: "value_bytes",

@@ -160,10 +160,11 @@ const fn target(part: &'static str, most: f64) -> Target {
 
 pub(super) const ACCURACY: Experiment = Experiment {
     name: "elcached-accuracy",
-    about: "miss ratios that profiles predict, against those of a real memcached and of TideKV's cache \
-            without and with flash, for two workloads after Facebook's ETC at eight sizes (ElCached, Figure 2)",
+    about: "miss ratios predicted by profiles, compared with those of a real memcached and of \
+            TideKV's cache without and with flash, for two workloads modelled on Facebook's ETC \
+            at eight sizes (ElCached, Figure 2)",
     paper: "4 % off on average, against a memcached",
-    claim: "2 % off at most against a memcached, 1 % against our own cache",
+    claim: "an error of at most 2 % for memcached, 1 % for our own cache",
     subjects: Subjects::Default,
     points,
     targets: &[

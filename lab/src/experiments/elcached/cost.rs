@@ -251,13 +251,14 @@ const fn saves(phase: &'static str, most: f64) -> Target {
 
 pub(super) const COST: Experiment = Experiment {
     name: "elcached-cost",
-    about: "the least cost of DRAM and flash that keeps a latency, by a plan and with both in a \
-            fixed ratio, for two workloads after Facebook's ETC (ElCached, Figure 3)",
+    about: "the lowest cost of DRAM and flash that meets a latency target, by a plan and with \
+            both in a fixed ratio, for two workloads modelled on Facebook's ETC (ElCached, \
+            Figure 3)",
     paper: "about 0.40 of the proportional cost by Zipf's law; by an exponential one 0.90 up to 250 µs, \
             and 0.30 from 300 µs on",
-    claim: "within a thousandth of the least there is; and what the paper saves, with the times of the design, \
-            with flash in 50 µs before a back end in 2 ms (chosen after others had been seen), or with \
-            those that the paper's own example has, of all its requests",
+    claim: "within a thousandth of the minimum; and the paper's savings, with the times of the \
+            design, with flash in 50 µs and a back end in 2 ms (chosen after the results of \
+            others), or with those of the paper's own example, for all its requests",
     subjects: Subjects::Default,
     points,
     targets: &[
@@ -285,14 +286,14 @@ pub(super) const COST: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Cost of keeping a latency",
+            title: "Cost of a latency target",
             metric: "cost",
             x: "sla_us",
             y: "",
             shape: Shape::Subjects,
         },
         Figure {
-            title: "Cost of the plan, as a part of the proportional one",
+            title: "Cost of the plan, relative to the proportional one",
             metric: "cost_to_proportional",
             x: "sla_us",
             y: "terms",

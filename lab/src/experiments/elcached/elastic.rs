@@ -264,12 +264,13 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "elcached-elastic",
-    about: "a cache that changes its DRAM and flash by itself so that a latency is kept for the least \
-            money, while clients ask for five times as many objects and for few again; and how long \
-            the windows of its curves should be (what ElCached, §6, left open)",
+    about: "a cache that resizes its DRAM and flash to meet a latency target at the lowest cost, \
+            while the number of requested objects grows fivefold and shrinks again; and the best \
+            window length of its curves (left open in ElCached, §6)",
     paper: "future work",
-    claim: "after a change the latency is kept again within two windows; a server that makes curves does 98 % \
-            of what it does without; nobody waits for more than 10 ms while DRAM becomes smaller",
+    claim: "after a change the latency meets its target again within two windows; a server that \
+            computes curves has 98 % of its throughput without; no request waits for more than \
+            10 ms while DRAM shrinks",
     subjects: Subjects::Default,
     points,
     targets: &[
@@ -286,29 +287,29 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Mean latency of clients; at a third of the time they begin to ask for five times as many \
-                    objects, at two thirds for as few again",
+            title: "Mean latency of clients; after a third of the time they request five times \
+                    as many objects, after two thirds the original number again",
             metric: "latency_us",
             x: "second",
             y: "",
             shape: Shape::Subjects,
         },
         Figure {
-            title: "DRAM that the cache may use",
+            title: "DRAM limit of the cache",
             metric: "plan_dram_bytes",
             x: "second",
             y: "",
             shape: Shape::Subjects,
         },
         Figure {
-            title: "Flash that it may use",
+            title: "Flash limit of the cache",
             metric: "plan_flash_bytes",
             x: "second",
             y: "",
             shape: Shape::Subjects,
         },
         Figure {
-            title: "What both cost, 13 for a GiB of DRAM, 1 for one of flash",
+            title: "Cost of both, 13 per GiB of DRAM, 1 per GiB of flash",
             metric: "cost",
             x: "second",
             y: "",

@@ -181,10 +181,10 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const SHRINK: Experiment = Experiment {
     name: "elcached-shrink",
-    about: "a model of memcached's slabs that gives up a part of its pages, chosen by how many of their \
-            items are used, at random or by age (ElCached, section 6)",
+    about: "a model of memcached's slabs that releases a part of its pages, chosen by the number \
+            of their accessed items, at random or by age (ElCached, section 6)",
     paper: "the least active slabs are chosen by HyperLogLog counters (no numbers)",
-    claim: "once it has settled, what it misses is within a hundredth of the curve at its new size",
+    claim: "once it has settled, its misses are within a hundredth of the curve at its new size",
     subjects: Subjects::Default,
     points,
     targets: &[Target::in_phase(SETTLED, "relative_error", Rule::AtMost(0.01))],

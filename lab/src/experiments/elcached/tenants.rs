@@ -150,8 +150,8 @@ const fn target(phase: &'static str, of: &'static str, most: f64) -> Target {
 
 pub(super) const TENANTS: Experiment = Experiment {
     name: "elcached-tenants",
-    about: "two tenants who share DRAM in some ratio with four times as much flash, and a plan that \
-            keeps the latency of both (ElCached, Figure 4)",
+    about: "two tenants that share DRAM in some ratio with four times as much flash, and a plan \
+            with the same latencies (ElCached, Figure 4)",
     paper: "a quarter cheaper (26 %), little more than half of the DRAM (46 % less), 5 % sooner for the \
             first tenant and no later for the second, where the first has 54 % of the DRAM",
     claim: "at least that",
@@ -171,14 +171,14 @@ pub(super) const TENANTS: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Cost of the plan, as a part of the proportional one",
+            title: "Cost of the plan, relative to the proportional one",
             metric: "cost_to_proportional",
             x: "share",
             y: "",
             shape: Shape::Subjects,
         },
         Figure {
-            title: "DRAM of the plan, as a part of the proportional one",
+            title: "DRAM of the plan, relative to the proportional one",
             metric: "dram_to_proportional",
             x: "share",
             y: "",

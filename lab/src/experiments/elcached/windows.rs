@@ -149,7 +149,7 @@ pub(super) const FIGURES: [Figure; 2] = [
         shape: Shape::Subjects,
     },
     Figure {
-        title: "Latency of a window's plan by the true curve, as a part of what was asked, at most",
+        title: "Maximum latency of a window's plan by the true curve, relative to the target",
         metric: "latency_to_asked",
         x: "window_requests",
         y: "",

@@ -262,13 +262,13 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "policy-size-skew",
         about: "caches of 2 to 110 % of the data, keys by Zipf's law with exponents of 0.1 to 1 \
-                and all alike (RocksDB's cache policies, Figs. 2 and 3)",
+                and uniform keys (RocksDB's cache policies, Figs. 2 and 3)",
         paper: "more skew and a larger cache give more hits, and the time to read falls as they \
                 rise; beyond a cache of 20 % of the data there is little more to gain, also where \
                 all keys are alike, which the paper cannot explain",
-        claim: "hits of data blocks grow linearly with the cache where all keys are alike; those of \
-                metadata, which the paper counts with them, are all there from the beginning; \
-                TideKV never reads more with a larger cache",
+        claim: "hits of data blocks grow linearly with the cache for uniform keys; those of \
+                metadata, which the paper includes, are complete from the beginning; TideKV \
+                never reads more with a larger cache",
         subjects: Subjects::Only(&[ROCKS, "tidekv:tide"]),
         points: size_skew,
         targets: &[Target::new(
@@ -279,22 +279,22 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
             lines("Lookups that the cache answers", "block_hits", "cache_percent", "zipf"),
             lines("Time for all queries (s)", "seconds", "cache_percent", "zipf"),
             lines("Data blocks found in the cache", "data_hits", "cache_percent", "zipf"),
-            map("Reads of an operation", "reads_per_op", "cache_percent", "zipf"),
+            map("Reads per operation", "reads_per_op", "cache_percent", "zipf"),
         ],
         statements: OF_SIZE_SKEW,
     },
     Experiment {
         name: "policy-pinning",
-        about: "metadata pinned not at all, of tables that were flushed, or all (Fig. 4)",
+        about: "metadata not pinned, pinned for flushed tables, or all pinned (Fig. 4)",
         paper: "the more is pinned, the fewer hits there are; the paper expected the opposite",
-        claim: "what is pinned is never looked up, so that its hits are not counted; reads are not \
-                more",
+        claim: "pinned blocks are never looked up, so their hits are not counted; reads do not \
+                increase",
         subjects: Subjects::Only(&[ROCKS]),
         points: pinning,
         figures: &[
             lines("Lookups that the cache answers", "block_hits", "cache_percent", "pinning"),
             lines("Data blocks found in the cache", "data_hits", "cache_percent", "pinning"),
-            map("Reads of an operation", "reads_per_op", "cache_percent", "pinning"),
+            map("Reads per operation", "reads_per_op", "cache_percent", "pinning"),
         ],
         statements: OF_PINNING,
         ..Experiment::USUAL
@@ -305,8 +305,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         paper: "no effect on hits; blocks of indexes are read 703 times with regular priority and \
                 6109 times with high, those of filters 453 and 3774 times, of a million queries \
                 with a cache of 20 % and an exponent of 0.3",
-        claim: "no effect on the same store: whatever is hit once counts as of high priority, and \
-                metadata is hit at once; see policy-luck for Table 2",
+        claim: "no effect on the same store: a block with a hit counts as high priority, and \
+                metadata is hit immediately; see policy-luck for Table 2",
         subjects: Subjects::Only(&[ROCKS]),
         points: priority,
         figures: &[
@@ -319,11 +319,11 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "policy-luck",
-        about: "the query of Table 2 with stores that differ by nothing but where their blocks come \
-                to lie in the cache, with tables of three sizes, and with the cache in one part",
+        about: "the query of Table 2 with stores that differ only in the placement of their \
+                blocks in the cache, with tables of three sizes, and with one cache shard",
         paper: "8 times as many blocks of metadata are read with high priority",
-        claim: "with the cache in 16 or 32 parts some stores read metadata again and again and \
-                others do not, with either priority; in one part none does",
+        claim: "with 16 or 32 cache shards some stores read metadata repeatedly and others do \
+                not, with either priority; with one shard none does",
         subjects: Subjects::Only(&[ROCKS]),
         points: luck,
         figures: &[
@@ -335,7 +335,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "policy-priority-ratio",
-        about: "0 to 100 % of the cache for what has high priority (Fig. 6)",
+        about: "0 to 100 % of the cache for high-priority blocks (Fig. 6)",
         paper: "no effect",
         claim: "no effect: see policy-priority",
         subjects: Subjects::Only(&[ROCKS]),
@@ -347,50 +347,50 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                 "priority_percent",
                 "cache_percent",
             ),
-            map("Reads of an operation", "reads_per_op", "priority_percent", "cache_percent"),
+            map("Reads per operation", "reads_per_op", "priority_percent", "cache_percent"),
         ],
         statements: OF_PRIORITY_RATIO,
         ..Experiment::USUAL
     },
     Experiment {
         name: "policy-shards",
-        about: "the cache in 1 to 64 parts, and in as many as RocksDB thinks best (Table 1)",
-        claim: "where a part is hardly larger than a filter, filters are read again and again: a \
-                cache of 15 % then reads far more than one of 10 %, as it has twice the parts",
+        about: "the cache in 1 to 64 shards, and in RocksDB's automatic number (Table 1)",
+        claim: "where a shard is hardly larger than a filter, filters are read repeatedly: a \
+                cache of 15 % then reads far more than one of 10 %, as it has twice the shards",
         subjects: Subjects::Only(&[ROCKS]),
         points: shards,
         figures: &[
             lines("Lookups that the cache answers", "block_hits", "shard_bits", "cache_percent"),
-            map("Reads of an operation", "reads_per_op", "shard_bits", "cache_percent"),
+            map("Reads per operation", "reads_per_op", "shard_bits", "cache_percent"),
         ],
         ..Experiment::USUAL
     },
     Experiment {
         name: "policy-placement",
-        about: "metadata in the cache, in parts in the cache, and beside it (Table 1)",
-        claim: "whole metadata ruins small caches, metadata in parts does not; beside the cache it \
-                takes memory that nobody counts",
+        about: "metadata in the cache, partitioned in the cache, and outside of it (Table 1)",
+        claim: "whole metadata ruins small caches, partitioned metadata does not; outside the \
+                cache it takes uncounted memory",
         subjects: Subjects::Only(&[ROCKS]),
         points: placement,
         figures: &[
             lines("Data blocks found in the cache", "data_hits", "cache_percent", "metadata"),
-            map("Reads of an operation", "reads_per_op", "cache_percent", "metadata"),
+            map("Reads per operation", "reads_per_op", "cache_percent", "metadata"),
         ],
         ..Experiment::USUAL
     },
     Experiment {
         name: "policy-hyperclock",
-        about: "RocksDB's newer cache with its parameter, with gets alone and with scans, puts and \
-                keys that are not there, and with large tables (section 4.1)",
+        about: "RocksDB's newer cache with its parameter, with gets alone and with scans, puts \
+                and absent keys, and with large tables (section 4.1)",
         paper: "left for later",
-        claim: "about the hits of LRU; where LRU's parts are hardly larger than filters far fewer \
-                reads, as HyperClock's parts have 32 MiB",
+        claim: "about the hits of LRU; where LRU's shards are hardly larger than filters far \
+                fewer reads, as HyperClock's shards have 32 MiB",
         subjects: Subjects::Only(&[ROCKS]),
         points: hyperclock,
         figures: &[
             lines("Lookups that the cache answers", "block_hits", "cache_percent", "block_cache"),
-            map("Reads of an operation", "reads_per_op", "cache_percent", "block_cache"),
-            map("Operations a second", "ops_per_s", "cache_percent", "block_cache"),
+            map("Reads per operation", "reads_per_op", "cache_percent", "block_cache"),
+            map("Operations per second", "ops_per_s", "cache_percent", "block_cache"),
         ],
         ..Experiment::USUAL
     },

@@ -123,11 +123,11 @@ const fn reads_at_most(part: &'static str, times: f64) -> Target {
 
 pub(super) const ADMISSION: Experiment = Experiment {
     name: "spotkv-admission",
-    about: "what caches keep, chosen by nothing, by how often keys are asked for, and by what they \
-            cost to read besides (SpotKV)",
+    about: "cache admission: none, by access frequency, and by frequency and read cost (SpotKV)",
     paper: "the I/O cost of keys varies with their level and with false positives, which admission \
             is to weigh by a weighted Count-Min sketch (abstract; no numbers of admission alone)",
-    claim: "a fifth fewer reads with admission where gets and scans are mixed, and nowhere more",
+    claim: "a fifth fewer reads with admission where gets and scans are mixed, and no more reads \
+            elsewhere",
     subjects: Subjects::Only(&[tidekv::TIDEKV.name, COUNTING]),
     points,
     targets: &[
@@ -138,14 +138,14 @@ pub(super) const ADMISSION: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Reads of an operation",
+            title: "Reads per operation",
             metric: "reads_per_op",
             x: "admission",
             y: "cache_percent",
             shape: Shape::Map,
         },
         Figure {
-            title: "Reads of a lookup that reads storage",
+            title: "Reads per lookup that reads storage",
             metric: "cold_reads",
             x: "admission",
             y: "cache_percent",

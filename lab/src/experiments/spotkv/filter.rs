@@ -113,12 +113,12 @@ fn written(scale: &Scale) -> impl Iterator<Item = Point> {
 
 pub(super) const FILTER: Experiment = Experiment {
     name: "spotkv-filter",
-    about: "keys that are not there, asked for once, ten and a hundred times, and keys that are \
-            there, with filters of all kinds (SpotKV)",
+    about: "absent keys requested once, ten and a hundred times, and existing keys, with all \
+            kinds of filters (SpotKV)",
     paper: "false positives of Bloom filters introduce a large overhead, dynamic-seed cuckoo \
             filters eliminate them (abstract; no numbers of filters alone)",
-    claim: "a key that is not there costs a cuckoo filter about three reads, however often it is \
-            asked for; keys that are there are found as fast",
+    claim: "an absent key costs about three reads with a cuckoo filter, however often it is \
+            requested; lookups of existing keys are as fast",
     subjects: Subjects::Only(&[tidekv::TIDEKV.name, ROCKS]),
     points,
     targets: &[
@@ -157,28 +157,28 @@ pub(super) const FILTER: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Wasted reads of an operation",
+            title: "Wasted reads per operation",
             metric: "wasted_reads_per_op",
             x: "filter",
             y: "part",
             shape: Shape::Map,
         },
         Figure {
-            title: "Reads of an operation",
+            title: "Reads per operation",
             metric: "reads_per_op",
             x: "filter",
             y: "part",
             shape: Shape::Map,
         },
         Figure {
-            title: "Bits of filters for each key",
+            title: "Filter bits per key",
             metric: "filter_bits_per_key",
             x: "filter",
             y: "part",
             shape: Shape::Map,
         },
         Figure {
-            title: "Operations a second",
+            title: "Operations per second",
             metric: "ops_per_s",
             x: "filter",
             y: "part",

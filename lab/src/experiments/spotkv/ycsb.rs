@@ -45,11 +45,11 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const YCSB: Experiment = Experiment {
     name: "spotkv-ycsb",
-    about: "YCSB with values of a kilobyte and a budget of 1 and 5 % of the data, beside LevelDB, \
-            whose files in the kernel's cache count as its memory (SpotKV)",
+    about: "YCSB with values of a kilobyte and a budget of 1 and 5 % of the data, compared with \
+            LevelDB, whose files in the kernel's page cache count as its memory (SpotKV)",
     paper: "1.2 to 3.0 times the read throughput of state-of-the-art stores under the read-heavy \
             loads of YCSB with the same or less memory (abstract)",
-    claim: "at least 1.2 times LevelDB's operations a second, and RocksDB's at its best setting",
+    claim: "at least 1.2 times the throughput of LevelDB, and of RocksDB with its best settings",
     subjects: Subjects::Only(&[
         tidekv::TIDEKV.name,
         LEVELDB,

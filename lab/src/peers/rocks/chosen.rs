@@ -109,11 +109,7 @@ const FILTER: Choosable = Choosable {
         Some((_, bits)) => format!("filter_policy = NewBloomFilterPolicy({bits})"),
         None => value.to_owned(),
     },
-    ..choice(
-        "filter",
-        "bloom-N, with N bits a key; ribbon-N, as good as that with fewer",
-        "bloom-10",
-    )
+    ..choice("filter", "bloom-N, with N bits per key; ribbon-N, as accurate with fewer", "bloom-10")
 };
 
 const BUILD: Choosable = Choosable { is_of_tables: |_| true, ..choice("build", "1 and more", "1") };

@@ -48,8 +48,8 @@ use self::cold::ColdGets;
 /// The baseline of ratios.
 pub const LRU: SubjectRecord = SubjectRecord {
     name: "rocksdb:lru",
-    about: "RocksDB set up for one budget: LRU block cache that write buffers are charged to, \
-            partitioned index and filters in it, direct I/O, log on and unsynced",
+    about: "RocksDB configured for one budget: LRU block cache to which write buffers are \
+            charged, partitioned index and filters in it, direct I/O, log on and unsynced",
     is_default: true,
     format: "rocksdb",
     uses_kernel_cache: false,
@@ -74,7 +74,7 @@ pub const PINNED: SubjectRecord = SubjectRecord {
 /// With the newer cache.
 pub const HYPERCLOCK: SubjectRecord = SubjectRecord {
     name: "rocksdb:hyperclock",
-    about: "the same with the HyperClock cache, whose entries' size it finds out by itself",
+    about: "the same with the HyperClock cache with automatic entry size",
     is_default: false,
     open: |path, settings| open(path, settings, Variant::HyperClock),
     ..LRU
@@ -83,8 +83,8 @@ pub const HYPERCLOCK: SubjectRecord = SubjectRecord {
 /// Shows the cost of its gets.
 pub const COUNTING: SubjectRecord = SubjectRecord {
     name: "rocksdb:counting",
-    about: "the same as rocksdb:lru, which counts what each get reads and is slower for it: for \
-            counts alone",
+    about: "the same as rocksdb:lru, with counters of the reads of each get, which make it \
+            slower: for counts only",
     is_default: false,
     open: |path, settings| open(path, settings, Variant::Counting),
     ..LRU
@@ -103,7 +103,7 @@ pub const PIPELINED: SubjectRecord = SubjectRecord {
 /// With two caches in one budget.
 pub const ROW_CACHE: SubjectRecord = SubjectRecord {
     name: "rocksdb:row-cache",
-    about: "the same as rocksdb:lru, but half of the budget is a cache of rows, which RocksDB keeps \
+    about: "the same as rocksdb:lru, but half of the budget is a row cache, which RocksDB keys \
             by key and table",
     is_default: false,
     open: |path, settings| open(path, settings, Variant::Rows),
@@ -113,7 +113,8 @@ pub const ROW_CACHE: SubjectRecord = SubjectRecord {
 /// With two caches and the best fixed boundary. The runner searches for it and reports it.
 pub const BEST_SPLIT: SubjectRecord = SubjectRecord {
     name: "rocksdb:best-split",
-    about: "the same with the tenth for rows that reads the least, which is looked for beforehand",
+    about: "the same with the share of rows, in tenths, that has the fewest reads, found by a \
+            search beforehand",
     search: Search::Split(Caches::RowsBlocks),
     ..ROW_CACHE
 };
@@ -121,8 +122,8 @@ pub const BEST_SPLIT: SubjectRecord = SubjectRecord {
 /// For a load that is known in advance.
 pub const TUNED: SubjectRecord = SubjectRecord {
     name: "rocksdb:tuned",
-    about: "the same as rocksdb:lru as somebody sets it who knows that keys are there and how long \
-            scans are: no filters on the last level, read-ahead of a hundred small entries",
+    about: "the same as rocksdb:lru, tuned for existing keys and a known scan length: no filters \
+            on the last level, read-ahead of a hundred small entries",
     is_default: false,
     format: "rocksdb-hits",
     uses_kernel_cache: false,
@@ -133,8 +134,8 @@ pub const TUNED: SubjectRecord = SubjectRecord {
 /// With its defaults.
 pub const DEFAULT: SubjectRecord = SubjectRecord {
     name: "rocksdb:default",
-    about: "RocksDB as it comes, but for the size of its block cache, a Bloom filter and direct \
-            I/O; index and filters lie outside of the budget",
+    about: "RocksDB with its defaults, except for the size of its block cache, a Bloom filter \
+            and direct I/O; index and filters are outside of the budget",
     is_default: false,
     format: "rocksdb-default",
     uses_kernel_cache: false,
@@ -146,8 +147,9 @@ pub const DEFAULT: SubjectRecord = SubjectRecord {
 /// With the options that "Exploring Cache Policies in RocksDB" (Gallardo and Friedman) sweeps.
 pub const OPTIONS: SubjectRecord = SubjectRecord {
     name: "rocksdb:options",
-    about: "RocksDB's own settings, but with its index and filters in a block cache that is the whole \
-            budget, and the options of its cache to choose; reads of 4 KiB blocks, Bloom filters",
+    about: "RocksDB's defaults, but with its index and filters in a block cache that is the \
+            whole budget, and the options of its cache as choices; reads of 4 KiB blocks, Bloom \
+            filters",
     is_default: false,
     format: "rocksdb-options",
     uses_kernel_cache: false,

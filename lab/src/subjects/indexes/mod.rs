@@ -70,8 +70,8 @@ const USUAL: SubjectRecord = SubjectRecord {
 /// The whole index in memory.
 pub const INDEX_DRAM: SubjectRecord = SubjectRecord {
     name: "index:dram",
-    about: "objects in a log on flash, their index in memory as a whole, whatever that takes; \
-            direct I/O",
+    about: "objects in a log on flash, their index entirely in memory, without a limit; direct \
+            I/O",
     open: |path, settings| {
         open(path, settings, |log, _, _| Ok(Box::new(InDram::new(log.slots(), 64))))
     },
@@ -81,8 +81,9 @@ pub const INDEX_DRAM: SubjectRecord = SubjectRecord {
 /// Two levels, with hopscotch hashing and tags of eight bits.
 pub const INDEX_UDEPOT: SubjectRecord = SubjectRecord {
     name: "index:udepot",
-    about: "objects in a log on flash, their index after uDepot: a hopscotch table on flash, as \
-            many of its buckets in memory as the cache has memory for its index; direct I/O",
+    about: "objects in a log on flash, with an index modelled on uDepot: a hopscotch table on \
+            flash, with as many of its buckets in memory as the cache has memory for its index; \
+            direct I/O",
     open: |path, settings| {
         open(path, settings, |log, path, bytes| {
             let (storage, bits) = (LocalStorage::new(), udepot::TAG_BITS);
@@ -95,9 +96,9 @@ pub const INDEX_UDEPOT: SubjectRecord = SubjectRecord {
 /// Two levels, with chains of buckets.
 pub const INDEX_SLICKCACHE: SubjectRecord = SubjectRecord {
     name: "index:slickcache",
-    about: "objects in a log on flash, their index after what is known of SlickCache: chains of \
-            buckets on flash, as many of them in memory as the cache has memory for its index; \
-            direct I/O",
+    about: "objects in a log on flash, with an index modelled on the published facts about \
+            SlickCache: chains of buckets on flash, with as many of them in memory as the cache \
+            has memory for its index; direct I/O",
     open: |path, settings| {
         open(path, settings, |log, path, bytes| {
             let (storage, bits) = (LocalStorage::new(), slickcache::TAG_BITS);
@@ -110,8 +111,8 @@ pub const INDEX_SLICKCACHE: SubjectRecord = SubjectRecord {
 /// No index.
 pub const DEVICE_OBJECTS: SubjectRecord = SubjectRecord {
     name: "device:objects",
-    about: "no index: an object's place on flash is its number; a get is a read of it, a put a \
-            write, past the system's cache of files",
+    about: "no index: an object's location on flash is its number; a get is a read of it, a put \
+            a write, with direct I/O",
     ..USUAL
 };
 

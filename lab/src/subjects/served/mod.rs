@@ -41,7 +41,7 @@ pub(crate) use crate::subjects::served::resized::{Clients, Course, Stage, Stretc
 pub const TIDEKV_CACHE_SERVED: SubjectRecord = SubjectRecord {
     name: "tidekv:cache-served",
     about: "TideKV's cache tier behind its own server, over a Unix socket: memory and flash as \
-            `tidekv:cache`, a thread that serves for each processor, as it comes",
+            `tidekv:cache`, one server thread per processor (its default)",
     format: "tidekv-cache-served",
     open: |path, settings| open_ours(path, settings),
     ..TIDEKV_CACHE
@@ -50,15 +50,15 @@ pub const TIDEKV_CACHE_SERVED: SubjectRecord = SubjectRecord {
 /// memcached with flash behind it.
 pub const MEMCACHED_EXTSTORE: SubjectRecord = SubjectRecord {
     name: "memcached:extstore",
-    about: "memcached with extstore, over a Unix socket, 4 threads (its default). -m is all the \
-            memory that there is: headers of objects on flash come out of it, and the hash table \
-            and 20 MiB of buffers lie beside it. 16 threads read flash (its default is 1), one for \
-            each get under way; pages of 8 MiB, the least for its usual write buffers, so that small \
-            flash has many. The rest is as it comes: values from 512 bytes on go to flash when \
-            memory is full, one get in 2000 of those twice within a minute brings its object back, \
-            a quarter of the pages is kept free by rewriting. Objects that come faster than its \
-            one writer takes them to flash are evicted, whatever is set. It reads through the kernel's cache \
-            of files, which is bounded with the process",
+    about: "memcached with extstore, over a Unix socket, 4 threads (its default). -m is the \
+            whole memory: it includes the headers of objects on flash, while the hash table and \
+            20 MiB of buffers are in addition. 16 threads read flash (its default is 1), one per \
+            concurrent get; pages of 8 MiB, the minimum for its default write buffers, so that \
+            small flash has many. The rest has defaults: values from 512 bytes on go to flash \
+            when memory is full, one get in 2000 of those twice within a minute brings its \
+            object back, a quarter of the pages is kept free by rewriting. Objects that arrive \
+            faster than its one writer can write them to flash are evicted, with any settings. \
+            It reads through the kernel's page cache, which is limited with the process",
     format: "memcached-extstore",
     open: |path, settings| {
         open_memcached(MEMCACHED_EXTSTORE.name, Behind::Extstore, path, settings)
@@ -69,8 +69,8 @@ pub const MEMCACHED_EXTSTORE: SubjectRecord = SubjectRecord {
 /// memcached in memory alone.
 pub const MEMCACHED: SubjectRecord = SubjectRecord {
     name: "memcached",
-    about: "memcached without flash, over a Unix socket: what does not fit its memory is evicted; \
-            4 threads (its default), -m is all the memory that there is",
+    about: "memcached without flash, over a Unix socket: objects that do not fit its memory are \
+            evicted; 4 threads (its default), -m is the whole memory",
     format: "memcached",
     open: |path, settings| open_memcached(MEMCACHED.name, Behind::Nothing, path, settings),
     ..TIDEKV_CACHE
@@ -79,9 +79,9 @@ pub const MEMCACHED: SubjectRecord = SubjectRecord {
 /// memcached with more memory than there is.
 pub const MEMCACHED_SWAP: SubjectRecord = SubjectRecord {
     name: "memcached:swap",
-    about: "memcached, over a Unix socket, that takes as much memory as others have flash, so that \
-            the kernel swaps it out (-m is the size of flash); fails on a machine that has less \
-            swap. 4 threads (its default)",
+    about: "memcached, over a Unix socket, with as much memory as others have flash, so that the \
+            kernel swaps it out (-m is the size of flash); fails on a machine with less swap. 4 \
+            threads (its default)",
     format: "memcached-swap",
     open: |path, settings| open_memcached(MEMCACHED_SWAP.name, Behind::Swap, path, settings),
     ..TIDEKV_CACHE
