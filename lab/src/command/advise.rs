@@ -221,8 +221,8 @@ impl Advise {
             let replay =
                 of_data(path, self.requests.unwrap_or(1_000_000), self.zipf, self.common.seed)?;
             let note = format!(
-                "What is asked of it is not known: gets by Zipf's law with an exponent of {}. With \
-                 --trace it would be yours.",
+                "The store records no requests: generated gets by Zipf's law with an exponent of {}. \
+                 Use --trace for real requests.",
                 self.zipf
             );
             return Ok(Read { replay, name: name_of(path), notes: vec![note] });
@@ -244,22 +244,22 @@ impl Advise {
         };
         let mut notes = Vec::new();
         if let Some(first) = traced.first_broken {
-            notes.push(format!("{} lines are broken; the first: {first}", traced.broken));
+            notes.push(format!("{} malformed lines skipped; the first: {first}", traced.broken));
         }
         if traced.refused > 0 {
             notes.push(format!(
-                "{} requests have keys or values of a size that no store takes",
+                "{} requests skipped: keys or values too long for a store",
                 traced.refused
             ));
         }
         if traced.left_out > 0 {
             notes.push(format!(
-                "{} lines are not replayed: no get, put, delete or scan of keys",
+                "{} lines skipped: no get, put, delete or scan of a key",
                 traced.left_out
             ));
         }
         if traced.is_cut {
-            notes.push("There are more requests, which were not read".to_owned());
+            notes.push("The trace has more requests than the limit".to_owned());
         }
         Ok(Read { replay: traced.replay, name: name_of(path), notes })
     }
@@ -269,11 +269,11 @@ impl Advise {
         let bytes = |text: &String| {
             let percent = sweep::cache_percent(text, data).filter(|percent| *percent > 0.0);
             let percent = percent.ok_or_else(|| {
-                Failure::usage(format!("--cache {text:?} is no size, as in 20% or 64MiB"))
+                Failure::usage(format!("--cache {text:?} is not a size, such as 20% or 64MiB"))
             })?;
             match (percent / 100.0 * data).round() as u64 {
                 0 => Err(Failure::usage(format!(
-                    "--cache {text}: of {} of keys and values that is nothing",
+                    "--cache {text} is 0 bytes for {} of keys and values",
                     show_bytes(data)
                 ))),
                 bytes => Ok(bytes),
@@ -314,9 +314,9 @@ fn about(name: &str, replay: &Replay) -> String {
 /// The settings tried for a subject, and the result.
 fn told(record: &SubjectRecord, metric: &str, advice: &Advice) -> String {
     let shown = |value: f64| format!("{} {}", show::show_value(metric, value), show::label(metric));
-    let over = |is_over: bool| if is_over { ", with more memory than it may have" } else { "" };
+    let over = |is_over: bool| if is_over { ", above its memory budget" } else { "" };
     let mut out = format!(
-        "  {} with its usual settings: {}{}",
+        "  {} with its default settings: {}{}",
         record.name,
         shown(advice.usual),
         over(advice.is_over_budget)
@@ -344,9 +344,9 @@ fn told(record: &SubjectRecord, metric: &str, advice: &Advice) -> String {
     let rounds = show_range(&advice.rounds);
     match () {
         () if advice.steps.is_empty() => {}
-        () if chosen.is_empty() => out.push_str("\n    Advice: leave it as it is"),
+        () if chosen.is_empty() => out.push_str("\n    Advice: keep the default settings"),
         () if advice.is_withdrawn => out.push_str(&format!(
-            "\n    Advice: leave it as it is; in turns {chosen} was {rounds} times as good"
+            "\n    Advice: keep the default settings; in turns {chosen} was {rounds} times as good"
         )),
         () => {
             let best = shown(advice.best);

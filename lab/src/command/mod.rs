@@ -137,9 +137,9 @@ struct Sweep {
 
 fn sweep_help() -> String {
     format!(
-        "Values are separated by commas; `a..b` stands for ten in equal steps, `a..b/n` for so \
-         many.\n\nOf the load can be varied (in brackets what is usual):\n{}\nOf the subjects what all \
-         of them leave to choose: `tidekv-lab list`.\n\nExample:\n  tidekv-lab sweep --subject tidekv --vary \
+        "Values are separated by commas; `a..b` means ten values in equal steps, `a..b/n` means n \
+         values.\n\nParameters of the load (defaults in brackets):\n{}\nFurther parameters are the choices \
+         that all subjects have: `tidekv-lab list`.\n\nExample:\n  tidekv-lab sweep --subject tidekv --vary \
          cache_size=2%..110% --vary zipf=0.1..1.0 --out target/today",
         sweep::axes()
     )
@@ -205,10 +205,10 @@ impl List {
         print("")?;
         let width = subjects.iter().map(|record| record.name.len()).max().unwrap_or(0);
         for record in subjects {
-            let when = if record.is_default { "" } else { " (when asked for)" };
+            let when = if record.is_default { "" } else { " (only if named)" };
             print(&format!("{:<width$}  {}{when}", record.name, record.about))?;
             for Choosable { name, values, usual, .. } in record.choices {
-                print(&format!("{:<width$}  to choose: {name}: {values} ({usual})", ""))?;
+                print(&format!("{:<width$}  choice: {name}: {values} (default {usual})", ""))?;
             }
         }
         Ok(())
@@ -227,7 +227,7 @@ impl Run {
         };
         if !experiments.iter().any(|experiment| runner.has_points(experiment)) {
             return Err(Failure::usage(format!(
-                "no point has {}: `--where` names a parameter and its value as rows have them",
+                "no point has {}: `--where` takes a parameter and a value of the rows",
                 self.wheres.join(" and ")
             )));
         }

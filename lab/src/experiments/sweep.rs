@@ -173,7 +173,9 @@ pub(crate) fn points(
 ) -> Result<Vec<Point>> {
     let cells: usize = varied.iter().map(|varied| varied.values.len()).product();
     if cells > CELLS_MAX {
-        return Err(Failure::usage(format!("{cells} cells are too many, {CELLS_MAX} the most")));
+        return Err(Failure::usage(format!(
+            "{cells} cells are too many; the limit is {CELLS_MAX}"
+        )));
     }
     for (at, one) in varied.iter().enumerate() {
         if varied[..at].iter().any(|other| other.name == one.name) {
@@ -221,7 +223,7 @@ fn question(cell: usize, varied: &[Varied], usual: &Scenario) -> Result<Scenario
         question = question.choosing(name, value);
     }
     if question.mix.iter().map(|(_, weight)| weight).sum::<u32>() > 100 {
-        return Err(Failure::usage("kinds of operations come to more than 100 %"));
+        return Err(Failure::usage("the percentages of operations exceed 100 %"));
     }
     Ok(question)
 }

@@ -82,7 +82,7 @@ impl Shared<'_> {
         match (self.drive.length, self.drive.warm_up) {
             (Length::Operations(_), WarmUp::Operations(operations)) => operations,
             (Length::Operations(_), WarmUp::UntilSteady) => {
-                panic!("so many operations behind a warm-up of nobody knows how many")
+                panic!("a fixed number of operations needs a warm-up of known length")
             }
             _ => 0,
         }

@@ -43,7 +43,7 @@ pub(crate) fn serve(subjects: &[SubjectRecord]) -> Result<()> {
         .map_err(|e| Failure::usage(format!("`{COMMAND}` is for the lab itself: {e}")))?;
     let record = subjects.iter().find(|record| record.name == job.subject);
     let record =
-        record.ok_or_else(|| Failure::usage(format!("there is no subject {}", job.subject)))?;
+        record.ok_or_else(|| Failure::usage(format!("unknown subject {}", job.subject)))?;
     let bounded = job.process_bytes.map_or(Ok(()), kernel::bound_memory);
     let (subject, measurement) = match bounded.and_then(|()| carry_out(&job, record)) {
         Ok(done) => done,
@@ -139,7 +139,7 @@ pub(crate) fn run(job: &Job) -> Result<Measurement> {
     match measurement {
         Ok(measurement) if status.success() || job.ending == Ending::AwaitKill => Ok(measurement),
         // The child has printed more on standard error.
-        Ok(_) => Err(Failure::new(format!("{} did not end well: {status}", job.subject))),
+        Ok(_) => Err(Failure::new(format!("{} failed: {status}", job.subject))),
         Err(what) => Err(Failure::new(format!("{} failed ({status}): {what}", job.subject))),
     }
 }

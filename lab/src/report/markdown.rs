@@ -16,7 +16,7 @@ const BEGIN: &str = "<!-- made by `lab report`: begin -->";
 const END: &str = "<!-- end -->";
 
 /// Writing to a string does not fail.
-const FINE: &str = "a string takes everything";
+const FINE: &str = "a write to a string succeeds";
 
 /// The whole report.
 pub(crate) fn write(results: &[Results]) -> String {
@@ -283,7 +283,7 @@ pub(crate) fn replace_marked(document: &str, part: &str) -> Result<String> {
         Some(format!("{before}{BEGIN}\n\n{part}\n\n{END}{after}"))
     });
     marked.ok_or_else(|| {
-        Failure::new(format!("the document has no place for the table: `{BEGIN}` and `{END}`"))
+        Failure::new(format!("the document has no marks for the table: `{BEGIN}` and `{END}`"))
     })
 }
 

@@ -27,7 +27,7 @@ const SCALES: [&str; 5] = ["batches", "sample", "steps", "torn_seeds", "workload
 const PREFIX: &str = "proof-";
 
 /// Writing to a string does not fail.
-const FINE: &str = "a string takes everything";
+const FINE: &str = "a write to a string succeeds";
 
 /// The rows of proofs in all files below `directory`, the oldest first. A row in two files counts
 /// once.
@@ -73,11 +73,11 @@ pub(crate) fn write(rows: &[Row]) -> String {
     let mut out = format!(
         "# Reliability\n\n\
          <!-- Written by `{COMMAND}` from the rows below `docs/benchmarks`. Do not edit. -->\n\n\
-         What has been checked, how often, and how to repeat it. Every figure was counted by the \
-         run itself, which left it in a row. A run that finds a loss fails; its row stays and \
-         counts here. Totals are over all rows; of each kind of run the table has the last one \
-         and the largest, and every one with a loss; \"none since\" means that the last run of \
-         each kind found none. A command leaves its rows in the file that `TIDEKV_ROWS` names.\n\n",
+         The proofs, the number of their runs, and the commands to repeat them. Each run counted \
+         its own figures and wrote them to a row. A run that finds a loss fails; its row stays and \
+         counts here. Totals are over all rows; for each kind of run the table has the last one, \
+         the largest one, and every one with a loss; \"none since\" means that the last run of \
+         each kind found none. A command writes its rows to the file that `TIDEKV_ROWS` names.\n\n",
     );
     out.push_str(&overview(rows));
     for proof in PROOFS {
@@ -345,7 +345,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|l| l == line), "{line:?} is not in\n{text}");
         }
-        assert!(text.contains("| [Tests that notice](#tests-that-notice) | 2 | 1 |"), "{text}");
+        assert!(text.contains("| [Mutation tests](#mutation-tests) | 2 | 1 |"), "{text}");
         assert!(text.contains("mutation m\\|0"));
         assert!(!text.contains("mutation m\\|1"), "those that are caught are counted");
         assert!(text.contains("The last run of each of the 2:"), "{text}");

@@ -133,7 +133,7 @@ impl Runner<'_> {
             let subjects = self.subjects_of(experiment, point);
             if subjects.is_empty() && point.model.is_none() {
                 (self.tell)(&format!(
-                    "{}: none of its subjects is asked for: {}",
+                    "{}: skipped, none of its subjects is selected: {}",
                     experiment.name,
                     brief(point)
                 ));
@@ -376,7 +376,7 @@ impl Runner<'_> {
             let found = self.turn(experiment, &tried, record, 0, log)?;
             found
                 .settled_reads_per_op()
-                .ok_or_else(|| Failure::new(format!("{} counts no reads", record.name)))
+                .ok_or_else(|| Failure::new(format!("{} does not count reads", record.name)))
         })?;
         let policy = splits::policy(caches, found);
         (self.tell)(&format!("{} {}: the best is {policy}", experiment.name, record.name));

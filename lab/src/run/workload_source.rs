@@ -52,9 +52,9 @@ pub(crate) fn of_trace(
 ) -> Result<Traced> {
     let unread = |e: &dyn std::fmt::Display| Failure::new(format!("the trace: {e}"));
     let head = input.fill_buf().map_err(|e| unread(&e))?;
-    let format = format.or_else(|| Format::of(head)).ok_or_else(|| {
-        Failure::usage("the trace looks like none of the formats that are known: `--format`")
-    })?;
+    let format = format
+        .or_else(|| Format::of(head))
+        .ok_or_else(|| Failure::usage("unknown trace format: use `--format`"))?;
     let mut reader = Reader::new(format, input).map_err(|e| unread(&e))?;
     let mut builder = Builder::default();
     let (mut broken, mut first_broken, mut refused) = (0, None, 0);
@@ -116,7 +116,7 @@ pub(crate) fn of_data(path: &Path, requests: u64, alpha: f64, seed: u64) -> Resu
     }
     db.close()?;
     if keys.is_empty() {
-        return Err(Failure::new(format!("{}: there are no entries", path.display())));
+        return Err(Failure::new(format!("{}: the store has no entries", path.display())));
     }
     let choice = match alpha {
         0.0 => Choice::Uniform,

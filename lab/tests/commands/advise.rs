@@ -45,9 +45,9 @@ fn a_trace_is_measured_with_what_is_worth_a_try() {
     let out = done.text();
     for says in [
         "requests.csv: 2,000 requests (80 % gets, 10 % puts, 10 % scans) of 252 keys, ",
-        "1 lines are broken; the first: line 2002: ",
+        "1 malformed lines skipped; the first: line 2002: ",
         "With a cache of 20 KiB:",
-        "tidekv:tide with its usual settings: ",
+        "tidekv:tide with its default settings: ",
         "    policy block-only: ",
         "    Advice: ",
     ] {
@@ -114,7 +114,7 @@ fn data_of_a_store_is_read_and_left_alone() {
     let done = advise(&place, &["--data", text(&place.data()), "--requests", "500"]);
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.text().contains("data: 500 requests (100 % gets) of 20 keys, "), "{done:?}");
-    assert!(done.text().contains("What is asked of it is not known: "), "{done:?}");
+    assert!(done.text().contains("The store records no requests: "), "{done:?}");
     assert_eq!(place.contents(), before);
 }
 

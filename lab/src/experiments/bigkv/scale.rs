@@ -138,7 +138,7 @@ fn fill(lane: &mut Lane<'_>, objects: u64) -> Result<()> {
     let found = numbers.filter(|number| lane.cache.get(&key_of(*number)).is_some()).count();
     match found as f64 >= 0.99 * objects as f64 {
         true => Ok(()),
-        false => Err(Failure::new(format!("of {objects} objects {found} are there"))),
+        false => Err(Failure::new(format!("only {found} of {objects} objects are hits"))),
     }
 }
 

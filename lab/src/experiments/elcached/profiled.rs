@@ -45,7 +45,7 @@ impl Model for Profiled {
         let drivers = Drivers { seed, ..self.0.clone() };
         let servers = drivers.drive(&SIZES, SERVERS, WINDOW)?;
         if let Some(number) = servers.iter().position(|turns| turns.last_window == 0) {
-            return Err(Failure::new(format!("server {number} has told of no window")));
+            return Err(Failure::new(format!("server {number} has reported no window")));
         }
         let of_all = |is_profiled: bool, metric: fn(&Turn) -> f64| -> Vec<f64> {
             let turns = servers.iter().flat_map(|turns| turns.of(is_profiled));

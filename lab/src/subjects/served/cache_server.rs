@@ -93,6 +93,6 @@ impl Control {
         let mut line = String::new();
         self.output.read_line(&mut line).map_err(failed)?;
         serde_json::from_str(&line)
-            .map_err(|error| Failure::system("the cache told no counts", error))
+            .map_err(|error| Failure::system("the cache returned no counters", error))
     }
 }
