@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_bound_from_their_side() {
+    fn each_rule_limits_its_side() {
         assert!(Rule::RatioAtLeast(1.2).is_kept(1.2) && !Rule::RatioAtLeast(1.2).is_kept(1.19));
         assert!(Rule::AtMost(1.02).is_kept(1.02) && !Rule::AtMost(1.02).is_kept(1.03));
         assert!(Rule::RatioAtMost(1.0).is_kept(0.5) && !Rule::RatioAtMost(1.0).is_kept(1.1));

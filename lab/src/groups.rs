@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_that_differ_by_one_parameter_stand_together_in_order() {
+    fn rows_that_differ_in_one_parameter_are_grouped_in_order() {
         let row = |subject: &str, size: f64, io: &str| {
             Row::new("e", subject).param("size", size).param("io", io).metric("hits", size * 10.0)
         };
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_meant_however_it_is_written_and_a_text_as_it_stands() {
+    fn numbers_match_in_any_notation_and_texts_literally() {
         for wanted in ["5", "5.0", "5e0"] {
             assert!(is_value(&Value::from(5), wanted) && is_value(&Value::from(5.0), wanted));
         }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_before_texts() {
+    fn numbers_sort_before_texts() {
         let mut values = [Value::from("auto"), Value::from(10), Value::from(9.5)];
         values.sort_by(order);
         assert_eq!(values, [Value::from(9.5), Value::from(10), Value::from("auto")]);

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_digits_are_shown_of_what_has_them() {
+    fn additional_digits_are_shown_if_present() {
         let texts = |number: f64| [0, 2].map(|more| number_with(number, more).text);
         assert_eq!(texts(0.998), ["1.00", "0.9980"]);
         assert_eq!(texts(3.0), ["3", "3"]);

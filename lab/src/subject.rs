@@ -442,7 +442,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_taken_apart_by_name() {
+    fn counters_have_names_and_subtract() {
         let earlier = Counts { reads: Some(3), table_bytes: Some(5), ..Counts::default() };
         let later = Counts {
             reads: Some(10),

@@ -219,7 +219,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_better_is_kept_and_the_rest_is_tried_with_it() {
+    fn a_better_choice_is_kept_and_the_others_are_tried_with_it() {
         let record = SubjectRecord { choices: CHOICES, ..TIDEKV };
         let mut asked = Vec::new();
         let advice = search(&record, false, 3, &mut |choices, _| {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_but_lucky_is_withdrawn() {
+    fn a_choice_that_was_only_lucky_is_withdrawn() {
         let record = SubjectRecord { choices: CHOICES, ..TIDEKV };
         let advice = search(&record, true, 3, &mut |choices, round| {
             let is_lucky = choices.contains_key("metadata") && round != Some(0) && round != Some(1);
@@ -269,13 +269,13 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_that_fails_as_it_is_ends_the_search() {
+    fn a_subject_that_fails_with_its_defaults_ends_the_search() {
         let error = search(&TIDEKV, true, 1, &mut |_, _| Ok(None)).unwrap_err();
         assert!(error.message.contains("tidekv:tide fails"), "{error}");
     }
 
     #[test]
-    fn better_is_told_by_the_metric() {
+    fn the_metric_determines_which_value_is_better() {
         assert_eq!(times_as_good(2.0, 1.0, true), 2.0);
         assert_eq!(times_as_good(1.0, 2.0, false), 2.0);
         assert_eq!(times_as_good(0.0, 0.0, false), 1.0);

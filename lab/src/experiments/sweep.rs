@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_is_said_before_anything_is_measured() {
+    fn unknown_names_and_values_are_rejected_before_the_measurement() {
         let error = |texts: &[&str]| {
             let varied: Vec<Varied> =
                 texts.iter().map(|text| Varied::read(text).unwrap()).collect();

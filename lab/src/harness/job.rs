@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fills_caches_counts_for_no_split() {
+    fn warm_up_operations_do_not_count_for_a_split() {
         let counts = |reads| Counts { reads: Some(reads), ..Counts::default() };
         let sample =
             |operations, reads| Sample { operations, counts: counts(reads), ..Sample::default() };
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_grow_tell_a_twentieth_apart() {
+    fn growing_samples_have_a_resolution_of_a_twentieth() {
         let shares = Sampling::Growing.shares(1_000_000);
         assert_eq!(shares.iter().sum::<u64>(), 1_000_000);
         assert!(shares.len() < 200 && shares[..20] == [Sampling::FIRST; 20]);

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn right_answers_pass_and_wrong_ones_do_not() {
+    fn correct_results_pass_and_wrong_ones_fail() {
         let directory = tempfile::tempdir().unwrap();
         let subject = store(&TIDEKV_BLOCK_LRU, directory.path());
         let subject = &*subject;

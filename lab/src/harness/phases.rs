@@ -196,7 +196,7 @@ mod tests {
     use crate::load::workload::{Kind, Workload};
 
     #[test]
-    fn phases_and_samples_are_taken_apart() {
+    fn phases_and_samples_are_measured_separately() {
         let sample = |phase, operations, reads| Sample {
             phase,
             operations,

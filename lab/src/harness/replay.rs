@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_said_is_as_the_rest() {
+    fn unknown_value_sizes_are_the_mean_of_the_known_ones() {
         let replay = replay();
         let sizes: Vec<u32> = replay.entries.iter().map(|entry| entry.value_bytes).collect();
         assert_eq!(sizes, [20, 30, 10]);
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_get_of_nothing_and_a_delete_say_is_no_size() {
+    fn missed_gets_and_deletes_give_no_value_size() {
         let mut builder = Builder::default();
         builder.request(Kind::Get, b"a", Some(0), None).unwrap();
         builder.request(Kind::Delete, b"a", Some(0), None).unwrap();
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gives_back_what_was_written_and_no_part_of_one_is_taken_for_it() {
+    fn a_file_is_read_back_and_a_truncated_one_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let replay = replay();
         let (path, one) = replay.write(directory.path()).unwrap();

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_fall_like_the_product_s() {
+    fn dice_give_the_numbers_of_the_product() {
         let (mut dice, reference) = (Dice::new(42), SeededRandom::new(42));
         for _ in 0..100 {
             assert_eq!(dice.next(), reference.next_u64());
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_have_dice_of_their_own() {
+    fn each_thread_has_its_own_dice() {
         let first = |thread| Dice::of_thread(1, thread).next();
         assert_ne!(first(0), first(1));
         let mut dice = Dice::new(3);

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_knows_its_key() {
+    fn a_value_contains_its_key() {
         let values = Values::new(100);
         let mut value = Vec::new();
         for number in [0, 1, u64::MAX] {

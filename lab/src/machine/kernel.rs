@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_stand_behind_the_name() {
+    fn ticks_are_read_after_the_process_name() {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 82 0 0 0 12 30 1 1 20 0 1 0 8 9 10";
         assert_eq!(cpu_ticks(stat), 42);
         assert_eq!(cpu_ticks(""), 0);

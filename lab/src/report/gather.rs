@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_stand_with_their_point() {
+    fn rows_over_time_belong_to_their_point() {
         let row = |t: Option<u64>, ops: f64| {
             let row = Row::new("ackey-phase", "tidekv:tide").param("threads", 8);
             let row = row.metric("ops_per_s", ops);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_row_counts_and_experiments_stand_in_order() {
+    fn the_last_row_counts_and_experiments_are_in_order() {
         let row = |experiment: &str, threads: u64, ops: f64| {
             Row::new(experiment, "tidekv:block-lru")
                 .param("threads", threads)

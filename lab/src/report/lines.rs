@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_apart_and_within_the_picture() {
+    fn names_do_not_overlap_and_stay_within_the_figure() {
         assert_eq!(places(&[10.0, 100.0], 200.0), [10.0, 100.0]);
         let crowded = places(&[190.0, 191.0, 192.0], 200.0);
         assert_eq!(crowded, [200.0 - 2.0 * NAME_HEIGHT, 200.0 - NAME_HEIGHT, 200.0]);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_below_a_picture_are_round_and_not_too_many() {
+    fn axis_numbers_are_round_and_few() {
         assert_eq!(ticks(110.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         assert_eq!(ticks(1e6), [0.0, 2e5, 4e5, 6e5, 8e5, 1e6]);
         for end in [0.003, 0.99, 1.0, 6.0, 8.0, 19.0, 63.0, 2.5e9] {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_become_lines() {
+    fn rows_over_time_become_lines() {
         let row = |subject: &str, t: u64, kv: u64| {
             Row::new("ackey-phase", subject)
                 .param("t", t)

@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_says_where_the_paper_is_right_and_where_not() {
+    fn a_page_shows_which_statements_of_the_paper_hold() {
         let row = |priority: &str, reads: u64| {
             Row::new("policy-priority", "rocksdb:options")
                 .param("cache_percent", 20)
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_stands_alone_and_shows_every_subject() {
+    fn a_page_is_self_contained_and_shows_every_subject() {
         let row = |subject: &str, ops: f64| {
             Row::new("engine-get-cold", subject)
                 .param("threads", 1)

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_run_of_a_scale_counts_wherever_it_lies() {
+    fn the_newest_run_of_a_scale_counts_in_any_file() {
         let directory = tempfile::tempdir().unwrap();
         let (early, late) = (directory.path().join("b"), directory.path().join("a/deep"));
         fs::create_dir_all(&early).unwrap();

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_counts_once_it_is_marked() {
+    fn a_store_is_complete_once_it_is_marked() {
         let directory = tempfile::tempdir().unwrap();
         let place = Place::new(&directory.path().join("out"), None).unwrap();
         let store = place.store("tidekv", "10x100");

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_measured_is_found_again_even_behind_a_torn_line() {
+    fn measured_turns_are_found_even_after_a_torn_line() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("turns.jsonl");
         let id = |alternation| TurnId {

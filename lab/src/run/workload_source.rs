@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_says_what_was_read_of_it() {
+    fn a_trace_reports_its_read_and_skipped_parts() {
         let read = |text: &str, max, is_strict| {
             of_trace(std::io::Cursor::new(text.to_owned()), None, max, is_strict)
         };

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_read_once_and_what_does_not_always() {
+    fn fitting_objects_are_read_once_and_others_always() {
         let trace = [get(0), get(1), get(0), get(1), get(0)];
         // The second key's lookup uses the block that both need.
         assert_eq!(reads(100.0, &trace), [2, 1, 0, 0, 0]);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_sooner_stays() {
+    fn the_object_with_the_sooner_use_is_kept() {
         // Room for the value and the pointer of one: 1 is needed first, then 0.
         let trace = [get(0), get(1), get(1), get(2), get(0), get(0)];
         assert_eq!(reads(3.0, &trace), [2, 2, 0, 2, 2, 0]);
@@ -277,7 +277,7 @@ mod tests {
 
     /// Between the bound and policies that do not know the future.
     #[test]
-    fn it_stands_between_the_bound_and_the_policies() {
+    fn foresight_is_between_the_bound_and_the_policies() {
         use crate::simulation::bound::{Fill, reads_per_op_min};
         let entries = 50_000;
         for (scans, percent) in [(0.0, 1.0), (0.5, 5.0), (1.0, 5.0)] {

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tide_finds_what_scattered_keys_need() {
+    fn adaptive_finds_the_split_for_scattered_keys() {
         let load = load(Choice::Hot { entries: 0.01, operations: 0.9, run: 1 }, 0.0);
         let (lru, tide) =
             (reads(CachePolicy::BlockOnly, &load, 5.0), reads(CachePolicy::Adaptive, &load, 5.0));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tide_leaves_scans_their_blocks() {
+    fn adaptive_keeps_blocks_for_scans() {
         let load = load(Choice::Zipf { alpha: 0.99, is_scattered: true }, 1.0);
         let blocks = reads(CachePolicy::Fixed { kv: 0, kp: 0 }, &load, 5.0);
         let tide = reads(CachePolicy::Adaptive, &load, 5.0);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_queue_sorts_scans_out() {
+    fn a_small_queue_filters_scans() {
         let load = load(Choice::Zipf { alpha: 0.99, is_scattered: true }, 1.0);
         let lru = reads(CachePolicy::BlockOnly, &load, 5.0);
         let clock = reads(CachePolicy::BlockClock, &load, 5.0);
@@ -332,7 +332,7 @@ mod tests {
 
     /// Two concern changes of the tree, which does not change.
     #[test]
-    fn every_idea_makes_a_difference() {
+    fn every_mechanism_has_an_effect() {
         let load = load(Choice::Zipf { alpha: 0.99, is_scattered: true }, 0.2);
         let tide = reads(CachePolicy::Adaptive, &load, 5.0);
         for (idea, name) in Ablations::all() {

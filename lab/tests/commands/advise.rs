@@ -37,7 +37,7 @@ fn csv() -> String {
 }
 
 #[test]
-fn a_trace_is_measured_with_what_is_worth_a_try() {
+fn a_trace_is_measured_with_each_candidate_setting() {
     let place = TestDirectory::new();
     let trace = place.write("requests.csv", csv() + "broken\n");
     let done = advise(&place, &["--trace", text(&trace), "--cache", "5%,20KiB"]);
@@ -101,7 +101,7 @@ fn logs_of_redis_are_traces() {
 }
 
 #[test]
-fn data_of_a_store_is_read_and_left_alone() {
+fn data_of_a_store_is_read_and_unchanged() {
     let place = TestDirectory::new();
     let db = Db::open(place.data(), Options::default()).unwrap();
     let keyspace = db.keyspace("default").unwrap();
@@ -119,7 +119,7 @@ fn data_of_a_store_is_read_and_left_alone() {
 }
 
 #[test]
-fn what_cannot_be_advised_on_is_explained() {
+fn invalid_inputs_of_advise_are_explained() {
     let place = TestDirectory::new();
     let trace = place.write("requests.csv", csv());
     let trace = text(&trace);

@@ -93,7 +93,7 @@ fn snapshots_tails_and_the_drive_are_measured() {
 }
 
 #[test]
-fn a_killed_store_is_opened_and_a_second_run_goes_on() {
+fn a_killed_store_is_opened_and_a_second_run_resumes() {
     let (place, out) = measure(&["engine-open"], "open_s", "2");
     let before = rows(&out);
     assert_eq!(before.len(), 2, "{before:?}");
@@ -128,7 +128,7 @@ fn a_killed_store_is_opened_and_a_second_run_goes_on() {
 }
 
 #[test]
-fn names_are_listed_and_wrong_ones_explained() {
+fn names_are_listed_and_unknown_ones_explained() {
     let list = run(&["list"]);
     assert!(list.text().contains("engine-get-cold") && list.text().contains("tidekv:block-lru"));
     let place = TestDirectory::new();
@@ -169,7 +169,7 @@ fn a_cache_behind_a_socket_is_measured() {
 }
 
 #[test]
-fn files_of_a_corpus_come_back_as_they_are() {
+fn files_of_a_corpus_are_read_back_unchanged() {
     let place = TestDirectory::new();
     let files = place.file("letters");
     std::fs::create_dir(&files).unwrap();

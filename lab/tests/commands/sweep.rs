@@ -30,7 +30,7 @@ fn params(lines: &[Value]) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_hundred_cells_are_killed_and_go_on() {
+fn a_killed_sweep_of_a_hundred_cells_resumes() {
     let place = TestDirectory::new();
     let out = place.file("results");
     let (rows, turns) = (out.join("rows.jsonl"), out.join("turns.jsonl"));
@@ -59,7 +59,7 @@ fn a_hundred_cells_are_killed_and_go_on() {
 }
 
 #[test]
-fn what_fails_is_a_row_and_ends_nothing() {
+fn a_failed_turn_is_a_row_and_the_sweep_continues() {
     let place = TestDirectory::new();
     let out = place.file("results");
     // No store accepts values of that size.
@@ -79,7 +79,7 @@ fn what_fails_is_a_row_and_ends_nothing() {
 }
 
 #[test]
-fn cells_at_once_count_the_same() {
+fn parallel_cells_have_the_same_counts() {
     let place = TestDirectory::new();
     let counts = |name: &str, others: &[&str]| -> Vec<(String, Value)> {
         let out = place.file(name);

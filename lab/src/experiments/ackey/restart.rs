@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_is_hot_from_the_first_of_three_samples_on() {
+    fn a_run_is_hot_from_the_first_of_three_samples_on() {
         let samples = samples(&[
             &[10, 20, 30, 99, 60, 80, 80, 80],
             &[90, 0, 70, 72, 72, 72, 10],
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warm_start_is_held_against_the_cold_one() {
+    fn the_target_compares_the_warm_start_with_the_cold_one() {
         let mut samples = samples(&[&[80; 8], &[80; 8], &[0, 0, 0, 0, 0, 80, 80, 80, 80]]);
         samples[10].counts.hot_list_bytes = Some(58);
         let scale = Scale::new(crate::scale::Size::Quick);

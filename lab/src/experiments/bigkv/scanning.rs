@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn without_scans_the_oldest_goes_whatever_has_expired() {
+    fn without_scans_the_oldest_segment_is_evicted_regardless_of_expiry() {
         let mut model = model(2, None);
         for (key, deadline_s) in [(0, 90), (1, 90), (2, 10), (3, 10)] {
             model.set(key, deadline_s, 1);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_removes_exactly_what_has_expired_and_counts_what_that_costs() {
+    fn a_scan_removes_exactly_the_expired_objects_and_counts_its_cost() {
         let mut model = model(3, Some(60));
         // Half of the first segment expires, all of the second, and the third is being filled.
         for (key, deadline_s) in [(0, 90), (1, 10), (2, 10), (3, 10), (4, 90)] {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_overwritten_is_not_there_again() {
+    fn an_overwritten_object_does_not_return() {
         let mut model = model(3, Some(60));
         model.set(0, 90, 1);
         model.set(0, 10, 2);

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_those_that_are_published() {
+    fn shares_are_the_published_ones() {
         for cluster in CLUSTERS {
             let trace = Trace::new(&[Cluster { keys: 20_000, ..*cluster }], 1, 20_000, 1);
             let sets = trace.requests().filter(|request| request.is_set).count();
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn without_bounds_as_much_is_missed_as_was_in_production() {
+    fn an_unbounded_cache_has_the_miss_ratio_of_production() {
         let mixes = MIXES.iter().map(|mix| (mix.name, mix.clusters()));
         let mixes = mixes.filter(|mix| mix.0 != "shared-hours");
         let mixes =
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_of_a_mix_have_their_own_keys_and_ask_as_often_as_they_do() {
+    fn clusters_of_a_mix_have_their_own_keys_and_request_rates() {
         for mix in MIXES {
             let trace = Trace::new(&mix.clusters(), 4, 50_000, 1);
             assert_eq!(trace.clusters.len(), mix.clusters.len(), "{}", mix.name);

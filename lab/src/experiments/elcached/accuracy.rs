@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_caches_foretell_what_large_ones_miss() {
+    fn small_caches_predict_the_misses_of_large_ones() {
         let load = Load { law: Law::Zipf, shrink: 5_000, requests: usize::MAX };
         let found = Tier { load }.run(1).expect("nothing fails");
         let mean = |subject: &str| {

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_caches_with_flash_foretell_what_large_ones_miss() {
+    fn small_caches_with_flash_predict_the_misses_of_large_ones() {
         let load = Load { law: Law::Exponential, shrink: 20, requests: 400_000 };
         let found = Both { load }.run(1).expect("nothing fails");
         let mean = |subject: &str| {

@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plans_cost_what_a_search_finds_and_less_than_a_fixed_ratio() {
+    fn plans_cost_as_little_as_a_search_finds_and_less_than_a_fixed_ratio() {
         for law in Law::ALL {
             let workload = Workload::small(law, 4_000);
             let costs = Costs { workload, points: DEFAULT_POINTS, terms: &VARIED[..1] };

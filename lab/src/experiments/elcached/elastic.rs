@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_latency_is_kept_from_where_it_stays_so() {
+    fn a_target_is_met_from_the_window_after_which_it_stays_met() {
         let model = Loop { stages: &[(2, 1), (3, 9), (2, 1)], ..FAST_DATABASE };
         // Late before the first change, in the first window after it and for a moment in the
         // second, and never again.
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_was_slow_where_misses_do_not_say_why_it_was_late() {
+    fn the_machine_was_slow_in_late_windows_that_misses_do_not_explain() {
         let model = Loop { stages: &[(2, 1), (2, 9)], ..FAST_DATABASE };
         // By windows: late without misses, late because of misses, late because of both, in time.
         let of = [(400.0, 0), (400.0, 3), (350.0, 1), (250.0, 1)];

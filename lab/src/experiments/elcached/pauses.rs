@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_timed_while_the_cache_becomes_smaller() {
+    fn requests_are_timed_while_the_cache_shrinks() {
         for flash_bytes in [0, 64 << 20] {
             let pauses = Pauses { dram_bytes: 24 << 20, flash_bytes, rounds: 1 };
             let found = pauses.run(1).expect("nothing fails");

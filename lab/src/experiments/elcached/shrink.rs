@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_settled_misses_what_the_curve_says() {
+    fn settled_slabs_miss_as_the_curve_predicts() {
         for law in Law::ALL {
             let found = Shrinking { law, shrink: 4_000, kept: 0.5 }.run(1).expect("nothing fails");
             assert_eq!(found.len(), 6);

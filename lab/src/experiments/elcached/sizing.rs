@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_times_that_are_solved_give_both_their_latency() {
+    fn the_solved_times_give_both_sizings_their_latency() {
         let points = [(1, 0.5), (2, 0.3), (5, 0.2), (8, 0.1)];
         let points = points.map(|(size, miss_ratio)| Point { size, miss_ratio }).to_vec();
         let curve = Curve::new(points, 100.0).expect("it falls");

@@ -194,7 +194,7 @@ mod tests {
     const CLASSES: fn() -> SlabClasses = || SlabClasses::of_growth(GROWTH);
 
     #[test]
-    fn they_miss_what_the_profile_of_classes_says() {
+    fn slabs_miss_as_the_profile_of_classes_predicts() {
         let mut dice = Dice::new(7);
         let requests: Vec<(u64, u64)> = (0..20_000)
             .map(|_| {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_nobody_asks_for_are_given_up_first_and_take_their_items_along() {
+    fn unused_pages_are_released_first_with_their_items() {
         let mut slabs = Slabs::new(CLASSES(), 4);
         // Two items per page.
         for key in 0..8 {

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_keeps_what_was_asked_for_less() {
+    fn a_plan_meets_the_latencies_at_a_lower_cost() {
         let workloads = Law::ALL.map(|law| Workload::small(law, 4_000));
         let tenants = Tenants { workloads, points: 60, terms: &VARIED[..1] };
         let found = tenants.run(1).expect("nothing fails");

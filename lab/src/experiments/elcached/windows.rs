@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn longer_windows_are_nearer_to_the_truth() {
+    fn longer_windows_have_smaller_errors() {
         let windows = Windows { law: Law::Zipf, shrink: 1_000 };
         let truth = windows.truth(1).expect("there are requests");
         let error = |length| {

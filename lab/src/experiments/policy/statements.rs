@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_has_no_answer() {
+    fn an_unmeasured_statement_has_no_answer() {
         let all = [OF_SIZE_SKEW, OF_PINNING, OF_PRIORITY, OF_LUCK, OF_PRIORITY_RATIO];
         for statement in all.into_iter().flatten() {
             assert_eq!((statement.ask)(&[]), None, "{}", statement.says);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_told_from_what_bends() {
+    fn straight_lines_are_distinguished_from_curves() {
         let of = |hits: fn(f64) -> f64| {
             let dot = |x: f64| (x, hits(x));
             bend(&[2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 65.0, 80.0, 95.0].map(dot)).unwrap()
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_skews_are_held_against_rows() {
+    fn sizes_and_skews_are_checked_against_rows() {
         let rows = |hits: fn(f64) -> f64| -> Vec<Row> {
             let of = |percent: f64| {
                 Row::new("policy-size-skew", ROCKS)
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn pinning_that_is_not_counted_harms_nothing() {
+    fn uncounted_pinned_lookups_do_no_harm() {
         let counts =
             |hits, reads| [("block_hits", hits), ("data_hits", 100.0), ("reads_per_op", reads)];
         let rows = [
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn table_2_is_held_against_the_same_load_alone() {
+    fn table_2_is_compared_only_with_the_same_load() {
         let counts = |reads| {
             let hits = [("block_hits", 5e6), ("index_hits", 1.02e6), ("filter_hits", 3.833e6)];
             [&hits[..], &[("index_reads", reads), ("filter_reads", 16.0)]].concat()
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn luck_is_told_from_priority() {
+    fn chance_is_distinguished_from_priority() {
         let counts = |reads| [("index_reads", 0.0), ("filter_reads", reads)];
         let store = |build: &str, low, high| {
             [("low", low), ("high", high)]

@@ -98,7 +98,7 @@ fn measure(warm_up: WarmUp, operations: u64, fails_from: u64) -> Result<Measurem
 /// `spotkv-admission` had a warm-up of half a million operations that never ran, so its ratios were
 /// those of empty caches.
 #[test]
-fn operations_of_a_warm_up_come_before_those_that_count() {
+fn warm_up_operations_run_before_the_measured_ones() {
     for (warm_up, operations) in [(0, 500), (1000, 500), (2, 500), (1000, 1)] {
         let found = measure(WarmUp::Operations(warm_up), operations, u64::MAX).unwrap();
         assert_eq!(found.operations, operations, "behind {warm_up}");

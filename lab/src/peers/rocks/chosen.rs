@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_chosen_is_as_usual_and_what_there_is_not_is_said() {
+    fn missing_choices_have_defaults_and_unknown_ones_are_errors() {
         let usual = read(&[]).unwrap();
         assert!(usual.metadata == Metadata::Whole && usual.has_priority);
         assert_eq!((usual.pinning, usual.shard_bits), (Pinning::None, -1));

@@ -26,7 +26,7 @@ fn verdicts(name: &str, own: &Series, others: &[Series]) -> Vec<Row> {
 }
 
 #[test]
-fn the_middle_of_the_spread() {
+fn median_minimum_and_maximum_are_the_spread() {
     assert_eq!(spread(&[3.0, 1.0, 2.0]), Some((2.0, 1.0, 3.0)));
     assert_eq!(spread(&[4.0, 1.0]), Some((2.5, 1.0, 4.0)));
     assert_eq!(spread(&[]), None);
@@ -50,7 +50,7 @@ fn ratios_pair_the_alternations() {
 }
 
 #[test]
-fn what_a_row_says_is_what_is_judged() {
+fn verdicts_judge_the_rounded_value_of_the_row() {
     let baseline = series("rocksdb:lru", 0, &[100.0]);
     let outcome = |ops_per_s: f64| {
         let own = series("tidekv:tide", 0, &[ops_per_s]);
@@ -88,7 +88,7 @@ fn taking(times: f64, mut series: Series) -> Series {
 }
 
 #[test]
-fn nobody_is_judged_against_what_takes_more_than_its_budget() {
+fn a_baseline_over_its_budget_gives_no_verdict() {
     let own = taking(1.0, series("tidekv:tide", 0, &[100.0]));
     let others = [
         taking(1.01, series("rocksdb:lru", 0, &[200.0])),
@@ -110,7 +110,7 @@ fn nobody_is_judged_against_what_takes_more_than_its_budget() {
 }
 
 #[test]
-fn only_tidekv_as_it_comes_has_to_beat_its_peers() {
+fn only_tidekv_with_its_defaults_has_targets() {
     let peer = series("rocksdb:lru", 0, &[200.0]);
     let lru = series("tidekv:block-lru", 0, &[100.0]);
     assert!(verdicts("engine-get-absent", &lru, std::slice::from_ref(&peer)).is_empty());
@@ -168,7 +168,7 @@ fn metrics_are_per_operation() {
 }
 
 #[test]
-fn what_objects_take_is_said_where_it_is_counted() {
+fn space_per_object_is_reported_if_counted() {
     let point = cold_point();
     let own_bytes = data_bytes(10, point.value_bytes);
     let counted = ObjectCounts {
@@ -238,7 +238,7 @@ fn the_kernel_is_believed_when_it_disagrees() {
 }
 
 #[test]
-fn a_target_of_a_phase_holds_tidekv_as_it_comes_against_a_subject() {
+fn a_target_of_a_phase_compares_tidekv_with_a_subject() {
     let phase = |subject, name: &str, reads: f64| {
         let mut series = series(subject, 0, &[reads]);
         series.params.insert("phase".into(), name.into());
@@ -271,7 +271,7 @@ fn seeds_of_a_model_are_alternations() {
 }
 
 #[test]
-fn metrics_of_time_are_told_by_their_units() {
+fn metrics_of_time_are_recognised_by_their_units() {
     for metric in
         ["ops_per_s", "settled_ops_per_s", "p999_us", "cpu_us_per_op", "open_s", "seconds"]
     {

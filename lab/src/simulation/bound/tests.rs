@@ -95,7 +95,7 @@ fn trace(seed: u64, len: usize, homes: &[BlockId]) -> Vec<Request> {
 }
 
 #[test]
-fn nothing_does_with_less_and_the_bound_is_not_far() {
+fn no_cache_beats_the_bound_and_the_bound_is_close() {
     let homes = [block(1), block(2), block(3)];
     let (mut bounds, mut bests) = (0.0, 0);
     for seed in 0..12 {
@@ -118,7 +118,7 @@ fn nothing_does_with_less_and_the_bound_is_not_far() {
 }
 
 #[test]
-fn what_comes_back_is_free_if_all_fits() {
+fn repeated_requests_cost_no_reads_if_everything_fits() {
     let get = |key| Request::Get(key, vec![block(0), block(key + 1)]);
     let mut savings = Savings::new(CHARGES, Fill::Demand, 0);
     [get(0), get(1), get(0), get(1), get(0)].iter().for_each(|request| savings.see(request));
@@ -153,7 +153,7 @@ fn frequencies(trace: &[Request]) -> impl Iterator<Item = (Request, f64)> {
 }
 
 #[test]
-fn nothing_that_is_always_held_does_with_less_than_likelihoods_allow() {
+fn no_static_cache_beats_the_bound_of_probabilities() {
     let homes = [block(1), block(2), block(3)];
     let (mut bounds, mut bests) = (0.0, 0);
     for seed in 0..12 {
@@ -178,7 +178,7 @@ fn nothing_that_is_always_held_does_with_less_than_likelihoods_allow() {
 }
 
 #[test]
-fn things_that_share_nothing_are_held_by_their_likelihoods() {
+fn independent_objects_are_cached_by_their_probabilities() {
     // Three keys of one block each, with probabilities 1/2, 1/3 and 1/6; a value takes 2 of the
     // bytes.
     let get = |key| Request::Get(key, vec![block(key)]);
@@ -192,7 +192,7 @@ fn things_that_share_nothing_are_held_by_their_likelihoods() {
 }
 
 #[test]
-fn who_does_not_know_what_comes_reads_more_than_who_does() {
+fn a_cache_without_foresight_reads_more_than_one_with_it() {
     use crate::load::keys::Choice;
     use crate::simulation::simulator::{budget, simulate};
     use tidekv_cache::CachePolicy;

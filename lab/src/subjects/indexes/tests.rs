@@ -112,7 +112,7 @@ fn use_at_random(subject: &dyn Subject, seed: u64, keys: u64, step: u64, first: 
 }
 
 #[test]
-fn what_was_put_last_is_read() {
+fn a_get_returns_the_last_put() {
     for (name, bits, kind) in KINDS {
         let directory = tempfile::tempdir().unwrap();
         let subject = subject(directory.path(), *bits, *kind);
@@ -127,7 +127,7 @@ fn what_was_put_last_is_read() {
 }
 
 #[test]
-fn many_threads_find_their_own() {
+fn many_threads_find_their_objects() {
     for (_, bits, kind) in KINDS {
         let directory = tempfile::tempdir().unwrap();
         let subject = subject(directory.path(), *bits, *kind);
@@ -141,7 +141,7 @@ fn many_threads_find_their_own() {
 }
 
 #[test]
-fn a_full_log_forgets_the_oldest_and_shows_no_other() {
+fn a_full_log_overwrites_the_oldest_and_returns_no_wrong_object() {
     for (name, bits, kind) in KINDS {
         let directory = tempfile::tempdir().unwrap();
         let subject = subject(directory.path(), 4 + bits, *kind);
@@ -164,7 +164,7 @@ fn a_full_log_forgets_the_oldest_and_shows_no_other() {
 }
 
 #[test]
-fn a_lookup_in_memory_reads_the_object_alone() {
+fn a_lookup_in_memory_reads_only_the_object() {
     let directory = tempfile::tempdir().unwrap();
     let subject = subject(directory.path(), 64, KINDS[0].2);
     let objects = subject.log.slots() / 2;

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flat_one_has_the_defaults_but_for_its_lists() {
+    fn a_flat_one_has_the_defaults_except_for_its_lists() {
         let command = command(Kind::AsItComes, 64).expect("nothing is asked for");
         let arguments: Vec<_> = command.get_args().filter_map(|it| it.to_str()).collect();
         assert_eq!(arguments.join(" "), "--pdeathsig KILL memcached -u root -s socket -m 64");

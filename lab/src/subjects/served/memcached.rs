@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_whole_pages_are_as_the_settings_say() {
+    fn memory_and_whole_pages_follow_the_settings() {
         let text = |behind, flash| arguments(behind, &settings(flash)).map(|it| it.join(" "));
         let usual = "-u root -s socket -m 100 -I 1m -t 4 -c 1024";
         assert_eq!(text(Behind::Nothing, 0).unwrap(), usual);
@@ -149,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn without_swap_nothing_is_started() {
+    fn it_does_not_start_without_swap() {
         assert!(check_swap(2 * MIB, 2 * MIB).is_ok());
         let error = check_swap(2 * MIB, MIB).unwrap_err();
         assert!(error.message.contains("needs 2 MiB of swap, and 1 MiB are free"), "{error}");
     }
 
     #[test]
-    fn gets_are_told_apart_by_where_they_end() {
+    fn gets_are_counted_by_where_they_end() {
         let stats = [
             ("get_hits", 100),
             ("get_misses", 7),
