@@ -442,7 +442,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_have_names_and_subtract() {
+    fn counters_subtract_and_add_by_field() {
         let earlier = Counts { reads: Some(3), table_bytes: Some(5), ..Counts::default() };
         let later = Counts {
             reads: Some(10),

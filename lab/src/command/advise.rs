@@ -127,8 +127,8 @@ impl Advise {
         Place::new(&self.common.out, self.common.stores.as_deref())?;
         let (file, fingerprint) = replay.write(&self.common.out)?;
         let plan = ReplayPlan { file, fingerprint, threads: self.threads };
-        self.say(&about(&name, &replay))?;
-        notes.iter().try_for_each(|note| self.say(note))?;
+        self.print_text(&about(&name, &replay))?;
+        notes.iter().try_for_each(|note| self.print_text(note))?;
 
         let usual = Scenario { choices: Choices::new(), ..policy::usual(&Scale::new(Size::Usual)) };
         let mut failed = 0;
@@ -141,7 +141,7 @@ impl Advise {
                 is_buffered: self.buffered,
             };
             let mut best: Option<(&'static str, f64)> = None;
-            self.say(&format!("\nWith a cache of {}:", show_bytes(cache_bytes as f64)))?;
+            self.print_text(&format!("\nWith a cache of {}:", show_bytes(cache_bytes as f64)))?;
             for record in &subjects {
                 let runner = Runner {
                     are_subjects_named: true,
@@ -165,11 +165,11 @@ impl Advise {
                         return Err(failure);
                     }
                     Err(failure) => {
-                        self.say(&format!("  {failure}"))?;
+                        self.print_text(&format!("  {failure}"))?;
                         continue;
                     }
                 };
-                self.say(&told(record, metric, &advice))?;
+                self.print_text(&summary(record, metric, &advice))?;
                 let is_better = |(_, other): &(_, f64)| {
                     times_as_good(advice.best, *other, is_more_better) > 1.0
                 };
@@ -178,14 +178,14 @@ impl Advise {
                 }
             }
             if let (Some((name, _)), 2..) = (best, subjects.len()) {
-                self.say(&format!("  The best of them: {name}"))?;
+                self.print_text(&format!("  The best of them: {name}"))?;
             }
         }
         all_went_well(failed)
     }
 
     /// Text output, unless rows were requested.
-    fn say(&self, words: &str) -> Result<()> {
+    fn print_text(&self, words: &str) -> Result<()> {
         if self.common.json { Ok(()) } else { print(words) }
     }
 
@@ -312,7 +312,7 @@ fn about(name: &str, replay: &Replay) -> String {
 }
 
 /// The settings tried for a subject, and the result.
-fn told(record: &SubjectRecord, metric: &str, advice: &Advice) -> String {
+fn summary(record: &SubjectRecord, metric: &str, advice: &Advice) -> String {
     let shown = |value: f64| format!("{} {}", show::show_value(metric, value), show::label(metric));
     let over = |is_over: bool| if is_over { ", above its memory budget" } else { "" };
     let mut out = format!(

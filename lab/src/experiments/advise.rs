@@ -46,7 +46,7 @@ impl Trial<'_> {
     /// The turn with these settings; there are several in rounds.
     pub(crate) fn point(&self, usual: &Scenario, choices: &Choices, round: Option<u64>) -> Point {
         let replay = self.replay;
-        let question = Scenario {
+        let scenario = Scenario {
             entries: replay.entries(),
             value_bytes: replay.value_bytes_mean(),
             operations: replay.requests() / 2,
@@ -55,7 +55,7 @@ impl Trial<'_> {
             choices: choices.clone(),
             ..usual.clone()
         };
-        let beside = question.point();
+        let beside = scenario.point();
         let memory_bytes = self.cache_bytes + Scenario::BESIDE_BYTES;
         let percent = self.cache_bytes as f64 * 100.0 / replay.data_bytes().max(1) as f64;
         let percent = format!("{percent:.3e}").parse().unwrap_or(percent);

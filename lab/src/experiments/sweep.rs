@@ -42,64 +42,64 @@ const AXES: &[Axis] = &[
     Axis {
         name: "zipf",
         about: "exponent of Zipf's law; 0: uniform keys (0.3)",
-        set: |question, text| put(&mut question.zipf, not_below(text, 0.0)),
+        set: |scenario, text| put(&mut scenario.zipf, not_below(text, 0.0)),
     },
     Axis {
         name: "entries",
         about: "number of entries of the store (1000000)",
-        set: |question, text| put(&mut question.entries, above_zero(text)),
+        set: |scenario, text| put(&mut scenario.entries, above_zero(text)),
     },
     Axis {
         name: "value_bytes",
         about: "length of a value in bytes; keys have 8 (120)",
-        set: |question, text| put(&mut question.value_bytes, above_zero(text)),
+        set: |scenario, text| put(&mut scenario.value_bytes, above_zero(text)),
     },
     Axis {
         name: "operations",
         about: "counted operations, starting with an empty cache (1000000)",
-        set: |question, text| put(&mut question.operations, above_zero(text)),
+        set: |scenario, text| put(&mut scenario.operations, above_zero(text)),
     },
     Axis {
         name: "threads",
         about: "client threads (8)",
-        set: |question, text| {
-            put(&mut question.threads, above_zero(text).filter(|threads| *threads <= 1024))
+        set: |scenario, text| {
+            put(&mut scenario.threads, above_zero(text).filter(|threads| *threads <= 1024))
         },
     },
     Axis {
         name: "io",
         about: "direct, or buffered: through the kernel's page cache (direct)",
-        set: |question, text| {
+        set: |scenario, text| {
             let is_buffered = match text {
                 "direct" => Some(false),
                 "buffered" => Some(true),
                 _ => None,
             };
-            put(&mut question.is_buffered, is_buffered)
+            put(&mut scenario.is_buffered, is_buffered)
         },
     },
     Axis {
         name: "scan_percent",
         about: "percent of the operations that are scans of 100 entries (0)",
-        set: |question, text| set_share(question, Kind::Scan, text),
+        set: |scenario, text| set_share(scenario, Kind::Scan, text),
     },
     Axis {
         name: "put_percent",
         about: "percent of the operations that are puts (0)",
-        set: |question, text| set_share(question, Kind::Put, text),
+        set: |scenario, text| set_share(scenario, Kind::Put, text),
     },
     Axis {
         name: "get-absent_percent",
         about: "percent of the operations that are gets of absent keys (0)",
-        set: |question, text| set_share(question, Kind::GetAbsent, text),
+        set: |scenario, text| set_share(scenario, Kind::GetAbsent, text),
     },
     // After the parameters that determine the size of the data.
     Axis {
         name: "cache_size",
         about: "size of the cache, in percent of the data (20%) or in bytes (64MiB) (20%)",
-        set: |question, text| {
-            let percent = cache_percent(text, question.data_bytes() as f64);
-            put(&mut question.cache_percent, percent)
+        set: |scenario, text| {
+            let percent = cache_percent(text, scenario.data_bytes() as f64);
+            put(&mut scenario.cache_percent, percent)
         },
     },
 ];
@@ -183,7 +183,7 @@ pub(crate) fn points(
         }
         check(&one.name, subjects)?;
     }
-    (0..cells).map(|cell| Ok(question(cell, varied, usual)?.point())).collect()
+    (0..cells).map(|cell| Ok(scenario(cell, varied, usual)?.point())).collect()
 }
 
 /// Whether all subjects have this parameter.
@@ -204,8 +204,8 @@ fn check(name: &str, subjects: &[SubjectRecord]) -> Result<()> {
 }
 
 /// The cell with this number.
-fn question(cell: usize, varied: &[Varied], usual: &Scenario) -> Result<Scenario> {
-    let mut question = usual.clone();
+fn scenario(cell: usize, varied: &[Varied], usual: &Scenario) -> Result<Scenario> {
+    let mut scenario = usual.clone();
     let (mut rest, mut values) = (cell, Vec::new());
     for varied in varied.iter().rev() {
         values.push((varied.name.as_str(), &varied.values[rest % varied.values.len()]));
@@ -213,19 +213,19 @@ fn question(cell: usize, varied: &[Varied], usual: &Scenario) -> Result<Scenario
     }
     for axis in AXES {
         let Some((_, value)) = values.iter().find(|(name, _)| *name == axis.name) else { continue };
-        if !(axis.set)(&mut question, value) {
+        if !(axis.set)(&mut scenario, value) {
             let Axis { name, about, .. } = axis;
             return Err(Failure::usage(format!("{name} cannot be {value:?}: {about}")));
         }
     }
     let is_choice = |name: &str| AXES.iter().all(|axis| axis.name != name);
     for (name, value) in values.into_iter().rev().filter(|(name, _)| is_choice(name)) {
-        question = question.choosing(name, value);
+        scenario = scenario.choosing(name, value);
     }
-    if question.mix.iter().map(|(_, weight)| weight).sum::<u32>() > 100 {
+    if scenario.mix.iter().map(|(_, weight)| weight).sum::<u32>() > 100 {
         return Err(Failure::usage("the percentages of operations exceed 100 %"));
     }
-    Ok(question)
+    Ok(scenario)
 }
 
 /// The parameters of the load, one line each.
@@ -259,9 +259,9 @@ fn above_zero(text: &str) -> Option<u64> {
     text.parse().ok().filter(|number| *number > 0)
 }
 
-fn set_share(question: &mut Scenario, kind: Kind, text: &str) -> bool {
+fn set_share(scenario: &mut Scenario, kind: Kind, text: &str) -> bool {
     let percent = text.parse().ok().filter(|percent| *percent <= 100);
-    percent.map(|percent: u32| question.mix.push((kind, percent))).is_some()
+    percent.map(|percent: u32| scenario.mix.push((kind, percent))).is_some()
 }
 
 /// A number of bytes, as in `64MiB`.

@@ -197,9 +197,10 @@ impl Corpus {
         let (mut is_right, mut bytes) = (false, 0);
         let clock = SystemClock::new();
         let begun_ns = clock.monotonic_ns();
-        let is_hit = subject.get_with_flags(&key(at), &mut |told, value| {
+        let is_hit = subject.get_with_flags(&key(at), &mut |found_flags, value| {
             bytes = value.len() as u64;
-            is_right = told == flags(at) && ((is_there && value == *buffer) || entry.was(value));
+            is_right =
+                found_flags == flags(at) && ((is_there && value == *buffer) || entry.was(value));
         })?;
         latencies.record(clock.monotonic_ns() - begun_ns);
         match is_hit {

@@ -73,8 +73,8 @@ fn values_of(rows: &[&Row], name: &str) -> Vec<Value> {
     values
 }
 
-/// The same picture for each combination of what it has no axis for, and for each subject where they are
-/// not lines of one picture. What is the same for all is not said of each.
+/// The same figure for each combination of the parameters without an axis, and for each subject unless
+/// subjects are lines of one figure. Titles omit common parameters.
 fn draw_all(figure: &Figure<'_>, rows: &[&Row]) -> String {
     let is_in =
         |row: &&&Row| row.number(figure.metric).is_some() && row.params.contains_key(figure.x);

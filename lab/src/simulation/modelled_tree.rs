@@ -75,12 +75,12 @@ impl ModelledTree {
 
     /// The run with the key of entry `index`.
     fn home(&self, index: u64) -> usize {
-        let mut lot = mix(index ^ 0x7EA5) % self.entries;
+        let mut hash = mix(index ^ 0x7EA5) % self.entries;
         for (run, Run { entries, .. }) in self.runs.iter().enumerate() {
-            if lot < *entries {
+            if hash < *entries {
                 return run;
             }
-            lot -= entries;
+            hash -= entries;
         }
         self.runs.len() - 1
     }
@@ -107,8 +107,8 @@ impl ModelledTree {
                 Wanted { block: self.block(run, kind, position), run, is_absent }
             };
             let is_skipped = touch(wanted(BlockKind::Filter));
-            let lot = mix(index ^ (run as u64) << 56);
-            if run == home || is_skipped || lot.is_multiple_of(FALSE_MATCHES) {
+            let hash = mix(index ^ (run as u64) << 56);
+            if run == home || is_skipped || hash.is_multiple_of(FALSE_MATCHES) {
                 touch(wanted(BlockKind::Index));
                 touch(wanted(BlockKind::Data));
             }

@@ -335,10 +335,10 @@ mod tests {
     fn every_mechanism_has_an_effect() {
         let load = load(Choice::Zipf { alpha: 0.99, is_scattered: true }, 0.2);
         let tide = reads(CachePolicy::Adaptive, &load, 5.0);
-        for (idea, name) in Ablations::all() {
+        for (ablation, name) in Ablations::all() {
             let without =
-                reads(CachePolicy::AdaptiveWithout(Ablations::NONE.and(idea)), &load, 5.0);
-            let is_of_changes = matches!(idea, Ablation::Repair | Ablation::Sync);
+                reads(CachePolicy::AdaptiveWithout(Ablations::NONE.and(ablation)), &load, 5.0);
+            let is_of_changes = matches!(ablation, Ablation::Repair | Ablation::Sync);
             assert_eq!(
                 without == tide,
                 is_of_changes,

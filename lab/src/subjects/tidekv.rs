@@ -162,7 +162,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 /// The file of the store's hot list.
 const HOT_LIST: &str = "HOT";
 
-struct Tide {
+struct TideKv {
     db: Db,
     keyspace: Keyspace,
     hot_list: PathBuf,
@@ -206,7 +206,7 @@ fn open(
         db.set_cache_bytes_max(bytes.saturating_sub(metadata));
     }
     let hot_list = directory.join(HOT_LIST);
-    Ok(Box::new(Tide { db, keyspace, hot_list, clock: SystemClock::new() }))
+    Ok(Box::new(TideKv { db, keyspace, hot_list, clock: SystemClock::new() }))
 }
 
 /// The policy with this name.
@@ -282,7 +282,7 @@ struct Held {
     _iter: Iter,
 }
 
-impl Subject for Tide {
+impl Subject for TideKv {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         Ok(self.keyspace.put(key, value)?)
     }

@@ -288,7 +288,7 @@ impl AblationLoad {
 /// `adaptive` without each of its mechanisms, then other policies; in a quick run only the load
 /// with writes, and only `block-only` for comparison.
 fn ablation(scale: &Scale) -> Vec<Point> {
-    let is_of_changes = |idea| matches!(idea, Ablation::Repair | Ablation::Sync);
+    let is_of_changes = |ablation| matches!(ablation, Ablation::Repair | Ablation::Sync);
     let others = [
         ("nothing, blocks by LRU", "block-only"),
         ("boundaries as AC-Key moves them", "ac-key"),
@@ -301,10 +301,11 @@ fn ablation(scale: &Scale) -> Vec<Point> {
         if scale.is_quick { (&loads[..1], &others[..1]) } else { (&loads[..], &others[..]) };
     let mut all = Vec::new();
     for load in loads {
-        let ideas = Ablations::all().filter(|(idea, _)| load.puts > 0 || !is_of_changes(*idea));
-        let mut variants = vec![(ALL_IDEAS.to_owned(), CachePolicy::Adaptive.to_string())];
-        variants.extend(ideas.map(|(idea, name)| {
-            let policy = CachePolicy::AdaptiveWithout(Ablations::NONE.and(idea));
+        let ablations =
+            Ablations::all().filter(|(ablation, _)| load.puts > 0 || !is_of_changes(*ablation));
+        let mut variants = vec![(NO_ABLATION.to_owned(), CachePolicy::Adaptive.to_string())];
+        variants.extend(ablations.map(|(ablation, name)| {
+            let policy = CachePolicy::AdaptiveWithout(Ablations::NONE.and(ablation));
             (format!("without {name}"), policy.to_string())
         }));
         variants.extend(
@@ -319,7 +320,7 @@ fn ablation(scale: &Scale) -> Vec<Point> {
 }
 
 /// The variant without ablation.
-const ALL_IDEAS: &str = "all";
+const NO_ABLATION: &str = "all";
 
 const FASTER: &[Target] = &[
     Target::new("ops_per_s", Rule::RatioAtLeast(1.0)),
@@ -340,7 +341,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "ackey-cache-size",
         about: "caches of 0.1 to 10 % of the data (AC-Key, Fig. 7)",
-        paper: "AC-Key does 1406, 1607, 1696, 1987 and 2098 operations a second with 1 MB to \
+        paper: "AC-Key does 1406, 1607, 1696, 1987 and 2098 operations per second with 1 MB to \
                 10 GB for 100 GB; it is 5.0 to 9.1 % faster than RocksDB, 47.1 to 97.7 % \
                 than values alone, 52.8 to 104.5 % than pointers alone, and about as fast as \
                 the best split",
@@ -354,7 +355,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         about: "the hottest hundredth takes 1 to 99.9 % of the operations (AC-Key, Fig. 8)",
         paper: "AC-Key is 3.6 to 57.1 % faster than RocksDB, and up to 17.6 times as fast as \
                 values alone; at 1, 50, 90, 99 and 99.9 % it does 497, 636, 1333, 10858 and \
-                57415 operations a second, RocksDB 497, 636, 1254, 9024 and 35053",
+                57415 operations per second, RocksDB 497, 636, 1254, 9024 and 35053",
         claim: "faster than RocksDB at every skew",
         points: skew,
         targets: FASTER,
@@ -364,7 +365,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         name: "ackey-scan-ratio",
         about: "0 to 100 % of the operations are scans (AC-Key, Fig. 9)",
         paper: "AC-Key is 1.1 to 42.6 % faster than RocksDB; from 0 to 100 % it does 3283, \
-                1962, 1472, 1208, 1019 and 906 operations a second, RocksDB 2302, 1698, \
+                1962, 1472, 1208, 1019 and 906 operations per second, RocksDB 2302, 1698, \
                 1321, 1170, 1019 and 906",
         claim: "faster than RocksDB at every ratio",
         points: scan_ratio,
@@ -384,7 +385,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "ackey-cpu",
         about: "processor time and throughput of every cache policy (AC-Key, Fig. 11)",
-        paper: "AC-Key does 1320 operations a second, RocksDB 1247, values alone 934, pointers \
+        paper: "AC-Key does 1320 operations per second, RocksDB 1247, values alone 934, pointers \
                 alone 914, the best split 1358; AC-Key takes hardly more processor time than \
                 fixed splits, and RocksDB the least",
         claim: "an operation takes at most 1.2 times the processor time of an LRU block cache \
@@ -428,7 +429,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         points: ablation,
         targets: &[Target::new(
             "reads_per_op",
-            Rule::RatioToNamedPointAtLeast("variant", ALL_IDEAS, 1.0),
+            Rule::RatioToNamedPointAtLeast("variant", NO_ABLATION, 1.0),
         )],
         ..Experiment::USUAL
     },

@@ -156,7 +156,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         about: "YCSB A to F (AC-Key, Fig. 13)",
         paper: "AC-Key is 3.6 to 59.9 % faster than RocksDB, 0.1 to 20.7 % than values alone \
                 and 1.2 to 25.2 % than pointers alone; A to F: 4285, 4500, 4785, 6214, 785 and \
-                3928 operations a second",
+                3928 operations per second",
         claim: "faster than RocksDB at every load, by 3.6 % or more",
         subjects: Subjects::Also(&["tidekv:block-lru"]),
         points: ycsb,

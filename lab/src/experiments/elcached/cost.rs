@@ -106,7 +106,7 @@ pub(super) fn metrics_of(gets: &Allotment) -> Vec<(&'static str, f64)> {
 }
 
 /// The plan request of one tenant alone.
-fn question(tenant: Tenant, prices: Prices) -> PlanRequest {
+fn request(tenant: Tenant, prices: Prices) -> PlanRequest {
     PlanRequest { tenants: vec![tenant], prices, bounds: Bounds::default(), goal: Goal::Cost }
 }
 
@@ -137,14 +137,14 @@ impl Costs {
             ..Tenant::new(self.workload.law.name(), curve.clone())
         };
         let Some(best) = searched(&tenant, terms.prices) else { return Ok(Vec::new()) };
-        let question = question(tenant.clone(), terms.prices);
+        let request = request(tenant.clone(), terms.prices);
         let failed = |why| Failure::new(format!("{sla_us} µs, though there is a plan: {why:?}"));
         let of_curve = |plan: &Plan| {
             let gets = plan.tenants[0];
             tenant.allot(gets.memory_bytes, gets.flash_bytes, terms.prices)
         };
-        let plan = of_curve(&plan_exactly(&question, self.points).map_err(failed)?);
-        let hull = of_curve(&plan_on_hull(&question).map_err(failed)?);
+        let plan = of_curve(&plan_exactly(&request, self.points).map_err(failed)?);
+        let hull = of_curve(&plan_on_hull(&request).map_err(failed)?);
         let fixed = tenant.proportional(DEFAULT_FLASH_FOR_DRAM, terms.prices);
         let params: Params = [
             ("phase", Value::from(self.phase(terms, sla_us))),

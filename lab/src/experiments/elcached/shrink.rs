@@ -116,20 +116,20 @@ impl Shrinking {
     }
 
     /// The misses, at once and when settled, of slabs with these pages from the beginning.
-    fn told(&self, requests: &[Request], pages: &[u64]) -> [f64; 2] {
+    fn predicted(&self, requests: &[Request], pages: &[u64]) -> [f64; 2] {
         let times = Times::of(requests.len());
         let mut profiler = ClassProfiler::new(SlabClasses::of_growth(GROWTH), Expiry::Ignored);
-        let mut told = |from: usize, to: usize| {
+        let mut predicted = |from: usize, to: usize| {
             profiler.count_anew();
             for (key, bytes) in &requests[from..to] {
                 profiler.see(&Access::new(*key, Action::Load(*bytes)));
             }
             profiler.miss_ratio_of_pages(pages)
         };
-        told(0, times.shrink);
-        let at_once = told(times.shrink, times.at_once);
-        told(times.at_once, times.settled);
-        [at_once, told(times.settled, times.end)]
+        predicted(0, times.shrink);
+        let at_once = predicted(times.shrink, times.at_once);
+        predicted(times.at_once, times.settled);
+        [at_once, predicted(times.settled, times.end)]
     }
 }
 
@@ -145,14 +145,14 @@ impl Model for Shrinking {
         let mut all = Vec::new();
         for subject in SUBJECTS {
             let (missed, kept) = self.of_subject(subject, &requests, pages, seed);
-            let told = self.told(&requests, &kept);
-            for (phase, (missed, told)) in
-                [AT_ONCE, SETTLED].into_iter().zip(missed.into_iter().zip(told))
+            let predicted = self.predicted(&requests, &kept);
+            for (phase, (missed, predicted)) in
+                [AT_ONCE, SETTLED].into_iter().zip(missed.into_iter().zip(predicted))
             {
                 let params = Params::from([("phase".to_owned(), Value::from(phase))]);
-                let error = (missed - told).abs() / told;
+                let error = (missed - predicted).abs() / predicted;
                 let metrics = vec![
-                    ("predicted_miss_ratio", told),
+                    ("predicted_miss_ratio", predicted),
                     ("miss_ratio", missed),
                     ("relative_error", error),
                     ("pages", kept.iter().sum::<u64>() as f64),

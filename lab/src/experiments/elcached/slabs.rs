@@ -209,8 +209,8 @@ mod tests {
         for pages in [3, 8, 15, 30] {
             let mut slabs = Slabs::new(CLASSES(), pages);
             let missed = requests.iter().filter(|(key, bytes)| !slabs.ask(*key, *bytes)).count();
-            let told = profiler.curve().miss_ratio(pages * PAGE_BYTES) * 20_000.0;
-            assert_eq!(missed, told.round() as usize, "{pages}");
+            let predicted = profiler.curve().miss_ratio(pages * PAGE_BYTES) * 20_000.0;
+            assert_eq!(missed, predicted.round() as usize, "{pages}");
         }
     }
 

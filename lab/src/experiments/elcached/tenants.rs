@@ -55,13 +55,13 @@ impl Tenants {
         let first = (dram as f64 * share) as u64;
         let fixed = [first, dram - first]
             .map(|memory| (memory, (memory as f64 * DEFAULT_FLASH_FOR_DRAM) as u64));
-        let question = |tenants: &[Tenant; 2]| PlanRequest {
+        let request = |tenants: &[Tenant; 2]| PlanRequest {
             tenants: tenants.to_vec(),
             prices: terms.prices,
             bounds: Bounds { dram_bytes: Some(dram), ..Bounds::default() },
             goal: Goal::Cost,
         };
-        let before = Plan::of(&question(tenants), &fixed);
+        let before = Plan::of(&request(tenants), &fixed);
         let latency = |number: usize, part: f64| Some(before.tenants[number].latency_us * part);
         let [zipf, exponential] = tenants.clone();
         let asked = [
@@ -94,7 +94,7 @@ impl Tenants {
         };
         let found = |subject, metrics| Found { subject, params: params.clone(), metrics };
         let mut all = vec![found(PROPORTIONAL, metrics(&before))];
-        match plan_exactly(&question(&asked), self.points) {
+        match plan_exactly(&request(&asked), self.points) {
             Ok(plan) => {
                 let ratio = |number: usize| {
                     plan.tenants[number].latency_us / before.tenants[number].latency_us

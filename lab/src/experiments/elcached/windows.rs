@@ -49,13 +49,13 @@ impl Windows {
 
     /// The sizes in a plan by this curve: DRAM, and flash.
     fn planned(&self, curve: Curve) -> Option<(u64, u64)> {
-        let question = PlanRequest {
+        let request = PlanRequest {
             tenants: vec![self.tenant(curve)],
             prices: Prices::USUAL,
             bounds: Bounds::default(),
             goal: Goal::Cost,
         };
-        let plan = plan_exactly(&question, DEFAULT_POINTS).ok()?;
+        let plan = plan_exactly(&request, DEFAULT_POINTS).ok()?;
         Some((plan.tenants[0].memory_bytes, plan.tenants[0].flash_bytes))
     }
 

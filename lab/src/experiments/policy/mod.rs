@@ -91,15 +91,15 @@ pub(crate) fn entries(scale: &Scale) -> u64 {
 
 /// Each scenario with direct reads, and also through the kernel's page cache unless the run is a
 /// quick one.
-fn points(scale: &Scale, questions: Vec<Scenario>) -> Vec<Point> {
+fn points(scale: &Scale, scenarios: Vec<Scenario>) -> Vec<Point> {
     let ways: &[bool] = if scale.is_quick { &[false] } else { &[false, true] };
-    let with_each_way = |question: &Scenario| {
+    let with_each_way = |scenario: &Scenario| {
         ways.iter()
-            .map(|&is_buffered| Scenario { is_buffered, ..question.clone() })
+            .map(|&is_buffered| Scenario { is_buffered, ..scenario.clone() })
             .collect::<Vec<_>>()
     };
-    let all = questions.iter().flat_map(with_each_way);
-    all.map(|question| question.point()).collect()
+    let all = scenarios.iter().flat_map(with_each_way);
+    all.map(|scenario| scenario.point()).collect()
 }
 
 /// A scenario with every cache size and every exponent.
@@ -108,12 +108,12 @@ fn grid(usual: &Scenario, sizes: &[f64], alphas: &[f64]) -> Vec<Scenario> {
     at_each_size(&skewed.collect::<Vec<_>>(), sizes)
 }
 
-fn at_each_size(questions: &[Scenario], sizes: &[f64]) -> Vec<Scenario> {
-    let sized = |question: &Scenario| {
-        let question = question.clone();
-        sizes.iter().map(move |&cache_percent| Scenario { cache_percent, ..question.clone() })
+fn at_each_size(scenarios: &[Scenario], sizes: &[f64]) -> Vec<Scenario> {
+    let sized = |scenario: &Scenario| {
+        let scenario = scenario.clone();
+        sizes.iter().map(move |&cache_percent| Scenario { cache_percent, ..scenario.clone() })
     };
-    questions.iter().flat_map(sized).collect()
+    scenarios.iter().flat_map(sized).collect()
 }
 
 /// The same with few of each for ten times the entries.
@@ -130,18 +130,18 @@ fn large_grid(scale: &Scale) -> Vec<Scenario> {
 
 /// Every scenario with every value of a choice.
 fn with_each(
-    questions: &[Scenario],
+    scenarios: &[Scenario],
     name: &'static str,
     values: &[impl ToString],
 ) -> Vec<Scenario> {
-    let with_values = |question: &Scenario| {
-        let question = question.clone();
+    let with_values = |scenario: &Scenario| {
+        let scenario = scenario.clone();
         values
             .iter()
-            .map(move |value| question.clone().choosing(name, value.to_string()))
+            .map(move |value| scenario.clone().choosing(name, value.to_string()))
             .collect::<Vec<_>>()
     };
-    questions.iter().flat_map(with_values).collect()
+    scenarios.iter().flat_map(with_values).collect()
 }
 
 /// Few sizes with few exponents; in a quick run two with one.
@@ -153,12 +153,12 @@ fn few(scale: &Scale) -> Vec<Scenario> {
 }
 
 fn size_skew(scale: &Scale) -> Vec<Point> {
-    let mut questions = match scale.is_quick {
+    let mut scenarios = match scale.is_quick {
         true => grid(&usual(scale), QUICK_SIZES, &[0.0, 1.0]),
         false => grid(&usual(scale), SIZES, ALPHAS),
     };
-    questions.extend(large_grid(scale));
-    points(scale, questions)
+    scenarios.extend(large_grid(scale));
+    points(scale, scenarios)
 }
 
 fn pinning(scale: &Scale) -> Vec<Point> {
@@ -172,9 +172,9 @@ fn priority(scale: &Scale) -> Vec<Point> {
 fn priority_ratio(scale: &Scale) -> Vec<Point> {
     let shares: &[u32] = if scale.is_quick { &[0, 50, 100] } else { &[0, 10, 25, 50, 75, 90, 100] };
     let sizes: &[f64] = if scale.is_quick { &[MODERATE_SIZE] } else { &[2.0, 5.0, MODERATE_SIZE] };
-    let questions = grid(&usual(scale), sizes, &[MODERATE]);
-    let questions = with_each(&questions, "pinning", &["flushed"]);
-    points(scale, with_each(&questions, "priority_percent", shares))
+    let scenarios = grid(&usual(scale), sizes, &[MODERATE]);
+    let scenarios = with_each(&scenarios, "pinning", &["flushed"]);
+    points(scale, with_each(&scenarios, "priority_percent", shares))
 }
 
 fn shards(scale: &Scale) -> Vec<Point> {
@@ -182,9 +182,9 @@ fn shards(scale: &Scale) -> Vec<Point> {
         true => (&["auto", "0"], QUICK_SIZES, QUICK_SIZES),
         false => (&["auto", "0", "2", "4", "6"], FEW_SIZES, SIZES),
     };
-    let mut questions = grid(&usual(scale), small, &[MODERATE]);
-    questions.extend(grid(&large_tables(scale), large, &[MODERATE]));
-    points(scale, with_each(&questions, "shard_bits", bits))
+    let mut scenarios = grid(&usual(scale), small, &[MODERATE]);
+    scenarios.extend(grid(&large_tables(scale), large, &[MODERATE]));
+    points(scale, with_each(&scenarios, "shard_bits", bits))
 }
 
 /// The query of Table 2 with stores that differ only in the placement of their blocks in the cache.
@@ -201,16 +201,16 @@ fn luck(scale: &Scale) -> Vec<Point> {
     let of_builds = with_each(&of_tables, "build", &(1..=builds).collect::<Vec<_>>());
     let of_sizes = at_each_size(&of_builds, &[5.0, 15.0, MODERATE_SIZE]);
     let of_shards = with_each(&of_sizes, "shard_bits", &["auto", "0"]);
-    let questions = with_each(&of_shards, "priority", &["low", "high"]);
-    questions.iter().map(Scenario::point).collect()
+    let scenarios = with_each(&of_shards, "priority", &["low", "high"]);
+    scenarios.iter().map(Scenario::point).collect()
 }
 
 fn placement(scale: &Scale) -> Vec<Point> {
-    let mut questions = few(scale);
+    let mut scenarios = few(scale);
     if !scale.is_quick {
-        questions.extend(grid(&large_tables(scale), SIZES, &[MODERATE]));
+        scenarios.extend(grid(&large_tables(scale), SIZES, &[MODERATE]));
     }
-    points(scale, with_each(&questions, "metadata", &["cache", "parts", "beside"]))
+    points(scale, with_each(&scenarios, "metadata", &["cache", "parts", "beside"]))
 }
 
 /// The other operations that section 4.1 could have measured, in percent of the operations.
@@ -225,18 +225,18 @@ fn hyperclock(scale: &Scale) -> Vec<Point> {
     let gets = grid(&usual(scale), sizes, alphas);
     let of_mix = |mix: &&[(Kind, u32)]| {
         let mix = mix.to_vec();
-        gets.clone().into_iter().map(move |question| Scenario { mix: mix.clone(), ..question })
+        gets.clone().into_iter().map(move |scenario| Scenario { mix: mix.clone(), ..scenario })
     };
-    let questions: Vec<Scenario> = mixes.iter().flat_map(of_mix).collect();
-    let both = with_each(&questions, "block_cache", &["lru", "hyperclock"]);
+    let scenarios: Vec<Scenario> = mixes.iter().flat_map(of_mix).collect();
+    let both = with_each(&scenarios, "block_cache", &["lru", "hyperclock"]);
     let clock = with_each(&gets, "block_cache", &["hyperclock"]);
-    let told = with_each(&clock, "entry_bytes", &[4096, 8192]);
+    let with_estimates = with_each(&clock, "entry_bytes", &[4096, 8192]);
     let large = match scale.is_quick {
         true => Vec::new(),
         false => grid(&large_tables(scale), SIZES, &[MODERATE]),
     };
     let of_large = with_each(&large, "block_cache", &["lru", "hyperclock"]);
-    points(scale, [both, told, of_large].concat())
+    points(scale, [both, with_estimates, of_large].concat())
 }
 
 const fn lines(

@@ -74,11 +74,11 @@ fn points(scale: &Scale) -> Vec<Point> {
         ("in memory", Scenario { mix: Vec::new(), ..in_memory.clone() }),
         ("absent in memory", Scenario { zipf: 0.0, ..in_memory }),
     ];
-    let of_part = |(part, question): &(&'static str, Scenario)| {
-        let (part, question) = (*part, question.clone());
+    let of_part = |(part, scenario): &(&'static str, Scenario)| {
+        let (part, scenario) = (*part, scenario.clone());
         let is_of_time = part.ends_with("in memory");
         FILTERS.iter().map(move |&(filter, only)| {
-            let point = question.clone().choosing("filter", filter).point().with("part", part);
+            let point = scenario.clone().choosing("filter", filter).point().with("part", part);
             let point = point.driven(|drive| {
                 if is_of_time {
                     drive.warm_up = WarmUp::UntilCached;

@@ -150,8 +150,8 @@ impl<S: Read + Write> Connection<S> {
         if line == b"END" || line.starts_with(NO_MEMORY) {
             return Ok(false);
         }
-        let told = flags_and_bytes(line, &self.request[asked]);
-        let (flags, bytes) = told.ok_or_else(|| strange("get", line))?;
+        let header = flags_and_bytes(line, &self.request[asked]);
+        let (flags, bytes) = header.ok_or_else(|| strange("get", line))?;
         let whole = self.bytes_range(bytes + VALUE_END.len())?;
         let (value, end) = self.buffer[whole].split_at(bytes);
         if end != VALUE_END {

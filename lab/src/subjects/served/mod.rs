@@ -126,7 +126,7 @@ fn open_memcached(
 
 impl Served {
     /// Sends a request over a connection that no other thread uses meanwhile.
-    fn ask<T>(&self, question: impl FnOnce(&mut Connection<UnixStream>) -> Result<T>) -> Result<T> {
+    fn ask<T>(&self, request: impl FnOnce(&mut Connection<UnixStream>) -> Result<T>) -> Result<T> {
         let idle = || self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = idle().pop();
         let failed = |failure| self.server.with_words(failure);
@@ -136,7 +136,7 @@ impl Served {
                 failed(Failure::system("could not connect to the server of the cache", error))
             })?,
         };
-        let answer = question(&mut connection).map_err(failed)?;
+        let answer = request(&mut connection).map_err(failed)?;
         idle().push(connection);
         Ok(answer)
     }
