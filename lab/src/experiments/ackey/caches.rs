@@ -407,7 +407,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         name: "ackey-params",
         about: "AC-Key with learning rates of 1 K to 10 M and thresholds of 0 to 30 % (AC-Key, \
                 section 5)",
-        paper: "throughput stays within 3.9 % over the learning rates (1461 to 1520 operations a \
+        paper: "throughput stays within 3.9 % over the learning rates (1461 to 1520 operations per \
                 second) and within 2.8 % over the thresholds (1418 to 1459)",
         claim: "reads per operation stay within 3.9 % and 2.8 % of those with the paper's 100 K \
                 and 5 %",
